@@ -1,0 +1,1 @@
+//! The interface of every engine: scenario, outcome, policy, event queue, conformance.

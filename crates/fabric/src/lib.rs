@@ -1,0 +1,1 @@
+//! What is wired: nodes, links, circuits, and what they cost in ports.

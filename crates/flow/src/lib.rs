@@ -1,0 +1,1 @@
+//! The flow engine: max-min fair rates, event by event.

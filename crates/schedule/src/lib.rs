@@ -1,0 +1,1 @@
+//! Decisions, pure: which circuits, which routes.

@@ -1,0 +1,1 @@
+//! Scenario to engine and decisions to outcome.

@@ -1,0 +1,1 @@
+//! What is sent, and when it may start: models, parallelism, pipelines, gating, the task graph.

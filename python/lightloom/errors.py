@@ -1,0 +1,34 @@
+"""The two ways a command can end badly, and their exit codes.
+
+Bad input is an `InputError` (exit code 2): the message names the file, the key, the value and what
+is allowed, and nothing has been written. A run that failed or did not finish is a `RunError`
+(exit code 1).
+"""
+
+from __future__ import annotations
+
+
+class LightloomError(Exception):
+    """Base of every error that a user is meant to read; one message, no traceback."""
+
+    exit_code = 1
+
+
+class InputError(LightloomError):
+    """A specification, trace or argument that cannot be used.
+
+    Examples
+    --------
+    >>> raise InputError("job.toml: training.micro_batch = 0: must be at least 1")
+    Traceback (most recent call last):
+    ...
+    lightloom.errors.InputError: job.toml: training.micro_batch = 0: must be at least 1
+    """
+
+    exit_code = 2
+
+
+class RunError(LightloomError):
+    """A run that failed or did not finish."""
+
+    exit_code = 1
