@@ -1,1 +1,506 @@
-//! The flow engine: max-min fair rates, event by event.
+//! The flow engine: flows as fluids that share links max-min fairly, event by event.
+//!
+//! Modelled: the real path of every flow with each link's capacity and delay; the scale-up network
+//! inside a server like any other link; circuits that carry nothing while their ports are dark;
+//! many flows that start or end at one picosecond. A flow of S bytes alone on its path takes the
+//! path's delays plus S over the narrowest link.
+//! Ignored: packets, queues, losses, and the time that a transport takes to find the fair rate.
+//! Links that can never bind ([`Fabric::never_binds`]) are left out of the computation of rates,
+//! which changes no rate.
+//! Cost: a change computes anew only the component of flows that it touches; components fall apart
+//! as flows end. Checked by the shared conformance suite, by closed forms, and by the definition of
+//! max-min fairness on random instances.
+
+mod component;
+mod partition;
+
+use component::{Component, Done, Pool, Scratch, Tag};
+use lightloom_engine::{
+    Engine, EngineError, EventQueue, NOT_A_TRANSFER, Observer, Orders, Outcome, Patches, Policy,
+    Reconfiguration, Scenario, TaskId,
+};
+use lightloom_fabric::{Fabric, LinkId, NodeKind};
+use lightloom_units::{Bytes, Time};
+use partition::Partition;
+
+const NONE: u32 = u32::MAX;
+/// Events between two questions to the observer whether to go on.
+const CHECK_EVERY: u64 = 8192;
+
+/// The flow engine and its one knob.
+///
+/// ```
+/// use lightloom_flow::FlowEngine;
+/// let exact = FlowEngine::default();
+/// assert_eq!(exact.tolerance, 0.0);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct FlowEngine {
+    /// How long, as a share of a component's age, the bandwidth of flows that have ended may stay
+    /// unused before rates are computed anew. 0 is exact; with t > 0 nothing ends early, and a
+    /// transfer of many flows ends at most about t later than exactly, at a fraction of the cost.
+    pub tolerance: f64,
+}
+
+impl Engine for FlowEngine {
+    fn name(&self) -> &'static str {
+        "flow"
+    }
+
+    fn run(
+        &self,
+        scenario: &Scenario<'_>,
+        policy: &mut dyn Policy,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, EngineError> {
+        Run::new(self.tolerance, scenario, policy, observer).to_end()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A computation is over.
+    Computed(u32),
+    /// All flows of a transfer's phase have arrived, and its latency has passed.
+    PhaseOver(u32),
+    /// A flow of a component is done, unless the component has changed since.
+    Drained { component: u32, version: u32 },
+    /// The ports of a reconfiguration carry light again.
+    Light(u32),
+}
+
+/// A transfer under way.
+#[derive(Default)]
+struct Transfer {
+    task: u32,
+    orders: Orders,
+    phase: usize,
+    outstanding: u32,
+    last_arrival: Time,
+}
+
+struct Run<'a> {
+    tolerance: f64,
+    scenario: &'a Scenario<'a>,
+    policy: &'a mut dyn Policy,
+    observer: &'a mut dyn Observer,
+    queue: EventQueue<Event>,
+    outcome: Outcome,
+    /// Predecessors that each task still waits for.
+    waiting: Vec<u32>,
+    finished: usize,
+    transfers: Vec<Transfer>,
+    free_transfers: Vec<u32>,
+    // Links.
+    binds: Vec<bool>,
+    /// Bytes per picosecond; zero while dark.
+    capacity: Vec<f64>,
+    latency: Vec<Time>,
+    /// For links into an optical switch: where they lead.
+    circuit: Vec<u32>,
+    into_switch: Vec<bool>,
+    dark_until: Vec<Time>,
+    component_of: Vec<u32>,
+    // Components.
+    components: Vec<Component>,
+    free_components: Vec<u32>,
+    stale: Vec<u32>,
+    dissolving: Vec<u32>,
+    /// Flows that belong to no component yet.
+    pool: Pool,
+    partition: Partition,
+    local: Vec<u32>,
+    scratch: Scratch,
+    done: Vec<Done>,
+    patches: Patches,
+    patched_links: Vec<Vec<u32>>,
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        tolerance: f64,
+        scenario: &'a Scenario<'a>,
+        policy: &'a mut dyn Policy,
+        observer: &'a mut dyn Observer,
+    ) -> Self {
+        let fabric: &Fabric = scenario.fabric;
+        let links = fabric.links();
+        let tasks = scenario.tasks.len();
+        let outcome = Outcome {
+            start: vec![Time::MAX; tasks],
+            end: vec![Time::MAX; tasks],
+            cause: vec![NONE; tasks],
+            waited: vec![Time::ZERO; tasks],
+            bytes: vec![Bytes::ZERO; tasks],
+            link_bytes: vec![Bytes::ZERO; links.len()],
+            ..Outcome::default()
+        };
+        Run {
+            tolerance,
+            scenario,
+            policy,
+            observer,
+            queue: EventQueue::new(),
+            outcome,
+            waiting: scenario.tasks.predecessors.to_vec(),
+            finished: 0,
+            transfers: Vec::new(),
+            free_transfers: Vec::new(),
+            binds: (0..links.len() as u32).map(|l| !fabric.never_binds(LinkId(l))).collect(),
+            capacity: links.iter().map(|l| l.rate.bytes_per_ps()).collect(),
+            latency: links.iter().map(|l| l.delay).collect(),
+            circuit: vec![NONE; links.len()],
+            into_switch: links
+                .iter()
+                .map(|l| matches!(fabric.nodes()[l.to.0 as usize].kind, NodeKind::Ocs { .. }))
+                .collect(),
+            dark_until: vec![Time::ZERO; links.len()],
+            component_of: vec![NONE; links.len()],
+            components: Vec::new(),
+            free_components: Vec::new(),
+            stale: Vec::new(),
+            dissolving: Vec::new(),
+            pool: Pool::default(),
+            partition: Partition::new(links.len()),
+            local: vec![0; links.len()],
+            scratch: Scratch::default(),
+            done: Vec::new(),
+            patches: Patches::default(),
+            patched_links: Vec::new(),
+        }
+    }
+
+    fn to_end(mut self) -> Result<Outcome, EngineError> {
+        let total = self.scenario.tasks.len();
+        let mut now = Time::ZERO;
+        for task in 0..total as u32 {
+            if self.scenario.tasks.predecessors[task as usize] == 0 {
+                self.start(task, NONE, now)?;
+            }
+        }
+        self.settle(now);
+        while let Some((at, event)) = self.queue.pop() {
+            now = at;
+            self.handle(event, now)?;
+            while let Some(event) = self.queue.pop_at(now) {
+                self.handle(event, now)?;
+            }
+            self.settle(now);
+        }
+        if self.finished < total {
+            let first = self.outcome.end.iter().position(|&end| end == Time::MAX);
+            return Err(EngineError::Stalled {
+                now,
+                left: total - self.finished,
+                total,
+                first: first.unwrap_or(0) as u32,
+            });
+        }
+        self.outcome.makespan = self.outcome.end.iter().copied().max().unwrap_or(Time::ZERO);
+        Ok(self.outcome)
+    }
+
+    fn handle(&mut self, event: Event, now: Time) -> Result<(), EngineError> {
+        self.outcome.events += 1;
+        if self.outcome.events % CHECK_EVERY == 0 {
+            let total = self.scenario.tasks.len();
+            if !self.observer.keep_going(self.finished, total, now) {
+                return Err(EngineError::Interrupted);
+            }
+        }
+        match event {
+            Event::Computed(task) => self.finish(task, now),
+            Event::PhaseOver(slot) => self.next_phase(slot, now),
+            Event::Drained { component, version } => {
+                if self.components[component as usize].version == version {
+                    self.drain(component, now);
+                }
+                Ok(())
+            }
+            Event::Light(reconfiguration) => {
+                self.light(reconfiguration, now);
+                Ok(())
+            }
+        }
+    }
+
+    // ---- tasks
+
+    fn start(&mut self, task: u32, cause: u32, now: Time) -> Result<(), EngineError> {
+        let at = task as usize;
+        self.outcome.start[at] = now;
+        self.outcome.cause[at] = cause;
+        let name = self.scenario.tasks.transfer[at];
+        if name == NOT_A_TRANSFER {
+            let end = now.saturating_add(self.scenario.tasks.duration[at]);
+            self.queue.push(end, Event::Computed(task));
+            return Ok(());
+        }
+        let slot = self.free_transfers.pop().unwrap_or_else(|| {
+            self.transfers.push(Transfer::default());
+            self.transfers.len() as u32 - 1
+        });
+        let transfer = &mut self.transfers[slot as usize];
+        transfer.orders.clear();
+        (transfer.task, transfer.phase, transfer.outstanding) = (task, 0, 0);
+        self.policy
+            .begin(TaskId(task), name, now, &mut transfer.orders)
+            .map_err(|reason| EngineError::Policy { task, reason })?;
+        self.outcome.bytes[at] = transfer.orders.all_flows().iter().map(|f| f.bytes).sum();
+        let patches = std::mem::take(&mut transfer.orders.patches);
+        self.reconfigure(task, &patches, now)?;
+        self.transfers[slot as usize].orders.patches = patches;
+        self.launch(slot, now)
+    }
+
+    fn finish(&mut self, task: u32, now: Time) -> Result<(), EngineError> {
+        self.outcome.end[task as usize] = now;
+        self.finished += 1;
+        for &next in self.scenario.tasks.successors(task) {
+            let waiting = &mut self.waiting[next as usize];
+            *waiting = waiting.saturating_sub(1);
+            if *waiting == 0 {
+                self.start(next, task, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    // ---- transfers
+
+    fn next_phase(&mut self, slot: u32, now: Time) -> Result<(), EngineError> {
+        let transfer = &mut self.transfers[slot as usize];
+        transfer.phase += 1;
+        if transfer.phase < transfer.orders.phases().len() {
+            return self.launch(slot, now);
+        }
+        self.free_transfers.push(slot);
+        let task = transfer.task;
+        let name = self.scenario.tasks.transfer[task as usize];
+        let mut patches = std::mem::take(&mut self.patches);
+        patches.clear();
+        self.policy
+            .end(TaskId(task), name, now, &mut patches)
+            .map_err(|reason| EngineError::Policy { task, reason })?;
+        self.reconfigure(task, &patches, now)?;
+        self.patches = patches;
+        self.finish(task, now)
+    }
+
+    /// Starts the flows of a transfer's current phase.
+    fn launch(&mut self, slot: u32, now: Time) -> Result<(), EngineError> {
+        let transfer = &mut self.transfers[slot as usize];
+        let (task, phase) = (transfer.task, transfer.phase);
+        transfer.last_arrival = now;
+        let Some(pause) = transfer.orders.phases().get(phase).map(|p| p.latency) else {
+            self.queue.push(now, Event::PhaseOver(slot)); // nothing to send at all
+            return Ok(());
+        };
+        let flows = transfer.orders.flows(phase);
+        transfer.outstanding = flows.len() as u32;
+        if flows.is_empty() {
+            self.queue.push(now.saturating_add(pause), Event::PhaseOver(slot));
+            return Ok(());
+        }
+        let mut dark_until = now;
+        for flow in flows {
+            let links = transfer.orders.links(flow);
+            let from = self.pool.links.len();
+            let mut latency = Time::ZERO;
+            let mut narrowest = links[0].0;
+            for (hop, &LinkId(link)) in links.iter().enumerate() {
+                let at = link as usize;
+                if self.into_switch[at] {
+                    let next = links.get(hop + 1).map_or(NONE, |l| l.0);
+                    if next == NONE || self.circuit[at] != next {
+                        return Err(EngineError::NoCircuit {
+                            task,
+                            tx: LinkId(link),
+                            rx: LinkId(next),
+                        });
+                    }
+                }
+                latency += self.latency[at];
+                self.outcome.link_bytes[at] += flow.bytes;
+                dark_until = dark_until.max(self.dark_until[at]);
+                if self.capacity[at] < self.capacity[narrowest as usize] {
+                    narrowest = link;
+                }
+                if self.binds[at] {
+                    self.pool.links.push(link);
+                }
+            }
+            if self.pool.links.len() == from {
+                self.pool.links.push(narrowest); // something must bound the rate
+            }
+            for at in from..self.pool.links.len() {
+                let component = self.component_of[self.pool.links[at] as usize];
+                mark(&mut self.components, &mut self.dissolving, component);
+            }
+            let tag = Tag { slot, start: now, latency, bytes: flow.bytes.get() };
+            self.pool.push(from, flow.bytes.get() as f64, tag);
+        }
+        self.outcome.flows += flows.len() as u64;
+        self.outcome.waited[task as usize] += dark_until - now;
+        Ok(())
+    }
+
+    // ---- components
+
+    fn drain(&mut self, id: u32, now: Time) {
+        let component = &mut self.components[id as usize];
+        component.advance(now, &mut self.done);
+        component.version += 1;
+        if !component.stale && !component.dissolving {
+            component.stale = true;
+            self.stale.push(id);
+        }
+        self.deliver(now);
+    }
+
+    /// Tells transfers of flows that are done.
+    fn deliver(&mut self, now: Time) {
+        for Done { tag, drained } in self.done.drain(..) {
+            let transfer = &mut self.transfers[tag.slot as usize];
+            let arrival = drained.saturating_add(tag.latency);
+            let bytes = Bytes::new(tag.bytes);
+            self.observer.flow_finished(TaskId(transfer.task), bytes, tag.start, arrival);
+            transfer.last_arrival = transfer.last_arrival.max(arrival);
+            transfer.outstanding -= 1;
+            if transfer.outstanding == 0 {
+                let latency = transfer.orders.phases()[transfer.phase].latency;
+                let over = transfer.last_arrival.saturating_add(latency).max(now);
+                self.queue.push(over, Event::PhaseOver(tag.slot));
+            }
+        }
+    }
+
+    /// Once everything that happens at `now` has happened: new components for new flows and for
+    /// those whose links they share, new rates wherever flows have gone.
+    fn settle(&mut self, now: Time) {
+        for at in 0..self.stale.len() {
+            let id = self.stale[at];
+            let component = &mut self.components[id as usize];
+            if !component.stale || component.dissolving {
+                continue;
+            }
+            component.stale = false;
+            if component.live() == 0 || component.is_sparse() {
+                mark(&mut self.components, &mut self.dissolving, id);
+            } else {
+                component.solve(&mut self.scratch);
+                self.outcome.solves += 1;
+                self.schedule(id);
+            }
+        }
+        self.stale.clear();
+        for at in 0..self.dissolving.len() {
+            let id = self.dissolving[at];
+            let component = &mut self.components[id as usize];
+            component.advance(now, &mut self.done);
+            component.drain_into(&mut self.pool);
+            component.version += 1;
+            for &link in component.links() {
+                self.component_of[link as usize] = NONE;
+            }
+            self.free_components.push(id);
+        }
+        self.dissolving.clear();
+        self.deliver(now);
+        if self.pool.len() == 0 {
+            return;
+        }
+        let pool = std::mem::take(&mut self.pool);
+        let mut partition = std::mem::replace(&mut self.partition, Partition::new(0));
+        partition.split(&pool, |flows| {
+            let id = self.free_components.pop().unwrap_or_else(|| {
+                self.components.push(Component::default());
+                self.components.len() as u32 - 1
+            });
+            let component = &mut self.components[id as usize];
+            component.fill(&pool, flows, &self.capacity, &mut self.local, now);
+            for &link in component.links() {
+                self.component_of[link as usize] = id;
+            }
+            component.solve(&mut self.scratch);
+            self.outcome.solves += 1;
+            self.schedule(id);
+        });
+        self.partition = partition;
+        self.pool = pool;
+        self.pool.clear();
+    }
+
+    fn schedule(&mut self, id: u32) {
+        let component = &mut self.components[id as usize];
+        component.version += 1;
+        let version = component.version;
+        if let Some(at) = component.next_done(self.tolerance) {
+            self.queue.push(at, Event::Drained { component: id, version });
+        }
+    }
+
+    // ---- circuits
+
+    fn reconfigure(&mut self, task: u32, order: &Patches, now: Time) -> Result<(), EngineError> {
+        if order.patches.is_empty() {
+            return Ok(());
+        }
+        let ready = now.saturating_add(order.delay);
+        let mut links = Vec::with_capacity(order.patches.len() * 2);
+        for patch in &order.patches {
+            let tx = patch.tx.0;
+            let old = self.circuit[tx as usize];
+            for link in [Some(tx), (old != NONE).then_some(old), patch.rx.map(|rx| rx.0)] {
+                let Some(link) = link else { continue };
+                if self.component_of[link as usize] != NONE {
+                    let id = self.component_of[link as usize];
+                    let component = &mut self.components[id as usize];
+                    component.advance(now, &mut self.done);
+                    if component.live() > 0 {
+                        return Err(EngineError::CircuitInUse { tx: patch.tx, now });
+                    }
+                    mark(&mut self.components, &mut self.dissolving, id);
+                }
+                links.push(link);
+            }
+            self.circuit[tx as usize] = patch.rx.map_or(NONE, |rx| rx.0);
+        }
+        self.deliver(now);
+        for &link in &links {
+            self.dark_until[link as usize] = self.dark_until[link as usize].max(ready);
+            self.capacity[link as usize] = 0.0;
+        }
+        self.queue.push(ready, Event::Light(self.patched_links.len() as u32));
+        self.patched_links.push(links);
+        self.outcome.reconfigurations.push(Reconfiguration {
+            task,
+            at: now,
+            ready,
+            patches: order.patches.len() as u32,
+        });
+        Ok(())
+    }
+
+    fn light(&mut self, reconfiguration: u32, now: Time) {
+        for link in std::mem::take(&mut self.patched_links[reconfiguration as usize]) {
+            let at = link as usize;
+            if self.dark_until[at] > now || self.capacity[at] > 0.0 {
+                continue; // dark again by a later change, or named twice
+            }
+            self.capacity[at] = self.scenario.fabric.links()[at].rate.bytes_per_ps();
+            mark(&mut self.components, &mut self.dissolving, self.component_of[at]);
+        }
+    }
+}
+
+/// Notes that a component is to be taken apart at the end of this instant.
+fn mark(components: &mut [Component], dissolving: &mut Vec<u32>, id: u32) {
+    if id != NONE && !components[id as usize].dissolving {
+        components[id as usize].dissolving = true;
+        dissolving.push(id);
+    }
+}
+
+#[cfg(test)]
+lightloom_engine::conformance!(FlowEngine::default());

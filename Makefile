@@ -1,0 +1,68 @@
+# Lightloom: `make demo` builds everything into .venv and runs the main job; `make test` runs every test.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+DEMO_OUT ?= results/demo
+
+.PHONY: help demo build dev test test-rust test-python lint bench soak validate traces lock clean tools
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+demo: build ## build into .venv and compare five fabrics for Mixtral 8x7B on 1,024 GPUs
+	$(BIN)/lightloom compare mixtral-8x7b --gpus 1024 --out $(DEMO_OUT)
+
+tools:
+	@command -v cargo >/dev/null || { echo "missing: cargo (install Rust with your package manager or rustup, 1.85 or later)"; exit 1; }
+	@command -v $(PYTHON) >/dev/null || { echo "missing: $(PYTHON) (on Debian: apt-get install python3 python3-venv)"; exit 1; }
+	@command -v cc >/dev/null || { echo "missing: cc, which cargo links with (on Debian: apt-get install gcc)"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "missing: Python 3.11 or later ($(PYTHON) is older; say make PYTHON=python3.12)"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "missing: the venv module of $(PYTHON) (on Debian: apt-get install python3-venv)"; exit 1; }
+
+$(VENV)/.made: | tools
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.installed: requirements.lock $(VENV)/.made
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	@touch $@
+
+$(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.installed $(RUST) pyproject.toml
+	VIRTUAL_ENV="$(abspath $(VENV))" $(BIN)/maturin develop --release --locked --quiet
+	@touch $@
+
+build: $(VENV)/.built ## build the extension and install the package into .venv
+
+dev: build $(VENV)/.installed-dev
+
+test: test-rust test-python ## every fast test: Rust, Python, documentation examples
+
+test-rust: | tools
+	cargo test --quiet --locked --workspace --exclude lightloom-py
+
+test-python: dev
+	$(BIN)/python -m pytest
+
+lint: dev ## rustfmt, clippy, ruff, mypy
+	cargo fmt --check
+	CARGO_TARGET_DIR=target/lint cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: dev ## the figures of merit, in CPU seconds on one thread
+	$(BIN)/python benches/run.py
+
+soak: dev ## the long tests
+	$(BIN)/python -m pytest -m soak
+	PROPTEST_CASES=5000 cargo test --quiet --locked --release --workspace --exclude lightloom-py
+
+clean: ## remove everything that was built
+	rm -rf $(VENV) target results

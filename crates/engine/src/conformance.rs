@@ -1,0 +1,500 @@
+//! The suite that every engine must pass: `lightloom_engine::conformance!(MyEngine::default());`
+//! makes each check a test of its own.
+//!
+//! Checked, on random scenarios: bytes are conserved, no link carries more than its capacity times
+//! the makespan, no task starts before its predecessors end, no transfer is faster than its fullest
+//! link allows, two runs are equal. Checked against closed forms, within
+//! [`Exactness::closed_form`]: one flow, incast, a shared bottleneck, a ring, a direct all-to-all,
+//! phases, circuits that are dark. Checked to be refused: cycles, flows without a circuit, patches
+//! under a running flow.
+
+use crate::{
+    Engine, EngineError, NOT_A_TRANSFER, Observer, Orders, Outcome, Patch, Patches, Policy,
+    Scenario, Silent, TaskId, Tasks,
+};
+use lightloom_fabric::{Cluster, Fabric, FabricSpec, GpuId, NicId, build};
+use lightloom_units::{BitRate, Bytes, Time};
+
+/// How far an engine may be from a closed form, as a share of it; never below it.
+#[derive(Clone, Copy, Debug)]
+pub struct Exactness {
+    /// Allowed excess over the closed form, as a share.
+    pub closed_form: f64,
+}
+
+/// A policy that sends what it was told beforehand: transfer `i` is `script[i]`.
+#[derive(Clone, Debug, Default)]
+pub struct Script {
+    /// The orders for each transfer.
+    pub transfers: Vec<Orders>,
+    /// Patches to make when a transfer ends.
+    pub at_end: Vec<(u32, Patches)>,
+}
+
+impl Policy for Script {
+    fn begin(
+        &mut self,
+        _: TaskId,
+        transfer: u32,
+        _: Time,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        orders.clone_from(&self.transfers[transfer as usize]);
+        Ok(())
+    }
+    fn end(
+        &mut self,
+        _: TaskId,
+        transfer: u32,
+        _: Time,
+        patches: &mut Patches,
+    ) -> Result<(), String> {
+        if let Some((_, order)) = self.at_end.iter().find(|(at, _)| *at == transfer) {
+            patches.clone_from(order);
+        }
+        Ok(())
+    }
+}
+
+/// A task graph that owns its columns, for tests.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    duration: Vec<Time>,
+    transfer: Vec<u32>,
+    edges: Vec<(u32, u32)>,
+    offsets: Vec<u32>,
+    targets: Vec<u32>,
+    predecessors: Vec<u32>,
+}
+
+impl Graph {
+    /// A graph of tasks and edges; each task computes for a time or is a transfer.
+    ///
+    /// ```
+    /// use lightloom_engine::conformance::{Graph, Work};
+    /// use lightloom_units::Time;
+    /// let graph = Graph::new(vec![Work::Compute(Time::from_ns(1)), Work::Send(0)], vec![(0, 1)]);
+    /// assert_eq!(graph.tasks().successors(0), &[1]);
+    /// ```
+    pub fn new(work: Vec<Work>, mut edges: Vec<(u32, u32)>) -> Self {
+        edges.sort_unstable();
+        let mut graph = Graph { edges, ..Graph::default() };
+        for item in work {
+            let (duration, transfer) = match item {
+                Work::Compute(time) => (time, NOT_A_TRANSFER),
+                Work::Send(transfer) => (Time::ZERO, transfer),
+            };
+            graph.duration.push(duration);
+            graph.transfer.push(transfer);
+        }
+        graph.predecessors = vec![0; graph.duration.len()];
+        for task in 0..graph.duration.len() as u32 {
+            graph.offsets.push(graph.targets.len() as u32);
+            for &(_, to) in graph.edges.iter().filter(|(from, _)| *from == task) {
+                graph.targets.push(to);
+                graph.predecessors[to as usize] += 1;
+            }
+        }
+        graph.offsets.push(graph.targets.len() as u32);
+        graph
+    }
+
+    /// The columns, as an engine reads them.
+    pub fn tasks(&self) -> Tasks<'_> {
+        Tasks {
+            duration: &self.duration,
+            transfer: &self.transfer,
+            offsets: &self.offsets,
+            targets: &self.targets,
+            predecessors: &self.predecessors,
+        }
+    }
+}
+
+/// What a task of a [`Graph`] does.
+#[derive(Clone, Copy, Debug)]
+pub enum Work {
+    /// Computes for a time.
+    Compute(Time),
+    /// Is a transfer of that name.
+    Send(u32),
+}
+
+/// The rate of every network link in these checks.
+pub const RATE: BitRate = BitRate::from_gbps(100);
+
+/// Four servers of four GPUs on a non-blocking leaf-spine network.
+pub fn leaf_spine() -> Fabric {
+    let spec = FabricSpec::leaf_spine(RATE, Time::from_us(1));
+    build(&cluster(16), &spec, 1, &[]).expect("a valid fabric")
+}
+
+/// One region of two servers of four GPUs, three optical NICs each.
+pub fn mixnet() -> Fabric {
+    let spec = FabricSpec::mixnet(3, RATE, Time::from_us(1));
+    build(&cluster(8), &spec, 2, &[]).expect("a valid fabric")
+}
+
+fn cluster(gpus: u32) -> Cluster {
+    Cluster {
+        gpus,
+        gpus_per_server: 4,
+        nics_per_server: 4,
+        numa_nodes: 1,
+        scale_up_bps: BitRate::from_gbps(3600),
+        scale_up_delay_ps: Time::from_ns(500),
+    }
+}
+
+/// Orders of one phase: each entry is (source GPU, destination GPU, bytes), on the fabric's own
+/// routes.
+pub fn one_phase(fabric: &Fabric, flows: &[(u32, u32, u64)]) -> Orders {
+    let mut orders = Orders::default();
+    for &(from, to, bytes) in flows {
+        fabric
+            .route(GpuId(from), GpuId(to), 0, orders.path())
+            .expect("GPUs of this fabric");
+        orders.flow(Bytes::new(bytes));
+    }
+    orders.end_phase(Time::ZERO);
+    orders
+}
+
+fn run_one(engine: &dyn Engine, fabric: &Fabric, orders: Orders) -> Outcome {
+    let graph = Graph::new(vec![Work::Send(0)], vec![]);
+    let scenario = Scenario { fabric, tasks: graph.tasks() };
+    let mut script = Script { transfers: vec![orders], at_end: vec![] };
+    engine.run(&scenario, &mut script, &mut Silent).expect("the run finishes")
+}
+
+#[track_caller]
+fn assert_close(got: Time, ideal: Time, exactness: Exactness) {
+    assert!(got >= ideal, "{got} is faster than the ideal {ideal}");
+    let limit = ideal.ps() as f64 * (1.0 + exactness.closed_form) + 8.0;
+    assert!(got.ps() as f64 <= limit, "{got} against the closed form {ideal}");
+}
+
+/// NIC, leaf, spine, leaf, NIC: four links of a microsecond each.
+const PATH: Time = Time::from_us(4);
+const MIB: u64 = 1 << 20;
+
+/// One flow takes its path's delay plus its size over the rate.
+pub fn one_flow(engine: &dyn Engine, exactness: Exactness) {
+    let fabric = leaf_spine();
+    let outcome = run_one(engine, &fabric, one_phase(&fabric, &[(0, 4, 64 * MIB)]));
+    let path = path_delay(&fabric, 0, 4);
+    assert!(path >= Time::from_us(2) && path <= PATH);
+    assert_close(outcome.makespan, path + RATE.time_for(Bytes::new(64 * MIB)), exactness);
+}
+
+fn path_delay(fabric: &Fabric, from: u32, to: u32) -> Time {
+    let mut path = Vec::new();
+    fabric.route(GpuId(from), GpuId(to), 0, &mut path).expect("GPUs of this fabric");
+    path.iter().map(|&link| fabric.link(link).delay).sum()
+}
+
+/// Flows from three servers to one GPU share its NIC.
+pub fn incast(engine: &dyn Engine, exactness: Exactness) {
+    let fabric = leaf_spine();
+    let flows = [(4, 0, 10 * MIB), (8, 0, 20 * MIB), (12, 0, 30 * MIB)];
+    let outcome = run_one(engine, &fabric, one_phase(&fabric, &flows));
+    let ideal = path_delay(&fabric, 4, 0) + RATE.time_for(Bytes::new(60 * MIB));
+    assert_close(outcome.makespan, ideal, exactness);
+}
+
+/// Two flows share a source; one of them also shares a destination with a third that is three
+/// times as long: 1/2 each, then the rest alone.
+pub fn one_bottleneck(engine: &dyn Engine, exactness: Exactness) {
+    let fabric = leaf_spine();
+    let flows = [(0, 4, 10 * MIB), (0, 8, 10 * MIB), (12, 8, 30 * MIB)];
+    let outcome = run_one(engine, &fabric, one_phase(&fabric, &flows));
+    // 20 MiB from GPU 0 at the full rate; the third has by then moved 10 of 30 MiB.
+    let ideal = path_delay(&fabric, 0, 4) + RATE.time_for(Bytes::new(40 * MIB));
+    assert_close(outcome.makespan, ideal, exactness);
+}
+
+/// A ring all-reduce among n, its steps as one flow a hop: 2 (n - 1) / n of the buffer at the
+/// link's rate, and 2 (n - 1) times the path's delay.
+pub fn ring(engine: &dyn Engine, exactness: Exactness) {
+    let fabric = leaf_spine();
+    let (n, buffer) = (4u64, 64 * MIB);
+    let members = [0, 4, 8, 12];
+    let hop = buffer / n * 2 * (n - 1);
+    let mut orders = Orders::default();
+    for at in 0..4 {
+        let (from, to) = (GpuId(members[at]), GpuId(members[(at + 1) % 4]));
+        fabric.route(from, to, 0, orders.path()).expect("GPUs of this fabric");
+        orders.flow(Bytes::new(hop));
+    }
+    let alpha = path_delay(&fabric, 0, 4);
+    orders.end_phase(alpha * (2 * (n - 1) - 1));
+    let outcome = run_one(engine, &fabric, orders);
+    let ideal = alpha * (2 * (n - 1)) + RATE.time_for(Bytes::new(hop));
+    assert_close(outcome.makespan, ideal, exactness);
+}
+
+/// Every GPU of one rank per server sends the same to every other: n - 1 shares over its NIC.
+pub fn direct_all_to_all(engine: &dyn Engine, exactness: Exactness) {
+    let fabric = leaf_spine();
+    let members = [0u32, 4, 8, 12];
+    let flows: Vec<(u32, u32, u64)> = members
+        .iter()
+        .flat_map(|&a| members.iter().filter(move |&&b| b != a).map(move |&b| (a, b, 8 * MIB)))
+        .collect();
+    let outcome = run_one(engine, &fabric, one_phase(&fabric, &flows));
+    let ideal = path_delay(&fabric, 0, 4) + RATE.time_for(Bytes::new(24 * MIB));
+    assert_close(outcome.makespan, ideal, exactness);
+}
+
+/// A hierarchical exchange: scale-up, network, scale-up, one after the other.
+pub fn phases_follow_each_other(engine: &dyn Engine, exactness: Exactness) {
+    let fabric = leaf_spine();
+    let mut orders = Orders::default();
+    let mut ideal = Time::ZERO;
+    for (from, to, bytes) in [(1, 0, 9 * MIB), (0, 4, 3 * MIB), (4, 5, 9 * MIB)] {
+        fabric.route(GpuId(from), GpuId(to), 0, orders.path()).expect("GPUs of this fabric");
+        let links = orders.path().clone();
+        let narrowest = match from / 4 == to / 4 {
+            true => BitRate::from_gbps(3600),
+            false => RATE,
+        };
+        assert!(!links.is_empty());
+        orders.flow(Bytes::new(bytes));
+        orders.end_phase(Time::from_us(3));
+        ideal += path_delay(&fabric, from, to)
+            + narrowest.time_for(Bytes::new(bytes))
+            + Time::from_us(3);
+    }
+    assert_close(run_one(engine, &fabric, orders).makespan, ideal, exactness);
+}
+
+/// NIC `optical` of server 0 joined to that of server 1 in both directions.
+fn joined(fabric: &Fabric, delay: Time) -> Patches {
+    let (a, b) = optical_pair(fabric);
+    let link = |tx: Option<_>| tx.expect("an optical NIC");
+    Patches {
+        patches: vec![
+            Patch { tx: link(fabric.circuit_tx(a)), rx: fabric.circuit_rx(b) },
+            Patch { tx: link(fabric.circuit_tx(b)), rx: fabric.circuit_rx(a) },
+        ],
+        delay,
+    }
+}
+
+fn optical_pair(fabric: &Fabric) -> (NicId, NicId) {
+    let optical = |base: u32| {
+        (base..base + 4).map(NicId).find(|&nic| fabric.circuit_tx(nic).is_some()).expect("optical")
+    };
+    (optical(0), optical(4))
+}
+
+fn over_the_circuit(fabric: &Fabric, bytes: u64) -> Orders {
+    let (a, b) = optical_pair(fabric);
+    let mut orders = Orders::default();
+    orders.path().extend(fabric.circuit_tx(a));
+    orders.path().extend(fabric.circuit_rx(b));
+    orders.flow(Bytes::new(bytes));
+    orders.end_phase(Time::ZERO);
+    orders
+}
+
+/// What is sent while the ports are dark waits for the light, and the wait is told.
+pub fn dark_circuits_wait(engine: &dyn Engine, exactness: Exactness) {
+    let fabric = mixnet();
+    let mut orders = over_the_circuit(&fabric, 16 * MIB);
+    orders.patches = joined(&fabric, Time::from_ms(25));
+    let delays: Time = {
+        let flow = orders.flows(0)[0];
+        orders.links(&flow).iter().map(|&l| fabric.link(l).delay).sum()
+    };
+    let outcome = run_one(engine, &fabric, orders);
+    let ideal = Time::from_ms(25) + delays + RATE.time_for(Bytes::new(16 * MIB));
+    assert_close(outcome.makespan, ideal, exactness);
+    assert_eq!(outcome.waited[0], Time::from_ms(25));
+    assert_eq!(outcome.reconfigurations.len(), 1);
+    assert_eq!(outcome.reconfigurations[0].patches, 2);
+}
+
+/// A change ordered at the end of one transfer is over when a computation longer than it is.
+pub fn hidden_reconfigurations_cost_nothing(engine: &dyn Engine, exactness: Exactness) {
+    let fabric = mixnet();
+    let work = vec![Work::Send(0), Work::Compute(Time::from_ms(30)), Work::Send(1)];
+    let graph = Graph::new(work, vec![(0, 1), (1, 2)]);
+    let mut script = Script {
+        transfers: vec![
+            one_phase(&fabric, &[(0, 4, MIB)]),
+            over_the_circuit(&fabric, 16 * MIB),
+        ],
+        at_end: vec![(0, joined(&fabric, Time::from_ms(25)))],
+    };
+    let scenario = Scenario { fabric: &fabric, tasks: graph.tasks() };
+    let outcome = engine.run(&scenario, &mut script, &mut Silent).expect("the run finishes");
+    assert_eq!(outcome.waited, vec![Time::ZERO; 3]);
+    let sent = outcome.end[2] - outcome.start[2];
+    assert_close(sent, RATE.time_for(Bytes::new(16 * MIB)), Exactness {
+        closed_form: exactness.closed_form + 0.01, // the circuit's delay is not in the ideal
+    });
+}
+
+/// A cycle and a flow without a circuit are errors, not hangs.
+pub fn what_cannot_finish_is_an_error(engine: &dyn Engine, _: Exactness) {
+    let fabric = mixnet();
+    let cycle = Graph::new(vec![Work::Compute(Time::ZERO); 2], vec![(0, 1), (1, 0)]);
+    let scenario = Scenario { fabric: &fabric, tasks: cycle.tasks() };
+    let error = engine.run(&scenario, &mut Script::default(), &mut Silent);
+    assert!(matches!(error, Err(EngineError::Stalled { left: 2, .. })), "{error:?}");
+
+    let graph = Graph::new(vec![Work::Send(0)], vec![]);
+    let scenario = Scenario { fabric: &fabric, tasks: graph.tasks() };
+    let transfers = vec![over_the_circuit(&fabric, MIB)];
+    let error = engine.run(&scenario, &mut Script { transfers, at_end: vec![] }, &mut Silent);
+    assert!(matches!(error, Err(EngineError::NoCircuit { task: 0, .. })), "{error:?}");
+}
+
+/// A circuit under a flow cannot be patched away.
+pub fn circuits_in_use_stay(engine: &dyn Engine, _: Exactness) {
+    let fabric = mixnet();
+    let graph = Graph::new(
+        vec![Work::Send(0), Work::Compute(Time::from_us(20)), Work::Send(1)],
+        vec![(1, 2)],
+    );
+    let mut first = over_the_circuit(&fabric, 16 * MIB);
+    first.patches = joined(&fabric, Time::ZERO);
+    let mut second = one_phase(&fabric, &[(0, 4, MIB)]);
+    second.patches = joined(&fabric, Time::ZERO);
+    second.patches.patches.iter_mut().for_each(|patch| patch.rx = None);
+    let scenario = Scenario { fabric: &fabric, tasks: graph.tasks() };
+    let mut script = Script { transfers: vec![first, second], at_end: vec![] };
+    let error = engine.run(&scenario, &mut script, &mut Silent);
+    assert!(matches!(error, Err(EngineError::CircuitInUse { .. })), "{error:?}");
+}
+
+/// A small generator of pseudo-random numbers, so that the suite needs no crate for it
+/// (Steele et al., SplitMix64).
+struct SplitMix(u64);
+impl SplitMix {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) % n
+    }
+}
+
+#[derive(Default)]
+struct Counter {
+    bytes: u64,
+    flows: u64,
+    backwards: bool,
+}
+impl Observer for Counter {
+    fn flow_finished(&mut self, _: TaskId, bytes: Bytes, start: Time, end: Time) {
+        self.bytes += bytes.get();
+        self.flows += 1;
+        self.backwards |= end <= start;
+    }
+}
+
+/// Random graphs of random transfers: bytes conserved, capacity respected, causality, never faster
+/// than the ideal, and the same again the second time.
+pub fn invariants_on_random_scenarios(engine: &dyn Engine, _: Exactness) {
+    let fabric = leaf_spine();
+    for seed in 0..40 {
+        let mut random = SplitMix(seed);
+        let tasks = 2 + random.below(14) as u32;
+        let mut work = Vec::new();
+        let mut transfers = Vec::new();
+        let mut edges = Vec::new();
+        for task in 0..tasks {
+            if random.below(3) == 0 {
+                work.push(Work::Compute(Time::from_ps(random.below(2_000_000_000))));
+            } else {
+                let flows: Vec<(u32, u32, u64)> = (0..random.below(12))
+                    .map(|_| {
+                        let from = random.below(16) as u32;
+                        let to = (from + 1 + random.below(15) as u32) % 16;
+                        (from, to, 1 + random.below(4 * MIB))
+                    })
+                    .collect();
+                work.push(Work::Send(transfers.len() as u32));
+                transfers.push(one_phase(&fabric, &flows));
+            }
+            for earlier in 0..task {
+                if random.below(5) == 0 {
+                    edges.push((earlier, task));
+                }
+            }
+        }
+        let graph = Graph::new(work.clone(), edges.clone());
+        let scenario = Scenario { fabric: &fabric, tasks: graph.tasks() };
+        let mut counter = Counter::default();
+        let mut script = Script { transfers: transfers.clone(), at_end: vec![] };
+        let outcome = engine.run(&scenario, &mut script, &mut counter).expect("the run finishes");
+        let again = engine.run(&scenario, &mut script, &mut Silent).expect("the run finishes");
+        assert_eq!(outcome, again, "seed {seed}: two runs differ");
+
+        let ordered: u64 = transfers.iter().flat_map(Orders::all_flows).map(|f| f.bytes.get()).sum();
+        assert_eq!(counter.bytes, ordered, "seed {seed}: bytes ordered and arrived");
+        assert_eq!(counter.flows, outcome.flows);
+        assert!(!counter.backwards, "seed {seed}: a flow arrived before it started");
+        for (link, carried) in fabric.links().iter().zip(&outcome.link_bytes) {
+            assert!(link.rate.time_for(*carried) <= outcome.makespan + Time::from_ps(8));
+        }
+        for &(from, to) in &edges {
+            assert!(outcome.start[to as usize] >= outcome.end[from as usize], "seed {seed}");
+        }
+        for (task, item) in work.iter().enumerate() {
+            let took = outcome.end[task] - outcome.start[task];
+            match *item {
+                Work::Compute(time) => assert_eq!(took, time),
+                Work::Send(transfer) => {
+                    let ideal = fullest_link(&fabric, &transfers[transfer as usize]);
+                    assert!(took >= ideal, "seed {seed}: {took} beats the ideal {ideal}");
+                }
+            }
+        }
+    }
+}
+
+/// The least time in which the links could carry a phase.
+fn fullest_link(fabric: &Fabric, orders: &Orders) -> Time {
+    let mut load = vec![0u64; fabric.links().len()];
+    for flow in orders.all_flows() {
+        for &link in orders.links(flow) {
+            load[link.0 as usize] += flow.bytes.get();
+        }
+    }
+    let times = load.iter().zip(fabric.links()).map(|(&b, l)| l.rate.time_for(Bytes::new(b)));
+    // A picosecond a flow may be lost to rounding each end up.
+    times.max().unwrap_or(Time::ZERO).saturating_sub(Time::from_ps(8))
+}
+
+/// Makes every check of [`conformance`](crate::conformance) a test of the engine given, exact
+/// unless a second argument says how far from closed forms it may be.
+#[macro_export]
+macro_rules! conformance {
+    ($engine:expr) => {
+        $crate::conformance!($engine, 1e-9);
+    };
+    ($engine:expr, $closed_form:expr) => {
+        $crate::conformance!(@tests $engine, $closed_form;
+            one_flow, incast, one_bottleneck, ring, direct_all_to_all, phases_follow_each_other,
+            dark_circuits_wait, hidden_reconfigurations_cost_nothing,
+            what_cannot_finish_is_an_error, circuits_in_use_stay, invariants_on_random_scenarios);
+    };
+    (@tests $engine:expr, $closed_form:expr; $($check:ident),*) => {
+        #[cfg(test)]
+        mod conformance {
+            use super::*;
+            $(
+                #[test]
+                fn $check() {
+                    let exactness =
+                        $crate::conformance::Exactness { closed_form: $closed_form };
+                    $crate::conformance::$check(&$engine, exactness);
+                }
+            )*
+        }
+    };
+}

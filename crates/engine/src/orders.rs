@@ -1,0 +1,140 @@
+//! What a policy orders: flows in phases, and patches of optical switches. Buffers are flat and are
+//! used again, so that a policy allocates nothing per transfer.
+
+use lightloom_fabric::LinkId;
+use lightloom_units::{Bytes, Time};
+use std::ops::Range;
+
+/// One flow: so many bytes over a path of links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowOrder {
+    /// What is sent.
+    pub bytes: Bytes,
+    links: (u32, u32),
+}
+
+/// Flows that start together; the phase ends `latency` after the last of them has arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Phase {
+    flows: (u32, u32),
+    /// Time that passes after the last byte: the steps of a ring, or a whole collective in closed
+    /// form where nothing can contend with it.
+    pub latency: Time,
+}
+
+/// The orders for one transfer.
+///
+/// ```
+/// use lightloom_engine::Orders;
+/// use lightloom_fabric::LinkId;
+/// use lightloom_units::{Bytes, Time};
+/// let mut orders = Orders::default();
+/// orders.path().extend([LinkId(0), LinkId(3)]);
+/// orders.flow(Bytes::new(1_000));
+/// orders.end_phase(Time::ZERO);
+/// assert_eq!(orders.phases().len(), 1);
+/// let flow = orders.flows(0)[0];
+/// assert_eq!(orders.links(&flow), &[LinkId(0), LinkId(3)]);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Orders {
+    links: Vec<LinkId>,
+    flows: Vec<FlowOrder>,
+    phases: Vec<Phase>,
+    open_flow: usize,
+    open_phase: usize,
+    /// Circuits to patch at once, before any flow starts.
+    pub patches: Patches,
+}
+
+impl Orders {
+    /// Forgets everything, keeps the memory.
+    pub fn clear(&mut self) {
+        self.links.clear();
+        self.flows.clear();
+        self.phases.clear();
+        self.open_flow = 0;
+        self.open_phase = 0;
+        self.patches.clear();
+    }
+
+    /// Where the links of the next flow are appended, in order of travel.
+    pub fn path(&mut self) -> &mut Vec<LinkId> {
+        &mut self.links
+    }
+
+    /// Ends the path begun with [`Orders::path`]: `bytes` go over it. A flow of zero bytes or over
+    /// no link is left out.
+    pub fn flow(&mut self, bytes: Bytes) {
+        let end = self.links.len();
+        if bytes == Bytes::ZERO || end == self.open_flow {
+            self.links.truncate(self.open_flow);
+            return;
+        }
+        let links = (self.open_flow as u32, end as u32);
+        self.flows.push(FlowOrder { bytes, links });
+        self.open_flow = end;
+    }
+
+    /// Ends a phase: the flows since the last phase start together once the phase before is over.
+    /// A phase without flows is a pause of `latency`.
+    pub fn end_phase(&mut self, latency: Time) {
+        let flows = (self.open_phase as u32, self.flows.len() as u32);
+        if flows.0 == flows.1 && latency == Time::ZERO {
+            return;
+        }
+        self.phases.push(Phase { flows, latency });
+        self.open_phase = self.flows.len();
+    }
+
+    /// The phases so far.
+    pub fn phases(&self) -> &[Phase] {
+        &self.phases
+    }
+
+    /// The flows of phase `index`.
+    pub fn flows(&self, index: usize) -> &[FlowOrder] {
+        &self.flows[self.flow_range(index)]
+    }
+
+    /// Every flow, whatever its phase.
+    pub fn all_flows(&self) -> &[FlowOrder] {
+        &self.flows
+    }
+
+    /// The path of a flow.
+    pub fn links(&self, flow: &FlowOrder) -> &[LinkId] {
+        &self.links[flow.links.0 as usize..flow.links.1 as usize]
+    }
+
+    fn flow_range(&self, index: usize) -> Range<usize> {
+        let (from, to) = self.phases[index].flows;
+        from as usize..to as usize
+    }
+}
+
+/// One connection inside an optical switch: what enters by `tx` leaves by `rx`, or nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patch {
+    /// The link from a NIC into the switch.
+    pub tx: LinkId,
+    /// The link from the switch to a NIC.
+    pub rx: Option<LinkId>,
+}
+
+/// Patches made together: all ports named are dark for `delay` from now on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Patches {
+    /// The connections that change.
+    pub patches: Vec<Patch>,
+    /// How long the changed ports carry nothing.
+    pub delay: Time,
+}
+
+impl Patches {
+    /// Forgets everything, keeps the memory.
+    pub fn clear(&mut self) {
+        self.patches.clear();
+        self.delay = Time::ZERO;
+    }
+}

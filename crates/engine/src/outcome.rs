@@ -1,0 +1,89 @@
+//! What a run leaves behind, and who may watch it.
+
+use crate::TaskId;
+use lightloom_units::{Bytes, Time};
+
+/// Watches a run. Every method does nothing unless it is overridden.
+pub trait Observer {
+    /// A flow of `task` that started at `start` has arrived whole at `end`.
+    fn flow_finished(&mut self, task: TaskId, bytes: Bytes, start: Time, end: Time) {
+        let _ = (task, bytes, start, end);
+    }
+    /// Called every few thousand events; `false` ends the run with
+    /// [`EngineError::Interrupted`](crate::EngineError::Interrupted).
+    fn keep_going(&mut self, finished: usize, tasks: usize, now: Time) -> bool {
+        let _ = (finished, tasks, now);
+        true
+    }
+}
+
+/// Watches nothing.
+pub struct Silent;
+impl Observer for Silent {}
+
+/// Ports of optical switches that changed together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reconfiguration {
+    /// The transfer at whose beginning or end it was ordered.
+    pub task: u32,
+    /// When the ports went dark.
+    pub at: Time,
+    /// When they carried light again.
+    pub ready: Time,
+    /// How many connections changed (one direction of a circuit each).
+    pub patches: u32,
+}
+
+/// Everything that an engine measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// When each task started.
+    pub start: Vec<Time>,
+    /// When each task ended.
+    pub end: Vec<Time>,
+    /// The predecessor whose end let each task start, or `u32::MAX` for a task without any. Tasks
+    /// start when their last predecessor ends, so following it backwards gives a critical path
+    /// without gaps.
+    pub cause: Vec<u32>,
+    /// How long each transfer was held up by circuits that were dark.
+    pub waited: Vec<Time>,
+    /// What each transfer sent.
+    pub bytes: Vec<Bytes>,
+    /// What each link carried.
+    pub link_bytes: Vec<Bytes>,
+    /// Every reconfiguration, in order.
+    pub reconfigurations: Vec<Reconfiguration>,
+    /// When the last task ended.
+    pub makespan: Time,
+    /// Flows carried.
+    pub flows: u64,
+    /// Events handled.
+    pub events: u64,
+    /// How often rates (or whatever else the engine's inner loop computes) were computed anew.
+    pub solves: u64,
+}
+
+impl Outcome {
+    /// The tasks on the critical path, last first.
+    ///
+    /// ```
+    /// use lightloom_engine::Outcome;
+    /// use lightloom_units::Time;
+    /// let outcome = Outcome {
+    ///     end: vec![Time::from_ns(3), Time::from_ns(1), Time::from_ns(4)],
+    ///     cause: vec![u32::MAX, u32::MAX, 0],
+    ///     ..Outcome::default()
+    /// };
+    /// assert_eq!(outcome.critical_path(), vec![2, 0]);
+    /// ```
+    pub fn critical_path(&self) -> Vec<u32> {
+        let last = (0..self.end.len()).max_by_key(|&t| (self.end[t], std::cmp::Reverse(t)));
+        let mut path = Vec::new();
+        let mut task = last.map_or(u32::MAX, |t| t as u32);
+        while task != u32::MAX {
+            path.push(task);
+            task = self.cause[task as usize];
+        }
+        path
+    }
+}
