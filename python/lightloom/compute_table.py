@@ -1,0 +1,151 @@
+"""Measured compute times: from a file, or from the times that a paper printed.
+
+A table file is TOML with ``[[measured]]`` entries, or CSV with a header; both have the columns
+component, pass, micro_batch, time (with its unit) and, optionally, origin. The preset
+``paper-profile`` scales what MixNet printed by floating-point operations to the job's shape and
+says so: such a time is "given", not "measured". Checked: by hand on both printed shapes.
+"""
+
+from __future__ import annotations
+
+import csv
+import tomllib
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from lightloom import _core, presets
+from lightloom.errors import InputError
+
+COLUMNS = ("component", "pass", "micro_batch", "time", "origin")
+
+# The tables that need no file: their times follow from the rest of a specification.
+TABLES = ("roofline", *presets.names("compute"))
+
+# A value of the tree below by its keys; None where it is absent.
+Lookup = Callable[..., Any]
+
+
+def measured(table: object, get: Lookup, label: str) -> tuple[list[dict[str, Any]], str]:
+    """Return the measured entries that a table's name stands for, and their source.
+
+    Parameters
+    ----------
+    table
+        ``"roofline"`` (no entries), ``"paper-profile"``, or the path of a table.
+    get
+        Looks up a value of the specification, such as ``get("model", "hidden")``.
+    label
+        What a message calls the specification.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or an entry is not one.
+    """
+    if not isinstance(table, str) or table == "roofline":
+        return [], "every time is a roofline"
+    if table == "paper-profile":
+        return _paper_profile(get)
+    path = Path(table)
+    if not path.is_file():
+        raise InputError(
+            f'{label}: compute.table = "{table}": no such file{presets.unknown(table, TABLES)}, '
+            "or the path of a table (TOML or CSV)"
+        )
+    entries = _read_csv(path) if path.suffix.lower() == ".csv" else _read_toml(path)
+    return [{"origin": "measured"} | entry for entry in entries], str(path)
+
+
+def _read_toml(path: Path) -> list[dict[str, Any]]:
+    from lightloom.resolve import read_toml
+
+    table = read_toml(path)
+    entries = table.get("measured")
+    extra = sorted(set(table) - {"measured"})
+    if extra:
+        raise InputError(f"{path}: {extra[0]}: unknown key; allowed: measured")
+    if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
+        raise InputError(f"{path}: measured: must be an array of tables, [[measured]]")
+    return [_entry(e, f"{path}: measured[{n}]") for n, e in enumerate(entries)]
+
+
+def _read_csv(path: Path) -> list[dict[str, Any]]:
+    from lightloom.resolve import read_text
+
+    try:
+        rows = list(csv.reader(read_text(path).splitlines(), strict=True))
+    except csv.Error as error:
+        raise InputError(f"{path}: not valid CSV: {error}") from None
+    if not rows or not set(COLUMNS[:4]) <= set(rows[0]) <= set(COLUMNS):
+        raise InputError(
+            f"{path}: line 1: the header must be {','.join(COLUMNS)} (origin may miss)"
+        )
+    entries = []
+    for number, row in enumerate(rows[1:], 2):
+        at = f"{path}: line {number}"
+        if len(row) != len(rows[0]):
+            raise InputError(f"{at}: {len(row)} values; the header has {len(rows[0])}")
+        entry: dict[str, Any] = dict(zip(rows[0], row, strict=True))
+        count = entry["micro_batch"].strip()
+        if not (count.isascii() and count.isdecimal() and len(count) < 10):
+            raise InputError(f'{at}: micro_batch = "{count}": must be a whole number, at least 1')
+        entries.append(_entry(entry | {"micro_batch": int(count)}, at))
+    return entries
+
+
+def _entry(entry: dict[str, Any], at: str) -> dict[str, Any]:
+    """Check one entry here, so that a message names the table and not the specification."""
+    from pydantic import ValidationError
+
+    from lightloom import complaints
+    from lightloom.scenario import Measured
+
+    complete = {"origin": "measured"} | entry
+    try:
+        Measured.model_validate(complete)
+    except ValidationError as error:
+        raise InputError(complaints.message(error, complete, {}, at, Measured)) from None
+    return complete
+
+
+def _paper_profile(get: Lookup) -> tuple[list[dict[str, Any]], str]:
+    text = files(presets).joinpath("compute/paper-profile.toml").read_text(encoding="utf-8")
+    entries, sources = [], []
+    for reference in tomllib.loads(text)["reference"]:
+        shape = reference["shape"]
+        here = {
+            "hidden": get("model", "hidden"),
+            "expert_intermediate": get("model", "expert_intermediate"),
+            "top_k": get("model", "top_k"),
+            "sequence_length": get("training", "sequence_length"),
+            "tp": get("parallelism", "tp"),
+            "cp": get("parallelism", "cp"),
+        }
+        if not all(type(value) is int and value > 0 for value in here.values()):
+            return [], ""  # validation will name the one that is wrong
+        picoseconds = _core.parse_time(reference["time"])
+        # Integer arithmetic: the same shape gives back exactly the printed time.
+        scaled = picoseconds * _work(here)[0] * _work(shape)[1]
+        scaled //= _work(here)[1] * _work(shape)[0]
+        entries.append(
+            {
+                "component": reference["component"],
+                "pass": reference["pass"],
+                "micro_batch": reference["micro_batch"],
+                "time": _core.format_time(min(max(scaled, 1), 2**63)),
+                "origin": reference["origin"] if here == shape else "given",
+            }
+        )
+        sources.append(reference["source"])
+    scaled_by = "" if here == shape else "; scaled by floating-point operations to this job's shape"
+    return entries, "; ".join(sources) + scaled_by
+
+
+def _work(shape: dict[str, int]) -> tuple[int, int]:
+    """Return the experts' flop of one sequence on one GPU, as a fraction, up to a constant."""
+    flop = (
+        shape["sequence_length"] * shape["top_k"] * shape["hidden"] * shape["expert_intermediate"]
+    )
+    return flop, shape["tp"] * shape["cp"]

@@ -1,0 +1,188 @@
+"""Shapes that do not fit: what the values of a scenario must satisfy together.
+
+Each rule names the key that is most likely wrong, and what would be allowed. Rules of one value
+alone are in the types of `scenario.py`. Checked: one malformed specification a rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from lightloom import scenario as spec
+
+if TYPE_CHECKING:
+    from lightloom.scenario import Scenario
+
+# A key, and what must hold for it.
+Misfit = tuple[str, str]
+
+
+def misfits(scenario: Scenario) -> Iterator[Misfit]:
+    """Yield every rule that the scenario breaks, the most basic first."""
+    yield from _model(scenario)
+    yield from _cluster(scenario)
+    yield from _parallelism(scenario)
+    yield from _training(scenario)
+    yield from _fabric(scenario)
+    if scenario.record.replicas > scenario.dp:
+        yield "record.replicas", f"must be at most the number of replicas, {scenario.dp}"
+
+
+def _model(scenario: Scenario) -> Iterator[Misfit]:
+    model = scenario.model
+    if model.top_k > model.experts:
+        yield "model.top_k", f"must be at most model.experts = {model.experts}"
+    if model.dense_layers >= model.layers:
+        yield (
+            "model.dense_layers",
+            f"must be less than model.layers = {model.layers}: a layer must have experts",
+        )
+    for count, width in (
+        ("dense_layers", "dense_intermediate"),
+        ("shared_experts", "shared_intermediate"),
+    ):
+        if getattr(model, count) and not getattr(model, width):
+            yield f"model.{width}", f"must be at least 1, as model.{count} is not 0"
+        if getattr(model, width) and not getattr(model, count):
+            yield f"model.{width}", f"nothing reads it while model.{count} = 0; allowed: 0"
+    attention = model.attention
+    if isinstance(attention, spec.GroupedQueryAttention) and attention.heads % attention.kv_heads:
+        yield (
+            "model.attention.kv_heads",
+            f"must divide model.attention.heads = {attention.heads}",
+        )
+
+
+def _cluster(scenario: Scenario) -> Iterator[Misfit]:
+    cluster = scenario.cluster
+    if cluster.gpus % cluster.gpus_per_server:
+        yield (
+            "cluster.gpus",
+            f"must be a multiple of cluster.gpus_per_server = {cluster.gpus_per_server}",
+        )
+    if cluster.nics_per_server != cluster.gpus_per_server:
+        yield (
+            "cluster.nics_per_server",
+            f"must equal cluster.gpus_per_server = {cluster.gpus_per_server}: a NIC each GPU",
+        )
+    if cluster.nics_per_server % cluster.numa_nodes:
+        yield (
+            "cluster.numa_nodes",
+            f"must divide cluster.nics_per_server = {cluster.nics_per_server}",
+        )
+
+
+def _parallelism(scenario: Scenario) -> Iterator[Misfit]:
+    model, split, gpus = scenario.model, scenario.parallelism, scenario.cluster.gpus
+    if model.experts % split.ep:
+        allowed = [str(n) for n in range(1, model.experts + 1) if model.experts % n == 0]
+        yield (
+            "parallelism.ep",
+            f"must divide model.experts = {model.experts}; allowed: {', '.join(allowed)}",
+        )
+    if model.attention.heads % split.tp:
+        yield "parallelism.tp", f"must divide model.attention.heads = {model.attention.heads}"
+    if split.pp > model.layers:
+        yield "parallelism.pp", f"must be at most model.layers = {model.layers}"
+    job = split.block * split.pp
+    if gpus % job:
+        yield (
+            "cluster.gpus",
+            "must be a multiple of tp * cp * ep * pp = "
+            f"{split.tp} * {split.cp} * {split.ep} * {split.pp} = {job}",
+        )
+
+
+def _training(scenario: Scenario) -> Iterator[Misfit]:
+    training, split = scenario.training, scenario.parallelism
+    if training.sequence_length % (split.tp * split.cp):
+        yield (
+            "training.sequence_length",
+            f"must be a multiple of tp * cp = {split.tp * split.cp}, which share a sequence",
+        )
+    if training.schedule == "1f1b" and training.virtual_stages != 1:
+        yield (
+            "training.virtual_stages",
+            'nothing reads it for schedule "1f1b"; allowed: 1, or schedule "interleaved"',
+        )
+    if training.schedule == "interleaved":
+        if training.virtual_stages < 2:
+            yield "training.virtual_stages", 'must be at least 2 for schedule "interleaved"'
+        if split.pp < 2:
+            yield "parallelism.pp", 'must be at least 2 for schedule "interleaved"'
+        if split.pp * training.virtual_stages > scenario.model.layers:
+            yield (
+                "training.virtual_stages",
+                f"must be at most model.layers / pp = {scenario.model.layers // split.pp}",
+            )
+        if training.micro_batches % split.pp:
+            yield (
+                "training.micro_batches",
+                f'must be a multiple of parallelism.pp = {split.pp} for schedule "interleaved"',
+            )
+
+
+def _fabric(scenario: Scenario) -> Iterator[Misfit]:
+    fabric, cluster = scenario.fabric, scenario.cluster
+    if isinstance(fabric, spec.TopoOpt) and fabric.degree > cluster.nics_per_server:
+        yield (
+            "fabric.degree",
+            f"must be at most cluster.nics_per_server = {cluster.nics_per_server}",
+        )
+    if isinstance(fabric, spec.Graph):
+        yield from _graph(fabric, scenario)
+    if isinstance(fabric, spec.MixNet):
+        yield from _mixnet(fabric, scenario)
+
+
+def _graph(fabric: spec.Graph, scenario: Scenario) -> Iterator[Misfit]:
+    names: set[str] = set()
+    for index, node in enumerate(fabric.nodes):
+        if node.name in names:
+            yield f"fabric.nodes[{index}].name", "must differ from every other node's name"
+        names.add(node.name)
+    for index, link in enumerate(fabric.links):
+        for end, name in (("a", link.a), ("b", link.b)):
+            if name not in names:
+                yield f"fabric.links[{index}].{end}", "must be the name of a node"
+    servers = sum(node.role == "gpu-server" for node in fabric.nodes)
+    if servers != scenario.servers:
+        yield (
+            "cluster.gpus",
+            f"must be {servers} servers of {scenario.cluster.gpus_per_server} GPUs: "
+            f'fabric.nodes lists {servers} of role "gpu-server"',
+        )
+
+
+def _mixnet(fabric: spec.MixNet, scenario: Scenario) -> Iterator[Misfit]:
+    cluster, block = scenario.cluster, scenario.parallelism.block
+    per_server = cluster.gpus_per_server
+    if fabric.optical_nics >= cluster.nics_per_server:
+        yield (
+            "fabric.optical_nics",
+            f"must be at most {cluster.nics_per_server - 1}: "
+            f"one of cluster.nics_per_server = {cluster.nics_per_server} stays on packets",
+        )
+    if block % per_server and per_server % block:
+        yield (
+            "parallelism.ep",
+            f"tp * cp * ep = {block} must be a multiple or a divisor of "
+            f"cluster.gpus_per_server = {per_server}, so that a region is whole servers",
+        )
+    ports = scenario.region_servers * fabric.optical_nics
+    if ports > fabric.ocs.ports:
+        yield (
+            "fabric.ocs.ports",
+            f"too few on {fabric.ocs.device!r}: a region of {scenario.region_servers} servers with "
+            f"{fabric.optical_nics} optical NICs each needs {ports}",
+        )
+    delay = fabric.ocs.delay
+    if isinstance(delay, spec.LognormalDelay):
+        if list(delay.pairs) != sorted(set(delay.pairs)):
+            yield "fabric.ocs.delay.pairs", "must rise"
+        for key, times in (("mean", delay.mean), ("p99", delay.p99)):
+            if len(times) != len(delay.pairs):
+                yield f"fabric.ocs.delay.{key}", f"must have {len(delay.pairs)} times, as pairs has"
+        if any(p99 < mean for mean, p99 in zip(delay.mean, delay.p99, strict=False)):
+            yield "fabric.ocs.delay.p99", "must not be below the mean"
