@@ -126,6 +126,35 @@ allowed: kind, link_bandwidth, link_delay, name, oversubscription, preset, radix
     return pile.resolved(label)
 
 
+def load_job(
+    job: str, overrides: Mapping[str, Any] | None = None, *, override_label: str = "override"
+) -> Resolved:
+    """Resolve what a command line names: a specification, a ``config.json``, or a model preset.
+
+    Examples
+    --------
+    >>> load_job("mixtral-8x22b", {"fabric.preset": "mixnet"}).scenario.region_servers
+    8
+    >>> load_job("mixtral-8x7")
+    Traceback (most recent call last):
+    ...
+    lightloom.errors.InputError: mixtral-8x7: neither a file nor a model preset (did you mean \
+"mixtral-8x7b"?); allowed: deepseek-r1, deepseek-v3, llama-moe, mixtral-8x22b, mixtral-8x7b, \
+qwen-moe, qwen-moe-32, or a file
+    """
+    models = presets.names("models")
+    if job in models:
+        base: Mapping[str, Any] | str = {"model": {"preset": job}}
+    elif job.lower().endswith(".json"):
+        base = {"model": {"huggingface": job}}
+    elif not os.path.lexists(job):
+        reason = presets.unknown(job, models)
+        raise InputError(f"{job}: neither a file nor a model preset{reason}, or a file")
+    else:
+        base = job
+    return load_scenario(base, overrides, label=job, override_label=override_label)
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file; InputError names it and what is wrong."""
     text = read_text(path)

@@ -1,0 +1,134 @@
+"""The ``lightloom`` command: one file a subcommand, loaded when it is called.
+
+Every way to end badly is one message on stderr and an exit code: 2 for bad input, 1 for a run that
+failed, 130 for an interrupt. A traceback appears only with ``--debug``.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from lightloom.errors import LightloomError
+
+# Each is `app`, a Typer application, in the file of its name.
+COMMANDS = {
+    "compare": "Compare fabrics for one training job: time, cost, performance per dollar.",
+    "simulate": "Simulate one specification.",
+    "cost": "Count and price the network of each fabric.",
+    "spec": "Show what a specification means, value by value.",
+    "trace": "Record, import, generate and show gating traces.",
+    "report": "Rebuild the report of a Result.",
+}
+
+
+class _Commands(TyperGroup):
+    """Lists the subcommands without importing them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in COMMANDS:
+            return TyperCommand(cmd_name, help=COMMANDS[cmd_name])
+        return None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name = args[0] if args else None
+        if name not in COMMANDS:
+            return super().resolve_command(ctx, args)
+        command = typer.main.get_command(import_module(f"lightloom.cli.{name}").app)
+        command.name = name
+        # Typer offers to install completion once for each application; once is none here.
+        command.params = [p for p in command.params if not str(p.name).endswith("_completion")]
+        return name, command, args[1:]
+
+
+app = typer.Typer(
+    cls=_Commands,
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from lightloom import __version__
+
+        print(f"lightloom {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def lightloom(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
+    ),
+    debug: bool = typer.Option(False, "--debug", help="Show a traceback of what went wrong."),
+) -> None:
+    """Design, simulate and run the reconfigurable networks of GPU clusters.
+
+    Example: lightloom compare mixtral-8x7b --gpus 1024
+    """
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; returns its exit code, having printed at most one message.
+
+    Examples
+    --------
+    >>> run(["--version"])  # doctest: +ELLIPSIS
+    lightloom ...
+    0
+    """
+    debug = "--debug" in arguments
+    try:
+        result = app([a for a in arguments if a != "--debug"], "lightloom", standalone_mode=False)
+    except KeyboardInterrupt:
+        return _fail("interrupted", 130, debug)
+    except typer.Abort:
+        return _fail("aborted", 1, debug)
+    except LightloomError as error:
+        return _fail(f"error: {error}", error.exit_code, debug)
+    except SystemExit as error:  # a closed pipe, for one
+        return error.code if isinstance(error.code, int) else 1
+    except MemoryError:
+        return _fail("error: out of memory", 1, debug)
+    except Exception as error:
+        if hasattr(error, "format_message"):  # an argument that cannot be understood
+            return _usage(error)
+        what = f"{type(error).__name__}: {error}".partition("\n")[0]
+        return _fail(f"internal error: {what}; please report it, with what --debug shows", 1, debug)
+    return result if isinstance(result, int) else 0
+
+
+def _fail(message: str, code: int, debug: bool) -> int:
+    if debug:
+        traceback.print_exc()
+    print(message, file=sys.stderr)
+    return code
+
+
+def _usage(error: Any) -> int:
+    """Report a usage error in one line; a command without arguments prints its help instead."""
+    message = error.format_message()
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError" or not message:
+        error.show()
+    else:
+        hint = f" (see {context.command_path} --help)" if context is not None else ""
+        print(f"error: {' '.join(message.split())}{hint}", file=sys.stderr)
+    return int(error.exit_code)

@@ -1,0 +1,109 @@
+"""``lightloom cost``: what the network of each fabric is made of, and what that costs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from lightloom.cost import CostRow
+
+app = typer.Typer()
+
+
+@app.command()
+def cost(
+    job: str = typer.Argument(
+        "mixtral-8x7b",
+        metavar="[MODEL]",
+        help="A model preset, a specification (TOML) or a config.json.",
+    ),
+    gpus: int | None = typer.Option(None, "--gpus", help="GPUs of the cluster [1024]."),
+    bandwidth: str = typer.Option(
+        "100,200,400,800", "--bandwidth", help="Link rates, in Gbps where no unit is given."
+    ),
+    fabrics: str | None = typer.Option(None, "--fabrics", help="Fabric presets, with commas."),
+    settings: list[str] = typer.Option(
+        [], "--set", metavar="KEY=VALUE", help="Change one value; may be repeated."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Count and price the network of each fabric.
+
+    Ports in use count; fibre is left out. Ratios are fat-tree / fabric at the same rate.
+
+    Example: lightloom cost --gpus 1024 --fabrics fat-tree,mixnet
+    """
+    from lightloom import cost as costs
+    from lightloom.cli import options
+    from lightloom.resolve import load_job
+
+    overrides = options.settings(settings)
+    if gpus is not None:
+        overrides["cluster.gpus"] = gpus
+    chosen = options.fabrics(fabrics) if fabrics is not None else list(costs.FABRICS)
+    rates = options.bandwidths(bandwidth)
+    scenario = load_job(job, overrides, override_label="command line").scenario
+    rows = costs.cost_table(scenario, chosen, rates)
+    if as_json:
+        print(json.dumps({"rows": [_as_json(row) for row in rows]}, indent=2))
+    else:
+        _print_table(rows)
+
+
+def _as_json(row: CostRow) -> dict[str, Any]:
+    return {
+        "fabric": row.scenario.fabric.name,
+        "bandwidth_gbps": row.bandwidth.gbps,
+        "gpus": row.scenario.cluster.gpus,
+        "cost_usd": row.cost.total_usd,
+        "fat_tree_over_this": row.fat_tree_over_this,
+        "bill": [
+            {
+                "item": line.item,
+                "rate_gbps": line.rate.gbps,
+                "count": line.count,
+                "unit_usd": line.unit_usd,
+                "total_usd": line.total_usd,
+                "source": line.source,
+            }
+            for line in row.cost.lines
+        ],
+    }
+
+
+def _print_table(rows: list[CostRow]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from lightloom.cost import ITEMS
+
+    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    cluster = rows[0].scenario.cluster
+    console.print(
+        f"{cluster.gpus} GPUs, {rows[0].scenario.servers} servers of {cluster.gpus_per_server}; "
+        f'prices "{rows[0].scenario.prices.name}", fibre left out'
+    )
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("link")
+    table.add_column("fabric", no_wrap=True)
+    for name in (*(item.replace("_", " ") + "s" for item in ITEMS), "cost M$", "fat-tree /"):
+        table.add_column(name, justify="right")
+    last = None
+    for row in rows:
+        if last not in (None, row.bandwidth):
+            table.add_row("")
+        counts = [sum(line.count for line in row.cost.lines if line.item == item) for item in ITEMS]
+        table.add_row(
+            "" if row.bandwidth == last else str(row.bandwidth),
+            row.scenario.fabric.name,
+            *(f"{count:,}" if count else Text("-", style="dim") for count in counts),
+            f"{row.cost.total_usd / 1e6:.3f}",
+            f"{row.fat_tree_over_this:.3f}",
+        )
+        last = row.bandwidth
+    console.print(table)

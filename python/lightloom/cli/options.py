@@ -1,0 +1,87 @@
+"""Options that several subcommands share: what they accept, and their text as values."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from typing import Any
+
+from lightloom import presets
+from lightloom.errors import InputError
+from lightloom.units import Rate
+
+
+def settings(texts: Iterable[str]) -> dict[str, Any]:
+    """Read ``--set KEY=VALUE``: a TOML value, or text where it is not one.
+
+    Raises
+    ------
+    InputError
+        If there is no key or no value.
+
+    Examples
+    --------
+    >>> settings(["seed=2", "fabric.link_bandwidth=100 Gbps", "fabric.share_eps = true"])
+    {'seed': 2, 'fabric.link_bandwidth': '100 Gbps', 'fabric.share_eps': True}
+    """
+    values = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not (key.strip() and equals and value.strip()):
+            raise InputError(f'--set "{text}": must be KEY=VALUE, as in --set seed=2')
+        try:
+            values[key.strip()] = tomllib.loads(f"value = {value}")["value"]
+        except (ValueError, RecursionError):
+            values[key.strip()] = value.strip()
+    return values
+
+
+def bandwidths(text: str) -> list[str]:
+    """Read ``--bandwidth``: rates in a row, in Gbps where no unit is given.
+
+    Examples
+    --------
+    >>> bandwidths("100, 0.4 Tbps")
+    ['100 Gbps', '400 Gbps']
+    >>> bandwidths("fast")
+    Traceback (most recent call last):
+    ...
+    lightloom.errors.InputError: --bandwidth "fast": not a rate; allowed: such as 100,400 (Gbps) or \
+"400 Gbps"
+    """
+    rates = []
+    for part in _parts(text, "--bandwidth"):
+        number = part.replace(".", "", 1)
+        try:
+            rate = Rate.parse(f"{part} Gbps" if number.isascii() and number.isdecimal() else part)
+        except ValueError:
+            rate = Rate(0)
+        if not rate:
+            raise InputError(
+                f'--bandwidth "{part}": not a rate; allowed: such as 100,400 (Gbps) or "400 Gbps"'
+            )
+        rates.append(str(rate))
+    return list(dict.fromkeys(rates))
+
+
+def fabrics(text: str) -> list[str]:
+    """Read ``--fabrics``: names of presets in a row.
+
+    Examples
+    --------
+    >>> fabrics("fat-tree,mixnet")
+    ['fat-tree', 'mixnet']
+    """
+    known = presets.names("fabrics")
+    names = _parts(text, "--fabrics")
+    for name in names:
+        if name not in known:
+            raise InputError(f'--fabrics "{name}": no such preset{presets.unknown(name, known)}')
+    return list(dict.fromkeys(names))
+
+
+def _parts(text: str, option: str) -> list[str]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(parts):
+        raise InputError(f'{option} "{text}": must be a list with commas, without empty places')
+    return parts

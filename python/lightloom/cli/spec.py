@@ -1,0 +1,114 @@
+"""``lightloom spec``: what a specification means, value by value, and what there is to choose."""
+
+from __future__ import annotations
+
+import json
+import sys
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from lightloom.resolve import Resolved
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.callback()
+def spec() -> None:
+    """Show what a specification means, value by value."""
+
+
+@app.command()
+def resolve(
+    job: str = typer.Argument(
+        metavar="FILE", help="A specification (TOML), a config.json, or the name of a model preset."
+    ),
+    settings: list[str] = typer.Option(
+        [], "--set", metavar="KEY=VALUE", help="Change one value; may be repeated."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+    as_toml: bool = typer.Option(False, "--toml", help="Print a specification that runs again."),
+) -> None:
+    """Print every effective value of a specification and where it came from.
+
+    Example: lightloom spec resolve job.toml --set fabric.link_bandwidth="100 Gbps"
+    """
+    from lightloom.cli import options
+    from lightloom.errors import InputError
+    from lightloom.resolve import load_job
+
+    if as_json and as_toml:
+        raise InputError("--json and --toml: cannot stand together; allowed: one of the two")
+    resolved = load_job(job, options.settings(settings), override_label="command line")
+    if as_toml:
+        print(resolved.scenario.to_toml(), end="")
+    elif as_json:
+        print(json.dumps(_as_json(resolved), indent=2, ensure_ascii=False))
+    else:
+        _print_table(resolved)
+
+
+@app.command()
+def presets(
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """List the presets that a specification can name.
+
+    Example: lightloom spec presets
+    """
+    from lightloom import presets as data
+
+    kinds = {
+        "model.preset": "models",
+        "compute.gpu": "gpus",
+        "compute.table": "compute",
+        "fabric.preset": "fabrics",
+        "fabric.ocs.device": "devices",
+        "prices.preset": "prices",
+    }
+    names = {key: list(data.names(kind)) for key, kind in kinds.items()}
+    if as_json:
+        print(json.dumps(names, indent=2))
+    else:
+        for key, values in names.items():
+            print(f"{key:18} {', '.join(values)}")
+
+
+def _as_json(resolved: Resolved) -> dict[str, object]:
+    return {
+        "scenario": resolved.scenario.to_tree(),
+        "values": [
+            {"key": key, "value": value, "origin": origin.layer, "source": origin.source}
+            for key, value, origin in resolved.rows()
+        ],
+    }
+
+
+def _print_table(resolved: Resolved) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from lightloom.toml_text import value_text
+
+    if not sys.stdout.isatty():  # whole lines without colour, for grep and diff
+        for key, value, (layer, source) in resolved.rows():
+            print(f"{key} = {value_text(value)}  # {layer}{source and ': '}{source}")
+        return
+    console = Console(highlight=False)
+    console.print(Text(resolved.scenario.title, style="bold"))
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("key", no_wrap=True)
+    table.add_column("value", overflow="fold", max_width=40)
+    table.add_column("from", overflow="fold")
+    for section, rows in groupby(resolved.rows(), key=lambda row: row[0].partition(".")[0]):
+        table.add_row("")
+        for key, value, (layer, source) in rows:
+            name = Text(section, style="bold") + Text(key.removeprefix(section), style="not bold")
+            origin = Text(layer, style="dim" if layer == "default" else "")
+            if source:
+                origin += Text(f" · {source}", style="dim")
+            table.add_row(name, Text(value_text(value), style="cyan"), origin)
+    console.print(table)

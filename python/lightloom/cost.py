@@ -1,0 +1,151 @@
+"""What a network costs: counted ports times prices.
+
+Modelled: the bill of materials that the compiled core counts from the links in use, one price per
+item and rate. Ignored, as in MixNet Section 7.2: fibre, racks, labour, power. Checked: the ratios
+between fabrics that follow from MixNet Table 4, and totals against sums done by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from lightloom import _core, presets
+from lightloom.errors import InputError
+from lightloom.scenario import Prices, Scenario
+from lightloom.units import Rate
+
+Item = Literal["nic", "transceiver", "switch_port", "ocs_port", "patch_port"]
+ITEMS: tuple[Item, ...] = ("nic", "transceiver", "switch_port", "ocs_port", "patch_port")
+# What `lightloom cost` and `lightloom compare` put side by side.
+FABRICS = ("fat-tree", "fat-tree-3to1", "rail-optimized", "topoopt", "mixnet")
+BASELINE = "fat-tree"
+
+
+@dataclass(frozen=True, slots=True)
+class BillLine:
+    """So many units of one item at one rate."""
+
+    item: Item
+    rate: Rate
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class PricedLine:
+    """A line of a bill with its price [US dollars] and who published it."""
+
+    item: Item
+    rate: Rate
+    count: int
+    unit_usd: float
+    source: str
+
+    @property
+    def total_usd(self) -> float:
+        """The price of the whole line [US dollars]."""
+        return self.count * self.unit_usd
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """A priced bill."""
+
+    lines: tuple[PricedLine, ...]
+
+    @property
+    def total_usd(self) -> float:
+        """The price of everything on the bill [US dollars]."""
+        return sum(line.total_usd for line in self.lines)
+
+
+@dataclass(frozen=True, slots=True)
+class CostRow:
+    """One fabric at one rate, and how many times dearer the fat-tree of that rate is."""
+
+    scenario: Scenario
+    bandwidth: Rate
+    cost: Cost
+    fat_tree_over_this: float
+
+
+def cost_of(bill: Iterable[BillLine], prices: Prices) -> Cost:
+    """Price a bill.
+
+    Raises
+    ------
+    InputError
+        If an item has no price at its rate.
+
+    Examples
+    --------
+    >>> from lightloom.scenario import Scenario
+    >>> prices = Scenario.preset("mixtral-8x7b").prices
+    >>> gbps400 = Rate.parse("400 Gbps")
+    >>> cost_of([BillLine("nic", gbps400, 8), BillLine("ocs_port", gbps400, 6)], prices).total_usd
+    15112.0
+    """
+    lines = []
+    for line in bill:
+        at: Mapping[Rate, float] = getattr(prices, line.item)
+        if line.rate not in at:
+            known = ", ".join(str(rate) for rate in sorted(at)) or "none"
+            raise InputError(
+                f'prices.{line.item}."{line.rate}": no such price in "{prices.name}"; '
+                f"it has {known}; give this one"
+            )
+        unit = at[line.rate]
+        source = _source(prices, line.item, line.rate, unit)
+        lines.append(PricedLine(line.item, line.rate, line.count, unit, source))
+    return Cost(tuple(lines))
+
+
+def bill_of(scenario: Scenario) -> tuple[BillLine, ...]:
+    """Count what the scenario's network is made of; the compiled core wires it and counts.
+
+    Raises
+    ------
+    InputError
+        If the fabric cannot be built; the message names the key.
+    """
+    try:
+        counted: Sequence[Mapping[str, Any]] = _core.bill(scenario.to_core_json())
+    except ValueError as error:
+        raise InputError(f"{scenario.title}: {error}") from None
+    return tuple(BillLine(c["item"], Rate(c["rate_bps"]), c["count"]) for c in counted)
+
+
+def cost_table(
+    scenario: Scenario, fabrics: Sequence[str] = FABRICS, bandwidths: Sequence[str] = ("400 Gbps",)
+) -> list[CostRow]:
+    """Price the scenario's job on several fabrics at several link rates.
+
+    A fabric that the scenario has already keeps its settings; the others are presets.
+    """
+    rows = []
+    for bandwidth in bandwidths:
+        link = {"fabric.link_bandwidth": bandwidth}
+        costs = {
+            fabric: (priced := scenario.with_(**{"fabric.preset": fabric}, **link), _cost(priced))
+            for fabric in dict.fromkeys((*fabrics, BASELINE))
+        }
+        reference = costs[BASELINE][1].total_usd
+        for fabric in fabrics:
+            priced, cost = costs[fabric]
+            ratio = reference / cost.total_usd if cost.total_usd else float("inf")
+            rows.append(CostRow(priced, Rate.parse(bandwidth), cost, ratio))
+    return rows
+
+
+def _cost(scenario: Scenario) -> Cost:
+    return cost_of(bill_of(scenario), scenario.prices)
+
+
+def _source(prices: Prices, item: Item, rate: Rate, unit: float) -> str:
+    """Name the publication of a preset's price; a price of the user's own is "given"."""
+    if prices.name in presets.names("prices"):
+        preset = presets.load("prices", prices.name)
+        if preset.values["prices"].get(item, {}).get(str(rate)) == unit:
+            return preset.source(f'prices.{item}."{rate}"')
+    return "given"
