@@ -57,10 +57,22 @@ impl Pool {
 /// Memory for one computation of rates, used again by the next.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
-    left: Vec<f64>,
-    unfrozen: Vec<u32>,
+    open: Vec<Open>,
     share: Vec<f64>,
-    reciprocal: Vec<f64>,
+    waiting: Vec<u64>,
+}
+
+/// What is left of a link, and how many flows still want it.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    left: f64,
+    flows: f64,
+}
+
+impl Open {
+    fn share(&self) -> f64 {
+        if self.flows > 0.0 { self.left / self.flows } else { f64::INFINITY }
+    }
 }
 
 /// A flow that has left a component.
@@ -72,6 +84,16 @@ pub(crate) struct Done {
 /// Below this, a flow's remainder is rounding: far less than a picosecond of any link.
 const ROUNDING_BYTES: f64 = 1e-3;
 
+/// A flow's place on one of its links.
+#[derive(Clone, Copy, Debug)]
+struct Crossing {
+    /// The link, by its index in the component.
+    link: u32,
+    /// Where the flow's bit stands in `alive`.
+    word: u32,
+    bit: u32,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Component {
     // One entry a flow; a flow that is gone has an infinite remainder and no rate.
@@ -79,8 +101,8 @@ pub(crate) struct Component {
     rate: Vec<f64>,
     tag: Vec<Tag>,
     crossed_from: Vec<u32>,
-    /// Local link indices, flow by flow.
-    crossed: Vec<u32>,
+    /// The links of each flow, flow by flow.
+    crossed: Vec<Crossing>,
     // One entry a link.
     links: Vec<u32>,
     capacity: Vec<f64>,
@@ -88,6 +110,9 @@ pub(crate) struct Component {
     member_from: Vec<u32>,
     /// Flow indices, link by link.
     members: Vec<u32>,
+    word_from: Vec<u32>,
+    /// A bit for each member, link by link in whole words: set while the flow is there.
+    alive: Vec<u64>,
     live: usize,
     updated: Time,
     born: Time,
@@ -124,7 +149,7 @@ impl Component {
                     self.load.push(0);
                 }
                 self.load[at as usize] += 1;
-                self.crossed.push(at);
+                self.crossed.push(Crossing { link: at, word: 0, bit: 0 });
             }
             self.born = self.born.min(pool.tag[flow].start);
         }
@@ -145,27 +170,39 @@ impl Component {
         self.load.clear();
         self.member_from.clear();
         self.members.clear();
+        self.word_from.clear();
+        self.alive.clear();
         self.live = 0;
         (self.stale, self.dissolving) = (false, false);
     }
 
     /// Counting sort of the flows by link.
     fn index_members(&mut self) {
-        let mut next = 0;
+        let (mut next, mut words) = (0, 0);
         for &load in &self.load {
             self.member_from.push(next);
+            self.word_from.push(words);
             next += load;
+            words += load.div_ceil(64);
         }
+        self.member_from.push(next);
+        self.word_from.push(words);
         self.members.resize(next as usize, 0);
+        self.alive.resize(words as usize, 0);
+        // `load` counts the members placed so far, and so ends as it was.
+        self.load.fill(0);
         for flow in 0..self.live {
-            for &at in &self.crossed[self.range(flow)] {
-                let slot = &mut self.member_from[at as usize];
-                self.members[*slot as usize] = flow as u32;
-                *slot += 1;
+            for at in self.range(flow) {
+                let crossing = &mut self.crossed[at];
+                let link = crossing.link as usize;
+                let place = self.load[link];
+                self.load[link] += 1;
+                self.members[(self.member_from[link] + place) as usize] = flow as u32;
+                crossing.word = self.word_from[link] + place / 64;
+                crossing.bit = place % 64;
+                self.alive[crossing.word as usize] |= 1 << crossing.bit;
             }
         }
-        // Each start now stands where the next one began: shift back by one.
-        self.member_from.insert(0, 0);
     }
 
     fn range(&self, flow: usize) -> std::ops::Range<usize> {
@@ -199,7 +236,9 @@ impl Component {
                 self.rate[flow] = 0.0;
                 self.live -= 1;
                 for at in self.range(flow) {
-                    self.load[self.crossed[at] as usize] -= 1;
+                    let Crossing { link, word, bit } = self.crossed[at];
+                    self.load[link as usize] -= 1;
+                    self.alive[word as usize] &= !(1 << bit);
                 }
             }
         }
@@ -213,7 +252,7 @@ impl Component {
                 let from = pool.links.len();
                 let links = &self.links;
                 let crossed = &self.crossed[self.range(flow)];
-                pool.links.extend(crossed.iter().map(|&at| links[at as usize]));
+                pool.links.extend(crossed.iter().map(|at| links[at.link as usize]));
                 pool.push(from, self.remaining[flow], self.tag[flow]);
             }
         }
@@ -221,47 +260,45 @@ impl Component {
 
     /// Gives every flow its max-min fair rate \[B/ps\].
     pub fn solve(&mut self, scratch: &mut Scratch) {
-        let Scratch { left, unfrozen, share, reciprocal } = scratch;
-        left.clone_from(&self.capacity);
-        unfrozen.clone_from(&self.load);
-        let most = unfrozen.iter().copied().max().unwrap_or(0) as usize;
-        while reciprocal.len() <= most {
-            reciprocal.push(1.0 / reciprocal.len() as f64);
-        }
-        share.clear();
-        share.extend(left.iter().zip(unfrozen.iter()).map(|(&capacity, &flows)| {
-            if flows == 0 { f64::INFINITY } else { capacity * reciprocal[flows as usize] }
+        let Scratch { open, share, waiting } = scratch;
+        open.clear();
+        open.extend(self.capacity.iter().zip(&self.load).map(|(&left, &load)| Open {
+            left,
+            flows: f64::from(load),
         }));
-        const UNFROZEN: f64 = -1.0;
-        for (rate, remaining) in self.rate.iter_mut().zip(&self.remaining) {
-            *rate = if *remaining < f64::INFINITY { UNFROZEN } else { 0.0 };
-        }
+        share.clear();
+        share.extend(open.iter().map(Open::share));
+        waiting.clone_from(&self.alive);
         let mut todo = self.live;
         while todo > 0 {
             let (at, fair) = smallest(share);
-            share[at] = f64::INFINITY;
-            let members = self.member_from[at] as usize..self.member_from[at + 1] as usize;
-            for &flow in &self.members[members] {
-                let flow = flow as usize;
-                if self.rate[flow] != UNFROZEN {
-                    continue;
+            let first = self.member_from[at] as usize;
+            let words = self.word_from[at] as usize..self.word_from[at + 1] as usize;
+            todo -= open[at].flows as usize;
+            for block in 0..words.len() {
+                let mut word = waiting[words.start + block];
+                while word != 0 {
+                    let place = block * 64 + word.trailing_zeros() as usize;
+                    word &= word - 1;
+                    let flow = self.members[first + place] as usize;
+                    self.rate[flow] = fair;
+                    let from = self.crossed_from[flow] as usize;
+                    let to = self.crossed_from[flow + 1] as usize;
+                    for crossing in &self.crossed[from..to] {
+                        let other = crossing.link as usize;
+                        if other == at {
+                            continue;
+                        }
+                        waiting[crossing.word as usize] &= !(1 << crossing.bit);
+                        let link = &mut open[other];
+                        link.left -= fair;
+                        link.flows -= 1.0;
+                        // A share never sinks below one already frozen, except by rounding.
+                        share[other] = link.share().max(fair);
+                    }
                 }
-                self.rate[flow] = fair;
-                todo -= 1;
-                let crossed = self.crossed_from[flow] as usize..self.crossed_from[flow + 1] as usize;
-                for &other in &self.crossed[crossed] {
-                    let other = other as usize;
-                    left[other] -= fair;
-                    unfrozen[other] -= 1;
-                    // A share never sinks below one already frozen, except by rounding.
-                    share[other] = match unfrozen[other] {
-                        0 => f64::INFINITY,
-                        flows => (left[other] * reciprocal[flows as usize]).max(fair),
-                    };
-                }
-                // While this link's own flows are being frozen it must not be chosen again.
-                share[at] = f64::INFINITY;
             }
+            share[at] = f64::INFINITY;
         }
     }
 
@@ -274,7 +311,8 @@ impl Component {
         let mut soonest = f64::INFINITY;
         for (remaining, rate) in self.remaining.iter().zip(&self.rate) {
             // Gone: infinity / 0. Dark: x / 0. Both are infinite.
-            soonest = soonest.min(remaining / rate);
+            let end = remaining / rate;
+            soonest = if end < soonest { end } else { soonest };
         }
         if soonest == f64::INFINITY {
             return None;
@@ -299,14 +337,21 @@ impl Component {
     }
 }
 
+/// The first smallest share and its place. Eight running minima at a time, so that the search is
+/// not one long chain of comparisons that wait for each other.
 fn smallest(shares: &[f64]) -> (usize, f64) {
-    let mut best = (0, f64::INFINITY);
-    for (at, &share) in shares.iter().enumerate() {
-        if share < best.1 {
-            best = (at, share);
+    let mut lanes = [f64::INFINITY; 8];
+    let mut chunks = shares.chunks_exact(8);
+    for chunk in &mut chunks {
+        for (lane, &share) in lanes.iter_mut().zip(chunk) {
+            *lane = if share < *lane { share } else { *lane };
         }
     }
-    best
+    let mut best = f64::INFINITY;
+    for &share in lanes.iter().chain(chunks.remainder()) {
+        best = if share < best { share } else { best };
+    }
+    (shares.iter().position(|&share| share == best).unwrap_or(0), best)
 }
 
 #[cfg(test)]
