@@ -33,6 +33,8 @@ pub struct Scenario<'a> {
     pub fabric: &'a Fabric,
     /// What is to be done, and in which order.
     pub tasks: Tasks<'a>,
+    /// The circuits that stand when the run begins.
+    pub circuits: &'a [Patch],
 }
 
 /// Answers an engine's questions at simulated times.

@@ -126,6 +126,10 @@ impl<'a> Run<'a> {
         let fabric: &Fabric = scenario.fabric;
         let links = fabric.links();
         let tasks = scenario.tasks.len();
+        let mut circuit = vec![NONE; links.len()];
+        for patch in scenario.circuits {
+            circuit[patch.tx.0 as usize] = patch.rx.map_or(NONE, |rx| rx.0);
+        }
         let outcome = Outcome {
             start: vec![Time::MAX; tasks],
             end: vec![Time::MAX; tasks],
@@ -149,7 +153,7 @@ impl<'a> Run<'a> {
             binds: (0..links.len() as u32).map(|l| !fabric.never_binds(LinkId(l))).collect(),
             capacity: links.iter().map(|l| l.rate.bytes_per_ps()).collect(),
             latency: links.iter().map(|l| l.delay).collect(),
-            circuit: vec![NONE; links.len()],
+            circuit,
             into_switch: links
                 .iter()
                 .map(|l| matches!(fabric.nodes()[l.to.0 as usize].kind, NodeKind::Ocs { .. }))
