@@ -1,7 +1,7 @@
 """Gating traces: how many token assignments each source rank sends to each expert.
 
-Modelled: one count per iteration, MoE layer, source rank and expert, which is all that the volume of
-an all-to-all depends on. Ignored: which token went where, the gate's weights, dropped tokens (no
+Modelled: one count per iteration, MoE layer, source rank and expert, which is all that the volume
+of an all-to-all depends on. Ignored: which token went where, the gate's weights, dropped tokens (no
 capacity limit). Checked: round trips, byte-identical files, and damaged files in
 ``tests/test_trace_file.py``.
 
@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 from lightloom.errors import InputError
 
-Counts = npt.NDArray[np.uint32]
+Counts = npt.NDArray[np.integer[Any]]
 Meta = Mapping[str, str | int | float | bool]
 
 BUILTIN_DIRECTORY = Path(__file__).resolve().parent.parent / "traces"
@@ -151,8 +151,13 @@ class GatingTrace:
         width = self.sources * self.experts
         offsets = pa.array(np.arange(rows + 1, dtype=np.int64) * width, pa.int64())
         index = np.arange(rows, dtype=np.int32)
-        header = {"format": 1, "sources": self.sources, "experts": self.experts}
-        header |= {"top_k": self.top_k, "meta": dict(self.meta)}
+        header = {
+            "format": 1,
+            "sources": self.sources,
+            "experts": self.experts,
+            "top_k": self.top_k,
+            "meta": dict(self.meta),
+        }
         table = pa.table(
             {
                 "iteration": pa.array(index // self.layers),

@@ -136,7 +136,8 @@ def spread(loads: npt.NDArray[Any], sources: int) -> Ints:
     base, rest = np.divmod(loads, sources)
     first = np.cumsum(rest, axis=-1) - rest
     turn = (np.arange(sources)[:, None] - first[..., None, :]) % sources
-    return base[..., None, :] + (turn < rest[..., None, :])
+    counts: Ints = base[..., None, :] + (turn < rest[..., None, :])
+    return counts
 
 
 def _csv(path: Path, options: Options) -> GatingTrace:

@@ -1,4 +1,4 @@
-"""Record a gating trace by training a small MoE transformer and counting where its gates send tokens.
+"""Record a gating trace: train a small MoE transformer and count where its gates send tokens.
 
 Modelled: a causal language model whose every layer is attention and a top-k mixture of experts
 (softmax gate, weights of the chosen renormalised as Mixtral does), the load-balancing loss of
@@ -105,8 +105,8 @@ class Recording:
 
         Examples
         --------
-        >>> Recording(iterations=3).command()
-        'lightloom trace record --experts 8 --top-k 2 --sources 8 --layers 8 --iterations 3 --seed 1'
+        >>> Recording(experts=16).command().removeprefix("lightloom trace record ")
+        '--experts 16 --top-k 2 --sources 8 --layers 8 --iterations 200 --seed 1'
         """
         always = ("experts", "top_k", "sources", "layers", "iterations", "seed")
         words = ["lightloom trace record"]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lightloom.trace.record import Recording
 
 
-class TinyMoe(nn.Module):
+class TinyMoe(nn.Module):  # type: ignore[misc, unused-ignore]
     """A causal language model of `recording.layers` MoE layers."""
 
     def __init__(self, recording: Recording) -> None:
@@ -61,7 +61,7 @@ class TinyMoe(nn.Module):
         return nats, balance, choices
 
 
-class Attention(nn.Module):
+class Attention(nn.Module):  # type: ignore[misc, unused-ignore]
     """Causal self-attention with rotary positions."""
 
     def __init__(self, hidden: int, heads: int) -> None:
@@ -82,7 +82,7 @@ class Attention(nn.Module):
         return y
 
 
-class Mixture(nn.Module):
+class Mixture(nn.Module):  # type: ignore[misc, unused-ignore]
     """Top-k mixture of experts: softmax gate, chosen weights renormalised, nothing dropped."""
 
     def __init__(self, hidden: int, intermediate: int, experts: int, top_k: int) -> None:
@@ -94,7 +94,7 @@ class Mixture(nn.Module):
         self.down = nn.Parameter(torch.randn(experts, intermediate, hidden) * intermediate**-0.5)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the residual of x, float [token, hidden]; the balance loss; the choice [token, k]."""
+        """Return the residual of x [token, hidden], the balance loss, the choice [token, k]."""
         x = self.norm(x)
         shares = self.gate(x).softmax(dim=-1)
         weights, chosen = shares.topk(self.top_k, dim=-1)
