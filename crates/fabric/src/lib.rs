@@ -1,1 +1,49 @@
-//! What is wired: nodes, links, circuits, and what they cost in ports.
+//! What is wired: GPUs, NICs, switches and the links between them, and what they cost in ports.
+//!
+//! Modelled: servers with a scale-up network (NVLink and the like), and between them a fat-tree,
+//! leaf and spine, a rail-optimized fabric, TopoOpt's patch panel, MixNet's regions of optical
+//! circuits beside a packet fabric, or any graph. Every link is directed. A [`Fabric`] is the one
+//! representation that every engine reads, it routes, and it knows no time: which circuit is set
+//! when is decided elsewhere.
+//! Ignored: PCIe between a GPU and its NIC (a path goes from a GPU straight on from its NIC),
+//! buffers, losses, the insides of switches.
+//! Checked: every route is a chain of links that goes where it should and uses none twice, on random
+//! clusters of every kind; both ways of splitting have the same capacity and bill; links said never
+//! to bind do not, under random traffic; bills against a golden table and MixNet Table 4's prices.
+//!
+//! ```
+//! use lightloom_fabric::{Cluster, FabricSpec, GpuId, build};
+//! use lightloom_units::{BitRate, Time};
+//! let cluster = Cluster::of(1024, 8);
+//! let spec = FabricSpec::fat_tree(BitRate::from_gbps(400), Time::from_us(1));
+//! let fabric = build(&cluster, &spec, 4, &[]).unwrap();
+//! let mut path = Vec::new();
+//! fabric.route(GpuId(0), GpuId(1023), 0, &mut path).unwrap();
+//! let hops: Vec<String> = path.iter().map(|&l| fabric.link(l).class.to_string()).collect();
+//! assert_eq!(hops, ["host", "uplink-1", "uplink-2", "uplink-2", "uplink-1", "host"]);
+//! ```
+
+mod bill;
+mod clos;
+mod cluster;
+mod custom;
+mod error;
+mod fat_tree;
+mod graph;
+mod hash;
+mod mixnet;
+mod rail_optimized;
+mod shortest;
+mod spec;
+mod topoopt;
+mod wires;
+
+pub use bill::{Bill, BillLine, Item};
+pub use cluster::{Cluster, GpuId, LinkId, NicId, NodeId, ServerId};
+pub use error::{FabricError, RouteError};
+pub use graph::{Fabric, build};
+pub use spec::{
+    ClosSpec, FabricSpec, GraphLink, GraphNode, GraphSpec, LeafSpineSpec, MixNetSpec, OcsSpec,
+    Panel, ReconfigurationDelay, Reconfigure, ReconfigurePolicy, Role, Splitting, TopoOptSpec,
+};
+pub use wires::{Link, LinkClass, Node, NodeKind};

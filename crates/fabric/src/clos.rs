@@ -1,0 +1,284 @@
+//! Switches in tiers: the folded Clos network under fat-tree, leaf-spine, rail-optimized and the
+//! packet part of MixNet.
+//!
+//! Modelled: switches of radix k, k/2 ports down and up to k/2 up. Two tiers: k leaves. Three: k pods
+//! of k/2 top-of-rack (ToR) and k/2 aggregation switches; aggregation switch j of every pod is joined
+//! to the cores of group j. A ToR with h hosts at over-subscription R has uplinks of h * rate / R in
+//! all: ceil(h / R) lanes, each slowed so that the sum is exact to 1 bit/s. Above the ToRs nothing
+//! is over-subscribed further. Only ports in use exist: a ToR with fewer hosts has fewer uplinks.
+//! With ideal splitting the aggregation switches of a pod are one node, all cores another, and
+//! parallel links one bundle; with ECMP every switch is a node and a hash picks each hop.
+//! Ignored: switches of several chips, uneven radices.
+//! Checked: both splittings have the same rates across every cut between tiers and the same bill;
+//! routes by the crate's properties; bills by closed forms.
+
+use crate::hash::Choice;
+use crate::wires::{Cable, LinkClass, NodeKind, Wires, back};
+use crate::{Bill, ClosSpec, FabricError, Item, LinkId, NicId, NodeId, RouteError, Splitting};
+use lightloom_units::BitRate;
+
+/// Where NICs are plugged in, and the links between switches.
+#[derive(Clone, Debug)]
+pub(crate) struct Clos {
+    /// By NIC; `None` for those that are not on these switches.
+    ports: Vec<Option<Port>>,
+    tors: Vec<Tor>,
+    pods: Vec<Pod>,
+}
+
+/// A link here is the one up; [`back`] gives the one down.
+#[derive(Clone, Copy, Debug)]
+struct Port {
+    up: LinkId,
+    tor: u32,
+}
+
+/// A switch of the first tier: one uplink to each aggregation switch it reaches, or one bundle.
+#[derive(Clone, Debug)]
+struct Tor {
+    pod: u32,
+    up: Vec<LinkId>,
+}
+
+/// For each aggregation switch its links to the cores; none with two tiers.
+#[derive(Clone, Debug, Default)]
+struct Pod {
+    up: Vec<Vec<LinkId>>,
+}
+
+/// NICs in the order in which they fill switches, one list a rail, all lists equally long. A switch
+/// serves one rail; switches of all rails follow each other, so that k/2 servers and their rails are
+/// neighbours. A single list is the plain order.
+pub(crate) type Rails = Vec<Vec<NicId>>;
+
+impl Clos {
+    /// Plugs in the NICs of `rails` and adds what it takes to the bill. `key` is where the
+    /// specification stands, for errors.
+    pub(crate) fn build(
+        spec: &ClosSpec,
+        key: &str,
+        rails: &Rails,
+        wires: &mut Wires,
+        bill: &mut Bill,
+    ) -> Result<Self, FabricError> {
+        let half = radix(spec, key, rails)? / 2;
+        let nics = rails
+            .iter()
+            .flatten()
+            .map(|nic| nic.index() + 1)
+            .max()
+            .unwrap_or(0);
+        let mut clos = Clos {
+            ports: vec![None; nics],
+            tors: vec![],
+            pods: vec![],
+        };
+        let hosts_of: Vec<&[NicId]> = in_order(rails, half).collect();
+        let tors_per_pod = if spec.tiers == 2 {
+            hosts_of.len()
+        } else {
+            half as usize
+        };
+        let mut cores: Vec<Vec<NodeId>> = Vec::new();
+        let mut uplink_bps = 0u128;
+        for pod in hosts_of.chunks(tors_per_pod) {
+            uplink_bps += clos.add_pod(spec, pod, &mut cores, wires);
+        }
+        let hosts = rails.iter().map(|rail| rail.len() as u64).sum::<u64>();
+        // Lanes are slowed by over-subscription; what is bought is as many at the full rate.
+        let uplinks = uplink_bps.div_ceil(u128::from(spec.link_bps.bps())) as u64;
+        let ends = 2 * uplinks * u64::from(spec.tiers - 1);
+        bill.add(Item::Nic, spec.link_bps, hosts);
+        bill.add(Item::SwitchPort, spec.link_bps, hosts + ends);
+        bill.add(Item::Transceiver, spec.link_bps, 2 * hosts + ends);
+        Ok(clos)
+    }
+
+    /// Adds a pod and returns the rate of its ToRs' uplinks \[bit/s\].
+    fn add_pod(
+        &mut self,
+        spec: &ClosSpec,
+        tors: &[&[NicId]],
+        cores: &mut Vec<Vec<NodeId>>,
+        wires: &mut Wires,
+    ) -> u128 {
+        let cable = |tier, rate, lanes| Cable {
+            rate: BitRate::from_bps(rate),
+            delay: spec.link_delay_ps,
+            class: if tier == 0 {
+                LinkClass::Host
+            } else {
+                LinkClass::Uplink { tier }
+            },
+            lanes,
+        };
+        let mut pod = Pod::default();
+        // By aggregation switch: its node, and (rate, lanes) of its links down.
+        let mut aggregation: Vec<(NodeId, Vec<(u64, u32)>)> = Vec::new();
+        let mut uplink_bps = 0;
+        for hosts in tors {
+            let node = wires.node(NodeKind::Switch { tier: 1 });
+            let mut tor = Tor {
+                pod: self.pods.len() as u32,
+                up: vec![],
+            };
+            for &nic in *hosts {
+                let up = wires.duplex(wires.nic(nic), node, cable(0, spec.link_bps.bps(), 1));
+                self.ports[nic.index()] = Some(Port {
+                    up,
+                    tor: self.tors.len() as u32,
+                });
+            }
+            for (j, (rate, lanes)) in uplinks(spec, hosts.len()).into_iter().enumerate() {
+                if j == aggregation.len() {
+                    aggregation.push((wires.node(NodeKind::Switch { tier: 2 }), vec![]));
+                }
+                let (above, down) = &mut aggregation[j];
+                tor.up
+                    .push(wires.duplex(node, *above, cable(1, rate, lanes)));
+                down.push((rate, lanes));
+                uplink_bps += u128::from(rate);
+            }
+            self.tors.push(tor);
+        }
+        if spec.tiers == 3 {
+            for (j, (node, down)) in aggregation.iter().enumerate() {
+                // As much up as down: one link each, or one bundle for all.
+                let up = match spec.splitting {
+                    Splitting::Ecmp => down.clone(),
+                    Splitting::Ideal => {
+                        vec![
+                            down.iter()
+                                .fold((0, 0), |sum, d| (sum.0 + d.0, sum.1 + d.1)),
+                        ]
+                    }
+                };
+                if j == cores.len() {
+                    cores.push(vec![]);
+                }
+                let mut links = Vec::with_capacity(up.len());
+                for (c, &(rate, lanes)) in up.iter().enumerate() {
+                    if c == cores[j].len() {
+                        cores[j].push(wires.node(NodeKind::Switch { tier: 3 }));
+                    }
+                    links.push(wires.duplex(*node, cores[j][c], cable(2, rate, lanes)));
+                }
+                pod.up.push(links);
+            }
+        }
+        self.pods.push(pod);
+        uplink_bps
+    }
+
+    /// Appends the way from one NIC to another, from its link up to the other's link down.
+    pub(crate) fn route(
+        &self,
+        source: NicId,
+        destination: NicId,
+        key: u64,
+        path: &mut Vec<LinkId>,
+    ) -> Result<(), RouteError> {
+        let port = |nic: NicId| {
+            let port = self.ports.get(nic.index()).copied().flatten();
+            port.ok_or(RouteError::NotOnPacketFabric { nic })
+        };
+        let (from, to) = (port(source)?, port(destination)?);
+        if source == destination {
+            return Ok(());
+        }
+        path.push(from.up);
+        if from.tor != to.tor {
+            let (a, b) = (&self.tors[from.tor as usize], &self.tors[to.tor as usize]);
+            let mut choice = Choice::new(source.0, destination.0, key);
+            let j = choice.of(a.up.len().min(b.up.len()));
+            path.push(a.up[j]);
+            if a.pod != b.pod {
+                let (a, b) = (
+                    &self.pods[a.pod as usize].up[j],
+                    &self.pods[b.pod as usize].up[j],
+                );
+                let core = choice.of(a.len().min(b.len()));
+                path.extend([a[core], back(b[core])]);
+            }
+            path.push(back(b.up[j]));
+        }
+        path.push(back(to.up));
+        Ok(())
+    }
+}
+
+/// The hosts of each ToR.
+fn in_order(rails: &Rails, half: u32) -> impl Iterator<Item = &[NicId]> {
+    let rounds = rails
+        .first()
+        .map_or(0, |rail| rail.len().div_ceil(half as usize));
+    (0..rounds).flat_map(move |round| {
+        rails.iter().map(move |rail| {
+            let from = round * half as usize;
+            &rail[from..rail.len().min(from + half as usize)]
+        })
+    })
+}
+
+/// Rate \[bit/s\] and lanes of each uplink of a ToR with so many hosts.
+fn uplinks(spec: &ClosSpec, hosts: usize) -> Vec<(u64, u32)> {
+    // At most 2^20 hosts at 10 Tbps; the product is exact in 64 bits.
+    let down_bps = hosts as u64 * spec.link_bps.bps();
+    let lanes = ((hosts as f64 / spec.oversubscription).ceil() as u64).max(1);
+    // Not through a float where nothing is shared: above 2^53 it would lose bits.
+    let total = match spec.oversubscription == 1.0 {
+        true => down_bps,
+        false => (down_bps as f64 / spec.oversubscription) as u64,
+    };
+    match spec.splitting {
+        Splitting::Ideal => vec![(total, lanes as u32)],
+        Splitting::Ecmp => {
+            let lane = |j| (total / lanes + u64::from(j < total % lanes), 1);
+            (0..lanes).map(lane).collect()
+        }
+    }
+}
+
+/// The radix asked for, if it is a legal one, or the smallest even one that has room.
+fn radix(spec: &ClosSpec, key: &str, rails: &Rails) -> Result<u32, FabricError> {
+    FabricError::check_rate(&format!("{key}.link_bandwidth"), spec.link_bps)?;
+    FabricError::check_delay(&format!("{key}.link_delay"), spec.link_delay_ps)?;
+    if !(2..=3).contains(&spec.tiers) {
+        return Err(FabricError::new(
+            &format!("{key}.tiers"),
+            spec.tiers,
+            "must be 2 or 3",
+        ));
+    }
+    if !(1.0..=1024.0).contains(&spec.oversubscription) {
+        let (key, ratio) = (format!("{key}.oversubscription"), spec.oversubscription);
+        return Err(FabricError::new(&key, ratio, "must be from 1 to 1024"));
+    }
+    let length = rails.first().map_or(0, Vec::len) as u64;
+    let fits = |k: u32| {
+        let (k, tors) = (
+            u64::from(k),
+            rails.len() as u64 * length.div_ceil(u64::from(k / 2)),
+        );
+        tors <= if spec.tiers == 2 { k } else { k * k / 2 }
+    };
+    // With k ToRs of one NIC each there is room for any cluster.
+    let smallest = (2..=1 << 21).step_by(2).find(|&k| fits(k));
+    let smallest = smallest.expect("at most 2^20 NICs, a ToR each at worst");
+    let Some(asked) = spec.radix else {
+        return Ok(smallest);
+    };
+    if asked % 2 != 0 || !(2..=1 << 16).contains(&asked) {
+        let allowed = "must be an even number from 2 to 65536";
+        return Err(FabricError::new(&format!("{key}.radix"), asked, allowed));
+    }
+    if !fits(asked) {
+        let hosts = rails.len() as u64 * length;
+        let allowed = format!(
+            "{} tiers of such switches have no room for {hosts} NICs; must be at least {smallest}",
+            spec.tiers
+        );
+        return Err(FabricError::new(&format!("{key}.radix"), asked, allowed));
+    }
+    Ok(asked)
+}

@@ -1,0 +1,196 @@
+//! Servers, GPUs and NICs, and how they are numbered.
+
+use crate::FabricError;
+use lightloom_units::{BitRate, Time};
+use serde::{Deserialize, Serialize};
+
+macro_rules! id {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {$(
+        $(#[$doc])*
+        #[derive(
+            Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize,
+            Deserialize,
+        )]
+        #[serde(transparent)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// As an index into a table.
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    )*};
+}
+id! {
+    /// Index into [`crate::Fabric::nodes`].
+    NodeId,
+    /// Index into [`crate::Fabric::links`]; every link is directed.
+    LinkId,
+    /// A GPU; server `s` holds GPUs `s * gpus_per_server ..`.
+    GpuId,
+    /// A server.
+    ServerId,
+    /// A NIC, numbered over the cluster: `server * nics_per_server + index in the server`.
+    NicId,
+}
+
+/// Servers of GPUs on a scale-up network, one NIC each GPU.
+///
+/// ```
+/// use lightloom_fabric::{Cluster, GpuId, NicId, ServerId};
+/// let cluster = Cluster::of(32, 8);
+/// assert_eq!(cluster.servers(), 4);
+/// assert_eq!(cluster.server_of(GpuId(17)), ServerId(2));
+/// assert_eq!(cluster.nic_of(GpuId(17)), cluster.nic(ServerId(2), 1));
+/// assert_eq!(cluster.numa_of(NicId(17)), 0);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cluster {
+    /// GPUs in all; a multiple of `gpus_per_server`, at most 2^20.
+    pub gpus: u32,
+    /// GPUs a server: the scale-up domain.
+    pub gpus_per_server: u32,
+    /// NICs a server; equal to `gpus_per_server`, NIC `i` belongs to GPU `i`.
+    pub nics_per_server: u32,
+    /// NUMA nodes a server; each holds equally many consecutive NICs.
+    pub numa_nodes: u32,
+    /// Rate of a GPU's scale-up link in each direction \[bit/s\].
+    pub scale_up_bps: BitRate,
+    /// Delay of each of the two links between two GPUs of a server \[ps\].
+    pub scale_up_delay_ps: Time,
+}
+
+/// The most GPUs, so that every count and sum of rates fits its type.
+const MOST_GPUS: u32 = 1 << 20;
+
+impl Cluster {
+    /// A cluster of `gpus` in servers of `gpus_per_server`, with two NUMA nodes a server if that
+    /// can be, 450 GB/s each way a GPU (NVLink 4, whose 900 GB/s count both) and 500 ns a link.
+    pub fn of(gpus: u32, gpus_per_server: u32) -> Self {
+        Cluster {
+            gpus,
+            gpus_per_server,
+            nics_per_server: gpus_per_server,
+            numa_nodes: if gpus_per_server % 2 == 0 { 2 } else { 1 },
+            scale_up_bps: BitRate::from_gbps(3_600),
+            scale_up_delay_ps: Time::from_ns(500),
+        }
+    }
+    /// The number of servers.
+    pub fn servers(&self) -> u32 {
+        self.gpus / self.gpus_per_server
+    }
+    /// The number of NICs in all.
+    pub fn nics(&self) -> u32 {
+        self.servers() * self.nics_per_server
+    }
+    /// The server that holds a GPU.
+    pub fn server_of(&self, gpu: GpuId) -> ServerId {
+        ServerId(gpu.0 / self.gpus_per_server)
+    }
+    /// The server that holds a NIC.
+    pub fn server_of_nic(&self, nic: NicId) -> ServerId {
+        ServerId(nic.0 / self.nics_per_server)
+    }
+    /// A GPU's index in its server.
+    pub fn local(&self, gpu: GpuId) -> u32 {
+        gpu.0 % self.gpus_per_server
+    }
+    /// A NIC's index in its server.
+    pub fn local_nic(&self, nic: NicId) -> u32 {
+        nic.0 % self.nics_per_server
+    }
+    /// The GPU of a server with that index.
+    pub fn gpu(&self, server: ServerId, local: u32) -> GpuId {
+        GpuId(server.0 * self.gpus_per_server + local)
+    }
+    /// The NIC of a server with that index.
+    pub fn nic(&self, server: ServerId, local: u32) -> NicId {
+        NicId(server.0 * self.nics_per_server + local)
+    }
+    /// A GPU's own NIC.
+    pub fn nic_of(&self, gpu: GpuId) -> NicId {
+        self.nic(self.server_of(gpu), self.local(gpu))
+    }
+    /// The GPU that a NIC belongs to.
+    pub fn gpu_of(&self, nic: NicId) -> GpuId {
+        self.gpu(self.server_of_nic(nic), self.local_nic(nic))
+    }
+    /// The NUMA node, within its server, that a NIC hangs on.
+    pub fn numa_of(&self, nic: NicId) -> u32 {
+        self.local_nic(nic) * self.numa_nodes / self.nics_per_server
+    }
+
+    /// Whether the numbers fit each other.
+    ///
+    /// # Errors
+    /// Names the first key that does not fit, and what is allowed.
+    pub fn validate(&self) -> Result<(), FabricError> {
+        let (gpus, server) = (self.gpus, self.gpus_per_server);
+        let fail = |key: &str, value: u32, allowed: String| {
+            Err(FabricError::new(&format!("cluster.{key}"), value, allowed))
+        };
+        if !(1..=MOST_GPUS).contains(&gpus) {
+            return fail("gpus", gpus, format!("must be from 1 to {MOST_GPUS}"));
+        }
+        if server == 0 || gpus % server != 0 {
+            return fail(
+                "gpus_per_server",
+                server,
+                format!("must divide cluster.gpus = {gpus}"),
+            );
+        }
+        if self.nics_per_server != server {
+            let allowed = format!("must equal cluster.gpus_per_server = {server}, a NIC each GPU");
+            return fail("nics_per_server", self.nics_per_server, allowed);
+        }
+        if self.numa_nodes == 0 || server % self.numa_nodes != 0 {
+            let allowed = format!("must divide cluster.nics_per_server = {server}");
+            return fail("numa_nodes", self.numa_nodes, allowed);
+        }
+        FabricError::check_rate("cluster.scale_up_bandwidth", self.scale_up_bps)?;
+        FabricError::check_delay("cluster.scale_up_delay", self.scale_up_delay_ps)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_do_not_fit_name_their_key() {
+        let good = Cluster::of(64, 8);
+        assert_eq!(good.validate(), Ok(()));
+        let cases: [(&str, fn(&mut Cluster)); 7] = [
+            ("cluster.gpus = 0", |c| c.gpus = 0),
+            ("cluster.gpus_per_server = 0", |c| c.gpus_per_server = 0),
+            ("cluster.gpus_per_server = 7", |c| c.gpus_per_server = 7),
+            ("cluster.nics_per_server = 4", |c| c.nics_per_server = 4),
+            ("cluster.numa_nodes = 3", |c| c.numa_nodes = 3),
+            ("cluster.scale_up_bandwidth = 0 bps", |c| {
+                c.scale_up_bps = BitRate::from_bps(0)
+            }),
+            ("cluster.scale_up_delay = 2 s", |c| {
+                c.scale_up_delay_ps = Time::from_ms(2_000)
+            }),
+        ];
+        for (start, spoil) in cases {
+            let mut bad = good.clone();
+            spoil(&mut bad);
+            let message = bad.validate().expect_err(start).to_string();
+            assert!(message.starts_with(start), "{message}");
+        }
+    }
+
+    #[test]
+    fn each_numa_node_holds_equally_many_nics() {
+        let cluster = Cluster {
+            numa_nodes: 4,
+            ..Cluster::of(16, 8)
+        };
+        let numa: Vec<u32> = (8..16).map(|nic| cluster.numa_of(NicId(nic))).collect();
+        assert_eq!(numa, [0, 0, 1, 1, 2, 2, 3, 3]);
+    }
+}

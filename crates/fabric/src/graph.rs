@@ -1,0 +1,315 @@
+//! [`Fabric`]: the one representation that every engine reads, and [`build`], which makes it.
+
+use crate::clos::Clos;
+use crate::custom::Custom;
+use crate::mixnet::MixNet;
+use crate::shortest::Shortest;
+use crate::wires::{Wires, relay};
+use crate::{
+    Bill, Cluster, FabricError, FabricSpec, GpuId, Link, LinkId, NicId, Node, NodeId, RouteError,
+    ServerId, fat_tree, rail_optimized, topoopt,
+};
+
+/// Everything that is wired, how to route over it, and what it takes.
+#[derive(Clone, Debug)]
+pub struct Fabric {
+    cluster: Cluster,
+    nodes: Vec<Node>,
+    links: Vec<Link>,
+    redundant: Vec<bool>,
+    wiring: Wiring,
+    /// NICs of each server on packet switches, by index in the server.
+    packet_nics: Vec<u32>,
+    bill: Bill,
+    notes: Vec<String>,
+}
+
+/// What each kind of fabric knows beyond nodes and links.
+#[derive(Clone, Debug)]
+enum Wiring {
+    FatTree(Clos),
+    RailOptimized(Clos),
+    MixNet(MixNet),
+    TopoOpt(Shortest),
+    Custom(Custom),
+}
+
+/// The most paths that [`Fabric::panel_paths`] returns.
+const MOST_PATHS: usize = 16;
+
+/// Builds a fabric.
+///
+/// `region_servers` is how many consecutive servers make a region of MixNet; others ignore it.
+/// `panel` holds TopoOpt's circuits, each a pair of servers, several for a pair that has several;
+/// others ignore it, and without it TopoOpt has a bill but no routes.
+///
+/// # Errors
+/// Names a key and its value as in the specification, and what is allowed.
+///
+/// ```
+/// use lightloom_fabric::{Cluster, FabricSpec, build};
+/// use lightloom_units::{BitRate, Time};
+/// let spec = FabricSpec::mixnet(8, BitRate::from_gbps(400), Time::from_us(1));
+/// let error = build(&Cluster::of(64, 8), &spec, 4, &[]).unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "fabric.optical_nics = 8: must be from 1 to 7, as one of cluster.nics_per_server = 8 stays \
+///      on packets"
+/// );
+/// ```
+pub fn build(
+    cluster: &Cluster,
+    spec: &FabricSpec,
+    region_servers: u32,
+    panel: &[(ServerId, ServerId)],
+) -> Result<Fabric, FabricError> {
+    cluster.validate()?;
+    let (mut wires, mut bill, mut notes) = (Wires::new(cluster), Bill::default(), vec![]);
+    let (w, b, n) = (&mut wires, &mut bill, &mut notes);
+    let wiring = match spec {
+        FabricSpec::FatTree(spec) => Wiring::FatTree(fat_tree::build(cluster, spec, w, b)?),
+        FabricSpec::LeafSpine(spec) => {
+            Wiring::FatTree(fat_tree::build(cluster, &fat_tree::two_tiers(spec), w, b)?)
+        }
+        FabricSpec::RailOptimized(spec) => {
+            Wiring::RailOptimized(rail_optimized::build(cluster, spec, w, b)?)
+        }
+        FabricSpec::MixNet(spec) => {
+            Wiring::MixNet(MixNet::build(cluster, spec, region_servers, w, b, n)?)
+        }
+        FabricSpec::TopoOpt(spec) => {
+            Wiring::TopoOpt(topoopt::build(cluster, spec, panel, w, b, n)?)
+        }
+        FabricSpec::Graph(spec) => Wiring::Custom(Custom::build(cluster, spec, w, b)?),
+    };
+    let packet_nics = match &wiring {
+        Wiring::MixNet(mixnet) => mixnet.packet.clone(),
+        Wiring::TopoOpt(_) => vec![],
+        _ => (0..cluster.nics_per_server).collect(),
+    };
+    Ok(Fabric {
+        cluster: cluster.clone(),
+        redundant: wires.redundant(),
+        nodes: wires.nodes,
+        links: wires.links,
+        wiring,
+        packet_nics,
+        bill,
+        notes,
+    })
+}
+
+impl Fabric {
+    /// Servers, GPUs and NICs.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+    /// Every node: GPUs first, then a scale-up switch a server, then NICs, then the rest.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+    /// Every link, by [`LinkId`].
+    pub fn links(&self) -> &[Link] {
+        &self.links
+    }
+    /// A link of this fabric.
+    pub fn link(&self, link: LinkId) -> &Link {
+        &self.links[link.index()]
+    }
+    /// The servers.
+    pub fn servers(&self) -> impl ExactSizeIterator<Item = ServerId> + use<> {
+        (0..self.cluster.servers()).map(ServerId)
+    }
+    /// The node of a GPU.
+    pub fn gpu_node(&self, gpu: GpuId) -> NodeId {
+        NodeId(gpu.0)
+    }
+    /// The node of a NIC.
+    pub fn nic_node(&self, nic: NicId) -> NodeId {
+        NodeId(self.cluster.gpus + self.cluster.servers() + nic.0)
+    }
+    /// What must be bought.
+    pub fn bill(&self) -> &Bill {
+        &self.bill
+    }
+    /// What a reader of results must know: limits waived, NICs that idle.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Appends the way between two GPUs of one server: up to the scale-up switch and down again.
+    /// Nothing is appended if they are one GPU.
+    ///
+    /// ```
+    /// # use lightloom_fabric::*;
+    /// # use lightloom_units::{BitRate, Time};
+    /// # let spec = FabricSpec::fat_tree(BitRate::from_gbps(400), Time::from_us(1));
+    /// # let fabric = build(&Cluster::of(16, 8), &spec, 1, &[]).unwrap();
+    /// let mut path = Vec::new();
+    /// fabric.scale_up_path(GpuId(9), GpuId(12), &mut path);
+    /// assert_eq!(fabric.link(path[0]).from, fabric.gpu_node(GpuId(9)));
+    /// assert_eq!(fabric.link(path[1]).to, fabric.gpu_node(GpuId(12)));
+    /// ```
+    pub fn scale_up_path(&self, source: GpuId, destination: GpuId, path: &mut Vec<LinkId>) {
+        debug_assert_eq!(
+            self.cluster.server_of(source),
+            self.cluster.server_of(destination)
+        );
+        relay(source, destination, path);
+    }
+
+    /// Appends the fabric's default way from one GPU to another, in order of travel.
+    ///
+    /// Within a server: the scale-up network. Fat-tree, leaf-spine: own NIC to own NIC.
+    /// Rail-optimized: over the scale-up network to the rail of the destination, then its NIC.
+    /// MixNet: packet switches, by the nearest packet NIC at either end. TopoOpt, graph: a shortest
+    /// path. `key` tells apart flows of the same two GPUs where a hash picks among equal paths; it
+    /// carries the seed. Between a GPU and its own NIC there is no link.
+    ///
+    /// # Errors
+    /// No such GPU, or no path: then nothing is appended.
+    pub fn route(
+        &self,
+        source: GpuId,
+        destination: GpuId,
+        key: u64,
+        path: &mut Vec<LinkId>,
+    ) -> Result<(), RouteError> {
+        let (cluster, gpus) = (&self.cluster, self.cluster.gpus);
+        if let Some(&gpu) = [source, destination].iter().find(|gpu| gpu.0 >= gpus) {
+            return Err(RouteError::UnknownGpu { gpu, gpus });
+        }
+        if cluster.server_of(source) == cluster.server_of(destination) {
+            self.scale_up_path(source, destination, path);
+            return Ok(());
+        }
+        let (ends, start) = ((source, destination), path.len());
+        let found = match &self.wiring {
+            Wiring::FatTree(clos) => fat_tree::route(clos, cluster, ends, key, path),
+            Wiring::RailOptimized(clos) => rail_optimized::route(clos, cluster, ends, key, path),
+            Wiring::MixNet(mixnet) => mixnet.route(cluster, ends, key, path),
+            Wiring::TopoOpt(circuits) => circuits.route(cluster, ends, key, false, path),
+            Wiring::Custom(custom) => custom.route(cluster, ends, key, path),
+        };
+        found.inspect_err(|_| path.truncate(start))
+    }
+
+    /// Appends the way over packet switches from one NIC's link up to another's link down. Nothing
+    /// is appended if they are one NIC.
+    ///
+    /// # Errors
+    /// No such NIC, one that is not on packet switches, or (of a graph) no path that starts and
+    /// ends at these NICs: then nothing is appended.
+    pub fn nic_route(
+        &self,
+        source: NicId,
+        destination: NicId,
+        key: u64,
+        path: &mut Vec<LinkId>,
+    ) -> Result<(), RouteError> {
+        let nics = self.cluster.nics();
+        if let Some(&nic) = [source, destination].iter().find(|nic| nic.0 >= nics) {
+            return Err(RouteError::UnknownNic { nic, nics });
+        }
+        match &self.wiring {
+            Wiring::FatTree(clos) | Wiring::RailOptimized(clos) => {
+                clos.route(source, destination, key, path)
+            }
+            Wiring::MixNet(mixnet) => mixnet.eps.route(source, destination, key, path),
+            Wiring::TopoOpt(_) => Err(RouteError::NotOnPacketFabric { nic: source }),
+            Wiring::Custom(custom) => {
+                custom.nic_route(&self.cluster, (source, destination), key, path)
+            }
+        }
+    }
+
+    /// A server's NICs on packet switches, by index in the server, rising. None with TopoOpt.
+    ///
+    /// ```
+    /// # use lightloom_fabric::*;
+    /// # use lightloom_units::{BitRate, Time};
+    /// let spec = FabricSpec::mixnet(6, BitRate::from_gbps(400), Time::from_us(1));
+    /// let fabric = build(&Cluster::of(64, 8), &spec, 4, &[]).unwrap();
+    /// assert_eq!(fabric.packet_nics(ServerId(0)), [0, 4]); // one a NUMA node
+    /// assert_eq!(fabric.optical_nics(ServerId(0)), [1, 2, 3, 5, 6, 7]);
+    /// assert_eq!(fabric.region_of(ServerId(5)), Some(1));
+    /// ```
+    pub fn packet_nics(&self, _: ServerId) -> &[u32] {
+        &self.packet_nics
+    }
+
+    /// A server's NICs on an optical circuit switch, by index in the server, rising. None but with
+    /// MixNet.
+    pub fn optical_nics(&self, _: ServerId) -> &[u32] {
+        match &self.wiring {
+            Wiring::MixNet(mixnet) => &mixnet.optical,
+            _ => &[],
+        }
+    }
+
+    /// The link from a NIC into its region's optical switch.
+    pub fn circuit_tx(&self, nic: NicId) -> Option<LinkId> {
+        match &self.wiring {
+            Wiring::MixNet(mixnet) => Some(mixnet.circuit(nic)?.0),
+            _ => None,
+        }
+    }
+
+    /// The link from its region's optical switch into a NIC.
+    pub fn circuit_rx(&self, nic: NicId) -> Option<LinkId> {
+        match &self.wiring {
+            Wiring::MixNet(mixnet) => Some(mixnet.circuit(nic)?.1),
+            _ => None,
+        }
+    }
+
+    /// The region that a server is in; none but with MixNet.
+    pub fn region_of(&self, server: ServerId) -> Option<u32> {
+        match &self.wiring {
+            Wiring::MixNet(mixnet) if server.0 < self.cluster.servers() => {
+                Some(server.0 / mixnet.region_servers)
+            }
+            _ => None,
+        }
+    }
+
+    /// How many regions there are; 0 but with MixNet.
+    pub fn regions(&self) -> u32 {
+        match &self.wiring {
+            Wiring::MixNet(mixnet) => self.cluster.servers() / mixnet.region_servers,
+            _ => 0,
+        }
+    }
+
+    /// All shortest ways over TopoOpt's circuits from a NIC of one server to a NIC of another, with
+    /// the scale-up hops of servers between; at most 16, then spread over the choices at each hop.
+    /// None if the servers are one, if no circuits join them, and but with TopoOpt.
+    ///
+    /// ```
+    /// # use lightloom_fabric::*;
+    /// # use lightloom_units::{BitRate, Time};
+    /// let spec = FabricSpec::topoopt(2, BitRate::from_gbps(400), Time::from_us(1));
+    /// let ring = [0, 1, 2, 3].map(|s| (ServerId(s), ServerId((s + 1) % 4)));
+    /// let fabric = build(&Cluster::of(32, 8), &spec, 1, &ring).unwrap();
+    /// let paths = fabric.panel_paths(ServerId(0), ServerId(2));
+    /// assert_eq!(paths.len(), 2); // either way round
+    /// assert_eq!(paths[0].len(), 4); // circuit, up, down, circuit
+    /// ```
+    pub fn panel_paths(&self, a: ServerId, b: ServerId) -> Vec<Vec<LinkId>> {
+        let inside = a.0.max(b.0) < self.cluster.servers();
+        match &self.wiring {
+            Wiring::TopoOpt(circuits) if inside => {
+                circuits.paths(&self.cluster, (a, b), MOST_PATHS)
+            }
+            _ => vec![],
+        }
+    }
+
+    /// Whether a link can be left out when rates are computed, because other links that are not
+    /// left out already keep its load within its rate: a link up that is as fast as all links from
+    /// below that can feed it, or a link down that is as fast as all it can feed. Exact for routes
+    /// of this fabric, which go up, then down.
+    pub fn never_binds(&self, link: LinkId) -> bool {
+        self.redundant[link.index()]
+    }
+}

@@ -1,0 +1,150 @@
+//! MixNet: of each server's NICs some are on the optical switch of its region, the others on packet
+//! switches that join all servers (MixNet Sections 4 and 5).
+//!
+//! Modelled: a region is `region_servers` consecutive servers, the ones that hold one block of
+//! expert-parallel GPUs. The packet NICs are spread evenly over a server, and so over its NUMA nodes:
+//! 0 and 4 of eight; a GPU uses the nearest at or below its own index. A circuit is two links, into
+//! the optical switch and out of it; which two belong together is decided elsewhere. The bill counts
+//! one port of two directions, one NIC and one transceiver for each optical NIC.
+//! Ignored: loss of light, and that a device larger than its region could serve two.
+//! Checked: routes by the crate's properties; the limit of ports; the bill against MixNet Table 4's
+//! prices.
+
+use crate::clos::Clos;
+use crate::wires::{Cable, LinkClass, NodeKind, Wires, back, relay};
+use crate::{
+    Bill, Cluster, FabricError, GpuId, Item, LinkId, MixNetSpec, NicId, RouteError, ServerId,
+};
+
+/// What MixNet wires.
+#[derive(Clone, Debug)]
+pub(crate) struct MixNet {
+    pub(crate) eps: Clos,
+    pub(crate) region_servers: u32,
+    /// NICs of a server on packet switches, and on the optical one, by index in the server.
+    pub(crate) packet: Vec<u32>,
+    pub(crate) optical: Vec<u32>,
+    /// By NIC: its link into the optical switch.
+    circuits: Vec<Option<LinkId>>,
+}
+
+impl MixNet {
+    pub(crate) fn build(
+        cluster: &Cluster,
+        spec: &MixNetSpec,
+        region_servers: u32,
+        wires: &mut Wires,
+        bill: &mut Bill,
+        notes: &mut Vec<String>,
+    ) -> Result<Self, FabricError> {
+        check(cluster, spec, region_servers)?;
+        let nics = cluster.nics_per_server;
+        let packets = nics - spec.optical_nics;
+        // i * n / m for i < m leaves the floor or the ceiling of m / parts in each equal part.
+        let packet: Vec<u32> = (0..packets).map(|i| i * nics / packets).collect();
+        let optical: Vec<u32> = (0..nics).filter(|i| !packet.contains(i)).collect();
+        let servers = || (0..cluster.servers()).map(ServerId);
+        let hosts = servers().flat_map(|s| packet.iter().map(move |&i| cluster.nic(s, i)));
+        let eps = Clos::build(&spec.eps, "fabric.eps", &vec![hosts.collect()], wires, bill)?;
+        let mut circuits = vec![None; cluster.nics() as usize];
+        for region in 0..cluster.servers() / region_servers {
+            let ocs = wires.node(NodeKind::Ocs { region });
+            for server in (region * region_servers..(region + 1) * region_servers).map(ServerId) {
+                for nic in optical.iter().map(|&i| cluster.nic(server, i)) {
+                    let cable = Cable {
+                        rate: spec.ocs.link_bps,
+                        delay: spec.ocs.link_delay_ps,
+                        class: LinkClass::Circuit,
+                        lanes: 1,
+                    };
+                    circuits[nic.index()] = Some(wires.duplex(wires.nic(nic), ocs, cable));
+                }
+            }
+        }
+        let count = u64::from(cluster.servers()) * optical.len() as u64;
+        for item in [Item::Nic, Item::OcsPort, Item::Transceiver] {
+            bill.add(item, spec.ocs.link_bps, count);
+        }
+        match region_servers {
+            1 => notes.push("a region is one server: its optical NICs idle".into()),
+            2 => notes.push("a region is two servers: all circuits join the one pair".into()),
+            _ => {}
+        }
+        Ok(MixNet {
+            eps,
+            region_servers,
+            packet,
+            optical,
+            circuits,
+        })
+    }
+
+    /// Links of a NIC into the optical switch and out of it.
+    pub(crate) fn circuit(&self, nic: NicId) -> Option<(LinkId, LinkId)> {
+        let tx = self.circuits.get(nic.index()).copied().flatten()?;
+        Some((tx, back(tx)))
+    }
+
+    /// The way over packet switches, by the nearest packet NIC at either end.
+    pub(crate) fn route(
+        &self,
+        cluster: &Cluster,
+        (source, destination): (GpuId, GpuId),
+        key: u64,
+        path: &mut Vec<LinkId>,
+    ) -> Result<(), RouteError> {
+        let (exit, entry) = (
+            self.gateway(cluster, source),
+            self.gateway(cluster, destination),
+        );
+        relay(source, cluster.gpu_of(exit), path);
+        self.eps.route(exit, entry, key, path)?;
+        relay(cluster.gpu_of(entry), destination, path);
+        Ok(())
+    }
+
+    /// The packet NIC that a GPU uses: each serves as many GPUs as another, or one fewer.
+    fn gateway(&self, cluster: &Cluster, gpu: GpuId) -> NicId {
+        let at_or_below = self
+            .packet
+            .partition_point(|&nic| nic <= cluster.local(gpu));
+        cluster.nic(cluster.server_of(gpu), self.packet[at_or_below - 1])
+    }
+}
+
+fn check(cluster: &Cluster, spec: &MixNetSpec, region_servers: u32) -> Result<(), FabricError> {
+    let (nics, servers) = (cluster.nics_per_server, cluster.servers());
+    if !(1..nics).contains(&spec.optical_nics) {
+        let allowed = match nics {
+            1 => "a server of one NIC has none to spare for circuits".into(),
+            _ => format!(
+                "must be from 1 to {}, as one of cluster.nics_per_server = {nics} stays on packets",
+                nics - 1
+            ),
+        };
+        return Err(FabricError::new(
+            "fabric.optical_nics",
+            spec.optical_nics,
+            allowed,
+        ));
+    }
+    if region_servers == 0 || servers % region_servers != 0 {
+        let reason = format!(
+            "{servers} servers do not fall into regions of {region_servers} servers, the ones that \
+             hold tp * cp * ep GPUs"
+        );
+        return Err(FabricError::new("cluster.gpus", cluster.gpus, reason));
+    }
+    FabricError::check_rate("fabric.ocs.link_bandwidth", spec.ocs.link_bps)?;
+    FabricError::check_delay("fabric.ocs.link_delay", spec.ocs.link_delay_ps)?;
+    let needed = u64::from(region_servers) * u64::from(spec.optical_nics);
+    if needed > u64::from(spec.ocs.ports) {
+        let reason = format!(
+            "too few on {:?}: a region of {region_servers} servers with fabric.optical_nics = {} \
+             needs {needed}",
+            spec.ocs.device, spec.optical_nics
+        );
+        return Err(FabricError::new("fabric.ocs.ports", spec.ocs.ports, reason));
+    }
+    Ok(())
+}

@@ -1,0 +1,211 @@
+//! Shortest paths between servers over links and circuits that have no tiers: the fewest relays
+//! through other servers, then the fewest hops.
+//!
+//! Modelled: vertices are servers and switches; an edge is a link, and names the NICs at its ends
+//! that are servers'. A server may pass traffic on, over its scale-up network, but only where no path
+//! avoids it: relaying takes another server's NICs. Every edge has its way back.
+//! Ignored: rates and delays; distances count hops.
+//! Checked: against Floyd and Warshall on random graphs; paths by the crate's properties.
+//! Distances to a destination are computed when first asked for.
+
+use crate::hash::Choice;
+use crate::wires::relay;
+use crate::{Cluster, GpuId, LinkId, NicId, RouteError, ServerId};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::OnceLock;
+
+/// A link as seen from the vertex it leaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Edge {
+    pub(crate) to: u32,
+    pub(crate) link: LinkId,
+    /// The NIC it leaves from, if from a server.
+    pub(crate) exit: Option<NicId>,
+    /// The NIC it ends at, if at a server.
+    pub(crate) entry: Option<NicId>,
+}
+
+/// Relays through servers count this much, hops 1.
+const RELAY: u64 = 1 << 32;
+const UNREACHABLE: u64 = u64::MAX;
+
+/// A graph of servers, which are the first vertices, and switches.
+#[derive(Clone, Debug)]
+pub(crate) struct Shortest {
+    servers: u32,
+    edges: Vec<Vec<Edge>>,
+    /// By destination, then by vertex.
+    distances: Vec<OnceLock<Box<[u64]>>>,
+}
+
+impl Shortest {
+    /// `edges` by the vertex they leave; each must have its way back.
+    pub(crate) fn new(servers: u32, edges: Vec<Vec<Edge>>) -> Self {
+        let distances = vec![OnceLock::new(); edges.len()];
+        Shortest {
+            servers,
+            edges,
+            distances,
+        }
+    }
+
+    pub(crate) fn edges(&self, vertex: u32) -> &[Edge] {
+        &self.edges[vertex as usize]
+    }
+
+    /// The cost from every vertex to `to`.
+    fn distances(&self, to: u32) -> &[u64] {
+        self.distances[to as usize].get_or_init(|| {
+            let mut cost = vec![UNREACHABLE; self.edges.len()];
+            cost[to as usize] = 0;
+            let mut queue = BinaryHeap::from([(Reverse(0), to)]);
+            while let Some((Reverse(so_far), at)) = queue.pop() {
+                if so_far > cost[at as usize] {
+                    continue;
+                }
+                let through = so_far + 1 + self.relay_cost(at, to);
+                for edge in self.edges(at) {
+                    if through < cost[edge.to as usize] {
+                        cost[edge.to as usize] = through;
+                        queue.push((Reverse(through), edge.to));
+                    }
+                }
+            }
+            cost.into()
+        })
+    }
+
+    fn relay_cost(&self, vertex: u32, destination: u32) -> u64 {
+        if vertex < self.servers && vertex != destination {
+            RELAY
+        } else {
+            0
+        }
+    }
+
+    pub(crate) fn reaches(&self, from: u32, to: u32) -> bool {
+        self.distances(to)[from as usize] != UNREACHABLE
+    }
+
+    /// The first edges of shortest paths.
+    fn next(&self, from: u32, to: u32) -> impl Iterator<Item = &Edge> + Clone {
+        let cost = self.distances(to);
+        self.edges(from).iter().filter(move |edge| {
+            let rest = cost[edge.to as usize];
+            rest != UNREACHABLE && rest + 1 + self.relay_cost(edge.to, to) == cost[from as usize]
+        })
+    }
+
+    /// One shortest path between vertices, edge by edge: `prefer` picks among equals if it wants
+    /// to, the hash otherwise. `None` if there is no path.
+    pub(crate) fn walk(
+        &self,
+        (from, to): (u32, u32),
+        mut choice: Choice,
+        prefer: impl Fn(&Edge) -> bool,
+        mut visit: impl FnMut(&Edge),
+    ) -> Option<()> {
+        let mut at = from;
+        while at != to {
+            let next = self.next(at, to);
+            let edge = match next.clone().find(|edge| prefer(edge)) {
+                Some(edge) => edge,
+                None => match next.clone().count() {
+                    0 => return None,
+                    n => next.clone().nth(choice.of(n))?,
+                },
+            };
+            visit(edge);
+            at = edge.to;
+        }
+        Some(())
+    }
+
+    /// One shortest path between GPUs of different servers. With `own_nic` it leaves by the source's
+    /// own NIC and ends at the destination's where such a path is among the shortest.
+    pub(crate) fn route(
+        &self,
+        cluster: &Cluster,
+        (source, destination): (GpuId, GpuId),
+        key: u64,
+        own_nic: bool,
+        path: &mut Vec<LinkId>,
+    ) -> Result<(), RouteError> {
+        let (from, to) = (cluster.server_of(source), cluster.server_of(destination));
+        let own = [
+            Some(cluster.nic_of(source)),
+            Some(cluster.nic_of(destination)),
+        ];
+        let prefer = |edge: &Edge| own_nic && (edge.exit == own[0] || edge.entry == own[1]);
+        let choice = Choice::new(source.0, destination.0, key);
+        let mut gpu = source;
+        self.walk((from.0, to.0), choice, prefer, |edge| {
+            step(cluster, edge, &mut gpu, path)
+        })
+        .ok_or(RouteError::NoPath { from, to })?;
+        relay(gpu, destination, path);
+        Ok(())
+    }
+
+    /// Up to `most` shortest paths from server to server, from NIC to NIC, relays included. Where
+    /// there are more, they are spread evenly over the choices at every hop.
+    pub(crate) fn paths(
+        &self,
+        cluster: &Cluster,
+        (from, to): (ServerId, ServerId),
+        most: usize,
+    ) -> Vec<Vec<LinkId>> {
+        let mut all = Vec::new();
+        if from != to {
+            self.extend(cluster, (from.0, to.0), most, &mut Vec::new(), &mut all);
+        }
+        all
+    }
+
+    fn extend(
+        &self,
+        cluster: &Cluster,
+        (at, to): (u32, u32),
+        most: usize,
+        so_far: &mut Vec<Edge>,
+        all: &mut Vec<Vec<LinkId>>,
+    ) {
+        if at == to {
+            let Some(mut gpu) = so_far
+                .first()
+                .and_then(|e| e.exit)
+                .map(|n| cluster.gpu_of(n))
+            else {
+                return;
+            };
+            let mut path = Vec::with_capacity(3 * so_far.len());
+            so_far
+                .iter()
+                .for_each(|edge| step(cluster, edge, &mut gpu, &mut path));
+            all.push(path);
+            return;
+        }
+        let next: Vec<Edge> = self.next(at, to).copied().collect();
+        // Start elsewhere for each pair, so that not all take the first circuits.
+        let turn = Choice::new(at, to, 0).of(next.len().max(1));
+        for i in 0..next.len().min(most) {
+            let edge = next[(i + turn) % next.len()];
+            let share = most / next.len() + usize::from(i < most % next.len());
+            so_far.push(edge);
+            self.extend(cluster, (edge.to, to), share, so_far, all);
+            so_far.pop();
+        }
+    }
+}
+
+/// Goes over an edge from where the data is: to the exit's GPU first, if it leaves a server.
+fn step(cluster: &Cluster, edge: &Edge, gpu: &mut GpuId, path: &mut Vec<LinkId>) {
+    if let Some(nic) = edge.exit {
+        relay(*gpu, cluster.gpu_of(nic), path);
+    }
+    path.push(edge.link);
+    if let Some(nic) = edge.entry {
+        *gpu = cluster.gpu_of(nic);
+    }
+}

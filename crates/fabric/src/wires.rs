@@ -1,0 +1,213 @@
+//! Nodes and links, and the list of them that each fabric adds to. Every fabric starts with the same
+//! nodes: GPUs, then one scale-up switch a server, then NICs; and the same links: GPU `g` to its
+//! scale-up switch is link `2 g`, the way back `2 g + 1`.
+
+use crate::{Cluster, GpuId, LinkId, NicId, NodeId};
+use lightloom_units::{BitRate, Time};
+use std::fmt;
+
+/// What a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NodeKind {
+    /// A GPU.
+    Gpu,
+    /// A NIC; it belongs to the GPU of the same number.
+    Nic,
+    /// The scale-up network of one server.
+    ScaleUp,
+    /// A packet switch, or with ideal splitting all parallel ones together. Tier 1 is next to the
+    /// servers; 0 where a graph has no tiers.
+    Switch {
+        /// Which tier, from the servers up.
+        tier: u8,
+    },
+    /// The optical circuit switch of a region.
+    Ocs {
+        /// Which region.
+        region: u32,
+    },
+}
+
+/// A node of the fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// What it is.
+    pub kind: NodeKind,
+}
+
+/// What a link is part of; both directions have the same class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LinkClass {
+    /// Between a GPU and its server's scale-up network.
+    ScaleUp,
+    /// Between a NIC and the first packet switch.
+    Host,
+    /// Between two tiers of packet switches.
+    Uplink {
+        /// The lower of the two.
+        tier: u8,
+    },
+    /// Between a NIC and an optical circuit switch.
+    Circuit,
+    /// From NIC to NIC through a patch panel.
+    Panel,
+    /// Of a graph given link by link.
+    Custom,
+}
+
+impl fmt::Display for LinkClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LinkClass::ScaleUp => f.write_str("scale-up"),
+            LinkClass::Host => f.write_str("host"),
+            LinkClass::Uplink { tier } => write!(f, "uplink-{tier}"),
+            LinkClass::Circuit => f.write_str("circuit"),
+            LinkClass::Panel => f.write_str("panel"),
+            LinkClass::Custom => f.write_str("custom"),
+        }
+    }
+}
+
+/// A directed link, or a bundle of parallel ones that share their load perfectly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Where it starts.
+    pub from: NodeId,
+    /// Where it ends.
+    pub to: NodeId,
+    /// The rate of the whole bundle \[bit/s\].
+    pub rate: BitRate,
+    /// Propagation delay, with that of the switch it enters \[ps\].
+    pub delay: Time,
+    /// What it is part of.
+    pub class: LinkClass,
+    /// How many physical links are in the bundle.
+    pub lanes: u32,
+}
+
+/// A fabric's nodes and links while it is being built.
+#[derive(Debug)]
+pub(crate) struct Wires {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) links: Vec<Link>,
+    first_nic: u32,
+}
+
+impl Wires {
+    /// GPUs, scale-up networks and NICs; the NICs are not yet plugged in.
+    pub(crate) fn new(cluster: &Cluster) -> Self {
+        let kinds = [
+            (NodeKind::Gpu, cluster.gpus),
+            (NodeKind::ScaleUp, cluster.servers()),
+            (NodeKind::Nic, cluster.nics()),
+        ];
+        let nodes = kinds
+            .iter()
+            .flat_map(|&(kind, n)| (0..n).map(move |_| Node { kind }));
+        let mut wires = Wires {
+            nodes: nodes.collect(),
+            links: Vec::new(),
+            first_nic: cluster.gpus + cluster.servers(),
+        };
+        for gpu in (0..cluster.gpus).map(GpuId) {
+            let scale_up = NodeId(cluster.gpus + cluster.server_of(gpu).0);
+            let cable = Cable {
+                rate: cluster.scale_up_bps,
+                delay: cluster.scale_up_delay_ps,
+                class: LinkClass::ScaleUp,
+                lanes: 1,
+            };
+            wires.duplex(NodeId(gpu.0), scale_up, cable);
+        }
+        wires
+    }
+
+    pub(crate) fn nic(&self, nic: NicId) -> NodeId {
+        NodeId(self.first_nic + nic.0)
+    }
+
+    pub(crate) fn node(&mut self, kind: NodeKind) -> NodeId {
+        self.nodes.push(Node { kind });
+        NodeId(self.nodes.len() as u32 - 1)
+    }
+
+    /// Adds a link from `a` to `b`, which is returned, and right after it the way [`back`].
+    pub(crate) fn duplex(&mut self, a: NodeId, b: NodeId, cable: Cable) -> LinkId {
+        let Cable {
+            rate,
+            delay,
+            class,
+            lanes,
+        } = cable;
+        let there = LinkId(self.links.len() as u32);
+        self.links.push(Link {
+            from: a,
+            to: b,
+            rate,
+            delay,
+            class,
+            lanes,
+        });
+        self.links.push(Link {
+            from: b,
+            to: a,
+            rate,
+            delay,
+            class,
+            lanes,
+        });
+        there
+    }
+
+    /// Which links other links make redundant; see [`crate::Fabric::never_binds`].
+    ///
+    /// Only links between tiers are considered: upwards against the links from below that feed
+    /// them, downwards against the links further down that they feed. Both chains end at the NICs'
+    /// own links, which are always kept, so no link is dropped for the sake of another that is
+    /// dropped for its own.
+    pub(crate) fn redundant(&self) -> Vec<bool> {
+        let height = |node: NodeId| match self.nodes[node.index()].kind {
+            NodeKind::Switch { tier } => u32::from(tier),
+            _ => 0,
+        };
+        // Rates summed per node over the links to what is below it, each way.
+        let mut from_below = vec![0u128; self.nodes.len()];
+        let mut to_below = vec![0u128; self.nodes.len()];
+        for link in &self.links {
+            let rate = u128::from(link.rate.bps());
+            match height(link.from) < height(link.to) {
+                true => from_below[link.to.index()] += rate,
+                false => to_below[link.from.index()] += rate,
+            }
+        }
+        let redundant = |link: &Link| {
+            let others = match height(link.from) < height(link.to) {
+                true => from_below[link.from.index()],
+                false => to_below[link.to.index()],
+            };
+            matches!(link.class, LinkClass::Uplink { .. }) && u128::from(link.rate.bps()) >= others
+        };
+        self.links.iter().map(redundant).collect()
+    }
+}
+
+/// What runs between two nodes, in each direction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cable {
+    pub(crate) rate: BitRate,
+    pub(crate) delay: Time,
+    pub(crate) class: LinkClass,
+    pub(crate) lanes: u32,
+}
+
+/// The other direction of a link.
+pub(crate) fn back(link: LinkId) -> LinkId {
+    LinkId(link.0 ^ 1)
+}
+
+/// Appends the way over the scale-up network between two GPUs of a server: nothing if they are one.
+pub(crate) fn relay(from: GpuId, to: GpuId, path: &mut Vec<LinkId>) {
+    if from != to {
+        path.extend([LinkId(2 * from.0), LinkId(2 * to.0 + 1)]);
+    }
+}
