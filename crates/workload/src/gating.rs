@@ -1,0 +1,384 @@
+//! Expert loads, recorded or synthetic: which rank's tokens go to which rank's experts.
+//!
+//! Modelled: every replica and micro-batch draws an iteration of its own, without repetition until
+//! the trace is used up; experts lie on EP ranks in order; a rank's counts are scaled to
+//! `micro_batch * sequence_length / cp * top_k` assignments and rounded by largest remainder, so
+//! that rows sum exactly.
+//! Ignored: copies of one token to two experts of the same rank are not merged; no capacity factor,
+//! no dropped tokens; the CP ranks of an EP rank route alike.
+//! Checked: exact row sums, scaling against exact fractions, determinism by seed, hot and empty
+//! experts.
+
+use crate::error::{WorkloadError, require};
+use crate::job::check_shapes;
+use crate::model::Model;
+use crate::parallelism::Parallelism;
+use crate::training::Training;
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+/// A token matrix held by [`Gating`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MatrixId(pub u32);
+
+/// The token matrices of one iteration of a job, and which (replica, micro-batch, layer) uses which.
+///
+/// ```
+/// # use lightloom_workload::example;
+/// use lightloom_workload::Gating;
+/// let job = example::mixtral_8x7b();
+/// // One iteration, one layer: all tokens of source 0 choose experts 0 and 1.
+/// let mut counts = vec![1u32; 8 * 8];
+/// counts[..8].copy_from_slice(&[500, 500, 0, 0, 0, 0, 0, 0]);
+/// let gating =
+///     Gating::new(&counts, [1, 1, 8, 8], &job.model, &job.parallelism, &job.training, 1).unwrap();
+/// let matrix = gating.matrix(gating.draw(0, 0, 0));
+/// assert_eq!(matrix[..4], [32768, 32768, 0, 0]);
+/// assert_eq!(matrix[8..16], [8192; 8]);
+/// assert!(gating.notes()[0].contains("reused"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Gating {
+    ranks: u32,
+    /// All matrices, `ranks * ranks` entries each.
+    tokens: Vec<u32>,
+    /// The largest column sum of each matrix.
+    hottest: Vec<u64>,
+    /// The trace's (iteration, layer) of each matrix.
+    origins: Vec<(u32, u32)>,
+    /// By replica, micro-batch, MoE layer.
+    draws: Vec<MatrixId>,
+    replicas: u32,
+    micro_batches: u32,
+    dense_layers: u32,
+    moe_layers: u32,
+    assignments: u32,
+    notes: Vec<String>,
+}
+
+/// Token matrices may hold so many entries in all (4 GiB).
+const MOST_ENTRIES: u64 = 1 << 30;
+
+impl Gating {
+    /// Fits a trace to a job. `counts` are token assignments in C order with the shape
+    /// \[iteration, layer, source, expert\]; only their proportions within a source matter.
+    ///
+    /// # Errors
+    /// If the shapes do not fit (the message says how to get a trace that does), if a source has
+    /// no tokens, or if the job's own shapes are invalid.
+    pub fn new(
+        counts: &[u32],
+        shape: [usize; 4],
+        model: &Model,
+        parallelism: &Parallelism,
+        training: &Training,
+        seed: u64,
+    ) -> Result<Self, WorkloadError> {
+        check_shapes(model, parallelism, training)?;
+        check_trace(counts, shape, model, parallelism)?;
+        let [iterations, trace_layers, sources, experts] = shape;
+        let ranks = parallelism.ep as usize;
+        let moe_layers = model.moe_layers() as usize;
+        let micro_batches = training.micro_batches as usize;
+        let draws = draw_iterations(iterations, parallelism.dp as usize * micro_batches, seed);
+
+        let mut gating = Gating {
+            ranks: parallelism.ep,
+            tokens: Vec::new(),
+            hottest: Vec::new(),
+            origins: Vec::new(),
+            draws: Vec::with_capacity(draws.len() * moe_layers),
+            replicas: parallelism.dp,
+            micro_batches: training.micro_batches,
+            dense_layers: model.dense_layers,
+            moe_layers: model.moe_layers(),
+            // At most 2^31, by `check_shapes`.
+            assignments: assignments(model, parallelism, training) as u32,
+            notes: notes(shape, model, parallelism, draws.len()),
+        };
+        // A layer that is reused comes from another iteration, as far away as the trace allows.
+        let stride = (iterations / moe_layers.div_ceil(trace_layers)).max(1);
+        let mut known: Vec<Option<MatrixId>> = vec![None; iterations * trace_layers];
+        for &drawn in &draws {
+            for layer in 0..moe_layers {
+                let iteration = (drawn + layer / trace_layers * stride) % iterations;
+                let trace_layer = layer % trace_layers;
+                let place = iteration * trace_layers + trace_layer;
+                let id = match known[place] {
+                    Some(id) => id,
+                    None => {
+                        let entries = (gating.tokens.len() + ranks * ranks) as u64;
+                        require(
+                            entries <= MOST_ENTRIES,
+                            "parallelism.ep",
+                            parallelism.ep,
+                            || "the token matrices of this trace would exceed 4 GiB".into(),
+                        )?;
+                        let size = sources * experts;
+                        gating.push(
+                            &counts[place * size..(place + 1) * size],
+                            experts,
+                            (iteration as u32, trace_layer as u32),
+                        )
+                    }
+                };
+                known[place] = Some(id);
+                gating.draws.push(id);
+            }
+        }
+        Ok(gating)
+    }
+
+    /// Gates that spread every rank's tokens evenly over all experts.
+    ///
+    /// # Errors
+    /// If the job's shapes are invalid.
+    pub fn uniform(
+        model: &Model,
+        parallelism: &Parallelism,
+        training: &Training,
+    ) -> Result<Self, WorkloadError> {
+        check_shapes(model, parallelism, training)?;
+        let shape = [1, 1, parallelism.ep as usize, model.experts as usize];
+        let entries = u64::from(parallelism.ep) * u64::from(model.experts);
+        require(
+            entries <= MOST_ENTRIES,
+            "parallelism.ep",
+            parallelism.ep,
+            || "the token matrices would exceed 4 GiB".into(),
+        )?;
+        let counts = vec![1; shape[2] * shape[3]];
+        let mut gating = Self::new(&counts, shape, model, parallelism, training, 0)?;
+        gating.notes = vec!["gates are uniform: every expert receives the same load".into()];
+        Ok(gating)
+    }
+
+    /// Scales one (iteration, layer) of the trace to the job and keeps it.
+    fn push(&mut self, counts: &[u32], experts: usize, origin: (u32, u32)) -> MatrixId {
+        let id = MatrixId(self.hottest.len() as u32);
+        let ranks = self.ranks as usize;
+        let sources_per_rank = counts.len() / experts / ranks;
+        let experts_per_rank = experts / ranks;
+        let mut columns = vec![0u64; ranks];
+        let mut loads = vec![0u64; ranks];
+        let mut row = vec![0u32; ranks];
+        for rank_counts in counts.chunks_exact(sources_per_rank * experts) {
+            loads.fill(0);
+            for source in rank_counts.chunks_exact(experts) {
+                for (load, local) in loads.iter_mut().zip(source.chunks_exact(experts_per_rank)) {
+                    *load += local.iter().map(|&count| u64::from(count)).sum::<u64>();
+                }
+            }
+            scale(&loads, self.assignments, &mut row);
+            for (column, &tokens) in columns.iter_mut().zip(&row) {
+                *column += u64::from(tokens);
+            }
+            self.tokens.extend_from_slice(&row);
+        }
+        self.hottest.push(columns.into_iter().max().unwrap_or(0));
+        self.origins.push(origin);
+        id
+    }
+
+    /// EP ranks: the matrices' rows and columns.
+    pub fn ranks(&self) -> u32 {
+        self.ranks
+    }
+
+    /// Token assignments that each rank sends: the sum of every row.
+    pub fn assignments_per_rank(&self) -> u32 {
+        self.assignments
+    }
+
+    /// How many distinct matrices there are; ids run from 0.
+    pub fn matrices(&self) -> u32 {
+        self.hottest.len() as u32
+    }
+
+    /// Token assignments from EP rank (row) to EP rank (column), row-major, own share included.
+    pub fn matrix(&self, id: MatrixId) -> &[u32] {
+        let size = (self.ranks as usize).pow(2);
+        &self.tokens[id.0 as usize * size..][..size]
+    }
+
+    /// Assignments that the most loaded rank receives.
+    pub fn hottest(&self, id: MatrixId) -> u64 {
+        self.hottest[id.0 as usize]
+    }
+
+    /// The (iteration, layer) of the trace that a matrix was made from.
+    pub fn origin(&self, id: MatrixId) -> (u32, u32) {
+        self.origins[id.0 as usize]
+    }
+
+    /// The matrix of a layer that has experts. `layer` counts from the model's first.
+    ///
+    /// # Panics
+    /// If one of them is not part of the job.
+    pub fn draw(&self, replica: u32, micro_batch: u32, layer: u32) -> MatrixId {
+        assert!(
+            replica < self.replicas
+                && micro_batch < self.micro_batches
+                && (self.dense_layers..self.dense_layers + self.moe_layers).contains(&layer),
+            "replica {replica}, micro-batch {micro_batch}, layer {layer} are not part of the job"
+        );
+        let moe_layer = (layer - self.dense_layers) as usize;
+        let run = (replica * self.micro_batches + micro_batch) as usize;
+        self.draws[run * self.moe_layers as usize + moe_layer]
+    }
+
+    /// What a reader of the result should know about the use of the trace.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Whether this gating was made for such a job.
+    pub(crate) fn fits(&self, model: &Model, p: &Parallelism, training: &Training) -> bool {
+        self.ranks == p.ep
+            && self.replicas == p.dp
+            && self.micro_batches == training.micro_batches
+            && self.dense_layers == model.dense_layers
+            && self.moe_layers == model.moe_layers()
+            && u64::from(self.assignments) == assignments(model, p, training)
+    }
+}
+
+/// Token assignments that one EP rank sends from each of its CP ranks.
+pub(crate) fn assignments(model: &Model, p: &Parallelism, training: &Training) -> u64 {
+    u64::from(training.micro_batch)
+        * u64::from(training.sequence_length / p.cp)
+        * u64::from(model.top_k)
+}
+
+fn check_trace(
+    counts: &[u32],
+    shape: [usize; 4],
+    model: &Model,
+    parallelism: &Parallelism,
+) -> Result<(), WorkloadError> {
+    let [iterations, layers, sources, experts] = shape;
+    let named = format!("{iterations} x {layers} x {sources} x {experts}");
+    let size = shape
+        .iter()
+        .try_fold(1usize, |size, &extent| size.checked_mul(extent));
+    require(
+        size == Some(counts.len()) && !counts.is_empty(),
+        "gating.trace",
+        &named,
+        || {
+            format!(
+                "the trace holds {} counts; it must hold iterations x layers x sources x experts \
+                 of them, each at least 1",
+                counts.len()
+            )
+        },
+    )?;
+    let (wanted, ep, top_k) = (model.experts, parallelism.ep, model.top_k);
+    let remedy = format!(
+        "make one that fits with `lightloom trace record --experts {wanted} --top-k {top_k} \
+         --sources {ep}` or `lightloom trace generate uniform --experts {wanted} --top-k {top_k} \
+         --sources {ep}`"
+    );
+    require(
+        experts == wanted as usize,
+        "gating.trace",
+        format!("{experts} experts"),
+        || format!("must have model.experts = {wanted} experts; {remedy}"),
+    )?;
+    require(
+        sources % ep as usize == 0,
+        "gating.trace",
+        format!("{sources} sources"),
+        || format!("must have a multiple of parallelism.ep = {ep} sources; {remedy}"),
+    )?;
+    for (place, source) in counts.chunks_exact(experts).enumerate() {
+        require(
+            source.iter().any(|&count| count > 0),
+            "gating.trace",
+            format!(
+                "iteration {}, layer {}, source {}",
+                place / (layers * sources),
+                place / sources % layers,
+                place % sources
+            ),
+            || "has no tokens; every source must have at least one".into(),
+        )?;
+    }
+    Ok(())
+}
+
+/// One iteration for each draw. Each round of draws is a new permutation of all iterations.
+fn draw_iterations(iterations: usize, draws: usize, seed: u64) -> Vec<usize> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut drawn = Vec::with_capacity(draws + iterations);
+    while drawn.len() < draws {
+        let start = drawn.len();
+        drawn.extend(0..iterations);
+        drawn[start..].shuffle(&mut random);
+    }
+    drawn.truncate(draws);
+    drawn
+}
+
+/// Splits `total` in proportion to `loads` into whole numbers that sum exactly: everyone gets the
+/// floor, and the largest remainders (ties: the lowest index) get one more.
+fn scale(loads: &[u64], total: u32, shares: &mut [u32]) {
+    // A trace has fewer than 2^32 sources x experts of 32-bit counts, and total < 2^32.
+    let sum: u128 = loads.iter().map(|&load| u128::from(load)).sum();
+    let mut remainders = Vec::with_capacity(loads.len());
+    let mut given = 0u32;
+    for (index, (&load, share)) in loads.iter().zip(shares.iter_mut()).enumerate() {
+        let exact = u128::from(load) * u128::from(total);
+        *share = (exact / sum) as u32;
+        given += *share;
+        remainders.push((exact % sum, index));
+    }
+    let missing = (total - given) as usize;
+    if missing > 0 {
+        let order = |a: &(u128, usize), b: &(u128, usize)| b.0.cmp(&a.0).then(a.1.cmp(&b.1));
+        remainders.select_nth_unstable_by(missing - 1, order);
+        for &(_, index) in &remainders[..missing] {
+            shares[index] += 1;
+        }
+    }
+}
+
+fn notes(shape: [usize; 4], model: &Model, parallelism: &Parallelism, draws: usize) -> Vec<String> {
+    let [iterations, trace_layers, sources, _] = shape;
+    let moe_layers = model.moe_layers() as usize;
+    let mut notes = Vec::new();
+    if moe_layers > trace_layers {
+        let how = match iterations {
+            1 => "the only iteration".to_string(),
+            _ if iterations < moe_layers.div_ceil(trace_layers) => {
+                "other iterations as far as there are enough".to_string()
+            }
+            _ => "another iteration each time".to_string(),
+        };
+        notes.push(format!(
+            "trace layers reused: the model has {moe_layers} MoE layers, the trace {trace_layers}; \
+             layer l takes trace layer l mod {trace_layers} at {how}"
+        ));
+    } else if moe_layers < trace_layers {
+        notes.push(format!(
+            "of the trace's {trace_layers} MoE layers the model uses the first {moe_layers}"
+        ));
+    }
+    if sources > parallelism.ep as usize {
+        notes.push(format!(
+            "{} consecutive sources of the trace are summed for each of {} EP ranks",
+            sources / parallelism.ep as usize,
+            parallelism.ep
+        ));
+    }
+    if draws > iterations {
+        notes.push(format!(
+            "iterations reused: {draws} micro-batches draw from {iterations} recorded iterations"
+        ));
+    }
+    if parallelism.cp > 1 {
+        notes.push("the context-parallel ranks of an EP rank route alike".into());
+    }
+    notes
+}

@@ -1,0 +1,474 @@
+//! Shapes of mixture-of-experts transformers: parameters, FLOPs and bytes of each component.
+//!
+//! Modelled: grouped-query and multi-head latent attention, SwiGLU experts (three matrices), shared
+//! experts, first dense layers, untied embedding and output head, RMS norms, the router.
+//! Ignored: biases, multi-token prediction heads, rotary tables.
+//! Checked: parameter totals of Mixtral 8x7B, 8x22B and DeepSeek-V3 against those published.
+
+use crate::error::{WorkloadError, require, within};
+use serde::Deserialize;
+
+/// A mixture-of-experts transformer. Widths are in elements; see the module for what is left out.
+///
+/// ```
+/// use lightloom_workload::{Attention, Model};
+/// let mixtral = Model {
+///     name: "mixtral-8x7b".into(), layers: 32, dense_layers: 0, hidden: 4096, vocabulary: 32000,
+///     attention: Attention::Gqa { heads: 32, kv_heads: 8, head_dim: 128 },
+///     experts: 8, top_k: 2, expert_intermediate: 14336,
+///     shared_experts: 0, shared_intermediate: 0, dense_intermediate: 0,
+/// };
+/// mixtral.validate().unwrap();
+/// assert_eq!(mixtral.parameters(), 46_702_792_704);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Model {
+    /// How the model is called in results.
+    pub name: String,
+    /// All layers, dense ones included.
+    pub layers: u32,
+    /// The first so many layers have a dense MLP instead of experts.
+    pub dense_layers: u32,
+    /// Width of the residual stream.
+    pub hidden: u32,
+    /// Rows of the embedding and of the output head (not tied).
+    pub vocabulary: u32,
+    /// The attention block.
+    pub attention: Attention,
+    /// Routed experts a layer.
+    pub experts: u32,
+    /// Routed experts a token.
+    pub top_k: u32,
+    /// Width of one routed expert.
+    pub expert_intermediate: u32,
+    /// Experts that every token visits.
+    pub shared_experts: u32,
+    /// Width of one shared expert.
+    pub shared_intermediate: u32,
+    /// Width of the MLP of a dense layer.
+    pub dense_intermediate: u32,
+}
+
+/// An attention block.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Attention {
+    /// Grouped-query attention (multi-head where `kv_heads == heads`).
+    Gqa {
+        /// Query heads.
+        heads: u32,
+        /// Key and value heads.
+        kv_heads: u32,
+        /// Width of a head.
+        head_dim: u32,
+    },
+    /// Multi-head latent attention (DeepSeek-V2, Section 2.1), in its training form: keys and
+    /// values are expanded for each head.
+    Mla {
+        /// Query heads.
+        heads: u32,
+        /// Rank of the queries' compression; 0 where queries are not compressed.
+        q_lora_rank: u32,
+        /// Rank of the joint compression of keys and values.
+        kv_lora_rank: u32,
+        /// Width of a head's part without rotary embedding.
+        qk_nope_head_dim: u32,
+        /// Width of a head's part with rotary embedding.
+        qk_rope_head_dim: u32,
+        /// Width of a head's value.
+        v_head_dim: u32,
+    },
+}
+
+/// Parameters of a component: those that tensor parallelism splits, and those it replicates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Weights {
+    pub split: u64,
+    pub replicated: u64,
+}
+
+/// What a component does for one micro-batch on one GPU, forward.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Work {
+    pub flops: f64,
+    /// Bytes that cross the GPU's memory interface.
+    pub bytes: f64,
+}
+
+impl Weights {
+    pub fn per_gpu(self, tp: u32) -> u64 {
+        self.split.div_ceil(u64::from(tp)) + self.replicated
+    }
+    pub fn total(self) -> u64 {
+        self.split + self.replicated
+    }
+}
+
+impl std::ops::Add for Weights {
+    type Output = Weights;
+    fn add(self, other: Weights) -> Weights {
+        Weights {
+            split: self.split + other.split,
+            replicated: self.replicated + other.replicated,
+        }
+    }
+}
+
+impl Model {
+    /// Checks every field, and that byte and parameter counts fit in 64 bits.
+    ///
+    /// # Errors
+    /// Names the first key that is out of range.
+    pub fn validate(&self) -> Result<(), WorkloadError> {
+        within("model.layers", self.layers, 1..=4096)?;
+        within("model.hidden", self.hidden, 1..=1 << 17)?;
+        within("model.vocabulary", self.vocabulary, 1..=1 << 24)?;
+        within("model.experts", self.experts, 1..=1 << 16)?;
+        within("model.top_k", self.top_k, 1..=self.experts)?;
+        within(
+            "model.expert_intermediate",
+            self.expert_intermediate,
+            1..=1 << 20,
+        )?;
+        within("model.shared_experts", self.shared_experts, 0..=1024)?;
+        let least = u32::from(self.shared_experts > 0);
+        within(
+            "model.shared_intermediate",
+            self.shared_intermediate,
+            least..=1 << 20,
+        )?;
+        require(
+            self.dense_layers < self.layers,
+            "model.dense_layers",
+            self.dense_layers,
+            || {
+                format!(
+                    "must be below model.layers = {}, so that one layer has experts",
+                    self.layers
+                )
+            },
+        )?;
+        let least = u32::from(self.dense_layers > 0);
+        within(
+            "model.dense_intermediate",
+            self.dense_intermediate,
+            least..=1 << 20,
+        )?;
+        self.attention.validate()?;
+        require(
+            self.parameters_wide() < 1 << 56,
+            "model.layers",
+            self.layers,
+            || "the model must have fewer than 2^56 parameters".into(),
+        )
+    }
+
+    /// Whether `layer` (counted from 0) has experts.
+    pub fn is_moe(&self, layer: u32) -> bool {
+        layer >= self.dense_layers
+    }
+
+    /// Layers that have experts.
+    pub fn moe_layers(&self) -> u32 {
+        self.layers.saturating_sub(self.dense_layers)
+    }
+
+    /// All parameters, embedding and head included. Meaningful for a validated model.
+    pub fn parameters(&self) -> u64 {
+        u64::try_from(self.parameters_wide()).unwrap_or(u64::MAX)
+    }
+
+    fn parameters_wide(&self) -> u128 {
+        let dense = self.attention_weights().total() + self.dense_mlp_weights().total();
+        let moe = self.attention_weights().total()
+            + self.router_weights().total()
+            + self.shared_weights().total()
+            + self.expert_weights() * u64::from(self.experts);
+        u128::from(dense) * u128::from(self.dense_layers)
+            + u128::from(moe) * u128::from(self.moe_layers())
+            + u128::from(self.embedding_weights().total() + self.head_weights().total())
+    }
+
+    /// Attention's matrices and both norms of the layer.
+    pub(crate) fn attention_weights(&self) -> Weights {
+        let (split, replicated) = self.attention.matrices(u64::from(self.hidden));
+        Weights {
+            split,
+            replicated: replicated + self.attention.norms() + 2 * u64::from(self.hidden),
+        }
+    }
+
+    pub(crate) fn router_weights(&self) -> Weights {
+        Weights {
+            split: 0,
+            replicated: u64::from(self.hidden) * u64::from(self.experts),
+        }
+    }
+
+    /// One routed expert.
+    pub(crate) fn expert_weights(&self) -> u64 {
+        self.swiglu_weights(self.expert_intermediate)
+    }
+
+    /// All shared experts of a layer.
+    pub(crate) fn shared_weights(&self) -> Weights {
+        Weights {
+            split: self.swiglu_weights(self.shared_intermediate) * u64::from(self.shared_experts),
+            replicated: 0,
+        }
+    }
+
+    pub(crate) fn dense_mlp_weights(&self) -> Weights {
+        Weights {
+            split: self.swiglu_weights(self.dense_intermediate),
+            replicated: 0,
+        }
+    }
+
+    pub(crate) fn embedding_weights(&self) -> Weights {
+        Weights {
+            split: u64::from(self.vocabulary) * u64::from(self.hidden),
+            replicated: 0,
+        }
+    }
+
+    /// The output head and the norm before it.
+    pub(crate) fn head_weights(&self) -> Weights {
+        Weights {
+            split: u64::from(self.vocabulary) * u64::from(self.hidden),
+            replicated: u64::from(self.hidden),
+        }
+    }
+
+    fn swiglu_weights(&self, width: u32) -> u64 {
+        3 * u64::from(self.hidden) * u64::from(width)
+    }
+
+    /// FLOPs of a token's attention, forward, all TP shards together. Causal: a token sees half of
+    /// the sequence on average.
+    pub(crate) fn attention_flops(&self, sequence_length: u32) -> f64 {
+        let (split, replicated) = self.attention.matrices(u64::from(self.hidden));
+        let [query, value] = self.attention.score_widths();
+        2.0 * (split + replicated) as f64 + f64::from(sequence_length) * (query + value) as f64
+    }
+
+    /// FLOPs of a token, forward, through the whole model.
+    pub(crate) fn token_flops(&self, sequence_length: u32) -> f64 {
+        let experts = self.expert_weights() * u64::from(self.top_k)
+            + self.shared_weights().total()
+            + self.router_weights().total();
+        self.attention_flops(sequence_length) * f64::from(self.layers)
+            + 2.0 * experts as f64 * f64::from(self.moe_layers())
+            + 2.0 * self.dense_mlp_weights().total() as f64 * f64::from(self.dense_layers)
+            + 2.0 * self.embedding_weights().total() as f64
+    }
+
+    /// Attention and its norm and residual for `tokens` tokens on each of `tp` GPUs.
+    pub(crate) fn attention_work(&self, load: Load, sequence_length: u32) -> Work {
+        let hidden = f64::from(self.hidden);
+        let [query, key, value] = self.attention.projection_widths();
+        // Gathered input and partial output are whole on each TP rank; the rest is a shard: norm
+        // and residual (read and write each), queries, keys, values and the heads' outputs.
+        let whole = 2.0 * hidden;
+        let shard = 4.0 * hidden + 2.0 * (query + key + 2 * value) as f64;
+        Work {
+            flops: load.tokens * self.attention_flops(sequence_length) / load.tp,
+            bytes: load.bytes(self.attention_weights(), whole, shard),
+        }
+    }
+
+    /// Norm, router, and the permutation of tokens into the order of sending and back.
+    pub(crate) fn gate_work(&self, load: Load) -> Work {
+        let (hidden, top_k) = (f64::from(self.hidden), f64::from(self.top_k));
+        let router = self.router_weights();
+        Work {
+            flops: 2.0 * load.tokens * router.total() as f64 / load.tp,
+            bytes: load.bytes(router, 0.0, hidden * (5.0 + 2.0 * top_k)),
+        }
+    }
+
+    /// A grouped GEMM: `load.tokens` assignments over `experts` local experts.
+    pub(crate) fn expert_work(&self, load: Load, experts: u32) -> Work {
+        let weights = Weights {
+            split: self.expert_weights() * u64::from(experts),
+            replicated: 0,
+        };
+        Work {
+            flops: 2.0 * load.tokens * self.expert_weights() as f64 / load.tp,
+            bytes: self.swiglu_bytes(load, weights, self.expert_intermediate),
+        }
+    }
+
+    pub(crate) fn shared_work(&self, load: Load) -> Work {
+        let weights = self.shared_weights();
+        Work {
+            flops: 2.0 * load.tokens * weights.total() as f64 / load.tp,
+            // At most 1024 * 2^20, by `validate`.
+            bytes: self.swiglu_bytes(
+                load,
+                weights,
+                self.shared_experts * self.shared_intermediate,
+            ),
+        }
+    }
+
+    pub(crate) fn dense_mlp_work(&self, load: Load) -> Work {
+        let weights = self.dense_mlp_weights();
+        Work {
+            flops: 2.0 * load.tokens * weights.total() as f64 / load.tp,
+            bytes: self.swiglu_bytes(load, weights, self.dense_intermediate),
+        }
+    }
+
+    pub(crate) fn embedding_work(&self, load: Load) -> Work {
+        Work {
+            flops: 0.0,
+            bytes: load.bytes(Weights::default(), 2.0 * f64::from(self.hidden), 0.0),
+        }
+    }
+
+    pub(crate) fn head_work(&self, load: Load) -> Work {
+        let shard = 2.0 * f64::from(self.vocabulary);
+        Work {
+            flops: 2.0 * load.tokens * self.embedding_weights().total() as f64 / load.tp,
+            bytes: load.bytes(self.head_weights(), f64::from(self.hidden), shard),
+        }
+    }
+
+    /// Input and output whole; the two up-projections and their product written and read once.
+    fn swiglu_bytes(&self, load: Load, weights: Weights, width: u32) -> f64 {
+        load.bytes(
+            weights,
+            2.0 * f64::from(self.hidden),
+            6.0 * f64::from(width),
+        )
+    }
+}
+
+/// Tokens that a component works on, and how they are held.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    pub tokens: f64,
+    pub tp: f64,
+    pub bytes_per_element: f64,
+}
+
+impl Load {
+    /// Memory traffic: the weights once, and for each token `whole` elements on each GPU and
+    /// `shard` elements split over TP.
+    fn bytes(self, weights: Weights, whole: f64, shard: f64) -> f64 {
+        let weights = weights.split as f64 / self.tp + weights.replicated as f64;
+        self.bytes_per_element * (weights + self.tokens * (whole + shard / self.tp))
+    }
+}
+
+impl Attention {
+    fn validate(&self) -> Result<(), WorkloadError> {
+        let dim = |key: &str, value| within(&format!("model.attention.{key}"), value, 1..=1 << 13);
+        dim("heads", self.heads())?;
+        match *self {
+            Attention::Gqa {
+                heads,
+                kv_heads,
+                head_dim,
+            } => {
+                dim("head_dim", head_dim)?;
+                require(
+                    kv_heads > 0 && heads % kv_heads == 0,
+                    "model.attention.kv_heads",
+                    kv_heads,
+                    || format!("must divide model.attention.heads = {heads}"),
+                )
+            }
+            Attention::Mla {
+                q_lora_rank,
+                kv_lora_rank,
+                qk_nope_head_dim,
+                qk_rope_head_dim,
+                v_head_dim,
+                ..
+            } => {
+                within("model.attention.q_lora_rank", q_lora_rank, 0..=1 << 17)?;
+                within("model.attention.kv_lora_rank", kv_lora_rank, 1..=1 << 17)?;
+                dim("qk_nope_head_dim", qk_nope_head_dim)?;
+                dim("qk_rope_head_dim", qk_rope_head_dim)?;
+                dim("v_head_dim", v_head_dim)
+            }
+        }
+    }
+
+    /// Query heads.
+    pub fn heads(&self) -> u32 {
+        match *self {
+            Attention::Gqa { heads, .. } | Attention::Mla { heads, .. } => heads,
+        }
+    }
+
+    /// Widths of queries, keys and values of one token, all heads.
+    pub(crate) fn projection_widths(&self) -> [u64; 3] {
+        let [query, value] = self.score_widths();
+        match *self {
+            Attention::Gqa {
+                kv_heads, head_dim, ..
+            } => {
+                let kv = u64::from(kv_heads) * u64::from(head_dim);
+                [query, kv, kv]
+            }
+            Attention::Mla { .. } => [query, query, value],
+        }
+    }
+
+    /// Widths of the products with keys and with values, all heads.
+    fn score_widths(&self) -> [u64; 2] {
+        match *self {
+            Attention::Gqa {
+                heads, head_dim, ..
+            } => [u64::from(heads) * u64::from(head_dim); 2],
+            Attention::Mla {
+                heads,
+                qk_nope_head_dim: nope,
+                qk_rope_head_dim: rope,
+                v_head_dim,
+                ..
+            } => [
+                u64::from(heads) * (u64::from(nope) + u64::from(rope)),
+                u64::from(heads) * u64::from(v_head_dim),
+            ],
+        }
+    }
+
+    /// Parameters of the matrices: split over TP, and replicated (the compressions of MLA).
+    fn matrices(&self, hidden: u64) -> (u64, u64) {
+        let [query, key, value] = self.projection_widths();
+        match *self {
+            Attention::Gqa { .. } => (hidden * (2 * query + key + value), 0),
+            Attention::Mla {
+                heads,
+                q_lora_rank,
+                kv_lora_rank,
+                qk_nope_head_dim,
+                qk_rope_head_dim,
+                ..
+            } => {
+                let (q_rank, kv_rank) = (u64::from(q_lora_rank), u64::from(kv_lora_rank));
+                let queries = if q_rank == 0 { hidden } else { q_rank } * query;
+                let expanded = u64::from(heads) * u64::from(qk_nope_head_dim) + value;
+                let compress = hidden * (q_rank + kv_rank + u64::from(qk_rope_head_dim));
+                (queries + kv_rank * expanded + value * hidden, compress)
+            }
+        }
+    }
+
+    /// Parameters of the norms inside the block.
+    fn norms(&self) -> u64 {
+        match *self {
+            Attention::Gqa { .. } => 0,
+            Attention::Mla {
+                q_lora_rank,
+                kv_lora_rank,
+                ..
+            } => u64::from(q_lora_rank) + u64::from(kv_lora_rank),
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Degrees of parallelism, and which GPU holds which part (Megatron's order).
+//!
+//! Modelled: `gpu = (((pp * DP + dp) * EP + ep) * CP + cp) * TP + tp`, so that a block (one replica
+//! at one stage) is a run of consecutive GPUs, and its TP ranks are neighbours.
+//! Ignored: other rank orders; expert tensor parallelism of a degree of its own.
+//! Checked: the map is a bijection, and each kind of group partitions its stage or block.
+
+use crate::error::{WorkloadError, require, within};
+use serde::Deserialize;
+use std::ops::Range;
+
+/// Degrees of parallelism. `dp` counts replicas of the EP x CP x TP block; each EP rank is a
+/// data-parallel rank of its own for all that is not an expert.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parallelism {
+    /// Tensor-parallel degree (sequence parallelism included).
+    pub tp: u32,
+    /// Context-parallel degree.
+    pub cp: u32,
+    /// Expert-parallel degree.
+    pub ep: u32,
+    /// Replicas of the block.
+    pub dp: u32,
+    /// Pipeline stages.
+    pub pp: u32,
+}
+
+/// One replica at one pipeline stage: EP x CP x TP consecutive GPUs that advance together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockId {
+    /// Data-parallel replica.
+    pub replica: u32,
+    /// Pipeline stage.
+    pub stage: u32,
+}
+
+/// A GPU's rank in each dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coordinates {
+    /// Tensor-parallel rank.
+    pub tp: u32,
+    /// Context-parallel rank.
+    pub cp: u32,
+    /// Expert-parallel rank.
+    pub ep: u32,
+    /// Replica.
+    pub dp: u32,
+    /// Pipeline stage.
+    pub pp: u32,
+}
+
+/// Parameters whose gradients are summed over the same GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// Everything but routed experts: summed over EP x CP x DP, for each TP rank.
+    Dense,
+    /// Routed experts: summed over CP x DP, for each EP and TP rank.
+    Expert,
+}
+
+/// A dimension inside a block along which a ring collective runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Axis {
+    /// Over tensor-parallel ranks: consecutive GPUs.
+    Tp,
+    /// Over context-parallel ranks.
+    Cp,
+}
+
+/// Where each rank lives.
+///
+/// ```
+/// use lightloom_workload::{BlockId, Parallelism, Placement};
+/// let placement = Placement::new(Parallelism { tp: 4, cp: 1, ep: 8, dp: 8, pp: 4 });
+/// assert_eq!(placement.gpus(), 1024);
+/// assert_eq!(placement.block_gpus(BlockId { replica: 1, stage: 0 }), 32..64);
+/// assert_eq!(placement.gpu(3, 0, 7, 7, 3), 1023);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    degrees: Parallelism,
+}
+
+/// More GPUs than this are refused, so that every index fits in 32 bits.
+const MOST_GPUS: u32 = 1 << 22;
+
+impl Parallelism {
+    /// Checks that every degree is at least 1 and that their product is a cluster.
+    ///
+    /// # Errors
+    /// Names the degree that is out of range.
+    pub fn validate(&self) -> Result<(), WorkloadError> {
+        let degrees = [
+            ("parallelism.tp", self.tp),
+            ("parallelism.cp", self.cp),
+            ("parallelism.ep", self.ep),
+            ("parallelism.dp", self.dp),
+            ("parallelism.pp", self.pp),
+        ];
+        let mut gpus = 1u64;
+        for (key, degree) in degrees {
+            within(key, degree, 1..=MOST_GPUS)?;
+            gpus *= u64::from(degree);
+            require(gpus <= u64::from(MOST_GPUS), key, degree, || {
+                format!("tp * cp * ep * dp * pp must be at most {MOST_GPUS} GPUs")
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Checks that the degrees fill a cluster of `gpus` GPUs exactly.
+    ///
+    /// # Errors
+    /// Names `cluster.gpus` and the product.
+    pub fn fill(&self, gpus: u32) -> Result<(), WorkloadError> {
+        self.validate()?;
+        require(self.gpus() == gpus, "cluster.gpus", gpus, || {
+            format!(
+                "must be tp * cp * ep * dp * pp = {} * {} * {} * {} * {} = {}",
+                self.tp,
+                self.cp,
+                self.ep,
+                self.dp,
+                self.pp,
+                self.gpus()
+            )
+        })
+    }
+
+    /// GPUs of one block, EP x CP x TP. Meaningful for validated degrees.
+    pub fn block_size(&self) -> u32 {
+        self.ep.saturating_mul(self.cp).saturating_mul(self.tp)
+    }
+
+    /// GPUs of the job. Meaningful for validated degrees.
+    pub fn gpus(&self) -> u32 {
+        self.block_size()
+            .saturating_mul(self.dp)
+            .saturating_mul(self.pp)
+    }
+}
+
+impl Placement {
+    /// The placement of validated degrees.
+    pub fn new(degrees: Parallelism) -> Self {
+        Placement { degrees }
+    }
+
+    /// The degrees.
+    pub fn degrees(&self) -> Parallelism {
+        self.degrees
+    }
+
+    /// GPUs of the job.
+    pub fn gpus(&self) -> u32 {
+        self.degrees.gpus()
+    }
+
+    /// The GPU at these ranks.
+    pub fn gpu(&self, tp: u32, cp: u32, ep: u32, dp: u32, pp: u32) -> u32 {
+        let d = &self.degrees;
+        (((pp * d.dp + dp) * d.ep + ep) * d.cp + cp) * d.tp + tp
+    }
+
+    /// The ranks of a GPU: the inverse of [`Placement::gpu`].
+    pub fn coordinates(&self, gpu: u32) -> Coordinates {
+        let d = &self.degrees;
+        let (tp, rest) = (gpu % d.tp, gpu / d.tp);
+        let (cp, rest) = (rest % d.cp, rest / d.cp);
+        let (ep, rest) = (rest % d.ep, rest / d.ep);
+        Coordinates {
+            tp,
+            cp,
+            ep,
+            dp: rest % d.dp,
+            pp: rest / d.dp,
+        }
+    }
+
+    /// The GPUs of a block, consecutive.
+    pub fn block_gpus(&self, block: BlockId) -> Range<u32> {
+        let size = self.degrees.block_size();
+        let start = (block.stage * self.degrees.dp + block.replica) * size;
+        start..start + size
+    }
+
+    /// The block that holds a GPU.
+    pub fn block_of(&self, gpu: u32) -> BlockId {
+        let block = gpu / self.degrees.block_size();
+        BlockId {
+            replica: block % self.degrees.dp,
+            stage: block / self.degrees.dp,
+        }
+    }
+
+    /// All blocks, by stage and then by replica.
+    pub fn blocks(&self) -> impl Iterator<Item = BlockId> + use<> {
+        let Parallelism { dp, pp, .. } = self.degrees;
+        (0..pp).flat_map(move |stage| (0..dp).map(move |replica| BlockId { replica, stage }))
+    }
+
+    /// The GPU of a block at ranks (tp, cp, ep).
+    pub fn gpu_in_block(&self, block: BlockId, tp: u32, cp: u32, ep: u32) -> u32 {
+        self.gpu(tp, cp, ep, block.replica, block.stage)
+    }
+
+    /// The rings of a block along an axis, each in rank order.
+    ///
+    /// ```
+    /// use lightloom_workload::{Axis, BlockId, Parallelism, Placement};
+    /// let placement = Placement::new(Parallelism { tp: 2, cp: 2, ep: 1, dp: 1, pp: 1 });
+    /// let block = BlockId { replica: 0, stage: 0 };
+    /// assert_eq!(placement.axis_groups(block, Axis::Tp), [[0, 1], [2, 3]]);
+    /// assert_eq!(placement.axis_groups(block, Axis::Cp), [[0, 2], [1, 3]]);
+    /// ```
+    pub fn axis_groups(&self, block: BlockId, axis: Axis) -> Vec<Vec<u32>> {
+        let Parallelism { tp, cp, ep, .. } = self.degrees;
+        let at = |e, c, t| self.gpu_in_block(block, t, c, e);
+        (0..ep)
+            .flat_map(|e| match axis {
+                Axis::Tp => (0..cp)
+                    .map(|c| (0..tp).map(|t| at(e, c, t)).collect())
+                    .collect::<Vec<Vec<u32>>>(),
+                Axis::Cp => (0..tp)
+                    .map(|t| (0..cp).map(|c| at(e, c, t)).collect())
+                    .collect(),
+            })
+            .collect()
+    }
+
+    /// GPUs of one gradient group.
+    pub fn gradient_group_size(&self, scope: Scope) -> u32 {
+        let d = &self.degrees;
+        match scope {
+            Scope::Dense => d.ep * d.cp * d.dp,
+            Scope::Expert => d.cp * d.dp,
+        }
+    }
+
+    /// The groups over which a stage's gradients are summed, each in ascending order of GPUs.
+    ///
+    /// ```
+    /// use lightloom_workload::{Parallelism, Placement, Scope};
+    /// let placement = Placement::new(Parallelism { tp: 1, cp: 1, ep: 2, dp: 2, pp: 1 });
+    /// assert_eq!(placement.gradient_groups(0, Scope::Dense), [[0, 1, 2, 3]]);
+    /// assert_eq!(placement.gradient_groups(0, Scope::Expert), [[0, 2], [1, 3]]);
+    /// ```
+    pub fn gradient_groups(&self, stage: u32, scope: Scope) -> Vec<Vec<u32>> {
+        let Parallelism { tp, cp, ep, dp, .. } = self.degrees;
+        let experts = match scope {
+            Scope::Dense => 1,
+            Scope::Expert => ep,
+        };
+        let mut groups = Vec::with_capacity((experts * tp) as usize);
+        for first in 0..experts {
+            for t in 0..tp {
+                let mut group = Vec::with_capacity(self.gradient_group_size(scope) as usize);
+                for d in 0..dp {
+                    for e in (first..ep).step_by(experts as usize) {
+                        group.extend((0..cp).map(|c| self.gpu(t, c, e, d, stage)));
+                    }
+                }
+                groups.push(group);
+            }
+        }
+        groups
+    }
+}
