@@ -24,7 +24,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +34,6 @@ from lightloom import __version__
 from lightloom.errors import InputError
 from lightloom.trace.gating_trace import KEY, MAX_VALUES, GatingTrace, from_table, read_parquet
 
-Format = Literal["auto", "csv", "npz", "parquet"]
 FORMATS = ("csv", "npz", "parquet")
 LONG = ("iteration", "layer", "source", "expert", "tokens")
 LOADS = ("batch_id", "router_layer_index", "expert_id", "assigned_tokens")
@@ -63,7 +62,7 @@ class Options:
 
 
 def import_trace(
-    path: str | Path, format: Format = "auto", options: Options | None = None
+    path: str | Path, format: str = "auto", options: Options | None = None
 ) -> GatingTrace:
     """Read a gating trace of one of the kinds that the module lists.
 
@@ -284,7 +283,7 @@ def _npz(path: Path, options: Options) -> GatingTrace:
         if form == 3:
             return _spread_trace(path, array, top_k, options, {})
         _no_sources(path, options, array.shape[2])
-        return _trace(path, array, top_k, {"sources": "as in the file"})
+        return _trace(path, array, top_k, options, {"sources": "as in the file"})
     raise InputError(
         f"{path}: arrays {', '.join(sorted(arrays)) or '(none)'}: must include counts "
         "[iteration, layer, source, expert] or loads [iteration, layer, expert]"
@@ -370,7 +369,9 @@ def _long(
         raise InputError(f"{path}: row {row_twice + first_row}: {at} is there twice")
     counts = np.zeros(shape, dtype=np.int64)
     counts.reshape(-1)[cell] = columns["tokens"]
-    return _trace(path, counts, _top_k(path, options, found), {"sources": "as in the file"})
+    return _trace(
+        path, counts, _top_k(path, options, found), options, {"sources": "as in the file"}
+    )
 
 
 def _spread_trace(
@@ -379,11 +380,20 @@ def _spread_trace(
     sources = options.sources or loads.shape[2]
     _check_size(path, (*loads.shape, sources))
     said = f"not in the file: each expert's load was spread evenly over {sources} sources"
-    return _trace(path, spread(loads, sources), top_k, {"sources": said, **notes})
+    return _trace(path, spread(loads, sources), top_k, options, {"sources": said, **notes})
 
 
-def _trace(path: Path, counts: npt.NDArray[Any], top_k: int, notes: dict[str, Any]) -> GatingTrace:
-    meta = {"origin": "imported", "file": path.name, "lightloom": __version__, **notes}
+def _trace(
+    path: Path, counts: npt.NDArray[Any], top_k: int, options: Options, notes: dict[str, Any]
+) -> GatingTrace:
+    flags = {"stage": options.stage, "sources": options.sources, "top-k": options.top_k}
+    words = [f" --{flag} {value}" for flag, value in flags.items() if value is not None]
+    meta = {
+        "origin": "imported",
+        "command": f"lightloom trace import {path.name}{''.join(words)}",
+        "lightloom": __version__,
+        **notes,
+    }
     try:
         return GatingTrace(counts, top_k, meta)
     except InputError as error:

@@ -1,0 +1,300 @@
+"""``lightloom trace``: record, import, generate and show gating traces."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from lightloom.trace import GatingTrace
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    # Plain: help texts below hold brackets, and are wrapped as paragraphs.
+    rich_markup_mode=None,
+    help="Record, import, generate and show gating traces.\n\n"
+    "Example: lightloom trace show e8k2 --out pictures",
+)
+
+OUT = typer.Option(..., "--out", metavar="FILE", help="The trace to write (Parquet).")
+JSON = typer.Option(False, "--json", help="Print the summary as JSON.")
+
+
+@app.command("record")
+def record_command(
+    experts: int = typer.Option(8, help="Experts of each layer."),
+    top_k: int = typer.Option(2, help="Experts that a token chooses."),
+    sources: int = typer.Option(8, help="Source ranks, each with its own shard of the text."),
+    layers: int = typer.Option(8, help="MoE layers."),
+    iterations: int = typer.Option(200, help="Training steps to record."),
+    warmup: int = typer.Option(100, help="Training steps before the first recorded one."),
+    seed: int = typer.Option(1, help="Of the weights and of the order of the text."),
+    sequences: int = typer.Option(8, help="Sequences of one source in one step."),
+    context: int = typer.Option(128, help="Tokens of a sequence."),
+    hidden: int = typer.Option(64, help="Width of the model."),
+    heads: int = typer.Option(2, help="Attention heads."),
+    intermediate: int = typer.Option(64, help="Width of an expert."),
+    vocabulary: int = typer.Option(1024, help="Token ids; 256 of them are single bytes."),
+    learning_rate: float = typer.Option(2e-3, help="Adam's step."),
+    balance: float = typer.Option(0.01, help="Weight of the load-balancing loss; 0: none."),
+    threads: int = typer.Option(1, help="CPU threads; part of what makes it repeatable."),
+    text: Path | None = typer.Option(
+        None, help="File or directory to train on [the Python standard library's sources]."
+    ),
+    out: Path = OUT,
+    as_json: bool = JSON,
+) -> None:
+    """Train a small MoE language model and record where its gates send tokens.
+
+    Needs PyTorch (pip install 'lightloom[torch]'); a CPU is enough. Ctrl-C saves what has been
+    recorded so far.
+
+    Example: lightloom trace record --experts 8 --top-k 2 --sources 8 --layers 8 --iterations 200
+    --seed 1 --out mine.parquet
+    """
+    from lightloom.errors import RunError
+    from lightloom.trace.record import Recording, record
+
+    recording = Recording(
+        experts=experts,
+        top_k=top_k,
+        sources=sources,
+        layers=layers,
+        iterations=iterations,
+        warmup=warmup,
+        seed=seed,
+        sequences=sequences,
+        context=context,
+        hidden=hidden,
+        heads=heads,
+        intermediate=intermediate,
+        vocabulary=vocabulary,
+        learning_rate=learning_rate,
+        balance=balance,
+        threads=threads,
+    )
+    _check_place(out)
+    progress = Progress(warmup, iterations)
+    trace = record(recording, text, progress)
+    progress.end()
+    _finish(trace, out, as_json)
+    if trace.iterations < iterations:
+        raise RunError(f"interrupted: {out} holds {trace.iterations} of {iterations} iterations")
+
+
+@app.command("import")
+def import_command(
+    file: Path = typer.Argument(..., help="CSV, NPZ or Parquet."),
+    format: str = typer.Option("auto", help="auto (by the file's ending), csv, npz or parquet."),
+    stage: str | None = typer.Option(
+        None, help="Stage of CSV expert loads [the only one there is, or decoder]."
+    ),
+    sources: int | None = typer.Option(
+        None, help="Source ranks to spread loads over that come without [one an expert]."
+    ),
+    top_k: int | None = typer.Option(None, help="Experts a token chooses, if the file is silent."),
+    out: Path = OUT,
+    as_json: bool = JSON,
+) -> None:
+    """Read expert loads (CSV, NPZ) or source x expert counts (CSV, NPZ, Parquet).
+
+    Loads without sources are spread evenly over them, and the trace says so.
+
+    Example: lightloom trace import loads.csv --stage decoder --sources 8 --out loads.parquet
+    """
+    from lightloom.trace.importer import Options, import_trace
+
+    _check_place(out)
+    trace = import_trace(file, format, Options(stage=stage, sources=sources, top_k=top_k))
+    _finish(trace, out, as_json)
+
+
+@app.command("generate")
+def generate_command(
+    kind: str = typer.Argument(
+        ...,
+        help="uniform, zipf-sender, zipf-receiver, sparse, rotating-hotspot, burst, hot-rank "
+        "or zero-load.",
+    ),
+    experts: int = typer.Option(8, help="Experts of each layer."),
+    sources: int = typer.Option(8, help="Source ranks."),
+    top_k: int = typer.Option(2, help="Experts that a token chooses."),
+    layers: int = typer.Option(8, help="MoE layers."),
+    iterations: int = typer.Option(20, help="Iterations."),
+    tokens: int = typer.Option(4096, help="Tokens of one source in one iteration."),
+    seed: int = typer.Option(1, help="Decides which ranks or experts are hot."),
+    exponent: float | None = typer.Option(None, help="zipf-*: 0 is even [1.0]."),
+    sparsity: float | None = typer.Option(
+        None, help="sparse: share of the experts a source does not reach [0.5]."
+    ),
+    factor: float | None = typer.Option(
+        None, help="rotating-hotspot, burst, hot-rank: weight of the hot beside the others [8.0]."
+    ),
+    period: int | None = typer.Option(
+        None,
+        help="rotating-hotspot: iterations until it moves [1]; burst: from one to the next [10].",
+    ),
+    length: int | None = typer.Option(None, help="burst: its iterations [2]."),
+    idle: float | None = typer.Option(
+        None, help="zero-load: share of the experts without load [0.25]."
+    ),
+    out: Path = OUT,
+    as_json: bool = JSON,
+) -> None:
+    """Make a trace from a formula (docs/traces.md lists them).
+
+    Example: lightloom trace generate zipf-receiver --experts 64 --sources 64 --top-k 4 --layers 8
+    --iterations 20 --tokens 4096 --exponent 1.2 --seed 1 --out zipf.parquet
+    """
+    from lightloom.trace.synthetic import Knobs, Shape, generate
+
+    shape = Shape(
+        experts=experts,
+        sources=sources,
+        top_k=top_k,
+        layers=layers,
+        iterations=iterations,
+        tokens=tokens,
+        seed=seed,
+    )
+    knobs = Knobs(
+        exponent=exponent,
+        sparsity=sparsity,
+        factor=factor,
+        period=period,
+        length=length,
+        idle=idle,
+    )
+    _check_place(out)
+    _finish(generate(kind, shape, knobs), out, as_json)
+
+
+@app.command("show")
+def show_command(
+    trace: str = typer.Argument(..., metavar="FILE", help="A trace, or a shipped one: e8k2."),
+    layer: int = typer.Option(0, help="Layer of the pictures, from 0."),
+    iteration: int = typer.Option(0, help="Iteration of the matrix, from 0."),
+    out: Path | None = typer.Option(
+        None, "--out", metavar="DIR", help="Draw load.png and matrix.png there."
+    ),
+    as_json: bool = JSON,
+) -> None:
+    """Summarise a trace, and draw its loads over time and the matrix of one iteration.
+
+    Example: lightloom trace show e8k2 --layer 3 --iteration 120 --out pictures
+    """
+    from lightloom.errors import InputError
+    from lightloom.trace import GatingTrace
+
+    loaded = GatingTrace.load(trace)
+    if out is not None:
+        from lightloom.trace.figures import load_figure, matrix_figure, write_png
+
+        figures = {
+            "load.png": load_figure(loaded, layer),
+            "matrix.png": matrix_figure(loaded, layer, iteration),
+        }
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"--out {out}: cannot be made: {error.strerror}") from error
+        for name, figure in figures.items():
+            write_png(figure, out / name)
+            print(f"wrote {out / name}", file=sys.stderr)
+    _print(loaded, trace, as_json)
+
+
+class Progress:
+    """Says on stderr how far a training is: in place on a terminal, else now and then."""
+
+    def __init__(self, warmup: int, iterations: int) -> None:
+        self._warmup, self._steps = warmup, warmup + iterations
+        self._start = self._said = time.monotonic()
+        self._terminal = sys.stderr.isatty()
+
+    def __call__(self, step: int, loss: float) -> None:
+        """Report `step` steps done and the loss of the last, in nats per token."""
+        now = time.monotonic()
+        if now - self._said < (0.2 if self._terminal else 10.0) and step < self._steps:
+            return
+        self._said = now
+        left = (now - self._start) / step * (self._steps - step)
+        doing = "warm-up" if step <= self._warmup else "recording"
+        line = f"{doing}: step {step} of {self._steps}, {loss:.3f} nats a token, {left:.0f} s left"
+        print(
+            f"\r\x1b[K{line}" if self._terminal else line,
+            end=self._end(),
+            file=sys.stderr,
+            flush=True,
+        )
+
+    def end(self) -> None:
+        """Leave the line."""
+        if self._terminal:
+            print(file=sys.stderr)
+
+    def _end(self) -> str:
+        return "" if self._terminal else "\n"
+
+
+def _check_place(out: Path) -> None:
+    """Refuse a place that cannot be written before, not after, the work."""
+    from lightloom.errors import InputError
+
+    if out.is_dir():
+        raise InputError(f"--out {out}: is a directory; must be a file")
+    if not out.parent.is_dir():
+        raise InputError(f"--out {out}: there is no directory {out.parent}")
+    if not os.access(out.parent, os.W_OK):
+        raise InputError(f"--out {out}: {out.parent} cannot be written to")
+
+
+def _finish(trace: GatingTrace, out: Path, as_json: bool) -> None:
+    trace.save(out)
+    print(f"wrote {out}", file=sys.stderr)
+    _print(trace, str(out), as_json)
+
+
+def _print(trace: GatingTrace, name: str, as_json: bool) -> None:
+    from lightloom.trace.summary import MEASURES, summarize
+
+    summary = summarize(trace)
+    if as_json:
+        print(json.dumps(summary.as_dict(), indent=2))
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    said = summary.as_dict()
+    console.print(
+        Text(
+            f"{name}: {trace.iterations} iterations x {trace.layers} layers x {trace.sources} "
+            f"sources x {trace.experts} experts, top-{trace.top_k}"
+        )
+    )
+    for key in ("origin", "note", "sources", "stage", "stages_left_out", "text", "command"):
+        if key in trace.meta:
+            console.print(Text(f"  {key.replace('_', ' ')}: {trace.meta[key]}"))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("layer", justify="right")
+    for title in ("max/mean", "worst", "entropy", "drift", "source spread", "pair max/mean"):
+        table.add_column(title, justify="right")
+    for layer in range(trace.layers):
+        table.add_row(str(layer), *_cells(said["per_layer"][key][layer] for key in MEASURES))
+    table.add_section()
+    table.add_row("mean", *_cells(said[key] for key in MEASURES))
+    console.print(table)
+
+
+def _cells(values: Any) -> list[str]:
+    return [f"{value:.3f}" for value in values]
