@@ -88,7 +88,7 @@ def _locate(
     inside = ""
     for step, part in enumerate(loc):
         if part == "[key]":
-            return key, f"{details['msg']} (a key of this table)"
+            return key, f"the key is {details['msg']}"
         if isinstance(part, int):
             key += f"[{part}]"
             node = node[part] if isinstance(node, tuple) and part < len(node) else None
@@ -114,18 +114,22 @@ def _locate(
             if isinstance(node, Mapping) and not siblings:
                 return key, "unknown table"
             return key, f"unknown key{inside}{unknown(part, tuple(sorted(allowed)))}"
-    return key, _reason(details, key, owner, node)
+    if kind in ("union_tag_not_found", "union_tag_invalid"):
+        return f"{key}.kind", _kind_reason(owner, node)
+    return key, _reason(details, key)
 
 
-def _reason(details: ErrorDetails, key: str, owner: Any, node: Any) -> str:
+def _kind_reason(owner: Any, node: Any) -> str:
+    allowed = tuple(_kinds(owner))
+    if not isinstance(node, Mapping) or "kind" not in node:
+        return f"missing; allowed: {', '.join(allowed)}"
+    return f"unknown kind{unknown(str(node['kind']), allowed)}"
+
+
+def _reason(details: ErrorDetails, key: str) -> str:
     kind = details["type"]
     if kind == "missing":
         return f"missing{_hint(key)}"
-    if kind == "union_tag_not_found":
-        return f"kind is missing; allowed: {', '.join(_kinds(owner))}"
-    if kind == "union_tag_invalid":
-        wrong = str(node.get("kind")) if isinstance(node, Mapping) else ""
-        return f"unknown kind{unknown(wrong, tuple(_kinds(owner)))}"
     if kind in ("model_type", "model_attributes_type", "dict_type"):
         return "must be a table"
     text = details["msg"]

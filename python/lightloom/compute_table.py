@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import tomllib
 from collections.abc import Callable
+from fractions import Fraction
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -23,39 +24,43 @@ COLUMNS = ("component", "pass", "micro_batch", "time", "origin")
 # The tables that need no file: their times follow from the rest of a specification.
 TABLES = ("roofline", *presets.names("compute"))
 
+_US = 1_000_000  # picoseconds
+
 # A value of the tree below by its keys; None where it is absent.
 Lookup = Callable[..., Any]
 
 
-def measured(table: object, get: Lookup, label: str) -> tuple[list[dict[str, Any]], str]:
-    """Return the measured entries that a table's name stands for, and their source.
-
-    Parameters
-    ----------
-    table
-        ``"roofline"`` (no entries), ``"paper-profile"``, or the path of a table.
-    get
-        Looks up a value of the specification, such as ``get("model", "hidden")``.
-    label
-        What a message calls the specification.
+def read_table(path: Path) -> list[dict[str, Any]]:
+    """Read the measured entries of a table file, in the form of a specification's own.
 
     Raises
     ------
     InputError
-        If the file cannot be read or an entry is not one.
+        If the file cannot be read, or an entry is wrong or given twice.
     """
-    if not isinstance(table, str) or table == "roofline":
-        return [], "every time is a roofline"
+    entries = _read_csv(path) if path.suffix.lower() == ".csv" else _read_toml(path)
+    seen = set()
+    for entry in entries:
+        key = (entry["component"], entry["pass"], entry["micro_batch"])
+        if key in seen:
+            raise InputError(f"{path}: {', '.join(map(str, key))}: given twice")
+        seen.add(key)
+    return entries
+
+
+def derived(table: object, get: Lookup) -> tuple[list[dict[str, Any]], str]:
+    """Return the entries of a table that needs no file, and their source.
+
+    Parameters
+    ----------
+    table
+        One of `TABLES`; a roofline has no entries.
+    get
+        Looks up a value of the specification, such as ``get("model", "hidden")``.
+    """
     if table == "paper-profile":
         return _paper_profile(get)
-    path = Path(table)
-    if not path.is_file():
-        raise InputError(
-            f'{label}: compute.table = "{table}": no such file{presets.unknown(table, TABLES)}, '
-            "or the path of a table (TOML or CSV)"
-        )
-    entries = _read_csv(path) if path.suffix.lower() == ".csv" else _read_toml(path)
-    return [{"origin": "measured"} | entry for entry in entries], str(path)
+    return [], "every time is a roofline"
 
 
 def _read_toml(path: Path) -> list[dict[str, Any]]:
@@ -111,36 +116,35 @@ def _entry(entry: dict[str, Any], at: str) -> dict[str, Any]:
 
 
 def _paper_profile(get: Lookup) -> tuple[list[dict[str, Any]], str]:
+    """Return the time printed for this micro-batch, or the first one for the core to scale."""
+    here = {
+        "hidden": get("model", "hidden"),
+        "expert_intermediate": get("model", "expert_intermediate"),
+        "top_k": get("model", "top_k"),
+        "sequence_length": get("training", "sequence_length"),
+        "tp": get("parallelism", "tp"),
+        "cp": get("parallelism", "cp"),
+    }
+    if not all(type(value) is int and value > 0 for value in here.values()):
+        return [], ""  # validation will name the one that is wrong
     text = files(presets).joinpath("compute/paper-profile.toml").read_text(encoding="utf-8")
-    entries, sources = [], []
-    for reference in tomllib.loads(text)["reference"]:
-        shape = reference["shape"]
-        here = {
-            "hidden": get("model", "hidden"),
-            "expert_intermediate": get("model", "expert_intermediate"),
-            "top_k": get("model", "top_k"),
-            "sequence_length": get("training", "sequence_length"),
-            "tp": get("parallelism", "tp"),
-            "cp": get("parallelism", "cp"),
-        }
-        if not all(type(value) is int and value > 0 for value in here.values()):
-            return [], ""  # validation will name the one that is wrong
-        picoseconds = _core.parse_time(reference["time"])
-        # Integer arithmetic: the same shape gives back exactly the printed time.
-        scaled = picoseconds * _work(here)[0] * _work(shape)[1]
-        scaled //= _work(here)[1] * _work(shape)[0]
-        entries.append(
-            {
-                "component": reference["component"],
-                "pass": reference["pass"],
-                "micro_batch": reference["micro_batch"],
-                "time": _core.format_time(min(max(scaled, 1), 2**63)),
-                "origin": reference["origin"] if here == shape else "given",
-            }
-        )
-        sources.append(reference["source"])
-    scaled_by = "" if here == shape else "; scaled by floating-point operations to this job's shape"
-    return entries, "; ".join(sources) + scaled_by
+    printed = tomllib.loads(text)["reference"]
+    micro_batch = get("training", "micro_batch")
+    reference = next((r for r in printed if r["micro_batch"] == micro_batch), printed[0])
+    (flop, gpus), (printed_flop, printed_gpus) = _work(here), _work(reference["shape"])
+    ratio = Fraction(flop * printed_gpus, gpus * printed_flop)
+    # Whole microseconds: the printed times have no more digits than that.
+    time = round(_core.parse_time(reference["time"]) * ratio / _US) * _US
+    same = here == reference["shape"]
+    entry = {
+        "component": reference["component"],
+        "pass": reference["pass"],
+        "micro_batch": reference["micro_batch"],
+        "time": _core.format_time(min(max(time, _US), 2**62)),
+        "origin": reference["origin"] if same else "given",
+    }
+    scaled = "" if same else "; scaled by floating-point operations to this job's shape"
+    return [entry], f"{reference['source']}{scaled}"
 
 
 def _work(shape: dict[str, int]) -> tuple[int, int]:

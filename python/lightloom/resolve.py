@@ -14,6 +14,7 @@ Checked: a golden listing of origins, round trips, and mutations of valid specif
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,10 +25,11 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from lightloom import complaints, presets
-from lightloom.compute_table import TABLES, measured
+from lightloom.compute_table import TABLES, derived, read_table
 from lightloom.errors import InputError
 from lightloom.scenario import Scenario, leaves, plain
 from lightloom.toml_text import key_text, value_text
+from lightloom.units import Rate
 
 
 class Origin(NamedTuple):
@@ -44,6 +46,9 @@ class Leaf:
     value: Any
     origin: Origin
 
+
+_PART = r"""(?:[A-Za-z0-9_-]+|"[^"\\\x00-\x1f\x7f]*")"""
+_KEY = re.compile(rf"{_PART}(?:\.{_PART})*")
 
 # Nested tables whose ends are leaves.
 Tree = dict[str, Any]
@@ -162,9 +167,10 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: not valid TOML: {error}") from None
-    except (ValueError, RecursionError) as error:  # numbers too long, tables too deep
-        reason = " ".join(str(error).split()) or "nested too deeply"
-        raise InputError(f"{path}: not valid TOML: {reason}") from None
+    except RecursionError:
+        raise InputError(f"{path}: not valid TOML: nested too deeply") from None
+    except ValueError as error:  # a number with thousands of digits
+        raise InputError(f"{path}: not valid TOML: {error}") from None
 
 
 def read_text(path: Path) -> str:
@@ -192,7 +198,8 @@ class _Pile:
         for choose in (_model, _gpu, _fabric, _device, _table, _prices):
             choose(self, table, label, directory)
         _spread_links(self.tree, table)
-        _locate_trace(table, directory)
+        _locate_trace(table, label, directory)
+        _respell_rates(table)
         self.merge(_with_origin(table, origin))
 
     def add_preset(self, kind: str, name: str) -> None:
@@ -221,7 +228,7 @@ class _Pile:
 
     def resolved(self, label: str) -> Resolved:
         """Fill what follows from other values, and validate."""
-        self._derive(label)
+        self._derive()
         plain = _plain(self.tree)
         try:
             scenario = Scenario.model_validate(plain)
@@ -234,10 +241,10 @@ class _Pile:
         origins["parallelism.dp"] = Origin("derived: cluster.gpus / (tp * cp * ep * pp)")
         return Resolved(scenario, origins)
 
-    def _derive(self, label: str) -> None:
+    def _derive(self) -> None:
         compute = self.tree.get("compute")
         if isinstance(compute, dict) and "measured" not in compute:
-            entries, source = measured(self.get("compute", "table"), self.get, label)
+            entries, source = derived(self.get("compute", "table"), self.get)
             compute["measured"] = Leaf(entries, Origin("derived: compute.table", source))
 
 
@@ -260,7 +267,7 @@ def _model(pile: _Pile, table: Tree, label: str, directory: Path) -> None:
         from lightloom.huggingface import read_config
 
         del section["huggingface"]
-        path = directory / _text(config, label, "model.huggingface")
+        path = _file(directory, config, label, "model.huggingface", "a Hugging Face config.json")
         _restart(pile, "model", pile.get("model", "name") is not None)
         pile.merge(_with_origin({"model": read_config(path)}, lambda key: Origin(str(path))))
 
@@ -317,8 +324,12 @@ def _table(pile: _Pile, table: Tree, label: str, directory: Path) -> None:
         compute.setdefault("table", "listed here")
     elif name is not None and name != pile.get("compute", "table"):
         pile.drop("compute", "measured")
-        if isinstance(name, str) and name not in TABLES:
-            compute["table"] = str(directory / name)
+        if name not in TABLES:
+            known = f"{', '.join(TABLES)}, or a table (TOML or CSV)"
+            path = _file(directory, name, label, "compute.table", known)
+            compute["table"] = str(path)
+            measured = Leaf(read_table(path), Origin(str(path)))
+            pile.merge({"compute": {"measured": measured}})
 
 
 def _prices(pile: _Pile, table: Tree, label: str, directory: Path) -> None:
@@ -391,11 +402,28 @@ def _spread_links(tree: Tree, table: Tree) -> None:
                     inner.setdefault(key, value)
 
 
-def _locate_trace(table: Tree, directory: Path) -> None:
+def _locate_trace(table: Tree, label: str, directory: Path) -> None:
     gating = _section(table, "gating")
     trace = gating.get("trace")
     if isinstance(trace, str) and trace != "builtin":
-        gating["trace"] = str(directory / trace)
+        what = '"builtin", or a trace (lightloom trace record, import and generate make one)'
+        # Absolute, as the resolved specification may be read again from elsewhere.
+        gating["trace"] = os.path.abspath(_file(directory, trace, label, "gating.trace", what))
+
+
+def _respell_rates(table: Tree) -> None:
+    """Let "0.4 Tbps" replace the price at "400 Gbps"."""
+    prices = _section(table, "prices")
+    for item, at in prices.items():
+        if isinstance(at, dict):
+            prices[item] = {_respelled(rate): price for rate, price in at.items()}
+
+
+def _respelled(rate: str) -> str:
+    try:
+        return str(Rate.parse(rate))
+    except ValueError:
+        return rate  # validation will say why it is not one
 
 
 # Trees.
@@ -455,12 +483,11 @@ def _nested(overrides: Mapping[str, Any], label: str) -> Tree:
     """Turn dotted keys into tables; a part in quotes may hold dots and spaces."""
     tree: Tree = {}
     for key, value in overrides.items():
-        try:
-            parsed = tomllib.loads(f"{key} = 0")
-        except (tomllib.TOMLDecodeError, RecursionError):
+        if not _KEY.fullmatch(key):
             raise InputError(
-                f'{label}: {key}: not a key; write it as in "fabric.link_bandwidth"'
-            ) from None
+                f"{label}: {value_text(key)}: not a key; write it as in fabric.link_bandwidth"
+            )
+        parsed = tomllib.loads(f"{key} = 0")
         node: Any = parsed
         path: list[str] = []
         while isinstance(node, dict):
@@ -489,6 +516,14 @@ def _text(value: object, label: str, key: str) -> str:
     if not isinstance(value, str) or not value or "\0" in value:
         raise InputError(f"{label}: {key} = {value_text(value)}: must be text")
     return value
+
+
+def _file(directory: Path, name: object, label: str, key: str, what: str) -> Path:
+    """Find a file that a layer names, relative to the layer's own."""
+    path = directory / _text(name, label, key)
+    if not path.is_file():
+        raise InputError(f"{label}: {key} = {value_text(name)}: no such file; allowed: {what}")
+    return path
 
 
 def _from_preset(preset: presets.Preset) -> Callable[[str], Origin]:

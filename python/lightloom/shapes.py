@@ -174,7 +174,7 @@ def _mixnet(fabric: spec.MixNet, scenario: Scenario) -> Iterator[Misfit]:
     if ports > fabric.ocs.ports:
         yield (
             "fabric.ocs.ports",
-            f"too few on {fabric.ocs.device!r}: a region of {scenario.region_servers} servers with "
+            f'too few on "{fabric.ocs.device}": a region of {scenario.region_servers} servers with '
             f"{fabric.optical_nics} optical NICs each needs {ports}",
         )
     delay = fabric.ocs.delay

@@ -46,8 +46,8 @@ def bandwidths(text: str) -> list[str]:
     >>> bandwidths("fast")
     Traceback (most recent call last):
     ...
-    lightloom.errors.InputError: --bandwidth "fast": not a rate; allowed: such as 100,400 (Gbps) or \
-"400 Gbps"
+    lightloom.errors.InputError: --bandwidth "fast": not a rate; allowed: such as 100,400 (Gbps) \
+or "400 Gbps"
     """
     rates = []
     for part in _parts(text, "--bandwidth"):

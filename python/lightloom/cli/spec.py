@@ -28,7 +28,8 @@ def resolve(
     settings: list[str] = typer.Option(
         [], "--set", metavar="KEY=VALUE", help="Change one value; may be repeated."
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+    sources: bool = typer.Option(False, "--sources", help="Add who published each figure."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON, with sources."),
     as_toml: bool = typer.Option(False, "--toml", help="Print a specification that runs again."),
 ) -> None:
     """Print every effective value of a specification and where it came from.
@@ -37,17 +38,20 @@ def resolve(
     """
     from lightloom.cli import options
     from lightloom.errors import InputError
+    from lightloom.gating import load_trace
     from lightloom.resolve import load_job
 
     if as_json and as_toml:
         raise InputError("--json and --toml: cannot stand together; allowed: one of the two")
     resolved = load_job(job, options.settings(settings), override_label="command line")
+    if resolved.scenario.gating.trace != "builtin":
+        load_trace(resolved.scenario)  # a trace that does not fit is an error of the specification
     if as_toml:
         print(resolved.scenario.to_toml(), end="")
     elif as_json:
         print(json.dumps(_as_json(resolved), indent=2, ensure_ascii=False))
     else:
-        _print_table(resolved)
+        _print(resolved, sources)
 
 
 @app.command()
@@ -86,7 +90,7 @@ def _as_json(resolved: Resolved) -> dict[str, object]:
     }
 
 
-def _print_table(resolved: Resolved) -> None:
+def _print(resolved: Resolved, sources: bool) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -95,20 +99,24 @@ def _print_table(resolved: Resolved) -> None:
 
     if not sys.stdout.isatty():  # whole lines without colour, for grep and diff
         for key, value, (layer, source) in resolved.rows():
-            print(f"{key} = {value_text(value)}  # {layer}{source and ': '}{source}")
+            note = f": {source}" if sources and source else ""
+            print(f"{key} = {value_text(value)}  # {layer}{note}")
         return
     console = Console(highlight=False)
     console.print(Text(resolved.scenario.title, style="bold"))
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("key", no_wrap=True)
-    table.add_column("value", overflow="fold", max_width=40)
-    table.add_column("from", overflow="fold")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold", max_width=40)
+    table.add_column(overflow="fold")
     for section, rows in groupby(resolved.rows(), key=lambda row: row[0].partition(".")[0]):
         table.add_row("")
         for key, value, (layer, source) in rows:
-            name = Text(section, style="bold") + Text(key.removeprefix(section), style="not bold")
-            origin = Text(layer, style="dim" if layer == "default" else "")
-            if source:
-                origin += Text(f" · {source}", style="dim")
-            table.add_row(name, Text(value_text(value), style="cyan"), origin)
+            name = Text.assemble((section, "bold"), key.removeprefix(section))
+            # Narrow terminals: a path below presets/ speaks for itself.
+            origin = Text(layer.removeprefix("preset "), style="dim" if layer == "default" else "")
+            if sources and source:
+                origin.append(f": {source}", style="dim")
+            many = isinstance(value, list) and any(isinstance(item, dict) for item in value)
+            shown = f"({len(value)} entries)" if many else value_text(value)
+            table.add_row(name, Text(shown, style="cyan"), origin)
     console.print(table)

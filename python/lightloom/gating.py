@@ -1,0 +1,53 @@
+"""The gating trace that a job runs on.
+
+A trace fits if it was recorded for as many experts as the model has, and its source ranks can be
+summed into the job's expert-parallel ranks; nothing is ever stretched or wrapped around. A shorter
+trace (fewer layers) fits: the workload reuses its layers and says so. Checked: each refusal.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lightloom.errors import InputError
+
+if TYPE_CHECKING:
+    from lightloom.scenario import Scenario
+    from lightloom.trace import GatingTrace
+
+
+def load_trace(scenario: Scenario) -> GatingTrace:
+    """Load the trace that a scenario names, and refuse one that does not fit.
+
+    Raises
+    ------
+    InputError
+        If there is no trace for the model's experts and top-k, or the trace named does not fit;
+        the message says how to get one that does.
+    """
+    from lightloom.trace import GatingTrace
+
+    model, ep, name = scenario.model, scenario.parallelism.ep, scenario.gating.trace
+    if name == "builtin":
+        trace = GatingTrace.builtin(model.experts, model.top_k)
+    else:
+        trace = GatingTrace.load(name)
+    if trace.experts != model.experts:
+        raise InputError(
+            f'{scenario.title}: gating.trace = "{name}": has {trace.experts} experts; must have '
+            f"model.experts = {model.experts}: {_how_to(scenario)}"
+        )
+    if trace.sources % ep:
+        raise InputError(
+            f'{scenario.title}: gating.trace = "{name}": has {trace.sources} source ranks; must be '
+            f"a multiple of parallelism.ep = {ep}: {_how_to(scenario)}"
+        )
+    return trace
+
+
+def _how_to(scenario: Scenario) -> str:
+    model = scenario.model
+    return (
+        f"lightloom trace record --experts {model.experts} --top-k {model.top_k} "
+        f"--sources {scenario.parallelism.ep} makes one, and so does lightloom trace generate"
+    )
