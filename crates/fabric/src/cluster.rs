@@ -163,7 +163,8 @@ mod tests {
     fn numbers_that_do_not_fit_name_their_key() {
         let good = Cluster::of(64, 8);
         assert_eq!(good.validate(), Ok(()));
-        let cases: [(&str, fn(&mut Cluster)); 7] = [
+        type Spoil = fn(&mut Cluster);
+        let cases: [(&str, Spoil); 7] = [
             ("cluster.gpus = 0", |c| c.gpus = 0),
             ("cluster.gpus_per_server = 0", |c| c.gpus_per_server = 0),
             ("cluster.gpus_per_server = 7", |c| c.gpus_per_server = 7),

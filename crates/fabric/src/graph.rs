@@ -168,6 +168,18 @@ impl Fabric {
     ///
     /// # Errors
     /// No such GPU, or no path: then nothing is appended.
+    ///
+    /// ```
+    /// # use lightloom_fabric::*;
+    /// # use lightloom_units::{BitRate, Time};
+    /// let spec = FabricSpec::rail_optimized(BitRate::from_gbps(400), Time::from_us(1));
+    /// let fabric = build(&Cluster::of(16, 8), &spec, 1, &[]).unwrap();
+    /// let mut path = Vec::new();
+    /// fabric.route(GpuId(0), GpuId(9), 7, &mut path).unwrap();
+    /// assert_eq!(fabric.link(path[1]).to, fabric.gpu_node(GpuId(1))); // to rail 1 over NVLink
+    /// assert_eq!(fabric.link(path[2]).from, fabric.nic_node(NicId(1)));
+    /// assert!(fabric.route(GpuId(0), GpuId(16), 7, &mut path).is_err());
+    /// ```
     pub fn route(
         &self,
         source: GpuId,
@@ -200,6 +212,18 @@ impl Fabric {
     /// # Errors
     /// No such NIC, one that is not on packet switches, or (of a graph) no path that starts and
     /// ends at these NICs: then nothing is appended.
+    ///
+    /// ```
+    /// # use lightloom_fabric::*;
+    /// # use lightloom_units::{BitRate, Time};
+    /// let spec = FabricSpec::mixnet(6, BitRate::from_gbps(400), Time::from_us(1));
+    /// let fabric = build(&Cluster::of(64, 8), &spec, 4, &[]).unwrap();
+    /// let mut path = Vec::new();
+    /// fabric.nic_route(NicId(4), NicId(60), 7, &mut path).unwrap();
+    /// assert_eq!(fabric.link(path[0]).from, fabric.nic_node(NicId(4)));
+    /// let optical = fabric.nic_route(NicId(5), NicId(60), 7, &mut path);
+    /// assert_eq!(optical, Err(RouteError::NotOnPacketFabric { nic: NicId(5) }));
+    /// ```
     pub fn nic_route(
         &self,
         source: NicId,
@@ -248,6 +272,17 @@ impl Fabric {
     }
 
     /// The link from a NIC into its region's optical switch.
+    ///
+    /// ```
+    /// # use lightloom_fabric::*;
+    /// # use lightloom_units::{BitRate, Time};
+    /// let spec = FabricSpec::mixnet(6, BitRate::from_gbps(400), Time::from_us(1));
+    /// let fabric = build(&Cluster::of(64, 8), &spec, 4, &[]).unwrap();
+    /// // A circuit from NIC 1 of server 0 to NIC 3 of server 2, once the switch is set so.
+    /// let path = [fabric.circuit_tx(NicId(1)).unwrap(), fabric.circuit_rx(NicId(19)).unwrap()];
+    /// assert_eq!(fabric.link(path[0]).to, fabric.link(path[1]).from);
+    /// assert_eq!(fabric.circuit_tx(NicId(0)), None); // a packet NIC
+    /// ```
     pub fn circuit_tx(&self, nic: NicId) -> Option<LinkId> {
         match &self.wiring {
             Wiring::MixNet(mixnet) => Some(mixnet.circuit(nic)?.0),
@@ -309,6 +344,24 @@ impl Fabric {
     /// left out already keep its load within its rate: a link up that is as fast as all links from
     /// below that can feed it, or a link down that is as fast as all it can feed. Exact for routes
     /// of this fabric, which go up, then down.
+    ///
+    /// ```
+    /// # use lightloom_fabric::*;
+    /// # use lightloom_units::{BitRate, Time};
+    /// let cluster = Cluster::of(64, 8);
+    /// let kept = |spec| {
+    ///     let fabric = build(&cluster, &spec, 1, &[]).unwrap();
+    ///     (0..fabric.links().len() as u32)
+    ///         .map(LinkId)
+    ///         .filter(|&l| !fabric.never_binds(l))
+    ///         .filter(|&l| matches!(fabric.link(l).class, LinkClass::Uplink { .. }))
+    ///         .count()
+    /// };
+    /// let rate = BitRate::from_gbps(400);
+    /// assert_eq!(kept(FabricSpec::fat_tree(rate, Time::from_us(1))), 0);
+    /// let tapered = ClosSpec { oversubscription: 3.0, ..ClosSpec::new(rate, Time::from_us(1)) };
+    /// assert!(kept(FabricSpec::FatTree(tapered)) > 0);
+    /// ```
     pub fn never_binds(&self, link: LinkId) -> bool {
         self.redundant[link.index()]
     }

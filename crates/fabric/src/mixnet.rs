@@ -148,3 +148,111 @@ fn check(cluster: &Cluster, spec: &MixNetSpec, region_servers: u32) -> Result<()
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FabricSpec, build};
+    use lightloom_units::{BitRate, Time};
+
+    fn spec() -> MixNetSpec {
+        match FabricSpec::mixnet(6, BitRate::from_gbps(400), Time::from_us(1)) {
+            FabricSpec::MixNet(spec) => spec,
+            _ => unreachable!("the constructor's kind"),
+        }
+    }
+
+    fn message(spec: MixNetSpec, region_servers: u32) -> String {
+        let built = build(
+            &Cluster::of(1024, 8),
+            &FabricSpec::MixNet(spec),
+            region_servers,
+            &[],
+        );
+        built.expect_err("a bad value").to_string()
+    }
+
+    #[test]
+    fn a_region_must_fit_its_switch() {
+        // 96 servers of 6 are the 576 ports of a Polatis.
+        let cluster = Cluster::of(96 * 8, 8);
+        assert!(build(&cluster, &FabricSpec::MixNet(spec()), 96, &[]).is_ok());
+        assert_eq!(
+            message(spec(), 128),
+            "fabric.ocs.ports = 576: too few on \"polatis\": a region of 128 servers with \
+             fabric.optical_nics = 6 needs 768"
+        );
+    }
+
+    #[test]
+    fn bad_values_are_named_with_what_is_allowed() {
+        let none = MixNetSpec {
+            optical_nics: 0,
+            ..spec()
+        };
+        assert!(message(none, 4).starts_with("fabric.optical_nics = 0: must be from 1 to 7"));
+        for region in [0, 3, 129] {
+            let message = message(spec(), region);
+            let start = "cluster.gpus = 1024: 128 servers do not fall into regions of";
+            assert!(message.starts_with(start), "{message}");
+        }
+        let mut odd = spec();
+        odd.eps.radix = Some(3);
+        assert!(message(odd, 4).starts_with("fabric.eps.radix = 3: must be an even number"));
+        let mut slow = spec();
+        slow.ocs.link_bps = BitRate::from_bps(9);
+        assert!(message(slow, 4).starts_with("fabric.ocs.link_bandwidth = 9 bps: must be from"));
+    }
+
+    #[test]
+    fn regions_too_small_to_choose_are_noted() {
+        let notes = |region| {
+            let spec = FabricSpec::MixNet(spec());
+            build(&Cluster::of(64, 8), &spec, region, &[])
+                .expect("valid")
+                .notes()
+                .to_vec()
+        };
+        assert_eq!(notes(1), ["a region is one server: its optical NICs idle"]);
+        assert_eq!(
+            notes(2),
+            ["a region is two servers: all circuits join the one pair"]
+        );
+        assert!(notes(4).is_empty());
+    }
+
+    /// However many of however many: each packet NIC serves as many GPUs as another, within one,
+    /// and each NUMA node has as many packet NICs as another, within one.
+    #[test]
+    fn packet_nics_are_spread_evenly() {
+        for (nics, numa_nodes) in [(8, 2), (8, 4), (6, 3), (16, 2), (5, 1)] {
+            let cluster = Cluster {
+                numa_nodes,
+                ..Cluster::of(4 * nics, nics)
+            };
+            for optical_nics in 1..nics {
+                let spec = FabricSpec::MixNet(MixNetSpec {
+                    optical_nics,
+                    ..spec()
+                });
+                let fabric = build(&cluster, &spec, 4, &[]).expect("valid");
+                let packet = fabric.packet_nics(ServerId(0));
+                assert_eq!(packet.len() as u32, nics - optical_nics);
+                let spread = |counts: Vec<usize>| {
+                    counts.iter().max().unwrap() - counts.iter().min().unwrap()
+                };
+                let of_numa = |numa| {
+                    packet
+                        .iter()
+                        .filter(|&&nic| cluster.numa_of(NicId(nic)) == numa)
+                        .count()
+                };
+                assert!(spread((0..numa_nodes).map(of_numa).collect()) <= 1);
+                let serves = |at: usize| {
+                    packet.get(at + 1).copied().unwrap_or(nics) as usize - packet[at] as usize
+                };
+                assert!(spread((0..packet.len()).map(serves).collect()) <= 1);
+            }
+        }
+    }
+}

@@ -209,3 +209,138 @@ fn step(cluster: &Cluster, edge: &Edge, gpu: &mut GpuId, path: &mut Vec<LinkId>)
         *gpu = cluster.gpu_of(nic);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PER_SERVER: u32 = 64;
+
+    /// Vertices joined both ways; links are numbered in order, a server's NICs taken in order.
+    fn graph(servers: u32, vertices: u32, pairs: &[(u32, u32)]) -> (Cluster, Shortest) {
+        let cluster = Cluster::of(servers * PER_SERVER, PER_SERVER);
+        let (mut edges, mut used) = (vec![vec![]; vertices as usize], vec![0; servers as usize]);
+        for (pair, &(a, b)) in pairs.iter().enumerate() {
+            let mut nic = |vertex: u32| {
+                let local = used.get_mut(vertex as usize)?;
+                *local += 1;
+                Some(cluster.nic(ServerId(vertex), *local - 1))
+            };
+            let (exit, entry, link) = (nic(a), nic(b), 2 * pair as u32);
+            edges[a as usize].push(Edge {
+                to: b,
+                link: LinkId(link),
+                exit,
+                entry,
+            });
+            let way_back = Edge {
+                to: a,
+                link: LinkId(link + 1),
+                exit: entry,
+                entry: exit,
+            };
+            edges[b as usize].push(way_back);
+        }
+        (cluster, Shortest::new(servers, edges))
+    }
+
+    /// (relays, hops) between all vertices, by definition.
+    fn floyd_warshall(servers: u32, vertices: u32, pairs: &[(u32, u32)]) -> Vec<Vec<u64>> {
+        let n = vertices as usize;
+        let mut cost = vec![vec![UNREACHABLE; n]; n];
+        (0..n).for_each(|v| cost[v][v] = 0);
+        for &(a, b) in pairs {
+            (cost[a as usize][b as usize], cost[b as usize][a as usize]) = (1, 1);
+        }
+        for through in 0..n {
+            let relay = if (through as u32) < servers { RELAY } else { 0 };
+            for a in (0..n).filter(|&a| a != through) {
+                for b in (0..n).filter(|&b| b != through && b != a) {
+                    let parts = cost[a][through].checked_add(cost[through][b]);
+                    let whole = parts.and_then(|parts| parts.checked_add(relay));
+                    cost[a][b] = cost[a][b].min(whole.unwrap_or(UNREACHABLE));
+                }
+            }
+        }
+        cost
+    }
+
+    fn pairs(vertices: u32) -> impl Strategy<Value = Vec<(u32, u32)>> {
+        let pair = (0..vertices, 0..vertices).prop_filter("two ends", |(a, b)| a != b);
+        prop::collection::vec(pair, 0..24)
+    }
+
+    proptest! {
+        #[test]
+        fn distances_are_those_of_the_definition(pairs in pairs(9), servers in 1u32..10) {
+            let (_, graph) = graph(servers, 9, &pairs);
+            let expected = floyd_warshall(servers, 9, &pairs);
+            for to in 0..9 {
+                for from in 0..9 {
+                    prop_assert_eq!(
+                        graph.distances(to)[from as usize],
+                        expected[from as usize][to as usize]
+                    );
+                }
+            }
+        }
+
+        /// Walks are as long as the distance says; listed paths are distinct, at most as many as
+        /// asked for, and every one if there are no more.
+        #[test]
+        fn paths_are_shortest_distinct_and_complete(pairs in pairs(7)) {
+            let (cluster, graph) = graph(7, 7, &pairs);
+            for (from, to) in (0..7).flat_map(|a| (0..7).map(move |b| (a, b))) {
+                let cost = graph.distances(to)[from as usize];
+                let mut hops = 0;
+                let choice = Choice::new(from, to, 9);
+                let found = graph.walk((from, to), choice, |_| false, |_| hops += 1);
+                prop_assert_eq!(found.is_some(), cost != UNREACHABLE);
+                if cost != UNREACHABLE {
+                    prop_assert_eq!(hops, cost % RELAY);
+                }
+                let all = graph.paths(&cluster, (ServerId(from), ServerId(to)), 1 << 20);
+                let some = graph.paths(&cluster, (ServerId(from), ServerId(to)), 16);
+                prop_assert_eq!(all.len() as u64, count(&graph, from, to));
+                prop_assert!(some.len() <= 16.min(all.len()));
+                prop_assert!(some.is_empty() == all.is_empty());
+                prop_assert!(some.iter().all(|path| all.contains(path)));
+                let distinct: std::collections::HashSet<_> = all.iter().collect();
+                prop_assert_eq!(distinct.len(), all.len());
+            }
+        }
+    }
+
+    /// How many shortest paths there are; none from a server to itself.
+    fn count(graph: &Shortest, from: u32, to: u32) -> u64 {
+        fn through(graph: &Shortest, from: u32, to: u32) -> u64 {
+            match from == to {
+                true => 1,
+                false => graph
+                    .next(from, to)
+                    .map(|edge| through(graph, edge.to, to))
+                    .sum(),
+            }
+        }
+        if from == to {
+            0
+        } else {
+            through(graph, from, to)
+        }
+    }
+
+    /// Server 1 lies between 0 and 2 in two hops, switches 3 and 4 in three: the switches it is.
+    #[test]
+    fn a_server_relays_only_if_it_must() {
+        let detour = [(0, 1), (1, 2), (0, 3), (3, 4), (4, 2)];
+        let (cluster, graph) = graph(3, 5, &detour);
+        let mut path = vec![];
+        let ends = (GpuId(0), GpuId(2 * PER_SERVER));
+        graph
+            .route(&cluster, ends, 0, false, &mut path)
+            .expect("joined");
+        let network: Vec<u32> = path.iter().map(|link| link.0).filter(|&l| l < 10).collect();
+        assert!(network.ends_with(&[4, 6, 8]), "{path:?}");
+    }
+}

@@ -106,3 +106,103 @@ fn check(cluster: &Cluster, spec: &TopoOptSpec) -> Result<(), FabricError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Fabric, FabricSpec, build};
+    use lightloom_units::{BitRate, Time};
+
+    fn spec() -> TopoOptSpec {
+        match FabricSpec::topoopt(2, BitRate::from_gbps(400), Time::from_us(1)) {
+            FabricSpec::TopoOpt(spec) => spec,
+            _ => unreachable!("the constructor's kind"),
+        }
+    }
+
+    fn with(spec: TopoOptSpec, gpus: u32, pairs: &[(u32, u32)]) -> Result<Fabric, FabricError> {
+        let circuits: Vec<_> = pairs
+            .iter()
+            .map(|&(a, b)| (ServerId(a), ServerId(b)))
+            .collect();
+        build(
+            &Cluster::of(gpus, 8),
+            &FabricSpec::TopoOpt(spec),
+            1,
+            &circuits,
+        )
+    }
+
+    #[test]
+    fn circuits_take_nics_in_order_and_no_more_than_there_are() {
+        let fabric = with(spec(), 24, &[(0, 1), (1, 2)]).expect("within the degree");
+        let panels = || {
+            fabric
+                .links()
+                .iter()
+                .filter(|link| link.class == LinkClass::Panel)
+        };
+        let nics: Vec<u32> = panels()
+            .map(|link| link.from.0 - fabric.nic_node(crate::NicId(0)).0)
+            .collect();
+        assert_eq!(nics, [0, 8, 9, 16]); // both ways of a circuit, NICs 0 and 1 of server 1
+        assert!(panels().all(|link| link.delay == Time::from_us(2)));
+        let message = |pairs: &[(u32, u32)]| {
+            with(spec(), 24, pairs)
+                .expect_err("bad circuits")
+                .to_string()
+        };
+        let too_many = message(&[(0, 1), (1, 2), (1, 0)]);
+        assert_eq!(
+            too_many,
+            "fabric.degree = 2: server 1 has more circuits than that"
+        );
+        assert_eq!(
+            message(&[(2, 2)]),
+            "circuits[0] = (2, 2): must join two of 3 servers"
+        );
+        assert_eq!(
+            message(&[(0, 1), (0, 3)]),
+            "circuits[1] = (0, 3): must join two of 3 servers"
+        );
+    }
+
+    #[test]
+    fn bad_values_are_named_with_what_is_allowed() {
+        for degree in [0, 9] {
+            let message = with(TopoOptSpec { degree, ..spec() }, 24, &[]).expect_err("bad");
+            assert!(
+                message
+                    .to_string()
+                    .ends_with("from 1 to cluster.nics_per_server = 8")
+            );
+        }
+        let tiers = TopoOptSpec {
+            panel: Panel::MultiTier,
+            panel_ports: 10,
+            ..spec()
+        };
+        assert!(with(tiers.clone(), 25 * 8, &[]).is_ok());
+        let message = with(tiers, 26 * 8, &[]).expect_err("51st NIC").to_string();
+        assert!(message.starts_with("fabric.panel_ports = 10: two tiers of such panels have room"));
+    }
+
+    #[test]
+    fn what_is_optimistic_is_noted() {
+        let notes = |gpus, panel| {
+            let spec = TopoOptSpec {
+                degree: 8,
+                panel,
+                ..spec()
+            };
+            with(spec, gpus, &[]).expect("valid").notes().to_vec()
+        };
+        assert!(notes(1008, Panel::Flat).is_empty());
+        let waived = "1024 NICs on a flat patch panel of 1008 ports: optimistic, port limit waived";
+        assert_eq!(notes(1024, Panel::Flat), [waived]);
+        assert_eq!(
+            notes(64, Panel::MultiTier),
+            ["multi-tier patch panel: 3 panel ports a NIC"]
+        );
+    }
+}

@@ -1,0 +1,399 @@
+//! What holds for every fabric: routes are chains, splittings agree, dropped links never bind.
+
+use lightloom_fabric::{
+    ClosSpec, Cluster, Fabric, FabricSpec, GpuId, GraphLink, GraphNode, GraphSpec, LinkClass,
+    LinkId, MixNetSpec, NicId, NodeId, Role, RouteError, ServerId, Splitting, build,
+};
+use lightloom_units::{BitRate, Time};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, HashSet};
+
+const RATE: BitRate = BitRate::from_gbps(100);
+const DELAY: Time = Time::from_us(1);
+
+/// Where `node` is in the world outside: a NIC is as good as its GPU, no link joins the two.
+fn place(fabric: &Fabric, node: NodeId) -> NodeId {
+    let first_nic = fabric.nic_node(NicId(0)).0;
+    let nic = node.0.wrapping_sub(first_nic);
+    if nic < fabric.cluster().nics() {
+        return fabric.gpu_node(fabric.cluster().gpu_of(NicId(nic)));
+    }
+    node
+}
+
+/// Panics unless `path` is a chain of links from one GPU to another that uses no link twice and
+/// passes no node twice, but for GPUs that relay between their NIC and the scale-up network.
+fn check_chain(fabric: &Fabric, from: GpuId, to: GpuId, path: &[LinkId]) {
+    let mut at = fabric.gpu_node(from);
+    for &link in path {
+        let link = fabric.link(link);
+        assert_eq!(place(fabric, link.from), at, "a gap in {path:?}");
+        at = place(fabric, link.to);
+    }
+    assert_eq!(at, fabric.gpu_node(to), "the wrong end of {path:?}");
+    let distinct: HashSet<_> = path.iter().collect();
+    assert_eq!(distinct.len(), path.len(), "a link twice in {path:?}");
+    let mut seen = HashSet::from([fabric.gpu_node(from)]);
+    assert!(
+        path.iter().all(|&l| seen.insert(fabric.link(l).to)),
+        "a loop in {path:?}"
+    );
+}
+
+fn clos(tiers: u8, oversubscription: f64, splitting: Splitting) -> ClosSpec {
+    ClosSpec {
+        tiers,
+        oversubscription,
+        splitting,
+        ..ClosSpec::new(RATE, DELAY)
+    }
+}
+
+fn with_eps(optical_nics: u32, eps: ClosSpec) -> FabricSpec {
+    match FabricSpec::mixnet(optical_nics, RATE, DELAY) {
+        FabricSpec::MixNet(spec) => FabricSpec::MixNet(MixNetSpec { eps, ..spec }),
+        other => other,
+    }
+}
+
+/// Circuits of TopoOpt: a ring, and chords as far as the degree allows.
+fn panel(servers: u32, degree: u32) -> Vec<(ServerId, ServerId)> {
+    let hop = |by| move |s| (ServerId(s), ServerId((s + by) % servers));
+    match (servers, degree) {
+        (1, _) => vec![],
+        (2, _) => vec![(ServerId(0), ServerId(1)); degree as usize],
+        _ => {
+            let strides = (1..=degree / 2).filter(|by| by % servers != 0);
+            strides.flat_map(|by| (0..servers).map(hop(by))).collect()
+        }
+    }
+}
+
+/// Servers on two leaves each, half their NICs on either, and leaves joined in a ring.
+fn graph(servers: u32, nics: u32, leaves: u32) -> GraphSpec {
+    let node = |name: String, role| GraphNode { name, role };
+    let link = |a: String, b: String, lanes| GraphLink {
+        a,
+        b,
+        rate_bps: RATE,
+        delay_ps: DELAY,
+        lanes,
+    };
+    let (leaf, server) = (
+        |l: u32| format!("leaf-{}", l % leaves),
+        |s| format!("server-{s}"),
+    );
+    let nodes = (0..leaves).map(|l| node(leaf(l), Role::Switch));
+    let ring = (0..leaves)
+        .filter(|_| leaves > 1)
+        .map(|l| link(leaf(l), leaf(l + 1), 2));
+    let up = (0..servers).flat_map(|s| {
+        let halves = [(s, nics / 2), (s + 1, nics - nics / 2)];
+        halves.map(|(l, lanes)| link(leaf(l), server(s), lanes))
+    });
+    GraphSpec {
+        nodes: nodes
+            .chain((0..servers).map(|s| node(server(s), Role::GpuServer)))
+            .collect(),
+        links: ring.chain(up).filter(|link| link.lanes > 0).collect(),
+    }
+}
+
+/// A cluster, and every kind of fabric on it.
+fn cases() -> impl Strategy<Value = (Cluster, FabricSpec, u32)> {
+    let cluster = (1u32..40, prop::sample::select(vec![1u32, 2, 3, 4, 8]));
+    let shape = (2u8..4, 1.0f64..6.0, any::<bool>(), any::<bool>());
+    (cluster, shape, 0u32..7, 1u32..8).prop_map(|((servers, per), shape, kind, n)| {
+        let (tiers, ratio, ecmp, whole) = shape;
+        let ratio = if whole { ratio.floor() } else { ratio };
+        let splitting = if ecmp {
+            Splitting::Ecmp
+        } else {
+            Splitting::Ideal
+        };
+        let switches = clos(tiers, ratio, splitting);
+        let degree = 1 + n % per;
+        let spec = match kind {
+            0 | 1 => FabricSpec::FatTree(switches),
+            2 => FabricSpec::RailOptimized(switches),
+            3 | 4 if per > 1 => with_eps(1 + n % (per - 1), switches),
+            3 | 4 => FabricSpec::leaf_spine(RATE, DELAY),
+            5 => FabricSpec::topoopt(degree, RATE, DELAY),
+            _ => FabricSpec::Graph(graph(servers, per, n)),
+        };
+        let regions = (1..=servers.min(n))
+            .rev()
+            .find(|r| servers % r == 0)
+            .unwrap_or(1);
+        (Cluster::of(servers * per, per), spec, regions)
+    })
+}
+
+fn build_case(cluster: &Cluster, spec: &FabricSpec, region_servers: u32) -> Fabric {
+    let circuits = match spec {
+        FabricSpec::TopoOpt(spec) => panel(cluster.servers(), spec.degree),
+        _ => vec![],
+    };
+    build(cluster, spec, region_servers, &circuits).expect("a valid case")
+}
+
+proptest! {
+    #[test]
+    fn routes_are_chains_from_source_to_destination(
+        (cluster, spec, region) in cases(),
+        picks in prop::collection::vec((any::<u32>(), any::<u32>(), any::<u64>()), 24),
+    ) {
+        let fabric = build_case(&cluster, &spec, region);
+        let mut path = Vec::new();
+        for (a, b, key) in picks {
+            let (a, b) = (GpuId(a % cluster.gpus), GpuId(b % cluster.gpus));
+            path.clear();
+            match fabric.route(a, b, key, &mut path) {
+                Ok(()) => check_chain(&fabric, a, b, &path),
+                // A degree of one joins no three servers.
+                Err(RouteError::NoPath { .. }) => {
+                    prop_assert!(matches!(&spec, FabricSpec::TopoOpt(t) if t.degree == 1));
+                    prop_assert!(path.is_empty());
+                }
+                Err(other) => panic!("{other}"),
+            }
+            let (a, b) = (cluster.server_of(a), cluster.server_of(b));
+            for path in fabric.panel_paths(a, b) {
+                let ends = (fabric.link(path[0]).from, fabric.link(path[path.len() - 1]).to);
+                let gpus = (GpuId(place(&fabric, ends.0).0), GpuId(place(&fabric, ends.1).0));
+                prop_assert_eq!((cluster.server_of(gpus.0), cluster.server_of(gpus.1)), (a, b));
+                check_chain(&fabric, gpus.0, gpus.1, &path);
+            }
+        }
+    }
+
+    #[test]
+    fn nic_routes_leave_and_arrive_by_the_nics_asked_for(
+        (cluster, spec, region) in cases(),
+        picks in prop::collection::vec((any::<u32>(), any::<u32>(), any::<u64>()), 24),
+    ) {
+        let fabric = build_case(&cluster, &spec, region);
+        let on_packets = |nic| {
+            let packet = fabric.packet_nics(cluster.server_of_nic(nic));
+            packet.contains(&cluster.local_nic(nic))
+        };
+        for (a, b, key) in picks {
+            let (a, b) = (NicId(a % cluster.nics()), NicId(b % cluster.nics()));
+            let mut path = vec![];
+            match fabric.nic_route(a, b, key, &mut path) {
+                Ok(()) => {
+                    prop_assert!(on_packets(a) && on_packets(b));
+                    check_chain(&fabric, cluster.gpu_of(a), cluster.gpu_of(b), &path);
+                    let packets = |class| matches!(
+                        class,
+                        LinkClass::Host | LinkClass::Uplink { .. } | LinkClass::Custom
+                    );
+                    prop_assert!(path.iter().all(|&l| packets(fabric.link(l).class)));
+                }
+                Err(RouteError::NotOnPacketFabric { nic }) => prop_assert!(!on_packets(nic)),
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
+
+    /// The same rate between every two tiers, the same lanes, the same bill.
+    #[test]
+    fn both_splittings_have_the_same_capacity_and_bill(
+        (cluster, spec, region) in cases(),
+    ) {
+        let both = [Splitting::Ideal, Splitting::Ecmp].map(|splitting| {
+            let mut spec = spec.clone();
+            match &mut spec {
+                FabricSpec::FatTree(clos) | FabricSpec::RailOptimized(clos) => {
+                    clos.splitting = splitting;
+                }
+                FabricSpec::LeafSpine(leaves) => leaves.splitting = splitting,
+                FabricSpec::MixNet(mixnet) => mixnet.eps.splitting = splitting,
+                FabricSpec::TopoOpt(_) | FabricSpec::Graph(_) => {}
+            }
+            build_case(&cluster, &spec, region)
+        });
+        let cuts = both.each_ref().map(|fabric| {
+            let mut cuts = BTreeMap::new();
+            for link in fabric.links() {
+                let cut = cuts.entry(link.class).or_insert((0, 0));
+                *cut = (cut.0 + link.rate.bps(), cut.1 + link.lanes);
+            }
+            cuts
+        });
+        prop_assert_eq!(&cuts[0], &cuts[1]);
+        prop_assert_eq!(both[0].bill(), both[1].bill());
+    }
+
+    /// Random traffic that fits every link that is kept also fits those that are dropped: scaled
+    /// until the fullest of the kept is exactly full, no dropped link carries more than its rate.
+    #[test]
+    fn links_that_never_bind_do_not(
+        (cluster, spec, region) in cases(),
+        picks in prop::collection::vec((any::<u32>(), any::<u32>(), 1u32..100), 1..200),
+    ) {
+        let fabric = build_case(&cluster, &spec, region);
+        let mut load = vec![0.0; fabric.links().len()];
+        let mut path = Vec::new();
+        for (key, (a, b, amount)) in picks.into_iter().enumerate() {
+            let (a, b) = (GpuId(a % cluster.gpus), GpuId(b % cluster.gpus));
+            path.clear();
+            if fabric.route(a, b, key as u64, &mut path).is_ok() {
+                path.iter().for_each(|link| load[link.0 as usize] += f64::from(amount));
+            }
+        }
+        let fill = |kept: bool| {
+            let links = fabric.links().iter().enumerate();
+            let of_kind = links.filter(|(l, _)| kept != fabric.never_binds(LinkId(*l as u32)));
+            of_kind.map(|(l, link)| load[l] / link.rate.bps() as f64).fold(0.0, f64::max)
+        };
+        prop_assert!(fill(false) <= fill(true) * (1.0 + 1e-9));
+    }
+}
+
+/// Dropped links are an exact saving: without over-subscription and with ideal splitting nothing
+/// between the switches is left, and with 3:1 only the first tier is.
+#[test]
+fn which_links_never_bind() {
+    let dropped = |spec: &FabricSpec| {
+        let fabric = build(&Cluster::of(1024, 8), spec, 4, &[]).expect("valid");
+        let mut dropped = BTreeMap::new();
+        for (index, link) in fabric.links().iter().enumerate() {
+            let never = fabric.never_binds(LinkId(index as u32));
+            assert_eq!(*dropped.entry(link.class).or_insert(never), never);
+        }
+        dropped
+            .into_iter()
+            .filter(|entry| entry.1)
+            .map(|entry| entry.0)
+            .collect::<Vec<_>>()
+    };
+    let [first, second] = [1, 2].map(|tier| LinkClass::Uplink { tier });
+    let fat_tree = |ratio, splitting| FabricSpec::FatTree(clos(3, ratio, splitting));
+    assert_eq!(dropped(&fat_tree(1.0, Splitting::Ideal)), [first, second]);
+    assert_eq!(dropped(&fat_tree(3.0, Splitting::Ideal)), [second]);
+    assert_eq!(dropped(&fat_tree(1.0, Splitting::Ecmp)), []);
+    assert_eq!(
+        dropped(&FabricSpec::mixnet(6, RATE, DELAY)),
+        [first, second]
+    );
+}
+
+/// With ECMP the flows of one pair find every core, and evenly.
+#[test]
+fn ecmp_uses_every_path_evenly() {
+    let spec = FabricSpec::FatTree(clos(3, 1.0, Splitting::Ecmp));
+    let fabric = build(&Cluster::of(1024, 8), &spec, 1, &[]).expect("valid");
+    let mut uses: BTreeMap<LinkId, u32> = BTreeMap::new();
+    for key in 0..64_000 {
+        let mut path = Vec::new();
+        fabric
+            .route(GpuId(0), GpuId(1023), key, &mut path)
+            .expect("GPUs of the cluster");
+        *uses.entry(path[2]).or_default() += 1;
+    }
+    assert_eq!(
+        uses.len(),
+        64,
+        "radix 16: 8 aggregation switches of 8 cores each"
+    );
+    assert!(uses.values().all(|&n| n.abs_diff(1000) < 190), "{uses:?}");
+}
+
+/// Rail-optimized: traffic between servers of a unit crosses one switch, whichever GPUs.
+#[test]
+fn rails_are_one_switch_apart_within_a_unit() {
+    let spec = FabricSpec::rail_optimized(RATE, DELAY);
+    let fabric = build(&Cluster::of(1024, 8), &spec, 1, &[]).expect("valid");
+    let classes = |a, b| {
+        let mut path = Vec::new();
+        fabric
+            .route(GpuId(a), GpuId(b), 0, &mut path)
+            .expect("GPUs of the cluster");
+        path.iter()
+            .map(|&l| fabric.link(l).class)
+            .collect::<Vec<_>>()
+    };
+    use LinkClass::{Host, ScaleUp};
+    assert_eq!(classes(0, 56), [Host, Host]);
+    assert_eq!(classes(0, 63), [ScaleUp, ScaleUp, Host, Host]);
+    assert_eq!(classes(0, 64).len(), 6, "the next unit is in the next pod");
+}
+
+/// MixNet spreads packet traffic over both NICs, and its circuits stay within their region.
+#[test]
+fn mixnet_wires_what_the_paper_shows() {
+    let spec = FabricSpec::mixnet(6, RATE, DELAY);
+    let fabric = build(&Cluster::of(64, 8), &spec, 4, &[]).expect("valid");
+    let first_host = |gpu| {
+        let mut path = Vec::new();
+        fabric
+            .route(GpuId(gpu), GpuId(63), 0, &mut path)
+            .expect("GPUs of the cluster");
+        let host = path
+            .iter()
+            .map(|&l| fabric.link(l))
+            .find(|l| l.class == LinkClass::Host);
+        place(&fabric, host.expect("between servers").from).0
+    };
+    assert_eq!(
+        (0..8).map(first_host).collect::<Vec<_>>(),
+        [0, 0, 0, 0, 4, 4, 4, 4]
+    );
+    for server in fabric.servers() {
+        for &local in fabric.optical_nics(server) {
+            let nic = fabric.cluster().nic(server, local);
+            let (tx, rx) = (
+                fabric.circuit_tx(nic).unwrap(),
+                fabric.circuit_rx(nic).unwrap(),
+            );
+            assert_eq!(fabric.link(tx).from, fabric.nic_node(nic));
+            assert_eq!(fabric.link(rx).to, fabric.nic_node(nic));
+            assert_eq!(fabric.link(tx).to, fabric.link(rx).from);
+            let region = fabric.region_of(server).expect("every server is in one");
+            let kind = fabric.nodes()[fabric.link(tx).to.index()].kind;
+            assert_eq!(kind, lightloom_fabric::NodeKind::Ocs { region });
+        }
+    }
+    assert_eq!(fabric.regions(), 2);
+    assert_eq!(fabric.circuit_tx(NicId(4)), None);
+    assert_eq!(fabric.region_of(ServerId(8)), None);
+}
+
+/// Every legal shape of the switch fills: k^3 / 4 hosts in three tiers, k^2 / 2 in two.
+#[test]
+fn switches_hold_as_many_as_they_should() {
+    for (tiers, radix, room) in [(3, 4, 16), (3, 16, 1024), (2, 8, 32), (2, 46, 1058)] {
+        let at = |gpus| {
+            let spec = ClosSpec {
+                radix: Some(radix),
+                ..clos(tiers, 1.0, Splitting::Ecmp)
+            };
+            build(&Cluster::of(gpus, 1), &FabricSpec::FatTree(spec), 1, &[])
+        };
+        assert!(at(room).is_ok());
+        let error = at(room + 1).expect_err("one too many");
+        let next = radix + 2;
+        assert!(
+            error.reason.ends_with(&format!("must be at least {next}")),
+            "{error}"
+        );
+    }
+}
+
+/// No table grows with pairs of hosts: 32,768 GPUs are no matter, even with every switch a node.
+#[test]
+fn large_clusters_build() {
+    for spec in [
+        FabricSpec::FatTree(clos(3, 1.0, Splitting::Ecmp)),
+        FabricSpec::rail_optimized(RATE, DELAY),
+        FabricSpec::mixnet(6, RATE, DELAY),
+    ] {
+        let fabric = build(&Cluster::of(32_768, 8), &spec, 4, &[]).expect("valid");
+        let mut path = Vec::new();
+        fabric
+            .route(GpuId(0), GpuId(32_767), 1, &mut path)
+            .expect("GPUs of the cluster");
+        check_chain(&fabric, GpuId(0), GpuId(32_767), &path);
+    }
+}
