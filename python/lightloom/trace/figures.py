@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
@@ -49,20 +50,25 @@ def load_figure(trace: GatingTrace, layer: int = 0) -> Figure:
     relative = loads / loads.mean(axis=2, keepdims=True)
     figure = Figure(figsize=(9.0, 6.2), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
-    high = max(2.0, float(np.quantile(relative[:, layer], 0.995)))
+    # The scale follows the layer, so that a mild imbalance is seen too; white is always the mean.
+    furthest = np.abs(relative[:, layer] - 1).max(axis=1)
+    reach = max(0.1, float(np.quantile(furthest, 0.98)))
+    low, high = max(0.0, 1 - reach), 1 + reach
     image = upper.imshow(
         relative[:, layer].T,
         aspect="auto",
         interpolation="nearest",
         cmap="RdBu_r",
-        norm=TwoSlopeNorm(1.0, 0.0, high),
+        norm=TwoSlopeNorm(1.0, low, high),
         extent=(-0.5, trace.iterations - 0.5, trace.experts - 0.5, -0.5),
     )
     upper.set_ylabel("expert")
     upper.yaxis.set_major_locator(MaxNLocator(8, integer=True))
-    bar = figure.colorbar(image, ax=upper, pad=0.015, extend="max", ticks=_ticks(high))
-    bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}x"))
-    bar.set_label("load / mean load", color=INK)
+    bar = figure.colorbar(
+        image, ax=upper, pad=0.015, ticks=[low, (1 + low) / 2, 1, (1 + high) / 2, high]
+    )
+    bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.2f}x"))
+    bar.set_label("load / mean load")
     bar.outline.set_visible(False)
     imbalance = relative.max(axis=2)
     iterations = np.arange(trace.iterations)
@@ -78,10 +84,11 @@ def load_figure(trace: GatingTrace, layer: int = 0) -> Figure:
     lower.xaxis.set_major_locator(MaxNLocator(integer=True))
     lower.set_ylim(bottom=1.0, top=max(1.1, float(imbalance.max()) * 1.05))
     lower.grid(axis="y", color="#e3e8ec", lw=0.7)
-    lower.legend(frameon=False, loc="upper right", ncols=2)
+    lower.legend(
+        frameon=False, loc="lower right", bbox_to_anchor=(1, 0.97), ncols=2, labelcolor=INK
+    )
     lower.spines[["top", "right"]].set_visible(False)
-    for axes in (upper, lower):
-        axes.tick_params(colors=INK, length=3)
+    _ink(upper, lower, bar.ax)
     upper.spines[:].set_visible(False)
     upper.set_title(
         f"Expert load over time, layer {layer}: {_title(trace)}", loc="left", color=INK, fontsize=11
@@ -132,23 +139,22 @@ def matrix_figure(trace: GatingTrace, layer: int = 0, iteration: int = 0) -> Fig
             )
     top = figure.add_subplot(grid[0, 0], sharex=main)
     side = figure.add_subplot(grid[1, 1], sharey=main)
-    top.bar(np.arange(experts), matrix.sum(axis=0), width=0.86, color=INK)
+    top.bar(np.arange(experts), matrix.sum(axis=0), width=_bar(experts), color=INK)
     top.axhline(matrix.sum() / experts, color=ACCENT, lw=1.0)
-    side.barh(np.arange(sources), matrix.sum(axis=1), height=0.86, color=INK)
+    side.barh(np.arange(sources), matrix.sum(axis=1), height=_bar(sources), color=INK)
     side.axvline(matrix.sum() / sources, color=ACCENT, lw=1.0)
     top.set_ylabel("sum")
     side.set_xlabel("sum")
-    top.yaxis.set_major_locator(MaxNLocator(2))
-    side.xaxis.set_major_locator(MaxNLocator(2))
+    top.yaxis.set_major_locator(MaxNLocator(3))
+    side.xaxis.set_major_locator(MaxNLocator(1))
     top.tick_params(labelbottom=False)
     side.tick_params(labelleft=False)
     for axes in (top, side):
         axes.spines[["top", "right"]].set_visible(False)
-    for axes in (main, top, side):
-        axes.tick_params(colors=INK, length=3)
     bar = figure.colorbar(image, cax=figure.add_subplot(grid[1, 2]))
-    bar.set_label("assignments", color=INK)
+    bar.set_label("assignments")
     bar.outline.set_visible(False)
+    _ink(main, top, side, bar.ax)
     top.set_title(
         f"Iteration {iteration}, layer {layer}: {_title(trace)}", loc="left", color=INK, fontsize=11
     )
@@ -182,8 +188,17 @@ def _title(trace: GatingTrace) -> str:
     return f"{trace.experts} experts, top-{trace.top_k}, {trace.sources} sources, {origin}"
 
 
-def _ticks(high: float) -> list[float]:
-    return [0.0, 0.5, 1.0, *(round(1 + (high - 1) * part, 1) for part in (0.5, 1.0))]
+def _bar(count: int) -> float:
+    """Return the width of one of `count` bars: touching where a gap would be under a pixel."""
+    return 0.86 if count <= 32 else 1.0
+
+
+def _ink(*drawn: Axes) -> None:
+    for axes in drawn:
+        axes.tick_params(colors=INK, length=3)
+        axes.xaxis.label.set_color(INK)
+        axes.yaxis.label.set_color(INK)
+        axes.spines[:].set_color(INK)
 
 
 def _check(name: str, value: int, count: int) -> None:

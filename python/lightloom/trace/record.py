@@ -14,7 +14,8 @@ The only module here that needs PyTorch (``pip install lightloom[torch]``).
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -100,6 +101,15 @@ class Recording:
                 f"--hidden {self.hidden}: must be a multiple of twice --heads {self.heads}"
             )
 
+        # Weights, gradients and Adam's moments in float32: 16 bytes each.
+        width = 4 * self.hidden + self.experts * (2 * self.intermediate + 1)
+        size = self.hidden * (self.layers * width + self.vocabulary)
+        if size > 1 << 30:
+            raise InputError(
+                f"a model of {size} parameters: must be at most {1 << 30}: choose smaller "
+                "--experts, --layers, --hidden, --intermediate or --vocabulary"
+            )
+
     def command(self) -> str:
         """Return the command line that repeats this recording.
 
@@ -155,14 +165,11 @@ def record(
     source, description = standard_library() if text is None else text_at(text)
     corpus = tokenize(source, description, recording.vocabulary)
     batches = Batches(corpus, recording)
-    torch.set_num_threads(recording.threads)
-    torch.manual_seed(recording.seed)
-    torch.use_deterministic_algorithms(True)
-    model = TinyMoe(recording)
-    optimizer = torch.optim.Adam(model.parameters(), lr=recording.learning_rate)
     counts: list[npt.NDArray[np.int64]] = []
     loss = float("nan")
-    try:
+    with _repeatable(recording), suppress(KeyboardInterrupt):
+        model = TinyMoe(recording)
+        optimizer = torch.optim.Adam(model.parameters(), lr=recording.learning_rate)
         for step in range(recording.warmup + recording.iterations):
             ids = torch.from_numpy(batches.at(step))
             nats, balance, chosen = model(ids)
@@ -179,19 +186,21 @@ def record(
                 counts.append(_count(chosen, recording))
             if progress is not None:
                 progress(step + 1, loss)
-    except KeyboardInterrupt:
-        if not counts:
-            raise RunError(
-                f"interrupted before the first recorded iteration (after {recording.warmup} "
-                "of warm-up): there is nothing to save"
-            ) from None
+    if not counts:
+        raise RunError(
+            f"interrupted before the first recorded iteration (after {recording.warmup} "
+            "of warm-up): there is nothing to save"
+        )
     return GatingTrace(
         np.stack(counts), recording.top_k, _meta(recording, corpus, len(counts), loss)
     )
 
 
 class Batches:
-    """The text, cut into sequences: each source rank has its own shard, in an order of its own.
+    """The text, cut into sequences that are shuffled and dealt out: each source has its own shard.
+
+    As data loaders do (Megatron's shuffles sequences over the whole data set), so that no source
+    keeps to one part of the text.
 
     Parameters
     ----------
@@ -218,17 +227,32 @@ class Batches:
                 f"--text: {len(corpus.tokens)} tokens ({corpus.description}): one step of "
                 f"{recording.sources} sources x {recording.sequences} sequences needs {needed}"
             )
-        rng = np.random.default_rng(recording.seed)
-        shards = corpus.tokens[: share * recording.sources * width]
-        self._shards = shards.reshape(recording.sources, share, width).copy()
-        for shard in self._shards:
-            rng.shuffle(shard)
+        order = np.random.default_rng(recording.seed).permutation(rows)
+        dealt = order[: share * recording.sources].reshape(recording.sources, share)
+        self._shards = corpus.tokens[: rows * width].reshape(rows, width)[dealt]
 
     def at(self, step: int) -> npt.NDArray[np.int64]:
         """Return the ids of one step, [source x sequence, context + 1]; shards repeat when read."""
         share, sequences = self._shards.shape[1], self._recording.sequences
         rows = np.arange(step * sequences, (step + 1) * sequences) % share
         return self._shards[:, rows].reshape(-1, self._shards.shape[2])
+
+
+@contextmanager
+def _repeatable(recording: Recording) -> Iterator[None]:
+    """Fix what decides a training's numbers, and give the process back its own settings after."""
+    import torch
+
+    threads, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.set_num_threads(recording.threads)
+            torch.manual_seed(recording.seed)
+            torch.use_deterministic_algorithms(True)
+            yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(strict)
 
 
 def _count(chosen: list[torch.Tensor], recording: Recording) -> npt.NDArray[np.int64]:
@@ -256,7 +280,7 @@ def _meta(recording: Recording, corpus: Corpus, recorded: int, loss: float) -> d
         "text": corpus.description,
         "text_sha256": corpus.digest,
         "tokens_per_source": recording.sequences * recording.context,
-        "sources": f"{recording.sources} source ranks, each with its own shard of the text",
+        "sources": f"{recording.sources} ranks, each with its own shard of the shuffled text",
         "lightloom": __version__,
         "numpy": np.__version__,
         "python": platform.python_version(),
