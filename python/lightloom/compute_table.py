@@ -18,6 +18,7 @@ from typing import Any
 
 from lightloom import _core, presets
 from lightloom.errors import InputError
+from lightloom.toml_text import read_text, read_toml
 
 COLUMNS = ("component", "pass", "micro_batch", "time", "origin")
 
@@ -64,8 +65,6 @@ def derived(table: object, get: Lookup) -> tuple[list[dict[str, Any]], str]:
 
 
 def _read_toml(path: Path) -> list[dict[str, Any]]:
-    from lightloom.resolve import read_toml
-
     table = read_toml(path)
     entries = table.get("measured")
     extra = sorted(set(table) - {"measured"})
@@ -77,8 +76,6 @@ def _read_toml(path: Path) -> list[dict[str, Any]]:
 
 
 def _read_csv(path: Path) -> list[dict[str, Any]]:
-    from lightloom.resolve import read_text
-
     try:
         rows = list(csv.reader(read_text(path).splitlines(), strict=True))
     except csv.Error as error:
@@ -105,7 +102,7 @@ def _entry(entry: dict[str, Any], at: str) -> dict[str, Any]:
     from pydantic import ValidationError
 
     from lightloom import complaints
-    from lightloom.scenario import Measured
+    from lightloom.sections import Measured
 
     complete = {"origin": "measured"} | entry
     try:

@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 from lightloom import _core, presets
 from lightloom.errors import InputError
-from lightloom.scenario import Prices, Scenario
+from lightloom.scenario import Scenario
+from lightloom.sections import Prices
 from lightloom.units import Rate
 
 Item = Literal["nic", "transceiver", "switch_port", "ocs_port", "patch_port"]

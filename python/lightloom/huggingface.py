@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lightloom.errors import InputError
-from lightloom.toml_text import value_text
+from lightloom.toml_text import read_text, value_text
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -27,8 +27,6 @@ def read_config(path: Path) -> dict[str, Any]:
         If the file is not one, the family is unknown, or a key is missing; the message names file,
         key, value and what is allowed.
     """
-    from lightloom.resolve import read_text
-
     try:
         values = json.loads(read_text(path))
     except (ValueError, RecursionError) as error:

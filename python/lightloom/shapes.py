@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lightloom import scenario as spec
+from lightloom import sections as spec
 
 if TYPE_CHECKING:
     from lightloom.scenario import Scenario

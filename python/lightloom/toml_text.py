@@ -1,15 +1,20 @@
-"""TOML as text: the writer that Python's standard library lacks.
+"""TOML files: read with one message where they are wrong, and written.
 
-Written: tables, arrays, inline tables inside arrays, and the scalars that a specification holds.
-Ignored: dates, comments, formatting choices. Checked: `tomllib.loads(to_toml(tree)) == tree`.
+Written, as Python's standard library cannot: tables, arrays, inline tables inside arrays, and the
+scalars that a specification holds. Ignored: dates, comments, formatting choices. Checked:
+`tomllib.loads(to_toml(tree)) == tree`, and damaged files.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+from lightloom.errors import InputError
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -65,6 +70,31 @@ def value_text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(value_text(item) for item in value)}]"
     return str(value)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file; InputError names it and what is wrong."""
+    text = read_text(path)
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: not valid TOML: {error}") from None
+    except RecursionError:
+        raise InputError(f"{path}: not valid TOML: nested too deeply") from None
+    except ValueError as error:  # a number with thousands of digits
+        raise InputError(f"{path}: not valid TOML: {error}") from None
+
+
+def read_text(path: Path) -> str:
+    """Read a UTF-8 text file of at most 16 MiB; InputError names it and what is wrong."""
+    try:
+        if path.stat().st_size > 16 << 20:
+            raise InputError(f"{path}: too large; allowed: at most 16 MiB")
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except (UnicodeDecodeError, ValueError):
+        raise InputError(f"{path}: cannot be read: not text in UTF-8") from None
 
 
 def _table(tree: Mapping[str, Any], name: str, lines: list[str]) -> None:

@@ -1,0 +1,183 @@
+"""What a layer chooses: models, GPUs, compute tables, fabrics, optical switches, prices by name.
+
+Choosing a preset drops what belonged to the other choice below, puts the preset there instead, and
+leaves the layer's own values to go on top. Choosing what is chosen already changes nothing. A GPU
+or an optical switch that is no preset needs all that a preset would bring. Checked: by the origins
+of resolved values, and by every malformed choice under ``tests/malformed``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from lightloom import presets
+from lightloom.compute_table import TABLES, read_table
+from lightloom.huggingface import read_config
+from lightloom.layers import Layer, Origin, Pile, copied
+from lightloom.units import Rate
+
+# What belongs to a GPU and to an optical switch.
+GPU = (
+    "compute.peak_flops",
+    "compute.memory_bandwidth",
+    "cluster.scale_up_bandwidth",
+)
+DEVICE = ("fabric.ocs.ports", "fabric.ocs.delay")
+
+
+def choose(pile: Pile, layer: Layer) -> None:
+    """Apply every choice of a layer to the pile below it, and spell out its short forms.
+
+    Raises
+    ------
+    InputError
+        If there is nothing of that name, or two choices contradict each other.
+    """
+    for choice in (_model, _gpu, _table, _fabric, _device, _prices):
+        choice(pile, layer)
+    _spread_links(pile, layer)
+    _locate_trace(layer)
+    _respell_rates(layer)
+
+
+def from_preset(preset: presets.Preset) -> Callable[[str], Origin]:
+    """Return the origin of each of a preset's keys."""
+    name = "default" if preset is presets.defaults() else f"preset {preset.path}"
+    return lambda key: Origin(name, preset.source(key))
+
+
+def _model(pile: Pile, layer: Layer) -> None:
+    section = layer.section("model")
+    preset, config = section.pop("preset", None), section.pop("huggingface", None)
+    current = pile.get("model", "name")
+    if preset is not None and config is not None:
+        reason = "cannot stand beside model.preset; allowed: one of the two"
+        raise layer.error("model.huggingface", config, reason)
+    if current is not None and preset != current and (preset is not None or config is not None):
+        pile.drop("model")
+    if preset is not None and preset != current:
+        _put(pile, layer, "models", "model.preset", preset)
+    if config is not None:
+        path = layer.file("model.huggingface", config, "a Hugging Face config.json")
+        pile.merge({"model": read_config(path)}, lambda key: Origin(str(path)))
+
+
+def _gpu(pile: Pile, layer: Layer) -> None:
+    _named(pile, layer, "compute.gpu", "gpus", GPU)
+
+
+def _table(pile: Pile, layer: Layer) -> None:
+    compute = layer.section("compute")
+    name, listed = compute.get("table"), "measured" in compute
+    if listed and name in TABLES:
+        reason = "no table beside compute.measured; allowed: one of the two"
+        raise layer.error("compute.table", name, reason)
+    if listed:
+        compute.setdefault("table", "listed here")
+    elif name is not None and name != pile.get("compute", "table"):
+        pile.drop("compute", "measured")
+        if name not in TABLES:
+            allowed = f"{', '.join(TABLES)}, or a table (TOML or CSV)"
+            path = layer.file("compute.table", name, allowed)
+            compute["table"] = str(path)
+            entries = {"compute": {"measured": read_table(path)}}
+            pile.merge(entries, lambda key: Origin(str(path)))
+
+
+def _fabric(pile: Pile, layer: Layer) -> None:
+    section = layer.section("fabric")
+    preset, kind = section.pop("preset", None), section.get("kind")
+    current = pile.get("fabric", "kind")
+    if preset is not None:
+        if preset != pile.get("fabric", "name") or kind not in (None, current):
+            pile.drop("fabric")
+            _put(pile, layer, "fabrics", "fabric.preset", preset)
+        if kind not in (None, pile.get("fabric", "kind")):
+            own = pile.get("fabric", "kind")
+            reason = f'preset "{preset}" is another kind; allowed: "{own}", or no preset'
+            raise layer.error("fabric.kind", kind, reason)
+    elif kind is not None and kind != current:
+        pile.drop("fabric")
+        if kind in presets.names("fabrics"):
+            _put(pile, layer, "fabrics", "fabric.kind", kind)
+        else:
+            section.setdefault("name", kind)
+
+
+def _device(pile: Pile, layer: Layer) -> None:
+    _named(pile, layer, "fabric.ocs.device", "devices", DEVICE)
+
+
+def _prices(pile: Pile, layer: Layer) -> None:
+    preset = layer.section("prices").pop("preset", None)
+    if preset is not None and preset != pile.get("prices", "name"):
+        pile.drop("prices")
+        _put(pile, layer, "prices", "prices.preset", preset)
+
+
+def _named(pile: Pile, layer: Layer, key: str, kind: str, owned: tuple[str, ...]) -> None:
+    """Choose by a name that is also a label."""
+    name = layer.get(key)
+    if name is None or name == pile.get(*key.split(".")):
+        return
+    for path in owned:
+        pile.drop(*path.split("."))
+    missing = [path for path in owned if layer.get(path) is None]
+    if name in presets.names(kind):
+        _put(pile, layer, kind, key, name)
+    elif missing:
+        reason = presets.unknown(layer.text(key, name), presets.names(kind))
+        either = f"no such preset{reason}, or any name with {', '.join(missing)}"
+        raise layer.error(key, name, either)
+
+
+def _put(pile: Pile, layer: Layer, kind: str, key: str, name: object) -> None:
+    """Put a preset on the pile; that of a fabric may choose an optical switch."""
+    known = presets.names(kind)
+    if name not in known:
+        reason = presets.unknown(layer.text(key, name), known)
+        raise layer.error(key, name, f"no such preset{reason}")
+    preset = presets.load(kind, str(name))
+    inner = Layer(copied(preset.values, preset.path), preset.path)
+    if kind == "fabrics":
+        _device(pile, inner)
+    pile.merge(inner.table, from_preset(preset))
+
+
+def _spread_links(pile: Pile, layer: Layer) -> None:
+    """Let a link setting of MixNet's whole fabric stand for both of its parts."""
+    fabric = layer.section("fabric")
+    if fabric.get("kind", pile.get("fabric", "kind")) != "mixnet":
+        return
+    for key in ("link_bandwidth", "link_delay"):
+        if key in fabric:
+            value = fabric.pop(key)
+            for part in ("eps", "ocs"):
+                inner = fabric.setdefault(part, {})
+                if isinstance(inner, dict):
+                    inner.setdefault(key, value)
+
+
+def _locate_trace(layer: Layer) -> None:
+    gating = layer.section("gating")
+    trace = gating.get("trace")
+    if isinstance(trace, str) and trace != "builtin":
+        allowed = '"builtin", or a trace (lightloom trace record, import and generate make one)'
+        # Absolute, as the resolved specification may be read again from elsewhere.
+        gating["trace"] = os.path.abspath(layer.file("gating.trace", trace, allowed))
+
+
+def _respell_rates(layer: Layer) -> None:
+    """Let "0.4 Tbps" replace the price at "400 Gbps"."""
+    prices = layer.section("prices")
+    for item, at in prices.items():
+        if isinstance(at, dict):
+            prices[item] = {_respelled(rate): price for rate, price in at.items()}
+
+
+def _respelled(rate: str) -> str:
+    try:
+        return str(Rate.parse(rate))
+    except ValueError:
+        return rate  # validation will say why it is not one
