@@ -1,15 +1,152 @@
 //! The Python module `lightloom._core`: conversions, errors, and the release of the interpreter
 //! lock. Nothing is decided here.
+//!
+//! Columns travel as little-endian bytes; a bad specification is a `ValueError`, a run that failed a
+//! `RuntimeError`, both with one message.
 
+use lightloom_sim::{Column, SimError, Spec, Table, TraceCounts};
 use lightloom_units::{BitRate, Bytes, Time};
-use pyo3::exceptions::PyValueError;
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList};
 use std::fmt::Display;
 use std::str::FromStr;
 
 fn parsed<T: FromStr<Err: Display>>(text: &str) -> PyResult<T> {
-    text.parse()
-        .map_err(|e: T::Err| PyValueError::new_err(e.to_string()))
+    text.parse().map_err(|e: T::Err| PyValueError::new_err(e.to_string()))
+}
+
+fn spec(json: &str) -> PyResult<Spec> {
+    Spec::from_json(json).map_err(PyValueError::new_err)
+}
+
+fn raised(error: SimError) -> PyErr {
+    match error {
+        SimError::Input(message) => PyValueError::new_err(message),
+        SimError::Run(error) => PyRuntimeError::new_err(error.to_string()),
+    }
+}
+
+fn as_python<'py>(py: Python<'py>, table: &Table) -> PyResult<Bound<'py, PyDict>> {
+    let columns = PyDict::new(py);
+    for (name, column) in &table.columns {
+        let value = match column {
+            Column::Integers(values) => {
+                let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+                ("int64", PyBytes::new(py, &bytes)).into_pyobject(py)?.into_any()
+            }
+            Column::Numbers(values) => {
+                let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+                ("float64", PyBytes::new(py, &bytes)).into_pyobject(py)?.into_any()
+            }
+            Column::Names { index, names } => {
+                let bytes: Vec<u8> = index.iter().flat_map(|v| v.to_le_bytes()).collect();
+                ("names", PyBytes::new(py, &bytes), names).into_pyobject(py)?.into_any()
+            }
+        };
+        columns.set_item(name, value)?;
+    }
+    Ok(columns)
+}
+
+/// The workload of a specification, built once and run on as many fabrics as one likes.
+#[pyclass(frozen)]
+struct Workload(lightloom_sim::Workload);
+
+#[pymethods]
+impl Workload {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        spec_json: &str,
+        counts: PyBuffer<u32>,
+        shape: [usize; 4],
+    ) -> PyResult<Self> {
+        let spec = spec(spec_json)?;
+        let counts = counts.to_vec(py)?;
+        if shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)) != Some(counts.len()) {
+            return Err(PyValueError::new_err(format!(
+                "a trace of shape {shape:?} cannot have {} counts",
+                counts.len()
+            )));
+        }
+        let trace = TraceCounts { counts: &counts, shape };
+        py.detach(|| lightloom_sim::Workload::new(&spec, trace)).map(Workload).map_err(raised)
+    }
+
+    /// The number of tasks of one iteration.
+    #[getter]
+    fn tasks(&self) -> usize {
+        self.0.tasks()
+    }
+
+    /// Where each compute time comes from: (component, pass, origin, picoseconds).
+    #[getter]
+    fn compute_origins(&self) -> Vec<(String, String, String, u64)> {
+        let name = |text: String| text.to_lowercase();
+        self.0
+            .origins()
+            .iter()
+            .map(|o| {
+                let component = o.component.as_str().to_string();
+                let origin = name(format!("{:?}", o.origin));
+                (component, o.pass.as_str().to_string(), origin, o.time.ps())
+            })
+            .collect()
+    }
+
+    /// Runs one iteration on the fabric and engine of `spec_json`; `progress` is given the share of
+    /// tasks done and stops the run by raising.
+    #[pyo3(signature = (spec_json, progress=None))]
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        spec_json: &str,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let spec = spec(spec_json)?;
+        let mut stopped: Option<PyErr> = None;
+        let run = py.detach(|| {
+            self.0.run(&spec, &mut |share| {
+                Python::attach(|py| {
+                    let answer = py
+                        .check_signals()
+                        .and_then(|()| progress.as_ref().map_or(Ok(()), |p| p.call1(py, (share,)).map(drop)));
+                    match answer {
+                        Ok(()) => true,
+                        Err(error) => {
+                            stopped = Some(error);
+                            false
+                        }
+                    }
+                })
+            })
+        });
+        if let Some(error) = stopped {
+            return Err(error);
+        }
+        let run = run.map_err(raised)?;
+        let split = run.breakdown;
+        let result = PyDict::new(py);
+        let summary = PyDict::new(py);
+        summary.set_item("iteration_ps", run.iteration.ps())?;
+        summary.set_item("compute_ps", split.compute.ps())?;
+        summary.set_item("exposed_a2a_ps", split.all_to_all.ps())?;
+        summary.set_item("exposed_other_ps", split.other.ps())?;
+        summary.set_item("reconfiguration_ps", split.reconfiguration.ps())?;
+        for (name, value) in &run.figures {
+            summary.set_item(name, value)?;
+        }
+        result.set_item("summary", summary)?;
+        let tables = PyDict::new(py);
+        for table in &run.tables {
+            tables.set_item(table.name, as_python(py, table)?)?;
+        }
+        result.set_item("tables", tables)?;
+        result.set_item("notes", &run.notes)?;
+        Ok(result)
+    }
 }
 
 #[pymodule]
@@ -19,6 +156,9 @@ mod _core {
     #[pymodule_export]
     #[allow(non_upper_case_globals)]
     const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    #[pymodule_export]
+    use super::Workload;
 
     /// Picoseconds of a text such as "25 ms".
     #[pyfunction]
@@ -54,5 +194,21 @@ mod _core {
     #[pyfunction]
     fn format_rate(bps: u64) -> String {
         BitRate::from_bps(bps).to_string()
+    }
+
+    /// What the network of a resolved specification is made of, and what a reader must know of it.
+    #[pyfunction]
+    fn bill<'py>(py: Python<'py>, spec_json: &str) -> PyResult<Bound<'py, PyList>> {
+        let spec = spec(spec_json)?;
+        let fabric = lightloom_sim::fabric_without_circuits(&spec).map_err(raised)?;
+        let lines = PyList::empty(py);
+        for line in fabric.bill().lines() {
+            let entry = PyDict::new(py);
+            entry.set_item("item", line.item.name())?;
+            entry.set_item("rate_bps", line.rate.bps())?;
+            entry.set_item("count", line.count)?;
+            lines.append(entry)?;
+        }
+        Ok(lines)
     }
 }

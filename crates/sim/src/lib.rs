@@ -1,1 +1,21 @@
-//! Scenario to engine and decisions to outcome.
+//! The facade: a resolved specification and a gating trace in, tables out.
+//!
+//! Here decisions meet engines: [`sender`](self) answers an engine's questions with what
+//! `lightloom-schedule` decides, and holds no decision of its own.
+
+mod critical;
+mod delay;
+mod optical;
+mod panel;
+mod record;
+mod sender;
+mod simulate;
+mod spec;
+mod tables;
+
+pub use critical::Breakdown;
+pub use record::{Histogram, Progress};
+pub use sender::DemandRecord;
+pub use simulate::{Run, SimError, TraceCounts, Workload, fabric_without_circuits};
+pub use spec::{EngineSpec, GatingSpec, Record, Redraw, Spec};
+pub use tables::{Column, Table};

@@ -1,0 +1,328 @@
+//! The policy of every run: turns what the task graph sends into flows on the fabric's paths.
+//!
+//! All-to-alls go one flow a GPU pair (packet fabrics), one a server pair and path (patch panels),
+//! or by circuits and delegates ([`crate::optical`]). Pipeline sends go GPU to GPU. Gradients are
+//! summed hierarchically: inside each server, by rings between servers, inside again. Collectives
+//! inside one server take their closed form, for nothing else is on the scale-up network then; those
+//! that span servers are flows.
+
+use crate::optical::Optical;
+use crate::panel::Panel;
+use lightloom_engine::{Orders, Patches, Policy, TaskId};
+use lightloom_fabric::{Fabric, GpuId};
+use lightloom_schedule::allreduce::{self, RingPlan};
+use lightloom_units::{Bytes, Time};
+use lightloom_workload::{BlockId, Comm, Gating, MatrixId, Placement, Scope, TaskGraph};
+use std::collections::HashMap;
+
+/// An all-to-all, as the graph has it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AllToAll {
+    pub block: BlockId,
+    pub matrix: MatrixId,
+    pub transposed: bool,
+    pub bytes_per_token: u64,
+}
+
+/// What one all-to-all sends: (source GPU, destination GPU, bytes), own shares left out.
+pub(crate) struct Demand<'a> {
+    pub placement: &'a Placement,
+    pub gating: &'a Gating,
+}
+
+impl Demand<'_> {
+    /// Calls `each` with every pair of GPUs that exchange anything.
+    pub fn for_each(&self, a2a: AllToAll, mut each: impl FnMut(u32, u32, u64)) {
+        let tokens = self.gating.matrix(a2a.matrix);
+        let degrees = self.placement.degrees();
+        let first = self.placement.block_gpus(a2a.block).start;
+        let slices = degrees.tp * degrees.cp;
+        for i in 0..degrees.ep {
+            for j in 0..degrees.ep {
+                let (row, column) = if a2a.transposed { (j, i) } else { (i, j) };
+                let bytes =
+                    u64::from(tokens[(row * degrees.ep + column) as usize]) * a2a.bytes_per_token;
+                if i == j || bytes == 0 {
+                    continue;
+                }
+                for slice in 0..slices {
+                    each(first + i * slices + slice, first + j * slices + slice, bytes);
+                }
+            }
+        }
+    }
+}
+
+/// A demand between servers that was recorded for the report, with the circuits chosen for it.
+#[derive(Clone, Debug, Default)]
+pub struct DemandRecord {
+    /// Data-parallel replica.
+    pub replica: u32,
+    /// Pipeline stage.
+    pub stage: u32,
+    /// Layer.
+    pub layer: i32,
+    /// Micro-batch.
+    pub micro_batch: i32,
+    /// The sending server.
+    pub source: u32,
+    /// The receiving server.
+    pub destination: u32,
+    /// Bytes from one to the other.
+    pub bytes: u64,
+    /// Circuits that join the two while it is sent.
+    pub circuits: u32,
+}
+
+/// How all-to-alls travel.
+pub(crate) enum Way<'a> {
+    Packets,
+    Panel(Panel),
+    Circuits(Optical<'a>),
+}
+
+pub(crate) struct Sender<'a> {
+    fabric: &'a Fabric,
+    graph: &'a TaskGraph,
+    placement: &'a Placement,
+    demand: Demand<'a>,
+    seed: u64,
+    record_replicas: u32,
+    rings: HashMap<(u32, Scope, u64), RingPlan>,
+    pub way: Way<'a>,
+    pub records: Vec<DemandRecord>,
+}
+
+impl<'a> Sender<'a> {
+    pub fn new(
+        fabric: &'a Fabric,
+        graph: &'a TaskGraph,
+        placement: &'a Placement,
+        gating: &'a Gating,
+        way: Way<'a>,
+        seed: u64,
+        record_replicas: u32,
+    ) -> Self {
+        Sender {
+            fabric,
+            graph,
+            placement,
+            demand: Demand { placement, gating },
+            seed,
+            record_replicas,
+            rings: HashMap::new(),
+            way,
+            records: Vec::new(),
+        }
+    }
+
+    /// A key for the hash that picks paths: every transfer hashes anew, as new queue pairs would.
+    fn key(&self, transfer: u32) -> u64 {
+        self.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ u64::from(transfer)
+    }
+
+    fn flow(
+        &self,
+        from: u32,
+        to: u32,
+        bytes: u64,
+        key: u64,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        match &self.way {
+            Way::Panel(panel) => panel.flow(self.fabric, from, to, bytes, orders),
+            _ => {
+                self.fabric
+                    .route(GpuId(from), GpuId(to), key, orders.path())
+                    .map_err(|error| error.to_string())?;
+                orders.flow(Bytes::new(bytes));
+                Ok(())
+            }
+        }
+    }
+
+    fn all_to_all(
+        &mut self,
+        a2a: AllToAll,
+        task: TaskId,
+        transfer: u32,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        let key = self.key(transfer);
+        match &mut self.way {
+            Way::Circuits(optical) if optical.serves(a2a.block) => {
+                optical.begin(a2a, &self.demand, key, task, orders)?;
+            }
+            Way::Panel(panel) => panel.all_to_all(self.fabric, a2a, &self.demand, orders)?,
+            _ => {
+                let mut failed = None;
+                self.demand.for_each(a2a, |from, to, bytes| {
+                    match self.fabric.route(GpuId(from), GpuId(to), key, orders.path()) {
+                        Ok(()) => orders.flow(Bytes::new(bytes)),
+                        Err(error) => failed = Some(error.to_string()),
+                    }
+                });
+                orders.end_phase(Time::ZERO);
+                if let Some(error) = failed {
+                    return Err(error);
+                }
+            }
+        }
+        self.keep(a2a, task);
+        Ok(())
+    }
+
+    /// Keeps the demand between servers of the first micro-batch's forward dispatches.
+    fn keep(&mut self, a2a: AllToAll, task: TaskId) {
+        let at = task.0 as usize;
+        let forward = self.graph.pass[at] == lightloom_workload::Pass::Forward;
+        let first = self.graph.micro_batch[at] == 0 && forward && !a2a.transposed;
+        if !first || a2a.block.replica >= self.record_replicas {
+            return;
+        }
+        let per_server = self.fabric.cluster().gpus_per_server;
+        let mut between: std::collections::BTreeMap<(u32, u32), u64> = Default::default();
+        self.demand.for_each(a2a, |from, to, bytes| {
+            *between.entry((from / per_server, to / per_server)).or_default() += bytes;
+        });
+        for ((source, destination), bytes) in between {
+            let circuits = match &self.way {
+                Way::Circuits(optical) => optical.circuits_between(source, destination),
+                Way::Panel(panel) => panel.circuits_between(source, destination),
+                Way::Packets => 0,
+            };
+            self.records.push(DemandRecord {
+                replica: a2a.block.replica,
+                stage: a2a.block.stage,
+                layer: self.graph.layer[at],
+                micro_batch: 0,
+                source,
+                destination,
+                bytes,
+                circuits,
+            });
+        }
+    }
+
+    fn all_reduce(
+        &mut self,
+        stage: u32,
+        scope: Scope,
+        bytes_per_gpu: u64,
+        key: u64,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        let per_server = self.fabric.cluster().gpus_per_server;
+        let placement = self.placement;
+        let plan = self.rings.entry((stage, scope, bytes_per_gpu)).or_insert_with(|| {
+            allreduce::hierarchical(
+                &placement.gradient_groups(stage, scope),
+                bytes_per_gpu,
+                per_server,
+            )
+        });
+        let plan = std::mem::take(plan);
+        for &(from, to, bytes) in &plan.reduce {
+            self.flow(from, to, bytes, key, orders)?;
+        }
+        orders.end_phase(Time::ZERO);
+        let mut slowest = Time::ZERO;
+        for &(from, to, bytes) in &plan.ring {
+            self.flow(from, to, bytes, key, orders)?;
+            slowest = slowest.max(self.delay_of_last(orders));
+        }
+        // One flow a hop stands for all the steps: it pays the first step's delay, this the rest.
+        orders.end_phase(slowest * u64::from(plan.steps.saturating_sub(1)));
+        for &(from, to, bytes) in &plan.gather {
+            self.flow(from, to, bytes, key, orders)?;
+        }
+        orders.end_phase(Time::ZERO);
+        self.rings.insert((stage, scope, bytes_per_gpu), plan);
+        Ok(())
+    }
+
+    fn delay_of_last(&self, orders: &Orders) -> Time {
+        orders.all_flows().last().map_or(Time::ZERO, |flow| {
+            orders.links(flow).iter().map(|&link| self.fabric.link(link).delay).sum()
+        })
+    }
+
+    fn collective(
+        &mut self,
+        groups: Vec<Vec<u32>>,
+        bytes_per_gpu: u64,
+        steps: u32,
+        key: u64,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        let cluster = self.fabric.cluster();
+        let per_server = cluster.gpus_per_server;
+        let inside = |group: &Vec<u32>| {
+            group.iter().all(|gpu| gpu / per_server == group[0] / per_server)
+        };
+        if groups.iter().all(inside) {
+            let delay = cluster.scale_up_delay_ps * (2 * u64::from(steps));
+            orders.end_phase(cluster.scale_up_bps.time_for(Bytes::new(bytes_per_gpu)) + delay);
+            return Ok(());
+        }
+        let mut slowest = Time::ZERO;
+        for group in &groups {
+            for (at, &from) in group.iter().enumerate() {
+                self.flow(from, group[(at + 1) % group.len()], bytes_per_gpu, key, orders)?;
+                slowest = slowest.max(self.delay_of_last(orders));
+            }
+        }
+        orders.end_phase(slowest * u64::from(steps.saturating_sub(1)));
+        Ok(())
+    }
+}
+
+impl Policy for Sender<'_> {
+    fn begin(
+        &mut self,
+        task: TaskId,
+        transfer: u32,
+        _: Time,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        let key = self.key(transfer);
+        match self.graph.comms[transfer as usize] {
+            Comm::AllToAll { block, matrix, transposed, bytes_per_token } => {
+                let a2a = AllToAll { block, matrix, transposed, bytes_per_token };
+                self.all_to_all(a2a, task, transfer, orders)
+            }
+            Comm::Send { from, to, bytes_per_gpu } => {
+                let pairs = self.placement.block_gpus(from).zip(self.placement.block_gpus(to));
+                for (from, to) in pairs {
+                    self.flow(from, to, bytes_per_gpu, key, orders)?;
+                }
+                orders.end_phase(Time::ZERO);
+                Ok(())
+            }
+            Comm::AllReduce { stage, scope, bytes_per_gpu } => {
+                self.all_reduce(stage, scope, bytes_per_gpu, key, orders)
+            }
+            Comm::Collective { block, over, bytes_per_gpu, steps } => {
+                let groups = self.placement.axis_groups(block, over);
+                self.collective(groups, bytes_per_gpu, steps, key, orders)
+            }
+        }
+    }
+
+    fn end(
+        &mut self,
+        _: TaskId,
+        transfer: u32,
+        _: Time,
+        patches: &mut Patches,
+    ) -> Result<(), String> {
+        if let (Way::Circuits(optical), Comm::AllToAll { block, .. }) =
+            (&mut self.way, &self.graph.comms[transfer as usize])
+        {
+            if optical.serves(*block) {
+                return optical.end(*block, &self.demand, patches);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,89 @@
+"""``lightloom compare``: one job on several fabrics, at several rates."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import typer
+
+app = typer.Typer()
+
+# What `--json` prints of each row.
+FIELDS = (
+    "model",
+    "fabric",
+    "bandwidth_gbps",
+    "gpus",
+    "iteration_s",
+    "compute_s",
+    "exposed_a2a_s",
+    "exposed_other_s",
+    "reconfiguration_s",
+    "cost_usd",
+    "perf_per_dollar_vs_fat_tree",
+    "pareto",
+)
+
+
+@app.command()
+def compare(
+    job: str = typer.Argument(
+        ..., metavar="MODEL", help="A model preset, a specification (TOML) or a config.json."
+    ),
+    gpus: int | None = typer.Option(None, "--gpus", help="GPUs of the cluster [1024]."),
+    bandwidth: str = typer.Option(
+        "100,200,400,800", "--bandwidth", help="Link rates, in Gbps where no unit is given."
+    ),
+    fabrics: str | None = typer.Option(None, "--fabrics", help="Fabric presets, with commas."),
+    settings: list[str] = typer.Option(
+        [], "--set", metavar="KEY=VALUE", help="Change one value; may be repeated."
+    ),
+    seed: int | None = typer.Option(None, "--seed", help="Seed of every random draw [1]."),
+    out: Path | None = typer.Option(
+        None, "--out", help="Directory of the Result [results/compare-MODEL]."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Compare fabrics for one training job: time, cost, performance per dollar.
+
+    Every layer and micro-batch of one iteration is simulated on each fabric at each rate, with real
+    routing data. Performance per dollar is relative to the non-blocking fat-tree at the same rate.
+
+    Example: lightloom compare mixtral-8x7b --gpus 1024
+    """
+    from lightloom.cli import options, progress
+    from lightloom.compare import compare as run_comparison
+    from lightloom.cost import FABRICS
+    from lightloom.resolve import load_job
+
+    overrides = options.settings(settings)
+    if gpus is not None:
+        overrides["cluster.gpus"] = gpus
+    if seed is not None:
+        overrides["seed"] = seed
+    chosen = options.fabrics(fabrics) if fabrics is not None else list(FABRICS)
+    rates = options.bandwidths(bandwidth)
+    base = load_job(job, overrides, override_label="command line").scenario
+    with progress.runs(len(chosen) * len(rates)) as on_progress:
+        result = run_comparison(
+            base,
+            fabrics=chosen,
+            bandwidths=rates,
+            out=out,
+            command=shlex.join(["lightloom", *sys.argv[1:]]),
+            on_progress=on_progress,
+        )
+    rows = [{name: row[name] for name in FIELDS} for row in result.rows]
+    if as_json:
+        print(json.dumps({"rows": rows}, indent=2))
+        return
+    from rich.console import Console
+
+    from lightloom.report.terminal import render_compare
+
+    console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
+    render_compare(rows, console)
+    console.print(f"\nresult in {result.directory}; open {result.directory / 'report.html'}")

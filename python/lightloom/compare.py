@@ -1,0 +1,137 @@
+"""One job on several fabrics at several rates: time, cost, performance per dollar.
+
+Performance per dollar is 1 / (iteration time * cost) over that of the non-blocking fat-tree at the
+same rate. The Pareto front is taken over all rows: no other row is both as fast and as cheap, and
+better in one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lightloom import store
+from lightloom.cost import BASELINE, FABRICS
+from lightloom.scenario import Scenario
+from lightloom.simulate import Finished, run_all, write_result
+
+if TYPE_CHECKING:
+    from lightloom.report import Result
+
+BANDWIDTHS = ("100 Gbps", "200 Gbps", "400 Gbps", "800 Gbps")
+
+
+def compare(
+    job: Scenario | str | PathLike[str],
+    *,
+    fabrics: Sequence[str] = FABRICS,
+    bandwidths: Sequence[str] = BANDWIDTHS,
+    out: str | PathLike[str] | None = None,
+    command: str = "lightloom.compare",
+    on_progress: Callable[[str, float], None] | None = None,
+    **overrides: Any,
+) -> Result:
+    """Compare fabrics for one training job.
+
+    Parameters
+    ----------
+    job
+        A `Scenario`, a model preset, or the path of a specification.
+    fabrics
+        Names of fabric presets.
+    bandwidths
+        Link rates with their units.
+    out
+        Directory of the Result; by default ``results/compare-MODEL``.
+    command, on_progress
+        As in `lightloom.simulate`.
+    **overrides
+        Values by dotted key, as in `Scenario.with_`.
+
+    Returns
+    -------
+    Result
+        One row a fabric and rate in ``runs``. An interrupt leaves the runs that were finished in
+        the Result, marked incomplete, and is raised again.
+
+    Raises
+    ------
+    InputError
+        If the job, a fabric or `out` cannot be used; nothing has been written then.
+    RunError
+        If a run failed.
+
+    Examples
+    --------
+    >>> import lightloom, tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     result = lightloom.compare(
+    ...         "mixtral-8x7b",
+    ...         fabrics=["fat-tree", "mixnet"],
+    ...         bandwidths=["400 Gbps"],
+    ...         out=f"{place}/result",
+    ...         **{"cluster.gpus": 128, "training.micro_batches": 4},
+    ...     )
+    ...     [row["run"] for row in result.rows]
+    ['fat-tree@400G', 'mixnet@400G']
+    """
+    from lightloom.resolve import load_job
+
+    if isinstance(job, Scenario):
+        base = job.with_(**overrides) if overrides else job
+    else:
+        base = load_job(str(job), overrides).scenario
+    scenarios = [
+        base.with_(**{"fabric.preset": fabric, "fabric.link_bandwidth": rate})
+        for rate in bandwidths
+        for fabric in fabrics
+    ]
+    directory = Path(out) if out is not None else Path("results") / f"compare-{base.model.name}"
+    store.check_place(directory)
+    finished, stopped = run_all(scenarios, on_progress=on_progress)
+    more = {
+        "compare": {"fabrics": list(fabrics), "bandwidths": list(bandwidths)},
+        "complete": stopped is None,
+        "warnings": []
+        if stopped is None
+        else [f"stopped after {len(finished)} of {len(scenarios)} runs"],
+    }
+    if stopped is not None and not (finished and isinstance(stopped, KeyboardInterrupt)):
+        raise stopped
+    result = write_result(directory, base, finished, judged(finished), command=command, more=more)
+    if stopped is not None:
+        raise stopped
+    return result
+
+
+def judged(finished: Sequence[Finished]) -> list[dict[str, Any]]:
+    """Return the rows of runs with what only a comparison can say."""
+    rows = [run.row for run in finished]
+    value = {
+        row["bandwidth_gbps"]: 1 / (row["iteration_s"] * row["cost_usd"])
+        for row in rows
+        if row["fabric"] == BASELINE
+    }
+    for row in rows:
+        baseline = value.get(row["bandwidth_gbps"])
+        if baseline is not None:
+            row["perf_per_dollar_vs_fat_tree"] = (
+                1 / (row["iteration_s"] * row["cost_usd"]) / baseline
+            )
+        row["pareto"] = not any(_dominates(other, row) for other in rows)
+    return rows
+
+
+def _dominates(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    """Whether `a` is as fast and as cheap as `b`, and better in one.
+
+    Examples
+    --------
+    >>> fast, same = {"iteration_s": 1.0, "cost_usd": 2.0}, {"iteration_s": 1.0, "cost_usd": 2.0}
+    >>> _dominates(fast, same), _dominates(fast, {"iteration_s": 1.0, "cost_usd": 3.0})
+    (False, True)
+    """
+    pair_a, pair_b = (a["iteration_s"], a["cost_usd"]), (b["iteration_s"], b["cost_usd"])
+    return pair_a != pair_b and all(x <= y for x, y in zip(pair_a, pair_b, strict=True))

@@ -1,0 +1,345 @@
+"""Runs of scenarios, and the Result that they leave.
+
+One workload (task graph and gating demand) is built for all scenarios that share it, and the runs
+share the machine's cores; what a run gives does not depend on how many run beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from lightloom import _core, store
+from lightloom.cost import Cost, bill_of, cost_of
+from lightloom.errors import InputError, RunError
+from lightloom.scenario import Scenario
+from lightloom.trace import GatingTrace
+
+if TYPE_CHECKING:
+    from lightloom.report import Result
+
+# Tables of the core that a Result keeps, each with a column "run" put in front.
+TABLES = ("tasks", "links", "transfers", "demand", "reconfigurations")
+
+
+@dataclass(frozen=True)
+class Finished:
+    """One run: its figures, its tables and its cost."""
+
+    name: str
+    scenario: Scenario
+    summary: Mapping[str, float]
+    tables: Mapping[str, pa.Table]
+    notes: tuple[str, ...]
+    cost: Cost
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The run as a row of ``runs``, without what only a comparison can say."""
+        figures = dict(self.summary)
+        seconds = {
+            f"{name}_s": figures.pop(f"{name}_ps") / 1e12
+            for name in (
+                "iteration",
+                "compute",
+                "exposed_a2a",
+                "exposed_other",
+                "reconfiguration",
+            )
+        }
+        training, parallelism = self.scenario.training, self.scenario.parallelism
+        tokens = (
+            training.sequence_length
+            * training.micro_batch
+            * training.micro_batches
+            * parallelism.ep
+            * self.scenario.dp
+        )
+        return {
+            "run": self.name,
+            "model": self.scenario.model.name,
+            "fabric": self.scenario.fabric.name,
+            "bandwidth_gbps": bandwidth_gbps(self.scenario),
+            "gpus": self.scenario.cluster.gpus,
+            **seconds,
+            "cost_usd": self.cost.total_usd,
+            "perf_per_dollar_vs_fat_tree": None,
+            "pareto": None,
+            "tokens_per_s": tokens / seconds["iteration_s"],
+            **{name: float(value) for name, value in figures.items()},
+        }
+
+
+def simulate(
+    scenario: Scenario | str | PathLike[str],
+    *,
+    out: str | PathLike[str] | None = None,
+    command: str = "lightloom.simulate",
+    on_progress: Callable[[str, float], None] | None = None,
+) -> Result:
+    """Simulate one training iteration.
+
+    Parameters
+    ----------
+    scenario
+        A `Scenario`, or the path of a TOML specification.
+    out
+        Directory of the Result; by default ``results/NAME`` below the working directory.
+    command
+        What the Result names as its origin.
+    on_progress
+        Called with a run's name and the share of its tasks that are done; may raise to stop.
+
+    Returns
+    -------
+    Result
+        Its tables are Arrow tables; its plots are methods.
+
+    Raises
+    ------
+    InputError
+        If the specification, its trace or `out` cannot be used; nothing has been written then.
+    RunError
+        If the run failed.
+
+    Examples
+    --------
+    >>> import lightloom, tempfile
+    >>> job = lightloom.Scenario.preset("mixtral-8x7b", gpus=128, fabric="mixnet")
+    >>> job = job.with_(**{"training.micro_batches": 4})
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     result = lightloom.simulate(job, out=f"{place}/result")
+    ...     [row["fabric"] for row in result.rows]
+    ['mixnet']
+    """
+    job = scenario if isinstance(scenario, Scenario) else Scenario.load(scenario)
+    directory = Path(out) if out is not None else Path("results") / _slug(job.title)
+    store.check_place(directory)
+    finished, stopped = run_all([job], on_progress=on_progress)
+    if stopped is not None:
+        raise stopped
+    rows = [run.row for run in finished]
+    return write_result(directory, job, finished, rows, command=command)
+
+
+def run_all(
+    scenarios: Sequence[Scenario],
+    *,
+    on_progress: Callable[[str, float], None] | None = None,
+    jobs: int | None = None,
+) -> tuple[list[Finished], BaseException | None]:
+    """Run scenarios that share a workload, in order; what was finished before a stop is kept.
+
+    Returns
+    -------
+    finished, stopped
+        The finished runs, in order, and what stopped the rest, if anything did.
+    """
+    if not scenarios:
+        raise InputError("nothing to run")
+    first = scenarios[0]
+    costs = [cost_of(bill_of(scenario), scenario.prices) for scenario in scenarios]
+    trace = trace_of(first)
+    counts = np.ascontiguousarray(trace.counts, dtype=np.uint32)
+    try:
+        workload = _core.Workload(first.to_core_json(), counts.reshape(-1), counts.shape)
+    except ValueError as error:
+        raise InputError(f"{first.title}: {error}") from None
+    halt = threading.Event()
+
+    def one(scenario: Scenario, cost: Cost) -> Finished:
+        name = run_name(scenario)
+
+        def progress(share: float) -> None:
+            if halt.is_set():
+                raise KeyboardInterrupt
+            if on_progress is not None:
+                on_progress(name, share)
+
+        if halt.is_set():
+            raise KeyboardInterrupt
+        try:
+            out = workload.run(scenario.to_core_json(), progress)
+        except ValueError as error:
+            raise InputError(f"{scenario.title}: {error}") from None
+        except RuntimeError as error:
+            raise RunError(f"{scenario.title}: {error}") from None
+        progress(1.0)
+        tables = {table: _arrow(name, out["tables"][table]) for table in TABLES}
+        notes = (*_trace_notes(trace, scenario), *out["notes"])
+        return Finished(name, scenario, out["summary"], tables, notes, cost)
+
+    finished: dict[int, Finished] = {}
+    stopped: BaseException | None = None
+    with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
+        futures: dict[Future[Finished], int] = {
+            pool.submit(one, scenario, cost): at
+            for at, (scenario, cost) in enumerate(zip(scenarios, costs, strict=True))
+        }
+        waiting = set(futures)
+        while waiting:
+            try:
+                # A timeout, so that an interrupt is seen between events.
+                done, waiting = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
+            except KeyboardInterrupt as error:
+                stopped = error
+                halt.set()
+                continue
+            for future in done:
+                error_or_none = future.exception()
+                if error_or_none is None:
+                    finished[futures[future]] = future.result()
+                elif stopped is None:
+                    stopped = error_or_none
+                    halt.set()
+    return [finished[at] for at in sorted(finished)], stopped
+
+
+def write_result(
+    directory: Path,
+    job: Scenario,
+    finished: Sequence[Finished],
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    command: str,
+    more: Mapping[str, Any] | None = None,
+) -> Result:
+    """Write runs as a Result directory, with its report, and open it."""
+    from lightloom.report import Result, build_report
+
+    trace = trace_of(job)
+    tables = {
+        name: pa.concat_tables([run.tables[name] for run in finished]).unify_dictionaries()
+        for name in TABLES
+    }
+    tables["runs"] = pa.Table.from_pylist([dict(row) for row in rows], schema=_runs_schema(rows))
+    tables["bill"] = _bill(finished)
+    digest = hashlib.sha256(np.ascontiguousarray(trace.counts, dtype="<u4").tobytes()).hexdigest()
+    with store.create(directory) as draft:
+        (draft / store.SPEC).write_text(job.to_toml(), encoding="utf-8")
+        store.write_tables(draft, tables)
+        info: dict[str, Any] = {
+            "lightloom": _core.__version__,
+            "python": ".".join(map(str, sys.version_info[:3])),
+            "pyarrow": pa.__version__,
+            "command": command,
+            "seed": job.seed,
+            "trace": {
+                "name": job.gating.trace,
+                "origin": str(trace.meta.get("origin", "unknown")),
+                "shape": list(trace.counts.shape),
+                "sha256": digest,
+            },
+            "compute_origins": _origins(job, trace),
+            "notes": list(dict.fromkeys(note for run in finished for note in run.notes)),
+            **(more or {}),
+        }
+        store.write_json(draft / store.INFO, info)
+        build_report(draft)
+    return Result.open(directory)
+
+
+def trace_of(job: Scenario) -> GatingTrace:
+    """Return the gating trace that a scenario names."""
+    if job.gating.trace == "builtin":
+        return GatingTrace.builtin(job.model.experts, job.model.top_k)
+    return GatingTrace.load(job.gating.trace)
+
+
+def run_name(scenario: Scenario) -> str:
+    """Name a run by its fabric and rate.
+
+    Examples
+    --------
+    >>> run_name(Scenario.preset("mixtral-8x7b", fabric="mixnet", bandwidth="200 Gbps"))
+    'mixnet@200G'
+    """
+    return f"{scenario.fabric.name}@{bandwidth_gbps(scenario):g}G"
+
+
+def bandwidth_gbps(scenario: Scenario) -> float:
+    """Return the rate of the fabric's links [Gbit/s]; of MixNet's circuits, if rates differ."""
+    fabric = scenario.fabric
+    if fabric.kind == "mixnet":
+        return float(fabric.ocs.link_bandwidth.gbps)
+    if fabric.kind == "graph":
+        return float(max((link.rate.gbps for link in fabric.links), default=0.0))
+    return float(fabric.link_bandwidth.gbps)
+
+
+def _arrow(run: str, columns: Mapping[str, tuple[Any, ...]]) -> pa.Table:
+    arrays: dict[str, pa.Array] = {}
+    for name, (kind, data, *names) in columns.items():
+        if kind == "names":
+            index = pa.array(np.frombuffer(data, dtype="<i4"))
+            arrays[name] = pa.DictionaryArray.from_arrays(index, pa.array(names[0], pa.string()))
+        else:
+            arrays[name] = pa.array(np.frombuffer(data, dtype=np.dtype(kind).newbyteorder("<")))
+    rows = len(next(iter(arrays.values())))
+    runs = pa.DictionaryArray.from_arrays(
+        pa.array(np.zeros(rows, dtype=np.int32)), pa.array([run], pa.string())
+    )
+    return pa.table({"run": runs, **arrays})
+
+
+def _runs_schema(rows: Sequence[Mapping[str, Any]]) -> pa.Schema:
+    kinds = {str: pa.string(), int: pa.int64(), float: pa.float64()}
+    known = {"perf_per_dollar_vs_fat_tree": pa.float64(), "pareto": pa.bool_()}
+    return pa.schema(
+        [(name, known.get(name) or kinds[type(value)]) for name, value in rows[0].items()]
+    )
+
+
+def _bill(finished: Sequence[Finished]) -> pa.Table:
+    return pa.Table.from_pylist(
+        [
+            {
+                "run": run.name,
+                "item": line.item,
+                "rate_gbps": float(line.rate.gbps),
+                "count": line.count,
+                "unit_usd": line.unit_usd,
+                "total_usd": line.total_usd,
+                "source": line.source,
+            }
+            for run in finished
+            for line in run.cost.lines
+        ]
+    )
+
+
+def _origins(job: Scenario, trace: GatingTrace) -> list[dict[str, Any]]:
+    counts = np.ascontiguousarray(trace.counts[:1], dtype=np.uint32)
+    small = job.with_(**{"training.micro_batches": max(1, job.parallelism.pp)})
+    with suppress(ValueError):
+        workload = _core.Workload(small.to_core_json(), counts.reshape(-1), counts.shape)
+        return [
+            {"component": component, "pass": when, "origin": origin, "time_ps": ps}
+            for component, when, origin, ps in workload.compute_origins
+        ]
+    return []
+
+
+def _trace_notes(trace: GatingTrace, job: Scenario) -> list[str]:
+    if trace.top_k == job.model.top_k:
+        return []
+    return [
+        f"the trace routes each token to {trace.top_k} experts, the model to {job.model.top_k}: "
+        "its proportions are used"
+    ]
+
+
+def _slug(title: str) -> str:
+    return "-".join("".join(c if c.isalnum() or c == "." else " " for c in title).split()) or "run"
