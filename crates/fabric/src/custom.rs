@@ -7,14 +7,15 @@
 //! only where no path avoids it.
 //! Bill: a NIC for each lane at a server, a switch port for each at a switch, a transceiver at both
 //! ends. Ignored: tiers (no link is known never to bind), passive copper.
-//! Checked: routes by the crate's properties; each rule by a graph that breaks it.
+//! Checked: routes by the crate's properties; each rule by a graph that breaks it
+//! (`tests/graphs.rs`).
 
 use crate::hash::Choice;
 use crate::shortest::{Edge, Shortest};
 use crate::wires::{Cable, LinkClass, NodeKind, Wires, back};
 use crate::{
-    Bill, Cluster, FabricError, GpuId, GraphSpec, Item, LinkId, NicId, NodeId, Role, RouteError,
-    ServerId,
+    Bill, Cluster, FabricError, GpuId, GraphLink, GraphSpec, Item, LinkId, NicId, NodeId, Role,
+    RouteError, ServerId,
 };
 use std::collections::HashMap;
 
@@ -26,14 +27,6 @@ pub(crate) struct Custom {
     edges: Vec<Edge>,
 }
 
-/// A vertex while the graph is wired.
-#[derive(Clone, Copy)]
-struct Vertex {
-    number: u32,
-    /// The node, of a switch; none of a server, whose NICs are the nodes.
-    switch: Option<NodeId>,
-}
-
 impl Custom {
     pub(crate) fn build(
         cluster: &Cluster,
@@ -42,31 +35,13 @@ impl Custom {
         bill: &mut Bill,
     ) -> Result<Self, FabricError> {
         let vertices = vertices(cluster, spec, wires)?;
-        let mut edges: Vec<Vec<Edge>> = vec![vec![]; spec.nodes.len()];
-        let mut used = vec![0; cluster.servers() as usize];
+        let mut draft = Draft {
+            edges: vec![vec![]; spec.nodes.len()],
+            used: vec![0; cluster.servers() as usize],
+        };
         for (index, link) in spec.links.iter().enumerate() {
-            let key = |field: &str| format!("fabric.links[{index}].{field}");
-            let vertex = |field: &str, name: &String| {
-                let found = vertices.get(name.as_str()).copied();
-                let value = format!("{name:?}");
-                found.ok_or_else(|| FabricError::new(&key(field), value, "no node of that name"))
-            };
-            let (a, b) = (vertex("a", &link.a)?, vertex("b", &link.b)?);
-            if a.number == b.number {
-                let value = format!("{:?}", link.b);
-                return Err(FabricError::new(
-                    &key("b"),
-                    value,
-                    "must be another node than a",
-                ));
-            }
-            FabricError::check_rate(&key("rate"), link.rate_bps)?;
-            FabricError::check_delay(&key("delay"), link.delay_ps)?;
-            if !(1..=1 << 16).contains(&link.lanes) {
-                let allowed = "must be from 1 to 65536";
-                return Err(FabricError::new(&key("lanes"), link.lanes, allowed));
-            }
-            for end in [a, b] {
+            let ends = check(index, link, &vertices)?;
+            for end in ends {
                 let item = if end.switch.is_some() {
                     Item::SwitchPort
                 } else {
@@ -75,71 +50,29 @@ impl Custom {
                 bill.add(item, link.rate_bps, u64::from(link.lanes));
                 bill.add(Item::Transceiver, link.rate_bps, u64::from(link.lanes));
             }
-            // Lanes between switches are one bundle, lanes at a server one NIC each.
-            let bundle = a.switch.is_some() && b.switch.is_some();
-            let (cables, lanes) = if bundle {
-                (1, link.lanes)
-            } else {
-                (link.lanes, 1)
-            };
-            let cable = Cable {
-                rate: link.rate_bps * u64::from(lanes),
-                delay: link.delay_ps,
-                class: LinkClass::Custom,
-                lanes,
-            };
-            for _ in 0..cables {
-                let mut end = |vertex: Vertex| -> Result<(NodeId, Option<NicId>), FabricError> {
-                    if let Some(node) = vertex.switch {
-                        return Ok((node, None));
-                    }
-                    let local = &mut used[vertex.number as usize];
-                    if *local == cluster.nics_per_server {
-                        return Err(lanes_differ(spec, cluster, vertex.number, "more"));
-                    }
-                    *local += 1;
-                    let nic = cluster.nic(ServerId(vertex.number), *local - 1);
-                    Ok((wires.nic(nic), Some(nic)))
-                };
-                let ((from, exit), (to, entry)) = (end(a)?, end(b)?);
-                let there = wires.duplex(from, to, cable);
-                let leave = |from: Vertex, edge: Edge, edges: &mut Vec<Vec<Edge>>| {
-                    edges[from.number as usize].push(edge);
-                };
-                leave(
-                    a,
-                    Edge {
-                        to: b.number,
-                        link: there,
-                        exit,
-                        entry,
-                    },
-                    &mut edges,
-                );
-                let link = back(there);
-                leave(
-                    b,
-                    Edge {
-                        to: a.number,
-                        link,
-                        exit: entry,
-                        entry: exit,
-                    },
-                    &mut edges,
-                );
-            }
+            draft
+                .add(cluster, link, ends, wires)
+                .map_err(|server| lanes_differ(spec, cluster, server, "more"))?;
         }
-        if let Some(server) = used.iter().position(|&used| used < cluster.nics_per_server) {
+        let short = draft
+            .used
+            .iter()
+            .position(|&used| used < cluster.nics_per_server);
+        if let Some(server) = short {
             return Err(lanes_differ(spec, cluster, server as u32, "fewer"));
         }
         // A server's edges were added in the order of its NICs.
-        let of_nics = edges[..used.len()].iter().flatten().copied().collect();
-        let custom = Custom {
-            graph: Shortest::new(cluster.servers(), edges),
-            edges: of_nics,
-        };
-        match (1..cluster.servers()).find(|&server| !custom.graph.reaches(server, 0)) {
-            None => Ok(custom),
+        let of_nics = draft.edges[..draft.used.len()]
+            .iter()
+            .flatten()
+            .copied()
+            .collect();
+        let graph = Shortest::new(cluster.servers(), draft.edges);
+        match (1..cluster.servers()).find(|&server| !graph.reaches(server, 0)) {
+            None => Ok(Custom {
+                graph,
+                edges: of_nics,
+            }),
             Some(server) => {
                 let (a, b) = (server_name(spec, 0), server_name(spec, server));
                 let reason = format!("no path joins servers {a:?} and {b:?}");
@@ -207,6 +140,119 @@ impl Custom {
     }
 }
 
+/// A node of the specification.
+#[derive(Clone, Copy)]
+struct Vertex {
+    number: u32,
+    /// The node, of a switch; none of a server, whose NICs are the nodes.
+    switch: Option<NodeId>,
+}
+
+/// The graph while it is wired: edges by vertex, and how many NICs of each server are taken.
+struct Draft {
+    edges: Vec<Vec<Edge>>,
+    used: Vec<u32>,
+}
+
+impl Draft {
+    /// Adds a link lane by lane, or as a bundle between switches.
+    ///
+    /// # Errors
+    /// The server that has no NIC left for it.
+    fn add(
+        &mut self,
+        cluster: &Cluster,
+        link: &GraphLink,
+        [a, b]: [Vertex; 2],
+        wires: &mut Wires,
+    ) -> Result<(), u32> {
+        let bundle = a.switch.is_some() && b.switch.is_some();
+        let (cables, lanes) = if bundle {
+            (1, link.lanes)
+        } else {
+            (link.lanes, 1)
+        };
+        let cable = Cable {
+            rate: link.rate_bps * u64::from(lanes),
+            delay: link.delay_ps,
+            class: LinkClass::Custom,
+            lanes,
+        };
+        for _ in 0..cables {
+            let (from, exit) = self.end(cluster, a, wires)?;
+            let (to, entry) = self.end(cluster, b, wires)?;
+            let link = wires.duplex(from, to, cable);
+            let there = Edge {
+                to: b.number,
+                link,
+                exit,
+                entry,
+            };
+            let way_back = Edge {
+                to: a.number,
+                link: back(link),
+                exit: entry,
+                entry: exit,
+            };
+            self.edges[a.number as usize].push(there);
+            self.edges[b.number as usize].push(way_back);
+        }
+        Ok(())
+    }
+
+    /// Where a lane is plugged in: a switch, or the next NIC of a server.
+    fn end(
+        &mut self,
+        cluster: &Cluster,
+        vertex: Vertex,
+        wires: &Wires,
+    ) -> Result<(NodeId, Option<NicId>), u32> {
+        if let Some(node) = vertex.switch {
+            return Ok((node, None));
+        }
+        let used = &mut self.used[vertex.number as usize];
+        if *used == cluster.nics_per_server {
+            return Err(vertex.number);
+        }
+        let nic = cluster.nic(ServerId(vertex.number), *used);
+        *used += 1;
+        Ok((wires.nic(nic), Some(nic)))
+    }
+}
+
+/// The two ends of a link, if its values are legal.
+fn check(
+    index: usize,
+    link: &GraphLink,
+    vertices: &HashMap<&str, Vertex>,
+) -> Result<[Vertex; 2], FabricError> {
+    let key = |field: &str| format!("fabric.links[{index}].{field}");
+    let vertex = |field: &str, name: &String| {
+        let found = vertices.get(name.as_str()).copied();
+        let value = format!("{name:?}");
+        found.ok_or_else(|| FabricError::new(&key(field), value, "no node of that name"))
+    };
+    let (a, b) = (vertex("a", &link.a)?, vertex("b", &link.b)?);
+    if link.a == link.b {
+        let value = format!("{:?}", link.b);
+        return Err(FabricError::new(
+            &key("b"),
+            value,
+            "must be another node than a",
+        ));
+    }
+    FabricError::check_rate(&key("rate"), link.rate_bps)?;
+    FabricError::check_delay(&key("delay"), link.delay_ps)?;
+    if !(1..=1 << 16).contains(&link.lanes) {
+        return Err(FabricError::new(
+            &key("lanes"),
+            link.lanes,
+            "must be from 1 to 65536",
+        ));
+    }
+    Ok([a, b])
+}
+
 /// Nodes by name: servers are numbered first, then switches.
 fn vertices<'a>(
     cluster: &Cluster,
@@ -266,173 +312,4 @@ fn server_name(spec: &GraphSpec, server: u32) -> &str {
         .iter()
         .filter(|node| node.role == Role::GpuServer);
     servers.nth(server as usize).map_or("", |node| &node.name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Fabric, FabricSpec, GraphLink, GraphNode, build};
-    use lightloom_units::{BitRate, Time};
-
-    fn link(a: &str, b: &str, lanes: u32) -> GraphLink {
-        let (rate_bps, delay_ps) = (BitRate::from_gbps(100), Time::from_us(1));
-        GraphLink {
-            a: a.into(),
-            b: b.into(),
-            rate_bps,
-            delay_ps,
-            lanes,
-        }
-    }
-
-    /// Two servers of two NICs on a switch each, the switches joined by two lanes.
-    fn dumbbell() -> GraphSpec {
-        let node = |name: &str, role| GraphNode {
-            name: name.into(),
-            role,
-        };
-        GraphSpec {
-            nodes: vec![
-                node("left", Role::Switch),
-                node("a", Role::GpuServer),
-                node("b", Role::GpuServer),
-                node("right", Role::Switch),
-            ],
-            links: vec![
-                link("a", "left", 2),
-                link("left", "right", 2),
-                link("right", "b", 2),
-            ],
-        }
-    }
-
-    fn with(spec: GraphSpec, gpus: u32) -> Result<Fabric, FabricError> {
-        build(&Cluster::of(gpus, 2), &FabricSpec::Graph(spec), 1, &[])
-    }
-
-    #[test]
-    fn a_dumbbell_is_wired_lane_by_lane() {
-        let fabric = with(dumbbell(), 4).expect("valid");
-        let custom = |l: &&crate::Link| l.class == LinkClass::Custom;
-        let rates: Vec<u64> = fabric
-            .links()
-            .iter()
-            .filter(custom)
-            .map(|l| l.rate.bps())
-            .collect();
-        let (one, two) = (100_000_000_000, 200_000_000_000);
-        assert_eq!(rates, [one, one, one, one, two, two, one, one, one, one]);
-        let counts: Vec<_> = fabric.bill().lines().map(|l| (l.item, l.count)).collect();
-        assert_eq!(
-            counts,
-            [
-                (Item::Nic, 4),
-                (Item::Transceiver, 12),
-                (Item::SwitchPort, 8)
-            ]
-        );
-    }
-
-    /// GPU 1 leaves by its own NIC and arrives at the destination's own, for every key.
-    #[test]
-    fn own_nics_are_preferred() {
-        let fabric = with(dumbbell(), 4).expect("valid");
-        for key in 0..64 {
-            let mut path = vec![];
-            fabric
-                .route(GpuId(1), GpuId(2), key, &mut path)
-                .expect("joined");
-            assert_eq!(path.len(), 3);
-            assert_eq!(fabric.link(path[0]).from, fabric.nic_node(NicId(1)));
-            assert_eq!(fabric.link(path[2]).to, fabric.nic_node(NicId(2)));
-        }
-    }
-
-    /// Servers without switches: neighbours talk, others go through them, NICs reach only the NIC
-    /// at the other end of their cable.
-    #[test]
-    fn a_ring_of_servers_relays() {
-        let names = ["a", "b", "c", "d"];
-        let node = |name: &&str| GraphNode {
-            name: (*name).into(),
-            role: Role::GpuServer,
-        };
-        let links = (0..4)
-            .map(|i| link(names[i], names[(i + 1) % 4], 1))
-            .collect();
-        let spec = GraphSpec {
-            nodes: names.iter().map(node).collect(),
-            links,
-        };
-        let fabric = with(spec, 8).expect("valid");
-        let mut path = vec![];
-        fabric
-            .route(GpuId(0), GpuId(4), 0, &mut path)
-            .expect("joined");
-        let hops = path
-            .iter()
-            .filter(|&&l| fabric.link(l).class == LinkClass::Custom)
-            .count();
-        assert_eq!(hops, 2);
-        path.clear();
-        assert_eq!(fabric.nic_route(NicId(0), NicId(2), 0, &mut path), Ok(()));
-        assert_eq!(path.len(), 1);
-        let (from, to) = (ServerId(0), ServerId(2));
-        let none = Err(RouteError::NoPath { from, to });
-        assert_eq!(fabric.nic_route(NicId(0), NicId(4), 0, &mut path), none);
-        assert_eq!(path.len(), 1, "nothing is left behind");
-    }
-
-    #[test]
-    fn each_rule_has_a_message() {
-        type Change = fn(&mut GraphSpec);
-        let cases: [(Change, &str); 10] = [
-            (
-                |g| g.links[1].a = "x".into(),
-                "fabric.links[1].a = \"x\": no node of that name",
-            ),
-            (
-                |g| g.links[1].b = "left".into(),
-                "fabric.links[1].b = \"left\": must be another",
-            ),
-            (
-                |g| g.links[0].lanes = 0,
-                "fabric.links[0].lanes = 0: must be from 1 to 65536",
-            ),
-            (
-                |g| g.links[0].rate_bps = BitRate::from_bps(1),
-                "fabric.links[0].rate = 1 bps: must",
-            ),
-            (
-                |g| g.links[0].delay_ps = Time::MAX,
-                "fabric.links[0].delay = ",
-            ),
-            (
-                |g| g.nodes[3].name = "a".into(),
-                "fabric.nodes[3].name = \"a\": another node has",
-            ),
-            (
-                |g| g.nodes[3].role = Role::GpuServer,
-                "cluster.gpus = 4: are 2 servers of 2 GPUs, ",
-            ),
-            (
-                |g| g.links[0].lanes = 1,
-                "cluster.nics_per_server = 2: server \"a\" has fewer lanes",
-            ),
-            (
-                |g| g.links[2].lanes = 3,
-                "cluster.nics_per_server = 2: server \"b\" has more lanes",
-            ),
-            (
-                |g| drop(g.links.remove(1)),
-                "fabric.links = 2 links: no path joins servers \"a\"",
-            ),
-        ];
-        for (change, start) in cases {
-            let mut spec = dumbbell();
-            change(&mut spec);
-            let message = with(spec, 4).expect_err(start).to_string();
-            assert!(message.starts_with(start), "{message}");
-        }
-    }
 }

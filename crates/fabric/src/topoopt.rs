@@ -182,7 +182,9 @@ mod tests {
             panel_ports: 10,
             ..spec()
         };
-        assert!(with(tiers.clone(), 25 * 8, &[]).is_ok());
+        let fabric = with(tiers.clone(), 25 * 8, &[(0, 1)]).expect("50 NICs fit");
+        let circuit = fabric.links().last().expect("a circuit");
+        assert_eq!(circuit.delay, Time::from_us(4)); // leaf, spine, leaf: four fibres
         let message = with(tiers, 26 * 8, &[]).expect_err("51st NIC").to_string();
         assert!(message.starts_with("fabric.panel_ports = 10: two tiers of such panels have room"));
     }
