@@ -177,6 +177,9 @@ mod tests {
         // 96 servers of 6 are the 576 ports of a Polatis.
         let cluster = Cluster::of(96 * 8, 8);
         assert!(build(&cluster, &FabricSpec::MixNet(spec()), 96, &[]).is_ok());
+        let mut one_less = spec();
+        one_less.ocs.ports = 575;
+        assert!(build(&cluster, &FabricSpec::MixNet(one_less), 96, &[]).is_err());
         assert_eq!(
             message(spec(), 128),
             "fabric.ocs.ports = 576: too few on \"polatis\": a region of 128 servers with \
