@@ -17,6 +17,9 @@
 //! # Ok::<(), lightloom_workload::WorkloadError>(())
 //! ```
 
+mod apportion;
+mod assembly;
+mod attention;
 mod compute;
 mod dag;
 mod error;
@@ -29,12 +32,14 @@ mod pipeline;
 mod training;
 mod volume;
 
+pub use assembly::build;
+pub use attention::Attention;
 pub use compute::{Component, Compute, ComputeOrigin, Measured, Origin, Profile};
 pub use dag::{Comm, Csr, NO_COMM, Pass, TaskGraph, TaskKind};
 pub use error::WorkloadError;
 pub use gating::{Gating, MatrixId};
-pub use job::{Job, build};
-pub use model::{Attention, Model};
+pub use job::Job;
+pub use model::Model;
 pub use parallelism::{Axis, BlockId, Coordinates, Parallelism, Placement, Scope};
 pub use pipeline::{Schedule, Slot, layers_of, pipeline_order};
 pub use training::Training;

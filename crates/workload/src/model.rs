@@ -5,6 +5,7 @@
 //! Ignored: biases, multi-token prediction heads, rotary tables.
 //! Checked: parameter totals of Mixtral 8x7B, 8x22B and DeepSeek-V3 against those published.
 
+use crate::attention::Attention;
 use crate::error::{WorkloadError, require, within};
 use serde::Deserialize;
 
@@ -48,37 +49,6 @@ pub struct Model {
     pub shared_intermediate: u32,
     /// Width of the MLP of a dense layer.
     pub dense_intermediate: u32,
-}
-
-/// An attention block.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
-pub enum Attention {
-    /// Grouped-query attention (multi-head where `kv_heads == heads`).
-    Gqa {
-        /// Query heads.
-        heads: u32,
-        /// Key and value heads.
-        kv_heads: u32,
-        /// Width of a head.
-        head_dim: u32,
-    },
-    /// Multi-head latent attention (DeepSeek-V2, Section 2.1), in its training form: keys and
-    /// values are expanded for each head.
-    Mla {
-        /// Query heads.
-        heads: u32,
-        /// Rank of the queries' compression; 0 where queries are not compressed.
-        q_lora_rank: u32,
-        /// Rank of the joint compression of keys and values.
-        kv_lora_rank: u32,
-        /// Width of a head's part without rotary embedding.
-        qk_nope_head_dim: u32,
-        /// Width of a head's part with rotary embedding.
-        qk_rope_head_dim: u32,
-        /// Width of a head's value.
-        v_head_dim: u32,
-    },
 }
 
 /// Parameters of a component: those that tensor parallelism splits, and those it replicates.
@@ -363,112 +333,95 @@ impl Load {
     }
 }
 
-impl Attention {
-    fn validate(&self) -> Result<(), WorkloadError> {
-        let dim = |key: &str, value| within(&format!("model.attention.{key}"), value, 1..=1 << 13);
-        dim("heads", self.heads())?;
-        match *self {
-            Attention::Gqa {
-                heads,
-                kv_heads,
-                head_dim,
-            } => {
-                dim("head_dim", head_dim)?;
-                require(
-                    kv_heads > 0 && heads % kv_heads == 0,
-                    "model.attention.kv_heads",
-                    kv_heads,
-                    || format!("must divide model.attention.heads = {heads}"),
-                )
-            }
-            Attention::Mla {
-                q_lora_rank,
-                kv_lora_rank,
-                qk_nope_head_dim,
-                qk_rope_head_dim,
-                v_head_dim,
-                ..
-            } => {
-                within("model.attention.q_lora_rank", q_lora_rank, 0..=1 << 17)?;
-                within("model.attention.kv_lora_rank", kv_lora_rank, 1..=1 << 17)?;
-                dim("qk_nope_head_dim", qk_nope_head_dim)?;
-                dim("qk_rope_head_dim", qk_rope_head_dim)?;
-                dim("v_head_dim", v_head_dim)
-            }
+#[cfg(test)]
+mod tests {
+    use crate::{Attention, Model, example};
+
+    /// Published totals (parameters in 10^9): Mixtral 46.7 and 141, DeepSeek-V3 671.
+    #[test]
+    fn parameter_totals_of_published_models() {
+        for (model, published) in [
+            (example::mixtral_8x7b().model, 46.7e9),
+            (example::mixtral_8x22b().model, 141e9),
+            (example::deepseek_r1().model, 671e9),
+        ] {
+            let error = model.parameters() as f64 / published - 1.0;
+            assert!(error.abs() < 0.01, "{}: off by {error}", model.name);
         }
     }
 
-    /// Query heads.
-    pub fn heads(&self) -> u32 {
-        match *self {
-            Attention::Gqa { heads, .. } | Attention::Mla { heads, .. } => heads,
+    /// Without a sequence to look back on, a token costs two FLOPs for each parameter it meets: all
+    /// but the input embedding, the norms and the experts not chosen.
+    #[test]
+    fn token_flops_are_twice_the_active_parameters() {
+        for model in [
+            example::mixtral_8x7b().model,
+            example::qwen_moe().model,
+            example::deepseek_r1().model,
+        ] {
+            let idle = u64::from(model.experts - model.top_k) * u64::from(model.moe_layers());
+            let norms = u64::from(model.hidden) * (2 * u64::from(model.layers) + 1)
+                + model.attention.norms() * u64::from(model.layers);
+            let embedding = model.embedding_weights().total();
+            let active = model.parameters() - embedding - norms - idle * model.expert_weights();
+            assert_eq!(model.token_flops(0), 2.0 * active as f64, "{}", model.name);
         }
     }
 
-    /// Widths of queries, keys and values of one token, all heads.
-    pub(crate) fn projection_widths(&self) -> [u64; 3] {
-        let [query, value] = self.score_widths();
-        match *self {
-            Attention::Gqa {
-                kv_heads, head_dim, ..
-            } => {
-                let kv = u64::from(kv_heads) * u64::from(head_dim);
-                [query, kv, kv]
-            }
-            Attention::Mla { .. } => [query, query, value],
-        }
+    /// The causal half of the score matrix: 2 products of 2 FLOPs over S / 2 positions a head.
+    #[test]
+    fn attention_scores_count_half_the_square() {
+        let model = example::mixtral_8x7b().model;
+        let scores = model.attention_flops(4096) - model.attention_flops(0);
+        assert_eq!(scores, 2.0 * 2.0 * 2048.0 * (32.0 * 128.0));
+        let latent = example::deepseek_r1().model;
+        let scores = latent.attention_flops(4096) - latent.attention_flops(0);
+        assert_eq!(scores, 2.0 * 2048.0 * 128.0 * (192.0 + 128.0));
     }
 
-    /// Widths of the products with keys and with values, all heads.
-    fn score_widths(&self) -> [u64; 2] {
-        match *self {
-            Attention::Gqa {
-                heads, head_dim, ..
-            } => [u64::from(heads) * u64::from(head_dim); 2],
-            Attention::Mla {
-                heads,
-                qk_nope_head_dim: nope,
-                qk_rope_head_dim: rope,
-                v_head_dim,
-                ..
-            } => [
-                u64::from(heads) * (u64::from(nope) + u64::from(rope)),
-                u64::from(heads) * u64::from(v_head_dim),
-            ],
+    /// DeepSeek-V3's attention block, term by term.
+    #[test]
+    fn latent_attention_by_hand() {
+        let model = example::deepseek_r1().model;
+        let weights = model.attention_weights();
+        let queries = 1536 * 128 * (128 + 64);
+        let expanded = 512 * 128 * (128 + 128);
+        assert_eq!(weights.split, queries + expanded + 128 * 128 * 7168);
+        let norms = 1536 + 512 + 2 * 7168;
+        assert_eq!(weights.replicated, 7168 * (1536 + 512 + 64) + norms);
+        // Without compression queries come straight from the residual stream.
+        let mut plain = model.clone();
+        if let Attention::Mla { q_lora_rank, .. } = &mut plain.attention {
+            *q_lora_rank = 0;
         }
+        let split = 7168 * 128 * 192 + expanded + 128 * 128 * 7168;
+        assert_eq!(plain.attention_weights().split, split);
     }
 
-    /// Parameters of the matrices: split over TP, and replicated (the compressions of MLA).
-    fn matrices(&self, hidden: u64) -> (u64, u64) {
-        let [query, key, value] = self.projection_widths();
-        match *self {
-            Attention::Gqa { .. } => (hidden * (2 * query + key + value), 0),
-            Attention::Mla {
-                heads,
-                q_lora_rank,
-                kv_lora_rank,
-                qk_nope_head_dim,
-                qk_rope_head_dim,
-                ..
-            } => {
-                let (q_rank, kv_rank) = (u64::from(q_lora_rank), u64::from(kv_lora_rank));
-                let queries = if q_rank == 0 { hidden } else { q_rank } * query;
-                let expanded = u64::from(heads) * u64::from(qk_nope_head_dim) + value;
-                let compress = hidden * (q_rank + kv_rank + u64::from(qk_rope_head_dim));
-                (queries + kv_rank * expanded + value * hidden, compress)
-            }
-        }
-    }
-
-    /// Parameters of the norms inside the block.
-    fn norms(&self) -> u64 {
-        match *self {
-            Attention::Gqa { .. } => 0,
-            Attention::Mla {
-                q_lora_rank,
-                kv_lora_rank,
-                ..
-            } => u64::from(q_lora_rank) + u64::from(kv_lora_rank),
-        }
+    #[test]
+    fn limits_leave_room_for_the_largest_products() {
+        let largest = Model {
+            name: String::new(),
+            layers: 4096,
+            dense_layers: 2048,
+            hidden: 1 << 17,
+            vocabulary: 1 << 24,
+            attention: Attention::Mla {
+                heads: 1 << 13,
+                q_lora_rank: 1 << 17,
+                kv_lora_rank: 1 << 17,
+                qk_nope_head_dim: 1 << 13,
+                qk_rope_head_dim: 1 << 13,
+                v_head_dim: 1 << 13,
+            },
+            experts: 1 << 16,
+            top_k: 1 << 16,
+            expert_intermediate: 1 << 20,
+            shared_experts: 1024,
+            shared_intermediate: 1 << 20,
+            dense_intermediate: 1 << 20,
+        };
+        let message = largest.validate().unwrap_err().to_string();
+        assert!(message.contains("fewer than 2^56 parameters"), "{message}");
     }
 }

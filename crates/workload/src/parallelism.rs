@@ -267,3 +267,93 @@ impl Placement {
         groups
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn placements() -> impl Strategy<Value = Placement> {
+        (1u32..4, 1u32..4, 1u32..5, 1u32..4, 1u32..4)
+            .prop_map(|(tp, cp, ep, dp, pp)| Placement::new(Parallelism { tp, cp, ep, dp, pp }))
+    }
+
+    /// Every GPU of `range` in exactly one group.
+    fn partitions(groups: &[Vec<u32>], range: Range<u32>) -> bool {
+        let mut members: Vec<u32> = groups.concat();
+        members.sort_unstable();
+        members.into_iter().eq(range)
+    }
+
+    proptest! {
+        #[test]
+        fn ranks_and_gpus_are_a_bijection(placement in placements()) {
+            for gpu in 0..placement.gpus() {
+                let c = placement.coordinates(gpu);
+                prop_assert_eq!(placement.gpu(c.tp, c.cp, c.ep, c.dp, c.pp), gpu);
+                let block = placement.block_of(gpu);
+                prop_assert_eq!(block, BlockId { replica: c.dp, stage: c.pp });
+                prop_assert!(placement.block_gpus(block).contains(&gpu));
+            }
+            let blocks: Vec<u32> = placement.blocks().flat_map(|b| placement.block_gpus(b)).collect();
+            prop_assert!(blocks.into_iter().eq(0..placement.gpus()));
+        }
+
+        #[test]
+        fn groups_partition_and_share_what_they_should(placement in placements()) {
+            let d = placement.degrees();
+            for block in placement.blocks() {
+                for axis in [Axis::Tp, Axis::Cp] {
+                    let groups = placement.axis_groups(block, axis);
+                    prop_assert!(partitions(&groups, placement.block_gpus(block)));
+                }
+            }
+            let stage_gpus = d.block_size() * d.dp;
+            for stage in 0..d.pp {
+                for scope in [Scope::Dense, Scope::Expert] {
+                    let groups = placement.gradient_groups(stage, scope);
+                    prop_assert!(partitions(&groups, stage * stage_gpus..(stage + 1) * stage_gpus));
+                    for group in &groups {
+                        prop_assert_eq!(group.len() as u32, placement.gradient_group_size(scope));
+                        prop_assert!(group.is_sorted());
+                        let first = placement.coordinates(group[0]);
+                        for &gpu in group {
+                            let c = placement.coordinates(gpu);
+                            prop_assert_eq!((c.tp, c.pp), (first.tp, stage));
+                            prop_assert!(scope == Scope::Dense || c.ep == first.ep);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn degrees_must_fill_the_cluster() {
+        let degrees = Parallelism {
+            tp: 4,
+            cp: 1,
+            ep: 8,
+            dp: 8,
+            pp: 4,
+        };
+        assert_eq!(degrees.fill(1024), Ok(()));
+        assert_eq!(
+            degrees.fill(1000).unwrap_err().to_string(),
+            "cluster.gpus = 1000: must be tp * cp * ep * dp * pp = 4 * 1 * 8 * 8 * 4 = 1024"
+        );
+        let huge = Parallelism {
+            tp: 1 << 22,
+            cp: 1 << 22,
+            ep: 1 << 22,
+            dp: 1 << 22,
+            pp: 1 << 22,
+        };
+        assert!(
+            huge.validate()
+                .unwrap_err()
+                .to_string()
+                .starts_with("parallelism.cp = 4194304:")
+        );
+    }
+}

@@ -1,0 +1,478 @@
+//! Assembles a training iteration: every layer and micro-batch of every replica and stage.
+//!
+//! Modelled: each block runs its pipeline slots in the schedule's order, one chain of tasks a slot:
+//! forward attention -> tp -> gate -> dispatch -> tp -> expert -> tp -> combine (a dense layer:
+//! attention -> tp -> MLP -> tp), backward in reverse; sends to neighbouring stages leave the
+//! chain; gradients of a layer are summed, one sum after the other, when the last micro-batch has
+//! left it on all replicas; then the optimizer. Without a partner (EP 1, TP 1, ...) there is no task.
+//! Ignored: activation recomputation; overlap of a block's communication with its own compute
+//! other than sends, gradient sums and the CP ring (which runs beside attention); the CP ring
+//! carries keys and values once in each pass; TP collectives after a dispatch carry the most
+//! loaded rank's tokens on every rank; gradient clipping, data loading, checkpoints.
+//! Checked: closed forms of the pipeline's length and of all volumes; acyclic over random shapes;
+//! each (layer, micro-batch, pass, replica) once, each after what it needs.
+
+use crate::compute::{Component, Profile};
+use crate::dag::{Action, Comm, GraphBuilder, Pass, Task, TaskGraph, TaskKind};
+use crate::error::{WorkloadError, require};
+use crate::gating::Gating;
+use crate::job::Job;
+use crate::parallelism::{Axis, BlockId, Parallelism, Scope};
+use crate::pipeline::{Slot, pipeline_order};
+use std::ops::Range;
+
+/// Builds the task graph of one iteration.
+///
+/// ```
+/// use lightloom_workload::{build, example, Gating, TaskKind};
+/// let job = example::mixtral_8x7b();
+/// let gating = Gating::uniform(&job.model, &job.parallelism, &job.training).unwrap();
+/// let graph = build(&job, &gating).unwrap();
+/// let dispatches = graph.kind.iter().filter(|&&kind| kind == TaskKind::Dispatch).count();
+/// assert_eq!(dispatches, 2 * 32 * 16 * 8); // passes, layers, micro-batches, replicas
+/// assert!(graph.topological_order().is_some());
+/// ```
+///
+/// # Errors
+/// If the job is invalid, if the gating was made for another job, or if times overflow.
+pub fn build(job: &Job, gating: &Gating) -> Result<TaskGraph, WorkloadError> {
+    let profile = job.profile()?;
+    require(
+        gating.fits(&job.model, &job.parallelism, &job.training),
+        "gating.trace",
+        format!("{} EP ranks", gating.ranks()),
+        || "was fitted to another job; fit it to this one".into(),
+    )?;
+    let graph = Assembly::new(job, gating, &profile).run();
+    let busy: u128 = graph
+        .duration
+        .iter()
+        .map(|time| u128::from(time.ps()))
+        .sum();
+    require(
+        busy < 1 << 62,
+        "compute.peak_flops",
+        job.compute.peak_flops,
+        || "all compute together would last more than 53 days".into(),
+    )?;
+    Ok(graph)
+}
+
+/// Gradients of a stage that are summed together.
+struct Bucket {
+    kind: TaskKind,
+    layer: i32,
+    bytes_per_gpu: u64,
+    /// The tasks after which they are complete, one a replica.
+    ready: Vec<u32>,
+}
+
+/// A send whose receiver is not built yet.
+struct Arrival {
+    send: u32,
+    slot: usize,
+}
+
+/// The tasks with which a slot starts or ends: consecutive ids.
+type Span = Range<u32>;
+
+struct Assembly<'a> {
+    job: &'a Job,
+    gating: &'a Gating,
+    profile: &'a Profile,
+    graph: GraphBuilder,
+    /// First tasks of each slot, by replica, virtual stage, micro-batch, pass.
+    starts: Vec<Span>,
+    arrivals: Vec<Arrival>,
+}
+
+/// The chain of one block while it is built.
+struct Chain<'a, 'b> {
+    all: &'b mut Assembly<'a>,
+    block: BlockId,
+    /// What the next task waits for.
+    tail: Span,
+    micro_batch: u32,
+    pass: Pass,
+    /// First tasks of the slot being built.
+    start: Option<Span>,
+    buckets: &'b mut Vec<Bucket>,
+    /// How many buckets this block has completed.
+    completed: usize,
+}
+
+impl<'a> Assembly<'a> {
+    fn new(job: &'a Job, gating: &'a Gating, profile: &'a Profile) -> Self {
+        let p = &job.parallelism;
+        let chunks = (p.pp * job.training.virtual_stages) as usize;
+        let runs = p.dp as usize * job.training.micro_batches as usize;
+        let mut graph = GraphBuilder::default();
+        graph.reserve(runs * (16 * job.model.layers as usize + 4 * chunks));
+        Assembly {
+            job,
+            gating,
+            profile,
+            graph,
+            starts: vec![0..0; 2 * runs * chunks],
+            arrivals: Vec::new(),
+        }
+    }
+
+    fn run(mut self) -> TaskGraph {
+        let Parallelism { dp, pp, .. } = self.job.parallelism;
+        for stage in 0..pp {
+            let mut buckets = Vec::new();
+            let ends: Vec<Span> = (0..dp)
+                .map(|replica| self.block(BlockId { replica, stage }, &mut buckets))
+                .collect();
+            self.gradients_and_optimizer(stage, &buckets, &ends);
+        }
+        for Arrival { send, slot } in std::mem::take(&mut self.arrivals) {
+            for task in self.starts[slot].clone() {
+                self.graph.edge(send, task);
+            }
+        }
+        self.graph.finish()
+    }
+
+    /// All slots of a block, in order; returns its last tasks.
+    fn block(&mut self, block: BlockId, buckets: &mut Vec<Bucket>) -> Span {
+        let (pp, t) = (self.job.parallelism.pp, &self.job.training);
+        let order = pipeline_order(
+            t.schedule,
+            pp,
+            block.stage,
+            t.micro_batches,
+            t.virtual_stages,
+        );
+        let mut chain = Chain {
+            all: self,
+            block,
+            tail: 0..0,
+            micro_batch: 0,
+            pass: Pass::None,
+            start: None,
+            buckets,
+            completed: 0,
+        };
+        for slot in order {
+            chain.slot(slot);
+        }
+        chain.tail
+    }
+
+    fn slot_index(&self, replica: u32, virtual_stage: u32, micro_batch: u32, pass: Pass) -> usize {
+        let t = &self.job.training;
+        let chunks = (self.job.parallelism.pp * t.virtual_stages) as usize;
+        let run = (replica * t.micro_batches + micro_batch) as usize;
+        2 * (run * chunks + virtual_stage as usize) + usize::from(pass == Pass::Backward)
+    }
+
+    /// The sums of a stage's gradients, one after the other, then each replica's optimizer.
+    fn gradients_and_optimizer(&mut self, stage: u32, buckets: &[Bucket], ends: &[Span]) {
+        let placement = self.job.placement();
+        let mut last_sum = None;
+        let task = |kind, replica, layer, action| Task {
+            kind,
+            pass: Pass::None,
+            block: BlockId { replica, stage },
+            layer,
+            micro_batch: -1,
+            action,
+        };
+        for bucket in buckets {
+            let scope = match bucket.kind {
+                TaskKind::ExpertGradient => Scope::Expert,
+                _ => Scope::Dense,
+            };
+            if placement.gradient_group_size(scope) == 1 {
+                continue;
+            }
+            let sum = Comm::AllReduce {
+                stage,
+                scope,
+                bytes_per_gpu: bucket.bytes_per_gpu,
+            };
+            let action = Action::Communicate(sum);
+            let id = self.graph.task(task(bucket.kind, 0, bucket.layer, action));
+            if self.job.training.overlap_gradients {
+                for &ready in &bucket.ready {
+                    self.graph.edge(ready, id);
+                }
+            } else if last_sum.is_none() {
+                for end in ends.iter().cloned().flatten() {
+                    self.graph.edge(end, id);
+                }
+            }
+            if let Some(before) = last_sum {
+                self.graph.edge(before, id);
+            }
+            last_sum = Some(id);
+        }
+        let step = Action::Compute(self.job.optimizer_time(stage));
+        for (replica, end) in ends.iter().enumerate() {
+            let id = self
+                .graph
+                .task(task(TaskKind::Optimizer, replica as u32, -1, step));
+            for before in end.clone().chain(last_sum) {
+                self.graph.edge(before, id);
+            }
+        }
+    }
+}
+
+impl Chain<'_, '_> {
+    fn slot(&mut self, slot: Slot) {
+        let job = self.all.job;
+        let (pp, t) = (job.parallelism.pp, &job.training);
+        let stages = pp * t.virtual_stages;
+        let virtual_stage = slot.chunk * pp + self.block.stage;
+        self.micro_batch = slot.micro_batch;
+        self.pass = slot.pass;
+        self.start = None;
+        let layers = job.layers(self.block.stage, slot.chunk);
+        let next = match slot.pass {
+            Pass::Forward => {
+                if virtual_stage == 0 {
+                    self.embedding();
+                }
+                layers.for_each(|layer| self.forward(layer));
+                if virtual_stage + 1 == stages {
+                    self.head();
+                }
+                virtual_stage.checked_add(1).filter(|&next| next < stages)
+            }
+            _ => {
+                if virtual_stage + 1 == stages {
+                    self.head();
+                }
+                layers.rev().for_each(|layer| self.backward(layer));
+                if virtual_stage == 0 {
+                    self.embedding();
+                }
+                virtual_stage.checked_sub(1)
+            }
+        };
+        let index = self.all.slot_index(
+            self.block.replica,
+            virtual_stage,
+            slot.micro_batch,
+            slot.pass,
+        );
+        // Every chunk has a layer, so every slot has a task.
+        self.all.starts[index] = self.start.clone().unwrap_or(0..0);
+        if let Some(next) = next {
+            self.send(next % pp, next);
+        }
+    }
+
+    fn forward(&mut self, layer: u32) {
+        let job = self.all.job;
+        let tokens = job.tokens_per_rank();
+        self.attention(layer);
+        self.tensor_parallel(layer as i32, 2 * job.tp_bytes(tokens), 2);
+        if !job.model.is_moe(layer) {
+            self.compute(TaskKind::DenseMlp, Component::DenseMlp, layer as i32);
+            self.tensor_parallel(layer as i32, 2 * job.tp_bytes(tokens), 2);
+            return;
+        }
+        self.compute(TaskKind::Gate, Component::Gate, layer as i32);
+        self.all_to_all(TaskKind::Dispatch, layer);
+        self.expert(layer);
+        self.all_to_all(TaskKind::Combine, layer);
+    }
+
+    fn backward(&mut self, layer: u32) {
+        let job = self.all.job;
+        let tokens = job.tokens_per_rank();
+        if job.model.is_moe(layer) {
+            self.all_to_all(TaskKind::Combine, layer);
+            let expert = self.expert(layer);
+            let parameters = job.expert_parameters(layer);
+            self.gradients(TaskKind::ExpertGradient, layer as i32, parameters, expert);
+            self.all_to_all(TaskKind::Dispatch, layer);
+            self.compute(TaskKind::Gate, Component::Gate, layer as i32);
+        } else {
+            self.tensor_parallel(layer as i32, 2 * job.tp_bytes(tokens), 2);
+            self.compute(TaskKind::DenseMlp, Component::DenseMlp, layer as i32);
+        }
+        self.tensor_parallel(layer as i32, 2 * job.tp_bytes(tokens), 2);
+        let attention = self.attention(layer);
+        let parameters = job.dense_parameters(layer);
+        self.gradients(TaskKind::DenseGradient, layer as i32, parameters, attention);
+    }
+
+    /// Attention, and beside it the CP ring.
+    fn attention(&mut self, layer: u32) -> u32 {
+        let job = self.all.job;
+        let time = self.all.profile.time(Component::Attention, self.pass);
+        let id = self.add(TaskKind::Attention, layer as i32, Action::Compute(time));
+        let cp = job.parallelism.cp;
+        let mut span = id..id + 1;
+        if cp > 1 {
+            let ring = Comm::Collective {
+                block: self.block,
+                over: Axis::Cp,
+                bytes_per_gpu: job.cp_bytes(),
+                steps: cp - 1,
+            };
+            let action = Action::Communicate(ring);
+            span.end = self.add(TaskKind::ContextParallel, layer as i32, action) + 1;
+        }
+        self.advance(span);
+        id
+    }
+
+    /// Routed and shared experts between two TP collectives: an all-gather of the tokens received
+    /// and a reduce-scatter of the results (backward: their mirror images).
+    fn expert(&mut self, layer: u32) -> u32 {
+        let job = self.all.job;
+        let replica = self.block.replica;
+        let matrix = self.all.gating.draw(replica, self.micro_batch, layer);
+        let hottest = self.all.gating.hottest(matrix);
+        let shared = match job.model.shared_experts {
+            0 => 0,
+            _ => job.tokens_per_rank(),
+        };
+        self.tensor_parallel(layer as i32, job.tp_bytes(hottest + shared), 1);
+        let time = self.all.profile.expert_time(self.pass, hottest);
+        let id = self.add(TaskKind::Expert, layer as i32, Action::Compute(time));
+        self.advance(id..id + 1);
+        self.tensor_parallel(layer as i32, job.tp_bytes(hottest + shared), 1);
+        id
+    }
+
+    fn embedding(&mut self) {
+        let job = self.all.job;
+        let bytes = job.tp_bytes(job.tokens_per_rank());
+        if self.pass == Pass::Forward {
+            self.compute(TaskKind::Embedding, Component::Embedding, -1);
+            self.tensor_parallel(-1, bytes, 1);
+        } else {
+            self.tensor_parallel(-1, bytes, 1);
+            let id = self.compute(TaskKind::Embedding, Component::Embedding, -1);
+            let parameters = job.model.embedding_weights().per_gpu(job.parallelism.tp);
+            self.gradients(TaskKind::DenseGradient, -1, parameters, id);
+        }
+    }
+
+    fn head(&mut self) {
+        let job = self.all.job;
+        let bytes = job.tp_bytes(job.tokens_per_rank());
+        if self.pass == Pass::Forward {
+            self.tensor_parallel(-1, bytes, 1);
+            self.compute(TaskKind::Head, Component::Head, -1);
+        } else {
+            let id = self.compute(TaskKind::Head, Component::Head, -1);
+            let parameters = job.model.head_weights().per_gpu(job.parallelism.tp);
+            self.gradients(TaskKind::DenseGradient, -1, parameters, id);
+            self.tensor_parallel(-1, bytes, 1);
+        }
+    }
+
+    /// Tokens to experts (dispatch forward, combine backward) or back.
+    fn all_to_all(&mut self, kind: TaskKind, layer: u32) {
+        let job = self.all.job;
+        if job.parallelism.ep == 1 {
+            return;
+        }
+        let outward = (kind == TaskKind::Dispatch) == (self.pass == Pass::Forward);
+        let element = match outward {
+            true => job.training.dispatch_bytes,
+            false => job.training.activation_bytes,
+        };
+        let replica = self.block.replica;
+        let exchange = Comm::AllToAll {
+            block: self.block,
+            matrix: self.all.gating.draw(replica, self.micro_batch, layer),
+            transposed: !outward,
+            bytes_per_token: job.bytes_per_token(element),
+        };
+        let id = self.add(kind, layer as i32, Action::Communicate(exchange));
+        self.advance(id..id + 1);
+    }
+
+    /// So many ring collectives over TP in a row, as one task.
+    fn tensor_parallel(&mut self, layer: i32, bytes_per_gpu: u64, collectives: u32) {
+        let tp = self.all.job.parallelism.tp;
+        if tp == 1 {
+            return;
+        }
+        let ring = Comm::Collective {
+            block: self.block,
+            over: Axis::Tp,
+            bytes_per_gpu,
+            steps: collectives * (tp - 1),
+        };
+        let id = self.add(TaskKind::TensorParallel, layer, Action::Communicate(ring));
+        self.advance(id..id + 1);
+    }
+
+    fn compute(&mut self, kind: TaskKind, component: Component, layer: i32) -> u32 {
+        let time = self.all.profile.time(component, self.pass);
+        let id = self.add(kind, layer, Action::Compute(time));
+        self.advance(id..id + 1);
+        id
+    }
+
+    /// To the stage that the micro-batch visits next. The block goes on without waiting.
+    fn send(&mut self, stage: u32, virtual_stage: u32) {
+        let job = self.all.job;
+        let element = job.training.activation_bytes;
+        let send = Comm::Send {
+            from: self.block,
+            to: BlockId {
+                stage,
+                ..self.block
+            },
+            bytes_per_gpu: job.tokens_per_rank() * job.bytes_per_token(element),
+        };
+        let id = self.add(TaskKind::PipelineSend, -1, Action::Communicate(send));
+        let replica = self.block.replica;
+        let slot = self
+            .all
+            .slot_index(replica, virtual_stage, self.micro_batch, self.pass);
+        self.all.arrivals.push(Arrival { send: id, slot });
+    }
+
+    /// After the last micro-batch, the gradients that `ready` completes can be summed. All replicas
+    /// of a stage come here in the same order.
+    fn gradients(&mut self, kind: TaskKind, layer: i32, parameters: u64, ready: u32) {
+        let training = &self.all.job.training;
+        if self.micro_batch + 1 < training.micro_batches {
+            return;
+        }
+        if self.completed == self.buckets.len() {
+            self.buckets.push(Bucket {
+                kind,
+                layer,
+                bytes_per_gpu: parameters * u64::from(training.gradient_bytes),
+                ready: Vec::new(),
+            });
+        }
+        self.buckets[self.completed].ready.push(ready);
+        self.completed += 1;
+    }
+
+    /// Adds a task that waits for the tail.
+    fn add(&mut self, kind: TaskKind, layer: i32, action: Action) -> u32 {
+        let id = self.all.graph.task(Task {
+            kind,
+            pass: self.pass,
+            block: self.block,
+            layer,
+            micro_batch: self.micro_batch as i32,
+            action,
+        });
+        for before in self.tail.clone() {
+            self.all.graph.edge(before, id);
+        }
+        id
+    }
+
+    /// These tasks are what the next one waits for.
+    fn advance(&mut self, span: Span) {
+        self.start.get_or_insert_with(|| span.clone());
+        self.tail = span;
+    }
+}
