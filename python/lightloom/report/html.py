@@ -1,0 +1,472 @@
+"""One HTML page of a Result: opens offline, holds everything it shows, under 3 MB.
+
+Text, tables and the page's first line are written here, so that they stand without JavaScript; the
+charts are drawn in the browser by `page.js` and `page_runs.js` from the numbers that travel in the
+page. Tasks and demand are packed as gzipped columns. Where they do not fit, whole runs (tasks) or
+later micro-batches (demand) are left to the Parquet tables, and the page says so.
+
+Names in a Result come from specifications and are not trusted: they are escaped in markup, set as
+text by the script, and a content security policy forbids the page to load anything at all.
+Checked: no URL in the page, hostile names stay text, the size limit, the packing's round trip.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import html
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import resources
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lightloom.report.palette import CAUSES, GROUPS, WAIT, fabric_style, group_of
+from lightloom.report.result import Result
+
+# What may travel packed in the page [bytes of text]; the rest of a page is well below 0.5 MB.
+TASK_BUDGET = 1_700_000
+DEMAND_BUDGET = 600_000
+
+_Column = tuple[str, str, npt.NDArray[Any], bool]
+_RUN_COLUMNS = ("run", "fabric", "bandwidth_gbps", "iteration_s", *(c.column for c in CAUSES),
+                "cost_usd", "perf_per_dollar_vs_fat_tree", "pareto")  # fmt: skip
+_PASSES = {"forward": 0, "backward": 1}
+
+
+def render(result: Result) -> str:
+    """Return the page as text.
+
+    Raises
+    ------
+    InputError
+        If a table of the Result is missing or malformed.
+    """
+    notes: list[str] = []
+    tasks, kinds = _tasks(result, notes)
+    demand = _demand(result, notes)
+    styles = fabric_style([row["fabric"] for row in result.rows])
+    data = {
+        "runs": [{name: row[name] for name in _RUN_COLUMNS} for row in result.rows],
+        "causes": [{"column": cause.column, "label": cause.label} for cause in CAUSES],
+        "fabrics": [{"name": name, "mark": style[2]} for name, style in styles.items()],
+        "groups": {name: {"label": g.label, "lane": g.lane} for name, g in GROUPS.items()},
+        "kinds": kinds,
+        "tasks": tasks,
+        "demand": demand,
+        "shown": {"tasks": _shown(result, tasks), "demand": _shown(result, demand)},
+        "transfers": result.transfers.to_pylist(),
+        "links": result.links.to_pylist(),
+    }
+    head, _, rest = result.title.partition(" · ")
+    text = html.escape
+    return _fill(
+        _asset("page.html"),
+        {
+            "title": text(result.title),
+            "head": text(head),
+            "rest": text(rest),
+            "colors": _colors(styles),
+            "css": _asset("page.css"),
+            "kpis": _kpis(result),
+            "comparison": _comparison(result),
+            "cause_legend": _legend((f"c{i}", c.label) for i, c in enumerate(CAUSES)),
+            "group_legend": _legend(
+                [*((f"g-{n}", g.label) for n, g in GROUPS.items()), ("g-wait", WAIT.label)]
+            ),
+            "assumed": _assumed(result, notes),
+            "bill": _bill(result),
+            "spec": text(result.spec_text),
+            "data": _script_json(data),
+            "js": _asset("page.js") + _asset("page_runs.js"),
+        },
+    )
+
+
+def pack(columns: Sequence[_Column]) -> dict[str, Any]:
+    """Pack columns of equal length: byte planes (slowly changing bytes together), gzip, base64.
+
+    Each column is (name, type of `u1 u2 u4 f8`, values, whether to store differences).
+
+    Examples
+    --------
+    >>> packed = pack([("a", "u2", np.array([1, 2, 300]), True)])
+    >>> packed["rows"], packed["columns"]
+    (3, [['a', 'u2', 1]])
+    >>> gzip.decompress(base64.b64decode(packed["z"]))  # 1, 1, 298: low bytes, then high bytes
+    b'\\x01\\x01*\\x00\\x00\\x01'
+    """
+    planes = []
+    for _, kind, values, delta in columns:
+        column = np.asarray(values).astype(f"<{kind}")
+        if delta and len(column):
+            # Unsigned differences wrap around, and so does their sum.
+            column = np.concatenate([column[:1], np.diff(column)])
+        planes.append(column.view(np.uint8).reshape(len(column), -1).T.tobytes())
+    packed = gzip.compress(b"".join(planes), 9, mtime=0)
+    return {
+        "rows": len(columns[0][2]),
+        "columns": [[name, kind, int(delta)] for name, kind, _, delta in columns],
+        "z": base64.b64encode(packed).decode(),
+    }
+
+
+def _tasks(result: Result, notes: list[str]) -> tuple[dict[str, Any], list[dict[str, str]]]:
+    """Pack the first recorded replica of as many runs as fit, and list the kinds of task."""
+    names: list[str] = pc.unique(result.tasks["kind"]).to_pylist()
+    kinds = [{"name": name, "group": group_of(name)} for name in names]
+    packed: dict[str, Any] = {}
+    left, dropped = TASK_BUDGET, []
+    for run in _by_interest(result):
+        table = result.of_run(result.tasks, run)
+        if not table.num_rows:
+            continue
+        table = table.filter(pc.equal(table["replica"], pc.min(table["replica"])))
+        table = table.sort_by([("stage", "ascending"), ("start_ps", "ascending")])
+        one = _pack_tasks(table, names)
+        if len(one["z"]) > left:
+            dropped.append(run)
+            continue
+        left -= len(one["z"])
+        packed[run] = one
+    if dropped:
+        notes.append(f"To keep this page small, the timelines of {', '.join(dropped)} are only in "
+                     "timeline.json.gz and tasks.parquet.")  # fmt: skip
+    return _in_order(result, packed), kinds
+
+
+def _pack_tasks(table: pa.Table, kinds: list[str]) -> dict[str, Any]:
+    """Pack the tasks of one replica; times in ticks of a power of ten picoseconds, as fit 32 bits."""
+    whole = {c: table[c].to_numpy() for c in ("stage", "layer", "micro_batch", "start_ps", "end_ps",
+                                              "waited_ps", "bytes", "critical_ps")}  # fmt: skip
+    tick = 10 ** max(0, math.ceil(math.log10(max(1, int(whole["end_ps"].max())) / (2**32 - 2))))
+    stages, stage = np.unique(whole["stage"], return_inverse=True)
+    kind = pc.index_in(table["kind"], pa.array(kinds)).to_numpy()
+    passes = np.array([_PASSES.get(p, 2) for p in table["pass"].to_pylist()])
+    start = whole["start_ps"] // tick
+    packed = pack(
+        [
+            ("stage", "u2", stage, True),
+            ("kind", "u1", kind, False),
+            ("layer", "u2", whole["layer"] + 1, False),  # 0: none
+            ("micro_batch", "u2", whole["micro_batch"] + 1, False),
+            ("pass", "u1", passes, False),
+            ("start", "u4", start, True),
+            ("duration", "u4", whole["end_ps"] // tick - start, False),
+            ("waited", "u4", whole["waited_ps"] // tick, False),
+            ("critical", "u4", whole["critical_ps"] // tick, False),
+            ("bytes", "f8", whole["bytes"], False),
+        ]
+    )
+    return packed | {"tick_ps": tick, "stages": stages.tolist()}
+
+
+def _demand(result: Result, notes: list[str]) -> dict[str, Any]:
+    """Pack the demand of runs with circuits, and of the first without; one replica each."""
+    tables: dict[str, pa.Table] = {}
+    plain = 0
+    for run in _by_interest(result):
+        table = result.of_run(result.demand, run)
+        if not table.num_rows:
+            continue
+        if not pc.any(pc.greater(table["circuits"], 0)).as_py():
+            # Demand is the job's, whatever carries it: without circuits once is enough.
+            plain += 1
+            if plain > 1:
+                continue
+        tables[run] = table.filter(pc.equal(table["replica"], pc.min(table["replica"])))
+    packed = {run: _pack_demand(table) for run, table in tables.items()}
+    if sum(len(one["z"]) for one in packed.values()) > DEMAND_BUDGET:
+        notes.append("To keep this page small, demand and circuits are shown for the first "
+                     "recorded micro-batch; the others are in demand.parquet.")  # fmt: skip
+        for run, table in tables.items():
+            first = pc.equal(table["micro_batch"], pc.min(table["micro_batch"]))
+            packed[run] = _pack_demand(table.filter(first))
+    left, kept = DEMAND_BUDGET, {}
+    for run, one in packed.items():
+        left -= len(one["z"])
+        if left >= 0:
+            kept[run] = one
+    if len(kept) < len(packed):
+        gone = ", ".join(run for run in packed if run not in kept)
+        notes.append(f"To keep this page small, the demand of {gone} is only in demand.parquet.")
+    return _in_order(result, kept)
+
+
+def _pack_demand(table: pa.Table) -> dict[str, Any]:
+    table = table.sort_by([(c, "ascending") for c in ("layer", "micro_batch", "source",
+                                                      "destination")])  # fmt: skip
+    kinds = {"layer": "u2", "micro_batch": "u2", "source": "u4", "destination": "u4",
+             "circuits": "u2", "bytes": "f8"}  # fmt: skip
+    return pack(
+        [(c, kind, table[c].to_numpy(), c in ("layer", "source")) for c, kind in kinds.items()]
+    )
+
+
+def _by_interest(result: Result) -> list[str]:
+    """Return the runs, those that reconfigure first, then those nearest 400 Gbps."""
+    rows = sorted(
+        result.rows,
+        key=lambda r: (
+            r["reconfiguration_s"] == 0 and "mixnet" not in r["fabric"],
+            abs(math.log(max(r["bandwidth_gbps"], 1e-9) / 400)),
+        ),
+    )
+    return [row["run"] for row in rows]
+
+
+def _in_order(result: Result, packed: dict[str, Any]) -> dict[str, Any]:
+    return {run: packed[run] for run in result.run_names if run in packed}
+
+
+def _shown(result: Result, packed: Mapping[str, Any]) -> str | None:
+    return next((run for run in _by_interest(result) if run in packed), None)
+
+
+def _kpis(result: Result) -> str:
+    """Write the few numbers that answer first."""
+    rows = result.rows
+    named = "{fabric}, {bandwidth_gbps:g} Gbps"
+    fastest = min(rows, key=lambda r: r["iteration_s"])
+    facts: list[tuple[str, str, str]] = [
+        ("Fastest iteration", f"{fastest['iteration_s']:.4g} s", named.format(**fastest))
+    ]
+    gains = [r for r in rows if r["perf_per_dollar_vs_fat_tree"] is not None]
+    if gains:
+        best = max(gains, key=lambda r: r["perf_per_dollar_vs_fat_tree"])
+        facts.append(("Best performance per dollar",
+                      f"{best['perf_per_dollar_vs_fat_tree']:.2f} × fat-tree",
+                      named.format(**best)))  # fmt: skip
+    lost = [(1 - r["compute_s"] / r["iteration_s"], r) for r in rows if r["iteration_s"] > 0]
+    if lost:
+        low, high = min(lost, key=lambda p: p[0]), max(lost, key=lambda p: p[0])
+        value = f"{low[0]:.0%}" if len(lost) == 1 else f"{low[0]:.0%} to {high[0]:.0%}"
+        facts.append(("Iteration spent on the network", value,
+                      named.format(**low[1]) + (" to " + named.format(**high[1])
+                                                if len(lost) > 1 else "")))  # fmt: skip
+    if len(rows) > 1:
+        front = [r for r in rows if r["pareto"]]
+        names = dict.fromkeys(r["fabric"] for r in front)
+        facts.append(("On the Pareto front", f"{len(front)} of {len(rows)}", ", ".join(names)))
+    elif rows[0]["cost_usd"] is not None:
+        facts.append(("Network cost", f"${rows[0]['cost_usd']:,.0f}", "fibre left out"))
+    return "".join(
+        f"<div><dt>{html.escape(what)}</dt><dd>{html.escape(value)}</dd>"
+        f"<dd>{html.escape(who)}</dd></div>"
+        for what, value, who in facts
+    )
+
+
+def _comparison(result: Result) -> str:
+    """Write the rows of the comparison; what sorts a cell stands beside its text."""
+    lines = []
+    longest = max(row["iteration_s"] for row in result.rows)
+    decimals = max(1, 3 - math.floor(math.log10(longest))) if longest > 0 else 3
+    best = {
+        rate: (min(r["iteration_s"] for r in block),
+               max(r["perf_per_dollar_vs_fat_tree"] or 0 for r in block))
+        for rate in {r["bandwidth_gbps"] for r in result.rows}
+        for block in [[r for r in result.rows if r["bandwidth_gbps"] == rate]]
+    }  # fmt: skip
+    rate = None
+    for row in result.rows:
+        fastest, gain = best[row["bandwidth_gbps"]]
+        first = ' class="first" data-first' if rate not in (None, row["bandwidth_gbps"]) else ""
+        rate = row["bandwidth_gbps"]
+        lines.append(f"<tr{first}>{_cell(rate, f'{rate:g}')}")
+        lines.append(f'<td class="t">{html.escape(row["fabric"])}</td>')
+        for column in ("iteration_s", *(cause.column for cause in CAUSES)):
+            bold = column == "iteration_s" and row[column] == fastest
+            value = f"{row[column]:.{decimals}f}" if row[column] else None
+            lines.append(_cell(row[column], value, bold))
+        cost, ratio = row["cost_usd"], row["perf_per_dollar_vs_fat_tree"]
+        lines.append(_cell(cost, None if cost is None else f"{cost / 1e6:.2f}"))
+        lines.append(_cell(ratio, None if ratio is None else f"{ratio:.2f}×", ratio == gain))
+        mark = '<span class="front">● yes</span>' if row["pareto"] else ""
+        lines.append(f'<td class="t" data-v="{int(bool(row["pareto"]))}">{mark}</td></tr>\n')
+    return "".join(lines)
+
+
+def _cell(value: float | None, written: str | None, bold: bool = False) -> str:
+    if written is None:
+        written = '<span class="none">-</span>'
+    elif bold:
+        written = f"<b>{written}</b>"
+    exact = "" if value is None else f"{value!r}"
+    return f'<td data-v="{exact}" title="{exact}">{written}</td>'
+
+
+def _assumed(result: Result, notes: list[str]) -> str:
+    """Write what the numbers rest on: warnings, notes, origins; and whatever else was said."""
+    info = result.info
+    text = html.escape
+    parts = []
+    for key, title, look in (("warnings", "Warnings", "said warn"), ("notes", "Notes", "said")):
+        said = info.get(key) or []
+        lines = [str(line) for line in (said if isinstance(said, list) else [said])]
+        lines += notes if key == "notes" else []
+        if lines:
+            items = "".join(f"<li>{text(line)}</li>" for line in lines)
+            parts.append(f'<h3>{title}</h3><ul class="{look}">{items}</ul>')
+    facts = [("Gating trace", _said(info.get("trace", result.trace)))]
+    facts += [
+        (str(key).replace("_", " ").capitalize(), _said(value))
+        for key, value in info.items()
+        if key not in ("warnings", "notes", "trace", "compute")
+    ]
+    listed = "".join(f"<dt>{text(key)}</dt><dd>{text(value)}</dd>" for key, value in facts)
+    parts.append(f'<h3>How it was made</h3><dl class="facts">{listed}</dl>')
+    compute = info.get("compute")
+    if isinstance(compute, list) and compute and all(isinstance(c, dict) for c in compute):
+        columns = list(dict.fromkeys(str(key) for row in compute for key in row))
+        heads = "".join(f'<th class="t" scope="col">{text(_heading(c))}</th>' for c in columns)
+        body = "".join(
+            "<tr>" + "".join(f'<td class="t">{text(_value(c, row.get(c)))}</td>' for c in columns)
+            + "</tr>" for row in compute
+        )  # fmt: skip
+        parts.append(
+            '<h3>Compute times and their origin</h3><div class="scroll" tabindex="0" role="region" '
+            f'aria-label="Compute times"><table><thead><tr>{heads}</tr></thead>'
+            f"<tbody>{body}</tbody></table></div>"
+        )
+    elif compute is not None:
+        parts.append(f"<h3>Compute times</h3><p>{text(_said(compute))}</p>")
+    return "".join(parts)
+
+
+def _said(value: object) -> str:
+    """Write a value of ``result.json`` as a line of text.
+
+    Examples
+    --------
+    >>> _said({"name": "builtin", "origin": "recorded"}), _said(None)
+    ('name builtin; origin recorded', 'not said')
+    """
+    if isinstance(value, dict):
+        return "; ".join(f"{key} {_said(part)}" for key, part in value.items())
+    if isinstance(value, list):
+        return ", ".join(_said(part) for part in value)
+    return "not said" if value is None else str(value)
+
+
+def _heading(column: str) -> str:
+    return column.removesuffix("_ps").replace("_", " ")
+
+
+def _value(column: str, value: object) -> str:
+    if column.endswith("_ps") and isinstance(value, int):
+        from lightloom import _core
+
+        return _core.format_time(value) if value >= 0 else str(value)
+    return "" if value is None else _said(value).replace("_", " ")
+
+
+def _bill(result: Result) -> str:
+    """Write the bill: per run its total, and what it is made of."""
+    text = html.escape
+    lines = []
+    run = None
+    for row in result.bill.to_pylist():
+        new = row["run"] != run
+        first = ' class="first" data-first' if new and run is not None else ""
+        run = row["run"]
+        lines.append(
+            f'<tr{first}><td class="t">{text(run)}</td>'
+            f'<td class="t">{text(row["item"].replace("_", " "))}</td>'
+            + _cell(row["rate_gbps"], f"{row['rate_gbps']:g}")
+            + _cell(row["count"], f"{row['count']:,}")
+            + _cell(row["unit_usd"], f"{row['unit_usd']:,.2f}")
+            + _cell(row["total_usd"], f"{row['total_usd']:,.0f}")
+            + f'<td class="t w">{text(row["source"] or "")}</td></tr>\n'
+        )
+    return "".join(lines)
+
+
+def _legend(entries: Iterable[tuple[str, str]]) -> str:
+    return "".join(
+        f'<li><i style="background: var(--{name})"></i>{html.escape(label)}</li>'
+        for name, label in entries
+    )
+
+
+def _colors(styles: Mapping[str, tuple[str, str, str]]) -> str:
+    """Write the palette as CSS variables, once for light and once for dark."""
+    rules = []
+    for theme, side in (("light", 0), ("dark", 1)):
+        colors = dict(_PAGE[theme])
+        colors |= {f"c{i}": (c.light, c.dark)[side] for i, c in enumerate(CAUSES)}
+        colors |= {f"g-{name}": (g.light, g.dark)[side] for name, g in GROUPS.items()}
+        colors["g-wait"] = (WAIT.light, WAIT.dark)[side]
+        colors |= {f"f{i}": style[side] for i, style in enumerate(styles.values())}
+        body = " ".join(f"--{name}: {value};" for name, value in colors.items())
+        selector = ":root" if theme == "light" else 'html[data-theme="dark"]'
+        rules.append(f"{selector} {{ {body} }}")
+    return "\n".join(rules)
+
+
+_PAGE = {
+    "light": {
+        "paper": "#ffffff", "ink": "#1a202b", "muted": "#59626f", "faint": "#8d96a3",
+        "line": "#e3e6eb", "edge": "#b9c0ca", "wash": "#f4f6f8", "focus": "#0058a3",
+        "tip": "#1a202b", "tip-ink": "#f4f6f8", "front": "#00694b",
+        "heat-low": "#edf2f7", "heat-high": "#00558a", "on-high": "#ffffff",
+        "forward": "#e7eaef", "backward": "#4a5362",
+        "on-attention": "#1a202b", "on-expert": "#ffffff", "on-compute": "#1a202b",
+        "on-a2a": "#ffffff",
+    },
+    "dark": {
+        "paper": "#14181f", "ink": "#e8ebf0", "muted": "#a2acba", "faint": "#6d7785",
+        "line": "#2a313c", "edge": "#485262", "wash": "#1d232c", "focus": "#7cc0ff",
+        "tip": "#e8ebf0", "tip-ink": "#1a202b", "front": "#4fd0a4",
+        "heat-low": "#202733", "heat-high": "#6cbcf5", "on-high": "#0d1117",
+        "forward": "#303845", "backward": "#c3cad4",
+        "on-attention": "#ffffff", "on-expert": "#14181f", "on-compute": "#ffffff",
+        "on-a2a": "#0d1117",
+    },
+}  # fmt: skip
+
+
+def _asset(name: str) -> str:
+    return (resources.files(__package__) / name).read_text(encoding="utf-8")
+
+
+def _fill(template: str, parts: Mapping[str, str]) -> str:
+    """Replace each ``{{name}}`` of the template, once: what is put in is not looked at again.
+
+    Examples
+    --------
+    >>> _fill("<p>{{a}}{{b}}</p>", {"a": "{{b}}", "b": "!"})
+    '<p>{{b}}!</p>'
+    """
+    first, *rest = template.split("{{")
+    filled = [first]
+    for piece in rest:
+        name, _, after = piece.partition("}}")
+        filled += [parts[name], after]
+    return "".join(filled)
+
+
+def _script_json(value: object) -> str:
+    """Write JSON that no name in it can break out of: no ``<`` is left.
+
+    Examples
+    --------
+    >>> _script_json({"name": "</script>"})
+    '{"name":"\\\\u003c/script>"}'
+    """
+    text = json.dumps(_finite(value), separators=(",", ":"), allow_nan=False, ensure_ascii=True)
+    return text.replace("<", "\\u003c")
+
+
+def _finite(value: Any) -> Any:
+    """Replace what JSON cannot say (NaN, infinities) by null."""
+    if isinstance(value, dict):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

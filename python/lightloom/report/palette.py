@@ -1,0 +1,102 @@
+"""What a colour means, the same in every picture of a Result.
+
+Causes of iteration time and kinds of task share one code: grey computes, blue communicates, red
+waits for circuits. The hues are Okabe and Ito's (2008), told apart with any colour vision and by
+lightness in print; fabrics carry a marker's shape as well.
+
+Examples
+--------
+>>> KIND_GROUP["dispatch"], GROUPS["a2a"].label
+('a2a', 'all-to-all')
+>>> group_of("a kind of tomorrow")
+'other'
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Cause(NamedTuple):
+    """A part of the iteration time: its column in ``runs``, its name, its two colours."""
+
+    column: str
+    label: str
+    light: str
+    dark: str
+
+
+CAUSES = (
+    Cause("compute_s", "compute", "#aab2bd", "#77818f"),
+    Cause("exposed_a2a_s", "exposed all-to-all", "#0072b2", "#3f9bdc"),
+    Cause("exposed_other_s", "other exposed communication", "#56b4e9", "#a5d8f7"),
+    Cause("reconfiguration_s", "reconfiguration", "#d55e00", "#f0803c"),
+)
+
+
+class Group(NamedTuple):
+    """Kinds of task that are drawn alike, and the lane (``compute``, ``network``) they are in."""
+
+    label: str
+    lane: str
+    light: str
+    dark: str
+
+
+GROUPS = {
+    "attention": Group("attention", "compute", "#c9ced6", "#58616e"),
+    "expert": Group("experts", "compute", "#7d8794", "#98a3b1"),
+    "compute": Group("other compute", "compute", "#a7afba", "#757f8c"),
+    "a2a": Group("all-to-all", "network", "#0072b2", "#3f9bdc"),
+    "other": Group("other communication", "network", "#56b4e9", "#a5d8f7"),
+}
+# A transfer's time before its circuits carried light.
+WAIT = Group("waiting for circuits", "network", "#d55e00", "#f0803c")
+
+KIND_GROUP = {
+    "attention": "attention",
+    "expert": "expert",
+    "shared_expert": "expert",
+    "gate": "compute",
+    "dense_mlp": "compute",
+    "head": "compute",
+    "optimizer": "compute",
+    "dispatch": "a2a",
+    "combine": "a2a",
+}
+
+
+def group_of(kind: str) -> str:
+    """Return the group of a kind of task; what is not known as compute communicates."""
+    return KIND_GROUP.get(kind, "other")
+
+
+# Colour (light, dark), and matplotlib's marker. The page draws the same shapes.
+FABRICS = {
+    "fat-tree": ("#4d5663", "#c3cad4", "o"),
+    "fat-tree-3to1": ("#c77f00", "#e8ac3c", "v"),
+    "rail-optimized": ("#00805c", "#35bd96", "s"),
+    "topoopt": ("#b9588f", "#e29bc4", "D"),
+    "mixnet": ("#5b3cc4", "#a793ff", "*"),
+    "leaf-spine": ("#7a5c1e", "#c2a35f", "P"),
+}
+_OTHERS = (("#2a7886", "#6cc3d2", "^"), ("#8a3b3b", "#e08f8f", "X"), ("#5f6b1f", "#b5c15e", "p"))
+
+
+def fabric_style(names: list[str]) -> dict[str, tuple[str, str, str]]:
+    """Give each fabric its (light, dark, marker); a name that is not known takes the next free.
+
+    Examples
+    --------
+    >>> fabric_style(["mixnet", "mine"])["mine"][2]
+    '^'
+    """
+    styles: dict[str, tuple[str, str, str]] = {}
+    free = 0
+    for name in dict.fromkeys(names):
+        if name in FABRICS:
+            styles[name] = FABRICS[name]
+        else:
+            styles[name] = _OTHERS[free % len(_OTHERS)]
+            free += 1
+    return styles

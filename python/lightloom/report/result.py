@@ -1,0 +1,308 @@
+"""A Result: the directory that a run leaves, read back as typed Arrow tables.
+
+Read lazily, each table once; columns that a report needs are checked by name and type when their
+table is first asked for, others pass through untouched. Ignored: whether the numbers are plausible.
+Checked: every missing file, missing column and wrong type gives one `InputError` that names it.
+"""
+
+from __future__ import annotations
+
+import html
+import tomllib
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lightloom import store
+from lightloom.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_TYPES = {"text": pa.string(), "whole": pa.int64(), "real": pa.float64(), "flag": pa.bool_()}
+
+# The columns that reports read, as `store` lays them down. A "?" may hold nulls.
+COLUMNS: dict[str, dict[str, str]] = {
+    "runs": {
+        "run": "text",
+        "model": "text",
+        "fabric": "text",
+        "bandwidth_gbps": "real",
+        "gpus": "whole",
+        "iteration_s": "real",
+        "compute_s": "real",
+        "exposed_a2a_s": "real",
+        "exposed_other_s": "real",
+        "reconfiguration_s": "real",
+        "cost_usd": "real?",
+        "perf_per_dollar_vs_fat_tree": "real?",
+        "pareto": "flag?",
+    },
+    "bill": {
+        "run": "text",
+        "item": "text",
+        "rate_gbps": "real",
+        "count": "whole",
+        "unit_usd": "real",
+        "total_usd": "real",
+        "source": "text?",
+    },
+    "tasks": {
+        "run": "text",
+        "kind": "text",
+        "replica": "whole",
+        "stage": "whole",
+        "layer": "whole",
+        "micro_batch": "whole",
+        "pass": "text",
+        "start_ps": "whole",
+        "end_ps": "whole",
+        "waited_ps": "whole",
+        "bytes": "whole",
+        "critical_ps": "whole",
+    },
+    "links": {
+        "run": "text",
+        "class": "text",
+        "links": "whole",
+        "capacity_bps": "real",
+        "bytes": "real",
+        "mean_utilization": "real",
+        "max_utilization": "real",
+    },
+    "transfers": {
+        "run": "text",
+        "kind": "text",
+        "count": "whole",
+        "bytes": "real",
+        "p50_ps": "real",
+        "p99_ps": "real",
+        "max_ps": "real",
+    },
+    "demand": {
+        "run": "text",
+        "replica": "whole",
+        "stage": "whole",
+        "layer": "whole",
+        "micro_batch": "whole",
+        "source": "whole",
+        "destination": "whole",
+        "bytes": "whole",
+        "circuits": "whole",
+    },
+}
+
+
+class Result:
+    """What `compare` and `simulate` return, and what `open` reads back.
+
+    Attributes
+    ----------
+    directory : Path
+        Where the Result lies.
+    info : dict
+        ``result.json``: the version that wrote it ("lightloom"), seed, command, warnings, notes.
+    spec_text : str
+        ``spec.toml``: the resolved specification; running it again gives the same Result.
+
+    Examples
+    --------
+    >>> Result.open("/nonexistent")
+    Traceback (most recent call last):
+    ...
+    lightloom.errors.InputError: /nonexistent: not a Result: there is no such directory
+    """
+
+    def __init__(self, directory: Path, info: dict[str, Any], spec_text: str) -> None:
+        self.directory = directory
+        self.info = info
+        self.spec_text = spec_text
+
+    @classmethod
+    def open(cls, directory: str | PathLike[str]) -> Self:
+        """Read a Result directory; tables follow when they are asked for.
+
+        Raises
+        ------
+        InputError
+            If it is not a Result, or if its ``runs`` are missing, empty or malformed.
+        """
+        place = Path(directory)
+        if not place.is_dir():
+            reason = "it is not a directory" if place.exists() else "there is no such directory"
+            raise InputError(f"{place}: not a Result: {reason}")
+        info = store.read_info(place)
+        try:
+            text = (place / store.SPEC).read_text(encoding="utf-8")
+        except OSError as error:
+            raise InputError(
+                f"{place / store.SPEC}: missing from the Result: {error.strerror}"
+            ) from None
+        except UnicodeDecodeError:
+            raise InputError(f"{place / store.SPEC}: is not UTF-8 text") from None
+        result = cls(place, info, text)
+        if not result.runs.num_rows:
+            raise InputError(f"{place / 'runs.parquet'}: holds no run")
+        names = result.run_names
+        if len(set(names)) != len(names):
+            raise InputError(f"{place / 'runs.parquet'}: column run: the same name twice")
+        return result
+
+    @cached_property
+    def spec(self) -> dict[str, Any]:
+        """The resolved specification as nested tables."""
+        try:
+            return tomllib.loads(self.spec_text)
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            raise InputError(f"{self.directory / store.SPEC}: not TOML: {error}") from None
+
+    @cached_property
+    def runs(self) -> pa.Table:
+        """One row a run: its times [s], cost [US dollars], performance per dollar, Pareto mark."""
+        return self._read("runs")
+
+    @cached_property
+    def bill(self) -> pa.Table:
+        """One row an item of a run's network: how many, at which price [US dollars]."""
+        return self._read("bill")
+
+    @cached_property
+    def tasks(self) -> pa.Table:
+        """One row a task of the recorded replicas: what, where, when [ps], how much [bytes]."""
+        return self._read("tasks")
+
+    @cached_property
+    def links(self) -> pa.Table:
+        """One row a class of links of a run: capacity [bit/s], bytes, utilisation (0 to 1)."""
+        return self._read("links")
+
+    @cached_property
+    def transfers(self) -> pa.Table:
+        """One row a kind of transfer of a run: count, bytes, completion times [ps]."""
+        return self._read("transfers")
+
+    @cached_property
+    def demand(self) -> pa.Table:
+        """One row a pair of servers of an all-to-all: bytes, and the circuits chosen for it."""
+        return self._read("demand")
+
+    @property
+    def run_names(self) -> list[str]:
+        """The names of the runs, in order."""
+        names: list[str] = self.runs["run"].to_pylist()
+        return names
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The runs as dictionaries."""
+        rows: list[dict[str, Any]] = self.runs.to_pylist()
+        return rows
+
+    @property
+    def title(self) -> str:
+        """What was run, in one line: model, GPUs, fabrics, trace, seed, version."""
+        rows = self.rows
+        models = ", ".join(dict.fromkeys(row["model"] for row in rows))
+        sizes = ", ".join(dict.fromkeys(f"{row['gpus']:,}" for row in rows))
+        fabrics = list(dict.fromkeys(row["fabric"] for row in rows))
+        rates = list(dict.fromkeys(f"{row['bandwidth_gbps']:g}" for row in rows))
+        what = fabrics[0] if len(fabrics) == 1 else f"{len(fabrics)} fabrics"
+        seed = self.info.get("seed", self.spec.get("seed", "?"))
+        return (
+            f"{models} on {sizes} GPUs · {what} at {', '.join(rates)} Gbps · "
+            f"trace {self.trace} · seed {seed} · lightloom {self.info['lightloom']}"
+        )
+
+    @property
+    def trace(self) -> str:
+        """The gating trace's name, from ``result.json`` or else from the specification."""
+        trace = self.info.get("trace")
+        if isinstance(trace, dict):
+            trace = trace.get("name")
+        gating = self.spec.get("gating")
+        if trace is None and isinstance(gating, dict):
+            trace = gating.get("trace")
+        return "not named" if trace is None else str(trace)
+
+    def of_run(self, table: pa.Table, run: str) -> pa.Table:
+        """Return a table's rows of one run.
+
+        Raises
+        ------
+        InputError
+            If there is no run of that name.
+        """
+        if run not in self.run_names:
+            raise InputError(
+                f"{self.directory}: no run {run!r}; allowed: {', '.join(self.run_names)}"
+            )
+        return table.filter(pc.equal(table["run"], run))
+
+    def bars(self) -> Figure:
+        """Plot the iteration time of each run, split by cause."""
+        from lightloom.report import plots
+
+        return plots.bars(self)
+
+    def pareto(self) -> Figure:
+        """Plot iteration time against network cost, with the Pareto front."""
+        from lightloom.report import plots
+
+        return plots.pareto(self)
+
+    def heatmap(
+        self, run: str | None = None, layer: int | None = None, micro_batch: int | None = None
+    ) -> Figure:
+        """Plot one all-to-all's demand between servers beside the circuits chosen for it."""
+        from lightloom.report import plots
+
+        return plots.heatmap(self, run, layer, micro_batch)
+
+    def timeline(self, run: str | None = None) -> Figure:
+        """Plot one iteration of a run: what each pipeline stage does, when."""
+        from lightloom.report import plots
+
+        return plots.timeline(self, run)
+
+    def __repr__(self) -> str:
+        return f"Result({str(self.directory)!r}: {self.title})"
+
+    def _repr_html_(self) -> str:
+        """Show the comparison as a table in a notebook."""
+        from lightloom.report.terminal import HEADINGS, cells
+
+        head = "".join(f"<th>{html.escape(' '.join(h.split()))}</th>" for h in HEADINGS)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells(row)) + "</tr>"
+            for row in self.rows
+        )
+        return (
+            f"<p>{html.escape(self.title)}</p>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        )
+
+    def _read(self, name: str) -> pa.Table:
+        """Read a table and check what a report needs of it."""
+        path = self.directory / f"{name}.parquet"
+        table = store.read_table(self.directory, name)
+        missing = [column for column in COLUMNS[name] if column not in table.column_names]
+        if missing:
+            raise InputError(
+                f"{path}: no column {', '.join(missing)}; it has: {', '.join(table.column_names)}"
+            )
+        for column, rule in COLUMNS[name].items():
+            kind = rule.rstrip("?")
+            try:
+                values = table[column].cast(_TYPES[kind])
+            except pa.ArrowException:
+                raise InputError(
+                    f"{path}: column {column}: holds {table[column].type}, must be {_TYPES[kind]}"
+                ) from None
+            if values.null_count and not rule.endswith("?"):
+                raise InputError(f"{path}: column {column}: {values.null_count} values are missing")
+            table = table.set_column(table.column_names.index(column), column, values)
+        return table
