@@ -151,9 +151,7 @@ fn cluster(gpus: u32) -> Cluster {
 pub fn one_phase(fabric: &Fabric, flows: &[(u32, u32, u64)]) -> Orders {
     let mut orders = Orders::default();
     for &(from, to, bytes) in flows {
-        fabric
-            .route(GpuId(from), GpuId(to), 0, orders.path())
-            .expect("GPUs of this fabric");
+        fabric.route(GpuId(from), GpuId(to), 0, orders.path()).expect("GPUs of this fabric");
         orders.flow(Bytes::new(bytes));
     }
     orders.end_phase(Time::ZERO);
@@ -325,19 +323,20 @@ pub fn hidden_reconfigurations_cost_nothing(engine: &dyn Engine, exactness: Exac
     let work = vec![Work::Send(0), Work::Compute(Time::from_ms(30)), Work::Send(1)];
     let graph = Graph::new(work, vec![(0, 1), (1, 2)]);
     let mut script = Script {
-        transfers: vec![
-            one_phase(&fabric, &[(0, 4, MIB)]),
-            over_the_circuit(&fabric, 16 * MIB),
-        ],
+        transfers: vec![one_phase(&fabric, &[(0, 4, MIB)]), over_the_circuit(&fabric, 16 * MIB)],
         at_end: vec![(0, joined(&fabric, Time::from_ms(25)))],
     };
     let scenario = scenario(&fabric, &graph);
     let outcome = engine.run(&scenario, &mut script, &mut Silent).expect("the run finishes");
     assert_eq!(outcome.waited, vec![Time::ZERO; 3]);
     let sent = outcome.end[2] - outcome.start[2];
-    assert_close(sent, RATE.time_for(Bytes::new(16 * MIB)), Exactness {
-        closed_form: exactness.closed_form + 0.01, // the circuit's delay is not in the ideal
-    });
+    assert_close(
+        sent,
+        RATE.time_for(Bytes::new(16 * MIB)),
+        Exactness {
+            closed_form: exactness.closed_form + 0.01, // the circuit's delay is not in the ideal
+        },
+    );
 }
 
 /// A cycle and a flow without a circuit are errors, not hangs.
@@ -365,9 +364,13 @@ pub fn circuits_may_stand_at_the_beginning(engine: &dyn Engine, exactness: Exact
     let mut script = Script { transfers, at_end: vec![] };
     let outcome = engine.run(&standing, &mut script, &mut Silent).expect("the run finishes");
     assert_eq!(outcome.waited[0], Time::ZERO);
-    assert_close(outcome.makespan, RATE.time_for(Bytes::new(16 * MIB)), Exactness {
-        closed_form: exactness.closed_form + 0.01, // the circuit's delay is not in the ideal
-    });
+    assert_close(
+        outcome.makespan,
+        RATE.time_for(Bytes::new(16 * MIB)),
+        Exactness {
+            closed_form: exactness.closed_form + 0.01, // the circuit's delay is not in the ideal
+        },
+    );
 }
 
 /// A circuit under a flow cannot be patched away.
@@ -453,7 +456,8 @@ pub fn invariants_on_random_scenarios(engine: &dyn Engine, _: Exactness) {
         let again = engine.run(&scenario, &mut script, &mut Silent).expect("the run finishes");
         assert_eq!(outcome, again, "seed {seed}: two runs differ");
 
-        let ordered: u64 = transfers.iter().flat_map(Orders::all_flows).map(|f| f.bytes.get()).sum();
+        let ordered: u64 =
+            transfers.iter().flat_map(Orders::all_flows).map(|f| f.bytes.get()).sum();
         assert_eq!(counter.bytes, ordered, "seed {seed}: bytes ordered and arrived");
         assert_eq!(counter.flows, outcome.flows);
         assert!(!counter.backwards, "seed {seed}: a flow arrived before it started");

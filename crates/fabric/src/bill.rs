@@ -72,9 +72,7 @@ pub struct Bill {
 impl Bill {
     /// The lines, in order of item and rate; none counts zero.
     pub fn lines(&self) -> impl Iterator<Item = BillLine> + '_ {
-        self.counts
-            .iter()
-            .map(|(&(item, rate), &count)| BillLine { item, rate, count })
+        self.counts.iter().map(|(&(item, rate), &count)| BillLine { item, rate, count })
     }
 
     /// How many of an item at a rate.

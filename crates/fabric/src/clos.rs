@@ -62,23 +62,10 @@ impl Clos {
         bill: &mut Bill,
     ) -> Result<Self, FabricError> {
         let half = radix(spec, key, rails)? / 2;
-        let nics = rails
-            .iter()
-            .flatten()
-            .map(|nic| nic.index() + 1)
-            .max()
-            .unwrap_or(0);
-        let mut clos = Clos {
-            ports: vec![None; nics],
-            tors: vec![],
-            pods: vec![],
-        };
+        let nics = rails.iter().flatten().map(|nic| nic.index() + 1).max().unwrap_or(0);
+        let mut clos = Clos { ports: vec![None; nics], tors: vec![], pods: vec![] };
         let hosts_of: Vec<&[NicId]> = in_order(rails, half).collect();
-        let tors_per_pod = if spec.tiers == 2 {
-            hosts_of.len()
-        } else {
-            half as usize
-        };
+        let tors_per_pod = if spec.tiers == 2 { hosts_of.len() } else { half as usize };
         let mut cores: Vec<Vec<NodeId>> = Vec::new();
         let mut uplink_bps = 0u128;
         for pod in hosts_of.chunks(tors_per_pod) {
@@ -105,11 +92,7 @@ impl Clos {
         let cable = |tier, rate, lanes| Cable {
             rate: BitRate::from_bps(rate),
             delay: spec.link_delay_ps,
-            class: if tier == 0 {
-                LinkClass::Host
-            } else {
-                LinkClass::Uplink { tier }
-            },
+            class: if tier == 0 { LinkClass::Host } else { LinkClass::Uplink { tier } },
             lanes,
         };
         let mut pod = Pod::default();
@@ -118,24 +101,17 @@ impl Clos {
         let mut uplink_bps = 0;
         for hosts in tors {
             let node = wires.node(NodeKind::Switch { tier: 1 });
-            let mut tor = Tor {
-                pod: self.pods.len() as u32,
-                up: vec![],
-            };
+            let mut tor = Tor { pod: self.pods.len() as u32, up: vec![] };
             for &nic in *hosts {
                 let up = wires.duplex(wires.nic(nic), node, cable(0, spec.link_bps.bps(), 1));
-                self.ports[nic.index()] = Some(Port {
-                    up,
-                    tor: self.tors.len() as u32,
-                });
+                self.ports[nic.index()] = Some(Port { up, tor: self.tors.len() as u32 });
             }
             for (j, (rate, lanes)) in uplinks(spec, hosts.len()).into_iter().enumerate() {
                 if j == aggregation.len() {
                     aggregation.push((wires.node(NodeKind::Switch { tier: 2 }), vec![]));
                 }
                 let (above, down) = &mut aggregation[j];
-                tor.up
-                    .push(wires.duplex(node, *above, cable(1, rate, lanes)));
+                tor.up.push(wires.duplex(node, *above, cable(1, rate, lanes)));
                 down.push((rate, lanes));
                 uplink_bps += u128::from(rate);
             }
@@ -147,10 +123,7 @@ impl Clos {
                 let up = match spec.splitting {
                     Splitting::Ecmp => down.clone(),
                     Splitting::Ideal => {
-                        vec![
-                            down.iter()
-                                .fold((0, 0), |sum, d| (sum.0 + d.0, sum.1 + d.1)),
-                        ]
+                        vec![down.iter().fold((0, 0), |sum, d| (sum.0 + d.0, sum.1 + d.1))]
                     }
                 };
                 if j == cores.len() {
@@ -193,10 +166,7 @@ impl Clos {
             let j = choice.of(a.up.len().min(b.up.len()));
             path.push(a.up[j]);
             if a.pod != b.pod {
-                let (a, b) = (
-                    &self.pods[a.pod as usize].up[j],
-                    &self.pods[b.pod as usize].up[j],
-                );
+                let (a, b) = (&self.pods[a.pod as usize].up[j], &self.pods[b.pod as usize].up[j]);
                 let core = choice.of(a.len().min(b.len()));
                 path.extend([a[core], back(b[core])]);
             }
@@ -209,9 +179,7 @@ impl Clos {
 
 /// The hosts of each ToR.
 fn in_order(rails: &Rails, half: u32) -> impl Iterator<Item = &[NicId]> {
-    let rounds = rails
-        .first()
-        .map_or(0, |rail| rail.len().div_ceil(half as usize));
+    let rounds = rails.first().map_or(0, |rail| rail.len().div_ceil(half as usize));
     (0..rounds).flat_map(move |round| {
         rails.iter().map(move |rail| {
             let from = round * half as usize;
@@ -244,11 +212,7 @@ fn radix(spec: &ClosSpec, key: &str, rails: &Rails) -> Result<u32, FabricError> 
     FabricError::check_rate(&format!("{key}.link_bandwidth"), spec.link_bps)?;
     FabricError::check_delay(&format!("{key}.link_delay"), spec.link_delay_ps)?;
     if !(2..=3).contains(&spec.tiers) {
-        return Err(FabricError::new(
-            &format!("{key}.tiers"),
-            spec.tiers,
-            "must be 2 or 3",
-        ));
+        return Err(FabricError::new(&format!("{key}.tiers"), spec.tiers, "must be 2 or 3"));
     }
     if !(1.0..=1024.0).contains(&spec.oversubscription) {
         let (key, ratio) = (format!("{key}.oversubscription"), spec.oversubscription);
@@ -256,10 +220,7 @@ fn radix(spec: &ClosSpec, key: &str, rails: &Rails) -> Result<u32, FabricError> 
     }
     let length = rails.first().map_or(0, Vec::len) as u64;
     let fits = |k: u32| {
-        let (k, tors) = (
-            u64::from(k),
-            rails.len() as u64 * length.div_ceil(u64::from(k / 2)),
-        );
+        let (k, tors) = (u64::from(k), rails.len() as u64 * length.div_ceil(u64::from(k / 2)));
         tors <= if spec.tiers == 2 { k } else { k * k / 2 }
     };
     // With k ToRs of one NIC each there is room for any cluster.
@@ -302,26 +263,11 @@ mod tests {
     fn bad_values_are_named_with_what_is_allowed() {
         let cases: [(Change, &str); 7] = [
             (|s| s.tiers = 4, "fabric.tiers = 4: must be 2 or 3"),
-            (
-                |s| s.oversubscription = 0.5,
-                "fabric.oversubscription = 0.5: must be from 1 to 1024",
-            ),
-            (
-                |s| s.oversubscription = f64::NAN,
-                "fabric.oversubscription = NaN: must be from",
-            ),
-            (
-                |s| s.radix = Some(7),
-                "fabric.radix = 7: must be an even number from 2 to 65536",
-            ),
-            (
-                |s| s.radix = Some(8),
-                "fabric.radix = 8: 3 tiers of such switches have no room for",
-            ),
-            (
-                |s| s.link_bps = BitRate::from_bps(0),
-                "fabric.link_bandwidth = 0 bps: must be from",
-            ),
+            (|s| s.oversubscription = 0.5, "fabric.oversubscription = 0.5: must be from 1 to 1024"),
+            (|s| s.oversubscription = f64::NAN, "fabric.oversubscription = NaN: must be from"),
+            (|s| s.radix = Some(7), "fabric.radix = 7: must be an even number from 2 to 65536"),
+            (|s| s.radix = Some(8), "fabric.radix = 8: 3 tiers of such switches have no room for"),
+            (|s| s.link_bps = BitRate::from_bps(0), "fabric.link_bandwidth = 0 bps: must be from"),
             (|s| s.link_delay_ps = Time::MAX, "fabric.link_delay = "),
         ];
         for (change, start) in cases {
@@ -347,12 +293,9 @@ mod tests {
     /// Rails of three servers with switches of two hosts: full units first, rail by rail.
     #[test]
     fn rails_fill_switches_unit_by_unit() {
-        let rails: Rails = (0..2)
-            .map(|i| (0..3).map(|s| NicId(2 * s + i)).collect())
-            .collect();
-        let tors: Vec<Vec<u32>> = in_order(&rails, 2)
-            .map(|tor| tor.iter().map(|nic| nic.0).collect())
-            .collect();
+        let rails: Rails = (0..2).map(|i| (0..3).map(|s| NicId(2 * s + i)).collect()).collect();
+        let tors: Vec<Vec<u32>> =
+            in_order(&rails, 2).map(|tor| tor.iter().map(|nic| nic.0).collect()).collect();
         assert_eq!(tors, [vec![0, 2], vec![1, 3], vec![4], vec![5]]);
     }
 }

@@ -136,11 +136,7 @@ impl Cluster {
             return fail("gpus", gpus, format!("must be from 1 to {MOST_GPUS}"));
         }
         if server == 0 || gpus % server != 0 {
-            return fail(
-                "gpus_per_server",
-                server,
-                format!("must divide cluster.gpus = {gpus}"),
-            );
+            return fail("gpus_per_server", server, format!("must divide cluster.gpus = {gpus}"));
         }
         if self.nics_per_server != server {
             let allowed = format!("must equal cluster.gpus_per_server = {server}, a NIC each GPU");
@@ -170,12 +166,8 @@ mod tests {
             ("cluster.gpus_per_server = 7", |c| c.gpus_per_server = 7),
             ("cluster.nics_per_server = 4", |c| c.nics_per_server = 4),
             ("cluster.numa_nodes = 3", |c| c.numa_nodes = 3),
-            ("cluster.scale_up_bandwidth = 0 bps", |c| {
-                c.scale_up_bps = BitRate::from_bps(0)
-            }),
-            ("cluster.scale_up_delay = 2 s", |c| {
-                c.scale_up_delay_ps = Time::from_ms(2_000)
-            }),
+            ("cluster.scale_up_bandwidth = 0 bps", |c| c.scale_up_bps = BitRate::from_bps(0)),
+            ("cluster.scale_up_delay = 2 s", |c| c.scale_up_delay_ps = Time::from_ms(2_000)),
         ];
         for (start, spoil) in cases {
             let mut bad = good.clone();
@@ -187,10 +179,7 @@ mod tests {
 
     #[test]
     fn each_numa_node_holds_equally_many_nics() {
-        let cluster = Cluster {
-            numa_nodes: 4,
-            ..Cluster::of(16, 8)
-        };
+        let cluster = Cluster { numa_nodes: 4, ..Cluster::of(16, 8) };
         let numa: Vec<u32> = (8..16).map(|nic| cluster.numa_of(NicId(nic))).collect();
         assert_eq!(numa, [0, 0, 1, 1, 2, 2, 3, 3]);
     }

@@ -42,11 +42,7 @@ impl Custom {
         for (index, link) in spec.links.iter().enumerate() {
             let ends = check(index, link, &vertices)?;
             for end in ends {
-                let item = if end.switch.is_some() {
-                    Item::SwitchPort
-                } else {
-                    Item::Nic
-                };
+                let item = if end.switch.is_some() { Item::SwitchPort } else { Item::Nic };
                 bill.add(item, link.rate_bps, u64::from(link.lanes));
                 bill.add(Item::Transceiver, link.rate_bps, u64::from(link.lanes));
             }
@@ -54,25 +50,15 @@ impl Custom {
                 .add(cluster, link, ends, wires)
                 .map_err(|server| lanes_differ(spec, cluster, server, "more"))?;
         }
-        let short = draft
-            .used
-            .iter()
-            .position(|&used| used < cluster.nics_per_server);
+        let short = draft.used.iter().position(|&used| used < cluster.nics_per_server);
         if let Some(server) = short {
             return Err(lanes_differ(spec, cluster, server as u32, "fewer"));
         }
         // A server's edges were added in the order of its NICs.
-        let of_nics = draft.edges[..draft.used.len()]
-            .iter()
-            .flatten()
-            .copied()
-            .collect();
+        let of_nics = draft.edges[..draft.used.len()].iter().flatten().copied().collect();
         let graph = Shortest::new(cluster.servers(), draft.edges);
         match (1..cluster.servers()).find(|&server| !graph.reaches(server, 0)) {
-            None => Ok(Custom {
-                graph,
-                edges: of_nics,
-            }),
+            None => Ok(Custom { graph, edges: of_nics }),
             Some(server) => {
                 let (a, b) = (server_name(spec, 0), server_name(spec, server));
                 let reason = format!("no path joins servers {a:?} and {b:?}");
@@ -109,10 +95,7 @@ impl Custom {
             path.push(first.link);
             return Ok(());
         }
-        let (from, to) = (
-            cluster.server_of_nic(source),
-            cluster.server_of_nic(destination),
-        );
+        let (from, to) = (cluster.server_of_nic(source), cluster.server_of_nic(destination));
         let no_path = RouteError::NoPath { from, to };
         // Packet switches alone: a NIC that leads to another server's NIC leads nowhere else.
         if first.entry.is_some() || last.entry.is_some() {
@@ -167,11 +150,7 @@ impl Draft {
         wires: &mut Wires,
     ) -> Result<(), u32> {
         let bundle = a.switch.is_some() && b.switch.is_some();
-        let (cables, lanes) = if bundle {
-            (1, link.lanes)
-        } else {
-            (link.lanes, 1)
-        };
+        let (cables, lanes) = if bundle { (1, link.lanes) } else { (link.lanes, 1) };
         let cable = Cable {
             rate: link.rate_bps * u64::from(lanes),
             delay: link.delay_ps,
@@ -182,18 +161,8 @@ impl Draft {
             let (from, exit) = self.end(cluster, a, wires)?;
             let (to, entry) = self.end(cluster, b, wires)?;
             let link = wires.duplex(from, to, cable);
-            let there = Edge {
-                to: b.number,
-                link,
-                exit,
-                entry,
-            };
-            let way_back = Edge {
-                to: a.number,
-                link: back(link),
-                exit: entry,
-                entry: exit,
-            };
+            let there = Edge { to: b.number, link, exit, entry };
+            let way_back = Edge { to: a.number, link: back(link), exit: entry, entry: exit };
             self.edges[a.number as usize].push(there);
             self.edges[b.number as usize].push(way_back);
         }
@@ -235,20 +204,12 @@ fn check(
     let (a, b) = (vertex("a", &link.a)?, vertex("b", &link.b)?);
     if link.a == link.b {
         let value = format!("{:?}", link.b);
-        return Err(FabricError::new(
-            &key("b"),
-            value,
-            "must be another node than a",
-        ));
+        return Err(FabricError::new(&key("b"), value, "must be another node than a"));
     }
     FabricError::check_rate(&key("rate"), link.rate_bps)?;
     FabricError::check_delay(&key("delay"), link.delay_ps)?;
     if !(1..=1 << 16).contains(&link.lanes) {
-        return Err(FabricError::new(
-            &key("lanes"),
-            link.lanes,
-            "must be from 1 to 65536",
-        ));
+        return Err(FabricError::new(&key("lanes"), link.lanes, "must be from 1 to 65536"));
     }
     Ok([a, b])
 }
@@ -259,11 +220,7 @@ fn vertices<'a>(
     spec: &'a GraphSpec,
     wires: &mut Wires,
 ) -> Result<HashMap<&'a str, Vertex>, FabricError> {
-    let servers = spec
-        .nodes
-        .iter()
-        .filter(|node| node.role == Role::GpuServer)
-        .count();
+    let servers = spec.nodes.iter().filter(|node| node.role == Role::GpuServer).count();
     if servers != cluster.servers() as usize {
         let reason = format!(
             "are {} servers of {} GPUs, but fabric.nodes lists {servers} of role \"gpu-server\"",
@@ -277,21 +234,12 @@ fn vertices<'a>(
     for (index, node) in spec.nodes.iter().enumerate() {
         let (counter, switch) = match node.role {
             Role::GpuServer => (&mut next_server, None),
-            Role::Switch => (
-                &mut next_switch,
-                Some(wires.node(NodeKind::Switch { tier: 0 })),
-            ),
+            Role::Switch => (&mut next_switch, Some(wires.node(NodeKind::Switch { tier: 0 }))),
         };
-        let vertex = Vertex {
-            number: *counter,
-            switch,
-        };
+        let vertex = Vertex { number: *counter, switch };
         *counter += 1;
         if vertices.insert(node.name.as_str(), vertex).is_some() {
-            let (key, name) = (
-                format!("fabric.nodes[{index}].name"),
-                format!("{:?}", node.name),
-            );
+            let (key, name) = (format!("fabric.nodes[{index}].name"), format!("{:?}", node.name));
             return Err(FabricError::new(&key, name, "another node has that name"));
         }
     }
@@ -307,9 +255,6 @@ fn lanes_differ(spec: &GraphSpec, cluster: &Cluster, server: u32, than: &str) ->
 }
 
 fn server_name(spec: &GraphSpec, server: u32) -> &str {
-    let mut servers = spec
-        .nodes
-        .iter()
-        .filter(|node| node.role == Role::GpuServer);
+    let mut servers = spec.nodes.iter().filter(|node| node.role == Role::GpuServer);
     servers.nth(server as usize).map_or("", |node| &node.name)
 }

@@ -25,31 +25,19 @@ const LONGEST_DELAY: Time = Time::from_ms(1_000);
 
 impl FabricError {
     pub(crate) fn new(key: &str, value: impl Display, reason: impl Into<String>) -> Self {
-        FabricError {
-            key: key.into(),
-            value: value.to_string(),
-            reason: reason.into(),
-        }
+        FabricError { key: key.into(), value: value.to_string(), reason: reason.into() }
     }
     pub(crate) fn check_rate(key: &str, rate: BitRate) -> Result<(), Self> {
         let [least, most] = RATES;
         match (least..=most).contains(&rate) {
             true => Ok(()),
-            false => Err(Self::new(
-                key,
-                rate,
-                format!("must be from {least} to {most}"),
-            )),
+            false => Err(Self::new(key, rate, format!("must be from {least} to {most}"))),
         }
     }
     pub(crate) fn check_delay(key: &str, delay: Time) -> Result<(), Self> {
         match delay <= LONGEST_DELAY {
             true => Ok(()),
-            false => Err(Self::new(
-                key,
-                delay,
-                format!("must be at most {LONGEST_DELAY}"),
-            )),
+            false => Err(Self::new(key, delay, format!("must be at most {LONGEST_DELAY}"))),
         }
     }
 }

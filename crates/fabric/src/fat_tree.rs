@@ -13,32 +13,13 @@ pub(crate) fn build(
     wires: &mut Wires,
     bill: &mut Bill,
 ) -> Result<Clos, FabricError> {
-    Clos::build(
-        spec,
-        "fabric",
-        &vec![(0..cluster.nics()).map(NicId).collect()],
-        wires,
-        bill,
-    )
+    Clos::build(spec, "fabric", &vec![(0..cluster.nics()).map(NicId).collect()], wires, bill)
 }
 
 /// Leaf and spine as the fat-tree of two tiers that it is.
 pub(crate) fn two_tiers(spec: &LeafSpineSpec) -> ClosSpec {
-    let &LeafSpineSpec {
-        link_bps,
-        link_delay_ps,
-        oversubscription,
-        radix,
-        splitting,
-    } = spec;
-    ClosSpec {
-        link_bps,
-        link_delay_ps,
-        tiers: 2,
-        oversubscription,
-        radix,
-        splitting,
-    }
+    let &LeafSpineSpec { link_bps, link_delay_ps, oversubscription, radix, splitting } = spec;
+    ClosSpec { link_bps, link_delay_ps, tiers: 2, oversubscription, radix, splitting }
 }
 
 pub(crate) fn route(
@@ -48,10 +29,5 @@ pub(crate) fn route(
     key: u64,
     path: &mut Vec<LinkId>,
 ) -> Result<(), RouteError> {
-    clos.route(
-        cluster.nic_of(source),
-        cluster.nic_of(destination),
-        key,
-        path,
-    )
+    clos.route(cluster.nic_of(source), cluster.nic_of(destination), key, path)
 }

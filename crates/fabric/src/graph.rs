@@ -151,10 +151,7 @@ impl Fabric {
     /// assert_eq!(fabric.link(path[1]).to, fabric.gpu_node(GpuId(12)));
     /// ```
     pub fn scale_up_path(&self, source: GpuId, destination: GpuId, path: &mut Vec<LinkId>) {
-        debug_assert_eq!(
-            self.cluster.server_of(source),
-            self.cluster.server_of(destination)
-        );
+        debug_assert_eq!(self.cluster.server_of(source), self.cluster.server_of(destination));
         relay(source, destination, path);
     }
 

@@ -8,9 +8,7 @@ pub(crate) struct Choice(u64);
 
 impl Choice {
     pub(crate) fn new(source: u32, destination: u32, key: u64) -> Self {
-        Choice(mix(
-            key ^ mix(u64::from(source) << 32 | u64::from(destination))
-        ))
+        Choice(mix(key ^ mix(u64::from(source) << 32 | u64::from(destination))))
     }
 
     /// One of `0..n`, each as likely as another; `n` is at least 1. Another draw each time, so that
@@ -42,9 +40,6 @@ mod tests {
             seen[first][choice.of(8)] += 1;
         }
         // 1000 expected in each cell, standard deviation 31: six of them is one in 10^9.
-        assert!(
-            seen.iter().flatten().all(|&n| n.abs_diff(1000) < 190),
-            "{seen:?}"
-        );
+        assert!(seen.iter().flatten().all(|&n| n.abs_diff(1000) < 190), "{seen:?}");
     }
 }

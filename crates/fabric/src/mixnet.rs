@@ -70,13 +70,7 @@ impl MixNet {
             2 => notes.push("a region is two servers: all circuits join the one pair".into()),
             _ => {}
         }
-        Ok(MixNet {
-            eps,
-            region_servers,
-            packet,
-            optical,
-            circuits,
-        })
+        Ok(MixNet { eps, region_servers, packet, optical, circuits })
     }
 
     /// Links of a NIC into the optical switch and out of it.
@@ -93,10 +87,7 @@ impl MixNet {
         key: u64,
         path: &mut Vec<LinkId>,
     ) -> Result<(), RouteError> {
-        let (exit, entry) = (
-            self.gateway(cluster, source),
-            self.gateway(cluster, destination),
-        );
+        let (exit, entry) = (self.gateway(cluster, source), self.gateway(cluster, destination));
         relay(source, cluster.gpu_of(exit), path);
         self.eps.route(exit, entry, key, path)?;
         relay(cluster.gpu_of(entry), destination, path);
@@ -105,9 +96,7 @@ impl MixNet {
 
     /// The packet NIC that a GPU uses: each serves as many GPUs as another, or one fewer.
     fn gateway(&self, cluster: &Cluster, gpu: GpuId) -> NicId {
-        let at_or_below = self
-            .packet
-            .partition_point(|&nic| nic <= cluster.local(gpu));
+        let at_or_below = self.packet.partition_point(|&nic| nic <= cluster.local(gpu));
         cluster.nic(cluster.server_of(gpu), self.packet[at_or_below - 1])
     }
 }
@@ -122,11 +111,7 @@ fn check(cluster: &Cluster, spec: &MixNetSpec, region_servers: u32) -> Result<()
                 nics - 1
             ),
         };
-        return Err(FabricError::new(
-            "fabric.optical_nics",
-            spec.optical_nics,
-            allowed,
-        ));
+        return Err(FabricError::new("fabric.optical_nics", spec.optical_nics, allowed));
     }
     if region_servers == 0 || servers % region_servers != 0 {
         let reason = format!(
@@ -163,12 +148,7 @@ mod tests {
     }
 
     fn message(spec: MixNetSpec, region_servers: u32) -> String {
-        let built = build(
-            &Cluster::of(1024, 8),
-            &FabricSpec::MixNet(spec),
-            region_servers,
-            &[],
-        );
+        let built = build(&Cluster::of(1024, 8), &FabricSpec::MixNet(spec), region_servers, &[]);
         built.expect_err("a bad value").to_string()
     }
 
@@ -189,10 +169,7 @@ mod tests {
 
     #[test]
     fn bad_values_are_named_with_what_is_allowed() {
-        let none = MixNetSpec {
-            optical_nics: 0,
-            ..spec()
-        };
+        let none = MixNetSpec { optical_nics: 0, ..spec() };
         assert!(message(none, 4).starts_with("fabric.optical_nics = 0: must be from 1 to 7"));
         for region in [0, 3, 129] {
             let message = message(spec(), region);
@@ -211,16 +188,10 @@ mod tests {
     fn regions_too_small_to_choose_are_noted() {
         let notes = |region| {
             let spec = FabricSpec::MixNet(spec());
-            build(&Cluster::of(64, 8), &spec, region, &[])
-                .expect("valid")
-                .notes()
-                .to_vec()
+            build(&Cluster::of(64, 8), &spec, region, &[]).expect("valid").notes().to_vec()
         };
         assert_eq!(notes(1), ["a region is one server: its optical NICs idle"]);
-        assert_eq!(
-            notes(2),
-            ["a region is two servers: all circuits join the one pair"]
-        );
+        assert_eq!(notes(2), ["a region is two servers: all circuits join the one pair"]);
         assert!(notes(4).is_empty());
     }
 
@@ -229,15 +200,9 @@ mod tests {
     #[test]
     fn packet_nics_are_spread_evenly() {
         for (nics, numa_nodes) in [(8, 2), (8, 4), (6, 3), (16, 2), (5, 1)] {
-            let cluster = Cluster {
-                numa_nodes,
-                ..Cluster::of(4 * nics, nics)
-            };
+            let cluster = Cluster { numa_nodes, ..Cluster::of(4 * nics, nics) };
             for optical_nics in 1..nics {
-                let spec = FabricSpec::MixNet(MixNetSpec {
-                    optical_nics,
-                    ..spec()
-                });
+                let spec = FabricSpec::MixNet(MixNetSpec { optical_nics, ..spec() });
                 let fabric = build(&cluster, &spec, 4, &[]).expect("valid");
                 let packet = fabric.packet_nics(ServerId(0));
                 assert_eq!(packet.len() as u32, nics - optical_nics);
@@ -245,10 +210,7 @@ mod tests {
                     counts.iter().max().unwrap() - counts.iter().min().unwrap()
                 };
                 let of_numa = |numa| {
-                    packet
-                        .iter()
-                        .filter(|&&nic| cluster.numa_of(NicId(nic)) == numa)
-                        .count()
+                    packet.iter().filter(|&&nic| cluster.numa_of(NicId(nic)) == numa).count()
                 };
                 assert!(spread((0..numa_nodes).map(of_numa).collect()) <= 1);
                 let serves = |at: usize| {

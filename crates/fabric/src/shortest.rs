@@ -43,11 +43,7 @@ impl Shortest {
     /// `edges` by the vertex they leave; each must have its way back.
     pub(crate) fn new(servers: u32, edges: Vec<Vec<Edge>>) -> Self {
         let distances = vec![OnceLock::new(); edges.len()];
-        Shortest {
-            servers,
-            edges,
-            distances,
-        }
+        Shortest { servers, edges, distances }
     }
 
     pub(crate) fn edges(&self, vertex: u32) -> &[Edge] {
@@ -77,11 +73,7 @@ impl Shortest {
     }
 
     fn relay_cost(&self, vertex: u32, destination: u32) -> u64 {
-        if vertex < self.servers && vertex != destination {
-            RELAY
-        } else {
-            0
-        }
+        if vertex < self.servers && vertex != destination { RELAY } else { 0 }
     }
 
     pub(crate) fn reaches(&self, from: u32, to: u32) -> bool {
@@ -133,17 +125,12 @@ impl Shortest {
         path: &mut Vec<LinkId>,
     ) -> Result<(), RouteError> {
         let (from, to) = (cluster.server_of(source), cluster.server_of(destination));
-        let own = [
-            Some(cluster.nic_of(source)),
-            Some(cluster.nic_of(destination)),
-        ];
+        let own = [Some(cluster.nic_of(source)), Some(cluster.nic_of(destination))];
         let prefer = |edge: &Edge| own_nic && (edge.exit == own[0] || edge.entry == own[1]);
         let choice = Choice::new(source.0, destination.0, key);
         let mut gpu = source;
-        self.walk((from.0, to.0), choice, prefer, |edge| {
-            step(cluster, edge, &mut gpu, path)
-        })
-        .ok_or(RouteError::NoPath { from, to })?;
+        self.walk((from.0, to.0), choice, prefer, |edge| step(cluster, edge, &mut gpu, path))
+            .ok_or(RouteError::NoPath { from, to })?;
         relay(gpu, destination, path);
         Ok(())
     }
@@ -172,17 +159,12 @@ impl Shortest {
         all: &mut Vec<Vec<LinkId>>,
     ) {
         if at == to {
-            let Some(mut gpu) = so_far
-                .first()
-                .and_then(|e| e.exit)
-                .map(|n| cluster.gpu_of(n))
+            let Some(mut gpu) = so_far.first().and_then(|e| e.exit).map(|n| cluster.gpu_of(n))
             else {
                 return;
             };
             let mut path = Vec::with_capacity(3 * so_far.len());
-            so_far
-                .iter()
-                .for_each(|edge| step(cluster, edge, &mut gpu, &mut path));
+            so_far.iter().for_each(|edge| step(cluster, edge, &mut gpu, &mut path));
             all.push(path);
             return;
         }
@@ -228,18 +210,8 @@ mod tests {
                 Some(cluster.nic(ServerId(vertex), *local - 1))
             };
             let (exit, entry, link) = (nic(a), nic(b), 2 * pair as u32);
-            edges[a as usize].push(Edge {
-                to: b,
-                link: LinkId(link),
-                exit,
-                entry,
-            });
-            let way_back = Edge {
-                to: a,
-                link: LinkId(link + 1),
-                exit: entry,
-                entry: exit,
-            };
+            edges[a as usize].push(Edge { to: b, link: LinkId(link), exit, entry });
+            let way_back = Edge { to: a, link: LinkId(link + 1), exit: entry, entry: exit };
             edges[b as usize].push(way_back);
         }
         (cluster, Shortest::new(servers, edges))
@@ -317,17 +289,10 @@ mod tests {
         fn through(graph: &Shortest, from: u32, to: u32) -> u64 {
             match from == to {
                 true => 1,
-                false => graph
-                    .next(from, to)
-                    .map(|edge| through(graph, edge.to, to))
-                    .sum(),
+                false => graph.next(from, to).map(|edge| through(graph, edge.to, to)).sum(),
             }
         }
-        if from == to {
-            0
-        } else {
-            through(graph, from, to)
-        }
+        if from == to { 0 } else { through(graph, from, to) }
     }
 
     /// Server 1 lies between 0 and 2 in two hops, switches 3 and 4 in three: the switches it is.
@@ -337,9 +302,7 @@ mod tests {
         let (cluster, graph) = graph(3, 5, &detour);
         let mut path = vec![];
         let ends = (GpuId(0), GpuId(2 * PER_SERVER));
-        graph
-            .route(&cluster, ends, 0, false, &mut path)
-            .expect("joined");
+        graph.route(&cluster, ends, 0, false, &mut path).expect("joined");
         let network: Vec<u32> = path.iter().map(|link| link.0).filter(|&l| l < 10).collect();
         assert!(network.ends_with(&[4, 6, 8]), "{path:?}");
     }

@@ -285,9 +285,7 @@ impl FabricSpec {
                 link_delay_ps: delay,
                 device: "polatis".into(),
                 ports: 576,
-                delay: ReconfigurationDelay::Fixed {
-                    ps: Time::from_ms(25),
-                },
+                delay: ReconfigurationDelay::Fixed { ps: Time::from_ms(25) },
             },
             reconfigure: Reconfigure {
                 first_forward: ReconfigurePolicy::Block,
@@ -326,10 +324,7 @@ mod tests {
     #[test]
     fn every_kind_survives_json_and_refuses_unknown_keys() {
         let (rate, delay) = (BitRate::from_gbps(400), Time::from_us(1));
-        let graph = GraphSpec {
-            nodes: vec![],
-            links: vec![],
-        };
+        let graph = GraphSpec { nodes: vec![], links: vec![] };
         for spec in [
             FabricSpec::fat_tree(rate, delay),
             FabricSpec::leaf_spine(rate, delay),
@@ -371,11 +366,6 @@ mod tests {
     #[test]
     fn a_graph_link_has_one_lane_unless_told() {
         let text = r#"{"a": "x", "b": "y", "rate_bps": 1, "delay_ps": 2}"#;
-        assert_eq!(
-            serde_json::from_str::<GraphLink>(text)
-                .expect("valid")
-                .lanes,
-            1
-        );
+        assert_eq!(serde_json::from_str::<GraphLink>(text).expect("valid").lanes, 1);
     }
 }

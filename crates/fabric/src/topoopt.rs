@@ -66,18 +66,8 @@ pub(crate) fn build(
         };
         let (m, n) = (next_nic(a)?, next_nic(b)?);
         let link = wires.duplex(wires.nic(m), wires.nic(n), cable);
-        edges[a.index()].push(Edge {
-            to: b.0,
-            link,
-            exit: Some(m),
-            entry: Some(n),
-        });
-        edges[b.index()].push(Edge {
-            to: a.0,
-            link: back(link),
-            exit: Some(n),
-            entry: Some(m),
-        });
+        edges[a.index()].push(Edge { to: b.0, link, exit: Some(m), entry: Some(n) });
+        edges[b.index()].push(Edge { to: a.0, link: back(link), exit: Some(n), entry: Some(m) });
     }
     Ok(Shortest::new(cluster.servers(), edges))
 }
@@ -98,11 +88,7 @@ fn check(cluster: &Cluster, spec: &TopoOptSpec) -> Result<(), FabricError> {
             "two tiers of such panels have room for {} NICs, not for {nics}",
             ports * ports / 2
         );
-        return Err(FabricError::new(
-            "fabric.panel_ports",
-            spec.panel_ports,
-            reason,
-        ));
+        return Err(FabricError::new("fabric.panel_ports", spec.panel_ports, reason));
     }
     Ok(())
 }
@@ -121,67 +107,33 @@ mod tests {
     }
 
     fn with(spec: TopoOptSpec, gpus: u32, pairs: &[(u32, u32)]) -> Result<Fabric, FabricError> {
-        let circuits: Vec<_> = pairs
-            .iter()
-            .map(|&(a, b)| (ServerId(a), ServerId(b)))
-            .collect();
-        build(
-            &Cluster::of(gpus, 8),
-            &FabricSpec::TopoOpt(spec),
-            1,
-            &circuits,
-        )
+        let circuits: Vec<_> = pairs.iter().map(|&(a, b)| (ServerId(a), ServerId(b))).collect();
+        build(&Cluster::of(gpus, 8), &FabricSpec::TopoOpt(spec), 1, &circuits)
     }
 
     #[test]
     fn circuits_take_nics_in_order_and_no_more_than_there_are() {
         let fabric = with(spec(), 24, &[(0, 1), (1, 2)]).expect("within the degree");
-        let panels = || {
-            fabric
-                .links()
-                .iter()
-                .filter(|link| link.class == LinkClass::Panel)
-        };
-        let nics: Vec<u32> = panels()
-            .map(|link| link.from.0 - fabric.nic_node(crate::NicId(0)).0)
-            .collect();
+        let panels = || fabric.links().iter().filter(|link| link.class == LinkClass::Panel);
+        let nics: Vec<u32> =
+            panels().map(|link| link.from.0 - fabric.nic_node(crate::NicId(0)).0).collect();
         assert_eq!(nics, [0, 8, 9, 16]); // both ways of a circuit, NICs 0 and 1 of server 1
         assert!(panels().all(|link| link.delay == Time::from_us(2)));
-        let message = |pairs: &[(u32, u32)]| {
-            with(spec(), 24, pairs)
-                .expect_err("bad circuits")
-                .to_string()
-        };
+        let message =
+            |pairs: &[(u32, u32)]| with(spec(), 24, pairs).expect_err("bad circuits").to_string();
         let too_many = message(&[(0, 1), (1, 2), (1, 0)]);
-        assert_eq!(
-            too_many,
-            "fabric.degree = 2: server 1 has more circuits than that"
-        );
-        assert_eq!(
-            message(&[(2, 2)]),
-            "circuits[0] = (2, 2): must join two of 3 servers"
-        );
-        assert_eq!(
-            message(&[(0, 1), (0, 3)]),
-            "circuits[1] = (0, 3): must join two of 3 servers"
-        );
+        assert_eq!(too_many, "fabric.degree = 2: server 1 has more circuits than that");
+        assert_eq!(message(&[(2, 2)]), "circuits[0] = (2, 2): must join two of 3 servers");
+        assert_eq!(message(&[(0, 1), (0, 3)]), "circuits[1] = (0, 3): must join two of 3 servers");
     }
 
     #[test]
     fn bad_values_are_named_with_what_is_allowed() {
         for degree in [0, 9] {
             let message = with(TopoOptSpec { degree, ..spec() }, 24, &[]).expect_err("bad");
-            assert!(
-                message
-                    .to_string()
-                    .ends_with("from 1 to cluster.nics_per_server = 8")
-            );
+            assert!(message.to_string().ends_with("from 1 to cluster.nics_per_server = 8"));
         }
-        let tiers = TopoOptSpec {
-            panel: Panel::MultiTier,
-            panel_ports: 10,
-            ..spec()
-        };
+        let tiers = TopoOptSpec { panel: Panel::MultiTier, panel_ports: 10, ..spec() };
         let fabric = with(tiers.clone(), 25 * 8, &[(0, 1)]).expect("50 NICs fit");
         let circuit = fabric.links().last().expect("a circuit");
         assert_eq!(circuit.delay, Time::from_us(4)); // leaf, spine, leaf: four fibres
@@ -192,19 +144,12 @@ mod tests {
     #[test]
     fn what_is_optimistic_is_noted() {
         let notes = |gpus, panel| {
-            let spec = TopoOptSpec {
-                degree: 8,
-                panel,
-                ..spec()
-            };
+            let spec = TopoOptSpec { degree: 8, panel, ..spec() };
             with(spec, gpus, &[]).expect("valid").notes().to_vec()
         };
         assert!(notes(1008, Panel::Flat).is_empty());
         let waived = "1024 NICs on a flat patch panel of 1008 ports: optimistic, port limit waived";
         assert_eq!(notes(1024, Panel::Flat), [waived]);
-        assert_eq!(
-            notes(64, Panel::MultiTier),
-            ["multi-tier patch panel: 3 panel ports a NIC"]
-        );
+        assert_eq!(notes(64, Panel::MultiTier), ["multi-tier patch panel: 3 panel ports a NIC"]);
     }
 }

@@ -101,9 +101,7 @@ impl Wires {
             (NodeKind::ScaleUp, cluster.servers()),
             (NodeKind::Nic, cluster.nics()),
         ];
-        let nodes = kinds
-            .iter()
-            .flat_map(|&(kind, n)| (0..n).map(move |_| Node { kind }));
+        let nodes = kinds.iter().flat_map(|&(kind, n)| (0..n).map(move |_| Node { kind }));
         let mut wires = Wires {
             nodes: nodes.collect(),
             links: Vec::new(),
@@ -133,29 +131,10 @@ impl Wires {
 
     /// Adds a link from `a` to `b`, which is returned, and right after it the way [`back`].
     pub(crate) fn duplex(&mut self, a: NodeId, b: NodeId, cable: Cable) -> LinkId {
-        let Cable {
-            rate,
-            delay,
-            class,
-            lanes,
-        } = cable;
+        let Cable { rate, delay, class, lanes } = cable;
         let there = LinkId(self.links.len() as u32);
-        self.links.push(Link {
-            from: a,
-            to: b,
-            rate,
-            delay,
-            class,
-            lanes,
-        });
-        self.links.push(Link {
-            from: b,
-            to: a,
-            rate,
-            delay,
-            class,
-            lanes,
-        });
+        self.links.push(Link { from: a, to: b, rate, delay, class, lanes });
+        self.links.push(Link { from: b, to: a, rate, delay, class, lanes });
         there
     }
 

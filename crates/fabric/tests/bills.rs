@@ -13,20 +13,12 @@ fn gbps(rate: u64) -> BitRate {
 }
 
 fn bill(gpus: u32, spec: &FabricSpec) -> Bill {
-    build(&Cluster::of(gpus, 8), spec, 4, &[])
-        .expect("valid")
-        .bill()
-        .clone()
+    build(&Cluster::of(gpus, 8), spec, 4, &[]).expect("valid").bill().clone()
 }
 
 fn oversubscribed(rate: BitRate, tiers: u8, ratio: f64, splitting: Splitting) -> FabricSpec {
     let spec = ClosSpec::new(rate, DELAY);
-    FabricSpec::FatTree(ClosSpec {
-        tiers,
-        oversubscription: ratio,
-        splitting,
-        ..spec
-    })
+    FabricSpec::FatTree(ClosSpec { tiers, oversubscription: ratio, splitting, ..spec })
 }
 
 fn kinds(rate: BitRate) -> [(&'static str, FabricSpec); 8] {
@@ -39,14 +31,8 @@ fn kinds(rate: BitRate) -> [(&'static str, FabricSpec); 8] {
     };
     [
         ("fat-tree", FabricSpec::fat_tree(rate, DELAY)),
-        (
-            "fat-tree 3:1",
-            oversubscribed(rate, 3, 3.0, Splitting::Ideal),
-        ),
-        (
-            "fat-tree 2 tiers",
-            oversubscribed(rate, 2, 1.0, Splitting::Ecmp),
-        ),
+        ("fat-tree 3:1", oversubscribed(rate, 3, 3.0, Splitting::Ideal)),
+        ("fat-tree 2 tiers", oversubscribed(rate, 2, 1.0, Splitting::Ecmp)),
         ("leaf-spine", FabricSpec::leaf_spine(rate, DELAY)),
         ("rail-optimized", FabricSpec::rail_optimized(rate, DELAY)),
         ("topoopt", FabricSpec::topoopt(8, rate, DELAY)),
@@ -74,10 +60,7 @@ fn the_golden_table_at_four_rates() {
         for (name, spec) in kinds(rate) {
             let bill = bill(1024, &spec);
             assert!(bill.lines().all(|line| line.rate == rate));
-            let lines: Vec<_> = bill
-                .lines()
-                .map(|l| format!("{} {}", l.item, l.count))
-                .collect();
+            let lines: Vec<_> = bill.lines().map(|l| format!("{} {}", l.item, l.count)).collect();
             table += &format!("{name}: {}\n", lines.join(", "));
         }
         assert_eq!(table, GOLDEN);
@@ -96,10 +79,7 @@ const PATCH_PORT: u64 = 100;
 
 fn cost(bill: &Bill) -> u64 {
     let price = |item, rate: BitRate| {
-        let row = PRICES
-            .iter()
-            .find(|(at, _)| gbps(*at) == rate)
-            .expect("a rate of the table");
+        let row = PRICES.iter().find(|(at, _)| gbps(*at) == rate).expect("a rate of the table");
         match item {
             Item::Transceiver => row.1[0],
             Item::Nic => row.1[1],
@@ -108,9 +88,7 @@ fn cost(bill: &Bill) -> u64 {
             Item::PatchPort => PATCH_PORT,
         }
     };
-    bill.lines()
-        .map(|line| line.count * price(line.item, line.rate))
-        .sum()
+    bill.lines().map(|line| line.count * price(line.item, line.rate)).sum()
 }
 
 /// What follows from Table 4's prices and the ports counted: 2.0x on average, 2.3x at 400 Gbps
@@ -132,10 +110,7 @@ fn mixnet_lists_each_part_at_its_own_rate() {
     };
     spec.eps.link_bps = gbps(100);
     let bill = bill(1024, &FabricSpec::MixNet(MixNetSpec { ..spec }));
-    let lines: Vec<_> = bill
-        .lines()
-        .map(|l| (l.item.name(), l.rate, l.count))
-        .collect();
+    let lines: Vec<_> = bill.lines().map(|l| (l.item.name(), l.rate, l.count)).collect();
     let (slow, fast) = (gbps(100), gbps(400));
     let expected = [
         ("nic", slow, 256),

@@ -34,19 +34,11 @@ fn check_chain(fabric: &Fabric, from: GpuId, to: GpuId, path: &[LinkId]) {
     let distinct: HashSet<_> = path.iter().collect();
     assert_eq!(distinct.len(), path.len(), "a link twice in {path:?}");
     let mut seen = HashSet::from([fabric.gpu_node(from)]);
-    assert!(
-        path.iter().all(|&l| seen.insert(fabric.link(l).to)),
-        "a loop in {path:?}"
-    );
+    assert!(path.iter().all(|&l| seen.insert(fabric.link(l).to)), "a loop in {path:?}");
 }
 
 fn clos(tiers: u8, oversubscription: f64, splitting: Splitting) -> ClosSpec {
-    ClosSpec {
-        tiers,
-        oversubscription,
-        splitting,
-        ..ClosSpec::new(RATE, DELAY)
-    }
+    ClosSpec { tiers, oversubscription, splitting, ..ClosSpec::new(RATE, DELAY) }
 }
 
 fn with_eps(optical_nics: u32, eps: ClosSpec) -> FabricSpec {
@@ -72,29 +64,17 @@ fn panel(servers: u32, degree: u32) -> Vec<(ServerId, ServerId)> {
 /// Servers on two leaves each, half their NICs on either, and leaves joined in a ring.
 fn graph(servers: u32, nics: u32, leaves: u32) -> GraphSpec {
     let node = |name: String, role| GraphNode { name, role };
-    let link = |a: String, b: String, lanes| GraphLink {
-        a,
-        b,
-        rate_bps: RATE,
-        delay_ps: DELAY,
-        lanes,
-    };
-    let (leaf, server) = (
-        |l: u32| format!("leaf-{}", l % leaves),
-        |s| format!("server-{s}"),
-    );
+    let link =
+        |a: String, b: String, lanes| GraphLink { a, b, rate_bps: RATE, delay_ps: DELAY, lanes };
+    let (leaf, server) = (|l: u32| format!("leaf-{}", l % leaves), |s| format!("server-{s}"));
     let nodes = (0..leaves).map(|l| node(leaf(l), Role::Switch));
-    let ring = (0..leaves)
-        .filter(|_| leaves > 1)
-        .map(|l| link(leaf(l), leaf(l + 1), 2));
+    let ring = (0..leaves).filter(|_| leaves > 1).map(|l| link(leaf(l), leaf(l + 1), 2));
     let up = (0..servers).flat_map(|s| {
         let halves = [(s, nics / 2), (s + 1, nics - nics / 2)];
         halves.map(|(l, lanes)| link(leaf(l), server(s), lanes))
     });
     GraphSpec {
-        nodes: nodes
-            .chain((0..servers).map(|s| node(server(s), Role::GpuServer)))
-            .collect(),
+        nodes: nodes.chain((0..servers).map(|s| node(server(s), Role::GpuServer))).collect(),
         links: ring.chain(up).filter(|link| link.lanes > 0).collect(),
     }
 }
@@ -106,11 +86,7 @@ fn cases() -> impl Strategy<Value = (Cluster, FabricSpec, u32)> {
     (cluster, shape, 0u32..7, 1u32..8).prop_map(|((servers, per), shape, kind, n)| {
         let (tiers, ratio, ecmp, whole) = shape;
         let ratio = if whole { ratio.floor() } else { ratio };
-        let splitting = if ecmp {
-            Splitting::Ecmp
-        } else {
-            Splitting::Ideal
-        };
+        let splitting = if ecmp { Splitting::Ecmp } else { Splitting::Ideal };
         let switches = clos(tiers, ratio, splitting);
         let degree = 1 + n % per;
         let spec = match kind {
@@ -121,10 +97,7 @@ fn cases() -> impl Strategy<Value = (Cluster, FabricSpec, u32)> {
             5 => FabricSpec::topoopt(degree, RATE, DELAY),
             _ => FabricSpec::Graph(graph(servers, per, n)),
         };
-        let regions = (1..=servers.min(n))
-            .rev()
-            .find(|r| servers % r == 0)
-            .unwrap_or(1);
+        let regions = (1..=servers.min(n)).rev().find(|r| servers % r == 0).unwrap_or(1);
         (Cluster::of(servers * per, per), spec, regions)
     })
 }
@@ -262,21 +235,14 @@ fn which_links_never_bind() {
             let never = fabric.never_binds(LinkId(index as u32));
             assert_eq!(*dropped.entry(link.class).or_insert(never), never);
         }
-        dropped
-            .into_iter()
-            .filter(|entry| entry.1)
-            .map(|entry| entry.0)
-            .collect::<Vec<_>>()
+        dropped.into_iter().filter(|entry| entry.1).map(|entry| entry.0).collect::<Vec<_>>()
     };
     let [first, second] = [1, 2].map(|tier| LinkClass::Uplink { tier });
     let fat_tree = |ratio, splitting| FabricSpec::FatTree(clos(3, ratio, splitting));
     assert_eq!(dropped(&fat_tree(1.0, Splitting::Ideal)), [first, second]);
     assert_eq!(dropped(&fat_tree(3.0, Splitting::Ideal)), [second]);
     assert_eq!(dropped(&fat_tree(1.0, Splitting::Ecmp)), []);
-    assert_eq!(
-        dropped(&FabricSpec::mixnet(6, RATE, DELAY)),
-        [first, second]
-    );
+    assert_eq!(dropped(&FabricSpec::mixnet(6, RATE, DELAY)), [first, second]);
 }
 
 /// With ECMP the flows of one pair find every core, and evenly.
@@ -287,16 +253,10 @@ fn ecmp_uses_every_path_evenly() {
     let mut uses: BTreeMap<LinkId, u32> = BTreeMap::new();
     for key in 0..64_000 {
         let mut path = Vec::new();
-        fabric
-            .route(GpuId(0), GpuId(1023), key, &mut path)
-            .expect("GPUs of the cluster");
+        fabric.route(GpuId(0), GpuId(1023), key, &mut path).expect("GPUs of the cluster");
         *uses.entry(path[2]).or_default() += 1;
     }
-    assert_eq!(
-        uses.len(),
-        64,
-        "radix 16: 8 aggregation switches of 8 cores each"
-    );
+    assert_eq!(uses.len(), 64, "radix 16: 8 aggregation switches of 8 cores each");
     assert!(uses.values().all(|&n| n.abs_diff(1000) < 190), "{uses:?}");
 }
 
@@ -307,12 +267,8 @@ fn rails_are_one_switch_apart_within_a_unit() {
     let fabric = build(&Cluster::of(1024, 8), &spec, 1, &[]).expect("valid");
     let classes = |a, b| {
         let mut path = Vec::new();
-        fabric
-            .route(GpuId(a), GpuId(b), 0, &mut path)
-            .expect("GPUs of the cluster");
-        path.iter()
-            .map(|&l| fabric.link(l).class)
-            .collect::<Vec<_>>()
+        fabric.route(GpuId(a), GpuId(b), 0, &mut path).expect("GPUs of the cluster");
+        path.iter().map(|&l| fabric.link(l).class).collect::<Vec<_>>()
     };
     use LinkClass::{Host, ScaleUp};
     assert_eq!(classes(0, 56), [Host, Host]);
@@ -327,26 +283,15 @@ fn mixnet_wires_what_the_paper_shows() {
     let fabric = build(&Cluster::of(64, 8), &spec, 4, &[]).expect("valid");
     let first_host = |gpu| {
         let mut path = Vec::new();
-        fabric
-            .route(GpuId(gpu), GpuId(63), 0, &mut path)
-            .expect("GPUs of the cluster");
-        let host = path
-            .iter()
-            .map(|&l| fabric.link(l))
-            .find(|l| l.class == LinkClass::Host);
+        fabric.route(GpuId(gpu), GpuId(63), 0, &mut path).expect("GPUs of the cluster");
+        let host = path.iter().map(|&l| fabric.link(l)).find(|l| l.class == LinkClass::Host);
         place(&fabric, host.expect("between servers").from).0
     };
-    assert_eq!(
-        (0..8).map(first_host).collect::<Vec<_>>(),
-        [0, 0, 0, 0, 4, 4, 4, 4]
-    );
+    assert_eq!((0..8).map(first_host).collect::<Vec<_>>(), [0, 0, 0, 0, 4, 4, 4, 4]);
     for server in fabric.servers() {
         for &local in fabric.optical_nics(server) {
             let nic = fabric.cluster().nic(server, local);
-            let (tx, rx) = (
-                fabric.circuit_tx(nic).unwrap(),
-                fabric.circuit_rx(nic).unwrap(),
-            );
+            let (tx, rx) = (fabric.circuit_tx(nic).unwrap(), fabric.circuit_rx(nic).unwrap());
             assert_eq!(fabric.link(tx).from, fabric.nic_node(nic));
             assert_eq!(fabric.link(rx).to, fabric.nic_node(nic));
             assert_eq!(fabric.link(tx).to, fabric.link(rx).from);
@@ -365,19 +310,13 @@ fn mixnet_wires_what_the_paper_shows() {
 fn switches_hold_as_many_as_they_should() {
     for (tiers, radix, room) in [(3, 4, 16), (3, 16, 1024), (2, 8, 32), (2, 46, 1058)] {
         let at = |gpus| {
-            let spec = ClosSpec {
-                radix: Some(radix),
-                ..clos(tiers, 1.0, Splitting::Ecmp)
-            };
+            let spec = ClosSpec { radix: Some(radix), ..clos(tiers, 1.0, Splitting::Ecmp) };
             build(&Cluster::of(gpus, 1), &FabricSpec::FatTree(spec), 1, &[])
         };
         assert!(at(room).is_ok());
         let error = at(room + 1).expect_err("one too many");
         let next = radix + 2;
-        assert!(
-            error.reason.ends_with(&format!("must be at least {next}")),
-            "{error}"
-        );
+        assert!(error.reason.ends_with(&format!("must be at least {next}")), "{error}");
     }
 }
 
@@ -391,9 +330,7 @@ fn large_clusters_build() {
     ] {
         let fabric = build(&Cluster::of(32_768, 8), &spec, 4, &[]).expect("valid");
         let mut path = Vec::new();
-        fabric
-            .route(GpuId(0), GpuId(32_767), 1, &mut path)
-            .expect("GPUs of the cluster");
+        fabric.route(GpuId(0), GpuId(32_767), 1, &mut path).expect("GPUs of the cluster");
         check_chain(&fabric, GpuId(0), GpuId(32_767), &path);
     }
 }

@@ -27,7 +27,8 @@ fn main() {
     let fabric = build(&cluster, &spec, 1, &[]).expect("a valid fabric");
     let mut state = 1u64;
     let mut random = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % 10_000_000 + 1_000_000
     };
     let transfers: Vec<_> = (0..times)

@@ -262,10 +262,12 @@ impl Component {
     pub fn solve(&mut self, scratch: &mut Scratch) {
         let Scratch { open, share, waiting } = scratch;
         open.clear();
-        open.extend(self.capacity.iter().zip(&self.load).map(|(&left, &load)| Open {
-            left,
-            flows: f64::from(load),
-        }));
+        open.extend(
+            self.capacity
+                .iter()
+                .zip(&self.load)
+                .map(|(&left, &load)| Open { left, flows: f64::from(load) }),
+        );
         share.clear();
         share.extend(open.iter().map(Open::share));
         waiting.clone_from(&self.alive);

@@ -110,9 +110,9 @@ impl Workload {
         let run = py.detach(|| {
             self.0.run(&spec, &mut |share| {
                 Python::attach(|py| {
-                    let answer = py
-                        .check_signals()
-                        .and_then(|()| progress.as_ref().map_or(Ok(()), |p| p.call1(py, (share,)).map(drop)));
+                    let answer = py.check_signals().and_then(|()| {
+                        progress.as_ref().map_or(Ok(()), |p| p.call1(py, (share,)).map(drop))
+                    });
                     match answer {
                         Ok(()) => true,
                         Err(error) => {

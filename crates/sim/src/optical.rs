@@ -71,8 +71,7 @@ impl<'a> Optical<'a> {
                 .map(|nic| (nic * cluster.gpus_per_server / cluster.nics_per_server) as u8)
                 .collect(),
         };
-        let numa_of_port: Vec<u8> =
-            optical.iter().map(|&nic| (nic / per_node) as u8).collect();
+        let numa_of_port: Vec<u8> = optical.iter().map(|&nic| (nic / per_node) as u8).collect();
         let degree = optical.len();
         let servers = region_servers as usize;
         let uniform = ServerDemand {
@@ -81,10 +80,8 @@ impl<'a> Optical<'a> {
                 .map(|at| u64::from(at / servers != at % servers))
                 .collect(),
         };
-        let options = GreedyOptions {
-            optical_degree: degree as u32,
-            keep_going: spec.greedy_continue,
-        };
+        let options =
+            GreedyOptions { optical_degree: degree as u32, keep_going: spec.greedy_continue };
         let dark = PortMap::dark(servers, degree);
         let standing = assign(&allocate(&uniform, &options), &dark, &numa_of_port);
         let regions = (0..cluster.gpus / cluster.gpus_per_server / region_servers.max(1))
@@ -160,13 +157,7 @@ impl<'a> Optical<'a> {
     }
 
     /// Orders whatever turns the region's circuits into those for `a2a`'s demand.
-    fn reweave(
-        &mut self,
-        region: usize,
-        a2a: AllToAll,
-        demand: &Demand<'_>,
-        order: &mut Patches,
-    ) {
+    fn reweave(&mut self, region: usize, a2a: AllToAll, demand: &Demand<'_>, order: &mut Patches) {
         if self.regions[region].matrix == Some(a2a.matrix) {
             return;
         }
@@ -228,7 +219,8 @@ impl<'a> Optical<'a> {
         orders: &mut Orders,
     ) -> Result<(), String> {
         let region = self.region(a2a.block);
-        let prepared = self.when(task.0) != ReconfigurePolicy::Block && self.regions[region].next > 0;
+        let prepared =
+            self.when(task.0) != ReconfigurePolicy::Block && self.regions[region].next > 0;
         if self.when(task.0) != ReconfigurePolicy::Reuse && !prepared {
             self.reweave(region, a2a, demand, &mut orders.patches);
         }
@@ -274,7 +266,8 @@ impl<'a> Optical<'a> {
         let first_gpu = first_server * per_server;
         self.pairs.clear();
         let pairs = &mut self.pairs;
-        demand.for_each(a2a, |from, to, bytes| pairs.push((from - first_gpu, to - first_gpu, bytes)));
+        demand
+            .for_each(a2a, |from, to, bytes| pairs.push((from - first_gpu, to - first_gpu, bytes)));
         let options = RouteOptions {
             share_eps: self.spec.share_eps,
             optical_bps: self.spec.ocs.link_bps.bps(),

@@ -257,9 +257,8 @@ impl<'a> Sender<'a> {
     ) -> Result<(), String> {
         let cluster = self.fabric.cluster();
         let per_server = cluster.gpus_per_server;
-        let inside = |group: &Vec<u32>| {
-            group.iter().all(|gpu| gpu / per_server == group[0] / per_server)
-        };
+        let inside =
+            |group: &Vec<u32>| group.iter().all(|gpu| gpu / per_server == group[0] / per_server);
         if groups.iter().all(inside) {
             let delay = cluster.scale_up_delay_ps * (2 * u64::from(steps));
             orders.end_phase(cluster.scale_up_bps.time_for(Bytes::new(bytes_per_gpu)) + delay);

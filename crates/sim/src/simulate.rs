@@ -323,7 +323,13 @@ fn links_table(fabric: &Fabric, outcome: &Outcome) -> Table {
 }
 
 fn transfers_table(recorder: &Recorder<'_>) -> Table {
-    let kinds: Vec<TaskKind> = recorder.kinds.iter().copied().collect::<std::collections::HashSet<_>>().into_iter().collect();
+    let kinds: Vec<TaskKind> = recorder
+        .kinds
+        .iter()
+        .copied()
+        .collect::<std::collections::HashSet<_>>()
+        .into_iter()
+        .collect();
     let mut kinds: Vec<TaskKind> =
         kinds.into_iter().filter(|&k| recorder.histograms[k as usize].count() > 0).collect();
     kinds.sort_by_key(|&kind| kind as usize);

@@ -29,7 +29,11 @@ impl Table {
     pub(crate) fn new(name: &'static str) -> Self {
         Table { name, columns: Vec::new() }
     }
-    pub(crate) fn integers(mut self, name: &'static str, values: impl Iterator<Item = i64>) -> Self {
+    pub(crate) fn integers(
+        mut self,
+        name: &'static str,
+        values: impl Iterator<Item = i64>,
+    ) -> Self {
         self.columns.push((name, Column::Integers(values.collect())));
         self
     }

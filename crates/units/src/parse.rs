@@ -56,9 +56,8 @@ pub struct ParseError {
 /// Parses `text` into base units, exactly.
 fn parse(text: &str, units: Units) -> Result<u64, String> {
     let text = text.trim();
-    let split = text
-        .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'))
-        .unwrap_or(text.len());
+    let split =
+        text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(text.len());
     let (number, unit) = (text[..split].replace('_', ""), text[split..].trim_start());
     let names = || units.iter().map(|u| u.0).collect::<Vec<_>>().join(", ");
     let Some(&(_, scale)) = units.iter().find(|(name, _)| *name == unit) else {
@@ -72,15 +71,9 @@ fn parse(text: &str, units: Units) -> Result<u64, String> {
         return Err("the number is not a decimal one".into());
     }
     let too_large = || "it does not fit in 64 bits".to_string();
-    let digits: u128 = format!("{whole}{fraction}")
-        .parse()
-        .map_err(|_| too_large())?;
-    let divisor = 10u128
-        .checked_pow(fraction.len() as u32)
-        .ok_or("it has too many decimals")?;
-    let scaled = digits
-        .checked_mul(u128::from(scale))
-        .ok_or_else(too_large)?;
+    let digits: u128 = format!("{whole}{fraction}").parse().map_err(|_| too_large())?;
+    let divisor = 10u128.checked_pow(fraction.len() as u32).ok_or("it has too many decimals")?;
+    let scaled = digits.checked_mul(u128::from(scale)).ok_or_else(too_large)?;
     if scaled % divisor != 0 {
         return Err(format!("it is not a whole number of {}", base_name(units)));
     }
@@ -132,45 +125,22 @@ mod tests {
 
     #[test]
     fn known_texts() {
-        for (text, ps) in [
-            ("25 ms", 25_000_000_000),
-            ("1us", 1_000_000),
-            ("0.1 ns", 100),
-        ] {
+        for (text, ps) in [("25 ms", 25_000_000_000), ("1us", 1_000_000), ("0.1 ns", 100)] {
             assert_eq!(text.parse::<Time>().unwrap(), Time(ps));
         }
         assert_eq!("64 KiB".parse::<Bytes>().unwrap(), Bytes(65_536));
-        assert_eq!(
-            "900 GB/s".parse::<BitRate>().unwrap(),
-            BitRate(7_200_000_000_000)
-        );
-        assert_eq!(
-            "1_000 Gbps".parse::<BitRate>().unwrap(),
-            BitRate(1_000_000_000_000)
-        );
+        assert_eq!("900 GB/s".parse::<BitRate>().unwrap(), BitRate(7_200_000_000_000));
+        assert_eq!("1_000 Gbps".parse::<BitRate>().unwrap(), BitRate(1_000_000_000_000));
     }
 
     #[test]
     fn bad_texts_say_what_is_allowed() {
-        for text in [
-            "", "25", "ms", "-1 ms", "0.5 ps", "1e3 ms", "1..2 s", ". s", "1. s", "9e99 s",
-        ] {
+        for text in ["", "25", "ms", "-1 ms", "0.5 ps", "1e3 ms", "1..2 s", ". s", "1. s", "9e99 s"]
+        {
             let message = text.parse::<Time>().unwrap_err().to_string();
             assert!(message.contains("such as \"25 ms\""), "{message}");
         }
-        assert!(
-            "99999999999 h"
-                .parse::<Time>()
-                .unwrap_err()
-                .to_string()
-                .contains("64 bits")
-        );
-        assert!(
-            "400 Gb"
-                .parse::<BitRate>()
-                .unwrap_err()
-                .to_string()
-                .contains("Gbps, Mbps")
-        );
+        assert!("99999999999 h".parse::<Time>().unwrap_err().to_string().contains("64 bits"));
+        assert!("400 Gb".parse::<BitRate>().unwrap_err().to_string().contains("Gbps, Mbps"));
     }
 }

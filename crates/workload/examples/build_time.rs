@@ -16,24 +16,11 @@ fn main() -> Result<(), WorkloadError> {
         grown(example::mixtral_8x7b(), 8),
         grown(example::mixtral_8x7b(), 32),
     ] {
-        let shape = [
-            20,
-            8,
-            job.parallelism.ep as usize,
-            job.model.experts as usize,
-        ];
-        let counts: Vec<u32> = (0..shape.iter().product::<usize>())
-            .map(|i| i as u32 % 97 + 1)
-            .collect();
+        let shape = [20, 8, job.parallelism.ep as usize, job.model.experts as usize];
+        let counts: Vec<u32> =
+            (0..shape.iter().product::<usize>()).map(|i| i as u32 % 97 + 1).collect();
         let start = Instant::now();
-        let gating = Gating::new(
-            &counts,
-            shape,
-            &job.model,
-            &job.parallelism,
-            &job.training,
-            1,
-        )?;
+        let gating = Gating::new(&counts, shape, &job.model, &job.parallelism, &job.training, 1)?;
         let fitted = start.elapsed();
         let start = Instant::now();
         let graph = build(&job, &gating)?;

@@ -44,17 +44,10 @@ pub fn build(job: &Job, gating: &Gating) -> Result<TaskGraph, WorkloadError> {
         || "was fitted to another job; fit it to this one".into(),
     )?;
     let graph = Assembly::new(job, gating, &profile).run();
-    let busy: u128 = graph
-        .duration
-        .iter()
-        .map(|time| u128::from(time.ps()))
-        .sum();
-    require(
-        busy < 1 << 62,
-        "compute.peak_flops",
-        job.compute.peak_flops,
-        || "all compute together would last more than 53 days".into(),
-    )?;
+    let busy: u128 = graph.duration.iter().map(|time| u128::from(time.ps())).sum();
+    require(busy < 1 << 62, "compute.peak_flops", job.compute.peak_flops, || {
+        "all compute together would last more than 53 days".into()
+    })?;
     Ok(graph)
 }
 
@@ -138,13 +131,7 @@ impl<'a> Assembly<'a> {
     /// All slots of a block, in order; returns its last tasks.
     fn block(&mut self, block: BlockId, buckets: &mut Vec<Bucket>) -> Span {
         let (pp, t) = (self.job.parallelism.pp, &self.job.training);
-        let order = pipeline_order(
-            t.schedule,
-            pp,
-            block.stage,
-            t.micro_batches,
-            t.virtual_stages,
-        );
+        let order = pipeline_order(t.schedule, pp, block.stage, t.micro_batches, t.virtual_stages);
         let mut chain = Chain {
             all: self,
             block,
@@ -188,11 +175,7 @@ impl<'a> Assembly<'a> {
             if placement.gradient_group_size(scope) == 1 {
                 continue;
             }
-            let sum = Comm::AllReduce {
-                stage,
-                scope,
-                bytes_per_gpu: bucket.bytes_per_gpu,
-            };
+            let sum = Comm::AllReduce { stage, scope, bytes_per_gpu: bucket.bytes_per_gpu };
             let action = Action::Communicate(sum);
             let id = self.graph.task(task(bucket.kind, 0, bucket.layer, action));
             if self.job.training.overlap_gradients {
@@ -211,9 +194,7 @@ impl<'a> Assembly<'a> {
         }
         let step = Action::Compute(self.job.optimizer_time(stage));
         for (replica, end) in ends.iter().enumerate() {
-            let id = self
-                .graph
-                .task(task(TaskKind::Optimizer, replica as u32, -1, step));
+            let id = self.graph.task(task(TaskKind::Optimizer, replica as u32, -1, step));
             for before in end.clone().chain(last_sum) {
                 self.graph.edge(before, id);
             }
@@ -253,12 +234,8 @@ impl Chain<'_, '_> {
                 virtual_stage.checked_sub(1)
             }
         };
-        let index = self.all.slot_index(
-            self.block.replica,
-            virtual_stage,
-            slot.micro_batch,
-            slot.pass,
-        );
+        let index =
+            self.all.slot_index(self.block.replica, virtual_stage, slot.micro_batch, slot.pass);
         // Every chunk has a layer, so every slot has a task.
         self.all.starts[index] = self.start.clone().unwrap_or(0..0);
         if let Some(next) = next {
@@ -421,17 +398,12 @@ impl Chain<'_, '_> {
         let element = job.training.activation_bytes;
         let send = Comm::Send {
             from: self.block,
-            to: BlockId {
-                stage,
-                ..self.block
-            },
+            to: BlockId { stage, ..self.block },
             bytes_per_gpu: job.tokens_per_rank() * job.bytes_per_token(element),
         };
         let id = self.add(TaskKind::PipelineSend, -1, Action::Communicate(send));
         let replica = self.block.replica;
-        let slot = self
-            .all
-            .slot_index(replica, virtual_stage, self.micro_batch, self.pass);
+        let slot = self.all.slot_index(replica, virtual_stage, self.micro_batch, self.pass);
         self.all.arrivals.push(Arrival { send: id, slot });
     }
 

@@ -44,11 +44,7 @@ impl Attention {
         let dim = |key: &str, value| within(&format!("model.attention.{key}"), value, 1..=1 << 13);
         dim("heads", self.heads())?;
         match *self {
-            Attention::Gqa {
-                heads,
-                kv_heads,
-                head_dim,
-            } => {
+            Attention::Gqa { heads, kv_heads, head_dim } => {
                 dim("head_dim", head_dim)?;
                 require(
                     kv_heads > 0 && heads % kv_heads == 0,
@@ -85,9 +81,7 @@ impl Attention {
     pub(crate) fn projection_widths(&self) -> [u64; 3] {
         let [query, value] = self.score_widths();
         match *self {
-            Attention::Gqa {
-                kv_heads, head_dim, ..
-            } => {
+            Attention::Gqa { kv_heads, head_dim, .. } => {
                 let kv = u64::from(kv_heads) * u64::from(head_dim);
                 [query, kv, kv]
             }
@@ -98,9 +92,7 @@ impl Attention {
     /// Widths of the products with keys and with values, all heads.
     pub(crate) fn score_widths(&self) -> [u64; 2] {
         match *self {
-            Attention::Gqa {
-                heads, head_dim, ..
-            } => [u64::from(heads) * u64::from(head_dim); 2],
+            Attention::Gqa { heads, head_dim, .. } => [u64::from(heads) * u64::from(head_dim); 2],
             Attention::Mla {
                 heads,
                 qk_nope_head_dim: nope,
@@ -140,11 +132,9 @@ impl Attention {
     pub(crate) fn norms(&self) -> u64 {
         match *self {
             Attention::Gqa { .. } => 0,
-            Attention::Mla {
-                q_lora_rank,
-                kv_lora_rank,
-                ..
-            } => u64::from(q_lora_rank) + u64::from(kv_lora_rank),
+            Attention::Mla { q_lora_rank, kv_lora_rank, .. } => {
+                u64::from(q_lora_rank) + u64::from(kv_lora_rank)
+            }
         }
     }
 }

@@ -143,11 +143,7 @@ pub struct Profile {
 #[derive(Clone, Copy, Debug)]
 enum ExpertTime {
     /// max(seconds a token, fixed and per-token memory seconds).
-    Roofline {
-        flop_s: f64,
-        memory_fixed_s: f64,
-        memory_s: f64,
-    },
+    Roofline { flop_s: f64, memory_fixed_s: f64, memory_s: f64 },
     /// Seconds a token.
     Linear { token_s: f64 },
 }
@@ -163,10 +159,7 @@ impl Compute {
     pub fn validate(&self) -> Result<(), WorkloadError> {
         for (key, rate) in [
             ("compute.peak_flops", self.peak_flops),
-            (
-                "compute.memory_bandwidth_bytes_per_s",
-                self.memory_bandwidth_bytes_per_s,
-            ),
+            ("compute.memory_bandwidth_bytes_per_s", self.memory_bandwidth_bytes_per_s),
         ] {
             require(rate > 0, key, rate, || "must be above 0".into())?;
         }
@@ -271,10 +264,7 @@ impl Profile {
             (Component::Embedding, model.embedding_work(tokens)),
             (Component::Attention, model.attention_work(tokens, sequence)),
             (Component::Gate, model.gate_work(tokens)),
-            (
-                Component::Expert,
-                model.expert_work(assignments, local_experts),
-            ),
+            (Component::Expert, model.expert_work(assignments, local_experts)),
         ];
         if model.shared_experts > 0 {
             works.push((Component::SharedExpert, model.shared_work(tokens)));
@@ -292,9 +282,9 @@ impl Profile {
                 let passes = [1.0, 2.0][index];
                 if component == Component::Expert {
                     expert[index] = match measured {
-                        Some((time, _)) => ExpertTime::Linear {
-                            token_s: time.as_secs_f64() / assignments.tokens,
-                        },
+                        Some((time, _)) => {
+                            ExpertTime::Linear { token_s: time.as_secs_f64() / assignments.tokens }
+                        }
                         None => {
                             let fixed = model.expert_work(load(0), local_experts).bytes;
                             ExpertTime::Roofline {
@@ -308,25 +298,14 @@ impl Profile {
                 }
                 let (time, origin) = measured.unwrap_or_else(|| {
                     let forward = compute.roofline(work);
-                    let time = if pass == Pass::Forward {
-                        forward
-                    } else {
-                        twice(forward)
-                    };
+                    let time = if pass == Pass::Forward { forward } else { twice(forward) };
                     (time, Origin::Roofline)
                 });
-                origins.push(ComputeOrigin {
-                    component,
-                    pass,
-                    origin,
-                    time,
-                });
+                origins.push(ComputeOrigin { component, pass, origin, time });
             }
         }
-        let slowest_step = (0..p.pp)
-            .map(|stage| job.optimizer_time(stage))
-            .max()
-            .unwrap_or(Time::ZERO);
+        let slowest_step =
+            (0..p.pp).map(|stage| job.optimizer_time(stage)).max().unwrap_or(Time::ZERO);
         origins.push(ComputeOrigin {
             component: Component::Optimizer,
             pass: Pass::None,
@@ -334,18 +313,13 @@ impl Profile {
             time: slowest_step,
         });
         for line in &origins {
-            require(
-                line.time <= LONGEST,
-                "compute.peak_flops",
-                compute.peak_flops,
-                || {
-                    format!(
-                        "one {} task would take {} on this GPU; allowed are {LONGEST}",
-                        line.component.as_str(),
-                        line.time
-                    )
-                },
-            )?;
+            require(line.time <= LONGEST, "compute.peak_flops", compute.peak_flops, || {
+                format!(
+                    "one {} task would take {} on this GPU; allowed are {LONGEST}",
+                    line.component.as_str(),
+                    line.time
+                )
+            })?;
         }
         Ok(Profile { origins, expert })
     }
@@ -369,11 +343,9 @@ impl Profile {
     pub fn expert_time(&self, pass: Pass, hottest: u64) -> Time {
         let tokens = hottest as f64;
         let seconds = match self.expert[usize::from(pass == Pass::Backward)] {
-            ExpertTime::Roofline {
-                flop_s,
-                memory_fixed_s,
-                memory_s,
-            } => (flop_s * tokens).max(memory_fixed_s + memory_s * tokens),
+            ExpertTime::Roofline { flop_s, memory_fixed_s, memory_s } => {
+                (flop_s * tokens).max(memory_fixed_s + memory_s * tokens)
+            }
             ExpertTime::Linear { token_s } => token_s * tokens,
         };
         Time::from_secs_f64(seconds).saturating_add(self.time(Component::SharedExpert, pass))
@@ -421,14 +393,8 @@ mod tests {
         let job = example::mixtral_8x7b();
         let flops = 32_768.0 * 2.0 * 6.0 * 4096.0 * 14336.0 / 4.0;
         let expert = Time::from_secs_f64(flops / (0.5 * 989e12));
-        assert_eq!(
-            line(&job, Component::Expert, Pass::Forward),
-            (expert, Origin::Roofline)
-        );
-        assert_eq!(
-            line(&job, Component::Expert, Pass::Backward).0,
-            twice(expert)
-        );
+        assert_eq!(line(&job, Component::Expert, Pass::Forward), (expert, Origin::Roofline));
+        assert_eq!(line(&job, Component::Expert, Pass::Backward).0, twice(expert));
         let bytes = 2.0 * 2.0 * 32_768.0 * 4096.0;
         let embedding = Time::from_secs_f64(bytes / (0.8 * 3.35e12));
         assert_eq!(line(&job, Component::Embedding, Pass::Forward).0, embedding);
@@ -488,10 +454,7 @@ mod tests {
         ];
         let expect = |component, pass, ms, origin| {
             let (time, found) = line(&job, component, pass);
-            assert!(
-                time.ps().abs_diff(Time::from_ms(ms).ps()) <= 1,
-                "{component:?} {time}"
-            );
+            assert!(time.ps().abs_diff(Time::from_ms(ms).ps()) <= 1, "{component:?} {time}");
             assert_eq!(found, origin, "{component:?} {pass:?}");
         };
         expect(Component::Expert, Pass::Forward, 100, Origin::Measured);
@@ -499,10 +462,7 @@ mod tests {
         expect(Component::Attention, Pass::Forward, 20, Origin::Scaled);
         expect(Component::Attention, Pass::Backward, 40, Origin::Scaled);
         expect(Component::Gate, Pass::Backward, 7, Origin::Measured);
-        assert_eq!(
-            line(&job, Component::Gate, Pass::Forward).1,
-            Origin::Roofline
-        );
+        assert_eq!(line(&job, Component::Gate, Pass::Forward).1, Origin::Roofline);
         // The expert's time follows the most loaded rank.
         let profile = job.profile().expect("valid job");
         let hot = profile.expert_time(Pass::Forward, 3 * job.assignments_per_rank());
@@ -518,23 +478,11 @@ mod tests {
             job.profile().unwrap_err().to_string()
         };
         let cases: [(Change, &str); 7] = [
-            (
-                |c| c.peak_flops = 0,
-                "compute.peak_flops = 0: must be above 0",
-            ),
+            (|c| c.peak_flops = 0, "compute.peak_flops = 0: must be above 0"),
             (|c| c.peak_flops = 1, "compute.peak_flops = 1: one "),
-            (
-                |c| c.matmul_efficiency = f64::NAN,
-                "compute.matmul_efficiency = NaN: must be above",
-            ),
-            (
-                |c| c.memory_efficiency = 1.5,
-                "compute.memory_efficiency = 1.5: must be above",
-            ),
-            (
-                |c| c.memory_efficiency = 1e-300,
-                "compute.peak_flops = 989000000000000: one ",
-            ),
+            (|c| c.matmul_efficiency = f64::NAN, "compute.matmul_efficiency = NaN: must be above"),
+            (|c| c.memory_efficiency = 1.5, "compute.memory_efficiency = 1.5: must be above"),
+            (|c| c.memory_efficiency = 1e-300, "compute.peak_flops = 989000000000000: one "),
             (
                 |c| c.measured = vec![measured(Component::Head, Pass::Forward, 0, 1)],
                 "compute.measured[0].micro_batch = 0: must be between 1 and",

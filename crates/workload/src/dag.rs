@@ -247,9 +247,8 @@ impl TaskGraph {
     /// became ready. `None` if there is a cycle, which [`crate::build`] never makes.
     pub fn topological_order(&self) -> Option<Vec<u32>> {
         let mut waiting = self.predecessors_count.clone();
-        let mut order: Vec<u32> = (0..self.len() as u32)
-            .filter(|&task| waiting[task as usize] == 0)
-            .collect();
+        let mut order: Vec<u32> =
+            (0..self.len() as u32).filter(|&task| waiting[task as usize] == 0).collect();
         let mut next = 0;
         while next < order.len() {
             for &after in self.successors.row(order[next]) {
@@ -368,10 +367,7 @@ mod tests {
             builder.task(Task {
                 kind: TaskKind::Attention,
                 pass: Pass::Forward,
-                block: BlockId {
-                    replica: 0,
-                    stage: 0,
-                },
+                block: BlockId { replica: 0, stage: 0 },
                 layer: 0,
                 micro_batch: 0,
                 action: Action::Compute(Time::from_ps(ps)),

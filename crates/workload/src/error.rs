@@ -28,11 +28,7 @@ pub struct WorkloadError {
 
 impl WorkloadError {
     pub(crate) fn new(key: &str, value: impl Display, reason: impl Into<String>) -> Self {
-        WorkloadError {
-            key: key.into(),
-            value: value.to_string(),
-            reason: reason.into(),
-        }
+        WorkloadError { key: key.into(), value: value.to_string(), reason: reason.into() }
     }
 }
 
@@ -67,10 +63,7 @@ pub(crate) fn multiple(
     divisor_key: &str,
     divisor: u32,
 ) -> Result<(), WorkloadError> {
-    require(
-        divisor != 0 && value % divisor == 0,
-        divisor_key,
-        divisor,
-        || format!("must divide {key} = {value}"),
-    )
+    require(divisor != 0 && value % divisor == 0, divisor_key, divisor, || {
+        format!("must divide {key} = {value}")
+    })
 }

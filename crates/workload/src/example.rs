@@ -10,11 +10,7 @@ pub fn mixtral_8x7b() -> Job {
         dense_layers: 0,
         hidden: 4096,
         vocabulary: 32000,
-        attention: Attention::Gqa {
-            heads: 32,
-            kv_heads: 8,
-            head_dim: 128,
-        },
+        attention: Attention::Gqa { heads: 32, kv_heads: 8, head_dim: 128 },
         experts: 8,
         top_k: 2,
         expert_intermediate: 14336,
@@ -32,11 +28,7 @@ pub fn mixtral_8x22b() -> Job {
         layers: 56,
         hidden: 6144,
         vocabulary: 32768,
-        attention: Attention::Gqa {
-            heads: 48,
-            kv_heads: 8,
-            head_dim: 128,
-        },
+        attention: Attention::Gqa { heads: 48, kv_heads: 8, head_dim: 128 },
         expert_intermediate: 16384,
         ..mixtral_8x7b().model
     };
@@ -47,11 +39,7 @@ pub fn mixtral_8x22b() -> Job {
 pub fn llama_moe() -> Job {
     let model = Model {
         name: "llama-moe".into(),
-        attention: Attention::Gqa {
-            heads: 32,
-            kv_heads: 32,
-            head_dim: 128,
-        },
+        attention: Attention::Gqa { heads: 32, kv_heads: 32, head_dim: 128 },
         experts: 16,
         top_k: 4,
         expert_intermediate: 688,
@@ -67,11 +55,7 @@ pub fn qwen_moe() -> Job {
         layers: 24,
         hidden: 2048,
         vocabulary: 151_936,
-        attention: Attention::Gqa {
-            heads: 16,
-            kv_heads: 16,
-            head_dim: 128,
-        },
+        attention: Attention::Gqa { heads: 16, kv_heads: 16, head_dim: 128 },
         experts: 64,
         top_k: 4,
         expert_intermediate: 1408,

@@ -110,12 +110,9 @@ impl Gating {
                     Some(id) => id,
                     None => {
                         let entries = (gating.tokens.len() + ranks * ranks) as u64;
-                        require(
-                            entries <= MOST_ENTRIES,
-                            "parallelism.ep",
-                            parallelism.ep,
-                            || "the token matrices of this trace would exceed 4 GiB".into(),
-                        )?;
+                        require(entries <= MOST_ENTRIES, "parallelism.ep", parallelism.ep, || {
+                            "the token matrices of this trace would exceed 4 GiB".into()
+                        })?;
                         let size = sources * experts;
                         gating.push(
                             &counts[place * size..(place + 1) * size],
@@ -143,12 +140,9 @@ impl Gating {
         check_shapes(model, parallelism, training)?;
         let shape = [1, 1, parallelism.ep as usize, model.experts as usize];
         let entries = u64::from(parallelism.ep) * u64::from(model.experts);
-        require(
-            entries <= MOST_ENTRIES,
-            "parallelism.ep",
-            parallelism.ep,
-            || "the token matrices would exceed 4 GiB".into(),
-        )?;
+        require(entries <= MOST_ENTRIES, "parallelism.ep", parallelism.ep, || {
+            "the token matrices would exceed 4 GiB".into()
+        })?;
         let counts = vec![1; shape[2] * shape[3]];
         let mut gating = Self::new(&counts, shape, model, parallelism, training, 0)?;
         gating.notes = vec!["gates are uniform: every expert receives the same load".into()];
@@ -260,39 +254,26 @@ fn check_trace(
 ) -> Result<(), WorkloadError> {
     let [iterations, layers, sources, experts] = shape;
     let named = format!("{iterations} x {layers} x {sources} x {experts}");
-    let size = shape
-        .iter()
-        .try_fold(1usize, |size, &extent| size.checked_mul(extent));
-    require(
-        size == Some(counts.len()) && !counts.is_empty(),
-        "gating.trace",
-        &named,
-        || {
-            format!(
-                "the trace holds {} counts; it must hold iterations x layers x sources x experts \
+    let size = shape.iter().try_fold(1usize, |size, &extent| size.checked_mul(extent));
+    require(size == Some(counts.len()) && !counts.is_empty(), "gating.trace", &named, || {
+        format!(
+            "the trace holds {} counts; it must hold iterations x layers x sources x experts \
                  of them, each at least 1",
-                counts.len()
-            )
-        },
-    )?;
+            counts.len()
+        )
+    })?;
     let (wanted, ep, top_k) = (model.experts, parallelism.ep, model.top_k);
     let remedy = format!(
         "make one that fits with `lightloom trace record --experts {wanted} --top-k {top_k} \
          --sources {ep}` or `lightloom trace generate uniform --experts {wanted} --top-k {top_k} \
          --sources {ep}`"
     );
-    require(
-        experts == wanted as usize,
-        "gating.trace",
-        format!("{experts} experts"),
-        || format!("must have model.experts = {wanted} experts; {remedy}"),
-    )?;
-    require(
-        sources % ep as usize == 0,
-        "gating.trace",
-        format!("{sources} sources"),
-        || format!("must have a multiple of parallelism.ep = {ep} sources; {remedy}"),
-    )?;
+    require(experts == wanted as usize, "gating.trace", format!("{experts} experts"), || {
+        format!("must have model.experts = {wanted} experts; {remedy}")
+    })?;
+    require(sources % ep as usize == 0, "gating.trace", format!("{sources} sources"), || {
+        format!("must have a multiple of parallelism.ep = {ep} sources; {remedy}")
+    })?;
     for (place, source) in counts.chunks_exact(experts).enumerate() {
         require(
             source.iter().any(|&count| count > 0),
@@ -373,21 +354,12 @@ mod tests {
         shape: [usize; 4],
         seed: u64,
     ) -> Result<Gating, WorkloadError> {
-        Gating::new(
-            counts,
-            shape,
-            &job.model,
-            &job.parallelism,
-            &job.training,
-            seed,
-        )
+        Gating::new(counts, shape, &job.model, &job.parallelism, &job.training, seed)
     }
 
     /// A trace in which iteration, layer, source and expert all leave their mark.
     fn marked(shape: [usize; 4]) -> Vec<u32> {
-        (0..shape.iter().product::<usize>())
-            .map(|i| (i * i % 1009) as u32 + 1)
-            .collect()
+        (0..shape.iter().product::<usize>()).map(|i| (i * i % 1009) as u32 + 1).collect()
     }
 
     proptest! {
@@ -427,10 +399,7 @@ mod tests {
         let mut counts = counts;
         counts[8] = 8; // source 2: all to expert 0
         let gating = fit(&job, &counts, [1, 1, 4, 4], 0).unwrap();
-        assert_eq!(
-            gating.matrix(gating.draw(0, 0, 0)),
-            [24_576, 8_192, 16_384, 16_384]
-        );
+        assert_eq!(gating.matrix(gating.draw(0, 0, 0)), [24_576, 8_192, 16_384, 16_384]);
         assert_eq!(gating.hottest(gating.draw(0, 0, 0)), 24_576 + 16_384);
     }
 
@@ -463,17 +432,8 @@ mod tests {
         }
         drawn.sort_unstable();
         drawn.dedup();
-        assert_eq!(
-            drawn.len(),
-            128,
-            "128 draws from 200 iterations repeat none"
-        );
-        assert!(
-            gating
-                .notes()
-                .iter()
-                .any(|note| note.contains("trace layers reused"))
-        );
+        assert_eq!(drawn.len(), 128, "128 draws from 200 iterations repeat none");
+        assert!(gating.notes().iter().any(|note| note.contains("trace layers reused")));
     }
 
     #[test]
@@ -490,9 +450,7 @@ mod tests {
         assert_ne!(draws(1), draws(2));
         // Twenty iterations for 128 draws: none is drawn twice more often than needed.
         let mut times = [0; 20];
-        draws(1)
-            .iter()
-            .for_each(|origin| times[origin.0 as usize] += 1);
+        draws(1).iter().for_each(|origin| times[origin.0 as usize] += 1);
         assert!(times.iter().all(|&n| n == 6 || n == 7), "{times:?}");
     }
 
@@ -514,20 +472,11 @@ mod tests {
             found.starts_with("gating.trace = 8 experts: must have model.experts = 64"),
             "{found}"
         );
-        assert!(
-            found.contains("trace record --experts 64 --top-k 4 --sources 16"),
-            "{found}"
-        );
+        assert!(found.contains("trace record --experts 64 --top-k 4 --sources 16"), "{found}");
         let found = error(&job, &[1; 8 * 64], [1, 1, 8, 64]);
-        assert!(
-            found.starts_with("gating.trace = 8 sources: must have a multiple"),
-            "{found}"
-        );
+        assert!(found.starts_with("gating.trace = 8 sources: must have a multiple"), "{found}");
         let found = error(&job, &[1; 7], [1, 1, 8, 8]);
-        assert!(
-            found.starts_with("gating.trace = 1 x 1 x 8 x 8: the trace holds 7"),
-            "{found}"
-        );
+        assert!(found.starts_with("gating.trace = 1 x 1 x 8 x 8: the trace holds 7"), "{found}");
         let found = error(&job, &[], [0, 1, 8, 8]);
         assert!(found.starts_with("gating.trace = 0 x 1 x 8 x 8"), "{found}");
         let found = error(&job, &[1; 4], [usize::MAX, 2, 2, 64]);

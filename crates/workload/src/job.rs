@@ -50,10 +50,7 @@ pub(crate) fn check_shapes(
         Schedule::Interleaved => ("training.virtual_stages", training.virtual_stages),
     };
     require(chunks <= u64::from(model.layers), key, value, || {
-        format!(
-            "pp * virtual_stages = {chunks} must be at most model.layers = {}",
-            model.layers
-        )
+        format!("pp * virtual_stages = {chunks} must be at most model.layers = {}", model.layers)
     })?;
     if training.schedule == Schedule::Interleaved {
         require(p.pp >= 2, "parallelism.pp", p.pp, || {
@@ -71,12 +68,9 @@ pub(crate) fn check_shapes(
     let assignments = u128::from(training.micro_batch)
         * u128::from(training.sequence_length)
         * u128::from(model.top_k);
-    require(
-        assignments <= 1 << 31,
-        "training.micro_batch",
-        training.micro_batch,
-        || "micro_batch * sequence_length * top_k must be at most 2^31".into(),
-    )?;
+    require(assignments <= 1 << 31, "training.micro_batch", training.micro_batch, || {
+        "micro_batch * sequence_length * top_k must be at most 2^31".into()
+    })?;
     let volume = assignments * u128::from(p.ep) * u128::from(model.hidden) * 64;
     require(volume < 1 << 62, "parallelism.ep", p.ep, || {
         "one all-to-all would move more than 2^56 elements".into()
@@ -84,12 +78,9 @@ pub(crate) fn check_shapes(
     // Six tasks a layer and up to three for TP and CP, forward and backward.
     let runs = u64::from(p.dp) * u64::from(training.micro_batches);
     let tasks = runs.saturating_mul(18 * u64::from(model.layers) + 16 * chunks);
-    require(
-        tasks <= MOST_TASKS,
-        "training.micro_batches",
-        training.micro_batches,
-        || format!("the iteration would have about {tasks} tasks; allowed are {MOST_TASKS}"),
-    )
+    require(tasks <= MOST_TASKS, "training.micro_batches", training.micro_batches, || {
+        format!("the iteration would have about {tasks} tasks; allowed are {MOST_TASKS}")
+    })
 }
 
 impl Job {
@@ -139,15 +130,9 @@ impl Job {
     /// Tokens of one iteration. Every EP rank of every replica is a data-parallel rank.
     pub fn tokens_per_iteration(&self) -> u64 {
         let (p, t) = (&self.parallelism, &self.training);
-        [
-            p.dp,
-            p.ep,
-            t.micro_batch,
-            t.micro_batches,
-            t.sequence_length,
-        ]
-        .into_iter()
-        .fold(1u64, |tokens, factor| tokens.saturating_mul(factor.into()))
+        [p.dp, p.ep, t.micro_batch, t.micro_batches, t.sequence_length]
+            .into_iter()
+            .fold(1u64, |tokens, factor| tokens.saturating_mul(factor.into()))
     }
 
     /// FLOPs of one iteration, forward and backward (three times forward), causal attention counted
@@ -170,11 +155,7 @@ impl Job {
     /// The layers of one chunk of a stage.
     pub fn layers(&self, stage: u32, chunk: u32) -> Range<u32> {
         let p = &self.parallelism;
-        layers_of(
-            self.model.layers,
-            p.pp * self.training.virtual_stages,
-            chunk * p.pp + stage,
-        )
+        layers_of(self.model.layers, p.pp * self.training.virtual_stages, chunk * p.pp + stage)
     }
 
     /// Parameters that each GPU of a stage holds.

@@ -78,10 +78,7 @@ impl Weights {
 impl std::ops::Add for Weights {
     type Output = Weights;
     fn add(self, other: Weights) -> Weights {
-        Weights {
-            split: self.split + other.split,
-            replicated: self.replicated + other.replicated,
-        }
+        Weights { split: self.split + other.split, replicated: self.replicated + other.replicated }
     }
 }
 
@@ -96,42 +93,19 @@ impl Model {
         within("model.vocabulary", self.vocabulary, 1..=1 << 24)?;
         within("model.experts", self.experts, 1..=1 << 16)?;
         within("model.top_k", self.top_k, 1..=self.experts)?;
-        within(
-            "model.expert_intermediate",
-            self.expert_intermediate,
-            1..=1 << 20,
-        )?;
+        within("model.expert_intermediate", self.expert_intermediate, 1..=1 << 20)?;
         within("model.shared_experts", self.shared_experts, 0..=1024)?;
         let least = u32::from(self.shared_experts > 0);
-        within(
-            "model.shared_intermediate",
-            self.shared_intermediate,
-            least..=1 << 20,
-        )?;
-        require(
-            self.dense_layers < self.layers,
-            "model.dense_layers",
-            self.dense_layers,
-            || {
-                format!(
-                    "must be below model.layers = {}, so that one layer has experts",
-                    self.layers
-                )
-            },
-        )?;
+        within("model.shared_intermediate", self.shared_intermediate, least..=1 << 20)?;
+        require(self.dense_layers < self.layers, "model.dense_layers", self.dense_layers, || {
+            format!("must be below model.layers = {}, so that one layer has experts", self.layers)
+        })?;
         let least = u32::from(self.dense_layers > 0);
-        within(
-            "model.dense_intermediate",
-            self.dense_intermediate,
-            least..=1 << 20,
-        )?;
+        within("model.dense_intermediate", self.dense_intermediate, least..=1 << 20)?;
         self.attention.validate()?;
-        require(
-            self.parameters_wide() < 1 << 56,
-            "model.layers",
-            self.layers,
-            || "the model must have fewer than 2^56 parameters".into(),
-        )
+        require(self.parameters_wide() < 1 << 56, "model.layers", self.layers, || {
+            "the model must have fewer than 2^56 parameters".into()
+        })
     }
 
     /// Whether `layer` (counted from 0) has experts.
@@ -170,10 +144,7 @@ impl Model {
     }
 
     pub(crate) fn router_weights(&self) -> Weights {
-        Weights {
-            split: 0,
-            replicated: u64::from(self.hidden) * u64::from(self.experts),
-        }
+        Weights { split: 0, replicated: u64::from(self.hidden) * u64::from(self.experts) }
     }
 
     /// One routed expert.
@@ -190,17 +161,11 @@ impl Model {
     }
 
     pub(crate) fn dense_mlp_weights(&self) -> Weights {
-        Weights {
-            split: self.swiglu_weights(self.dense_intermediate),
-            replicated: 0,
-        }
+        Weights { split: self.swiglu_weights(self.dense_intermediate), replicated: 0 }
     }
 
     pub(crate) fn embedding_weights(&self) -> Weights {
-        Weights {
-            split: u64::from(self.vocabulary) * u64::from(self.hidden),
-            replicated: 0,
-        }
+        Weights { split: u64::from(self.vocabulary) * u64::from(self.hidden), replicated: 0 }
     }
 
     /// The output head and the norm before it.
@@ -260,10 +225,7 @@ impl Model {
 
     /// A grouped GEMM: `load.tokens` assignments over `experts` local experts.
     pub(crate) fn expert_work(&self, load: Load, experts: u32) -> Work {
-        let weights = Weights {
-            split: self.expert_weights() * u64::from(experts),
-            replicated: 0,
-        };
+        let weights = Weights { split: self.expert_weights() * u64::from(experts), replicated: 0 };
         Work {
             flops: 2.0 * load.tokens * self.expert_weights() as f64 / load.tp,
             bytes: self.swiglu_bytes(load, weights, self.expert_intermediate),
@@ -275,11 +237,7 @@ impl Model {
         Work {
             flops: 2.0 * load.tokens * weights.total() as f64 / load.tp,
             // At most 1024 * 2^20, by `validate`.
-            bytes: self.swiglu_bytes(
-                load,
-                weights,
-                self.shared_experts * self.shared_intermediate,
-            ),
+            bytes: self.swiglu_bytes(load, weights, self.shared_experts * self.shared_intermediate),
         }
     }
 
@@ -308,11 +266,7 @@ impl Model {
 
     /// Input and output whole; the two up-projections and their product written and read once.
     fn swiglu_bytes(&self, load: Load, weights: Weights, width: u32) -> f64 {
-        load.bytes(
-            weights,
-            2.0 * f64::from(self.hidden),
-            6.0 * f64::from(width),
-        )
+        load.bytes(weights, 2.0 * f64::from(self.hidden), 6.0 * f64::from(width))
     }
 }
 
@@ -354,11 +308,9 @@ mod tests {
     /// but the input embedding, the norms and the experts not chosen.
     #[test]
     fn token_flops_are_twice_the_active_parameters() {
-        for model in [
-            example::mixtral_8x7b().model,
-            example::qwen_moe().model,
-            example::deepseek_r1().model,
-        ] {
+        for model in
+            [example::mixtral_8x7b().model, example::qwen_moe().model, example::deepseek_r1().model]
+        {
             let idle = u64::from(model.experts - model.top_k) * u64::from(model.moe_layers());
             let norms = u64::from(model.hidden) * (2 * u64::from(model.layers) + 1)
                 + model.attention.norms() * u64::from(model.layers);

@@ -135,9 +135,7 @@ impl Parallelism {
 
     /// GPUs of the job. Meaningful for validated degrees.
     pub fn gpus(&self) -> u32 {
-        self.block_size()
-            .saturating_mul(self.dp)
-            .saturating_mul(self.pp)
+        self.block_size().saturating_mul(self.dp).saturating_mul(self.pp)
     }
 }
 
@@ -169,13 +167,7 @@ impl Placement {
         let (tp, rest) = (gpu % d.tp, gpu / d.tp);
         let (cp, rest) = (rest % d.cp, rest / d.cp);
         let (ep, rest) = (rest % d.ep, rest / d.ep);
-        Coordinates {
-            tp,
-            cp,
-            ep,
-            dp: rest % d.dp,
-            pp: rest / d.dp,
-        }
+        Coordinates { tp, cp, ep, dp: rest % d.dp, pp: rest / d.dp }
     }
 
     /// The GPUs of a block, consecutive.
@@ -188,10 +180,7 @@ impl Placement {
     /// The block that holds a GPU.
     pub fn block_of(&self, gpu: u32) -> BlockId {
         let block = gpu / self.degrees.block_size();
-        BlockId {
-            replica: block % self.degrees.dp,
-            stage: block / self.degrees.dp,
-        }
+        BlockId { replica: block % self.degrees.dp, stage: block / self.degrees.dp }
     }
 
     /// All blocks, by stage and then by replica.
@@ -222,9 +211,7 @@ impl Placement {
                 Axis::Tp => (0..cp)
                     .map(|c| (0..tp).map(|t| at(e, c, t)).collect())
                     .collect::<Vec<Vec<u32>>>(),
-                Axis::Cp => (0..tp)
-                    .map(|t| (0..cp).map(|c| at(e, c, t)).collect())
-                    .collect(),
+                Axis::Cp => (0..tp).map(|t| (0..cp).map(|c| at(e, c, t)).collect()).collect(),
             })
             .collect()
     }
@@ -330,30 +317,13 @@ mod tests {
 
     #[test]
     fn degrees_must_fill_the_cluster() {
-        let degrees = Parallelism {
-            tp: 4,
-            cp: 1,
-            ep: 8,
-            dp: 8,
-            pp: 4,
-        };
+        let degrees = Parallelism { tp: 4, cp: 1, ep: 8, dp: 8, pp: 4 };
         assert_eq!(degrees.fill(1024), Ok(()));
         assert_eq!(
             degrees.fill(1000).unwrap_err().to_string(),
             "cluster.gpus = 1000: must be tp * cp * ep * dp * pp = 4 * 1 * 8 * 8 * 4 = 1024"
         );
-        let huge = Parallelism {
-            tp: 1 << 22,
-            cp: 1 << 22,
-            ep: 1 << 22,
-            dp: 1 << 22,
-            pp: 1 << 22,
-        };
-        assert!(
-            huge.validate()
-                .unwrap_err()
-                .to_string()
-                .starts_with("parallelism.cp = 4194304:")
-        );
+        let huge = Parallelism { tp: 1 << 22, cp: 1 << 22, ep: 1 << 22, dp: 1 << 22, pp: 1 << 22 };
+        assert!(huge.validate().unwrap_err().to_string().starts_with("parallelism.cp = 4194304:"));
     }
 }

@@ -66,11 +66,7 @@ pub fn pipeline_order(
             Pass::Backward => chunks - 1 - chunk,
             _ => chunk,
         };
-        Slot {
-            chunk,
-            micro_batch,
-            pass,
-        }
+        Slot { chunk, micro_batch, pass }
     };
     let mut order = Vec::with_capacity(2 * steps as usize);
     order.extend((0..warm_up).map(|step| slot(step, Pass::Forward)));

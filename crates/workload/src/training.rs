@@ -35,28 +35,21 @@ impl Training {
     /// # Errors
     /// Names the first key that is out of range.
     pub fn validate(&self) -> Result<(), WorkloadError> {
-        within(
-            "training.sequence_length",
-            self.sequence_length,
-            1..=1 << 24,
-        )?;
+        within("training.sequence_length", self.sequence_length, 1..=1 << 24)?;
         within("training.micro_batch", self.micro_batch, 1..=1 << 16)?;
         within("training.micro_batches", self.micro_batches, 1..=1 << 16)?;
         within("training.activation_bytes", self.activation_bytes, 1..=8)?;
         within("training.gradient_bytes", self.gradient_bytes, 1..=8)?;
         within("training.dispatch_bytes", self.dispatch_bytes, 1..=8)?;
         let (fits, allowed) = match self.schedule {
-            Schedule::OneForwardOneBackward => (
-                self.virtual_stages == 1,
-                "must be 1 with training.schedule = \"1f1b\"",
-            ),
+            Schedule::OneForwardOneBackward => {
+                (self.virtual_stages == 1, "must be 1 with training.schedule = \"1f1b\"")
+            }
             Schedule::Interleaved => (
                 (2..=4096).contains(&self.virtual_stages),
                 "must be between 2 and 4096 with training.schedule = \"interleaved\"",
             ),
         };
-        require(fits, "training.virtual_stages", self.virtual_stages, || {
-            allowed.into()
-        })
+        require(fits, "training.virtual_stages", self.virtual_stages, || allowed.into())
     }
 }

@@ -15,13 +15,7 @@ fn small_job() -> impl Strategy<Value = Job> {
         let (layers_a_part, dense_layers, latent, shared_experts) = shape;
         let (rounds, virtual_stages, overlap_gradients, dispatch_bytes) = training;
         let mut job = example::mixtral_8x7b();
-        job.parallelism = Parallelism {
-            tp: 1 << tp,
-            cp: 1 << cp,
-            ep: 1 << ep,
-            dp,
-            pp,
-        };
+        job.parallelism = Parallelism { tp: 1 << tp, cp: 1 << cp, ep: 1 << ep, dp, pp };
         let virtual_stages = if pp == 1 { 1 } else { virtual_stages };
         job.training.virtual_stages = virtual_stages;
         job.training.schedule = match virtual_stages {
@@ -51,11 +45,7 @@ fn small_job() -> impl Strategy<Value = Job> {
                 qk_rope_head_dim: 2,
                 v_head_dim: 3,
             },
-            false => Attention::Gqa {
-                heads: 4,
-                kv_heads: 2,
-                head_dim: 4,
-            },
+            false => Attention::Gqa { heads: 4, kv_heads: 2, head_dim: 4 },
         };
         job
     })
@@ -90,22 +80,14 @@ fn sent(job: &Job, gating: &Gating, comm: &Comm) -> u128 {
     let p = &job.parallelism;
     let block = u128::from(p.block_size());
     match *comm {
-        Comm::AllToAll {
-            matrix,
-            bytes_per_token,
-            ..
-        } => {
+        Comm::AllToAll { matrix, bytes_per_token, .. } => {
             let tokens = gating.matrix(matrix).iter().map(|&n| u128::from(n));
             tokens.sum::<u128>() * u128::from(bytes_per_token) * u128::from(p.cp * p.tp)
         }
         Comm::Send { bytes_per_gpu, .. } | Comm::Collective { bytes_per_gpu, .. } => {
             block * u128::from(bytes_per_gpu)
         }
-        Comm::AllReduce {
-            stage,
-            scope,
-            bytes_per_gpu,
-        } => {
+        Comm::AllReduce { stage, scope, bytes_per_gpu } => {
             let groups = job.placement().gradient_groups(stage, scope);
             let hops = groups.iter().map(|group| 2 * (group.len() as u128 - 1));
             hops.sum::<u128>() * u128::from(bytes_per_gpu)
@@ -304,13 +286,7 @@ proptest! {
 /// A job whose every layer takes `forward_ps`, with nothing else that takes time.
 fn even_job(pp: u32, virtual_stages: u32, micro_batches: u32, forward_ps: u64) -> Job {
     let mut job = example::mixtral_8x7b();
-    job.parallelism = Parallelism {
-        tp: 1,
-        cp: 1,
-        ep: 2,
-        dp: 1,
-        pp,
-    };
+    job.parallelism = Parallelism { tp: 1, cp: 1, ep: 2, dp: 1, pp };
     job.model.layers = pp * virtual_stages;
     job.model.hidden = 8;
     job.model.vocabulary = 1;
@@ -400,11 +376,7 @@ fn the_way_back_is_the_transpose_of_the_way_there() {
     let graph = built(&job);
     for task in 0..graph.len() as u32 {
         let (kind, pass) = (graph.kind[task as usize], graph.pass[task as usize]);
-        let Some(Comm::AllToAll {
-            transposed,
-            bytes_per_token,
-            ..
-        }) = graph.communication(task)
+        let Some(Comm::AllToAll { transposed, bytes_per_token, .. }) = graph.communication(task)
         else {
             continue;
         };
@@ -428,22 +400,13 @@ fn all_to_all_volumes_of_the_papers_models() {
         (example::deepseek_r1(), 3758),
     ] {
         let bytes = job.all_to_all_bytes() as f64;
-        assert_eq!(
-            (bytes / 1e6).round(),
-            f64::from(megabytes),
-            "{}",
-            job.model.name
-        );
+        assert_eq!((bytes / 1e6).round(), f64::from(megabytes), "{}", job.model.name);
         assert_eq!(job.parallelism.gpus(), 1024);
         // What a GPU of the graph sends is just that.
         let gating = uniform(&job);
         let graph = build(&job, &gating).expect("valid job");
         let found = graph.comms.iter().find_map(|comm| match comm {
-            Comm::AllToAll {
-                matrix,
-                bytes_per_token,
-                ..
-            } => {
+            Comm::AllToAll { matrix, bytes_per_token, .. } => {
                 let row = &gating.matrix(*matrix)[..gating.ranks() as usize];
                 Some(row.iter().map(|&tokens| u64::from(tokens)).sum::<u64>() * bytes_per_token)
             }

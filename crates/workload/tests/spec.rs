@@ -44,9 +44,7 @@ fn the_resolved_specification_is_read_as_written() {
     let latent = lightloom_workload::example::deepseek_r1().model.attention;
     assert_eq!(parse::<Attention>(LATENT), latent);
     let compute = parse::<Compute>(COMPUTE);
-    let [entry] = &compute.measured[..] else {
-        panic!("one entry")
-    };
+    let [entry] = &compute.measured[..] else { panic!("one entry") };
     assert_eq!(entry.component, Component::SharedExpert);
     assert_eq!((entry.pass, entry.origin), (Pass::Forward, Origin::Given));
 }
