@@ -27,6 +27,8 @@ COMMANDS = {
     "report": "Rebuild the report of a Result.",
 }
 
+_INTERRUPTED = 130
+
 
 class _Commands(TyperGroup):
     """Lists the subcommands without importing them."""
@@ -45,9 +47,16 @@ class _Commands(TyperGroup):
             return super().resolve_command(ctx, args)
         command = typer.main.get_command(import_module(f"lightloom.cli.{name}").app)
         command.name = name
-        # Typer offers to install completion once for each application; once is none here.
-        command.params = [p for p in command.params if not str(p.name).endswith("_completion")]
+        _harmonize(command)
         return name, command, args[1:]
+
+
+def _harmonize(command: Any) -> None:
+    """Give every subcommand the same help, whatever its own application chose."""
+    command.rich_markup_mode = "rich"
+    command.params = [p for p in command.params if not str(p.name).endswith("_completion")]
+    for inner in getattr(command, "commands", {}).values():
+        _harmonize(inner)
 
 
 app = typer.Typer(
@@ -98,13 +107,16 @@ def run(arguments: Sequence[str]) -> int:
     try:
         result = app([a for a in arguments if a != "--debug"], "lightloom", standalone_mode=False)
     except KeyboardInterrupt:
-        return _fail("interrupted", 130, debug)
+        return _fail("interrupted", _INTERRUPTED, debug)
     except typer.Abort:
         return _fail("aborted", 1, debug)
     except LightloomError as error:
         return _fail(f"error: {error}", error.exit_code, debug)
     except SystemExit as error:  # a closed pipe, for one
         return error.code if isinstance(error.code, int) else 1
+    except OSError as error:  # a full disk, a closed stdout
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"error: {where}{error.strerror or error}", 1, debug)
     except MemoryError:
         return _fail("error: out of memory", 1, debug)
     except Exception as error:
@@ -112,6 +124,8 @@ def run(arguments: Sequence[str]) -> int:
             return _usage(error)
         what = f"{type(error).__name__}: {error}".partition("\n")[0]
         return _fail(f"internal error: {what}; please report it, with what --debug shows", 1, debug)
+    if result == _INTERRUPTED:  # Typer turns an interrupt into this code
+        return _fail("interrupted", _INTERRUPTED, False)
     return result if isinstance(result, int) else 0
 
 

@@ -1,0 +1,165 @@
+"""config.json of each family gives the shape of the preset, and what it cannot say is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lightloom import presets
+from lightloom.errors import InputError
+from lightloom.huggingface import FAMILIES, read_config
+from lightloom.resolve import load_job
+
+MIXTRAL = {
+    "architectures": ["MixtralForCausalLM"],
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "model_type": "mixtral",
+    "num_attention_heads": 32,
+    "num_experts_per_tok": 2,
+    "num_hidden_layers": 32,
+    "num_key_value_heads": 8,
+    "num_local_experts": 8,
+    "rope_theta": 1000000.0,
+    "torch_dtype": "bfloat16",
+    "vocab_size": 32000,
+}
+QWEN2 = {
+    "decoder_sparse_step": 1,
+    "hidden_size": 2048,
+    "intermediate_size": 5632,
+    "model_type": "qwen2_moe",
+    "moe_intermediate_size": 1408,
+    "num_attention_heads": 16,
+    "num_experts": 60,
+    "num_experts_per_tok": 4,
+    "num_hidden_layers": 24,
+    "num_key_value_heads": 16,
+    "shared_expert_intermediate_size": 5632,
+    "vocab_size": 151936,
+}
+QWEN3 = {
+    "decoder_sparse_step": 1,
+    "head_dim": 128,
+    "hidden_size": 2048,
+    "intermediate_size": 6144,
+    "mlp_only_layers": [],
+    "model_type": "qwen3_moe",
+    "moe_intermediate_size": 768,
+    "num_attention_heads": 32,
+    "num_experts": 128,
+    "num_experts_per_tok": 8,
+    "num_hidden_layers": 48,
+    "num_key_value_heads": 4,
+    "vocab_size": 151936,
+}
+DEEPSEEK_V3 = {
+    "first_k_dense_replace": 3,
+    "hidden_size": 7168,
+    "intermediate_size": 18432,
+    "kv_lora_rank": 512,
+    "model_type": "deepseek_v3",
+    "moe_intermediate_size": 2048,
+    "moe_layer_freq": 1,
+    "n_routed_experts": 256,
+    "n_shared_experts": 1,
+    "num_attention_heads": 128,
+    "num_experts_per_tok": 8,
+    "num_hidden_layers": 61,
+    "num_key_value_heads": 128,
+    "num_nextn_predict_layers": 1,
+    "q_lora_rank": 1536,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 128,
+    "vocab_size": 129280,
+}
+ALL = [MIXTRAL, QWEN2, QWEN3, DEEPSEEK_V3]
+
+
+def read(tmp_path: Path, config: dict[str, Any]) -> dict[str, Any]:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config))
+    return read_config(path)
+
+
+def preset(model: str, **changes: Any) -> dict[str, Any]:
+    return dict(presets.load("models", model).values["model"]) | changes
+
+
+def test_configs_give_the_presets(tmp_path: Path) -> None:
+    assert read(tmp_path, MIXTRAL) == preset("mixtral-8x7b", name="mixtral")
+    assert read(tmp_path, DEEPSEEK_V3) == preset("deepseek-v3", name="deepseek_v3")
+    # MixNet counts 64 experts where the published model has 60.
+    assert read(tmp_path, QWEN2) == preset("qwen-moe", name="qwen2_moe", experts=60)
+
+
+def test_qwen3_has_its_own_head_width_and_no_shared_expert(tmp_path: Path) -> None:
+    model = read(tmp_path, QWEN3)
+    assert model["attention"] == {"kind": "gqa", "heads": 32, "kv_heads": 4, "head_dim": 128}
+    assert (model["shared_experts"], model["shared_intermediate"]) == (0, 0)
+    dense = read(tmp_path, QWEN3 | {"mlp_only_layers": [0, 1]})
+    assert (dense["dense_layers"], dense["dense_intermediate"]) == (2, 6144)
+
+
+def test_deepseek_v2_lite_has_plain_queries_and_two_shared_experts(tmp_path: Path) -> None:
+    lite = {"model_type": "deepseek_v2", "q_lora_rank": None, "n_shared_experts": 2}
+    model = read(tmp_path, DEEPSEEK_V3 | lite)
+    assert model["attention"]["q_lora_rank"] == 0
+    assert (model["shared_experts"], model["shared_intermediate"]) == (2, 2048)
+
+
+def test_a_config_is_a_job(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(MIXTRAL | {"_name_or_path": "mistralai/Mixtral-8x7B-v0.1"}))
+    job = load_job(str(path), {"parallelism.ep": 8, "fabric.kind": "mixnet"})
+    assert job.scenario.model.name == "Mixtral-8x7B-v0.1"
+    assert job.origins["model.hidden"].layer == str(path)
+
+
+@pytest.mark.parametrize(
+    ("config", "change", "says"),
+    [
+        (
+            MIXTRAL,
+            {"model_type": "llama"},
+            'model_type = "llama": not a known family; allowed: ',
+        ),
+        (MIXTRAL, {"model_type": None}, "model_type missing"),
+        (MIXTRAL, {"hidden_size": None}, "hidden_size: missing"),
+        (MIXTRAL, {"hidden_size": "4096"}, 'hidden_size = "4096": must be a whole number'),
+        (MIXTRAL, {"hidden_size": True}, "hidden_size = true: must be a whole number"),
+        (MIXTRAL, {"num_attention_heads": 33}, "must divide hidden_size = 4096"),
+        (QWEN2, {"decoder_sparse_step": 2}, "decoder_sparse_step = 2: not supported; allowed: 1"),
+        (QWEN3, {"mlp_only_layers": [5]}, "mlp_only_layers = [5]: not supported"),
+        (DEEPSEEK_V3, {"moe_layer_freq": 2}, "moe_layer_freq = 2: not supported"),
+        (DEEPSEEK_V3, {"kv_lora_rank": 0}, "kv_lora_rank = 0: must be a whole number, at least 1"),
+    ],
+)
+def test_what_cannot_be_read_is_named(
+    tmp_path: Path, config: dict[str, Any], change: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(InputError) as error:
+        read(tmp_path, config | change)
+    assert str(error.value).startswith(f"{tmp_path}/config.json: ") and says in str(error.value)
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_any_value_in_any_place(tmp_path_factory: pytest.TempPathFactory, data: Any) -> None:
+    config = dict(data.draw(st.sampled_from(ALL)))
+    key = data.draw(st.sampled_from(sorted(config)))
+    value = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just([{}])
+    config[key] = data.draw(value)
+    try:
+        read(tmp_path_factory.getbasetemp(), config)
+    except InputError as error:
+        assert "\n" not in str(error)
+
+
+def test_every_family_is_tested() -> None:
+    assert {config["model_type"] for config in ALL} | {"deepseek_v2"} == set(FAMILIES)
