@@ -64,5 +64,12 @@ soak: dev ## the long tests
 	$(BIN)/python -m pytest -m soak
 	PROPTEST_CASES=5000 cargo test --quiet --locked --release --workspace --exclude lightloom-py
 
+lock: tools ## resolve the Python dependencies anew (needs uv)
+	@command -v uv >/dev/null || { echo "missing: uv (pip install uv)"; exit 1; }
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  --no-emit-index-url pyproject.toml requirements.in -o requirements.lock
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  --no-emit-index-url -c requirements.lock requirements-dev.in -o requirements-dev.lock
+
 clean: ## remove everything that was built
 	rm -rf $(VENV) target results
