@@ -89,7 +89,7 @@ def render(result: Result) -> str:
 
 
 def pack(columns: Sequence[_Column]) -> dict[str, Any]:
-    """Pack columns of equal length: byte planes (slowly changing bytes together), gzip, base64.
+    r"""Pack columns of equal length: byte planes (slowly changing bytes together), gzip, base64.
 
     Each column is (name, type of `u1 u2 u4 f8`, values, whether to store differences).
 
@@ -99,7 +99,7 @@ def pack(columns: Sequence[_Column]) -> dict[str, Any]:
     >>> packed["rows"], packed["columns"]
     (3, [['a', 'u2', 1]])
     >>> gzip.decompress(base64.b64decode(packed["z"]))  # 1, 1, 298: low bytes, then high bytes
-    b'\\x01\\x01*\\x00\\x00\\x01'
+    b'\x01\x01*\x00\x00\x01'
     """
     planes = []
     for _, kind, values, delta in columns:
@@ -122,7 +122,7 @@ def _tasks(result: Result, notes: list[str]) -> tuple[dict[str, Any], list[dict[
     kinds = [{"name": name, "group": group_of(name)} for name in names]
     packed: dict[str, Any] = {}
     left, dropped = TASK_BUDGET, []
-    for run in _by_interest(result):
+    for run in result.by_interest:
         table = result.of_run(result.tasks, run)
         if not table.num_rows:
             continue
@@ -141,7 +141,7 @@ def _tasks(result: Result, notes: list[str]) -> tuple[dict[str, Any], list[dict[
 
 
 def _pack_tasks(table: pa.Table, kinds: list[str]) -> dict[str, Any]:
-    """Pack the tasks of one replica; times in ticks of a power of ten picoseconds, as fit 32 bits."""
+    """Pack the tasks of one replica; times in the finest decimal tick that fits 32 bits."""
     whole = {c: table[c].to_numpy() for c in ("stage", "layer", "micro_batch", "start_ps", "end_ps",
                                               "waited_ps", "bytes", "critical_ps")}  # fmt: skip
     tick = 10 ** max(0, math.ceil(math.log10(max(1, int(whole["end_ps"].max())) / (2**32 - 2))))
@@ -170,7 +170,7 @@ def _demand(result: Result, notes: list[str]) -> dict[str, Any]:
     """Pack the demand of runs with circuits, and of the first without; one replica each."""
     tables: dict[str, pa.Table] = {}
     plain = 0
-    for run in _by_interest(result):
+    for run in result.by_interest:
         table = result.of_run(result.demand, run)
         if not table.num_rows:
             continue
@@ -208,24 +208,12 @@ def _pack_demand(table: pa.Table) -> dict[str, Any]:
     )
 
 
-def _by_interest(result: Result) -> list[str]:
-    """Return the runs, those that reconfigure first, then those nearest 400 Gbps."""
-    rows = sorted(
-        result.rows,
-        key=lambda r: (
-            r["reconfiguration_s"] == 0 and "mixnet" not in r["fabric"],
-            abs(math.log(max(r["bandwidth_gbps"], 1e-9) / 400)),
-        ),
-    )
-    return [row["run"] for row in rows]
-
-
 def _in_order(result: Result, packed: dict[str, Any]) -> dict[str, Any]:
     return {run: packed[run] for run in result.run_names if run in packed}
 
 
 def _shown(result: Result, packed: Mapping[str, Any]) -> str | None:
-    return next((run for run in _by_interest(result) if run in packed), None)
+    return next((run for run in result.by_interest if run in packed), None)
 
 
 def _kpis(result: Result) -> str:
@@ -240,7 +228,7 @@ def _kpis(result: Result) -> str:
     if gains:
         best = max(gains, key=lambda r: r["perf_per_dollar_vs_fat_tree"])
         facts.append(("Best performance per dollar",
-                      f"{best['perf_per_dollar_vs_fat_tree']:.2f} × fat-tree",
+                      f"{best['perf_per_dollar_vs_fat_tree']:.2f} \N{MULTIPLICATION SIGN} fat-tree",
                       named.format(**best)))  # fmt: skip
     lost = [(1 - r["compute_s"] / r["iteration_s"], r) for r in rows if r["iteration_s"] > 0]
     if lost:
@@ -286,7 +274,7 @@ def _comparison(result: Result) -> str:
             lines.append(_cell(row[column], value, bold))
         cost, ratio = row["cost_usd"], row["perf_per_dollar_vs_fat_tree"]
         lines.append(_cell(cost, None if cost is None else f"{cost / 1e6:.2f}"))
-        lines.append(_cell(ratio, None if ratio is None else f"{ratio:.2f}×", ratio == gain))
+        lines.append(_cell(ratio, None if ratio is None else f"{ratio:.2f}&times;", ratio == gain))
         mark = '<span class="front">● yes</span>' if row["pareto"] else ""
         lines.append(f'<td class="t" data-v="{int(bool(row["pareto"]))}">{mark}</td></tr>\n')
     return "".join(lines)
@@ -452,12 +440,12 @@ def _fill(template: str, parts: Mapping[str, str]) -> str:
 
 
 def _script_json(value: object) -> str:
-    """Write JSON that no name in it can break out of: no ``<`` is left.
+    r"""Write JSON that no name in it can break out of: no ``<`` is left.
 
     Examples
     --------
     >>> _script_json({"name": "</script>"})
-    '{"name":"\\\\u003c/script>"}'
+    '{"name":"\\u003c/script>"}'
     """
     text = json.dumps(_finite(value), separators=(",", ":"), allow_nan=False, ensure_ascii=True)
     return text.replace("<", "\\u003c")

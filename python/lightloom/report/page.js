@@ -93,7 +93,6 @@ function drawBars() {
     }
     panels.append(panel);
   }
-  // In narrow columns, as many rows as there are; the same length is the same time everywhere.
 }
 
 const MARKS = {
@@ -166,7 +165,8 @@ function drawPareto() {
 
 function onResize(host, draw) {
   let width = 0;
-  new ResizeObserver(() => { if (host.clientWidth !== width) { width = host.clientWidth; draw(); } }).observe(host);
+  // In the next frame: drawing may change the height, which must not count as another resize here.
+  new ResizeObserver(() => requestAnimationFrame(() => { if (host.clientWidth !== width) { width = host.clientWidth; draw(); } })).observe(host);
 }
 
 // --- tables that sort

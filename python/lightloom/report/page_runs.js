@@ -111,22 +111,21 @@ async function drawTimeline() {
   const canvas = $("timeline"), select = $("timeline-run");
   if (!runs.length) { canvas.closest("section").hidden = true; return; }
   fill(select, runs, DATA.shown.tasks);
-  let tasks, tick, spans, stages, first, view, drag = null, reach;
+  let tasks, tick, spans, stages, first, view, drag = null;
   const seconds0 = (value) => value * tick / 1e12;
   const open = async () => {
     const packed = DATA.tasks[select.value];
     tasks = await load("tasks", select.value);
     tick = packed.tick_ps;
     stages = packed.stages;
-    // Tasks are sorted by stage, then start; `reach[i]` is the latest end so far within the stage.
+    // Tasks are sorted by stage, then start: those of stage s are first[s] up to first[s + 1].
     first = new Int32Array(stages.length + 1).fill(tasks.length);
-    reach = new Float64Array(tasks.length);
     spans = stages.map(() => []);
     tasks.end = new Float64Array(tasks.length);
     let last = 0;
     for (let i = 0; i < tasks.length; i++) {
       const s = tasks.stage[i], end = tasks.end[i] = tasks.start[i] + tasks.duration[i];
-      if (i === 0 || tasks.stage[i - 1] !== s) { first[s] = i; reach[i] = end; } else reach[i] = Math.max(reach[i - 1], end);
+      if (i === 0 || tasks.stage[i - 1] !== s) first[s] = i;
       last = Math.max(last, end);
       const group = DATA.groups[DATA.kinds[tasks.kind[i]].group];
       if (group.lane !== "compute" || !tasks.micro_batch[i]) continue;
@@ -198,7 +197,7 @@ async function drawTimeline() {
 
   // Where many tasks share a pixel, its column shows each group's share of that time.
   function drawTasks(g, s, top, colors, width) {
-    const left = gutter(), wide = width - left - 6, end = first.slice(s + 1).find((i) => i !== undefined) ?? tasks.length;
+    const left = gutter(), wide = width - left - 6, end = first[s + 1];
     const names = [...Object.keys(DATA.groups), "wait"], columns = Math.ceil(wide);
     const share = names.map(() => new Float64Array(columns));
     const add = (name, a, b) => {
@@ -207,7 +206,7 @@ async function drawTimeline() {
     };
     const exactly = [];
     for (let i = first[s]; i < end; i++) {
-      if (tasks.stage[i] !== s || tasks.start[i] > view.to) break;
+      if (tasks.start[i] > view.to) break;
       if (tasks.end[i] < view.from) continue;
       const group = DATA.kinds[tasks.kind[i]].group, lit = tasks.start[i] + tasks.waited[i];
       if (x(tasks.end[i]) - x(tasks.start[i]) >= 3) exactly.push([i, group, lit]);
@@ -247,7 +246,7 @@ async function drawTimeline() {
     if (s < 0 || s >= stages.length || pixel < gutter()) return -1;
     const network = within >= TRACKS.network[0] - 2, slack = (view.to - view.from) / canvas.clientWidth;
     let found = -1;
-    for (let i = first[s]; i < tasks.length && tasks.stage[i] === s && tasks.start[i] <= time + slack; i++) {
+    for (let i = first[s]; i < first[s + 1] && tasks.start[i] <= time + slack; i++) {
       if (tasks.end[i] < time - slack || (DATA.kinds[tasks.kind[i]].group === "other") !== network) continue;
       const inside = tasks.start[i] <= time && time < tasks.end[i];
       if (found < 0 || (inside && tasks.duration[i] < tasks.duration[found])) found = i;
@@ -281,10 +280,10 @@ async function drawTimeline() {
     const s = Math.floor(stages.length / 2), span = middle();
     if (!span) return;
     let from = Infinity, to = 0, chosen = 0;
-    for (let i = first[s]; i < tasks.length && tasks.stage[i] === s; i++) {
+    for (let i = first[s]; i < first[s + 1]; i++) {
       if (tasks.start[i] < (span.start + span.end) / 2 && tasks.start[i] >= span.start && tasks.layer[i]) chosen = tasks.layer[i];
     }
-    for (let i = first[s]; i < tasks.length && tasks.stage[i] === s; i++) {
+    for (let i = first[s]; i < first[s + 1]; i++) {
       if (tasks.layer[i] === chosen && tasks.micro_batch[i] === span.batch && tasks.pass[i] === span.pass) { from = Math.min(from, tasks.start[i]); to = Math.max(to, tasks.end[i]); }
     }
     if (to > from) show(from - (to - from) * 0.08, to + (to - from) * 0.08);

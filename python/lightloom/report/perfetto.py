@@ -40,9 +40,8 @@ def _events(result: Result) -> Iterator[str]:
     order = {run: i for i, run in enumerate(result.run_names)}
     rows = result.tasks.to_pylist()
     rows.sort(key=lambda t: (order.get(t["run"], len(order)), t["run"], t["replica"], t["stage"]))
-    process = 0
-    for (run, replica), of_process in groupby(rows, key=lambda t: (t["run"], t["replica"])):
-        process += 1
+    processes = groupby(rows, key=lambda t: (t["run"], t["replica"]))
+    for process, ((run, replica), of_process) in enumerate(processes, 1):
         tasks = list(of_process)
         yield _name(process, 0, "process_name", f"{run}, replica {replica}")
         yield _dump({"ph": "M", "pid": process, "tid": 0, "name": "process_sort_index",

@@ -6,7 +6,7 @@ pyplot's state or its style. Bars add up to the iteration exactly, as the table'
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
 from typing import Any
 
 import numpy as np
@@ -14,40 +14,39 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 from matplotlib import rc_context
 from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.patches import Patch
 
 from lightloom.errors import InputError
-from lightloom.report.palette import CAUSES, GROUPS, WAIT, fabric_style, group_of
+from lightloom.report.palette import CAUSES, fabric_style
 from lightloom.report.result import Result
 
-_INK, _MUTED, _LINE = "#1f2530", "#5f6875", "#d9dde3"
+INK, MUTED, LINE = "#1f2530", "#5f6875", "#d9dde3"
 _HEAT = LinearSegmentedColormap.from_list("demand", ["#f4f7fa", "#8fc1e3", "#0072b2", "#003a5d"])
-_STYLE = {
+STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.size": 9.5,
-    "text.color": _INK,
-    "axes.labelcolor": _INK,
-    "axes.edgecolor": _LINE,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": LINE,
     "axes.titlesize": 11,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.axisbelow": True,
-    "grid.color": _LINE,
+    "grid.color": LINE,
     "grid.linewidth": 0.7,
-    "xtick.color": _MUTED,
-    "ytick.color": _MUTED,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
     "legend.frameon": False,
     "savefig.dpi": 160,
 }
 
 
 def bars(result: Result) -> Figure:
-    """Iteration time [s] of each run, split by cause; one panel a bandwidth.
+    """Plot the iteration time [s] of each run, split by cause; one panel a bandwidth.
 
     Examples
     --------
@@ -59,11 +58,12 @@ def bars(result: Result) -> Figure:
     tallest = max(sum(row["bandwidth_gbps"] == rate for row in rows) for rate in rates)
     columns = min(4, len(rates))
     lines = -(-len(rates) // columns)
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         figure = Figure((max(5.5, 1.6 + 2.3 * columns), 1.5 + lines * (0.55 + 0.34 * tallest)))
         figure.set_layout_engine("constrained")
         grid = figure.subplots(lines, columns, sharex=True, squeeze=False)
-        longest = max(row["iteration_s"] for row in rows)
+        longest = max(row["iteration_s"] for row in rows) or 1.0
+        decimals = max(0, 2 - math.floor(math.log10(longest)))
         for place, rate in enumerate(rates):
             axes = grid[place // columns][place % columns]
             some = [row for row in rows if row["bandwidth_gbps"] == rate]
@@ -73,15 +73,15 @@ def bars(result: Result) -> Figure:
                 axes.barh(range(len(some)), width, left=left, color=cause.light, height=0.72)
                 left += width
             for y, row in enumerate(some):
-                axes.text(row["iteration_s"] + longest * 0.015, y, f"{row['iteration_s']:.3g}",
-                          va="center", fontsize=8.5, color=_INK)  # fmt: skip
+                text = f"{row['iteration_s']:.{decimals}f}"
+                axes.text(row["iteration_s"] + longest * 0.015, y, text, va="center", fontsize=8.5)
             first = place % columns == 0
             axes.set_yticks(range(len(some)), [row["fabric"] if first else "" for row in some])
             axes.set_xlim(0, longest * 1.14)
             axes.set_ylim(tallest - 0.4, -0.6)
             axes.set_title(f"{rate:g} Gbps")
             axes.tick_params(length=0)
-            axes.tick_params(axis="y", labelcolor=_INK)
+            axes.tick_params(axis="y", labelcolor=INK)
             axes.grid(axis="x")
             axes.spines["left"].set_visible(False)
             axes.spines["bottom"].set_visible(False)
@@ -95,20 +95,20 @@ def bars(result: Result) -> Figure:
 
 
 def pareto(result: Result) -> Figure:
-    """Iteration time [s] against network cost [million US dollars], and the Pareto front.
+    """Plot iteration time [s] against network cost [million US dollars], with the Pareto front.
 
     Runs without a price are left out.
     """
     rows = [row for row in result.rows if row["cost_usd"] is not None]
     styles = fabric_style([row["fabric"] for row in rows])
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         figure = Figure((7.2, 4.6))
         figure.set_layout_engine("constrained")
         axes = figure.subplots()
         front = sorted((row["cost_usd"] / 1e6, row["iteration_s"]) for row in rows if row["pareto"])
         if front:
             x, y = zip(*front, strict=True)
-            axes.step(x, y, where="post", color=_INK, linewidth=1.2, alpha=0.55, zorder=1)
+            axes.step(x, y, where="post", color=INK, linewidth=1.2, alpha=0.55, zorder=1)
         for name, (color, _, marker) in styles.items():
             some = sorted((r for r in rows if r["fabric"] == name), key=lambda r: r["cost_usd"])
             cost = [row["cost_usd"] / 1e6 for row in some]
@@ -119,8 +119,6 @@ def pareto(result: Result) -> Figure:
                 face = color if row["pareto"] else "white"
                 axes.scatter(c, t, s=size, marker=marker, facecolor=face, edgecolor=color,
                              linewidth=1.4, zorder=3)  # fmt: skip
-                axes.annotate(f"{row['bandwidth_gbps']:g}", (c, t), (5, 5), fontsize=7.5,
-                              textcoords="offset points", color=_MUTED)  # fmt: skip
             axes.scatter(
                 [], [], s=size, marker=marker, facecolor=color, edgecolor=color, label=name
             )
@@ -129,19 +127,20 @@ def pareto(result: Result) -> Figure:
         axes.set_xlim(left=0)
         axes.set_ylim(bottom=0)
         axes.grid()
+        _label_rates(axes, rows)
         axes.tick_params(length=0)
         handles, labels = axes.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper left", ncols=min(6, len(labels) or 1),
                       columnspacing=1.4, handletextpad=0.3)  # fmt: skip
         axes.set_title("filled: on the Pareto front; numbers: link rate [Gbps]", fontsize=9,
-                       fontweight="normal", color=_MUTED)  # fmt: skip
+                       fontweight="normal", color=MUTED)  # fmt: skip
     return figure
 
 
 def heatmap(
     result: Result, run: str | None = None, layer: int | None = None, micro_batch: int | None = None
 ) -> Figure:
-    """Bytes between the servers of one region in one all-to-all, beside its circuits.
+    """Plot the bytes between a region's servers in one all-to-all, beside its circuits.
 
     Parameters
     ----------
@@ -154,10 +153,12 @@ def heatmap(
         If no such all-to-all is recorded.
     """
     demand = result.demand
+    if run is None:
+        lit = demand.filter(pc.greater(demand["circuits"], 0))
+        recorded = set(pc.unique((lit if lit.num_rows else demand)["run"]).to_pylist())
+        run = next((name for name in result.by_interest if name in recorded), None)
     if run is not None:
         demand = result.of_run(demand, run)
-    elif pc.any(pc.greater(demand["circuits"], 0)).as_py():
-        demand = demand.filter(pc.greater(demand["circuits"], 0))
     wanted = {"run": run, "layer": layer, "micro_batch": micro_batch}
     for column in ("layer", "micro_batch"):
         if wanted[column] is not None:
@@ -177,7 +178,7 @@ def heatmap(
     matrix = np.zeros((2, len(servers), len(servers)))
     matrix[0][at] = size / 2**20
     matrix[1][at] = circuits
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         figure = Figure((9.2, 4.4))
         figure.set_layout_engine("constrained")
         left, right = figure.subplots(1, 2)
@@ -191,60 +192,20 @@ def heatmap(
     return figure
 
 
-def timeline(result: Result, run: str | None = None) -> Figure:
-    """One iteration: per stage, its micro-batches, what its GPUs compute, what its network does.
-
-    Parameters
-    ----------
-    run : str, optional
-        By default the first run with circuits that were waited for, else the first.
-    """
-    if run is None:
-        waited = result.tasks.filter(pc.greater(result.tasks["waited_ps"], 0))
-        recorded = waited if waited.num_rows else result.tasks
-        run = recorded["run"][0].as_py() if recorded.num_rows else result.run_names[0]
-    tasks = result.of_run(result.tasks, run)
-    if tasks.num_rows:
-        tasks = tasks.filter(pc.equal(tasks["replica"], pc.min(tasks["replica"])))
-    rows: list[dict[str, Any]] = tasks.to_pylist()
-    stages = sorted({t["stage"] for t in rows})
-    with rc_context(_STYLE):
-        figure = Figure((11, 1.5 + 0.62 * max(1, len(stages))))
-        figure.set_layout_engine("constrained")
-        axes = figure.subplots()
-        for y, stage in enumerate(stages):
-            _stage(axes, [t for t in rows if t["stage"] == stage], y)
-        axes.set_yticks([y + 0.42 for y in range(len(stages))], [f"stage {s}" for s in stages])
-        axes.set_ylim(len(stages), -0.06)
-        axes.set_xlim(0, max((t["end_ps"] for t in rows), default=1) / 1e12)
-        axes.set_xlabel("time [s]")
-        axes.tick_params(length=0)
-        axes.tick_params(axis="y", labelcolor=_INK)
-        axes.spines["left"].set_visible(False)
-        axes.set_title(f"{run}, one iteration")
-        shown = dict.fromkeys(group_of(t["kind"]) for t in rows)
-        groups = [g for name, g in GROUPS.items() if name in shown]
-        groups += [WAIT] if any(t["waited_ps"] for t in rows) else []
-        figure.legend(
-            handles=[Patch(color=g.light, label=g.label) for g in groups], ncols=len(groups) or 1,
-            loc="outside lower left", handlelength=0.9, handleheight=0.9, columnspacing=1.6,
-        )  # fmt: skip
-    return figure
-
-
 def _matrix(
     axes: Axes, values: npt.NDArray[np.float64], servers: npt.NDArray[np.int64], title: str,
     write: str, gradual: bool,
 ) -> None:  # fmt: skip
     """Draw a square of server pairs, with its numbers where there is room for them."""
     top = values.max() or 1.0
+    # A server's traffic with itself stays on its scale-up network.
     shown = np.where(np.eye(len(servers), dtype=bool), np.nan, values)
     axes.imshow(shown, cmap=_HEAT, vmin=0, vmax=top if gradual else top * 1.15)
     if len(servers) <= 12:
         for (row, column), value in np.ndenumerate(values):
             if row != column and (value or gradual):
                 axes.text(column, row, write.format(value), ha="center", va="center", fontsize=8.5,
-                          color="white" if value > top * 0.5 else _INK)  # fmt: skip
+                          color="white" if value > top * 0.5 else INK)  # fmt: skip
     step = -(-len(servers) // 16)
     ticks = range(0, len(servers), step)
     axes.set_xticks(ticks, [str(servers[i]) for i in ticks])
@@ -260,59 +221,17 @@ def _matrix(
     axes.set_title(title)
 
 
-def _stage(axes: Axes, tasks: list[dict[str, Any]], y: float) -> None:
-    """Draw one stage at height `y`: micro-batches, then compute, then network."""
-    for batch, way, start, end in micro_batch_spans(tasks):
-        face, ink = ("#e9ecf0", _INK) if way == "forward" else ("#454d59", "white")
-        axes.add_patch(_box(start, end, y, 0.24, face))
-        axes.text((start + end) / 2e12, y + 0.12, str(batch), ha="center", va="center",
-                  fontsize=6.5, color=ink, clip_on=True)  # fmt: skip
-    boxes: dict[str, list[list[tuple[float, float]]]] = {}
-    for task in sorted(tasks, key=lambda t: t["start_ps"] - t["end_ps"]):
-        group = GROUPS[group_of(task["kind"])]
-        top = y + (0.28 if group.lane == "compute" else 0.58)
-        start, end = task["start_ps"], task["end_ps"]
-        lit = min(end, start + task["waited_ps"])
-        boxes.setdefault(group.light, []).append(_corners(lit, end, top, 0.26))
-        if task["waited_ps"]:
-            boxes.setdefault(WAIT.light, []).append(_corners(start, lit, top, 0.26))
-    order = [g.light for g in reversed(GROUPS.values())] + [WAIT.light]
-    for color in (c for c in order if c in boxes):
-        axes.add_collection(PolyCollection(boxes[color], facecolors=color, linewidths=0))
-
-
-def micro_batch_spans(tasks: Iterable[dict[str, Any]]) -> list[tuple[int, str, int, int]]:
-    """Return (micro-batch, pass, start, end) [ps] of each stretch of compute of one stage.
-
-    Examples
-    --------
-    >>> shared = {"micro_batch": 0, "kind": "expert", "pass": "forward"}
-    >>> micro_batch_spans(
-    ...     [shared | {"start_ps": 0, "end_ps": 5}, shared | {"start_ps": 7, "end_ps": 9}]
-    ... )
-    [(0, 'forward', 0, 9)]
-    """
-    spans: list[tuple[int, str, int, int]] = []
-    computing = [
-        t for t in tasks
-        if t["micro_batch"] >= 0 and GROUPS[group_of(t["kind"])].lane == "compute"
-    ]  # fmt: skip
-    for task in sorted(computing, key=lambda t: (t["start_ps"], t["end_ps"])):
-        batch, way = task["micro_batch"], task["pass"]
-        if spans and spans[-1][:2] == (batch, way):
-            spans[-1] = (batch, way, spans[-1][2], max(spans[-1][3], task["end_ps"]))
+def _label_rates(axes: Axes, rows: list[dict[str, Any]]) -> None:
+    """Write each point's link rate beside it, once for points that fall together."""
+    labels: list[tuple[npt.NDArray[np.float64], float, float, set[float]]] = []
+    for row in rows:
+        x, y, rate = row["cost_usd"] / 1e6, row["iteration_s"], row["bandwidth_gbps"]
+        at = axes.transData.transform((x, y))
+        near = [rates for other, _, _, rates in labels if (abs(at - other) < (26, 11)).all()]
+        if near:
+            near[0].add(rate)
         else:
-            spans.append((batch, way, task["start_ps"], task["end_ps"]))
-    return spans
-
-
-def _corners(start: int, end: int, y: float, height: float) -> list[tuple[float, float]]:
-    a, b = start / 1e12, end / 1e12
-    return [(a, y), (b, y), (b, y + height), (a, y + height)]
-
-
-def _box(start: int, end: int, y: float, height: float, color: str) -> Rectangle:
-    return Rectangle(
-        (start / 1e12, y), (end - start) / 1e12, height, facecolor=color, edgecolor="white",
-        linewidth=0.5,
-    )  # fmt: skip
+            labels.append((at, x, y, {rate}))
+    for _, x, y, rates in labels:
+        text = ", ".join(f"{rate:g}" for rate in sorted(rates))
+        axes.annotate(text, (x, y), (6, 6), textcoords="offset points", fontsize=7.5, color=MUTED)

@@ -8,6 +8,7 @@ Checked: every missing file, missing column and wrong type gives one `InputError
 from __future__ import annotations
 
 import html
+import math
 import tomllib
 from functools import cached_property
 from os import PathLike
@@ -228,6 +229,18 @@ class Result:
             trace = gating.get("trace")
         return "not named" if trace is None else str(trace)
 
+    @cached_property
+    def by_interest(self) -> list[str]:
+        """The names of the runs, those that reconfigure first, then those nearest 400 Gbps."""
+        rows = sorted(
+            self.rows,
+            key=lambda row: (
+                row["reconfiguration_s"] == 0 and "mixnet" not in row["fabric"],
+                abs(math.log(max(row["bandwidth_gbps"], 1e-9) / 400)),
+            ),
+        )
+        return [row["run"] for row in rows]
+
     def of_run(self, table: pa.Table, run: str) -> pa.Table:
         """Return a table's rows of one run.
 
@@ -264,9 +277,9 @@ class Result:
 
     def timeline(self, run: str | None = None) -> Figure:
         """Plot one iteration of a run: what each pipeline stage does, when."""
-        from lightloom.report import plots
+        from lightloom.report import timeline
 
-        return plots.timeline(self, run)
+        return timeline.timeline(self, run)
 
     def __repr__(self) -> str:
         return f"Result({str(self.directory)!r}: {self.title})"

@@ -1,7 +1,7 @@
 """The table that ``lightloom compare`` prints.
 
 One block a bandwidth, one line a fabric; each cause of time in seconds, so that a line adds up to
-its iteration. At most 100 columns; colour only on a terminal, and never alone in carrying a meaning.
+its iteration. At most 100 columns; colour only on a terminal, and no meaning in colour alone.
 """
 
 from __future__ import annotations

@@ -1,0 +1,156 @@
+"""The timeline of one iteration as a figure: a row a pipeline stage.
+
+A stage has thousands of tasks and a picture a thousand columns of pixels. So time is cut into bins,
+and each bin shows the exact share of its time that each group of tasks had; nothing is sampled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.compute as pc
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+
+from lightloom.errors import InputError
+from lightloom.report.palette import GROUPS, WAIT, group_of
+from lightloom.report.plots import INK, STYLE
+from lightloom.report.result import Result
+
+# About a pixel each at the size and resolution that a report saves.
+_BINS = 1600
+
+
+def timeline(result: Result, run: str | None = None) -> Figure:
+    """Plot one iteration: per stage its micro-batches, its work, and, thin, other transfers.
+
+    Where many tasks share a pixel, its column is divided as its time is.
+
+    Parameters
+    ----------
+    run : str, optional
+        By default the first of `Result.by_interest` whose tasks are recorded.
+
+    Raises
+    ------
+    InputError
+        If there is no run of that name, or none of its tasks is recorded.
+    """
+    if run is None:
+        recorded = set(pc.unique(result.tasks["run"]).to_pylist())
+        run = next((name for name in result.by_interest if name in recorded), result.run_names[0])
+    tasks = result.of_run(result.tasks, run)
+    if not tasks.num_rows:
+        raise InputError(f"{result.directory}: no tasks recorded of run {run}")
+    tasks = tasks.filter(pc.equal(tasks["replica"], pc.min(tasks["replica"])))
+    rows: list[dict[str, Any]] = tasks.to_pylist()
+    stages = sorted({t["stage"] for t in rows})
+    with rc_context(STYLE):
+        figure = Figure((11, 1.5 + 0.62 * len(stages)))
+        figure.set_layout_engine("constrained")
+        axes = figure.subplots()
+        whole = max(t["end_ps"] for t in rows)
+        for y, stage in enumerate(stages):
+            _stage(axes, [t for t in rows if t["stage"] == stage], y, whole)
+        axes.set_yticks([y + 0.42 for y in range(len(stages))], [f"stage {s}" for s in stages])
+        axes.set_ylim(len(stages), -0.06)
+        axes.set_xlim(0, whole / 1e12)
+        axes.set_xlabel("time [s]")
+        axes.tick_params(length=0)
+        axes.tick_params(axis="y", labelcolor=INK)
+        axes.spines["left"].set_visible(False)
+        axes.set_title(f"{run}, one iteration")
+        shown = dict.fromkeys(group_of(t["kind"]) for t in rows)
+        groups = [g for name, g in GROUPS.items() if name in shown]
+        groups += [WAIT] if any(t["waited_ps"] for t in rows) else []
+        figure.legend(
+            handles=[Patch(color=g.light, label=g.label) for g in groups], ncols=len(groups),
+            loc="outside lower left", handlelength=0.9, handleheight=0.9, columnspacing=1.6,
+        )  # fmt: skip
+    return figure
+
+
+def micro_batch_spans(tasks: Iterable[dict[str, Any]]) -> list[tuple[int, str, int, int]]:
+    """Return (micro-batch, pass, start, end) [ps] of each stretch of compute of one stage.
+
+    Examples
+    --------
+    >>> shared = {"micro_batch": 0, "kind": "expert", "pass": "forward"}
+    >>> micro_batch_spans(
+    ...     [shared | {"start_ps": 0, "end_ps": 5}, shared | {"start_ps": 7, "end_ps": 9}]
+    ... )
+    [(0, 'forward', 0, 9)]
+    """
+    spans: list[tuple[int, str, int, int]] = []
+    computing = [
+        t for t in tasks
+        if t["micro_batch"] >= 0 and GROUPS[group_of(t["kind"])].lane == "compute"
+    ]  # fmt: skip
+    for task in sorted(computing, key=lambda t: (t["start_ps"], t["end_ps"])):
+        batch, way = task["micro_batch"], task["pass"]
+        if spans and spans[-1][:2] == (batch, way):
+            spans[-1] = (batch, way, spans[-1][2], max(spans[-1][3], task["end_ps"]))
+        else:
+            spans.append((batch, way, task["start_ps"], task["end_ps"]))
+    return spans
+
+
+def busy(
+    intervals: list[tuple[int, int]], edges: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Return how many of the intervals are open in each bin, on average.
+
+    Examples
+    --------
+    >>> busy([(0, 15), (10, 20)], np.array([0.0, 10.0, 20.0])).tolist()
+    [1.0, 1.5]
+    """
+    if not intervals:
+        return np.zeros(len(edges) - 1)
+
+    def passed(times: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Integrate, up to each edge, how many of the times are over."""
+        sums = np.concatenate([[0.0], np.cumsum(times)])
+        count = np.searchsorted(times, edges, side="right")
+        area: npt.NDArray[np.float64] = count * edges - sums[count]
+        return area
+
+    starts, ends = (np.sort(side) for side in np.array(intervals, dtype=float).T)
+    share: npt.NDArray[np.float64] = np.diff(passed(starts) - passed(ends)) / np.diff(edges)
+    return np.maximum(0.0, share)
+
+
+def _stage(axes: Axes, tasks: list[dict[str, Any]], y: float, whole: int) -> None:
+    """Draw one stage at height `y`: micro-batches, then compute and all-to-all, then the rest."""
+    for batch, way, start, end in micro_batch_spans(tasks):
+        face, ink = ("#e7eaef", INK) if way == "forward" else ("#4a5362", "white")
+        axes.add_patch(Rectangle((start / 1e12, y), (end - start) / 1e12, 0.24, facecolor=face,
+                                 edgecolor="white", linewidth=0.5))  # fmt: skip
+        if end - start > whole / 90:
+            axes.text((start + end) / 2e12, y + 0.125, str(batch), ha="center", va="center",
+                      fontsize=6.5, color=ink)  # fmt: skip
+    parts: dict[str, list[tuple[int, int]]] = {name: [] for name in (*GROUPS, "wait")}
+    for task in tasks:
+        lit = min(task["end_ps"], task["start_ps"] + task["waited_ps"])
+        parts[group_of(task["kind"])].append((lit, task["end_ps"]))
+        if lit > task["start_ps"]:
+            parts["wait"].append((task["start_ps"], lit))
+    edges = np.linspace(0, whole, _BINS + 1)
+    filled = np.zeros(_BINS)
+    for name, intervals in parts.items():
+        share = np.minimum(1.0, busy(intervals, edges))
+        if name == "other":
+            top, tall = np.full(_BINS, y + 0.70), 0.12 * share
+        else:
+            share = np.minimum(share, 1 - filled)
+            top, tall = y + 0.28 + 0.38 * filled, 0.38 * share
+            filled += share
+        axes.fill_between(
+            edges / 1e12, np.append(top, top[-1]), np.append(top + tall, top[-1] + tall[-1]),
+            step="post", linewidth=0, color=WAIT.light if name == "wait" else GROUPS[name].light,
+        )  # fmt: skip
