@@ -91,6 +91,9 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert [row["fabric"] for row in rows] == ["mixnet", "fat-tree"]
     mixnet = rows[0]
     assert mixnet["gpus"] == 2048 and mixnet["bandwidth_gbps"] == 400
+    # 2 of 8 NICs with 6 transceivers each, 6 with 1, at 9 W.
+    assert mixnet["power_w"] == 2048 / 8 * (2 * 6 + 6) * 9
+    assert mixnet["power_without"] == ["nic", "switch_port", "ocs_port"]
     assert mixnet["cost_usd"] == sum(line["total_usd"] for line in mixnet["bill"])
     assert run(arguments) == 0
     table = capsys.readouterr().out

@@ -34,7 +34,7 @@ def choose(pile: Pile, layer: Layer) -> None:
     InputError
         If there is nothing of that name, or two choices contradict each other.
     """
-    for choice in (_model, _gpu, _table, _fabric, _device, _prices):
+    for choice in (_model, _gpu, _table, _fabric, _device, _prices, _power):
         choice(pile, layer)
     _spread_links(pile, layer)
     _locate_trace(layer)
@@ -110,10 +110,18 @@ def _device(pile: Pile, layer: Layer) -> None:
 
 
 def _prices(pile: Pile, layer: Layer) -> None:
-    preset = layer.section("prices").pop("preset", None)
-    if preset is not None and preset != pile.get("prices", "name"):
-        pile.drop("prices")
-        _put(pile, layer, "prices", "prices.preset", preset)
+    _catalogue(pile, layer, "prices")
+
+
+def _power(pile: Pile, layer: Layer) -> None:
+    _catalogue(pile, layer, "power")
+
+
+def _catalogue(pile: Pile, layer: Layer, section: str) -> None:
+    preset = layer.section(section).pop("preset", None)
+    if preset is not None and preset != pile.get(section, "name"):
+        pile.drop(section)
+        _put(pile, layer, section, f"{section}.preset", preset)
 
 
 def _named(pile: Pile, layer: Layer, key: str, kind: str, owned: tuple[str, ...]) -> None:
@@ -169,11 +177,11 @@ def _locate_trace(layer: Layer) -> None:
 
 
 def _respell_rates(layer: Layer) -> None:
-    """Let "0.4 Tbps" replace the price at "400 Gbps"."""
-    prices = layer.section("prices")
-    for item, at in prices.items():
-        if isinstance(at, dict):
-            prices[item] = {_respelled(rate): price for rate, price in at.items()}
+    """Let "0.4 Tbps" replace the figure at "400 Gbps"."""
+    for section in (layer.section("prices"), layer.section("power")):
+        for item, at in section.items():
+            if isinstance(at, dict):
+                section[item] = {_respelled(rate): figure for rate, figure in at.items()}
 
 
 def _respelled(rate: str) -> str:

@@ -19,7 +19,12 @@ from lightloom.scenario import Scenario
 from lightloom.toml_text import key_text, value_text
 
 # Keys that a user may write although no scenario holds them: they choose presets.
-CHOICES = {"model": ("preset", "huggingface"), "fabric": ("preset",), "prices": ("preset",)}
+CHOICES = {
+    "model": ("preset", "huggingface"),
+    "fabric": ("preset",),
+    "prices": ("preset",),
+    "power": ("preset",),
+}
 _WORDS = {
     "Input should be a valid integer": "must be a whole number",
     "Input should be a valid string": "must be text",

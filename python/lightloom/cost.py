@@ -1,8 +1,8 @@
-"""What a network costs: counted ports times prices.
+"""What a network costs and draws: counted ports times prices, and times watts where known.
 
 Modelled: the bill of materials that the compiled core counts from the links in use, one price per
-item and rate. Ignored, as in MixNet Section 7.2: fibre, racks, labour, power. Checked: the ratios
-between fabrics that follow from MixNet Table 4, and totals against sums done by hand.
+item and rate. Ignored, as in MixNet Section 7.2: fibre, racks, labour, running costs. Checked: the
+ratios between fabrics that follow from MixNet Table 4, and totals against sums done by hand.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Literal
 from lightloom import _core, presets
 from lightloom.errors import InputError
 from lightloom.scenario import Scenario
-from lightloom.sections import Prices
+from lightloom.sections import Power, Prices
 from lightloom.units import Rate
 
 Item = Literal["nic", "transceiver", "switch_port", "ocs_port", "patch_port"]
@@ -62,12 +62,21 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
+class Draw:
+    """The power of what a source gives watts for [W], and the items that have none."""
+
+    watts: float
+    without: tuple[Item, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CostRow:
     """One fabric at one rate, and how many times dearer the fat-tree of that rate is."""
 
     scenario: Scenario
     bandwidth: Rate
     cost: Cost
+    draw: Draw
     fat_tree_over_this: float
 
 
@@ -102,6 +111,27 @@ def cost_of(bill: Iterable[BillLine], prices: Prices) -> Cost:
     return Cost(tuple(lines))
 
 
+def power_of(bill: Iterable[BillLine], power: Power) -> Draw:
+    """Add up the watts of a bill, and say which items no source gives watts for.
+
+    Examples
+    --------
+    >>> from lightloom.scenario import Scenario
+    >>> power = Scenario.preset("mixtral-8x7b").power
+    >>> gbps400 = Rate.parse("400 Gbps")
+    >>> power_of([BillLine("nic", gbps400, 8), BillLine("transceiver", gbps400, 48)], power)
+    Draw(watts=432.0, without=('nic',))
+    """
+    watts, without = 0.0, set()
+    for line in bill:
+        each = getattr(power, line.item).get(line.rate)
+        if each is None:
+            without.add(line.item)
+        else:
+            watts += line.count * each
+    return Draw(watts, tuple(item for item in ITEMS if item in without))
+
+
 def bill_of(scenario: Scenario) -> tuple[BillLine, ...]:
     """Count what the scenario's network is made of; the compiled core wires it and counts.
 
@@ -127,20 +157,19 @@ def cost_table(
     rows = []
     for bandwidth in bandwidths:
         link = {"fabric.link_bandwidth": bandwidth}
-        costs = {
-            fabric: (priced := scenario.with_(**{"fabric.preset": fabric}, **link), _cost(priced))
+        jobs = {
+            fabric: scenario.with_(**{"fabric.preset": fabric}, **link)
             for fabric in dict.fromkeys((*fabrics, BASELINE))
         }
-        reference = costs[BASELINE][1].total_usd
+        bills = {fabric: bill_of(job) for fabric, job in jobs.items()}
+        costs = {fabric: cost_of(bill, scenario.prices) for fabric, bill in bills.items()}
+        reference = costs[BASELINE].total_usd
         for fabric in fabrics:
-            priced, cost = costs[fabric]
+            cost = costs[fabric]
+            draw = power_of(bills[fabric], scenario.power)
             ratio = reference / cost.total_usd if cost.total_usd else float("inf")
-            rows.append(CostRow(priced, Rate.parse(bandwidth), cost, ratio))
+            rows.append(CostRow(jobs[fabric], Rate.parse(bandwidth), cost, draw, ratio))
     return rows
-
-
-def _cost(scenario: Scenario) -> Cost:
-    return cost_of(bill_of(scenario), scenario.prices)
 
 
 def _source(prices: Prices, item: Item, rate: Rate, unit: float) -> str:

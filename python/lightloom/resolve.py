@@ -2,7 +2,8 @@
 
 A specification is a pile of layers, the lowest first: `presets/defaults.toml`, the file, the
 overrides. A layer may *choose* presets (``model.preset``, ``fabric.preset`` or ``.kind``,
-``compute.gpu``, ``compute.table``, ``fabric.ocs.device``, ``prices.preset``); what a preset says
+``compute.gpu``, ``compute.table``, ``fabric.ocs.device``, ``prices.preset``,
+``power.preset``); what a preset says
 lies directly below the layer that chose it. Choosing something else than the layers below did
 starts afresh: what belonged to the other choice is dropped, so that nothing of it lingers unread.
 

@@ -55,6 +55,7 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
     engine: tables.FlowEngine
     record: tables.Record
     prices: tables.Prices
+    power: tables.Power
 
     @classmethod
     def load(cls, path: str | PathLike[str], overrides: Mapping[str, Any] | None = None) -> Self:
@@ -137,7 +138,7 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
     def to_core(self) -> dict[str, Any]:
         """Return what the compiled core reads: base units, and no name that only people read."""
         core: dict[str, Any] = self.model_dump(mode="json", by_alias=True)
-        del core["name"], core["prices"], core["gating"]["trace"]
+        del core["name"], core["prices"], core["power"], core["gating"]["trace"]
         del core["fabric"]["name"], core["compute"]["table"]
         core["parallelism"]["dp"] = self.dp
         if isinstance(self.fabric, tables.MixNet):

@@ -326,3 +326,14 @@ class Prices(Section):
     switch_port: dict[Rate, Price]
     ocs_port: dict[Rate, Price]
     patch_port: dict[Rate, Price]
+
+
+class Power(Section):
+    """What one unit draws at a rate [W]; an item or a rate without a figure is left out."""
+
+    name: Label
+    nic: dict[Rate, Price] = {}
+    transceiver: dict[Rate, Price] = {}
+    switch_port: dict[Rate, Price] = {}
+    ocs_port: dict[Rate, Price] = {}
+    patch_port: dict[Rate, Price] = {}

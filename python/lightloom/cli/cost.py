@@ -61,6 +61,8 @@ def _as_json(row: CostRow) -> dict[str, Any]:
         "gpus": row.scenario.cluster.gpus,
         "cost_usd": row.cost.total_usd,
         "fat_tree_over_this": row.fat_tree_over_this,
+        "power_w": row.draw.watts,
+        "power_without": list(row.draw.without),
         "bill": [
             {
                 "item": line.item,
@@ -91,7 +93,7 @@ def _print_table(rows: list[CostRow]) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("link")
     table.add_column("fabric", no_wrap=True)
-    for name in (*(item.replace("_", " ") + "s" for item in ITEMS), "cost M$", "fat-tree /"):
+    for name in (*(item.replace("_", " ") + "s" for item in ITEMS), "cost M$", "fat-tree /", "kW*"):
         table.add_column(name, justify="right")
     last = None
     for row in rows:
@@ -104,6 +106,11 @@ def _print_table(rows: list[CostRow]) -> None:
             *(f"{count:,}" if count else Text("-", style="dim") for count in counts),
             f"{row.cost.total_usd / 1e6:.3f}",
             f"{row.fat_tree_over_this:.3f}",
+            f"{row.draw.watts / 1e3:.1f}" if row.draw.watts else Text("-", style="dim"),
         )
         last = row.bandwidth
     console.print(table)
+    without = [item for item in ITEMS if any(item in row.draw.without for row in rows)]
+    if without:
+        missing = ", ".join(item.replace("_", " ") + "s" for item in without)
+        console.print(f"* where a source gives watts; at some rate none does for: {missing}")

@@ -71,6 +71,7 @@ def presets(
         "fabric.preset": "fabrics",
         "fabric.ocs.device": "devices",
         "prices.preset": "prices",
+        "power.preset": "power",
     }
     names = {key: list(data.names(kind)) for key, kind in kinds.items()}
     if as_json:
