@@ -448,8 +448,8 @@ mod tests {
         let mut job = example::mixtral_8x7b();
         job.compute.measured = vec![
             measured(Component::Expert, Pass::Forward, 8, 100),
-            measured(Component::Attention, Pass::Forward, 4, 10),
-            measured(Component::Attention, Pass::Forward, 32, 60),
+            measured(Component::Attention, Pass::Forward, 2, 10),
+            measured(Component::Attention, Pass::Forward, 12, 30),
             measured(Component::Gate, Pass::Backward, 8, 7),
         ];
         let expect = |component, pass, ms, origin| {
