@@ -11,7 +11,7 @@
 //! let job = example::mixtral_8x7b();
 //! let gating = Gating::uniform(&job.model, &job.parallelism, &job.training)?;
 //! let graph = build(&job, &gating)?;
-//! // On an infinitely fast network, one iteration is 19 pipeline steps of about 0.36 s.
+//! // On an infinitely fast network, one iteration is 19 pipeline steps of a third of a second.
 //! let seconds = graph.longest_path(|_| Time::ZERO).expect("acyclic").as_secs_f64();
 //! assert!((6.0..8.0).contains(&seconds), "{seconds}");
 //! # Ok::<(), lightloom_workload::WorkloadError>(())
