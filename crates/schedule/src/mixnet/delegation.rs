@@ -1,0 +1,266 @@
+//! How an all-to-all uses a region's circuits (MixNet Section 5.3, "Topology-aware EP").
+//!
+//! Modelled: what one server sends another leaves through delegate GPUs, those whose NIC has a
+//! circuit to the other server; without a circuit, those on packet switches. Bytes are gathered at
+//! the delegates over the scale-up network, exchanged between servers while GPUs of one server
+//! exchange theirs, and scattered at the other end. The bytes of a pair are shared over its
+//! delegates evenly; within that, a GPU's bytes take its own NIC, else the NIC that belongs to their
+//! destination, else what is left. Packet NIC `i` sends to packet NIC `i`.
+//! With `share_eps`, a pair that has circuits sends some bytes over packet switches too: the least
+//! for which no circuit outlasts the busiest server's packet NICs, or its own circuits.
+//! Ignored: other traffic on the packet switches, and their core. Failed NICs.
+//! Checked: every byte of every (source, destination) pair is followed through its legs and hops;
+//! the balance of delegates; the sharing against bisection.
+
+use super::PortMap;
+
+mod lanes;
+mod sharing;
+
+use lanes::Lane;
+
+/// Where a region's NICs are: the same in every server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Servers of the region.
+    pub servers: u16,
+    /// GPUs of a server.
+    pub gpus_per_server: u16,
+    /// NICs on packet switches, by index in the server. At least one.
+    pub packet_nics: Vec<u8>,
+    /// NICs on the optical switch: entry `p` is the NIC of optical port `p`.
+    pub optical_nics: Vec<u8>,
+    /// By NIC: the GPU of the server it belongs to.
+    pub nic_gpu: Vec<u8>,
+}
+
+/// How [`Router::route`] shares bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RouteOptions {
+    /// Let pairs that have circuits use packet switches too, so that both end together.
+    pub share_eps: bool,
+    /// Rate of an optical NIC \[bit/s\]; read with `share_eps` only.
+    pub optical_bps: u64,
+    /// Rate of a packet NIC \[bit/s\]; read with `share_eps` only.
+    pub packet_bps: u64,
+}
+
+/// Bytes between two GPUs of a server, over its scale-up network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leg {
+    /// The server.
+    pub server: u16,
+    /// The sending GPU, by index in the server.
+    pub from: u16,
+    /// The receiving GPU, by index in the server.
+    pub to: u16,
+    /// What is sent \[B\], not zero.
+    pub bytes: u64,
+}
+
+/// Bytes between two NICs, over a circuit or packet switches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hop {
+    /// The sending `(server, NIC of the server)`.
+    pub from: (u16, u8),
+    /// The receiving `(server, NIC of the server)`.
+    pub to: (u16, u8),
+    /// Over a circuit; otherwise over packet switches.
+    pub circuit: bool,
+    /// What is sent \[B\], not zero.
+    pub bytes: u64,
+}
+
+/// An all-to-all's transfers: `gather`, then `exchange` beside `local`, then `scatter`. At most one
+/// entry for any two GPUs, or NICs, in each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Routing {
+    /// From each GPU to the delegates of its server.
+    pub gather: Vec<Leg>,
+    /// Between delegates' NICs.
+    pub exchange: Vec<Hop>,
+    /// Between GPUs of one server, at the same time as `exchange`.
+    pub local: Vec<Leg>,
+    /// From the delegates to the destinations.
+    pub scatter: Vec<Leg>,
+}
+
+/// Routes all-to-alls, one after the other, in the same buffers.
+#[derive(Clone, Debug, Default)]
+pub struct Router {
+    routing: Routing,
+    /// Demand sorted by (source server, destination server); entry `k` of `starts` is where the
+    /// pair's part begins.
+    sorted: Vec<Entry>,
+    starts: Vec<u32>,
+    between: Vec<u64>,
+    over_packets: Vec<u64>,
+    lanes: Vec<Lane>,
+    /// Bytes by (server, from, to).
+    gather: Vec<u64>,
+    local: Vec<u64>,
+    scatter: Vec<u64>,
+}
+
+/// What one GPU sends another, each by index in its server.
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    source: u16,
+    destination: u16,
+    bytes: u64,
+}
+
+/// [`Router::route`] with fresh buffers.
+///
+/// # Panics
+/// As [`Router::route`].
+pub fn route(
+    demand: &[(u32, u32, u64)],
+    ports: &PortMap,
+    layout: &Layout,
+    options: &RouteOptions,
+) -> Routing {
+    let mut router = Router::default();
+    router.route(demand, ports, layout, options);
+    router.routing
+}
+
+impl Router {
+    /// Routes `(source GPU, destination GPU, bytes)`, with GPUs numbered within the region; what a
+    /// GPU sends itself stays where it is.
+    ///
+    /// # Panics
+    /// If a GPU is not of the region, `ports` and `layout` disagree on servers or optical ports, or
+    /// `layout` has no packet NIC or names a NIC or GPU beyond its own.
+    ///
+    /// See [the module](super) for an example.
+    pub fn route(
+        &mut self,
+        demand: &[(u32, u32, u64)],
+        ports: &PortMap,
+        layout: &Layout,
+        options: &RouteOptions,
+    ) -> &Routing {
+        self.assign_lanes(demand, ports, layout, options, |_, _, _, _, _| {});
+        &self.routing
+    }
+
+    /// Tells `each` of every part of every entry: servers, the entry, the lane, and the bytes.
+    fn assign_lanes(
+        &mut self,
+        demand: &[(u32, u32, u64)],
+        ports: &PortMap,
+        layout: &Layout,
+        options: &RouteOptions,
+        mut each: impl FnMut(usize, usize, (u16, u16), &Lane, u64),
+    ) {
+        layout.check(ports);
+        self.sort(demand, layout);
+        self.over_packets.clear();
+        self.over_packets.resize(self.between.len(), 0);
+        if options.share_eps {
+            sharing::over_packets(&self.between, ports, layout, options, &mut self.over_packets);
+        }
+        let (n, gpus) = (usize::from(layout.servers), usize::from(layout.gpus_per_server));
+        self.routing.exchange.clear();
+        for legs in [&mut self.gather, &mut self.scatter] {
+            legs.clear();
+            legs.resize(n * gpus * gpus, 0);
+        }
+        for pair in 0..n * n {
+            let (a, b) = (pair / n, pair % n);
+            if a == b || self.between[pair] == 0 {
+                continue;
+            }
+            let over_packets = self.over_packets[pair];
+            lanes::open(&mut self.lanes, (a, b), self.between[pair], over_packets, ports, layout);
+            for lane in self.lanes.iter().filter(|lane| lane.left > 0) {
+                self.routing.exchange.push(Hop {
+                    from: (a as u16, lane.nics.0),
+                    to: (b as u16, lane.nics.1),
+                    circuit: lane.circuit,
+                    bytes: lane.left,
+                });
+            }
+            let entries = self.starts[pair] as usize..self.starts[pair + 1] as usize;
+            let (gather, scatter) = (&mut self.gather, &mut self.scatter);
+            lanes::fill(&mut self.lanes, &mut self.sorted[entries], |entry, lane, bytes| {
+                let (source, destination) = (usize::from(entry.0), usize::from(entry.1));
+                let (out, into) = (usize::from(lane.gpus.0), usize::from(lane.gpus.1));
+                gather[(a * gpus + source) * gpus + out] += bytes;
+                scatter[(b * gpus + into) * gpus + destination] += bytes;
+                each(a, b, entry, lane, bytes);
+            });
+        }
+        collect(&self.gather, gpus, &mut self.routing.gather);
+        collect(&self.local, gpus, &mut self.routing.local);
+        collect(&self.scatter, gpus, &mut self.routing.scatter);
+    }
+
+    /// Sorts the demand by pairs of servers (a counting sort: stable), and adds it up.
+    fn sort(&mut self, demand: &[(u32, u32, u64)], layout: &Layout) {
+        let (n, gpus) = (u32::from(layout.servers), u32::from(layout.gpus_per_server));
+        let pairs = (n * n) as usize;
+        self.between.clear();
+        self.between.resize(pairs, 0);
+        self.starts.clear();
+        self.starts.resize(pairs + 1, 0);
+        self.local.clear();
+        self.local.resize((n * gpus * gpus) as usize, 0);
+        for &(source, destination, bytes) in demand {
+            let (a, b) = (source / gpus, destination / gpus);
+            assert!(a < n && b < n, "GPUs {source}, {destination} of {}", n * gpus);
+            if a == b {
+                self.local[(source * gpus + destination % gpus) as usize] += bytes;
+            } else {
+                let pair = (a * n + b) as usize;
+                self.between[pair] += bytes;
+                self.starts[pair] += 1;
+            }
+        }
+        // Now the end of each pair; filling from the back leaves the beginning.
+        let mut end = 0;
+        for start in &mut self.starts {
+            end += *start;
+            *start = end;
+        }
+        self.sorted.clear();
+        self.sorted.resize(end as usize, Entry::default());
+        for &(source, destination, bytes) in demand.iter().rev() {
+            let (a, b) = (source / gpus, destination / gpus);
+            if a != b {
+                let start = &mut self.starts[(a * n + b) as usize];
+                *start -= 1;
+                self.sorted[*start as usize] = Entry {
+                    source: (source % gpus) as u16,
+                    destination: (destination % gpus) as u16,
+                    bytes,
+                };
+            }
+        }
+    }
+}
+
+impl Layout {
+    fn check(&self, ports: &PortMap) {
+        assert!(self.gpus_per_server > 0, "a server has GPUs");
+        assert!(!self.packet_nics.is_empty(), "a server has a NIC on packet switches");
+        let wired = (ports.servers(), ports.degree());
+        assert_eq!(
+            wired,
+            (usize::from(self.servers), self.optical_nics.len()),
+            "servers and optical ports of the circuits and of the layout"
+        );
+    }
+}
+
+/// Turns a table of bytes by (server, from, to) into legs; a GPU reaches itself for nothing.
+fn collect(table: &[u64], gpus: usize, legs: &mut Vec<Leg>) {
+    legs.clear();
+    for (row, bytes) in table.chunks_exact(gpus).enumerate() {
+        let (server, from) = (row / gpus, row % gpus);
+        legs.extend(bytes.iter().enumerate().filter(|&(to, &bytes)| bytes > 0 && to != from).map(
+            |(to, &bytes)| Leg { server: server as u16, from: from as u16, to: to as u16, bytes },
+        ));
+    }
+}
