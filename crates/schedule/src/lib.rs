@@ -8,4 +8,5 @@
 //! Indices are checked by whoever builds them (fabrics and placements, from validated specs); one
 //! out of range is a caller's error, and panics as each function's documentation says.
 
+pub mod allreduce;
 pub mod mixnet;
