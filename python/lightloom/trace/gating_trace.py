@@ -13,6 +13,7 @@ where a count needs it). Everything else is JSON under ``lightloom.trace`` in th
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
 from collections.abc import Mapping
@@ -94,8 +95,14 @@ class GatingTrace:
                 "every iteration and layer must hold at least one"
             )
         for key, value in self.meta.items():
-            if not isinstance(key, str) or not isinstance(value, (str, int, float, bool)):
-                raise InputError(f"meta.{key} = {value!r}: must be text, a number, true or false")
+            plain = isinstance(value, (str, int)) or (
+                isinstance(value, float) and math.isfinite(value)
+            )
+            if not isinstance(key, str) or not plain:
+                raise InputError(
+                    f"meta.{shown(key)} = {shown(repr(value))}: must be text, a finite number, "
+                    "true or false"
+                )
         frozen = np.array(counts, dtype=np.uint32, order="C")
         frozen.setflags(write=False)
         object.__setattr__(self, "counts", frozen)
@@ -168,7 +175,7 @@ class GatingTrace:
         try:
             _write_atomically(table, Path(path))
         except (OSError, ValueError) as error:
-            raise InputError(f"{path}: cannot be written: {_reason(error)}") from error
+            raise InputError(f"{path}: cannot be written: {reason(error)}") from error
 
     @classmethod
     def load(cls, source: str | Path) -> GatingTrace:
@@ -253,23 +260,23 @@ def read_parquet(path: Path) -> pa.Table:
         # Bytes first: a Parquet error then never carries a path of its own, and a file that
         # changes while it is read cannot be seen half old, half new.
         data = pa.BufferReader(path.read_bytes())
+        # Of the file's metadata only what reading needs: where pyarrow shows more of it, damage
+        # ends the process instead of raising.
         with pq.ParquetFile(data, page_checksum_verification=True) as file:
-            values = sum(
-                file.metadata.row_group(group).column(column).num_values
-                for group in range(file.metadata.num_row_groups)
-                for column in range(file.metadata.num_columns)
-            )
-            if not 0 <= values <= 3 * MAX_VALUES:
-                raise InputError(f"{path}: {values} values: must be at most {3 * MAX_VALUES}")
-            table = file.read(use_threads=False)
-            table.validate(full=True)
-            return table
+            batches, values = [], 0
+            for batch in file.iter_batches(batch_size=1024, use_threads=False):
+                batch.validate(full=True)
+                values += sum(_values(column) for column in batch.columns)
+                if values > 5 * MAX_VALUES:
+                    raise InputError(f"{path}: must be at most {MAX_VALUES} counts")
+                batches.append(batch)
+            return pa.Table.from_batches(batches, schema=file.schema_arrow)
     except OSError as error:
         if isinstance(error, (FileNotFoundError, IsADirectoryError, PermissionError)):
-            raise InputError(f"{path}: cannot be read: {_reason(error)}") from error
-        raise InputError(f"{path}: not a whole Parquet file: {_reason(error)}") from error
+            raise InputError(f"{path}: cannot be read: {reason(error)}") from error
+        raise InputError(f"{path}: not a whole Parquet file: {reason(error)}") from error
     except (pa.ArrowException, ValueError, KeyError, MemoryError, OverflowError) as error:
-        raise InputError(f"{path}: not a whole Parquet file: {_reason(error)}") from error
+        raise InputError(f"{path}: not a whole Parquet file: {reason(error)}") from error
 
 
 def from_table(table: pa.Table, path: Path) -> GatingTrace:
@@ -340,6 +347,32 @@ def from_table(table: pa.Table, path: Path) -> GatingTrace:
         raise InputError(f"{path}: {error}") from None
 
 
+def shown(*names: object) -> str:
+    r"""Return names from a file as they may stand in a message: short, and on one line.
+
+    Examples
+    --------
+    >>> shown("layer", "to\nkens")
+    "layer, 'to\\nkens'"
+    """
+    texts = [str(name) for name in names[:20]]
+    short = [text if text.isprintable() and len(text) <= 40 else repr(text[:40]) for text in texts]
+    return ", ".join(short) + (f", and {len(names) - 20} more" if len(names) > 20 else "")
+
+
+def reason(error: BaseException) -> str:
+    """Return what went wrong on one short printable line, without error number and path."""
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    line = "".join(c if c.isprintable() else " " for c in text)
+    return " ".join(line.split())[:200] or type(error).__name__
+
+
+def _values(column: pa.Array) -> int:
+    kind = column.type
+    nested = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    return len(column.flatten()) if nested else len(column)
+
+
 def _header(table: pa.Table, path: Path) -> dict[str, Any]:
     raw = (table.schema.metadata or {}).get(KEY)
     if raw is None:
@@ -350,15 +383,17 @@ def _header(table: pa.Table, path: Path) -> dict[str, Any]:
     try:
         header = json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: lightloom.trace: not JSON: {_reason(error)}") from error
+        raise InputError(f"{path}: lightloom.trace: not JSON: {reason(error)}") from error
     if not isinstance(header, dict) or header.get("format") != 1:
         raise InputError(f"{path}: lightloom.trace: must be a JSON object with format = 1")
     for key in ("sources", "experts", "top_k"):
         value = header.get(key)
         if type(value) is not int or not 1 <= value <= 1 << 20:
-            raise InputError(f"{path}: {key} = {value!r}: must be a whole number, 1 to 1048576")
+            raise InputError(
+                f"{path}: {key} = {shown(repr(value))}: must be a whole number, 1 to 1048576"
+            )
     if not isinstance(header.get("meta"), dict):
-        raise InputError(f"{path}: meta = {header.get('meta')!r}: must be a JSON object")
+        raise InputError(f"{path}: meta = {shown(repr(header.get('meta')))}: must be a JSON object")
     return header
 
 
@@ -387,10 +422,3 @@ def _write_atomically(table: pa.Table, path: Path) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-
-
-def _reason(error: BaseException) -> str:
-    """Return what went wrong on one line, without the error number and the path."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return " ".join(str(error).split()) or type(error).__name__

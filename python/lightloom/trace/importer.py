@@ -32,7 +32,15 @@ import pyarrow as pa
 
 from lightloom import __version__
 from lightloom.errors import InputError
-from lightloom.trace.gating_trace import KEY, MAX_VALUES, GatingTrace, from_table, read_parquet
+from lightloom.trace.gating_trace import (
+    KEY,
+    MAX_VALUES,
+    GatingTrace,
+    from_table,
+    read_parquet,
+    reason,
+    shown,
+)
 
 FORMATS = ("csv", "npz", "parquet")
 LONG = ("iteration", "layer", "source", "expert", "tokens")
@@ -147,7 +155,7 @@ def _csv(path: Path, options: Options) -> GatingTrace:
     if set(LOADS) <= set(names):
         return _loads_csv(path, names, rows, options)
     raise InputError(
-        f"{path}: columns {', '.join(names)}: must include {', '.join(LOADS)} (expert loads) "
+        f"{path}: columns {shown(*names)}: must include {', '.join(LOADS)} (expert loads) "
         f"or {', '.join(LONG)} (a long table)"
     )
 
@@ -158,7 +166,7 @@ def _csv_rows(path: Path) -> tuple[list[str], list[list[str]]]:
         text = path.read_bytes().decode("utf-8-sig")
         lines = list(csv.reader(io.StringIO(text, newline=""), strict=True))
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+        raise InputError(f"{path}: cannot be read: {reason(error)}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: byte {error.start}: not UTF-8 text") from error
     except csv.Error as error:
@@ -168,7 +176,7 @@ def _csv_rows(path: Path) -> tuple[list[str], list[list[str]]]:
     names = [name.strip() for name in lines[0]]
     for name in names:
         if names.count(name) > 1:
-            raise InputError(f"{path}: row 1: column {name!r} is there twice")
+            raise InputError(f"{path}: row 1: column {shown(name)} is there twice")
     for number, row in enumerate(lines[1:], start=2):
         if len(row) != len(names):
             raise InputError(f"{path}: row {number}: {len(row)} fields: must be {len(names)}")
@@ -177,13 +185,14 @@ def _csv_rows(path: Path) -> tuple[list[str], list[list[str]]]:
 
 def _column(path: Path, names: Sequence[str], rows: Sequence[Sequence[str]], name: str) -> Ints:
     index = names.index(name)
-    for number, row in enumerate(rows, start=2):
-        if not (row[index].isascii() and _WHOLE.fullmatch(row[index].strip())):
+    column = [row[index].strip(" ") for row in rows]
+    for number, text in enumerate(column, start=2):
+        if not _WHOLE.fullmatch(text):
             raise InputError(
-                f"{path}: row {number}, column {name}: {row[index][:40]!r}: "
+                f"{path}: row {number}, column {name}: {text[:40]!r}: "
                 "must be a whole number, 0 to 9999999999"
             )
-    return np.array([int(row[index]) for row in rows], dtype=np.int64)
+    return np.array([int(text) for text in column], dtype=np.int64)
 
 
 def _loads_csv(
@@ -196,11 +205,11 @@ def _loads_csv(
         there = sorted(set(stages))
         stage = options.stage or (there[0] if len(there) == 1 else "decoder")
         if stage not in there:
-            raise InputError(f"{path}: --stage {stage}: must be one of {', '.join(there)}")
+            raise InputError(f"{path}: --stage {stage}: must be one of {shown(*there)}")
         kept = [row for row, name in enumerate(stages) if name == stage]
         notes["stage"] = stage
         if len(there) > 1:
-            notes["stages_left_out"] = ", ".join(name for name in there if name != stage)
+            notes["stages_left_out"] = shown(*(name for name in there if name != stage))
     elif options.stage:
         raise InputError(f"{path}: --stage {options.stage}: the file has no column stage")
     wanted = (*LOADS, "total_tokens") if "total_tokens" in names else LOADS
@@ -294,7 +303,7 @@ def _npz_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+        raise InputError(f"{path}: cannot be read: {reason(error)}") from error
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             # What the archive says of itself comes before anything is unpacked: a small file can
@@ -307,7 +316,7 @@ def _npz_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     except InputError:
         raise
     except Exception as error:  # zip, zlib and numpy raise anything on damaged bytes
-        raise InputError(f"{path}: not a whole NPZ file: {_reason(error)}") from error
+        raise InputError(f"{path}: not a whole NPZ file: {reason(error)}") from error
 
 
 def _parquet(path: Path, options: Options) -> GatingTrace:
@@ -322,7 +331,7 @@ def _parquet(path: Path, options: Options) -> GatingTrace:
     for name in LONG:
         if table.column_names.count(name) != 1:
             raise InputError(
-                f"{path}: columns {', '.join(table.column_names)}: must include {', '.join(LONG)}, "
+                f"{path}: columns {shown(*table.column_names)}: must include {', '.join(LONG)}, "
                 "each once"
             )
         column = table.column(name)
@@ -333,7 +342,7 @@ def _parquet(path: Path, options: Options) -> GatingTrace:
         try:
             columns[name] = column.cast(pa.int64()).to_numpy()
         except pa.ArrowInvalid as error:
-            raise InputError(f"{path}: column {name}: {_reason(error)}") from error
+            raise InputError(f"{path}: column {name}: {reason(error)}") from error
     return _long(path, columns, options, None, first_row=0)
 
 
@@ -438,7 +447,3 @@ def _first_twice(cell: Ints) -> int | None:
     if len(first) == len(cell):
         return None
     return int(np.setdiff1d(np.arange(len(cell)), first)[0])
-
-
-def _reason(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
