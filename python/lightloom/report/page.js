@@ -82,12 +82,13 @@ function drawBars() {
       const drawing = make("svg", { "aria-hidden": "true" });
       let left = 0;
       DATA.causes.forEach((cause, i) => {
-        const width = Math.max(0, row[cause.column]) / longest * 100;
+        const width = Math.max(0, row[cause.column]) / longest * 86;  // the rest is for the number
         drawing.append(make("rect", { x: `${left}%`, width: `${width}%`, height: "100%", fill: `var(--c${i})` }));
         left += width;
       });
       const bar = make("div", { class: "bar", tabindex: 0, role: "img" },
-        make("span", { class: "n" }, row.fabric), drawing, make("span", { class: "v" }, `${row.iteration_s.toFixed(decimals)} s`));
+        make("span", { class: "n" }, row.fabric), drawing);
+      drawing.append(make("text", { x: `${left}%`, dx: 7, y: "50%", "dominant-baseline": "central" }, `${row.iteration_s.toFixed(decimals)} s`));
       explain(bar, runTitle(row), runLines(row));
       panel.append(bar);
     }
@@ -118,7 +119,7 @@ function drawPareto() {
     make("svg", { viewBox: "-8 -8 16 16", "aria-hidden": "true" }, make("path", { d: MARKS[fabric.mark], fill: family(fabric.name) })), fabric.name));
   const draw = () => {
     const width = Math.max(280, host.clientWidth), height = Math.min(430, Math.max(280, width * 0.5));
-    const edge = { left: 44, right: 26, top: 14, bottom: 44 };
+    const edge = { left: 44, right: 26, top: 30, bottom: 44 };
     const most = Math.max(...rows.map((row) => row.cost_usd)) / 1e6 * 1.04 || 1;
     const slowest = Math.max(...rows.map((row) => row.iteration_s)) * 1.06 || 1;
     const x = (usd) => edge.left + usd / 1e6 / most * (width - edge.left - edge.right);
@@ -131,7 +132,7 @@ function drawPareto() {
       make("line", { class: "axis", x1: x(value * 1e6), x2: x(value * 1e6), y1: edge.top, y2: height - edge.bottom }),
       make("text", { x: x(value * 1e6), y: height - edge.bottom + 18, "text-anchor": "middle" }, round(value)));
     chart.append(make("text", { x: width - edge.right, y: height - 6, "text-anchor": "end" }, "network cost [million US dollars] →"),
-      make("text", { x: edge.left + 6, y: edge.top + 4 }, "↑ iteration time [s]"));
+      make("text", { x: edge.left - 34, y: 12 }, "↑ iteration time [s]"));
     for (const fabric of DATA.fabrics) {
       const points = rows.filter((row) => row.fabric === fabric.name).sort((a, b) => a.cost_usd - b.cost_usd);
       chart.append(make("path", { class: "family", "data-fabric": fabric.name, stroke: family(fabric.name),

@@ -84,8 +84,10 @@ function matrix(rows, servers, column, write) {
       make("text", { x: edge - 8, y: edge + (i + 0.5) * cell + 4, "text-anchor": "end" }, server));
   });
   chart.append(make("text", { x: edge, y: 10 }, "to server →"), make("text", { x: 8, y: edge + 4, transform: `rotate(90 8 ${edge})` }, "from server →"));
+  servers.forEach((_, i) => chart.append(make("rect", { class: "same", x: edge + i * cell + 1.5, y: edge + i * cell + 1.5, width: cell - 3, height: cell - 3, rx: 3 })));
   for (const row of rows) {
-    const share = row[column] / top, i = servers.indexOf(row.source), j = servers.indexOf(row.destination);
+    // Numbers of circuits are small and flat: a paler scale keeps the demand in front.
+    const share = row[column] / top * (column === "circuits" ? 0.72 : 1), i = servers.indexOf(row.source), j = servers.indexOf(row.destination);
     const square = make("rect", { class: "cell", x: edge + j * cell, y: edge + i * cell, width: cell, height: cell, rx: 3, "data-pair": `${i} ${j}`,
       fill: `color-mix(in oklab, var(--heat-high) ${(share * 100).toFixed(1)}%, var(--heat-low))`, tabindex: servers.length > 12 ? -1 : 0, role: "img" });
     explain(square, `server ${row.source} → server ${row.destination}`, [`${bytes(row.bytes)} (${exact(row.bytes)} bytes)`, `${row.circuits} circuit${row.circuits === 1 ? "" : "s"}`]);
@@ -93,7 +95,7 @@ function matrix(rows, servers, column, write) {
     for (const [event, on] of [["pointerenter", true], ["pointerleave", false], ["focus", true], ["blur", false]]) square.addEventListener(event, mark(on));
     chart.append(square);
     if (cell > 40 && (row[column] || column === "bytes")) {
-      const label = column === "bytes" ? write(row[column]).replace(/\.\d+/, "") : String(row[column]);
+      const label = column === "bytes" ? write(row[column]).replace(/[\d.]+/, (n) => (n >= 10 ? Math.round(n) : n)) : String(row[column]);
       chart.append(make("text", { x: edge + (j + 0.5) * cell, y: edge + (i + 0.5) * cell + 4, "text-anchor": "middle", "pointer-events": "none", "aria-hidden": "true",
         style: `fill: var(${share > 0.5 ? "--on-high" : "--ink"})` }, label));
     }
@@ -103,8 +105,8 @@ function matrix(rows, servers, column, write) {
 
 // --- the timeline of one iteration
 
-const TRACKS = { batch: [0, 14], main: [16, 24], network: [42, 7] };  // [top, height] within a stage
-const STAGE = 58, AXIS = 26;
+const TRACKS = { batch: [0, 14], main: [15, 30], network: [48, 7] };  // [top, height] within a stage
+const STAGE = 66, AXIS = 26;
 
 async function drawTimeline() {
   const runs = Object.keys(DATA.tasks);
@@ -112,6 +114,7 @@ async function drawTimeline() {
   if (!runs.length) { canvas.closest("section").hidden = true; return; }
   fill(select, runs, DATA.shown.tasks);
   let tasks, tick, spans, stages, first, view, drag = null;
+  const groupOf = (i) => DATA.kinds[tasks.kind[i]].group;
   const seconds0 = (value) => value * tick / 1e12;
   const open = async () => {
     const packed = DATA.tasks[select.value];
@@ -127,11 +130,17 @@ async function drawTimeline() {
       const s = tasks.stage[i], end = tasks.end[i] = tasks.start[i] + tasks.duration[i];
       if (i === 0 || tasks.stage[i - 1] !== s) first[s] = i;
       last = Math.max(last, end);
-      const group = DATA.groups[DATA.kinds[tasks.kind[i]].group];
-      if (group.lane !== "compute" || !tasks.micro_batch[i]) continue;
-      const span = spans[s].at(-1);
-      if (span && span.batch === tasks.micro_batch[i] && span.pass === tasks.pass[i]) span.end = Math.max(span.end, end);
-      else spans[s].push({ batch: tasks.micro_batch[i], pass: tasks.pass[i], start: tasks.start[i], end });
+      const group = groupOf(i);
+      if (group === "other" || !tasks.micro_batch[i]) continue;
+      let span = spans[s].at(-1);
+      if (!span || span.batch !== tasks.micro_batch[i] || span.pass !== tasks.pass[i]) {
+        spans[s].push(span = { batch: tasks.micro_batch[i], pass: tasks.pass[i], start: tasks.start[i], end, count: 0, first: i, times: {} });
+      }
+      span.end = Math.max(span.end, end);
+      span.count++;
+      span.last = i;
+      span.times[group] = (span.times[group] ?? 0) + tasks.duration[i] - tasks.waited[i];
+      span.times.wait = (span.times.wait ?? 0) + tasks.waited[i];
     }
     view = { from: 0, to: last, whole: last };
     tables(select.value);
@@ -152,6 +161,7 @@ async function drawTimeline() {
     g.font = "12px system-ui, sans-serif";
     const colors = Object.fromEntries([...Object.keys(DATA.groups), "wait"].map((name) => [name, css(`--g-${name}`)]));
     const [ink, muted, line, paper] = ["--ink", "--muted", "--line", "--paper"].map(css);
+    Object.defineProperty(colors, "paper", { value: paper });
     const left = gutter();
     g.textBaseline = "middle";
     const from = seconds0(view.from), to = seconds0(view.to), step = ticks(to - from, width / 110)[1];
@@ -168,7 +178,7 @@ async function drawTimeline() {
       const top = s * STAGE;
       g.fillStyle = muted;
       g.textAlign = "left";
-      g.fillText(width < 500 ? `S${stage}` : `stage ${stage}`, 0, top + 28);
+      g.fillText(width < 500 ? `S${stage}` : `stage ${stage}`, 0, top + 30);
       g.save();
       g.beginPath();
       g.rect(left, top, width - left - 6, STAGE);
@@ -195,47 +205,38 @@ async function drawTimeline() {
     canvas.setAttribute("aria-label", `Timeline of ${select.value}, ${seconds(from)} to ${seconds(to)}. Arrow keys move, plus and minus zoom, 0 shows the whole iteration.`);
   }
 
-  // Where many tasks share a pixel, its column shows each group's share of that time.
   function drawTasks(g, s, top, colors, width) {
-    const left = gutter(), wide = width - left - 6, end = first[s + 1];
-    const names = [...Object.keys(DATA.groups), "wait"], columns = Math.ceil(wide);
-    const share = names.map(() => new Float64Array(columns));
-    const add = (name, a, b) => {
-      const p = Math.max(0, x(a) - left), q = Math.min(wide, x(b) - left);
-      for (let c = Math.floor(p); c < q && c < columns; c++) share[name][c] += Math.min(q, c + 1) - Math.max(p, c);
-    };
-    const exactly = [];
-    for (let i = first[s]; i < end; i++) {
-      if (tasks.start[i] > view.to) break;
-      if (tasks.end[i] < view.from) continue;
-      const group = DATA.kinds[tasks.kind[i]].group, lit = tasks.start[i] + tasks.waited[i];
-      if (x(tasks.end[i]) - x(tasks.start[i]) >= 3) exactly.push([i, group, lit]);
-      else { add(names.indexOf(group), lit, tasks.end[i]); if (tasks.waited[i]) add(names.length - 1, tasks.start[i], lit); }
+    const left = gutter(), mainTop = top + TRACKS.main[0], mainHeight = TRACKS.main[1];
+    for (const span of spans[s]) {
+      span.whole = (x(span.end) - x(span.start)) / span.count < 3;
+      if (!span.whole || span.end < view.from || span.start > view.to) continue;
+      const a = Math.max(left - 2, x(span.start)) + 0.5, b = Math.min(width, x(span.end)) - 0.5, length = span.end - span.start;
+      let y = mainTop;
+      for (const group of Object.keys(colors)) {
+        const tall = Math.min((span.times[group] ?? 0) / length * mainHeight, mainTop + mainHeight - y);
+        if (tall <= 0) continue;
+        g.fillStyle = colors[group];
+        g.fillRect(a, y, Math.max(0.5, b - a), tall);
+        y += tall;
+      }
     }
-    const [mainTop, mainHeight] = TRACKS.main, [netTop, netHeight] = TRACKS.network;
-    for (let c = 0; c < columns; c++) {
-      let y = top + mainTop;
-      names.forEach((name, k) => {
-        const part = Math.min(1, share[k][c]);
-        if (!part) return;
-        g.fillStyle = colors[name];
-        if (name === "other") g.fillRect(left + c, top + netTop + netHeight * (1 - part), 1, netHeight * part);
-        else { g.fillRect(left + c, y, 1, Math.min(mainHeight * part, top + mainTop + mainHeight - y)); y += mainHeight * part; }
-      });
-    }
-    for (const [i, group, lit] of exactly) {
+    let next = 0;
+    for (let i = first[s]; i < first[s + 1] && tasks.start[i] <= view.to; i++) {
+      while (next < spans[s].length && spans[s][next].last < i) next++;
+      const span = spans[s][next], group = groupOf(i);
+      if (tasks.end[i] < view.from || (group !== "other" && span && span.first <= i && span.whole)) continue;
       const [offset, tall] = group === "other" ? TRACKS.network : TRACKS.main;
-      const a = Math.max(left - 2, x(tasks.start[i])), b = Math.min(width, x(tasks.end[i])), m = Math.min(b, Math.max(a, x(lit)));
+      const a = Math.max(left - 2, x(tasks.start[i])), b = Math.min(width, x(tasks.end[i])), lit = Math.min(b, Math.max(a, x(tasks.start[i] + tasks.waited[i])));
       g.fillStyle = colors[group];
-      g.fillRect(m, top + offset, b - m, tall);
-      if (tasks.waited[i]) { g.fillStyle = colors.wait; g.fillRect(a, top + offset, m - a, tall); }
-      g.fillStyle = css("--paper");
-      g.fillRect(b - 0.5, top + offset, 0.5, tall);
+      g.fillRect(lit, top + offset, Math.max(b - lit, 0.7), tall);
+      if (tasks.waited[i]) { g.fillStyle = colors.wait; g.fillRect(a, top + offset, lit - a, tall); }
+      if (b - a > 6) { g.fillStyle = colors.paper; g.fillRect(b - 0.7, top + offset, 0.7, tall); }
+      if (group === "other" || b - lit < 30) continue;
       const label = DATA.kinds[tasks.kind[i]].name.replaceAll("_", " ");
-      if (group !== "other" && b - m > g.measureText(label).width + 10) {
+      if (b - lit > g.measureText(label).width + 10) {
         g.fillStyle = css(`--on-${group}`);
         g.textAlign = "center";
-        g.fillText(label, (m + b) / 2, top + offset + tall / 2 + 1);
+        g.fillText(label, (lit + b) / 2, top + offset + tall / 2 + 1);
       }
     }
   }
@@ -247,7 +248,7 @@ async function drawTimeline() {
     const network = within >= TRACKS.network[0] - 2, slack = (view.to - view.from) / canvas.clientWidth;
     let found = -1;
     for (let i = first[s]; i < first[s + 1] && tasks.start[i] <= time + slack; i++) {
-      if (tasks.end[i] < time - slack || (DATA.kinds[tasks.kind[i]].group === "other") !== network) continue;
+      if (tasks.end[i] < time - slack || (groupOf(i) === "other") !== network) continue;
       const inside = tasks.start[i] <= time && time < tasks.end[i];
       if (found < 0 || (inside && tasks.duration[i] < tasks.duration[found])) found = i;
     }

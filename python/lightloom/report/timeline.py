@@ -1,7 +1,7 @@
 """The timeline of one iteration as a figure: a row a pipeline stage.
 
-A stage has thousands of tasks and a picture a thousand columns of pixels. So time is cut into bins,
-and each bin shows the exact share of its time that each group of tasks had; nothing is sampled.
+A stage has more tasks than a picture has columns of pixels. So each micro-batch is one block,
+divided exactly as its time is; nothing is sampled.
 """
 
 from __future__ import annotations
@@ -22,14 +22,11 @@ from lightloom.report.palette import GROUPS, WAIT, group_of
 from lightloom.report.plots import INK, STYLE
 from lightloom.report.result import Result
 
-# About a pixel each at the size and resolution that a report saves.
-_BINS = 1600
-
 
 def timeline(result: Result, run: str | None = None) -> Figure:
     """Plot one iteration: per stage its micro-batches, its work, and, thin, other transfers.
 
-    Where many tasks share a pixel, its column is divided as its time is.
+    A micro-batch is one block, divided as its time is.
 
     Parameters
     ----------
@@ -76,7 +73,7 @@ def timeline(result: Result, run: str | None = None) -> Figure:
 
 
 def micro_batch_spans(tasks: Iterable[dict[str, Any]]) -> list[tuple[int, str, int, int]]:
-    """Return (micro-batch, pass, start, end) [ps] of each stretch of compute of one stage.
+    """Return (micro-batch, pass, start, end) [ps] of each stretch of work of one stage.
 
     Examples
     --------
@@ -87,11 +84,11 @@ def micro_batch_spans(tasks: Iterable[dict[str, Any]]) -> list[tuple[int, str, i
     [(0, 'forward', 0, 9)]
     """
     spans: list[tuple[int, str, int, int]] = []
-    computing = [
+    working = [
         t for t in tasks
-        if t["micro_batch"] >= 0 and GROUPS[group_of(t["kind"])].lane == "compute"
+        if t["micro_batch"] >= 0 and group_of(t["kind"]) != "other"
     ]  # fmt: skip
-    for task in sorted(computing, key=lambda t: (t["start_ps"], t["end_ps"])):
+    for task in sorted(working, key=lambda t: (t["start_ps"], t["end_ps"])):
         batch, way = task["micro_batch"], task["pass"]
         if spans and spans[-1][:2] == (batch, way):
             spans[-1] = (batch, way, spans[-1][2], max(spans[-1][3], task["end_ps"]))
@@ -127,30 +124,32 @@ def busy(
 
 def _stage(axes: Axes, tasks: list[dict[str, Any]], y: float, whole: int) -> None:
     """Draw one stage at height `y`: micro-batches, then compute and all-to-all, then the rest."""
-    for batch, way, start, end in micro_batch_spans(tasks):
+    spans = micro_batch_spans(tasks)
+    for batch, way, start, end in spans:
         face, ink = ("#e7eaef", INK) if way == "forward" else ("#4a5362", "white")
         axes.add_patch(Rectangle((start / 1e12, y), (end - start) / 1e12, 0.24, facecolor=face,
                                  edgecolor="white", linewidth=0.5))  # fmt: skip
         if end - start > whole / 90:
             axes.text((start + end) / 2e12, y + 0.125, str(batch), ha="center", va="center",
                       fontsize=6.5, color=ink)  # fmt: skip
+    alone = [t for t in tasks if t["micro_batch"] < 0 and group_of(t["kind"]) != "other"]
+    cuts = [t for span in spans for t in span[2:]]
+    cuts += [time for task in alone for time in (task["start_ps"], task["end_ps"])]
+    edges = np.unique([0, whole, *cuts]).astype(float)
     parts: dict[str, list[tuple[int, int]]] = {name: [] for name in (*GROUPS, "wait")}
     for task in tasks:
         lit = min(task["end_ps"], task["start_ps"] + task["waited_ps"])
         parts[group_of(task["kind"])].append((lit, task["end_ps"]))
         if lit > task["start_ps"]:
             parts["wait"].append((task["start_ps"], lit))
-    edges = np.linspace(0, whole, _BINS + 1)
-    filled = np.zeros(_BINS)
+    bottom = np.full(len(edges) - 1, y + 0.26)
     for name, intervals in parts.items():
-        share = np.minimum(1.0, busy(intervals, edges))
         if name == "other":
-            top, tall = np.full(_BINS, y + 0.70), 0.12 * share
-        else:
-            share = np.minimum(share, 1 - filled)
-            top, tall = y + 0.28 + 0.38 * filled, 0.38 * share
-            filled += share
-        axes.fill_between(
-            edges / 1e12, np.append(top, top[-1]), np.append(top + tall, top[-1] + tall[-1]),
-            step="post", linewidth=0, color=WAIT.light if name == "wait" else GROUPS[name].light,
-        )  # fmt: skip
+            thin = [(start / 1e12, (end - start) / 1e12) for start, end in intervals]
+            axes.broken_barh(thin, (y + 0.72, 0.11), color=GROUPS[name].light, lw=0.3)
+            continue
+        top = np.minimum(bottom + 0.42 * busy(intervals, edges), y + 0.68)
+        color = WAIT.light if name == "wait" else GROUPS[name].light
+        axes.bar(edges[:-1] / 1e12, top - bottom, np.diff(edges) / 1e12, bottom, align="edge",
+                 color=color, edgecolor="white", linewidth=0.25)  # fmt: skip
+        bottom = top
