@@ -18,7 +18,7 @@ use lightloom_engine::{Orders, Patch, Patches, TaskId};
 use lightloom_fabric::{Fabric, GpuId, MixNetSpec, NicId, ReconfigurePolicy, ServerId};
 use lightloom_schedule::mixnet::{
     CircuitCounts, GreedyOptions, Layout, PortMap, RouteOptions, Router, ServerDemand, allocate,
-    assign,
+    assign, new_circuits,
 };
 use lightloom_units::{Bytes, Time};
 use lightloom_workload::{BlockId, Comm, MatrixId, Pass, Placement, TaskGraph, TaskKind};
@@ -164,12 +164,9 @@ impl<'a> Optical<'a> {
         let per_server = self.fabric.cluster().gpus_per_server;
         let first = self.regions[region].first_server;
         let servers = self.region_servers as usize;
-        let mut between = ServerDemand { n: servers, bytes: vec![0; servers * servers] };
+        let mut between = ServerDemand::zero(servers);
         demand.for_each(a2a, |from, to, bytes| {
-            let (from, to) = (from / per_server - first, to / per_server - first);
-            if from != to {
-                between.bytes[from as usize * servers + to as usize] += bytes;
-            }
+            between.add(from / per_server - first, to / per_server - first, bytes);
         });
         let options = GreedyOptions {
             optical_degree: self.layout.optical_nics.len() as u32,
@@ -178,8 +175,7 @@ impl<'a> Optical<'a> {
         let counts: CircuitCounts = allocate(&between, &options);
         let wanted = assign(&counts, &self.regions[region].ports, &self.numa_of_port);
         self.patches(region, &self.regions[region].ports, &wanted, &mut order.patches);
-        // Two ports a circuit, and one patch a port.
-        let pairs = order.patches.len() as u32 / 2;
+        let pairs = new_circuits(&self.regions[region].ports, &wanted);
         order.delay = delay::draw(&self.spec.ocs.delay, pairs, &mut self.random);
         self.regions[region].ports = wanted;
         self.regions[region].matrix = Some(a2a.matrix);

@@ -1,0 +1,118 @@
+"""The figures of merit, as CPU seconds of one thread: `make bench`.
+
+Each line runs in a process of its own, so that its memory is its own. `--json` prints the figures
+for machines, `--quick` leaves out the largest sizes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import resource
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from lightloom import Scenario, _core
+from lightloom.compare import BANDWIDTHS
+from lightloom.cost import FABRICS
+from lightloom.simulate import trace_of
+
+Figures = dict[str, Any]
+
+
+def iteration(fabric: str, gpus: int, bandwidth: str = "400 Gbps", **settings: Any) -> Figures:
+    """One training iteration of Mixtral 8x7B: building its workload, and running it."""
+    model = settings.pop("model", "mixtral-8x7b")
+    job = Scenario.preset(model, gpus=gpus, fabric=fabric, bandwidth=bandwidth, **settings)
+    counts = np.ascontiguousarray(trace_of(job).counts, dtype=np.uint32)
+    began = time.process_time()
+    workload = _core.Workload(job.to_core_json(), counts.reshape(-1), counts.shape)
+    built = time.process_time()
+    summary = workload.run(job.to_core_json())["summary"]
+    return {
+        "gpus": gpus,
+        "build_s": built - began,
+        "run_s": time.process_time() - built,
+        "tasks": workload.tasks,
+        "flows": int(summary["flows"]),
+        "solves": int(summary["solves"]),
+        "reconfigurations": int(summary["reconfigurations"]),
+        "iteration_s": summary["iteration_ps"] / 1e12,
+    }
+
+
+def main_job() -> Figures:
+    """Five fabrics at four rates, 1,024 GPUs, one after the other."""
+    runs = [iteration(fabric, 1024, rate) for rate in BANDWIDTHS for fabric in FABRICS]
+    return {
+        "runs": len(runs),
+        "cpu_s": sum(run["build_s"] + run["run_s"] for run in runs),
+        "flows": sum(run["flows"] for run in runs),
+        "slowest_run_s": max(run["run_s"] for run in runs),
+    }
+
+
+def alone(work: Callable[..., Figures], *arguments: Any, **settings: Any) -> Figures:
+    """Run `work` in a new process; adds its peak memory [MB]."""
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(1) as pool:
+        return pool.apply(_measured, (work, arguments, settings))
+
+
+def _measured(
+    work: Callable[..., Figures], arguments: tuple[Any, ...], settings: Figures
+) -> Figures:
+    figures = work(*arguments, **settings)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return figures | {"peak_mb": round(peak)}
+
+
+def main() -> None:
+    """Run everything and print it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    sizes = [128, 256, 512, 1024, 2048, 4096, 8192]
+    if options.quick:
+        sizes = sizes[:4]
+    growth = [alone(iteration, "mixnet", gpus) for gpus in sizes]
+    for figures in growth:
+        figures["us_per_gpu"] = 1e6 * (figures["build_s"] + figures["run_s"]) / figures["gpus"]
+    groups = {
+        "MixNet, Mixtral 8x7B, 400 Gbps": growth,
+        "main job: 5 fabrics x 4 rates, 1,024 GPUs": [alone(main_job)],
+        "all-to-alls of 32 ranks (Qwen-MoE, fat-tree, 1,024 GPUs)": [
+            {"tolerance": tolerance}
+            | alone(
+                iteration,
+                "fat-tree",
+                1024,
+                model="qwen-moe-32",
+                **{"engine.tolerance": tolerance, "training.micro_batches": 4},
+            )
+            for tolerance in (0.0, 0.001, 0.01)
+        ],
+    }
+    if options.json:
+        json.dump(groups, sys.stdout, indent=2)
+        print()
+        return
+    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    for title, rows in groups.items():
+        table = Table(*rows[0], title=title, title_justify="left", box=None)
+        for row in rows:
+            table.add_row(*(f"{v:.3f}" if isinstance(v, float) else f"{v:,}" for v in row.values()))
+        console.print(table)
+        console.print()
+
+
+if __name__ == "__main__":
+    main()
