@@ -62,7 +62,7 @@ def outcome(source: Any, overrides: Any = None) -> Resolved | str:
     try:
         resolved = load_scenario(source, overrides)
     except InputError as error:
-        assert "\n" not in str(error) and len(str(error)) < 2000
+        assert "\n" not in str(error) and len(str(error)) < 1000
         return str(error)
     again = load_scenario(tomllib.loads(resolved.scenario.to_toml())).scenario
     assert again == resolved.scenario
@@ -138,3 +138,33 @@ def test_any_setting(texts: list[str]) -> None:
     except InputError:
         return
     outcome({"model": {"preset": "mixtral-8x7b"}}, overrides)
+
+
+CELLS = st.sampled_from(
+    [
+        "component",
+        "pass",
+        "micro_batch",
+        "time",
+        "origin",
+        "expert",
+        "forward",
+        "8",
+        "1 ms",
+        "given",
+    ]
+) | st.text(max_size=6)
+ROWS = st.lists(st.lists(CELLS, max_size=6).map(",".join), max_size=5).map("\n".join)
+
+
+@COMMON
+@given(text=ROWS | st.text(max_size=60), kind=st.sampled_from(["csv", "toml"]))
+@example("component,pass,micro_batch,time\nexpert,forward,8,1 ms\n", "csv")
+@example("component,pass,micro_batch,time\nexpert,forward,\u00b2,1 ms\n", "csv")
+@example('component,pass,micro_batch,time\n"', "csv")
+@example("measured = 3", "toml")
+@example("[[measured]]\nx = 1", "toml")
+def test_any_compute_table(tmp_path_factory: Any, text: str, kind: str) -> None:
+    path = tmp_path_factory.getbasetemp() / f"table.{kind}"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    outcome({"model": {"preset": "mixtral-8x7b"}, "compute": {"table": str(path)}})

@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 
 from lightloom.presets import unknown
 from lightloom.scenario import Scenario
-from lightloom.toml_text import key_text, value_text
+from lightloom.toml_text import key_text, short_text
 
 # Keys that a user may write although no scenario holds them: they choose presets.
 CHOICES = {
@@ -78,7 +78,7 @@ def message(
     layer = origins.get(re.sub(r"\[\d+\].*", "", key), label)
     if layer.startswith(("default", "preset", "derived")):
         layer = label
-    shown = "" if value is _ABSENT else f" = {_short(value)}"
+    shown = "" if value is _ABSENT else f" = {short_text(value)}"
     return f"{layer}: {key}{shown}: {reason}"
 
 
@@ -230,10 +230,3 @@ def _lookup(tree: Mapping[str, Any], key: str) -> Any:
         else:
             return _ABSENT
     return node
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "{ ... }" if value else "{}"
-    text = value_text(value).replace("\n", " ")
-    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lightloom.errors import InputError
-from lightloom.toml_text import read_text, value_text
+from lightloom.toml_text import read_text, short_text
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def read_config(path: Path) -> dict[str, Any]:
     config = _Config(path, values)
     family = values.get("model_type")
     if not isinstance(family, str) or family not in FAMILIES:
-        shown = "missing" if family is None else f"= {value_text(family)}"
+        shown = "missing" if family is None else f"= {short_text(family)}"
         raise InputError(
             f"{path}: model_type {shown}: not a known family; allowed: {', '.join(FAMILIES)}"
         )

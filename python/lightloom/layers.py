@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lightloom.errors import InputError
-from lightloom.toml_text import key_text, value_text
+from lightloom.toml_text import key_text, short_text
 
 _PART = r"""(?:[A-Za-z0-9_-]+|"[^"\\\x00-\x1f\x7f]*")"""
 _KEY = re.compile(rf"{_PART}(?:\.{_PART})*")
@@ -72,7 +72,7 @@ class Layer:
 
     def error(self, key: str, value: object, reason: str) -> InputError:
         """Make the message on a value of this layer."""
-        return InputError(f"{self.label}: {key} = {value_text(value)}: {reason}")
+        return InputError(f"{self.label}: {key} = {short_text(value)}: {reason}")
 
     def text(self, key: str, value: object) -> str:
         """Return a value as text, or raise."""
@@ -145,7 +145,7 @@ def nested(overrides: Mapping[str, Any], label: str) -> Tree:
     for key, value in overrides.items():
         if not _KEY.fullmatch(key):
             raise InputError(
-                f"{label}: {value_text(key)}: not a key; write it as in fabric.link_bandwidth"
+                f"{label}: {short_text(key)}: not a key; write it as in fabric.link_bandwidth"
             )
         path: list[str] = []
         node: Any = tomllib.loads(f"{key} = 0")

@@ -72,6 +72,20 @@ def value_text(value: Any) -> str:
     return str(value)
 
 
+def short_text(value: Any) -> str:
+    """Write a value for a message: on one line, at most 80 characters.
+
+    Examples
+    --------
+    >>> short_text("25 parsecs"), short_text({"kind": "mixnet"}), len(short_text([1] * 99))
+    ('"25 parsecs"', '{ ... }', 80)
+    """
+    if isinstance(value, Mapping):
+        return "{ ... }" if value else "{}"
+    text = value_text(value).replace("\n", " ")
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file; InputError names it and what is wrong."""
     text = read_text(path)
