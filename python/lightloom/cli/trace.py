@@ -179,8 +179,8 @@ def generate_command(
 @app.command("show")
 def show_command(
     trace: str = typer.Argument(..., metavar="FILE", help="A trace, or a shipped one: e8k2."),
-    layer: int = typer.Option(0, help="Layer of the pictures, from 0."),
-    iteration: int = typer.Option(0, help="Iteration of the matrix, from 0."),
+    layer: int | None = typer.Option(None, help="Layer of the pictures, from 0 [0]."),
+    iteration: int | None = typer.Option(None, help="Iteration of the matrix, from 0 [0]."),
     out: Path | None = typer.Option(
         None, "--out", metavar="DIR", help="Draw load.png and matrix.png there."
     ),
@@ -193,13 +193,16 @@ def show_command(
     from lightloom.errors import InputError
     from lightloom.trace import GatingTrace
 
+    for flag, value in (("layer", layer), ("iteration", iteration)):
+        if value is not None and out is None:
+            raise InputError(f"--{flag} {value}: read only with --out, which draws the pictures")
     loaded = GatingTrace.load(trace)
     if out is not None:
         from lightloom.trace.figures import load_figure, matrix_figure, write_png
 
         figures = {
-            "load.png": load_figure(loaded, layer),
-            "matrix.png": matrix_figure(loaded, layer, iteration),
+            "load.png": load_figure(loaded, layer or 0),
+            "matrix.png": matrix_figure(loaded, layer or 0, iteration or 0),
         }
         try:
             out.mkdir(parents=True, exist_ok=True)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -36,6 +37,7 @@ BUILTIN_DIRECTORY = Path(__file__).resolve().parent.parent / "traces"
 KEY = b"lightloom.trace"
 # The largest array that a file may ask for: a damaged or hostile header must not exhaust memory.
 MAX_VALUES = 1 << 28
+_NAME = re.compile(r"e([0-9]{1,6})k([0-9]{1,6})", re.ASCII)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,9 +198,8 @@ class GatingTrace:
         >>> GatingTrace.load("e8k2").experts
         8
         """
-        path = Path(source)
-        if isinstance(source, str) and source in builtin_names():
-            path = BUILTIN_DIRECTORY / f"{source}.parquet"
+        name = _NAME.fullmatch(source) if isinstance(source, str) else None
+        path = find_builtin(int(name[1]), int(name[2])) if name else Path(source)
         return from_table(read_parquet(path), path)
 
     @classmethod
