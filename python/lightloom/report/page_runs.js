@@ -109,15 +109,17 @@ const TRACKS = { batch: [0, 14], main: [15, 30], network: [48, 7] };  // [top, h
 const STAGE = 66, AXIS = 26;
 
 async function drawTimeline() {
-  const runs = Object.keys(DATA.tasks);
   const canvas = $("timeline"), select = $("timeline-run");
-  if (!runs.length) { canvas.closest("section").hidden = true; return; }
-  fill(select, runs, DATA.shown.tasks);
+  fill(select, DATA.runs.map((row) => row.run), DATA.shown.tasks);
   let tasks, tick, spans, stages, first, view, drag = null;
   const groupOf = (i) => DATA.kinds[tasks.kind[i]].group;
   const seconds0 = (value) => value * tick / 1e12;
   const open = async () => {
     const packed = DATA.tasks[select.value];
+    tables(select.value);
+    document.querySelectorAll(".drawn").forEach((node) => { node.hidden = !packed; });
+    $("timeline-not").hidden = Boolean(packed);
+    if (!packed) return;
     tasks = await load("tasks", select.value);
     tick = packed.tick_ps;
     stages = packed.stages;
@@ -143,7 +145,6 @@ async function drawTimeline() {
       span.times.wait = (span.times.wait ?? 0) + tasks.waited[i];
     }
     view = { from: 0, to: last, whole: last };
-    tables(select.value);
     draw();
   };
   const gutter = () => (canvas.clientWidth < 500 ? 30 : 62);

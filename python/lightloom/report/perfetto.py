@@ -12,6 +12,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -69,30 +70,31 @@ def _events(result: Result) -> Iterator[str]:
 def _slices(task: dict[str, Any], process: int, track: int) -> Iterator[str]:
     """Yield the slice of a task, and of its wait within it."""
     start, end = task["start_ps"], task["end_ps"]
-    args = {
-        key: value
-        for key, value, known in (
-            ("layer", task["layer"], task["layer"] >= 0),
-            ("micro-batch", task["micro_batch"], task["micro_batch"] >= 0),
-            ("pass", task["pass"], task["pass"] != "none"),
-            ("bytes", task["bytes"], task["bytes"] > 0),
-            ("waited_us", task["waited_ps"] / 1e6, task["waited_ps"] > 0),
-            ("on_critical_path_us", task["critical_ps"] / 1e6, task["critical_ps"] > 0),
-        )
-        if known
-    }
+    args = []
+    if task["layer"] >= 0:
+        args.append(f'"layer":{task["layer"]}')
+    if task["micro_batch"] >= 0:
+        args.append(f'"micro-batch":{task["micro_batch"]}')
+    if task["pass"] != "none":
+        args.append(f'"pass":{_dump(task["pass"])}')
+    if task["bytes"] > 0:
+        args.append(f'"bytes":{task["bytes"]}')
+    if task["waited_ps"] > 0:
+        args.append(f'"waited_us":{_us(task["waited_ps"])}')
+    if task["critical_ps"] > 0:
+        args.append(f'"on_critical_path_us":{_us(task["critical_ps"])}')
     group = GROUPS[group_of(task["kind"])].label
-    yield _slice(task["kind"], group, start, end, process, track, _dump(args))
+    yield _slice(task["kind"], group, start, end, process, track, ",".join(args))
     if task["waited_ps"] > 0:
         yield _slice(WAIT.label, "wait", start, min(end, start + task["waited_ps"]), process, track)
 
 
 def _slice(
-    name: str, group: str, start: int, end: int, process: int, track: int, args: str = "{}"
+    name: str, group: str, start: int, end: int, process: int, track: int, args: str = ""
 ) -> str:
     return (
         f'{{"ph":"X","pid":{process},"tid":{track},"ts":{_us(start)},"dur":{_us(end - start)},'
-        f'"name":{_dump(name)},"cat":{_dump(group)},"args":{args}}}'
+        f'"name":{_dump(name)},"cat":{_dump(group)},"args":{{{args}}}}}'
     )
 
 
@@ -119,7 +121,14 @@ def _name(process: int, track: int, what: str, name: str) -> str:
     return _dump(event)
 
 
+@lru_cache(maxsize=4096)
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=True)
+
+
 def _dump(value: object) -> str:
+    if isinstance(value, str):
+        return _quoted(value)  # a few names, many times
     return json.dumps(value, separators=(",", ":"), ensure_ascii=True)
 
 

@@ -42,6 +42,8 @@ STYLE: dict[Any, Any] = {
     "ytick.color": MUTED,
     "legend.frameon": False,
     "savefig.dpi": 160,
+    # A name with dollar signs is a name.
+    "text.parse_math": False,
 }
 
 
@@ -77,6 +79,8 @@ def bars(result: Result) -> Figure:
                 axes.text(row["iteration_s"] + longest * 0.015, y, text, va="center", fontsize=8.5)
             first = place % columns == 0
             axes.set_yticks(range(len(some)), [row["fabric"] if first else "" for row in some])
+            for label in axes.get_yticklabels():
+                label.set_parse_math(False)
             axes.set_xlim(0, longest * 1.14)
             axes.set_ylim(tallest - 0.4, -0.6)
             axes.set_title(f"{rate:g} Gbps")

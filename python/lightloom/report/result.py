@@ -317,5 +317,11 @@ class Result:
                 ) from None
             if values.null_count and not rule.endswith("?"):
                 raise InputError(f"{path}: column {column}: {values.null_count} values are missing")
+            if kind == "real":
+                finite = pc.is_finite(values)
+                if rule.endswith("?"):  # a ratio to nothing is no value
+                    values = pc.if_else(finite, values, None)
+                elif not pc.all(finite, min_count=0).as_py():
+                    raise InputError(f"{path}: column {column}: holds a number that is not finite")
             table = table.set_column(table.column_names.index(column), column, values)
         return table
