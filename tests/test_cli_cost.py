@@ -97,7 +97,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert mixnet["cost_usd"] == sum(line["total_usd"] for line in mixnet["bill"])
     assert run(arguments) == 0
     table = capsys.readouterr().out
-    assert "mixnet" in table and "2.303" in table and max(map(len, table.splitlines())) <= 120
+    assert "mixnet" in table and "2.303" in table and max(map(len, table.splitlines())) <= 100
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,15 @@ def test_foreign_places_are_refused(tmp_path: Path) -> None:
     assert contents(tmp_path / "notes") == {"mine.txt": b"keep"}
 
 
+def test_the_current_directory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for place in (Path(), Path(".."), tmp_path):
+        with pytest.raises(InputError, match="holds the current directory"):
+            write(place)
+    write(Path("below"))
+    assert store.is_result(tmp_path / "below")
+
+
 def test_what_is_not_a_result_is_named(tmp_path: Path) -> None:
     for text in ("", "[]", "{}", '{"seed": 1}', "[" * 100_000):
         (tmp_path / store.INFO).write_text(text)

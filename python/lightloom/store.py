@@ -43,9 +43,12 @@ def check_place(directory: Path) -> None:
     Raises
     ------
     InputError
-        If `directory` is a file, or is neither empty nor a Result, or cannot be written to.
+        If `directory` is a file, or is neither empty nor a Result, or cannot be written to, or is
+        where the process stands (it would be replaced under its feet).
     """
     try:
+        if Path.cwd().is_relative_to(directory.resolve()):
+            raise InputError(f"{directory}: holds the current directory; allowed: one below it")
         if not directory.exists():
             parent = next(p for p in (directory, *directory.absolute().parents) if p.exists())
             if not parent.is_dir():

@@ -84,7 +84,7 @@ def _print_table(rows: list[CostRow]) -> None:
 
     from lightloom.cost import ITEMS
 
-    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
     cluster = rows[0].scenario.cluster
     console.print(
         f"{cluster.gpus} GPUs, {rows[0].scenario.servers} servers of {cluster.gpus_per_server}; "
@@ -93,8 +93,8 @@ def _print_table(rows: list[CostRow]) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("link")
     table.add_column("fabric", no_wrap=True)
-    for name in (*(item.replace("_", " ") + "s" for item in ITEMS), "cost M$", "fat-tree /", "kW*"):
-        table.add_column(name, justify="right")
+    for name in (*map(_plural, ITEMS), "cost M$", "fat-tree /\u00a0this", "known kW"):
+        table.add_column(name.replace(" ", "\n"), justify="right", vertical="bottom")
     last = None
     for row in rows:
         if last not in (None, row.bandwidth):
@@ -110,7 +110,12 @@ def _print_table(rows: list[CostRow]) -> None:
         )
         last = row.bandwidth
     console.print(table)
-    without = [item for item in ITEMS if any(item in row.draw.without for row in rows)]
-    if without:
-        missing = ", ".join(item.replace("_", " ") + "s" for item in without)
-        console.print(f"* where a source gives watts; at some rate none does for: {missing}")
+    known = {
+        line.item for row in rows for line in row.cost.lines if line.item not in row.draw.without
+    }
+    counted = ", ".join(_plural(item) for item in ITEMS if item in known) or "nothing"
+    console.print(f"known kW counts {counted}: no source gives watts for the rest", style="dim")
+
+
+def _plural(item: str) -> str:
+    return {"nic": "NICs", "ocs_port": "OCS ports"}.get(item, item.replace("_", " ") + "s")
