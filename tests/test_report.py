@@ -7,6 +7,8 @@ import gzip
 import io
 import json
 import re
+import shutil
+import subprocess
 from itertools import pairwise
 from pathlib import Path
 
@@ -27,6 +29,7 @@ from lightloom.report.result import COLUMNS
 from lightloom.report.timeline import busy, timeline
 from rich.console import Console
 
+CHROMIUM = shutil.which("chromium")
 HOSTILE = '</script><img src=x onerror="alert(1)">$\\frac{'
 
 
@@ -42,6 +45,18 @@ def page_data(page: str) -> dict:
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
     assert found
     return json.loads(found[1])
+
+
+def drawn(page: Path, tmp_path: Path) -> str:
+    """The page's elements once its script has run."""
+    assert CHROMIUM
+    options = [
+        "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+        "--disable-background-networking", "--disable-component-update", "--disable-sync",
+        f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=5000", "--dump-dom",
+    ]  # fmt: skip
+    command = [CHROMIUM, *options, page.as_uri()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
 
 
 def unpack(packed: dict) -> dict[str, np.ndarray]:
@@ -270,6 +285,18 @@ class TestPage:
         assert len(re.findall(r"</script>", page)) == 2
         assert page_data(page)["runs"][0]["fabric"] == HOSTILE
         assert "<img" not in Result.open(place)._repr_html_()
+        if CHROMIUM:
+            assert "<img" not in drawn(written[0], tmp_path)
+
+    @pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")
+    def test_the_script_draws(self, result: Result, tmp_path: Path) -> None:
+        page = tmp_path / "page.html"
+        page.write_text(html.render(result))
+        dom = drawn(page, tmp_path)
+        assert dom.count('class="bar"') == dom.count('class="point"') == len(result.rows)
+        assert dom.count('class="cell"') == 2 * 4 * 3
+        assert "Timeline of mixnet-400, 0 s to" in dom
+        assert "could not be drawn" not in dom.partition("<script")[0]
 
     def test_a_result_without_records_has_a_page(self, tmp_path: Path) -> None:
         place = make_result(tmp_path / "out", ("fat-tree",), (100,), layers=4, micro_batches=1)
@@ -285,13 +312,14 @@ class TestPage:
         assert names == {"report.html", "bars.png", "pareto.png"}
 
 
-class TestPerfetto:
-    @pytest.fixture(scope="class")
-    def events(self, result: Result, tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
-        path = tmp_path_factory.mktemp("trace") / "timeline.json.gz"
-        perfetto.write(result, path)
-        return json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+@pytest.fixture(scope="module")
+def events(result: Result, tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
+    path = tmp_path_factory.mktemp("trace") / "timeline.json.gz"
+    perfetto.write(result, path)
+    return json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
 
+
+class TestPerfetto:
     def test_every_task_is_a_slice(self, result: Result, events: list[dict]) -> None:
         slices = [e for e in events if e["ph"] == "X" and e["cat"] != "wait"]
         shown = sorted((round(e["ts"] * 1e6), round(e["dur"] * 1e6), e["name"]) for e in slices)
