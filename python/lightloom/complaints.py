@@ -76,8 +76,8 @@ def message(
         key, reason = _locate(details, tree, section)
     value = _lookup(tree, key)
     layer = origins.get(re.sub(r"\[\d+\].*", "", key), label)
-    if layer.startswith(("default", "preset", "derived")):
-        layer = label
+    if layer == "default" or layer.startswith(("preset ", "derived: ")):
+        layer = label  # not the user's: name what the user wrote
     shown = "" if value is _ABSENT else f" = {short_text(value)}"
     return f"{layer}: {key}{shown}: {reason}"
 
@@ -87,11 +87,11 @@ def _locate(
 ) -> tuple[str, str]:
     """Return the key as a user writes it, and the reason."""
     kind, loc = details["type"], details["loc"]
+    key = ""
     node: Any = tree
     owner: Any = section
-    key = ""
-    inside = ""
-    for step, part in enumerate(loc):
+    table: tuple[str, Any, dict[str, Any]] = (key, node, {})  # the one that holds the key
+    for step, part in enumerate(loc, 1):
         if part == "[key]":
             return key, f"the key is {details['msg']}"
         if isinstance(part, int):
@@ -99,29 +99,27 @@ def _locate(
             node = node[part] if isinstance(node, tuple) and part < len(node) else None
             owner = _item(owner)
             continue
-        last = step == len(loc) - 1
         present = isinstance(node, Mapping) and part in node
-        if not present and not (last and kind == "missing"):
+        if not present and not (kind == "missing" and step == len(loc)):
             continue  # the name of a variant, not a key
-        if isinstance(node, Mapping) and "kind" in node:
-            inside = f' for {key.rpartition(".")[2] or "this"} "{node["kind"]}"'
-        elif not isinstance(node, Mapping) or part != loc[-1]:
-            inside = ""
-        siblings = _fields(owner, node)
-        owner = siblings.get(part)
-        parent = key
+        fields = _fields(owner, node)
+        table = (key, node, fields)
         key = f"{key}.{key_text(part)}" if key else key_text(part)
         node = node[part] if present else None
-        if last and kind == "extra_forbidden":
-            allowed = (*siblings, *CHOICES.get(parent, ()))
-            if key == "parallelism.dp":
-                return key, "derived from cluster.gpus; leave it out, or change cluster.gpus"
-            if isinstance(node, Mapping) and not siblings:
-                return key, "unknown table"
-            return key, f"unknown key{inside}{unknown(part, tuple(sorted(allowed)))}"
+        owner = fields.get(part)
+    if kind == "extra_forbidden":
+        return key, _unknown_key(key, str(loc[-1]), *table)
     if kind in ("union_tag_not_found", "union_tag_invalid"):
         return f"{key}.kind", _kind_reason(owner, node)
     return key, _reason(details, key)
+
+
+def _unknown_key(key: str, name: str, parent: str, table: Any, fields: dict[str, Any]) -> str:
+    if key == "parallelism.dp":
+        return "derived from cluster.gpus; leave it out, or change cluster.gpus"
+    inside = f' for {parent.rpartition(".")[2]} "{table["kind"]}"' if "kind" in table else ""
+    allowed = sorted((*fields, *CHOICES.get(parent, ())))
+    return f"unknown key{inside}{unknown(name, tuple(allowed))}"
 
 
 def _kind_reason(owner: Any, node: Any) -> str:
