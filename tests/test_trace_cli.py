@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -114,3 +116,14 @@ def test_bad_input_is_one_message_and_nothing_is_written(
     assert err.count("\n") == 1
     assert message in err
     assert [p.name for p in tmp_path.iterdir()] == ["bad.csv"]
+
+
+def test_the_page_about_traces_is_right():
+    page = Path(__file__).resolve().parents[1] / "docs/traces.md"
+    failed, tried = doctest.testfile(str(page), module_relative=False)
+    assert (failed, tried > 0) == (0, True)
+    text = page.read_text()
+    for kind in KINDS:
+        assert f"| `{kind}` |" in text
+    for measure in ("max/mean", "worst", "entropy", "drift", "source spread", "pair max/mean"):
+        assert f"| {measure} |" in text

@@ -219,16 +219,20 @@ class Progress:
 
     def __init__(self, warmup: int, iterations: int) -> None:
         self._warmup, self._steps = warmup, warmup + iterations
-        self._start = self._said = time.monotonic()
+        self._start: float | None = None
+        self._said = time.monotonic()
         self._terminal = sys.stderr.isatty()
 
     def __call__(self, step: int, loss: float) -> None:
         """Report `step` steps done and the loss of the last, in nats per token."""
         now = time.monotonic()
+        if self._start is None:  # the first step also warms up the allocator: it predicts nothing
+            self._start, self._first = now, step
         if now - self._said < (0.2 if self._terminal else 10.0) and step < self._steps:
             return
         self._said = now
-        left = (now - self._start) / step * (self._steps - step)
+        pace = (now - self._start) / max(1, step - self._first)
+        left = pace * (self._steps - step)
         doing = "warm-up" if step <= self._warmup else "recording"
         line = f"{doing}: step {step} of {self._steps}, {loss:.3f} nats a token, {left:.0f} s left"
         print(
@@ -283,11 +287,12 @@ def _print(trace: GatingTrace, name: str, as_json: bool) -> None:
         Text(
             f"{name}: {trace.iterations} iterations x {trace.layers} layers x {trace.sources} "
             f"sources x {trace.experts} experts, top-{trace.top_k}"
-        )
+        ),
+        soft_wrap=True,
     )
     for key in ("origin", "note", "sources", "stage", "stages_left_out", "text", "command"):
         if key in trace.meta:
-            console.print(Text(f"  {key.replace('_', ' ')}: {trace.meta[key]}"))
+            console.print(Text(f"  {key.replace('_', ' ')}: {trace.meta[key]}"), soft_wrap=True)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("layer", justify="right")
     for title in ("max/mean", "worst", "entropy", "drift", "source spread", "pair max/mean"):
