@@ -218,7 +218,7 @@ impl Component {
     /// Whether so many flows are gone that the rest should be packed (and split, if they fall
     /// apart).
     pub fn is_sparse(&self) -> bool {
-        self.live * 4 < self.tag.len() * 3 && self.tag.len() > 8
+        self.live * 2 < self.tag.len() && self.tag.len() > 8
     }
 
     /// Brings the remainders up to `now` and hands over the flows that are done.
