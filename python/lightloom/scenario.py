@@ -58,7 +58,9 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
     power: tables.Power
 
     @classmethod
-    def load(cls, path: str | PathLike[str], overrides: Mapping[str, Any] | None = None) -> Self:
+    def load(
+        cls, path: str | PathLike[str], overrides: Mapping[str, Any] | None = None
+    ) -> Scenario:
         """Read a TOML file, with `overrides` (dotted keys) on top.
 
         Raises
@@ -68,7 +70,7 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
         """
         from lightloom.resolve import load_scenario
 
-        return load_scenario(path, overrides).scenario  # type: ignore[return-value]
+        return load_scenario(path, overrides).scenario
 
     @classmethod
     def preset(
@@ -79,7 +81,7 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
         fabric: str | None = None,
         bandwidth: str | None = None,
         **overrides: Any,
-    ) -> Self:
+    ) -> Scenario:
         """Make a job from presets; further keyword arguments are sections or dotted keys."""
         from lightloom.resolve import load_scenario
 
@@ -90,9 +92,9 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
             "fabric.link_bandwidth": bandwidth,
         }
         given = {key: value for key, value in chosen.items() if value is not None} | overrides
-        return load_scenario({}, given).scenario  # type: ignore[return-value]
+        return load_scenario({}, given).scenario
 
-    def with_(self, **changes: Any) -> Self:
+    def with_(self, **changes: Any) -> Scenario:
         """Return the same job with some values changed, given by dotted keys.
 
         Naming another preset or kind for a section starts that section afresh; naming the present
@@ -100,7 +102,7 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
         """
         from lightloom.resolve import load_scenario
 
-        return load_scenario(self.to_tree(), changes, label=self.title).scenario  # type: ignore[return-value]
+        return load_scenario(self.to_tree(), changes, label=self.title).scenario
 
     @property
     def title(self) -> str:
