@@ -85,7 +85,11 @@ def _kpis(result: Result) -> str:
     named = "{fabric}, {bandwidth_gbps:g} Gbps"
     fastest = min(rows, key=lambda r: r["iteration_s"])
     facts: list[tuple[str, str, str]] = [
-        ("Fastest iteration", f"{fastest['iteration_s']:.4g} s", named.format(**fastest))
+        (
+            "Fastest iteration" if len(rows) > 1 else "Iteration",
+            f"{fastest['iteration_s']:.4g} s",
+            named.format(**fastest),
+        )
     ]
     gains = [r for r in rows if r["perf_per_dollar_vs_fat_tree"] is not None]
     if gains:
@@ -266,7 +270,7 @@ _PAGE = {
         "line": "#e3e6eb", "edge": "#b9c0ca", "wash": "#f4f6f8", "focus": "#0058a3",
         "tip": "#1a202b", "tip-ink": "#f4f6f8", "front": "#00694b",
         "heat-low": "#edf2f7", "heat-high": "#00558a", "on-high": "#ffffff",
-        "forward": "#e7eaef", "backward": "#4a5362",
+        "forward": "#e7eaef", "backward": "#4a5362", "on-forward": "#1a202b", "on-backward": "#ffffff",
         "on-attention": "#1a202b", "on-expert": "#ffffff", "on-compute": "#1a202b",
         "on-a2a": "#ffffff",
     },
@@ -275,7 +279,7 @@ _PAGE = {
         "line": "#2a313c", "edge": "#485262", "wash": "#1d232c", "focus": "#7cc0ff",
         "tip": "#e8ebf0", "tip-ink": "#1a202b", "front": "#4fd0a4",
         "heat-low": "#202733", "heat-high": "#6cbcf5", "on-high": "#0d1117",
-        "forward": "#303845", "backward": "#c3cad4",
+        "forward": "#c3cad4", "backward": "#343d4b", "on-forward": "#14181f", "on-backward": "#e8ebf0",
         "on-attention": "#ffffff", "on-expert": "#14181f", "on-compute": "#ffffff",
         "on-a2a": "#0d1117",
     },

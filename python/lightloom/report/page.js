@@ -20,8 +20,9 @@ function seconds(value) {
   for (const [unit, scale] of [["s", 1], ["ms", 1e-3], ["µs", 1e-6]]) if (Math.abs(value) >= scale * 0.9995) return `${round(value / scale)} ${unit}`;
   return value === 0 ? "0 s" : `${round(value / 1e-9)} ns`;
 }
+const UNITS = [["TiB", 2 ** 40], ["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]];
 function bytes(value) {
-  for (const [unit, scale] of [["TiB", 2 ** 40], ["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]]) if (value >= scale) return `${round(value / scale)} ${unit}`;
+  for (const [unit, scale] of UNITS) if (value >= scale) return `${round(value / scale)} ${unit}`;
   return `${value} B`;
 }
 const percent = (share) => `${(100 * share).toFixed(1)} %`;
@@ -113,7 +114,8 @@ function ticks(top, wanted) {
 function drawPareto() {
   const rows = DATA.runs.filter((row) => row.cost_usd !== null);
   const host = $("pareto");
-  if (!rows.length) { host.closest("section").hidden = true; return; }
+  // One point compares nothing.
+  if (rows.length < 2) { host.closest("section").hidden = true; return; }
   const legend = $("pareto-legend");
   for (const fabric of DATA.fabrics) legend.append(make("li", {},
     make("svg", { viewBox: "-8 -8 16 16", "aria-hidden": "true" }, make("path", { d: MARKS[fabric.mark], fill: family(fabric.name) })), fabric.name));

@@ -59,12 +59,13 @@ async function drawHeat() {
     const servers = distinct(rows.flatMap((row) => [row.source, row.destination]));
     const total = rows.reduce((sum, row) => sum + row.bytes, 0);
     const most = rows.reduce((a, b) => (b.bytes > a.bytes ? b : a));
+    const [unit, scale] = UNITS.find(([, scale]) => most.bytes >= 10 * scale) ?? ["B", 1];
     const lit = rows.some((row) => row.circuits > 0);
     $("heat-said").textContent = `${servers.length} servers, ${bytes(total)} between them; the busiest pair, ${most.source} to ${most.destination}, carries ${percent(most.bytes / total)}.`
       + (lit ? "" : " This fabric sets no circuits: everything goes through packet switches.");
     const whole = make("div", { class: "pair" },
-      make("div", {}, make("h3", {}, "demand"), matrix(rows, servers, "bytes", bytes)),
-      make("div", {}, make("h3", {}, "circuits chosen for it"), matrix(rows, servers, "circuits", (n) => `${n} circuit${n === 1 ? "" : "s"}`)));
+      make("div", {}, make("h3", {}, `demand [${unit}]`), matrix(rows, servers, "bytes", (n) => (n >= 10 * scale ? String(Math.round(n / scale)) : round(n / scale, 2)))),
+      make("div", {}, make("h3", {}, "circuits chosen for it"), matrix(rows, servers, "circuits", (n) => (n ? String(n) : ""))));
     $("heat").replaceChildren(whole);
   };
   run.addEventListener("change", pick);
@@ -94,10 +95,9 @@ function matrix(rows, servers, column, write) {
     const mark = (on) => () => document.querySelectorAll(`#heat [data-pair="${i} ${j}"]`).forEach((node) => node.classList.toggle("on", on));
     for (const [event, on] of [["pointerenter", true], ["pointerleave", false], ["focus", true], ["blur", false]]) square.addEventListener(event, mark(on));
     chart.append(square);
-    if (cell > 40 && (row[column] || column === "bytes")) {
-      const label = column === "bytes" ? write(row[column]).replace(/[\d.]+/, (n) => (n >= 10 ? Math.round(n) : n)) : String(row[column]);
+    if (cell > 28) {
       chart.append(make("text", { x: edge + (j + 0.5) * cell, y: edge + (i + 0.5) * cell + 4, "text-anchor": "middle", "pointer-events": "none", "aria-hidden": "true",
-        style: `fill: var(${share > 0.5 ? "--on-high" : "--ink"})` }, label));
+        style: `fill: var(${share > 0.5 ? "--on-high" : "--ink"})` }, write(row[column])));
     }
   }
   return chart;
@@ -161,7 +161,7 @@ async function drawTimeline() {
     g.scale(scale, scale);
     g.font = "12px system-ui, sans-serif";
     const colors = Object.fromEntries([...Object.keys(DATA.groups), "wait"].map((name) => [name, css(`--g-${name}`)]));
-    const [ink, muted, line, paper] = ["--ink", "--muted", "--line", "--paper"].map(css);
+    const [muted, line, paper] = ["--muted", "--line", "--paper"].map(css);
     Object.defineProperty(colors, "paper", { value: paper });
     const left = gutter();
     g.textBaseline = "middle";
@@ -190,7 +190,7 @@ async function drawTimeline() {
         const a = Math.max(left - 2, x(span.start)), b = Math.min(width - 4, x(span.end)), forward = span.pass === 0;
         g.fillStyle = css(forward ? "--forward" : "--backward");
         g.fillRect(a + 0.5, top + TRACKS.batch[0], Math.max(1, b - a - 1), TRACKS.batch[1]);
-        g.fillStyle = forward ? ink : paper;
+        g.fillStyle = css(forward ? "--on-forward" : "--on-backward");
         g.textAlign = "center";
         const label = b - a > 96 ? `micro-batch ${span.batch - 1}` : b - a > 13 ? `${span.batch - 1}` : "";
         if (label) { g.font = "10.5px system-ui, sans-serif"; g.fillText(label, (a + b) / 2, top + TRACKS.batch[0] + 7.5); g.font = "12px system-ui, sans-serif"; }

@@ -48,13 +48,7 @@ STYLE: dict[Any, Any] = {
 
 
 def bars(result: Result) -> Figure:
-    """Plot the iteration time [s] of each run, split by cause; one panel a bandwidth.
-
-    Examples
-    --------
-    >>> bars(Result.open("results/mixtral-8x7b"))  # doctest: +SKIP
-    <Figure size 1000x420 with 4 Axes>
-    """
+    """Plot the iteration time [s] of each run, split by cause; one panel a bandwidth."""
     rows = result.rows
     rates = list(dict.fromkeys(row["bandwidth_gbps"] for row in rows))
     tallest = max(sum(row["bandwidth_gbps"] == rate for row in rows) for rate in rates)
@@ -231,7 +225,7 @@ def _label_rates(axes: Axes, rows: list[dict[str, Any]]) -> None:
     for row in rows:
         x, y, rate = row["cost_usd"] / 1e6, row["iteration_s"], row["bandwidth_gbps"]
         at = axes.transData.transform((x, y))
-        near = [rates for other, _, _, rates in labels if (abs(at - other) < (26, 11)).all()]
+        near = [rates for other, _, _, rates in labels if (abs(at - other) < (34, 14)).all()]
         if near:
             near[0].add(rate)
         else:
