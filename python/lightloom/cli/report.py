@@ -13,7 +13,9 @@ app = typer.Typer()
 @app.command()
 def report(
     result: Path = typer.Argument(metavar="RESULT", help="A Result directory."),
-    out: Path | None = typer.Option(None, "--out", help="Where to write [the Result directory]."),
+    out: Path | None = typer.Option(
+        None, "--out", help="Where to write; by default the Result directory."
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON: the files that were written."),
 ) -> None:
     """Rebuild the HTML page, the pictures and the Perfetto timeline of a Result.
