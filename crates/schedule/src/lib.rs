@@ -10,3 +10,4 @@
 
 pub mod allreduce;
 pub mod mixnet;
+pub mod topoopt;
