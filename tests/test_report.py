@@ -266,7 +266,7 @@ class TestPage:
     def test_hostile_names_stay_text(self, tmp_path: Path) -> None:
         info = {
             "warnings": [HOSTILE], "notes": HOSTILE, "trace": {HOSTILE: HOSTILE},
-            "compute": [{HOSTILE: HOSTILE}], HOSTILE: HOSTILE,
+            "compute_origins": [{HOSTILE: HOSTILE}], HOSTILE: HOSTILE,
         }  # fmt: skip
         place = tmp_path / "out"
         make_result(place, ("fat-tree",), (100,), layers=4, micro_batches=1, info=info)

@@ -64,7 +64,10 @@ def render(result: Result) -> str:
             "comparison": _comparison(result),
             "cause_legend": _legend((f"c{i}", c.label) for i, c in enumerate(CAUSES)),
             "group_legend": _legend(
-                [*((f"g-{n}", g.label) for n, g in GROUPS.items()), ("g-wait", WAIT.label)]
+                [
+                    *((f"g-{n}", g.label) for n, g in GROUPS.items() if n != "inline"),
+                    ("g-wait", WAIT.label),
+                ]
             ),
             "assumed": _assumed(result, notes),
             "bill": _bill(result),
@@ -172,11 +175,11 @@ def _assumed(result: Result, notes: list[str]) -> str:
     facts += [
         (str(key).replace("_", " ").capitalize(), _said(value))
         for key, value in info.items()
-        if key not in ("warnings", "notes", "trace", "compute")
+        if key not in ("warnings", "notes", "trace", "compute_origins")
     ]
     listed = "".join(f"<dt>{text(key)}</dt><dd>{text(value)}</dd>" for key, value in facts)
     parts.append(f'<h3>How it was made</h3><dl class="facts">{listed}</dl>')
-    compute = info.get("compute")
+    compute = info.get("compute_origins")
     if isinstance(compute, list) and compute and all(isinstance(c, dict) for c in compute):
         columns = list(dict.fromkeys(str(key) for row in compute for key in row))
         heads = "".join(f'<th class="t" scope="col">{text(_heading(c))}</th>' for c in columns)

@@ -155,7 +155,8 @@ function drawPareto() {
       const point = make("path", { class: "point", "data-fabric": row.fabric, d: MARKS[DATA.fabrics.find((f) => f.name === row.fabric).mark],
         transform: `translate(${x(row.cost_usd)} ${y(row.iteration_s)})`, stroke: family(row.fabric),
         fill: row.pareto ? family(row.fabric) : "var(--paper)", tabindex: 0, role: "img" });
-      explain(point, runTitle(row), runLines(row));
+      const beside = rows.filter((other) => other !== row && Math.hypot(x(other.cost_usd) - x(row.cost_usd), y(other.iteration_s) - y(row.iteration_s)) < 7);
+      explain(point, runTitle(row), [...runLines(row), ...beside.map((other) => `beside it: ${runTitle(other)}, ${exact(other.iteration_s)} s`)]);
       const dim = (on) => () => chart.querySelectorAll("[data-fabric]").forEach((node) => node.classList.toggle("dim", on && node.dataset.fabric !== row.fabric));
       point.addEventListener("pointerenter", dim(true));
       point.addEventListener("pointerleave", dim(false));

@@ -331,7 +331,7 @@ function tables(run) {
     ["links", DATA.links, ["class", "links", "capacity_bps", "bytes", "mean_utilization", "max_utilization"]],
   ]) {
     const write = (column, value) => column.endsWith("_ps") ? seconds(value / 1e12) : column === "bytes" ? bytes(value)
-      : column === "capacity_bps" ? `${round(value / 1e9)} Gbps` : column.endsWith("utilization") ? percent(value)
+      : column === "capacity_bps" ? (value >= 1e12 ? `${round(value / 1e12)} Tbps` : `${round(value / 1e9)} Gbps`) : column.endsWith("utilization") ? percent(value)
       : typeof value === "number" ? exact(value) : String(value).replaceAll("_", " ");
     $(id).replaceChildren(...rows.filter((row) => row.run === run).map((row) => make("tr", {},
       ...columns.map((column, i) => make("td", i ? { title: `${column} = ${exact(row[column])}` } : { class: "t" }, write(column, row[column]))))));

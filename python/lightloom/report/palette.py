@@ -48,6 +48,9 @@ GROUPS = {
     "expert": Group("experts", "compute", "#7d8794", "#98a3b1"),
     "compute": Group("other compute", "compute", "#a7afba", "#757f8c"),
     "a2a": Group("all-to-all", "network", "#0072b2", "#3f9bdc"),
+    # In line with compute, so drawn among it.
+    "inline": Group("other communication", "network", "#56b4e9", "#a5d8f7"),
+    # Beside it: pipeline sends and gradients; drawn thin.
     "other": Group("other communication", "network", "#56b4e9", "#a5d8f7"),
 }
 # A transfer's time before its circuits carried light.
@@ -58,11 +61,14 @@ KIND_GROUP = {
     "expert": "expert",
     "shared_expert": "expert",
     "gate": "compute",
+    "embedding": "compute",
     "dense_mlp": "compute",
     "head": "compute",
     "optimizer": "compute",
     "dispatch": "a2a",
     "combine": "a2a",
+    "tp": "inline",
+    "cp": "inline",
 }
 
 

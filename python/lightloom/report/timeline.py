@@ -63,7 +63,7 @@ def timeline(result: Result, run: str | None = None) -> Figure:
         axes.spines["left"].set_visible(False)
         axes.set_title(f"{run}, one iteration")
         shown = dict.fromkeys(group_of(t["kind"]) for t in rows)
-        groups = [g for name, g in GROUPS.items() if name in shown]
+        groups = list({g.label: g for name, g in GROUPS.items() if name in shown}.values())
         groups += [WAIT] if any(t["waited_ps"] for t in rows) else []
         figure.legend(
             handles=[Patch(color=g.light, label=g.label) for g in groups], ncols=len(groups),
