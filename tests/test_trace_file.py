@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from lightloom.errors import InputError
 from lightloom.trace import GatingTrace, builtin_names, find_builtin
-from lightloom.trace.gating_trace import BUILTIN_DIRECTORY, KEY
+from lightloom.trace.gating_trace import BUILTIN_DIRECTORY
+from lightloom.trace.parquet_file import KEY
 
 SHIPPED = {
     "e8k2": (200, 8, 8, 8),
@@ -74,7 +75,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     def fail(*_args, **_kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("lightloom.trace.gating_trace.pq.write_table", fail)
+    monkeypatch.setattr("lightloom.trace.parquet_file.pq.write_table", fail)
     with pytest.raises(InputError, match=r"t\.parquet: cannot be written: No space left"):
         trace.save(path)
     assert path.read_bytes() == before

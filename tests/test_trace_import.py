@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from lightloom.errors import InputError
 from lightloom.trace import GatingTrace
-from lightloom.trace.importer import LONG, Options, import_trace, spread
+from lightloom.trace.imported import LONG, Options, spread
+from lightloom.trace.importer import import_trace
 
 RECORDED = Path(__file__).resolve().parents[2] / "shared/data/gating"
 LOADS = "batch_id,stage,router_layer_index,expert_id,assigned_tokens,total_tokens"

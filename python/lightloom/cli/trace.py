@@ -109,7 +109,8 @@ def import_command(
 
     Example: lightloom trace import loads.csv --stage decoder --sources 8 --out loads.parquet
     """
-    from lightloom.trace.importer import Options, import_trace
+    from lightloom.trace.imported import Options
+    from lightloom.trace.importer import import_trace
 
     _check_place(out)
     trace = import_trace(file, format, Options(stage=stage, sources=sources, top_k=top_k))

@@ -1,5 +1,29 @@
-"""Gating traces: recorded, imported, made up, shown."""
+"""Gating traces: recorded, imported, made up, shown.
+
+Examples
+--------
+>>> from lightloom import trace
+>>> hot = trace.generate("hot-rank", trace.Shape(experts=16, sources=4), trace.Knobs(factor=4.0))
+>>> float(trace.summarize(hot).imbalance.max().round(1))
+2.3
+"""
 
 from lightloom.trace.gating_trace import GatingTrace, builtin_names, find_builtin
+from lightloom.trace.imported import Options
+from lightloom.trace.importer import import_trace
+from lightloom.trace.summary import Summary, summarize
+from lightloom.trace.synthetic import KINDS, Knobs, Shape, generate
 
-__all__ = ["GatingTrace", "builtin_names", "find_builtin"]
+__all__ = [
+    "KINDS",
+    "GatingTrace",
+    "Knobs",
+    "Options",
+    "Shape",
+    "Summary",
+    "builtin_names",
+    "find_builtin",
+    "generate",
+    "import_trace",
+    "summarize",
+]

@@ -40,7 +40,8 @@ import numpy.typing as npt
 
 from lightloom import __version__
 from lightloom.errors import InputError
-from lightloom.trace.gating_trace import MAX_VALUES, GatingTrace
+from lightloom.trace.gating_trace import GatingTrace
+from lightloom.trace.parquet_file import MAX_VALUES
 
 Weights = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
