@@ -94,6 +94,8 @@ pub struct Router {
     sorted: Vec<Entry>,
     starts: Vec<u32>,
     between: Vec<u64>,
+    /// By GPU of the region: its server, and its index there.
+    place: Vec<(u16, u16)>,
     over_packets: Vec<u64>,
     lanes: Vec<Lane>,
     /// Bytes by (server, from, to).
@@ -199,23 +201,29 @@ impl Router {
 
     /// Sorts the demand by pairs of servers (a counting sort: stable), and adds it up.
     fn sort(&mut self, demand: &[(u32, u32, u64)], layout: &Layout) {
-        let (n, gpus) = (u32::from(layout.servers), u32::from(layout.gpus_per_server));
-        let pairs = (n * n) as usize;
-        self.between.clear();
-        self.between.resize(pairs, 0);
+        let (n, gpus) = (usize::from(layout.servers), usize::from(layout.gpus_per_server));
+        // Looked up four times an entry; cheaper than dividing.
+        self.place.clear();
+        let local = 0..layout.gpus_per_server;
+        self.place.extend((0..layout.servers).flat_map(|s| local.clone().map(move |gpu| (s, gpu))));
+        let place = |gpu: u32| match self.place.get(gpu as usize) {
+            Some(&(server, local)) => (usize::from(server), local),
+            None => panic!("GPU {gpu} of {}", n * gpus),
+        };
+        for table in [&mut self.between, &mut self.local] {
+            table.clear();
+        }
+        self.between.resize(n * n, 0);
+        self.local.resize(n * gpus * gpus, 0);
         self.starts.clear();
-        self.starts.resize(pairs + 1, 0);
-        self.local.clear();
-        self.local.resize((n * gpus * gpus) as usize, 0);
+        self.starts.resize(n * n + 1, 0);
         for &(source, destination, bytes) in demand {
-            let (a, b) = (source / gpus, destination / gpus);
-            assert!(a < n && b < n, "GPUs {source}, {destination} of {}", n * gpus);
+            let ((a, from), (b, to)) = (place(source), place(destination));
             if a == b {
-                self.local[(source * gpus + destination % gpus) as usize] += bytes;
+                self.local[(a * gpus + usize::from(from)) * gpus + usize::from(to)] += bytes;
             } else {
-                let pair = (a * n + b) as usize;
-                self.between[pair] += bytes;
-                self.starts[pair] += 1;
+                self.between[a * n + b] += bytes;
+                self.starts[a * n + b] += 1;
             }
         }
         // Now the end of each pair; filling from the back leaves the beginning.
@@ -227,15 +235,11 @@ impl Router {
         self.sorted.clear();
         self.sorted.resize(end as usize, Entry::default());
         for &(source, destination, bytes) in demand.iter().rev() {
-            let (a, b) = (source / gpus, destination / gpus);
+            let ((a, source), (b, destination)) = (place(source), place(destination));
             if a != b {
-                let start = &mut self.starts[(a * n + b) as usize];
+                let start = &mut self.starts[a * n + b];
                 *start -= 1;
-                self.sorted[*start as usize] = Entry {
-                    source: (source % gpus) as u16,
-                    destination: (destination % gpus) as u16,
-                    bytes,
-                };
+                self.sorted[*start as usize] = Entry { source, destination, bytes };
             }
         }
     }

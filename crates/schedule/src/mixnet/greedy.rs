@@ -70,7 +70,7 @@ impl CircuitCounts {
 
 /// Chooses how many circuits join each pair of servers; no server gets more than the degree.
 ///
-/// Takes time `O((pairs + circuits) log pairs)`.
+/// Takes time `O(pairs log pairs)`.
 ///
 /// # Panics
 /// If `demand.bytes` has not `n * n` entries.
@@ -91,25 +91,34 @@ pub fn allocate(demand: &ServerDemand, options: &GreedyOptions) -> CircuitCounts
     assert_eq!(demand.bytes.len(), n * n, "bytes of {n} servers");
     let mut counts = CircuitCounts::dark(n);
     let mut free = vec![options.optical_degree; n];
-    let mut pairs: BinaryHeap<Pair> = demand
+    let mut join = |counts: &mut CircuitCounts, (i, j): (u32, u32)| {
+        let (i, j) = (i as usize, j as usize);
+        let both = free[i] > 0 && free[j] > 0;
+        if both {
+            counts.join(i, j);
+            free[i] -= 1;
+            free[j] -= 1;
+        }
+        both
+    };
+    // Infinite times come before all others, and larger demands before smaller ones.
+    let mut unserved: Vec<(Reverse<u64>, (u32, u32))> = demand
         .pairs()
         .filter(|&(_, _, bytes)| bytes > 0)
-        .map(|(i, j, demand)| Pair { demand, circuits: 0, index: (i as u32, j as u32) })
+        .map(|(i, j, bytes)| (Reverse(bytes), (i as u32, j as u32)))
         .collect();
-    let mut open = if options.optical_degree > 0 { n } else { 0 };
-    while open >= 2 {
-        let Some(mut slowest) = pairs.peek_mut() else {
-            break;
-        };
-        let (i, j) = (slowest.index.0 as usize, slowest.index.1 as usize);
-        if free[i] > 0 && free[j] > 0 {
+    unserved.sort_unstable();
+    let mut served = BinaryHeap::with_capacity(unserved.len());
+    for (Reverse(demand), index) in unserved {
+        if join(&mut counts, index) {
+            served.push(Pair { demand, circuits: 1, index });
+        } else if !options.keep_going {
+            return counts;
+        }
+    }
+    while let Some(mut slowest) = served.peek_mut() {
+        if join(&mut counts, slowest.index) {
             slowest.circuits += 1;
-            drop(slowest);
-            counts.join(i, j);
-            for server in [i, j] {
-                free[server] -= 1;
-                open -= usize::from(free[server] == 0);
-            }
         } else if options.keep_going {
             PeekMut::pop(slowest); // ports never come back
         } else {
@@ -119,10 +128,10 @@ pub fn allocate(demand: &ServerDemand, options: &GreedyOptions) -> CircuitCounts
     counts
 }
 
-/// A pair of servers; the greatest is the slowest.
+/// A pair of servers that has circuits; the greatest is the slowest.
 #[derive(PartialEq, Eq)]
 struct Pair {
-    /// Both directions \[B\], not zero.
+    /// Both directions \[B\].
     demand: u64,
     circuits: u32,
     index: (u32, u32),
@@ -130,17 +139,10 @@ struct Pair {
 
 impl Ord for Pair {
     fn cmp(&self, other: &Self) -> Ordering {
-        // D/C against D'/C' by cross multiplication: exact, and infinite where C = 0 < C'. Where
-        // both are infinite both products are zero, and D itself decides.
+        // D / C against D' / C' by cross multiplication: exact.
         let time = |a: &Self, b: &Self| u128::from(a.demand) * u128::from(b.circuits);
-        let unserved = |pair: &Self| match pair.circuits {
-            0 => pair.demand,
-            _ => 0,
-        };
-        time(self, other)
-            .cmp(&time(other, self))
-            .then_with(|| unserved(self).cmp(&unserved(other)))
-            .then_with(|| Reverse(self.index).cmp(&Reverse(other.index)))
+        let slower = time(self, other).cmp(&time(other, self));
+        slower.then_with(|| other.index.cmp(&self.index))
     }
 }
 

@@ -12,6 +12,9 @@ mod blossom;
 /// Marks the absence of a vertex, edge, end or blossom.
 const NONE: usize = usize::MAX;
 
+/// Heavier edges count as this: four times as much, the most slack there can be, still fits.
+const HEAVIEST: u64 = 1 << 60;
+
 /// The pairs of a matching of greatest total weight, each `(lower, higher)`, in rising order.
 ///
 /// Edges of weight zero, from a vertex to itself, or to a vertex beyond `vertices` are left out; of
@@ -40,13 +43,13 @@ struct Search {
     /// By end: its vertex.
     at: Vec<usize>,
     /// By edge: twice its weight, so that all duals stay whole.
-    weight: Vec<i128>,
+    weight: Vec<i64>,
     /// By vertex: the far ends of its edges.
     far: Vec<Vec<usize>>,
     /// By vertex: the far end of its matched edge.
     mate: Vec<usize>,
     /// By vertex: twice its dual. By blossom: its dual.
-    dual: Vec<i128>,
+    dual: Vec<i64>,
     /// By edge: known to have no slack.
     tight: Vec<bool>,
     /// By vertex: the outermost blossom that holds it.
@@ -84,7 +87,7 @@ impl Search {
             far[a as usize].push(at.len() + 1);
             far[b as usize].push(at.len());
             at.extend([a as usize, b as usize]);
-            weight.push(2 * i128::from(bytes));
+            weight.push(2 * bytes.min(HEAVIEST) as i64);
         }
         let both = 2 * vertices;
         let mut dual = vec![0; both];
@@ -138,7 +141,7 @@ impl Search {
         true
     }
 
-    fn slack(&self, edge: usize) -> i128 {
+    fn slack(&self, edge: usize) -> i64 {
         self.dual[self.at[2 * edge]] + self.dual[self.at[2 * edge + 1]] - self.weight[edge]
     }
 
@@ -296,7 +299,7 @@ mod tests {
             let (i, j) = (search.at[2 * edge], search.at[2 * edge + 1]);
             let (around_i, around_j) = (within(i), within(j));
             let common = around_i.iter().filter(|b| around_j.contains(b));
-            let slack = search.slack(edge) + common.map(|&b| 2 * search.dual[b]).sum::<i128>();
+            let slack = search.slack(edge) + common.map(|&b| 2 * search.dual[b]).sum::<i64>();
             assert!(slack >= 0, "edge {edge} of negative slack {slack}");
             if search.mate[i] == 2 * edge + 1 || search.mate[j] == 2 * edge {
                 assert_eq!((search.mate[i], search.mate[j]), (2 * edge + 1, 2 * edge));
