@@ -217,10 +217,17 @@ def _heading(column: str) -> str:
 
 
 def _value(column: str, value: object) -> str:
-    if column.endswith("_ps") and isinstance(value, int):
-        from lightloom import _core
+    """Write a value of a table in ``result.json``; times of ``_ps`` columns with four digits.
 
-        return _core.format_time(value) if value >= 0 else str(value)
+    Examples
+    --------
+    >>> _value("time_ps", 300_487_451), _value("origin", "roofline")
+    ('300.5 us', 'roofline')
+    """
+    if column.endswith("_ps") and isinstance(value, int) and value > 0:
+        units = (("s", 10**12), ("ms", 10**9), ("us", 10**6), ("ns", 10**3), ("ps", 1))
+        unit, scale = next((unit, scale) for unit, scale in units if value >= scale)
+        return f"{value / scale:.4g} {unit}"
     return "" if value is None else _said(value).replace("_", " ")
 
 
@@ -276,7 +283,7 @@ _PAGE = {
         "forward": "#e7eaef", "backward": "#4a5362",
         "on-forward": "#1a202b", "on-backward": "#ffffff",
         "on-attention": "#1a202b", "on-expert": "#ffffff", "on-compute": "#1a202b",
-        "on-a2a": "#ffffff",
+        "on-a2a": "#ffffff", "on-inline": "#0d1117",
     },
     "dark": {
         "paper": "#14181f", "ink": "#e8ebf0", "muted": "#a2acba", "faint": "#6d7785",
@@ -286,7 +293,7 @@ _PAGE = {
         "forward": "#c3cad4", "backward": "#343d4b",
         "on-forward": "#14181f", "on-backward": "#e8ebf0",
         "on-attention": "#ffffff", "on-expert": "#14181f", "on-compute": "#ffffff",
-        "on-a2a": "#0d1117",
+        "on-a2a": "#0d1117", "on-inline": "#0d1117",
     },
 }  # fmt: skip
 

@@ -151,10 +151,11 @@ function drawPareto() {
       else labels.push({ x: x(row.cost_usd), y: y(row.iteration_s), rates: new Set([row.bandwidth_gbps]) });
     }
     for (const label of labels) chart.append(make("text", { x: Math.min(label.x + 8, width - 60 + edge.right), y: label.y - 8, "aria-hidden": "true" }, [...label.rates].sort((a, b) => a - b).join(", ")));
-    for (const row of [...rows].sort((a, b) => a.pareto - b.pareto)) {
+    // Hollow marks are larger and on top, so that they ring what they fall together with.
+    for (const row of [...rows].sort((a, b) => b.pareto - a.pareto)) {
       const point = make("path", { class: "point", "data-fabric": row.fabric, d: MARKS[DATA.fabrics.find((f) => f.name === row.fabric).mark],
-        transform: `translate(${x(row.cost_usd)} ${y(row.iteration_s)})`, stroke: family(row.fabric),
-        fill: row.pareto ? family(row.fabric) : "var(--paper)", tabindex: 0, role: "img" });
+        transform: `translate(${x(row.cost_usd)} ${y(row.iteration_s)}) scale(${row.pareto ? 1 : 1.25})`, stroke: family(row.fabric),
+        fill: row.pareto ? family(row.fabric) : "none", tabindex: 0, role: "img" });
       const beside = rows.filter((other) => other !== row && Math.hypot(x(other.cost_usd) - x(row.cost_usd), y(other.iteration_s) - y(row.iteration_s)) < 7);
       explain(point, runTitle(row), [...runLines(row), ...beside.map((other) => `beside it: ${runTitle(other)}, ${exact(other.iteration_s)} s`)]);
       const dim = (on) => () => chart.querySelectorAll("[data-fabric]").forEach((node) => node.classList.toggle("dim", on && node.dataset.fabric !== row.fabric));

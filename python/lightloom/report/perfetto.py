@@ -13,7 +13,7 @@ import gzip
 import json
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +28,13 @@ _TRACKS_A_STAGE = 64
 def write(result: Result, path: Path) -> None:
     """Write ``timeline.json.gz``; equal Results give equal bytes."""
     with path.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as file:
-        separator = b'{"displayTimeUnit":"ms","traceEvents":[\n'
-        for event in _events(result):
-            file.write(separator)
-            file.write(event.encode())
-            separator = b",\n"
-        file.write(b"\n]}\n" if separator == b",\n" else b'{"traceEvents":[]}\n')
+        file.write(b'{"displayTimeUnit":"ms","traceEvents":[\n')
+        events = _events(result)
+        separator = ""
+        while some := ",\n".join(islice(events, 4096)):
+            file.write(f"{separator}{some}".encode())
+            separator = ",\n"
+        file.write(b"\n]}\n")
 
 
 def _events(result: Result) -> Iterator[str]:

@@ -103,9 +103,9 @@ def pareto(result: Result) -> Figure:
         figure = Figure((7.2, 4.6))
         figure.set_layout_engine("constrained")
         axes = figure.subplots()
-        front = sorted((row["cost_usd"] / 1e6, row["iteration_s"]) for row in rows if row["pareto"])
-        if front:
-            x, y = zip(*front, strict=True)
+        steps = sorted((row["cost_usd"] / 1e6, row["iteration_s"]) for row in rows if row["pareto"])
+        if steps:
+            x, y = zip(*steps, strict=True)
             axes.step(x, y, where="post", color=INK, linewidth=1.2, alpha=0.55, zorder=1)
         for name, (color, _, marker) in styles.items():
             some = sorted((r for r in rows if r["fabric"] == name), key=lambda r: r["cost_usd"])
@@ -114,9 +114,11 @@ def pareto(result: Result) -> Figure:
             size = 110 if marker == "*" else 44
             axes.plot(cost, time, color=color, linewidth=0.8, alpha=0.35, zorder=1)
             for c, t, row in zip(cost, time, some, strict=True):
-                face = color if row["pareto"] else "white"
-                axes.scatter(c, t, s=size, marker=marker, facecolor=face, edgecolor=color,
-                             linewidth=1.4, zorder=3)  # fmt: skip
+                # Hollow marks are larger and on top: they ring what they fall together with.
+                front = bool(row["pareto"])
+                axes.scatter(c, t, s=size * (1 if front else 1.6), marker=marker, linewidth=1.4,
+                             facecolor=color if front else "none", edgecolor=color,
+                             zorder=3 if front else 4)  # fmt: skip
             axes.scatter(
                 [], [], s=size, marker=marker, facecolor=color, edgecolor=color, label=name
             )

@@ -6,7 +6,7 @@ divided exactly as its time is; nothing is sampled.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,9 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.patches import Patch
 
 from lightloom.errors import InputError
 from lightloom.report.palette import GROUPS, WAIT, group_of
@@ -125,13 +126,13 @@ def busy(
 def _stage(axes: Axes, tasks: list[dict[str, Any]], y: float, whole: int) -> None:
     """Draw one stage at height `y`: micro-batches, then compute and all-to-all, then the rest."""
     spans = micro_batch_spans(tasks)
-    for batch, way, start, end in spans:
-        face, ink = ("#e7eaef", INK) if way == "forward" else ("#4a5362", "white")
-        axes.add_patch(Rectangle((start / 1e12, y), (end - start) / 1e12, 0.24, facecolor=face,
-                                 edgecolor="white", linewidth=0.5))  # fmt: skip
-        if end - start > whole / 90:
-            axes.text((start + end) / 2e12, y + 0.125, str(batch), ha="center", va="center",
-                      fontsize=6.5, color=ink)  # fmt: skip
+    for way, face, ink in (("forward", "#e7eaef", INK), ("backward", "#4a5362", "white")):
+        mine = [span for span in spans if (span[1] == "forward") == (way == "forward")]
+        _boxes(axes, [(start, end, y, y + 0.24) for _, _, start, end in mine], face, 0.5)
+        for batch, _, start, end in mine:
+            if end - start > whole / 90:
+                axes.text((start + end) / 2e12, y + 0.125, str(batch), ha="center", va="center",
+                          fontsize=6.5, color=ink, in_layout=False)  # fmt: skip
     alone = [t for t in tasks if t["micro_batch"] < 0 and group_of(t["kind"]) != "other"]
     cuts = [t for span in spans for t in span[2:]]
     cuts += [time for task in alone for time in (task["start_ps"], task["end_ps"])]
@@ -145,11 +146,25 @@ def _stage(axes: Axes, tasks: list[dict[str, Any]], y: float, whole: int) -> Non
     bottom = np.full(len(edges) - 1, y + 0.26)
     for name, intervals in parts.items():
         if name == "other":
-            thin = [(start / 1e12, (end - start) / 1e12) for start, end in intervals]
-            axes.broken_barh(thin, (y + 0.72, 0.11), color=GROUPS[name].light, lw=0.3)
+            thin = [(start, end, y + 0.72, y + 0.83) for start, end in intervals]
+            _boxes(axes, thin, GROUPS[name].light, 0.3, GROUPS[name].light)
             continue
         top = np.minimum(bottom + 0.42 * busy(intervals, edges), y + 0.68)
         color = WAIT.light if name == "wait" else GROUPS[name].light
-        axes.bar(edges[:-1] / 1e12, top - bottom, np.diff(edges) / 1e12, bottom, align="edge",
-                 color=color, edgecolor="white", linewidth=0.25)  # fmt: skip
+        sides = zip(edges[:-1], edges[1:], bottom, top, strict=True)
+        _boxes(axes, [box for box in sides if box[3] > box[2]], color, 0.25)
         bottom = top
+
+
+def _boxes(
+    axes: Axes, boxes: Sequence[tuple[float, float, float, float]], color: str, line: float,
+    edge: str = "white",
+) -> None:  # fmt: skip
+    """Draw boxes of (start, end) [ps] and (top, bottom) as one artist."""
+    corners = [[(a / 1e12, c), (b / 1e12, c), (b / 1e12, d), (a / 1e12, d)] for a, b, c, d in boxes]
+    axes.add_collection(
+        PolyCollection(
+            corners, facecolors=color, edgecolors=edge, linewidths=line, in_layout=False
+        ),
+        autolim=False,
+    )
