@@ -20,9 +20,9 @@ from rich.console import Console
 from rich.table import Table
 
 from lightloom import Scenario, _core
-from lightloom.compare import BANDWIDTHS
+from lightloom.comparison import BANDWIDTHS
 from lightloom.cost import FABRICS
-from lightloom.simulate import trace_of
+from lightloom.gating import load_trace
 
 Figures = dict[str, Any]
 
@@ -31,7 +31,7 @@ def iteration(fabric: str, gpus: int, bandwidth: str = "400 Gbps", **settings: A
     """One training iteration of Mixtral 8x7B: building its workload, and running it."""
     model = settings.pop("model", "mixtral-8x7b")
     job = Scenario.preset(model, gpus=gpus, fabric=fabric, bandwidth=bandwidth, **settings)
-    counts = np.ascontiguousarray(trace_of(job).counts, dtype=np.uint32)
+    counts = np.ascontiguousarray(load_trace(job).counts, dtype=np.uint32)
     began = time.process_time()
     workload = _core.Workload(job.to_core_json(), counts.reshape(-1), counts.shape)
     built = time.process_time()

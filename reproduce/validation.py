@@ -21,7 +21,7 @@ import numpy as np
 
 from lightloom import Scenario, _core
 from lightloom.cost import bill_of, cost_of
-from lightloom.simulate import trace_of
+from lightloom.gating import load_trace
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "docs" / "data" / "validation.json"
@@ -100,7 +100,7 @@ def more() -> Iterator[Run]:
 def perform(run: Run) -> tuple[str, dict[str, Any]]:
     """Simulate one run; returns its key and figures."""
     job = run.scenario()
-    counts = np.ascontiguousarray(trace_of(job).counts, dtype=np.uint32)
+    counts = np.ascontiguousarray(load_trace(job).counts, dtype=np.uint32)
     began = time.process_time()
     workload = _core.Workload(job.to_core_json(), counts.reshape(-1), counts.shape)
     summary = workload.run(job.to_core_json())["summary"]

@@ -9,7 +9,7 @@ import pytest
 
 import lightloom
 from lightloom import InputError, Scenario, _core
-from lightloom.simulate import run_all, trace_of
+from lightloom.simulation import Finished, run_all
 
 FABRICS = ("fat-tree", "fat-tree-3to1", "rail-optimized", "leaf-spine", "topoopt", "mixnet")
 
@@ -21,10 +21,10 @@ def small(fabric: str, **changes: object) -> Scenario:
 
 
 @pytest.fixture(scope="module")
-def runs() -> dict[str, lightloom.simulate.Finished]:  # type: ignore[name-defined]
-    finished, stopped = run_all([small(fabric) for fabric in FABRICS])
-    assert stopped is None
-    return {run.scenario.fabric.name: run for run in finished}
+def runs() -> dict[str, Finished]:
+    done = run_all([small(fabric) for fabric in FABRICS])
+    assert done.stopped is None
+    return {run.scenario.fabric.name: run for run in done.finished}
 
 
 def test_parts_add_up_to_the_iteration(runs):
@@ -54,7 +54,7 @@ def test_less_capacity_is_never_faster(runs):
     assert time["fat-tree"] <= time["fat-tree-3to1"]
     # The leaf-spine has shorter paths than the three tiers, and as much capacity.
     assert time["leaf-spine"] <= time["fat-tree"]
-    slower, _ = run_all([small("mixnet", **{"fabric.link_bandwidth": "100 Gbps"})])
+    slower = run_all([small("mixnet", **{"fabric.link_bandwidth": "100 Gbps"})]).finished
     assert slower[0].summary["iteration_ps"] > time["mixnet"]
 
 
@@ -91,7 +91,7 @@ def test_reconfiguration_policies_differ_as_they_should():
                 },
             }
         )
-        finished, _ = run_all([job])
+        finished = run_all([job]).finished
         summary = finished[0].summary
         waited[policy] = summary["waited_s"]
         assert (summary["reconfigurations"] == 0) == (policy == "reuse")
@@ -120,15 +120,15 @@ def test_same_spec_same_bytes_other_seed_other_bytes(tmp_path):
 
 
 def test_any_number_of_threads_gives_the_same(runs):
-    one, _ = run_all([small("fat-tree"), small("mixnet")], jobs=1)
+    one = run_all([small("fat-tree"), small("mixnet")], jobs=1).finished
     for run in one:
         assert run.summary == runs[run.scenario.fabric.name].summary
         assert run.tables["tasks"].equals(runs[run.scenario.fabric.name].tables["tasks"])
 
 
 def test_tolerance_is_never_early_and_close():
-    exact, _ = run_all([small("fat-tree")])
-    loose, _ = run_all([small("fat-tree", **{"engine.tolerance": 0.01})])
+    exact = run_all([small("fat-tree")]).finished
+    loose = run_all([small("fat-tree", **{"engine.tolerance": 0.01})]).finished
     ratio = loose[0].summary["iteration_ps"] / exact[0].summary["iteration_ps"]
     assert 1 <= ratio < 1.01
     assert loose[0].summary["solves"] < exact[0].summary["solves"]
@@ -146,21 +146,22 @@ def test_a_trace_of_another_shape_says_how_to_get_one(tmp_path):
 
 
 def test_an_interrupt_keeps_what_was_finished(tmp_path):
-    seen = []
-
     def stop_in_the_second(name: str, share: float) -> None:
-        seen.append(name)
         if name.startswith("mixnet"):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        # One after the other, so that the first is done.
-        finished, stopped = run_all(
-            [small("fat-tree"), small("mixnet")], on_progress=stop_in_the_second, jobs=1
+        lightloom.compare(
+            small("fat-tree"),
+            fabrics=["fat-tree", "mixnet"],
+            bandwidths=["400 Gbps"],
+            out=tmp_path / "result",
+            on_progress=stop_in_the_second,
         )
-        assert [run.scenario.fabric.name for run in finished] == ["fat-tree"]
-        assert stopped is not None
-        raise stopped
+    kept = lightloom.Result.open(tmp_path / "result")
+    assert [row["fabric"] for row in kept.rows] in (["fat-tree"], [])
+    assert kept.info["complete"] is False
+    assert "stopped after" in kept.info["warnings"][0]
 
 
 def test_the_stub_names_what_the_module_has():
@@ -173,7 +174,7 @@ def test_the_stub_names_what_the_module_has():
 
 
 def test_a_graph_of_ones_own(tmp_path):
-    """Two servers on one switch, given link by link, behave as a leaf-spine of one switch."""
+    """Sixteen servers on one switch, given link by link: a leaf-spine of one switch."""
     nodes = [{"name": f"s{i}", "role": "gpu-server"} for i in range(16)]
     nodes.append({"name": "switch", "role": "switch"})
     links = [
@@ -181,9 +182,9 @@ def test_a_graph_of_ones_own(tmp_path):
         for i in range(16)
     ]
     graph = small("fat-tree").with_(fabric={"kind": "graph", "nodes": nodes, "links": links})
-    finished, stopped = run_all([graph])
-    assert stopped is None
-    like, _ = run_all([small("fat-tree")])
+    done = run_all([graph])
+    assert done.stopped is None
+    finished = done.finished
+    like = run_all([small("fat-tree")]).finished
     ratio = finished[0].summary["iteration_ps"] / like[0].summary["iteration_ps"]
     assert 0.9 < ratio <= 1.0, "shorter paths, the same NICs"
-    assert trace_of(graph).experts == 8

@@ -53,7 +53,7 @@ impl Engine for FlowEngine {
         policy: &mut dyn Policy,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, EngineError> {
-        Run::new(self.tolerance, scenario, policy, observer).to_end()
+        Run::new(self.tolerance, scenario, policy, observer).complete()
     }
 }
 
@@ -174,7 +174,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn to_end(mut self) -> Result<Outcome, EngineError> {
+    fn complete(mut self) -> Result<Outcome, EngineError> {
         let total = self.scenario.tasks.len();
         let mut now = Time::ZERO;
         for task in 0..total as u32 {

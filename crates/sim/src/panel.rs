@@ -1,10 +1,13 @@
 //! Traffic over a patch panel whose circuits stand from the beginning (TopoOpt): between servers
 //! without a circuit it hops through others. What one server sends another is one flow a path, split
-//! evenly over all the shortest ones.
+//! evenly over all the shortest ones. A ring of gradients is spread over the strides that the design
+//! gave its servers, so that each hop has a circuit.
 
 use crate::sender::{AllToAll, Demand};
 use lightloom_engine::Orders;
 use lightloom_fabric::{Fabric, GpuId, LinkId, ServerId};
+use lightloom_schedule::allreduce::RingPlan;
+use lightloom_schedule::topoopt::Design;
 use lightloom_units::{Bytes, Time};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -16,17 +19,65 @@ type Paths = Rc<Vec<Vec<LinkId>>>;
 #[derive(Default)]
 pub(crate) struct Panel {
     circuits: HashMap<(u32, u32), u32>,
+    /// The strides of the rings over a group of servers, in rising order of servers.
+    strides: HashMap<Vec<u32>, Vec<u32>>,
     paths: RefCell<HashMap<(u32, u32), Paths>>,
 }
 
 impl Panel {
-    pub fn new(circuits: &[(u32, u32)]) -> Self {
+    pub fn new(design: &Design) -> Self {
         let mut panel = Panel::default();
-        for &(a, b) in circuits {
+        for &(a, b) in &design.circuits {
             *panel.circuits.entry((a, b)).or_default() += 1;
             *panel.circuits.entry((b, a)).or_default() += 1;
         }
+        for ring in &design.rings {
+            panel.strides.entry(ring.servers.clone()).or_default().push(ring.stride);
+        }
         panel
+    }
+
+    /// Sends what `plan` sends around rings of successive servers over the strides that have
+    /// circuits. `groups` are the GPUs that the plan was made for.
+    pub fn rings(
+        &self,
+        fabric: &Fabric,
+        plan: &RingPlan,
+        groups: &[Vec<u32>],
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        let per_server = fabric.cluster().gpus_per_server;
+        let mut group_of = HashMap::new();
+        let servers: Vec<Vec<u32>> = groups
+            .iter()
+            .enumerate()
+            .map(|(at, group)| {
+                group_of.extend(group.iter().map(|&gpu| (gpu, at)));
+                let mut servers: Vec<u32> = group.iter().map(|gpu| gpu / per_server).collect();
+                servers.sort_unstable();
+                servers.dedup();
+                servers
+            })
+            .collect();
+        for &(from, to, bytes) in &plan.ring {
+            let members = &servers[group_of[&from]];
+            let strides = match self.strides.get(members) {
+                // A flat ring also hops inside servers; those hops stay as they are.
+                Some(strides) if from / per_server != to / per_server => strides.as_slice(),
+                _ => {
+                    self.flow(fabric, from, to, bytes, orders)?;
+                    continue;
+                }
+            };
+            let ways = strides.len() as u64;
+            let place = members.binary_search(&(from / per_server)).unwrap_or(0);
+            for (at, &stride) in strides.iter().enumerate() {
+                let next = members[(place + stride as usize) % members.len()];
+                let share = bytes / ways + u64::from((at as u64) < bytes % ways);
+                self.between(fabric, members[place], next, share, orders)?;
+            }
+        }
+        Ok(())
     }
 
     pub fn circuits_between(&self, a: u32, b: u32) -> u32 {

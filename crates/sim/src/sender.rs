@@ -227,9 +227,15 @@ impl<'a> Sender<'a> {
         }
         orders.end_phase(Time::ZERO);
         let mut slowest = Time::ZERO;
-        for &(from, to, bytes) in &plan.ring {
-            self.flow(from, to, bytes, key, orders)?;
-            slowest = slowest.max(self.delay_of_last(orders));
+        if let Way::Panel(panel) = &self.way {
+            let groups = placement.gradient_groups(stage, scope);
+            panel.rings(self.fabric, &plan, &groups, orders)?;
+            slowest = self.delay_of_last(orders);
+        } else {
+            for &(from, to, bytes) in &plan.ring {
+                self.flow(from, to, bytes, key, orders)?;
+                slowest = slowest.max(self.delay_of_last(orders));
+            }
         }
         // One flow a hop stands for all the steps: it pays the first step's delay, this the rest.
         orders.end_phase(slowest * u64::from(plan.steps.saturating_sub(1)));

@@ -11,7 +11,7 @@ use crate::tables::Table;
 use lightloom_engine::{Engine, EngineError, Outcome, Scenario, Tasks};
 use lightloom_fabric::{Fabric, FabricSpec, ServerId};
 use lightloom_flow::FlowEngine;
-use lightloom_schedule::topoopt::{self, AllReduceGroup, TopoOptInput};
+use lightloom_schedule::topoopt::{self, AllReduceGroup, Design, TopoOptInput};
 use lightloom_units::{Bytes, Time};
 use lightloom_workload::{Comm, ComputeOrigin, Gating, Placement, TaskGraph, TaskKind, build};
 use std::collections::BTreeMap;
@@ -103,10 +103,10 @@ impl Workload {
         if identity(spec) != self.job {
             return Err(SimError::Input("this specification is of another workload".into()));
         }
-        let panel = panel_circuits(spec, &self.graph, &self.placement, &self.gating)?;
-        let fabric = fabric_of(spec, &panel)?;
-        let way = match &spec.fabric {
-            FabricSpec::MixNet(mixnet) => Way::Circuits(Optical::new(
+        let panel = panel_design(spec, &self.graph, &self.placement, &self.gating)?;
+        let fabric = fabric_of(spec, panel.as_ref().map_or(&[], |design| &design.circuits))?;
+        let way = match (&spec.fabric, &panel) {
+            (FabricSpec::MixNet(mixnet), _) => Way::Circuits(Optical::new(
                 &fabric,
                 &self.graph,
                 &self.placement,
@@ -114,7 +114,7 @@ impl Workload {
                 region_servers(spec),
                 spec.seed,
             )),
-            FabricSpec::TopoOpt(_) => Way::Panel(Panel::new(&panel)),
+            (_, Some(design)) => Way::Panel(Panel::new(design)),
             _ => Way::Packets,
         };
         let circuits = match &way {
@@ -201,13 +201,13 @@ fn region_servers(spec: &Spec) -> u32 {
 }
 
 /// TopoOpt's circuits for what the job sends in one iteration; none for other fabrics.
-fn panel_circuits(
+fn panel_design(
     spec: &Spec,
     graph: &TaskGraph,
     placement: &Placement,
     gating: &Gating,
-) -> Result<Vec<(u32, u32)>, SimError> {
-    let FabricSpec::TopoOpt(topoopt) = &spec.fabric else { return Ok(Vec::new()) };
+) -> Result<Option<Design>, SimError> {
+    let FabricSpec::TopoOpt(topoopt) = &spec.fabric else { return Ok(None) };
     let per_server = spec.cluster.gpus_per_server.max(1);
     let mut between: BTreeMap<(u32, u32), u64> = BTreeMap::new();
     let mut add = |from: u32, to: u32, bytes: u64| {
@@ -250,7 +250,14 @@ fn panel_circuits(
             .collect(),
         mp: between.into_iter().map(|((a, b), bytes)| (a, b, bytes)).collect(),
     };
-    Ok(topoopt::design(&input))
+    let design = topoopt::find(&input);
+    if !design.connected {
+        return Err(SimError::Input(format!(
+            "fabric.degree = {}: too few circuits to connect {} servers; at least 2 are needed",
+            topoopt.degree, input.servers
+        )));
+    }
+    Ok(Some(design))
 }
 
 fn figures(outcome: &Outcome, recorder: &Recorder<'_>) -> Vec<(&'static str, f64)> {

@@ -55,7 +55,7 @@ def compare(
     Example: lightloom compare mixtral-8x7b --gpus 1024
     """
     from lightloom.cli import options, progress
-    from lightloom.compare import compare as run_comparison
+    from lightloom.comparison import compare as run_comparison
     from lightloom.cost import FABRICS
     from lightloom.resolve import load_job
 

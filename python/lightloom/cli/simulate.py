@@ -31,7 +31,7 @@ def simulate(
     """
     from lightloom.cli import options, progress
     from lightloom.resolve import load_job
-    from lightloom.simulate import simulate as run_one
+    from lightloom.simulation import simulate as run_one
 
     overrides = options.settings(settings)
     if seed is not None:

@@ -12,7 +12,6 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -24,6 +23,7 @@ import pyarrow as pa
 from lightloom import _core, store
 from lightloom.cost import Cost, bill_of, cost_of
 from lightloom.errors import InputError, RunError
+from lightloom.gating import load_trace
 from lightloom.scenario import Scenario
 from lightloom.trace import GatingTrace
 
@@ -32,6 +32,18 @@ if TYPE_CHECKING:
 
 # Tables of the core that a Result keeps, each with a column "run" put in front.
 TABLES = ("tasks", "links", "transfers", "demand", "reconfigurations")
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Runs of one workload, in order, and what they share."""
+
+    finished: tuple[Finished, ...]
+    # What kept the others from being finished, if anything did.
+    stopped: BaseException | None
+    trace: GatingTrace
+    # Where each compute time comes from.
+    origins: tuple[Mapping[str, Any], ...]
 
 
 @dataclass(frozen=True)
@@ -127,11 +139,11 @@ def simulate(
     job = scenario if isinstance(scenario, Scenario) else Scenario.load(scenario)
     directory = Path(out) if out is not None else Path("results") / _slug(job.title)
     store.check_place(directory)
-    finished, stopped = run_all([job], on_progress=on_progress)
-    if stopped is not None:
-        raise stopped
-    rows = [run.row for run in finished]
-    return write_result(directory, job, finished, rows, command=command)
+    runs = run_all([job], on_progress=on_progress)
+    if runs.stopped is not None:
+        raise runs.stopped
+    rows = [run.row for run in runs.finished]
+    return write_result(directory, job, runs, rows, command=command)
 
 
 def run_all(
@@ -139,19 +151,19 @@ def run_all(
     *,
     on_progress: Callable[[str, float], None] | None = None,
     jobs: int | None = None,
-) -> tuple[list[Finished], BaseException | None]:
-    """Run scenarios that share a workload, in order; what was finished before a stop is kept.
+) -> Runs:
+    """Run scenarios that share a workload; what was finished before a stop is kept.
 
-    Returns
-    -------
-    finished, stopped
-        The finished runs, in order, and what stopped the rest, if anything did.
+    Raises
+    ------
+    InputError
+        If a scenario or its trace cannot be used. A run that fails is told in the result.
     """
     if not scenarios:
         raise InputError("nothing to run")
     first = scenarios[0]
     costs = [cost_of(bill_of(scenario), scenario.prices) for scenario in scenarios]
-    trace = trace_of(first)
+    trace = load_trace(first)
     counts = np.ascontiguousarray(trace.counts, dtype=np.uint32)
     try:
         workload = _core.Workload(first.to_core_json(), counts.reshape(-1), counts.shape)
@@ -204,13 +216,17 @@ def run_all(
                 elif stopped is None:
                     stopped = error_or_none
                     halt.set()
-    return [finished[at] for at in sorted(finished)], stopped
+    origins = tuple(
+        {"component": component, "pass": when, "origin": origin, "time_ps": ps}
+        for component, when, origin, ps in workload.compute_origins
+    )
+    return Runs(tuple(finished[at] for at in sorted(finished)), stopped, trace, origins)
 
 
 def write_result(
     directory: Path,
     job: Scenario,
-    finished: Sequence[Finished],
+    runs: Runs,
     rows: Sequence[Mapping[str, Any]],
     *,
     command: str,
@@ -219,7 +235,7 @@ def write_result(
     """Write runs as a Result directory, with its report, and open it."""
     from lightloom.report import Result, build_report
 
-    trace = trace_of(job)
+    finished, trace = runs.finished, runs.trace
     tables = {
         name: pa.concat_tables([run.tables[name] for run in finished]).unify_dictionaries()
         for name in TABLES
@@ -242,20 +258,13 @@ def write_result(
                 "shape": list(trace.counts.shape),
                 "sha256": digest,
             },
-            "compute_origins": _origins(job, trace),
+            "compute_origins": list(runs.origins),
             "notes": list(dict.fromkeys(note for run in finished for note in run.notes)),
             **(more or {}),
         }
         store.write_json(draft / store.INFO, info)
         build_report(draft)
     return Result.open(directory)
-
-
-def trace_of(job: Scenario) -> GatingTrace:
-    """Return the gating trace that a scenario names."""
-    if job.gating.trace == "builtin":
-        return GatingTrace.builtin(job.model.experts, job.model.top_k)
-    return GatingTrace.load(job.gating.trace)
 
 
 def run_name(scenario: Scenario) -> str:
@@ -318,18 +327,6 @@ def _bill(finished: Sequence[Finished]) -> pa.Table:
             for line in run.cost.lines
         ]
     )
-
-
-def _origins(job: Scenario, trace: GatingTrace) -> list[dict[str, Any]]:
-    counts = np.ascontiguousarray(trace.counts[:1], dtype=np.uint32)
-    small = job.with_(**{"training.micro_batches": max(1, job.parallelism.pp)})
-    with suppress(ValueError):
-        workload = _core.Workload(small.to_core_json(), counts.reshape(-1), counts.shape)
-        return [
-            {"component": component, "pass": when, "origin": origin, "time_ps": ps}
-            for component, when, origin, ps in workload.compute_origins
-        ]
-    return []
 
 
 def _trace_notes(trace: GatingTrace, job: Scenario) -> list[str]:

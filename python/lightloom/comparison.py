@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from lightloom import store
 from lightloom.cost import BASELINE, FABRICS
 from lightloom.scenario import Scenario
-from lightloom.simulate import Finished, run_all, write_result
+from lightloom.simulation import Finished, run_all, write_result
 
 if TYPE_CHECKING:
     from lightloom.report import Result
@@ -90,7 +90,8 @@ def compare(
     ]
     directory = Path(out) if out is not None else Path("results") / f"compare-{base.model.name}"
     store.check_place(directory)
-    finished, stopped = run_all(scenarios, on_progress=on_progress)
+    runs = run_all(scenarios, on_progress=on_progress)
+    finished, stopped = runs.finished, runs.stopped
     more = {
         "compare": {"fabrics": list(fabrics), "bandwidths": list(bandwidths)},
         "complete": stopped is None,
@@ -100,7 +101,7 @@ def compare(
     }
     if stopped is not None and not (finished and isinstance(stopped, KeyboardInterrupt)):
         raise stopped
-    result = write_result(directory, base, finished, judged(finished), command=command, more=more)
+    result = write_result(directory, base, runs, judged(finished), command=command, more=more)
     if stopped is not None:
         raise stopped
     return result
