@@ -16,13 +16,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
-
 from lightloom import Scenario, _core
 from lightloom.comparison import BANDWIDTHS
 from lightloom.cost import FABRICS
 from lightloom.gating import load_trace
+from rich.console import Console
+from rich.table import Table
 
 Figures = dict[str, Any]
 

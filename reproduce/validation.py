@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-
 from lightloom import Scenario, _core
 from lightloom.cost import bill_of, cost_of
 from lightloom.gating import load_trace
@@ -117,9 +116,10 @@ def perform(run: Run) -> tuple[str, dict[str, Any]]:
     }
 
 
-def run_missing(data: dict[str, Any]) -> None:
-    """Run what `data` lacks, writing it after every run."""
-    todo = [run for run in (*matrix(), *more()) if run.key not in data]
+def run_missing(data: dict[str, Any], models: set[str]) -> None:
+    """Run what `data` lacks of some models, writing it after every run."""
+    every = (run for run in (*matrix(), *more()) if run.model in models)
+    todo = [run for run in every if run.key not in data]
     DATA.parent.mkdir(parents=True, exist_ok=True)
     # Long runs first, so that the last ones are short.
     todo.sort(key=lambda run: (run.model != "deepseek-r1", -run.gpus, run.model != "qwen-moe-32"))
@@ -155,9 +155,7 @@ class Figures:
         ours = self.of(model, table, "mixnet", gbps, policy)
         theirs = self.of(model, table, rival, gbps)
         return float(
-            theirs["iteration"]
-            * theirs["cost_usd"]
-            / (ours["iteration"] * ours["cost_usd"])
+            theirs["iteration"] * theirs["cost_usd"] / (ours["iteration"] * ours["cost_usd"])
         )
 
 
@@ -168,7 +166,7 @@ def markdown(head: list[str], rows: list[list[str]]) -> str:
 
 
 def times_table(figures: Figures, table: str) -> str:
-    """Iteration time of every fabric, and of MixNet under each policy."""
+    """Show the iteration time of every fabric, and of MixNet under each policy."""
     names = [*STATIC, *(f"mixnet, {policy}" for policy in POLICIES), "mixnet, hide, shared EPS"]
     rows = []
     for model in MODELS:
@@ -214,7 +212,7 @@ def split_table(figures: Figures) -> str:
 
 
 def more_tables(figures: Figures) -> dict[str, str]:
-    """The appendix's figures."""
+    """Make the appendix's tables."""
     batches = []
     for batch in (32, 64):
         settings = (("training.micro_batch", batch),)
@@ -225,9 +223,7 @@ def more_tables(figures: Figures) -> dict[str, str]:
                 "mixtral-8x7b", "roofline", "mixnet", gbps, "block", settings=settings
             )
             each.append(rival / ours)
-        batches.append(
-            [str(batch), *(f"{x:.2f}" for x in each), f"{sum(each) / len(each):.2f}"]
-        )
+        batches.append([str(batch), *(f"{x:.2f}" for x in each), f"{sum(each) / len(each):.2f}"])
     scale = []
     for gpus in (1024, 4096, 32768):
         fat = figures.of("mixtral-8x7b", "roofline", "fat-tree", 400, gpus=gpus)
@@ -297,13 +293,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fresh", action="store_true", help="run everything again")
     parser.add_argument("--tables", action="store_true", help="only write the tables anew")
+    parser.add_argument("--models", default=",".join(MODELS), help="run only these")
     options = parser.parse_args()
     data = {}
     if DATA.exists() and not options.fresh:
         data = json.loads(DATA.read_text(encoding="utf-8"))
     if not options.tables:
-        run_missing(data)
-    write_page(data)
+        run_missing(data, set(options.models.split(",")))
+    if options.models == parser.get_default("models"):
+        write_page(data)
 
 
 if __name__ == "__main__":

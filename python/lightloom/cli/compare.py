@@ -33,7 +33,9 @@ def compare(
     job: str = typer.Argument(
         ..., metavar="MODEL", help="A model preset, a specification (TOML) or a config.json."
     ),
-    gpus: int | None = typer.Option(None, "--gpus", help="GPUs of the cluster [1024]."),
+    gpus: int | None = typer.Option(
+        None, "--gpus", help="GPUs of the cluster (1024 unless the job says)."
+    ),
     bandwidth: str = typer.Option(
         "100,200,400,800", "--bandwidth", help="Link rates, in Gbps where no unit is given."
     ),
@@ -41,9 +43,9 @@ def compare(
     settings: list[str] = typer.Option(
         [], "--set", metavar="KEY=VALUE", help="Change one value; may be repeated."
     ),
-    seed: int | None = typer.Option(None, "--seed", help="Seed of every random draw [1]."),
+    seed: int | None = typer.Option(None, "--seed", help="Seed of every random draw (1)."),
     out: Path | None = typer.Option(
-        None, "--out", help="Directory of the Result [results/compare-MODEL]."
+        None, "--out", help="Directory of the Result (results/compare-MODEL)."
     ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:

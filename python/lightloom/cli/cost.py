@@ -21,7 +21,9 @@ def cost(
         metavar="[MODEL]",
         help="A model preset, a specification (TOML) or a config.json.",
     ),
-    gpus: int | None = typer.Option(None, "--gpus", help="GPUs of the cluster [1024]."),
+    gpus: int | None = typer.Option(
+        None, "--gpus", help="GPUs of the cluster (1024 unless the job says)."
+    ),
     bandwidth: str = typer.Option(
         "100,200,400,800", "--bandwidth", help="Link rates, in Gbps where no unit is given."
     ),

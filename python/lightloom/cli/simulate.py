@@ -20,9 +20,9 @@ def simulate(
     settings: list[str] = typer.Option(
         [], "--set", metavar="KEY=VALUE", help="Change one value; may be repeated."
     ),
-    seed: int | None = typer.Option(None, "--seed", help="Seed of every random draw [1]."),
+    seed: int | None = typer.Option(None, "--seed", help="Seed of every random draw (1)."),
     engine: str | None = typer.Option(None, "--engine", help="Engine: flow."),
-    out: Path | None = typer.Option(None, "--out", help="Directory of the Result."),
+    out: Path | None = typer.Option(None, "--out", help="Directory of the Result (results/NAME)."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Simulate one training iteration.
