@@ -36,6 +36,14 @@ enum Label {
     Crumb,
 }
 
+/// An edge as one of its vertices sees it.
+#[derive(Clone, Copy)]
+struct Edge {
+    far: usize,
+    to: usize,
+    weight: i64,
+}
+
 /// The state of the search. Edge `k` has two *ends*, `2k` and `2k + 1`; `end ^ 1` is the other end.
 /// Blossoms are numbered after the vertices; each vertex is a trivial blossom.
 struct Search {
@@ -44,14 +52,12 @@ struct Search {
     at: Vec<usize>,
     /// By edge: twice its weight, so that all duals stay whole.
     weight: Vec<i64>,
-    /// By vertex: the far ends of its edges.
-    far: Vec<Vec<usize>>,
+    /// By vertex: its edges.
+    edges: Vec<Vec<Edge>>,
     /// By vertex: the far end of its matched edge.
     mate: Vec<usize>,
     /// By vertex: twice its dual. By blossom: its dual.
     dual: Vec<i64>,
-    /// By edge: known to have no slack.
-    tight: Vec<bool>,
     /// By vertex: the outermost blossom that holds it.
     top: Vec<usize>,
 
@@ -81,23 +87,24 @@ impl Search {
         let legal = |&&(a, b, weight): &&(u32, u32, u64)| {
             a != b && weight > 0 && (a.max(b) as usize) < vertices
         };
-        let mut far = vec![Vec::new(); vertices];
+        let mut around = vec![Vec::new(); vertices];
         let (mut at, mut weight) = (Vec::new(), Vec::new());
         for &(a, b, bytes) in edges.iter().filter(legal) {
-            far[a as usize].push(at.len() + 1);
-            far[b as usize].push(at.len());
-            at.extend([a as usize, b as usize]);
-            weight.push(2 * bytes.min(HEAVIEST) as i64);
+            let (a, b, doubled) = (a as usize, b as usize, 2 * bytes.min(HEAVIEST) as i64);
+            for (vertex, to, far) in [(a, b, at.len() + 1), (b, a, at.len())] {
+                around[vertex].push(Edge { far, to, weight: doubled });
+            }
+            at.extend([a, b]);
+            weight.push(doubled);
         }
         let both = 2 * vertices;
         let mut dual = vec![0; both];
         dual[..vertices].fill(weight.iter().copied().max().unwrap_or(0) / 2);
         Search {
             vertices,
-            tight: vec![false; weight.len()],
             at,
             weight,
-            far,
+            edges: around,
             mate: vec![NONE; vertices],
             dual,
             top: (0..vertices).collect(),
@@ -120,7 +127,6 @@ impl Search {
         self.label_end.fill(NONE);
         self.best.fill(NONE);
         self.best_edges.fill(None);
-        self.tight.fill(false);
         self.queue.clear();
         for v in 0..self.vertices {
             if self.mate[v] == NONE && self.label[self.top[v]] == Label::Unreached {
@@ -153,37 +159,38 @@ impl Search {
     /// Grows the trees along edges without slack; `true` if that added an edge to the matching.
     fn grow(&mut self) -> bool {
         while let Some(v) = self.queue.pop() {
-            for at in 0..self.far[v].len() {
-                let end = self.far[v][at];
-                let (edge, w) = (end / 2, self.at[end]);
-                if self.top[v] == self.top[w] {
+            for at in 0..self.edges[v].len() {
+                let Edge { far, to: w, weight } = self.edges[v][at];
+                let top = self.top[w];
+                if self.top[v] == top {
                     continue;
                 }
-                self.tight[edge] |= self.slack(edge) <= 0;
-                let label = self.label[self.top[w]];
-                if !self.tight[edge] {
+                let label = self.label[top];
+                let slack = self.dual[v] + self.dual[w] - weight;
+                if slack > 0 {
                     let nearest = match label {
                         Label::Even => self.top[v],
                         _ if self.label[w] == Label::Unreached => w,
                         _ => continue,
                     };
-                    if self.closer(edge, self.best[nearest]) {
-                        self.best[nearest] = edge;
+                    let best = self.best[nearest];
+                    if best == NONE || slack < self.slack(best) {
+                        self.best[nearest] = far / 2;
                     }
                 } else if label == Label::Unreached {
-                    self.reach(w, Label::Odd, end ^ 1);
+                    self.reach(w, Label::Odd, far ^ 1);
                 } else if label == Label::Even {
                     match self.meeting(v, w) {
                         NONE => {
-                            self.augment(edge);
+                            self.augment(far / 2);
                             return true;
                         }
-                        base => self.shrink(base, edge),
+                        base => self.shrink(base, far / 2),
                     }
                 } else if self.label[w] == Label::Unreached {
                     // Inside an odd blossom: remember how it was reached, should it expand.
                     self.label[w] = Label::Odd;
-                    self.label_end[w] = end ^ 1;
+                    self.label_end[w] = far ^ 1;
                 }
             }
         }
@@ -236,9 +243,8 @@ impl Search {
         match event {
             Event::Done => return false,
             Event::Tight(edge) => {
-                self.tight[edge] = true;
                 let (i, j) = (self.at[2 * edge], self.at[2 * edge + 1]);
-                let from_i = self.label[self.top[i]] == Label::Even;
+                let from_i = self.label[self.top[i]] == Label::Even; // else from j
                 self.queue.push(if from_i { i } else { j });
             }
             Event::Expand(b) => self.expand(b, false),

@@ -113,8 +113,8 @@ impl Search {
         let mut best_to = vec![NONE; 2 * self.vertices];
         for child in self.children[b].clone() {
             let edges = self.best_edges[child].take().unwrap_or_else(|| {
-                let ends = self.leaves(child).into_iter().flat_map(|v| &self.far[v]);
-                ends.map(|end| end / 2).collect()
+                let edges = self.leaves(child).into_iter().flat_map(|v| &self.edges[v]);
+                edges.map(|edge| edge.far / 2).collect()
             });
             for edge in edges {
                 let (i, j) = (self.top[self.at[2 * edge]], self.top[self.at[2 * edge + 1]]);
@@ -174,10 +174,8 @@ impl Search {
             self.label[self.at[end ^ 1]] = Label::Unreached;
             self.label[self.at[through ^ 1]] = Label::Unreached;
             self.reach(self.at[end ^ 1], Label::Odd, end);
-            self.tight[through / 2] = true;
             j += walk.step;
             end = walk.edge(cycle, j);
-            self.tight[end / 2] = true;
             j += walk.step;
         }
         // The base stays odd; its mate has its label.
