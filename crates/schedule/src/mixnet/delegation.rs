@@ -268,3 +268,6 @@ fn collect(table: &[u64], gpus: usize, legs: &mut Vec<Leg>) {
         ));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -65,3 +65,85 @@ fn end(
         time = next;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mixnet::{CircuitCounts, assign};
+    use proptest::prelude::*;
+
+    const N: usize = 4;
+
+    /// Whether all can end in `time`: circuits carry what they can, packet NICs the rest.
+    fn feasible(between: &[u64], circuits: &[f64], packet: f64, time: f64) -> bool {
+        let rest = |pair: usize| match pair / N == pair % N {
+            true => 0.0,
+            false => (between[pair] as f64 - circuits[pair] * time).max(0.0),
+        };
+        (0..N).all(|server| {
+            let out: f64 = (0..N).map(|to| rest(server * N + to)).sum();
+            let into: f64 = (0..N).map(|from| rest(from * N + server)).sum();
+            out.max(into) <= packet * time
+        })
+    }
+
+    fn bisected(between: &[u64], circuits: &[f64], packet: f64) -> f64 {
+        let (mut low, mut high) = (0.0, between.iter().sum::<u64>() as f64 / packet);
+        for _ in 0..200 {
+            let middle = (low + high) / 2.0;
+            match feasible(between, circuits, packet, middle) {
+                true => high = middle,
+                false => low = middle,
+            }
+        }
+        high
+    }
+
+    proptest! {
+        #[test]
+        fn no_other_sharing_ends_earlier(
+            bytes in prop::collection::vec(prop_oneof![Just(0u64), 0u64..1 << 40], N * N),
+            joins in prop::collection::vec((0..N, 1..N), 0..7),
+            (optical_bps, packet_bps) in (1u64..1 << 40, 1u64..1 << 40),
+        ) {
+            let mut counts = CircuitCounts::dark(N);
+            joins.iter().for_each(|&(a, step)| counts.join(a, (a + step) % N));
+            let ports = assign(&counts, &PortMap::dark(N, 12), &[0; 12]);
+            let layout = Layout {
+                servers: N as u16,
+                gpus_per_server: 14,
+                packet_nics: vec![0, 1],
+                optical_nics: (2..14).collect(),
+                nic_gpu: (0..14).collect(),
+            };
+            let between: Vec<u64> =
+                (0..N * N).map(|p| if p / N == p % N { 0 } else { bytes[p] }).collect();
+            let circuits: Vec<f64> = (0..N * N)
+                .map(|p| f64::from(counts.get(p / N, p % N)) * optical_bps as f64)
+                .collect();
+            let packet = 2.0 * packet_bps as f64;
+            let mut shares = vec![0; N * N];
+            let options = RouteOptions { share_eps: true, optical_bps, packet_bps };
+            over_packets(&between, &ports, &layout, &options, &mut shares);
+
+            // What it takes: the slowest circuits and the busiest packet NICs.
+            let (mut takes, mut spent) = (0.0f64, vec![(0.0, 0.0); N]);
+            for pair in 0..N * N {
+                prop_assert!(shares[pair] <= between[pair]);
+                let over = if circuits[pair] > 0.0 { shares[pair] } else { between[pair] };
+                if circuits[pair] > 0.0 {
+                    takes = takes.max((between[pair] - over) as f64 / circuits[pair]);
+                }
+                spent[pair / N].0 += over as f64;
+                spent[pair % N].1 += over as f64;
+            }
+            for (out, into) in spent {
+                takes = takes.max(out.max(into) / packet);
+            }
+            // But for a byte a pair, rounded up onto circuits.
+            let slack = 1.0 / circuits.iter().copied().filter(|&c| c > 0.0).fold(packet, f64::min);
+            let least = bisected(&between, &circuits, packet);
+            prop_assert!(takes <= least * (1.0 + 1e-9) + slack, "{takes} {least}");
+        }
+    }
+}
