@@ -21,6 +21,7 @@ import numpy as np
 from lightloom import Scenario, _core
 from lightloom.cost import bill_of, cost_of
 from lightloom.gating import load_trace
+from lightloom.trace import GatingTrace, synthetic
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "docs" / "data" / "validation.json"
@@ -31,6 +32,8 @@ RATES = (100, 200, 400, 800)
 STATIC = ("fat-tree", "fat-tree-3to1", "rail-optimized", "topoopt")
 POLICIES = ("block", "reuse", "hide")
 TABLES = ("roofline", "paper-profile")
+SPARSITIES = (0.0, 0.25, 0.5, 0.75)
+SKEWED = (("fat-tree", ""), ("topoopt", ""), *(("mixnet", policy) for policy in POLICIES))
 # All-to-alls of thousands of flows: rates may be stale for this share of an all-to-all's age.
 TOLERANCE = {"qwen-moe-32": 0.005, "deepseek-r1": 0.005}
 
@@ -45,11 +48,15 @@ class Run(NamedTuple):
     policy: str = ""
     gpus: int = 1024
     settings: tuple[tuple[str, Any], ...] = ()
+    # Share of the experts that a source does not reach, for a made-up trace; None: the recording.
+    sparsity: float | None = None
 
     @property
     def key(self) -> str:
         """A text that tells this run from every other."""
         extra = [f"{name}={value}" for name, value in self.settings]
+        if self.sparsity is not None:
+            extra.append(f"sparsity={self.sparsity}")
         return " ".join([*(str(part) for part in self[:6] if part != ""), *extra])
 
     def scenario(self) -> Scenario:
@@ -90,16 +97,39 @@ def more() -> Iterator[Run]:
     for gpus in (4096, 32768):
         for fabric, policy in (("fat-tree", ""), ("mixnet", "block")):
             yield Run("mixtral-8x7b", "roofline", fabric, 400, policy, gpus)
+    for model in MODELS:
+        settings = (("fabric.greedy_continue", False),)
+        yield Run(model, "roofline", "mixnet", 400, "hide", settings=settings)
+    for model in ("mixtral-8x7b", "mixtral-8x22b"):
+        for sparsity in SPARSITIES:
+            for fabric, policy in SKEWED:
+                yield Run(model, "roofline", fabric, 400, policy, sparsity=sparsity)
     for delay in ("1 us", "100 us", "1 ms", "10 ms", "25 ms", "100 ms", "1 s", "10 s"):
         for table in TABLES:
             settings = (("fabric.ocs.delay", delay),)
             yield Run("mixtral-8x22b", table, "mixnet", 400, "reuse", settings=settings)
 
 
+def trace_of(run: Run, job: Scenario) -> GatingTrace:
+    """Return the recording, or a trace where each source reaches only some experts, drawn anew."""
+    if run.sparsity is None:
+        return load_trace(job)
+    shape = synthetic.Shape(
+        iterations=50,
+        layers=8,
+        sources=job.parallelism.ep,
+        experts=job.model.experts,
+        top_k=job.model.top_k,
+        tokens=4096,
+        seed=1,
+    )
+    return synthetic.generate("sparse", shape, synthetic.Knobs(sparsity=run.sparsity))
+
+
 def perform(run: Run) -> tuple[str, dict[str, Any]]:
     """Simulate one run; returns its key and figures."""
     job = run.scenario()
-    counts = np.ascontiguousarray(load_trace(job).counts, dtype=np.uint32)
+    counts = np.ascontiguousarray(trace_of(run, job).counts, dtype=np.uint32)
     began = time.process_time()
     workload = _core.Workload(job.to_core_json(), counts.reshape(-1), counts.shape)
     summary = workload.run(job.to_core_json())["summary"]
@@ -255,7 +285,43 @@ def more_tables(figures: Figures) -> dict[str, str]:
             now = figures.time("mixtral-8x22b", table, "mixnet", 400, "reuse", settings=settings)
             cells.append(f"{now / fastest:.2f}")
         delays.append(cells)
+    greedy = []
+    for model in MODELS:
+        cells = [model]
+        for going in (True, False):
+            settings = () if going else (("fabric.greedy_continue", False),)
+            run = figures.of(model, "roofline", "mixnet", 400, "hide", settings=settings)
+            cells += [f"{run['exposed_a2a']:.2f}", f"{run['iteration']:.2f}"]
+        greedy.append(cells)
+    skew = []
+    for model in ("mixtral-8x7b", "mixtral-8x22b"):
+        for sparsity in SPARSITIES:
+            runs = [
+                figures.of(model, "roofline", fabric, 400, policy, sparsity=sparsity)
+                for fabric, policy in SKEWED
+            ]
+            skew.append(
+                [model, f"{sparsity:g}"]
+                + [f"{run['iteration']:.2f}" for run in runs]
+                + [f"{run['exposed_a2a']:.2f}" for run in runs[:2] + runs[-1:]]
+            )
     return {
+        "greedy": markdown(
+            ["model", "going on: a2a s", "iteration s", "stopping: a2a s", "iteration s"], greedy
+        ),
+        "skew": markdown(
+            [
+                "model",
+                "sparsity",
+                "fat-tree s",
+                "topoopt s",
+                *(f"mixnet {policy} s" for policy in POLICIES),
+                "a2a: fat-tree",
+                "topoopt",
+                "mixnet",
+            ],
+            skew,
+        ),
         "batches": markdown(["micro-batch", *map(str, RATES), "mean"], batches),
         "scale": markdown(
             ["GPUs", "fat-tree s", "MixNet s", "cost ratio", "per dollar", "CPU s"], scale
