@@ -21,12 +21,14 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from lightloom import sections as tables
+from lightloom.fabrics import Fabric, MixNet
+from lightloom.fields import Label, Section
 from lightloom.shapes import misfits
 from lightloom.toml_text import key_text, to_toml
 from lightloom.units import Quantity, Time
 
 
-class Scenario(tables.Section):
+class Scenario(Section):
     """One run, fully specified.
 
     Examples
@@ -43,15 +45,17 @@ class Scenario(tables.Section):
 tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
     """
 
-    name: tables.Label | None = None
+    name: Label | None = None
+    """What the Result calls the run; otherwise the model's and the fabric's names."""
     seed: Annotated[int, Field(ge=0, lt=1 << 63)]
+    """Of every random draw."""
     model: tables.Model
     parallelism: tables.Parallelism
     training: tables.Training
     compute: tables.Compute
     gating: tables.Gating
     cluster: tables.Cluster
-    fabric: tables.Fabric
+    fabric: Fabric
     engine: tables.FlowEngine
     record: tables.Record
     prices: tables.Prices
@@ -143,7 +147,7 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
         del core["name"], core["prices"], core["power"], core["gating"]["trace"]
         del core["fabric"]["name"], core["compute"]["table"]
         core["parallelism"]["dp"] = self.dp
-        if isinstance(self.fabric, tables.MixNet):
+        if isinstance(self.fabric, MixNet):
             delay = self.fabric.ocs.delay
             if isinstance(delay, Time):
                 core["fabric"]["ocs"]["delay"] = {"kind": "fixed", "ps": int(delay)}
@@ -178,7 +182,7 @@ def leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 
 def plain(value: Any) -> Any:
     """Turn sections into dicts and quantities into text; absent values are left out."""
-    if isinstance(value, tables.Section):
+    if isinstance(value, Section):
         fields = type(value).model_fields
         items = ((field.alias or name, getattr(value, name)) for name, field in fields.items())
         return {key: plain(item) for key, item in items if item is not None}

@@ -1,91 +1,105 @@
 """The tables of a specification: what each key may be, alone.
 
 One class a table, one fabric or engine a variant, so that a key which nothing reads for the chosen
-variant is an unknown key. Names are the user's; where the compiled core calls a value by another
-name or in another unit, the field says so. What values must satisfy together is in `shapes.py`,
-what they are unless given in ``presets/``. Checked: every file under ``tests/malformed``.
+variant is an unknown key; the fabrics are in `fabrics.py`. Names are the user's; where the
+compiled core calls a value by another name or in another unit, the field says so. What values must
+satisfy together is in `shapes.py`, what they are unless given in ``presets/``. The text under a key
+is what ``docs/specification.md`` says of it. Checked: every file under ``tests/malformed``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, PlainSerializer, Tag
+from pydantic import Field, PlainSerializer
 
+from lightloom.fields import (
+    Component,
+    Count,
+    CountOrZero,
+    Label,
+    Positive,
+    Price,
+    Section,
+    Share,
+    Width,
+    WidthOrZero,
+)
 from lightloom.units import ByteRate, FlopRate, Rate, Time
-
-# Generous limits: beyond them a typing error is likelier than a job, and memory would run out.
-Count = Annotated[int, Field(ge=1, le=1 << 20)]
-CountOrZero = Annotated[int, Field(ge=0, le=1 << 20)]
-Width = Annotated[int, Field(ge=1, le=1 << 24)]
-WidthOrZero = Annotated[int, Field(ge=0, le=1 << 24)]
-Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
-Ratio = Annotated[float, Field(ge=1, le=1024, allow_inf_nan=False)]
-Price = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
-Label = Annotated[str, Field(min_length=1, max_length=200)]
-Positive = Field(gt=0, le=1 << 63)
-Bandwidth = Annotated[Rate, Positive, Field(serialization_alias="link_bps")]
-Delay = Annotated[Time, Field(serialization_alias="link_delay_ps")]
-Splitting = Literal["ideal", "ecmp"]
-Component = Literal["attention", "gate", "expert", "shared_expert", "dense_mlp", "head"]
-
-
-class Section(BaseModel):
-    """A table of the specification: frozen, and an error for every key it does not know."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, ser_json_inf_nan="constants"
-    )
 
 
 class GroupedQueryAttention(Section):
     """Grouped-query attention; as many `kv_heads` as `heads` is plain multi-head attention."""
 
     kind: Literal["gqa"]
+    """Grouped-query attention."""
     heads: Count
+    """Query heads."""
     kv_heads: Count
+    """Key and value heads; as many as `heads` is plain multi-head attention."""
     head_dim: Width
+    """Width of a head."""
 
 
 class LatentAttention(Section):
     """Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434); rank 0: no low-rank queries."""
 
     kind: Literal["mla"]
+    """Multi-head latent attention."""
     heads: Count
+    """Heads."""
     q_lora_rank: WidthOrZero
+    """Rank of the queries' projection; 0: no low-rank projection."""
     kv_lora_rank: Width
+    """Rank of the keys' and values' shared projection."""
     qk_nope_head_dim: Width
+    """Width of a head's queries and keys without position."""
     qk_rope_head_dim: WidthOrZero
+    """Width of a head's queries and keys with rotary position."""
     v_head_dim: Width
+    """Width of a head's values."""
 
 
 class Model(Section):
     """The shape of a mixture-of-experts transformer with gated (three-matrix) experts."""
 
     name: Label
+    """What results call the model."""
     layers: Annotated[int, Field(ge=1, le=4096)]
-    # The first so many layers have one dense network of width `dense_intermediate`, no experts.
+    """Transformer layers, dense ones included."""
     dense_layers: CountOrZero
+    """So many of the first layers have one dense network and no experts."""
     hidden: Width
+    """Width of the residual stream."""
     vocabulary: Width
+    """Entries of the vocabulary, for the embedding and the head."""
     attention: Annotated[GroupedQueryAttention | LatentAttention, Field(discriminator="kind")]
+    """The table `[model.attention]`."""
     experts: Annotated[int, Field(ge=1, le=65536)]
+    """Routed experts of a layer."""
     top_k: Count
+    """Routed experts that a token is sent to."""
     expert_intermediate: Width
+    """Width of one routed expert, which has three matrices (gated)."""
     shared_experts: CountOrZero
-    # The width of one shared expert.
+    """Experts that every token visits, on its own GPU."""
     shared_intermediate: WidthOrZero
+    """Width of one shared expert."""
     dense_intermediate: WidthOrZero
+    """Width of the network of a dense layer."""
 
 
 class Parallelism(Section):
     """How the model is split; data parallelism is what remains of the cluster."""
 
     tp: Count
+    """Tensor parallelism: GPUs that share each matrix and, between them, the sequence."""
     cp: Count
+    """Context parallelism: GPUs that share a sequence."""
     ep: Count
+    """Expert parallelism: ranks that share the experts; divides `model.experts`."""
     pp: Count
+    """Pipeline stages."""
 
     @property
     def block(self) -> int:
@@ -97,243 +111,136 @@ class Training(Section):
     """One iteration: what a replica computes, in which order, at which precision."""
 
     sequence_length: Width
-    # Sequences of one micro-batch on each expert-parallel rank.
+    """Tokens of a sequence."""
     micro_batch: Count
+    """Sequences of one micro-batch on each expert-parallel rank."""
     micro_batches: Count
+    """Micro-batches of a replica in one iteration."""
     schedule: Literal["1f1b", "interleaved"]
+    """Of the pipeline: `1f1b`, or `interleaved` with `virtual_stages` chunks a stage."""
     virtual_stages: Count
-    # Bytes of one element.
+    """Chunks of layers on each stage: 1 for `1f1b`, at least 2 for `interleaved`."""
     activation_bytes: Literal[1, 2, 4]
+    """Bytes of one element of activations and of their gradients."""
     gradient_bytes: Literal[1, 2, 4]
+    """Bytes of one element of the weights' gradients, as they are summed."""
     dispatch_bytes: Literal[1, 2, 4]
+    """Bytes of one element on its way to an expert (1: FP8); what returns has `activation_bytes`."""
     overlap_gradients: bool
+    """`true`: a layer's gradients are summed while the backward pass goes on; `false`: after it."""
 
 
 class Measured(Section):
     """A time of one component at a balanced load, in place of the roofline's."""
 
     component: Component
+    """What was timed: one layer's component on one GPU; `head` is the final one."""
     pass_: Annotated[
         Literal["forward", "backward"], Field(alias="pass", serialization_alias="pass")
     ]
+    """In which pass; a backward time that is missing is twice the forward one."""
     micro_batch: Count
+    """At how many sequences; other sizes scale linearly from the nearest."""
     time: Annotated[Time, Positive, Field(serialization_alias="time_ps")]
+    """The time, experts evenly loaded."""
     origin: Literal["measured", "given"]
+    """Whether it was measured, or given by a publication. The Result repeats it."""
 
 
 class Compute(Section):
     """Compute times: a roofline of one GPU, or measured times where there are any."""
 
     gpu: Label
-    # Where `measured` came from.
+    """The GPU: a preset, or any name together with the three figures that a preset brings."""
     table: Label
+    """Times that take the roofline's place: a preset, or a file (TOML, CSV) of `measured` entries."""
     peak_flops: Annotated[FlopRate, Positive]
+    """Dense matrix products at the activations' precision; a multiply and an add are two."""
     memory_bandwidth: Annotated[
         ByteRate, Positive, Field(serialization_alias="memory_bandwidth_bytes_per_s")
     ]
+    """Rate of the GPU's memory."""
     matmul_efficiency: Share
+    """Share of `peak_flops` that matrix products reach."""
     memory_efficiency: Share
+    """Share of `memory_bandwidth` that is reached."""
     optimizer_bytes_per_parameter: Annotated[int, Field(ge=1, le=1024)]
+    """Bytes that the optimizer reads and writes for each parameter."""
     measured: Annotated[tuple[Measured, ...], Field(max_length=1024)]
+    """Times given right here, a table `[[compute.measured]]` each, in place of `table`."""
 
 
 class Gating(Section):
     """Which recorded gate decisions the job meets."""
 
-    # "builtin" (chosen by experts and top-k) or the path of a trace.
     trace: Label
+    """`builtin`: the shipped recording for the model's experts and top-k; else a trace's path,
+    relative to the specification."""
     redraw: Literal["micro-batch"]
+    """What draws an iteration of the trace of its own: every micro-batch of every replica."""
 
 
 class Cluster(Section):
     """Servers, and the scale-up network inside each."""
 
     gpus: Count
+    """GPUs of the job; data parallelism is what `parallelism` leaves of them."""
     gpus_per_server: Annotated[int, Field(ge=1, le=1024)]
+    """GPUs of a server, which is one scale-up domain."""
     nics_per_server: Annotated[int, Field(ge=1, le=1024)]
+    """NICs of a server: one a GPU."""
     numa_nodes: Annotated[int, Field(ge=1, le=64)]
-    # Per GPU and direction; a datasheet's NVLink figure is the sum of both.
+    """NUMA nodes of a server, over which circuits of one pair are spread."""
     scale_up_bandwidth: Annotated[
         ByteRate,
         Field(gt=0, le=1 << 60, serialization_alias="scale_up_bps"),
         PlainSerializer(lambda rate: int(rate) * 8, when_used="json"),
     ]
+    """Per GPU and direction; a datasheet's NVLink figure is the sum of both."""
     scale_up_delay: Annotated[Time, Field(serialization_alias="scale_up_delay_ps")]
-
-
-class FatTree(Section):
-    """A fat-tree of two or three tiers; `oversubscription` is at the top-of-rack switches."""
-
-    kind: Literal["fat-tree"]
-    name: Label
-    link_bandwidth: Bandwidth
-    link_delay: Delay
-    tiers: Literal[2, 3]
-    oversubscription: Ratio
-    # None: the smallest even radix that fits.
-    radix: Annotated[int, Field(ge=2, le=4096, multiple_of=2)] | None = None
-    splitting: Splitting
-
-
-class LeafSpine(Section):
-    """Leaf and spine switches: a fat-tree of two tiers."""
-
-    kind: Literal["leaf-spine"]
-    name: Label
-    link_bandwidth: Bandwidth
-    link_delay: Delay
-    oversubscription: Ratio
-    radix: Annotated[int, Field(ge=2, le=4096, multiple_of=2)] | None = None
-    splitting: Splitting
-
-
-class RailOptimized(Section):
-    """NIC i of every server on the switches of rail i."""
-
-    kind: Literal["rail-optimized"]
-    name: Label
-    link_bandwidth: Bandwidth
-    link_delay: Delay
-    tiers: Literal[2, 3]
-    oversubscription: Ratio
-    radix: Annotated[int, Field(ge=2, le=4096, multiple_of=2)] | None = None
-    splitting: Splitting
-
-
-class TopoOpt(Section):
-    """Circuits set once for the job on a patch panel (TopoOpt, NSDI 2023)."""
-
-    kind: Literal["topoopt"]
-    name: Label
-    link_bandwidth: Bandwidth
-    link_delay: Delay
-    degree: Annotated[int, Field(ge=1, le=1024)]
-    panel: Literal["flat", "multi-tier"]
-    panel_ports: Count
-
-
-class Packet(Section):
-    """The packet-switched part of MixNet: a fat-tree of the remaining NICs."""
-
-    link_bandwidth: Bandwidth
-    link_delay: Delay
-    tiers: Literal[2, 3]
-    oversubscription: Ratio
-    radix: Annotated[int, Field(ge=2, le=4096, multiple_of=2)] | None = None
-    splitting: Splitting
-
-
-class LognormalDelay(Section):
-    """Reconfiguration times through a mean and a 99th percentile at some numbers of pairs."""
-
-    kind: Literal["lognormal"]
-    pairs: Annotated[tuple[Count, ...], Field(min_length=1, max_length=64)]
-    mean: tuple[Annotated[Time, Positive], ...] = Field(serialization_alias="mean_ps")
-    p99: tuple[Annotated[Time, Positive], ...] = Field(serialization_alias="p99_ps")
-
-
-class Ocs(Section):
-    """The optical circuit switches of MixNet, one region each."""
-
-    link_bandwidth: Bandwidth
-    link_delay: Delay
-    device: Label
-    ports: Count
-    # A time, always the same, or a distribution.
-    delay: Annotated[
-        Annotated[Time, Field(gt=0, le=1 << 62), Tag("fixed")]
-        | Annotated[LognormalDelay, Tag("lognormal")],
-        Discriminator(
-            lambda value: "lognormal" if isinstance(value, Mapping | LognormalDelay) else "fixed"
-        ),
-    ]
-
-
-class Reconfigure(Section):
-    """When circuits change: waiting (`block`), not (`reuse`), or under compute (`hide`)."""
-
-    first_forward: Literal["block", "reuse", "hide"]
-    second_forward: Literal["block", "reuse", "hide"]
-    backward: Literal["block", "reuse", "hide"]
-
-
-class MixNet(Section):
-    """Some NICs of each server on reconfigurable circuits of a region, the rest on packets."""
-
-    kind: Literal["mixnet"]
-    name: Label
-    optical_nics: Annotated[int, Field(ge=1, le=1023)]
-    eps: Packet
-    ocs: Ocs
-    reconfigure: Reconfigure
-    # Algorithm 1 stops at the first pair without a free port; true: it goes on with the others.
-    greedy_continue: bool
-    # Fill circuits and packet NICs so that both end together.
-    share_eps: bool
-
-
-class GraphNode(Section):
-    """A server, or a switch, of a graph given link by link."""
-
-    name: Label
-    role: Literal["gpu-server", "switch"]
-
-
-class GraphLink(Section):
-    """A duplex link between two named nodes."""
-
-    a: Label
-    b: Label
-    rate: Annotated[Rate, Positive, Field(serialization_alias="rate_bps")]
-    delay: Annotated[Time, Field(serialization_alias="delay_ps")]
-    lanes: Count = 1
-
-
-class Graph(Section):
-    """Any other fabric, node by node and link by link."""
-
-    kind: Literal["graph"]
-    name: Label
-    nodes: Annotated[tuple[GraphNode, ...], Field(min_length=1)]
-    links: tuple[GraphLink, ...]
-
-
-Fabric = Annotated[
-    FatTree | LeafSpine | RailOptimized | TopoOpt | MixNet | Graph, Field(discriminator="kind")
-]
+    """From GPU to GPU inside a server."""
 
 
 class FlowEngine(Section):
     """Max-min fair rates, solved at every change; `tolerance` 0 is exact."""
 
     kind: Literal["flow"]
+    """Max-min fair rates of flows, solved at every change."""
     tolerance: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
+    """0 is exact; t lets a flow end about t of its duration late, for a quicker run."""
 
 
 class Record(Section):
     """How much of a run is kept."""
 
-    # Replicas whose every task goes into the Result.
     replicas: CountOrZero
+    """Replicas whose every task is kept in the Result; at most all."""
 
 
 class Prices(Section):
     """What one unit costs at a rate [US dollars]."""
 
     name: Label
+    """What results call the price list."""
     nic: dict[Rate, Price]
+    """A NIC."""
     transceiver: dict[Rate, Price]
+    """A transceiver."""
     switch_port: dict[Rate, Price]
+    """A port of a packet switch."""
     ocs_port: dict[Rate, Price]
+    """A port of an optical circuit switch."""
     patch_port: dict[Rate, Price]
+    """A port of a patch panel."""
 
 
 class Power(Section):
     """What one unit draws at a rate [W]; an item or a rate without a figure is left out."""
 
     name: Label
-    nic: dict[Rate, Price] = {}
-    transceiver: dict[Rate, Price] = {}
-    switch_port: dict[Rate, Price] = {}
-    ocs_port: dict[Rate, Price] = {}
-    patch_port: dict[Rate, Price] = {}
+    """What results call the list."""
+    nic: dict[Rate, Price] = Field(default_factory=dict)
+    transceiver: dict[Rate, Price] = Field(default_factory=dict)
+    switch_port: dict[Rate, Price] = Field(default_factory=dict)
+    ocs_port: dict[Rate, Price] = Field(default_factory=dict)
+    patch_port: dict[Rate, Price] = Field(default_factory=dict)

@@ -1,7 +1,7 @@
 """Shapes that do not fit: what the values of a scenario must satisfy together.
 
 Each rule names the key that is most likely wrong, and what would be allowed. Rules of one value
-alone are in the types of `scenario.py`. Checked: one malformed specification a rule.
+alone are in the types of `sections.py` and `fabrics.py`. Checked: one malformed specification a rule.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lightloom import sections as spec
+from lightloom import fabrics
+from lightloom.sections import GroupedQueryAttention
 
 if TYPE_CHECKING:
     from lightloom.scenario import Scenario
@@ -47,7 +48,7 @@ def _model(scenario: Scenario) -> Iterator[Misfit]:
         if getattr(model, width) and not getattr(model, count):
             yield f"model.{width}", f"nothing reads it while model.{count} = 0; allowed: 0"
     attention = model.attention
-    if isinstance(attention, spec.GroupedQueryAttention) and attention.heads % attention.kv_heads:
+    if isinstance(attention, GroupedQueryAttention) and attention.heads % attention.kv_heads:
         yield (
             "model.attention.kv_heads",
             f"must divide model.attention.heads = {attention.heads}",
@@ -125,18 +126,18 @@ def _training(scenario: Scenario) -> Iterator[Misfit]:
 
 def _fabric(scenario: Scenario) -> Iterator[Misfit]:
     fabric, cluster = scenario.fabric, scenario.cluster
-    if isinstance(fabric, spec.TopoOpt) and fabric.degree > cluster.nics_per_server:
+    if isinstance(fabric, fabrics.TopoOpt) and fabric.degree > cluster.nics_per_server:
         yield (
             "fabric.degree",
             f"must be at most cluster.nics_per_server = {cluster.nics_per_server}",
         )
-    if isinstance(fabric, spec.Graph):
+    if isinstance(fabric, fabrics.Graph):
         yield from _graph(fabric, scenario)
-    if isinstance(fabric, spec.MixNet):
+    if isinstance(fabric, fabrics.MixNet):
         yield from _mixnet(fabric, scenario)
 
 
-def _graph(fabric: spec.Graph, scenario: Scenario) -> Iterator[Misfit]:
+def _graph(fabric: fabrics.Graph, scenario: Scenario) -> Iterator[Misfit]:
     names: set[str] = set()
     for index, node in enumerate(fabric.nodes):
         if node.name in names:
@@ -155,7 +156,7 @@ def _graph(fabric: spec.Graph, scenario: Scenario) -> Iterator[Misfit]:
         )
 
 
-def _mixnet(fabric: spec.MixNet, scenario: Scenario) -> Iterator[Misfit]:
+def _mixnet(fabric: fabrics.MixNet, scenario: Scenario) -> Iterator[Misfit]:
     cluster, block = scenario.cluster, scenario.parallelism.block
     per_server = cluster.gpus_per_server
     if fabric.optical_nics >= cluster.nics_per_server:
@@ -178,7 +179,7 @@ def _mixnet(fabric: spec.MixNet, scenario: Scenario) -> Iterator[Misfit]:
             f"{fabric.optical_nics} optical NICs each needs {ports}",
         )
     delay = fabric.ocs.delay
-    if isinstance(delay, spec.LognormalDelay):
+    if isinstance(delay, fabrics.LognormalDelay):
         if list(delay.pairs) != sorted(set(delay.pairs)):
             yield "fabric.ocs.delay.pairs", "must rise"
         for key, times in (("mean", delay.mean), ("p99", delay.p99)):

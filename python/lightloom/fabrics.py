@@ -1,0 +1,197 @@
+"""The table ``[fabric]`` of a specification: one class a kind.
+
+A key that nothing reads for the chosen kind is an unknown key. What values must satisfy together
+is in `shapes.py`. The text under a key, written where the key first occurs, is what
+``docs/specification.md`` says of it. Checked: files under ``tests/malformed``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from lightloom.fields import (
+    Bandwidth,
+    Count,
+    Delay,
+    Label,
+    Positive,
+    Radix,
+    Ratio,
+    Section,
+    Splitting,
+)
+from lightloom.units import Rate, Time
+
+
+class FatTree(Section):
+    """A fat-tree of two or three tiers; `oversubscription` is at the top-of-rack switches."""
+
+    kind: Literal["fat-tree"]
+    """Which fabric; decides which other keys there are."""
+    name: Label
+    """What results call the fabric; the kind's name unless a preset brings one."""
+    link_bandwidth: Bandwidth
+    """Rate of every NIC and link, each way. On `mixnet`: of both parts, where they do not say."""
+    link_delay: Delay
+    """Delay of every link, with that of the switch behind it. On `mixnet`: of both parts."""
+    tiers: Literal[2, 3]
+    """Tiers of switches."""
+    oversubscription: Ratio
+    """Rate down over rate up at the switches next to servers; 1 is non-blocking."""
+    radix: Radix | None = None
+    """Ports of a switch, even. Unless given: the smallest with which the cluster fits."""
+    splitting: Splitting
+    """`ideal`: a flow spreads evenly over paths of equal cost. `ecmp`: a seeded hash picks one."""
+
+
+class LeafSpine(Section):
+    """Leaf and spine switches: a fat-tree of two tiers."""
+
+    kind: Literal["leaf-spine"]
+    name: Label
+    link_bandwidth: Bandwidth
+    link_delay: Delay
+    oversubscription: Ratio
+    radix: Radix | None = None
+    splitting: Splitting
+
+
+class RailOptimized(Section):
+    """NIC i of every server on the switches of rail i."""
+
+    kind: Literal["rail-optimized"]
+    name: Label
+    link_bandwidth: Bandwidth
+    link_delay: Delay
+    tiers: Literal[2, 3]
+    oversubscription: Ratio
+    radix: Radix | None = None
+    splitting: Splitting
+
+
+class TopoOpt(Section):
+    """Circuits set once for the job on a patch panel (TopoOpt, NSDI 2023)."""
+
+    kind: Literal["topoopt"]
+    name: Label
+    link_bandwidth: Bandwidth
+    link_delay: Delay
+    degree: Annotated[int, Field(ge=1, le=1024)]
+    """NICs of a server that are plugged into the panel."""
+    panel: Literal["flat", "multi-tier"]
+    """`flat`: one panel, as large as need be. `multi-tier`: panels as leaves and spines."""
+    panel_ports: Count
+    """Ports of one panel; a flat one may exceed them, and a note says so."""
+
+
+class Packet(Section):
+    """The packet-switched part of MixNet: a fat-tree of the remaining NICs."""
+
+    link_bandwidth: Bandwidth
+    link_delay: Delay
+    tiers: Literal[2, 3]
+    oversubscription: Ratio
+    radix: Radix | None = None
+    splitting: Splitting
+
+
+class LognormalDelay(Section):
+    """Reconfiguration times through a mean and a 99th percentile at some numbers of pairs."""
+
+    kind: Literal["lognormal"]
+    """A distribution: a log-normal one through the figures below."""
+    pairs: Annotated[tuple[Count, ...], Field(min_length=1, max_length=64)]
+    """How many pairs of ports change at once, rising."""
+    mean: tuple[Annotated[Time, Positive], ...] = Field(serialization_alias="mean_ps")
+    """The mean, for each number of `pairs`."""
+    p99: tuple[Annotated[Time, Positive], ...] = Field(serialization_alias="p99_ps")
+    """The 99th percentile, for each number of `pairs`."""
+
+
+class Ocs(Section):
+    """The optical circuit switches of MixNet, one region each."""
+
+    link_bandwidth: Bandwidth
+    link_delay: Delay
+    device: Label
+    """The optical switch: a preset, or any name together with `ports` and `delay`."""
+    ports: Count
+    """Ports of the optical switch of a region, each of two directions."""
+    delay: Annotated[
+        Annotated[Time, Field(gt=0, le=1 << 62), Tag("fixed")]
+        | Annotated[LognormalDelay, Tag("lognormal")],
+        Discriminator(
+            lambda value: "lognormal" if isinstance(value, Mapping | LognormalDelay) else "fixed"
+        ),
+    ]
+    """From command to light: always the same time, or the table `[fabric.ocs.delay]`."""
+
+
+class Reconfigure(Section):
+    """When circuits change: waiting (`block`), not (`reuse`), or under compute (`hide`)."""
+
+    first_forward: Literal["block", "reuse", "hide"]
+    """Before the first all-to-all (dispatch) of a layer's forward pass."""
+    second_forward: Literal["block", "reuse", "hide"]
+    """Before the second one (combine) of the forward pass."""
+    backward: Literal["block", "reuse", "hide"]
+    """Before both of the backward pass."""
+
+
+class MixNet(Section):
+    """Some NICs of each server on reconfigurable circuits of a region, the rest on packets."""
+
+    kind: Literal["mixnet"]
+    name: Label
+    optical_nics: Annotated[int, Field(ge=1, le=1023)]
+    """NICs of a server on circuits (the paper's alpha); the others are packet NICs."""
+    eps: Packet
+    ocs: Ocs
+    reconfigure: Reconfigure
+    greedy_continue: bool
+    """`false`: Algorithm 1 stops at the first pair without a free port. `true`: it goes on."""
+    share_eps: bool
+    """`true`: a pair with circuits also fills packet NICs, so that both end together."""
+
+
+class GraphNode(Section):
+    """A server, or a switch, of a graph given link by link."""
+
+    name: Label
+    """How links call the node."""
+    role: Literal["gpu-server", "switch"]
+    """Servers are the cluster's, in the order of the list."""
+
+
+class GraphLink(Section):
+    """A duplex link between two named nodes."""
+
+    a: Label
+    """The node at one end."""
+    b: Label
+    """The node at the other."""
+    rate: Annotated[Rate, Positive, Field(serialization_alias="rate_bps")]
+    """Rate of each lane, each way."""
+    delay: Annotated[Time, Field(serialization_alias="delay_ps")]
+    """Delay of the link, with that of the switch behind it."""
+    lanes: Count = 1
+    """Parallel links; at a server each takes a NIC of its own."""
+
+
+class Graph(Section):
+    """Any other fabric, node by node and link by link."""
+
+    kind: Literal["graph"]
+    name: Label
+    nodes: Annotated[tuple[GraphNode, ...], Field(min_length=1)]
+    """Servers and switches, a table `[[fabric.nodes]]` each."""
+    links: tuple[GraphLink, ...]
+    """Duplex links, a table `[[fabric.links]]` each."""
+
+
+Fabric = Annotated[
+    FatTree | LeafSpine | RailOptimized | TopoOpt | MixNet | Graph, Field(discriminator="kind")
+]
