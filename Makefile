@@ -60,6 +60,9 @@ lint: dev ## rustfmt, clippy, ruff, mypy
 bench: dev ## the figures of merit, in CPU seconds on one thread
 	$(BIN)/python benches/run.py
 
+validate: build ## every published figure beside ours (some twenty minutes)
+	$(BIN)/python reproduce/validation.py
+
 soak: dev ## the long tests
 	$(BIN)/python -m pytest -m soak
 	PROPTEST_CASES=5000 cargo test --quiet --locked --release --workspace --exclude lightloom-py
