@@ -1,5 +1,13 @@
 //! Results as columns, ready to become Arrow tables.
 
+use crate::record::Recorder;
+use crate::sender::DemandRecord;
+use lightloom_engine::Outcome;
+use lightloom_fabric::Fabric;
+use lightloom_units::{Bytes, Time};
+use lightloom_workload::{TaskGraph, TaskKind};
+use std::collections::BTreeMap;
+
 /// One column of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Column {
@@ -60,4 +68,117 @@ impl Table {
         self.columns.push((name, Column::Names { index, names }));
         self
     }
+}
+
+pub(crate) fn figures(outcome: &Outcome, recorder: &Recorder<'_>) -> Vec<(&'static str, f64)> {
+    let hidden = |kind: TaskKind| &recorder.histograms[kind as usize];
+    let dispatch = hidden(TaskKind::Dispatch);
+    vec![
+        ("tasks", outcome.end.len() as f64),
+        ("flows", outcome.flows as f64),
+        ("events", outcome.events as f64),
+        ("solves", outcome.solves as f64),
+        ("reconfigurations", outcome.reconfigurations.len() as f64),
+        ("waited_s", outcome.waited.iter().copied().sum::<Time>().as_secs_f64()),
+        ("bytes", outcome.bytes.iter().copied().sum::<Bytes>().get() as f64),
+        ("dispatch_flow_p50_s", dispatch.percentile(0.5).as_secs_f64()),
+        ("dispatch_flow_p99_s", dispatch.percentile(0.99).as_secs_f64()),
+    ]
+}
+
+pub(crate) fn tasks_table(
+    graph: &TaskGraph,
+    outcome: &Outcome,
+    share: &[Time],
+    replicas: u32,
+) -> Table {
+    let rows: Vec<usize> = (0..graph.len()).filter(|&t| graph.replica[t] < replicas).collect();
+    let rows = || rows.iter().copied();
+    Table::new("tasks")
+        .integers("task", rows().map(|t| t as i64))
+        .names("kind", rows().map(|t| graph.kind[t].as_str()))
+        .integers("replica", rows().map(|t| i64::from(graph.replica[t])))
+        .integers("stage", rows().map(|t| i64::from(graph.stage[t])))
+        .integers("layer", rows().map(|t| i64::from(graph.layer[t])))
+        .integers("micro_batch", rows().map(|t| i64::from(graph.micro_batch[t])))
+        .names("pass", rows().map(|t| graph.pass[t].as_str()))
+        .integers("start_ps", rows().map(|t| outcome.start[t].ps() as i64))
+        .integers("end_ps", rows().map(|t| outcome.end[t].ps() as i64))
+        .integers("waited_ps", rows().map(|t| outcome.waited[t].ps() as i64))
+        .integers("bytes", rows().map(|t| outcome.bytes[t].get() as i64))
+        .integers("critical_ps", rows().map(|t| share[t].ps() as i64))
+}
+
+pub(crate) fn links_table(fabric: &Fabric, outcome: &Outcome) -> Table {
+    struct Class {
+        links: i64,
+        rate: u64,
+        bytes: u64,
+        utilization: f64,
+        fullest: f64,
+    }
+    let mut classes: BTreeMap<String, Class> = BTreeMap::new();
+    let seconds = outcome.makespan.as_secs_f64();
+    for (link, bytes) in fabric.links().iter().zip(&outcome.link_bytes) {
+        let share = bytes.get() as f64 * 8.0 / (link.rate.bps().max(1) as f64 * seconds.max(1e-12));
+        let class = classes.entry(link.class.to_string()).or_insert(Class {
+            links: 0,
+            rate: 0,
+            bytes: 0,
+            utilization: 0.0,
+            fullest: 0.0,
+        });
+        class.links += i64::from(link.lanes);
+        class.rate += link.rate.bps();
+        class.bytes += bytes.get();
+        class.utilization += share * link.rate.bps() as f64;
+        class.fullest = class.fullest.max(share);
+    }
+    let all = || classes.values();
+    Table::new("links")
+        .names("class", classes.keys())
+        .integers("links", all().map(|c| c.links))
+        .integers("capacity_bps", all().map(|c| c.rate as i64))
+        .integers("bytes", all().map(|c| c.bytes as i64))
+        .numbers("mean_utilization", all().map(|c| c.utilization / c.rate.max(1) as f64))
+        .numbers("max_utilization", all().map(|c| c.fullest))
+}
+
+pub(crate) fn transfers_table(recorder: &Recorder<'_>) -> Table {
+    let mut kinds: Vec<TaskKind> = recorder.kinds.to_vec();
+    kinds.sort_unstable_by_key(|&kind| kind as usize);
+    kinds.dedup();
+    kinds.retain(|&kind| recorder.histograms[kind as usize].count() > 0);
+    let flows = || kinds.iter().map(|&kind| &recorder.histograms[kind as usize]);
+    Table::new("transfers")
+        .names("kind", kinds.iter().map(|kind| kind.as_str()))
+        .integers("count", flows().map(|h| h.count() as i64))
+        .integers("bytes", kinds.iter().map(|&kind| recorder.bytes[kind as usize] as i64))
+        .integers("p50_ps", flows().map(|h| h.percentile(0.5).ps() as i64))
+        .integers("p99_ps", flows().map(|h| h.percentile(0.99).ps() as i64))
+        .integers("max_ps", flows().map(|h| h.max().ps() as i64))
+}
+
+pub(crate) fn demand_table(records: &[DemandRecord]) -> Table {
+    let rows = || records.iter();
+    Table::new("demand")
+        .integers("replica", rows().map(|r| i64::from(r.replica)))
+        .integers("stage", rows().map(|r| i64::from(r.stage)))
+        .integers("layer", rows().map(|r| i64::from(r.layer)))
+        .integers("micro_batch", rows().map(|r| i64::from(r.micro_batch)))
+        .integers("source", rows().map(|r| i64::from(r.source)))
+        .integers("destination", rows().map(|r| i64::from(r.destination)))
+        .integers("bytes", rows().map(|r| r.bytes as i64))
+        .integers("circuits", rows().map(|r| i64::from(r.circuits)))
+}
+
+pub(crate) fn reconfigurations_table(graph: &TaskGraph, outcome: &Outcome) -> Table {
+    let rows = || outcome.reconfigurations.iter();
+    Table::new("reconfigurations")
+        .integers("task", rows().map(|r| i64::from(r.task)))
+        .integers("replica", rows().map(|r| i64::from(graph.replica[r.task as usize])))
+        .integers("stage", rows().map(|r| i64::from(graph.stage[r.task as usize])))
+        .integers("at_ps", rows().map(|r| r.at.ps() as i64))
+        .integers("ready_ps", rows().map(|r| r.ready.ps() as i64))
+        .integers("ports", rows().map(|r| i64::from(r.patches)))
 }
