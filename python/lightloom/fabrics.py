@@ -36,13 +36,13 @@ class FatTree(Section):
     link_bandwidth: Bandwidth
     """Rate of every NIC and link, each way. On `mixnet`: of both parts, where they do not say."""
     link_delay: Delay
-    """Delay of every link, with that of the switch behind it. On `mixnet`: of both parts."""
+    """Delay of every link or fibre, with that of a switch behind it. On `mixnet`: of both parts."""
     tiers: Literal[2, 3]
     """Tiers of switches."""
     oversubscription: Ratio
     """Rate down over rate up at the switches next to servers; 1 is non-blocking."""
     radix: Radix | None = None
-    """Ports of a switch, even. Unless given: the smallest with which the cluster fits."""
+    """Ports of a switch. Unless given: the smallest with which the cluster fits."""
     splitting: Splitting
     """`ideal`: a flow spreads evenly over paths of equal cost. `ecmp`: a seeded hash picks one."""
 
@@ -91,7 +91,9 @@ class Packet(Section):
     """The packet-switched part of MixNet: a fat-tree of the remaining NICs."""
 
     link_bandwidth: Bandwidth
+    """Rate of every packet NIC and link, each way."""
     link_delay: Delay
+    """Delay of every link, with that of the switch behind it."""
     tiers: Literal[2, 3]
     oversubscription: Ratio
     radix: Radix | None = None
@@ -115,7 +117,9 @@ class Ocs(Section):
     """The optical circuit switches of MixNet, one region each."""
 
     link_bandwidth: Bandwidth
+    """Rate of an optical NIC and its circuit, each way."""
     link_delay: Delay
+    """Delay of each of the two fibres of a circuit."""
     device: Label
     """The optical switch: a preset, or any name together with `ports` and `delay`."""
     ports: Count

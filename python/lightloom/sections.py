@@ -32,7 +32,7 @@ class GroupedQueryAttention(Section):
     """Grouped-query attention; as many `kv_heads` as `heads` is plain multi-head attention."""
 
     kind: Literal["gqa"]
-    """Grouped-query attention."""
+    """`gqa`: grouped-query attention. `mla`: multi-head latent attention."""
     heads: Count
     """Query heads."""
     kv_heads: Count
@@ -45,7 +45,6 @@ class LatentAttention(Section):
     """Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434); rank 0: no low-rank queries."""
 
     kind: Literal["mla"]
-    """Multi-head latent attention."""
     heads: Count
     """Heads."""
     q_lora_rank: WidthOrZero
@@ -74,7 +73,6 @@ class Model(Section):
     vocabulary: Width
     """Entries of the vocabulary, for the embedding and the head."""
     attention: Annotated[GroupedQueryAttention | LatentAttention, Field(discriminator="kind")]
-    """The table `[model.attention]`."""
     experts: Annotated[int, Field(ge=1, le=65536)]
     """Routed experts of a layer."""
     top_k: Count
@@ -125,7 +123,7 @@ class Training(Section):
     gradient_bytes: Literal[1, 2, 4]
     """Bytes of one element of the weights' gradients, as they are summed."""
     dispatch_bytes: Literal[1, 2, 4]
-    """Bytes of one element on its way to an expert (1: FP8); what returns has `activation_bytes`."""
+    """Bytes of one element sent to an expert (1: FP8); what returns has `activation_bytes`."""
     overlap_gradients: bool
     """`true`: a layer's gradients are summed while the backward pass goes on; `false`: after it."""
 
@@ -153,7 +151,7 @@ class Compute(Section):
     gpu: Label
     """The GPU: a preset, or any name together with the three figures that a preset brings."""
     table: Label
-    """Times that take the roofline's place: a preset, or a file (TOML, CSV) of `measured` entries."""
+    """Times instead of the roofline's: a preset, or a file of `measured` entries (TOML, CSV)."""
     peak_flops: Annotated[FlopRate, Positive]
     """Dense matrix products at the activations' precision; a multiply and an add are two."""
     memory_bandwidth: Annotated[
@@ -190,7 +188,7 @@ class Cluster(Section):
     nics_per_server: Annotated[int, Field(ge=1, le=1024)]
     """NICs of a server: one a GPU."""
     numa_nodes: Annotated[int, Field(ge=1, le=64)]
-    """NUMA nodes of a server, over which circuits of one pair are spread."""
+    """NUMA nodes of a server. `mixnet` spreads the circuits of one pair over them."""
     scale_up_bandwidth: Annotated[
         ByteRate,
         Field(gt=0, le=1 << 60, serialization_alias="scale_up_bps"),

@@ -1,7 +1,8 @@
 """Shapes that do not fit: what the values of a scenario must satisfy together.
 
 Each rule names the key that is most likely wrong, and what would be allowed. Rules of one value
-alone are in the types of `sections.py` and `fabrics.py`. Checked: one malformed specification a rule.
+alone are in the types of `sections.py` and `fabrics.py`. Checked: one malformed specification a
+rule.
 """
 
 from __future__ import annotations
