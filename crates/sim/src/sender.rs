@@ -78,7 +78,7 @@ pub struct DemandRecord {
 pub(crate) enum Way<'a> {
     Packets,
     Panel(Panel),
-    Circuits(Optical<'a>),
+    Circuits(Box<Optical<'a>>),
 }
 
 pub(crate) struct Sender<'a> {

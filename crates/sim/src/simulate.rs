@@ -108,14 +108,14 @@ impl Workload {
         let panel = panel_design(spec, &self.graph, &self.placement, &self.gating)?;
         let fabric = fabric_of(spec, panel.as_ref().map_or(&[], |design| &design.circuits))?;
         let way = match (&spec.fabric, &panel) {
-            (FabricSpec::MixNet(mixnet), _) => Way::Circuits(Optical::new(
+            (FabricSpec::MixNet(mixnet), _) => Way::Circuits(Box::new(Optical::new(
                 &fabric,
                 &self.graph,
                 &self.placement,
                 mixnet,
                 region_servers(spec),
                 spec.seed,
-            )),
+            ))),
             (_, Some(design)) => Way::Panel(Panel::new(design)),
             _ => Way::Packets,
         };

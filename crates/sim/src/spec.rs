@@ -79,7 +79,7 @@ impl Spec {
     pub fn job(&self) -> Job {
         Job {
             model: self.model.clone(),
-            parallelism: self.parallelism.clone(),
+            parallelism: self.parallelism,
             training: self.training.clone(),
             compute: self.compute.clone(),
         }
