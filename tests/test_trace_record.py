@@ -181,7 +181,7 @@ def test_the_mixture_is_the_weighted_sum_of_the_chosen_experts():
     normed = mixture.norm(x)
     shares = mixture.gate(normed).softmax(dim=-1)
     for token in range(11):
-        best = sorted(range(5), key=lambda e: -float(shares[token, e]))[:2]
+        best = sorted(range(5), key=lambda e: -shares[token, e].item())[:2]
         assert sorted(chosen[token].tolist()) == sorted(best)
         weight = sum(shares[token, e] for e in best)
         expected = sum(
@@ -192,5 +192,5 @@ def test_the_mixture_is_the_weighted_sum_of_the_chosen_experts():
         )
         assert torch.allclose(y[token], expected, atol=1e-5)
     fraction = [float((chosen == e).sum()) / 22 for e in range(5)]
-    expected = 5 * sum(f * float(p) for f, p in zip(fraction, shares.mean(dim=0), strict=True))
-    assert float(balance) == pytest.approx(expected, rel=1e-5)
+    expected = 5 * sum(f * p.item() for f, p in zip(fraction, shares.mean(dim=0), strict=True))
+    assert balance.item() == pytest.approx(expected, rel=1e-5)
