@@ -30,7 +30,8 @@ PAGE = ROOT / "docs" / "validation.md"
 MODELS = ("mixtral-8x22b", "mixtral-8x7b", "qwen-moe-32", "deepseek-r1")
 RATES = (100, 200, 400, 800)
 STATIC = ("fat-tree", "fat-tree-3to1", "rail-optimized", "topoopt")
-POLICIES = ("block", "reuse", "hide")
+# "never": circuits stay as a uniform demand would have them.
+POLICIES = ("block", "reuse", "hide", "never")
 TABLES = ("roofline", "paper-profile")
 SPARSITIES = (0.0, 0.25, 0.5, 0.75)
 SKEWED = (("fat-tree", ""), ("topoopt", ""), *(("mixnet", policy) for policy in POLICIES))
@@ -67,7 +68,10 @@ class Run(NamedTuple):
             "fabric.link_bandwidth": f"{self.gbps} Gbps",
             **dict(self.settings),
         }
-        if self.policy:
+        if self.policy == "never":
+            for phase in ("first_forward", "second_forward", "backward"):
+                changes[f"fabric.reconfigure.{phase}"] = "reuse"
+        elif self.policy:
             changes["fabric.reconfigure.first_forward"] = self.policy
         job = Scenario.preset(self.model, gpus=self.gpus, fabric=self.fabric)
         return job.with_(**changes)
