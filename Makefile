@@ -74,5 +74,8 @@ lock: tools ## resolve the Python dependencies anew (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	  --no-emit-index-url -c requirements.lock requirements-dev.in -o requirements-dev.lock
 
+traces: dev ## record the shipped traces anew (needs PyTorch: pip install torch)
+	$(BIN)/python -m lightloom.trace.record_all
+
 clean: ## remove everything that was built
 	rm -rf $(VENV) target results
