@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -193,34 +193,32 @@ def run_all(
         notes = (*_trace_notes(trace, scenario), *out["notes"])
         return Finished(name, scenario, out["summary"], tables, notes, cost)
 
-    finished: dict[int, Finished] = {}
     stopped: BaseException | None = None
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
-        futures: dict[Future[Finished], int] = {
-            pool.submit(one, scenario, cost): at
-            for at, (scenario, cost) in enumerate(zip(scenarios, costs, strict=True))
-        }
+        futures = [
+            pool.submit(one, scenario, cost)
+            for scenario, cost in zip(scenarios, costs, strict=True)
+        ]
         waiting = set(futures)
-        while waiting:
-            try:
-                # A timeout, so that an interrupt is seen between events.
-                done, waiting = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
-            except KeyboardInterrupt as error:
-                stopped = error
-                halt.set()
-                continue
-            for future in done:
-                error_or_none = future.exception()
-                if error_or_none is None:
-                    finished[futures[future]] = future.result()
-                elif stopped is None:
-                    stopped = error_or_none
+        try:
+            while waiting:
+                try:
+                    # A timeout, so that an interrupt is seen between events.
+                    done, waiting = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
+                except KeyboardInterrupt as error:
+                    stopped, done = error, set()
+                if stopped is None:
+                    stopped = next((e for e in (f.exception() for f in done) if e), None)
+                if stopped is not None:
                     halt.set()
+        finally:
+            halt.set()  # whatever ends the loop, leaving the pool waits for no run
+    finished = tuple(future.result() for future in futures if future.exception() is None)
     origins = tuple(
         {"component": component, "pass": when, "origin": origin, "time_ps": ps}
         for component, when, origin, ps in workload.compute_origins
     )
-    return Runs(tuple(finished[at] for at in sorted(finished)), stopped, trace, origins)
+    return Runs(finished, stopped, trace, origins)
 
 
 def write_result(
