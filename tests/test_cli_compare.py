@@ -1,0 +1,297 @@
+"""``lightloom compare`` and what follows it, as a user meets them: output, files, exit codes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import lightloom
+import pyarrow.parquet as pq
+import pytest
+from lightloom.cli import COMMANDS, run
+
+JOB = ["mixtral-8x7b", "--gpus", "128", "--set", "training.micro_batches=4"]
+FIELDS = [
+    "model",
+    "fabric",
+    "bandwidth_gbps",
+    "gpus",
+    "iteration_s",
+    "compute_s",
+    "exposed_a2a_s",
+    "exposed_other_s",
+    "reconfiguration_s",
+    "cost_usd",
+    "perf_per_dollar_vs_fat_tree",
+    "pareto",
+]
+FABRICS = ["fat-tree", "fat-tree-3to1", "rail-optimized", "topoopt", "mixnet"]
+TABLES = ["bill", "demand", "links", "reconfigurations", "runs", "tasks", "transfers"]
+REPORT = ["bars.png", "heatmap.png", "pareto.png", "report.html", "timeline.json.gz"]
+
+
+def program(*arguments: str, at: Path, code: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the installed command in a process of its own, with `code` before it."""
+    start = f"{code}\nfrom lightloom.cli import main\nmain()"
+    return subprocess.run(
+        [sys.executable, "-c", start, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=at,
+        timeout=120,
+    )
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("compare")
+
+
+@pytest.fixture(scope="module")
+def compared(place: Path) -> subprocess.CompletedProcess[str]:
+    return program("compare", *JOB, "--json", "--out", "result", at=place)
+
+
+@pytest.fixture(scope="module")
+def rows(compared: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    assert compared.returncode == 0, compared.stderr
+    printed = json.loads(compared.stdout)
+    assert list(printed) == ["rows"]
+    found: list[dict[str, Any]] = printed["rows"]
+    return found
+
+
+def test_json_is_the_promised_one_and_nothing_else(rows: list[dict[str, Any]]) -> None:
+    assert [list(row) for row in rows] == [FIELDS] * 20
+    cells = [(row["bandwidth_gbps"], row["fabric"]) for row in rows]
+    assert cells == [(rate, fabric) for rate in (100.0, 200.0, 400.0, 800.0) for fabric in FABRICS]
+    assert {(row["model"], row["gpus"]) for row in rows} == {("mixtral-8x7b", 128)}
+
+
+def test_parts_add_up(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        parts = ("compute_s", "exposed_a2a_s", "exposed_other_s", "reconfiguration_s")
+        assert sum(row[part] for part in parts) == pytest.approx(row["iteration_s"], abs=1e-9)
+        assert all(row[part] >= 0 for part in parts) and row["compute_s"] > 0
+
+
+def test_performance_per_dollar_and_front_follow_from_time_and_cost(
+    rows: list[dict[str, Any]],
+) -> None:
+    reference = {row["bandwidth_gbps"]: row for row in rows if row["fabric"] == "fat-tree"}
+    for row in rows:
+        base = reference[row["bandwidth_gbps"]]
+        ratio = base["iteration_s"] * base["cost_usd"] / (row["iteration_s"] * row["cost_usd"])
+        assert row["perf_per_dollar_vs_fat_tree"] == pytest.approx(ratio, rel=1e-12)
+        beaten = [
+            other
+            for other in rows
+            if (other["iteration_s"] < row["iteration_s"] and other["cost_usd"] <= row["cost_usd"])
+            or (other["iteration_s"] <= row["iteration_s"] and other["cost_usd"] < row["cost_usd"])
+        ]
+        assert row["pareto"] == (not beaten)
+
+
+def test_a_faster_link_is_never_slower(rows: list[dict[str, Any]]) -> None:
+    for fabric in FABRICS:
+        times = [row["iteration_s"] for row in rows if row["fabric"] == fabric]
+        assert times == sorted(times, reverse=True)
+
+
+def test_the_result_is_complete(rows: list[dict[str, Any]], place: Path) -> None:
+    result = place / "result"
+    files = {path.name for path in result.iterdir()}
+    assert files >= {*REPORT, "spec.toml", "result.json", *(f"{name}.parquet" for name in TABLES)}
+    assert all((result / name).stat().st_size > 0 for name in files)
+    assert not list(place.glob(".result*")), "no draft is left"
+    kept = pq.read_table(result / "runs.parquet").to_pylist()
+    assert [{name: row[name] for name in FIELDS} for row in kept] == rows
+    info = json.loads((result / "result.json").read_text(encoding="utf-8"))
+    assert info["complete"] is True and info["warnings"] == [] and info["seed"] == 1
+    assert info["command"].startswith("lightloom compare mixtral-8x7b --gpus 128")
+    trace = json.loads(gzip.decompress((result / "timeline.json.gz").read_bytes()))
+    assert len(trace["traceEvents"]) > 1000
+    page = (result / "report.html").read_text(encoding="utf-8")
+    assert "mixtral-8x7b" in page and not re.search(r"https?://(?!www\.w3\.org)", page)
+
+
+def test_progress_is_on_stderr(compared: subprocess.CompletedProcess[str]) -> None:
+    assert all("runs done" in line for line in compared.stderr.splitlines())
+
+
+@pytest.mark.usefixtures("compared")
+def test_the_report_rebuilds(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(place)
+    assert run(["report", "result", "--out", "again", "--json"]) == 0
+    written = {Path(name).name for name in json.loads(capsys.readouterr().out)["files"]}
+    assert written >= set(REPORT)
+    for name in written:
+        assert (place / "again" / name).read_bytes() == (place / "result" / name).read_bytes()
+
+
+def test_the_resolved_specification_runs_again(
+    rows: list[dict[str, Any]],
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(place)
+    arguments = ["compare", "result/spec.toml", "--bandwidth", "400", "--fabrics", "mixnet"]
+    assert run([*arguments, "--json", "--out", "rerun"]) == 0
+    (again,) = json.loads(capsys.readouterr().out)["rows"]
+    (first,) = (r for r in rows if (r["fabric"], r["bandwidth_gbps"]) == ("mixnet", 400.0))
+    assert again["iteration_s"] == first["iteration_s"]
+    assert again["perf_per_dollar_vs_fat_tree"] is None, "there is no fat-tree to compare with"
+
+
+def test_a_table_for_people(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["compare", *JOB, "--fabrics", "fat-tree,mixnet", "--bandwidth", "0.4 Tbps"]) == 0
+    out = capsys.readouterr().out
+    assert "mixnet" in out and "open results/compare-mixtral-8x7b/report.html" in out
+    assert max(map(len, out.splitlines())) <= 100
+    assert "\x1b" not in out, "no colours in a pipe"
+
+
+def test_simulate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "job.toml").write_text(
+        '[model]\npreset = "mixtral-8x7b"\n[cluster]\ngpus = 128\n[fabric]\npreset = "mixnet"\n'
+    )
+    arguments = ["simulate", str(tmp_path / "job.toml"), "--set", "training.micro_batches=2"]
+    assert run([*arguments, "--seed", "7", "--out", str(tmp_path / "one"), "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert row["run"] == "mixnet@400G" and row["iteration_s"] > row["compute_s"] > 0
+    result = lightloom.Result.open(tmp_path / "one")
+    assert result.info["seed"] == 7 and len(result.rows) == 1
+    assert run([*arguments, "--engine", "packets", "--out", str(tmp_path / "two")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1 and not (tmp_path / "two").exists()
+
+
+def test_cost_ratios(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["cost", "--json"]) == 0
+    priced = json.loads(capsys.readouterr().out)["rows"]
+    ratios = [row["fat_tree_over_this"] for row in priced if row["fabric"] == "mixnet"]
+    assert ratios == pytest.approx([1.453, 1.771, 2.303, 2.341], rel=0.005)
+    for row in priced:
+        assert row["cost_usd"] == pytest.approx(sum(line["total_usd"] for line in row["bill"]))
+
+
+def test_spec_resolve(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["spec", "resolve", "mixtral-8x7b", "--set", "fabric.preset=mixnet"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert 'fabric.ocs.delay = "25 ms"  # preset devices/polatis.toml' in lines
+    assert 'fabric.kind = "mixnet"  # preset fabrics/mixnet.toml' in lines
+
+
+BAD = {
+    "a model that there is not": (["mixtral-8x7"], 'did you mean "mixtral-8x7b"?'),
+    "a fabric that there is not": (
+        ["mixtral-8x7b", "--fabrics", "fat-tree,mixnets"],
+        'did you mean "mixnet"?',
+    ),
+    "no rate": (["mixtral-8x7b", "--bandwidth", "fast"], '--bandwidth "fast": not a rate'),
+    "no GPUs": (["mixtral-8x7b", "--gpus", "0"], "cluster.gpus = 0: "),
+    "GPUs that do not divide": (["mixtral-8x7b", "--gpus", "1000"], "must be a multiple of"),
+    "GPUs that are no number": (
+        ["mixtral-8x7b", "--gpus", "many"],
+        "--gpus': Input should be a valid integer",
+    ),
+    "a key that there is not": (
+        ["mixtral-8x7b", "--set", "training.micro_batche=4"],
+        "training.micro_batche = 4: unknown key",
+    ),
+    "a trace that does not fit": (
+        [*JOB, "--set", "gating.trace=sixteen.parquet"],
+        "has 16 experts; must have model.experts = 8: lightloom trace record",
+    ),
+    "a trace that is none": ([*JOB, "--set", "gating.trace=data.csv"], "data.csv"),
+    "a place that is no Result": ([*JOB, "--out", "mine"], "is not empty and not a Result"),
+    "a place that is a file": ([*JOB, "--out", "data.csv"], "is a file"),
+    "a place below a file": ([*JOB, "--out", "data.csv/x"], "data.csv is not a directory"),
+    "a switch with too few ports": (
+        [*JOB, "--set", "fabric.preset=mixnet", "--set", "fabric.ocs.device=epiphotonics"],
+        "fabric.ocs.ports",
+    ),
+    "a model on no fabric": (["mixtral-8x7b", "--fabrics", ""], "--fabrics"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line_and_leaves_nothing(
+    case: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments, says = BAD[case]
+    monkeypatch.chdir(tmp_path)
+    lightloom.GatingTrace.builtin(16, 4).save(tmp_path / "sixteen.parquet")
+    (tmp_path / "data.csv").write_text("1,2\n")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("years of work")
+    before = sorted(tmp_path.rglob("*"))
+    assert run(["compare", *arguments, "--json"]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("error: ") and err.count("\n") == 1
+    assert says in err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_an_interrupt_keeps_the_finished_runs(tmp_path: Path) -> None:
+    """Ctrl-C as soon as one run is done: exit code 130, and a Result that says it is incomplete."""
+    code = """
+import os, signal, lightloom.cli.progress as progress
+from contextlib import contextmanager
+
+@contextmanager
+def runs(total):
+    def on_progress(name, share):
+        if share == 1.0:
+            os.kill(os.getpid(), signal.SIGINT)
+    yield on_progress
+
+progress.runs = runs
+"""
+    done = program("compare", *JOB, "--json", "--out", "part", at=tmp_path, code=code)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+    kept = lightloom.Result.open(tmp_path / "part")
+    assert 1 <= len(kept.rows) < 20
+    assert kept.info["complete"] is False
+    assert kept.info["warnings"] == [f"stopped after {len(kept.rows)} of 20 runs"]
+    assert (tmp_path / "part" / "report.html").exists()
+
+
+def test_an_interrupt_before_any_run_is_done_leaves_nothing(tmp_path: Path) -> None:
+    code = """
+import os, signal, lightloom.simulation as simulation
+load = simulation.load_trace
+def interrupted(scenario):
+    os.kill(os.getpid(), signal.SIGINT)
+    return load(scenario)
+simulation.load_trace = interrupted
+"""
+    done = program("compare", *JOB, "--out", "none", at=tmp_path, code=code)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_version_and_help(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    done = program("--version", at=tmp_path)
+    assert (done.returncode, done.stdout) == (0, f"lightloom {lightloom.__version__}\n")
+    inner = {"spec": ["resolve", "presets"], "trace": ["record", "import", "generate", "show"]}
+    for command in COMMANDS:
+        for more in inner.get(command, [None]):
+            arguments = [command, *([more] if more else [])]
+            assert run([*arguments, "--help"]) == 0
+            text = " ".join(capsys.readouterr().out.split())
+            assert f"Example: lightloom {' '.join(arguments)}" in text
+            assert "--json" in text
