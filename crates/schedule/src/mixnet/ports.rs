@@ -4,8 +4,8 @@
 //! Modelled: a circuit joins a port of one server and a port of another, both ways. Of the circuits
 //! that stand, as many stay as the counts allow, since only ports that change go dark. Each end of a
 //! new circuit goes to the NUMA node where its pair has the fewest circuits, so that parallel
-//! circuits are fed from different nodes; pairs with many circuits choose first. Among equals the
-//! node with most free ports, then the lowest, then the lowest port.
+//! circuits are fed from different nodes; among equals to the one with most free ports, then the
+//! lowest, and there to the lowest port.
 //! Ignored: moving a circuit that stands for the sake of a better spread; it would go dark.
 //! Checked: the result is an involution with the wanted counts; kept circuits reach their upper
 //! bound; from dark, with two equal nodes, every pair is split evenly at both ends.
@@ -87,13 +87,11 @@ pub fn assign(counts: &CircuitCounts, current: &PortMap, numa_of_port: &[u8]) ->
             let wanted = counts.get(a, b);
             let kept = keep(current, &mut map, (a, b), wanted, numa_of_port);
             if wanted > kept {
-                missing.push((wanted, wanted - kept, a, b));
+                missing.push((wanted - kept, a, b));
             }
         }
     }
-    // Pairs with many circuits can be spread unevenly; a single one fits anywhere: it comes last.
-    missing.sort_by_key(|&(wanted, _, a, b)| (std::cmp::Reverse(wanted), a, b));
-    for (_, circuits, a, b) in missing {
+    for (circuits, a, b) in missing {
         for _ in 0..circuits {
             let p = free_port(&map, a, b, numa_of_port);
             let q = free_port(&map, b, a, numa_of_port);
@@ -228,9 +226,9 @@ mod tests {
         }
 
         #[test]
-        fn from_dark_parallel_circuits_split_evenly_over_two_nodes(counts in counts(5, 6)) {
-            let numa = [0, 0, 0, 1, 1, 1];
-            let map = assign(&counts, &PortMap::dark(5, 6), &numa);
+        fn from_dark_parallel_circuits_split_evenly_over_two_nodes(counts in counts(5, 8)) {
+            let numa = [0, 0, 0, 0, 1, 1, 1, 1];
+            let map = assign(&counts, &PortMap::dark(5, 8), &numa);
             for a in 0..5 {
                 for b in 0..5 {
                     let on = |node| on_node(&map, a, b, node, &numa);
@@ -251,6 +249,21 @@ mod tests {
         assert_eq!([on_node(&new, 0, 1, 0, &[0, 0, 1, 1]), new.between(0, 1) as usize], [1, 2]);
         assert_eq!(new_circuits(&old, &new), 0);
         assert_eq!(changed_ports(&old, &new).len(), 2);
+    }
+
+    /// Server 1's ports are crossed, so that which circuits to keep is decided at its end.
+    #[test]
+    fn both_ends_count_for_which_circuits_stay() {
+        let numa = [0, 0, 1, 1];
+        let mut old = PortMap::dark(2, 4);
+        for (p, q) in [(0, 0), (2, 1), (3, 2)] {
+            old.join((0, p), (1, q));
+        }
+        let mut two = CircuitCounts::dark(2);
+        (0..2).for_each(|_| two.join(0, 1));
+        let new = assign(&two, &old, &numa);
+        assert_eq!((new.peer(0, 0), new.peer(0, 2)), (Some((1, 0)), None));
+        assert_eq!(new.peer(0, 3), Some((1, 2)));
     }
 
     #[test]

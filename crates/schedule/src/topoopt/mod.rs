@@ -27,7 +27,7 @@ use weave::{Purpose, Weave};
 /// Servers that sum gradients, and what that sends in an iteration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllReduceGroup {
-    /// The servers, in the order of stride 1; one that comes twice counts once.
+    /// The servers, in any order; one that comes twice counts once.
     pub servers: Vec<u32>,
     /// What all members together send each other \[B\].
     pub bytes: u64,
@@ -309,12 +309,16 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_with_twice_the_bytes_gets_the_second_circuit() {
-        // 0-1 has 16; after one circuit it counts 8, still more than 0-2 and 1-3 together.
-        let mp = vec![(0, 1, 16), (0, 2, 3), (1, 3, 3)];
-        let input = TopoOptInput { servers: 4, degree: 3, all_reduce: vec![], mp };
-        let circuits = [(0, 1), (0, 1), (0, 2), (1, 3)];
-        assert_eq!(design(&input), circuits);
+    fn a_pair_counts_half_after_each_circuit() {
+        let matchings = |heavy, degree| {
+            let mut weave = Weave::new(4, degree);
+            lay_matchings(&mut weave, &BTreeMap::from([((0, 1), heavy), ((0, 2), 3), ((1, 3), 3)]));
+            weave.into_circuits()
+        };
+        // 16, then 8, against 6; then 4.
+        assert_eq!(matchings(16, 2), [(0, 1), (0, 1)]);
+        assert_eq!(matchings(16, 3), [(0, 1), (0, 1), (0, 2), (1, 3)]);
+        assert_eq!(matchings(11, 2), [(0, 1), (0, 2), (1, 3)]);
     }
 
     /// Two cliques of four exchange a tenth of what they exchange inside: matchings take all ports,

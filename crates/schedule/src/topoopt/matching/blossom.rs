@@ -170,9 +170,6 @@ impl Search {
         let mut j = walk.start;
         let mut end = self.label_end[b];
         while j != 0 {
-            let through = walk.edge(cycle, j);
-            self.label[self.at[end ^ 1]] = Label::Unreached;
-            self.label[self.at[through ^ 1]] = Label::Unreached;
             self.reach(self.at[end ^ 1], Label::Odd, end);
             j += walk.step;
             end = walk.edge(cycle, j);
@@ -194,9 +191,6 @@ impl Search {
             }
             let reached = |&v: &usize| self.label[v] != Label::Unreached;
             if let Some(v) = self.leaves(child).into_iter().find(reached) {
-                let mate = self.at[self.mate[self.base[child]]];
-                self.label[v] = Label::Unreached;
-                self.label[mate] = Label::Unreached;
                 self.reach(v, Label::Odd, self.label_end[v]);
             }
         }
