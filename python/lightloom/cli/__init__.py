@@ -6,6 +6,7 @@ failed, 130 for an interrupt. A traceback appears only with ``--debug``.
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -54,9 +55,26 @@ class _Commands(TyperGroup):
 def _harmonize(command: Any) -> None:
     """Give every subcommand the same help, whatever its own application chose."""
     command.rich_markup_mode = "rich"
+    command.help = _prose(command.help or "")
     command.params = [p for p in command.params if not str(p.name).endswith("_completion")]
+    for param in command.params:
+        if getattr(param, "help", None):
+            param.help = _prose(param.help)
     for inner in getattr(command, "commands", {}).values():
         _harmonize(inner)
+
+
+def _prose(text: str) -> str:
+    r"""Let the terminal wrap paragraphs, and show brackets instead of reading them as markup.
+
+    Examples
+    --------
+    >>> _prose("Even\nloads [none].\n\nExample: x")
+    'Even loads \\[none].\n\nExample: x'
+    """
+    # Rich takes a bracket for markup only before these.
+    paragraphs = re.sub(r"\[(?=[a-z#/@])", r"\\[", text).split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 app = typer.Typer(
@@ -144,5 +162,5 @@ def _usage(error: Any) -> int:
         error.show()
     else:
         hint = f" (see {context.command_path} --help)" if context is not None else ""
-        print(f"error: {' '.join(message.split())}{hint}", file=sys.stderr)
+        print(f"error: {' '.join(message.split()).rstrip('.')}{hint}", file=sys.stderr)
     return int(error.exit_code)

@@ -18,7 +18,7 @@ app = typer.Typer()
 def cost(
     job: str = typer.Argument(
         "mixtral-8x7b",
-        metavar="[MODEL]",
+        metavar="MODEL",
         help="A model preset, a specification (TOML) or a config.json.",
     ),
     gpus: int | None = typer.Option(

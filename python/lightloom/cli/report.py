@@ -22,7 +22,7 @@ def report(
 
     Nothing is simulated; the numbers are those of the Result.
 
-    Example: lightloom report results/mixtral-8x7b
+    Example: lightloom report results/compare-mixtral-8x7b
     """
     from lightloom.report import Result, build_report, render_compare
 

@@ -17,7 +17,10 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.callback()
 def spec() -> None:
-    """Show what a specification means, value by value."""
+    """Show what a specification means, value by value.
+
+    Example: lightloom spec resolve mixtral-8x7b --sources
+    """
 
 
 @app.command()

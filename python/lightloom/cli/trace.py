@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
-    # Plain: help texts below hold brackets, and are wrapped as paragraphs.
-    rich_markup_mode=None,
     help="Record, import, generate and show gating traces.\n\n"
     "Example: lightloom trace show e8k2 --out pictures",
 )
