@@ -106,7 +106,7 @@ def test_fp8_halves_what_is_sent_to_experts() -> None:
     moved: dict[int, dict[str, int]] = {}
     for size in (1, 2):
         changes = {"training.dispatch_bytes": size, "training.micro_batches": 1}
-        small = simulated("mixtral-on-mixnet", **changes)
+        small = simulated("mixnet", **changes)
         rows = small.tables["transfers"].to_pylist()
         moved[size] = {row["kind"]: row["bytes"] for row in rows}
     for kind in ("dispatch", "combine"):

@@ -1,0 +1,177 @@
+"""The documentation is true: its examples run, its commands exist, its links lead somewhere."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import shlex
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from lightloom.cli import COMMANDS
+
+ROOT = Path(__file__).parents[1]
+
+
+def tracked() -> list[Path]:
+    """The files of the repository: git's list, or in an unpacked archive everything not hidden."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode == 0 and listed.stdout:
+        names = listed.stdout.rstrip("\0").split("\0")
+        return [ROOT / name for name in names if (ROOT / name).is_file()]
+    made = {"target", "results", "dist"}
+    return [
+        path
+        for path in sorted(ROOT.rglob("*"))
+        if path.is_file()
+        and not any(p.startswith(".") or p in made for p in path.relative_to(ROOT).parts)
+    ]
+
+
+FILES = tracked()
+PAGES = [path for path in FILES if path.suffix == ".md"]
+# Pages that say what to type.
+GUIDES = [p for p in PAGES if p.parent in (ROOT, ROOT / "docs", ROOT / "examples")]
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=name)
+def test_examples_in_python_run(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What looks like a Python session gives what the page says it gives."""
+    monkeypatch.chdir(tmp_path)
+    # A fence ends the expected output of the last example.
+    text = re.sub(r"^ *```.*$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    test = doctest.DocTestParser().get_doctest(text, {}, name(path), name(path), 0)
+    failed, _ = doctest.DocTestRunner().run(test)
+    assert not failed
+
+
+def commands(path: Path) -> list[tuple[int, str]]:
+    """Command lines of a page or a specification's comments: line number and text."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    found = []
+    for number, line in enumerate(lines):
+        match = re.match(r"(?:#? {2,}|\$ ?)(?:\.venv/bin/)?(lightloom .*)", line)
+        if match or (line.startswith("lightloom ") and fenced(lines, number)):
+            text = match[1] if match else line
+            while text.endswith("\\"):
+                number += 1
+                text = text[:-1] + lines[number].strip()
+            found.append((number + 1, text))
+    return found
+
+
+def fenced(lines: list[str], number: int) -> bool:
+    return sum(line.lstrip().startswith("```") for line in lines[:number]) % 2 == 1
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*GUIDES, *sorted((ROOT / "examples").glob("*.toml"))],
+    ids=name,
+)
+def test_commands_exist(path: Path) -> None:
+    """Subcommands, options and arguments are understood, and the files they read are there."""
+    for number, text in commands(path):
+        words = shlex.split(text, comments=True)[1:]
+        try:
+            values = parsed(words)
+        except Exception as error:
+            said = error.format_message() if hasattr(error, "format_message") else error
+            raise AssertionError(f"{name(path)}, line {number}: {text}: {said}") from None
+        for value in values:
+            if value.startswith("examples/"):
+                assert (ROOT / value).is_file(), f"{name(path)}, line {number}: {value}"
+
+
+def parsed(words: list[str]) -> list[str]:
+    """Parse a command line without running it; returns the values that are text."""
+    if words[0].startswith("-"):
+        assert words in (["--version"], ["--help"])
+        return []
+    assert words[0] in COMMANDS, f"no command {words[0]}"
+    command: Any = typer.main.get_command(import_module(f"lightloom.cli.{words[0]}").app)
+    rest = words[1:]
+    while hasattr(command, "commands"):
+        assert rest and rest[0] in command.commands, f"no command {' '.join(words[:2])}"
+        command, rest = command.commands[rest[0]], rest[1:]
+    context = command.make_context("lightloom", list(rest))
+    return [str(value) for value in context.params.values() if value is not None]
+
+
+def test_a_wrong_command_would_be_found() -> None:
+    for words in (["compare", "x", "--fabric", "y"], ["comparison"], ["trace", "draw"], ["report"]):
+        with pytest.raises(Exception, match=r"."):
+            parsed(words)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name)
+def test_links_lead_somewhere(path: Path) -> None:
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        page, _, heading = target.partition("#")
+        there = (path.parent / page).resolve() if page else path
+        assert there.exists(), f"{name(path)}: {target}"
+        assert there.is_relative_to(ROOT), f"{name(path)}: {target}: outside the repository"
+        if heading:
+            assert heading in headings(there), f"{name(path)}: {target}: no such heading"
+
+
+def headings(path: Path) -> set[str]:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    titles = [line.lstrip("# ") for line in lines if line.startswith("#")]
+    return {re.sub(r"[^\w\- ]", "", title).strip().lower().replace(" ", "-") for title in titles}
+
+
+def test_the_page_of_every_key_is_current() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "docs" / "specification.py"],
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    page = (ROOT / "docs" / "specification.md").read_text(encoding="utf-8")
+    assert done.stdout == page, "run: python docs/specification.py --write"
+
+
+# Written in pieces, so that this file is none of those that it looks for.
+ELSEWHERE = re.compile(
+    "|".join(
+        [
+            r"(?<![\w.~])/(?:wo" r"rk|ro" r"ot|tm" r"p|ho" r"me/\w+|Use" r"rs/\w+)(?:/|\b)",
+            r"\b(?:py" r"pi|crates|python" r"hosted|go" r"lang)\.(?:org|io)\b",
+            r"\bsha" r"red/(?:design|papers|data)\b",
+            r"\bind" r"ex-url\s*=",
+        ]
+    )
+)
+# Written by cargo, which names its default registry.
+LOCKS = {"Cargo.lock"}
+
+
+def test_nothing_points_at_the_machine_it_was_made_on() -> None:
+    found = []
+    for path in FILES:
+        if path.name in LOCKS or path.suffix in (".parquet", ".png"):
+            continue
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            match = ELSEWHERE.search(line)
+            if match:
+                found.append(f"{name(path)}:{number}: {match[0]}")
+    assert found == []
