@@ -1,79 +1,18 @@
-//! A component: flows that share links, directly or through one another, and their rates.
+//! A component: flows that share links, directly or through one another.
 //!
-//! Modelled: max-min fairness by progressive filling (Bertsekas and Gallager, *Data Networks*,
-//! section 6.5.2): the link with the smallest equal share freezes its flows at that share; repeat
-//! with what is left. Rates are piecewise constant in time. Flows keep their place in the arrays
+//! Modelled: rates are piecewise constant in time and given by levels of links ([`filling`]). Every
+//! flow is *served* by the link that holds it back, at that link's level. Each link counts what it
+//! has sent to a flow that it has served all along; a flow ends when that count reaches its mark. So
+//! time passes for links, not for flows, and a flow costs something only when it comes, when another
+//! link begins to serve it, and when it goes. Flows that are gone keep their place in the arrays
 //! until enough of them are gone that it pays to pack the rest.
-//! Checked: against the definition (every flow crosses a full link on which no flow is faster) on
-//! random instances.
+//! Checked: by the engine's conformance suite and, for rates, in [`filling`].
 
+mod filling;
+
+use crate::pool::{Pool, Tag};
+pub(crate) use filling::Scratch;
 use lightloom_units::Time;
-
-/// What the engine wants to know of a flow when it is done.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Tag {
-    /// The transfer it belongs to.
-    pub slot: u32,
-    /// When it started.
-    pub start: Time,
-    /// Sum of the delays of its links.
-    pub latency: Time,
-    /// Its size.
-    pub bytes: u64,
-}
-
-/// Flows on their way into components.
-#[derive(Debug, Default)]
-pub(crate) struct Pool {
-    pub remaining: Vec<f64>,
-    pub tag: Vec<Tag>,
-    /// Flow `i` crosses `links[offset[i]..offset[i + 1]]`.
-    pub offset: Vec<u32>,
-    pub links: Vec<u32>,
-}
-
-impl Pool {
-    pub fn clear(&mut self) {
-        self.remaining.clear();
-        self.tag.clear();
-        self.offset.clear();
-        self.links.clear();
-    }
-    pub fn len(&self) -> usize {
-        self.tag.len()
-    }
-    pub fn links_of(&self, flow: usize) -> &[u32] {
-        let end = self.offset.get(flow + 1).map_or(self.links.len(), |&o| o as usize);
-        &self.links[self.offset[flow] as usize..end]
-    }
-    /// Adds a flow whose links have just been appended to `links` from `from` on.
-    pub fn push(&mut self, from: usize, remaining: f64, tag: Tag) {
-        self.offset.push(from as u32);
-        self.remaining.push(remaining);
-        self.tag.push(tag);
-    }
-}
-
-/// Memory for one computation of rates, used again by the next.
-#[derive(Debug, Default)]
-pub(crate) struct Scratch {
-    open: Vec<Open>,
-    share: Vec<f64>,
-    waiting: Vec<u64>,
-}
-
-/// What is left of a link, and how many flows still want it.
-#[derive(Clone, Copy, Debug)]
-struct Open {
-    left: f64,
-    flows: f64,
-}
-
-impl Open {
-    fn share(&self) -> f64 {
-        if self.flows > 0.0 { self.left / self.flows } else { f64::INFINITY }
-    }
-}
 
 /// A flow that has left a component.
 pub(crate) struct Done {
@@ -83,37 +22,55 @@ pub(crate) struct Done {
 
 /// Below this, a flow's remainder is rounding: far less than a picosecond of any link.
 const ROUNDING_BYTES: f64 = 1e-3;
+/// A link of infinite capacity: what paths shorter than the longest are padded with.
+const PAD: u32 = 0;
 
-/// A flow's place on one of its links.
+/// Mark that a link is due whenever, because the flow that it was due for has gone.
+const STALE: f64 = f64::NEG_INFINITY;
+
+/// A flow of a component.
 #[derive(Clone, Copy, Debug)]
-struct Crossing {
-    /// The link, by its index in the component.
-    link: u32,
-    /// Where the flow's bit stands in `alive`.
-    word: u32,
-    bit: u32,
+struct Flow {
+    /// It is done when the link that serves it has sent so many bytes; infinite once it is gone.
+    mark: f64,
+    /// The link that serves it; `PAD` before the first rates.
+    server: u32,
+}
+
+/// A link of a component.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    capacity: f64,
+    /// The rate of the flows it serves \[B/ps\]; infinite where it holds no flow back.
+    level: f64,
+    /// Bytes sent to each flow that it has served all along.
+    sent: f64,
+    /// The lowest mark of the flows it serves, or lower; infinite if it serves none.
+    due: f64,
+    /// Its members stand at `from..to`, those it serves at `from..served`.
+    from: usize,
+    served: usize,
+    to: usize,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Component {
-    // One entry a flow; a flow that is gone has an infinite remainder and no rate.
-    remaining: Vec<f64>,
-    rate: Vec<f64>,
+    flows: Vec<Flow>,
     tag: Vec<Tag>,
-    crossed_from: Vec<u32>,
-    /// The links of each flow, flow by flow.
-    crossed: Vec<Crossing>,
-    // One entry a link.
-    links: Vec<u32>,
-    capacity: Vec<f64>,
-    load: Vec<u32>,
-    member_from: Vec<u32>,
-    /// Flow indices, link by link.
+    /// Links of the longest path.
+    stride: usize,
+    /// The links of each flow, `stride` a flow.
+    path: Vec<u32>,
+    /// The fabric's number of each link but the first, which is the pad.
+    names: Vec<u32>,
+    links: Vec<Link>,
+    /// The links that serve flows, by level.
+    serving: Vec<u32>,
+    /// Link by link, a record of `stride` for each flow on it: the flow, then its other links.
     members: Vec<u32>,
-    word_from: Vec<u32>,
-    /// A bit for each member, link by link in whole words: set while the flow is there.
-    alive: Vec<u64>,
     live: usize,
+    /// Levels below this are still right.
+    right_below: f64,
     updated: Time,
     born: Time,
     pub version: u32,
@@ -134,83 +91,72 @@ impl Component {
     ) {
         self.clear();
         (self.updated, self.born) = (now, now);
+        let hops = chosen.iter().map(|&flow| pool.links_of(flow as usize).len());
+        self.stride = hops.fold(1, usize::max);
+        self.push_link(f64::INFINITY);
         for &flow in chosen {
             let flow = flow as usize;
-            self.remaining.push(pool.remaining[flow]);
+            self.flows.push(Flow { mark: pool.remaining[flow], server: PAD });
             self.tag.push(pool.tag[flow]);
-            self.crossed_from.push(self.crossed.len() as u32);
-            for &link in pool.links_of(flow) {
-                let mut at = local[link as usize];
-                if self.links.get(at as usize) != Some(&link) {
-                    at = self.links.len() as u32;
-                    local[link as usize] = at;
-                    self.links.push(link);
-                    self.capacity.push(capacity[link as usize]);
-                    self.load.push(0);
+            for &name in pool.links_of(flow) {
+                let mut at = local[name as usize];
+                if at == PAD || self.names.get(at as usize - 1) != Some(&name) {
+                    self.names.push(name);
+                    at = self.push_link(capacity[name as usize]);
+                    local[name as usize] = at;
                 }
-                self.load[at as usize] += 1;
-                self.crossed.push(Crossing { link: at, word: 0, bit: 0 });
+                self.links[at as usize].to += 1;
+                self.path.push(at);
             }
+            self.path.resize(self.flows.len() * self.stride, PAD);
             self.born = self.born.min(pool.tag[flow].start);
         }
-        self.crossed_from.push(self.crossed.len() as u32);
         self.live = chosen.len();
-        self.rate.resize(self.live, 0.0);
         self.index_members();
     }
 
     fn clear(&mut self) {
-        self.remaining.clear();
-        self.rate.clear();
+        self.flows.clear();
         self.tag.clear();
-        self.crossed_from.clear();
-        self.crossed.clear();
+        self.path.clear();
+        self.names.clear();
         self.links.clear();
-        self.capacity.clear();
-        self.load.clear();
-        self.member_from.clear();
-        self.members.clear();
-        self.word_from.clear();
-        self.alive.clear();
-        self.live = 0;
+        self.serving.clear();
+        self.right_below = 0.0;
         (self.stale, self.dissolving) = (false, false);
     }
 
-    /// Counting sort of the flows by link.
+    fn push_link(&mut self, capacity: f64) -> u32 {
+        let due = f64::INFINITY;
+        let level = f64::INFINITY;
+        self.links.push(Link { capacity, level, sent: 0.0, due, from: 0, served: 0, to: 0 });
+        self.links.len() as u32 - 1
+    }
+
+    /// Counting sort of the flows by link. Links come with their number of members in `to`.
     fn index_members(&mut self) {
-        let (mut next, mut words) = (0, 0);
-        for &load in &self.load {
-            self.member_from.push(next);
-            self.word_from.push(words);
+        let mut next = 0;
+        for link in &mut self.links {
+            let load = link.to;
+            (link.from, link.served, link.to) = (next, next, next);
             next += load;
-            words += load.div_ceil(64);
         }
-        self.member_from.push(next);
-        self.word_from.push(words);
-        self.members.resize(next as usize, 0);
-        self.alive.resize(words as usize, 0);
-        // `load` counts the members placed so far, and so ends as it was.
-        self.load.fill(0);
-        for flow in 0..self.live {
-            for at in self.range(flow) {
-                let crossing = &mut self.crossed[at];
-                let link = crossing.link as usize;
-                let place = self.load[link];
-                self.load[link] += 1;
-                self.members[(self.member_from[link] + place) as usize] = flow as u32;
-                crossing.word = self.word_from[link] + place / 64;
-                crossing.bit = place % 64;
-                self.alive[crossing.word as usize] |= 1 << crossing.bit;
+        self.members.resize(next * self.stride, 0);
+        for (flow, path) in self.path.chunks_exact(self.stride).enumerate() {
+            for (hop, &at) in path.iter().enumerate().filter(|&(_, &at)| at != PAD) {
+                let link = &mut self.links[at as usize];
+                let record = &mut self.members[link.to * self.stride..][..self.stride];
+                record[0] = flow as u32;
+                record[1..=hop].copy_from_slice(&path[..hop]);
+                record[hop + 1..].copy_from_slice(&path[hop + 1..]);
+                link.to += 1;
             }
         }
     }
 
-    fn range(&self, flow: usize) -> std::ops::Range<usize> {
-        self.crossed_from[flow] as usize..self.crossed_from[flow + 1] as usize
-    }
-
+    /// The links it uses, by the fabric's numbers.
     pub fn links(&self) -> &[u32] {
-        &self.links
+        &self.names
     }
     pub fn live(&self) -> usize {
         self.live
@@ -218,89 +164,79 @@ impl Component {
     /// Whether so many flows are gone that the rest should be packed (and split, if they fall
     /// apart).
     pub fn is_sparse(&self) -> bool {
-        self.live * 2 < self.tag.len() && self.tag.len() > 8
+        self.live * 2 < self.flows.len() && self.flows.len() > 8
     }
 
-    /// Brings the remainders up to `now` and hands over the flows that are done.
+    /// Brings the links up to `now` and hands over the flows that are done.
     pub fn advance(&mut self, now: Time, done: &mut Vec<Done>) {
         let elapsed = now.saturating_sub(self.updated).ps() as f64;
-        for flow in 0..self.remaining.len() {
-            let before = self.remaining[flow];
-            let after = before - self.rate[flow] * elapsed;
-            self.remaining[flow] = after;
-            if after <= ROUNDING_BYTES {
-                let took = (before / self.rate[flow]).ceil().max(0.0) as u64;
-                let drained = self.updated.saturating_add(Time::from_ps(took)).min(now);
-                done.push(Done { tag: self.tag[flow], drained });
-                self.remaining[flow] = f64::INFINITY;
-                self.rate[flow] = 0.0;
-                self.live -= 1;
-                for at in self.range(flow) {
-                    let Crossing { link, word, bit } = self.crossed[at];
-                    self.load[link as usize] -= 1;
-                    self.alive[word as usize] &= !(1 << bit);
+        for turn in 0..self.serving.len() {
+            let at = self.serving[turn] as usize;
+            let Link { level, sent, due, from, served, .. } = self.links[at];
+            let after = sent + level * elapsed;
+            self.links[at].sent = after;
+            if due > after + ROUNDING_BYTES {
+                continue;
+            }
+            // Backwards, because a member that goes leaves its place to one behind it.
+            for place in (from..served).rev() {
+                let flow = self.members[place * self.stride] as usize;
+                let mark = self.flows[flow].mark;
+                if mark <= after + ROUNDING_BYTES {
+                    let took = ((mark - sent) / level).ceil().max(0.0) as u64;
+                    let drained = self.updated.saturating_add(Time::from_ps(took)).min(now);
+                    done.push(Done { tag: self.tag[flow], drained });
+                    self.remove(flow);
+                    self.right_below = self.right_below.min(level);
                 }
             }
         }
         self.updated = now;
     }
 
-    /// Moves the flows that are left into `pool`.
-    pub fn drain_into(&mut self, pool: &mut Pool) {
-        for flow in 0..self.tag.len() {
-            if self.remaining[flow] < f64::INFINITY {
-                let from = pool.links.len();
-                let links = &self.links;
-                let crossed = &self.crossed[self.range(flow)];
-                pool.links.extend(crossed.iter().map(|at| links[at.link as usize]));
-                pool.push(from, self.remaining[flow], self.tag[flow]);
+    fn remove(&mut self, flow: usize) {
+        self.flows[flow].mark = f64::INFINITY;
+        self.live -= 1;
+        for hop in flow * self.stride..(flow + 1) * self.stride {
+            let at = self.path[hop] as usize;
+            let Link { from, served, to, .. } = self.links[at];
+            let members = &self.members[from * self.stride..to * self.stride];
+            let mut records = members.chunks_exact(self.stride);
+            let Some(place) = records.position(|record| record[0] == flow as u32) else {
+                continue; // the pad
+            };
+            let mut hole = from + place;
+            if hole < served {
+                self.swap(hole, served - 1);
+                hole = served - 1;
+                self.links[at].served -= 1;
+                self.links[at].due = STALE;
+            }
+            self.swap(hole, to - 1);
+            self.links[at].to -= 1;
+        }
+    }
+
+    /// Exchanges the places of two members of one link.
+    fn swap(&mut self, a: usize, b: usize) {
+        if a != b {
+            for field in 0..self.stride {
+                self.members.swap(a * self.stride + field, b * self.stride + field);
             }
         }
     }
 
-    /// Gives every flow its max-min fair rate \[B/ps\].
-    pub fn solve(&mut self, scratch: &mut Scratch) {
-        let Scratch { open, share, waiting } = scratch;
-        open.clear();
-        open.extend(
-            self.capacity
-                .iter()
-                .zip(&self.load)
-                .map(|(&left, &load)| Open { left, flows: f64::from(load) }),
-        );
-        share.clear();
-        share.extend(open.iter().map(Open::share));
-        waiting.clone_from(&self.alive);
-        let mut todo = self.live;
-        while todo > 0 {
-            let (at, fair) = smallest(share);
-            let first = self.member_from[at] as usize;
-            let words = self.word_from[at] as usize..self.word_from[at + 1] as usize;
-            todo -= open[at].flows as usize;
-            for block in 0..words.len() {
-                let mut word = waiting[words.start + block];
-                while word != 0 {
-                    let place = block * 64 + word.trailing_zeros() as usize;
-                    word &= word - 1;
-                    let flow = self.members[first + place] as usize;
-                    self.rate[flow] = fair;
-                    let from = self.crossed_from[flow] as usize;
-                    let to = self.crossed_from[flow + 1] as usize;
-                    for crossing in &self.crossed[from..to] {
-                        let other = crossing.link as usize;
-                        if other == at {
-                            continue;
-                        }
-                        waiting[crossing.word as usize] &= !(1 << crossing.bit);
-                        let link = &mut open[other];
-                        link.left -= fair;
-                        link.flows -= 1.0;
-                        // A share never sinks below one already frozen, except by rounding.
-                        share[other] = link.share().max(fair);
-                    }
-                }
+    /// Moves the flows that are left into `pool`.
+    pub fn drain_into(&mut self, pool: &mut Pool) {
+        for (at, (flow, tag)) in self.flows.iter().zip(&self.tag).enumerate() {
+            if flow.mark < f64::INFINITY {
+                let from = pool.links.len();
+                let path = &self.path[at * self.stride..][..self.stride];
+                let hops = path.iter().filter(|&&link| link != PAD);
+                pool.links.extend(hops.map(|&link| self.names[link as usize - 1]));
+                let remaining = flow.mark - self.links[flow.server as usize].sent;
+                pool.push(from, remaining, *tag);
             }
-            share[at] = f64::INFINITY;
         }
     }
 
@@ -310,12 +246,11 @@ impl Component {
     /// the component's age have ended: those flows end when they do, and what they leave free stays
     /// unused for that long. Rates so stay feasible, and nothing ends early.
     pub fn next_done(&self, tolerance: f64) -> Option<Time> {
-        let mut soonest = f64::INFINITY;
-        for (remaining, rate) in self.remaining.iter().zip(&self.rate) {
-            // Gone: infinity / 0. Dark: x / 0. Both are infinite.
-            let end = remaining / rate;
-            soonest = if end < soonest { end } else { soonest };
-        }
+        // Dark links divide by zero, links whose flows have all gone are due at infinity.
+        let end = |link: &Link, mark: f64| (mark - link.sent) / link.level;
+        let serving = || self.serving.iter().map(|&at| &self.links[at as usize]);
+        let ends = serving().map(|link| end(link, link.due));
+        let soonest = ends.fold(f64::INFINITY, |a, b| if b < a { b } else { a });
         if soonest == f64::INFINITY {
             return None;
         }
@@ -323,109 +258,16 @@ impl Component {
         if tolerance > 0.0 {
             let age = self.updated.saturating_sub(self.born).ps() as f64 + soonest;
             let horizon = soonest + tolerance * age;
-            for (remaining, rate) in self.remaining.iter().zip(&self.rate) {
-                let end = remaining / rate;
-                if end <= horizon && end > wait {
-                    wait = end;
+            for link in serving().filter(|link| end(link, link.due) <= horizon) {
+                let served = &self.members[link.from * self.stride..link.served * self.stride];
+                for record in served.chunks_exact(self.stride) {
+                    let end = end(link, self.flows[record[0] as usize].mark);
+                    if end <= horizon && end > wait {
+                        wait = end;
+                    }
                 }
             }
         }
         Some(self.updated.saturating_add(Time::from_ps(wait.ceil().max(0.0) as u64)))
-    }
-
-    #[cfg(test)]
-    pub fn rates(&self) -> &[f64] {
-        &self.rate
-    }
-}
-
-/// The first smallest share and its place. Eight running minima at a time, so that the search is
-/// not one long chain of comparisons that wait for each other.
-fn smallest(shares: &[f64]) -> (usize, f64) {
-    let mut lanes = [f64::INFINITY; 8];
-    let mut chunks = shares.chunks_exact(8);
-    for chunk in &mut chunks {
-        for (lane, &share) in lanes.iter_mut().zip(chunk) {
-            *lane = if share < *lane { share } else { *lane };
-        }
-    }
-    let mut best = f64::INFINITY;
-    for &share in lanes.iter().chain(chunks.remainder()) {
-        best = if share < best { share } else { best };
-    }
-    (shares.iter().position(|&share| share == best).unwrap_or(0), best)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn solved(capacity: &[f64], flows: &[Vec<u32>]) -> Component {
-        let mut pool = Pool::default();
-        for links in flows {
-            let from = pool.links.len();
-            pool.links.extend(links);
-            pool.push(from, 1e6, Tag::default());
-        }
-        let chosen: Vec<u32> = (0..flows.len() as u32).collect();
-        let mut component = Component::default();
-        component.fill(&pool, &chosen, capacity, &mut vec![0; capacity.len()], Time::ZERO);
-        component.solve(&mut Scratch::default());
-        component
-    }
-
-    #[test]
-    fn the_textbook_example() {
-        // Two links of 1 and 2; one flow over both, one on each.
-        let component = solved(&[1.0, 2.0], &[vec![0, 1], vec![0], vec![1]]);
-        assert_eq!(component.rates(), &[0.5, 0.5, 1.5]);
-    }
-
-    #[test]
-    fn a_dark_link_carries_nothing() {
-        let component = solved(&[0.0, 2.0], &[vec![0, 1], vec![1]]);
-        assert_eq!(component.rates(), &[0.0, 2.0]);
-        assert_eq!(component.next_done(0.0), Some(Time::from_ps(500_000)));
-    }
-
-    proptest! {
-        /// The definition: no link is overfull, and every flow crosses a full link on which no
-        /// other flow is faster.
-        #[test]
-        fn rates_are_max_min_fair(
-            capacity in prop::collection::vec(0.5f64..8.0, 2..9),
-            picks in prop::collection::vec(prop::collection::vec(0u32..8, 1..5), 1..24),
-        ) {
-            let links = capacity.len() as u32;
-            let flows: Vec<Vec<u32>> = picks
-                .iter()
-                .map(|p| {
-                    let mut p: Vec<u32> = p.iter().map(|l| l % links).collect();
-                    p.sort_unstable();
-                    p.dedup();
-                    p
-                })
-                .collect();
-            let component = solved(&capacity, &flows);
-            let rates = component.rates();
-            let mut used = vec![0.0; capacity.len()];
-            let mut fastest = vec![0.0f64; capacity.len()];
-            for (flow, links) in flows.iter().enumerate() {
-                for &l in links {
-                    used[l as usize] += rates[flow];
-                    fastest[l as usize] = fastest[l as usize].max(rates[flow]);
-                }
-            }
-            for l in 0..capacity.len() {
-                prop_assert!(used[l] <= capacity[l] * (1.0 + 1e-9));
-            }
-            for (flow, links) in flows.iter().enumerate() {
-                prop_assert!(links.iter().any(|&l| {
-                    let l = l as usize;
-                    used[l] >= capacity[l] * (1.0 - 1e-9) && rates[flow] >= fastest[l] * (1.0 - 1e-9)
-                }), "flow {flow} of {rates:?} could be faster");
-            }
-        }
     }
 }

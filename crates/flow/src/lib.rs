@@ -7,14 +7,16 @@
 //! Ignored: packets, queues, losses, and the time that a transport takes to find the fair rate.
 //! Links that can never bind ([`Fabric::never_binds`]) are left out of the computation of rates,
 //! which changes no rate.
-//! Cost: a change computes anew only the component of flows that it touches; components fall apart
-//! as flows end. Checked by the shared conformance suite, by closed forms, and by the definition of
-//! max-min fairness on random instances.
+//! Cost: a change computes anew only the component of flows that it touches, and where flows end
+//! only rates as high as theirs; components fall apart as flows end.
+//! Checked by the shared conformance suite, by closed forms, and by the definition of max-min
+//! fairness on random instances.
 
 mod component;
 mod partition;
+mod pool;
 
-use component::{Component, Done, Pool, Scratch, Tag};
+use component::{Component, Done, Scratch};
 use lightloom_engine::{
     Engine, EngineError, EventQueue, NOT_A_TRANSFER, Observer, Orders, Outcome, Patches, Policy,
     Reconfiguration, Scenario, TaskId,
@@ -22,6 +24,7 @@ use lightloom_engine::{
 use lightloom_fabric::{Fabric, LinkId, NodeKind};
 use lightloom_units::{Bytes, Time};
 use partition::Partition;
+use pool::{Pool, Tag};
 
 const NONE: u32 = u32::MAX;
 /// Events between two questions to the observer whether to go on.

@@ -1,6 +1,6 @@
 //! Which flows belong together: the connected components of flows and links.
 
-use crate::component::Pool;
+use crate::pool::Pool;
 
 const NONE: u32 = u32::MAX;
 
