@@ -232,15 +232,23 @@ fn panel_design(
                 .for_each(|(from, to)| add(from, to, bytes_per_gpu)),
             Comm::AllReduce { stage, scope, bytes_per_gpu } => {
                 for group in placement.gradient_groups(stage, scope) {
-                    let members = group.len() as u64;
                     let mut servers: Vec<u32> = group.iter().map(|gpu| gpu / per_server).collect();
+                    servers.sort_unstable();
                     servers.dedup();
-                    if servers.len() > 1 {
-                        *sums.entry(servers).or_default() += bytes_per_gpu * members;
+                    // What the rings between servers carry, over all their hops.
+                    let hops = servers.len().saturating_sub(1) as u64;
+                    if hops > 0 {
+                        *sums.entry(servers).or_default() += 2 * hops * bytes_per_gpu;
                     }
                 }
             }
-            Comm::Collective { .. } => {}
+            Comm::Collective { block, over, bytes_per_gpu, .. } => {
+                for group in placement.axis_groups(block, over) {
+                    for (at, &from) in group.iter().enumerate() {
+                        add(from, group[(at + 1) % group.len()], bytes_per_gpu);
+                    }
+                }
+            }
         }
     }
     let input = TopoOptInput {
