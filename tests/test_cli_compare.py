@@ -270,6 +270,23 @@ progress.runs = runs
     assert (tmp_path / "part" / "report.html").exists()
 
 
+def test_an_interrupt_of_the_report_keeps_every_run(tmp_path: Path) -> None:
+    code = """
+import os, signal, lightloom.report as report
+def interrupted(*_):
+    os.kill(os.getpid(), signal.SIGINT)
+report.build_report = interrupted
+"""
+    one = ["--fabrics", "mixnet", "--bandwidth", "400", "--out", "kept"]
+    done = program("compare", *JOB, *one, at=tmp_path, code=code)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+    kept = lightloom.Result.open(tmp_path / "kept")
+    assert len(kept.rows) == 1 and kept.info["complete"] is True
+    assert "lightloom report kept" in kept.info["warnings"][0]
+    assert program("report", "kept", at=tmp_path).returncode == 0
+    assert (tmp_path / "kept" / "report.html").exists()
+
+
 def test_an_interrupt_before_any_run_is_done_leaves_nothing(tmp_path: Path) -> None:
     code = """
 import os, signal, lightloom.simulation as simulation

@@ -230,7 +230,10 @@ def write_result(
     command: str,
     more: Mapping[str, Any] | None = None,
 ) -> Result:
-    """Write runs as a Result directory, with its report, and open it."""
+    """Write runs as a Result directory, with its report, and open it.
+
+    An interrupt while the report is drawn is raised again, but the Result stays.
+    """
     from lightloom.report import Result, build_report
 
     finished, trace = runs.finished, runs.trace
@@ -261,7 +264,16 @@ def write_result(
             **(more or {}),
         }
         store.write_json(draft / store.INFO, info)
-        build_report(draft)
+        interrupt: KeyboardInterrupt | None = None
+        try:
+            build_report(draft)
+        except KeyboardInterrupt as error:
+            interrupt = error
+            undrawn = f"the report was not drawn to its end; lightloom report {directory} does"
+            info["warnings"] = [*info.get("warnings", []), undrawn]
+            store.write_json(draft / store.INFO, info)
+    if interrupt is not None:
+        raise interrupt
     return Result.open(directory)
 
 

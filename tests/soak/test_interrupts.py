@@ -1,0 +1,38 @@
+"""Ctrl-C at any moment: nothing is left, or a Result that can be opened."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import lightloom
+import pytest
+
+pytestmark = pytest.mark.soak
+
+
+@pytest.mark.parametrize("after_s", [0.4, 0.7, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0])
+def test_an_interrupt(after_s: float, tmp_path: Path) -> None:
+    program = [sys.executable, "-c", "from lightloom.cli import main; main()", "compare"]
+    job = ["mixtral-8x7b", "--gpus", "128", "--set", "training.micro_batches=4", "--out", "result"]
+    child = subprocess.Popen(
+        [*program, *job], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    time.sleep(after_s)
+    child.send_signal(signal.SIGINT)
+    sent = time.monotonic()
+    out, err = child.communicate(timeout=60)
+    assert time.monotonic() - sent < 30
+    left = list(tmp_path.iterdir())
+    if out:  # it was over already
+        assert len(lightloom.Result.open(tmp_path / "result").rows) == 20
+        return
+    assert child.returncode == 130 and err.endswith("interrupted\n") and "Traceback" not in err
+    assert left in ([], [tmp_path / "result"]), "no draft is left"
+    if left:
+        kept = lightloom.Result.open(tmp_path / "result")
+        assert 1 <= len(kept.rows) <= 20 and kept.info["warnings"]
+        assert kept.info["complete"] == (len(kept.rows) == 20)
