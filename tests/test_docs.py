@@ -13,7 +13,10 @@ from typing import Any
 
 import pytest
 import typer.main
+from lightloom import presets
 from lightloom.cli import COMMANDS
+from lightloom.cli.options import settings
+from lightloom.resolve import load_job
 
 ROOT = Path(__file__).parents[1]
 
@@ -81,7 +84,7 @@ def fenced(lines: list[str], number: int) -> bool:
     ids=name,
 )
 def test_commands_exist(path: Path) -> None:
-    """Subcommands, options and arguments are understood, and the files they read are there."""
+    """Subcommands, options and arguments are understood, and specifications resolve with them."""
     for number, text in commands(path):
         words = shlex.split(text, comments=True)[1:]
         try:
@@ -89,16 +92,19 @@ def test_commands_exist(path: Path) -> None:
         except Exception as error:
             said = error.format_message() if hasattr(error, "format_message") else error
             raise AssertionError(f"{name(path)}, line {number}: {text}: {said}") from None
-        for value in values:
-            if value.startswith("examples/"):
-                assert (ROOT / value).is_file(), f"{name(path)}, line {number}: {value}"
+        job = values.get("job")
+        if job and (job in presets.names("models") or job.startswith("examples/")):
+            given = settings(values["settings"])
+            if values.get("gpus"):
+                given["cluster.gpus"] = values["gpus"]
+            load_job(job if job in presets.names("models") else str(ROOT / job), given)
 
 
-def parsed(words: list[str]) -> list[str]:
-    """Parse a command line without running it; returns the values that are text."""
+def parsed(words: list[str]) -> dict[str, Any]:
+    """Parse a command line without running it; returns the values of its parameters."""
     if words[0].startswith("-"):
         assert words in (["--version"], ["--help"])
-        return []
+        return {}
     assert words[0] in COMMANDS, f"no command {words[0]}"
     command: Any = typer.main.get_command(import_module(f"lightloom.cli.{words[0]}").app)
     rest = words[1:]
@@ -106,7 +112,7 @@ def parsed(words: list[str]) -> list[str]:
         assert rest and rest[0] in command.commands, f"no command {' '.join(words[:2])}"
         command, rest = command.commands[rest[0]], rest[1:]
     context = command.make_context("lightloom", list(rest))
-    return [str(value) for value in context.params.values() if value is not None]
+    return dict(context.params)
 
 
 def test_a_wrong_command_would_be_found() -> None:
