@@ -1,5 +1,6 @@
 //! Times random all-to-alls on the flow engine: `cargo run --release -p lightloom-flow --example
-//! all_to_all -- [ranks] [how many] [tolerance]`. Prints flows, computations of rates, and seconds.
+//! all_to_all -- [ranks] [how many] [tolerance] [slices]`. Prints flows, computations of rates, and
+//! seconds. Each rank is a server of as many GPUs as there are slices, which all send the same.
 
 use lightloom_engine::conformance::{Graph, Script, Work, one_phase};
 use lightloom_engine::{Engine, Scenario, Silent};
@@ -15,10 +16,11 @@ fn main() {
     let ranks = argument(1, 8.0).max(2.0) as u32;
     let times = argument(2, 2000.0).max(1.0) as u32;
     let engine = FlowEngine { tolerance: argument(3, 0.0) };
+    let slices = argument(4, 1.0).max(1.0) as u32;
     let cluster = Cluster {
-        gpus: ranks,
-        gpus_per_server: 1,
-        nics_per_server: 1,
+        gpus: ranks * slices,
+        gpus_per_server: slices,
+        nics_per_server: slices,
         numa_nodes: 1,
         scale_up_bps: BitRate::from_gbps(3600),
         scale_up_delay_ps: Time::from_ns(500),
@@ -34,8 +36,11 @@ fn main() {
     let transfers: Vec<_> = (0..times)
         .map(|_| {
             let pairs = (0..ranks).flat_map(|a| (0..ranks).map(move |b| (a, b)));
-            let flows: Vec<_> =
-                pairs.filter(|(a, b)| a != b).map(|(a, b)| (a, b, random())).collect();
+            let flows: Vec<_> = pairs
+                .filter(|(a, b)| a != b)
+                .map(|(a, b)| (a * slices, b * slices, random()))
+                .flat_map(|(a, b, bytes)| (0..slices).map(move |s| (a + s, b + s, bytes)))
+                .collect();
             one_phase(&fabric, &flows)
         })
         .collect();

@@ -6,6 +6,8 @@
 //! time passes for links, not for flows, and a flow costs something only when it comes, when another
 //! link begins to serve it, and when it goes. Flows that are gone keep their place in the arrays
 //! until enough of them are gone that it pays to pack the rest.
+//! The slices of one all-to-all often do the same on links of their own. Such twins share everything
+//! but their tags and the names of their links.
 //! Checked: by the engine's conformance suite and, for rates, in [`filling`].
 
 mod filling;
@@ -56,12 +58,13 @@ struct Link {
 #[derive(Debug, Default)]
 pub(crate) struct Component {
     flows: Vec<Flow>,
+    /// Of each flow, twin by twin.
     tag: Vec<Tag>,
     /// Links of the longest path.
     stride: usize,
     /// The links of each flow, `stride` a flow.
     path: Vec<u32>,
-    /// The fabric's number of each link but the first, which is the pad.
+    /// The fabric's number of each link but the first, which is the pad; twin by twin.
     names: Vec<u32>,
     links: Vec<Link>,
     /// The links that serve flows, by level.
@@ -113,6 +116,21 @@ impl Component {
         }
         self.live = chosen.len();
         self.index_members();
+    }
+
+    /// Takes over another component that has just been filled, if it is a twin of this one, which
+    /// has been filled at the same instant.
+    pub fn absorb(&mut self, other: &Component) -> bool {
+        let same = self.born == other.born
+            && self.path == other.path
+            && self.flows.iter().zip(&other.flows).all(|(a, b)| a.mark == b.mark)
+            && self.flows.len() == other.flows.len()
+            && self.links.iter().zip(&other.links).all(|(a, b)| a.capacity == b.capacity);
+        if same {
+            self.tag.extend(&other.tag);
+            self.names.extend(&other.names);
+        }
+        same
     }
 
     fn clear(&mut self) {
@@ -185,7 +203,8 @@ impl Component {
                 if mark <= after + ROUNDING_BYTES {
                     let took = ((mark - sent) / level).ceil().max(0.0) as u64;
                     let drained = self.updated.saturating_add(Time::from_ps(took)).min(now);
-                    done.push(Done { tag: self.tag[flow], drained });
+                    let twins = self.tag[flow..].iter().step_by(self.flows.len());
+                    done.extend(twins.map(|&tag| Done { tag, drained }));
                     self.remove(flow);
                     self.right_below = self.right_below.min(level);
                 }
@@ -228,14 +247,17 @@ impl Component {
 
     /// Moves the flows that are left into `pool`.
     pub fn drain_into(&mut self, pool: &mut Pool) {
-        for (at, (flow, tag)) in self.flows.iter().zip(&self.tag).enumerate() {
-            if flow.mark < f64::INFINITY {
+        // Twins side by side, so that what is left of them is told to be twins again.
+        let (flows, links) = (self.flows.len(), self.links.len() - 1);
+        for (at, flow) in self.flows.iter().enumerate().filter(|(_, f)| f.mark < f64::INFINITY) {
+            let remaining = flow.mark - self.links[flow.server as usize].sent;
+            let path = &self.path[at * self.stride..][..self.stride];
+            let tags = self.tag[at..].iter().step_by(flows);
+            for (&tag, names) in tags.zip(self.names.chunks_exact(links)) {
                 let from = pool.links.len();
-                let path = &self.path[at * self.stride..][..self.stride];
                 let hops = path.iter().filter(|&&link| link != PAD);
-                pool.links.extend(hops.map(|&link| self.names[link as usize - 1]));
-                let remaining = flow.mark - self.links[flow.server as usize].sent;
-                pool.push(from, remaining, *tag);
+                pool.links.extend(hops.map(|&link| names[link as usize - 1]));
+                pool.push(from, remaining, tag);
             }
         }
     }
@@ -269,5 +291,52 @@ impl Component {
             }
         }
         Some(self.updated.saturating_add(Time::from_ps(wait.ceil().max(0.0) as u64)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two flows from `first` on, over a link of their own each and one together.
+    fn pair(pool: &mut Pool, first: u32, bytes: f64) -> [u32; 2] {
+        [1, 2].map(|own| {
+            pool.links.extend([first, first + own]);
+            let tag = Tag { slot: first + own, ..Tag::default() };
+            pool.push(pool.links.len() - 2, bytes * f64::from(own), tag);
+            pool.len() as u32 - 1
+        })
+    }
+
+    fn filled(pool: &Pool, chosen: &[u32], capacity: &[f64]) -> Component {
+        let mut component = Component::default();
+        component.fill(pool, chosen, capacity, &mut vec![0; capacity.len()], Time::ZERO);
+        component
+    }
+
+    #[test]
+    fn twins_do_the_same_each_under_its_own_name() {
+        let mut pool = Pool::default();
+        let pairs = [(0, 100.0), (3, 100.0), (6, 101.0), (9, 100.0)];
+        let pairs = pairs.map(|(first, bytes)| pair(&mut pool, first, bytes));
+        let mut capacity = [2.0; 12];
+        capacity[10] = 1.0;
+        let mut one = filled(&pool, &pairs[0], &capacity);
+        one.solve(&mut Scratch::default());
+        assert!(one.absorb(&filled(&pool, &pairs[1], &capacity)));
+        assert!(!one.absorb(&filled(&pool, &pairs[2], &capacity)), "another size");
+        assert!(!one.absorb(&filled(&pool, &pairs[3], &capacity)), "another capacity");
+        assert_eq!(one.links(), [0, 1, 2, 3, 4, 5]);
+
+        let mut done = Vec::new();
+        let end = one.next_done(0.0).expect("flows move");
+        one.advance(end, &mut done);
+        assert_eq!(end, Time::from_ps(100));
+        assert_eq!(done.iter().map(|done| done.tag.slot).collect::<Vec<_>>(), [1, 4]);
+        pool.clear();
+        one.drain_into(&mut pool);
+        assert_eq!((pool.links_of(0), pool.links_of(1)), (&[0, 2][..], &[3, 5][..]));
+        assert_eq!(pool.remaining, [100.0, 100.0]);
+        assert_eq!([pool.tag[0].slot, pool.tag[1].slot], [2, 5]);
     }
 }

@@ -12,19 +12,22 @@
 //! Checked by the shared conformance suite, by closed forms, and by the definition of max-min
 //! fairness on random instances.
 
+mod circuits;
 mod component;
 mod partition;
 mod pool;
+mod settling;
 
 use component::{Component, Done, Scratch};
 use lightloom_engine::{
     Engine, EngineError, EventQueue, NOT_A_TRANSFER, Observer, Orders, Outcome, Patches, Policy,
-    Reconfiguration, Scenario, TaskId,
+    Scenario, TaskId,
 };
 use lightloom_fabric::{Fabric, LinkId, NodeKind};
 use lightloom_units::{Bytes, Time};
 use partition::Partition;
 use pool::{Pool, Tag};
+use settling::mark;
 
 const NONE: u32 = u32::MAX;
 /// Events between two questions to the observer whether to go on.
@@ -350,162 +353,6 @@ impl<'a> Run<'a> {
         self.outcome.flows += flows.len() as u64;
         self.outcome.waited[task as usize] += dark_until - now;
         Ok(())
-    }
-
-    // ---- components
-
-    fn drain(&mut self, id: u32, now: Time) {
-        let component = &mut self.components[id as usize];
-        component.advance(now, &mut self.done);
-        component.version += 1;
-        if !component.stale && !component.dissolving {
-            component.stale = true;
-            self.stale.push(id);
-        }
-        self.deliver(now);
-    }
-
-    /// Tells transfers of flows that are done.
-    fn deliver(&mut self, now: Time) {
-        for Done { tag, drained } in self.done.drain(..) {
-            let transfer = &mut self.transfers[tag.slot as usize];
-            let arrival = drained.saturating_add(tag.latency);
-            let bytes = Bytes::new(tag.bytes);
-            self.observer.flow_finished(TaskId(transfer.task), bytes, tag.start, arrival);
-            transfer.last_arrival = transfer.last_arrival.max(arrival);
-            transfer.outstanding -= 1;
-            if transfer.outstanding == 0 {
-                let latency = transfer.orders.phases()[transfer.phase].latency;
-                let over = transfer.last_arrival.saturating_add(latency).max(now);
-                self.queue.push(over, Event::PhaseOver(tag.slot));
-            }
-        }
-    }
-
-    /// Once everything that happens at `now` has happened: new components for new flows and for
-    /// those whose links they share, new rates wherever flows have gone.
-    fn settle(&mut self, now: Time) {
-        for at in 0..self.stale.len() {
-            let id = self.stale[at];
-            let component = &mut self.components[id as usize];
-            if !component.stale || component.dissolving {
-                continue;
-            }
-            component.stale = false;
-            if component.live() == 0 || component.is_sparse() {
-                mark(&mut self.components, &mut self.dissolving, id);
-            } else {
-                component.solve(&mut self.scratch);
-                self.outcome.solves += 1;
-                self.schedule(id);
-            }
-        }
-        self.stale.clear();
-        for at in 0..self.dissolving.len() {
-            let id = self.dissolving[at];
-            let component = &mut self.components[id as usize];
-            component.advance(now, &mut self.done);
-            component.drain_into(&mut self.pool);
-            component.version += 1;
-            for &link in component.links() {
-                self.component_of[link as usize] = NONE;
-            }
-            self.free_components.push(id);
-        }
-        self.dissolving.clear();
-        self.deliver(now);
-        if self.pool.len() == 0 {
-            return;
-        }
-        let pool = std::mem::take(&mut self.pool);
-        let mut partition = std::mem::replace(&mut self.partition, Partition::new(0));
-        partition.split(&pool, |flows| {
-            let id = self.free_components.pop().unwrap_or_else(|| {
-                self.components.push(Component::default());
-                self.components.len() as u32 - 1
-            });
-            let component = &mut self.components[id as usize];
-            component.fill(&pool, flows, &self.capacity, &mut self.local, now);
-            for &link in component.links() {
-                self.component_of[link as usize] = id;
-            }
-            component.solve(&mut self.scratch);
-            self.outcome.solves += 1;
-            self.schedule(id);
-        });
-        self.partition = partition;
-        self.pool = pool;
-        self.pool.clear();
-    }
-
-    fn schedule(&mut self, id: u32) {
-        let component = &mut self.components[id as usize];
-        component.version += 1;
-        let version = component.version;
-        if let Some(at) = component.next_done(self.tolerance) {
-            self.queue.push(at, Event::Drained { component: id, version });
-        }
-    }
-
-    // ---- circuits
-
-    fn reconfigure(&mut self, task: u32, order: &Patches, now: Time) -> Result<(), EngineError> {
-        if order.patches.is_empty() {
-            return Ok(());
-        }
-        let ready = now.saturating_add(order.delay);
-        let mut links = Vec::with_capacity(order.patches.len() * 2);
-        for patch in &order.patches {
-            let tx = patch.tx.0;
-            let old = self.circuit[tx as usize];
-            for link in [Some(tx), (old != NONE).then_some(old), patch.rx.map(|rx| rx.0)] {
-                let Some(link) = link else { continue };
-                if self.component_of[link as usize] != NONE {
-                    let id = self.component_of[link as usize];
-                    let component = &mut self.components[id as usize];
-                    component.advance(now, &mut self.done);
-                    if component.live() > 0 {
-                        return Err(EngineError::CircuitInUse { tx: patch.tx, now });
-                    }
-                    mark(&mut self.components, &mut self.dissolving, id);
-                }
-                links.push(link);
-            }
-            self.circuit[tx as usize] = patch.rx.map_or(NONE, |rx| rx.0);
-        }
-        self.deliver(now);
-        for &link in &links {
-            self.dark_until[link as usize] = self.dark_until[link as usize].max(ready);
-            self.capacity[link as usize] = 0.0;
-        }
-        self.queue.push(ready, Event::Light(self.patched_links.len() as u32));
-        self.patched_links.push(links);
-        self.outcome.reconfigurations.push(Reconfiguration {
-            task,
-            at: now,
-            ready,
-            patches: order.patches.len() as u32,
-        });
-        Ok(())
-    }
-
-    fn light(&mut self, reconfiguration: u32, now: Time) {
-        for link in std::mem::take(&mut self.patched_links[reconfiguration as usize]) {
-            let at = link as usize;
-            if self.dark_until[at] > now || self.capacity[at] > 0.0 {
-                continue; // dark again by a later change, or named twice
-            }
-            self.capacity[at] = self.scenario.fabric.links()[at].rate.bytes_per_ps();
-            mark(&mut self.components, &mut self.dissolving, self.component_of[at]);
-        }
-    }
-}
-
-/// Notes that a component is to be taken apart at the end of this instant.
-fn mark(components: &mut [Component], dissolving: &mut Vec<u32>, id: u32) {
-    if id != NONE && !components[id as usize].dissolving {
-        components[id as usize].dissolving = true;
-        dissolving.push(id);
     }
 }
 

@@ -252,7 +252,7 @@ mod tests {
         ) {
             let links = capacity.len() as u32;
             let mut pool = Pool::default();
-            let mut component = Component::default();
+            let mut component = solved(&capacity, &[]);
             let mut scratch = Scratch::default();
             let mut now = Time::ZERO;
             let (mut done, mut gone) = (Vec::new(), 0);

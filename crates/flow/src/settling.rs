@@ -1,0 +1,121 @@
+//! What a run does about components: flows that end, and once an instant is over new components and
+//! new rates where anything has changed.
+
+use crate::component::{Component, Done};
+use crate::partition::Partition;
+use crate::{Event, NONE, Run};
+use lightloom_engine::TaskId;
+use lightloom_units::{Bytes, Time};
+
+impl Run<'_> {
+    pub(crate) fn drain(&mut self, id: u32, now: Time) {
+        let component = &mut self.components[id as usize];
+        component.advance(now, &mut self.done);
+        component.version += 1;
+        if !component.stale && !component.dissolving {
+            component.stale = true;
+            self.stale.push(id);
+        }
+        self.deliver(now);
+    }
+
+    /// Tells transfers of flows that are done.
+    pub(crate) fn deliver(&mut self, now: Time) {
+        for Done { tag, drained } in self.done.drain(..) {
+            let transfer = &mut self.transfers[tag.slot as usize];
+            let arrival = drained.saturating_add(tag.latency);
+            let bytes = Bytes::new(tag.bytes);
+            self.observer.flow_finished(TaskId(transfer.task), bytes, tag.start, arrival);
+            transfer.last_arrival = transfer.last_arrival.max(arrival);
+            transfer.outstanding -= 1;
+            if transfer.outstanding == 0 {
+                let latency = transfer.orders.phases()[transfer.phase].latency;
+                let over = transfer.last_arrival.saturating_add(latency).max(now);
+                self.queue.push(over, Event::PhaseOver(tag.slot));
+            }
+        }
+    }
+
+    /// Once everything that happens at `now` has happened: new components for new flows and for
+    /// those whose links they share, new rates wherever flows have gone.
+    pub(crate) fn settle(&mut self, now: Time) {
+        for at in 0..self.stale.len() {
+            let id = self.stale[at];
+            let component = &mut self.components[id as usize];
+            if !component.stale || component.dissolving {
+                continue;
+            }
+            component.stale = false;
+            if component.live() == 0 || component.is_sparse() {
+                mark(&mut self.components, &mut self.dissolving, id);
+            } else {
+                component.solve(&mut self.scratch);
+                self.outcome.solves += 1;
+                self.schedule(id);
+            }
+        }
+        self.stale.clear();
+        for at in 0..self.dissolving.len() {
+            let id = self.dissolving[at];
+            let component = &mut self.components[id as usize];
+            component.advance(now, &mut self.done);
+            component.drain_into(&mut self.pool);
+            component.version += 1;
+            for &link in component.links() {
+                self.component_of[link as usize] = NONE;
+            }
+            self.free_components.push(id);
+        }
+        self.dissolving.clear();
+        self.deliver(now);
+        if self.pool.len() == 0 {
+            return;
+        }
+        let pool = std::mem::take(&mut self.pool);
+        let mut partition = std::mem::replace(&mut self.partition, Partition::new(0));
+        let mut last = NONE; // slices of one transfer come one after the other
+        partition.split(&pool, |flows| {
+            let id = self.free_components.pop().unwrap_or_else(|| {
+                self.components.push(Component::default());
+                self.components.len() as u32 - 1
+            });
+            // Out of its place, because another may take it over.
+            let mut filled = std::mem::take(&mut self.components[id as usize]);
+            filled.fill(&pool, flows, &self.capacity, &mut self.local, now);
+            let twin = last != NONE && self.components[last as usize].absorb(&filled);
+            let home = if twin { last } else { id };
+            for &link in filled.links() {
+                self.component_of[link as usize] = home;
+            }
+            self.components[id as usize] = filled;
+            if twin {
+                self.free_components.push(id);
+                return;
+            }
+            last = id;
+            self.components[id as usize].solve(&mut self.scratch);
+            self.outcome.solves += 1;
+            self.schedule(id);
+        });
+        self.partition = partition;
+        self.pool = pool;
+        self.pool.clear();
+    }
+
+    fn schedule(&mut self, id: u32) {
+        let component = &mut self.components[id as usize];
+        component.version += 1;
+        let version = component.version;
+        if let Some(at) = component.next_done(self.tolerance) {
+            self.queue.push(at, Event::Drained { component: id, version });
+        }
+    }
+}
+
+/// Notes that a component is to be taken apart at the end of this instant.
+pub(crate) fn mark(components: &mut [Component], dissolving: &mut Vec<u32>, id: u32) {
+    if id != NONE && !components[id as usize].dissolving {
+        components[id as usize].dissolving = true;
+        dissolving.push(id);
+    }
+}
