@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +18,8 @@ from lightloom.trace import GatingTrace
 from lightloom.trace.imported import LONG, Options, spread
 from lightloom.trace.importer import import_trace
 
-# Where expert loads that others recorded lie, if they do.
-RECORDED = Path(os.environ.get("LIGHTLOOM_EXPERT_LOADS", "expert-loads"))
+# Expert loads that others recorded lie beside the checkout, if they do: not ours to ship.
+RECORDED = Path(__file__).resolve().parents[2] / "shared" / "data" / "gating"
 LOADS = "batch_id,stage,router_layer_index,expert_id,assigned_tokens,total_tokens"
 
 
@@ -35,7 +34,7 @@ LOADS = "batch_id,stage,router_layer_index,expert_id,assigned_tokens,total_token
 def test_loads_that_others_recorded(name, shape, stage):
     path = RECORDED / name
     if not path.is_file():
-        pytest.skip(f"needs {name}, which is not ours to ship, in LIGHTLOOM_EXPERT_LOADS")
+        pytest.skip(f"needs {path}, which is not ours to ship")
     trace = import_trace(path, options=Options(stage=stage, sources=8))
     assert trace.counts.shape == (*shape[:2], 8, shape[2])
     assert trace.top_k == 1
