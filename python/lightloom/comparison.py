@@ -7,13 +7,14 @@ better in one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lightloom import store
+from lightloom import presets, store
 from lightloom.cost import BASELINE, FABRICS
+from lightloom.errors import InputError
 from lightloom.scenario import Scenario
 from lightloom.simulation import Finished, run_all, write_result
 
@@ -40,7 +41,7 @@ def compare(
     job
         A `Scenario`, a model preset, or the path of a specification.
     fabrics
-        Names of fabric presets.
+        Names of fabric presets, and the name of the job's own fabric if it is none.
     bandwidths
         Link rates with their units.
     out
@@ -83,11 +84,7 @@ def compare(
         base = job.with_(**overrides) if overrides else job
     else:
         base = load_job(str(job), overrides).scenario
-    scenarios = [
-        base.with_(**{"fabric.preset": fabric, "fabric.link_bandwidth": rate})
-        for rate in bandwidths
-        for fabric in fabrics
-    ]
+    scenarios = list(_scenarios(base, fabrics, bandwidths))
     directory = Path(out) if out is not None else Path("results") / f"compare-{base.model.name}"
     store.check_place(directory)
     runs = run_all(scenarios, on_progress=on_progress)
@@ -105,6 +102,23 @@ def compare(
     if stopped is not None:
         raise stopped
     return result
+
+
+def _scenarios(
+    base: Scenario, fabrics: Sequence[str], bandwidths: Sequence[str]
+) -> Iterator[Scenario]:
+    """Yield the job on each fabric at each rate; on a graph of its own once, at its own rates."""
+    for at, rate in enumerate(bandwidths):
+        for fabric in fabrics:
+            if fabric in presets.names("fabrics"):
+                yield base.with_(**{"fabric.preset": fabric, "fabric.link_bandwidth": rate})
+            elif fabric != base.fabric.name:
+                known = presets.unknown(fabric, presets.names("fabrics"))
+                raise InputError(f"{base.title}: fabric {fabric!r}: no such preset{known}")
+            elif base.fabric.kind != "graph":
+                yield base.with_(**{"fabric.link_bandwidth": rate})
+            elif at == 0:
+                yield base
 
 
 def judged(finished: Sequence[Finished]) -> list[dict[str, Any]]:

@@ -55,7 +55,8 @@ class Finished:
     summary: Mapping[str, float]
     tables: Mapping[str, pa.Table]
     notes: tuple[str, ...]
-    cost: Cost
+    # None where a price is missing.
+    cost: Cost | None
 
     @property
     def row(self) -> dict[str, Any]:
@@ -86,7 +87,7 @@ class Finished:
             "bandwidth_gbps": bandwidth_gbps(self.scenario),
             "gpus": self.scenario.cluster.gpus,
             **seconds,
-            "cost_usd": self.cost.total_usd,
+            "cost_usd": self.cost.total_usd if self.cost else None,
             "perf_per_dollar_vs_fat_tree": None,
             "pareto": None,
             "tokens_per_s": tokens / seconds["iteration_s"],
@@ -139,7 +140,7 @@ def simulate(
     job = scenario if isinstance(scenario, Scenario) else Scenario.load(scenario)
     directory = Path(out) if out is not None else Path("results") / _slug(job.title)
     store.check_place(directory)
-    runs = run_all([job], on_progress=on_progress)
+    runs = run_all([job], on_progress=on_progress, priced=False)
     if runs.stopped is not None:
         raise runs.stopped
     rows = [run.row for run in runs.finished]
@@ -151,8 +152,11 @@ def run_all(
     *,
     on_progress: Callable[[str, float], None] | None = None,
     jobs: int | None = None,
+    priced: bool = True,
 ) -> Runs:
     """Run scenarios that share a workload; what was finished before a stop is kept.
+
+    Where a price is missing, `priced` says whether that is an error or a run without a cost.
 
     Raises
     ------
@@ -162,7 +166,7 @@ def run_all(
     if not scenarios:
         raise InputError("nothing to run")
     first = scenarios[0]
-    costs = [cost_of(bill_of(scenario), scenario.prices) for scenario in scenarios]
+    costs = [_cost(scenario, priced) for scenario in scenarios]
     trace = load_trace(first)
     counts = np.ascontiguousarray(trace.counts, dtype=np.uint32)
     try:
@@ -171,7 +175,7 @@ def run_all(
         raise InputError(f"{first.title}: {error}") from None
     halt = threading.Event()
 
-    def one(scenario: Scenario, cost: Cost) -> Finished:
+    def one(scenario: Scenario, cost: Cost | InputError) -> Finished:
         name = run_name(scenario)
 
         def progress(share: float) -> None:
@@ -190,8 +194,11 @@ def run_all(
             raise RunError(f"{scenario.title}: {error}") from None
         progress(1.0)
         tables = {table: _arrow(name, out["tables"][table]) for table in TABLES}
-        notes = (*_trace_notes(trace, scenario), *out["notes"])
-        return Finished(name, scenario, out["summary"], tables, notes, cost)
+        notes = [*_trace_notes(trace, scenario), *out["notes"]]
+        if isinstance(cost, InputError):
+            notes.append(f"no cost: {cost}")
+        known = None if isinstance(cost, InputError) else cost
+        return Finished(name, scenario, out["summary"], tables, tuple(notes), known)
 
     stopped: BaseException | None = None
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
@@ -315,10 +322,37 @@ def _arrow(run: str, columns: Mapping[str, tuple[Any, ...]]) -> pa.Table:
 
 def _runs_schema(rows: Sequence[Mapping[str, Any]]) -> pa.Schema:
     kinds = {str: pa.string(), int: pa.int64(), float: pa.float64()}
-    known = {"perf_per_dollar_vs_fat_tree": pa.float64(), "pareto": pa.bool_()}
+    known = {
+        "cost_usd": pa.float64(),
+        "perf_per_dollar_vs_fat_tree": pa.float64(),
+        "pareto": pa.bool_(),
+    }
     return pa.schema(
         [(name, known.get(name) or kinds[type(value)]) for name, value in rows[0].items()]
     )
+
+
+_BILL = pa.schema(
+    [
+        ("run", pa.string()),
+        ("item", pa.string()),
+        ("rate_gbps", pa.float64()),
+        ("count", pa.int64()),
+        ("unit_usd", pa.float64()),
+        ("total_usd", pa.float64()),
+        ("source", pa.string()),
+    ]
+)
+
+
+def _cost(scenario: Scenario, priced: bool) -> Cost | InputError:
+    bill = bill_of(scenario)
+    try:
+        return cost_of(bill, scenario.prices)
+    except InputError as error:
+        if priced:
+            raise
+        return error
 
 
 def _bill(finished: Sequence[Finished]) -> pa.Table:
@@ -334,8 +368,9 @@ def _bill(finished: Sequence[Finished]) -> pa.Table:
                 "source": line.source,
             }
             for run in finished
-            for line in run.cost.lines
-        ]
+            for line in (run.cost.lines if run.cost else ())
+        ],
+        schema=_BILL,
     )
 
 

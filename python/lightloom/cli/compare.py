@@ -66,9 +66,10 @@ def compare(
         overrides["cluster.gpus"] = gpus
     if seed is not None:
         overrides["seed"] = seed
-    chosen = options.fabrics(fabrics) if fabrics is not None else list(FABRICS)
     rates = options.bandwidths(bandwidth)
     base = load_job(job, overrides, override_label="command line").scenario
+    own = base.fabric.name
+    chosen = options.fabrics(fabrics, own) if fabrics is not None else list(FABRICS)
     with progress.runs(len(chosen) * len(rates)) as on_progress:
         result = run_comparison(
             base,

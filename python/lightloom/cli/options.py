@@ -64,15 +64,15 @@ or "400 Gbps"
     return list(dict.fromkeys(rates))
 
 
-def fabrics(text: str) -> list[str]:
-    """Read ``--fabrics``: names of presets in a row.
+def fabrics(text: str, own: str | None = None) -> list[str]:
+    """Read ``--fabrics``: names of presets in a row, or the name of the job's `own` fabric.
 
     Examples
     --------
     >>> fabrics("fat-tree,mixnet")
     ['fat-tree', 'mixnet']
     """
-    known = presets.names("fabrics")
+    known = [*presets.names("fabrics"), *([] if own is None else [own])]
     names = _parts(text, "--fabrics")
     for name in names:
         if name not in known:
