@@ -72,7 +72,7 @@ def fabrics(text: str, own: str | None = None) -> list[str]:
     >>> fabrics("fat-tree,mixnet")
     ['fat-tree', 'mixnet']
     """
-    known = [*presets.names("fabrics"), *([] if own is None else [own])]
+    known = (*presets.names("fabrics"), *(() if own is None else (own,)))
     names = _parts(text, "--fabrics")
     for name in names:
         if name not in known:
