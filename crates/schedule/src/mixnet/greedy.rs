@@ -2,8 +2,9 @@
 //!
 //! Modelled: the pair with the longest time `T = D / C` gets the next circuit, where `D` is the
 //! demand of both directions and `C` the pair's circuits; `T` is infinite where `D > 0` and `C = 0`.
-//! Ties of infinity go to the larger `D`; what still ties, to the lower index. As printed, the
-//! algorithm stops when the slowest pair has no free port on either side, though other pairs may;
+//! Ties of infinity go to the larger `D`; what still ties, to the pair that is nearer when servers
+//! stand in a circle, then to the lower index: equal demands get a circulant graph, where the index
+//! alone would fill the first servers and leave the last one dark. As printed, the algorithm stops when the slowest pair has no free port on either side, though other pairs may;
 //! `keep_going` sets that pair aside and goes on. It only ever adds circuits to those of the
 //! algorithm as printed.
 //! Ignored: packet switches, which carry what has no circuit. So the printed objective is infinite on
@@ -91,7 +92,7 @@ pub fn allocate(demand: &ServerDemand, options: &GreedyOptions) -> CircuitCounts
     assert_eq!(demand.bytes.len(), n * n, "bytes of {n} servers");
     let mut counts = CircuitCounts::dark(n);
     let mut free = vec![options.optical_degree; n];
-    let mut join = |counts: &mut CircuitCounts, (i, j): (u32, u32)| {
+    let mut join = |counts: &mut CircuitCounts, (_, i, j): Place| {
         let (i, j) = (i as usize, j as usize);
         let both = free[i] > 0 && free[j] > 0;
         if both {
@@ -102,22 +103,22 @@ pub fn allocate(demand: &ServerDemand, options: &GreedyOptions) -> CircuitCounts
         both
     };
     // Infinite times come before all others, and larger demands before smaller ones.
-    let mut unserved: Vec<(Reverse<u64>, (u32, u32))> = demand
+    let mut unserved: Vec<(Reverse<u64>, Place)> = demand
         .pairs()
         .filter(|&(_, _, bytes)| bytes > 0)
-        .map(|(i, j, bytes)| (Reverse(bytes), (i as u32, j as u32)))
+        .map(|(i, j, bytes)| (Reverse(bytes), place(i, j, n)))
         .collect();
     unserved.sort_unstable();
     let mut served = BinaryHeap::with_capacity(unserved.len());
-    for (Reverse(demand), index) in unserved {
-        if join(&mut counts, index) {
-            served.push(Pair { demand, circuits: 1, index });
+    for (Reverse(demand), place) in unserved {
+        if join(&mut counts, place) {
+            served.push(Pair { demand, circuits: 1, place });
         } else if !options.keep_going {
             return counts;
         }
     }
     while let Some(mut slowest) = served.peek_mut() {
-        if join(&mut counts, slowest.index) {
+        if join(&mut counts, slowest.place) {
             slowest.circuits += 1;
         } else if options.keep_going {
             PeekMut::pop(slowest); // ports never come back
@@ -128,13 +129,21 @@ pub fn allocate(demand: &ServerDemand, options: &GreedyOptions) -> CircuitCounts
     counts
 }
 
+/// A pair `i < j` in the order of ties: how far apart in a circle of servers, `i`, `j`.
+type Place = (u32, u32, u32);
+
+fn place(i: usize, j: usize, n: usize) -> Place {
+    let apart = i.abs_diff(j);
+    (apart.min(n - apart) as u32, i as u32, j as u32)
+}
+
 /// A pair of servers that has circuits; the greatest is the slowest.
 #[derive(PartialEq, Eq)]
 struct Pair {
     /// Both directions \[B\].
     demand: u64,
     circuits: u32,
-    index: (u32, u32),
+    place: Place,
 }
 
 impl Ord for Pair {
@@ -142,7 +151,7 @@ impl Ord for Pair {
         // D / C against D' / C' by cross multiplication: exact.
         let time = |a: &Self, b: &Self| u128::from(a.demand) * u128::from(b.circuits);
         let slower = time(self, other).cmp(&time(other, self));
-        slower.then_with(|| other.index.cmp(&self.index))
+        slower.then_with(|| other.place.cmp(&self.place))
     }
 }
 
@@ -169,12 +178,13 @@ mod tests {
             let slower = |a: (usize, usize), b: (usize, usize)| {
                 let (da, ca) = (u128::from(d.get(a.0, a.1)), u128::from(c.get(a.0, a.1)));
                 let (db, cb) = (u128::from(d.get(b.0, b.1)), u128::from(c.get(b.0, b.1)));
-                match (ca, cb) {
-                    (0, 0) => da > db,
-                    (0, _) => true,
-                    (_, 0) => false,
-                    _ => da * cb > db * ca,
-                }
+                let by_time = match (ca, cb) {
+                    (0, 0) => da.cmp(&db),
+                    (0, _) => Ordering::Greater,
+                    (_, 0) => Ordering::Less,
+                    _ => (da * cb).cmp(&(db * ca)),
+                };
+                by_time.then_with(|| place(b.0, b.1, n).cmp(&place(a.0, a.1, n))).is_gt()
             };
             for i in 0..n {
                 for j in i + 1..n {
@@ -260,6 +270,17 @@ mod tests {
         let counts = allocate(&ServerDemand::from_gpu_demand(4, 1, all), &options);
         assert_eq!(counts.total(), 12);
         assert!((0..4).all(|i| (0..4).all(|j| counts.get(i, j) == 2 * u32::from(i != j))));
+    }
+
+    #[test]
+    fn equal_demand_leaves_no_server_dark() {
+        let all = (0..8u32).flat_map(|i| (0..8).map(move |j| (i, j, 100)));
+        let options = GreedyOptions { optical_degree: 6, keep_going: true };
+        let counts = allocate(&ServerDemand::from_gpu_demand(8, 1, all), &options);
+        // Every server reaches all but the opposite one.
+        for i in 0..8 {
+            assert!((0..8).all(|j| counts.get(i, j) == u32::from(j != i && j != (i + 4) % 8)));
+        }
     }
 
     /// Worked by hand, two ports each. Pair 01 has 12, 02 has 6, 12 has 3: a circuit each, and
