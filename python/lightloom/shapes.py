@@ -132,6 +132,8 @@ def _fabric(scenario: Scenario) -> Iterator[Misfit]:
             "fabric.degree",
             f"must be at most cluster.nics_per_server = {cluster.nics_per_server}",
         )
+    if isinstance(fabric, fabrics.TopoOpt) and fabric.degree < 2 < scenario.servers:
+        yield "fabric.degree", f"must be at least 2 to connect {scenario.servers} servers"
     if isinstance(fabric, fabrics.Graph):
         yield from _graph(fabric, scenario)
     if isinstance(fabric, fabrics.MixNet):
