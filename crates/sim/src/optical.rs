@@ -17,8 +17,8 @@ use crate::sender::{AllToAll, Demand};
 use lightloom_engine::{Orders, Patch, Patches, TaskId};
 use lightloom_fabric::{Fabric, GpuId, MixNetSpec, NicId, ReconfigurePolicy, ServerId};
 use lightloom_schedule::mixnet::{
-    CircuitCounts, GreedyOptions, Layout, PortMap, RouteOptions, Router, ServerDemand, allocate,
-    assign, new_circuits,
+    GreedyOptions, Layout, PortMap, RouteOptions, Router, ServerDemand, allocate, assign,
+    new_circuits,
 };
 use lightloom_units::{Bytes, Time};
 use lightloom_workload::{BlockId, Comm, MatrixId, Pass, Placement, TaskGraph, TaskKind};
@@ -40,6 +40,7 @@ pub(crate) struct Optical<'a> {
     graph: &'a TaskGraph,
     placement: &'a Placement,
     spec: &'a MixNetSpec,
+    greedy: GreedyOptions,
     layout: Layout,
     numa_of_port: Vec<u8>,
     regions: Vec<Region>,
@@ -61,17 +62,18 @@ impl<'a> Optical<'a> {
         let cluster = fabric.cluster();
         let server = ServerId(0);
         let optical = fabric.optical_nics(server).to_vec();
-        let per_node = cluster.nics_per_server.div_ceil(cluster.numa_nodes.max(1)).max(1);
+        let nic = |local: u32| cluster.nic(server, local);
         let layout = Layout {
             servers: region_servers as u16,
             gpus_per_server: cluster.gpus_per_server as u16,
             packet_nics: narrow(fabric.packet_nics(server)),
             optical_nics: narrow(&optical),
             nic_gpu: (0..cluster.nics_per_server)
-                .map(|nic| (nic * cluster.gpus_per_server / cluster.nics_per_server) as u8)
+                .map(|local| cluster.local(cluster.gpu_of(nic(local))) as u8)
                 .collect(),
         };
-        let numa_of_port: Vec<u8> = optical.iter().map(|&nic| (nic / per_node) as u8).collect();
+        let numa_of_port: Vec<u8> =
+            optical.iter().map(|&at| cluster.numa_of(nic(at)) as u8).collect();
         let degree = optical.len();
         let servers = region_servers as usize;
         let uniform = ServerDemand {
@@ -80,10 +82,10 @@ impl<'a> Optical<'a> {
                 .map(|at| u64::from(at / servers != at % servers))
                 .collect(),
         };
-        let options =
+        let greedy =
             GreedyOptions { optical_degree: degree as u32, keep_going: spec.greedy_continue };
         let dark = PortMap::dark(servers, degree);
-        let standing = assign(&allocate(&uniform, &options), &dark, &numa_of_port);
+        let standing = assign(&allocate(&uniform, &greedy), &dark, &numa_of_port);
         let regions = (0..cluster.gpus / cluster.gpus_per_server / region_servers.max(1))
             .map(|region| Region {
                 first_server: region * region_servers,
@@ -98,6 +100,7 @@ impl<'a> Optical<'a> {
             graph,
             placement,
             spec,
+            greedy,
             layout,
             numa_of_port,
             regions,
@@ -168,11 +171,7 @@ impl<'a> Optical<'a> {
         demand.for_each(a2a, |from, to, bytes| {
             between.add(from / per_server - first, to / per_server - first, bytes);
         });
-        let options = GreedyOptions {
-            optical_degree: self.layout.optical_nics.len() as u32,
-            keep_going: self.spec.greedy_continue,
-        };
-        let counts: CircuitCounts = allocate(&between, &options);
+        let counts = allocate(&between, &self.greedy);
         let wanted = assign(&counts, &self.regions[region].ports, &self.numa_of_port);
         self.patches(region, &self.regions[region].ports, &wanted, &mut order.patches);
         let pairs = new_circuits(&self.regions[region].ports, &wanted);

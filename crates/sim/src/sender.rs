@@ -226,19 +226,16 @@ impl<'a> Sender<'a> {
             self.flow(from, to, bytes, key, orders)?;
         }
         orders.end_phase(Time::ZERO);
-        let mut slowest = Time::ZERO;
+        let first = orders.all_flows().len();
         if let Way::Panel(panel) = &self.way {
             let groups = placement.gradient_groups(stage, scope);
             panel.rings(self.fabric, &plan, &groups, orders)?;
-            slowest = self.delay_of_last(orders);
         } else {
             for &(from, to, bytes) in &plan.ring {
                 self.flow(from, to, bytes, key, orders)?;
-                slowest = slowest.max(self.delay_of_last(orders));
             }
         }
-        // One flow a hop stands for all the steps: it pays the first step's delay, this the rest.
-        orders.end_phase(slowest * u64::from(plan.steps.saturating_sub(1)));
+        self.end_steps(first, plan.steps, orders);
         for &(from, to, bytes) in &plan.gather {
             self.flow(from, to, bytes, key, orders)?;
         }
@@ -247,10 +244,13 @@ impl<'a> Sender<'a> {
         Ok(())
     }
 
-    fn delay_of_last(&self, orders: &Orders) -> Time {
-        orders.all_flows().last().map_or(Time::ZERO, |flow| {
-            orders.links(flow).iter().map(|&link| self.fabric.link(link).delay).sum()
-        })
+    /// Ends a phase of ring flows, those from `first` on. One flow a hop stands for all the steps:
+    /// it pays the first step's delay, the phase the others' at the slowest hop's.
+    fn end_steps(&self, first: usize, steps: u32, orders: &mut Orders) {
+        let delay =
+            |flow| orders.links(flow).iter().map(|&link| self.fabric.link(link).delay).sum();
+        let slowest = orders.all_flows()[first..].iter().map(delay).max().unwrap_or(Time::ZERO);
+        orders.end_phase(slowest * u64::from(steps.saturating_sub(1)));
     }
 
     fn collective(
@@ -270,14 +270,13 @@ impl<'a> Sender<'a> {
             orders.end_phase(cluster.scale_up_bps.time_for(Bytes::new(bytes_per_gpu)) + delay);
             return Ok(());
         }
-        let mut slowest = Time::ZERO;
+        let first = orders.all_flows().len();
         for group in &groups {
             for (at, &from) in group.iter().enumerate() {
                 self.flow(from, group[(at + 1) % group.len()], bytes_per_gpu, key, orders)?;
-                slowest = slowest.max(self.delay_of_last(orders));
             }
         }
-        orders.end_phase(slowest * u64::from(steps.saturating_sub(1)));
+        self.end_steps(first, steps, orders);
         Ok(())
     }
 }
