@@ -19,7 +19,9 @@ mod queue;
 mod tasks;
 
 pub use orders::{FlowOrder, Orders, Patch, Patches, Phase};
-pub use outcome::{Observer, Outcome, Reconfiguration, Silent};
+pub use outcome::{
+    Observer, Outcome, PacketLink, Packets, QueueSample, Reconfiguration, Silent,
+};
 pub use queue::EventQueue;
 pub use tasks::{NOT_A_TRANSFER, TaskId, Tasks};
 
@@ -120,6 +122,16 @@ pub enum EngineError {
         tx: LinkId,
         /// When.
         now: Time,
+    },
+    /// A flow arrived sooner than its path allows: the engine is wrong.
+    #[error("task {task}: a flow arrived in {took}, but its path needs {ideal}")]
+    Impossible {
+        /// The task.
+        task: u32,
+        /// How long the flow took.
+        took: Time,
+        /// How long its path needs.
+        ideal: Time,
     },
     /// The policy gave up.
     #[error("task {task}: {reason}")]

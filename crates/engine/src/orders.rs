@@ -10,7 +10,7 @@ use std::ops::Range;
 pub struct FlowOrder {
     /// What is sent.
     pub bytes: Bytes,
-    links: (u32, u32),
+    lanes: (u32, u32),
 }
 
 /// Flows that start together; the phase ends `latency` after the last of them has arrived.
@@ -39,9 +39,11 @@ pub struct Phase {
 #[derive(Clone, Debug, Default)]
 pub struct Orders {
     links: Vec<LinkId>,
+    /// Where each lane's links end.
+    lanes: Vec<u32>,
     flows: Vec<FlowOrder>,
     phases: Vec<Phase>,
-    open_flow: usize,
+    open_lane: usize,
     open_phase: usize,
     /// Circuits to patch at once, before any flow starts.
     pub patches: Patches,
@@ -51,9 +53,10 @@ impl Orders {
     /// Forgets everything, keeps the memory.
     pub fn clear(&mut self) {
         self.links.clear();
+        self.lanes.clear();
         self.flows.clear();
         self.phases.clear();
-        self.open_flow = 0;
+        self.open_lane = 0;
         self.open_phase = 0;
         self.patches.clear();
     }
@@ -63,17 +66,43 @@ impl Orders {
         &mut self.links
     }
 
-    /// Ends the path begun with [`Orders::path`]: `bytes` go over it. A flow of zero bytes or over
-    /// no link is left out.
+    /// Ends the path begun with [`Orders::path`] as one of several lanes of the next flow: its bytes
+    /// may go over any of them. A lane over no link is left out.
+    ///
+    /// ```
+    /// # use lightloom_engine::Orders;
+    /// # use lightloom_fabric::LinkId;
+    /// # use lightloom_units::{Bytes, Time};
+    /// let mut orders = Orders::default();
+    /// orders.path().push(LinkId(0));
+    /// orders.lane();
+    /// orders.path().push(LinkId(2));
+    /// orders.flow(Bytes::new(1_000)); // over link 0 or link 2
+    /// orders.end_phase(Time::ZERO);
+    /// let flow = orders.flows(0)[0];
+    /// let lanes: Vec<_> = orders.lanes(&flow).collect();
+    /// assert_eq!(lanes, [&[LinkId(0)], &[LinkId(2)]]);
+    /// ```
+    pub fn lane(&mut self) {
+        if self.links.len() > self.open_lane {
+            self.open_lane = self.links.len();
+            self.lanes.push(self.open_lane as u32);
+        }
+    }
+
+    /// Ends the path begun with [`Orders::path`]: `bytes` go over it, or over the lanes ended before
+    /// it. A flow of zero bytes or over no link is left out.
     pub fn flow(&mut self, bytes: Bytes) {
-        let end = self.links.len();
-        if bytes == Bytes::ZERO || end == self.open_flow {
-            self.links.truncate(self.open_flow);
+        self.lane();
+        let first = self.flows.last().map_or(0, |flow| flow.lanes.1);
+        let lanes = (first, self.lanes.len() as u32);
+        if bytes == Bytes::ZERO || lanes.0 == lanes.1 {
+            self.lanes.truncate(first as usize);
+            self.open_lane = self.lanes.last().map_or(0, |&end| end as usize);
+            self.links.truncate(self.open_lane);
             return;
         }
-        let links = (self.open_flow as u32, end as u32);
-        self.flows.push(FlowOrder { bytes, links });
-        self.open_flow = end;
+        self.flows.push(FlowOrder { bytes, lanes });
     }
 
     /// Ends a phase: the flows since the last phase start together once the phase before is over.
@@ -102,9 +131,19 @@ impl Orders {
         &self.flows
     }
 
-    /// The path of a flow.
+    /// The path of a flow; of one with several lanes, the first.
     pub fn links(&self, flow: &FlowOrder) -> &[LinkId] {
-        &self.links[flow.links.0 as usize..flow.links.1 as usize]
+        self.lane_links(flow.lanes.0)
+    }
+
+    /// The paths of a flow, over any of which its bytes may go.
+    pub fn lanes(&self, flow: &FlowOrder) -> impl ExactSizeIterator<Item = &[LinkId]> {
+        (flow.lanes.0..flow.lanes.1).map(|lane| self.lane_links(lane))
+    }
+
+    fn lane_links(&self, lane: u32) -> &[LinkId] {
+        let from = lane.checked_sub(1).map_or(0, |before| self.lanes[before as usize]);
+        &self.links[from as usize..self.lanes[lane as usize] as usize]
     }
 
     fn flow_range(&self, index: usize) -> Range<usize> {

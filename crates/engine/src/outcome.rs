@@ -61,6 +61,69 @@ pub struct Outcome {
     pub events: u64,
     /// How often rates (or whatever else the engine's inner loop computes) were computed anew.
     pub solves: u64,
+    /// What only an engine of packets measures.
+    pub packets: Option<Box<Packets>>,
+}
+
+/// What an engine of packets measures beside times and bytes. Counts are of the whole run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Packets {
+    /// Packets that hosts put on a link: data, sent again or not, and acknowledgements, pulls and
+    /// notifications.
+    pub sent: u64,
+    /// Links that packets crossed, trimmed ones and acknowledgements included.
+    pub hops: u64,
+    /// Packets with payload among those sent.
+    pub data: u64,
+    /// Packets with payload that had been sent before.
+    pub resent: u64,
+    /// Packets lost: full queues, full headroom, dark circuits.
+    pub drops: u64,
+    /// Packets whose payload was cut off.
+    pub trims: u64,
+    /// Packets marked (ECN).
+    pub marks: u64,
+    /// Pause frames (PFC).
+    pub pauses: u64,
+    /// Times that a sender heard nothing for too long.
+    pub timeouts: u64,
+    /// How far behind the furthest packet of its flow each one arrived, in packets: how many were 0
+    /// behind, 1, 2 to 3, 4 to 7, and so on.
+    pub reorder: Vec<u64>,
+    /// By link; empty for none.
+    pub links: Vec<PacketLink>,
+    /// Bytes queued at a link at a time, where any were; by time, then link.
+    pub samples: Vec<QueueSample>,
+    /// What a reader must know, such as windows below the bandwidth-delay product.
+    pub notes: Vec<String>,
+}
+
+/// What the packet engine measures at one link's sending end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacketLink {
+    /// Packets carried.
+    pub packets: u64,
+    /// Packets lost.
+    pub drops: u64,
+    /// Packets trimmed.
+    pub trims: u64,
+    /// Packets marked.
+    pub marks: u64,
+    /// The most that was ever queued.
+    pub peak_queue: Bytes,
+    /// How long it stood still by a pause.
+    pub paused: Time,
+}
+
+/// A queue at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueSample {
+    /// When.
+    pub at: Time,
+    /// The link that it leads to.
+    pub link: u32,
+    /// What waits there.
+    pub queued: Bytes,
 }
 
 impl Outcome {

@@ -307,14 +307,20 @@ impl<'a> Run<'a> {
             return Ok(());
         };
         let flows = transfer.orders.flows(phase);
-        transfer.outstanding = flows.len() as u32;
         if flows.is_empty() {
             self.queue.push(now.saturating_add(pause), Event::PhaseOver(slot));
             return Ok(());
         }
         let mut dark_until = now;
-        for flow in flows {
-            let links = transfer.orders.links(flow);
+        let mut started = 0;
+        // A fluid takes all the lanes of its flow, as much of it on each as on another.
+        let lanes = flows.iter().flat_map(|flow| {
+            let lanes = transfer.orders.lanes(flow);
+            let (n, bytes) = (lanes.len() as u64, flow.bytes.get());
+            lanes.enumerate().map(move |(i, lane)| (lane, bytes / n + u64::from((i as u64) < bytes % n)))
+        });
+        for (links, bytes) in lanes.filter(|&(_, bytes)| bytes > 0) {
+            started += 1;
             let from = self.pool.links.len();
             let mut latency = Time::ZERO;
             let mut narrowest = links[0].0;
@@ -331,7 +337,7 @@ impl<'a> Run<'a> {
                     }
                 }
                 latency += self.latency[at];
-                self.outcome.link_bytes[at] += flow.bytes;
+                self.outcome.link_bytes[at] += Bytes::new(bytes);
                 dark_until = dark_until.max(self.dark_until[at]);
                 if self.capacity[at] < self.capacity[narrowest as usize] {
                     narrowest = link;
@@ -347,10 +353,10 @@ impl<'a> Run<'a> {
                 let component = self.component_of[self.pool.links[at] as usize];
                 mark(&mut self.components, &mut self.dissolving, component);
             }
-            let tag = Tag { slot, start: now, latency, bytes: flow.bytes.get() };
-            self.pool.push(from, flow.bytes.get() as f64, tag);
+            self.pool.push(from, bytes as f64, Tag { slot, start: now, latency, bytes });
         }
-        self.outcome.flows += flows.len() as u64;
+        self.outcome.flows += u64::from(started);
+        self.transfers[slot as usize].outstanding = started;
         self.outcome.waited[task as usize] += dark_until - now;
         Ok(())
     }

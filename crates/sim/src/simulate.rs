@@ -13,6 +13,7 @@ use crate::tables::{
 use lightloom_engine::{Engine, EngineError, Scenario, Tasks};
 use lightloom_fabric::{Fabric, FabricSpec, ServerId};
 use lightloom_flow::FlowEngine;
+use lightloom_packet::PacketEngine;
 use lightloom_schedule::topoopt::{self, AllReduceGroup, Design, TopoOptInput};
 use lightloom_units::Time;
 use lightloom_workload::{Comm, ComputeOrigin, Gating, Placement, TaskGraph, build};
@@ -144,8 +145,7 @@ impl Workload {
             spec.record.replicas,
         );
         let mut recorder = Recorder::new(&self.graph.kind, progress);
-        let EngineSpec::Flow { tolerance } = spec.engine;
-        let outcome = FlowEngine { tolerance }.run(&scenario, &mut sender, &mut recorder)?;
+        let outcome = engine(spec).run(&scenario, &mut sender, &mut recorder)?;
         let (breakdown, share) = attribute(&self.graph, &outcome);
         let mut notes: Vec<String> = fabric.notes().to_vec();
         notes.extend(self.gating.notes().iter().cloned());
@@ -162,6 +162,15 @@ impl Workload {
             ],
             notes,
         })
+    }
+}
+
+fn engine(spec: &Spec) -> Box<dyn Engine> {
+    match &spec.engine {
+        &EngineSpec::Flow { tolerance } => Box::new(FlowEngine { tolerance }),
+        EngineSpec::Packet(packet) => {
+            Box::new(PacketEngine { spec: (**packet).clone(), seed: spec.seed })
+        }
     }
 }
 

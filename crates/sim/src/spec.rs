@@ -2,6 +2,7 @@
 //! and presets; here the result is parsed once, and anything unknown is an error.
 
 use lightloom_fabric::{Cluster, FabricSpec};
+use lightloom_packet::PacketSpec;
 use lightloom_workload::{Compute, Job, Model, Parallelism, Training};
 use serde::Deserialize;
 
@@ -48,7 +49,7 @@ pub enum Redraw {
 }
 
 /// Which engine runs the scenario.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum EngineSpec {
     /// Max-min fair flows.
@@ -56,6 +57,8 @@ pub enum EngineSpec {
         /// See [`lightloom_flow::FlowEngine::tolerance`].
         tolerance: f64,
     },
+    /// Packets, queues, transports.
+    Packet(Box<PacketSpec>),
 }
 
 /// What to keep of a run.
