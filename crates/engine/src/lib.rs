@@ -19,9 +19,7 @@ mod queue;
 mod tasks;
 
 pub use orders::{FlowOrder, Orders, Patch, Patches, Phase};
-pub use outcome::{
-    Observer, Outcome, PacketLink, Packets, QueueSample, Reconfiguration, Silent,
-};
+pub use outcome::{Observer, Outcome, PacketLink, Packets, QueueSample, Reconfiguration, Silent};
 pub use queue::EventQueue;
 pub use tasks::{NOT_A_TRANSFER, TaskId, Tasks};
 

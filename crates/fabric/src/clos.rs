@@ -177,6 +177,51 @@ impl Clos {
     }
 }
 
+impl Clos {
+    /// How many ways [`Clos::way`] tells apart; 0 if a NIC is not on these switches.
+    pub(crate) fn ways(&self, source: NicId, destination: NicId) -> u32 {
+        let tor = |nic: NicId| Some(self.ports.get(nic.index()).copied().flatten()?.tor);
+        let (Some(a), Some(b)) = (tor(source), tor(destination)) else { return 0 };
+        if a == b {
+            return 1;
+        }
+        let (a, b) = (&self.tors[a as usize], &self.tors[b as usize]);
+        let aggregations = a.up.len().min(b.up.len());
+        let cores = |j: usize| {
+            let (a, b) = (&self.pods[a.pod as usize].up[j], &self.pods[b.pod as usize].up[j]);
+            a.len().min(b.len())
+        };
+        let most = if a.pod == b.pod { 1 } else { (0..aggregations).map(cores).max().unwrap_or(0) };
+        (aggregations * most) as u32
+    }
+
+    /// Appends way `index` of [`Clos::ways`]: neighbouring indices part at the first switch.
+    pub(crate) fn way(
+        &self,
+        source: NicId,
+        destination: NicId,
+        index: u32,
+        path: &mut Vec<LinkId>,
+    ) {
+        let port = |nic: NicId| self.ports.get(nic.index()).copied().flatten();
+        let (Some(from), Some(to)) = (port(source), port(destination)) else { return };
+        path.push(from.up);
+        if from.tor != to.tor {
+            let (a, b) = (&self.tors[from.tor as usize], &self.tors[to.tor as usize]);
+            let n = a.up.len().min(b.up.len());
+            let j = index as usize % n;
+            path.push(a.up[j]);
+            if a.pod != b.pod {
+                let (a, b) = (&self.pods[a.pod as usize].up[j], &self.pods[b.pod as usize].up[j]);
+                let core = index as usize / n % a.len().min(b.len());
+                path.extend([a[core], back(b[core])]);
+            }
+            path.push(back(b.up[j]));
+        }
+        path.push(back(to.up));
+    }
+}
+
 /// The hosts of each ToR.
 fn in_order(rails: &Rails, half: u32) -> impl Iterator<Item = &[NicId]> {
     let rounds = rails.first().map_or(0, |rail| rail.len().div_ceil(half as usize));

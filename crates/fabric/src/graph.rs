@@ -244,6 +244,42 @@ impl Fabric {
         }
     }
 
+    /// How many equal ways over packet switches [`Fabric::nic_way`] tells apart; 0 where NICs are not
+    /// on packet switches, and on a graph, which routes by a hash alone.
+    ///
+    /// ```
+    /// # use lightloom_fabric::*;
+    /// # use lightloom_units::{BitRate, Time};
+    /// let mut spec = ClosSpec::new(BitRate::from_gbps(400), Time::from_us(1));
+    /// spec.splitting = Splitting::Ecmp;
+    /// let fabric = build(&Cluster::of(128, 8), &FabricSpec::FatTree(spec), 1, &[]).unwrap();
+    /// // Eight ports a switch: 4 hosts and 4 uplinks a ToR, 4 cores behind each aggregation switch.
+    /// let ways = [1, 4, 127].map(|nic| fabric.nic_ways(NicId(0), NicId(nic)));
+    /// assert_eq!(ways, [1, 4, 16]);
+    /// let mut path = Vec::new();
+    /// fabric.nic_way(NicId(0), NicId(127), 15, &mut path);
+    /// assert_eq!(path.len(), 6);
+    /// ```
+    pub fn nic_ways(&self, source: NicId, destination: NicId) -> u32 {
+        self.switches().map_or(0, |clos| clos.ways(source, destination))
+    }
+
+    /// Appends one of the equal ways from one NIC's link up to another's link down, by its index
+    /// below [`Fabric::nic_ways`]. Nothing is appended where there are none.
+    pub fn nic_way(&self, source: NicId, destination: NicId, index: u32, path: &mut Vec<LinkId>) {
+        if let Some(clos) = self.switches() {
+            clos.way(source, destination, index, path);
+        }
+    }
+
+    fn switches(&self) -> Option<&Clos> {
+        match &self.wiring {
+            Wiring::FatTree(clos) | Wiring::RailOptimized(clos) => Some(clos),
+            Wiring::MixNet(mixnet) => Some(&mixnet.eps),
+            Wiring::TopoOpt(_) | Wiring::Custom(_) => None,
+        }
+    }
+
     /// A server's NICs on packet switches, by index in the server, rising. None with TopoOpt.
     ///
     /// ```

@@ -317,7 +317,9 @@ impl<'a> Run<'a> {
         let lanes = flows.iter().flat_map(|flow| {
             let lanes = transfer.orders.lanes(flow);
             let (n, bytes) = (lanes.len() as u64, flow.bytes.get());
-            lanes.enumerate().map(move |(i, lane)| (lane, bytes / n + u64::from((i as u64) < bytes % n)))
+            lanes
+                .enumerate()
+                .map(move |(i, lane)| (lane, bytes / n + u64::from((i as u64) < bytes % n)))
         });
         for (links, bytes) in lanes.filter(|&(_, bytes)| bytes > 0) {
             started += 1;

@@ -65,7 +65,8 @@ pub enum Overflow {
     },
 }
 
-/// What the hosts speak. A `window` that is absent is the path's bandwidth-delay product.
+/// What the hosts speak. A `window` that is absent is one and a half times the path's
+/// bandwidth-delay product, unless it says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum TransportSpec {
@@ -135,7 +136,7 @@ pub struct SpraySpec {
     pub window: Option<Bytes>,
     /// Queueing delay aimed at; absent: half of the path's round-trip time.
     pub target_delay: Option<Time>,
-    /// Share of a packet by which the window grows for each packet acknowledged without a mark.
+    /// Packets by which the window grows in a round trip without congestion.
     pub increase: f64,
     /// The most of its window that a flow gives up in a round trip.
     pub decrease: f64,

@@ -1,0 +1,79 @@
+//! Packet-hops a CPU second: a permutation and an all-to-all on a fat-tree of three tiers.
+//!
+//! `cargo run --release -p lightloom-packet --example speed -- permutation 128 2000000 spray reps`
+
+use lightloom_engine::conformance::{Graph, Script, Work};
+use lightloom_engine::{Engine, Orders, Scenario, Silent};
+use lightloom_fabric::{ClosSpec, Cluster, FabricSpec, GpuId, Splitting, build};
+use lightloom_packet::{PacketEngine, PacketSpec};
+use lightloom_units::{BitRate, Bytes, Time};
+use std::time::Instant;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [pattern, hosts, bytes, settings] = &arguments[..] else {
+        eprintln!("usage: speed permutation|all-to-all HOSTS BYTES SETTINGS.json");
+        std::process::exit(2);
+    };
+    let number = |text: &String| -> u64 { text.parse().expect("a number") };
+    let (hosts, bytes) = (number(hosts) as u32, number(bytes));
+    let json = std::fs::read_to_string(settings).expect("a file of settings");
+    let spec: PacketSpec = serde_json::from_str(&json).expect("settings of the right shape");
+    let cluster = Cluster {
+        gpus: hosts,
+        gpus_per_server: 1,
+        nics_per_server: 1,
+        numa_nodes: 1,
+        scale_up_bps: BitRate::from_gbps(3600),
+        scale_up_delay_ps: Time::from_ns(500),
+    };
+    let mut clos = ClosSpec::new(BitRate::from_gbps(100), Time::from_us(1));
+    clos.splitting = Splitting::Ecmp;
+    let fabric = build(&cluster, &FabricSpec::FatTree(clos), 1, &[]).expect("a valid fabric");
+    let mut orders = Orders::default();
+    let mut flow = |from: u32, to: u32| {
+        fabric.route(GpuId(from), GpuId(to), 7, orders.path()).expect("hosts of this fabric");
+        orders.flow(Bytes::new(bytes));
+    };
+    let per_host = match pattern.as_str() {
+        // Half way round: every flow crosses the cores.
+        "permutation" => {
+            (0..hosts).for_each(|host| flow(host, (host + hosts / 2) % hosts));
+            bytes
+        }
+        _ => {
+            for host in 0..hosts {
+                (1..hosts).for_each(|step| flow(host, (host + step) % hosts));
+            }
+            bytes * u64::from(hosts - 1)
+        }
+    };
+    orders.end_phase(Time::ZERO);
+    let graph = Graph::new(vec![Work::Send(0)], vec![]);
+    let scenario = Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &[] };
+    let mut script = Script { transfers: vec![orders], at_end: vec![] };
+    let engine = PacketEngine { spec, seed: 1 };
+    let start = Instant::now();
+    let outcome = engine.run(&scenario, &mut script, &mut Silent).expect("the run finishes");
+    let seconds = start.elapsed().as_secs_f64();
+    let packets = outcome.packets.expect("a packet engine counts packets");
+    let ideal = BitRate::from_gbps(100).time_for(Bytes::new(per_host)) + Time::from_us(6);
+    println!(
+        "{:.3} s, {} packets, {} hops, {:.2} M hops/s, {} events, makespan {} ({:.3} of ideal), drops {}, \
+         trims {}, marks {}, resent {}, pauses {}, timeouts {}, reorder {:?}",
+        seconds,
+        packets.sent,
+        packets.hops,
+        packets.hops as f64 / seconds / 1e6,
+        outcome.events,
+        outcome.makespan,
+        outcome.makespan.as_secs_f64() / ideal.as_secs_f64(),
+        packets.drops,
+        packets.trims,
+        packets.marks,
+        packets.resent,
+        packets.pauses,
+        packets.timeouts,
+        packets.reorder,
+    );
+}

@@ -1,0 +1,171 @@
+//! Messages and the connections that carry them. A flow of one lane is a message with one connection;
+//! of several lanes, a message whose packets are handed out to whichever connection can send next.
+
+use crate::balancer::Balancer;
+use crate::transport::{Control, PathInfo};
+use crate::wheel::NONE;
+
+/// What a flow sends.
+#[derive(Clone, Debug)]
+pub(crate) struct Message {
+    /// Its transfer.
+    pub slot: u32,
+    pub bytes: u64,
+    /// Not yet handed to a connection.
+    pub unsent: u64,
+    pub received: u64,
+    pub start: u64,
+    /// No flow on its lanes could arrive sooner than this after its start \[ps\].
+    pub ideal: u64,
+}
+
+/// Where the packets of a connection go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Path {
+    /// How many equal ways replace the part between the NICs; 1: it goes as it stands.
+    pub ways: u16,
+    /// Links before the first NIC's own and after the last NIC's.
+    pub before: u8,
+    pub after: u8,
+    pub source: u32,
+    pub destination: u32,
+}
+
+/// One sub-flow: its sender, its receiver, and where its packets go.
+#[derive(Clone, Debug)]
+pub(crate) struct Conn {
+    /// When its pace lets it send, while that is in the wheel \[ps\].
+    pub time: u64,
+    pub next: u32,
+    pub message: u32,
+    /// The next connection of the same message, in a ring.
+    pub sibling: u32,
+    /// The path as the policy gave it.
+    pub links: Vec<u32>,
+    pub path: Path,
+    /// Full payload of a packet.
+    pub mtu: u32,
+    pub info: PathInfo,
+
+    // The sender.
+    /// The next one in the ring of its first link.
+    pub ready_next: u32,
+    pub in_ring: bool,
+    pub paced: bool,
+    pub armed: bool,
+    pub done: bool,
+    /// Told apart from the connections that had this place before.
+    pub generation: u32,
+    pub not_before: u64,
+    pub next_seq: u32,
+    /// Packets handed to it: their numbers are below this.
+    pub allotted: u32,
+    /// With go-back-N: all below arrived.
+    pub unacked: u32,
+    pub under_way: u32,
+    pub resend: Vec<u32>,
+    /// The one packet that is not full, and its payload.
+    pub partial: (u32, u32),
+    pub control: Control,
+    pub balancer: Balancer,
+    pub last_heard: u64,
+    pub silences: u32,
+
+    // The receiver.
+    pub expected: u32,
+    pub furthest: u32,
+    pub seen: Vec<u64>,
+    pub nacked: bool,
+    pub unannounced: u16,
+    pub unannounced_mark: bool,
+    pub quiet_until: u64,
+    pub pulls: u32,
+    pub pull_next: u32,
+
+    /// Its packets that are anywhere in the network.
+    pub in_network: u32,
+}
+
+impl Conn {
+    pub fn new(
+        message: u32,
+        links: Vec<u32>,
+        path: Path,
+        mtu: u32,
+        info: PathInfo,
+        control: Control,
+        balancer: Balancer,
+    ) -> Self {
+        Conn {
+            time: 0,
+            next: NONE,
+            message,
+            links,
+            sibling: NONE,
+            path,
+            mtu,
+            info,
+            ready_next: NONE,
+            in_ring: false,
+            paced: false,
+            armed: false,
+            done: false,
+            generation: 0,
+            not_before: 0,
+            next_seq: 0,
+            allotted: 0,
+            unacked: 0,
+            under_way: 0,
+            resend: Vec::new(),
+            partial: (NONE, 0),
+            control,
+            balancer,
+            last_heard: 0,
+            silences: 0,
+            expected: 0,
+            furthest: 0,
+            seen: Vec::new(),
+            nacked: false,
+            unannounced: 0,
+            unannounced_mark: false,
+            quiet_until: 0,
+            pulls: 0,
+            pull_next: NONE,
+            in_network: 0,
+        }
+    }
+
+    /// Payload of one of its packets.
+    #[inline]
+    pub fn payload(&self, seq: u32) -> u32 {
+        if seq == self.partial.0 { self.partial.1 } else { self.mtu }
+    }
+
+    /// Whether its window, or its credit, lets it send one more.
+    #[inline]
+    pub fn has_room(&self) -> bool {
+        self.control.may_send(self.under_way, self.info.packet)
+    }
+
+    /// Whether there is something to send, given what its message has left.
+    #[inline]
+    pub fn has_data(&self, unsent: u64) -> bool {
+        unsent > 0 || self.next_seq < self.allotted || !self.resend.is_empty()
+    }
+
+    /// Notes that a packet arrived; false if it had arrived before.
+    #[inline]
+    pub fn see(&mut self, seq: u32) -> bool {
+        let (word, bit) = (seq as usize / 64, 1u64 << (seq % 64));
+        if word >= self.seen.len() {
+            self.seen.resize(word + 1, 0);
+        }
+        let new = self.seen[word] & bit == 0;
+        self.seen[word] |= bit;
+        new
+    }
+
+    pub fn has_seen(&self, seq: u32) -> bool {
+        self.seen.get(seq as usize / 64).is_some_and(|word| word >> (seq % 64) & 1 == 1)
+    }
+}

@@ -1,0 +1,574 @@
+//! What hosts do: which flow's packet a link takes next, what a receiver answers, what a sender makes
+//! of it.
+//!
+//! Modelled: each first link serves its flows in turn, packet by packet, as their windows, credits and
+//! paces allow; acknowledgements and the like go before data; go-back-N (RoCEv2), or each packet on its
+//! own with trimmed ones asked for again at once, and on a single way also those that a gap betrays;
+//! everything else after silence. Receivers pace their pulls over all flows of a link (NDP).
+//! Ignored: the time that hosts think; the bytes that selective acknowledgements take. A sender that
+//! heard nothing for too long knows what arrived, as acknowledgements then would tell.
+
+use crate::conn::Conn;
+use crate::link::Origin;
+use crate::net::Thing;
+use crate::packet::Kind;
+use crate::run::{Far, Run};
+use crate::transport::Ack;
+use crate::wheel::NONE;
+use lightloom_engine::EngineError;
+use lightloom_fabric::{LinkId, NicId};
+use lightloom_units::Time;
+
+impl Run<'_> {
+    // ---- sending
+
+    /// A connection may have become able to send: it joins the ring of its first link.
+    pub(crate) fn ready(&mut self, id: u32, now: u64) {
+        let conn = &mut self.net.conns[id as usize];
+        if conn.in_ring || conn.paced || conn.done {
+            return;
+        }
+        let unsent = self.net.messages[conn.message as usize].unsent;
+        if !conn.has_data(unsent) || !conn.has_room() {
+            return;
+        }
+        conn.in_ring = true;
+        let at = conn.links[0];
+        let last = self.net.links[at as usize].senders;
+        if last == NONE {
+            self.net.conns[id as usize].ready_next = id;
+        } else {
+            let first = self.net.conns[last as usize].ready_next;
+            self.net.conns[id as usize].ready_next = first;
+            self.net.conns[last as usize].ready_next = id;
+        }
+        self.net.links[at as usize].senders = id;
+        self.kick(at, now);
+    }
+
+    /// Takes a packet from the next flow in a link's ring that can send.
+    #[inline]
+    pub(crate) fn pull(&mut self, at: u32, now: u64) -> Option<u32> {
+        loop {
+            let last = self.net.links[at as usize].senders;
+            if last == NONE {
+                return None;
+            }
+            let id = self.net.conns[last as usize].ready_next;
+            let conn = &mut self.net.conns[id as usize];
+            let unsent = self.net.messages[conn.message as usize].unsent;
+            let room = conn.has_room();
+            let done = conn.done;
+            if !done && conn.has_data(unsent) && room {
+                if conn.not_before > now {
+                    conn.paced = true;
+                    conn.time = conn.not_before;
+                    let time = conn.time;
+                    self.leave_ring(at, last, id);
+                    self.soon(Thing::Conn(id), time);
+                    continue;
+                }
+                if !self.yields(id, unsent) {
+                    let link = &mut self.net.links[at as usize];
+                    link.senders = id;
+                    link.own_turn = false;
+                    return Some(self.make_packet(id, now));
+                }
+            }
+            self.leave_ring(at, last, id);
+            if !room && !done {
+                self.wake_siblings(id, now);
+            }
+            self.try_free(id);
+        }
+    }
+
+    /// MinRTT: whether a sub-flow of the same message should send instead.
+    fn yields(&self, id: u32, unsent: u64) -> bool {
+        let conn = &self.net.conns[id as usize];
+        let own = match conn.balancer.round_trip() {
+            Some(own) if conn.sibling != id && own > 0 && unsent > 0 => own,
+            _ => return false,
+        };
+        let mut other = conn.sibling;
+        while other != id {
+            let sibling = &self.net.conns[other as usize];
+            let faster = sibling.balancer.round_trip().is_some_and(|rtt| rtt < own);
+            if faster && sibling.in_ring && sibling.has_room() {
+                return true;
+            }
+            other = sibling.sibling;
+        }
+        false
+    }
+
+    fn wake_siblings(&mut self, id: u32, now: u64) {
+        let conn = &self.net.conns[id as usize];
+        if conn.sibling == id || conn.balancer.round_trip().is_none() {
+            return;
+        }
+        let mut other = conn.sibling;
+        while other != id {
+            let next = self.net.conns[other as usize].sibling;
+            self.ready(other, now);
+            other = next;
+        }
+    }
+
+    fn leave_ring(&mut self, at: u32, last: u32, id: u32) {
+        let conn = &mut self.net.conns[id as usize];
+        conn.in_ring = false;
+        let next = conn.ready_next;
+        if last == id {
+            self.net.links[at as usize].senders = NONE;
+        } else {
+            self.net.conns[last as usize].ready_next = next;
+        }
+    }
+
+    /// The pace of a connection lets it send again.
+    pub(crate) fn paced(&mut self, id: u32, now: u64) {
+        self.net.conns[id as usize].paced = false;
+        self.ready(id, now);
+        self.try_free(id);
+    }
+
+    fn make_packet(&mut self, id: u32, now: u64) -> u32 {
+        let conn = &mut self.net.conns[id as usize];
+        let message = &mut self.net.messages[conn.message as usize];
+        let mut again = true;
+        let seq = if let Some(seq) = conn.resend.pop() {
+            seq
+        } else {
+            if conn.next_seq == conn.allotted {
+                let payload = message.unsent.min(u64::from(conn.mtu));
+                message.unsent -= payload;
+                if payload < u64::from(conn.mtu) {
+                    conn.partial = (conn.allotted, payload as u32);
+                }
+                conn.allotted += 1;
+                again = false;
+            }
+            conn.next_seq += 1;
+            conn.next_seq - 1
+        };
+        self.resent += u64::from(again);
+        self.data_packets += 1;
+        conn.under_way += 1;
+        conn.in_network += 1;
+        let size = u64::from(conn.payload(seq)) + self.header;
+        if let Some(gap) = conn.control.sent(size, now) {
+            conn.not_before = now + gap;
+        }
+        if !conn.armed {
+            conn.armed = true;
+            conn.last_heard = now;
+            let timeout = Far::Timeout { conn: id, generation: conn.generation };
+            self.far.push(Time::from_ps(now + self.retransmit_after), timeout);
+        }
+        let urgent = !conn.has_data(message.unsent) || !conn.has_room();
+        let way = if conn.path.ways > 1 { conn.balancer.way(now, conn.under_way - 1) } else { 0 };
+        let packet_id = self.net.pool.take();
+        let packet = &mut self.net.pool.packets[packet_id as usize];
+        packet.conn = id;
+        packet.seq = seq;
+        packet.stamp = (now / 1000) as u32;
+        packet.size = size as u16;
+        packet.way = way;
+        packet.kind = Kind::Data;
+        packet.marked = false;
+        packet.urgent = urgent;
+        if conn.path.ways > 1 {
+            let path = &conn.path;
+            self.path.clear();
+            self.path.extend(conn.links[..path.before as usize].iter().map(|&l| LinkId(l)));
+            let (from, to) = (NicId(path.source), NicId(path.destination));
+            self.scenario.fabric.nic_way(from, to, u32::from(way), &mut self.path);
+            let after = conn.links.len() - path.after as usize;
+            self.path.extend(conn.links[after..].iter().map(|&l| LinkId(l)));
+            self.raw_path.clear();
+            self.raw_path.extend(self.path.iter().map(|l| l.0));
+            packet.take(&self.raw_path);
+        } else {
+            packet.take(&conn.links);
+        }
+        packet_id
+    }
+
+    // ---- receiving
+
+    /// A packet is where it was sent.
+    pub(crate) fn deliver(&mut self, id: u32, now: u64) {
+        let packet = &self.net.pool.packets[id as usize];
+        let (conn, seq) = (packet.conn, packet.seq);
+        match packet.kind {
+            Kind::Data => self.receive(id, conn, seq, now),
+            Kind::Trimmed => {
+                self.trimmed += 1;
+                if self.net.conns[conn as usize].done {
+                    self.give(id);
+                    return;
+                }
+                self.want_pull(conn, now);
+                self.answer(id, Kind::Nack, seq, 1, now);
+            }
+            Kind::Ack => self.acknowledged(id, conn, now),
+            Kind::Nack => {
+                self.give(id);
+                self.missing(conn, seq, now);
+            }
+            Kind::Notice => {
+                self.give(id);
+                self.net.conns[conn as usize].control.notified(now);
+            }
+            Kind::Pull => {
+                self.give(id);
+                if let Some(conn_state) = self.net.conns.get_mut(conn as usize) {
+                    conn_state.control.pulled();
+                }
+                self.ready(conn, now);
+            }
+        }
+    }
+
+    fn receive(&mut self, id: u32, conn_id: u32, seq: u32, now: u64) {
+        let marked = self.net.pool.packets[id as usize].marked;
+        if marked {
+            self.notify(id, conn_id, now);
+        }
+        let conn = &mut self.net.conns[conn_id as usize];
+        if conn.done {
+            self.give(id);
+            return;
+        }
+        let payload = u64::from(conn.payload(seq));
+        let behind = conn.furthest.saturating_sub(seq);
+        conn.furthest = conn.furthest.max(seq);
+        let bucket = (u32::BITS - behind.leading_zeros()) as usize;
+        self.reorder[bucket] += 1;
+        if self.go_back_n {
+            if seq != conn.expected {
+                let expected = conn.expected;
+                if seq < expected {
+                    self.answer(id, Kind::Ack, expected, 0, now);
+                } else if !conn.nacked {
+                    conn.nacked = true;
+                    self.answer(id, Kind::Nack, expected, 0, now);
+                } else {
+                    self.give(id);
+                }
+                return;
+            }
+            conn.expected += 1;
+            conn.nacked = false;
+        } else {
+            if !conn.see(seq) {
+                self.answer(id, Kind::Ack, seq, 1, now);
+                return;
+            }
+            // On one way nothing overtakes: a gap is a loss, unless it is known already.
+            if self.gaps_are_losses && seq >= conn.expected {
+                let gap = conn.expected..seq;
+                conn.expected = seq + 1;
+                for lost in gap {
+                    self.tell_missing(id, conn_id, lost, now);
+                }
+            }
+        }
+        let conn = &mut self.net.conns[conn_id as usize];
+        conn.unannounced += 1;
+        conn.unannounced_mark |= marked;
+        let message = &mut self.net.messages[conn.message as usize];
+        message.received += payload;
+        let whole = message.received == message.bytes;
+        let urgent = self.net.pool.packets[id as usize].urgent;
+        if u32::from(conn.unannounced) >= self.ack_every || urgent || whole {
+            let count = std::mem::take(&mut conn.unannounced);
+            let mark = std::mem::take(&mut conn.unannounced_mark);
+            let announced = if self.go_back_n { conn.expected } else { seq };
+            self.net.pool.packets[id as usize].marked = mark;
+            if !whole {
+                self.want_pull(conn_id, now);
+            }
+            self.answer(id, Kind::Ack, announced, count, now);
+        } else {
+            self.want_pull(conn_id, now);
+            self.give(id);
+        }
+        if whole {
+            self.complete_message(conn_id, now);
+        }
+    }
+
+    /// Turns a packet into the answer to itself.
+    fn answer(&mut self, id: u32, kind: Kind, seq: u32, count: u16, now: u64) {
+        let packet = &mut self.net.pool.packets[id as usize];
+        packet.kind = kind;
+        packet.seq = seq;
+        packet.size = count;
+        packet.turn();
+        self.send_control(id, now);
+    }
+
+    fn send_control(&mut self, id: u32, now: u64) {
+        self.control_packets += 1;
+        let link = self.net.pool.packets[id as usize].link(0, &self.net.conns);
+        self.enqueue(link, id, now);
+    }
+
+    /// A packet of its own that travels back along the path of another.
+    fn reply_beside(&mut self, id: u32, kind: Kind, seq: u32, now: u64) {
+        let reply = self.net.pool.take();
+        let mut packet = self.net.pool.packets[id as usize].clone();
+        self.net.conns[packet.conn as usize].in_network += 1;
+        packet.next = NONE;
+        self.net.pool.packets[reply as usize] = packet;
+        self.answer(reply, kind, seq, 1, now);
+    }
+
+    fn tell_missing(&mut self, id: u32, conn: u32, seq: u32, now: u64) {
+        if !self.net.conns[conn as usize].has_seen(seq) {
+            self.reply_beside(id, Kind::Nack, seq, now);
+        }
+    }
+
+    /// DCQCN's notification point.
+    fn notify(&mut self, id: u32, conn_id: u32, now: u64) {
+        let Some(interval) = self.notification_interval else { return };
+        let conn = &mut self.net.conns[conn_id as usize];
+        if now >= conn.quiet_until && !conn.done {
+            conn.quiet_until = now + interval;
+            self.reply_beside(id, Kind::Notice, 0, now);
+        }
+    }
+
+    // ---- pulls
+
+    fn want_pull(&mut self, conn_id: u32, now: u64) {
+        if self.net.pullers.is_empty() {
+            return;
+        }
+        let conn = &mut self.net.conns[conn_id as usize];
+        let at = *conn.links.last().expect("a path has a link");
+        conn.pulls += 1;
+        let puller = &mut self.net.pullers[at as usize];
+        if conn.pulls == 1 {
+            match puller.ring {
+                NONE => conn.pull_next = conn_id,
+                last => {
+                    let first = self.net.conns[last as usize].pull_next;
+                    self.net.conns[conn_id as usize].pull_next = first;
+                    self.net.conns[last as usize].pull_next = conn_id;
+                }
+            }
+            puller.ring = conn_id;
+        }
+        if !puller.pending {
+            puller.pending = true;
+            puller.time = puller.free_at.max(now);
+            let time = puller.time;
+            self.soon(Thing::Puller(at), time);
+        }
+    }
+
+    pub(crate) fn send_pull(&mut self, at: u32, now: u64) {
+        let last = self.net.pullers[at as usize].ring;
+        let id = self.net.conns[last as usize].pull_next;
+        let conn = &mut self.net.conns[id as usize];
+        conn.pulls -= 1;
+        let done = conn.done;
+        if done {
+            conn.pulls = 0;
+        }
+        let (left, next) = (conn.pulls, conn.pull_next);
+        let size = u64::from(conn.mtu) + self.header;
+        let puller = &mut self.net.pullers[at as usize];
+        if left > 0 {
+            puller.ring = id;
+        } else if last == id {
+            puller.ring = NONE;
+        } else {
+            self.net.conns[last as usize].pull_next = next;
+        }
+        puller.pending = puller.ring != NONE;
+        puller.free_at = now + if done { 0 } else { self.net.links[at as usize].time_for(size) };
+        puller.time = puller.free_at;
+        let (pending, time) = (puller.pending, puller.time);
+        if pending {
+            self.soon(Thing::Puller(at), time);
+        }
+        if done {
+            self.try_free(id);
+            return;
+        }
+        let packet_id = self.net.pool.take();
+        let conn = &mut self.net.conns[id as usize];
+        conn.in_network += 1;
+        let packet = &mut self.net.pool.packets[packet_id as usize];
+        packet.conn = id;
+        packet.marked = false;
+        packet.take(&conn.links);
+        self.answer(packet_id, Kind::Pull, 0, 1, now);
+    }
+
+    // ---- the sender hears
+
+    fn acknowledged(&mut self, id: u32, conn_id: u32, now: u64) {
+        let packet = &self.net.pool.packets[id as usize];
+        let (seq, count, marked, way) = (packet.seq, packet.size, packet.marked, packet.way);
+        let round_trip = u64::from(((now / 1000) as u32).wrapping_sub(packet.stamp)) * 1000;
+        self.give(id);
+        let conn = &mut self.net.conns[conn_id as usize];
+        if conn.done {
+            return;
+        }
+        conn.last_heard = now;
+        conn.silences = 0;
+        if self.go_back_n {
+            if seq > conn.unacked {
+                conn.unacked = seq;
+                conn.next_seq = conn.next_seq.max(seq);
+            }
+            conn.under_way = conn.next_seq - conn.unacked;
+        } else {
+            conn.under_way = conn.under_way.saturating_sub(u32::from(count));
+        }
+        let unsent = self.net.messages[conn.message as usize].unsent;
+        let idle = !conn.has_data(unsent);
+        conn.control.acked(Ack { now, packets: u32::from(count), marked, round_trip, idle });
+        if conn.path.ways > 1 || conn.sibling != conn_id {
+            conn.balancer.acked(way, marked, round_trip, now);
+        }
+        self.ready(conn_id, now);
+    }
+
+    /// The receiver misses a packet; with go-back-N, everything from it on.
+    fn missing(&mut self, conn_id: u32, seq: u32, now: u64) {
+        let conn = &mut self.net.conns[conn_id as usize];
+        if conn.done {
+            return;
+        }
+        conn.last_heard = now;
+        conn.silences = 0;
+        if self.go_back_n {
+            if seq >= conn.unacked {
+                conn.unacked = seq;
+                conn.next_seq = seq;
+                conn.under_way = 0;
+            }
+        } else {
+            conn.under_way = conn.under_way.saturating_sub(1);
+            conn.resend.push(seq);
+        }
+        conn.control.lost(now);
+        self.ready(conn_id, now);
+    }
+
+    /// Nothing was heard for long: what did not arrive is sent again.
+    pub(crate) fn timeout(
+        &mut self,
+        conn_id: u32,
+        generation: u32,
+        now: u64,
+    ) -> Result<(), EngineError> {
+        let conn = &mut self.net.conns[conn_id as usize];
+        if conn.generation != generation || conn.done {
+            return Ok(());
+        }
+        if conn.under_way == 0 {
+            conn.armed = false;
+            return Ok(());
+        }
+        let patience = self.retransmit_after << conn.silences.min(6);
+        let due = conn.last_heard.saturating_add(patience);
+        if due <= now {
+            self.timeouts += 1;
+            conn.silences += 1;
+            if conn.silences > GIVE_UP {
+                let task =
+                    self.transfers[self.net.messages[conn.message as usize].slot as usize].task;
+                let reason = format!("a flow heard nothing after sending again {GIVE_UP} times");
+                return Err(EngineError::Policy { task, reason });
+            }
+            conn.last_heard = now;
+            conn.under_way = 0;
+            conn.control.timed_out();
+            if self.go_back_n {
+                conn.next_seq = conn.unacked;
+            } else {
+                conn.resend.clear();
+                let missing = (0..conn.next_seq).rev().filter(|&seq| !conn.has_seen(seq));
+                let missing: Vec<u32> = missing.collect();
+                conn.resend = missing;
+            }
+        }
+        let again = conn.last_heard.saturating_add(self.retransmit_after << conn.silences.min(6));
+        self.far
+            .push(Time::from_ps(again.max(now + 1)), Far::Timeout { conn: conn_id, generation });
+        self.ready(conn_id, now);
+        Ok(())
+    }
+
+    // ---- endings
+
+    fn complete_message(&mut self, conn_id: u32, now: u64) {
+        let message_id = self.net.conns[conn_id as usize].message;
+        let mut id = conn_id;
+        loop {
+            let conn = &mut self.net.conns[id as usize];
+            conn.done = true;
+            conn.resend.clear();
+            let next = conn.sibling;
+            self.in_light(id, false);
+            id = next;
+            if id == conn_id {
+                break;
+            }
+        }
+        loop {
+            let next = self.net.conns[id as usize].sibling;
+            self.try_free(id);
+            id = next;
+            if id == conn_id {
+                break;
+            }
+        }
+        self.finished_messages.push((message_id, now));
+    }
+
+    /// A packet leaves the network.
+    pub(crate) fn give(&mut self, id: u32) {
+        let conn = self.net.pool.packets[id as usize].conn;
+        self.net.pool.give(id);
+        let state = &mut self.net.conns[conn as usize];
+        state.in_network -= 1;
+        if state.in_network == 0 {
+            self.try_free(conn);
+        }
+    }
+
+    fn try_free(&mut self, id: u32) {
+        let conn = &mut self.net.conns[id as usize];
+        let referred = conn.in_network > 0 || conn.in_ring || conn.paced || conn.pulls > 0;
+        if conn.done && !referred && conn.message != NONE {
+            conn.generation += 1;
+            conn.message = NONE;
+            self.free_conns.push(id);
+        }
+    }
+
+    /// Counts the flows on circuits, so that none is patched away under one.
+    pub(crate) fn in_light(&mut self, id: u32, on: bool) {
+        let Conn { links, .. } = &self.net.conns[id as usize];
+        for &link in links {
+            let state = &self.net.links[link as usize];
+            if state.lightward || state.origin == Origin::Light {
+                let users = &mut self.users[link as usize];
+                *users = if on { *users + 1 } else { *users - 1 };
+            }
+        }
+    }
+}
+
+/// Times that a sender sends again into silence before the run fails.
+const GIVE_UP: u32 = 40;

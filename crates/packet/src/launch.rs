@@ -1,0 +1,137 @@
+//! Where flows come from: messages and connections for the orders of a phase.
+
+use crate::BalancerSpec;
+use crate::balancer::{Balancer, mix};
+use crate::conn::{Conn, Message, Path};
+use crate::run::Run;
+use crate::transport::{Control, PathInfo};
+use crate::wheel::NONE;
+use lightloom_engine::Orders;
+use lightloom_fabric::{LinkClass, LinkId, NodeKind};
+use lightloom_units::Time;
+
+impl Run<'_> {
+    /// Makes the connections of a phase; their ids are appended to `order`, from the index returned.
+    pub(crate) fn new_connections(
+        &mut self,
+        slot: u32,
+        orders: &Orders,
+        phase: usize,
+        now: Time,
+    ) -> usize {
+        let from = self.order.len();
+        for flow in orders.flows(phase) {
+            let message = self.free_messages.pop().unwrap_or_else(|| {
+                self.net.messages.push(Message {
+                    slot: 0,
+                    bytes: 0,
+                    unsent: 0,
+                    received: 0,
+                    start: 0,
+                    ideal: 0,
+                });
+                self.net.messages.len() as u32 - 1
+            });
+            let bytes = flow.bytes.get();
+            let (mut first, mut last) = (NONE, NONE);
+            let (mut rate, mut delay) = (0.0, u64::MAX);
+            for lane in orders.lanes(flow) {
+                let id = self.connect(message, lane, now);
+                let conn = &self.net.conns[id as usize];
+                // Lanes may share links, then this is too lenient, never too strict.
+                rate += conn.info.rate;
+                delay =
+                    delay.min(conn.links.iter().map(|&l| self.net.links[l as usize].delay).sum());
+                if first == NONE {
+                    (first, last) = (id, id);
+                }
+                self.net.conns[last as usize].sibling = id;
+                self.net.conns[id as usize].sibling = first;
+                last = id;
+                self.order.push(id);
+                self.in_light(id, true);
+            }
+            // Rounded down by a millionth, for rates are floats and lanes differ by a bit per second.
+            let ideal = delay + (bytes as f64 / rate * (1.0 - 1e-6)) as u64;
+            self.net.messages[message as usize] =
+                Message { slot, bytes, unsent: bytes, received: 0, start: now.ps(), ideal };
+        }
+        from
+    }
+
+    fn connect(&mut self, message: u32, lane: &[LinkId], now: Time) -> u32 {
+        let links: Vec<u32> = lane.iter().map(|l| l.0).collect();
+        let path = self.path_of(lane);
+        let fabric = self.scenario.fabric;
+        let inside = lane.iter().all(|&l| fabric.link(l).class == LinkClass::ScaleUp);
+        let mtu = if inside { self.spec.scale_up_mtu } else { self.spec.mtu }.get();
+        let packet = mtu + self.header;
+        // A full packet out, store and forward, and an acknowledgement back.
+        let (mut round_trip, mut rate) = (0, f64::INFINITY);
+        for &LinkId(link) in lane {
+            let state = &self.net.links[link as usize];
+            round_trip += 2 * state.delay + state.time_for(packet) + state.time_for(self.header);
+            rate = f64::min(rate, fabric.link(LinkId(link)).rate.bytes_per_ps());
+        }
+        let info = PathInfo { rate, round_trip, packet: packet as f64 };
+        if let Some(window) = self.spec.transport.given_window() {
+            let product = info.bandwidth_delay() as u64;
+            if window < product && self.narrow_window.is_none_or(|(other, _)| other < product) {
+                self.narrow_window = Some((product, window));
+            }
+        }
+        let id = self.free_conns.pop().unwrap_or(self.net.conns.len() as u32);
+        let hash =
+            mix(self.seed ^ mix(self.outcome.flows << 32 ^ u64::from(message) ^ now.ps() << 8))
+                ^ mix(u64::from(links[0]));
+        let control = Control::new(&self.spec.transport, info, now.ps());
+        let balancer = Balancer::new(&self.spec.balancer, path.ways.max(1), hash);
+        let mut conn = Conn::new(message, links, path, mtu as u32, info, control, balancer);
+        if (id as usize) < self.net.conns.len() {
+            let old = &mut self.net.conns[id as usize];
+            conn.generation = old.generation;
+            (conn.seen, conn.resend) =
+                (std::mem::take(&mut old.seen), std::mem::take(&mut old.resend));
+            conn.seen.clear();
+            conn.resend.clear();
+            *old = conn;
+        } else {
+            self.net.conns.push(conn);
+        }
+        id
+    }
+
+    /// Which part of a lane has equal alternatives: that from the first NIC to the last, over packet
+    /// switches.
+    fn path_of(&self, lane: &[LinkId]) -> Path {
+        let fabric = self.scenario.fabric;
+        let first_nic = fabric.nic_node(lightloom_fabric::NicId(0)).0;
+        let nic = |node: lightloom_fabric::NodeId| {
+            let is_nic = fabric.nodes()[node.0 as usize].kind == NodeKind::Nic;
+            is_nic.then(|| node.0 - first_nic)
+        };
+        let alone = Path { ways: 1, before: 0, after: 0, source: 0, destination: 0 };
+        let host = |l: &LinkId| fabric.link(*l).class == LinkClass::Host;
+        let (Some(up), Some(down)) = (lane.iter().position(host), lane.iter().rposition(host))
+        else {
+            return alone;
+        };
+        let ends = (nic(fabric.link(lane[up]).from), nic(fabric.link(lane[down]).to));
+        let (Some(source), Some(destination)) = ends else { return alone };
+        if lane[up + 1..down].iter().any(|&l| matches!(fabric.link(l).class, LinkClass::Host)) {
+            return alone;
+        }
+        if self.spec.balancer == (BalancerSpec::Ecmp {}) {
+            return alone; // the policy's own route is that of a hash
+        }
+        let ways =
+            fabric.nic_ways(lightloom_fabric::NicId(source), lightloom_fabric::NicId(destination));
+        Path {
+            ways: ways.clamp(1, u32::from(u16::MAX)) as u16,
+            before: up as u8,
+            after: (lane.len() - 1 - down) as u8,
+            source,
+            destination,
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! What happens at the sending end of a link: queues, marks, trims, drops, pauses, transmission.
+//!
+//! Modelled: output queues in bytes, control packets before data; RED-like marking by the queue that a
+//! packet finds; an input port's share of the switch, which pauses the port's sender (PFC) after the
+//! delay of the way back. A NIC queues what it relays in host memory, without a limit, and marks like
+//! a switch; the scale-up network neither loses nor marks. A packet leaves its input port's account
+//! when its transmission begins.
+//! Ignored: shared buffers between ports, the time a switch takes inside (in the link's delay), a
+//! limit on control packets.
+
+use crate::Dark;
+use crate::link::Origin;
+use crate::net::Thing;
+use crate::packet::Kind;
+use crate::run::{Far, Run};
+use crate::wheel::NONE;
+
+impl Run<'_> {
+    /// A packet has crossed a link.
+    #[inline]
+    pub(crate) fn arrive(&mut self, id: u32, now: u64) {
+        let packet = &mut self.net.pool.packets[id as usize];
+        if packet.hop + 1 == packet.hops {
+            self.deliver(id, now);
+            return;
+        }
+        packet.hop += 1;
+        let link = packet.link(packet.hop, &self.net.conns);
+        self.enqueue(link, id, now);
+    }
+
+    /// A packet is at the sending end of a link of its path.
+    #[inline]
+    pub(crate) fn enqueue(&mut self, at: u32, id: u32, now: u64) {
+        let link = &mut self.net.links[at as usize];
+        let packet = &mut self.net.pool.packets[id as usize];
+        if packet.kind.is_control() {
+            if link.is_idle(now) {
+                self.transmit(at, id, now);
+            } else {
+                link.control.push(id, &mut self.net.pool.packets);
+                self.kick(at, now);
+            }
+            return;
+        }
+        let size = u64::from(packet.size);
+        let at_switch = link.origin == Origin::Switch;
+        if at_switch && self.queue_limit < link.queued + size {
+            link.trims += u64::from(self.trims);
+            if !self.trims {
+                link.drops += 1;
+                self.drop_packet(id);
+                return;
+            }
+            packet.kind = Kind::Trimmed;
+            link.control.push(id, &mut self.net.pool.packets);
+            self.kick(at, now);
+            return;
+        }
+        if link.queued >= self.ecn_low && link.origin != Origin::ScaleUp {
+            let share = match link.queued >= self.ecn_high {
+                true => 1.0,
+                false => (link.queued - self.ecn_low) as f64 * self.ecn_slope,
+            };
+            if share >= 1.0 || self.draw() < share {
+                self.net.pool.packets[id as usize].marked = true;
+                self.net.links[at as usize].marks += 1;
+            }
+        }
+        let link = &mut self.net.links[at as usize];
+        if link.is_idle(now) && !link.paused && link.senders == NONE {
+            self.transmit(at, id, now);
+            return;
+        }
+        if self.pauses && at_switch && !self.hold(id, size, now) {
+            self.net.links[at as usize].drops += 1;
+            self.drop_packet(id);
+            return;
+        }
+        let link = &mut self.net.links[at as usize];
+        link.data.push(id, &mut self.net.pool.packets);
+        link.queued += size;
+        link.peak = link.peak.max(link.queued);
+        self.kick(at, now);
+    }
+
+    /// Charges a packet to the input port that it came by; false if even its headroom is full.
+    fn hold(&mut self, id: u32, size: u64, now: u64) -> bool {
+        let packet = &self.net.pool.packets[id as usize];
+        let Some(hop) = packet.hop.checked_sub(1) else { return true };
+        let input = packet.link(hop, &self.net.conns);
+        let port = &mut self.net.links[input as usize];
+        if port.held + size > self.xoff_and_headroom {
+            return false;
+        }
+        port.held += size;
+        if port.held > self.xoff && !port.pausing {
+            port.pausing = true;
+            let back = port.delay;
+            self.pause_frames += 1;
+            self.later(now + back, Far::Pause { link: input, on: true });
+        }
+        true
+    }
+
+    fn release(&mut self, id: u32, size: u64, now: u64) {
+        let packet = &self.net.pool.packets[id as usize];
+        let Some(hop) = packet.hop.checked_sub(1) else { return };
+        let input = packet.link(hop, &self.net.conns);
+        let port = &mut self.net.links[input as usize];
+        port.held -= size;
+        if port.pausing && port.held <= self.xon {
+            port.pausing = false;
+            let back = port.delay;
+            self.later(now + back, Far::Pause { link: input, on: false });
+        }
+    }
+
+    /// A pause frame, or the end of one, reaches the link's sender.
+    pub(crate) fn pause(&mut self, at: u32, on: bool, now: u64) {
+        let link = &mut self.net.links[at as usize];
+        match (link.paused, on) {
+            (false, true) => link.paused_since = now,
+            (true, false) => link.paused_for += now - link.paused_since,
+            _ => {}
+        }
+        link.paused = on;
+        if !on {
+            self.kick(at, now);
+        }
+    }
+
+    pub(crate) fn drop_packet(&mut self, id: u32) {
+        self.drops += 1;
+        self.give(id);
+    }
+
+    /// Something may wait for a link: it sends if it is idle, or as soon as it is.
+    #[inline]
+    pub(crate) fn kick(&mut self, at: u32, now: u64) {
+        let link = &mut self.net.links[at as usize];
+        if link.pending {
+            return;
+        }
+        if link.free_at > now {
+            link.pending = true;
+            link.time = link.free_at;
+            let time = link.time;
+            self.soon(Thing::Link(at), time);
+        } else {
+            self.serve(at, now);
+        }
+    }
+
+    /// The link is idle: it takes the next packet, and is looked at again if there are more.
+    #[inline]
+    pub(crate) fn serve(&mut self, at: u32, now: u64) {
+        let link = &mut self.net.links[at as usize];
+        if link.dark && self.dark == Dark::Hold {
+            return;
+        }
+        let mut next = link.control.pop(&self.net.pool.packets);
+        if next.is_none() && !link.paused {
+            let own_first = link.own_turn;
+            if own_first {
+                next = self.pull(at, now);
+            }
+            if next.is_none() {
+                next = self.unqueue(at, now);
+            }
+            if next.is_none() && !own_first {
+                next = self.pull(at, now);
+            }
+        }
+        let Some(id) = next else { return };
+        self.transmit(at, id, now);
+        let link = &mut self.net.links[at as usize];
+        let data = !link.data.is_empty() || link.senders != NONE;
+        if !link.control.is_empty() || (data && !link.paused) {
+            link.pending = true;
+            link.time = link.free_at;
+            let time = link.time;
+            self.soon(Thing::Link(at), time);
+        }
+    }
+
+    #[inline]
+    fn unqueue(&mut self, at: u32, now: u64) -> Option<u32> {
+        let link = &mut self.net.links[at as usize];
+        let id = link.data.pop(&self.net.pool.packets)?;
+        let size = u64::from(self.net.pool.packets[id as usize].size);
+        link.queued -= size;
+        link.own_turn = true;
+        if self.pauses && link.origin == Origin::Switch {
+            self.release(id, size, now);
+        }
+        Some(id)
+    }
+
+    #[inline]
+    fn transmit(&mut self, at: u32, id: u32, now: u64) {
+        let packet = &mut self.net.pool.packets[id as usize];
+        let link = &mut self.net.links[at as usize];
+        let control = packet.kind.is_control();
+        let size = if control { self.header } else { u64::from(packet.size) };
+        let end = now + link.time_for(size);
+        link.free_at = end;
+        link.carried += size;
+        link.packets += 1;
+        let mut arrival = end + link.delay;
+        if link.lightward {
+            // Light goes through: the next link of the path is crossed in the same moment.
+            let dark = link.dark;
+            let lit = packet.link(packet.hop + 1, &self.net.conns);
+            if !control && (dark || self.circuit[at as usize] != lit) {
+                link.drops += 1;
+                self.drop_packet(id);
+                return;
+            }
+            // Feedback over a circuit that is set one way only takes its delay all the same.
+            packet.hop += 1;
+            let out = &mut self.net.links[lit as usize];
+            arrival += out.delay;
+            out.carried += size;
+            out.packets += 1;
+        }
+        packet.time = arrival;
+        self.soon(Thing::Packet(id), arrival);
+    }
+}

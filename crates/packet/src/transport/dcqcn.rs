@@ -1,0 +1,166 @@
+//! DCQCN (Zhu et al., SIGCOMM 2015, Section 3 and Figure 7): the sender's rate. Switches mark, the
+//! receiver notifies at most once in N, the sender cuts its rate by alpha / 2 and climbs back by fast
+//! recovery, additive and hyper increase, driven by a timer T and a byte counter B.
+//!
+//! The timers need no events: what they would have done is caught up with when a packet is sent or a
+//! notification comes. A rate that rises while a packet waits for its turn takes effect with the
+//! next one.
+
+use super::PathInfo;
+use crate::DcqcnSpec;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dcqcn {
+    spec: DcqcnSpec,
+    window: f64,
+    /// Rates \[B/ps\].
+    line: f64,
+    minimum: f64,
+    current: f64,
+    target: f64,
+    alpha: f64,
+    /// Cut before; until then there is nothing to recover from.
+    cut: bool,
+    alpha_due: u64,
+    rate_due: u64,
+    bytes: u64,
+    timer_rounds: u32,
+    byte_rounds: u32,
+}
+
+impl Dcqcn {
+    pub fn new(spec: DcqcnSpec, path: PathInfo, now: u64) -> Self {
+        Dcqcn {
+            spec,
+            window: spec.window.map_or(f64::INFINITY, |w| w.get() as f64),
+            line: path.rate,
+            minimum: spec.minimum_rate.bytes_per_ps().min(path.rate),
+            current: path.rate,
+            target: path.rate,
+            alpha: 1.0,
+            cut: false,
+            alpha_due: now.saturating_add(spec.alpha_timer.ps()),
+            rate_due: now.saturating_add(spec.rate_timer.ps()),
+            bytes: 0,
+            timer_rounds: 0,
+            byte_rounds: 0,
+        }
+    }
+
+    #[inline]
+    pub fn window(&self) -> f64 {
+        self.window
+    }
+
+    #[inline]
+    pub fn sent(&mut self, bytes: u64, now: u64) -> u64 {
+        if self.cut {
+            self.catch_up(now);
+            self.bytes += bytes;
+            if self.bytes >= self.spec.byte_counter.get() {
+                self.bytes -= self.spec.byte_counter.get();
+                self.byte_rounds += 1;
+                self.rise();
+            }
+        }
+        if self.current >= self.line {
+            self.cut = false;
+            return 0; // the link itself is the pace
+        }
+        (bytes as f64 / self.current) as u64
+    }
+
+    pub fn notified(&mut self, now: u64) {
+        self.catch_up(now);
+        self.cut = true;
+        self.target = self.current;
+        self.current = (self.current * (1.0 - self.alpha / 2.0)).max(self.minimum);
+        self.alpha += self.spec.gain * (1.0 - self.alpha);
+        self.alpha_due = now.saturating_add(self.spec.alpha_timer.ps());
+        self.rate_due = now.saturating_add(self.spec.rate_timer.ps());
+        (self.bytes, self.timer_rounds, self.byte_rounds) = (0, 0, 0);
+    }
+
+    /// What the timers have done until now.
+    fn catch_up(&mut self, now: u64) {
+        while self.alpha_due <= now {
+            self.alpha *= 1.0 - self.spec.gain;
+            self.alpha_due += self.spec.alpha_timer.ps().max(1);
+            if self.alpha < 1e-9 {
+                self.alpha_due = u64::MAX; // it is gone; a notification starts the timer anew
+            }
+        }
+        while self.rate_due <= now {
+            self.timer_rounds += 1;
+            self.rate_due += self.spec.rate_timer.ps().max(1);
+            self.rise();
+            if self.current >= self.line {
+                self.rate_due = u64::MAX;
+            }
+        }
+    }
+
+    fn rise(&mut self) {
+        let fast = self.spec.fast_recovery;
+        let least = self.timer_rounds.min(self.byte_rounds);
+        if self.timer_rounds.max(self.byte_rounds) > fast {
+            self.target += match least > fast {
+                true => self.spec.hyper_increase.bytes_per_ps() * f64::from(least - fast),
+                false => self.spec.additive_increase.bytes_per_ps(),
+            };
+            self.target = self.target.min(self.line);
+        }
+        self.current = (0.5 * (self.target + self.current)).min(self.line);
+        if self.line - self.current < 1e-6 * self.line {
+            self.current = self.line;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lightloom_units::{BitRate, Bytes, Time};
+
+    fn spec() -> DcqcnSpec {
+        DcqcnSpec {
+            window: None,
+            gain: 1.0 / 256.0,
+            notification_interval: Time::from_us(50),
+            alpha_timer: Time::from_us(55),
+            rate_timer: Time::from_us(55),
+            byte_counter: Bytes::new(10_000_000),
+            fast_recovery: 5,
+            additive_increase: BitRate::from_bps(40_000_000),
+            hyper_increase: BitRate::from_bps(400_000_000),
+            minimum_rate: BitRate::from_bps(40_000_000),
+            retransmit_after: Time::from_ms(4),
+        }
+    }
+
+    #[test]
+    fn halves_recovers_half_way_each_time_and_then_rises() {
+        let path = PathInfo { rate: 0.005, round_trip: 8_000_000, packet: 1000.0 }; // 40 Gbps
+        let mut d = Dcqcn::new(spec(), path, 0);
+        assert_eq!(d.sent(1000, 0), 0, "at line rate the link is the pace");
+        d.notified(1_000_000);
+        assert_eq!(d.current, 0.0025);
+        assert_eq!(d.sent(1000, 1_000_000), 400_000);
+        assert!((d.alpha - 1.0).abs() < 1e-12);
+        // Five periods of fast recovery: the gap to the target halves in each.
+        let after = |d: &mut Dcqcn, us: u64| {
+            d.catch_up(1_000_000 + us * 1_000_000);
+            d.current
+        };
+        assert!((after(&mut d, 55) - 0.00375).abs() < 1e-9);
+        assert!((after(&mut d, 275) - (0.005 - 0.0025 / 32.0)).abs() < 1e-9);
+        assert!(d.alpha < 1.0 && d.alpha > 0.97);
+        let mut low = d;
+        (0..200).for_each(|i| low.notified(300_000_000 + i));
+        assert_eq!(low.current, low.minimum);
+        // Additive increase: 40 Mbit/s of target each period once recovered.
+        let before = low.target;
+        low.catch_up(300_000_200 + 6 * 55_000_000);
+        assert!((low.target - before - 40e6 / 8e12).abs() < 1e-12, "{}", low.target - before);
+    }
+}

@@ -1,0 +1,123 @@
+//! A sender's window for sprayed packets, by marks and by delay, in the spirit of the network-signal
+//! congestion control (NSCC) of Ultra Ethernet 1.0: a packet is acknowledged on its own, whatever its
+//! path, and (mark, delay) together say what to do.
+//!
+//! | | delay below target | delay above |
+//! |---|---|---|
+//! | no mark | grow, the more the lower the delay | grow slowly |
+//! | mark | hold | shrink by the excess, once a round trip |
+//!
+//! A trimmed packet takes its own size off the window. Departures: no quick adaptation after
+//! massive loss, no credit from the receiver.
+
+use super::{Ack, PathInfo};
+use crate::SpraySpec;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spray {
+    window: f64,
+    largest: f64,
+    packet: f64,
+    increase: f64,
+    decrease: f64,
+    /// Round trip through empty queues \[ps\].
+    base: u64,
+    /// Queueing delay aimed at \[ps\].
+    target: f64,
+    /// Queueing delay, averaged over some packets \[ps\].
+    delay: f64,
+    /// No decrease before this time \[ps\].
+    settled: u64,
+}
+
+/// Weight of a packet's delay in the average.
+const WEIGHT: f64 = 1.0 / 8.0;
+
+impl Spray {
+    pub fn new(spec: SpraySpec, path: PathInfo) -> Self {
+        let window = path.window(spec.window);
+        Spray {
+            window,
+            largest: window,
+            packet: path.packet,
+            increase: spec.increase,
+            decrease: spec.decrease,
+            base: path.round_trip,
+            target: spec.target_delay.map_or(path.round_trip as f64 / 2.0, |t| t.ps() as f64),
+            delay: 0.0,
+            settled: 0,
+        }
+    }
+
+    #[inline]
+    pub fn window(&self) -> f64 {
+        self.window
+    }
+
+    pub fn acked(&mut self, ack: Ack) {
+        let delay = ack.round_trip.saturating_sub(self.base) as f64;
+        self.delay += WEIGHT * (delay - self.delay);
+        let bytes = f64::from(ack.packets) * self.packet;
+        if !ack.marked {
+            let share = if delay < self.target { 1.0 - delay / self.target } else { 0.0 };
+            // `increase` packets a round trip at most, one at least.
+            let packets = (self.increase * share).max(1.0);
+            self.window += packets * self.packet * bytes / self.window;
+        } else if delay >= self.target && self.delay > self.target && ack.now >= self.settled {
+            let excess = 1.0 - self.target / self.delay;
+            self.window *= 1.0 - self.decrease * excess;
+            self.settled = ack.now + self.base + delay as u64;
+        }
+        self.window = self.window.clamp(self.packet, self.largest);
+    }
+
+    pub fn lost(&mut self) {
+        self.window = (self.window - self.packet).max(self.packet);
+    }
+
+    pub fn timed_out(&mut self) {
+        self.window = self.packet;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lightloom_units::Time;
+
+    fn spray() -> Spray {
+        let path = PathInfo { rate: 0.0125, round_trip: 8_000_000, packet: 4160.0 };
+        let spec = SpraySpec {
+            window: None,
+            target_delay: Some(Time::from_us(4)),
+            increase: 4.0,
+            decrease: 0.5,
+            retransmit_after: Time::from_ms(1),
+        };
+        Spray::new(spec, path)
+    }
+    fn ack(now: u64, marked: bool, queueing: u64) -> Ack {
+        Ack { now, packets: 1, marked, round_trip: 8_000_000 + queueing, idle: false }
+    }
+
+    #[test]
+    fn the_four_quadrants() {
+        let mut s = spray();
+        let full = s.window();
+        (0..200).for_each(|i| s.acked(ack(i * 400_000, true, 12_000_000)));
+        let low = s.window();
+        assert!(low < full / 2.0, "marks and delay shrink it");
+        s.acked(ack(90_000_000, true, 1_000_000));
+        assert_eq!(s.window(), low, "a mark without delay holds it");
+        (0..25).for_each(|i| s.acked(ack(91_000_000 + i * 400_000, false, 6_000_000)));
+        let slow = s.window() - low;
+        assert!(slow > 0.0, "delay without marks lets it grow slowly");
+        let before = s.window();
+        (0..25).for_each(|i| s.acked(ack(101_000_000 + i * 400_000, false, 0)));
+        assert!(s.window() - before > 2.0 * slow, "neither lets it grow fast");
+        (0..10_000).for_each(|i| s.acked(ack(200_000_000 + i, false, 0)));
+        assert_eq!(s.window(), full, "up to its bound");
+        s.lost();
+        assert_eq!(s.window(), full - 4160.0);
+    }
+}
