@@ -1,0 +1,12 @@
+"""RailS: all-to-alls whose chunks are spread over the rails, and what it is compared with.
+
+Examples
+--------
+>>> from lightloom import rails
+>>> rails.demand(rails.Workload.parse("uniform"), 2, 2, 6)[0].tolist()
+[[0, 2, 2, 2], [2, 0, 2, 2], [2, 2, 0, 2], [2, 2, 2, 0]]
+"""
+
+from lightloom.rails.workloads import Workload, demand
+
+__all__ = ["Workload", "demand"]
