@@ -36,9 +36,15 @@ fn main() {
         orders.flow(Bytes::new(bytes));
     };
     let per_host = match pattern.as_str() {
-        // Half way round: every flow crosses the cores.
+        // Sattolo's random cycle: everyone sends to one other, and receives from one.
         "permutation" => {
-            (0..hosts).for_each(|host| flow(host, (host + hosts / 2) % hosts));
+            let mut to: Vec<u32> = (0..hosts).collect();
+            let mut state = 1u64;
+            for i in (1..hosts as usize).rev() {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                to.swap(i, (state >> 33) as usize % i);
+            }
+            (0..hosts).for_each(|host| flow(host, to[host as usize]));
             bytes
         }
         _ => {

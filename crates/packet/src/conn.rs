@@ -4,6 +4,7 @@
 use crate::balancer::Balancer;
 use crate::transport::{Control, PathInfo};
 use crate::wheel::NONE;
+use std::collections::VecDeque;
 
 /// What a flow sends.
 #[derive(Clone, Debug)]
@@ -63,7 +64,7 @@ pub(crate) struct Conn {
     /// With go-back-N: all below arrived.
     pub unacked: u32,
     pub under_way: u32,
-    pub resend: Vec<u32>,
+    pub resend: VecDeque<u32>,
     /// The one packet that is not full, and its payload.
     pub partial: (u32, u32),
     pub control: Control,
@@ -116,7 +117,7 @@ impl Conn {
             allotted: 0,
             unacked: 0,
             under_way: 0,
-            resend: Vec::new(),
+            resend: VecDeque::new(),
             partial: (NONE, 0),
             control,
             balancer,

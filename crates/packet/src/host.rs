@@ -137,7 +137,7 @@ impl Run<'_> {
         let conn = &mut self.net.conns[id as usize];
         let message = &mut self.net.messages[conn.message as usize];
         let mut again = true;
-        let seq = if let Some(seq) = conn.resend.pop() {
+        let seq = if let Some(seq) = conn.resend.pop_front() {
             seq
         } else {
             if conn.next_seq == conn.allotted {
@@ -157,9 +157,7 @@ impl Run<'_> {
         conn.under_way += 1;
         conn.in_network += 1;
         let size = u64::from(conn.payload(seq)) + self.header;
-        if let Some(gap) = conn.control.sent(size, now) {
-            conn.not_before = now + gap;
-        }
+        conn.not_before = now + conn.control.sent(size, now);
         if !conn.armed {
             conn.armed = true;
             conn.last_heard = now;
@@ -167,7 +165,13 @@ impl Run<'_> {
             self.far.push(Time::from_ps(now + self.retransmit_after), timeout);
         }
         let urgent = !conn.has_data(message.unsent) || !conn.has_room();
-        let way = if conn.path.ways > 1 { conn.balancer.way(now, conn.under_way - 1) } else { 0 };
+        let way = if conn.path.ways > 1 {
+            let turn = &mut self.net.links[conn.links[conn.path.before as usize] as usize].turn;
+            *turn = turn.wrapping_add(1);
+            conn.balancer.way(*turn, conn.under_way - 1)
+        } else {
+            0
+        };
         let packet_id = self.net.pool.take();
         let packet = &mut self.net.pool.packets[packet_id as usize];
         packet.conn = id;
@@ -458,7 +462,7 @@ impl Run<'_> {
             }
         } else {
             conn.under_way = conn.under_way.saturating_sub(1);
-            conn.resend.push(seq);
+            conn.resend.push_back(seq);
         }
         conn.control.lost(now);
         self.ready(conn_id, now);
@@ -496,10 +500,8 @@ impl Run<'_> {
             if self.go_back_n {
                 conn.next_seq = conn.unacked;
             } else {
-                conn.resend.clear();
-                let missing = (0..conn.next_seq).rev().filter(|&seq| !conn.has_seen(seq));
-                let missing: Vec<u32> = missing.collect();
-                conn.resend = missing;
+                let missing = (0..conn.next_seq).filter(|&seq| !conn.has_seen(seq));
+                conn.resend = missing.collect();
             }
         }
         let again = conn.last_heard.saturating_add(self.retransmit_after << conn.silences.min(6));

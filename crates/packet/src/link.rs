@@ -43,6 +43,8 @@ pub(crate) struct Link {
     pub control: Fifo,
     /// The flows that send into it, in a ring: the one served last.
     pub senders: u32,
+    /// Packets of its NIC's flows that chose a way, from a start of its own.
+    pub turn: u32,
     /// Whose turn it is if both its queue and its own flows have something.
     pub own_turn: bool,
     /// The sender of the packets that fill its input port must stand still.
@@ -115,6 +117,7 @@ impl Link {
             data: Fifo::EMPTY,
             control: Fifo::EMPTY,
             senders: NONE,
+            turn: link.from.0,
             own_turn: false,
             pausing: false,
             held: 0,

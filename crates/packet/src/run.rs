@@ -336,11 +336,6 @@ impl<'a> Run<'a> {
         (self.random >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// One of `0..n`, at random.
-    pub(crate) fn below(&mut self, n: usize) -> usize {
-        (self.draw() * n as f64) as usize
-    }
-
     // ---- tasks
 
     fn start(&mut self, task: u32, cause: u32, now: Time) -> Result<(), EngineError> {
@@ -423,12 +418,7 @@ impl<'a> Run<'a> {
         self.transfers[slot as usize].orders = orders;
         self.outcome.flows += count as u64;
         self.outcome.waited[task as usize] += dark_until - now;
-        // Flows that start together take their places in an order drawn at random.
         let mut order = std::mem::take(&mut self.order);
-        for i in (first..order.len()).rev() {
-            let j = first + self.below(i - first + 1);
-            order.swap(i, j);
-        }
         for conn in order.drain(first..) {
             self.ready(conn, now.ps());
         }

@@ -31,20 +31,21 @@ impl Balancer {
             BalancerSpec::Reps { paths } => Balancer::Reps(reps::Reps::new(ways, hash, paths)),
             BalancerSpec::MinRtt {} => Balancer::MinRtt(min_rtt::MinRtt::new(ways, hash)),
             BalancerSpec::RoundRobin {} | BalancerSpec::Rails { .. } => {
-                Balancer::RoundRobin(round_robin::RoundRobin::new(ways, hash))
+                Balancer::RoundRobin(round_robin::RoundRobin::new(ways))
             }
         }
     }
 
-    /// The way of the next packet.
+    /// The way of the next packet; `turn` counts the packets of all flows of its NIC, from a start of
+    /// the NIC's own.
     #[inline]
-    pub fn way(&mut self, now: u64, under_way: u32) -> u16 {
+    pub fn way(&mut self, turn: u32, under_way: u32) -> u16 {
         match self {
             Balancer::Ecmp(b) => b.way(),
-            Balancer::Plb(b) => b.way(now, under_way),
-            Balancer::Reps(b) => b.way(),
+            Balancer::Plb(b) => b.way(under_way),
+            Balancer::Reps(b) => b.way(turn),
             Balancer::MinRtt(b) => b.way(),
-            Balancer::RoundRobin(b) => b.way(),
+            Balancer::RoundRobin(b) => b.way(turn),
         }
     }
 

@@ -91,16 +91,17 @@ impl Control {
         }
     }
 
-    /// A packet of so many bytes was sent; the next may follow after this time, if that is said.
+    /// A packet of so many bytes was sent; how long the next one must wait at least \[ps\].
     #[inline]
-    pub fn sent(&mut self, bytes: u64, now: u64) -> Option<u64> {
+    pub fn sent(&mut self, bytes: u64, now: u64) -> u64 {
         match self {
-            Control::Dcqcn(c) => Some(c.sent(bytes, now)),
+            Control::Dcqcn(c) => c.sent(bytes, now),
+            Control::Spray(c) => c.gap(),
             Control::Ndp(c) => {
                 c.sent();
-                None
+                0
             }
-            _ => None,
+            Control::Roce(_) | Control::Dctcp(_) => 0,
         }
     }
 

@@ -7,8 +7,10 @@
 //! | no mark | grow, the more the lower the delay | grow slowly |
 //! | mark | hold | shrink by the excess, once a round trip |
 //!
-//! A trimmed packet takes its own size off the window. Departures: no quick adaptation after
-//! massive loss, no credit from the receiver.
+//! A trimmed packet takes its own size off the window, down to one; below that it halves the window.
+//! A window of less than a packet is one packet in more than a round trip, as in Swift (Kumar et al.,
+//! SIGCOMM 2020): where hundreds of flows meet, one packet each is already too much. Departures: no
+//! quick adaptation after massive loss, no credit from the receiver.
 
 use super::{Ack, PathInfo};
 use crate::SpraySpec;
@@ -33,6 +35,9 @@ pub(crate) struct Spray {
 /// Weight of a packet's delay in the average.
 const WEIGHT: f64 = 1.0 / 8.0;
 
+/// The least window, in packets.
+const LEAST: f64 = 1.0 / 64.0;
+
 impl Spray {
     pub fn new(spec: SpraySpec, path: PathInfo) -> Self {
         let window = path.window(spec.window);
@@ -54,6 +59,15 @@ impl Spray {
         self.window
     }
 
+    /// How long a flow with less than a packet of window stays silent after one \[ps\].
+    #[inline]
+    pub fn gap(&self) -> u64 {
+        match self.window < self.packet {
+            true => ((self.base as f64 + self.delay) * self.packet / self.window) as u64,
+            false => 0,
+        }
+    }
+
     pub fn acked(&mut self, ack: Ack) {
         let delay = ack.round_trip.saturating_sub(self.base) as f64;
         self.delay += WEIGHT * (delay - self.delay);
@@ -62,17 +76,20 @@ impl Spray {
             let share = if delay < self.target { 1.0 - delay / self.target } else { 0.0 };
             // `increase` packets a round trip at most, one at least.
             let packets = (self.increase * share).max(1.0);
-            self.window += packets * self.packet * bytes / self.window;
+            self.window += packets * self.packet * bytes / self.window.max(self.packet);
         } else if delay >= self.target && self.delay > self.target && ack.now >= self.settled {
             let excess = 1.0 - self.target / self.delay;
             self.window *= 1.0 - self.decrease * excess;
             self.settled = ack.now + self.base + delay as u64;
         }
-        self.window = self.window.clamp(self.packet, self.largest);
+        self.window = self.window.clamp(self.packet * LEAST, self.largest);
     }
 
     pub fn lost(&mut self) {
-        self.window = (self.window - self.packet).max(self.packet);
+        self.window = match self.window > self.packet {
+            true => (self.window - self.packet).max(self.packet),
+            false => (self.window / 2.0).max(self.packet * LEAST),
+        };
     }
 
     pub fn timed_out(&mut self) {
