@@ -22,6 +22,8 @@ from lightloom.errors import LightloomError
 COMMANDS = {
     "compare": "Compare fabrics for one training job: time, cost, performance per dollar.",
     "simulate": "Simulate one specification.",
+    "rails": "Compare how schemes spread an all-to-all over rails.",
+    "reproduce": "Make the figures of a paper anew, beside its own.",
     "cost": "Count and price the network of each fabric.",
     "spec": "Show what a specification means, value by value.",
     "trace": "Record, import, generate and show gating traces.",

@@ -12,7 +12,7 @@ g % N; what stays inside a domain takes no rail.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -147,7 +147,8 @@ def solve(demand: Bytes, gpus_per_domain: int) -> Optimum:
     value = np.stack([size[pair], size[pair], np.ones(count)], axis=1)
     matrix.index_ = np.concatenate([np.arange(2 * nics), index.reshape(-1)]).astype(np.int32)
     matrix.value_ = np.concatenate([np.full(2 * nics, -1.0), value.reshape(-1)])
-    solver = highspy.Highs()
+    highs: Any = highspy.Highs
+    solver = highs()
     solver.silent()
     solver.passModel(program)
     solver.run()

@@ -7,6 +7,8 @@ Examples
 [[0, 2, 2, 2], [2, 0, 2, 2], [2, 2, 0, 2], [2, 2, 2, 0]]
 """
 
+from lightloom.rails.job import SCHEMES, Job
+from lightloom.rails.runs import Comparison, Row, Scheme, run
 from lightloom.rails.workloads import Workload, demand
 
-__all__ = ["Workload", "demand"]
+__all__ = ["SCHEMES", "Comparison", "Job", "Row", "Scheme", "Workload", "demand", "run"]

@@ -139,7 +139,7 @@ less than 1
         return self.kind if self.kind == "uniform" else f"{self.kind}:{self.value:g}"
 
     def size_bytes(self, gpus_per_domain: int) -> int:
-        """What a GPU sends on average, unless it is said otherwise [B]."""
+        """Return what a GPU sends on average, unless it is said otherwise [B]."""
         if self.kind == "mixtral":
             return PHASES[self.phase][0] // gpus_per_domain
         return DEFAULT_SIZE_BYTES
@@ -230,7 +230,7 @@ def zipf(count: int, exponent: float) -> Shares:
     [0.545, 0.273, 0.182]
     """
     weights = np.arange(1, count + 1, dtype=np.float64) ** -exponent
-    return weights / weights.sum()
+    return np.asarray(weights / weights.sum())
 
 
 def receivers(
@@ -282,12 +282,12 @@ def _apportioned(weights: Shares, totals: npt.ArrayLike) -> Bytes:
     What rounding leaves goes out byte by byte, starting a place further in each row, so that no
     column collects it.
     """
-    rows, columns = weights.shape
+    columns = weights.shape[1]
     totals = np.asarray(totals, np.uint64)
     sums = weights.sum(axis=1, keepdims=True)
     shares = np.divide(weights, sums, out=np.zeros_like(weights), where=sums > 0)
     exact = shares * totals[:, None].astype(np.float64)
-    whole = np.floor(exact).astype(np.uint64)
+    whole: Bytes = np.floor(exact).astype(np.uint64)
     left = totals.astype(np.int64) - whole.sum(axis=1).astype(np.int64)
     for row in np.flatnonzero(left):
         open_to = np.flatnonzero(np.roll(weights[row], -row) > 0)

@@ -1,0 +1,133 @@
+"""``lightloom rails``: schemes that spread an all-to-all over the rails, side by side."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from lightloom.rails import Comparison
+
+app = typer.Typer()
+
+
+@app.command()
+def rails(
+    domains: int = typer.Option(16, "--domains", help="Scale-up domains (M)."),
+    gpus_per_domain: int = typer.Option(
+        8, "--gpus-per-domain", help="GPUs of a domain, a NIC and a rail each (N)."
+    ),
+    workload: str = typer.Option(
+        "uniform",
+        "--workload",
+        help="uniform, sparse:S, sender-skewed[:A], receiver-skewed[:A], "
+        "mixtral:PHASE[:dense|sparse] (start, early, mid, stable), trace[:NAME].",
+    ),
+    schemes: str = typer.Option(
+        "rails,reps,min-rtt,plb,ecmp",
+        "--schemes",
+        help="With commas: rails, rails-both (LPT at both ends), reps, min-rtt, plb, round-robin, "
+        "ecmp.",
+    ),
+    size: str | None = typer.Option(
+        None,
+        "--size",
+        help="Bytes that a GPU sends in one all-to-all, on average (16 MiB; Mixtral: its phase's).",
+    ),
+    collectives: int = typer.Option(
+        1, "--collectives", help="All-to-alls, each with another draw of the gate."
+    ),
+    bandwidth: str = typer.Option(
+        "400 Gbps", "--bandwidth", help="Rate of a NIC, in Gbps where no unit is given."
+    ),
+    engine: str = typer.Option("packet", "--engine", help="Engine: packet or flow."),
+    transport: str = typer.Option(
+        "spray", "--transport", help="Transport of the packet engine: spray, ndp, dctcp, ..."
+    ),
+    chunk: str = typer.Option("32 KiB", "--chunk", help="Size of RailS's chunks."),
+    queue_pairs: int = typer.Option(64, "--queue-pairs", help="Queue pairs of a rail."),
+    settings: list[str] = typer.Option(
+        [], "--set", metavar="KEY=VALUE", help="Change a value of the engine; may be repeated."
+    ),
+    seed: int = typer.Option(1, "--seed", help="Seed of every random draw."),
+    out: Path | None = typer.Option(
+        None, "--out", help="Directory of the Result (results/rails-WORKLOAD)."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Compare how schemes spread an all-to-all over the rails of a rail-optimized fabric.
+
+    Completion time, bus bandwidth, the gain over ECMP beside the most that the demand allows, and
+    how even the NICs' loads are.
+
+    Example: lightloom rails --workload sparse:0.6 --schemes rails,reps,plb,ecmp
+    """
+    from lightloom.cli import options, progress
+    from lightloom.errors import InputError
+    from lightloom.rails import Job, run
+
+    rates = options.bandwidths(bandwidth)
+    if len(rates) != 1:
+        raise InputError(f'--bandwidth "{bandwidth}": must be one rate')
+    job = Job.of(
+        domains=domains,
+        gpus_per_domain=gpus_per_domain,
+        workload=workload,
+        schemes=schemes,
+        size=size,
+        collectives=collectives,
+        bandwidth=rates[0],
+        engine=engine,
+        transport=transport,
+        chunk=chunk,
+        queue_pairs=queue_pairs,
+        seed=seed,
+        settings=options.settings(settings),
+    )
+    place = out or Path("results") / f"rails-{str(job.workload).replace(':', '-')}"
+    with progress.runs(len(job.schemes)) as on_progress:
+        done = run(
+            job, out=place, command=shlex.join(["lightloom", *sys.argv[1:]]),
+            on_progress=on_progress,
+        )  # fmt: skip
+    if as_json:
+        print(json.dumps({"rows": [asdict(row) for row in done.rows]}, indent=2))
+        return
+    _render(done)
+
+
+def _render(done: Comparison) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    job = done.job
+    console = Console(width=None if sys.stdout.isatty() else 118, highlight=False)
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for heading in (
+        "scheme", "all-to-all\nms", "mean", "p80", "p95", "p99", "bus bw\nGbps", "share",
+        "over\nECMP", "demand\nallows", "sender\nMSE", "receiver\nMSE", "lost/trim/resent",
+    ):  # fmt: skip
+        table.add_column(heading, justify="left" if heading == "scheme" else "right")
+    for row in done.rows:
+        times = (row.completion_s, row.cct_mean_s, row.cct_p80_s, row.cct_p95_s, row.cct_p99_s)
+        gain = "-" if row.gain_over_ecmp is None else f"{row.gain_over_ecmp:.2f}x"
+        table.add_row(
+            row.scheme, *(f"{1e3 * time:.3f}" for time in times), f"{row.bus_bandwidth_gbps:.1f}",
+            f"{row.bus_bandwidth_share:.0%}", gain, f"{row.gain_allowed:.2f}x",
+            f"{row.sender_mse:.4f}", f"{row.receiver_mse:.4f}",
+            f"{row.drops}/{row.trims}/{row.resent}",
+        )  # fmt: skip
+    console.print(
+        f"{job.workload}: {job.domains} domains x {job.gpus_per_domain} GPUs, {job.bandwidth}, "
+        f"{job.collectives} all-to-all{'s' if job.collectives > 1 else ''}\n"
+    )
+    console.print(table)
+    for note in done.notes:
+        console.print(f"note: {note}", style="dim")
+    console.print(f"\nresult in {done.directory}")

@@ -1,0 +1,244 @@
+"""What a comparison of schemes is made of, read from text and checked once.
+
+Modelled: M domains of N GPUs, a NIC a GPU, on a rail-optimized fabric of two tiers; one workload;
+the schemes to compare; and the engine, whose settings are those of a specification's ``[engine]``
+with their defaults and their errors. Checked: every refusal, through the command line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lightloom import _core
+from lightloom.errors import InputError
+from lightloom.oracle.rails import Ends
+from lightloom.presets import unknown
+from lightloom.rails.workloads import Workload
+from lightloom.units import ByteRate, Rate, Time
+
+# What users may write, and the balancer of the packet engine that it is.
+SCHEMES = {
+    "rails": "rails",
+    "rails-both": "rails",
+    "reps": "reps",
+    "min-rtt": "min-rtt",
+    "plb": "plb",
+    "round-robin": "round-robin",
+    "ecmp": "ecmp",
+}
+# Where the bytes of each may leave and land (see `lightloom.oracle.rails.floor_bytes`).
+ENDS: Mapping[str, Ends] = {
+    "rails": "rails", "rails-both": "rails", "reps": "lanes", "min-rtt": "lanes",
+    "plb": "own", "round-robin": "own", "ecmp": "own",
+}  # fmt: skip
+DEFAULT_SCHEMES = ("rails", "reps", "min-rtt", "plb", "ecmp")
+ENGINES = ("packet", "flow")
+# The keys of a specification that mean something here.
+SETTABLE = ("engine.", "fabric.link_delay", "cluster.scale_up_bandwidth", "cluster.scale_up_delay")
+_MOST_GPUS = 8192
+
+
+@dataclass(frozen=True)
+class Job:
+    """One comparison: all values, in base units.
+
+    Examples
+    --------
+    >>> job = Job.of(domains=4, gpus_per_domain=2, workload="sparse:0.5", size="1 MiB")
+    >>> job.size_bytes, str(job.bandwidth), job.schemes[0]
+    (1048576, '400 Gbps', 'rails')
+    >>> Job.of(schemes="rails,minrtt").schemes
+    ('rails', 'min-rtt')
+    """
+
+    domains: int
+    gpus_per_domain: int
+    workload: Workload
+    schemes: tuple[str, ...]
+    size_bytes: int
+    collectives: int
+    bandwidth: Rate
+    engine: str
+    transport: str
+    chunk_bytes: int
+    queue_pairs: int
+    seed: int
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        domains: int = 16,
+        gpus_per_domain: int = 8,
+        workload: str = "uniform",
+        schemes: str | Sequence[str] = DEFAULT_SCHEMES,
+        size: str | None = None,
+        collectives: int = 1,
+        bandwidth: str = "400 Gbps",
+        engine: str = "packet",
+        transport: str = "spray",
+        chunk: str = "32 KiB",
+        queue_pairs: int = 64,
+        seed: int = 1,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Job:
+        """Read a job from what a user writes; sizes and rates are text with a unit.
+
+        Raises
+        ------
+        InputError
+            If a value is not allowed; the message names it.
+        """
+        _within("domains", domains, 2, _MOST_GPUS)
+        _within("gpus-per-domain", gpus_per_domain, 1, 64)
+        if domains * gpus_per_domain > _MOST_GPUS:
+            raise InputError(
+                f"domains = {domains}: times gpus-per-domain = {gpus_per_domain} is "
+                f"{domains * gpus_per_domain} GPUs; allowed: at most {_MOST_GPUS}"
+            )
+        _within("collectives", collectives, 1, 1000)
+        _within("queue-pairs", queue_pairs, 1, 65536)
+        _within("seed", seed, 0, 2**63 - 1)
+        if engine not in ENGINES:
+            raise InputError(f'engine "{engine}": no such engine{unknown(engine, ENGINES)}')
+        kind = Workload.parse(workload)
+        size_bytes = _bytes("size", size) if size is not None else kind.size_bytes(gpus_per_domain)
+        _within("size", size_bytes, 1, 1 << 40, "bytes")
+        chunk_bytes = _bytes("chunk", chunk)
+        _within("chunk", chunk_bytes, 256, 1 << 30, "bytes")
+        try:
+            rate = Rate.parse(bandwidth)
+        except ValueError as error:
+            raise InputError(f'bandwidth "{bandwidth}": {error}') from None
+        _within("bandwidth", int(rate), 10**6, 10**14, "bit/s")
+        job = cls(
+            domains, gpus_per_domain, kind, _schemes(schemes), size_bytes, collectives, rate,
+            engine, transport, chunk_bytes, queue_pairs, seed, dict(settings or {}),
+        )  # fmt: skip
+        for key in job.settings:
+            if not key.startswith(SETTABLE):
+                raise InputError(
+                    f'"{key}": cannot be set here; allowed: engine.*, {", ".join(SETTABLE[1:])}'
+                )
+        for scheme in job.schemes:  # whatever the engine refuses, it refuses before a run
+            job.to_core_json(scheme)
+        return job
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the cluster, and its NICs."""
+        return self.domains * self.gpus_per_domain
+
+    def scenario(self, scheme: str) -> Any:
+        """Return the specification whose engine, delays and scale-up network a scheme runs on."""
+        from lightloom.resolve import load_scenario
+
+        balancer: dict[str, Any] = {"engine.balancer.kind": SCHEMES[scheme]}
+        if SCHEMES[scheme] == "rails":
+            balancer["engine.balancer.chunk"] = _core.format_bytes(self.chunk_bytes)
+            balancer["engine.balancer.queue_pairs"] = self.queue_pairs
+            balancer["engine.balancer.both_ends"] = scheme == "rails-both"
+        base = {
+            "model": {"preset": "mixtral-8x7b"},
+            "fabric": {"preset": "rail-optimized", "link_bandwidth": str(self.bandwidth)},
+        }
+        overrides = {
+            "engine.kind": "packet",
+            "engine.transport.kind": self.transport,
+            **balancer,
+            **self._settings(),
+        }
+        return load_scenario(base, overrides, label="rails", override_label="command line").scenario
+
+    def _settings(self) -> dict[str, Any]:
+        """Return settings of the packet engine; the flow engine's own are left to `to_core`."""
+        flow = self.engine == "flow"
+        return {k: v for k, v in self.settings.items() if not (flow and k == "engine.tolerance")}
+
+    def to_core(self, scheme: str) -> dict[str, Any]:
+        """Return what the compiled core reads of one scheme's run."""
+        core = self.scenario(scheme).to_core()
+        packet = core["engine"]
+        engine = packet
+        if self.engine == "flow":
+            engine = {"kind": "flow", "tolerance": float(self.settings.get("engine.tolerance", 0))}
+            if not 0 <= engine["tolerance"] < 1:
+                raise InputError(
+                    f"engine.tolerance = {engine['tolerance']:g}: must be at least 0 and below 1"
+                )
+        return {
+            "seed": self.seed,
+            "domains": self.domains,
+            "gpus_per_domain": self.gpus_per_domain,
+            "link_bps": int(self.bandwidth),
+            "link_delay_ps": core["fabric"]["link_delay_ps"],
+            "scale_up_bps": core["cluster"]["scale_up_bps"],
+            "scale_up_delay_ps": core["cluster"]["scale_up_delay_ps"],
+            "engine": engine,
+            "scheme": packet["balancer"],
+        }
+
+    def to_core_json(self, scheme: str) -> str:
+        """Return `to_core` as JSON text."""
+        return json.dumps(self.to_core(scheme), separators=(",", ":"), allow_nan=False)
+
+    def to_tree(self) -> dict[str, Any]:
+        """Return every effective value as tables, in the user's form."""
+        first = self.scenario(self.schemes[0])
+        engine: dict[str, Any] = {"kind": "flow"}
+        if self.engine == "packet":
+            engine = dict(first.to_tree()["engine"])
+        # Each scheme has a balancer of its own.
+        balancers = {s: self.scenario(s).to_tree()["engine"]["balancer"] for s in self.schemes}
+        engine.pop("balancer", None)
+        return {
+            "seed": self.seed,
+            "rails": {
+                "domains": self.domains,
+                "gpus_per_domain": self.gpus_per_domain,
+                "workload": str(self.workload),
+                "schemes": list(self.schemes),
+                "size": _core.format_bytes(self.size_bytes),
+                "collectives": self.collectives,
+            },
+            "fabric": {
+                "kind": "rail-optimized",
+                "link_bandwidth": str(self.bandwidth),
+                "link_delay": str(first.fabric.link_delay),
+            },
+            "cluster": {
+                "scale_up_bandwidth": str(ByteRate(first.cluster.scale_up_bandwidth)),
+                "scale_up_delay": str(Time(first.cluster.scale_up_delay)),
+            },
+            "engine": engine,
+            "balancer": balancers,
+        }
+
+
+def _schemes(given: str | Sequence[str]) -> tuple[str, ...]:
+    names = [n.strip() for n in given.split(",")] if isinstance(given, str) else list(given)
+    # MinRTT is written both ways.
+    names = ["min-rtt" if name == "minrtt" else name for name in names]
+    if not names:
+        raise InputError(f"schemes: none given; allowed: {', '.join(SCHEMES)}")
+    for name in names:
+        if name not in SCHEMES:
+            raise InputError(f'schemes "{name}": no such scheme{unknown(name, tuple(SCHEMES))}')
+    return tuple(dict.fromkeys(names))
+
+
+def _bytes(name: str, text: str) -> int:
+    try:
+        return int(_core.parse_bytes(text))
+    except ValueError as error:
+        raise InputError(f"{name}: {error}") from None
+
+
+def _within(name: str, value: int, low: int, high: int, unit: str = "") -> None:
+    if not low <= value <= high:
+        what = f" {unit}" if unit else ""
+        raise InputError(f"{name} = {value}{what}: must be {low} to {high}{what}")

@@ -1,0 +1,170 @@
+"""The pictures of a comparison of schemes: bus bandwidth, completion times, loads of NICs.
+
+Each is a function that returns a matplotlib `Figure` which belongs to the caller; none touches
+pyplot's state. Colours are a scheme's own in every picture; lines differ in their dashes too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from lightloom.rails.runs import BASELINE, Comparison, Scheme
+from lightloom.report.plots import _HEAT, INK, MUTED, STYLE
+
+# Okabe and Ito's hues (2008), and a dash pattern each.
+STYLES: dict[str, tuple[str, Any]] = {
+    "rails": ("#5b3cc4", "-"),
+    "rails-both": ("#b9588f", (0, (6, 1.5))),
+    "reps": ("#0072b2", (0, (4, 1.5))),
+    "min-rtt": ("#00805c", (0, (1.2, 1.2))),
+    "plb": ("#c77f00", (0, (5, 1.5, 1, 1.5))),
+    "round-robin": ("#7a5c1e", (0, (8, 2, 1, 2, 1, 2))),
+    "ecmp": ("#4d5663", (0, (2.5, 1))),
+}
+# More domains than this are drawn as an even sample of them.
+_MOST_DOMAINS = 32
+
+
+def all_of(comparison: Comparison) -> dict[str, Figure]:
+    """Return every picture by the name of its file."""
+    return {
+        "bus_bandwidth": bus_bandwidth(comparison),
+        "completion": completion(comparison),
+        "sender_loads": loads(comparison, "sender"),
+        "receiver_loads": loads(comparison, "receiver"),
+    }
+
+
+def bus_bandwidth(comparison: Comparison) -> Figure:
+    """Plot each scheme's bus bandwidth [Gbit/s], and over ECMP's where that ran."""
+    rows = comparison.rows
+    with rc_context(STYLE):
+        figure = Figure((6.4, 1.2 + 0.42 * len(rows)))
+        figure.set_layout_engine("constrained")
+        axes = figure.subplots()
+        for y, row in enumerate(rows):
+            axes.barh(y, row.bus_bandwidth_gbps, color=STYLES[row.scheme][0], height=0.68)
+            gain = f"   {row.gain_over_ecmp:.2f}x" if row.gain_over_ecmp is not None else ""
+            text = f" {row.bus_bandwidth_gbps:.3g}{gain}"
+            axes.text(row.bus_bandwidth_gbps, y, text, va="center", fontsize=8.5)
+        rate = comparison.job.bandwidth.gbps
+        axes.axvline(rate, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
+        axes.text(rate, -0.62, "link ", ha="right", va="bottom", fontsize=8, color=MUTED)
+        _categories(axes, [row.scheme for row in rows])
+        axes.set_xlim(0, rate * 1.18)
+        axes.set_xlabel("bus bandwidth [Gbit/s]; number: over ECMP's")
+        axes.set_title(str(comparison.job.workload))
+    return figure
+
+
+def completion(comparison: Comparison) -> Figure:
+    """Plot the distribution of the transfers' completion times, over RailS's (or the first's) end.
+
+    The number after a name is the share of the scheme's slowest transfer.
+    """
+    with rc_context(STYLE):
+        figure = Figure((6.4, 4.2))
+        figure.set_layout_engine("constrained")
+        axes = figure.subplots()
+        draw_cdf(axes, comparison.schemes)
+        axes.set_title(str(comparison.job.workload))
+    return figure
+
+
+def draw_cdf(axes: Axes, schemes: Sequence[Scheme]) -> None:
+    """Draw the distribution of completion times of transfers, over the reference scheme's end."""
+    reference = next((s for s in schemes if s.row.scheme == "rails"), schemes[0])
+    unit = reference.row.cct_max_s
+    for scheme in schemes:
+        ends = np.sort(scheme.flows["end_ps"] / 1e12)
+        if not len(ends):
+            continue
+        # A thousand points are as good as a million.
+        at = np.unique(np.linspace(0, len(ends) - 1, 1000).astype(int))
+        color, dashes = STYLES[scheme.row.scheme]
+        axes.plot(ends[at] / unit, (at + 1) / len(ends), color=color, linestyle=dashes,
+                  linewidth=1.6, label=scheme.row.scheme)  # fmt: skip
+    axes.set_xlim(left=0)
+    axes.set_ylim(0, 1.02)
+    axes.set_xlabel(f"completion time over {reference.row.scheme}'s all-to-all")
+    axes.set_ylabel("share of transfers")
+    axes.grid()
+    axes.tick_params(length=0)
+    axes.legend(loc="lower right", fontsize=8.5)
+
+
+def loads(comparison: Comparison, side: str) -> Figure:
+    """Plot the first collective's bytes of each NIC, a panel a scheme: domains down, rails across.
+
+    Parameters
+    ----------
+    side
+        ``sender`` or ``receiver``.
+    """
+    with rc_context(STYLE):
+        count = len(comparison.schemes)
+        domains = min(comparison.job.domains, _MOST_DOMAINS)
+        figure = Figure((1.2 + 1.75 * count, 1.6 + 0.11 * domains))
+        figure.set_layout_engine("constrained")
+        grid = figure.subplots(1, count, squeeze=False)[0]
+        draw_loads(grid, comparison.schemes, side)
+        figure.suptitle(f"{comparison.job.workload}: bytes {_done(side)} by each NIC",
+                        x=0.01, ha="left", fontsize=11, fontweight="bold")  # fmt: skip
+    return figure
+
+
+def draw_loads(grid: Sequence[Axes], schemes: Sequence[Scheme], side: str) -> None:
+    """Draw loads of NICs into one axes a scheme, on one scale."""
+    matrices = [_matrix(scheme, side) for scheme in schemes]
+    top = max(float(matrix.max()) for matrix in matrices) or 1.0
+    image = None
+    for axes, scheme, matrix in zip(grid, schemes, matrices, strict=True):
+        count = len(matrix)
+        shown = np.unique(np.linspace(0, count - 1, min(count, _MOST_DOMAINS)).astype(int))
+        image = axes.imshow(matrix[shown] / 2**20, cmap=_HEAT, vmin=0, vmax=top / 2**20,
+                            aspect="auto", interpolation="nearest")  # fmt: skip
+        mse = scheme.row.sender_mse if side == "sender" else scheme.row.receiver_mse
+        axes.set_title(f"{scheme.row.scheme}\nMSE {mse:.2g}", fontsize=9, fontweight="normal")
+        step = -(-len(shown) // 8)
+        first = axes is grid[0]
+        places = range(0, len(shown), step)
+        axes.set_yticks(places, [str(shown[i]) if first else "" for i in places])
+        axes.set_xticks(range(0, matrix.shape[1], max(1, matrix.shape[1] // 4)))
+        axes.tick_params(length=0, labelsize=8)
+        for spine in axes.spines.values():
+            spine.set_visible(False)
+        axes.set_xlabel("rail", fontsize=8.5)
+    grid[0].set_ylabel("domain", fontsize=8.5)
+    figure = grid[0].get_figure()
+    if image is not None and figure is not None:
+        bar = figure.colorbar(image, ax=list(grid), label=f"{_done(side)} [MiB]", shrink=0.9)
+        bar.outline.set_visible(False)
+
+
+def _matrix(scheme: Scheme, side: str) -> npt.NDArray[np.float64]:
+    chosen = scheme.sender_loads if side == "sender" else scheme.receiver_loads
+    return np.asarray(chosen[0], np.float64)
+
+
+def _done(side: str) -> str:
+    return "sent" if side == "sender" else "received"
+
+
+def _categories(axes: Axes, names: Sequence[str]) -> None:
+    """Label the bars of a horizontal chart, the first on top."""
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.85)
+    axes.tick_params(length=0)
+    axes.tick_params(axis="y", labelcolor=INK)
+    axes.grid(axis="x")
+    axes.spines["left"].set_visible(False)
+    axes.spines["bottom"].set_visible(False)
+    for label, name in zip(axes.get_yticklabels(), names, strict=True):
+        label.set_fontweight("bold" if name != BASELINE and name == "rails" else "normal")
