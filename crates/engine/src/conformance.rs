@@ -270,8 +270,8 @@ pub fn phases_follow_each_other(engine: &dyn Engine, exactness: Exactness) {
     assert_close(run_one(engine, &fabric, orders).makespan, ideal, exactness);
 }
 
-/// NIC `optical` of server 0 joined to that of server 1 in both directions.
-fn joined(fabric: &Fabric, delay: Time) -> Patches {
+/// The first optical NIC of server 0 of [`mixnet`] joined to that of server 1 in both directions.
+pub fn joined(fabric: &Fabric, delay: Time) -> Patches {
     let (a, b) = optical_pair(fabric);
     let link = |tx: Option<_>| tx.expect("an optical NIC");
     Patches {
@@ -290,7 +290,8 @@ fn optical_pair(fabric: &Fabric) -> (NicId, NicId) {
     (optical(0), optical(4))
 }
 
-fn over_the_circuit(fabric: &Fabric, bytes: u64) -> Orders {
+/// Orders of one flow over the circuit that [`joined`] sets.
+pub fn over_the_circuit(fabric: &Fabric, bytes: u64) -> Orders {
     let (a, b) = optical_pair(fabric);
     let mut orders = Orders::default();
     orders.path().extend(fabric.circuit_tx(a));

@@ -69,6 +69,21 @@ pub trait Policy {
         let _ = (task, transfer, now, patches);
         Ok(())
     }
+
+    /// A circuit under a running flow of this transfer is being patched elsewhere. `path` is the
+    /// flow's; put another there and return `true`, and what has not arrived goes over that one.
+    /// Otherwise the run ends with [`EngineError::CircuitInUse`], as it does on an engine that cannot
+    /// move flows.
+    fn displaced(
+        &mut self,
+        task: TaskId,
+        transfer: u32,
+        now: Time,
+        path: &mut Vec<LinkId>,
+    ) -> bool {
+        let _ = (task, transfer, now, path);
+        false
+    }
 }
 
 /// A simulator of [`Scenario`]s.

@@ -101,6 +101,31 @@ impl Run<'_> {
         id
     }
 
+    /// Gives a connection another path. It leaves the ring of its first link for that of the new one.
+    pub(crate) fn move_to(&mut self, id: u32, lane: &[LinkId], now: Time) {
+        self.in_light(id, false);
+        let path = self.path_of(lane);
+        let conn = &mut self.net.conns[id as usize];
+        let at = conn.links[0];
+        if std::mem::take(&mut conn.in_ring) {
+            // Find the one before it; the ring holds the flows of one link.
+            let mut before = id;
+            while self.net.conns[before as usize].ready_next != id {
+                before = self.net.conns[before as usize].ready_next;
+            }
+            self.net.conns[before as usize].ready_next = self.net.conns[id as usize].ready_next;
+            let senders = &mut self.net.links[at as usize].senders;
+            if *senders == id {
+                *senders = if before == id { NONE } else { before };
+            }
+        }
+        let conn = &mut self.net.conns[id as usize];
+        conn.links = lane.iter().map(|link| link.0).collect();
+        conn.path = path;
+        self.in_light(id, true);
+        self.ready(id, now.ps());
+    }
+
     /// Which part of a lane has equal alternatives: that from the first NIC to the last, over packet
     /// switches.
     fn path_of(&self, lane: &[LinkId]) -> Path {

@@ -21,6 +21,8 @@ mod packet;
 mod run;
 mod spec;
 mod switch;
+#[cfg(test)]
+mod tests;
 mod transport;
 mod wheel;
 

@@ -491,7 +491,7 @@ impl<'a> Run<'a> {
             let used = |link: u32| link != NONE && self.users[link as usize] > 0;
             // Flows stay on a circuit that only goes dark for a while.
             if old != new && (used(tx) || used(old) || used(new)) {
-                return Err(EngineError::CircuitInUse { tx: patch.tx, now });
+                self.displace(patch.tx, [tx, old, new], now)?;
             }
             links.extend([tx, old, new].into_iter().filter(|&link| link != NONE));
             self.circuit[tx as usize] = new;
@@ -504,6 +504,25 @@ impl<'a> Run<'a> {
         self.patched_links.push(links);
         let patches = order.patches.len() as u32;
         self.outcome.reconfigurations.push(Reconfiguration { task, at: now, ready, patches });
+        Ok(())
+    }
+
+    /// Moves the flows on some links to other paths, if the policy knows any. What is on its way there
+    /// already is lost, and sent again.
+    fn displace(&mut self, tx: LinkId, gone: [u32; 3], now: Time) -> Result<(), EngineError> {
+        for id in 0..self.net.conns.len() as u32 {
+            let conn = &self.net.conns[id as usize];
+            if conn.done || !conn.links.iter().any(|link| gone.contains(link)) {
+                continue;
+            }
+            let task = self.transfers[self.net.messages[conn.message as usize].slot as usize].task;
+            let name = self.scenario.tasks.transfer[task as usize];
+            let mut path: Vec<LinkId> = conn.links.iter().map(|&link| LinkId(link)).collect();
+            if !self.policy.displaced(TaskId(task), name, now, &mut path) || path.is_empty() {
+                return Err(EngineError::CircuitInUse { tx, now });
+            }
+            self.move_to(id, &path, now);
+        }
         Ok(())
     }
 

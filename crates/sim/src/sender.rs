@@ -37,8 +37,11 @@ impl Demand<'_> {
         let degrees = self.placement.degrees();
         let first = self.placement.block_gpus(a2a.block).start;
         let slices = degrees.tp * degrees.cp;
+        // As collective libraries do: everyone starts with its own neighbour, so that no one is
+        // everyone's first.
         for i in 0..degrees.ep {
-            for j in 0..degrees.ep {
+            for step in 0..degrees.ep {
+                let j = (i + step) % degrees.ep;
                 let (row, column) = if a2a.transposed { (j, i) } else { (i, j) };
                 let bytes =
                     u64::from(tokens[(row * degrees.ep + column) as usize]) * a2a.bytes_per_token;

@@ -1,0 +1,413 @@
+//! What the engine must do, by hand calculation and by invariants, for every transport.
+
+use crate::{Dark, Overflow, PacketEngine, PacketSpec, engine, settings};
+use lightloom_engine::conformance::{Graph, Script, Work, joined, mixnet, over_the_circuit};
+use lightloom_engine::{
+    Engine, EngineError, Observer, Orders, Outcome, Policy, Scenario, Silent, TaskId,
+};
+use lightloom_fabric::{
+    ClosSpec, Cluster, Fabric, FabricSpec, GpuId, LeafSpineSpec, LinkClass, LinkId, Splitting,
+    build,
+};
+use lightloom_units::{BitRate, Bytes, Time};
+use proptest::prelude::*;
+
+const RATE: BitRate = BitRate::from_gbps(100);
+const TRANSPORTS: [&str; 5] = ["spray", "ndp", "roce", "dcqcn", "dctcp"];
+
+/// Hosts of one GPU and one NIC on leaves and spines of eight ports, or a fat-tree.
+fn hosts(count: u32, tiers: u8) -> Fabric {
+    let cluster = Cluster {
+        gpus: count,
+        gpus_per_server: 1,
+        nics_per_server: 1,
+        numa_nodes: 1,
+        scale_up_bps: BitRate::from_gbps(3600),
+        scale_up_delay_ps: Time::from_ns(500),
+    };
+    let spec = match tiers {
+        2 => FabricSpec::LeafSpine(LeafSpineSpec {
+            link_bps: RATE,
+            link_delay_ps: Time::from_us(1),
+            oversubscription: 1.0,
+            radix: Some(8),
+            splitting: Splitting::Ecmp,
+        }),
+        _ => FabricSpec::FatTree(ClosSpec {
+            splitting: Splitting::Ecmp,
+            ..ClosSpec::new(RATE, Time::from_us(1))
+        }),
+    };
+    build(&cluster, &spec, 1, &[]).expect("a valid fabric")
+}
+
+fn orders(fabric: &Fabric, flows: impl IntoIterator<Item = (u32, u32, u64)>) -> Orders {
+    let mut orders = Orders::default();
+    for (from, to, bytes) in flows {
+        fabric.route(GpuId(from), GpuId(to), u64::from(from), orders.path()).expect("hosts");
+        orders.flow(Bytes::new(bytes));
+    }
+    orders.end_phase(Time::ZERO);
+    orders
+}
+
+#[derive(Default)]
+struct Ends(Vec<(u64, Time)>);
+impl Observer for Ends {
+    fn flow_finished(&mut self, _: TaskId, bytes: Bytes, _: Time, end: Time) {
+        self.0.push((bytes.get(), end));
+    }
+}
+
+fn run(engine: &PacketEngine, fabric: &Fabric, orders: Orders) -> (Outcome, Vec<(u64, Time)>) {
+    let graph = Graph::new(vec![Work::Send(0)], vec![]);
+    let scenario = Scenario { fabric, tasks: graph.tasks(), circuits: &[] };
+    let mut script = Script { transfers: vec![orders], at_end: vec![] };
+    let mut ends = Ends::default();
+    let outcome = engine.run(&scenario, &mut script, &mut ends).expect("the run finishes");
+    (outcome, ends.0)
+}
+
+/// n packets over h links of rate C and delay d, store and forward: h d + (n + h - 1) packets' times,
+/// but for the last packet, which is shorter.
+#[test]
+fn one_flow_by_hand_to_the_picosecond() {
+    let fabric = hosts(8, 2);
+    let wire = |payload: u64| (payload + 64) * 80; // 80 ps a byte at 100 Gbps
+    for transport in TRANSPORTS {
+        for (bytes, hops) in [(1u64, 4u64), (4096, 4), (4097, 4), (10 * 4096 + 100, 4)] {
+            let (outcome, _) =
+                run(&engine(transport, "ecmp"), &fabric, orders(&fabric, [(0, 7, bytes)]));
+            let (full, rest) = (bytes / 4096, bytes % 4096);
+            // The last packet leaves the sender when all are out; a short one catches up behind the
+            // full one before it, link by link, and never passes it.
+            let ideal = match (full, rest) {
+                (0, rest) => hops * wire(rest),
+                (full, 0) => (full + hops - 1) * wire(4096),
+                (full, rest) => (full + hops - 1) * wire(4096) + wire(rest),
+            } + hops * 1_000_000;
+            assert_eq!(outcome.makespan.ps(), ideal, "{transport}, {bytes} B");
+            let packets = outcome.packets.expect("counted");
+            assert_eq!(packets.data, bytes.div_ceil(4096));
+            let carried: u64 = outcome.link_bytes.iter().map(|b| b.get()).sum();
+            assert!(carried >= hops * (bytes + 64 * packets.data));
+        }
+    }
+}
+
+/// Eight to one: the receiver's link is never idle, whatever the transport; fair shares, but for
+/// pauses, which are fair to ports and not to the flows behind them; no loss where the network is
+/// lossless.
+#[test]
+fn incast() {
+    let fabric = hosts(32, 3);
+    for (transport, limit) in [("spray", 1.10), ("ndp", 1.12), ("roce", 1.04), ("dctcp", 1.25)] {
+        let flows = (0..8).map(|i| (3 * i + 1, 31, 4_000_000));
+        let mut engine = engine(transport, "ecmp");
+        if let crate::TransportSpec::Dctcp { window, .. } = &mut engine.spec.transport {
+            *window = Some(Bytes::new(41_600)); // eight full windows at once would overflow the queue
+        }
+        let (outcome, ends) = run(&engine, &fabric, orders(&fabric, flows));
+        let ideal = RATE.time_for(Bytes::new(32_000_000)).as_secs_f64();
+        let took = outcome.makespan.as_secs_f64();
+        assert!(took > ideal && took < limit * ideal, "{transport}: {:.3}", took / ideal);
+        let first = ends.iter().map(|e| e.1).min().expect("eight flows").as_secs_f64();
+        let fair = if transport == "roce" { 0.4 } else { 0.55 };
+        assert!(first > fair * took, "{transport}: the first ended at {:.2}", first / took);
+        let packets = outcome.packets.expect("counted");
+        if transport == "roce" {
+            assert_eq!((packets.drops, packets.trims, packets.resent), (0, 0, 0));
+            assert!(packets.pauses > 0 && packets.links.iter().any(|l| l.paused > Time::ZERO));
+        }
+        if transport == "ndp" {
+            assert!(packets.trims > 0 && packets.drops == 0);
+        }
+    }
+}
+
+/// Two long DCQCN flows, one of which comes late, share a link evenly in the end (Zhu et al., Section
+/// 5: fair shares for long flows).
+#[test]
+fn dcqcn_is_fair_to_long_flows() {
+    let fabric = hosts(8, 2);
+    let graph = Graph::new(
+        vec![Work::Send(0), Work::Compute(Time::from_ms(2)), Work::Send(1)],
+        vec![(1, 2)],
+    );
+    let (first, second) = (200_000_000u64, 100_000_000u64);
+    let transfers = vec![orders(&fabric, [(0, 7, first)]), orders(&fabric, [(1, 7, second)])];
+    let scenario = Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &[] };
+    let mut script = Script { transfers, at_end: vec![] };
+    let outcome =
+        engine("dcqcn", "ecmp").run(&scenario, &mut script, &mut Silent).expect("it finishes");
+    // Fair: from 2 ms on half each, so the late one takes twice its own time.
+    let alone = RATE.time_for(Bytes::new(second)).as_secs_f64();
+    let took = (outcome.end[2] - outcome.start[2]).as_secs_f64();
+    assert!(took / alone > 1.4 && took / alone < 3.0, "{:.2} times its time alone", took / alone);
+    let packets = outcome.packets.expect("counted");
+    assert!(packets.marks > 0);
+    assert_eq!(packets.drops, 0);
+}
+
+/// PFC loses nothing, whoever sends to whom; everything else delivers all the same.
+#[test]
+fn lossless_means_no_drops() {
+    let fabric = hosts(32, 3);
+    for seed in 0..6u32 {
+        let flows: Vec<_> = (0..32)
+            .flat_map(|i| (0..4).map(move |j| (i, (i * 7 + j * (seed + 1) + 1) % 32)))
+            .filter(|(a, b)| a != b)
+            .map(|(a, b)| (a, b, 300_000 + u64::from(a) * 1000))
+            .collect();
+        for transport in ["roce", "dcqcn"] {
+            let (outcome, _) =
+                run(&engine(transport, "ecmp"), &fabric, orders(&fabric, flows.clone()));
+            let packets = outcome.packets.expect("counted");
+            assert_eq!((packets.drops, packets.resent, packets.timeouts), (0, 0, 0), "{transport}");
+        }
+    }
+}
+
+/// Without room in the headroom PFC loses packets, and go-back-N brings them all the same.
+#[test]
+fn too_little_headroom_loses_packets_and_all_arrive() {
+    let fabric = hosts(32, 3);
+    let mut engine = engine("roce", "ecmp");
+    engine.spec.switch.overflow = Overflow::Pfc {
+        xoff: Bytes::new(20_000),
+        xon: Bytes::new(10_000),
+        headroom: Bytes::new(5_000),
+    };
+    let flows = (0..8).map(|i| (3 * i + 1, 31, 1_000_000));
+    let (outcome, ends) = run(&engine, &fabric, orders(&fabric, flows));
+    let packets = outcome.packets.expect("counted");
+    assert!(packets.drops > 0 && packets.resent > 0);
+    assert_eq!(ends.iter().map(|e| e.0).sum::<u64>(), 8_000_000);
+}
+
+/// Same seed, same bits; another seed, others; for every transport and balancer.
+#[test]
+fn one_seed_one_outcome() {
+    let fabric = hosts(32, 3);
+    let flows: Vec<_> =
+        (0..32u32).flat_map(|i| [(i, (i + 9) % 32, 200_000), (i, (i + 17) % 32, 90_000)]).collect();
+    for transport in TRANSPORTS {
+        for balancer in ["ecmp", "plb", "reps", "min-rtt", "round-robin"] {
+            let run_with = |seed| {
+                let engine = PacketEngine { spec: settings(transport, balancer), seed };
+                run(&engine, &fabric, orders(&fabric, flows.clone())).0
+            };
+            let (a, b) = (run_with(3), run_with(3));
+            assert_eq!(a, b, "{transport}, {balancer}");
+            assert_ne!(a, run_with(4), "{transport}, {balancer}");
+        }
+    }
+}
+
+/// Spraying makes no way busier than another; ECMP does.
+#[test]
+fn sprayed_flows_use_all_ways() {
+    let fabric = hosts(16, 2);
+    let spread = |balancer: &str| {
+        let flows = (0..4).map(|i| (i, 12 + i, 4_000_000));
+        let (outcome, _) = run(&engine("spray", balancer), &fabric, orders(&fabric, flows));
+        let up: Vec<u64> = (0..fabric.links().len())
+            .filter(|&l| matches!(fabric.links()[l].class, LinkClass::Uplink { .. }))
+            .map(|l| outcome.link_bytes[l].get())
+            .filter(|&bytes| bytes > 500_000) // not those that carry acknowledgements
+            .collect();
+        (up.len(), up.iter().max().copied().unwrap_or(0) as f64 / 4_160_000.0)
+    };
+    let (used, fullest) = spread("round-robin");
+    assert_eq!(used, 8, "four up, four down");
+    assert!(fullest < 1.05, "{fullest}");
+    assert!(spread("reps").1 < 1.4);
+}
+
+/// Lanes of one flow share its bytes: two NICs send twice as fast as one.
+#[test]
+fn a_flow_of_two_lanes_goes_over_both() {
+    let cluster =
+        Cluster { gpus_per_server: 2, nics_per_server: 2, ..hosts(8, 2).cluster().clone() };
+    let spec = FabricSpec::RailOptimized(ClosSpec {
+        splitting: Splitting::Ecmp,
+        tiers: 2,
+        ..ClosSpec::new(RATE, Time::from_us(1))
+    });
+    let fabric = build(&cluster, &spec, 1, &[]).expect("a valid fabric");
+    for balancer in ["min-rtt", "reps", "round-robin"] {
+        let mut orders = Orders::default();
+        for rail in 0..2 {
+            let (from, to) = (lightloom_fabric::NicId(rail), lightloom_fabric::NicId(6 + rail));
+            fabric.nic_route(from, to, 0, orders.path()).expect("NICs");
+            orders.lane();
+        }
+        orders.flow(Bytes::new(20_000_001));
+        orders.end_phase(Time::ZERO);
+        let (outcome, ends) = run(&engine("spray", balancer), &fabric, orders);
+        assert_eq!(ends.len(), 1);
+        let ideal = RATE.time_for(Bytes::new(10_000_000)).as_secs_f64();
+        let took = outcome.makespan.as_secs_f64();
+        assert!(took > ideal && took < 1.1 * ideal, "{balancer}: {:.3}", took / ideal);
+    }
+}
+
+// ---- circuits
+
+/// The circuit of the conformance suite goes dark for a while under a running flow, `at` after it
+/// started.
+fn flicker(spec: PacketSpec, dark: Time) -> Outcome {
+    let fabric = mixnet();
+    let mut first = over_the_circuit(&fabric, 16 << 20);
+    first.patches = joined(&fabric, Time::ZERO);
+    let mut again = Orders::default();
+    again.patches = joined(&fabric, dark);
+    let graph = Graph::new(
+        vec![Work::Send(0), Work::Compute(Time::from_us(100)), Work::Send(1)],
+        vec![(1, 2)],
+    );
+    let scenario = Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &[] };
+    let mut script = Script { transfers: vec![first, again], at_end: vec![] };
+    PacketEngine { spec, seed: 1 }.run(&scenario, &mut script, &mut Silent).expect("it finishes")
+}
+
+#[test]
+fn dark_circuits_hold_or_lose_what_is_on_them() {
+    let dark = Time::from_us(300);
+    for transport in TRANSPORTS {
+        let mut spec = settings(transport, "ecmp");
+        let ideal = RATE.time_for(Bytes::new(16 << 20)).as_secs_f64();
+        let held = flicker(spec.clone(), dark);
+        let packets = held.packets.as_ref().expect("counted");
+        assert_eq!(packets.drops, 0, "{transport}");
+        let took = held.end[0].as_secs_f64();
+        assert!(took >= ideal + dark.as_secs_f64(), "{transport}: dark time is not free");
+        assert!(took < 1.05 * ideal + 1.1 * dark.as_secs_f64(), "{transport}: {took}");
+        spec.dark = Dark::Lose;
+        let lost = flicker(spec, dark);
+        let packets = lost.packets.as_ref().expect("counted");
+        assert!(packets.drops > 0 && packets.resent > 0, "{transport}");
+        assert!(lost.end[0] > held.start[0], "{transport}: it arrives all the same");
+    }
+}
+
+struct Mover {
+    script: Script,
+    to: Vec<LinkId>,
+}
+impl Policy for Mover {
+    fn begin(
+        &mut self,
+        t: TaskId,
+        name: u32,
+        now: Time,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        self.script.begin(t, name, now, orders)
+    }
+    fn displaced(&mut self, _: TaskId, _: u32, _: Time, path: &mut Vec<LinkId>) -> bool {
+        path.clone_from(&self.to);
+        true
+    }
+}
+
+/// A circuit is patched away under a flow: with another path from the policy no byte is lost.
+#[test]
+fn a_flow_moves_when_its_circuit_goes() {
+    for transport in TRANSPORTS {
+        let fabric = mixnet();
+        let mut first = over_the_circuit(&fabric, 8 << 20);
+        first.patches = joined(&fabric, Time::ZERO);
+        let mut gone = joined(&fabric, Time::from_us(50));
+        gone.patches.iter_mut().for_each(|patch| patch.rx = None);
+        let mut again = Orders::default();
+        again.patches = gone;
+        let graph = Graph::new(
+            vec![Work::Send(0), Work::Compute(Time::from_us(100)), Work::Send(1)],
+            vec![(1, 2)],
+        );
+        let scenario = Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &[] };
+        let mut to = Vec::new();
+        fabric.route(GpuId(0), GpuId(4), 0, &mut to).expect("a way over packets");
+        let script = Script { transfers: vec![first, again], at_end: vec![] };
+        let mut ends = Ends::default();
+        let outcome = engine(transport, "ecmp")
+            .run(&scenario, &mut Mover { script, to }, &mut ends)
+            .expect("it finishes");
+        assert_eq!(ends.0, [(8 << 20, outcome.end[0])], "{transport}");
+    }
+}
+
+/// A path of more links than a packet carries is looked up.
+#[test]
+fn long_paths() {
+    let spec = FabricSpec::topoopt(2, RATE, Time::from_us(1));
+    let cluster = Cluster { scale_up_bps: BitRate::from_gbps(3600), ..Cluster::of(96, 8) };
+    let ring: Vec<_> = (0..12)
+        .map(|s| (lightloom_fabric::ServerId(s), lightloom_fabric::ServerId((s + 1) % 12)))
+        .collect();
+    let fabric = build(&cluster, &spec, 1, &ring).expect("a valid fabric");
+    let flows = orders(&fabric, [(0, 50, 3_000_000)]);
+    assert!(flows.links(&flows.all_flows()[0]).len() > 10);
+    let (outcome, _) = run(&engine("spray", "reps"), &fabric, flows);
+    assert!(outcome.makespan > RATE.time_for(Bytes::new(3_000_000)));
+}
+
+#[test]
+fn queues_are_sampled_and_narrow_windows_noted() {
+    let fabric = hosts(8, 2);
+    let mut engine = engine("spray", "reps");
+    engine.spec.sample_period = Time::from_us(10);
+    let flows = [(0, 7, 2_000_000), (1, 7, 2_000_000)];
+    let packets = run(&engine, &fabric, orders(&fabric, flows)).0.packets.expect("counted");
+    assert!(packets.samples.iter().any(|s| s.queued.get() > 10_000));
+    assert!(packets.samples.windows(2).all(|w| (w[0].at, w[0].link) < (w[1].at, w[1].link)));
+    assert!(packets.notes.is_empty());
+    if let crate::TransportSpec::Spray(spray) = &mut engine.spec.transport {
+        spray.window = Some(Bytes::new(20_000));
+    }
+    let packets = run(&engine, &fabric, orders(&fabric, flows)).0.packets.expect("counted");
+    assert!(packets.notes[0].contains("below the bandwidth-delay product"), "{:?}", packets.notes);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    /// Whatever the switches' limits, all bytes arrive, no link carries more than it can, and what
+    /// was sent is what arrived, was lost or was sent again.
+    #[test]
+    fn all_bytes_arrive(
+        transport in 0usize..5, balancer in 0usize..5, seed in 0u64..1000, ack_every in 1u32..9,
+        queue in 5_000u64..60_000,
+        flows in prop::collection::vec((0u32..16, 1u32..16, 1u64..400_000), 1..40),
+    ) {
+        let fabric = hosts(16, 3);
+        let balancer = ["ecmp", "plb", "reps", "min-rtt", "round-robin"][balancer];
+        let mut spec = settings(TRANSPORTS[transport], balancer);
+        spec.switch.queue = Bytes::new(queue);
+        spec.ack_every = ack_every;
+        let flows: Vec<_> = flows.iter().map(|&(a, step, bytes)| (a, (a + step) % 16, bytes)).collect();
+        let total: u64 = flows.iter().map(|f| f.2).sum();
+        let (outcome, ends) = run(&PacketEngine { spec, seed }, &fabric, orders(&fabric, flows));
+        prop_assert_eq!(ends.iter().map(|e| e.0).sum::<u64>(), total);
+        for (link, carried) in fabric.links().iter().zip(&outcome.link_bytes) {
+            prop_assert!(link.rate.time_for(*carried) <= outcome.makespan + Time::from_us(1));
+        }
+        let packets = outcome.packets.expect("counted");
+        prop_assert!(packets.resent >= packets.trims);
+        prop_assert!(packets.data >= packets.resent);
+    }
+}
+
+#[test]
+fn a_flow_that_nothing_can_carry_is_an_error() {
+    // Everything is lost for ever: a queue too small for one packet.
+    let fabric = hosts(8, 2);
+    let mut engine = engine("dctcp", "ecmp");
+    engine.spec.switch.queue = Bytes::new(100);
+    let graph = Graph::new(vec![Work::Send(0)], vec![]);
+    let scenario = Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &[] };
+    let mut script = Script { transfers: vec![orders(&fabric, [(0, 7, 100_000)])], at_end: vec![] };
+    let error = engine.run(&scenario, &mut script, &mut Silent);
+    assert!(matches!(error, Err(EngineError::Policy { task: 0, .. })), "{error:?}");
+}
