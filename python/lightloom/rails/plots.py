@@ -65,10 +65,7 @@ def bus_bandwidth(comparison: Comparison) -> Figure:
 
 
 def completion(comparison: Comparison) -> Figure:
-    """Plot the distribution of the transfers' completion times, over RailS's (or the first's) end.
-
-    The number after a name is the share of the scheme's slowest transfer.
-    """
+    """Plot the distribution of transfers' completion times, over the end of RailS's all-to-all."""
     with rc_context(STYLE):
         figure = Figure((6.4, 4.2))
         figure.set_layout_engine("constrained")
@@ -83,13 +80,9 @@ def draw_cdf(axes: Axes, schemes: Sequence[Scheme]) -> None:
     reference = next((s for s in schemes if s.row.scheme == "rails"), schemes[0])
     unit = reference.row.cct_max_s
     for scheme in schemes:
-        ends = np.sort(scheme.flows["end_ps"] / 1e12)
-        if not len(ends):
-            continue
-        # A thousand points are as good as a million.
-        at = np.unique(np.linspace(0, len(ends) - 1, 1000).astype(int))
         color, dashes = STYLES[scheme.row.scheme]
-        axes.plot(ends[at] / unit, (at + 1) / len(ends), color=color, linestyle=dashes,
+        shares = np.linspace(0, 1, len(scheme.ends_ps))
+        axes.plot(scheme.ends_ps / 1e12 / unit, shares, color=color, linestyle=dashes,
                   linewidth=1.6, label=scheme.row.scheme)  # fmt: skip
     axes.set_xlim(left=0)
     axes.set_ylim(0, 1.02)

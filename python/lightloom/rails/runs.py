@@ -13,7 +13,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lightloom import _core, store
 from lightloom.errors import InputError, RunError
@@ -31,6 +32,10 @@ from lightloom.toml_text import to_toml
 
 BASELINE = "ecmp"
 PERCENTILES = ("mean", "p80", "p95", "p99", "max")
+# Points of the distribution of completion times that a Result keeps.
+QUANTILES = 1001
+# A Result keeps each transfer of at most this many a scheme.
+MOST_FLOWS = 500_000
 
 
 @dataclass(frozen=True)
@@ -80,8 +85,12 @@ class Scheme:
     sender_loads: Bytes
     """[collective, domain, rail] in bytes."""
     receiver_loads: Bytes
+    ends_ps: npt.NDArray[np.uint64]
+    """When transfers between domains ended, of all collectives, at `QUANTILES` even shares from the
+    first to the last."""
     flows: Mapping[str, npt.NDArray[Any]]
-    """Columns: collective, source, destination, bytes, end_s; GPUs in different domains."""
+    """Columns: collective, source, destination (GPUs), bytes, start_ps, end_ps; empty where they
+    were too many to keep."""
     notes: tuple[str, ...]
 
 
@@ -256,7 +265,11 @@ def _scheme(job: Job, name: str, drawn: Bytes, out: Mapping[str, Any]) -> Scheme
         },
     )
     flows = {key: np.frombuffer(data, dtype=kind) for key, (kind, data) in out["flows"].items()}
-    return Scheme(row, collectives, sent, received, flows, tuple(out["notes"]))
+    ends = np.sort(flows["end_ps"])
+    at = np.linspace(0, max(0, len(ends) - 1), QUANTILES).astype(np.int64)
+    if len(ends) > MOST_FLOWS:
+        flows = {key: column[:0] for key, column in flows.items()}
+    return Scheme(row, collectives, sent, received, ends[at], flows, tuple(out["notes"]))
 
 
 def _excess(loads: Bytes) -> int:
@@ -277,12 +290,8 @@ def _with_gains(made: Sequence[Scheme]) -> list[Scheme]:
     if base is None:
         return list(made)
     return [
-        Scheme(
-            Row(**{**asdict(s.row), "gain_over_ecmp": s.row.bus_bandwidth_gbps / base}),
-            s.collectives, s.sender_loads, s.receiver_loads, s.flows, s.notes,
-        )
-        for s in made
-    ]  # fmt: skip
+        replace(s, row=replace(s.row, gain_over_ecmp=s.row.bus_bandwidth_gbps / base)) for s in made
+    ]
 
 
 def _write(comparison: Comparison, directory: Path, command: str) -> None:
@@ -310,7 +319,7 @@ def _write(comparison: Comparison, directory: Path, command: str) -> None:
 
 
 def tables(comparison: Comparison) -> dict[str, pa.Table]:
-    """Return the tables of a Result: ``schemes``, ``collectives``, ``nics`` and ``flows``."""
+    """Return the tables of a Result: ``schemes``, ``collectives``, ``nics``, ``ends``, ``flows``."""
     job = comparison.job
     collective, domain, rail = (
         axis.reshape(-1)
@@ -321,19 +330,55 @@ def tables(comparison: Comparison) -> dict[str, pa.Table]:
         for s in comparison.schemes
         for at, one in enumerate(s.collectives)
     ]
-    nics, flows = [], []
+    nics, ends, flows = [], [], []
+    shares = np.linspace(0, 1, QUANTILES)
     for s in comparison.schemes:
         columns = {"collective": collective, "domain": domain, "rail": rail,
                    "sent_bytes": s.sender_loads.reshape(-1),
                    "received_bytes": s.receiver_loads.reshape(-1)}  # fmt: skip
         nics.append(_labelled(s.row.scheme, columns))
+        ends.append(_labelled(s.row.scheme, {"share": shares, "end_ps": s.ends_ps}))
         flows.append(_labelled(s.row.scheme, s.flows))
     return {
         "schemes": pa.Table.from_pylist([asdict(row) for row in comparison.rows], schema=_ROWS),
         "collectives": pa.Table.from_pylist(collectives),
         "nics": pa.concat_tables(nics),
+        "ends": pa.concat_tables(ends),
         "flows": pa.concat_tables(flows),
     }
+
+
+def reopen(job: Job, directory: Path) -> Comparison | None:
+    """Read a Result of exactly this job and version; None if it is not there.
+
+    Its transfers are not read again: what is drawn of them is in ``ends``.
+    """
+    try:
+        info = store.read_info(directory)
+        spec = (directory / store.SPEC).read_text(encoding="utf-8")
+        if info["lightloom"] != _core.__version__ or spec != to_toml(job.to_tree()):
+            return None
+        names = ("schemes", "collectives", "nics", "ends")
+        rows, collectives, nics, ends = (store.read_table(directory, n) for n in names)
+    except (InputError, OSError):
+        return None
+    shape = (job.collectives, job.domains, job.gpus_per_domain)
+
+    def of(table: pa.Table, scheme: str) -> pa.Table:
+        return table.filter(pc.equal(table["scheme"], scheme))
+
+    made = []
+    for figures in rows.to_pylist():
+        name = figures["scheme"]
+        sent, received = (
+            of(nics, name)[key].to_numpy().reshape(shape)
+            for key in ("sent_bytes", "received_bytes")
+        )
+        each = tuple(of(collectives, name).to_pylist())
+        times = of(ends, name)["end_ps"].to_numpy()
+        notes = tuple(info.get("notes", ()))
+        made.append(Scheme(Row(**figures), each, sent, received, times, {}, notes))
+    return Comparison(job, tuple(made), directory)
 
 
 def _labelled(scheme: str, columns: Mapping[str, npt.NDArray[Any]]) -> pa.Table:
