@@ -3,8 +3,7 @@
 Modelled: the time that the most loaded NIC needs (RailS, Theorem 2, equation 24), as bytes: with
 equal NICs time is bytes over their rate. Ignored: queues, delays, the scale-up network (RailS takes
 it as free), and chunks: bytes divide at will, so that no plan of whole chunks does better. Checked:
-the program against the closed form on random demands, and `floor_bytes` against the program with
-lanes taken away.
+the program against the closed form on random demands, and LPT against both.
 
 A demand here is of GPUs, [source GPU, destination GPU] in bytes, GPU g in domain g // N on rail
 g % N; what stays inside a domain takes no rail.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib import rc_context
@@ -80,15 +80,15 @@ def _times(axes: Axes, part: Comparison, first: bool) -> None:
 def _skewed(part: Comparison) -> Figure:
     figure = Figure((11.5, 7.6))
     figure.set_layout_engine("constrained")
-    above, below = figure.subfigures(2, 1, height_ratios=(1, 1.15))
-    left, right = above.subplots(1, 2)
+    halves: Any = figure.subfigures(2, 1, height_ratios=(1, 1.15))
+    left, right = halves[0].subplots(1, 2)
     _bandwidths(left, part, True)
     left.set_title("(a) bus bandwidth")
     draw_cdf(right, part.schemes)
     right.set_title("(d) completion times")
     for side, title, place in zip(
         ("sender", "receiver"), ("(b) bytes sent", "(c) bytes received"),
-        below.subfigures(1, 2), strict=True,
+        halves[1].subfigures(1, 2), strict=True,
     ):  # fmt: skip
         grid = place.subplots(1, len(part.schemes), squeeze=False)[0]
         draw_loads(grid, part.schemes, side)

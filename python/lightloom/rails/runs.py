@@ -319,7 +319,7 @@ def _write(comparison: Comparison, directory: Path, command: str) -> None:
 
 
 def tables(comparison: Comparison) -> dict[str, pa.Table]:
-    """Return the tables of a Result: ``schemes``, ``collectives``, ``nics``, ``ends``, ``flows``."""
+    """Return a Result's tables: ``schemes``, ``collectives``, ``nics``, ``ends``, ``flows``."""
     job = comparison.job
     collective, domain, rail = (
         axis.reshape(-1)
