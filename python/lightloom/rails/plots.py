@@ -55,10 +55,13 @@ def bus_bandwidth(comparison: Comparison) -> Figure:
             text = f" {row.bus_bandwidth_gbps:.3g}{gain}"
             axes.text(row.bus_bandwidth_gbps, y, text, va="center", fontsize=8.5)
         rate = comparison.job.bandwidth.gbps
-        axes.axvline(rate, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
-        axes.text(rate, -0.62, "link ", ha="right", va="bottom", fontsize=8, color=MUTED)
+        top = max(row.bus_bandwidth_gbps for row in rows)
+        if top > rate / 3:  # else the bars would be too short to compare
+            top = rate
+            axes.axvline(rate, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
+            axes.text(rate, -0.62, "link ", ha="right", va="bottom", fontsize=8, color=MUTED)
         _categories(axes, [row.scheme for row in rows])
-        axes.set_xlim(0, rate * 1.18)
+        axes.set_xlim(0, top * 1.2)
         axes.set_xlabel("bus bandwidth [Gbit/s]; number: over ECMP's")
         axes.set_title(str(comparison.job.workload))
     return figure
