@@ -29,3 +29,29 @@ def format_time(ps: int) -> str: ...
 def format_bytes(size: int) -> str: ...
 def format_rate(bps: int) -> str: ...
 def bill(spec_json: str) -> list[dict[str, Any]]: ...
+def rails(
+    spec_json: str,
+    demand: npt.NDArray[np.uint64],
+    progress: Callable[[float], None] | None = None,
+) -> dict[str, Any]:
+    """Run all-to-alls one by one, each on an idle rail-optimized fabric, and measure them.
+
+    ``demand`` is [collective, source GPU, destination GPU] in bytes. ``spec_json`` has the keys
+    seed, domains, gpus_per_domain, link_bps, link_delay_ps, scale_up_bps, scale_up_delay_ps,
+    engine, scheme.
+
+    The result: ``collectives``, a list of dicts (completion_ps, cct_mean_ps, cct_p80_ps,
+    cct_p95_ps, cct_p99_ps, cct_max_ps, inter_domain_bytes, bus_bandwidth_bps, bus_bandwidth_share,
+    sender_mse, receiver_mse); ``sender_loads`` and ``receiver_loads``, little-endian u64
+    [collective, domain, rail] as bytes; ``flows``, columns as (dtype, bytes): collective, source,
+    destination, bytes, start_ps, end_ps, a row a pair of GPUs in different domains; ``packets``,
+    counts by name, or None without packets; ``notes``.
+    """
+
+def rails_assign(
+    demand: npt.NDArray[np.uint64], gpus_per_domain: int, chunk: int, both_ends: bool
+) -> tuple[bytes, bytes]:
+    """Loads of senders and receivers that LPT gives, little-endian u64 [domain, rail] as bytes.
+
+    ``demand`` is [source GPU, destination GPU] in bytes.
+    """
