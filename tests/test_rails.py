@@ -55,6 +55,8 @@ SMALL = {"domains": 8, "gpus_per_domain": 4, "size": "1 MiB"}
         (["--transport", "pigeon"], "pigeon"),
         (["--set", "seed"], "KEY=VALUE"),
         (["--set", "model.hidden=3"], '"model.hidden": cannot be set here'),
+        (["--set", "engine.balancer.kind=plb"], "allowed: by --schemes"),
+        (["--set", "engine.balancer.path=3"], "no scheme of"),
         (["--set", "engine.mtu=0 B"], "engine.mtu"),
         (["--set", "engine.speed=3"], "engine.speed"),
         (["--seed", "-1"], "seed = -1: must be"),

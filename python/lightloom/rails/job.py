@@ -10,14 +10,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lightloom import _core
 from lightloom.errors import InputError
 from lightloom.oracle.rails import Ends
 from lightloom.presets import unknown
 from lightloom.rails.workloads import Workload
-from lightloom.units import ByteRate, Rate, Time
+from lightloom.units import Rate
+
+if TYPE_CHECKING:
+    from lightloom.scenario import Scenario
 
 # What users may write, and the balancer of the packet engine that it is.
 SCHEMES = {
@@ -38,6 +41,16 @@ DEFAULT_SCHEMES = ("rails", "reps", "min-rtt", "plb", "ecmp")
 ENGINES = ("packet", "flow")
 # The keys of a specification that mean something here.
 SETTABLE = ("engine.", "fabric.link_delay", "cluster.scale_up_bandwidth", "cluster.scale_up_delay")
+# Keys of the same that have an option of their own.
+_OPTIONS = {
+    "engine.kind": "--engine",
+    "engine.transport.kind": "--transport",
+    "engine.balancer.kind": "--schemes",
+    "engine.balancer.chunk": "--chunk",
+    "engine.balancer.queue_pairs": "--queue-pairs",
+    "engine.balancer.both_ends": "--schemes rails-both",
+}
+_BALANCER = "engine.balancer."
 _MOST_GPUS = 8192
 
 
@@ -124,8 +137,14 @@ class Job:
                 raise InputError(
                     f'"{key}": cannot be set here; allowed: engine.*, {", ".join(SETTABLE[1:])}'
                 )
+            if key in _OPTIONS:
+                raise InputError(f'"{key}": cannot be set here; allowed: by {_OPTIONS[key]}')
         for scheme in job.schemes:  # whatever the engine refuses, it refuses before a run
             job.to_core_json(scheme)
+        read = {key for scheme in job.schemes for key in job._of_balancer(scheme)}
+        for key in job.settings:
+            if key.startswith(_BALANCER) and key not in read:
+                raise InputError(f'"{key}": no scheme of {", ".join(job.schemes)} reads it')
         return job
 
     @property
@@ -133,31 +152,43 @@ class Job:
         """GPUs of the cluster, and its NICs."""
         return self.domains * self.gpus_per_domain
 
-    def scenario(self, scheme: str) -> Any:
+    def scenario(self, scheme: str) -> Scenario:
         """Return the specification whose engine, delays and scale-up network a scheme runs on."""
+        return self._resolved(scheme, self._of_balancer(scheme))
+
+    def _of_balancer(self, scheme: str) -> dict[str, Any]:
+        """Return those settings of balancers that this scheme's reads."""
+        some = {k: v for k, v in self.settings.items() if k.startswith(_BALANCER)}
+        if some:
+            known = self._resolved(scheme, {}).to_tree()["engine"]["balancer"]
+            some = {k: v for k, v in some.items() if k.removeprefix(_BALANCER) in known}
+        return some
+
+    def _resolved(self, scheme: str, balancer: Mapping[str, Any]) -> Scenario:
         from lightloom.resolve import load_scenario
 
-        balancer: dict[str, Any] = {"engine.balancer.kind": SCHEMES[scheme]}
+        overrides: dict[str, Any] = {
+            "engine.kind": "packet",
+            "engine.transport.kind": self.transport,
+            "engine.balancer.kind": SCHEMES[scheme],
+        }
         if SCHEMES[scheme] == "rails":
-            balancer["engine.balancer.chunk"] = _core.format_bytes(self.chunk_bytes)
-            balancer["engine.balancer.queue_pairs"] = self.queue_pairs
-            balancer["engine.balancer.both_ends"] = scheme == "rails-both"
+            overrides["engine.balancer.chunk"] = _core.format_bytes(self.chunk_bytes)
+            overrides["engine.balancer.queue_pairs"] = self.queue_pairs
+            overrides["engine.balancer.both_ends"] = scheme == "rails-both"
+        for key, value in self.settings.items():
+            # The flow engine's own setting is left to `to_core`.
+            flows_own = self.engine == "flow" and key == "engine.tolerance"
+            if not key.startswith(_BALANCER) and not flows_own:
+                overrides[key] = value
         base = {
             "model": {"preset": "mixtral-8x7b"},
             "fabric": {"preset": "rail-optimized", "link_bandwidth": str(self.bandwidth)},
         }
-        overrides = {
-            "engine.kind": "packet",
-            "engine.transport.kind": self.transport,
-            **balancer,
-            **self._settings(),
-        }
-        return load_scenario(base, overrides, label="rails", override_label="command line").scenario
-
-    def _settings(self) -> dict[str, Any]:
-        """Return settings of the packet engine; the flow engine's own are left to `to_core`."""
-        flow = self.engine == "flow"
-        return {k: v for k, v in self.settings.items() if not (flow and k == "engine.tolerance")}
+        resolved = load_scenario(
+            base, overrides | balancer, label="rails", override_label="command line"
+        )
+        return resolved.scenario
 
     def to_core(self, scheme: str) -> dict[str, Any]:
         """Return what the compiled core reads of one scheme's run."""
@@ -188,10 +219,11 @@ class Job:
 
     def to_tree(self) -> dict[str, Any]:
         """Return every effective value as tables, in the user's form."""
-        first = self.scenario(self.schemes[0])
-        engine: dict[str, Any] = {"kind": "flow"}
+        first = self.scenario(self.schemes[0]).to_tree()
+        tolerance = float(self.settings.get("engine.tolerance", 0))
+        engine: dict[str, Any] = {"kind": "flow", "tolerance": tolerance}
         if self.engine == "packet":
-            engine = dict(first.to_tree()["engine"])
+            engine = dict(first["engine"])
         # Each scheme has a balancer of its own.
         balancers = {s: self.scenario(s).to_tree()["engine"]["balancer"] for s in self.schemes}
         engine.pop("balancer", None)
@@ -208,11 +240,11 @@ class Job:
             "fabric": {
                 "kind": "rail-optimized",
                 "link_bandwidth": str(self.bandwidth),
-                "link_delay": str(first.fabric.link_delay),
+                "link_delay": first["fabric"]["link_delay"],
             },
             "cluster": {
-                "scale_up_bandwidth": str(ByteRate(first.cluster.scale_up_bandwidth)),
-                "scale_up_delay": str(Time(first.cluster.scale_up_delay)),
+                "scale_up_bandwidth": first["cluster"]["scale_up_bandwidth"],
+                "scale_up_delay": first["cluster"]["scale_up_delay"],
             },
             "engine": engine,
             "balancer": balancers,
