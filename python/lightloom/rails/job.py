@@ -186,7 +186,7 @@ class Job:
             "fabric": {"preset": "rail-optimized", "link_bandwidth": str(self.bandwidth)},
         }
         resolved = load_scenario(
-            base, overrides | balancer, label="rails", override_label="command line"
+            base, overrides | dict(balancer), label="rails", override_label="command line"
         )
         return resolved.scenario
 
