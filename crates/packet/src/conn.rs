@@ -3,7 +3,7 @@
 
 use crate::balancer::Balancer;
 use crate::transport::{Control, PathInfo};
-use crate::wheel::NONE;
+use crate::net::NONE;
 use std::collections::VecDeque;
 
 /// What a flow sends.
@@ -35,9 +35,6 @@ pub(crate) struct Path {
 /// One sub-flow: its sender, its receiver, and where its packets go.
 #[derive(Clone, Debug)]
 pub(crate) struct Conn {
-    /// When its pace lets it send, while that is in the wheel \[ps\].
-    pub time: u64,
-    pub next: u32,
     pub message: u32,
     /// The next connection of the same message, in a ring.
     pub sibling: u32,
@@ -52,6 +49,7 @@ pub(crate) struct Conn {
     /// The next one in the ring of its first link.
     pub ready_next: u32,
     pub in_ring: bool,
+    /// In the wheel, for when its pace lets it send.
     pub paced: bool,
     pub armed: bool,
     pub done: bool,
@@ -98,8 +96,6 @@ impl Conn {
         balancer: Balancer,
     ) -> Self {
         Conn {
-            time: 0,
-            next: NONE,
             message,
             links,
             sibling: NONE,

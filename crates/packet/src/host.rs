@@ -14,7 +14,7 @@ use crate::net::Thing;
 use crate::packet::Kind;
 use crate::run::{Far, Run};
 use crate::transport::Ack;
-use crate::wheel::NONE;
+use crate::net::NONE;
 use lightloom_engine::EngineError;
 use lightloom_fabric::{LinkId, NicId};
 use lightloom_units::Time;
@@ -62,8 +62,7 @@ impl Run<'_> {
             if !done && conn.has_data(unsent) && room {
                 if conn.not_before > now {
                     conn.paced = true;
-                    conn.time = conn.not_before;
-                    let time = conn.time;
+                    let time = conn.not_before;
                     self.leave_ring(at, last, id);
                     self.soon(Thing::Conn(id), time);
                     continue;
@@ -166,7 +165,8 @@ impl Run<'_> {
         }
         let urgent = !conn.has_data(message.unsent) || !conn.has_room();
         let way = if conn.path.ways > 1 {
-            let turn = &mut self.net.links[conn.links[conn.path.before as usize] as usize].turn;
+            let nic = conn.links[conn.path.before as usize];
+            let turn = &mut self.net.tallies[nic as usize].turn;
             *turn = turn.wrapping_add(1);
             conn.balancer.way(*turn, conn.under_way - 1)
         } else {
@@ -369,8 +369,7 @@ impl Run<'_> {
         }
         if !puller.pending {
             puller.pending = true;
-            puller.time = puller.free_at.max(now);
-            let time = puller.time;
+            let time = puller.free_at.max(now);
             self.soon(Thing::Puller(at), time);
         }
     }
@@ -386,6 +385,7 @@ impl Run<'_> {
         }
         let (left, next) = (conn.pulls, conn.pull_next);
         let size = u64::from(conn.mtu) + self.header;
+        let gap = if done { 0 } else { self.net.class(at).time_for(size) };
         let puller = &mut self.net.pullers[at as usize];
         if left > 0 {
             puller.ring = id;
@@ -395,9 +395,8 @@ impl Run<'_> {
             self.net.conns[last as usize].pull_next = next;
         }
         puller.pending = puller.ring != NONE;
-        puller.free_at = now + if done { 0 } else { self.net.links[at as usize].time_for(size) };
-        puller.time = puller.free_at;
-        let (pending, time) = (puller.pending, puller.time);
+        puller.free_at = now + gap;
+        let (pending, time) = (puller.pending, puller.free_at);
         if pending {
             self.soon(Thing::Puller(at), time);
         }

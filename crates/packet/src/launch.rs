@@ -5,7 +5,7 @@ use crate::balancer::{Balancer, mix};
 use crate::conn::{Conn, Message, Path};
 use crate::run::Run;
 use crate::transport::{Control, PathInfo};
-use crate::wheel::NONE;
+use crate::net::NONE;
 use lightloom_engine::Orders;
 use lightloom_fabric::{LinkClass, LinkId, NodeKind};
 use lightloom_units::Time;
@@ -41,7 +41,7 @@ impl Run<'_> {
                 // Lanes may share links, then this is too lenient, never too strict.
                 rate += conn.info.rate;
                 delay =
-                    delay.min(conn.links.iter().map(|&l| self.net.links[l as usize].delay).sum());
+                    delay.min(conn.links.iter().map(|&l| self.net.class(l).delay).sum());
                 if first == NONE {
                     (first, last) = (id, id);
                 }
@@ -69,7 +69,7 @@ impl Run<'_> {
         // A full packet out, store and forward, and an acknowledgement back.
         let (mut round_trip, mut rate) = (0, f64::INFINITY);
         for &LinkId(link) in lane {
-            let state = &self.net.links[link as usize];
+            let state = self.net.class(link);
             round_trip += 2 * state.delay + state.time_for(packet) + state.time_for(self.header);
             rate = f64::min(rate, fabric.link(LinkId(link)).rate.bytes_per_ps());
         }

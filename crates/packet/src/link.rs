@@ -1,7 +1,7 @@
 //! Links and the queues at their sending ends.
 
 use crate::packet::Packet;
-use crate::wheel::NONE;
+use crate::net::NONE;
 
 /// Where a link starts, as far as its queue cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,47 +16,60 @@ pub(crate) enum Origin {
     Light,
 }
 
-/// One link and what waits for it.
+/// One link and what waits for it: what every packet touches, in one cache line.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(crate) struct Link {
-    /// When it falls idle, while that is in the wheel \[ps\].
-    pub time: u64,
-    /// In a bucket of the wheel.
-    pub next: u32,
-    /// Whether it is in the wheel.
-    pub pending: bool,
+    /// It has sent the last byte of what it sends \[ps\].
+    pub free_at: u64,
+    /// Bytes of data that wait.
+    pub queued: u64,
+    /// The most that ever waited.
+    pub peak: u64,
+    pub carried: u64,
+    pub data: Fifo,
+    pub control: Fifo,
+    /// The flows that send into it, in a ring: the one served last.
+    pub senders: u32,
+    /// Packets carried, modulo 2^32; see [`Tally::rounds`].
+    pub packets: u32,
+    /// Which [`Class`] it is of.
+    pub class: u16,
     pub origin: Origin,
+    /// In the wheel, for when it falls idle.
+    pub pending: bool,
     /// Stands still by a pause frame: data waits.
     pub paused: bool,
     /// Carries nothing at all: an optical switch is being reconfigured.
     pub dark: bool,
     /// Leads into an optical switch.
     pub lightward: bool,
-    /// It has sent the last byte of what it sends \[ps\].
-    pub free_at: u64,
+    /// Whose turn it is if both its queue and its own flows have something.
+    pub own_turn: bool,
+}
+
+/// What links of one rate and delay share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Class {
     pub delay: u64,
     /// Picoseconds a byte, in units of 2^-20.
     cost: u64,
-    pub queued: u64,
-    pub data: Fifo,
-    pub control: Fifo,
-    /// The flows that send into it, in a ring: the one served last.
-    pub senders: u32,
-    /// Packets of its NIC's flows that chose a way, from a start of its own.
-    pub turn: u32,
-    /// Whose turn it is if both its queue and its own flows have something.
-    pub own_turn: bool,
-    /// The sender of the packets that fill its input port must stand still.
-    pub pausing: bool,
-    /// Bytes that came over this link and wait in the switch where it ends.
-    pub held: u64,
-    pub carried: u64,
-    pub packets: u64,
+}
+
+/// What is counted of a link, and what few packets touch.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally {
+    /// How often [`Link::packets`] has come round.
+    pub rounds: u64,
     pub marks: u64,
-    pub peak: u64,
     pub drops: u64,
     pub trims: u64,
+    /// Packets of its NIC's flows that chose a way, from a start of its own.
+    pub turn: u32,
+    /// Bytes that came over this link and wait in the switch where it ends.
+    pub held: u64,
+    /// Its sender must stand still.
+    pub pausing: bool,
     pub paused_since: u64,
     pub paused_for: u64,
 }
@@ -98,44 +111,39 @@ impl Fifo {
     }
 }
 
-impl Link {
-    pub fn new(link: &lightloom_fabric::Link, origin: Origin, lightward: bool) -> Self {
-        Link {
-            time: 0,
-            next: NONE,
-            pending: false,
-            origin,
-            paused: false,
-            dark: false,
-            lightward,
-            free_at: 0,
-            delay: link.delay.ps(),
-            // 8e12 bit * ps / s over the rate; at 1 bit/s times 64 KiB this still fits into 128 bits.
-            cost: ((8_000_000_000_000u128 << 20).div_ceil(u128::from(link.rate.bps())))
-                .min(u128::from(u64::MAX >> 17)) as u64,
-            queued: 0,
-            data: Fifo::EMPTY,
-            control: Fifo::EMPTY,
-            senders: NONE,
-            turn: link.from.0,
-            own_turn: false,
-            pausing: false,
-            held: 0,
-            carried: 0,
-            packets: 0,
-            marks: 0,
-            peak: 0,
-            drops: 0,
-            trims: 0,
-            paused_since: 0,
-            paused_for: 0,
-        }
+impl Class {
+    pub fn of(link: &lightloom_fabric::Link) -> Self {
+        // 8e12 bit * ps / s over the rate; at 1 bit/s times 64 KiB this still fits into 64 bits.
+        let cost = (8_000_000_000_000u128 << 20).div_ceil(u128::from(link.rate.bps().max(1)));
+        Class { delay: link.delay.ps(), cost: cost.min(u128::from(u64::MAX >> 17)) as u64 }
     }
 
     /// How long so many bytes take \[ps\]; rounded up, so that no link is faster than it is.
     #[inline]
     pub fn time_for(&self, bytes: u64) -> u64 {
         (bytes * self.cost).div_ceil(1 << 20)
+    }
+}
+
+impl Link {
+    pub fn new(class: u16, origin: Origin, lightward: bool) -> Self {
+        Link {
+            free_at: 0,
+            queued: 0,
+            peak: 0,
+            carried: 0,
+            data: Fifo::EMPTY,
+            control: Fifo::EMPTY,
+            senders: NONE,
+            packets: 0,
+            class,
+            origin,
+            pending: false,
+            paused: false,
+            dark: false,
+            lightward,
+            own_turn: false,
+        }
     }
 
     /// Whether it can send at once: nothing is under way or waits before it.
@@ -156,6 +164,11 @@ mod tests {
     use lightloom_units::{BitRate, Bytes, Time};
     use proptest::prelude::*;
 
+    #[test]
+    fn a_link_is_a_cache_line() {
+        assert_eq!(size_of::<Link>(), 64);
+    }
+
     proptest! {
         /// Never less than the exact time, and at most a picosecond more.
         #[test]
@@ -164,7 +177,7 @@ mod tests {
             let link = lightloom_fabric::Link {
                 from: NodeId(0), to: NodeId(1), rate, delay: Time::ZERO, class: LinkClass::Host, lanes: 1,
             };
-            let (got, exact) = (Link::new(&link, Origin::Switch, false).time_for(bytes), rate.time_for(Bytes::new(bytes)).ps());
+            let (got, exact) = (Class::of(&link).time_for(bytes), rate.time_for(Bytes::new(bytes)).ps());
             prop_assert!(got >= exact && got <= exact + 1, "{} {}", got, exact);
         }
     }

@@ -1,9 +1,11 @@
 //! Everything that moves, under one roof: what the wheel can hold, and who is who among its ids.
 
 use crate::conn::{Conn, Message};
-use crate::link::Link;
+use crate::link::{Class, Link, Tally};
 use crate::packet::Pool;
-use crate::wheel::{NONE, Timed};
+
+/// No index: the end of a list, an empty ring.
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// The two highest bits of an id in the wheel say what it is.
 const KIND: u32 = 0b11 << 30;
@@ -48,8 +50,7 @@ impl Thing {
 /// A receiver's link, which asks for packets at its own rate, flow by flow (NDP).
 #[derive(Clone, Debug)]
 pub(crate) struct Puller {
-    pub time: u64,
-    pub next: u32,
+    /// In the wheel.
     pub pending: bool,
     /// Flows that want to ask, in a ring: the last one served.
     pub ring: u32,
@@ -58,12 +59,15 @@ pub(crate) struct Puller {
 }
 
 impl Puller {
-    pub const IDLE: Puller = Puller { time: 0, next: NONE, pending: false, ring: NONE, free_at: 0 };
+    pub const IDLE: Puller = Puller { pending: false, ring: NONE, free_at: 0 };
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Net {
     pub links: Vec<Link>,
+    /// By link.
+    pub tallies: Vec<Tally>,
+    pub classes: Vec<Class>,
     pub pool: Pool,
     pub conns: Vec<Conn>,
     pub messages: Vec<Message>,
@@ -71,23 +75,10 @@ pub(crate) struct Net {
     pub pullers: Vec<Puller>,
 }
 
-impl Timed for Net {
+impl Net {
+    /// Rate and delay of a link.
     #[inline]
-    fn time(&self, id: u32) -> u64 {
-        match Thing::of(id) {
-            Thing::Packet(i) => self.pool.packets[i as usize].time,
-            Thing::Link(i) => self.links[i as usize].time,
-            Thing::Conn(i) => self.conns[i as usize].time,
-            Thing::Puller(i) => self.pullers[i as usize].time,
-        }
-    }
-    #[inline]
-    fn next(&mut self, id: u32) -> &mut u32 {
-        match Thing::of(id) {
-            Thing::Packet(i) => &mut self.pool.packets[i as usize].next,
-            Thing::Link(i) => &mut self.links[i as usize].next,
-            Thing::Conn(i) => &mut self.conns[i as usize].next,
-            Thing::Puller(i) => &mut self.pullers[i as usize].next,
-        }
+    pub fn class(&self, link: u32) -> Class {
+        self.classes[self.links[link as usize].class as usize]
     }
 }

@@ -1,11 +1,11 @@
 //! Packets, one cache line each, in a pool that is used again and again.
 
 use crate::conn::Conn;
-use crate::wheel::NONE;
+use crate::net::NONE;
 
 /// Links of a path that a packet carries itself; longer paths are looked up at its connection, which
 /// has no other then.
-const INLINE: usize = 10;
+const INLINE: usize = 12;
 const PATH: usize = 3 * INLINE;
 
 /// What a packet is for.
@@ -38,9 +38,7 @@ impl Kind {
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(crate) struct Packet {
-    /// When it arrives, while on a wire \[ps\].
-    pub time: u64,
-    /// The one behind it: in a bucket of the wheel, in a queue, or among the free.
+    /// The one behind it in a queue.
     pub next: u32,
     /// Whose it is.
     pub conn: u32,
@@ -66,7 +64,6 @@ pub(crate) struct Packet {
 }
 
 const FREE: Packet = Packet {
-    time: 0,
     next: NONE,
     conn: NONE,
     seq: 0,

@@ -1,9 +1,9 @@
 //! One run: tasks, transfers and circuits, and the two queues of what happens, soon and later.
 
 use crate::balancer::mix;
-use crate::link::{Link, Origin};
-use crate::net::{Net, Puller, Thing};
-use crate::wheel::{NONE, Wheel};
+use crate::link::{Class, Link, Origin, Tally};
+use crate::net::{NONE, Net, Puller, Thing};
+use crate::wheel::Wheel;
 use crate::{BalancerSpec, Dark, Overflow, PacketEngine, PacketSpec};
 use lightloom_engine::{
     EngineError, EventQueue, NOT_A_TRANSFER, Observer, Orders, Outcome, PacketLink, Packets,
@@ -120,19 +120,32 @@ impl<'a> Run<'a> {
         let links = fabric.links();
         let tasks = scenario.tasks.len();
         let kind = |node: lightloom_fabric::NodeId| fabric.nodes()[node.0 as usize].kind;
+        let mut classes: Vec<Class> = Vec::new();
+        let mut class_of = |link: &lightloom_fabric::Link| {
+            let class = Class::of(link);
+            let at = classes.iter().position(|&other| other == class).unwrap_or_else(|| {
+                classes.push(class);
+                classes.len() - 1
+            });
+            at as u16
+        };
+        let states = links.iter().map(|link| {
+            let origin = match kind(link.from) {
+                NodeKind::Switch { .. } => Origin::Switch,
+                NodeKind::Nic => Origin::Nic,
+                NodeKind::Gpu | NodeKind::ScaleUp => Origin::ScaleUp,
+                NodeKind::Ocs { .. } => Origin::Light,
+            };
+            let lightward = matches!(kind(link.to), NodeKind::Ocs { .. });
+            Link::new(class_of(link), origin, lightward)
+        });
         let net = Net {
-            links: links
+            links: states.collect(),
+            tallies: links
                 .iter()
-                .map(|link| {
-                    let origin = match kind(link.from) {
-                        NodeKind::Switch { .. } => Origin::Switch,
-                        NodeKind::Nic => Origin::Nic,
-                        NodeKind::Gpu | NodeKind::ScaleUp => Origin::ScaleUp,
-                        NodeKind::Ocs { .. } => Origin::Light,
-                    };
-                    Link::new(link, origin, matches!(kind(link.to), NodeKind::Ocs { .. }))
-                })
+                .map(|link| Tally { turn: link.from.0, ..Tally::default() })
                 .collect(),
+            classes,
             pullers: match spec.transport.pulls() {
                 true => vec![Puller::IDLE; links.len()],
                 false => vec![],
@@ -144,7 +157,11 @@ impl<'a> Run<'a> {
         let horizon = net
             .links
             .iter()
-            .map(|l| (2 * l.delay).saturating_add(l.time_for(largest)))
+            .map(|l| {
+                let class = net.classes[l.class as usize];
+                let delay = class.delay.saturating_mul(1 + u64::from(l.lightward));
+                delay.saturating_add(class.time_for(largest))
+            })
             .filter(|&time| time < 1 << 34)
             .max()
             .unwrap_or(0);
@@ -241,7 +258,7 @@ impl<'a> Run<'a> {
         let mut now = 0;
         let mut far = self.far.peek_time().map_or(u64::MAX, Time::ps);
         while self.finished < total {
-            let near = self.wheel.peek(far, &mut self.net).unwrap_or(u64::MAX);
+            let near = self.wheel.peek(far).unwrap_or(u64::MAX);
             if far == u64::MAX && near == u64::MAX {
                 let first = self.outcome.end.iter().position(|&end| end == Time::MAX);
                 return Err(EngineError::Stalled {
@@ -315,9 +332,7 @@ impl<'a> Run<'a> {
     /// Something whose time is set happens then.
     #[inline]
     pub(crate) fn soon(&mut self, thing: Thing, time: u64) {
-        if self.wheel.reaches(time) {
-            self.wheel.push(thing.id(), time, &mut self.net);
-        } else {
+        if !self.wheel.push(thing.id(), time) {
             self.far.push(Time::from_ps(time), Far::Thing(thing));
         }
     }
@@ -552,12 +567,13 @@ impl<'a> Run<'a> {
     }
 
     fn report(mut self, now: u64) -> Outcome {
-        for link in &mut self.net.links {
+        for (link, tally) in self.net.links.iter().zip(&mut self.net.tallies) {
             if link.paused {
-                link.paused_for += now - link.paused_since;
+                tally.paused_for += now - tally.paused_since;
             }
         }
-        let links = &self.net.links;
+        let (links, tallies) = (&self.net.links, &self.net.tallies);
+        let packets = |(link, tally): (&Link, &Tally)| tally.rounds << 32 | u64::from(link.packets);
         let mut reorder = self.reorder.to_vec();
         while reorder.last() == Some(&0) {
             reorder.pop();
@@ -580,24 +596,25 @@ impl<'a> Run<'a> {
         outcome.events = self.events;
         outcome.packets = Some(Box::new(Packets {
             sent: self.data_packets + self.control_packets,
-            hops: links.iter().map(|l| l.packets).sum(),
+            hops: links.iter().zip(tallies).map(packets).sum(),
             data: self.data_packets,
             resent: self.resent,
             drops: self.drops,
-            trims: links.iter().map(|l| l.trims).sum(),
-            marks: links.iter().map(|l| l.marks).sum(),
+            trims: tallies.iter().map(|t| t.trims).sum(),
+            marks: tallies.iter().map(|t| t.marks).sum(),
             pauses: self.pause_frames,
             timeouts: self.timeouts,
             reorder,
             links: links
                 .iter()
-                .map(|l| PacketLink {
-                    packets: l.packets,
-                    drops: l.drops,
-                    trims: l.trims,
-                    marks: l.marks,
-                    peak_queue: Bytes::new(l.peak),
-                    paused: Time::from_ps(l.paused_for),
+                .zip(tallies)
+                .map(|(link, tally)| PacketLink {
+                    packets: packets((link, tally)),
+                    drops: tally.drops,
+                    trims: tally.trims,
+                    marks: tally.marks,
+                    peak_queue: Bytes::new(link.peak),
+                    paused: Time::from_ps(tally.paused_for),
                 })
                 .collect(),
             samples: self.samples,

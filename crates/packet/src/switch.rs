@@ -13,7 +13,7 @@ use crate::link::Origin;
 use crate::net::Thing;
 use crate::packet::Kind;
 use crate::run::{Far, Run};
-use crate::wheel::NONE;
+use crate::net::NONE;
 
 impl Run<'_> {
     /// A packet has crossed a link.
@@ -46,13 +46,12 @@ impl Run<'_> {
         let size = u64::from(packet.size);
         let at_switch = link.origin == Origin::Switch;
         if at_switch && self.queue_limit < link.queued + size {
-            link.trims += u64::from(self.trims);
             if !self.trims {
-                link.drops += 1;
-                self.drop_packet(id);
+                self.drop_packet(at, id);
                 return;
             }
             packet.kind = Kind::Trimmed;
+            self.net.tallies[at as usize].trims += 1;
             link.control.push(id, &mut self.net.pool.packets);
             self.kick(at, now);
             return;
@@ -64,7 +63,7 @@ impl Run<'_> {
             };
             if share >= 1.0 || self.draw() < share {
                 self.net.pool.packets[id as usize].marked = true;
-                self.net.links[at as usize].marks += 1;
+                self.net.tallies[at as usize].marks += 1;
             }
         }
         let link = &mut self.net.links[at as usize];
@@ -73,8 +72,7 @@ impl Run<'_> {
             return;
         }
         if self.pauses && at_switch && !self.hold(id, size, now) {
-            self.net.links[at as usize].drops += 1;
-            self.drop_packet(id);
+            self.drop_packet(at, id);
             return;
         }
         let link = &mut self.net.links[at as usize];
@@ -89,14 +87,14 @@ impl Run<'_> {
         let packet = &self.net.pool.packets[id as usize];
         let Some(hop) = packet.hop.checked_sub(1) else { return true };
         let input = packet.link(hop, &self.net.conns);
-        let port = &mut self.net.links[input as usize];
+        let back = self.net.class(input).delay;
+        let port = &mut self.net.tallies[input as usize];
         if port.held + size > self.xoff_and_headroom {
             return false;
         }
         port.held += size;
         if port.held > self.xoff && !port.pausing {
             port.pausing = true;
-            let back = port.delay;
             self.pause_frames += 1;
             self.later(now + back, Far::Pause { link: input, on: true });
         }
@@ -107,11 +105,11 @@ impl Run<'_> {
         let packet = &self.net.pool.packets[id as usize];
         let Some(hop) = packet.hop.checked_sub(1) else { return };
         let input = packet.link(hop, &self.net.conns);
-        let port = &mut self.net.links[input as usize];
+        let back = self.net.class(input).delay;
+        let port = &mut self.net.tallies[input as usize];
         port.held -= size;
         if port.pausing && port.held <= self.xon {
             port.pausing = false;
-            let back = port.delay;
             self.later(now + back, Far::Pause { link: input, on: false });
         }
     }
@@ -119,9 +117,10 @@ impl Run<'_> {
     /// A pause frame, or the end of one, reaches the link's sender.
     pub(crate) fn pause(&mut self, at: u32, on: bool, now: u64) {
         let link = &mut self.net.links[at as usize];
+        let tally = &mut self.net.tallies[at as usize];
         match (link.paused, on) {
-            (false, true) => link.paused_since = now,
-            (true, false) => link.paused_for += now - link.paused_since,
+            (false, true) => tally.paused_since = now,
+            (true, false) => tally.paused_for += now - tally.paused_since,
             _ => {}
         }
         link.paused = on;
@@ -130,7 +129,9 @@ impl Run<'_> {
         }
     }
 
-    pub(crate) fn drop_packet(&mut self, id: u32) {
+    #[cold]
+    fn drop_packet(&mut self, at: u32, id: u32) {
+        self.net.tallies[at as usize].drops += 1;
         self.drops += 1;
         self.give(id);
     }
@@ -144,8 +145,7 @@ impl Run<'_> {
         }
         if link.free_at > now {
             link.pending = true;
-            link.time = link.free_at;
-            let time = link.time;
+            let time = link.free_at;
             self.soon(Thing::Link(at), time);
         } else {
             self.serve(at, now);
@@ -178,8 +178,7 @@ impl Run<'_> {
         let data = !link.data.is_empty() || link.senders != NONE;
         if !link.control.is_empty() || (data && !link.paused) {
             link.pending = true;
-            link.time = link.free_at;
-            let time = link.time;
+            let time = link.free_at;
             self.soon(Thing::Link(at), time);
         }
     }
@@ -201,30 +200,35 @@ impl Run<'_> {
     fn transmit(&mut self, at: u32, id: u32, now: u64) {
         let packet = &mut self.net.pool.packets[id as usize];
         let link = &mut self.net.links[at as usize];
+        let class = self.net.classes[link.class as usize];
         let control = packet.kind.is_control();
         let size = if control { self.header } else { u64::from(packet.size) };
-        let end = now + link.time_for(size);
+        let end = now + class.time_for(size);
         link.free_at = end;
         link.carried += size;
-        link.packets += 1;
-        let mut arrival = end + link.delay;
+        link.packets = link.packets.wrapping_add(1);
+        if link.packets == 0 {
+            self.net.tallies[at as usize].rounds += 1;
+        }
+        let mut arrival = end + class.delay;
         if link.lightward {
             // Light goes through: the next link of the path is crossed in the same moment.
             let dark = link.dark;
             let lit = packet.link(packet.hop + 1, &self.net.conns);
             if !control && (dark || self.circuit[at as usize] != lit) {
-                link.drops += 1;
-                self.drop_packet(id);
+                self.drop_packet(at, id);
                 return;
             }
             // Feedback over a circuit that is set one way only takes its delay all the same.
             packet.hop += 1;
             let out = &mut self.net.links[lit as usize];
-            arrival += out.delay;
+            arrival += self.net.classes[out.class as usize].delay;
             out.carried += size;
-            out.packets += 1;
+            out.packets = out.packets.wrapping_add(1);
+            if out.packets == 0 {
+                self.net.tallies[lit as usize].rounds += 1;
+            }
         }
-        packet.time = arrival;
         self.soon(Thing::Packet(id), arrival);
     }
 }
