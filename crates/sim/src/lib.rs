@@ -7,6 +7,7 @@ mod critical;
 mod delay;
 mod optical;
 mod panel;
+mod rails;
 mod record;
 mod sender;
 mod simulate;
@@ -14,6 +15,7 @@ mod spec;
 mod tables;
 
 pub use critical::Breakdown;
+pub use rails::{Collective, RailsRun, RailsSpec, rails, rails_assign};
 pub use record::{Histogram, Progress};
 pub use sender::DemandRecord;
 pub use simulate::{Run, SimError, TraceCounts, Workload, fabric_without_circuits};

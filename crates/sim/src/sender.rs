@@ -1,15 +1,17 @@
 //! The policy of every run: turns what the task graph sends into flows on the fabric's paths.
 //!
 //! All-to-alls go one flow a GPU pair (packet fabrics), one a server pair and path (patch panels),
-//! or by circuits and delegates ([`crate::optical`]). Pipeline sends go GPU to GPU. Gradients are
+//! over several rails ([`crate::rails`]), or by circuits and delegates ([`crate::optical`]). Pipeline sends go GPU to GPU. Gradients are
 //! summed hierarchically: inside each server, by rings between servers, inside again. Collectives
 //! inside one server take their closed form, for nothing else is on the scale-up network then; those
 //! that span servers are flows.
 
 use crate::optical::Optical;
 use crate::panel::Panel;
+use crate::rails::flows::{Flows, forwarding};
 use lightloom_engine::{Orders, Patches, Policy, TaskId};
 use lightloom_fabric::{Fabric, GpuId};
+use lightloom_packet::BalancerSpec;
 use lightloom_schedule::allreduce::{self, RingPlan};
 use lightloom_units::{Bytes, Time};
 use lightloom_workload::{BlockId, Comm, Gating, MatrixId, Placement, Scope, TaskGraph};
@@ -82,6 +84,12 @@ pub(crate) enum Way<'a> {
     Packets,
     Panel(Panel),
     Circuits(Box<Optical<'a>>),
+    /// Over several rails, by a scheme that chooses among them; what is forwarded goes in pieces of
+    /// `unit`.
+    Rails {
+        scheme: BalancerSpec,
+        unit: Bytes,
+    },
 }
 
 pub(crate) struct Sender<'a> {
@@ -157,6 +165,9 @@ impl<'a> Sender<'a> {
                 optical.begin(a2a, &self.demand, key, task, orders)?;
             }
             Way::Panel(panel) => panel.all_to_all(self.fabric, a2a, &self.demand, orders)?,
+            &mut Way::Rails { scheme, unit } => {
+                self.over_rails(a2a, &scheme, unit, key, orders)?;
+            }
             _ => {
                 let mut failed = None;
                 self.demand.for_each(a2a, |from, to, bytes| {
@@ -172,6 +183,34 @@ impl<'a> Sender<'a> {
             }
         }
         self.keep(a2a, task);
+        Ok(())
+    }
+
+    /// One all-to-all with its block's servers as domains.
+    fn over_rails(
+        &self,
+        a2a: AllToAll,
+        scheme: &BalancerSpec,
+        unit: Bytes,
+        key: u64,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        let cluster = self.fabric.cluster();
+        let gpus = self.placement.block_gpus(a2a.block);
+        let per_server = cluster.gpus_per_server;
+        let domains = gpus.start / per_server..gpus.end.div_ceil(per_server);
+        let mut demand = Vec::new();
+        self.demand.for_each(a2a, |from, to, bytes| demand.push((from, to, bytes)));
+        let flows = Flows::new(cluster, domains, scheme, demand);
+        let pause = |forwarded: bool| match forwarded {
+            true => forwarding(cluster, unit),
+            false => Time::ZERO,
+        };
+        orders.end_phase(pause(flows.flows.iter().any(|flow| flow.before)));
+        for index in 0..flows.flows.len() {
+            flows.order(index, self.fabric, key, orders)?;
+        }
+        orders.end_phase(pause(flows.flows.iter().any(|flow| flow.after)));
         Ok(())
     }
 
@@ -192,7 +231,7 @@ impl<'a> Sender<'a> {
             let circuits = match &self.way {
                 Way::Circuits(optical) => optical.circuits_between(source, destination),
                 Way::Panel(panel) => panel.circuits_between(source, destination),
-                Way::Packets => 0,
+                Way::Packets | Way::Rails { .. } => 0,
             };
             self.records.push(DemandRecord {
                 replica: a2a.block.replica,

@@ -4,6 +4,7 @@
 use crate::critical::{Breakdown, attribute};
 use crate::optical::Optical;
 use crate::panel::Panel;
+use crate::rails::flows::spreads;
 use crate::record::{Progress, Recorder};
 use crate::sender::{Demand, Sender, Way};
 use crate::spec::{EngineSpec, Spec};
@@ -13,7 +14,7 @@ use crate::tables::{
 use lightloom_engine::{Engine, EngineError, Scenario, Tasks};
 use lightloom_fabric::{Fabric, FabricSpec, ServerId};
 use lightloom_flow::FlowEngine;
-use lightloom_packet::PacketEngine;
+use lightloom_packet::{BalancerSpec, PacketEngine};
 use lightloom_schedule::topoopt::{self, AllReduceGroup, Design, TopoOptInput};
 use lightloom_units::Time;
 use lightloom_workload::{Comm, ComputeOrigin, Gating, Placement, TaskGraph, build};
@@ -118,6 +119,7 @@ impl Workload {
                 spec.seed,
             ))),
             (_, Some(design)) => Way::Panel(Panel::new(design)),
+            (FabricSpec::RailOptimized(_), _) => over_rails(&spec.engine),
             _ => Way::Packets,
         };
         let circuits = match &way {
@@ -171,6 +173,21 @@ fn engine(spec: &Spec) -> Box<dyn Engine> {
         EngineSpec::Packet(packet) => {
             Box::new(PacketEngine { spec: (**packet).clone(), seed: spec.seed })
         }
+    }
+}
+
+/// On a rail-optimized fabric: over all rails where the balancer chooses among them.
+fn over_rails(engine: &EngineSpec) -> Way<'static> {
+    match engine {
+        EngineSpec::Packet(packet) if spreads(&packet.balancer) => {
+            let scheme = packet.balancer;
+            let unit = match scheme {
+                BalancerSpec::Rails { chunk, .. } => chunk,
+                _ => packet.mtu,
+            };
+            Way::Rails { scheme, unit }
+        }
+        _ => Way::Packets,
     }
 }
 

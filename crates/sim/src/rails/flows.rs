@@ -1,0 +1,372 @@
+//! The flows of one all-to-all on a rail-optimized fabric, by scheme.
+//!
+//! Modelled, by the scheme's choice of NICs (RailS, Sections II and VI):
+//! - ECMP, PLB, round-robin: from the source GPU's own NIC to the destination GPU's own, over the
+//!   spines if these are on different rails;
+//! - REPS, MinRTT: from all NICs of the source's domain to the destination GPU's own: one flow of a
+//!   lane a NIC, and over the scale-up network an even share to each other GPU of the domain;
+//! - RailS: chunks dealt to rails ([`lightloom_schedule::rails`]), each from a NIC to the one of the
+//!   same rail; those of a rail and destination take its queue pairs in turn, one flow a queue pair.
+//!   From the source GPU to the rail's, and from the rail's to the destination, they take the
+//!   scale-up network, one flow a pair of GPUs.
+//!
+//! Forwarding is a pipeline: flows over the scale-up network and over rails run at the same time,
+//! and what is forwarded starts, and ends, one unit later (a chunk; a packet of a lane).
+//! Ignored: that a chunk can leave a rail no sooner than it has come to it, where the scale-up
+//! network is slower than the NICs. What stays inside a domain is sent there, whatever the scheme.
+//! Checked: bytes conserved at both ends; the closed forms of loads.
+
+use lightloom_engine::Orders;
+use lightloom_fabric::{Cluster, Fabric, GpuId, NicId, ServerId};
+use lightloom_packet::BalancerSpec;
+use lightloom_schedule::rails::lpt::sizes;
+use lightloom_schedule::rails::{self, Message};
+use lightloom_units::{Bytes, Time};
+use std::ops::Range;
+
+const NONE: u32 = u32::MAX;
+
+/// Where a flow goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Over the scale-up network.
+    Inside(GpuId, GpuId),
+    /// From one NIC to another.
+    Nics(NicId, NicId),
+    /// From every NIC of a domain to one.
+    Lanes(ServerId, NicId),
+}
+
+/// One flow, and whether its bytes are forwarded inside a domain.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flow {
+    pub way: Way,
+    pub bytes: u64,
+    /// Before they reach their first NIC.
+    pub before: bool,
+    /// After they left their last.
+    pub after: bool,
+}
+
+/// The flows of an all-to-all among some domains.
+#[derive(Debug, Default)]
+pub(crate) struct Flows {
+    pub flows: Vec<Flow>,
+    /// (source GPU, destination GPU, bytes) between domains.
+    pub pairs: Vec<(u32, u32, u64)>,
+    /// Which flows carry a pair: index into `pairs`, index into `flows`.
+    pub carried: Vec<(u32, u32)>,
+    /// What each NIC sends \[B\], from the first domain's on; of lanes, only a run can tell.
+    pub sent: Vec<u64>,
+    /// What each NIC receives \[B\].
+    pub received: Vec<u64>,
+    /// By source GPU and index of the destination in its domain: the flow over the scale-up network.
+    inside: Vec<u32>,
+    first_gpu: u32,
+}
+
+/// Whether a scheme decides over which of its domain's NICs a GPU sends.
+pub(crate) fn spreads(scheme: &BalancerSpec) -> bool {
+    lanes(scheme) || matches!(scheme, BalancerSpec::Rails { .. })
+}
+
+/// Whether a scheme's flows have a lane a NIC.
+pub(crate) fn lanes(scheme: &BalancerSpec) -> bool {
+    matches!(scheme, BalancerSpec::Reps { .. } | BalancerSpec::MinRtt {})
+}
+
+impl Flows {
+    /// Decides for `demand`, (source GPU, destination GPU, bytes) with both in `domains`.
+    pub fn new(
+        cluster: &Cluster,
+        domains: Range<u32>,
+        scheme: &BalancerSpec,
+        demand: impl IntoIterator<Item = (u32, u32, u64)>,
+    ) -> Self {
+        let rails = cluster.gpus_per_server;
+        let gpus = (domains.len() * rails as usize) as u32;
+        let first_gpu = domains.start * rails;
+        let mut made = Flows {
+            sent: vec![0; gpus as usize],
+            received: vec![0; gpus as usize],
+            inside: vec![NONE; (gpus * rails) as usize],
+            first_gpu,
+            ..Flows::default()
+        };
+        for (from, to, bytes) in demand {
+            if bytes == 0 || from == to {
+            } else if from / rails == to / rails {
+                made.inside(rails, from, to, bytes);
+            } else {
+                made.pairs.push((from, to, bytes));
+            }
+        }
+        match *scheme {
+            BalancerSpec::Rails { chunk, queue_pairs, both_ends } => {
+                made.in_chunks(cluster, &domains, chunk.get(), queue_pairs, both_ends);
+            }
+            _ if lanes(scheme) => made.in_lanes(cluster),
+            _ => made.by_own_nics(cluster),
+        }
+        made
+    }
+
+    /// Adds bytes to the flow between two GPUs of a domain.
+    fn inside(&mut self, rails: u32, from: u32, to: u32, bytes: u64) {
+        if from == to || bytes == 0 {
+            return;
+        }
+        let slot = &mut self.inside[((from - self.first_gpu) * rails + to % rails) as usize];
+        if *slot == NONE {
+            *slot = self.flows.len() as u32;
+            let way = Way::Inside(GpuId(from), GpuId(to));
+            self.flows.push(Flow { way, bytes: 0, before: false, after: false });
+        }
+        self.flows[*slot as usize].bytes += bytes;
+    }
+
+    fn by_own_nics(&mut self, cluster: &Cluster) {
+        for (pair, &(from, to, bytes)) in self.pairs.iter().enumerate() {
+            let way = Way::Nics(cluster.nic_of(GpuId(from)), cluster.nic_of(GpuId(to)));
+            self.carried.push((pair as u32, self.flows.len() as u32));
+            self.flows.push(Flow { way, bytes, before: false, after: false });
+            self.sent[(from - self.first_gpu) as usize] += bytes;
+            self.received[(to - self.first_gpu) as usize] += bytes;
+        }
+    }
+
+    fn in_lanes(&mut self, cluster: &Cluster) {
+        let rails = cluster.gpus_per_server;
+        let mut totals = vec![0u64; self.sent.len()];
+        for (pair, &(from, to, bytes)) in self.pairs.iter().enumerate() {
+            let way = Way::Lanes(cluster.server_of(GpuId(from)), cluster.nic_of(GpuId(to)));
+            self.carried.push((pair as u32, self.flows.len() as u32));
+            self.flows.push(Flow { way, bytes, before: rails > 1, after: false });
+            totals[(from - self.first_gpu) as usize] += bytes;
+            self.received[(to - self.first_gpu) as usize] += bytes;
+        }
+        for (from, total) in (self.first_gpu..).zip(totals) {
+            let first = from - from % rails;
+            for n in 0..rails {
+                let odd = u64::from(u64::from(n) < total % u64::from(rails));
+                self.inside(rails, from, first + n, total / u64::from(rails) + odd);
+            }
+        }
+    }
+
+    fn in_chunks(
+        &mut self,
+        cluster: &Cluster,
+        domains: &Range<u32>,
+        chunk: u64,
+        queue_pairs: u32,
+        both_ends: bool,
+    ) {
+        let rails = cluster.gpus_per_server;
+        let mut messages = vec![vec![]; domains.len()];
+        let mut pairs_of = vec![vec![]; domains.len()];
+        for (pair, &(from, to, bytes)) in self.pairs.iter().enumerate() {
+            let domain = (from / rails - domains.start) as usize;
+            let destination = to / rails - domains.start;
+            messages[domain].push(Message { bytes, destination, source: from % rails });
+            pairs_of[domain].push(pair as u32);
+        }
+        let plan = rails::plan(&messages, rails as usize, chunk, both_ends);
+        // A rail's queue pairs, shared evenly by its destinations.
+        let others = (domains.len() as u32).saturating_sub(1).max(1);
+        let queues = (queue_pairs / others).max(1);
+        // By destination, rail and queue pair: its flow, and the pair of GPUs that it was last for.
+        let mut flow_of = vec![(NONE, NONE); domains.len() * (rails * queues) as usize];
+        let mut turns = vec![0u32; domains.len() * rails as usize];
+        for (domain, messages) in domains.clone().zip(&messages) {
+            flow_of.fill((NONE, NONE));
+            turns.fill(0);
+            let at = (domain - domains.start) as usize;
+            let mut chunks = plan.rails[at].iter();
+            for (message, &pair) in messages.iter().zip(&pairs_of[at]) {
+                let (from, to, bytes) = self.pairs[pair as usize];
+                for size in sizes(bytes, chunk) {
+                    let rail = u32::from(*chunks.next().expect("a rail for every chunk"));
+                    let stream = message.destination * rails + rail;
+                    let turn = &mut turns[stream as usize];
+                    let slot = &mut flow_of[(stream * queues + *turn) as usize];
+                    *turn = (*turn + 1) % queues;
+                    if slot.0 == NONE {
+                        slot.0 = self.flows.len() as u32;
+                        let nic = |server| cluster.nic(ServerId(server), rail);
+                        let way = Way::Nics(nic(domain), nic(to / rails));
+                        self.flows.push(Flow { way, bytes: 0, before: false, after: false });
+                    }
+                    if slot.1 != pair {
+                        slot.1 = pair;
+                        self.carried.push((pair, slot.0));
+                    }
+                    let flow = &mut self.flows[slot.0 as usize];
+                    flow.bytes += size;
+                    flow.before |= from % rails != rail;
+                    flow.after |= to % rails != rail;
+                    self.inside(rails, from, domain * rails + rail, size);
+                    self.inside(rails, to - to % rails + rail, to, size);
+                }
+            }
+        }
+        (self.sent, self.received) = (plan.sent, plan.received);
+    }
+
+    /// When each pair's last byte has arrived, given when each flow's has.
+    pub fn pair_ends(&self, rails: u32, ends: &[Time]) -> Vec<Time> {
+        let inside = |from: u32, to: u32| {
+            let flow = self.inside[((from - self.first_gpu) * rails + to % rails) as usize];
+            if flow == NONE { Time::ZERO } else { ends[flow as usize] }
+        };
+        let mut arrived = vec![Time::ZERO; self.pairs.len()];
+        for &(pair, flow) in &self.carried {
+            let (from, to, _) = self.pairs[pair as usize];
+            let mut end = ends[flow as usize];
+            let Flow { way, before, after, .. } = self.flows[flow as usize];
+            // What was forwarded for others on the same way counts too: a little late, never early.
+            match way {
+                Way::Nics(out, into) => {
+                    end = end.max(if before { inside(from, out.0) } else { Time::ZERO });
+                    end = end.max(if after { inside(into.0, to) } else { Time::ZERO });
+                }
+                Way::Lanes(domain, _) => {
+                    let first = domain.0 * rails;
+                    let last = (first..first + rails).map(|gpu| inside(from, gpu)).max();
+                    end = end.max(last.unwrap_or(Time::ZERO));
+                }
+                Way::Inside(..) => {}
+            }
+            arrived[pair as usize] = arrived[pair as usize].max(end);
+        }
+        arrived
+    }
+
+    /// Puts the flow at `index` into the open phase of `orders`.
+    ///
+    /// # Errors
+    /// If the fabric has no way between the two.
+    pub fn order(
+        &self,
+        index: usize,
+        fabric: &Fabric,
+        key: u64,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        let flow = &self.flows[index];
+        let told = |error: lightloom_fabric::RouteError| error.to_string();
+        match flow.way {
+            Way::Inside(from, to) => fabric.scale_up_path(from, to, orders.path()),
+            Way::Nics(from, to) => fabric
+                .nic_route(from, to, key.wrapping_add(index as u64), orders.path())
+                .map_err(told)?,
+            Way::Lanes(domain, to) => {
+                for n in 0..fabric.cluster().nics_per_server {
+                    let nic = fabric.cluster().nic(domain, n);
+                    fabric.nic_route(nic, to, key, orders.path()).map_err(told)?;
+                    orders.lane();
+                }
+            }
+        }
+        orders.flow(Bytes::new(flow.bytes));
+        Ok(())
+    }
+}
+
+/// By how much forwarding delays the first byte: a unit over the two links of the scale-up network.
+pub(crate) fn forwarding(cluster: &Cluster, unit: Bytes) -> Time {
+    cluster.scale_up_delay_ps * 2 + cluster.scale_up_bps.time_for(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const RAILS: BalancerSpec =
+        BalancerSpec::Rails { chunk: Bytes::new(100), queue_pairs: 8, both_ends: false };
+
+    fn schemes() -> impl Strategy<Value = BalancerSpec> {
+        prop_oneof![
+            Just(BalancerSpec::Ecmp {}),
+            Just(BalancerSpec::Reps { paths: 4 }),
+            Just(RAILS),
+            Just(BalancerSpec::Rails { chunk: Bytes::new(64), queue_pairs: 1, both_ends: true }),
+        ]
+    }
+
+    proptest! {
+        /// Whatever the scheme, every pair is carried, and what leaves arrives.
+        #[test]
+        fn bytes_are_conserved(
+            scheme in schemes(),
+            demand in prop::collection::vec((0u32..12, 0u32..12, 0u64..900), 0..40),
+        ) {
+            // GPUs 8 to 19: the third to the fifth domain of a larger cluster.
+            let demand: Vec<_> = demand.iter().map(|&(i, j, bytes)| (8 + i, 8 + j, bytes)).collect();
+            let flows = Flows::new(&Cluster::of(24, 4), 2..5, &scheme, demand.iter().copied());
+            let between: u64 =
+                demand.iter().filter(|(i, j, _)| i / 4 != j / 4).map(|&(_, _, bytes)| bytes).sum();
+            prop_assert_eq!(flows.received.iter().sum::<u64>(), between);
+            prop_assert_eq!(flows.pairs.iter().map(|p| p.2).sum::<u64>(), between);
+            let crossing = |flow: &&Flow| !matches!(flow.way, Way::Inside(..));
+            prop_assert_eq!(
+                flows.flows.iter().filter(crossing).map(|f| f.bytes).sum::<u64>(), between
+            );
+            if !lanes(&scheme) {
+                prop_assert_eq!(flows.sent.iter().sum::<u64>(), between);
+            }
+            let mut carried = vec![0; flows.pairs.len()];
+            for &(pair, flow) in &flows.carried {
+                let (from, to, _) = flows.pairs[pair as usize];
+                carried[pair as usize] += flows.flows[flow as usize].bytes;
+                match flows.flows[flow as usize].way {
+                    Way::Nics(a, b) => prop_assert_eq!((a.0 / 4, b.0 / 4), (from / 4, to / 4)),
+                    Way::Lanes(a, b) => prop_assert_eq!((a.0, b.0), (from / 4, to)),
+                    Way::Inside(..) => prop_assert!(false, "a pair of one domain"),
+                }
+            }
+            for (carried, &(.., bytes)) in carried.into_iter().zip(&flows.pairs) {
+                prop_assert!(carried >= bytes);
+            }
+        }
+    }
+
+    /// One GPU sends 800 B to one GPU: eight chunks over four rails, two forwarded by each.
+    #[test]
+    fn chunks_are_forwarded_at_both_ends() {
+        let flows = Flows::new(&Cluster::of(8, 4), 0..2, &RAILS, [(1, 6, 800)]);
+        assert_eq!(flows.sent, [200, 200, 200, 200, 0, 0, 0, 0]);
+        assert_eq!(flows.received, [0, 0, 0, 0, 200, 200, 200, 200]);
+        let inside: Vec<_> = flows
+            .flows
+            .iter()
+            .filter_map(|flow| match flow.way {
+                Way::Inside(from, to) => Some((from.0, to.0, flow.bytes)),
+                _ => None,
+            })
+            .collect();
+        let mut sorted = inside;
+        sorted.sort_unstable();
+        assert_eq!(
+            sorted,
+            [(1, 0, 200), (1, 2, 200), (1, 3, 200), (4, 6, 200), (5, 6, 200), (7, 6, 200)]
+        );
+        // Rail 1 needs no forwarding at the source, rail 2 none at the destination.
+        for flow in &flows.flows {
+            if let Way::Nics(from, to) = flow.way {
+                assert_eq!((flow.before, flow.after), (from.0 != 1, to.0 != 6));
+            }
+        }
+    }
+
+    /// Eight queue pairs a rail and one destination: eight flows of a chunk each.
+    #[test]
+    fn chunks_take_queue_pairs_in_turn() {
+        let flows = Flows::new(&Cluster::of(4, 2), 0..2, &RAILS, [(0, 2, 2_400)]);
+        let nics = flows.flows.iter().filter(|flow| matches!(flow.way, Way::Nics(..)));
+        let sizes: Vec<u64> = nics.map(|flow| flow.bytes).collect();
+        assert_eq!(sizes.len(), 16);
+        assert!(sizes.iter().all(|&bytes| bytes == 100 || bytes == 200), "{sizes:?}");
+    }
+}

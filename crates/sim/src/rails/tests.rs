@@ -1,0 +1,136 @@
+//! All-to-alls on the flow engine, where closed forms are exact.
+
+use super::*;
+use proptest::prelude::*;
+
+const MIB: u64 = 1 << 20;
+const CHUNK: u64 = 32 << 10;
+
+fn spec(domains: u32, gpus: u32, scheme: &str) -> RailsSpec {
+    let scheme = match scheme {
+        "rails" => {
+            r#"{"kind": "rails", "chunk": 32768, "queue_pairs": 64, "both_ends": false}"#.into()
+        }
+        "reps" => r#"{"kind": "reps", "paths": 64}"#.into(),
+        kind => format!(r#"{{"kind": "{kind}"}}"#),
+    };
+    RailsSpec::from_json(&format!(
+        r#"{{"seed": 3, "domains": {domains}, "gpus_per_domain": {gpus},
+        "link_bps": 400000000000, "link_delay_ps": 500000, "scale_up_bps": 3600000000000,
+        "scale_up_delay_ps": 200000, "engine": {{"kind": "flow", "tolerance": 0.0}},
+        "scheme": {scheme}}}"#
+    ))
+    .expect("a spec of the right shape")
+}
+
+fn one(spec: &RailsSpec, demand: &[u64]) -> Collective {
+    rails(spec, demand, &mut |_| true).expect("it runs").collectives.remove(0)
+}
+
+/// Bytes from each GPU to each, by a rule.
+fn matrix(gpus: u32, bytes: impl Fn(u32, u32) -> u64) -> Vec<u64> {
+    (0..gpus * gpus).map(|at| bytes(at / gpus, at % gpus)).collect()
+}
+
+/// Half of each domain's GPUs receive: landing on all rails is twice as fast as on own NICs.
+#[test]
+fn rails_gain_what_sparsity_allows() {
+    let (domains, gpus) = (4, 4);
+    let demand = matrix(16, |i, j| if j % 4 < 2 && i / 4 != j / 4 { 4 * MIB } else { 0 });
+    let rails = one(&spec(domains, gpus, "rails"), &demand);
+    let ecmp = one(&spec(domains, gpus, "ecmp"), &demand);
+    let ratio = rails.bus_bandwidth_bps / ecmp.bus_bandwidth_bps;
+    // Above 2 is what ECMP loses where hashes meet on a spine; chunks and delays cost a little.
+    assert!(ratio > 1.9, "{ratio}");
+    assert_eq!(rails.inter_domain_bytes, ecmp.inter_domain_bytes);
+    assert!(rails.sender_mse < 1e-6 && rails.receiver_mse < 1e-3, "{rails:?}");
+    assert!((ecmp.receiver_mse - 0.25).abs() < 1e-12, "half have all");
+}
+
+/// Uniform: each NIC carries its share over the leaf; time is share over rate, two links, and the last
+/// chunk forwarded. (The rail's own GPU keeps it busy while the first ones are.)
+#[test]
+fn a_uniform_all_to_all_takes_its_closed_form() {
+    let demand = matrix(8, |i, j| if i / 2 == j / 2 { 0 } else { 4 * CHUNK });
+    let spec = spec(4, 2, "rails");
+    let got = one(&spec, &demand);
+    let share = Bytes::new(6 * 4 * CHUNK);
+    let chunk = spec.scale_up_bps.time_for(Bytes::new(CHUNK)) + spec.scale_up_delay_ps * 2;
+    let ideal = spec.link_bps.time_for(share) + spec.link_delay_ps * 2 + chunk;
+    assert!(got.completion.abs_diff(ideal) < Time::from_ps(100), "{} {ideal}", got.completion);
+    assert!(got.sent.iter().chain(&got.received).all(|&load| load == share.get()));
+    assert_eq!((got.sender_mse, got.receiver_mse), (0.0, 0.0));
+    assert_eq!(got.pairs[4], got.completion);
+}
+
+trait AbsDiff {
+    fn abs_diff(self, other: Self) -> Time;
+}
+impl AbsDiff for Time {
+    fn abs_diff(self, other: Time) -> Time {
+        Time::from_ps(self.ps().abs_diff(other.ps()))
+    }
+}
+
+/// What stays inside a domain takes no NIC and is no bus bandwidth.
+#[test]
+fn bytes_inside_a_domain_are_carried_there() {
+    let demand = matrix(4, |i, j| if i / 2 == j / 2 { MIB } else { 0 });
+    let spec = spec(2, 2, "rails");
+    let got = one(&spec, &demand);
+    assert_eq!((got.inter_domain_bytes, got.bus_bandwidth_bps), (0, 0.0));
+    assert_eq!(got.pairs, [Time::ZERO; 5]);
+    let ideal = spec.scale_up_bps.time_for(Bytes::new(MIB)) + spec.scale_up_delay_ps * 2;
+    assert!(got.completion.abs_diff(ideal) < Time::from_ps(10));
+}
+
+#[test]
+fn what_cannot_be_run_is_named() {
+    let error = |spec: &RailsSpec, demand: &[u64]| match rails(spec, demand, &mut |_| true) {
+        Err(SimError::Input(message)) => message,
+        other => panic!("{other:?}"),
+    };
+    let good = spec(2, 2, "rails");
+    assert!(error(&good, &[0; 15]).contains("15 entries"));
+    assert!(error(&good, &[u64::MAX; 16]).contains("more than 2^63"));
+    let few = RailsSpec { domains: 1, ..good.clone() };
+    assert!(error(&few, &[0; 4]).contains("domains = 1"));
+    let tiny = BalancerSpec::Rails { chunk: Bytes::new(1), queue_pairs: 1, both_ends: false };
+    let tiny = RailsSpec { scheme: tiny, ..good.clone() };
+    assert!(error(&tiny, &matrix(4, |_, _| 1 << 40)).contains("chunk = 1 bytes"));
+    let stopped = rails(&good, &matrix(4, |_, _| MIB), &mut |_| false);
+    assert!(matches!(stopped, Err(SimError::Run(EngineError::Interrupted))));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Bytes are conserved under every scheme; RailS's senders are within a chunk of the best there
+    /// is; and none is faster than its own most loaded NIC.
+    #[test]
+    fn loads_are_what_they_should_be(
+        bytes in prop::collection::vec(prop_oneof![Just(0), 0u64..4 * MIB], 144),
+        scheme in prop::sample::select(vec!["rails", "reps", "min-rtt", "ecmp"]),
+    ) {
+        let spec = spec(3, 4, scheme);
+        let got = one(&spec, &bytes);
+        let across = |at: &usize| at / 12 / 4 != at % 12 / 4;
+        let total: u64 = (0..144).filter(across).map(|at| bytes[at]).sum();
+        prop_assert_eq!(got.inter_domain_bytes, total);
+        prop_assert_eq!(got.received.iter().sum::<u64>(), total);
+        let sent: u64 = got.sent.iter().sum();
+        prop_assert!(sent.abs_diff(total) <= 144 * 4, "{} of {}", sent, total);
+        if scheme == "rails" {
+            for domain in 0..3 {
+                let row: u64 =
+                    (0..144).filter(across).filter(|at| at / 48 == domain).map(|at| bytes[at]).sum();
+                let most = got.sent[domain * 4..][..4].iter().max().copied().unwrap_or(0);
+                prop_assert!(most <= row / 4 + CHUNK);
+            }
+        }
+        let most = got.sent.iter().chain(&got.received).max().copied().unwrap_or(0);
+        let least = spec.link_bps.time_for(Bytes::new(most)).ps();
+        prop_assert!(got.completion.ps() as f64 >= least as f64 * (1.0 - 1e-6));
+        prop_assert!(got.pairs[1..].is_sorted());
+    }
+}
