@@ -4,7 +4,7 @@
 //! Columns travel as little-endian bytes; a bad specification is a `ValueError`, a run that failed a
 //! `RuntimeError`, both with one message.
 
-use lightloom_sim::{Column, SimError, Spec, Table, TraceCounts};
+use lightloom_sim::{Column, RailsSpec, SimError, Spec, Table, TraceCounts};
 use lightloom_units::{BitRate, Bytes, Time};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -48,6 +48,41 @@ fn as_python<'py>(py: Python<'py>, table: &Table) -> PyResult<Bound<'py, PyDict>
         columns.set_item(name, value)?;
     }
     Ok(columns)
+}
+
+/// Runs without the interpreter's lock; `progress` is given the share that is done and stops the run
+/// by raising, as an interrupt does.
+fn watched<R: Send>(
+    py: Python<'_>,
+    progress: Option<Py<PyAny>>,
+    run: impl FnOnce(&mut dyn FnMut(f64) -> bool) -> Result<R, SimError> + Send,
+) -> PyResult<R> {
+    let mut stopped: Option<PyErr> = None;
+    let result = py.detach(|| {
+        run(&mut |share| {
+            Python::attach(|py| {
+                let answer = py.check_signals().and_then(|()| {
+                    progress.as_ref().map_or(Ok(()), |p| p.call1(py, (share,)).map(drop))
+                });
+                match answer {
+                    Ok(()) => true,
+                    Err(error) => {
+                        stopped = Some(error);
+                        false
+                    }
+                }
+            })
+        })
+    });
+    match stopped {
+        Some(error) => Err(error),
+        None => result.map_err(raised),
+    }
+}
+
+fn little_endian<'py>(py: Python<'py>, values: impl Iterator<Item = u64>) -> Bound<'py, PyBytes> {
+    let bytes: Vec<u8> = values.flat_map(u64::to_le_bytes).collect();
+    PyBytes::new(py, &bytes)
 }
 
 /// The workload of a specification, built once and run on as many fabrics as one likes.
@@ -106,27 +141,7 @@ impl Workload {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let spec = spec(spec_json)?;
-        let mut stopped: Option<PyErr> = None;
-        let run = py.detach(|| {
-            self.0.run(&spec, &mut |share| {
-                Python::attach(|py| {
-                    let answer = py.check_signals().and_then(|()| {
-                        progress.as_ref().map_or(Ok(()), |p| p.call1(py, (share,)).map(drop))
-                    });
-                    match answer {
-                        Ok(()) => true,
-                        Err(error) => {
-                            stopped = Some(error);
-                            false
-                        }
-                    }
-                })
-            })
-        });
-        if let Some(error) = stopped {
-            return Err(error);
-        }
-        let run = run.map_err(raised)?;
+        let run = watched(py, progress, |progress| self.0.run(&spec, progress))?;
         let split = run.breakdown;
         let result = PyDict::new(py);
         let summary = PyDict::new(py);
@@ -210,5 +225,67 @@ mod _core {
             lines.append(entry)?;
         }
         Ok(lines)
+    }
+
+    /// Runs all-to-alls on a rail-optimized fabric; see the stub for what goes in and comes out.
+    #[pyfunction]
+    #[pyo3(signature = (spec_json, demand, progress=None))]
+    fn rails<'py>(
+        py: Python<'py>,
+        spec_json: &str,
+        demand: PyBuffer<u64>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let spec = RailsSpec::from_json(spec_json).map_err(PyValueError::new_err)?;
+        let demand = demand.to_vec(py)?;
+        let run = watched(py, progress, |progress| lightloom_sim::rails(&spec, &demand, progress))?;
+        let collectives = PyList::empty(py);
+        for one in &run.collectives {
+            let figures = PyDict::new(py);
+            figures.set_item("completion_ps", one.completion.ps())?;
+            let names = ["cct_mean_ps", "cct_p80_ps", "cct_p95_ps", "cct_p99_ps", "cct_max_ps"];
+            for (name, time) in names.iter().zip(one.pairs) {
+                figures.set_item(name, time.ps())?;
+            }
+            figures.set_item("inter_domain_bytes", one.inter_domain_bytes)?;
+            figures.set_item("bus_bandwidth_bps", one.bus_bandwidth_bps)?;
+            figures.set_item("bus_bandwidth_share", one.bus_bandwidth_share)?;
+            figures.set_item("sender_mse", one.sender_mse)?;
+            figures.set_item("receiver_mse", one.receiver_mse)?;
+            collectives.append(figures)?;
+        }
+        let sent = run.collectives.iter().flat_map(|one| one.sent.iter().copied());
+        let received = run.collectives.iter().flat_map(|one| one.received.iter().copied());
+        let result = PyDict::new(py);
+        result.set_item("collectives", collectives)?;
+        result.set_item("sender_loads", little_endian(py, sent))?;
+        result.set_item("receiver_loads", little_endian(py, received))?;
+        result.set_item("flows", as_python(py, &run.flows)?)?;
+        let packets = run.packets.map(|counts| {
+            let dict = PyDict::new(py);
+            counts.into_iter().try_for_each(|(name, count)| dict.set_item(name, count))?;
+            PyResult::Ok(dict)
+        });
+        result.set_item("packets", packets.transpose()?)?;
+        result.set_item("notes", &run.notes)?;
+        Ok(result)
+    }
+
+    /// Loads of senders and receivers that LPT gives a demand.
+    #[pyfunction]
+    fn rails_assign<'py>(
+        py: Python<'py>,
+        demand: PyBuffer<u64>,
+        gpus_per_domain: u32,
+        chunk: u64,
+        both_ends: bool,
+    ) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+        let demand = demand.to_vec(py)?;
+        let chunk = Bytes::new(chunk);
+        let loads = py
+            .detach(|| lightloom_sim::rails_assign(&demand, gpus_per_domain, chunk, both_ends))
+            .map_err(raised)?;
+        let (sent, received) = loads;
+        Ok((little_endian(py, sent.into_iter()), little_endian(py, received.into_iter())))
     }
 }

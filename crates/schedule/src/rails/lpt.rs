@@ -221,7 +221,7 @@ mod tests {
         fn loads_are_those_of_the_chunks(messages in messages(), chunk in 1u64..700) {
             let mut lpt = Lpt::new(5);
             lpt.assign(&messages, chunk);
-            let mut loads = vec![0; 5];
+            let mut loads = [0; 5];
             for (at, message) in messages.iter().enumerate() {
                 for (&rail, size) in lpt.chunks(at).iter().zip(sizes(message.bytes, chunk)) {
                     loads[usize::from(rail)] += size;
