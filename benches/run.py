@@ -10,7 +10,9 @@ import argparse
 import json
 import multiprocessing
 import resource
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
@@ -58,6 +60,50 @@ def main_job() -> Figures:
     }
 
 
+def packets(pattern: str, hosts: int, size: int, transport: str) -> Figures:
+    """A permutation or an all-to-all on a three-tier fat-tree at 100 Gbps, with the defaults."""
+    job = Scenario.preset(
+        "mixtral-8x7b",
+        bandwidth="100 Gbps",
+        **{"engine.kind": "packet", "engine.transport.kind": transport},
+    )
+    settings = job.to_core()["engine"]
+    del settings["kind"]
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(settings, file)
+        file.flush()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        arguments = [pattern, str(hosts), str(size), file.name]
+        done = subprocess.run([_example("packet", "speed"), *arguments], stdout=-1, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    figures = json.loads(done.stdout)
+    return {
+        "pattern": pattern,
+        "hosts": hosts,
+        "bytes": size,
+        "transport": transport,
+        "cpu_s": cpu,
+        "mhops_per_cpu_s": figures["packet_hops"] / cpu / 1e6,
+        **{k: figures[k] for k in ("packets", "packet_hops", "events", "over_ideal", "resent")},
+    }
+
+
+def chunks() -> list[Figures]:
+    """LPT of one node's 1 GiB in chunks of 32 KiB over 8 rails, again and again."""
+    done = subprocess.run([_example("schedule", "lpt")], stdout=-1, check=True, text=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def _example(crate: str, name: str) -> str:
+    """Build an example of a crate; returns its path."""
+    command = ["cargo", "build", "--release", "-q", "-p", f"lightloom-{crate}", "--example", name]
+    command += ["--message-format", "json"]
+    built = subprocess.run(command, stdout=-1, check=True, text=True).stdout
+    made = [json.loads(line).get("executable") for line in built.splitlines()]
+    return next(path for path in made if path)
+
+
 def alone(work: Callable[..., Figures], *arguments: Any, **settings: Any) -> Figures:
     """Run `work` in a new process; adds its peak memory [MB]."""
     context = multiprocessing.get_context("spawn")
@@ -100,6 +146,21 @@ def main() -> None:
             for tolerance in (0.0, 0.001, 0.01)
         ],
     }
+    patterns = [
+        (pattern, hosts, size, transport)
+        for transport in ("spray", "ndp")
+        for pattern, hosts, size in [
+            ("permutation", 128, 2_000_000),
+            ("permutation", 128, 10_000_000),
+            ("permutation", 1024, 2_000_000),
+            ("all-to-all", 128, 256_000),
+        ]
+    ]
+    others = [("permutation", 128, 2_000_000, t) for t in ("roce", "dcqcn", "dctcp")]
+    groups["packets: fat-tree of three tiers, 100 Gbps"] = [
+        packets(*arguments) for arguments in patterns + others
+    ]
+    groups["LPT: chunks of 32 KiB on 8 rails"] = chunks()
     if options.json:
         json.dump(groups, sys.stdout, indent=2)
         print()

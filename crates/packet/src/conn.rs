@@ -2,8 +2,8 @@
 //! of several lanes, a message whose packets are handed out to whichever connection can send next.
 
 use crate::balancer::Balancer;
-use crate::transport::{Control, PathInfo};
 use crate::net::NONE;
+use crate::transport::{Control, PathInfo};
 use std::collections::VecDeque;
 
 /// What a flow sends.

@@ -10,11 +10,11 @@
 
 use crate::conn::Conn;
 use crate::link::Origin;
+use crate::net::NONE;
 use crate::net::Thing;
 use crate::packet::Kind;
 use crate::run::{Far, Run};
 use crate::transport::Ack;
-use crate::net::NONE;
 use lightloom_engine::EngineError;
 use lightloom_fabric::{LinkId, NicId};
 use lightloom_units::Time;

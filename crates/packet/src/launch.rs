@@ -3,9 +3,9 @@
 use crate::BalancerSpec;
 use crate::balancer::{Balancer, mix};
 use crate::conn::{Conn, Message, Path};
+use crate::net::NONE;
 use crate::run::Run;
 use crate::transport::{Control, PathInfo};
-use crate::net::NONE;
 use lightloom_engine::Orders;
 use lightloom_fabric::{LinkClass, LinkId, NodeKind};
 use lightloom_units::Time;
@@ -40,8 +40,7 @@ impl Run<'_> {
                 let conn = &self.net.conns[id as usize];
                 // Lanes may share links, then this is too lenient, never too strict.
                 rate += conn.info.rate;
-                delay =
-                    delay.min(conn.links.iter().map(|&l| self.net.class(l).delay).sum());
+                delay = delay.min(conn.links.iter().map(|&l| self.net.class(l).delay).sum());
                 if first == NONE {
                     (first, last) = (id, id);
                 }

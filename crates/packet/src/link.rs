@@ -1,7 +1,7 @@
 //! Links and the queues at their sending ends.
 
-use crate::packet::Packet;
 use crate::net::NONE;
+use crate::packet::Packet;
 
 /// Where a link starts, as far as its queue cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,10 +10,10 @@
 
 use crate::Dark;
 use crate::link::Origin;
+use crate::net::NONE;
 use crate::net::Thing;
 use crate::packet::Kind;
 use crate::run::{Far, Run};
-use crate::net::NONE;
 
 impl Run<'_> {
     /// A packet has crossed a link.

@@ -1,4 +1,5 @@
-//! Prints how many chunks LPT deals a CPU second: one node's decision for 1 GiB over 8 rails.
+//! Prints how many chunks LPT deals a second on one thread: one node's decision for 1 GiB over 8 rails,
+//! a line of JSON for each kind of messages.
 //!
 //! `cargo run --release -p lightloom-schedule --example lpt`
 
@@ -40,7 +41,7 @@ fn main() {
         let each = start.elapsed().as_secs_f64() / f64::from(decisions);
         let chunks = lpt.rails().len();
         println!(
-            "lpt: {name:12} {chunks:6} chunks over 8 rails in {:8.3} ms = {:7.1} million a second",
+            r#"{{"messages": "{name}", "chunks": {chunks}, "ms": {}, "million_chunks_per_s": {}}}"#,
             each * 1e3,
             chunks as f64 / each / 1e6
         );
