@@ -84,6 +84,41 @@ fn bytes_inside_a_domain_are_carried_there() {
     assert!(got.completion.abs_diff(ideal) < Time::from_ps(10));
 }
 
+fn packets(spec: RailsSpec) -> RailsSpec {
+    let engine = r#"{"kind": "packet", "mtu": 4096, "header": 64, "scale_up_mtu": 32768,
+        "ack_every": 1, "dark": "hold", "sample_period": 0, "balancer": {"kind": "ecmp"},
+        "transport": {"kind": "spray", "window": null, "target_delay": null, "increase": 4.0,
+            "decrease": 0.5, "retransmit_after": 4000000000},
+        "switch": {"queue": 262144, "ecn_low": 25000, "ecn_high": 100000, "ecn_probability": 1.0,
+            "overflow": {"kind": "trim"}}}"#;
+    RailsSpec { engine: serde_json::from_str(engine).expect("a packet engine"), ..spec }
+}
+
+/// Half of the GPUs receive, packet by packet: all of it arrives, all NICs send under schemes that
+/// spread, and the order is the one that NIC loads make.
+#[test]
+fn packets_arrive_under_every_scheme() {
+    let demand = matrix(64, |i, j| if j % 4 < 2 && i / 4 != j / 4 { 32 << 10 } else { 0 });
+    let total: u64 = demand.iter().sum();
+    let run = |scheme| {
+        let run = rails(&packets(spec(16, 4, scheme)), &demand, &mut |_| true).expect(scheme);
+        let counts = run.packets.expect("counted");
+        let resent = counts.iter().find(|count| count.0 == "resent").expect("named").1;
+        let one = run.collectives.into_iter().next().expect("one all-to-all");
+        assert_eq!(one.inter_domain_bytes, total);
+        let sent: u64 = one.sent.iter().sum();
+        assert!(sent >= total && sent <= total + resent * 4096, "{scheme}: {sent} of {total}");
+        one
+    };
+    let [rails, reps, ecmp] = ["rails", "reps", "ecmp"].map(run);
+    for spread in [&rails, &reps] {
+        assert!(spread.sender_mse < 0.01, "{}", spread.sender_mse);
+    }
+    for other in [&reps, &ecmp] {
+        assert!(rails.bus_bandwidth_bps > 1.5 * other.bus_bandwidth_bps);
+    }
+}
+
 #[test]
 fn what_cannot_be_run_is_named() {
     let error = |spec: &RailsSpec, demand: &[u64]| match rails(spec, demand, &mut |_| true) {
