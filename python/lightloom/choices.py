@@ -1,4 +1,4 @@
-"""What a layer chooses: models, GPUs, compute tables, fabrics, optical switches, prices by name.
+"""What a layer chooses: models, GPUs, compute tables, fabrics, devices, engines, prices by name.
 
 Choosing a preset drops what belonged to the other choice below, puts the preset there instead, and
 leaves the layer's own values to go on top. Choosing what is chosen already changes nothing. A GPU
@@ -24,6 +24,14 @@ GPU = (
     "cluster.scale_up_bandwidth",
 )
 DEVICE = ("fabric.ocs.ports", "fabric.ocs.delay")
+# Tables of the engine whose kind brings defaults, the presets that hold them, and what else starts
+# afresh with another kind; each may choose for those below it.
+ENGINE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("engine", "engines", ()),
+    ("engine.transport", "transports", ("engine.balancer", "engine.switch")),
+    ("engine.balancer", "balancers", ()),
+    ("engine.switch.overflow", "overflows", ("engine.switch.queue",)),
+)
 
 
 def choose(pile: Pile, layer: Layer) -> None:
@@ -34,7 +42,7 @@ def choose(pile: Pile, layer: Layer) -> None:
     InputError
         If there is nothing of that name, or two choices contradict each other.
     """
-    for choice in (_model, _gpu, _table, _fabric, _device, _prices, _power):
+    for choice in (_model, _gpu, _table, _fabric, _device, _engine, _prices, _power):
         choice(pile, layer)
     _spread_links(pile, layer)
     _locate_trace(layer)
@@ -107,6 +115,22 @@ def _fabric(pile: Pile, layer: Layer) -> None:
 
 def _device(pile: Pile, layer: Layer) -> None:
     _named(pile, layer, "fabric.ocs.device", "devices", DEVICE)
+
+
+def _engine(pile: Pile, layer: Layer, first: int = 0) -> None:
+    for at, (table, kinds, dependent) in enumerate(ENGINE[first:], first):
+        kind = layer.get(f"{table}.kind")
+        if kind is None or kind == pile.get(*table.split("."), "kind"):
+            continue
+        if at and pile.get("engine", "kind") != "packet" and not first:
+            return  # validation will say that nothing reads it
+        for path in (table, *dependent):
+            pile.drop(*path.split("."))
+        if kind in presets.names(kinds):
+            preset = presets.load(kinds, kind)
+            inner = Layer(copied(preset.values, preset.path), preset.path)
+            _engine(pile, inner, at + 1)
+            pile.merge(inner.table, from_preset(preset))
 
 
 def _prices(pile: Pile, layer: Layer) -> None:

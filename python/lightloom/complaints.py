@@ -14,9 +14,11 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from lightloom.engines import PacketEngine
 from lightloom.presets import unknown
 from lightloom.scenario import Scenario
 from lightloom.toml_text import key_text, short_text
+from lightloom.units import Quantity
 
 # Keys that a user may write although no scenario holds them: they choose presets.
 CHOICES = {
@@ -111,7 +113,7 @@ def _locate(
         return key, _unknown_key(key, str(loc[-1]), *table)
     if kind in ("union_tag_not_found", "union_tag_invalid"):
         return f"{key}.kind", _kind_reason(owner, node)
-    return key, _reason(details, key)
+    return key, _in_units(_reason(details, key), details, owner)
 
 
 def _unknown_key(key: str, name: str, parent: str, table: Any, fields: dict[str, Any]) -> str:
@@ -119,6 +121,8 @@ def _unknown_key(key: str, name: str, parent: str, table: Any, fields: dict[str,
         return "derived from cluster.gpus; leave it out, or change cluster.gpus"
     inside = f' for {parent.rpartition(".")[2]} "{table["kind"]}"' if "kind" in table else ""
     allowed = sorted((*fields, *CHOICES.get(parent, ())))
+    if parent == "engine" and name in PacketEngine.model_fields:
+        allowed.append('and with engine.kind = "packet" this one')
     return f"unknown key{inside}{unknown(name, tuple(allowed))}"
 
 
@@ -141,6 +145,17 @@ def _reason(details: ErrorDetails, key: str) -> str:
             text = ours + text.removeprefix(words)
             break
     return re.sub(r", unable to parse .*", "", text).replace("'", '"')
+
+
+def _in_units(text: str, details: ErrorDetails, owner: Any) -> str:
+    """Write the limit of a quantity as a user would."""
+    kinds = (owner, *get_args(_bare(owner))) if _is_union(_bare(owner)) else (owner,)
+    for quantity in map(_bare, kinds):
+        if isinstance(quantity, type) and issubclass(quantity, Quantity):
+            for limit in (details.get("ctx", {}).get(name) for name in ("ge", "gt", "le", "lt")):
+                if limit:
+                    return text.replace(str(limit), f'"{quantity(limit)}"')
+    return text
 
 
 def _hint(key: str) -> str:

@@ -44,7 +44,9 @@ class FatTree(Section):
     radix: Radix | None = None
     """Ports of a switch. Unless given: the smallest with which the cluster fits."""
     splitting: Splitting
-    """`ideal`: a flow spreads evenly over paths of equal cost. `ecmp`: a seeded hash picks one."""
+    """`ideal`: a flow spreads evenly over paths of equal cost. `ecmp`: a seeded hash picks one; with
+    the packet engine, which wires every link by itself, the balancer does. Unless given, `ideal`
+    with `flow` and `ecmp` with `packet`."""
 
 
 class LeafSpine(Section):
@@ -199,3 +201,15 @@ class Graph(Section):
 Fabric = Annotated[
     FatTree | LeafSpine | RailOptimized | TopoOpt | MixNet | Graph, Field(discriminator="kind")
 ]
+
+# Where each kind of fabric says how equal paths are shared, and what it is unless given, by engine.
+SPLITS = {
+    "fat-tree": "fabric",
+    "leaf-spine": "fabric",
+    "rail-optimized": "fabric",
+    "mixnet": "fabric.eps",
+}
+SPLITTING = {
+    "flow": ("ideal", "chosen here: equal shares over equal paths, the best that balancing can do"),
+    "packet": ("ecmp", "packets take one path each: every link is wired by itself"),
+}

@@ -2,9 +2,9 @@
 
 A specification is a pile of layers, the lowest first: `presets/defaults.toml`, the file, the
 overrides. A layer may *choose* presets (``model.preset``, ``fabric.preset`` or ``.kind``,
-``compute.gpu``, ``compute.table``, ``fabric.ocs.device``, ``prices.preset``,
-``power.preset``); what a preset says
-lies directly below the layer that chose it. Choosing something else than the layers below did
+``compute.gpu``, ``compute.table``, ``fabric.ocs.device``, ``engine.kind``,
+``engine.transport.kind`` and so on, ``prices.preset``, ``power.preset``); what a preset says lies
+directly below the layer that chose it. Choosing something else than the layers below did
 starts afresh: what belonged to the other choice is dropped, so that nothing of it lingers unread.
 
 Checked: a golden listing of origins, round trips, and mutations of valid specifications.
@@ -25,6 +25,7 @@ from lightloom import complaints, presets
 from lightloom.choices import choose, from_preset
 from lightloom.compute_table import derived
 from lightloom.errors import InputError
+from lightloom.fabrics import SPLITS, SPLITTING
 from lightloom.layers import Layer, Leaf, Origin, Pile, copied, nested
 from lightloom.scenario import Scenario, leaves, plain
 from lightloom.toml_text import read_toml
@@ -137,6 +138,16 @@ def _defaults() -> Layer:
     return Layer(copied(preset.values, "default"), "default", origin=from_preset(preset))
 
 
+def _split(pile: Pile) -> None:
+    """Let the engine say how equal paths share, where nobody does."""
+    table = SPLITS.get(str(pile.get("fabric", "kind")))
+    engine = pile.get("engine", "kind")
+    if table and engine in SPLITTING and pile.get(*table.split("."), "splitting") is None:
+        value, reason = SPLITTING[engine]
+        from_engine = Origin("derived: engine.kind", reason)
+        pile.merge(nested({f"{table}.splitting": value}, table), lambda key: from_engine)
+
+
 def _written_in(label: str) -> Callable[[str], Origin]:
     return lambda key: Origin(label)
 
@@ -147,6 +158,7 @@ def _resolved(pile: Pile, label: str) -> Resolved:
         entries, source = derived(pile.get("compute", "table"), pile.get)
         from_table = Origin("derived: compute.table", source)
         pile.merge({"compute": {"measured": entries}}, lambda key: from_table)
+    _split(pile)
     values = pile.values()
     origins = {key: leaf.origin for key, leaf in leaves(pile.tree) if isinstance(leaf, Leaf)}
     try:

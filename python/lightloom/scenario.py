@@ -21,7 +21,8 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from lightloom import sections as tables
-from lightloom.fabrics import Fabric, MixNet
+from lightloom.engines import Engine, PacketEngine
+from lightloom.fabrics import SPLITS, SPLITTING, Fabric, MixNet
 from lightloom.fields import Label, Section
 from lightloom.shapes import misfits
 from lightloom.toml_text import key_text, to_toml
@@ -56,7 +57,7 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
     gating: tables.Gating
     cluster: tables.Cluster
     fabric: Fabric
-    engine: tables.FlowEngine
+    engine: Engine
     record: tables.Record
     prices: tables.Prices
     power: tables.Power
@@ -102,11 +103,17 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
         """Return the same job with some values changed, given by dotted keys.
 
         Naming another preset or kind for a section starts that section afresh; naming the present
-        one changes nothing.
+        one changes nothing. Where equal paths share as the engine would have it, they do so after
+        a change of engine.
         """
+        from lightloom.layers import look_up
         from lightloom.resolve import load_scenario
 
-        return load_scenario(self.to_tree(), changes, label=self.title).scenario
+        tree = self.to_tree()
+        shared = look_up(tree, *SPLITS.get(self.fabric.kind, "").split("."))
+        if shared and shared.get("splitting") == SPLITTING[self.engine.kind][0]:
+            del shared["splitting"]
+        return load_scenario(tree, changes, label=self.title).scenario
 
     @property
     def title(self) -> str:
@@ -151,6 +158,8 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
             delay = self.fabric.ocs.delay
             if isinstance(delay, Time):
                 core["fabric"]["ocs"]["delay"] = {"kind": "fixed", "ps": int(delay)}
+        if isinstance(self.engine, PacketEngine) and self.engine.switch.queue is None:
+            core["engine"]["switch"]["queue"] = 0  # with priority flow control nothing reads it
         return core
 
     def to_core_json(self) -> str:

@@ -1,7 +1,7 @@
 """The tables of a specification: what each key may be, alone.
 
 One class a table, one fabric or engine a variant, so that a key which nothing reads for the chosen
-variant is an unknown key; the fabrics are in `fabrics.py`. Names are the user's; where the
+variant is an unknown key; fabrics are in `fabrics.py`, engines in `engines.py`. Names are the user's; where the
 compiled core calls a value by another name or in another unit, the field says so. What values must
 satisfy together is in `shapes.py`, what they are unless given in ``presets/``. The text under a key
 is what ``docs/specification.md`` says of it. Checked: every file under ``tests/malformed``.
@@ -197,15 +197,6 @@ class Cluster(Section):
     """Per GPU and direction; a datasheet's NVLink figure is the sum of both."""
     scale_up_delay: Annotated[Time, Field(serialization_alias="scale_up_delay_ps")]
     """From GPU to GPU inside a server."""
-
-
-class FlowEngine(Section):
-    """Max-min fair rates, solved at every change; `tolerance` 0 is exact."""
-
-    kind: Literal["flow"]
-    """Max-min fair rates of flows, solved at every change."""
-    tolerance: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
-    """0 is exact; t lets a flow end about t of its duration late, for a quicker run."""
 
 
 class Record(Section):

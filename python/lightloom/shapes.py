@@ -1,7 +1,7 @@
 """Shapes that do not fit: what the values of a scenario must satisfy together.
 
 Each rule names the key that is most likely wrong, and what would be allowed. Rules of one value
-alone are in the types of `sections.py` and `fabrics.py`. Checked: one malformed specification a
+alone are in the types of `sections.py`, `fabrics.py` and `engines.py`. Checked: one malformed specification a
 rule.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lightloom import fabrics
+from lightloom import engines, fabrics
 from lightloom.sections import GroupedQueryAttention
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ def misfits(scenario: Scenario) -> Iterator[Misfit]:
     yield from _parallelism(scenario)
     yield from _training(scenario)
     yield from _fabric(scenario)
+    if isinstance(scenario.engine, engines.PacketEngine):
+        yield from _packets(scenario, scenario.engine)
     if scenario.record.replicas > scenario.dp:
         yield "record.replicas", f"must be at most the number of replicas, {scenario.dp}"
 
@@ -190,3 +192,57 @@ def _mixnet(fabric: fabrics.MixNet, scenario: Scenario) -> Iterator[Misfit]:
                 yield f"fabric.ocs.delay.{key}", f"must have {len(delay.pairs)} times, as pairs has"
         if any(p99 < mean for mean, p99 in zip(delay.mean, delay.p99, strict=False)):
             yield "fabric.ocs.delay.p99", "must not be below the mean"
+
+
+def _packets(scenario: Scenario, engine: engines.PacketEngine) -> Iterator[Misfit]:
+    fabric, transport, balancer = scenario.fabric, engine.transport, engine.balancer
+    table = fabrics.SPLITS.get(fabric.kind)
+    part = fabric.eps if isinstance(fabric, fabrics.MixNet) else fabric
+    if table and getattr(part, "splitting", None) != "ecmp":
+        yield (
+            f"{table}.splitting",
+            'engine "packet" sends each packet over one path; allowed: "ecmp", or engine "flow"',
+        )
+    if transport.kind in engines.IN_ORDER and balancer.kind not in engines.ORDERLY:
+        allowed = ", ".join(f'"{kind}"' for kind in engines.ORDERLY)
+        yield (
+            "engine.balancer.kind",
+            f'must keep the order of packets for transport "{transport.kind}", which goes back to '
+            f"the first missing one; allowed: {allowed}",
+        )
+    if balancer.kind == "rails" and fabric.kind != "rail-optimized":
+        yield (
+            "engine.balancer.kind",
+            f'needs rails, which fabric "{fabric.kind}" has not; allowed: another balancer, or '
+            'fabric.kind = "rail-optimized"',
+        )
+    if transport.window is not None and transport.window < engine.mtu:
+        yield "engine.transport.window", f"must be at least engine.mtu = {engine.mtu}"
+    if 0 < engine.sample_period < 100_000:
+        yield "engine.sample_period", 'must be "0 s" (never) or at least "100 ns"'
+    yield from _queues(engine.switch, engine.mtu + engine.header)
+
+
+def _queues(switch: engines.Switch, packet_bytes: int) -> Iterator[Misfit]:
+    full = f"a full packet, engine.mtu + engine.header = {packet_bytes} B"
+    if switch.ecn_low > switch.ecn_high:
+        yield "engine.switch.ecn_low", f"must be at most engine.switch.ecn_high = {switch.ecn_high}"
+    overflow = switch.overflow
+    if isinstance(overflow, engines.Pfc):
+        if switch.queue is not None:
+            yield (
+                "engine.switch.queue",
+                'nothing reads it for overflow "pfc", which has xoff and headroom; '
+                'allowed: leave it out, or overflow "drop" or "trim"',
+            )
+        if overflow.xon > overflow.xoff:
+            yield (
+                "engine.switch.overflow.xon",
+                f"must be at most engine.switch.overflow.xoff = {overflow.xoff}",
+            )
+        if overflow.headroom < packet_bytes:
+            yield "engine.switch.overflow.headroom", f"must hold {full}"
+    elif switch.queue is None:
+        yield "engine.switch.queue", f'missing; overflow "{overflow.kind}" needs it'
+    elif switch.queue < packet_bytes:
+        yield "engine.switch.queue", f"must hold {full}"

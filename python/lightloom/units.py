@@ -1,10 +1,10 @@
 """Quantities as types: integers that carry their unit, read and written as text with a unit.
 
-Modelled: `Time` [ps], `Rate` [bit/s], `ByteRate` [B/s] and `FlopRate` [flop/s], each an `int`, so
-that arithmetic, JSON and the compiled core see plain whole numbers. Ignored: operations that would
+Modelled: `Time` [ps], `Size` [B], `Rate` [bit/s], `ByteRate` [B/s] and `FlopRate` [flop/s], each
+an `int`, so that arithmetic, JSON and the compiled core see plain whole numbers. Ignored: operations that would
 mix units; a sum of two quantities is a plain `int`. Checked: `parse(str(q)) == q` for every value.
 
-Times and bit rates are parsed by the compiled core, so there is one grammar for both languages.
+Times, sizes and bit rates are parsed by the compiled core, so there is one grammar for both languages.
 """
 
 from __future__ import annotations
@@ -85,6 +85,36 @@ class Time(Quantity):
 
     def __repr__(self) -> str:
         return f"Time({str(self)!r})"
+
+
+class Size(Quantity):
+    """A number of bytes.
+
+    Examples
+    --------
+    >>> Size.parse("32 KiB"), int(Size.parse("10 MB"))
+    (Size('32 KiB'), 10000000)
+    >>> str(Size(10_000_000)), str(Size(33_280))
+    ('10 MB', '33280 B')
+    """
+
+    what = "a size"
+    example = "64 KiB"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a size such as ``"64 KiB"``; ValueError says what is allowed."""
+        return cls(_core.parse_bytes(text))
+
+    def __str__(self) -> str:
+        units = ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("GB", 10**9), ("MB", 10**6)
+        for name, scale in (*units, ("kB", 10**3)):
+            if self and self % scale == 0:
+                return f"{self // scale} {name}"
+        return f"{int(self)} B"
+
+    def __repr__(self) -> str:
+        return f"Size({str(self)!r})"
 
 
 class Rate(Quantity):
