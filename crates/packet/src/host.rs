@@ -65,6 +65,7 @@ impl Run<'_> {
                     let time = conn.not_before;
                     self.leave_ring(at, last, id);
                     self.soon(Thing::Conn(id), time);
+                    self.wakes.push(id);
                     continue;
                 }
                 if !self.yields(id, unsent) {
@@ -76,7 +77,7 @@ impl Run<'_> {
             }
             self.leave_ring(at, last, id);
             if !room && !done {
-                self.wake_siblings(id, now);
+                self.wakes.push(id);
             }
             self.try_free(id);
         }
@@ -89,6 +90,10 @@ impl Run<'_> {
             Some(own) if conn.sibling != id && own > 0 && unsent > 0 => own,
             _ => return false,
         };
+        // What was handed to it only it can send.
+        if conn.next_seq < conn.allotted || !conn.resend.is_empty() {
+            return false;
+        }
         let mut other = conn.sibling;
         while other != id {
             let sibling = &self.net.conns[other as usize];
@@ -101,7 +106,16 @@ impl Run<'_> {
         false
     }
 
-    fn wake_siblings(&mut self, id: u32, now: u64) {
+    /// Sub-flows that yielded to one which left its ring may have their turn. Not before the link that
+    /// it left has its next packet: they may send into the same one.
+    #[cold]
+    pub(crate) fn wake_siblings(&mut self, now: u64) {
+        while let Some(id) = self.wakes.pop() {
+            self.wake_siblings_of(id, now);
+        }
+    }
+
+    fn wake_siblings_of(&mut self, id: u32, now: u64) {
         let conn = &self.net.conns[id as usize];
         if conn.sibling == id || conn.balancer.round_trip().is_none() {
             return;

@@ -72,6 +72,8 @@ pub(crate) struct Run<'a> {
     pub path: Vec<LinkId>,
     pub raw_path: Vec<u32>,
     pub order: Vec<u32>,
+    /// Connections that left a ring while others of their message wait for them.
+    pub wakes: Vec<u32>,
 
     // Settings, as they are asked for.
     pub header: u64,
@@ -213,6 +215,7 @@ impl<'a> Run<'a> {
             path: Vec::new(),
             raw_path: Vec::new(),
             order: Vec::new(),
+            wakes: Vec::new(),
             header: spec.header.get(),
             queue_limit: if pauses { u64::MAX } else { switch.queue.get() },
             trims,

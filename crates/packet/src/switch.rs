@@ -172,11 +172,19 @@ impl Run<'_> {
                 next = self.pull(at, now);
             }
         }
-        let Some(id) = next else { return };
+        let Some(id) = next else {
+            if !self.wakes.is_empty() {
+                self.wake_siblings(now);
+            }
+            return;
+        };
         self.transmit(at, id, now);
+        if !self.wakes.is_empty() {
+            self.wake_siblings(now);
+        }
         let link = &mut self.net.links[at as usize];
         let data = !link.data.is_empty() || link.senders != NONE;
-        if !link.control.is_empty() || (data && !link.paused) {
+        if !link.pending && (!link.control.is_empty() || (data && !link.paused)) {
             link.pending = true;
             let time = link.free_at;
             self.soon(Thing::Link(at), time);

@@ -399,6 +399,49 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    /// Flows of several lanes, some of them over the same NIC, arrive whole over any balancer, whatever
+    /// is lost on the way.
+    #[test]
+    fn lanes_deliver_everything(
+        transport in 0usize..5, balancer in 0usize..5, queue in 5_000u64..40_000,
+        flows in prop::collection::vec((0u32..16, 0u32..16, 1u64..300_000, 1u32..5), 1..30),
+    ) {
+        let cluster = Cluster { gpus_per_server: 4, nics_per_server: 4, ..hosts(16, 2).cluster().clone() };
+        let spec = FabricSpec::RailOptimized(ClosSpec {
+            splitting: Splitting::Ecmp,
+            tiers: 2,
+            ..ClosSpec::new(RATE, Time::from_us(1))
+        });
+        let fabric = build(&cluster, &spec, 1, &[]).expect("a valid fabric");
+        let mut spec = settings(
+            TRANSPORTS[transport],
+            ["ecmp", "plb", "reps", "min-rtt", "round-robin"][balancer],
+        );
+        spec.switch.queue = Bytes::new(queue);
+        let (mut orders, mut total) = (Orders::default(), 0);
+        for &(from, to, bytes, lanes) in flows.iter().filter(|f| f.0 / 4 != f.1 / 4) {
+            for lane in 0..lanes {
+                // Every other lane from the flow's own NIC.
+                let nic = if lane % 2 == 0 { from } else { from / 4 * 4 + lane % 4 };
+                let (nic, to) = (lightloom_fabric::NicId(nic), lightloom_fabric::NicId(to));
+                fabric.nic_route(nic, to, 0, orders.path()).expect("NICs");
+                orders.lane();
+            }
+            orders.flow(Bytes::new(bytes));
+            total += bytes;
+        }
+        orders.end_phase(Time::ZERO);
+        let (outcome, ends) = run(&PacketEngine { spec, seed: 5 }, &fabric, orders);
+        prop_assert_eq!(ends.iter().map(|e| e.0).sum::<u64>(), total);
+        for (link, carried) in fabric.links().iter().zip(&outcome.link_bytes) {
+            prop_assert!(link.rate.time_for(*carried) <= outcome.makespan + Time::from_us(1));
+        }
+    }
+}
+
 #[test]
 fn a_flow_that_nothing_can_carry_is_an_error() {
     // Everything is lost for ever: a queue too small for one packet.
