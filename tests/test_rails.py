@@ -40,7 +40,7 @@ SMALL = {"domains": 8, "gpus_per_domain": 4, "size": "1 MiB"}
         (["--domains", "0"], "domains = 0: must be"),
         (["--domains", "1"], "domains = 1: must be"),
         (["--domains", "-3"], "domains = -3: must be"),
-        (["--domains", "many"], "many"),
+        (["--domains", "many"], "'--domains'"),
         (["--gpus-per-domain", "0"], "gpus-per-domain = 0: must be"),
         (["--domains", "8192"], "65536 GPUs"),
         (["--size", "0 B"], "size = 0 bytes: must be"),
@@ -172,14 +172,12 @@ def test_the_command_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "demand" in out and "result in" in out
 
 
-def test_no_traffic_between_domains_is_no_run() -> None:
+def test_no_traffic_between_domains_is_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    inside = np.zeros((1, 4, 4), np.uint64)
+    inside[0, 0, 1] = 1 << 20
+    monkeypatch.setattr("lightloom.rails.runs.demand", lambda *_, **__: inside)
     with pytest.raises(InputError, match="nothing to run"):
-        # Of one byte a GPU, none happens to leave its domain.
-        for seed in range(200):
-            rails.run(
-                domains=2, gpus_per_domain=2, size="1 B", engine="flow", schemes="ecmp", seed=seed,
-                workload="sparse:0.5",
-            )  # fmt: skip
+        rails.run(domains=2, gpus_per_domain=2, engine="flow", schemes="ecmp")
 
 
 def test_figures_are_made_once(
