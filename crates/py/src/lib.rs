@@ -131,8 +131,8 @@ impl Workload {
             .collect()
     }
 
-    /// Runs one iteration on the fabric and engine of `spec_json`; `progress` is given the share of
-    /// tasks done and stops the run by raising.
+    /// Runs one iteration on the fabric and engine of `spec_json`; `progress` is given the share
+    /// done and stops the run by raising.
     #[pyo3(signature = (spec_json, progress=None))]
     fn run<'py>(
         &self,
@@ -160,6 +160,7 @@ impl Workload {
         }
         result.set_item("tables", tables)?;
         result.set_item("notes", &run.notes)?;
+        result.set_item("warnings", &run.warnings)?;
         Ok(result)
     }
 }

@@ -6,6 +6,7 @@
 mod critical;
 mod delay;
 mod optical;
+mod packets;
 mod panel;
 mod rails;
 mod record;

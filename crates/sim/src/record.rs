@@ -1,9 +1,10 @@
 //! What is kept of a run's flows: a histogram of completion times for each kind of task, so that
-//! percentiles of millions of flows cost a few kilobytes.
+//! percentiles of millions of flows cost a few kilobytes. Also how far a run has come.
 
+use crate::sender::{AllToAll, Demand};
 use lightloom_engine::{Observer, TaskId};
 use lightloom_units::{Bytes, Time};
-use lightloom_workload::TaskKind;
+use lightloom_workload::{Comm, TaskGraph, TaskKind};
 
 /// Buckets a power of two: a percentile is off by at most 1/64 of its value.
 const STEPS: u64 = 64;
@@ -79,8 +80,44 @@ fn last_of(bucket: usize) -> u64 {
     ((step + 1) << power) - 1
 }
 
-/// Asked now and then with the share of tasks that are done; `false` stops the run.
+/// Asked now and then with the share of the run that is done; `false` stops the run.
 pub type Progress<'a> = dyn FnMut(f64) -> bool + 'a;
+
+/// How far an engine of packets has come: by bytes, for its work is in them, and between arrivals
+/// by the pace so far, as one transfer may be most of a run.
+#[derive(Clone, Debug, Default)]
+struct Pace {
+    /// What the run sends, about.
+    all: f64,
+    arrived: f64,
+    checks: f64,
+    /// `checks` when something arrived last.
+    heard: f64,
+    share: f64,
+}
+
+/// What a check is taken to have carried while nothing has arrived \[B\]: about a hundred thousand
+/// packets of some kilobytes, over some links.
+const FIRST_PACE: f64 = 64e6;
+
+impl Pace {
+    fn arrived(&mut self, bytes: u64) {
+        self.arrived += bytes as f64;
+        self.heard = self.checks;
+    }
+    /// The share at one more check; never less than before, never all.
+    fn check(&mut self) -> f64 {
+        self.checks += 1.0;
+        let left = (self.all - self.arrived).max(0.0);
+        let pace = if self.heard > 0.0 { self.arrived / self.heard } else { FIRST_PACE };
+        let ahead = pace * (self.checks - self.heard);
+        // What is left is approached, not passed, however long nothing arrives.
+        let under_way = if left > 0.0 { left * (1.0 - (-ahead / left).exp()) } else { 0.0 };
+        let share = (self.arrived + under_way) / self.all.max(self.arrived).max(1.0);
+        self.share = self.share.max(share.min(0.999));
+        self.share
+    }
+}
 
 /// Flow statistics by kind of task.
 pub(crate) struct Recorder<'a> {
@@ -88,6 +125,8 @@ pub(crate) struct Recorder<'a> {
     pub histograms: Vec<Histogram>,
     pub bytes: Vec<u64>,
     pub progress: &'a mut Progress<'a>,
+    /// Where bytes, not tasks, are the work.
+    pace: Option<Pace>,
 }
 
 impl<'a> Recorder<'a> {
@@ -98,7 +137,14 @@ impl<'a> Recorder<'a> {
             histograms: vec![Histogram::default(); all],
             bytes: vec![0; all],
             progress,
+            pace: None,
         }
+    }
+
+    /// Tells progress by bytes, of so many in the whole run.
+    pub fn by_bytes(mut self, all: u64) -> Self {
+        self.pace = Some(Pace { all: all as f64, ..Pace::default() });
+        self
     }
 }
 
@@ -107,15 +153,70 @@ impl Observer for Recorder<'_> {
         let kind = self.kinds[task.0 as usize] as usize;
         self.histograms[kind].add(end - start);
         self.bytes[kind] += bytes.get();
+        if let Some(pace) = &mut self.pace {
+            pace.arrived(bytes.get());
+        }
     }
     fn keep_going(&mut self, finished: usize, tasks: usize, _: Time) -> bool {
-        (self.progress)(finished as f64 / tasks.max(1) as f64)
+        let share = match &mut self.pace {
+            Some(pace) => pace.check(),
+            None => finished as f64 / tasks.max(1) as f64,
+        };
+        (self.progress)(share)
     }
+}
+
+/// About what an iteration sends over links, each flow counted once \[B\].
+pub(crate) fn bytes_of(graph: &TaskGraph, demand: &Demand<'_>, per_server: u32) -> u64 {
+    let placement = demand.placement;
+    let of = |comm: &Comm| match *comm {
+        Comm::AllToAll { block, matrix, transposed, bytes_per_token } => {
+            let mut sum = 0;
+            let a2a = AllToAll { block, matrix, transposed, bytes_per_token };
+            demand.for_each(a2a, |_, _, bytes| sum += bytes);
+            sum
+        }
+        Comm::Send { from, bytes_per_gpu, .. } => {
+            placement.block_gpus(from).len() as u64 * bytes_per_gpu
+        }
+        Comm::AllReduce { stage, scope, bytes_per_gpu } => placement
+            .gradient_groups(stage, scope)
+            .iter()
+            .map(|group| 2 * (group.len() as u64).saturating_sub(1) * bytes_per_gpu)
+            .sum(),
+        Comm::Collective { block, over, bytes_per_gpu, .. } => {
+            let groups = placement.axis_groups(block, over);
+            let inside = |group: &Vec<u32>| {
+                group.iter().all(|gpu| gpu / per_server == group[0] / per_server)
+            };
+            match groups.iter().all(inside) {
+                true => 0, // in closed form
+                false => groups.iter().map(|group| group.len() as u64 * bytes_per_gpu).sum(),
+            }
+        }
+    };
+    graph.comms.iter().map(of).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_share_moves_within_one_long_flow_and_only_forward() {
+        let mut pace = Pace { all: 1e12, ..Pace::default() };
+        let mut last = 0.0;
+        for check in 0..1_000 {
+            if check == 500 {
+                pace.arrived(600_000_000_000);
+            }
+            let share = pace.check();
+            assert!(share > last && share < 1.0, "{share} after {last}");
+            last = share;
+        }
+        pace.arrived(600_000_000_000);
+        assert_eq!(pace.check(), 0.999);
+    }
 
     #[test]
     fn buckets_are_in_order_and_narrow() {

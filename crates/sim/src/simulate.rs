@@ -3,9 +3,10 @@
 
 use crate::critical::{Breakdown, attribute};
 use crate::optical::Optical;
+use crate::packets::{queues_table, reorder_table, with_packets};
 use crate::panel::Panel;
 use crate::rails::flows::spreads;
-use crate::record::{Progress, Recorder};
+use crate::record::{Progress, Recorder, bytes_of};
 use crate::sender::{Demand, Sender, Way};
 use crate::spec::{EngineSpec, Spec};
 use crate::tables::{
@@ -59,10 +60,12 @@ pub struct Run {
     pub iteration: Time,
     /// Single figures, by name.
     pub figures: Vec<(&'static str, f64)>,
-    /// tasks, links, transfers, demand, reconfigurations.
+    /// tasks, links, transfers, demand, reconfigurations, queues, reorder.
     pub tables: Vec<Table>,
     /// What a reader must know: waived limits, reused layers.
     pub notes: Vec<String>,
+    /// What a reader must not overlook.
+    pub warnings: Vec<String>,
 }
 
 impl Workload {
@@ -147,6 +150,11 @@ impl Workload {
             spec.record.replicas,
         );
         let mut recorder = Recorder::new(&self.graph.kind, progress);
+        if let EngineSpec::Packet(_) = spec.engine {
+            let demand = Demand { placement: &self.placement, gating: &self.gating };
+            let all = bytes_of(&self.graph, &demand, spec.cluster.gpus_per_server.max(1));
+            recorder = recorder.by_bytes(all);
+        }
         let outcome = engine(spec).run(&scenario, &mut sender, &mut recorder)?;
         let (breakdown, share) = attribute(&self.graph, &outcome);
         let mut notes: Vec<String> = fabric.notes().to_vec();
@@ -157,12 +165,15 @@ impl Workload {
             figures: figures(&outcome, &recorder),
             tables: vec![
                 tasks_table(&self.graph, &outcome, &share, spec.record.replicas),
-                links_table(&fabric, &outcome),
+                with_packets(links_table(&fabric, &outcome), &fabric, &outcome),
                 transfers_table(&recorder),
                 demand_table(&sender.records),
                 reconfigurations_table(&self.graph, &outcome),
+                queues_table(&fabric, &outcome),
+                reorder_table(&outcome),
             ],
             notes,
+            warnings: outcome.packets.map_or_else(Vec::new, |packets| packets.notes),
         })
     }
 }

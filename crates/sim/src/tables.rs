@@ -1,5 +1,6 @@
 //! Results as columns, ready to become Arrow tables.
 
+use crate::packets::packet_figures;
 use crate::record::Recorder;
 use crate::sender::DemandRecord;
 use lightloom_engine::Outcome;
@@ -73,7 +74,7 @@ impl Table {
 pub(crate) fn figures(outcome: &Outcome, recorder: &Recorder<'_>) -> Vec<(&'static str, f64)> {
     let hidden = |kind: TaskKind| &recorder.histograms[kind as usize];
     let dispatch = hidden(TaskKind::Dispatch);
-    vec![
+    let mut figures = vec![
         ("tasks", outcome.end.len() as f64),
         ("flows", outcome.flows as f64),
         ("events", outcome.events as f64),
@@ -83,7 +84,9 @@ pub(crate) fn figures(outcome: &Outcome, recorder: &Recorder<'_>) -> Vec<(&'stat
         ("bytes", outcome.bytes.iter().copied().sum::<Bytes>().get() as f64),
         ("dispatch_flow_p50_s", dispatch.percentile(0.5).as_secs_f64()),
         ("dispatch_flow_p99_s", dispatch.percentile(0.99).as_secs_f64()),
-    ]
+    ];
+    figures.extend(packet_figures(outcome));
+    figures
 }
 
 pub(crate) fn tasks_table(
