@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lightloom import store
-from lightloom.errors import InputError
+from lightloom.errors import InputError, RunError
 from lightloom.rails.job import DEFAULT_SCHEMES, Job
 from lightloom.rails.runs import BASELINE, Comparison, Row, reopen, run
 from lightloom.rails.workloads import PHASES, Workload
@@ -130,8 +130,8 @@ def reproduce(
     ------
     InputError
         If a value cannot be used; nothing has been written then.
-    KeyboardInterrupt
-        After what was finished has been drawn.
+    RunError, KeyboardInterrupt
+        If a run failed or was stopped, after what was finished has been drawn.
     """
     for number in figures:
         if number not in FIGURES:
@@ -151,7 +151,7 @@ def reproduce(
         store.check_place(directory / "parts" / _slug(name))
     parts: dict[str, Comparison] = {}
     iterations: dict[str, Mapping[str, float]] = {}
-    stopped: KeyboardInterrupt | None = None
+    stopped: KeyboardInterrupt | RunError | None = None
     try:
         for name, job in jobs.items():
             place = directory / "parts" / _slug(name)
@@ -173,8 +173,8 @@ def reproduce(
                 iterations[name] = iteration_s(found)
             if on_progress is not None:
                 on_progress(name, 1.0)
-    except KeyboardInterrupt as interrupt:
-        stopped = interrupt
+    except (KeyboardInterrupt, RunError) as error:
+        stopped = error
     missing = tuple(name for name in workloads if name not in parts)
     made = Reproduced(parts, iterations, directory, missing)
     if parts:
