@@ -232,8 +232,9 @@ impl Run<'_> {
             }
             Kind::Ack => self.acknowledged(id, conn, now),
             Kind::Nack => {
+                let sent = now - self.round_trip(id, now);
                 self.give(id);
-                self.missing(conn, seq, now);
+                self.missing(conn, seq, sent, now);
             }
             Kind::Notice => {
                 self.give(id);
@@ -433,7 +434,7 @@ impl Run<'_> {
     fn acknowledged(&mut self, id: u32, conn_id: u32, now: u64) {
         let packet = &self.net.pool.packets[id as usize];
         let (seq, count, marked, way) = (packet.seq, packet.size, packet.marked, packet.way);
-        let round_trip = u64::from(((now / 1000) as u32).wrapping_sub(packet.stamp)) * 1000;
+        let round_trip = self.round_trip(id, now);
         self.give(id);
         let conn = &mut self.net.conns[conn_id as usize];
         if conn.done {
@@ -459,8 +460,14 @@ impl Run<'_> {
         self.ready(conn_id, now);
     }
 
+    /// How long ago the data packet was sent that a packet answers \[ps\], to the nanosecond.
+    fn round_trip(&self, id: u32, now: u64) -> u64 {
+        let stamp = self.net.pool.packets[id as usize].stamp;
+        (u64::from(((now / 1000) as u32).wrapping_sub(stamp)) * 1000).min(now)
+    }
+
     /// The receiver misses a packet; with go-back-N, everything from it on.
-    fn missing(&mut self, conn_id: u32, seq: u32, now: u64) {
+    fn missing(&mut self, conn_id: u32, seq: u32, sent: u64, now: u64) {
         let conn = &mut self.net.conns[conn_id as usize];
         if conn.done {
             return;
@@ -477,7 +484,7 @@ impl Run<'_> {
             conn.under_way = conn.under_way.saturating_sub(1);
             conn.resend.push_back(seq);
         }
-        conn.control.lost(now);
+        conn.control.lost(sent, now);
         self.ready(conn_id, now);
     }
 

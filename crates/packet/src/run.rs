@@ -262,6 +262,13 @@ impl<'a> Run<'a> {
         let mut far = self.far.peek_time().map_or(u64::MAX, Time::ps);
         while self.finished < total {
             let near = self.wheel.peek(far).unwrap_or(u64::MAX);
+            if !self.wheel.spilled.is_empty() {
+                for (time, id) in self.wheel.spilled.drain(..) {
+                    self.far.push(Time::from_ps(time), Far::Thing(Thing::of(id)));
+                }
+                far = self.far.peek_time().map_or(u64::MAX, Time::ps);
+                continue;
+            }
             if far == u64::MAX && near == u64::MAX {
                 let first = self.outcome.end.iter().position(|&end| end == Time::MAX);
                 return Err(EngineError::Stalled {

@@ -113,10 +113,10 @@ impl Control {
         }
     }
 
-    /// The receiver says that a packet did not arrive whole.
-    pub fn lost(&mut self, now: u64) {
+    /// The receiver says that a packet sent at a time did not arrive whole.
+    pub fn lost(&mut self, sent: u64, now: u64) {
         match self {
-            Control::Spray(c) => c.lost(),
+            Control::Spray(c) => c.lost(sent, now),
             Control::Dctcp(c) => c.lost(now),
             Control::Dcqcn(_) | Control::Roce(_) | Control::Ndp(_) => {}
         }

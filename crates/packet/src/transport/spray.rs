@@ -9,8 +9,10 @@
 //!
 //! A trimmed packet takes its own size off the window, down to one; below that it halves the window.
 //! A window of less than a packet is one packet in more than a round trip, as in Swift (Kumar et al.,
-//! SIGCOMM 2020): where hundreds of flows meet, one packet each is already too much. Departures: no
-//! quick adaptation after massive loss, no credit from the receiver.
+//! SIGCOMM 2020): where hundreds of flows meet, one packet each is already too much. In the round trip
+//! that begins with a trimmed packet it is counted what comes through, and the window falls to as much
+//! of it as the target delay allows (NSCC's quick adaptation); what was sent before and is trimmed says
+//! nothing new then. Departure: no credit from the receiver.
 
 use super::{Ack, PathInfo};
 use crate::SpraySpec;
@@ -30,13 +32,19 @@ pub(crate) struct Spray {
     delay: f64,
     /// No decrease before this time \[ps\].
     settled: u64,
+    /// When the first packet was trimmed since the last adaptation \[ps\], and what was acknowledged
+    /// from then on.
+    trimmed: Option<u64>,
+    acked: f64,
+    /// The last adaptation \[ps\].
+    adapted: u64,
 }
 
 /// Weight of a packet's delay in the average.
 const WEIGHT: f64 = 1.0 / 8.0;
 
 /// The least window, in packets.
-const LEAST: f64 = 1.0 / 64.0;
+const LEAST: f64 = 1.0 / 32.0;
 
 impl Spray {
     pub fn new(spec: SpraySpec, path: PathInfo) -> Self {
@@ -51,6 +59,9 @@ impl Spray {
             target: spec.target_delay.map_or(path.round_trip as f64 / 2.0, |t| t.ps() as f64),
             delay: 0.0,
             settled: 0,
+            trimmed: None,
+            acked: 0.0,
+            adapted: 0,
         }
     }
 
@@ -72,11 +83,24 @@ impl Spray {
         let delay = ack.round_trip.saturating_sub(self.base) as f64;
         self.delay += WEIGHT * (delay - self.delay);
         let bytes = f64::from(ack.packets) * self.packet;
+        if let Some(since) = self.trimmed {
+            self.acked += bytes;
+            if ack.now >= since + ack.round_trip {
+                let share = (self.base as f64 + self.target) / ack.round_trip.max(1) as f64;
+                let through = (self.acked * share.min(1.0)).max(self.packet);
+                self.window = self.window.min(through);
+                (self.trimmed, self.adapted) = (None, ack.now);
+            }
+        }
         if !ack.marked {
             let share = if delay < self.target { 1.0 - delay / self.target } else { 0.0 };
             // `increase` packets a round trip at most, one at least.
             let packets = (self.increase * share).max(1.0);
-            self.window += packets * self.packet * bytes / self.window.max(self.packet);
+            // Below one packet it doubles at most, as it halves for each one trimmed.
+            self.window += match self.window >= self.packet {
+                true => packets * self.packet * bytes / self.window,
+                false => packets.min(1.0) * self.window,
+            };
         } else if delay >= self.target && self.delay > self.target && ack.now >= self.settled {
             let excess = 1.0 - self.target / self.delay;
             self.window *= 1.0 - self.decrease * excess;
@@ -85,7 +109,14 @@ impl Spray {
         self.window = self.window.clamp(self.packet * LEAST, self.largest);
     }
 
-    pub fn lost(&mut self) {
+    /// A packet sent at a time was trimmed.
+    pub fn lost(&mut self, sent: u64, now: u64) {
+        if sent < self.adapted {
+            return;
+        }
+        if self.trimmed.is_none() {
+            (self.trimmed, self.acked) = (Some(now), 0.0);
+        }
         self.window = match self.window > self.packet {
             true => (self.window - self.packet).max(self.packet),
             false => (self.window / 2.0).max(self.packet * LEAST),
@@ -134,7 +165,14 @@ mod tests {
         assert!(s.window() - before > 2.0 * slow, "neither lets it grow fast");
         (0..10_000).for_each(|i| s.acked(ack(200_000_000 + i, false, 0)));
         assert_eq!(s.window(), full, "up to its bound");
-        s.lost();
-        assert_eq!(s.window(), full - 4160.0);
+        let now = 300_000_000;
+        s.lost(now - 8_000_000, now);
+        assert_eq!(s.window(), full - 4160.0, "a trimmed packet takes its size");
+        (0..5).for_each(|i| s.acked(ack(now + i, false, 4_000_000)));
+        s.acked(ack(now + 12_000_000, false, 4_000_000));
+        assert!(s.window() <= 7.0 * 4160.0, "a round trip later it is what came through");
+        let adapted = s.window();
+        s.lost(now + 1, now + 13_000_000);
+        assert_eq!(s.window(), adapted, "sent before, it says nothing new");
     }
 }
