@@ -51,7 +51,7 @@ def rails(
 def rails_assign(
     demand: npt.NDArray[np.uint64], gpus_per_domain: int, chunk: int, both_ends: bool
 ) -> tuple[bytes, bytes]:
-    """Loads of senders and receivers that LPT gives, little-endian u64 [domain, rail] as bytes.
+    """Return what senders and receivers carry by LPT, as bytes of little-endian u64 [domain, rail].
 
     ``demand`` is [source GPU, destination GPU] in bytes.
     """
