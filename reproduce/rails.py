@@ -1,0 +1,33 @@
+"""Put the table of `lightloom reproduce rails` into docs/rails.md, and its rows into docs/data.
+
+lightloom reproduce rails --out results/reproduce-rails
+python reproduce/rails.py results/reproduce-rails
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from lightloom import store
+
+DOCS = Path(__file__).parents[1] / "docs"
+BEGIN, END = "<!-- table: begin -->\n", "<!-- table: end -->\n"
+
+
+def main(directory: Path) -> None:
+    """Copy what a finished reproduction holds."""
+    made = json.loads((directory / "rows.json").read_text(encoding="utf-8"))
+    if made["missing"]:
+        sys.exit(f"{directory}: not finished: {', '.join(made['missing'])} did not run")
+    page = DOCS / "rails.md"
+    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    after = rest.partition(END)[2]
+    table = (directory / "table.md").read_text(encoding="utf-8")
+    page.write_text(f"{before}{BEGIN}{table}{END}{after}", encoding="utf-8")
+    store.write_json(DOCS / "data" / "rails.json", {"rows": made["rows"], "table": made["table"]})
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
