@@ -31,6 +31,7 @@ def compare(
     bandwidths: Sequence[str] = BANDWIDTHS,
     out: str | PathLike[str] | None = None,
     command: str = "lightloom.compare",
+    warnings: Sequence[str] = (),
     on_progress: Callable[[str, float], None] | None = None,
     **overrides: Any,
 ) -> Result:
@@ -46,7 +47,7 @@ def compare(
         Link rates with their units.
     out
         Directory of the Result; by default ``results/compare-MODEL``.
-    command, on_progress
+    command, warnings, on_progress
         As in `lightloom.simulate`.
     **overrides
         Values by dotted key, as in `Scenario.with_`.
@@ -92,13 +93,14 @@ def compare(
     more = {
         "compare": {"fabrics": list(fabrics), "bandwidths": list(bandwidths)},
         "complete": stopped is None,
-        "warnings": []
-        if stopped is None
-        else [f"stopped after {len(finished)} of {len(scenarios)} runs"],
     }
+    if stopped is not None:
+        warnings = [f"stopped after {len(finished)} of {len(scenarios)} runs", *warnings]
     if stopped is not None and not (finished and isinstance(stopped, KeyboardInterrupt)):
         raise stopped
-    result = write_result(directory, base, runs, judged(finished), command=command, more=more)
+    result = write_result(
+        directory, base, runs, judged(finished), command=command, warnings=warnings, more=more
+    )
     if stopped is not None:
         raise stopped
     return result

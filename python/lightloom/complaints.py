@@ -77,11 +77,17 @@ def message(
     else:
         key, reason = _locate(details, tree, section)
     value = _lookup(tree, key)
-    layer = origins.get(re.sub(r"\[\d+\].*", "", key), label)
+    setter = re.sub(r"\[\d+\].*", "", key)
+    layer = origins.get(setter) or _of_table(setter, origins) or label
     if layer == "default" or layer.startswith(("preset ", "derived: ")):
         layer = label  # not the user's: name what the user wrote
     shown = "" if value is _ABSENT else f" = {short_text(value)}"
     return f"{layer}: {key}{shown}: {reason}"
+
+
+def _of_table(table: str, origins: Mapping[str, str]) -> str | None:
+    """Return the layer that set the first value of a table."""
+    return next((layer for key, layer in origins.items() if key.startswith(f"{table}.")), None)
 
 
 def _locate(

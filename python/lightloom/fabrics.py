@@ -44,9 +44,9 @@ class FatTree(Section):
     radix: Radix | None = None
     """Ports of a switch. Unless given: the smallest with which the cluster fits."""
     splitting: Splitting
-    """`ideal`: a flow spreads evenly over paths of equal cost. `ecmp`: a seeded hash picks one; with
-    the packet engine, which wires every link by itself, the balancer does. Unless given, `ideal`
-    with `flow` and `ecmp` with `packet`."""
+    """`ideal`: a flow spreads evenly over paths of equal cost. `ecmp`: a seeded hash picks one, or
+    the balancer of the packet engine, which knows no other. Unless given, `ideal` with engine
+    `flow` and `ecmp` with `packet`."""
 
 
 class LeafSpine(Section):

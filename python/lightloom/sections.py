@@ -1,10 +1,11 @@
 """The tables of a specification: what each key may be, alone.
 
 One class a table, one fabric or engine a variant, so that a key which nothing reads for the chosen
-variant is an unknown key; fabrics are in `fabrics.py`, engines in `engines.py`. Names are the user's; where the
-compiled core calls a value by another name or in another unit, the field says so. What values must
-satisfy together is in `shapes.py`, what they are unless given in ``presets/``. The text under a key
-is what ``docs/specification.md`` says of it. Checked: every file under ``tests/malformed``.
+variant is an unknown key; fabrics are in `fabrics.py`, engines in `engines.py`. Names are the
+user's; where the compiled core calls a value by another name or in another unit, the field says so.
+What values must satisfy together is in `shapes.py`, what they are unless given in ``presets/``. The
+text under a key is what ``docs/specification.md`` says of it. Checked: every file under
+``tests/malformed``.
 """
 
 from __future__ import annotations

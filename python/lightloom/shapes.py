@@ -1,8 +1,8 @@
 """Shapes that do not fit: what the values of a scenario must satisfy together.
 
 Each rule names the key that is most likely wrong, and what would be allowed. Rules of one value
-alone are in the types of `sections.py`, `fabrics.py` and `engines.py`. Checked: one malformed specification a
-rule.
+alone are in the types of `sections.py`, `fabrics.py` and `engines.py`. Checked: one malformed
+specification a rule.
 """
 
 from __future__ import annotations
@@ -31,6 +31,36 @@ def misfits(scenario: Scenario) -> Iterator[Misfit]:
         yield from _packets(scenario, scenario.engine)
     if scenario.record.replicas > scenario.dp:
         yield "record.replicas", f"must be at most the number of replicas, {scenario.dp}"
+
+
+def doubts(scenario: Scenario) -> Iterator[str]:
+    """Yield what is allowed and yet likely not meant."""
+    engine = scenario.engine
+    if not isinstance(engine, engines.PacketEngine):
+        return
+    overflow = engine.switch.overflow
+    if isinstance(overflow, engines.Pfc):
+        # Until a pause holds: what is on the wire, twice the delay, and a packet at each end.
+        packets_bytes = 2 * (engine.mtu + engine.header)
+        need = max(
+            (2 * rate * delay // (8 * 10**12) + packets_bytes for rate, delay in _links(scenario)),
+            default=0,
+        )
+        if overflow.headroom < need:
+            yield (
+                f"engine.switch.overflow.headroom = {overflow.headroom}: below the {need} B that "
+                "a link of this rate and delay needs; packets may be lost"
+            )
+
+
+def _links(scenario: Scenario) -> Iterator[tuple[int, int]]:
+    """Yield rate [bit/s] and delay [ps] of the links at packet switches."""
+    fabric = scenario.fabric
+    if isinstance(fabric, fabrics.Graph):
+        yield from ((int(link.rate), int(link.delay)) for link in fabric.links)
+    elif not isinstance(fabric, fabrics.TopoOpt):
+        part = fabric.eps if isinstance(fabric, fabrics.MixNet) else fabric
+        yield int(part.link_bandwidth), int(part.link_delay)
 
 
 def _model(scenario: Scenario) -> Iterator[Misfit]:

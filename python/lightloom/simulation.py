@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from lightloom import _core, store
+from lightloom import _core, shapes, store
 from lightloom.cost import Cost, bill_of, cost_of
 from lightloom.errors import InputError, RunError
 from lightloom.gating import load_trace
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lightloom.report import Result
 
 # Tables of the core that a Result keeps, each with a column "run" put in front.
-TABLES = ("tasks", "links", "transfers", "demand", "reconfigurations")
+TABLES = ("tasks", "links", "transfers", "demand", "reconfigurations", "queues", "reorder")
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,7 @@ class Finished:
     summary: Mapping[str, float]
     tables: Mapping[str, pa.Table]
     notes: tuple[str, ...]
+    warnings: tuple[str, ...]
     # None where a price is missing.
     cost: Cost | None
 
@@ -100,6 +101,7 @@ def simulate(
     *,
     out: str | PathLike[str] | None = None,
     command: str = "lightloom.simulate",
+    warnings: Sequence[str] = (),
     on_progress: Callable[[str, float], None] | None = None,
 ) -> Result:
     """Simulate one training iteration.
@@ -112,8 +114,10 @@ def simulate(
         Directory of the Result; by default ``results/NAME`` below the working directory.
     command
         What the Result names as its origin.
+    warnings
+        What the Result warns of, in front of its own warnings.
     on_progress
-        Called with a run's name and the share of its tasks that are done; may raise to stop.
+        Called with a run's name and the share of it that is done; may raise to stop.
 
     Returns
     -------
@@ -144,7 +148,7 @@ def simulate(
     if runs.stopped is not None:
         raise runs.stopped
     rows = [run.row for run in runs.finished]
-    return write_result(directory, job, runs, rows, command=command)
+    return write_result(directory, job, runs, rows, command=command, warnings=warnings)
 
 
 def run_all(
@@ -198,7 +202,8 @@ def run_all(
         if isinstance(cost, InputError):
             notes.append(f"no cost: {cost}")
         known = None if isinstance(cost, InputError) else cost
-        return Finished(name, scenario, out["summary"], tables, tuple(notes), known)
+        warnings = (*shapes.doubts(scenario), *out["warnings"])
+        return Finished(name, scenario, out["summary"], tables, tuple(notes), warnings, known)
 
     stopped: BaseException | None = None
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
@@ -235,6 +240,7 @@ def write_result(
     rows: Sequence[Mapping[str, Any]],
     *,
     command: str,
+    warnings: Sequence[str] = (),
     more: Mapping[str, Any] | None = None,
 ) -> Result:
     """Write runs as a Result directory, with its report, and open it.
@@ -270,6 +276,9 @@ def write_result(
             "notes": list(dict.fromkeys(note for run in finished for note in run.notes)),
             **(more or {}),
         }
+        own = (warning for run in finished for warning in run.warnings)
+        if said := list(dict.fromkeys((*warnings, *own))):
+            info["warnings"] = said
         store.write_json(draft / store.INFO, info)
         interrupt: KeyboardInterrupt | None = None
         try:

@@ -1,10 +1,12 @@
 """Quantities as types: integers that carry their unit, read and written as text with a unit.
 
 Modelled: `Time` [ps], `Size` [B], `Rate` [bit/s], `ByteRate` [B/s] and `FlopRate` [flop/s], each
-an `int`, so that arithmetic, JSON and the compiled core see plain whole numbers. Ignored: operations that would
-mix units; a sum of two quantities is a plain `int`. Checked: `parse(str(q)) == q` for every value.
+an `int`, so that arithmetic, JSON and the compiled core see plain whole numbers. Ignored:
+operations that would mix units; a sum of two quantities is a plain `int`. Checked:
+`parse(str(q)) == q` for every value.
 
-Times, sizes and bit rates are parsed by the compiled core, so there is one grammar for both languages.
+Times, sizes and bit rates are parsed by the compiled core, so there is one grammar for both
+languages.
 """
 
 from __future__ import annotations

@@ -44,6 +44,16 @@ def compare(
         [], "--set", metavar="KEY=VALUE", help="Change one value; may be repeated."
     ),
     seed: int | None = typer.Option(None, "--seed", help="Seed of every random draw (1)."),
+    engine: str | None = typer.Option(None, "--engine", help="Engine: flow or packet (flow)."),
+    transport: str | None = typer.Option(
+        None, "--transport", help="Of the packet engine: spray, ndp, dctcp, dcqcn or roce (spray)."
+    ),
+    balancer: str | None = typer.Option(
+        None, "--balancer", help="Of the packet engine; the transport's unless given."
+    ),
+    micro_batches: int | None = typer.Option(
+        None, "--micro-batches", help="Fewer micro-batches than the job's; the Result says so."
+    ),
     out: Path | None = typer.Option(
         None, "--out", help="Directory of the Result (results/compare-MODEL)."
     ),
@@ -59,15 +69,12 @@ def compare(
     from lightloom.cli import options, progress
     from lightloom.comparison import compare as run_comparison
     from lightloom.cost import FABRICS
-    from lightloom.resolve import load_job
 
-    overrides = options.settings(settings)
-    if gpus is not None:
-        overrides["cluster.gpus"] = gpus
-    if seed is not None:
-        overrides["seed"] = seed
     rates = options.bandwidths(bandwidth)
-    base = load_job(job, overrides, override_label="command line").scenario
+    base, warnings = options.job(
+        job, settings, micro_batches,
+        seed=seed, gpus=gpus, engine=engine, transport=transport, balancer=balancer,
+    )  # fmt: skip
     own = base.fabric.name
     chosen = options.fabrics(fabrics, own) if fabrics is not None else list(FABRICS)
     with progress.runs(len(chosen) * len(rates)) as on_progress:
@@ -77,16 +84,14 @@ def compare(
             bandwidths=rates,
             out=out,
             command=shlex.join(["lightloom", *sys.argv[1:]]),
+            warnings=warnings,
             on_progress=on_progress,
         )
-    rows = [{name: row[name] for name in FIELDS} for row in result.rows]
+    from lightloom.report.terminal import PACKETS
+
+    fields = (*FIELDS, *(name for name in PACKETS if name in result.rows[0]))
+    rows = [{name: row[name] for name in fields} for row in result.rows]
     if as_json:
         print(json.dumps({"rows": rows}, indent=2))
         return
-    from rich.console import Console
-
-    from lightloom.report.terminal import render_compare
-
-    console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
-    render_compare(rows, console)
-    console.print(f"\nresult in {result.directory}; open {result.directory / 'report.html'}")
+    options.show(result)

@@ -2,13 +2,65 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from lightloom import presets
 from lightloom.errors import InputError
 from lightloom.units import Rate
+
+if TYPE_CHECKING:
+    from lightloom.report import Result
+    from lightloom.scenario import Scenario
+
+# Short forms of keys, by the option's name.
+SHORT = {
+    "seed": "seed",
+    "gpus": "cluster.gpus",
+    "engine": "engine.kind",
+    "transport": "engine.transport.kind",
+    "balancer": "engine.balancer.kind",
+}
+
+
+def job(
+    name: str,
+    texts: Iterable[str],
+    micro_batches: int | None = None,
+    **short: Any,
+) -> tuple[Scenario, list[str]]:
+    """Resolve what a command line asks for, and say where that is less than the job.
+
+    Parameters
+    ----------
+    name
+        A model preset, a specification or a ``config.json``.
+    texts
+        ``--set KEY=VALUE``.
+    micro_batches
+        ``--micro-batches``: a warning says how many the job has.
+    **short
+        Options of `SHORT`; None where not given.
+    """
+    from lightloom.resolve import load_job
+
+    def resolved(more: Mapping[str, Any]) -> Scenario:
+        return load_job(name, {**overrides, **more}, override_label="command line").scenario
+
+    overrides = settings(texts)
+    overrides |= {SHORT[key]: value for key, value in short.items() if value is not None}
+    if micro_batches is None:
+        return resolved({}), []
+    key = "training.micro_batches"
+    own, few = resolved({}).training.micro_batches, resolved({key: micro_batches})
+    if micro_batches >= own:
+        return few, []
+    return few, [
+        f"{key} = {micro_batches}: reduced from the job's {own} by --micro-batches; "
+        "an iteration is shorter than the job's, and the pipeline's ends weigh more"
+    ]
 
 
 def settings(texts: Iterable[str]) -> dict[str, Any]:
@@ -78,6 +130,20 @@ def fabrics(text: str, own: str | None = None) -> list[str]:
         if name not in known:
             raise InputError(f'--fabrics "{name}": no such preset{presets.unknown(name, known)}')
     return list(dict.fromkeys(names))
+
+
+def show(result: Result) -> None:
+    """Print the runs of a Result and where it lies, and on stderr what it warns of."""
+    from rich.console import Console
+
+    from lightloom.report.terminal import render_compare, render_packets
+
+    console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
+    render_compare(result.rows, console)
+    render_packets(result.rows, console)
+    console.print(f"\nresult in {result.directory}; open {result.directory / 'report.html'}")
+    for warning in result.info.get("warnings") or ():
+        print(f"warning: {warning}", file=sys.stderr)
 
 
 def _parts(text: str, option: str) -> list[str]:

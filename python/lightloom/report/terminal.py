@@ -1,4 +1,4 @@
-"""The table that ``lightloom compare`` prints.
+"""The tables that ``lightloom compare`` and ``simulate`` print.
 
 One block a bandwidth, one line a fabric; each cause of time in seconds, so that a line adds up to
 its iteration. At most 100 columns; colour only on a terminal, and no meaning in colour alone.
@@ -121,6 +121,69 @@ def render_compare(
                 if text.plain == "-":
                     text.stylize("dim")
             table.add_row(*texts)
+    console.print(table)
+
+
+# Figures of packets, and their headings; a Result of the flow engine has none of them.
+PACKETS = {
+    "packets": "packets",
+    "packet_hops": "hops",
+    "resent": "resent",
+    "drops": "drops",
+    "trims": "trims",
+    "ecn_marks": "ECN\nmarks",
+    "pauses": "pauses",
+    "pause_s": "paused\ns",
+    "timeouts": "time-\nouts",
+}
+
+
+def count(value: float) -> str:
+    """Write a count in at most six characters.
+
+    Examples
+    --------
+    >>> count(0), count(99_999), count(123_456_789), count(0.25)
+    ('-', '99999', '123 M', '0.25')
+    """
+    if not value:
+        return "-"
+    for scale, unit in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if value >= 100 * scale or (value >= scale and value >= 1e5):
+            return f"{value / scale:.3g}{unit}"
+    return f"{value:.5g}" if value >= 1 else f"{value:.2g}"
+
+
+def render_packets(rows: Sequence[Mapping[str, Any]], console: Console | None = None) -> None:
+    """Print what packets did in each run; nothing where there were none.
+
+    Examples
+    --------
+    >>> figures = dict.fromkeys(PACKETS, 0.0) | {"packets": 2e6, "packet_hops": 1.2e7}
+    >>> run = {"bandwidth_gbps": 400.0, "fabric": "mixnet", **figures}
+    >>> render_packets([run], Console(width=90, no_color=True))  # doctest: +NORMALIZE_WHITESPACE
+    <BLANKLINE>
+                                                       ECN           paused  time-
+    Gbps  fabric  packets  hops  resent  drops  trims  marks  pauses      s   outs
+     400  mixnet      2 M  12 M       -      -      -      -       -      -      -
+    """
+    if not rows or "packets" not in rows[0]:
+        return
+    console = console or Console(width=None if sys.stdout.isatty() else 100, highlight=False)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for heading in ("Gbps", "fabric", *PACKETS.values()):
+        left = heading == "fabric"
+        table.add_column(
+            heading,
+            justify="left" if left else "right",
+            no_wrap=not left,
+            overflow="fold",
+            vertical="bottom",
+        )
+    for row in rows:
+        figures = (count(row[name]) for name in PACKETS)
+        table.add_row(f"{row['bandwidth_gbps']:g}", Text(str(row["fabric"])), *figures)
+    console.print()
     console.print(table)
 
 
