@@ -1,7 +1,6 @@
 """Put the table of `lightloom reproduce rails` into docs/rails.md, and its rows into docs/data.
 
-lightloom reproduce rails --out results/reproduce-rails
-python reproduce/rails.py results/reproduce-rails
+First ``lightloom reproduce rails --out DIR``, then ``python reproduce/rails.py DIR``.
 """
 
 from __future__ import annotations

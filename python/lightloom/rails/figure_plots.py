@@ -32,6 +32,9 @@ def draw(number: int, made: Reproduced) -> Figure:
             ):
                 panel(axes, part, at == 0)
                 axes.set_title(str(part.job.workload))
+            if number == 8:
+                handles, labels = figure.axes[0].get_legend_handles_labels()
+                figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
         elif number in (10, 11):
             figure = _skewed(parts[0])
         else:
@@ -54,7 +57,7 @@ def _bandwidths(axes: Axes, part: Comparison, first: bool) -> None:
 
 
 def _cdf(axes: Axes, part: Comparison, first: bool) -> None:
-    draw_cdf(axes, part.schemes)
+    draw_cdf(axes, part.schemes, legend=False)
     axes.set_xlabel("completion time over RailS's", fontsize=8.5)
     if not first:
         axes.set_ylabel("")

@@ -78,7 +78,7 @@ def completion(comparison: Comparison) -> Figure:
     return figure
 
 
-def draw_cdf(axes: Axes, schemes: Sequence[Scheme]) -> None:
+def draw_cdf(axes: Axes, schemes: Sequence[Scheme], legend: bool = True) -> None:
     """Draw the distribution of completion times of transfers, over the reference scheme's end."""
     reference = next((s for s in schemes if s.row.scheme == "rails"), schemes[0])
     unit = reference.row.cct_max_s
@@ -93,7 +93,8 @@ def draw_cdf(axes: Axes, schemes: Sequence[Scheme]) -> None:
     axes.set_ylabel("share of transfers")
     axes.grid()
     axes.tick_params(length=0)
-    axes.legend(loc="lower right", fontsize=8.5)
+    if legend:
+        axes.legend(loc="lower right", fontsize=8.5)
 
 
 def loads(comparison: Comparison, side: str) -> Figure:
@@ -127,7 +128,7 @@ def draw_loads(grid: Sequence[Axes], schemes: Sequence[Scheme], side: str) -> No
         image = axes.imshow(matrix[shown] / 2**20, cmap=_HEAT, vmin=0, vmax=top / 2**20,
                             aspect="auto", interpolation="nearest")  # fmt: skip
         mse = scheme.row.sender_mse if side == "sender" else scheme.row.receiver_mse
-        axes.set_title(f"{scheme.row.scheme}\nMSE {mse:.2g}", fontsize=9, fontweight="normal")
+        axes.set_title(f"{scheme.row.scheme}\nMSE {mse:.4f}", fontsize=9, fontweight="normal")
         step = -(-len(shown) // 8)
         first = axes is grid[0]
         places = range(0, len(shown), step)
