@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from lightloom import fabrics, presets, scenario, sections
+from lightloom import engines, fabrics, presets, scenario, sections
 from lightloom.layers import look_up
 from lightloom.toml_text import value_text
 from lightloom.units import Quantity
@@ -73,6 +73,30 @@ KINDS = {
     "mixnet": fabrics.MixNet,
     "graph": fabrics.Graph,
 }
+ENGINES = {"flow": engines.FlowEngine, "packet": engines.PacketEngine}
+TRANSPORTS = {
+    "dcqcn": engines.Dcqcn,
+    "roce": engines.Roce,
+    "ndp": engines.Ndp,
+    "spray": engines.Spray,
+    "dctcp": engines.Dctcp,
+}
+BALANCERS = {
+    "ecmp": engines.Ecmp,
+    "plb": engines.Plb,
+    "reps": engines.Reps,
+    "min-rtt": engines.MinRtt,
+    "round-robin": engines.RoundRobin,
+    "rails": engines.Rails,
+}
+OVERFLOWS = {"drop": engines.Drop, "trim": engines.Trim, "pfc": engines.Pfc}
+# Presets that bring defaults by the kind of a table of the engine.
+BY_KIND = {
+    "engine.transport": ("transports",),
+    "engine.balancer": ("balancers", "transports"),
+    "engine.switch": ("transports", "overflows"),
+    "engine": ("engines",),
+}
 
 
 def tables() -> Iterator[Table]:
@@ -104,7 +128,11 @@ def tables() -> Iterator[Table]:
     yield Table("fabric.reconfigure", {"mixnet": fabrics.Reconfigure})
     yield Table("fabric.nodes", {"graph": fabrics.GraphNode}, array=True)
     yield Table("fabric.links", {"graph": fabrics.GraphLink}, array=True)
-    yield Table("engine", {"": sections.FlowEngine})
+    yield Table("engine", ENGINES)
+    yield Table("engine.transport", TRANSPORTS)
+    yield Table("engine.balancer", BALANCERS)
+    yield Table("engine.switch", {"packet": engines.Switch})
+    yield Table("engine.switch.overflow", OVERFLOWS)
     yield Table("record", {"": sections.Record})
     yield Table("prices", {"": sections.Prices}, (("preset", "prices", "A price list."),))
     yield Table("power", {"": sections.Power}, (("preset", "power", "A list of watts."),))
@@ -197,6 +225,12 @@ def default_of(key: str, field: FieldInfo | None = None) -> tuple[str, str]:
         # Where a model preset or a config.json says it, theirs holds.
         unless = " unless the model says" if key.startswith(("model.", "parallelism.")) else ""
         return f"`{value_text(value)}`{unless}", own.source(key)
+    if key.startswith("engine."):
+        return _of_engine(key, field)
+    if key == "fabric.splitting" or key == "fabric.eps.splitting":
+        said = [f"`{value}` with `{kind}`" for kind, (value, _) in fabrics.SPLITTING.items()]
+        reasons = [f"{kind}: {reason}" for kind, (_, reason) in fabrics.SPLITTING.items()]
+        return ", ".join(said), "; ".join(reasons)
     if key.startswith(("prices.", "power.")):
         return ("the preset's", "") if field else ("", "")
     if key.startswith(("model.", "parallelism.")):
@@ -214,6 +248,39 @@ def default_of(key: str, field: FieldInfo | None = None) -> tuple[str, str]:
         known = field is not None and field.default is not None
         return f"`{value_text(field.default)}`" if known else "none", ""
     return ("none" if key == "compute.measured" else "required"), ""
+
+
+def _of_engine(key: str, field: FieldInfo | None) -> tuple[str, str]:
+    """Return the value of each preset of an engine's table that has one, and the sources."""
+    kinds = next(kinds for table, kinds in BY_KIND.items() if key.startswith(f"{table}."))
+    by_value: dict[str, list[str]] = {}
+    sources: dict[str, list[str]] = {}
+    for kind in kinds:
+        for name in presets.names(kind):
+            preset = presets.load(kind, name)
+            value = look_up(preset.values, *key.split("."))
+            if value is None or (key.endswith(".kind") and kind != "transports"):
+                continue
+            if key == "engine.transport.kind" or isinstance(value, dict):
+                continue
+            by_value.setdefault(value_text(value), []).append(name)
+            sources.setdefault(preset.source(key), []).append(name)
+    if key == "engine.transport.kind":
+        preset = presets.load("engines", "packet")
+        return f"`{value_text(preset.values['engine']['transport']['kind'])}`", ""
+    if not by_value:
+        known = field is not None and field.default is not None and not field.is_required()
+        return f"`{value_text(field.default)}`" if known and field else "none", ""
+    several = len(by_value) > 1
+    texts = [
+        f"`{text}`" + (f" with {', '.join(f'`{name}`' for name in dict.fromkeys(names))}" * several)
+        for text, names in by_value.items()
+    ]
+    reasons = [
+        f"{', '.join(dict.fromkeys(names))}: {source}" if len(sources) > 1 else source
+        for source, names in sources.items()
+    ]
+    return ", ".join(texts), "; ".join(reasons)
 
 
 def inner_table(annotation: Any) -> bool:
@@ -300,7 +367,7 @@ def _about(table: Table) -> list[str]:
     """Say what the table is; of several kinds, each."""
     if not table.key:
         return ["Keys of no table."]
-    if table.key == "fabric":
+    if len(table.models) > 2 or table.key == "engine":
         return [f"- `{kind}`: {_doc(model)}" for kind, model in table.models.items()]
     if len(table.models) > 1:
         return [_doc(model) for model in table.models.values()]
@@ -314,7 +381,8 @@ def _doc(model: type[sections.Section]) -> str:
 
 def _shared(name: str) -> str:
     """Find the text of a key that several tables share, where it first occurs."""
-    for model in (*KINDS.values(), sections.Prices):
+    engine = (*TRANSPORTS.values(), *BALANCERS.values(), *OVERFLOWS.values())
+    for model in (*KINDS.values(), sections.Prices, *engine):
         text = meanings(model).get(name)
         if text:
             return text

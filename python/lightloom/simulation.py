@@ -274,11 +274,11 @@ def write_result(
             },
             "compute_origins": list(runs.origins),
             "notes": list(dict.fromkeys(note for run in finished for note in run.notes)),
+            "warnings": list(
+                dict.fromkeys((*warnings, *(line for run in finished for line in run.warnings)))
+            ),
             **(more or {}),
         }
-        own = (warning for run in finished for warning in run.warnings)
-        if said := list(dict.fromkeys((*warnings, *own))):
-            info["warnings"] = said
         store.write_json(draft / store.INFO, info)
         interrupt: KeyboardInterrupt | None = None
         try:
@@ -286,7 +286,7 @@ def write_result(
         except KeyboardInterrupt as error:
             interrupt = error
             undrawn = f"the report was not drawn to its end; lightloom report {directory} does"
-            info["warnings"] = [*info.get("warnings", []), undrawn]
+            info["warnings"] = [*info["warnings"], undrawn]
             store.write_json(draft / store.INFO, info)
     if interrupt is not None:
         raise interrupt

@@ -162,7 +162,7 @@ impl Workload {
         Ok(Run {
             breakdown,
             iteration: outcome.makespan,
-            figures: figures(&outcome, &recorder),
+            figures: figures(&fabric, &outcome, &recorder),
             tables: vec![
                 tasks_table(&self.graph, &outcome, &share, spec.record.replicas),
                 with_packets(links_table(&fabric, &outcome), &fabric, &outcome),

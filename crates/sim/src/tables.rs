@@ -71,7 +71,11 @@ impl Table {
     }
 }
 
-pub(crate) fn figures(outcome: &Outcome, recorder: &Recorder<'_>) -> Vec<(&'static str, f64)> {
+pub(crate) fn figures(
+    fabric: &Fabric,
+    outcome: &Outcome,
+    recorder: &Recorder<'_>,
+) -> Vec<(&'static str, f64)> {
     let hidden = |kind: TaskKind| &recorder.histograms[kind as usize];
     let dispatch = hidden(TaskKind::Dispatch);
     let mut figures = vec![
@@ -85,7 +89,7 @@ pub(crate) fn figures(outcome: &Outcome, recorder: &Recorder<'_>) -> Vec<(&'stat
         ("dispatch_flow_p50_s", dispatch.percentile(0.5).as_secs_f64()),
         ("dispatch_flow_p99_s", dispatch.percentile(0.99).as_secs_f64()),
     ];
-    figures.extend(packet_figures(outcome));
+    figures.extend(packet_figures(fabric, outcome));
     figures
 }
 

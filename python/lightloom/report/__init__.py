@@ -55,11 +55,13 @@ def build_report(
             figures["heatmap"] = result.heatmap
         if result.tasks.num_rows:
             figures["timeline"] = result.timeline
+        if result.queues.num_rows:
+            figures["queues"] = result.queue_plot
         for name, draw in figures.items():
             written.append(place / f"{name}.png")
             # Without matplotlib's version in it, so that equal Results give equal files.
             draw().savefig(written[-1], dpi=160, metadata={"Software": None})
-        if result.tasks.num_rows:
+        if result.tasks.num_rows or result.queues.num_rows:
             written.append(place / "timeline.json.gz")
             perfetto.write(result, written[-1])
     except OSError as error:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from importlib import resources
 from typing import Any
 
-from lightloom.report import packing
+from lightloom.report import packets, packing
 from lightloom.report.palette import CAUSES, GROUPS, WAIT, fabric_style
 from lightloom.report.result import Result
 
@@ -62,6 +62,7 @@ def render(result: Result) -> str:
             "css": _asset("page.css"),
             "kpis": _kpis(result),
             "comparison": _comparison(result),
+            "packets": packets.section(result),
             "cause_legend": _legend((f"c{i}", c.label) for i, c in enumerate(CAUSES)),
             "group_legend": _legend(
                 [

@@ -2,7 +2,8 @@
 
 Chrome's trace event format: a process per run and replica; in it, per pipeline stage, a track for
 compute and one for the network (more where transfers overlap), and a counter of the bytes in
-flight. A transfer that waited for circuits holds a slice "waiting for circuits" at its start.
+flight. A run with sampled queues has one more process, with a counter of each of its fullest
+queues. A transfer that waited for circuits holds a slice "waiting for circuits" at its start.
 Times are microseconds since the iteration began, exact to the picosecond. Checked: slices of a
 track nest, every task appears once, and two writes give equal bytes.
 """
@@ -17,12 +18,14 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
-from lightloom.report import lanes
+from lightloom.report import lanes, packets
 from lightloom.report.palette import GROUPS, WAIT, group_of
 from lightloom.report.result import Result
 
 # A stage's tracks stand together, in the order of their numbers.
 _TRACKS_A_STAGE = 64
+# Processes of queues are numbered from here, above those of replicas.
+_QUEUES = 1 << 20
 
 
 def write(result: Result, path: Path) -> None:
@@ -66,6 +69,7 @@ def _events(result: Result) -> Iterator[str]:
                     yield from _slices(task, process, first + track)
                 first += max(where, default=-1) + 1
         yield from _in_flight(tasks, process)
+    yield from _queues(result)
 
 
 def _slices(task: dict[str, Any], process: int, track: int) -> Iterator[str]:
@@ -115,6 +119,22 @@ def _in_flight(tasks: list[dict[str, Any]], process: int) -> Iterator[str]:
                 f'{{"ph":"C","pid":{process},"tid":0,"ts":{_us(time)},'
                 f'"name":"bytes in flight","args":{{"bytes":{level}}}}}'
             )
+
+
+def _queues(result: Result) -> Iterator[str]:
+    """Yield what waits in the fullest queues of each run."""
+    for number, run in enumerate(result.run_names, 1):
+        series = packets.fullest(result, run)
+        process = _QUEUES + number
+        if series:
+            yield _name(process, 0, "process_name", f"{run}, queues")
+        for queue in series:
+            name = _dump(f"{queue.name} [B]")
+            for at, queued in queue.points:
+                yield (
+                    f'{{"ph":"C","pid":{process},"tid":0,"ts":{_us(at)},'
+                    f'"name":{name},"args":{{"bytes":{queued}}}}}'
+                )
 
 
 def _name(process: int, track: int, what: str, name: str) -> str:

@@ -96,6 +96,18 @@ COLUMNS: dict[str, dict[str, str]] = {
         "circuits": "whole",
     },
 }
+# Those of runs on the engine of packets; they may be empty, and absent from what an earlier version
+# wrote.
+PACKET_COLUMNS: dict[str, dict[str, str]] = {
+    "queues": {
+        "run": "text",
+        "at_ps": "whole",
+        "link": "whole",
+        "class": "text",
+        "queued_bytes": "whole",
+    },
+    "reorder": {"run": "text", "behind_packets": "whole", "packets": "whole"},
+}
 
 
 class Result:
@@ -191,6 +203,16 @@ class Result:
         """One row a pair of servers of an all-to-all: bytes, and the circuits chosen for it."""
         return self._read("demand")
 
+    @cached_property
+    def queues(self) -> pa.Table:
+        """One row a queue that held anything at a sample: when [ps], link, bytes. Else empty."""
+        return self._read("queues")
+
+    @cached_property
+    def reorder(self) -> pa.Table:
+        """One row a distance: how many packets came so far behind; empty without packets."""
+        return self._read("reorder")
+
     @property
     def run_names(self) -> list[str]:
         """The names of the runs, in order."""
@@ -281,6 +303,12 @@ class Result:
 
         return timeline.timeline(self, run)
 
+    def queue_plot(self, run: str | None = None) -> Figure:
+        """Plot the fullest queues of a run over time, as they were sampled."""
+        from lightloom.report import packets
+
+        return packets.queue_plot(self, run)
+
     def __repr__(self) -> str:
         return f"Result({str(self.directory)!r}: {self.title})"
 
@@ -301,13 +329,16 @@ class Result:
     def _read(self, name: str) -> pa.Table:
         """Read a table and check what a report needs of it."""
         path = self.directory / f"{name}.parquet"
+        columns = COLUMNS.get(name) or PACKET_COLUMNS[name]
+        if name in PACKET_COLUMNS and not path.exists():
+            return pa.schema([(key, _TYPES[rule]) for key, rule in columns.items()]).empty_table()
         table = store.read_table(self.directory, name)
-        missing = [column for column in COLUMNS[name] if column not in table.column_names]
+        missing = [column for column in columns if column not in table.column_names]
         if missing:
             raise InputError(
                 f"{path}: no column {', '.join(missing)}; it has: {', '.join(table.column_names)}"
             )
-        for column, rule in COLUMNS[name].items():
+        for column, rule in columns.items():
             kind = rule.rstrip("?")
             try:
                 values = table[column].cast(_TYPES[kind])
