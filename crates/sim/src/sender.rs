@@ -33,17 +33,30 @@ pub(crate) struct Demand<'a> {
 }
 
 impl Demand<'_> {
-    /// Calls `each` with every pair of GPUs that exchange anything.
-    pub fn for_each(&self, a2a: AllToAll, mut each: impl FnMut(u32, u32, u64)) {
+    /// Calls `each` with every pair of GPUs that exchange anything, source by source.
+    pub fn for_each(&self, a2a: AllToAll, each: impl FnMut(u32, u32, u64)) {
+        self.visit(a2a, |_, at| at, each);
+    }
+
+    /// As [`Demand::for_each`], each source's destinations from its own neighbour on, as collective
+    /// libraries send: no one is everyone's first.
+    pub fn for_each_in_turn(&self, a2a: AllToAll, each: impl FnMut(u32, u32, u64)) {
+        let ep = self.placement.degrees().ep;
+        self.visit(a2a, |source, at| (source + at) % ep, each);
+    }
+
+    fn visit(
+        &self,
+        a2a: AllToAll,
+        destination: impl Fn(u32, u32) -> u32,
+        mut each: impl FnMut(u32, u32, u64),
+    ) {
         let tokens = self.gating.matrix(a2a.matrix);
         let degrees = self.placement.degrees();
         let first = self.placement.block_gpus(a2a.block).start;
         let slices = degrees.tp * degrees.cp;
-        // As collective libraries do: everyone starts with its own neighbour, so that no one is
-        // everyone's first.
         for i in 0..degrees.ep {
-            for step in 0..degrees.ep {
-                let j = (i + step) % degrees.ep;
+            for j in (0..degrees.ep).map(|at| destination(i, at)) {
                 let (row, column) = if a2a.transposed { (j, i) } else { (i, j) };
                 let bytes =
                     u64::from(tokens[(row * degrees.ep + column) as usize]) * a2a.bytes_per_token;
@@ -170,7 +183,7 @@ impl<'a> Sender<'a> {
             }
             _ => {
                 let mut failed = None;
-                self.demand.for_each(a2a, |from, to, bytes| {
+                self.demand.for_each_in_turn(a2a, |from, to, bytes| {
                     match self.fabric.route(GpuId(from), GpuId(to), key, orders.path()) {
                         Ok(()) => orders.flow(Bytes::new(bytes)),
                         Err(error) => failed = Some(error.to_string()),

@@ -110,11 +110,11 @@ fn packets_arrive_under_every_scheme() {
         assert!(sent >= total && sent <= total + resent * 4096, "{scheme}: {sent} of {total}");
         one
     };
-    let [rails, reps, ecmp] = ["rails", "reps", "ecmp"].map(run);
-    for spread in [&rails, &reps] {
+    let [rails, reps, min_rtt, ecmp] = ["rails", "reps", "min-rtt", "ecmp"].map(run);
+    for spread in [&rails, &reps, &min_rtt] {
         assert!(spread.sender_mse < 0.01, "{}", spread.sender_mse);
     }
-    for other in [&reps, &ecmp] {
+    for other in [&reps, &min_rtt, &ecmp] {
         assert!(rails.bus_bandwidth_bps > 1.5 * other.bus_bandwidth_bps);
     }
 }
