@@ -125,8 +125,10 @@ pub(crate) struct Recorder<'a> {
     pub histograms: Vec<Histogram>,
     pub bytes: Vec<u64>,
     pub progress: &'a mut Progress<'a>,
-    /// Where bytes, not tasks, are the work.
+    /// Where bytes, not tasks, are the work; and what each task is still to send, about: what goes
+    /// over several links in turn counts once.
     pace: Option<Pace>,
+    left: Vec<u64>,
 }
 
 impl<'a> Recorder<'a> {
@@ -138,12 +140,15 @@ impl<'a> Recorder<'a> {
             bytes: vec![0; all],
             progress,
             pace: None,
+            left: Vec::new(),
         }
     }
 
-    /// Tells progress by bytes, of so many in the whole run.
-    pub fn by_bytes(mut self, all: u64) -> Self {
+    /// Tells progress by bytes, of so many for each task.
+    pub fn by_bytes(mut self, left: Vec<u64>) -> Self {
+        let all: u64 = left.iter().sum();
         self.pace = Some(Pace { all: all as f64, ..Pace::default() });
+        self.left = left;
         self
     }
 }
@@ -154,7 +159,10 @@ impl Observer for Recorder<'_> {
         self.histograms[kind].add(end - start);
         self.bytes[kind] += bytes.get();
         if let Some(pace) = &mut self.pace {
-            pace.arrived(bytes.get());
+            let left = &mut self.left[task.0 as usize];
+            let counted = bytes.get().min(*left);
+            *left -= counted;
+            pace.arrived(counted);
         }
     }
     fn keep_going(&mut self, finished: usize, tasks: usize, _: Time) -> bool {
@@ -166,8 +174,8 @@ impl Observer for Recorder<'_> {
     }
 }
 
-/// About what an iteration sends over links, each flow counted once \[B\].
-pub(crate) fn bytes_of(graph: &TaskGraph, demand: &Demand<'_>, per_server: u32) -> u64 {
+/// About what each task of an iteration sends over links \[B\].
+pub(crate) fn bytes_of(graph: &TaskGraph, demand: &Demand<'_>, per_server: u32) -> Vec<u64> {
     let placement = demand.placement;
     let of = |comm: &Comm| match *comm {
         Comm::AllToAll { block, matrix, transposed, bytes_per_token } => {
@@ -195,7 +203,8 @@ pub(crate) fn bytes_of(graph: &TaskGraph, demand: &Demand<'_>, per_server: u32) 
             }
         }
     };
-    graph.comms.iter().map(of).sum()
+    let comms: Vec<u64> = graph.comms.iter().map(of).collect();
+    graph.comm.iter().map(|&comm| comms.get(comm as usize).copied().unwrap_or(0)).collect()
 }
 
 #[cfg(test)]

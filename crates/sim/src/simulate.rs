@@ -152,8 +152,8 @@ impl Workload {
         let mut recorder = Recorder::new(&self.graph.kind, progress);
         if let EngineSpec::Packet(_) = spec.engine {
             let demand = Demand { placement: &self.placement, gating: &self.gating };
-            let all = bytes_of(&self.graph, &demand, spec.cluster.gpus_per_server.max(1));
-            recorder = recorder.by_bytes(all);
+            let bytes = bytes_of(&self.graph, &demand, spec.cluster.gpus_per_server.max(1));
+            recorder = recorder.by_bytes(bytes);
         }
         let outcome = engine(spec).run(&scenario, &mut sender, &mut recorder)?;
         let (breakdown, share) = attribute(&self.graph, &outcome);
