@@ -6,12 +6,12 @@ use lightloom_sim::{Spec, TraceCounts, Workload};
 
 const JOB: &str = r#"
  "seed": 7,
- "model": {"name": "small", "layers": 2, "dense_layers": 0, "hidden": 1024, "vocabulary": 8000,
+ "model": {"name": "small", "layers": 1, "dense_layers": 0, "hidden": 1024, "vocabulary": 8000,
    "attention": {"kind": "gqa", "heads": 16, "kv_heads": 4, "head_dim": 64},
    "experts": 8, "top_k": 2, "expert_intermediate": 2048, "shared_experts": 0,
    "shared_intermediate": 0, "dense_intermediate": 0},
  "parallelism": {"tp": 4, "cp": 1, "ep": 8, "dp": 1, "pp": 1},
- "training": {"sequence_length": 4096, "micro_batch": 1, "micro_batches": 1, "schedule": "1f1b",
+ "training": {"sequence_length": 4096, "micro_batch": 4, "micro_batches": 1, "schedule": "1f1b",
    "virtual_stages": 1, "activation_bytes": 2, "gradient_bytes": 2, "dispatch_bytes": 2,
    "overlap_gradients": true},
  "compute": {"gpu": "H100", "peak_flops": 989000000000000,
@@ -38,8 +38,8 @@ fn iteration(fabric: &str, engine: &str, splitting: &str) -> f64 {
     let text = format!(r#"{{{JOB}, "fabric": {fabric}, "engine": {engine}}}"#);
     let spec = Spec::from_json(&text).expect("a valid spec");
     // Counts that differ by rank and expert.
-    let counts: Vec<u32> = (0..2 * 2 * 64).map(|at: u32| 50 + at * 37 % 41).collect();
-    let trace = TraceCounts { counts: &counts, shape: [2, 2, 8, 8] };
+    let counts: Vec<u32> = (0..2 * 64).map(|at: u32| 50 + at * 37 % 41).collect();
+    let trace = TraceCounts { counts: &counts, shape: [2, 1, 8, 8] };
     let workload = Workload::new(&spec, trace).expect("a valid workload");
     let mut last = 0.0;
     let run = workload.run(&spec, &mut |share| {
