@@ -6,6 +6,7 @@
 mod critical;
 mod delay;
 mod optical;
+mod pace;
 mod packets;
 mod panel;
 mod rails;

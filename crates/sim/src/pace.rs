@@ -84,12 +84,15 @@ impl<'a> Pace<'a> {
                 Comm::Collective { block, over, bytes_per_gpu, .. } => {
                     let groups = placement.axis_groups(block, over);
                     let server = |gpu: &u32| gpu / per_server;
-                    let near = |group: &Vec<u32>| group.iter().all(|g| server(g) == server(&group[0]));
+                    let near =
+                        |group: &Vec<u32>| group.iter().all(|g| server(g) == server(&group[0]));
                     // Inside servers it takes its closed form, without a packet.
                     if !groups.iter().all(near) {
                         for group in &groups {
                             let next = group.iter().cycle().skip(1);
-                            flows.extend(group.iter().zip(next).map(|(&a, &b)| (a, b, bytes_per_gpu)));
+                            flows.extend(
+                                group.iter().zip(next).map(|(&a, &b)| (a, b, bytes_per_gpu)),
+                            );
                         }
                     }
                 }

@@ -1,10 +1,10 @@
 //! What is kept of a run's flows: a histogram of completion times for each kind of task, so that
-//! percentiles of millions of flows cost a few kilobytes. Also how far a run has come.
+//! percentiles of millions of flows cost a few kilobytes. Progress is told from here.
 
-use crate::sender::{AllToAll, Demand};
+use crate::pace::Pace;
 use lightloom_engine::{Observer, TaskId};
 use lightloom_units::{Bytes, Time};
-use lightloom_workload::{Comm, TaskGraph, TaskKind};
+use lightloom_workload::TaskKind;
 
 /// Buckets a power of two: a percentile is off by at most 1/64 of its value.
 const STEPS: u64 = 64;
@@ -83,52 +83,14 @@ fn last_of(bucket: usize) -> u64 {
 /// Asked now and then with the share of the run that is done; `false` stops the run.
 pub type Progress<'a> = dyn FnMut(f64) -> bool + 'a;
 
-/// How far an engine of packets has come: by bytes, for its work is in them, and between arrivals
-/// by the pace so far, as one transfer may be most of a run.
-#[derive(Clone, Debug, Default)]
-struct Pace {
-    /// What the run sends, about.
-    all: f64,
-    arrived: f64,
-    checks: f64,
-    /// `checks` when something arrived last.
-    heard: f64,
-    share: f64,
-}
-
-/// What a check is taken to have carried while nothing has arrived \[B\]: about a hundred thousand
-/// packets of some kilobytes, over some links.
-const FIRST_PACE: f64 = 64e6;
-
-impl Pace {
-    fn arrived(&mut self, bytes: u64) {
-        self.arrived += bytes as f64;
-        self.heard = self.checks;
-    }
-    /// The share at one more check; never less than before, never all.
-    fn check(&mut self) -> f64 {
-        self.checks += 1.0;
-        let left = (self.all - self.arrived).max(0.0);
-        let pace = if self.heard > 0.0 { self.arrived / self.heard } else { FIRST_PACE };
-        let ahead = pace * (self.checks - self.heard);
-        // What is left is approached, not passed, however long nothing arrives.
-        let under_way = if left > 0.0 { left * (1.0 - (-ahead / left).exp()) } else { 0.0 };
-        let share = (self.arrived + under_way) / self.all.max(self.arrived).max(1.0);
-        self.share = self.share.max(share.min(0.999));
-        self.share
-    }
-}
-
 /// Flow statistics by kind of task.
 pub(crate) struct Recorder<'a> {
     pub kinds: &'a [TaskKind],
     pub histograms: Vec<Histogram>,
     pub bytes: Vec<u64>,
     pub progress: &'a mut Progress<'a>,
-    /// Where bytes, not tasks, are the work; and what each task is still to send, about: what goes
-    /// over several links in turn counts once.
-    pace: Option<Pace>,
-    left: Vec<u64>,
+    /// Where packets, not tasks, are the work.
+    pace: Option<Pace<'a>>,
 }
 
 impl<'a> Recorder<'a> {
@@ -140,15 +102,12 @@ impl<'a> Recorder<'a> {
             bytes: vec![0; all],
             progress,
             pace: None,
-            left: Vec::new(),
         }
     }
 
-    /// Tells progress by bytes, of so many for each task.
-    pub fn by_bytes(mut self, left: Vec<u64>) -> Self {
-        let all: u64 = left.iter().sum();
-        self.pace = Some(Pace { all: all as f64, ..Pace::default() });
-        self.left = left;
+    /// Tells progress by packets.
+    pub fn by_packets(mut self, pace: Pace<'a>) -> Self {
+        self.pace = Some(pace);
         self
     }
 }
@@ -159,10 +118,7 @@ impl Observer for Recorder<'_> {
         self.histograms[kind].add(end - start);
         self.bytes[kind] += bytes.get();
         if let Some(pace) = &mut self.pace {
-            let left = &mut self.left[task.0 as usize];
-            let counted = bytes.get().min(*left);
-            *left -= counted;
-            pace.arrived(counted);
+            pace.arrived(task, bytes.get());
         }
     }
     fn keep_going(&mut self, finished: usize, tasks: usize, _: Time) -> bool {
@@ -174,58 +130,9 @@ impl Observer for Recorder<'_> {
     }
 }
 
-/// About what each task of an iteration sends over links \[B\].
-pub(crate) fn bytes_of(graph: &TaskGraph, demand: &Demand<'_>, per_server: u32) -> Vec<u64> {
-    let placement = demand.placement;
-    let of = |comm: &Comm| match *comm {
-        Comm::AllToAll { block, matrix, transposed, bytes_per_token } => {
-            let mut sum = 0;
-            let a2a = AllToAll { block, matrix, transposed, bytes_per_token };
-            demand.for_each(a2a, |_, _, bytes| sum += bytes);
-            sum
-        }
-        Comm::Send { from, bytes_per_gpu, .. } => {
-            placement.block_gpus(from).len() as u64 * bytes_per_gpu
-        }
-        Comm::AllReduce { stage, scope, bytes_per_gpu } => placement
-            .gradient_groups(stage, scope)
-            .iter()
-            .map(|group| 2 * (group.len() as u64).saturating_sub(1) * bytes_per_gpu)
-            .sum(),
-        Comm::Collective { block, over, bytes_per_gpu, .. } => {
-            let groups = placement.axis_groups(block, over);
-            let inside = |group: &Vec<u32>| {
-                group.iter().all(|gpu| gpu / per_server == group[0] / per_server)
-            };
-            match groups.iter().all(inside) {
-                true => 0, // in closed form
-                false => groups.iter().map(|group| group.len() as u64 * bytes_per_gpu).sum(),
-            }
-        }
-    };
-    let comms: Vec<u64> = graph.comms.iter().map(of).collect();
-    graph.comm.iter().map(|&comm| comms.get(comm as usize).copied().unwrap_or(0)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_share_moves_within_one_long_flow_and_only_forward() {
-        let mut pace = Pace { all: 1e12, ..Pace::default() };
-        let mut last = 0.0;
-        for check in 0..1_000 {
-            if check == 500 {
-                pace.arrived(600_000_000_000);
-            }
-            let share = pace.check();
-            assert!(share > last && share < 1.0, "{share} after {last}");
-            last = share;
-        }
-        pace.arrived(600_000_000_000);
-        assert_eq!(pace.check(), 0.999);
-    }
 
     #[test]
     fn buckets_are_in_order_and_narrow() {

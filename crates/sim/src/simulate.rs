@@ -3,10 +3,11 @@
 
 use crate::critical::{Breakdown, attribute};
 use crate::optical::Optical;
+use crate::pace::Pace;
 use crate::packets::{queues_table, reorder_table, with_packets};
 use crate::panel::Panel;
 use crate::rails::flows::spreads;
-use crate::record::{Progress, Recorder, bytes_of};
+use crate::record::{Progress, Recorder};
 use crate::sender::{Demand, Sender, Way};
 use crate::spec::{EngineSpec, Spec};
 use crate::tables::{
@@ -150,10 +151,10 @@ impl Workload {
             spec.record.replicas,
         );
         let mut recorder = Recorder::new(&self.graph.kind, progress);
-        if let EngineSpec::Packet(_) = spec.engine {
+        if let EngineSpec::Packet(packet) = &spec.engine {
             let demand = Demand { placement: &self.placement, gating: &self.gating };
-            let bytes = bytes_of(&self.graph, &demand, spec.cluster.gpus_per_server.max(1));
-            recorder = recorder.by_bytes(bytes);
+            let per_server = spec.cluster.gpus_per_server;
+            recorder = recorder.by_packets(Pace::new(&self.graph, &demand, per_server, packet));
         }
         let outcome = engine(spec).run(&scenario, &mut sender, &mut recorder)?;
         let (breakdown, share) = attribute(&self.graph, &outcome);

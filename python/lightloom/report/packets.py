@@ -132,9 +132,10 @@ def section(result: Result) -> str:
             "trims": "trims",
             "ecn_marks": "ECN marks",
             "peak_queue_bytes": "fullest queue [B]",
-            "paused_ps": "paused [ps]",
+            "paused_ps": "paused [s]",
         }
         parts.append("<h3>Links</h3>")
+        links = [{**row, "paused_ps": row["paused_ps"] / 1e12} for row in links]
         cells = [[row.get(name) for name in columns] for row in links]
         parts.append(_table("Links of each run", list(columns.values()), cells))
     if result.reorder.num_rows:
