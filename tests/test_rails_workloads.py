@@ -44,6 +44,10 @@ def test_whatever_is_asked_adds_up_exactly(
         assert (by_domain[:, :, 0] == size * gpus).all() and not by_domain[:, :, 1:].any()
     elif workload.kind in ("trace", "mixtral"):
         assert (drawn.sum(axis=2).reshape(2, domains, gpus).sum(axis=2) == size * gpus).all()
+    elif text == "uniform":
+        others = drawn[:, ~np.eye(count, dtype=bool)]
+        assert (others == others[0, 0]).all()
+        assert others[0, 0] == 1 or abs(int(others[0, 0]) * (count - 1) - size) <= count / 2
     else:
         assert (drawn.sum(axis=2) == size).all()
     again = demand(workload, domains, gpus, size, collectives=1, seed=seed)

@@ -8,7 +8,8 @@ shapes on random sizes.
 
 RailS leaves open how its matrices were made; what is taken here:
 
-- *uniform*: every other GPU receives the same.
+- *uniform*: every other GPU receives exactly the same, `size` rounded to whole bytes for each: a
+  byte more for some would decide the order in which LPT takes them.
 - *sparse:S*: in each domain, drawn anew for each collective, (1 - S) N GPUs receive. Where that is
   no whole number (3.2 of 8), the last of them receives the fraction that is left, so that the
   share is exact and landing on all rails gains 1 / (1 - S). Each token takes two different experts
@@ -173,7 +174,7 @@ def demand(
     -------
     numpy.ndarray
         Bytes [collective, source GPU, destination GPU], the diagonal 0. Each collective holds
-        exactly ``size_bytes * domains * gpus_per_domain``.
+        exactly ``size_bytes * domains * gpus_per_domain``, but for ``uniform``'s rounding.
 
     Raises
     ------
@@ -198,6 +199,7 @@ def demand(
         tokens = -(-size_bytes // TOKEN_BYTES)
         if workload.kind == "uniform":
             counts = np.ones((gpus, gpus))
+            sent[:] = max(1, round(size_bytes / (gpus - 1))) * (gpus - 1)
         elif workload.kind == "sparse":
             counts = _top_k(receivers(workload.value, domains, gpus_per_domain, rng), tokens, rng)
         elif workload.kind == "sender-skewed":
