@@ -47,7 +47,8 @@ def test_a_transport_chooses_what_suits_it(transport: str) -> None:
     assert engine.switch.overflow.kind == {
         "spray": "trim", "ndp": "trim", "dctcp": "drop", "dcqcn": "pfc", "roce": "pfc"
     }[transport]  # fmt: skip
-    assert engine.balancer.kind == {"spray": "reps", "ndp": "round-robin"}.get(transport, "ecmp")
+    sprayed = transport in ("spray", "ndp")
+    assert engine.balancer.kind == ("round-robin" if sprayed else "ecmp")
     for key, _, origin in resolved.rows():
         if key.startswith("engine."):
             assert key in given or origin.source, key

@@ -1,5 +1,5 @@
 //! One small job, nearly all communication, on both engines: the packet engine takes longer by headers
-//! and acknowledgements (3 % of the bytes) and by what its transport does not use, 10 % in all at most,
+//! and acknowledgements (3 % of the bytes) and by what its transport does not use, 15 % in all at most,
 //! and is never faster.
 
 use lightloom_sim::{Spec, TraceCounts, Workload};
@@ -29,7 +29,7 @@ const PACKETS: &str = r#"{"kind": "packet", "mtu": 4096, "header": 64, "scale_up
    "ack_every": 1, "dark": "hold", "sample_period": 0,
    "transport": {"kind": "spray", "window": null, "target_delay": null, "increase": 4.0,
      "decrease": 0.5, "retransmit_after": 4000000000},
-   "balancer": {"kind": "reps", "paths": 64},
+   "balancer": {"kind": "round-robin"},
    "switch": {"queue": 655360, "ecn_low": 131072, "ecn_high": 524288, "ecn_probability": 1.0,
      "overflow": {"kind": "trim"}}}"#;
 
@@ -71,6 +71,6 @@ fn packets_agree_with_flows() {
     ] {
         let flows = iteration(&fabric, flow, "ideal");
         let ratio = iteration(&fabric, PACKETS, "ecmp") / flows;
-        assert!((1.0..1.1).contains(&ratio), "{name}: {ratio:.4} of the flow engine's time");
+        assert!((1.0..1.15).contains(&ratio), "{name}: {ratio:.4} of the flow engine's time");
     }
 }
