@@ -5,25 +5,68 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 
-def remaining(elapsed: float, done: float, total: float) -> str:
-    """Say how long `total` runs still take, `done` of which took `elapsed` seconds.
+def remaining(running: Iterable[tuple[float, float]], done: Iterable[float], waiting: int) -> str:
+    """Say how much longer runs take, each at its own pace so far.
+
+    Parameters
+    ----------
+    running
+        How long each has run [s], and its share done.
+    done
+        How long each finished one took [s].
+    waiting
+        How many have not begun.
 
     Examples
     --------
-    >>> remaining(60.0, 1.5, 2), remaining(5.0, 0.5, 20), remaining(3.0, 0.0, 2)
-    ('about 20 s left', 'about 3 min left', '')
+    >>> remaining([(60.0, 0.75), (60.0, 0.5)], [], 0), remaining([(30.0, 0.25)], [120.0], 3)
+    ('about 60 s left', 'about 8 min left')
+    >>> remaining([(1.0, 0.001)], [], 0), remaining([], [], 0)
+    ('', '')
     """
-    if elapsed < 1 or done < 0.01 * total or done >= total:
-        return ""
-    seconds = elapsed * (total / done - 1)
-    for size, unit in ((3600, "h"), (60, "min")):
-        if seconds >= 1.5 * size:
-            return f"about {seconds / size:.{int(seconds < 3 * size and size > 60)}f} {unit} left"
-    return f"about {seconds:.0f} s left"
+    now = list(running)
+    if not now or any(share < 0.01 for _, share in now):
+        return ""  # too early to tell
+    left = [elapsed / share - elapsed for elapsed, share in now]
+    whole = [*done, *(elapsed / share for elapsed, share in now)]
+    work = sum(left) + waiting * sum(whole) / len(whole)
+    seconds = max(max(left), work / len(now))
+    if seconds >= 5400:
+        return f"about {seconds / 3600:.1f} h left"
+    return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"
+
+
+@dataclass
+class _Shares:
+    """When each run began and, if so, ended, and what share of it is done."""
+
+    total: int
+    began: dict[str, float] = field(default_factory=dict)
+    took: dict[str, float] = field(default_factory=dict)
+    shares: dict[str, float] = field(default_factory=dict)
+
+    def tell(self, name: str, share: float, now: float) -> None:
+        self.shares[name] = share
+        self.began.setdefault(name, now)
+        if share >= 1.0:
+            self.took.setdefault(name, now - self.began[name])
+
+    def left(self, now: float) -> str:
+        under_way = [
+            (now - self.began[name], share)
+            for name, share in self.shares.items()
+            if name not in self.took
+        ]
+        return remaining(under_way, self.took.values(), self.total - len(self.shares))
+
+    @property
+    def done(self) -> float:
+        return sum(self.shares.values())
 
 
 @contextmanager
@@ -31,10 +74,10 @@ def runs(total: int) -> Iterator[Callable[[str, float], None]]:
     """Show how far `total` runs have come; yields what is told each run's name and share done.
 
     A bar on a terminal, a line now and then elsewhere, nothing in the first second. The time left
-    is that of the runs at the pace so far.
+    is that of each run at its own pace so far.
     """
     began = time.monotonic()
-    shares: dict[str, float] = {}
+    state = _Shares(total)
     lock = threading.Lock()
     if sys.stderr.isatty():
         from rich.console import Console
@@ -51,16 +94,16 @@ def runs(total: int) -> Iterator[Callable[[str, float], None]]:
 
         def on_terminal(name: str, share: float) -> None:
             with lock:
-                shares[name] = share
-                elapsed, done = time.monotonic() - began, sum(shares.values())
-                if elapsed > 1 and not bar.live.is_started:
+                now = time.monotonic()
+                state.tell(name, share, now)
+                if now - began > 1 and not bar.live.is_started:
                     bar.start()
                 bar.update(
                     task,
-                    completed=done,
+                    completed=state.done,
                     description=name,
-                    finished=_finished(shares),
-                    left=remaining(elapsed, done, total),
+                    finished=len(state.took),
+                    left=state.left(now),
                 )
 
         try:
@@ -74,19 +117,14 @@ def runs(total: int) -> Iterator[Callable[[str, float], None]]:
     def on_pipe(name: str, share: float) -> None:
         nonlocal last
         with lock:
-            shares[name] = share
             now = time.monotonic()
-            elapsed, done = now - began, sum(shares.values())
+            state.tell(name, share, now)
             # A line every 5 s, and not many more in an hour than in a minute.
-            if now - last > max(5, elapsed / 20):
+            if now - last > max(5, (now - began) / 20):
                 last = now
-                left = remaining(elapsed, done, total)
-                text = f"{_finished(shares)} of {total} runs done, {done / total:.0%}, "
-                text += f"{elapsed:.0f} s" + (f", {left}" if left else "")
+                left = state.left(now)
+                text = f"{len(state.took)} of {total} runs done, {state.done / total:.0%}, "
+                text += f"{now - began:.0f} s" + (f", {left}" if left else "")
                 print(text, file=sys.stderr, flush=True)
 
     yield on_pipe
-
-
-def _finished(shares: dict[str, float]) -> int:
-    return sum(1 for share in shares.values() if share >= 1.0)
