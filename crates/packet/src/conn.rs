@@ -40,6 +40,9 @@ pub(crate) struct Conn {
     pub sibling: u32,
     /// The path as the policy gave it.
     pub links: Vec<u32>,
+    /// Links of it that lead, over the scale-up network, to the NIC that sends: the NIC fetches by them
+    /// what it is about to send, and its packets start behind them.
+    pub fetched_over: u8,
     pub path: Path,
     /// Full payload of a packet.
     pub mtu: u32,
@@ -98,6 +101,7 @@ impl Conn {
         Conn {
             message,
             links,
+            fetched_over: 0,
             sibling: NONE,
             path,
             mtu,
@@ -132,6 +136,18 @@ impl Conn {
         }
     }
 
+    /// The link that its packets start with.
+    #[inline]
+    pub fn first_link(&self) -> u32 {
+        self.links[self.fetched_over as usize]
+    }
+
+    /// What its packets travel, unless its balancer chooses.
+    #[inline]
+    pub fn travelled(&self) -> &[u32] {
+        &self.links[self.fetched_over as usize..]
+    }
+
     /// Payload of one of its packets.
     #[inline]
     pub fn payload(&self, seq: u32) -> u32 {
@@ -160,6 +176,11 @@ impl Conn {
         let new = self.seen[word] & bit == 0;
         self.seen[word] |= bit;
         new
+    }
+
+    /// Whether any of what was sent has not arrived.
+    pub fn misses_any(&self) -> bool {
+        (0..self.next_seq).any(|seq| !self.has_seen(seq))
     }
 
     pub fn has_seen(&self, seq: u32) -> bool {

@@ -5,11 +5,13 @@
 //! paces allow; acknowledgements and the like go before data; go-back-N (RoCEv2), or each packet on its
 //! own with trimmed ones asked for again at once, and on a single way also those that a gap betrays;
 //! everything else after silence. Receivers pace their pulls over all flows of a link (NDP).
+//! What a GPU sends by another GPU's NIC is fetched by that NIC over the scale-up network, as much ahead
+//! as its buffer holds, so that the NIC's flows take turns there and nowhere before.
 //! Ignored: the time that hosts think; the bytes that selective acknowledgements take. A sender that
 //! heard nothing for too long knows what arrived, as acknowledgements then would tell.
 
 use crate::conn::Conn;
-use crate::link::Origin;
+use crate::link::{Class, Link, Origin};
 use crate::net::NONE;
 use crate::net::Thing;
 use crate::packet::Kind;
@@ -33,7 +35,7 @@ impl Run<'_> {
             return;
         }
         conn.in_ring = true;
-        let at = conn.links[0];
+        let at = conn.first_link();
         let last = self.net.links[at as usize].senders;
         if last == NONE {
             self.net.conns[id as usize].ready_next = id;
@@ -171,6 +173,16 @@ impl Run<'_> {
         conn.in_network += 1;
         let size = u64::from(conn.payload(seq)) + self.header;
         conn.not_before = now + conn.control.sent(size, now);
+        let fetched_over = conn.fetched_over as usize;
+        if fetched_over > 0 {
+            conn.not_before = conn.not_before.max(Self::fetch(
+                &mut self.net.links,
+                &self.net.classes,
+                &conn.links[..fetched_over],
+                size,
+                now,
+            ));
+        }
         if !conn.armed {
             conn.armed = true;
             conn.last_heard = now;
@@ -199,7 +211,8 @@ impl Run<'_> {
         if conn.path.ways > 1 {
             let path = &conn.path;
             self.path.clear();
-            self.path.extend(conn.links[..path.before as usize].iter().map(|&l| LinkId(l)));
+            let before = conn.fetched_over as usize..path.before as usize;
+            self.path.extend(conn.links[before].iter().map(|&l| LinkId(l)));
             let (from, to) = (NicId(path.source), NicId(path.destination));
             self.scenario.fabric.nic_way(from, to, u32::from(way), &mut self.path);
             let after = conn.links.len() - path.after as usize;
@@ -208,9 +221,25 @@ impl Run<'_> {
             self.raw_path.extend(self.path.iter().map(|l| l.0));
             packet.take(&self.raw_path);
         } else {
-            packet.take(&conn.links);
+            packet.take(conn.travelled());
         }
         packet_id
+    }
+
+    /// A NIC fetches a packet over the scale-up network, ahead of sending it: its links are taken for as
+    /// long as that lasts. Returns when the next one may be sent, as a NIC holds no more than
+    /// [`STAGED`] bytes.
+    fn fetch(links: &mut [Link], classes: &[Class], path: &[u32], size: u64, now: u64) -> u64 {
+        let mut next = now;
+        for &at in path {
+            let link = &mut links[at as usize];
+            let class = classes[link.class as usize];
+            link.free_at = link.free_at.max(now) + class.time_for(size);
+            link.carried += size;
+            link.packets = link.packets.wrapping_add(1);
+            next = next.max(link.free_at.saturating_sub(class.time_for(STAGED)));
+        }
+        next
     }
 
     // ---- receiving
@@ -425,7 +454,7 @@ impl Run<'_> {
         let packet = &mut self.net.pool.packets[packet_id as usize];
         packet.conn = id;
         packet.marked = false;
-        packet.take(&conn.links);
+        packet.take(conn.travelled());
         self.answer(packet_id, Kind::Pull, 0, 1, now);
     }
 
@@ -499,7 +528,8 @@ impl Run<'_> {
         if conn.generation != generation || conn.done {
             return Ok(());
         }
-        if conn.under_way == 0 {
+        // Packets that overtook each other may have been counted back twice: what did not arrive decides.
+        if conn.under_way == 0 && (self.go_back_n || !conn.misses_any()) {
             conn.armed = false;
             return Ok(());
         }
@@ -592,5 +622,7 @@ impl Run<'_> {
     }
 }
 
+/// What a NIC holds of what other GPUs of its server send by it \[B\].
+const STAGED: u64 = 1 << 20;
 /// Times that a sender sends again into silence before the run fails.
 const GIVE_UP: u32 = 40;

@@ -3,6 +3,7 @@
 use crate::BalancerSpec;
 use crate::balancer::{Balancer, mix};
 use crate::conn::{Conn, Message, Path};
+use crate::link::Origin;
 use crate::net::NONE;
 use crate::run::Run;
 use crate::transport::{Control, PathInfo};
@@ -36,7 +37,7 @@ impl Run<'_> {
             let (mut first, mut last) = (NONE, NONE);
             let (mut rate, mut delay) = (0.0, u64::MAX);
             for lane in orders.lanes(flow) {
-                let id = self.connect(message, lane, now);
+                let id = self.connect(message, lane, bytes, now);
                 let conn = &self.net.conns[id as usize];
                 // Lanes may share links, then this is too lenient, never too strict.
                 rate += conn.info.rate;
@@ -58,7 +59,7 @@ impl Run<'_> {
         from
     }
 
-    fn connect(&mut self, message: u32, lane: &[LinkId], now: Time) -> u32 {
+    fn connect(&mut self, message: u32, lane: &[LinkId], bytes: u64, now: Time) -> u32 {
         let links: Vec<u32> = lane.iter().map(|l| l.0).collect();
         let path = self.path_of(lane);
         let fabric = self.scenario.fabric;
@@ -67,9 +68,13 @@ impl Run<'_> {
         let packet = mtu + self.header;
         // A full packet out, store and forward, and an acknowledgement back.
         let (mut round_trip, mut rate) = (0, f64::INFINITY);
-        for &LinkId(link) in lane {
+        let before = self.fetched_over(&links) as usize;
+        for (at, &LinkId(link)) in lane.iter().enumerate() {
             let state = self.net.class(link);
-            round_trip += 2 * state.delay + state.time_for(packet) + state.time_for(self.header);
+            if at >= before {
+                let times = state.time_for(packet) + state.time_for(self.header);
+                round_trip += 2 * state.delay + times;
+            }
             rate = f64::min(rate, fabric.link(LinkId(link)).rate.bytes_per_ps());
         }
         let info = PathInfo { rate, round_trip, packet: packet as f64 };
@@ -85,7 +90,10 @@ impl Run<'_> {
                 ^ mix(u64::from(links[0]));
         let control = Control::new(&self.spec.transport, info, now.ps());
         let balancer = Balancer::new(&self.spec.balancer, path.ways.max(1), hash);
+        let fetched_over = self.fetched_over(&links);
         let mut conn = Conn::new(message, links, path, mtu as u32, info, control, balancer);
+        conn.fetched_over = fetched_over;
+        conn.not_before = now.ps() + self.fetching(&conn.links[..fetched_over as usize], bytes);
         if (id as usize) < self.net.conns.len() {
             let old = &mut self.net.conns[id as usize];
             conn.generation = old.generation;
@@ -105,7 +113,7 @@ impl Run<'_> {
         self.in_light(id, false);
         let path = self.path_of(lane);
         let conn = &mut self.net.conns[id as usize];
-        let at = conn.links[0];
+        let at = conn.first_link();
         if std::mem::take(&mut conn.in_ring) {
             // Find the one before it; the ring holds the flows of one link.
             let mut before = id;
@@ -121,8 +129,28 @@ impl Run<'_> {
         let conn = &mut self.net.conns[id as usize];
         conn.links = lane.iter().map(|link| link.0).collect();
         conn.path = path;
+        let fetched_over = self.fetched_over(&self.net.conns[id as usize].links);
+        self.net.conns[id as usize].fetched_over = fetched_over;
         self.in_light(id, true);
         self.ready(id, now.ps());
+    }
+
+    /// How many links of a path come before the NIC that sends.
+    fn fetched_over(&self, links: &[u32]) -> u8 {
+        let origin = |&link: &u32| self.net.links[link as usize].origin;
+        let inside = links.iter().take_while(|&link| origin(link) == Origin::ScaleUp).count();
+        let sends = links.get(inside).is_some_and(|link| origin(link) == Origin::Nic);
+        if sends { inside as u8 } else { 0 }
+    }
+
+    /// How long the first packet of so many bytes takes over the links before its NIC.
+    fn fetching(&self, links: &[u32], bytes: u64) -> u64 {
+        let size = bytes.min(self.spec.mtu.get()) + self.header;
+        let over = |&link: &u32| {
+            let class = self.net.class(link);
+            class.delay + class.time_for(size)
+        };
+        links.iter().map(over).sum()
     }
 
     /// Which part of a lane has equal alternatives: that from the first NIC to the last, over packet

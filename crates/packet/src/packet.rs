@@ -99,7 +99,7 @@ impl Packet {
             let p = &self.path[3 * at..3 * at + 3];
             u32::from_le_bytes([p[0], p[1], p[2], 0])
         } else {
-            conns[self.conn as usize].links[at]
+            conns[self.conn as usize].travelled()[at]
         };
         // The way back over a link is its neighbour by number.
         link ^ u32::from(self.backwards)

@@ -307,7 +307,7 @@ impl<'a> Run<'a> {
             Thing::Packet(id) => self.arrive(id, now),
             Thing::Link(id) => {
                 self.net.links[id as usize].pending = false;
-                self.serve(id, now);
+                self.kick(id, now);
             }
             Thing::Conn(id) => self.paced(id, now),
             Thing::Puller(id) => self.send_pull(id, now),
