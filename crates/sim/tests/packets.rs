@@ -1,6 +1,7 @@
 //! One small job, nearly all communication, on both engines: the packet engine takes longer by headers
-//! and acknowledgements (3 % of the bytes) and by what its transport does not use, 15 % in all at most,
-//! and is never faster.
+//! and acknowledgements (3 % of the bytes) and by what its transport does not use, 10 % in all at most,
+//! and is never faster. 64 GPUs fill their switches evenly: where switches are filled unevenly a
+//! physical fat-tree is not what the fluid of the flow engine sees.
 
 use lightloom_sim::{Spec, TraceCounts, Workload};
 
@@ -10,15 +11,15 @@ const JOB: &str = r#"
    "attention": {"kind": "gqa", "heads": 16, "kv_heads": 4, "head_dim": 64},
    "experts": 8, "top_k": 2, "expert_intermediate": 2048, "shared_experts": 0,
    "shared_intermediate": 0, "dense_intermediate": 0},
- "parallelism": {"tp": 4, "cp": 1, "ep": 8, "dp": 1, "pp": 1},
- "training": {"sequence_length": 4096, "micro_batch": 4, "micro_batches": 1, "schedule": "1f1b",
+ "parallelism": {"tp": 4, "cp": 1, "ep": 8, "dp": 2, "pp": 1},
+ "training": {"sequence_length": 4096, "micro_batch": 3, "micro_batches": 1, "schedule": "1f1b",
    "virtual_stages": 1, "activation_bytes": 2, "gradient_bytes": 2, "dispatch_bytes": 2,
    "overlap_gradients": true},
  "compute": {"gpu": "H100", "peak_flops": 989000000000000,
    "memory_bandwidth_bytes_per_s": 3350000000000, "matmul_efficiency": 0.5,
    "memory_efficiency": 0.8, "optimizer_bytes_per_parameter": 28, "measured": []},
  "gating": {"redraw": "micro-batch"},
- "cluster": {"gpus": 32, "gpus_per_server": 8, "nics_per_server": 8, "numa_nodes": 2,
+ "cluster": {"gpus": 64, "gpus_per_server": 8, "nics_per_server": 8, "numa_nodes": 2,
    "scale_up_bps": 3600000000000, "scale_up_delay_ps": 500000},
  "record": {"replicas": 1}"#;
 
@@ -71,6 +72,6 @@ fn packets_agree_with_flows() {
     ] {
         let flows = iteration(&fabric, flow, "ideal");
         let ratio = iteration(&fabric, PACKETS, "ecmp") / flows;
-        assert!((1.0..1.15).contains(&ratio), "{name}: {ratio:.4} of the flow engine's time");
+        assert!((1.0..1.1).contains(&ratio), "{name}: {ratio:.4} of the flow engine's time");
     }
 }
