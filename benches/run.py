@@ -61,7 +61,7 @@ def main_job() -> Figures:
 
 
 def packets(pattern: str, hosts: int, size: int, transport: str) -> Figures:
-    """A permutation or an all-to-all on a three-tier fat-tree at 100 Gbps, with the defaults."""
+    """Send a permutation or an all-to-all over a three-tier fat-tree at 100 Gbps, by default."""
     job = Scenario.preset(
         "mixtral-8x7b",
         bandwidth="100 Gbps",
@@ -90,7 +90,7 @@ def packets(pattern: str, hosts: int, size: int, transport: str) -> Figures:
 
 
 def chunks() -> list[Figures]:
-    """LPT of one node's 1 GiB in chunks of 32 KiB over 8 rails, again and again."""
+    """Assign one node's 1 GiB in chunks of 32 KiB to 8 rails by LPT, again and again."""
     done = subprocess.run([_example("schedule", "lpt")], stdout=-1, check=True, text=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
