@@ -37,7 +37,9 @@ REPORT = ["bars.png", "heatmap.png", "pareto.png", "report.html", "timeline.json
 
 def program(*arguments: str, at: Path, code: str = "") -> subprocess.CompletedProcess[str]:
     """Run the installed command in a process of its own, with `code` before it."""
-    start = f"{code}\nfrom lightloom.cli import main\nmain()"
+    # A shell's background job ignores interrupts, and so would whatever it starts.
+    heed = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)"
+    start = f"{heed}\n{code}\nfrom lightloom.cli import main\nmain()"
     return subprocess.run(
         [sys.executable, "-c", start, *arguments],
         capture_output=True,
