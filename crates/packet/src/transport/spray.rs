@@ -44,7 +44,7 @@ pub(crate) struct Spray {
 const WEIGHT: f64 = 1.0 / 8.0;
 
 /// The least window, in packets.
-const LEAST: f64 = 1.0 / 32.0;
+const LEAST: f64 = 1.0 / 4.0;
 
 impl Spray {
     pub fn new(spec: SpraySpec, path: PathInfo) -> Self {
