@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -72,9 +73,9 @@ def packets(pattern: str, hosts: int, size: int, transport: str) -> Figures:
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(settings, file)
         file.flush()
+        command = [_example("packet", "speed"), pattern, str(hosts), str(size), file.name]
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        arguments = [pattern, str(hosts), str(size), file.name]
-        done = subprocess.run([_example("packet", "speed"), *arguments], stdout=-1, check=True)
+        done = subprocess.run(command, stdout=-1, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     figures = json.loads(done.stdout)
@@ -95,6 +96,7 @@ def chunks() -> list[Figures]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@cache
 def _example(crate: str, name: str) -> str:
     """Build an example of a crate; returns its path."""
     command = ["cargo", "build", "--release", "-q", "-p", f"lightloom-{crate}", "--example", name]
