@@ -89,6 +89,8 @@ class Spray(Section):
     """Packets by which the window grows in a round trip without congestion."""
     decrease: Share
     """The most of its window that a flow gives up in a round trip."""
+    least_window: Share
+    """The least window, in packets: below 1 it is one packet in more than a round trip."""
     retransmit_after: _Span
 
 

@@ -146,6 +146,14 @@ pub enum EngineError {
         /// How long its path needs.
         ideal: Time,
     },
+    /// A flow sent again and again, and nothing of it arrived.
+    #[error("task {task}: a flow heard nothing after sending again {times} times")]
+    Unheard {
+        /// The task.
+        task: u32,
+        /// How often it sent again.
+        times: u32,
+    },
     /// The policy gave up.
     #[error("task {task}: {reason}")]
     Policy {

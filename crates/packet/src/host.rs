@@ -251,7 +251,6 @@ impl Run<'_> {
         match packet.kind {
             Kind::Data => self.receive(id, conn, seq, now),
             Kind::Trimmed => {
-                self.trimmed += 1;
                 if self.net.conns[conn as usize].done {
                     self.give(id);
                     return;
@@ -541,8 +540,7 @@ impl Run<'_> {
             if conn.silences > GIVE_UP {
                 let task =
                     self.transfers[self.net.messages[conn.message as usize].slot as usize].task;
-                let reason = format!("a flow heard nothing after sending again {GIVE_UP} times");
-                return Err(EngineError::Policy { task, reason });
+                return Err(EngineError::Unheard { task, times: GIVE_UP });
             }
             conn.last_heard = now;
             conn.under_way = 0;

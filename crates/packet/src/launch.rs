@@ -68,10 +68,10 @@ impl Run<'_> {
         let packet = mtu + self.header;
         // A full packet out, store and forward, and an acknowledgement back.
         let (mut round_trip, mut rate) = (0, f64::INFINITY);
-        let before = self.fetched_over(&links) as usize;
+        let fetched_over = self.fetched_over(&links);
         for (at, &LinkId(link)) in lane.iter().enumerate() {
             let state = self.net.class(link);
-            if at >= before {
+            if at >= fetched_over as usize {
                 let times = state.time_for(packet) + state.time_for(self.header);
                 round_trip += 2 * state.delay + times;
             }
@@ -90,7 +90,6 @@ impl Run<'_> {
                 ^ mix(u64::from(links[0]));
         let control = Control::new(&self.spec.transport, info, now.ps());
         let balancer = Balancer::new(&self.spec.balancer, path.ways.max(1), hash);
-        let fetched_over = self.fetched_over(&links);
         let mut conn = Conn::new(message, links, path, mtu as u32, info, control, balancer);
         conn.fetched_over = fetched_over;
         conn.not_before = now.ps() + self.fetching(&conn.links[..fetched_over as usize], bytes);

@@ -95,7 +95,7 @@ pub(crate) fn settings(transport: &str, balancer: &str) -> PacketSpec {
         _ => (
             format!(
                 r#"{{"kind": "spray", "window": null, "target_delay": null, "increase": 4.0,
-                "decrease": 0.5, {rto}}}"#
+                "decrease": 0.5, "least_window": 0.25, {rto}}}"#
             ),
             r#"{"kind": "trim"}"#,
             (25_000, 100_000),

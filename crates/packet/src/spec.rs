@@ -140,6 +140,8 @@ pub struct SpraySpec {
     pub increase: f64,
     /// The most of its window that a flow gives up in a round trip.
     pub decrease: f64,
+    /// The least window, in packets; below 1 it is one packet in more than a round trip.
+    pub least_window: f64,
     /// Silence after which everything not acknowledged is sent again.
     pub retransmit_after: Time,
 }

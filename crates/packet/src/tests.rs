@@ -452,7 +452,7 @@ fn a_flow_that_nothing_can_carry_is_an_error() {
     let scenario = Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &[] };
     let mut script = Script { transfers: vec![orders(&fabric, [(0, 7, 100_000)])], at_end: vec![] };
     let error = engine.run(&scenario, &mut script, &mut Silent);
-    assert!(matches!(error, Err(EngineError::Policy { task: 0, .. })), "{error:?}");
+    assert!(matches!(error, Err(EngineError::Unheard { task: 0, .. })), "{error:?}");
 }
 
 proptest! {

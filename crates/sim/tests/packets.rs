@@ -29,7 +29,7 @@ const CLOS: &str = r#""link_bps": 100000000000, "link_delay_ps": 1000000, "tiers
 const PACKETS: &str = r#"{"kind": "packet", "mtu": 4096, "header": 64, "scale_up_mtu": 32768,
    "ack_every": 1, "dark": "hold", "sample_period": 0,
    "transport": {"kind": "spray", "window": null, "target_delay": null, "increase": 4.0,
-     "decrease": 0.5, "retransmit_after": 4000000000},
+     "decrease": 0.5, "least_window": 0.25, "retransmit_after": 4000000000},
    "balancer": {"kind": "round-robin"},
    "switch": {"queue": 655360, "ecn_low": 131072, "ecn_high": 524288, "ecn_probability": 1.0,
      "overflow": {"kind": "trim"}}}"#;

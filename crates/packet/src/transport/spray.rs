@@ -21,6 +21,7 @@ use crate::SpraySpec;
 pub(crate) struct Spray {
     window: f64,
     largest: f64,
+    least: f64,
     packet: f64,
     increase: f64,
     decrease: f64,
@@ -43,15 +44,13 @@ pub(crate) struct Spray {
 /// Weight of a packet's delay in the average.
 const WEIGHT: f64 = 1.0 / 8.0;
 
-/// The least window, in packets.
-const LEAST: f64 = 1.0 / 4.0;
-
 impl Spray {
     pub fn new(spec: SpraySpec, path: PathInfo) -> Self {
         let window = path.window(spec.window);
         Spray {
             window,
             largest: window,
+            least: spec.least_window * path.packet,
             packet: path.packet,
             increase: spec.increase,
             decrease: spec.decrease,
@@ -106,7 +105,7 @@ impl Spray {
             self.window *= 1.0 - self.decrease * excess;
             self.settled = ack.now + self.base + delay as u64;
         }
-        self.window = self.window.clamp(self.packet * LEAST, self.largest);
+        self.window = self.window.clamp(self.least, self.largest);
     }
 
     /// A packet sent at a time was trimmed.
@@ -119,7 +118,7 @@ impl Spray {
         }
         self.window = match self.window > self.packet {
             true => (self.window - self.packet).max(self.packet),
-            false => (self.window / 2.0).max(self.packet * LEAST),
+            false => (self.window / 2.0).max(self.least),
         };
     }
 
@@ -140,6 +139,7 @@ mod tests {
             target_delay: Some(Time::from_us(4)),
             increase: 4.0,
             decrease: 0.5,
+            least_window: 0.25,
             retransmit_after: Time::from_ms(1),
         };
         Spray::new(spec, path)

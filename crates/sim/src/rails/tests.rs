@@ -88,7 +88,7 @@ fn packets(spec: RailsSpec) -> RailsSpec {
     let engine = r#"{"kind": "packet", "mtu": 4096, "header": 64, "scale_up_mtu": 32768,
         "ack_every": 1, "dark": "hold", "sample_period": 0, "balancer": {"kind": "ecmp"},
         "transport": {"kind": "spray", "window": null, "target_delay": null, "increase": 4.0,
-            "decrease": 0.5, "retransmit_after": 4000000000},
+            "decrease": 0.5, "least_window": 0.25, "retransmit_after": 4000000000},
         "switch": {"queue": 262144, "ecn_low": 25000, "ecn_high": 100000, "ecn_probability": 1.0,
             "overflow": {"kind": "trim"}}}"#;
     RailsSpec { engine: serde_json::from_str(engine).expect("a packet engine"), ..spec }
