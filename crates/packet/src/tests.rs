@@ -476,3 +476,19 @@ proptest! {
         prop_assert_eq!(ends.iter().map(|e| e.0).sum::<u64>(), total);
     }
 }
+
+/// 32 NICs fill switches of six ports unevenly: a ring over the rails then costs more than on even
+/// ways, for a balancer that spreads evenly more than for one that avoids marked ways.
+#[test]
+fn uneven_ways_cost_even_spreading_most() {
+    let clos = ClosSpec { splitting: Splitting::Ecmp, ..ClosSpec::new(RATE, Time::from_us(1)) };
+    let fabric = build(&Cluster::of(32, 8), &FabricSpec::RailOptimized(clos), 1, &[])
+        .expect("a valid fabric");
+    let ideal = RATE.time_for(Bytes::new(10_000_000)).as_secs_f64();
+    let [even, reps] = ["round-robin", "reps"].map(|balancer| {
+        let ring = (0..32u32).map(|g| (g, (g + 8) % 32, 10_000_000));
+        run(&engine("spray", balancer), &fabric, orders(&fabric, ring)).0.makespan.as_secs_f64()
+    });
+    assert!(even > 1.3 * ideal, "{:.3}", even / ideal);
+    assert!(reps < 0.95 * even, "{:.3}", reps / even);
+}
