@@ -11,4 +11,5 @@
 pub mod allreduce;
 pub mod mixnet;
 pub mod rails;
+pub mod swot;
 pub mod topoopt;

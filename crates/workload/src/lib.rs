@@ -20,6 +20,7 @@
 mod apportion;
 mod assembly;
 mod attention;
+pub mod collective;
 mod compute;
 mod dag;
 mod error;
