@@ -14,7 +14,9 @@
 //!
 //! Source: SWOT, Section 3.
 
+mod beam;
 mod overlap;
+mod pattern;
 pub mod plan;
 mod problem;
 mod simple;
