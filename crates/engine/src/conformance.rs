@@ -5,7 +5,7 @@
 //! the makespan, no task starts before its predecessors end, no transfer is faster than its fullest
 //! link allows, two runs are equal. Checked against closed forms, within
 //! [`Exactness::closed_form`]: one flow, incast, a shared bottleneck, a ring, a direct all-to-all,
-//! phases, circuits that are dark. Checked to be refused: cycles, flows without a circuit, patches
+//! phases, tracks, circuits that are dark. Checked to be refused: cycles, flows without a circuit, patches
 //! under a running flow.
 
 use crate::{
@@ -392,6 +392,73 @@ pub fn circuits_in_use_stay(engine: &dyn Engine, _: Exactness) {
     assert!(matches!(error, Err(EngineError::CircuitInUse { .. })), "{error:?}");
 }
 
+/// Tracks run beside one another, the phases of each one after the other; what is told as waiting is
+/// what the last track waited.
+pub fn tracks_run_side_by_side(engine: &dyn Engine, exactness: Exactness) {
+    let fabric = leaf_spine();
+    let mut orders = Orders::default();
+    let mut longest = Time::ZERO;
+    // Sources and destinations of their own: tracks do not slow one another down.
+    for (track, sizes) in [[MIB, 2 * MIB], [3 * MIB, 4 * MIB], [MIB, MIB]].iter().enumerate() {
+        let mut took = Time::ZERO;
+        for &bytes in sizes {
+            let gpu = track as u32;
+            fabric.route(GpuId(gpu), GpuId(4 + gpu), 0, orders.path()).expect("a GPU");
+            orders.flow(Bytes::new(bytes));
+            orders.end_phase(Time::from_us(3));
+            took += path_delay(&fabric, gpu, 4 + gpu)
+                + RATE.time_for(Bytes::new(bytes))
+                + Time::from_us(3);
+        }
+        orders.end_track();
+        longest = longest.max(took);
+    }
+    orders.end_phase(Time::from_us(5));
+    orders.end_track();
+    assert_close(run_one(engine, &fabric, orders).makespan, longest, exactness);
+}
+
+/// A phase may patch circuits when its turn comes: a pause, dark ports, then flows; twice on one
+/// port. A transmitter whose receiver was given to another has no circuit any more.
+pub fn phases_patch_circuits(engine: &dyn Engine, exactness: Exactness) {
+    let fabric = mixnet();
+    let nics: Vec<NicId> = (0..8).map(NicId).filter(|&n| fabric.circuit_tx(n).is_some()).collect();
+    let (tx, rx) = (|i: usize| fabric.circuit_tx(nics[i]), |i: usize| fabric.circuit_rx(nics[i]));
+    let mut orders = Orders::default();
+    let send = |orders: &mut Orders, from: usize, to: usize, patched: bool| {
+        let patch = Patch { tx: tx(from).expect("an optical NIC"), rx: rx(to) };
+        if patched {
+            orders.patch(patch, Time::from_us(100));
+        }
+        orders.path().extend([patch.tx]);
+        orders.path().extend(patch.rx);
+        orders.flow(Bytes::new(16 * MIB));
+        orders.end_phase(Time::ZERO);
+    };
+    orders.end_phase(Time::from_us(50));
+    send(&mut orders, 0, 3, true);
+    send(&mut orders, 1, 3, true); // another transmitter, the same receiver
+    orders.end_track();
+    orders.end_phase(Time::from_us(20));
+    orders.end_track();
+    let flow = orders.flows(1)[0];
+    let delay: Time = orders.links(&flow).iter().map(|&l| fabric.link(l).delay).sum();
+    let one = Time::from_us(100) + delay + RATE.time_for(Bytes::new(16 * MIB));
+    let outcome = run_one(engine, &fabric, orders.clone());
+    assert_close(outcome.makespan, Time::from_us(50) + one + one, exactness);
+    assert_eq!(outcome.waited[0], Time::from_us(200));
+    assert_eq!(outcome.reconfigurations.len(), 2);
+
+    orders.clear();
+    send(&mut orders, 0, 3, true);
+    send(&mut orders, 1, 3, true);
+    send(&mut orders, 0, 3, false);
+    let graph = Graph::new(vec![Work::Send(0)], vec![]);
+    let mut script = Script { transfers: vec![orders], at_end: vec![] };
+    let error = engine.run(&scenario(&fabric, &graph), &mut script, &mut Silent);
+    assert!(matches!(error, Err(EngineError::NoCircuit { task: 0, .. })), "{error:?}");
+}
+
 /// A small generator of pseudo-random numbers, so that the suite needs no crate for it
 /// (Steele et al., SplitMix64).
 struct SplitMix(u64);
@@ -506,6 +573,7 @@ macro_rules! conformance {
             one_flow, incast, one_bottleneck, ring, direct_all_to_all, phases_follow_each_other,
             dark_circuits_wait, circuits_may_stand_at_the_beginning,
             hidden_reconfigurations_cost_nothing,
+            tracks_run_side_by_side, phases_patch_circuits,
             what_cannot_finish_is_an_error, circuits_in_use_stay, invariants_on_random_scenarios);
     };
     (@tests $engine:expr, $closed_form:expr; $($check:ident),*) => {

@@ -1,5 +1,5 @@
-//! What a policy orders: flows in phases, and patches of optical switches. Buffers are flat and are
-//! used again, so that a policy allocates nothing per transfer.
+//! What a policy orders: flows in phases, phases in tracks, and patches of optical switches. Buffers
+//! are flat and are used again, so that a policy allocates nothing per transfer.
 
 use lightloom_fabric::LinkId;
 use lightloom_units::{Bytes, Time};
@@ -13,10 +13,14 @@ pub struct FlowOrder {
     lanes: (u32, u32),
 }
 
-/// Flows that start together; the phase ends `latency` after the last of them has arrived.
+/// Circuits that are set, then flows that start together; the phase ends `latency` after the last of
+/// them has arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phase {
     flows: (u32, u32),
+    circuits: (u32, u32),
+    /// How long the ports of the phase's circuits are dark from its beginning on.
+    pub dark: Time,
     /// Time that passes after the last byte: the steps of a ring, or a whole collective in closed
     /// form where nothing can contend with it.
     pub latency: Time,
@@ -43,8 +47,13 @@ pub struct Orders {
     lanes: Vec<u32>,
     flows: Vec<FlowOrder>,
     phases: Vec<Phase>,
+    circuits: Vec<Patch>,
+    /// Where each track's phases end, but for the last one's.
+    tracks: Vec<u32>,
     open_lane: usize,
     open_phase: usize,
+    open_circuits: usize,
+    dark: Time,
     /// Circuits to patch at once, before any flow starts.
     pub patches: Patches,
 }
@@ -56,8 +65,12 @@ impl Orders {
         self.lanes.clear();
         self.flows.clear();
         self.phases.clear();
+        self.circuits.clear();
+        self.tracks.clear();
         self.open_lane = 0;
         self.open_phase = 0;
+        self.open_circuits = 0;
+        self.dark = Time::ZERO;
         self.patches.clear();
     }
 
@@ -105,15 +118,68 @@ impl Orders {
         self.flows.push(FlowOrder { bytes, lanes });
     }
 
-    /// Ends a phase: the flows since the last phase start together once the phase before is over.
-    /// A phase without flows is a pause of `latency`.
+    /// The next phase begins with this patch; its ports are dark for `dark` from then on. Of several
+    /// patches the longest darkness holds for all.
+    ///
+    /// ```
+    /// # use lightloom_engine::{Orders, Patch};
+    /// # use lightloom_fabric::LinkId;
+    /// # use lightloom_units::{Bytes, Time};
+    /// let mut orders = Orders::default();
+    /// orders.end_phase(Time::from_us(5)); // wait, then
+    /// orders.patch(Patch { tx: LinkId(0), rx: Some(LinkId(3)) }, Time::from_us(10));
+    /// orders.path().extend([LinkId(0), LinkId(3)]);
+    /// orders.flow(Bytes::new(1_000)); // starts once the circuit is lit
+    /// orders.end_phase(Time::ZERO);
+    /// assert_eq!(orders.circuits(1).len(), 1);
+    /// ```
+    pub fn patch(&mut self, patch: Patch, dark: Time) {
+        self.circuits.push(patch);
+        self.dark = self.dark.max(dark);
+    }
+
+    /// Ends a phase: its patches are made and its flows, those since the last phase, start together
+    /// once the phase before is over. A phase without flows is a pause of `latency`.
     pub fn end_phase(&mut self, latency: Time) {
         let flows = (self.open_phase as u32, self.flows.len() as u32);
-        if flows.0 == flows.1 && latency == Time::ZERO {
+        let circuits = (self.open_circuits as u32, self.circuits.len() as u32);
+        if flows.0 == flows.1 && circuits.0 == circuits.1 && latency == Time::ZERO {
             return;
         }
-        self.phases.push(Phase { flows, latency });
+        let dark = std::mem::take(&mut self.dark);
+        self.phases.push(Phase { flows, circuits, dark, latency });
         self.open_phase = self.flows.len();
+        self.open_circuits = self.circuits.len();
+    }
+
+    /// Ends a track: its phases, those since the last track, follow one another beside the phases of
+    /// other tracks. The transfer is over when every track is. A track without phases is left out.
+    ///
+    /// ```
+    /// # use lightloom_engine::Orders;
+    /// # use lightloom_units::Time;
+    /// let mut orders = Orders::default();
+    /// orders.end_phase(Time::from_us(5));
+    /// orders.end_track();
+    /// orders.end_phase(Time::from_us(7)); // beside it: 7 us in all
+    /// assert_eq!((0..orders.tracks()).map(|i| orders.track(i)).collect::<Vec<_>>(), [0..1, 1..2]);
+    /// ```
+    pub fn end_track(&mut self) {
+        if self.phases.len() > self.tracks.last().map_or(0, |&end| end as usize) {
+            self.tracks.push(self.phases.len() as u32);
+        }
+    }
+
+    /// How many tracks there are: one at least, perhaps without phases.
+    pub fn tracks(&self) -> usize {
+        let ended = self.tracks.last().map_or(0, |&end| end as usize);
+        (self.tracks.len() + usize::from(self.phases.len() > ended)).max(1)
+    }
+
+    /// The phases of track `index`.
+    pub fn track(&self, index: usize) -> Range<usize> {
+        let end = |at: usize| self.tracks.get(at).map_or(self.phases.len(), |&end| end as usize);
+        index.checked_sub(1).map_or(0, end)..end(index)
     }
 
     /// The phases so far.
@@ -124,6 +190,12 @@ impl Orders {
     /// The flows of phase `index`.
     pub fn flows(&self, index: usize) -> &[FlowOrder] {
         &self.flows[self.flow_range(index)]
+    }
+
+    /// What phase `index` patches when it begins.
+    pub fn circuits(&self, index: usize) -> &[Patch] {
+        let (from, to) = self.phases[index].circuits;
+        &self.circuits[from as usize..to as usize]
     }
 
     /// Every flow, whatever its phase.
@@ -152,7 +224,8 @@ impl Orders {
     }
 }
 
-/// One connection inside an optical switch: what enters by `tx` leaves by `rx`, or nowhere.
+/// One connection inside an optical switch: what enters by `tx` leaves by `rx`, or nowhere. What
+/// either was joined to before is joined to nothing then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patch {
     /// The link from a NIC into the switch.

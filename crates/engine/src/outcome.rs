@@ -45,7 +45,8 @@ pub struct Outcome {
     /// start when their last predecessor ends, so following it backwards gives a critical path
     /// without gaps.
     pub cause: Vec<u32>,
-    /// How long each transfer was held up by circuits that were dark.
+    /// How long each transfer was held up by circuits that were dark; of its tracks, how long the
+    /// one was that ended last.
     pub waited: Vec<Time>,
     /// What each transfer sent.
     pub bytes: Vec<Bytes>,

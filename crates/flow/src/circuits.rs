@@ -2,22 +2,23 @@
 
 use crate::settling::mark;
 use crate::{Event, NONE, Run};
-use lightloom_engine::{EngineError, Patches, Reconfiguration};
+use lightloom_engine::{EngineError, Patch, Reconfiguration};
 use lightloom_units::Time;
 
 impl Run<'_> {
     pub(crate) fn reconfigure(
         &mut self,
         task: u32,
-        order: &Patches,
+        patches: &[Patch],
+        delay: Time,
         now: Time,
     ) -> Result<(), EngineError> {
-        if order.patches.is_empty() {
+        if patches.is_empty() {
             return Ok(());
         }
-        let ready = now.saturating_add(order.delay);
-        let mut links = Vec::with_capacity(order.patches.len() * 2);
-        for patch in &order.patches {
+        let ready = now.saturating_add(delay);
+        let mut links = Vec::with_capacity(patches.len() * 2);
+        for patch in patches {
             let tx = patch.tx.0;
             let old = self.circuit[tx as usize];
             for link in [Some(tx), (old != NONE).then_some(old), patch.rx.map(|rx| rx.0)] {
@@ -33,7 +34,7 @@ impl Run<'_> {
                 }
                 links.push(link);
             }
-            self.circuit[tx as usize] = patch.rx.map_or(NONE, |rx| rx.0);
+            join(&mut self.circuit, &mut self.fed_by, patch);
         }
         self.deliver(now);
         for &link in &links {
@@ -46,7 +47,7 @@ impl Run<'_> {
             task,
             at: now,
             ready,
-            patches: order.patches.len() as u32,
+            patches: patches.len() as u32,
         });
         Ok(())
     }
@@ -59,6 +60,21 @@ impl Run<'_> {
             }
             self.capacity[at] = self.scenario.fabric.links()[at].rate.bytes_per_ps();
             mark(&mut self.components, &mut self.dissolving, self.component_of[at]);
+        }
+    }
+}
+
+/// Makes a patch: what either end was joined to before is joined to nothing then.
+pub(crate) fn join(circuit: &mut [u32], fed_by: &mut [u32], patch: &Patch) {
+    let (tx, rx) = (patch.tx.0, patch.rx.map_or(NONE, |rx| rx.0));
+    let old = std::mem::replace(&mut circuit[tx as usize], rx);
+    if old != NONE {
+        fed_by[old as usize] = NONE;
+    }
+    if rx != NONE {
+        let other = std::mem::replace(&mut fed_by[rx as usize], tx);
+        if other != NONE {
+            circuit[other as usize] = NONE;
         }
     }
 }

@@ -14,7 +14,7 @@ mod filling;
 
 use crate::pool::{Pool, Tag};
 pub(crate) use filling::Scratch;
-use lightloom_units::Time;
+use lightloom_units::{BitRate, Bytes, Time};
 
 /// A flow that has left a component.
 pub(crate) struct Done {
@@ -201,8 +201,8 @@ impl Component {
                 let flow = self.members[place * self.stride] as usize;
                 let mark = self.flows[flow].mark;
                 if mark <= after + ROUNDING_BYTES {
-                    let took = ((mark - sent) / level).ceil().max(0.0) as u64;
-                    let drained = self.updated.saturating_add(Time::from_ps(took)).min(now);
+                    let drained =
+                        self.updated.saturating_add(time_for(mark - sent, level)).min(now);
                     let twins = self.tag[flow..].iter().step_by(self.flows.len());
                     done.extend(twins.map(|&tag| Done { tag, drained }));
                     self.remove(flow);
@@ -271,32 +271,70 @@ impl Component {
         // Dark links divide by zero, links whose flows have all gone are due at infinity.
         let end = |link: &Link, mark: f64| (mark - link.sent) / link.level;
         let serving = || self.serving.iter().map(|&at| &self.links[at as usize]);
-        let ends = serving().map(|link| end(link, link.due));
-        let soonest = ends.fold(f64::INFINITY, |a, b| if b < a { b } else { a });
+        let mut soonest = f64::INFINITY;
+        let mut last = (0.0, 0.0);
+        for link in serving() {
+            let end = end(link, link.due);
+            if end < soonest {
+                soonest = end;
+                last = (link.due - link.sent, link.level);
+            }
+        }
         if soonest == f64::INFINITY {
             return None;
         }
-        let mut wait = soonest;
         if tolerance > 0.0 {
+            let mut wait = soonest;
             let age = self.updated.saturating_sub(self.born).ps() as f64 + soonest;
             let horizon = soonest + tolerance * age;
             for link in serving().filter(|link| end(link, link.due) <= horizon) {
                 let served = &self.members[link.from * self.stride..link.served * self.stride];
                 for record in served.chunks_exact(self.stride) {
-                    let end = end(link, self.flows[record[0] as usize].mark);
+                    let mark = self.flows[record[0] as usize].mark;
+                    let end = end(link, mark);
                     if end <= horizon && end > wait {
                         wait = end;
+                        last = (mark - link.sent, link.level);
                     }
                 }
             }
         }
-        Some(self.updated.saturating_add(Time::from_ps(wait.ceil().max(0.0) as u64)))
+        Some(self.updated.saturating_add(time_for(last.0, last.1)))
     }
+}
+
+/// How long so many bytes take at a rate in bytes a picosecond, rounded up. Where bytes are whole, and
+/// bits a second too, it is the exact [`BitRate::time_for`]: so it is for a flow that has its links to
+/// itself.
+fn time_for(bytes: f64, rate: f64) -> Time {
+    let bps = (rate * 8e12).round();
+    if bytes > 0.0 && bytes.fract() == 0.0 && bps / 8e12 == rate {
+        return BitRate::from_bps(bps as u64).time_for(Bytes::new(bytes as u64));
+    }
+    Time::from_ps((bytes / rate).ceil().max(0.0) as u64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_whole_takes_its_time_to_the_picosecond() {
+        // Rates that no float holds exactly; sizes whose times are whole picoseconds, or nearly.
+        let mut inexact = 0;
+        for bps in [400_000_000_000, 266_666_666_666, 100_000_000_007, 3_600_000_000_000] {
+            let rate = BitRate::from_bps(bps);
+            for bytes in (1..5_000).map(|n| n * 50_021).chain((1..5_000).map(|n| n * bps / 8)) {
+                let exact = rate.time_for(Bytes::new(bytes));
+                assert_eq!(time_for(bytes as f64, rate.bytes_per_ps()), exact);
+                inexact +=
+                    u32::from((bytes as f64 / rate.bytes_per_ps()).ceil() as u64 != exact.ps());
+            }
+        }
+        assert!(inexact > 0, "floats alone would do");
+        assert_eq!(time_for(1.5, 0.5), Time::from_ps(3));
+        assert_eq!(time_for(-1e-9, 0.5), Time::ZERO);
+    }
 
     /// Two flows from `first` on, over a link of their own each and one together.
     fn pair(pool: &mut Pool, first: u32, bytes: f64) -> [u32; 2] {

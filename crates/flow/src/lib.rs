@@ -18,10 +18,11 @@ mod partition;
 mod pool;
 mod settling;
 
+use circuits::join;
 use component::{Component, Done, Scratch};
 use lightloom_engine::{
-    Engine, EngineError, EventQueue, NOT_A_TRANSFER, Observer, Orders, Outcome, Patches, Policy,
-    Scenario, TaskId,
+    Engine, EngineError, EventQueue, NOT_A_TRANSFER, Observer, Orders, Outcome, Patches, Phase,
+    Policy, Scenario, TaskId,
 };
 use lightloom_fabric::{Fabric, LinkId, NodeKind};
 use lightloom_units::{Bytes, Time};
@@ -67,7 +68,7 @@ impl Engine for FlowEngine {
 enum Event {
     /// A computation is over.
     Computed(u32),
-    /// All flows of a transfer's phase have arrived, and its latency has passed.
+    /// All flows of a track's phase have arrived, and its latency has passed.
     PhaseOver(u32),
     /// A flow of a component is done, unless the component has changed since.
     Drained { component: u32, version: u32 },
@@ -80,9 +81,22 @@ enum Event {
 struct Transfer {
     task: u32,
     orders: Orders,
+    /// Tracks that are not over.
+    tracks: usize,
+}
+
+/// Phases of a transfer that follow one another.
+#[derive(Default)]
+struct Track {
+    transfer: u32,
     phase: usize,
+    end: usize,
     outstanding: u32,
     last_arrival: Time,
+    /// What the phase takes after its last arrival.
+    pause: Time,
+    /// How long dark circuits have held it up.
+    waited: Time,
 }
 
 struct Run<'a> {
@@ -97,6 +111,8 @@ struct Run<'a> {
     finished: usize,
     transfers: Vec<Transfer>,
     free_transfers: Vec<u32>,
+    tracks: Vec<Track>,
+    free_tracks: Vec<u32>,
     // Links.
     binds: Vec<bool>,
     /// Bytes per picosecond; zero while dark.
@@ -104,6 +120,8 @@ struct Run<'a> {
     latency: Vec<Time>,
     /// For links into an optical switch: where they lead.
     circuit: Vec<u32>,
+    /// For links out of one: where they come from.
+    fed_by: Vec<u32>,
     into_switch: Vec<bool>,
     dark_until: Vec<Time>,
     component_of: Vec<u32>,
@@ -132,9 +150,9 @@ impl<'a> Run<'a> {
         let fabric: &Fabric = scenario.fabric;
         let links = fabric.links();
         let tasks = scenario.tasks.len();
-        let mut circuit = vec![NONE; links.len()];
+        let (mut circuit, mut fed_by) = (vec![NONE; links.len()], vec![NONE; links.len()]);
         for patch in scenario.circuits {
-            circuit[patch.tx.0 as usize] = patch.rx.map_or(NONE, |rx| rx.0);
+            join(&mut circuit, &mut fed_by, patch);
         }
         let outcome = Outcome {
             start: vec![Time::MAX; tasks],
@@ -156,10 +174,13 @@ impl<'a> Run<'a> {
             finished: 0,
             transfers: Vec::new(),
             free_transfers: Vec::new(),
+            tracks: Vec::new(),
+            free_tracks: Vec::new(),
             binds: (0..links.len() as u32).map(|l| !fabric.never_binds(LinkId(l))).collect(),
             capacity: links.iter().map(|l| l.rate.bytes_per_ps()).collect(),
             latency: links.iter().map(|l| l.delay).collect(),
             circuit,
+            fed_by,
             into_switch: links
                 .iter()
                 .map(|l| matches!(fabric.nodes()[l.to.0 as usize].kind, NodeKind::Ocs { .. }))
@@ -220,7 +241,7 @@ impl<'a> Run<'a> {
         }
         match event {
             Event::Computed(task) => self.finish(task, now),
-            Event::PhaseOver(slot) => self.next_phase(slot, now),
+            Event::PhaseOver(track) => self.next_phase(track, now),
             Event::Drained { component, version } => {
                 if self.components[component as usize].version == version {
                     self.drain(component, now);
@@ -252,15 +273,25 @@ impl<'a> Run<'a> {
         });
         let transfer = &mut self.transfers[slot as usize];
         transfer.orders.clear();
-        (transfer.task, transfer.phase, transfer.outstanding) = (task, 0, 0);
+        transfer.task = task;
         self.policy
             .begin(TaskId(task), name, now, &mut transfer.orders)
             .map_err(|reason| EngineError::Policy { task, reason })?;
         self.outcome.bytes[at] = transfer.orders.all_flows().iter().map(|f| f.bytes).sum();
-        let patches = std::mem::take(&mut transfer.orders.patches);
-        self.reconfigure(task, &patches, now)?;
-        self.transfers[slot as usize].orders.patches = patches;
-        self.launch(slot, now)
+        transfer.tracks = transfer.orders.tracks();
+        let orders = std::mem::take(&mut transfer.orders);
+        self.reconfigure(task, &orders.patches.patches, orders.patches.delay, now)?;
+        for phases in (0..orders.tracks()).map(|index| orders.track(index)) {
+            let track = self.free_tracks.pop().unwrap_or_else(|| {
+                self.tracks.push(Track::default());
+                self.tracks.len() as u32 - 1
+            });
+            self.tracks[track as usize] =
+                Track { transfer: slot, phase: phases.start, end: phases.end, ..Track::default() };
+            self.launch(track, &orders, now)?;
+        }
+        self.transfers[slot as usize].orders = orders;
+        Ok(())
     }
 
     fn finish(&mut self, task: u32, now: Time) -> Result<(), EngineError> {
@@ -278,44 +309,60 @@ impl<'a> Run<'a> {
 
     // ---- transfers
 
-    fn next_phase(&mut self, slot: u32, now: Time) -> Result<(), EngineError> {
-        let transfer = &mut self.transfers[slot as usize];
-        transfer.phase += 1;
-        if transfer.phase < transfer.orders.phases().len() {
-            return self.launch(slot, now);
+    fn next_phase(&mut self, id: u32, now: Time) -> Result<(), EngineError> {
+        let track = &mut self.tracks[id as usize];
+        track.phase += 1;
+        let slot = track.transfer as usize;
+        if track.phase < track.end {
+            let orders = std::mem::take(&mut self.transfers[slot].orders);
+            let launched = self.launch(id, &orders, now);
+            self.transfers[slot].orders = orders;
+            return launched;
         }
-        self.free_transfers.push(slot);
+        let waited = track.waited;
+        self.free_tracks.push(id);
+        let transfer = &mut self.transfers[slot];
+        transfer.tracks -= 1;
+        if transfer.tracks > 0 {
+            return Ok(());
+        }
         let task = transfer.task;
+        self.free_transfers.push(slot as u32);
+        self.outcome.waited[task as usize] = waited;
         let name = self.scenario.tasks.transfer[task as usize];
         let mut patches = std::mem::take(&mut self.patches);
         patches.clear();
         self.policy
             .end(TaskId(task), name, now, &mut patches)
             .map_err(|reason| EngineError::Policy { task, reason })?;
-        self.reconfigure(task, &patches, now)?;
+        self.reconfigure(task, &patches.patches, patches.delay, now)?;
         self.patches = patches;
         self.finish(task, now)
     }
 
-    /// Starts the flows of a transfer's current phase.
-    fn launch(&mut self, slot: u32, now: Time) -> Result<(), EngineError> {
-        let transfer = &mut self.transfers[slot as usize];
-        let (task, phase) = (transfer.task, transfer.phase);
-        transfer.last_arrival = now;
-        let Some(pause) = transfer.orders.phases().get(phase).map(|p| p.latency) else {
-            self.queue.push(now, Event::PhaseOver(slot)); // nothing to send at all
+    /// Starts the current phase of a track; `orders` are its transfer's.
+    fn launch(&mut self, id: u32, orders: &Orders, now: Time) -> Result<(), EngineError> {
+        let track = &mut self.tracks[id as usize];
+        let phase = track.phase;
+        track.last_arrival = now;
+        let task = self.transfers[track.transfer as usize].task;
+        if phase >= track.end {
+            self.queue.push(now, Event::PhaseOver(id)); // nothing to send at all
             return Ok(());
-        };
-        let flows = transfer.orders.flows(phase);
+        }
+        let Phase { dark, latency: pause, .. } = orders.phases()[phase];
+        track.pause = pause;
+        self.reconfigure(task, orders.circuits(phase), dark, now)?;
+        let flows = orders.flows(phase);
         if flows.is_empty() {
-            self.queue.push(now.saturating_add(pause), Event::PhaseOver(slot));
+            self.queue.push(now.saturating_add(pause), Event::PhaseOver(id));
             return Ok(());
         }
         let mut dark_until = now;
         let mut started = 0;
         // A fluid takes all the lanes of its flow, as much of it on each as on another.
         let lanes = flows.iter().flat_map(|flow| {
-            let lanes = transfer.orders.lanes(flow);
+            let lanes = orders.lanes(flow);
             let (n, bytes) = (lanes.len() as u64, flow.bytes.get());
             lanes
                 .enumerate()
@@ -355,11 +402,12 @@ impl<'a> Run<'a> {
                 let component = self.component_of[self.pool.links[at] as usize];
                 mark(&mut self.components, &mut self.dissolving, component);
             }
-            self.pool.push(from, bytes as f64, Tag { slot, start: now, latency, bytes });
+            self.pool.push(from, bytes as f64, Tag { slot: id, start: now, latency, bytes });
         }
         self.outcome.flows += u64::from(started);
-        self.transfers[slot as usize].outstanding = started;
-        self.outcome.waited[task as usize] += dark_until - now;
+        let track = &mut self.tracks[id as usize];
+        track.outstanding = started;
+        track.waited += dark_until - now;
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use lightloom_units::Time;
 /// What the engine wants to know of a flow when it is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Tag {
-    /// The transfer it belongs to.
+    /// The track it belongs to.
     pub slot: u32,
     /// When it started.
     pub start: Time,

@@ -22,15 +22,15 @@ impl Run<'_> {
     /// Tells transfers of flows that are done.
     pub(crate) fn deliver(&mut self, now: Time) {
         for Done { tag, drained } in self.done.drain(..) {
-            let transfer = &mut self.transfers[tag.slot as usize];
+            let track = &mut self.tracks[tag.slot as usize];
+            let task = self.transfers[track.transfer as usize].task;
             let arrival = drained.saturating_add(tag.latency);
             let bytes = Bytes::new(tag.bytes);
-            self.observer.flow_finished(TaskId(transfer.task), bytes, tag.start, arrival);
-            transfer.last_arrival = transfer.last_arrival.max(arrival);
-            transfer.outstanding -= 1;
-            if transfer.outstanding == 0 {
-                let latency = transfer.orders.phases()[transfer.phase].latency;
-                let over = transfer.last_arrival.saturating_add(latency).max(now);
+            self.observer.flow_finished(TaskId(task), bytes, tag.start, arrival);
+            track.last_arrival = track.last_arrival.max(arrival);
+            track.outstanding -= 1;
+            if track.outstanding == 0 {
+                let over = track.last_arrival.saturating_add(track.pause).max(now);
                 self.queue.push(over, Event::PhaseOver(tag.slot));
             }
         }

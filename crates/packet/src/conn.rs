@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 /// What a flow sends.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
-    /// Its transfer.
-    pub slot: u32,
+    /// The track it is part of.
+    pub track: u32,
     pub bytes: u64,
     /// Not yet handed to a connection.
     pub unsent: u64,

@@ -538,8 +538,8 @@ impl Run<'_> {
             self.timeouts += 1;
             conn.silences += 1;
             if conn.silences > GIVE_UP {
-                let task =
-                    self.transfers[self.net.messages[conn.message as usize].slot as usize].task;
+                let message = conn.message as usize;
+                let task = self.task_of(self.net.messages[message].track);
                 return Err(EngineError::Unheard { task, times: GIVE_UP });
             }
             conn.last_heard = now;

@@ -15,7 +15,7 @@ impl Run<'_> {
     /// Makes the connections of a phase; their ids are appended to `order`, from the index returned.
     pub(crate) fn new_connections(
         &mut self,
-        slot: u32,
+        track: u32,
         orders: &Orders,
         phase: usize,
         now: Time,
@@ -24,7 +24,7 @@ impl Run<'_> {
         for flow in orders.flows(phase) {
             let message = self.free_messages.pop().unwrap_or_else(|| {
                 self.net.messages.push(Message {
-                    slot: 0,
+                    track: 0,
                     bytes: 0,
                     unsent: 0,
                     received: 0,
@@ -54,7 +54,7 @@ impl Run<'_> {
             // Rounded down by a millionth, for rates are floats and lanes differ by a bit per second.
             let ideal = delay + (bytes as f64 / rate * (1.0 - 1e-6)) as u64;
             self.net.messages[message as usize] =
-                Message { slot, bytes, unsent: bytes, received: 0, start: now.ps(), ideal };
+                Message { track, bytes, unsent: bytes, received: 0, start: now.ps(), ideal };
         }
         from
     }

@@ -6,8 +6,8 @@ use crate::net::{NONE, Net, Puller, Thing};
 use crate::wheel::Wheel;
 use crate::{BalancerSpec, Dark, Overflow, PacketEngine, PacketSpec};
 use lightloom_engine::{
-    EngineError, EventQueue, NOT_A_TRANSFER, Observer, Orders, Outcome, PacketLink, Packets,
-    Patches, Policy, QueueSample, Reconfiguration, Scenario, TaskId,
+    EngineError, EventQueue, NOT_A_TRANSFER, Observer, Orders, Outcome, PacketLink, Packets, Patch,
+    Patches, Phase, Policy, QueueSample, Reconfiguration, Scenario, TaskId,
 };
 use lightloom_fabric::{LinkId, NodeKind};
 use lightloom_units::{Bytes, Time};
@@ -22,7 +22,7 @@ const MOST_SAMPLES: usize = 1 << 20;
 pub(crate) enum Far {
     /// A computation is over.
     Computed(u32),
-    /// All flows of a transfer's phase have arrived, and its latency has passed.
+    /// All flows of a track's phase have arrived, and its latency has passed.
     PhaseOver(u32),
     /// The ports of a reconfiguration carry light again.
     Light(u32),
@@ -40,10 +40,23 @@ pub(crate) enum Far {
 #[derive(Default)]
 pub(crate) struct Transfer {
     pub task: u32,
-    pub orders: Orders,
-    pub phase: usize,
-    pub outstanding: u32,
-    pub last_arrival: Time,
+    orders: Orders,
+    /// Tracks that are not over.
+    tracks: usize,
+}
+
+/// Phases of a transfer that follow one another.
+#[derive(Default)]
+struct Track {
+    transfer: u32,
+    phase: usize,
+    end: usize,
+    outstanding: u32,
+    last_arrival: Time,
+    /// What the phase takes after its last arrival.
+    pause: Time,
+    /// How long dark circuits have held it up.
+    waited: Time,
 }
 
 pub(crate) struct Run<'a> {
@@ -59,11 +72,15 @@ pub(crate) struct Run<'a> {
     finished: usize,
     pub transfers: Vec<Transfer>,
     free_transfers: Vec<u32>,
+    tracks: Vec<Track>,
+    free_tracks: Vec<u32>,
     pub free_conns: Vec<u32>,
     pub free_messages: Vec<u32>,
     pub finished_messages: Vec<(u32, u64)>,
     /// Where each link into an optical switch leads.
     pub circuit: Vec<u32>,
+    /// Where each link out of one comes from.
+    fed_by: Vec<u32>,
     dark_until: Vec<Time>,
     /// Flows on each link of a circuit.
     pub users: Vec<u32>,
@@ -166,10 +183,6 @@ impl<'a> Run<'a> {
             .filter(|&time| time < 1 << 34)
             .max()
             .unwrap_or(0);
-        let mut circuit = vec![NONE; links.len()];
-        for patch in scenario.circuits {
-            circuit[patch.tx.0 as usize] = patch.rx.map_or(NONE, |rx| rx.0);
-        }
         let (trims, pauses) = (
             matches!(switch.overflow, Overflow::Trim {}),
             matches!(switch.overflow, Overflow::Pfc { .. }),
@@ -183,7 +196,7 @@ impl<'a> Run<'a> {
             spec.balancer,
             BalancerSpec::Ecmp {} | BalancerSpec::MinRtt {} | BalancerSpec::Plb { .. }
         );
-        Run {
+        let mut run = Run {
             spec,
             scenario,
             policy,
@@ -203,10 +216,13 @@ impl<'a> Run<'a> {
             finished: 0,
             transfers: Vec::new(),
             free_transfers: Vec::new(),
+            tracks: Vec::new(),
+            free_tracks: Vec::new(),
             free_conns: Vec::new(),
             free_messages: Vec::new(),
             finished_messages: Vec::new(),
-            circuit,
+            circuit: vec![NONE; links.len()],
+            fed_by: vec![NONE; links.len()],
             dark_until: vec![Time::ZERO; links.len()],
             users: vec![0; links.len()],
             patched_links: Vec::new(),
@@ -243,7 +259,11 @@ impl<'a> Run<'a> {
             reorder: [0; 33],
             samples: Vec::new(),
             narrow_window: None,
+        };
+        for patch in scenario.circuits {
+            run.join(patch.tx.0, patch.rx.map_or(NONE, |rx| rx.0));
         }
+        run
     }
 
     pub fn complete(mut self) -> Result<Outcome, EngineError> {
@@ -377,15 +397,25 @@ impl<'a> Run<'a> {
         });
         let transfer = &mut self.transfers[slot as usize];
         transfer.orders.clear();
-        (transfer.task, transfer.phase, transfer.outstanding) = (task, 0, 0);
+        transfer.task = task;
         self.policy
             .begin(TaskId(task), name, now, &mut transfer.orders)
             .map_err(|reason| EngineError::Policy { task, reason })?;
         self.outcome.bytes[at] = transfer.orders.all_flows().iter().map(|f| f.bytes).sum();
-        let patches = std::mem::take(&mut transfer.orders.patches);
-        self.reconfigure(task, &patches, now)?;
-        self.transfers[slot as usize].orders.patches = patches;
-        self.launch(slot, now)
+        transfer.tracks = transfer.orders.tracks();
+        let orders = std::mem::take(&mut transfer.orders);
+        self.reconfigure(task, &orders.patches.patches, orders.patches.delay, now)?;
+        for phases in (0..orders.tracks()).map(|index| orders.track(index)) {
+            let track = self.free_tracks.pop().unwrap_or_else(|| {
+                self.tracks.push(Track::default());
+                self.tracks.len() as u32 - 1
+            });
+            self.tracks[track as usize] =
+                Track { transfer: slot, phase: phases.start, end: phases.end, ..Track::default() };
+            self.launch(track, &orders, now)?;
+        }
+        self.transfers[slot as usize].orders = orders;
+        Ok(())
     }
 
     fn finish(&mut self, task: u32, now: Time) -> Result<(), EngineError> {
@@ -401,46 +431,59 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn next_phase(&mut self, slot: u32, now: Time) -> Result<(), EngineError> {
-        let transfer = &mut self.transfers[slot as usize];
-        transfer.phase += 1;
-        if transfer.phase < transfer.orders.phases().len() {
-            return self.launch(slot, now);
+    fn next_phase(&mut self, id: u32, now: Time) -> Result<(), EngineError> {
+        let track = &mut self.tracks[id as usize];
+        track.phase += 1;
+        let slot = track.transfer as usize;
+        if track.phase < track.end {
+            let orders = std::mem::take(&mut self.transfers[slot].orders);
+            let launched = self.launch(id, &orders, now);
+            self.transfers[slot].orders = orders;
+            return launched;
         }
-        self.free_transfers.push(slot);
+        let waited = track.waited;
+        self.free_tracks.push(id);
+        let transfer = &mut self.transfers[slot];
+        transfer.tracks -= 1;
+        if transfer.tracks > 0 {
+            return Ok(());
+        }
         let task = transfer.task;
+        self.free_transfers.push(slot as u32);
+        self.outcome.waited[task as usize] = waited;
         let name = self.scenario.tasks.transfer[task as usize];
         let mut patches = std::mem::take(&mut self.patches);
         patches.clear();
         self.policy
             .end(TaskId(task), name, now, &mut patches)
             .map_err(|reason| EngineError::Policy { task, reason })?;
-        self.reconfigure(task, &patches, now)?;
+        self.reconfigure(task, &patches.patches, patches.delay, now)?;
         self.patches = patches;
         self.finish(task, now)
     }
 
-    /// Starts the flows of a transfer's current phase.
-    fn launch(&mut self, slot: u32, now: Time) -> Result<(), EngineError> {
-        let transfer = &mut self.transfers[slot as usize];
-        let (task, phase) = (transfer.task, transfer.phase);
-        transfer.last_arrival = now;
-        let Some(pause) = transfer.orders.phases().get(phase).map(|p| p.latency) else {
-            self.far.push(now, Far::PhaseOver(slot)); // nothing to send at all
-            return Ok(());
-        };
-        let count = transfer.orders.flows(phase).len();
-        transfer.outstanding = count as u32;
-        if count == 0 {
-            self.far.push(now.saturating_add(pause), Far::PhaseOver(slot));
+    /// Starts the current phase of a track; `orders` are its transfer's.
+    fn launch(&mut self, id: u32, orders: &Orders, now: Time) -> Result<(), EngineError> {
+        let track = &mut self.tracks[id as usize];
+        let phase = track.phase;
+        track.last_arrival = now;
+        let task = self.transfers[track.transfer as usize].task;
+        if phase >= track.end {
+            self.far.push(now, Far::PhaseOver(id)); // nothing to send at all
             return Ok(());
         }
-        let orders = std::mem::take(&mut transfer.orders);
-        let dark_until = self.dark_until(task, &orders, phase, now)?;
-        let first = self.new_connections(slot, &orders, phase, now);
-        self.transfers[slot as usize].orders = orders;
+        let Phase { dark, latency: pause, .. } = orders.phases()[phase];
+        let count = orders.flows(phase).len();
+        (track.pause, track.outstanding) = (pause, count as u32);
+        self.reconfigure(task, orders.circuits(phase), dark, now)?;
+        if count == 0 {
+            self.far.push(now.saturating_add(pause), Far::PhaseOver(id));
+            return Ok(());
+        }
+        let dark_until = self.dark_until(task, orders, phase, now)?;
+        let first = self.new_connections(id, orders, phase, now);
         self.outcome.flows += count as u64;
-        self.outcome.waited[task as usize] += dark_until - now;
+        self.tracks[id as usize].waited += dark_until - now;
         let mut order = std::mem::take(&mut self.order);
         for conn in order.drain(first..) {
             self.ready(conn, now.ps());
@@ -473,27 +516,31 @@ impl<'a> Run<'a> {
         Ok(dark_until)
     }
 
+    /// The task whose transfer a track is part of.
+    pub(crate) fn task_of(&self, track: u32) -> u32 {
+        self.transfers[self.tracks[track as usize].transfer as usize].task
+    }
+
     fn finish_messages(&mut self) -> Result<(), EngineError> {
         let mut finished = std::mem::take(&mut self.finished_messages);
         for (id, now) in finished.drain(..) {
             let message = &self.net.messages[id as usize];
-            let (slot, bytes, start, ideal) =
-                (message.slot, message.bytes, message.start, message.ideal);
+            let (id_of_track, bytes, start, ideal) =
+                (message.track, message.bytes, message.start, message.ideal);
             self.free_messages.push(id);
-            let transfer = &mut self.transfers[slot as usize];
-            let task = transfer.task;
+            let task = self.task_of(id_of_track);
             if now - start < ideal {
                 let (took, ideal) = (Time::from_ps(now - start), Time::from_ps(ideal));
                 return Err(EngineError::Impossible { task, took, ideal });
             }
             let (start, end) = (Time::from_ps(start), Time::from_ps(now));
             self.observer.flow_finished(TaskId(task), Bytes::new(bytes), start, end);
-            transfer.outstanding -= 1;
-            transfer.last_arrival = transfer.last_arrival.max(end);
-            if transfer.outstanding == 0 {
-                let pause = transfer.orders.phases()[transfer.phase].latency;
-                let over = transfer.last_arrival.saturating_add(pause);
-                self.far.push(over, Far::PhaseOver(slot));
+            let track = &mut self.tracks[id_of_track as usize];
+            track.outstanding -= 1;
+            track.last_arrival = track.last_arrival.max(end);
+            if track.outstanding == 0 {
+                let over = track.last_arrival.saturating_add(track.pause);
+                self.far.push(over, Far::PhaseOver(id_of_track));
             }
         }
         self.finished_messages = finished;
@@ -502,13 +549,19 @@ impl<'a> Run<'a> {
 
     // ---- circuits
 
-    fn reconfigure(&mut self, task: u32, order: &Patches, now: Time) -> Result<(), EngineError> {
-        if order.patches.is_empty() {
+    fn reconfigure(
+        &mut self,
+        task: u32,
+        patches: &[Patch],
+        delay: Time,
+        now: Time,
+    ) -> Result<(), EngineError> {
+        if patches.is_empty() {
             return Ok(());
         }
-        let ready = now.saturating_add(order.delay);
-        let mut links = Vec::with_capacity(order.patches.len() * 2);
-        for patch in &order.patches {
+        let ready = now.saturating_add(delay);
+        let mut links = Vec::with_capacity(patches.len() * 2);
+        for patch in patches {
             let tx = patch.tx.0;
             let (old, new) = (self.circuit[tx as usize], patch.rx.map_or(NONE, |rx| rx.0));
             let used = |link: u32| link != NONE && self.users[link as usize] > 0;
@@ -517,7 +570,7 @@ impl<'a> Run<'a> {
                 self.displace(patch.tx, [tx, old, new], now)?;
             }
             links.extend([tx, old, new].into_iter().filter(|&link| link != NONE));
-            self.circuit[tx as usize] = new;
+            self.join(tx, new);
         }
         for &link in &links {
             self.dark_until[link as usize] = self.dark_until[link as usize].max(ready);
@@ -525,9 +578,23 @@ impl<'a> Run<'a> {
         }
         self.far.push(ready, Far::Light(self.patched_links.len() as u32));
         self.patched_links.push(links);
-        let patches = order.patches.len() as u32;
+        let patches = patches.len() as u32;
         self.outcome.reconfigurations.push(Reconfiguration { task, at: now, ready, patches });
         Ok(())
+    }
+
+    /// Joins two links of a circuit; what either was joined to before is joined to nothing then.
+    fn join(&mut self, tx: u32, rx: u32) {
+        let old = std::mem::replace(&mut self.circuit[tx as usize], rx);
+        if old != NONE {
+            self.fed_by[old as usize] = NONE;
+        }
+        if rx != NONE {
+            let other = std::mem::replace(&mut self.fed_by[rx as usize], tx);
+            if other != NONE {
+                self.circuit[other as usize] = NONE;
+            }
+        }
     }
 
     /// Moves the flows on some links to other paths, if the policy knows any. What is on its way there
@@ -538,7 +605,7 @@ impl<'a> Run<'a> {
             if conn.done || !conn.links.iter().any(|link| gone.contains(link)) {
                 continue;
             }
-            let task = self.transfers[self.net.messages[conn.message as usize].slot as usize].task;
+            let task = self.task_of(self.net.messages[conn.message as usize].track);
             let name = self.scenario.tasks.transfer[task as usize];
             let mut path: Vec<LinkId> = conn.links.iter().map(|&link| LinkId(link)).collect();
             if !self.policy.displaced(TaskId(task), name, now, &mut path) || path.is_empty() {
