@@ -19,8 +19,10 @@ mod overlap;
 mod pattern;
 pub mod plan;
 mod problem;
+mod replay;
 mod simple;
 
 pub use overlap::overlap;
 pub use problem::{Held, Planes, Problem, ProblemError, Schedule, Solution, Step, Switch, Use};
+pub use replay::{Violation, replay};
 pub use simple::{Parts, TooFewPlanes, earliest, ideal, lockstep, one_shot};
