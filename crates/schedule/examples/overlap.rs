@@ -2,7 +2,7 @@
 //!
 //! Prints completion, bound, gap and CPU time over collectives at 800 Gbps a node.
 
-use lightloom_schedule::swot::{Held, Planes, Problem, Step, ideal, lockstep, overlap};
+use lightloom_schedule::swot::{Effort, Held, Planes, Problem, Step, ideal, lockstep, overlap};
 use lightloom_units::{BitRate, Bytes, Time};
 use std::time::Instant;
 
@@ -54,13 +54,19 @@ fn main() {
         ("pairwise 5 nodes 32 MB 1us", problem(pairwise(5, 32 * MB), 4, 1, 200), 0.0),
         ("pairwise 10 nodes 32 MB 1us", problem(pairwise(10, 32 * MB), 4, 1, 200), 0.0),
     ];
+    let effort = match std::env::args().nth(1).as_deref() {
+        None | Some("normal") => Effort::Normal,
+        Some("quick") => Effort::Quick,
+        Some("thorough") => Effort::Thorough,
+        Some(other) => panic!("{other}: quick, normal or thorough"),
+    };
     println!(
         "{:34} {:>10} {:>10} {:>10} {:>10} {:>7} {:>7} {:>7} {:>6}",
         "", "lockstep", "ideal", "found", "bound", "gap %", "known %", "less %", "s"
     );
     for (name, problem, known) in cases {
         let start = Instant::now();
-        let found = overlap(&problem);
+        let found = overlap(&problem, effort);
         let took = start.elapsed().as_secs_f64();
         let us = |t: Time| t.ps() as f64 / 1e6;
         let lock = us(lockstep(&problem).completion_ps);

@@ -15,6 +15,7 @@
 //! Source: SWOT, Section 3.
 
 mod beam;
+mod exact;
 mod overlap;
 mod pattern;
 pub mod plan;
@@ -22,7 +23,7 @@ mod problem;
 mod replay;
 mod simple;
 
-pub use overlap::overlap;
+pub use overlap::{Effort, overlap};
 pub use problem::{Held, Planes, Problem, ProblemError, Schedule, Solution, Step, Switch, Use};
 pub use replay::{Violation, replay};
 pub use simple::{Parts, TooFewPlanes, earliest, ideal, lockstep, one_shot};

@@ -28,6 +28,22 @@ pub(super) struct Scaled {
     pub alpha: f64,
     pub dark: f64,
     pub unit_ps: f64,
+    pub ends: Ends,
+}
+
+/// Where the steps at hand begin and end in a longer collective, for bounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Ends {
+    /// They are the whole.
+    Whole,
+    /// They are a window. How far the planes are from being ready has a price, paid at the end and
+    /// got back at the beginning: over windows that follow one another it cancels.
+    Window {
+        /// Price of a plane's lag (of one plane, so the mean lag's over k).
+        price: f64,
+        /// Whether each plane begins with whatever lag is best, instead of a whole one.
+        any_lag: bool,
+    },
 }
 
 impl Scaled {
@@ -46,6 +62,7 @@ impl Scaled {
             alpha: planes.latency_ps.ps() as f64 / unit_ps,
             dark: planes.reconfiguration_ps.ps() as f64 / unit_ps,
             unit_ps,
+            ends: Ends::Whole,
         }
     }
 
@@ -108,6 +125,9 @@ pub(super) struct Solver {
     early: Vec<Option<Loss>>,
     late: Vec<Option<Loss>>,
     tau: Vec<usize>,
+    cost: Vec<f64>,
+    /// What the program takes beside its variables.
+    constant: f64,
 }
 
 /// `G x >= h`, sparse by rows.
@@ -273,7 +293,8 @@ impl Solver {
             }
             shares.push(of_step);
         }
-        Some(Timing { completion: self.tau.iter().map(|&t| x[t]).sum(), shares })
+        let completion = self.constant + self.cost.iter().zip(&x).map(|(c, x)| c * x).sum::<f64>();
+        Some(Timing { completion, shares })
     }
 
     /// Writes the program down; returns a point strictly inside.
@@ -341,6 +362,7 @@ impl Solver {
                     Some(Loss { variable: x.len() - 1, sign: 1.0, constant: 0.0 });
             }
         }
+        let lag = self.add_ends(p, pattern, &mut x);
         self.rows.columns = x.len();
         for &(from, to, j) in &arcs {
             let late = self.late[to * k + j].expect("every arc comes late");
@@ -362,7 +384,14 @@ impl Solver {
             for s in from.map_or(0, |f| f + 1)..to {
                 self.rows.put(self.tau[s], 1.0);
             }
-            self.rows.end(p.dark);
+            match lag {
+                // As late as the lag it began with.
+                Some(first) if from.is_none() => {
+                    self.rows.put(first + j, -1.0);
+                    self.rows.end(0.0);
+                }
+                _ => self.rows.end(p.dark),
+            }
         }
         for (s, &set) in pattern.iter().enumerate() {
             let q = f64::from(set.count_ones());
@@ -392,15 +421,68 @@ impl Solver {
         x
     }
 
+    /// The price of lags at both ends of a window: variables, rows and costs. Returns the first of
+    /// the lags that planes begin with, if they are free.
+    fn add_ends(&mut self, p: &Scaled, pattern: &Pattern, x: &mut Vec<f64>) -> Option<usize> {
+        self.constant = 0.0;
+        self.cost.clear();
+        self.cost.resize(x.len(), 0.0);
+        for &t in &self.tau {
+            self.cost[t] = 1.0;
+        }
+        let Ends::Window { price, any_lag } = p.ends else { return None };
+        let k = p.k;
+        let lag = any_lag.then_some(x.len());
+        if any_lag {
+            for _ in 0..k {
+                x.push(0.5 * p.dark);
+                self.cost.push(-price);
+                self.rows.put(x.len() - 1, 1.0);
+                self.rows.end(0.0);
+                self.rows.put(x.len() - 1, -1.0);
+                self.rows.end(-p.dark);
+            }
+        } else {
+            self.constant = -price * p.dark * k as f64;
+        }
+        for j in 0..k {
+            let last = (0..pattern.len()).rev().find(|&s| pattern[s] >> j & 1 == 1);
+            // What is left of the lag at the end.
+            x.push(p.dark + 0.1);
+            self.cost.push(price);
+            let left = x.len() - 1;
+            self.rows.put(left, 1.0);
+            self.rows.end(0.0);
+            self.rows.put(left, 1.0);
+            let mut needed = p.dark;
+            if let Some(last) = last {
+                x.push(p.dark + 0.1);
+                self.cost.push(0.0);
+                let early = x.len() - 1;
+                self.early[last * k + j] = Some(Loss { variable: early, sign: 1.0, constant: 0.0 });
+                self.rows.put(early, 1.0);
+            } else if let Some(first) = lag {
+                self.rows.put(first + j, -1.0);
+                needed = 0.0;
+            }
+            for s in last.map_or(0, |s| s + 1)..pattern.len() {
+                self.rows.put(self.tau[s], 1.0);
+            }
+            self.rows.end(needed);
+            if last.is_some() {
+                self.rows.put(x.len() - 1, 1.0);
+                self.rows.end(0.0);
+            }
+        }
+        lag
+    }
+
     /// Least sum of taus from a point strictly inside.
     fn minimise(&mut self, mut x: Vec<f64>, cutoff: f64) -> Option<Vec<f64>> {
         let (n, m) = (x.len(), self.rows.len());
         let rows = &self.rows;
         self.normal.shape(rows);
-        let mut cost = vec![0.0; n];
-        for &t in &self.tau {
-            cost[t] = 1.0;
-        }
+        let cost = &self.cost;
         let mut s = vec![0.0; m];
         rows.times(&x, &mut s);
         for (s, h) in s.iter_mut().zip(&rows.bound) {
@@ -413,18 +495,18 @@ impl Solver {
             // Primal feasibility holds from the start and steps keep it: s is always G x - h.
             let mut rd = vec![0.0; n];
             rows.add_transposed(&y, &mut rd);
-            for (rd, c) in rd.iter_mut().zip(&cost) {
+            for (rd, c) in rd.iter_mut().zip(cost) {
                 *rd = c - *rd;
             }
             let mu = s.iter().zip(&y).map(|(s, y)| s * y).sum::<f64>() / m as f64;
             let off = rd.iter().fold(0.0f64, |a, r| a.max(r.abs()));
-            let total: f64 = self.tau.iter().map(|&t| x[t]).sum();
+            let total: f64 = cost.iter().zip(&x).map(|(c, x)| c * x).sum();
             if off < 1e-9 {
                 let dual: f64 = y.iter().zip(&rows.bound).map(|(y, h)| y * h).sum();
-                if dual > cutoff {
+                if dual + self.constant > cutoff {
                     return None;
                 }
-                if total - dual < 1e-12 * total {
+                if total - dual < 1e-12 * total.abs() {
                     break;
                 }
             }
