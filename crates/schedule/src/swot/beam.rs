@@ -9,7 +9,7 @@
 
 use super::Held;
 use super::pattern::{Pattern, Scaled, planes_of};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// How wide to search.
 #[derive(Clone, Copy, Debug)]
@@ -64,15 +64,11 @@ struct Candidate {
 /// The patterns of the best leaves, best first by their estimate, none twice.
 pub(super) fn patterns(p: &Scaled, width: Width, most: usize) -> Vec<Pattern> {
     let (n, k) = (p.steps(), p.k);
-    // last[s]: whether the configuration of step s is needed after it.
+    // Whether the configuration of each step is needed after it.
     let mut needed_later = vec![false; n];
-    let mut next_use: HashMap<u32, usize> = HashMap::new();
-    for s in (0..n).rev() {
-        needed_later[s] = next_use.insert(p.configuration[s], s).is_some();
-    }
-    let mut last_use: HashMap<u32, usize> = HashMap::new();
-    for (s, &c) in p.configuration.iter().enumerate() {
-        last_use.insert(c, s);
+    let mut used: HashSet<u32> = HashSet::new();
+    for (later, &c) in needed_later.iter_mut().zip(&p.configuration).rev() {
+        *later = !used.insert(c);
     }
     let mut layers: Vec<States> = Vec::with_capacity(n + 1);
     let mut root = States::new();
@@ -81,7 +77,7 @@ pub(super) fn patterns(p: &Scaled, width: Width, most: usize) -> Vec<Pattern> {
     root.served.push(0);
     for &held in &p.initial {
         let (held, lag) = match held {
-            Held::Configuration(c) if last_use.contains_key(&c) => (c, p.dark),
+            Held::Configuration(c) if used.contains(&c) => (c, p.dark),
             Held::Configuration(_) | Held::Dark => (NOTHING, p.dark),
             Held::Free => (NOTHING, 0.0),
         };
@@ -92,8 +88,7 @@ pub(super) fn patterns(p: &Scaled, width: Width, most: usize) -> Vec<Pattern> {
     let mut found: HashMap<u64, u32> = HashMap::new();
     let mut candidates: Vec<Candidate> = Vec::new();
     let mut subsets: Vec<u64> = Vec::new();
-    for s in 0..n {
-        let c = p.configuration[s];
+    for (s, &c) in p.configuration.iter().enumerate() {
         let from = layers.last().expect("there is a root");
         found.clear();
         candidates.clear();

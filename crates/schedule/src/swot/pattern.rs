@@ -314,8 +314,8 @@ impl Solver {
             let mut before: Option<usize> = None;
             let mut held = p.initial[j];
             let mut between = 0.0;
-            for s in 0..n {
-                if pattern[s] >> j & 1 == 0 {
+            for (s, &set) in pattern.iter().enumerate() {
+                if set >> j & 1 == 0 {
                     between += least(s);
                     continue;
                 }
@@ -336,8 +336,8 @@ impl Solver {
             coming[to].push(a);
         }
         let mut x = Vec::new();
-        for s in 0..n {
-            for &a in &coming[s] {
+        for (s, (coming, leaving)) in coming.iter().zip(&leaving).enumerate() {
+            for &a in coming {
                 let (from, to, j) = arcs[a];
                 let loss = match from {
                     // Next to each other: late is what early leaves of the reconfiguration.
@@ -354,7 +354,7 @@ impl Solver {
             }
             self.tau.push(x.len());
             x.push(p.work[s] + p.alpha + 3.0 * (p.dark + 0.2));
-            for &a in &leaving[s] {
+            for &a in leaving {
                 let (_, to, j) = arcs[a];
                 let adjacent = s + 1 == to;
                 x.push(if adjacent { 0.5 * p.dark } else { p.dark + 0.1 });
