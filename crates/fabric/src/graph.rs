@@ -3,12 +3,14 @@
 use crate::clos::Clos;
 use crate::custom::Custom;
 use crate::mixnet::MixNet;
+use crate::planes::Planes;
 use crate::shortest::Shortest;
 use crate::wires::{Wires, relay};
 use crate::{
     Bill, Cluster, FabricError, FabricSpec, GpuId, Link, LinkId, NicId, Node, NodeId, RouteError,
     ServerId, fat_tree, rail_optimized, topoopt,
 };
+use lightloom_units::{BitRate, Time};
 
 /// Everything that is wired, how to route over it, and what it takes.
 #[derive(Clone, Debug)]
@@ -31,6 +33,7 @@ enum Wiring {
     RailOptimized(Clos),
     MixNet(MixNet),
     TopoOpt(Shortest),
+    Planes(Planes),
     Custom(Custom),
 }
 
@@ -80,26 +83,60 @@ pub fn build(
         FabricSpec::TopoOpt(spec) => {
             Wiring::TopoOpt(topoopt::build(cluster, spec, panel, w, b, n)?)
         }
+        FabricSpec::Planes(spec) => Wiring::Planes(Planes::build(cluster, spec, w, b)?),
         FabricSpec::Graph(spec) => Wiring::Custom(Custom::build(cluster, spec, w, b)?),
     };
     let packet_nics = match &wiring {
         Wiring::MixNet(mixnet) => mixnet.packet.clone(),
-        Wiring::TopoOpt(_) => vec![],
+        Wiring::TopoOpt(_) | Wiring::Planes(_) => vec![],
         _ => (0..cluster.nics_per_server).collect(),
     };
-    Ok(Fabric {
-        cluster: cluster.clone(),
-        redundant: wires.redundant(),
-        nodes: wires.nodes,
-        links: wires.links,
-        wiring,
-        packet_nics,
-        bill,
-        notes,
-    })
+    Ok(Fabric { packet_nics, bill, notes, ..Fabric::bare(cluster, wires, wiring) })
 }
 
 impl Fabric {
+    fn bare(cluster: &Cluster, wires: Wires, wiring: Wiring) -> Self {
+        Fabric {
+            cluster: cluster.clone(),
+            redundant: wires.redundant(),
+            nodes: wires.nodes,
+            links: wires.links,
+            wiring,
+            packet_nics: vec![],
+            bill: Bill::default(),
+            notes: vec![],
+        }
+    }
+
+    /// `nodes` servers with a NIC on each of `planes` optical planes, as a collective's plan has
+    /// them. A circuit takes exactly `latency`; any rate and latency will do, and there is no bill.
+    ///
+    /// # Errors
+    /// No nodes or planes, or more than 2^20 NICs.
+    ///
+    /// ```
+    /// # use lightloom_fabric::*;
+    /// # use lightloom_units::{BitRate, Time};
+    /// let fabric = Fabric::planes(8, 4, BitRate::from_gbps(200), Time::from_us(5)).unwrap();
+    /// let nic = |node, plane| fabric.cluster().nic(ServerId(node), plane);
+    /// let path = [fabric.circuit_tx(nic(2, 3)).unwrap(), fabric.circuit_rx(nic(7, 3)).unwrap()];
+    /// assert_eq!(fabric.link(path[0]).to, fabric.link(path[1]).from); // both on plane 3
+    /// ```
+    pub fn planes(
+        nodes: u32,
+        planes: u32,
+        rate: BitRate,
+        latency: Time,
+    ) -> Result<Fabric, FabricError> {
+        let nics = nodes.saturating_mul(planes);
+        let cluster = Cluster { numa_nodes: 1, ..Cluster::of(nics, planes) };
+        cluster.validate()?;
+        let mut wires = Wires::new(&cluster);
+        let half = Time::from_ps(latency.ps() / 2);
+        let wired = Planes::wire(&cluster, rate, [latency.saturating_sub(half), half], &mut wires);
+        Ok(Fabric::bare(&cluster, wires, Wiring::Planes(wired)))
+    }
+
     /// Servers, GPUs and NICs.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
@@ -160,7 +197,8 @@ impl Fabric {
     /// Within a server: the scale-up network. Fat-tree, leaf-spine: own NIC to own NIC.
     /// Rail-optimized: over the scale-up network to the rail of the destination, then its NIC.
     /// MixNet: packet switches, by the nearest packet NIC at either end. TopoOpt, graph: a shortest
-    /// path. `key` tells apart flows of the same two GPUs where a hash picks among equal paths; it
+    /// path. On planes there is none but circuits, which [`Fabric::circuit_tx`] and
+    /// [`Fabric::circuit_rx`] make. `key` tells apart flows of the same two GPUs where a hash picks among equal paths; it
     /// carries the seed. Between a GPU and its own NIC there is no link.
     ///
     /// # Errors
@@ -198,6 +236,7 @@ impl Fabric {
             Wiring::RailOptimized(clos) => rail_optimized::route(clos, cluster, ends, key, path),
             Wiring::MixNet(mixnet) => mixnet.route(cluster, ends, key, path),
             Wiring::TopoOpt(circuits) => circuits.route(cluster, ends, key, false, path),
+            Wiring::Planes(_) => Err(RouteError::NotOnPacketFabric { nic: cluster.nic_of(source) }),
             Wiring::Custom(custom) => custom.route(cluster, ends, key, path),
         };
         found.inspect_err(|_| path.truncate(start))
@@ -237,7 +276,9 @@ impl Fabric {
                 clos.route(source, destination, key, path)
             }
             Wiring::MixNet(mixnet) => mixnet.eps.route(source, destination, key, path),
-            Wiring::TopoOpt(_) => Err(RouteError::NotOnPacketFabric { nic: source }),
+            Wiring::TopoOpt(_) | Wiring::Planes(_) => {
+                Err(RouteError::NotOnPacketFabric { nic: source })
+            }
             Wiring::Custom(custom) => {
                 custom.nic_route(&self.cluster, (source, destination), key, path)
             }
@@ -276,11 +317,12 @@ impl Fabric {
         match &self.wiring {
             Wiring::FatTree(clos) | Wiring::RailOptimized(clos) => Some(clos),
             Wiring::MixNet(mixnet) => Some(&mixnet.eps),
-            Wiring::TopoOpt(_) | Wiring::Custom(_) => None,
+            Wiring::TopoOpt(_) | Wiring::Planes(_) | Wiring::Custom(_) => None,
         }
     }
 
-    /// A server's NICs on packet switches, by index in the server, rising. None with TopoOpt.
+    /// A server's NICs on packet switches, by index in the server, rising. None with TopoOpt and
+    /// on planes.
     ///
     /// ```
     /// # use lightloom_fabric::*;
@@ -296,15 +338,16 @@ impl Fabric {
     }
 
     /// A server's NICs on an optical circuit switch, by index in the server, rising. None but with
-    /// MixNet.
+    /// MixNet and on planes, where NIC `i` is on plane `i`.
     pub fn optical_nics(&self, _: ServerId) -> &[u32] {
         match &self.wiring {
             Wiring::MixNet(mixnet) => &mixnet.optical,
+            Wiring::Planes(planes) => &planes.optical,
             _ => &[],
         }
     }
 
-    /// The link from a NIC into its region's optical switch.
+    /// The link from a NIC into the optical switch of its region or plane.
     ///
     /// ```
     /// # use lightloom_fabric::*;
@@ -319,14 +362,16 @@ impl Fabric {
     pub fn circuit_tx(&self, nic: NicId) -> Option<LinkId> {
         match &self.wiring {
             Wiring::MixNet(mixnet) => Some(mixnet.circuit(nic)?.0),
+            Wiring::Planes(planes) => Some(planes.circuit(nic)?.0),
             _ => None,
         }
     }
 
-    /// The link from its region's optical switch into a NIC.
+    /// The link from the optical switch of its region or plane into a NIC.
     pub fn circuit_rx(&self, nic: NicId) -> Option<LinkId> {
         match &self.wiring {
             Wiring::MixNet(mixnet) => Some(mixnet.circuit(nic)?.1),
+            Wiring::Planes(planes) => Some(planes.circuit(nic)?.1),
             _ => None,
         }
     }

@@ -29,6 +29,8 @@ pub enum FabricSpec {
     /// Regions of optical circuits beside a packet fabric (MixNet).
     #[serde(rename = "mixnet")]
     MixNet(MixNetSpec),
+    /// NIC `i` of every server on the optical circuit switch of plane `i` (SWOT).
+    Planes(PlanesSpec),
     /// Any other graph.
     Graph(GraphSpec),
 }
@@ -120,6 +122,14 @@ pub struct MixNetSpec {
     pub greedy_continue: bool,
     /// Whether pairs with circuits use packet switches too. Nothing in this crate reads it.
     pub share_eps: bool,
+}
+
+/// Optical planes, one for each NIC of a server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlanesSpec {
+    /// The optical circuit switch of each plane.
+    pub ocs: OcsSpec,
 }
 
 /// An optical circuit switch.
@@ -242,6 +252,7 @@ impl FabricSpec {
             FabricSpec::RailOptimized(_) => "rail-optimized",
             FabricSpec::TopoOpt(_) => "topoopt",
             FabricSpec::MixNet(_) => "mixnet",
+            FabricSpec::Planes(_) => "planes",
             FabricSpec::Graph(_) => "graph",
         }
     }
@@ -296,6 +307,18 @@ impl FabricSpec {
             share_eps: false,
         })
     }
+    /// Planes of switches with 320 ports that change in 200 us (SWOT, Section 4.1).
+    pub fn planes(rate: BitRate, delay: Time) -> Self {
+        FabricSpec::Planes(PlanesSpec {
+            ocs: OcsSpec {
+                link_bps: rate,
+                link_delay_ps: delay,
+                device: "swot".into(),
+                ports: 320,
+                delay: ReconfigurationDelay::Fixed { ps: Time::from_us(200) },
+            },
+        })
+    }
 }
 
 impl ClosSpec {
@@ -331,6 +354,7 @@ mod tests {
             FabricSpec::rail_optimized(rate, delay),
             FabricSpec::topoopt(8, rate, delay),
             FabricSpec::mixnet(6, rate, delay),
+            FabricSpec::planes(rate, delay),
             FabricSpec::Graph(graph),
         ] {
             assert_eq!(round_trip(&spec), spec);

@@ -21,9 +21,9 @@ pub enum NodeKind {
         /// Which tier, from the servers up.
         tier: u8,
     },
-    /// The optical circuit switch of a region.
+    /// An optical circuit switch.
     Ocs {
-        /// Which region.
+        /// Which region of MixNet, or which plane.
         region: u32,
     },
 }

@@ -21,7 +21,7 @@ fn oversubscribed(rate: BitRate, tiers: u8, ratio: f64, splitting: Splitting) ->
     FabricSpec::FatTree(ClosSpec { tiers, oversubscription: ratio, splitting, ..spec })
 }
 
-fn kinds(rate: BitRate) -> [(&'static str, FabricSpec); 8] {
+fn kinds(rate: BitRate) -> [(&'static str, FabricSpec); 9] {
     let topoopt = TopoOptSpec {
         link_bps: rate,
         link_delay_ps: DELAY,
@@ -38,6 +38,7 @@ fn kinds(rate: BitRate) -> [(&'static str, FabricSpec); 8] {
         ("topoopt", FabricSpec::topoopt(8, rate, DELAY)),
         ("topoopt tiers", FabricSpec::TopoOpt(topoopt)),
         ("mixnet", FabricSpec::mixnet(6, rate, DELAY)),
+        ("planes", FabricSpec::planes(rate, DELAY)),
     ]
 }
 
@@ -51,6 +52,7 @@ rail-optimized: nic 1024, transceiver 6144, switch_port 5120
 topoopt: nic 1024, transceiver 1024, patch_port 1024
 topoopt tiers: nic 1024, transceiver 1024, patch_port 3072
 mixnet: nic 1024, transceiver 2304, switch_port 1280, ocs_port 768
+planes: nic 1024, transceiver 1024, ocs_port 1024
 ";
 
 #[test]
