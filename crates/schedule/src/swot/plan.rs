@@ -4,9 +4,19 @@
 //! to whom, over which plane, not before when, and after what. Circuits are of one direction: node
 //! `a`'s transmitter to node `b`'s receiver. Both a collective's [`Schedule`](super::Schedule) and an
 //! all-to-all's become a plan; what executes plans needs to know nothing else.
+//!
+//! [`Plan::check`] replays a plan port by port. Checked: every corruption of valid plans is found.
 
+mod check;
+
+pub use check::{PlanError, Wanted};
+
+use super::{Problem, Schedule};
 use lightloom_units::{BitRate, Bytes, Time};
 use serde::{Deserialize, Serialize};
+
+/// Who is joined to whom: (transmitter's node, receiver's node), no node twice on either side.
+pub type Circuits = Vec<(u32, u32)>;
 
 /// No port: in a port map, a transmitter that is joined to nothing.
 pub const NO_PORT: i64 = -1;
@@ -51,7 +61,7 @@ pub struct Reconfiguration {
     pub ready_ps: Time,
     /// (transmitter's node, receiver's node) of each new circuit. What either end was joined to
     /// before is torn down with it.
-    pub circuits: Vec<(u32, u32)>,
+    pub circuits: Circuits,
 }
 
 /// A node sends to its peer.
@@ -74,4 +84,97 @@ pub struct Transmission {
     pub step: u32,
     /// The step that must have ended on every plane; `None` if it waits for its circuit only.
     pub after_step: Option<u32>,
+}
+
+impl Plan {
+    /// The plan of a collective's schedule: `configurations[c]` is what a plane joins where it holds
+    /// `c`. Switching sets every circuit of a configuration anew.
+    ///
+    /// ```
+    /// use lightloom_schedule::swot::plan::{Plan, Wanted};
+    /// use lightloom_schedule::swot::{Held, Planes, Problem, Step, lockstep};
+    /// use lightloom_units::{BitRate, Bytes, Time};
+    /// let planes = Planes {
+    ///     planes: 1,
+    ///     rate_bps: BitRate::from_gbps(400),
+    ///     reconfiguration_ps: Time::from_us(10),
+    ///     latency_ps: Time::from_us(1),
+    /// };
+    /// let steps = [0, 1].map(|configuration| Step { configuration, volume_bytes: Bytes::new(50_000) });
+    /// let problem = Problem::new(planes, vec![Held::Configuration(0)], steps.to_vec())?;
+    /// let shifts = [1, 2].map(|by| (0..3).map(|node| (node, (node + by) % 3)).collect());
+    /// let plan = Plan::of_schedule(3, &shifts, &problem, &lockstep(&problem), Time::ZERO);
+    /// assert_eq!((plan.reconfigurations.len(), plan.transmissions.len()), (1, 6));
+    /// let wanted = Wanted::Steps { configurations: &shifts, steps: problem.steps() };
+    /// assert_eq!(plan.check(&wanted), Ok(Time::from_us(14)));
+    /// # Ok::<(), lightloom_schedule::swot::ProblemError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If the schedule is not one of the problem, or a configuration names a node beyond `nodes`.
+    pub fn of_schedule(
+        nodes: u32,
+        configurations: &[Circuits],
+        problem: &Problem,
+        schedule: &Schedule,
+        bound_ps: Time,
+    ) -> Plan {
+        let planes = problem.planes();
+        let initial = schedule.initial.iter().map(|held| {
+            let circuits = held.map_or(&[][..], |c| &configurations[c as usize]);
+            port_map(nodes, circuits)
+        });
+        let mut reconfigurations: Vec<Reconfiguration> = schedule
+            .switches
+            .iter()
+            .map(|switch| Reconfiguration {
+                plane: switch.plane,
+                start_ps: switch.start_ps,
+                ready_ps: switch.ready_ps,
+                circuits: configurations[switch.configuration as usize].clone(),
+            })
+            .collect();
+        reconfigurations.sort_by_key(|one| (one.start_ps, one.plane));
+        let mut transmissions: Vec<Transmission> = schedule
+            .uses
+            .iter()
+            .flat_map(|part| {
+                let step = problem.steps()[part.step as usize];
+                configurations[step.configuration as usize].iter().map(|&(node, peer)| {
+                    Transmission {
+                        node,
+                        peer,
+                        plane: part.plane,
+                        bytes: part.bytes,
+                        start_ps: part.start_ps,
+                        end_ps: part.end_ps,
+                        step: part.step,
+                        after_step: part.step.checked_sub(1),
+                    }
+                })
+            })
+            .collect();
+        transmissions.sort_by_key(|one| (one.start_ps, one.step, one.plane, one.node));
+        Plan {
+            nodes,
+            planes: planes.planes,
+            rate_bps: planes.rate_bps,
+            latency_ps: planes.latency_ps,
+            reconfiguration_ps: planes.reconfiguration_ps,
+            initial: initial.collect(),
+            reconfigurations,
+            transmissions,
+            completion_ps: schedule.completion_ps,
+            bound_ps,
+        }
+    }
+}
+
+/// Whom each node's transmitter is joined to, or [`NO_PORT`].
+fn port_map(nodes: u32, circuits: &[(u32, u32)]) -> Vec<i64> {
+    let mut map = vec![NO_PORT; nodes as usize];
+    for &(from, to) in circuits {
+        map[from as usize] = i64::from(to);
+    }
+    map
 }
