@@ -365,7 +365,7 @@ mod tests {
             match (kind, switch) {
                 (0, _) => shifted(&mut bad.uses[part].end_ps, by),
                 (1, _) => shifted(&mut bad.uses[part].start_ps, by),
-                (2, _) => bad.uses[part].bytes = bad.uses[part].bytes + Bytes::new(1),
+                (2, _) => bad.uses[part].bytes += Bytes::new(1),
                 (3, _) => bad.uses[part].bytes = Bytes::ZERO,
                 (4, _) => bad.uses[part].plane = problem.planes().planes,
                 (5, _) => bad.uses[part].step = problem.steps().len() as u32,

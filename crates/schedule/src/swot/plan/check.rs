@@ -460,8 +460,8 @@ mod tests {
             (3, _) => one.node = (one.node + 1) % NODES,
             (4, _) => one.node = NODES,
             (5, _) => one.plane = 3,
-            (6, _) => one.end_ps = one.end_ps + Time::from_ps(by),
-            (7, _) => one.start_ps = one.start_ps + Time::from_ps(by),
+            (6, _) => one.end_ps += Time::from_ps(by),
+            (7, _) => one.start_ps += Time::from_ps(by),
             (8, _) => one.after_step = Some(one.step),
             (9, _) if one.step > 0 => one.after_step = None,
             (10, _) => one.step += 1,
@@ -470,7 +470,7 @@ mod tests {
                 let again = plan.transmissions[t];
                 plan.transmissions.push(again);
             }
-            (13, _) => plan.completion_ps = plan.completion_ps + Time::from_ps(by),
+            (13, _) => plan.completion_ps += Time::from_ps(by),
             (14, _) => plan.bound_ps = plan.completion_ps + Time::from_ps(by),
             (15, _) => plan.rate_bps = BitRate::from_bps(0),
             (16, _) => plan.planes = 4,
@@ -482,7 +482,7 @@ mod tests {
                 let mut uses = plan.transmissions.iter().filter(|one| one.plane == 0);
                 return uses.any(|one| set.is_none_or(|set| one.end_ps <= set.start_ps));
             }
-            (20, _) => plan.latency_ps = plan.latency_ps + Time::from_ps(by),
+            (20, _) => plan.latency_ps += Time::from_ps(by),
             (21, Some(r)) => plan.reconfigurations[r].ready_ps = Time::from_ps(by - 1),
             (22, Some(r)) => drop(plan.reconfigurations[r].circuits.pop()),
             (23, Some(r)) => plan.reconfigurations[r].circuits[0].1 = NODES,
@@ -500,13 +500,13 @@ mod tests {
             (29, Some(r)) => {
                 // Set while what it is for is sent.
                 let one = &mut plan.reconfigurations[r];
-                one.start_ps = one.start_ps + Time::from_ps(by);
-                one.ready_ps = one.ready_ps + Time::from_ps(by);
+                one.start_ps += Time::from_ps(by);
+                one.ready_ps += Time::from_ps(by);
                 let (plane, ready) = (one.plane, one.ready_ps);
                 let uses = |t: &&Transmission| t.plane == plane && t.end_ps > ready;
                 return plan.transmissions.iter().filter(uses).any(|t| t.start_ps < ready);
             }
-            (30, Some(_)) => plan.reconfiguration_ps = plan.reconfiguration_ps + Time::from_ps(by),
+            (30, Some(_)) => plan.reconfiguration_ps += Time::from_ps(by),
             _ => return false,
         }
         true
