@@ -9,6 +9,7 @@ mod optical;
 mod pace;
 mod packets;
 mod panel;
+mod planes;
 mod rails;
 mod record;
 mod sender;
@@ -17,6 +18,7 @@ mod spec;
 mod tables;
 
 pub use critical::Breakdown;
+pub use planes::execute::{PlanRun, PlaneUse, run_plan, run_plan_on};
 pub use rails::{Collective, RailsRun, RailsSpec, rails, rails_assign};
 pub use record::{Histogram, Progress};
 pub use sender::DemandRecord;
