@@ -9,6 +9,7 @@ mod optical;
 mod pace;
 mod packets;
 mod panel;
+pub mod plan;
 mod planes;
 mod rails;
 mod record;

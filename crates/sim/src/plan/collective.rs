@@ -1,0 +1,517 @@
+//! A collective on planes, by each scheduler.
+
+use super::{PlanningError, Tracks, input};
+use lightloom_schedule::swot::plan::{Circuits, NO_PORT, Plan, Wanted};
+use lightloom_schedule::swot::{
+    Effort, Held, Parts, Planes, Problem, Schedule, Solution, Step, earliest, ideal, lockstep,
+    one_shot, overlap, replay,
+};
+use lightloom_units::{BitRate, Bytes, Time};
+use serde::{Deserialize, Serialize};
+
+/// The most transmissions of a plan: as text they take some hundred bytes each.
+const MOST_TRANSMISSIONS: usize = 1 << 22;
+
+/// What is asked for.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CollectiveSpec {
+    /// The name of the algorithm.
+    pub algorithm: String,
+    /// Nodes.
+    pub nodes: u32,
+    /// Buffer of a node \[B\].
+    pub size_bytes: Bytes,
+    /// Planes.
+    pub planes: u32,
+    /// Rate of a node over all planes; each has its share, rounded down \[bit/s\].
+    pub node_bps: BitRate,
+    /// How long a plane is dark when it switches \[ps\].
+    pub reconfiguration_ps: Time,
+    /// What a transmission takes beyond its bytes \[ps\].
+    pub latency_ps: Time,
+    /// What the planes hold at the beginning.
+    pub initial: Initial,
+    /// How long SWOT searches.
+    #[serde(with = "EffortName", default = "normal")]
+    pub effort: Effort,
+    /// Who answers, in this order.
+    pub schedulers: Vec<Scheduler>,
+    /// Whose answer is wanted as a plan.
+    #[serde(default)]
+    pub plan: Option<Scheduler>,
+    /// What a solver elsewhere has found; [`Scheduler::Milp`] needs it.
+    #[serde(default)]
+    pub given: Option<Given>,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "Effort", rename_all = "kebab-case")]
+enum EffortName {
+    Quick,
+    Normal,
+    Thorough,
+}
+
+fn normal() -> Effort {
+    Effort::Normal
+}
+
+/// What the planes hold at the beginning.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Initial {
+    /// Each the first step's configuration.
+    FirstStep,
+    /// Each whatever is best.
+    Free,
+    /// Nothing.
+    Dark,
+    /// Each this port map: whom each node's transmitter is joined to; -1 is nobody.
+    Maps(Vec<Vec<i64>>),
+}
+
+/// Bytes by step and plane, and a bound.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Given {
+    /// `parts[step]` is (plane, bytes), planes rising.
+    pub parts: Parts,
+    /// Proven: no schedule completes before \[ps\].
+    pub bound_ps: Time,
+}
+
+/// Who answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheduler {
+    /// Planes set in advance, for free, and never again.
+    OneShot,
+    /// All planes switch together between steps.
+    Lockstep,
+    /// No configurations at all: a time and no schedule.
+    Ideal,
+    /// Switching overlaps sending.
+    Swot,
+    /// As a solver elsewhere says, or lockstep if that is better.
+    Milp,
+}
+
+/// What one scheduler answered.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Who.
+    pub scheduler: Scheduler,
+    /// When the collective is complete; none where there is no schedule \[ps\].
+    pub completion_ps: Option<Time>,
+    /// No schedule of the same problem completes before; none where the problem is another \[ps\].
+    pub bound_ps: Option<Time>,
+    /// (completion - bound) / completion.
+    pub gap: Option<f64>,
+    /// Why there is no schedule.
+    pub infeasible: Option<String>,
+    /// Reconfigurations of planes.
+    pub switches: usize,
+    /// How long planes are dark, summed over planes \[ps\].
+    pub dark_ps: Time,
+    /// How long of it nothing is sent on any plane \[ps\].
+    pub exposed_ps: Time,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct CollectivePlans {
+    /// Steps of the collective.
+    pub steps: usize,
+    /// Configurations that they need.
+    pub configurations: usize,
+    /// Rate of a node on one plane \[bit/s\].
+    pub rate_bps: BitRate,
+    /// One a scheduler, as asked.
+    pub rows: Vec<Row>,
+    /// The plan that was wanted, if its scheduler made one.
+    #[serde(skip)]
+    pub plan: Option<Tracks>,
+}
+
+impl CollectiveSpec {
+    /// Parses JSON.
+    ///
+    /// # Errors
+    /// A message that names the key.
+    pub fn from_json(text: &str) -> Result<CollectiveSpec, PlanningError> {
+        serde_json::from_str(text).map_err(|error| input(format!("the request: {error}")))
+    }
+
+    /// The problem that schedulers solve.
+    ///
+    /// # Errors
+    /// If there is no such collective, or it does not fit the planes.
+    pub fn problem(&self) -> Result<Problem, PlanningError> {
+        self.posed().map(|(problem, _)| problem)
+    }
+
+    fn posed(&self) -> Result<(Problem, Built), PlanningError> {
+        let built = build(&self.algorithm, self.nodes, self.size_bytes)?;
+        let planes = Planes {
+            planes: self.planes,
+            rate_bps: BitRate::from_bps(self.node_bps.bps() / u64::from(self.planes.max(1))),
+            reconfiguration_ps: self.reconfiguration_ps,
+            latency_ps: self.latency_ps,
+        };
+        let k = self.planes.min(65) as usize;
+        let initial = match &self.initial {
+            Initial::FirstStep => vec![Held::Configuration(built.steps[0].configuration); k],
+            Initial::Free => vec![Held::Free; k],
+            Initial::Dark => vec![Held::Dark; k],
+            Initial::Maps(maps) => built.held(self.nodes, maps)?,
+        };
+        Problem::new(planes, initial, built.steps.clone()).map(|p| (p, built)).map_err(input)
+    }
+}
+
+/// Plans a collective.
+///
+/// # Errors
+/// [`PlanningError::Input`] if there is no such collective, or it does not fit the planes;
+/// [`PlanningError::Invalid`] if a scheduler is wrong.
+pub fn plan_collective(spec: &CollectiveSpec) -> Result<CollectivePlans, PlanningError> {
+    let (problem, built) = spec.posed()?;
+    let free = vec![Held::Free; problem.initial().len()];
+    let preset = Problem::new(problem.planes(), free, problem.steps().to_vec()).map_err(input)?;
+    let mut plans = CollectivePlans {
+        steps: built.steps.len(),
+        configurations: built.configurations.len(),
+        rate_bps: problem.planes().rate_bps,
+        rows: Vec::with_capacity(spec.schedulers.len()),
+        plan: None,
+    };
+    let mut bound = ideal(&problem);
+    let mut wanted = None;
+    for &scheduler in &spec.schedulers {
+        let answer = scheduler.answer(&problem, spec)?;
+        let replayed = if scheduler == Scheduler::OneShot { &preset } else { &problem };
+        plans.rows.push(answer.row(scheduler, replayed)?);
+        if let Answer::Schedule(solution) = answer {
+            if scheduler != Scheduler::OneShot {
+                bound = bound.max(solution.bound_ps);
+            }
+            if spec.plan == Some(scheduler) {
+                wanted = Some((scheduler, solution.schedule));
+            }
+        }
+    }
+    for row in &mut plans.rows {
+        if let (Some(completion), Some(own)) = (row.completion_ps, &mut row.bound_ps) {
+            *own = bound;
+            let left = completion.saturating_sub(bound);
+            row.gap = Some(left.ps() as f64 / completion.ps().max(1) as f64);
+        }
+    }
+    if let Some((scheduler, schedule)) = wanted {
+        let bound = if scheduler == Scheduler::OneShot { ideal(&problem) } else { bound };
+        plans.plan = Some(built.plan(spec, scheduler, &problem, &schedule, bound)?.into());
+    }
+    Ok(plans)
+}
+
+enum Answer {
+    Schedule(Solution),
+    Time(Time),
+    None(String),
+}
+
+impl Scheduler {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scheduler::OneShot => "one-shot",
+            Scheduler::Lockstep => "lockstep",
+            Scheduler::Ideal => "ideal",
+            Scheduler::Swot => "SWOT",
+            Scheduler::Milp => "MILP",
+        }
+    }
+
+    fn answer(self, problem: &Problem, spec: &CollectiveSpec) -> Result<Answer, PlanningError> {
+        let schedule = |schedule| Solution { schedule, bound_ps: Time::ZERO };
+        Ok(match self {
+            Scheduler::OneShot => match one_shot(problem) {
+                Ok(found) => Answer::Schedule(schedule(found)),
+                Err(few) => Answer::None(few.to_string()),
+            },
+            Scheduler::Lockstep => Answer::Schedule(schedule(lockstep(problem))),
+            Scheduler::Ideal => Answer::Time(ideal(problem)),
+            Scheduler::Swot => Answer::Schedule(overlap(problem, spec.effort)),
+            Scheduler::Milp => {
+                let given = spec
+                    .given
+                    .as_ref()
+                    .ok_or_else(|| input("given: milp needs parts and a bound"))?;
+                let planes = problem.planes().planes;
+                let known = |part: &(u32, Bytes)| part.0 < planes;
+                if given.parts.len() != problem.steps().len()
+                    || !given.parts.iter().flatten().all(known)
+                {
+                    return Err(input("given.parts: must be a list a step, of planes and bytes"));
+                }
+                let (found, simple) = (earliest(problem, &given.parts), lockstep(problem));
+                let best = if found.completion_ps <= simple.completion_ps { found } else { simple };
+                Answer::Schedule(Solution { schedule: best, bound_ps: given.bound_ps })
+            }
+        })
+    }
+}
+
+impl Answer {
+    fn row(&self, scheduler: Scheduler, problem: &Problem) -> Result<Row, PlanningError> {
+        let mut row = Row {
+            scheduler,
+            completion_ps: None,
+            bound_ps: None,
+            gap: None,
+            infeasible: None,
+            switches: 0,
+            dark_ps: Time::ZERO,
+            exposed_ps: Time::ZERO,
+        };
+        match self {
+            Answer::None(reason) => row.infeasible = Some(reason.clone()),
+            Answer::Time(time) => row.completion_ps = Some(*time),
+            Answer::Schedule(Solution { schedule, bound_ps }) => {
+                let completion = replay(problem, schedule).map_err(|violation| {
+                    let violation = violation.to_string();
+                    PlanningError::Invalid { scheduler: scheduler.name(), violation }
+                })?;
+                row.completion_ps = Some(completion);
+                row.bound_ps = (scheduler != Scheduler::OneShot).then_some(*bound_ps);
+                row.switches = schedule.switches.len();
+                (row.dark_ps, row.exposed_ps) = darkness(schedule);
+            }
+        }
+        Ok(row)
+    }
+}
+
+/// How long planes are dark, summed over planes, and how long of that nothing is sent on any.
+fn darkness(schedule: &Schedule) -> (Time, Time) {
+    let mut sending: Vec<(Time, Time)> =
+        schedule.uses.iter().map(|part| (part.start_ps, part.end_ps)).collect();
+    sending.sort_unstable();
+    sending.dedup_by(|next, one| {
+        let joined = next.0 <= one.1;
+        if joined {
+            one.1 = one.1.max(next.1);
+        }
+        joined
+    });
+    let (mut dark, mut exposed) = (Time::ZERO, Time::ZERO);
+    for switch in &schedule.switches {
+        let (from, to) = (switch.start_ps, switch.ready_ps);
+        let takes = to.saturating_sub(from);
+        let first = sending.partition_point(|span| span.1 <= from);
+        let covered: Time = sending[first..]
+            .iter()
+            .take_while(|span| span.0 < to)
+            .map(|span| span.1.min(to).saturating_sub(span.0.max(from)))
+            .sum();
+        dark = dark.saturating_add(takes);
+        exposed = exposed.saturating_add(takes.saturating_sub(covered));
+    }
+    (dark, exposed)
+}
+
+/// A collective as schedulers take it.
+pub(super) struct Built {
+    pub(super) configurations: Vec<Circuits>,
+    pub(super) steps: Vec<Step>,
+}
+
+pub(super) fn build(algorithm: &str, nodes: u32, size: Bytes) -> Result<Built, PlanningError> {
+    // Stand-in: until the workload crate has its algorithms.
+    if algorithm != "rabenseifner-allreduce" || !nodes.is_power_of_two() || nodes < 2 {
+        return Err(input(format!("no such collective: {algorithm} on {nodes}")));
+    }
+    let rounds = nodes.ilog2();
+    let configurations = (0..rounds)
+        .map(|r| (0..nodes).map(|node| (node, node ^ (nodes >> (r + 1)))).collect())
+        .collect();
+    let halves = (0..rounds).map(|r| (r, size.get() >> (r + 1)));
+    let steps = halves
+        .clone()
+        .chain(halves.rev())
+        .map(|(configuration, bytes)| Step { configuration, volume_bytes: Bytes::new(bytes) })
+        .collect();
+    Ok(Built { configurations, steps })
+}
+
+impl Built {
+    /// What planes hold that stand like this: the first configuration that is there in full.
+    fn held(&self, nodes: u32, maps: &[Vec<i64>]) -> Result<Vec<Held>, PlanningError> {
+        let held = |(plane, map): (usize, &Vec<i64>)| {
+            if map.len() != nodes as usize {
+                let ports = map.len();
+                return Err(input(format!("initial[{plane}] has {ports} ports, of {nodes} nodes")));
+            }
+            let mut taken = vec![false; map.len()];
+            for (node, &peer) in map.iter().enumerate().filter(|(_, peer)| **peer != NO_PORT) {
+                let at = usize::try_from(peer).ok().filter(|&at| at < map.len() && at != node);
+                let free = at.is_some_and(|at| !std::mem::replace(&mut taken[at], true));
+                if !free {
+                    return Err(input(format!(
+                        "initial[{plane}][{node}] = {peer}: must be another node's number, each at \
+                         most once, or -1"
+                    )));
+                }
+            }
+            let there = |circuits: &Circuits| {
+                circuits.iter().all(|&(from, to)| map[from as usize] == i64::from(to))
+            };
+            let mut used = self.steps.iter().map(|step| step.configuration);
+            let found = used.find(|&c| there(&self.configurations[c as usize]));
+            Ok(found.map_or(Held::Dark, Held::Configuration))
+        };
+        maps.iter().enumerate().map(held).collect()
+    }
+
+    fn plan(
+        &self,
+        spec: &CollectiveSpec,
+        scheduler: Scheduler,
+        problem: &Problem,
+        schedule: &Schedule,
+        bound: Time,
+    ) -> Result<Plan, PlanningError> {
+        let circuits = |step: u32| {
+            let c = self.steps[step as usize].configuration;
+            self.configurations[c as usize].len()
+        };
+        let transmissions: usize = schedule.uses.iter().map(|part| circuits(part.step)).sum();
+        if transmissions > MOST_TRANSMISSIONS {
+            return Err(input(format!(
+                "the plan: has {transmissions} transmissions; allowed: at most {MOST_TRANSMISSIONS}"
+            )));
+        }
+        let configurations = &self.configurations;
+        let mut plan = Plan::of_schedule(spec.nodes, configurations, problem, schedule, bound);
+        if let (Initial::Maps(maps), true) = (&spec.initial, scheduler != Scheduler::OneShot) {
+            plan.initial.clone_from(maps);
+        }
+        let wanted = Wanted::Steps { configurations, steps: &self.steps };
+        plan.check(&wanted).map_err(|violation| PlanningError::Invalid {
+            scheduler: scheduler.name(),
+            violation: violation.to_string(),
+        })?;
+        Ok(plan)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Task, check_plan};
+    use super::*;
+
+    fn worked_example() -> CollectiveSpec {
+        let text = r#"{"algorithm": "rabenseifner-allreduce", "nodes": 8, "size_bytes": 40000000,
+            "planes": 2, "node_bps": 800000000000, "reconfiguration_ps": 200000000, "latency_ps": 0,
+            "initial": "first-step", "schedulers": ["one-shot", "lockstep", "ideal", "swot"]}"#;
+        CollectiveSpec::from_json(text).expect("a request")
+    }
+
+    #[test]
+    fn the_worked_example() {
+        let plans = plan_collective(&worked_example()).expect("plans");
+        let us = |row: &Row| row.completion_ps.map(|time| time.ps() / 1_000_000);
+        let times: Vec<_> = plans.rows.iter().map(us).collect();
+        assert_eq!(times, [None, Some(1500), Some(700), Some(1200)]);
+        let reason = plans.rows[0].infeasible.as_deref();
+        assert_eq!(reason, Some("one-shot needs 3 planes, one a configuration; there are 2"));
+        let lockstep = &plans.rows[1];
+        assert_eq!((lockstep.switches, lockstep.dark_ps), (8, Time::from_us(1600)));
+        assert_eq!(lockstep.exposed_ps, lockstep.dark_ps);
+        assert!(plans.rows[3].exposed_ps < plans.rows[3].dark_ps);
+    }
+
+    #[test]
+    fn every_plan_passes_as_a_file() {
+        for scheduler in [Scheduler::OneShot, Scheduler::Lockstep, Scheduler::Swot] {
+            for initial in [Initial::FirstStep, Initial::Free, Initial::Dark] {
+                let spec = CollectiveSpec {
+                    planes: 3,
+                    initial,
+                    plan: Some(scheduler),
+                    ..worked_example()
+                };
+                let plans = plan_collective(&spec).expect("plans");
+                let tracks = plans.plan.expect("three planes are enough");
+                let text = serde_json::to_string(&tracks).expect("plain values");
+                let again = Tracks::from_json(&text).expect("what was written");
+                assert_eq!(again, tracks);
+                let task = Task::Collective {
+                    algorithm: spec.algorithm.clone(),
+                    size_bytes: spec.size_bytes,
+                };
+                assert_eq!(check_plan(again, &task), Ok(tracks.completion_ps));
+            }
+        }
+    }
+
+    #[test]
+    fn port_maps_are_recognized() {
+        let spec = worked_example();
+        let built = build(&spec.algorithm, 8, spec.size_bytes).expect("a collective");
+        let map = |c: usize| {
+            let mut map = vec![NO_PORT; 8];
+            built.configurations[c].iter().for_each(|&(a, b)| map[a as usize] = i64::from(b));
+            map
+        };
+        let mut other = map(1);
+        other.swap(0, 1);
+        let held = built.held(8, &[map(2), other]).expect("maps");
+        assert_eq!(held, [Held::Configuration(2), Held::Dark]);
+        // Both planes as the first step wants them: as if it had been asked for by name.
+        let maps = Initial::Maps(vec![map(0), map(0)]);
+        let spec = CollectiveSpec { initial: maps, plan: Some(Scheduler::Swot), ..spec };
+        let plans = plan_collective(&spec).expect("plans");
+        let same = plan_collective(&worked_example()).expect("plans");
+        assert_eq!(plans.rows, same.rows);
+        assert_eq!(plans.plan.expect("a plan").planes[1].initial, map(0));
+        for bad in [vec![0; 8], vec![1, 1, -1, -1, -1, -1, -1, -1], vec![8; 8], vec![-2; 8]] {
+            let error = built.held(8, &[bad]).expect_err("no port map");
+            assert!(error.to_string().starts_with("initial[0]["), "{error}");
+        }
+        assert!(built.held(8, &[vec![-1; 7]]).is_err());
+    }
+
+    #[test]
+    fn what_a_solver_gives_is_at_most_lockstep() {
+        let one_plane = |mb: u64| vec![(0, Bytes::new(mb * 1_000_000))];
+        let parts = [20, 10, 5, 5, 10, 20].map(one_plane).to_vec();
+        let spec = CollectiveSpec {
+            schedulers: vec![Scheduler::Milp, Scheduler::Lockstep],
+            plan: Some(Scheduler::Milp),
+            given: Some(Given { parts, bound_ps: Time::from_us(1100) }),
+            ..worked_example()
+        };
+        let plans = plan_collective(&spec).expect("plans");
+        assert_eq!(plans.rows[0].completion_ps, Some(Time::from_us(1500)));
+        assert_eq!(plans.rows[1].bound_ps, Some(Time::from_us(1100)));
+        let short = Given { parts: vec![], bound_ps: Time::ZERO };
+        let spec = CollectiveSpec { given: Some(short), ..spec };
+        assert!(matches!(plan_collective(&spec), Err(PlanningError::Input(_))));
+    }
+
+    #[test]
+    fn bad_requests_are_refused() {
+        let changed = |change: fn(&mut CollectiveSpec)| {
+            let mut spec = worked_example();
+            change(&mut spec);
+            plan_collective(&spec).expect_err("bad").to_string()
+        };
+        assert_eq!(changed(|s| s.planes = 0), "planes is 0; allowed: 1 to 64");
+        assert_eq!(changed(|s| s.planes = u32::MAX), "planes is 4294967295; allowed: 1 to 64");
+        assert!(changed(|s| s.node_bps = BitRate::from_bps(1)).contains("rate"));
+        assert!(changed(|s| s.size_bytes = Bytes::new(u64::MAX)).contains("2^62 ps"));
+        assert!(changed(|s| s.initial = Initial::Maps(vec![])).contains("initial state"));
+    }
+}

@@ -1,0 +1,266 @@
+//! A plan as its file has it: for each plane what the controller does, for each node what it sends.
+
+use super::{PlanningError, input};
+use lightloom_schedule::swot::plan::{Circuits, Plan, Reconfiguration, Transmission, Wanted};
+use lightloom_units::{BitRate, Bytes, Time};
+use serde::{Deserialize, Serialize};
+
+/// The two tracks, and the machine they are for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tracks {
+    /// What the plan is for.
+    pub machine: Machine,
+    /// When the last byte has arrived \[ps\].
+    pub completion_ps: Time,
+    /// No plan completes before \[ps\].
+    pub bound_ps: Time,
+    /// One a plane, in order.
+    pub planes: Vec<PlaneTrack>,
+    /// One a node, in order.
+    pub nodes: Vec<NodeTrack>,
+}
+
+/// Nodes joined by planes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// Nodes.
+    pub nodes: u32,
+    /// Planes.
+    pub planes: u32,
+    /// Rate of one port \[bit/s\].
+    pub rate_bps: BitRate,
+    /// What a transmission takes beyond its bytes \[ps\].
+    pub latency_ps: Time,
+    /// How long a port is dark when it is set \[ps\].
+    pub reconfiguration_ps: Time,
+}
+
+/// What the controller does to a plane.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlaneTrack {
+    /// The plane.
+    pub plane: u32,
+    /// Whom each node's transmitter is joined to at the beginning; -1 is nobody.
+    pub initial: Vec<i64>,
+    /// By start.
+    pub reconfigurations: Vec<Set>,
+}
+
+/// Circuits set anew.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Set {
+    /// When the ports go dark \[ps\].
+    pub start_ps: Time,
+    /// When they can carry data \[ps\].
+    pub ready_ps: Time,
+    /// (transmitter's node, receiver's node).
+    pub circuits: Circuits,
+}
+
+/// What a node sends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeTrack {
+    /// The node.
+    pub node: u32,
+    /// By start.
+    pub transmissions: Vec<Send>,
+}
+
+/// A transmission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Send {
+    /// The step it belongs to; 0 where there are none.
+    pub step: u32,
+    /// Who receives.
+    pub peer: u32,
+    /// Over which plane.
+    pub plane: u32,
+    /// How much \[B\].
+    pub bytes: Bytes,
+    /// Not before \[ps\].
+    pub start_ps: Time,
+    /// When the last byte has arrived \[ps\].
+    pub end_ps: Time,
+    /// The step that must have ended everywhere.
+    pub after_step: Option<u32>,
+}
+
+impl From<Plan> for Tracks {
+    fn from(plan: Plan) -> Tracks {
+        let mut planes: Vec<PlaneTrack> = (0..)
+            .zip(plan.initial)
+            .map(|(plane, initial)| PlaneTrack { plane, initial, reconfigurations: vec![] })
+            .collect();
+        for Reconfiguration { plane, start_ps, ready_ps, circuits } in plan.reconfigurations {
+            let track = &mut planes[plane as usize].reconfigurations;
+            track.push(Set { start_ps, ready_ps, circuits });
+        }
+        let mut nodes: Vec<NodeTrack> =
+            (0..plan.nodes).map(|node| NodeTrack { node, transmissions: vec![] }).collect();
+        for one in plan.transmissions {
+            let Transmission { node, peer, plane, bytes, start_ps, end_ps, step, after_step } = one;
+            let send = Send { step, peer, plane, bytes, start_ps, end_ps, after_step };
+            nodes[node as usize].transmissions.push(send);
+        }
+        Tracks {
+            machine: Machine {
+                nodes: plan.nodes,
+                planes: plan.planes,
+                rate_bps: plan.rate_bps,
+                latency_ps: plan.latency_ps,
+                reconfiguration_ps: plan.reconfiguration_ps,
+            },
+            completion_ps: plan.completion_ps,
+            bound_ps: plan.bound_ps,
+            planes,
+            nodes,
+        }
+    }
+}
+
+impl Tracks {
+    /// Parses JSON.
+    ///
+    /// # Errors
+    /// A message that says where.
+    pub fn from_json(text: &str) -> Result<Tracks, PlanningError> {
+        serde_json::from_str(text).map_err(|error| input(format!("the plan: {error}")))
+    }
+
+    /// As one list of each kind.
+    ///
+    /// # Errors
+    /// If tracks are missing, or not in order.
+    pub fn into_plan(self) -> Result<Plan, PlanningError> {
+        let machine = self.machine;
+        in_order("planes", "plane", machine.planes, self.planes.iter().map(|track| track.plane))?;
+        in_order("nodes", "node", machine.nodes, self.nodes.iter().map(|track| track.node))?;
+        let mut initial = Vec::with_capacity(self.planes.len());
+        let mut reconfigurations = vec![];
+        for track in self.planes {
+            initial.push(track.initial);
+            reconfigurations.extend(track.reconfigurations.into_iter().map(|set| {
+                Reconfiguration {
+                    plane: track.plane,
+                    start_ps: set.start_ps,
+                    ready_ps: set.ready_ps,
+                    circuits: set.circuits,
+                }
+            }));
+        }
+        reconfigurations.sort_by_key(|one| (one.start_ps, one.plane));
+        let mut transmissions: Vec<Transmission> = self
+            .nodes
+            .iter()
+            .flat_map(|track| {
+                track.transmissions.iter().map(|send| Transmission {
+                    node: track.node,
+                    peer: send.peer,
+                    plane: send.plane,
+                    bytes: send.bytes,
+                    start_ps: send.start_ps,
+                    end_ps: send.end_ps,
+                    step: send.step,
+                    after_step: send.after_step,
+                })
+            })
+            .collect();
+        transmissions.sort_by_key(|one| (one.start_ps, one.step, one.plane, one.node));
+        Ok(Plan {
+            nodes: machine.nodes,
+            planes: machine.planes,
+            rate_bps: machine.rate_bps,
+            latency_ps: machine.latency_ps,
+            reconfiguration_ps: machine.reconfiguration_ps,
+            initial,
+            reconfigurations,
+            transmissions,
+            completion_ps: self.completion_ps,
+            bound_ps: self.bound_ps,
+        })
+    }
+}
+
+fn in_order(
+    tracks: &str,
+    key: &str,
+    count: u32,
+    named: impl ExactSizeIterator<Item = u32>,
+) -> Result<(), PlanningError> {
+    if named.len() != count as usize {
+        let there = named.len();
+        return Err(input(format!("{tracks}: {there} tracks; machine.{tracks} says {count}")));
+    }
+    match (0..).zip(named).find(|(at, name)| at != name) {
+        None => Ok(()),
+        Some((at, name)) => {
+            Err(input(format!("{tracks}[{at}].{key} = {name}: must be {at}: tracks are in order")))
+        }
+    }
+}
+
+/// What a plan says that it is for.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Task {
+    /// A collective algorithm.
+    Collective {
+        /// Its name.
+        algorithm: String,
+        /// Buffer of a node \[B\].
+        size_bytes: Bytes,
+    },
+    /// An all-to-all of one's own.
+    AllToAll {
+        /// From each node (rows) to each \[B\].
+        demand: Vec<Vec<u64>>,
+    },
+    /// Not said; only what holds for any plan is checked.
+    Other {},
+}
+
+/// Replays a plan against its task; when it completes.
+///
+/// ```
+/// use lightloom_sim::plan::{Task, Tracks, check_plan};
+/// let tracks = Tracks::from_json(r#"{
+///     "machine": {"nodes": 2, "planes": 1, "rate_bps": 8000, "latency_ps": 5, "reconfiguration_ps": 0},
+///     "completion_ps": 1000000005, "bound_ps": 0,
+///     "planes": [{"plane": 0, "initial": [1, -1], "reconfigurations": []}],
+///     "nodes": [{"node": 0, "transmissions": [{"step": 0, "peer": 1, "plane": 0, "bytes": 1,
+///         "start_ps": 0, "end_ps": 1000000005, "after_step": null}]},
+///         {"node": 1, "transmissions": []}]}"#)?;
+/// let task = Task::AllToAll { demand: vec![vec![0, 1], vec![0, 0]] };
+/// assert_eq!(check_plan(tracks, &task)?.ps(), 1_000_000_005);
+/// # Ok::<(), lightloom_sim::plan::PlanningError>(())
+/// ```
+///
+/// # Errors
+/// [`PlanningError::Input`] with the first thing that is wrong.
+pub fn check_plan(tracks: Tracks, task: &Task) -> Result<Time, PlanningError> {
+    let plan = tracks.into_plan()?;
+    let checked = match task {
+        Task::Collective { algorithm, size_bytes } => {
+            let built = super::collective::build(algorithm, plan.nodes, *size_bytes)?;
+            let wanted =
+                Wanted::Steps { configurations: &built.configurations, steps: &built.steps };
+            plan.check(&wanted)
+        }
+        Task::AllToAll { demand } => {
+            let n = demand.len();
+            if let Some((at, row)) = demand.iter().enumerate().find(|(_, row)| row.len() != n) {
+                let length = row.len();
+                return Err(input(format!("task.demand[{at}] has {length} entries, of {n} rows")));
+            }
+            plan.check(&Wanted::Matrix(&demand.concat()))
+        }
+        Task::Other {} => plan.check(&Wanted::Anything),
+    };
+    checked.map_err(input)
+}
