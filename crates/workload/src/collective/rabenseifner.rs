@@ -1,0 +1,108 @@
+//! Recursive halving and doubling (Rabenseifner, ICCS 2004; Thakur, Rabenseifner and Gropp 2005).
+//!
+//! At step t of the halving node `i` holds the blocks that agree with it in their last t bits, and
+//! sends those that differ in bit t to the node that differs in that bit alone; so nearest nodes
+//! exchange most, as in SWOT, Section 2.1.2. Doubling is the same backwards. If nodes are no power of
+//! two, an all-reduce folds the surplus first: of the first 2 r nodes the even ones give all they
+//! have to their odd neighbours and get the result in the end, as the authors do; the halves alone
+//! are then not defined.
+
+use super::{Move, NO_PEER, Pairing, Steps, block};
+use lightloom_units::Bytes;
+
+/// The largest power of two up to `nodes`, and how many nodes are left over.
+pub(super) fn core(nodes: u32) -> (u32, u32) {
+    let core = 1 << nodes.ilog2();
+    (core, nodes - core)
+}
+
+/// The node with so great a number among those that take part.
+pub(super) fn node_of(rank: u32, surplus: u32) -> u32 {
+    if rank < surplus { 2 * rank + 1 } else { rank + surplus }
+}
+
+/// The number of a node among those that take part; `None` if it is folded.
+pub(super) fn rank_of(node: u32, surplus: u32) -> Option<u32> {
+    match node {
+        _ if node >= 2 * surplus => Some(node - surplus),
+        _ if node % 2 == 1 => Some(node / 2),
+        _ => None,
+    }
+}
+
+/// Each node that takes part with the one whose number differs in one bit.
+pub(super) fn exchange(nodes: u32, surplus: u32, bit: u32) -> Pairing {
+    let peer = |node| rank_of(node, surplus).map_or(NO_PEER, |r| node_of(r ^ 1 << bit, surplus));
+    Pairing::Map((0..nodes).map(peer).collect())
+}
+
+/// Even nodes of the surplus to their neighbours, or back.
+pub(super) fn fold(nodes: u32, surplus: u32, back: bool) -> Pairing {
+    let peer = |node: u32| match node {
+        _ if node >= 2 * surplus || (node % 2 == 1) != back => NO_PEER,
+        _ => node ^ 1,
+    };
+    Pairing::Map((0..nodes).map(peer).collect())
+}
+
+pub(super) fn steps(steps: &mut Steps, nodes: u32, size: Bytes) {
+    let (core, surplus) = core(nodes);
+    let all = block(size, u64::from(core)) * u64::from(core);
+    if surplus > 0 {
+        steps.push(fold(nodes, surplus, false), all);
+    }
+    halving(steps, nodes, core, size);
+    doubling(steps, nodes, core, size);
+    if surplus > 0 {
+        steps.push(fold(nodes, surplus, true), all);
+    }
+}
+
+pub(super) fn halving(steps: &mut Steps, nodes: u32, core: u32, size: Bytes) {
+    for bit in 0..core.ilog2() {
+        let volume = block(size, u64::from(core)) * u64::from(core >> (bit + 1));
+        steps.push(exchange(nodes, nodes - core, bit), volume);
+    }
+}
+
+pub(super) fn doubling(steps: &mut Steps, nodes: u32, core: u32, size: Bytes) {
+    for bit in (0..core.ilog2()).rev() {
+        let volume = block(size, u64::from(core)) * u64::from(core >> (bit + 1));
+        steps.push(exchange(nodes, nodes - core, bit), volume);
+    }
+}
+
+/// Blocks of `core` that agree with `rank` in all bits below `bit`, and in `bit` itself or not.
+fn sharing(core: u32, rank: u32, bit: usize, same: bool) -> Vec<u64> {
+    let first = (rank & ((1 << bit) - 1)) | (if same { rank } else { !rank } & 1 << bit);
+    (u64::from(first)..u64::from(core)).step_by(2 << bit).collect()
+}
+
+pub(super) fn halve(core: u32, step: usize, rank: u32) -> Move {
+    Move { blocks: sharing(core, rank, step, false), reduce: true }
+}
+
+pub(super) fn double(core: u32, step: usize, rank: u32) -> Move {
+    let bit = core.ilog2() as usize - 1 - step;
+    Move { blocks: sharing(core, rank, bit, true), reduce: false }
+}
+
+pub(super) fn moves(nodes: u32, step: usize, node: u32) -> Move {
+    let (core, surplus) = core(nodes);
+    let bits = core.ilog2() as usize;
+    let all = || (0..u64::from(core)).collect();
+    let folded = node < 2 * surplus;
+    let step = if surplus == 0 { step + 1 } else { step };
+    match step {
+        0 if folded && node % 2 == 0 => Move { blocks: all(), reduce: true },
+        _ if step == 2 * bits + 1 && folded && node % 2 == 1 => {
+            Move { blocks: all(), reduce: false }
+        }
+        _ if step == 0 || step == 2 * bits + 1 => Move::default(),
+        _ => match rank_of(node, surplus) {
+            None => Move::default(),
+            Some(rank) if step <= bits => halve(core, step - 1, rank),
+            Some(rank) => double(core, step - 1 - bits, rank),
+        },
+    }
+}

@@ -1,0 +1,195 @@
+//! Symbolic blocks through every algorithm, for every number of nodes up to 64.
+
+use super::*;
+use std::collections::HashMap as Map;
+
+const SIZE: Bytes = Bytes::new(3_000_000);
+
+/// Contributors of each block that each node holds, as bits of nodes.
+type Held = Vec<Map<u64, u64>>;
+
+/// Runs a collective; checks pairings and volumes on the way.
+fn run(collective: &Collective, blocks: u64, mut held: Held) -> Held {
+    let n = collective.nodes;
+    for (s, step) in collective.steps.iter().enumerate() {
+        let pairing = &collective.pairings[step.pairing as usize];
+        let mut received = vec![false; n as usize];
+        let mut sent = Vec::new();
+        for node in 0..n {
+            let moved = collective.moves(s, node);
+            let Some(peer) = pairing.peer(node, n) else {
+                assert!(moved.blocks.is_empty(), "node {node} has no peer in step {s}");
+                continue;
+            };
+            assert!(peer < n && peer != node, "{node} to {peer}");
+            assert!(
+                !std::mem::replace(&mut received[peer as usize], true),
+                "{peer} receives twice"
+            );
+            if moved.blocks.is_empty() {
+                continue;
+            }
+            let bytes = block(collective.size, blocks).get() * moved.blocks.len() as u64;
+            assert_eq!(bytes, step.volume.get(), "step {s}, node {node}");
+            for b in moved.blocks {
+                let what =
+                    *held[node as usize].get(&b).unwrap_or_else(|| panic!("{node} has no {b}"));
+                sent.push((peer, b, what, moved.reduce));
+            }
+        }
+        assert!(!sent.is_empty(), "nothing moves in step {s}");
+        for (peer, b, what, reduce) in sent {
+            let own = held[peer as usize].entry(b).or_insert(0);
+            if reduce {
+                assert_eq!(*own & what, 0, "counted twice");
+                *own |= what;
+            } else {
+                *own = what;
+            }
+        }
+    }
+    held
+}
+
+/// Blocks of the buffer, as an algorithm cuts it.
+fn blocks(collective: &Collective) -> u64 {
+    let n = u64::from(collective.nodes);
+    match collective.algorithm {
+        Algorithm::RabenseifnerAllReduce => 1 << collective.nodes.ilog2(),
+        Algorithm::RecursiveDoublingAllReduce | Algorithm::BinomialBroadcast => 1,
+        Algorithm::DoubleTreeAllReduce | Algorithm::DoubleTreeBroadcast => {
+            // The volume of a step is one chunk.
+            let chunk = collective.steps[0].volume.get();
+            (1..).find(|&c| block(collective.size, c).get() == chunk && c % 2 == 0).expect("cut")
+        }
+        _ => n,
+    }
+}
+
+fn check(algorithm: Algorithm, n: u32) {
+    let collective = match algorithm.build(n, SIZE) {
+        Ok(collective) => collective,
+        Err(CollectiveError::PowerOfTwo { .. }) => return assert!(!n.is_power_of_two()),
+        Err(CollectiveError::Radix { .. }) => return,
+        Err(error) => panic!("{algorithm} on {n}: {error}"),
+    };
+    let cut = blocks(&collective);
+    let nodes = 0..u64::from(n);
+    let everyone = if n == 64 { u64::MAX } else { (1 << n) - 1 };
+    let all = |what: fn(u64) -> u64| -> Held {
+        nodes.clone().map(|i| (0..cut).map(|b| (b, what(i))).collect()).collect()
+    };
+    match algorithm.primitive() {
+        Primitive::ReduceScatter => {
+            let end = run(&collective, cut, all(|i| 1 << i));
+            for (i, held) in end.iter().enumerate() {
+                assert_eq!(held[&(i as u64)], everyone, "{algorithm} on {n}, node {i}");
+            }
+        }
+        Primitive::AllReduce => {
+            let end = run(&collective, cut, all(|i| 1 << i));
+            for held in end {
+                assert!((0..cut).all(|b| held[&b] == everyone), "{algorithm} on {n}");
+            }
+        }
+        Primitive::AllGather => {
+            let start = nodes.map(|i| Map::from([(i, 1 << i)])).collect();
+            for held in run(&collective, cut, start) {
+                assert!((0..cut).all(|b| held[&b] == 1 << b), "{algorithm} on {n}");
+            }
+        }
+        Primitive::Broadcast => {
+            let mut start: Held = vec![Map::new(); n as usize];
+            for b in 0..cut {
+                let root = match algorithm {
+                    Algorithm::DoubleTreeBroadcast => double_tree::root(n, b / (cut / 2)),
+                    _ => 0,
+                };
+                start[root as usize].insert(b, 1);
+            }
+            for held in run(&collective, cut, start) {
+                assert!((0..cut).all(|b| held.get(&b) == Some(&1)), "{algorithm} on {n}");
+            }
+        }
+        Primitive::AllToAll => {
+            let n = u64::from(n);
+            let start = (0..n).map(|i| (0..n).map(|to| (i * n + to, 1 << i)).collect()).collect();
+            for (i, held) in run(&collective, n, start).iter().enumerate() {
+                for from in 0..n {
+                    assert_eq!(held[&(from * n + i as u64)], 1 << from, "{algorithm} on {n}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn everyone_ends_with_what_it_must_have() {
+    for n in 2..=64 {
+        for algorithm in Algorithm::ALL {
+            check(algorithm, n);
+        }
+    }
+    for n in [2, 3, 5, 8, 9, 16, 27, 31, 64] {
+        for radix in 2..=n {
+            check(Algorithm::BruckAllToAll { radix }, n);
+        }
+    }
+}
+
+#[test]
+fn counts_and_volumes_are_the_closed_forms() {
+    let total = |name: &str, n: u32| {
+        let built = name.parse::<Algorithm>().unwrap().build(n, Bytes::new(64 << 20)).unwrap();
+        let bytes: Bytes = built.steps.iter().map(|s| s.volume).sum();
+        (built.steps.len(), built.pairings.len(), bytes.get() as f64 / f64::from(64 << 20))
+    };
+    assert_eq!(total("ring-allreduce", 64), (126, 1, 2.0 * 63.0 / 64.0));
+    assert_eq!(total("rabenseifner-allreduce", 64), (12, 6, 2.0 * 63.0 / 64.0));
+    assert_eq!(total("rabenseifner-reduce-scatter", 64), (6, 6, 63.0 / 64.0));
+    assert_eq!(total("recursive-doubling-allreduce", 64), (6, 6, 6.0));
+    assert_eq!(total("pairwise-alltoall", 64), (63, 63, 63.0 / 64.0));
+    assert_eq!(total("bruck-alltoall", 64), (6, 6, 3.0));
+    assert_eq!(total("bruck-alltoall:8", 64), (14, 14, 14.0 / 8.0));
+    assert_eq!(total("bruck-alltoall:64", 64), total("pairwise-alltoall", 64));
+    assert_eq!(total("binomial-broadcast", 64), (6, 6, 6.0));
+    // Folding: two more steps of the whole buffer.
+    assert_eq!(total("rabenseifner-allreduce", 65).0, 14);
+}
+
+#[test]
+fn trees_use_two_configurations_a_direction() {
+    for n in [3, 4, 7, 16, 33, 64] {
+        let built = Algorithm::DoubleTreeAllReduce.build(n, SIZE).unwrap();
+        assert!(built.pairings.len() <= 4, "{n}: {}", built.pairings.len());
+    }
+    // Chunks hide the depth: each half takes about twice a tree's chunks.
+    let built = Algorithm::DoubleTreeBroadcast.build(64, Bytes::new(256 << 20)).unwrap();
+    let bytes: Bytes = built.steps.iter().map(|s| s.volume).sum();
+    assert!(bytes.get() < (256 << 20) * 5 / 4, "{bytes}");
+}
+
+#[test]
+fn names_are_read_back_and_errors_say_what_is_allowed() {
+    for algorithm in Algorithm::ALL.into_iter().chain([Algorithm::BruckAllToAll { radix: 16 }]) {
+        assert_eq!(algorithm.to_string().parse(), Ok(algorithm));
+    }
+    let message = |name: &str, n, size| {
+        name.parse::<Algorithm>()
+            .and_then(|a| a.build(n, Bytes::new(size)))
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(message("bruck", 4, 1).starts_with("algorithm \"bruck\" is unknown; allowed: ring-"));
+    assert_eq!(message("ring-allreduce", 1, 1), "nodes is 1; allowed: 2 to 4096");
+    assert_eq!(
+        message("rabenseifner-reduce-scatter", 12, 1),
+        "rabenseifner-reduce-scatter is defined for powers of two only; nodes is 12"
+    );
+    assert_eq!(
+        message("bruck-alltoall:9", 8, 1),
+        "the radix is 9; allowed: 2 to the number of nodes (8)"
+    );
+    assert_eq!(message("ring-allreduce", 8, 0), format!("size is 0 B; allowed: 1 B to {LARGEST}"));
+    assert!(Algorithm::candidates(Primitive::AllToAll, 8).len() == 8);
+}
