@@ -4,7 +4,10 @@
 //! Columns travel as little-endian bytes; a bad specification is a `ValueError`, a run that failed a
 //! `RuntimeError`, both with one message.
 
-use lightloom_sim::{Column, RailsSpec, SimError, Spec, Table, TraceCounts};
+use lightloom_sim::plan::{
+    CollectiveSpec, PlanningError, Task, Tracks, algorithms, check_plan, plan_collective,
+};
+use lightloom_sim::{Column, RailsSpec, SimError, Spec, Table, TraceCounts, run_plan};
 use lightloom_units::{BitRate, Bytes, Time};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -25,6 +28,13 @@ fn raised(error: SimError) -> PyErr {
     match error {
         SimError::Input(message) => PyValueError::new_err(message),
         SimError::Run(error) => PyRuntimeError::new_err(error.to_string()),
+    }
+}
+
+fn unplanned(error: PlanningError) -> PyErr {
+    match error {
+        PlanningError::Input(message) => PyValueError::new_err(message),
+        wrong @ PlanningError::Invalid { .. } => PyRuntimeError::new_err(wrong.to_string()),
     }
 }
 
@@ -288,5 +298,58 @@ mod _core {
             .map_err(raised)?;
         let (sent, received) = loads;
         Ok((little_endian(py, sent.into_iter()), little_endian(py, received.into_iter())))
+    }
+
+    /// Plans a collective; see the stub for what goes in and comes out.
+    #[pyfunction(name = "plan_collective")]
+    fn plan_a_collective(py: Python<'_>, request: &str) -> PyResult<(String, Option<String>)> {
+        let spec = CollectiveSpec::from_json(request).map_err(unplanned)?;
+        let plans = py.detach(|| plan_collective(&spec)).map_err(unplanned)?;
+        Ok((plans.to_json(), plans.plan.as_ref().map(Tracks::to_json)))
+    }
+
+    /// Names of collective algorithms: all, or those of a primitive on so many nodes.
+    #[pyfunction]
+    #[pyo3(signature = (primitive=None, nodes=2))]
+    fn plan_algorithms(primitive: Option<&str>, nodes: u32) -> PyResult<Vec<String>> {
+        algorithms(primitive.map(|name| (name, nodes))).map_err(unplanned)
+    }
+
+    /// The problem that schedulers are given, as JSON.
+    #[pyfunction]
+    fn plan_problem(request: &str) -> PyResult<String> {
+        let spec = CollectiveSpec::from_json(request).map_err(unplanned)?;
+        spec.problem_json().map_err(unplanned)
+    }
+
+    /// Replays a plan against its task; picoseconds until it is complete.
+    #[pyfunction]
+    fn plan_check(py: Python<'_>, tracks: &str, task: &str) -> PyResult<u64> {
+        let tracks = Tracks::from_json(tracks).map_err(unplanned)?;
+        let task = Task::from_json(task).map_err(unplanned)?;
+        py.detach(|| check_plan(tracks, &task)).map(Time::ps).map_err(unplanned)
+    }
+
+    /// Carries a plan out on the flow engine.
+    #[pyfunction]
+    fn plan_run<'py>(py: Python<'py>, tracks: &str) -> PyResult<Bound<'py, PyDict>> {
+        let plan = Tracks::from_json(tracks).and_then(Tracks::into_plan).map_err(unplanned)?;
+        let run = py.detach(|| run_plan(&plan)).map_err(raised)?;
+        let planes = PyList::empty(py);
+        for (plane, usage) in run.planes.iter().enumerate() {
+            let figures = PyDict::new(py);
+            figures.set_item("plane", plane)?;
+            figures.set_item("bytes", usage.bytes.get())?;
+            figures.set_item("busy_ps", usage.busy.ps())?;
+            figures.set_item("dark_ps", usage.dark.ps())?;
+            figures.set_item("circuits", usage.circuits)?;
+            planes.append(figures)?;
+        }
+        let result = PyDict::new(py);
+        result.set_item("completion_ps", run.completion.ps())?;
+        result.set_item("planned_ps", run.planned.ps())?;
+        result.set_item("events", run.events)?;
+        result.set_item("planes", planes)?;
+        Ok(result)
     }
 }

@@ -7,6 +7,7 @@ use lightloom_schedule::swot::{
     one_shot, overlap, replay,
 };
 use lightloom_units::{BitRate, Bytes, Time};
+use lightloom_workload::collective::{Algorithm, Collective, CollectiveStep, Primitive};
 use serde::{Deserialize, Serialize};
 
 /// The most transmissions of a plan: as text they take some hundred bytes each.
@@ -151,6 +152,22 @@ impl CollectiveSpec {
         self.posed().map(|(problem, _)| problem)
     }
 
+    /// The problem as JSON: planes, initial, steps.
+    ///
+    /// # Errors
+    /// As [`CollectiveSpec::problem`].
+    pub fn problem_json(&self) -> Result<String, PlanningError> {
+        #[derive(Serialize)]
+        struct Posed<'a> {
+            planes: Planes,
+            initial: &'a [Held],
+            steps: &'a [Step],
+        }
+        let problem = self.problem()?;
+        let (initial, steps) = (problem.initial(), problem.steps());
+        Ok(super::json(&Posed { planes: problem.planes(), initial, steps }))
+    }
+
     fn posed(&self) -> Result<(Problem, Built), PlanningError> {
         let built = build(&self.algorithm, self.nodes, self.size_bytes)?;
         let planes = Planes {
@@ -164,9 +181,16 @@ impl CollectiveSpec {
             Initial::FirstStep => vec![Held::Configuration(built.steps[0].configuration); k],
             Initial::Free => vec![Held::Free; k],
             Initial::Dark => vec![Held::Dark; k],
-            Initial::Maps(maps) => built.held(self.nodes, maps)?,
+            Initial::Maps(maps) => built.held(maps)?,
         };
         Problem::new(planes, initial, built.steps.clone()).map(|p| (p, built)).map_err(input)
+    }
+}
+
+impl CollectivePlans {
+    /// As JSON, without the plan.
+    pub fn to_json(&self) -> String {
+        super::json(self)
     }
 }
 
@@ -181,7 +205,7 @@ pub fn plan_collective(spec: &CollectiveSpec) -> Result<CollectivePlans, Plannin
     let preset = Problem::new(problem.planes(), free, problem.steps().to_vec()).map_err(input)?;
     let mut plans = CollectivePlans {
         steps: built.steps.len(),
-        configurations: built.configurations.len(),
+        configurations: built.collective.pairings.len(),
         rate_bps: problem.planes().rate_bps,
         rows: Vec::with_capacity(spec.schedulers.len()),
         plan: None,
@@ -213,6 +237,29 @@ pub fn plan_collective(spec: &CollectiveSpec) -> Result<CollectivePlans, Plannin
         plans.plan = Some(built.plan(spec, scheduler, &problem, &schedule, bound)?.into());
     }
     Ok(plans)
+}
+
+/// Names of algorithms: all, or those of a primitive that can be built for so many nodes.
+///
+/// ```
+/// use lightloom_sim::plan::algorithms;
+/// let names = algorithms(Some(("broadcast", 9)))?;
+/// assert_eq!(names, ["double-tree-broadcast", "binomial-broadcast"]);
+/// # Ok::<(), lightloom_sim::plan::PlanningError>(())
+/// ```
+///
+/// # Errors
+/// If there is no such primitive.
+pub fn algorithms(of: Option<(&str, u32)>) -> Result<Vec<String>, PlanningError> {
+    let Some((name, nodes)) = of else {
+        return Ok(Algorithm::ALL.iter().map(ToString::to_string).collect());
+    };
+    let known = Primitive::ALL.into_iter().find(|primitive| primitive.name() == name);
+    let primitive = known.ok_or_else(|| {
+        let names = Primitive::ALL.map(Primitive::name).join(", ");
+        input(format!("primitive \"{name}\" is unknown; allowed: {names}"))
+    })?;
+    Ok(Algorithm::candidates(primitive, nodes).iter().map(ToString::to_string).collect())
 }
 
 enum Answer {
@@ -323,31 +370,36 @@ fn darkness(schedule: &Schedule) -> (Time, Time) {
 
 /// A collective as schedulers take it.
 pub(super) struct Built {
-    pub(super) configurations: Vec<Circuits>,
+    collective: Collective,
     pub(super) steps: Vec<Step>,
 }
 
 pub(super) fn build(algorithm: &str, nodes: u32, size: Bytes) -> Result<Built, PlanningError> {
-    // Stand-in: until the workload crate has its algorithms.
-    if algorithm != "rabenseifner-allreduce" || !nodes.is_power_of_two() || nodes < 2 {
-        return Err(input(format!("no such collective: {algorithm} on {nodes}")));
-    }
-    let rounds = nodes.ilog2();
-    let configurations = (0..rounds)
-        .map(|r| (0..nodes).map(|node| (node, node ^ (nodes >> (r + 1)))).collect())
-        .collect();
-    let halves = (0..rounds).map(|r| (r, size.get() >> (r + 1)));
-    let steps = halves
-        .clone()
-        .chain(halves.rev())
-        .map(|(configuration, bytes)| Step { configuration, volume_bytes: Bytes::new(bytes) })
-        .collect();
-    Ok(Built { configurations, steps })
+    let algorithm: Algorithm = algorithm.parse().map_err(input)?;
+    let collective = algorithm.build(nodes, size).map_err(input)?;
+    let step =
+        |step: &CollectiveStep| Step { configuration: step.pairing, volume_bytes: step.volume };
+    let steps = collective.steps.iter().map(step).collect();
+    Ok(Built { collective, steps })
 }
 
 impl Built {
+    /// Who sends to whom in a configuration.
+    fn circuits(&self, configuration: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let nodes = self.collective.nodes;
+        let pairing = &self.collective.pairings[configuration as usize];
+        (0..nodes).filter_map(move |node| Some((node, pairing.peer(node, nodes)?)))
+    }
+
+    /// The same of all; much, where nodes and steps are many.
+    pub(super) fn configurations(&self) -> Vec<Circuits> {
+        let all = 0..self.collective.pairings.len() as u32;
+        all.map(|configuration| self.circuits(configuration).collect()).collect()
+    }
+
     /// What planes hold that stand like this: the first configuration that is there in full.
-    fn held(&self, nodes: u32, maps: &[Vec<i64>]) -> Result<Vec<Held>, PlanningError> {
+    fn held(&self, maps: &[Vec<i64>]) -> Result<Vec<Held>, PlanningError> {
+        let nodes = self.collective.nodes;
         let held = |(plane, map): (usize, &Vec<i64>)| {
             if map.len() != nodes as usize {
                 let ports = map.len();
@@ -364,11 +416,10 @@ impl Built {
                     )));
                 }
             }
-            let there = |circuits: &Circuits| {
-                circuits.iter().all(|&(from, to)| map[from as usize] == i64::from(to))
-            };
-            let mut used = self.steps.iter().map(|step| step.configuration);
-            let found = used.find(|&c| there(&self.configurations[c as usize]));
+            // Pairings are numbered by their first use.
+            let mut all = 0..self.collective.pairings.len() as u32;
+            let there = |(from, to): (u32, u32)| map[from as usize] == i64::from(to);
+            let found = all.find(|&configuration| self.circuits(configuration).all(there));
             Ok(found.map_or(Held::Dark, Held::Configuration))
         };
         maps.iter().enumerate().map(held).collect()
@@ -382,17 +433,14 @@ impl Built {
         schedule: &Schedule,
         bound: Time,
     ) -> Result<Plan, PlanningError> {
-        let circuits = |step: u32| {
-            let c = self.steps[step as usize].configuration;
-            self.configurations[c as usize].len()
-        };
+        let circuits = |step: u32| self.circuits(self.steps[step as usize].configuration).count();
         let transmissions: usize = schedule.uses.iter().map(|part| circuits(part.step)).sum();
         if transmissions > MOST_TRANSMISSIONS {
             return Err(input(format!(
                 "the plan: has {transmissions} transmissions; allowed: at most {MOST_TRANSMISSIONS}"
             )));
         }
-        let configurations = &self.configurations;
+        let configurations = &self.configurations();
         let mut plan = Plan::of_schedule(spec.nodes, configurations, problem, schedule, bound);
         if let (Initial::Maps(maps), true) = (&spec.initial, scheduler != Scheduler::OneShot) {
             plan.initial.clone_from(maps);
@@ -460,14 +508,14 @@ mod tests {
     fn port_maps_are_recognized() {
         let spec = worked_example();
         let built = build(&spec.algorithm, 8, spec.size_bytes).expect("a collective");
-        let map = |c: usize| {
+        let map = |c: u32| {
             let mut map = vec![NO_PORT; 8];
-            built.configurations[c].iter().for_each(|&(a, b)| map[a as usize] = i64::from(b));
+            built.circuits(c).for_each(|(a, b)| map[a as usize] = i64::from(b));
             map
         };
         let mut other = map(1);
         other.swap(0, 1);
-        let held = built.held(8, &[map(2), other]).expect("maps");
+        let held = built.held(&[map(2), other]).expect("maps");
         assert_eq!(held, [Held::Configuration(2), Held::Dark]);
         // Both planes as the first step wants them: as if it had been asked for by name.
         let maps = Initial::Maps(vec![map(0), map(0)]);
@@ -477,10 +525,10 @@ mod tests {
         assert_eq!(plans.rows, same.rows);
         assert_eq!(plans.plan.expect("a plan").planes[1].initial, map(0));
         for bad in [vec![0; 8], vec![1, 1, -1, -1, -1, -1, -1, -1], vec![8; 8], vec![-2; 8]] {
-            let error = built.held(8, &[bad]).expect_err("no port map");
+            let error = built.held(&[bad]).expect_err("no port map");
             assert!(error.to_string().starts_with("initial[0]["), "{error}");
         }
-        assert!(built.held(8, &[vec![-1; 7]]).is_err());
+        assert!(built.held(&[vec![-1; 7]]).is_err());
     }
 
     #[test]
@@ -511,7 +559,9 @@ mod tests {
         assert_eq!(changed(|s| s.planes = 0), "planes is 0; allowed: 1 to 64");
         assert_eq!(changed(|s| s.planes = u32::MAX), "planes is 4294967295; allowed: 1 to 64");
         assert!(changed(|s| s.node_bps = BitRate::from_bps(1)).contains("rate"));
-        assert!(changed(|s| s.size_bytes = Bytes::new(u64::MAX)).contains("2^62 ps"));
+        assert!(changed(|s| s.size_bytes = Bytes::new(u64::MAX)).contains("size is"));
+        assert!(changed(|s| s.reconfiguration_ps = Time::MAX).contains("2^62 ps"));
+        assert!(changed(|s| s.algorithm = "best".into()).contains("ring-allreduce"));
         assert!(changed(|s| s.initial = Initial::Maps(vec![])).contains("initial state"));
     }
 }

@@ -7,7 +7,7 @@
 mod collective;
 mod tracks;
 
-pub use collective::{CollectiveSpec, Initial, Row, Scheduler, plan_collective};
+pub use collective::{CollectiveSpec, Initial, Row, Scheduler, algorithms, plan_collective};
 pub use tracks::{Task, Tracks, check_plan};
 
 /// Why there is no plan.
@@ -28,4 +28,8 @@ pub enum PlanningError {
 
 pub(crate) fn input(error: impl std::fmt::Display) -> PlanningError {
     PlanningError::Input(error.to_string())
+}
+
+fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).expect("numbers, text and lists are JSON")
 }

@@ -133,6 +133,11 @@ impl Tracks {
         serde_json::from_str(text).map_err(|error| input(format!("the plan: {error}")))
     }
 
+    /// As JSON.
+    pub fn to_json(&self) -> String {
+        super::json(self)
+    }
+
     /// As one list of each kind.
     ///
     /// # Errors
@@ -225,6 +230,16 @@ pub enum Task {
     Other {},
 }
 
+impl Task {
+    /// Parses JSON.
+    ///
+    /// # Errors
+    /// A message that says where.
+    pub fn from_json(text: &str) -> Result<Task, PlanningError> {
+        serde_json::from_str(text).map_err(|error| input(format!("the plan's task: {error}")))
+    }
+}
+
 /// Replays a plan against its task; when it completes.
 ///
 /// ```
@@ -248,8 +263,8 @@ pub fn check_plan(tracks: Tracks, task: &Task) -> Result<Time, PlanningError> {
     let checked = match task {
         Task::Collective { algorithm, size_bytes } => {
             let built = super::collective::build(algorithm, plan.nodes, *size_bytes)?;
-            let wanted =
-                Wanted::Steps { configurations: &built.configurations, steps: &built.steps };
+            let configurations = &built.configurations();
+            let wanted = Wanted::Steps { configurations, steps: &built.steps };
             plan.check(&wanted)
         }
         Task::AllToAll { demand } => {
