@@ -1,13 +1,15 @@
 //! The policy of every run: turns what the task graph sends into flows on the fabric's paths.
 //!
 //! All-to-alls go one flow a GPU pair (packet fabrics), one a server pair and path (patch panels),
-//! over several rails ([`crate::rails`]), or by circuits and delegates ([`crate::optical`]). Pipeline sends go GPU to GPU. Gradients are
+//! over several rails ([`crate::rails`]), or by circuits and delegates ([`crate::optical`]). Pipeline
+//! sends go GPU to GPU. On planes, where all is circuits, [`crate::planes`] books them. Gradients are
 //! summed hierarchically: inside each server, by rings between servers, inside again. Collectives
 //! inside one server take their closed form, for nothing else is on the scale-up network then; those
 //! that span servers are flows.
 
 use crate::optical::Optical;
 use crate::panel::Panel;
+use crate::planes::Planes;
 use crate::rails::flows::{Flows, forwarding};
 use lightloom_engine::{Orders, Patches, Policy, TaskId};
 use lightloom_fabric::{Fabric, GpuId};
@@ -103,6 +105,8 @@ pub(crate) enum Way<'a> {
         scheme: BalancerSpec,
         unit: Bytes,
     },
+    /// Over circuits of optical planes, as everything else that goes between servers.
+    Planes(Box<Planes<'a>>),
 }
 
 pub(crate) struct Sender<'a> {
@@ -170,10 +174,16 @@ impl<'a> Sender<'a> {
         a2a: AllToAll,
         task: TaskId,
         transfer: u32,
+        now: Time,
         orders: &mut Orders,
     ) -> Result<(), String> {
         let key = self.key(transfer);
         match &mut self.way {
+            Way::Planes(planes) => {
+                let mut pairs = Vec::new();
+                self.demand.for_each(a2a, |from, to, bytes| pairs.push((from, to, bytes)));
+                planes.send(&pairs, 1, now, orders);
+            }
             Way::Circuits(optical) if optical.serves(a2a.block) => {
                 optical.begin(a2a, &self.demand, key, task, orders)?;
             }
@@ -244,6 +254,7 @@ impl<'a> Sender<'a> {
             let circuits = match &self.way {
                 Way::Circuits(optical) => optical.circuits_between(source, destination),
                 Way::Panel(panel) => panel.circuits_between(source, destination),
+                Way::Planes(planes) => planes.circuits_between(source, destination),
                 Way::Packets | Way::Rails { .. } => 0,
             };
             self.records.push(DemandRecord {
@@ -265,6 +276,7 @@ impl<'a> Sender<'a> {
         scope: Scope,
         bytes_per_gpu: u64,
         key: u64,
+        now: Time,
         orders: &mut Orders,
     ) -> Result<(), String> {
         let per_server = self.fabric.cluster().gpus_per_server;
@@ -277,6 +289,11 @@ impl<'a> Sender<'a> {
             )
         });
         let plan = std::mem::take(plan);
+        if let Way::Planes(planes) = &mut self.way {
+            planes.all_reduce(&plan, now, orders);
+            self.rings.insert((stage, scope, bytes_per_gpu), plan);
+            return Ok(());
+        }
         for &(from, to, bytes) in &plan.reduce {
             self.flow(from, to, bytes, key, orders)?;
         }
@@ -314,6 +331,7 @@ impl<'a> Sender<'a> {
         bytes_per_gpu: u64,
         steps: u32,
         key: u64,
+        now: Time,
         orders: &mut Orders,
     ) -> Result<(), String> {
         let cluster = self.fabric.cluster();
@@ -325,11 +343,17 @@ impl<'a> Sender<'a> {
             orders.end_phase(cluster.scale_up_bps.time_for(Bytes::new(bytes_per_gpu)) + delay);
             return Ok(());
         }
+        let rings = groups.iter().flat_map(|group| {
+            let next = group.iter().cycle().skip(1);
+            group.iter().zip(next).map(|(&from, &to)| (from, to, bytes_per_gpu))
+        });
+        if let Way::Planes(planes) = &mut self.way {
+            planes.send(&rings.collect::<Vec<_>>(), steps, now, orders);
+            return Ok(());
+        }
         let first = orders.all_flows().len();
-        for group in &groups {
-            for (at, &from) in group.iter().enumerate() {
-                self.flow(from, group[(at + 1) % group.len()], bytes_per_gpu, key, orders)?;
-            }
+        for (from, to, bytes) in rings {
+            self.flow(from, to, bytes, key, orders)?;
         }
         self.end_steps(first, steps, orders);
         Ok(())
@@ -341,17 +365,22 @@ impl Policy for Sender<'_> {
         &mut self,
         task: TaskId,
         transfer: u32,
-        _: Time,
+        now: Time,
         orders: &mut Orders,
     ) -> Result<(), String> {
         let key = self.key(transfer);
         match self.graph.comms[transfer as usize] {
             Comm::AllToAll { block, matrix, transposed, bytes_per_token } => {
                 let a2a = AllToAll { block, matrix, transposed, bytes_per_token };
-                self.all_to_all(a2a, task, transfer, orders)
+                self.all_to_all(a2a, task, transfer, now, orders)
             }
             Comm::Send { from, to, bytes_per_gpu } => {
                 let pairs = self.placement.block_gpus(from).zip(self.placement.block_gpus(to));
+                if let Way::Planes(planes) = &mut self.way {
+                    let pairs: Vec<_> = pairs.map(|(from, to)| (from, to, bytes_per_gpu)).collect();
+                    planes.send(&pairs, 1, now, orders);
+                    return Ok(());
+                }
                 for (from, to) in pairs {
                     self.flow(from, to, bytes_per_gpu, key, orders)?;
                 }
@@ -359,11 +388,11 @@ impl Policy for Sender<'_> {
                 Ok(())
             }
             Comm::AllReduce { stage, scope, bytes_per_gpu } => {
-                self.all_reduce(stage, scope, bytes_per_gpu, key, orders)
+                self.all_reduce(stage, scope, bytes_per_gpu, key, now, orders)
             }
             Comm::Collective { block, over, bytes_per_gpu, steps } => {
                 let groups = self.placement.axis_groups(block, over);
-                self.collective(groups, bytes_per_gpu, steps, key, orders)
+                self.collective(groups, bytes_per_gpu, steps, key, now, orders)
             }
         }
     }

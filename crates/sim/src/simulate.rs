@@ -6,6 +6,7 @@ use crate::optical::Optical;
 use crate::pace::Pace;
 use crate::packets::{queues_table, reorder_table, with_packets};
 use crate::panel::Panel;
+use crate::planes::Planes;
 use crate::rails::flows::spreads;
 use crate::record::{Progress, Recorder};
 use crate::sender::{Demand, Sender, Way};
@@ -122,6 +123,16 @@ impl Workload {
                 region_servers(spec),
                 spec.seed,
             ))),
+            (FabricSpec::Planes(planes), _) => {
+                if matches!(spec.engine, EngineSpec::Packet(_)) {
+                    return Err(SimError::Input(
+                        "engine.kind = \"packet\": fabric \"planes\" books its circuits by the clock, \
+                         which only engine \"flow\" keeps"
+                            .into(),
+                    ));
+                }
+                Way::Planes(Box::new(Planes::new(&fabric, planes).map_err(SimError::Input)?))
+            }
             (_, Some(design)) => Way::Panel(Panel::new(design)),
             (FabricSpec::RailOptimized(_), _) => over_rails(&spec.engine),
             _ => Way::Packets,

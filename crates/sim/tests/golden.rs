@@ -38,6 +38,14 @@ fn mixnet(first: &str, share_eps: bool) -> String {
     )
 }
 
+/// Eight planes, one for each NIC.
+fn planes(dark_ps: u64) -> String {
+    format!(
+        r#"{{"kind": "planes", "ocs": {{"link_bps": 100000000000, "link_delay_ps": 1000000,
+   "device": "fast", "ports": 16, "delay": {{"kind": "fixed", "ps": {dark_ps}}}}}}}"#
+    )
+}
+
 fn fabrics() -> Vec<(&'static str, String)> {
     let clos = |kind: &str, ratio: &str| {
         format!(r#"{{"kind": "{kind}", {CLOS}, "oversubscription": {ratio}}}"#)
@@ -55,6 +63,9 @@ fn fabrics() -> Vec<(&'static str, String)> {
         ("mixnet reuse", mixnet("reuse", false)),
         ("mixnet hide", mixnet("hide", false)),
         ("mixnet hide shared", mixnet("hide", true)),
+        ("planes at once", planes(0)),
+        ("planes 10 us", planes(10_000_000)),
+        ("planes 200 us", planes(200_000_000)),
     ]
 }
 
@@ -106,6 +117,17 @@ fn every_fabric_as_it_was() {
         assert_eq!(parts, run.iteration, "{name}");
     }
     assert_eq!(table, include_str!("golden.txt"), "the table is now:\n{table}");
+}
+
+/// Planes that change at once are a network without a bottleneck, and share the load of a server's
+/// GPUs over its NICs as rails do.
+#[test]
+fn planes_that_change_at_once_are_like_a_fabric_without_a_bottleneck() {
+    let iteration = |fabric: &str| run(fabric).iteration.ps() as f64;
+    let rails = iteration(&fabrics()[3].1);
+    let at_once = iteration(&planes(0));
+    assert!((0.85..1.05).contains(&(at_once / rails)), "{}", at_once / rails);
+    assert!(iteration(&planes(10_000_000)) > at_once);
 }
 
 #[test]

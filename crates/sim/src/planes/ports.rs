@@ -1,0 +1,448 @@
+//! Who holds which port of the planes, and until when; and the scheduler that books them for one
+//! transfer after another.
+//!
+//! Modelled: a circuit takes its transmitter and its receiver alone, from when it is set (both ports
+//! dark for the reconfiguration time) or, if it stands already, from when both are free, until its
+//! last byte has arrived. A transfer is a demand between servers; each entry may be split over planes.
+//! It is booked at once and for good, over whatever the ports are booked for already: what was decided
+//! before is never changed.
+//! The schedule is the best of two kinds. *Filled*: for a completion time T, the entries go one after
+//! the other, each to the ports that lose least (idle and dark time) and as many of its bytes there as
+//! arrive by T; the least such T is sought by bisection. Planes are filled to the brim one by one, as
+//! McNaughton's rule does for machines, so most circuits serve long and few ports change: right for
+//! uniform demands. *Dealt*: whichever transmitter is free takes a piece of its fullest receiver, and
+//! pieces shrink towards the end, as in guided self-scheduling: right for skewed demands.
+//! Ignored: setting circuits before a transfer is known, giving way to urgent transfers.
+//! Checked: bytes add up, no port serves two at once, nothing is set over a standing booking; against
+//! the bound of the fullest port on random demands.
+
+use lightloom_units::{BitRate, Bytes, Time};
+
+/// What one server sends another: (from, to, bytes).
+pub(crate) type Entry = (u32, u32, u64);
+
+/// How fast circuits are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timing {
+    pub rate: BitRate,
+    /// How long ports are dark when a circuit is set.
+    pub dark: Time,
+    /// What a transmission takes beyond its bytes.
+    pub latency: Time,
+}
+
+/// A circuit in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hold {
+    pub plane: u32,
+    pub from: u32,
+    pub to: u32,
+    pub bytes: Bytes,
+    /// From when on its ports are its own.
+    pub start: Time,
+    /// Whether it must be set first.
+    pub set: bool,
+    /// When the last byte has arrived.
+    pub end: Time,
+}
+
+/// One direction of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct End {
+    free: Time,
+    peer: u32,
+}
+
+const NOBODY: u32 = u32::MAX;
+/// The completion time is sought to this part of the least it could be.
+const PRECISION: u64 = 4096;
+
+/// A circuit is set for part of an entry only if it can then serve for one WORTHth of its dark time.
+const WORTH: u64 = 4;
+/// How finely entries are dealt out.
+const PARTS: [u64; 3] = [1, 2, 4];
+
+/// All ports: transmitters and receivers, by server and plane.
+pub(crate) struct Ports {
+    planes: u32,
+    tx: Vec<End>,
+    rx: Vec<End>,
+}
+
+impl Ports {
+    /// Ports that are free and joined to nothing.
+    pub fn dark(servers: u32, planes: u32) -> Self {
+        let end = End { free: Time::ZERO, peer: NOBODY };
+        let ports = vec![end; servers as usize * planes as usize];
+        Ports { planes, tx: ports.clone(), rx: ports }
+    }
+
+    /// Books a transfer from `now` on; in order of transmitter, then time. Entries without bytes, or
+    /// from a server to itself, need no circuit.
+    pub fn book(&mut self, demand: &[Entry], now: Time, timing: &Timing) -> Vec<Hold> {
+        let entries: Vec<Entry> =
+            demand.iter().copied().filter(|&(from, to, bytes)| from != to && bytes > 0).collect();
+        let draft = Draft::new(self, &entries, now);
+        let mut holds = draft.best(&entries, timing);
+        holds.sort_unstable_by_key(|hold| (hold.from, hold.plane, hold.start));
+        for hold in &holds {
+            let (tx, rx) = (self.port(hold.from, hold.plane), self.port(hold.to, hold.plane));
+            self.tx[tx] = self.tx[tx].after(hold.end, hold.to);
+            self.rx[rx] = self.rx[rx].after(hold.end, hold.from);
+        }
+        holds
+    }
+
+    fn port(&self, server: u32, plane: u32) -> usize {
+        server as usize * self.planes as usize + plane as usize
+    }
+}
+
+impl End {
+    /// The later of two bookings says whom the port is joined to.
+    fn after(self, end: Time, peer: u32) -> Self {
+        if end > self.free { End { free: end, peer } } else { self }
+    }
+}
+
+/// The ports of the servers of one transfer, as they stand when it begins.
+struct Draft {
+    servers: Vec<u32>,
+    planes: usize,
+    tx: Vec<End>,
+    rx: Vec<End>,
+}
+
+impl Draft {
+    fn new(ports: &Ports, entries: &[Entry], now: Time) -> Self {
+        let mut servers: Vec<u32> = entries.iter().flat_map(|&(from, to, _)| [from, to]).collect();
+        servers.sort_unstable();
+        servers.dedup();
+        let planes = ports.planes as usize;
+        let of = |ends: &[End]| {
+            let ends = servers.iter().flat_map(|&server| {
+                let first = server as usize * planes;
+                ends[first..first + planes].iter()
+            });
+            ends.map(|end| End { free: end.free.max(now), ..*end }).collect()
+        };
+        Draft { planes, tx: of(&ports.tx), rx: of(&ports.rx), servers }
+    }
+
+    fn place(&self, server: u32) -> usize {
+        self.servers.partition_point(|&s| s < server)
+    }
+
+    /// The schedule that is over soonest of those tried.
+    fn best(&self, entries: &[Entry], timing: &Timing) -> Vec<Hold> {
+        let least = self.least(entries, timing);
+        let over = |holds: &[Hold]| holds.iter().map(|hold| hold.end).max().unwrap_or(Time::ZERO);
+        let begin = self.tx.iter().chain(&self.rx).map(|end| end.free).min();
+        let tolerance = least.saturating_sub(begin.unwrap_or(least)).ps() / PRECISION;
+        let tolerance = Time::from_ps(tolerance.max(1));
+        let mut best: Option<(Time, Vec<Hold>)> = None;
+        let order = self.by_neighbour(entries);
+        let (mut low, mut deadline) = (least, Time::MAX);
+        loop {
+            match self.fill(&order, deadline, timing) {
+                Some(holds) => best = Some((over(&holds), holds)),
+                None => low = deadline,
+            }
+            let Some(high) = best.as_ref().map(|(end, _)| *end) else { break };
+            if high.saturating_sub(low) <= tolerance {
+                break;
+            }
+            deadline = Time::from_ps(low.ps() + (high.ps() - low.ps()) / 2);
+        }
+        for part in PARTS {
+            let holds = self.deal(entries, part, timing);
+            if best.as_ref().is_none_or(|(end, _)| over(&holds) < *end) {
+                best = Some((over(&holds), holds));
+            }
+        }
+        best.map_or_else(Vec::new, |(_, holds)| holds)
+    }
+
+    /// No schedule is over before: the fullest server's bytes over all its ports, once they are free.
+    fn least(&self, entries: &[Entry], timing: &Timing) -> Time {
+        let (mut sent, mut received) =
+            (vec![0u64; self.servers.len()], vec![0u64; self.servers.len()]);
+        for &(from, to, bytes) in entries {
+            sent[self.place(from)] += bytes;
+            received[self.place(to)] += bytes;
+        }
+        let line = |bytes: &[u64], ends: &[End]| {
+            let each = bytes.iter().zip(ends.chunks(self.planes)).filter(|(bytes, _)| **bytes > 0);
+            each.map(|(&bytes, ends)| {
+                let free = ends.iter().map(|end| end.free).min().unwrap_or(Time::ZERO);
+                let share = Bytes::new(bytes / self.planes as u64);
+                free + timing.latency + timing.rate.time_for(share)
+            })
+            .max()
+        };
+        line(&sent, &self.tx).max(line(&received, &self.rx)).unwrap_or(Time::ZERO)
+    }
+
+    /// Each server's next first, then each one's next but one: of uniform demands all ports of a plane
+    /// are filled alike.
+    fn by_neighbour(&self, entries: &[Entry]) -> Vec<Entry> {
+        let n = self.servers.len();
+        let mut order = entries.to_vec();
+        order.sort_by_key(|&(from, to, _)| {
+            let (from, to) = (self.place(from), self.place(to));
+            ((to + n - from) % n, from)
+        });
+        order
+    }
+
+    /// Entries one after the other, each where least is lost and no longer than to the deadline.
+    fn fill(&self, order: &[Entry], deadline: Time, timing: &Timing) -> Option<Vec<Hold>> {
+        let (mut tx, mut rx) = (self.tx.clone(), self.rx.clone());
+        let mut holds = Vec::with_capacity(2 * order.len());
+        for &(from, to, bytes) in order {
+            let (a, b) = (self.place(from) * self.planes, self.place(to) * self.planes);
+            let mut left = bytes;
+            while left > 0 {
+                let planes = (0..self.planes).filter_map(|plane| {
+                    let (tx, rx) = (tx[a + plane], rx[b + plane]);
+                    let start = tx.free.max(rx.free);
+                    let set = tx.peer != to || rx.peer != from;
+                    let dark = if set { timing.dark } else { Time::ZERO };
+                    let lit = start + dark;
+                    let room = room(deadline.saturating_sub(lit + timing.latency), timing.rate);
+                    // What is dark for long and serves for short is for what fits nowhere else.
+                    let serves = timing.rate.time_for(Bytes::new(room)).ps();
+                    let worth = room >= left || serves.saturating_mul(WORTH) > dark.ps();
+                    let lost = (start - tx.free) + (start - rx.free) + dark;
+                    (room > 0 && worth).then_some((lost, lit, plane, room, set, start))
+                });
+                let (_, lit, plane, room, set, start) = planes.min()?;
+                let bytes = Bytes::new(left.min(room));
+                let end = lit + timing.latency + timing.rate.time_for(bytes);
+                left -= bytes.get();
+                tx[a + plane] = End { free: end, peer: to };
+                rx[b + plane] = End { free: end, peer: from };
+                holds.push(Hold { plane: plane as u32, from, to, bytes, start, set, end });
+            }
+        }
+        Some(holds)
+    }
+
+    /// Piece by piece: whichever transmitter is free first takes the fullest receiver of those that
+    /// it could reach soonest. A piece is a `part` of what either end has left for one plane, so that
+    /// pieces shrink towards the end and all planes are done together.
+    fn deal(&self, entries: &[Entry], part: u64, timing: &Timing) -> Vec<Hold> {
+        let n = self.servers.len();
+        let (mut tx, mut rx) = (self.tx.clone(), self.rx.clone());
+        let mut left = vec![0u64; n * n];
+        let (mut out, mut into) = (vec![0u64; n], vec![0u64; n]);
+        for &(from, to, bytes) in entries {
+            let (a, b) = (self.place(from), self.place(to));
+            left[a * n + b] += bytes;
+            out[a] += bytes;
+            into[b] += bytes;
+        }
+        let least = room(timing.dark + timing.latency, timing.rate).max(1);
+        let mut last = vec![usize::MAX; tx.len()];
+        let mut holds: Vec<Hold> = Vec::new();
+        loop {
+            let waiting = (0..tx.len()).filter(|port| out[port / self.planes] > 0);
+            let Some(port) = waiting.min_by_key(|&port| (tx[port].free, port)) else {
+                return holds;
+            };
+            let (a, plane) = (port / self.planes, port % self.planes);
+            let from = self.servers[a];
+            let soon = |b: usize| {
+                let (t, r) = (tx[port], rx[b * self.planes + plane]);
+                let set = t.peer != self.servers[b] || r.peer != from;
+                let start = t.free.max(r.free);
+                (start + if set { timing.dark } else { Time::ZERO }, start, set)
+            };
+            let open = || (0..n).filter(|&b| left[a * n + b] > 0);
+            let soonest = open().map(|b| soon(b).0).min().unwrap_or(Time::MAX);
+            let horizon = soonest.saturating_add(timing.dark);
+            let reach = open().filter(|&b| soon(b).0 <= horizon);
+            let Some(b) = reach.max_by_key(|&b| (into[b], left[a * n + b], std::cmp::Reverse(b)))
+            else {
+                return holds;
+            };
+            let (lit, start, set) = soon(b);
+            let rest = &mut left[a * n + b];
+            let share = out[a].max(into[b]) / (part * self.planes as u64);
+            let mut bytes = share.max(least).min(*rest);
+            if *rest - bytes < least {
+                bytes = *rest;
+            }
+            *rest -= bytes;
+            out[a] -= bytes;
+            into[b] -= bytes;
+            let to = self.servers[b];
+            let (from_end, to_end) = (tx[port], rx[b * self.planes + plane]);
+            let on = !set && from_end.free == to_end.free && last[port] != usize::MAX;
+            if !on {
+                last[port] = holds.len();
+                let (plane, bytes) = (plane as u32, Bytes::ZERO);
+                holds.push(Hold { plane, from, to, bytes, start, set, end: lit });
+            }
+            let hold = &mut holds[last[port]];
+            let lit = hold.start + if hold.set { timing.dark } else { Time::ZERO };
+            hold.bytes += Bytes::new(bytes);
+            hold.end = lit + timing.latency + timing.rate.time_for(hold.bytes);
+            tx[port] = End { free: hold.end, peer: to };
+            rx[b * self.planes + plane] = End { free: hold.end, peer: from };
+        }
+    }
+}
+
+/// The bytes that surely fit into a time.
+fn room(time: Time, rate: BitRate) -> u64 {
+    let bytes = u128::from(time.ps()) * u128::from(rate.bps()) / 8_000_000_000_000;
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    const MB: u64 = 1_000_000;
+
+    fn timing(dark_us: u64, latency_us: u64) -> Timing {
+        Timing {
+            rate: BitRate::from_gbps(400),
+            dark: Time::from_us(dark_us),
+            latency: Time::from_us(latency_us),
+        }
+    }
+
+    fn over(holds: &[Hold]) -> Time {
+        holds.iter().map(|hold| hold.end).max().expect("something is sent")
+    }
+
+    fn uniform(servers: u32, bytes: u64) -> Vec<Entry> {
+        let all = (0..servers).flat_map(|a| (0..servers).map(move |b| (a, b, bytes)));
+        all.filter(|&(a, b, _)| a != b).collect()
+    }
+
+    #[test]
+    fn one_pair_takes_all_planes_and_standing_circuits_cost_nothing() {
+        let mut ports = Ports::dark(4, 8);
+        let demand = [(1, 3, 80 * MB)];
+        // 10 MB at 400 Gbps on each of eight planes.
+        let once = Time::from_us(2 + 200);
+        let first = ports.book(&demand, Time::ZERO, &timing(10, 2));
+        let close = |time: Time, ideal: Time| {
+            assert!(time >= ideal && time <= ideal + Time::from_ns(100), "{time} for {ideal}");
+        };
+        assert_eq!(first.len(), 8);
+        close(over(&first), once + Time::from_us(10));
+        let again = ports.book(&demand, Time::from_ms(1), &timing(10, 2));
+        close(over(&again), once + Time::from_ms(1));
+        assert!(again.iter().all(|hold| !hold.set));
+        // The same receiver from another server: the circuits are gone.
+        let other = ports.book(&[(2, 3, 80 * MB)], Time::from_ms(2), &timing(10, 2));
+        assert!(other.iter().all(|hold| hold.set));
+        let back = ports.book(&demand, Time::from_ms(3), &timing(10, 2));
+        assert!(back.iter().all(|hold| hold.set));
+    }
+
+    #[test]
+    fn what_is_small_takes_one_circuit() {
+        let mut ports = Ports::dark(2, 8);
+        // 50 kB take 1 us: no second circuit is worth its 10 us.
+        let holds = ports.book(&[(0, 1, 50_000)], Time::ZERO, &timing(10, 2));
+        assert_eq!((holds.len(), over(&holds)), (1, Time::from_us(13)));
+    }
+
+    #[test]
+    fn uniform_demands_are_near_their_bound() {
+        for servers in [2, 3, 4, 5, 8, 16] {
+            for dark in [0, 10, 200] {
+                let holds = Ports::dark(servers, 8).book(
+                    &uniform(servers, 100 * MB),
+                    Time::ZERO,
+                    &timing(dark, 2),
+                );
+                let ideal = BitRate::from_gbps(8 * 400)
+                    .time_for(Bytes::new(100 * MB * u64::from(servers - 1)));
+                // Every port is set at least so often, as seven or fewer pairs share eight of them.
+                let sets = servers.saturating_sub(2) / 8 + 1;
+                let bound = ideal + Time::from_us(2 + dark * u64::from(sets));
+                let ratio = over(&holds).ps() as f64 / bound.ps() as f64;
+                assert!((1.0..1.1).contains(&ratio), "{servers} servers, {dark} us: {ratio}");
+            }
+        }
+    }
+
+    /// Each port serves one at a time, in the order of its holds, and whoever finds its circuit set
+    /// finds it as the one before on both ports left it.
+    fn check(holds: &[Hold], timing: &Timing) -> Result<(), TestCaseError> {
+        let mut ends: BTreeMap<(bool, u32, u32), (Time, u32)> = BTreeMap::new();
+        let mut by_start = holds.to_vec();
+        by_start.sort_by_key(|hold| hold.start);
+        for hold in by_start {
+            let dark = if hold.set { timing.dark } else { Time::ZERO };
+            let needed = dark + timing.latency + timing.rate.time_for(hold.bytes);
+            prop_assert_eq!(hold.end, hold.start + needed);
+            let ports = [(true, hold.from, hold.to), (false, hold.to, hold.from)];
+            for (sends, server, peer) in ports {
+                let before = ends.insert((sends, server, hold.plane), (hold.end, peer));
+                let (free, joined) = before.unwrap_or((Time::ZERO, NOBODY));
+                prop_assert!(free <= hold.start);
+                prop_assert!(hold.set || joined == peer);
+            }
+        }
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn bookings_never_meet(
+            transfers in prop::collection::vec(
+                (prop::collection::vec((0u32..6, 0u32..6, 0u64..50_000_000), 1..20), 0u64..500),
+                1..8,
+            ),
+            planes in 1u32..5,
+            dark in prop::sample::select(vec![0, 10, 500]),
+        ) {
+            let timing = timing(dark, 2);
+            let mut ports = Ports::dark(6, planes);
+            let mut all = Vec::new();
+            let mut now = Time::ZERO;
+            for (demand, later) in transfers {
+                let holds = ports.book(&demand, now, &timing);
+                let mut wanted: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+                for &(from, to, bytes) in demand.iter().filter(|(a, b, n)| a != b && *n > 0) {
+                    *wanted.entry((from, to)).or_default() += bytes;
+                }
+                let mut sent: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+                for hold in &holds {
+                    prop_assert!(hold.start >= now && hold.bytes > Bytes::ZERO);
+                    *sent.entry((hold.from, hold.to)).or_default() += hold.bytes.get();
+                }
+                prop_assert_eq!(wanted, sent);
+                all.extend(holds);
+                now += Time::from_us(later);
+            }
+            check(&all, &timing)?;
+        }
+
+        #[test]
+        fn skewed_demands_stay_within_reach_of_their_bound(
+            sizes in prop::collection::vec(0u64..100_000_000, 64),
+            planes in prop::sample::select(vec![2u32, 4, 8]),
+        ) {
+            let demand: Vec<Entry> = (0u32..).zip(sizes).map(|(i, b)| (i / 8, i % 8, b)).collect();
+            let timing = timing(10, 2);
+            let mut ports = Ports::dark(8, planes);
+            let holds = ports.book(&demand, Time::ZERO, &timing);
+            let entries: Vec<Entry> =
+                demand.into_iter().filter(|&(a, b, bytes)| a != b && bytes > 0).collect();
+            let least = Draft::new(&Ports::dark(8, planes), &entries, Time::ZERO)
+                .least(&entries, &timing);
+            prop_assert!(over(&holds) >= least);
+            prop_assert!(over(&holds).ps() as f64 <= least.ps() as f64 * 1.3);
+        }
+    }
+}

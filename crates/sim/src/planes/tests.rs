@@ -1,0 +1,171 @@
+use super::*;
+use lightloom_engine::conformance::{Graph, Work};
+use lightloom_engine::{Engine, Outcome, Policy, Scenario, Silent, TaskId};
+use lightloom_fabric::{Cluster, FabricSpec, LinkClass, NicId, build};
+use lightloom_flow::FlowEngine;
+use lightloom_schedule::allreduce::hierarchical;
+use lightloom_units::BitRate;
+use proptest::prelude::*;
+
+const SERVERS: u32 = 4;
+const GPUS: u32 = 4;
+const RATE: BitRate = BitRate::from_gbps(400);
+
+fn fabric() -> Fabric {
+    build(&Cluster::of(SERVERS * GPUS, GPUS), &spec().0, 1, &[]).expect("a valid fabric")
+}
+
+fn spec() -> (FabricSpec, PlanesSpec) {
+    let spec = FabricSpec::planes(RATE, Time::from_us(1));
+    let FabricSpec::Planes(planes) = spec.clone() else { unreachable!("the constructor's kind") };
+    (spec, planes)
+}
+
+/// What a transfer is to be.
+#[derive(Clone, Debug)]
+enum Job {
+    Send(Vec<Pair>, u32),
+    Sum(Vec<Vec<u32>>, u64),
+}
+
+/// Each transfer at its turn, and when its last circuit was to be over.
+struct Jobs<'a> {
+    planes: Planes<'a>,
+    jobs: &'a [Job],
+    booked: Vec<Time>,
+}
+
+impl Policy for Jobs<'_> {
+    fn begin(
+        &mut self,
+        _: TaskId,
+        transfer: u32,
+        now: Time,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        match &self.jobs[transfer as usize] {
+            Job::Send(pairs, steps) => self.planes.send(pairs, *steps, now, orders),
+            Job::Sum(groups, bytes) => {
+                self.planes.all_reduce(&hierarchical(groups, *bytes, GPUS), now, orders);
+            }
+        }
+        self.booked[transfer as usize] =
+            self.planes.last.iter().map(|hold| hold.end).max().unwrap_or(now);
+        Ok(())
+    }
+}
+
+/// Runs the jobs, `apart` microseconds one after the other or, beyond that, at once.
+fn run(fabric: &Fabric, jobs: &[Job], apart: &[u64]) -> (Outcome, Vec<Time>) {
+    let mut work: Vec<Work> = (0..jobs.len() as u32).map(Work::Send).collect();
+    let mut edges = Vec::new();
+    for (job, &us) in (0..jobs.len() as u32).zip(apart) {
+        edges.push((work.len() as u32, job));
+        work.push(Work::Compute(Time::from_us(us)));
+    }
+    let graph = Graph::new(work, edges);
+    let scenario = Scenario { fabric, tasks: graph.tasks(), circuits: &[] };
+    let planes = Planes::new(fabric, &spec().1).expect("a fixed delay");
+    let mut policy = Jobs { planes, jobs, booked: vec![Time::ZERO; jobs.len()] };
+    let outcome = FlowEngine::default().run(&scenario, &mut policy, &mut Silent);
+    (outcome.expect("bookings hold"), policy.booked)
+}
+
+fn jobs() -> impl Strategy<Value = Vec<Job>> {
+    let gpu = 0..SERVERS * GPUS;
+    let pairs = prop::collection::vec((gpu.clone(), gpu, 0u64..20_000_000), 0..40);
+    let sum = (1u64..100_000_000, 2..=SERVERS).prop_map(|(bytes, servers)| {
+        // GPU i of each server: one group an index.
+        let group = |i| (0..servers).map(|s| s * GPUS + i).collect();
+        Job::Sum((0..GPUS).map(group).collect(), bytes)
+    });
+    let send = (pairs, 1u32..4).prop_map(|(pairs, steps)| Job::Send(pairs, steps));
+    prop::collection::vec(prop_oneof![3 => send, 1 => sum], 1..6)
+}
+
+/// Bytes between servers: in all, and the most that a server sends or receives.
+fn between(job: &Job) -> (u64, u64) {
+    let pairs = match job {
+        Job::Send(pairs, _) => pairs.clone(),
+        Job::Sum(groups, bytes) => hierarchical(groups, *bytes, GPUS).ring,
+    };
+    let (mut lines, mut total) = ([[0; SERVERS as usize]; 2], 0);
+    for (from, to, bytes) in pairs.into_iter().filter(|(from, to, _)| from / GPUS != to / GPUS) {
+        lines[0][(from / GPUS) as usize] += bytes;
+        lines[1][(to / GPUS) as usize] += bytes;
+        total += bytes;
+    }
+    (total, lines.into_iter().flatten().max().unwrap_or(0))
+}
+
+proptest! {
+    /// However transfers meet, each is over when it was booked for, no byte is lost, and nothing is
+    /// faster than a server's NICs.
+    #[test]
+    fn bookings_hold(jobs in jobs(), apart in prop::collection::vec(0u64..2_000, 6)) {
+        let fabric = fabric();
+        let (outcome, booked) = run(&fabric, &jobs, &apart);
+        let circuits = |into: bool| -> u64 {
+            let links = fabric.links().iter().zip(&outcome.link_bytes);
+            let nic = fabric.nic_node(NicId(0)).0;
+            let switch = nic + fabric.cluster().nics();
+            links
+                .filter(|(link, _)| link.class == LinkClass::Circuit)
+                .filter(|(link, _)| (link.to.0 >= switch) == into)
+                .map(|(_, bytes)| bytes.get())
+                .sum()
+        };
+        let wanted: u64 = jobs.iter().map(|job| between(job).0).sum();
+        prop_assert_eq!((circuits(true), circuits(false)), (wanted, wanted));
+        for (at, job) in jobs.iter().enumerate() {
+            let took = outcome.end[at] - outcome.start[at];
+            let line = Bytes::new(between(job).1 / u64::from(GPUS));
+            prop_assert!(took >= RATE.time_for(line));
+            prop_assert!(outcome.end[at] >= booked[at]);
+            // Hops inside servers end no later than some microseconds after what they carry.
+            if let (Job::Send(..), true) = (job, jobs.len() == 1 && between(job).0 > 0) {
+                let inside = fabric.cluster().scale_up_bps.time_for(Bytes::new(1_600_000_000));
+                prop_assert!(outcome.end[at] <= booked[at] + inside);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_ring_is_set_up_once_and_pays_a_delay_a_step() {
+    let fabric = fabric();
+    let next = |gpu: u32| (gpu + GPUS) % (SERVERS * GPUS);
+    let ring = (0..SERVERS * GPUS).map(|gpu| (gpu, next(gpu), 5_000_000)).collect();
+    let jobs = [Job::Send(ring, 6)];
+    let (outcome, _) = run(&fabric, &jobs, &[0]);
+    // 200 us dark, six steps of 2 us, 5 MB at 400 Gbps; to the precision of the completion time.
+    let ideal = Time::from_us(200 + 12 + 100);
+    let took = outcome.end[0];
+    assert!(took >= ideal && took <= ideal + Time::from_ns(100), "{took}");
+    assert_eq!(outcome.waited[0], Time::from_us(200));
+    assert!(outcome.reconfigurations.iter().all(|change| change.at == Time::ZERO));
+}
+
+#[test]
+fn sums_come_before_and_after_their_rings() {
+    let fabric = fabric();
+    let groups = vec![(0..SERVERS * GPUS).collect()];
+    let (outcome, booked) = run(&fabric, &[Job::Sum(groups, 80_000_000)], &[0]);
+    // A quarter on each GPU: three quarters in and out, at 3.6 Tbps, before and after.
+    let inside = Time::from_us(1) + BitRate::from_gbps(3_600).time_for(Bytes::new(60_000_000));
+    assert_eq!(outcome.end[0], booked[0] + inside);
+    // Six steps of 5 MB around four servers.
+    let ring = Time::from_us(200 + 12) + RATE.time_for(Bytes::new(30_000_000));
+    assert!(outcome.end[0] - inside - inside >= ring);
+    assert!(outcome.end[0] - inside - inside <= ring + Time::from_us(1));
+}
+
+#[test]
+fn a_distribution_of_delays_is_refused() {
+    let fabric = fabric();
+    let mut spec = spec().1;
+    spec.ocs.delay =
+        ReconfigurationDelay::Lognormal { pairs: vec![1], mean_ps: vec![], p99_ps: vec![] };
+    let error = Planes::new(&fabric, &spec).err().expect("not one time");
+    assert!(error.starts_with("fabric.ocs.delay: "), "{error}");
+}
