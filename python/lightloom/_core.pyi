@@ -55,3 +55,32 @@ def rails_assign(
 
     ``demand`` is [source GPU, destination GPU] in bytes.
     """
+
+def plan_algorithms(primitive: str | None = None, nodes: int = 2) -> list[str]:
+    """Return the names of collective algorithms: all, or a primitive's on so many nodes."""
+
+def plan_collective(request: str) -> tuple[str, str | None]:
+    """Plan a collective by each scheduler asked.
+
+    ``request`` is JSON: algorithm, nodes, size_bytes, planes, node_bps, reconfiguration_ps,
+    latency_ps, initial (``"first-step"``, ``"free"``, ``"dark"``, ``{"maps": [[...]]}``), effort
+    (``"quick"``, ``"normal"``, ``"thorough"``), schedulers (``"one-shot"``, ``"lockstep"``,
+    ``"ideal"``, ``"swot"``, ``"milp"``), plan (the one whose plan is wanted), given (for
+    ``"milp"``: parts, bound_ps).
+
+    The result: JSON with steps, configurations, rate_bps and rows (scheduler, completion_ps,
+    bound_ps, gap, infeasible, switches, dark_ps, exposed_ps); and the tracks of the plan as JSON.
+    """
+
+def plan_problem(request: str) -> str:
+    """Return what schedulers are given of a request: planes, initial and steps, as JSON."""
+
+def plan_check(tracks: str, task: str) -> int:
+    """Replay a plan's tracks against its task, both JSON; picoseconds until it is complete."""
+
+def plan_run(tracks: str) -> dict[str, Any]:
+    """Carry a plan's tracks out on the flow engine.
+
+    The result: completion_ps, planned_ps, events, and planes, a dict each (plane, bytes, busy_ps,
+    dark_ps, circuits).
+    """

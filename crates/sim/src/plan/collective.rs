@@ -76,8 +76,8 @@ pub enum Initial {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Given {
-    /// `parts[step]` is (plane, bytes), planes rising.
-    pub parts: Parts,
+    /// `parts[step]` is (plane, bytes), planes rising; none if nothing was found in time.
+    pub parts: Option<Parts>,
     /// Proven: no schedule completes before \[ps\].
     pub bound_ps: Time,
 }
@@ -296,14 +296,17 @@ impl Scheduler {
                     .as_ref()
                     .ok_or_else(|| input("given: milp needs parts and a bound"))?;
                 let planes = problem.planes().planes;
-                let known = |part: &(u32, Bytes)| part.0 < planes;
-                if given.parts.len() != problem.steps().len()
-                    || !given.parts.iter().flatten().all(known)
-                {
-                    return Err(input("given.parts: must be a list a step, of planes and bytes"));
+                let mut best = lockstep(problem);
+                if let Some(parts) = &given.parts {
+                    let known = |part: &(u32, Bytes)| part.0 < planes;
+                    if parts.len() != problem.steps().len() || !parts.iter().flatten().all(known) {
+                        return Err(input("given.parts: must be planes and bytes of each step"));
+                    }
+                    let found = earliest(problem, parts);
+                    if found.completion_ps <= best.completion_ps {
+                        best = found;
+                    }
                 }
-                let (found, simple) = (earliest(problem, &given.parts), lockstep(problem));
-                let best = if found.completion_ps <= simple.completion_ps { found } else { simple };
                 Answer::Schedule(Solution { schedule: best, bound_ps: given.bound_ps })
             }
         })
@@ -538,13 +541,13 @@ mod tests {
         let spec = CollectiveSpec {
             schedulers: vec![Scheduler::Milp, Scheduler::Lockstep],
             plan: Some(Scheduler::Milp),
-            given: Some(Given { parts, bound_ps: Time::from_us(1100) }),
+            given: Some(Given { parts: Some(parts), bound_ps: Time::from_us(1100) }),
             ..worked_example()
         };
         let plans = plan_collective(&spec).expect("plans");
         assert_eq!(plans.rows[0].completion_ps, Some(Time::from_us(1500)));
         assert_eq!(plans.rows[1].bound_ps, Some(Time::from_us(1100)));
-        let short = Given { parts: vec![], bound_ps: Time::ZERO };
+        let short = Given { parts: Some(vec![]), bound_ps: Time::ZERO };
         let spec = CollectiveSpec { given: Some(short), ..spec };
         assert!(matches!(plan_collective(&spec), Err(PlanningError::Input(_))));
     }

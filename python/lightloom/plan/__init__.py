@@ -1,0 +1,26 @@
+"""Plans for optical planes: when each switches, and what each node sends over which.
+
+Examples
+--------
+>>> from lightloom import plan
+>>> job = plan.Job.of("rabenseifner-allreduce", nodes=8, size="40 MB", planes=2, latency="0 us")
+>>> outcome = plan.plan_collective(job, plan="swot")
+>>> str(outcome.plan.check()), outcome.plan.gap
+('1.2 ms', 0.0)
+"""
+
+from lightloom.plan.file import Plan, read, schema
+from lightloom.plan.job import Job, Outcome, Planes, Row, algorithms, best, plan_collective
+
+__all__ = [
+    "Job",
+    "Outcome",
+    "Plan",
+    "Planes",
+    "Row",
+    "algorithms",
+    "best",
+    "plan_collective",
+    "read",
+    "schema",
+]
