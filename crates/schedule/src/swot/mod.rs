@@ -14,8 +14,10 @@
 //!
 //! Source: SWOT, Section 3.
 
+pub mod alltoall;
 mod beam;
 mod exact;
+mod lp;
 mod overlap;
 mod pattern;
 pub mod plan;
