@@ -75,6 +75,13 @@ def plan_collective(request: str) -> tuple[str, str | None]:
 def plan_problem(request: str) -> str:
     """Return what schedulers are given of a request: planes, initial and steps, as JSON."""
 
+def plan_messages(algorithm: str, nodes: int, size: int) -> str:
+    """Return what each node sends in each step of a collective.
+
+    JSON: primitive, blocks (equal ones of a buffer), and steps, each a list of messages (node, peer,
+    blocks, reduce); blocks of an all-to-all are source * nodes + destination.
+    """
+
 def plan_check(tracks: str, task: str) -> int:
     """Replay a plan's tracks against its task, both JSON; picoseconds until it is complete."""
 

@@ -322,6 +322,16 @@ mod _core {
         spec.problem_json().map_err(unplanned)
     }
 
+    /// What each node sends in each step of a collective, as JSON.
+    #[pyfunction]
+    fn plan_messages(py: Python<'_>, algorithm: &str, nodes: u32, size: u64) -> PyResult<String> {
+        py.detach(|| {
+            let messages = lightloom_sim::messages(algorithm, nodes, size)
+                .map_err(|e| PyValueError::new_err(e.to_string()))?;
+            serde_json::to_string(&messages).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+        })
+    }
+
     /// Replays a plan against its task; picoseconds until it is complete.
     #[pyfunction]
     fn plan_check(py: Python<'_>, tracks: &str, task: &str) -> PyResult<u64> {

@@ -5,6 +5,7 @@
 
 mod critical;
 mod delay;
+mod moves;
 mod optical;
 mod pace;
 mod packets;
@@ -19,6 +20,7 @@ mod spec;
 mod tables;
 
 pub use critical::Breakdown;
+pub use moves::{Message, Messages, messages};
 pub use planes::execute::{PlanRun, PlaneUse, run_plan, run_plan_on};
 pub use rails::{Collective, RailsRun, RailsSpec, rails, rails_assign};
 pub use record::{Histogram, Progress};

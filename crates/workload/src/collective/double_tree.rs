@@ -101,7 +101,7 @@ fn edges(n: u32) -> (Vec<Edge>, u32) {
 }
 
 /// Chunks of each tree.
-fn chunks(nodes: u32, size: Bytes) -> u64 {
+pub(super) fn chunks(nodes: u32, size: Bytes) -> u64 {
     let half = size.get().div_ceil(2);
     let depth = u64::from(nodes.ilog2());
     let mut chunk: u64 = 2 << 20;

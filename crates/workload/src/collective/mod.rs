@@ -365,6 +365,18 @@ impl Algorithm {
 }
 
 impl Collective {
+    /// Into how many equal blocks each buffer is cut; the last may be padding.
+    pub fn blocks(&self) -> u64 {
+        match self.algorithm {
+            Algorithm::RabenseifnerAllReduce => u64::from(rabenseifner::core(self.nodes).0),
+            Algorithm::RecursiveDoublingAllReduce | Algorithm::BinomialBroadcast => 1,
+            Algorithm::DoubleTreeAllReduce | Algorithm::DoubleTreeBroadcast => {
+                2 * double_tree::chunks(self.nodes, self.size)
+            }
+            _ => u64::from(self.nodes),
+        }
+    }
+
     /// The blocks that a node sends in a step; none if it sends nothing then.
     ///
     /// # Panics

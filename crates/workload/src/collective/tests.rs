@@ -51,21 +51,6 @@ fn run(collective: &Collective, blocks: u64, mut held: Held) -> Held {
     held
 }
 
-/// Blocks of the buffer, as an algorithm cuts it.
-fn blocks(collective: &Collective) -> u64 {
-    let n = u64::from(collective.nodes);
-    match collective.algorithm {
-        Algorithm::RabenseifnerAllReduce => 1 << collective.nodes.ilog2(),
-        Algorithm::RecursiveDoublingAllReduce | Algorithm::BinomialBroadcast => 1,
-        Algorithm::DoubleTreeAllReduce | Algorithm::DoubleTreeBroadcast => {
-            // The volume of a step is one chunk.
-            let chunk = collective.steps[0].volume.get();
-            (1..).find(|&c| block(collective.size, c).get() == chunk && c % 2 == 0).expect("cut")
-        }
-        _ => n,
-    }
-}
-
 fn check(algorithm: Algorithm, n: u32) {
     let collective = match algorithm.build(n, SIZE) {
         Ok(collective) => collective,
@@ -73,7 +58,7 @@ fn check(algorithm: Algorithm, n: u32) {
         Err(CollectiveError::Radix { .. }) => return,
         Err(error) => panic!("{algorithm} on {n}: {error}"),
     };
-    let cut = blocks(&collective);
+    let cut = collective.blocks();
     let nodes = 0..u64::from(n);
     let everyone = if n == 64 { u64::MAX } else { (1 << n) - 1 };
     let all = |what: fn(u64) -> u64| -> Held {
