@@ -63,7 +63,7 @@ NAMED = {
     "compute.table": ("compute", "`roofline`, or the path of a table"),
     "fabric.ocs.device": ("devices", "or any text"),
 }
-# What stands for both parts of MixNet when it stands in `[fabric]`.
+# What stands for every part of MixNet and of planes when it stands in `[fabric]`.
 SPREAD = ("fabric.link_bandwidth", "fabric.link_delay")
 KINDS = {
     "fat-tree": fabrics.FatTree,
@@ -71,6 +71,7 @@ KINDS = {
     "rail-optimized": fabrics.RailOptimized,
     "topoopt": fabrics.TopoOpt,
     "mixnet": fabrics.MixNet,
+    "planes": fabrics.Planes,
     "graph": fabrics.Graph,
 }
 ENGINES = {"flow": engines.FlowEngine, "packet": engines.PacketEngine}
@@ -123,7 +124,7 @@ def tables() -> Iterator[Table]:
     preset = ("preset", "fabrics", "A fabric with all of its settings.")
     yield Table("fabric", KINDS, (preset,))
     yield Table("fabric.eps", {"mixnet": fabrics.Packet})
-    yield Table("fabric.ocs", {"mixnet": fabrics.Ocs})
+    yield Table("fabric.ocs", {"mixnet": fabrics.Ocs, "planes": fabrics.PlaneOcs})
     yield Table("fabric.ocs.delay", {"mixnet": fabrics.LognormalDelay})
     yield Table("fabric.reconfigure", {"mixnet": fabrics.Reconfigure})
     yield Table("fabric.nodes", {"graph": fabrics.GraphNode}, array=True)
@@ -189,7 +190,7 @@ def rows(table: Table) -> list[Row]:
             meaning = texts.get(name) or _shared(name)
             found[key] = Row(key, values_of(path, field), default, meaning, [reader], source)
             if path in SPREAD:
-                found[key].readers.append("mixnet")
+                found[key].readers += ["mixnet", "planes"]
     return list(found.values())
 
 

@@ -178,14 +178,16 @@ def _put(pile: Pile, layer: Layer, kind: str, key: str, name: object) -> None:
 
 
 def _spread_links(pile: Pile, layer: Layer) -> None:
-    """Let a link setting of MixNet's whole fabric stand for both of its parts."""
+    """Let a link setting of the whole fabric stand for each of its parts."""
     fabric = layer.section("fabric")
-    if fabric.get("kind", pile.get("fabric", "kind")) != "mixnet":
+    kind = fabric.get("kind", pile.get("fabric", "kind"))
+    parts = {"mixnet": ("eps", "ocs"), "planes": ("ocs",)}.get(str(kind), ())
+    if not parts:
         return
     for key in ("link_bandwidth", "link_delay"):
         if key in fabric:
             value = fabric.pop(key)
-            for part in ("eps", "ocs"):
+            for part in parts:
                 inner = fabric.setdefault(part, {})
                 if isinstance(inner, dict):
                     inner.setdefault(key, value)

@@ -34,9 +34,9 @@ class FatTree(Section):
     name: Label
     """What results call the fabric; the kind's name unless a preset brings one."""
     link_bandwidth: Bandwidth
-    """Rate of every NIC and link, each way. On `mixnet`: of both parts, where they do not say."""
+    """Rate of every NIC and link, each way. On `mixnet`, `planes`: of parts that do not say."""
     link_delay: Delay
-    """Delay of every link or fibre, with that of a switch behind it. On `mixnet`: of both parts."""
+    """Delay of every link or fibre, with that of a switch behind it. On `mixnet`: of all parts."""
     tiers: Literal[2, 3]
     """Tiers of switches."""
     oversubscription: Ratio
@@ -116,7 +116,7 @@ class LognormalDelay(Section):
 
 
 class Ocs(Section):
-    """The optical circuit switches of MixNet, one region each."""
+    """The optical circuit switches of MixNet, one a region."""
 
     link_bandwidth: Bandwidth
     """Rate of an optical NIC and its circuit, each way."""
@@ -125,7 +125,7 @@ class Ocs(Section):
     device: Label
     """The optical switch: a preset, or any name together with `ports` and `delay`."""
     ports: Count
-    """Ports of the optical switch of a region, each of two directions."""
+    """Ports of one optical switch, each of two directions."""
     delay: Annotated[
         Annotated[Time, Field(gt=0, le=1 << 62), Tag("fixed")]
         | Annotated[LognormalDelay, Tag("lognormal")],
@@ -133,7 +133,7 @@ class Ocs(Section):
             lambda value: "lognormal" if isinstance(value, Mapping | LognormalDelay) else "fixed"
         ),
     ]
-    """From command to light: always the same time, or the table `[fabric.ocs.delay]`."""
+    """From command to light: always the same time, or, but on `planes`, a table."""
 
 
 class Reconfigure(Section):
@@ -161,6 +161,24 @@ class MixNet(Section):
     """`false`: Algorithm 1 stops at the first pair without a free port. `true`: it goes on."""
     share_eps: bool
     """`true`: a pair with circuits also fills packet NICs, so that both end together."""
+
+
+class PlaneOcs(Section):
+    """The optical circuit switches of planes, one a plane."""
+
+    link_bandwidth: Bandwidth
+    link_delay: Delay
+    device: Label
+    ports: Count
+    delay: Annotated[Time, Field(gt=0, le=1 << 62)]
+
+
+class Planes(Section):
+    """NIC i of every server on the optical circuit switch of plane i; no packet switches (SWOT)."""
+
+    kind: Literal["planes"]
+    name: Label
+    ocs: PlaneOcs
 
 
 class GraphNode(Section):
@@ -199,7 +217,8 @@ class Graph(Section):
 
 
 Fabric = Annotated[
-    FatTree | LeafSpine | RailOptimized | TopoOpt | MixNet | Graph, Field(discriminator="kind")
+    FatTree | LeafSpine | RailOptimized | TopoOpt | MixNet | Planes | Graph,
+    Field(discriminator="kind"),
 ]
 
 # Where each kind of fabric says how equal paths are shared, and what it is unless given, by engine.

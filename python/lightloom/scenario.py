@@ -22,7 +22,7 @@ from pydantic_core import PydanticCustomError
 
 from lightloom import sections as tables
 from lightloom.engines import Engine, PacketEngine
-from lightloom.fabrics import SPLITS, SPLITTING, Fabric, MixNet
+from lightloom.fabrics import SPLITS, SPLITTING, Fabric, MixNet, Planes
 from lightloom.fields import Label, Section
 from lightloom.shapes import misfits
 from lightloom.toml_text import key_text, to_toml
@@ -154,7 +154,7 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
         del core["name"], core["prices"], core["power"], core["gating"]["trace"]
         del core["fabric"]["name"], core["compute"]["table"]
         core["parallelism"]["dp"] = self.dp
-        if isinstance(self.fabric, MixNet):
+        if isinstance(self.fabric, MixNet | Planes):
             delay = self.fabric.ocs.delay
             if isinstance(delay, Time):
                 core["fabric"]["ocs"]["delay"] = {"kind": "fixed", "ps": int(delay)}

@@ -58,7 +58,7 @@ def _links(scenario: Scenario) -> Iterator[tuple[int, int]]:
     fabric = scenario.fabric
     if isinstance(fabric, fabrics.Graph):
         yield from ((int(link.rate), int(link.delay)) for link in fabric.links)
-    elif not isinstance(fabric, fabrics.TopoOpt):
+    elif not isinstance(fabric, fabrics.TopoOpt | fabrics.Planes):
         part = fabric.eps if isinstance(fabric, fabrics.MixNet) else fabric
         yield int(part.link_bandwidth), int(part.link_delay)
 
@@ -170,6 +170,12 @@ def _fabric(scenario: Scenario) -> Iterator[Misfit]:
         yield from _graph(fabric, scenario)
     if isinstance(fabric, fabrics.MixNet):
         yield from _mixnet(fabric, scenario)
+    if isinstance(fabric, fabrics.Planes) and scenario.servers > fabric.ocs.ports:
+        yield (
+            "fabric.ocs.ports",
+            f'too few on "{fabric.ocs.device}": a plane joins a NIC of each of '
+            f"{scenario.servers} servers, and so needs {scenario.servers}",
+        )
 
 
 def _graph(fabric: fabrics.Graph, scenario: Scenario) -> Iterator[Misfit]:
@@ -226,6 +232,12 @@ def _mixnet(fabric: fabrics.MixNet, scenario: Scenario) -> Iterator[Misfit]:
 
 def _packets(scenario: Scenario, engine: engines.PacketEngine) -> Iterator[Misfit]:
     fabric, transport, balancer = scenario.fabric, engine.transport, engine.balancer
+    if isinstance(fabric, fabrics.Planes):
+        yield (
+            "engine.kind",
+            'fabric "planes" books its circuits by the clock, which packets do not keep; '
+            'allowed: "flow"',
+        )
     table = fabrics.SPLITS.get(fabric.kind)
     part = fabric.eps if isinstance(fabric, fabrics.MixNet) else fabric
     if table and getattr(part, "splitting", None) != "ecmp":

@@ -23,6 +23,7 @@ import pyarrow as pa
 from lightloom import _core, shapes, store
 from lightloom.cost import Cost, bill_of, cost_of
 from lightloom.errors import InputError, RunError
+from lightloom.fabrics import MixNet, Planes
 from lightloom.gating import load_trace
 from lightloom.scenario import Scenario
 from lightloom.trace import GatingTrace
@@ -307,7 +308,7 @@ def run_name(scenario: Scenario) -> str:
 def bandwidth_gbps(scenario: Scenario) -> float:
     """Return the rate of the fabric's links [Gbit/s]; of MixNet's circuits, if rates differ."""
     fabric = scenario.fabric
-    if fabric.kind == "mixnet":
+    if isinstance(fabric, MixNet | Planes):
         return float(fabric.ocs.link_bandwidth.gbps)
     if fabric.kind == "graph":
         return float(max((link.rate.gbps for link in fabric.links), default=0.0))
