@@ -1,5 +1,6 @@
 use super::*;
 use lightloom_engine::EngineError;
+use lightloom_schedule::swot::alltoall::{self, Demand};
 use lightloom_schedule::swot::{
     Effort, Held, Planes, Problem, Schedule, Step, earliest, lockstep, one_shot, overlap,
 };
@@ -93,6 +94,32 @@ proptest! {
                 prop_assert_eq!(plane.busy, on_it().map(|s| s.end_ps - s.start_ps).sum());
                 prop_assert!(plane.busy + plane.dark <= run.completion * u64::from(nodes));
             }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// All-to-alls: ports that are set one by one, no steps, circuits that meet at any time.
+    #[test]
+    fn an_all_to_all_completes_when_it_says(
+        bytes in prop::collection::vec(prop_oneof![Just(0u64), 1u64..50_000_000], 36),
+        k in 1u32..4,
+        rate in prop::sample::select(vec![200_000_000_000, 266_666_666_666, 100_000_000_007]),
+        dark in prop::sample::select(vec![1u64, 20_000_001, 200_000_000]),
+        latency in prop::sample::select(vec![0u64, 5_000_001]),
+    ) {
+        let planes = Planes {
+            planes: k,
+            rate_bps: BitRate::from_bps(rate),
+            reconfiguration_ps: Time::from_ps(dark),
+            latency_ps: Time::from_ps(latency),
+        };
+        let demand = Demand::new(6, bytes).expect("a square");
+        for holds in [alltoall::best(&planes, &demand).0, alltoall::matchings(&planes, &demand)] {
+            let plan = alltoall::plan(&planes, &demand, &holds);
+            prop_assert_eq!(run_plan(&plan).expect("a valid plan").completion, plan.completion_ps);
         }
     }
 }
