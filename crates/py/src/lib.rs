@@ -5,7 +5,8 @@
 //! `RuntimeError`, both with one message.
 
 use lightloom_sim::plan::{
-    CollectiveSpec, PlanningError, Task, Tracks, algorithms, check_plan, plan_collective,
+    AllToAllSpec, CollectiveSpec, PlanningError, Task, Tracks, algorithms, check_plan,
+    plan_alltoall, plan_collective,
 };
 use lightloom_sim::{Column, RailsSpec, SimError, Spec, Table, TraceCounts, run_plan};
 use lightloom_units::{BitRate, Bytes, Time};
@@ -305,6 +306,19 @@ mod _core {
     fn plan_a_collective(py: Python<'_>, request: &str) -> PyResult<(String, Option<String>)> {
         let spec = CollectiveSpec::from_json(request).map_err(unplanned)?;
         let plans = py.detach(|| plan_collective(&spec)).map_err(unplanned)?;
+        Ok((plans.to_json(), plans.plan.as_ref().map(Tracks::to_json)))
+    }
+
+    /// Plans an all-to-all; see the stub for what goes in and comes out.
+    #[pyfunction(name = "plan_alltoall")]
+    fn plan_an_alltoall(
+        py: Python<'_>,
+        request: &str,
+        demand: PyBuffer<u64>,
+    ) -> PyResult<(String, Option<String>)> {
+        let spec = AllToAllSpec::from_json(request).map_err(unplanned)?;
+        let demand = demand.to_vec(py)?;
+        let plans = py.detach(|| plan_alltoall(&spec, &demand)).map_err(unplanned)?;
         Ok((plans.to_json(), plans.plan.as_ref().map(Tracks::to_json)))
     }
 

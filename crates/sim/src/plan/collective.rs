@@ -347,26 +347,12 @@ impl Answer {
 fn darkness(schedule: &Schedule) -> (Time, Time) {
     let mut sending: Vec<(Time, Time)> =
         schedule.uses.iter().map(|part| (part.start_ps, part.end_ps)).collect();
-    sending.sort_unstable();
-    sending.dedup_by(|next, one| {
-        let joined = next.0 <= one.1;
-        if joined {
-            one.1 = one.1.max(next.1);
-        }
-        joined
-    });
+    super::merge(&mut sending);
     let (mut dark, mut exposed) = (Time::ZERO, Time::ZERO);
     for switch in &schedule.switches {
-        let (from, to) = (switch.start_ps, switch.ready_ps);
-        let takes = to.saturating_sub(from);
-        let first = sending.partition_point(|span| span.1 <= from);
-        let covered: Time = sending[first..]
-            .iter()
-            .take_while(|span| span.0 < to)
-            .map(|span| span.1.min(to).saturating_sub(span.0.max(from)))
-            .sum();
-        dark = dark.saturating_add(takes);
-        exposed = exposed.saturating_add(takes.saturating_sub(covered));
+        let span = (switch.start_ps, switch.ready_ps);
+        dark = dark.saturating_add(span.1.saturating_sub(span.0));
+        exposed = exposed.saturating_add(super::uncovered(span, &sending));
     }
     (dark, exposed)
 }
