@@ -63,6 +63,8 @@ const PRECISION: u64 = 4096;
 const WORTH: u64 = 4;
 /// How finely entries are dealt out.
 const PARTS: [u64; 3] = [1, 2, 4];
+/// No smaller piece is dealt, but for what is left of an entry \[B\].
+const LEAST_PIECE: u64 = 1 << 16;
 
 /// All ports: transmitters and receivers, by server and plane.
 pub(crate) struct Ports {
@@ -156,7 +158,11 @@ impl Draft {
             }
             deadline = Time::from_ps(low.ps() + (high.ps() - low.ps()) / 2);
         }
-        for part in PARTS {
+        // A ring, or one pair: filled, nothing is lost but the set-up.
+        let short = least.saturating_add(timing.dark).saturating_add(tolerance);
+        let parts =
+            if best.as_ref().is_some_and(|(end, _)| *end <= short) { &[] } else { &PARTS[..] };
+        for &part in parts {
             let holds = self.deal(entries, part, timing);
             if best.as_ref().is_none_or(|(end, _)| over(&holds) < *end) {
                 best = Some((over(&holds), holds));
@@ -244,7 +250,7 @@ impl Draft {
             out[a] += bytes;
             into[b] += bytes;
         }
-        let least = room(timing.dark + timing.latency, timing.rate).max(1);
+        let least = room(timing.dark + timing.latency, timing.rate).max(LEAST_PIECE);
         let mut last = vec![usize::MAX; tx.len()];
         let mut holds: Vec<Hold> = Vec::new();
         loop {
