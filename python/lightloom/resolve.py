@@ -141,7 +141,7 @@ def _defaults() -> Layer:
 def _split(pile: Pile) -> None:
     """Let the engine say how equal paths share, where nobody does."""
     table = SPLITS.get(str(pile.get("fabric", "kind")))
-    engine = pile.get("engine", "kind")
+    engine = str(pile.get("engine", "kind"))  # whatever it is, validation will say what it may be
     if table and engine in SPLITTING and pile.get(*table.split("."), "splitting") is None:
         value, reason = SPLITTING[engine]
         from_engine = Origin("derived: engine.kind", reason)
