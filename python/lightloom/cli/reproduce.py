@@ -4,27 +4,43 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import typer
 
 app = typer.Typer()
-PAPERS = ("rails",)
+# The options of each paper that the other's figures know nothing of.
+PAPERS = {
+    "rails": ("domains", "size", "engine", "transport", "seed"),
+    "swot": ("sizes", "effort"),
+}
 
 
 @app.command()
 def reproduce(
-    paper: str = typer.Argument(..., metavar="PAPER", help="rails."),
+    paper: str = typer.Argument(..., metavar="PAPER", help="rails or swot."),
     figures: str | None = typer.Option(
-        None, "--figures", help="Numbers with commas (7,8,9,10,11,12,13)."
+        None, "--figures", help="Numbers with commas: rails 7 to 13, swot 7 to 11 (all)."
     ),
-    domains: int = typer.Option(128, "--domains", help="Scale-up domains of 8 GPUs."),
+    domains: int | None = typer.Option(
+        None, "--domains", help="rails: scale-up domains of 8 GPUs (128)."
+    ),
     size: str | None = typer.Option(
-        None, "--size", help="What a GPU sends in one all-to-all (4 MiB; Mixtral: its phase's)."
+        None, "--size", help="rails: what a GPU sends in an all-to-all (4 MiB; Mixtral: its own)."
     ),
-    engine: str = typer.Option("packet", "--engine", help="Engine: packet or flow."),
-    transport: str = typer.Option("spray", "--transport", help="Transport of the packet engine."),
-    seed: int = typer.Option(1, "--seed", help="Seed of every random draw."),
+    engine: str | None = typer.Option(None, "--engine", help="rails: packet or flow (packet)."),
+    transport: str | None = typer.Option(
+        None, "--transport", help="rails: transport of the packet engine (spray)."
+    ),
+    seed: int | None = typer.Option(None, "--seed", help="rails: seed of every random draw (1)."),
+    sizes: str | None = typer.Option(
+        None, "--sizes", help="swot: buffers of a node with commas (256KB to 1GB, doubling)."
+    ),
+    effort: str | None = typer.Option(
+        None, "--effort", help="swot: quick, normal or thorough (normal)."
+    ),
     out: Path | None = typer.Option(None, "--out", help="Directory (results/reproduce-PAPER)."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
@@ -34,31 +50,30 @@ def reproduce(
     goes on.
 
     Example: lightloom reproduce rails --figures 7,11 --domains 16
+
+    Example: lightloom reproduce swot --figures 8
     """
-    from lightloom.cli import progress
     from lightloom.errors import InputError
     from lightloom.presets import unknown
-    from lightloom.rails.figures import FIGURES
-    from lightloom.rails.figures import reproduce as make
 
     if paper not in PAPERS:
-        raise InputError(f'paper "{paper}": is not reproduced{unknown(paper, PAPERS)}')
-    allowed = ", ".join(map(str, FIGURES))
-    numbers = []
-    for part in figures.split(",") if figures is not None else map(str, FIGURES):
-        if not (part.strip().isascii() and part.strip().isdecimal()):
-            raise InputError(f'--figures "{part}": must be a number; allowed: {allowed}')
-        numbers.append(int(part))
-        if numbers[-1] not in FIGURES:
-            raise InputError(f"--figures {part.strip()}: is not made; allowed: {allowed}")
-    chosen = tuple(dict.fromkeys(numbers))
+        raise InputError(f'paper "{paper}": is not reproduced{unknown(paper, tuple(PAPERS))}')
+    given = {
+        name: value
+        for name, value in (
+            ("domains", domains), ("size", size), ("engine", engine), ("transport", transport),
+            ("seed", seed), ("sizes", sizes), ("effort", effort),
+        )
+        if value is not None
+    }  # fmt: skip
+    for name in given:
+        if name not in PAPERS[paper]:
+            allowed = ", ".join(f"--{option}" for option in PAPERS[paper])
+            raise InputError(
+                f"--{name}: is no setting of {paper}'s figures; allowed: --figures, {allowed}"
+            )
     place = out or Path("results") / f"reproduce-{paper}"
-    parts = len({name for number in chosen for name in FIGURES[number]})
-    with progress.runs(parts) as on_progress:
-        made = make(
-            chosen, directory=place, domains=domains, size=size, engine=engine,
-            transport=transport, seed=seed, on_progress=on_progress,
-        )  # fmt: skip
+    made, says, end = (_rails if paper == "rails" else _swot)(figures, place, given)
     if as_json:
         print(json.dumps({"rows": made.rows, "table": made.table}, indent=2))
         return
@@ -67,9 +82,60 @@ def reproduce(
 
     console = Console(width=None if sys.stdout.isatty() else 110, highlight=False)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for heading in ("figure", "workload", "what", "RailS says", "here"):
+    for heading in says:
         table.add_column(heading)
     for row in made.table:
         table.add_row(*row.values())
     console.print(table)
-    console.print(f"\n{domains} domains x 8 GPUs; figures and tables in {made.directory}")
+    console.print(f"\n{end} figures and tables in {made.directory}")
+
+
+# What was made, the headings of its table, and what is said below it.
+_Made = tuple[Any, Sequence[str], str]
+
+
+def _rails(figures: str | None, place: Path, given: Mapping[str, Any]) -> _Made:
+    from lightloom.cli import progress
+    from lightloom.rails.figures import FIGURES
+    from lightloom.rails.figures import reproduce as make
+
+    chosen = _numbers(figures, FIGURES)
+    parts = len({name for number in chosen for name in FIGURES[number]})
+    with progress.runs(parts) as on_progress:
+        made = make(chosen, directory=place, on_progress=on_progress, **given)
+    end = f"{given.get('domains', 128)} domains x 8 GPUs;"
+    return made, ("figure", "workload", "what", "RailS says", "here"), end
+
+
+def _swot(figures: str | None, place: Path, given: Mapping[str, Any]) -> _Made:
+    from lightloom.cli import progress
+    from lightloom.plan.job import quantity
+    from lightloom.swot.figures import FIGURES
+    from lightloom.swot.figures import reproduce as make
+    from lightloom.swot.panels import panels
+    from lightloom.units import Size
+
+    chosen = _numbers(figures, FIGURES)
+    settings = dict(given)
+    if "sizes" in given:
+        read = (quantity("sizes", part.strip(), Size) for part in given["sizes"].split(","))
+        settings["sizes"] = sorted(set(map(int, read)))
+    with progress.runs(len(panels(chosen))) as on_progress:
+        made = make(chosen, directory=place, on_progress=on_progress, **settings)
+    end = "800 Gbps a node, 200 us to switch and 5 us of latency where nothing else is said;"
+    return made, ("figure", "setting", "what", "SWOT says", "here"), end
+
+
+def _numbers(figures: str | None, known: Iterable[int]) -> tuple[int, ...]:
+    from lightloom.errors import InputError
+
+    known = tuple(known)
+    allowed = ", ".join(map(str, known))
+    numbers = []
+    for part in figures.split(",") if figures is not None else map(str, known):
+        if not (part.strip().isascii() and part.strip().isdecimal()):
+            raise InputError(f'--figures "{part}": must be a number; allowed: {allowed}')
+        numbers.append(int(part))
+        if numbers[-1] not in known:
+            raise InputError(f"--figures {part.strip()}: is not made; allowed: {allowed}")
+    return tuple(dict.fromkeys(numbers))
