@@ -1,24 +1,41 @@
 //! Two binary trees at once (Sanders, Speck and Träff 2009), in chunks.
 //!
-//! Every node is inside one of the trees at most and a leaf of the other, so each tree can carry half of
-//! the buffer. Edges have two colours such that no node sends or receives twice in a step of one
-//! colour; steps take the colours in turn, and chunks follow each other up (and down) the trees. The
-//! trees and the size of chunks are as NCCL publishes them: a node's parent differs in its lowest
-//! bit, the second tree is the first one mirrored (shifted, for odd N); a chunk is halved from 2 MiB as
-//! long as there are few of them for the depth. An all-reduce reduces first and broadcasts then,
-//! as authors do; overlapping the two would need two configurations in one step.
+//! Both trees have node 0 as their root. Every other node has children in one of them at most and is
+//! a leaf of the other, so each tree can carry half of the buffer. Edges have two colours such that no
+//! node sends or receives twice in a step of one colour; steps take the colours in turn, and chunks
+//! follow each other up (and down) the trees, each as early as the colours allow.
+//!
+//! The first tree is NCCL's: a node's parent differs from it in the lowest bits, odd nodes are leaves.
+//! The second is the first one shifted by a node (the authors shift or mirror). Chunks are as large as
+//! NCCL's for two channels: halved from 2 MiB as long as there are few of them for the depth; beyond
+//! 256 of them a tree, 1 GiB in all, they get larger instead. An all-reduce reduces first and
+//! broadcasts then: doing both at once would need two pairings in one step.
 
-use super::{Collective, Move, NO_PEER, Pairing, Steps, block};
+use super::{Move, NO_PEER, Pairing, Steps, block};
 use lightloom_units::Bytes;
+use std::collections::VecDeque;
 
-/// More chunks of a tree than this are not made: they get larger.
+/// The most chunks of a tree.
 const MOST_CHUNKS: u64 = 256;
 
-/// An edge of a tree, of one colour. `up` and `down` are the first steps, counted within its half,
-/// that carry a chunk up and down it.
-#[derive(Clone, Copy, Debug)]
+/// Both trees of a collective, and what happens when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Trees {
+    nodes: u32,
+    chunks: u32,
+    colours: u32,
+    /// Of the first tree, by child; then of the second.
+    edges: Vec<Edge>,
+    /// Edges to the children that a node has in both trees.
+    of_parent: Vec<Vec<usize>>,
+    /// Whether up, and the step of that half; steps in which nothing moves are left out.
+    steps: Vec<(bool, u32)>,
+}
+
+/// `up` and `down` are the steps, counted within their half, that carry the first chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Edge {
-    tree: u64,
+    tree: u32,
     child: u32,
     parent: u32,
     colour: u32,
@@ -26,82 +43,15 @@ struct Edge {
     down: u32,
 }
 
-/// The parent of `index` in a tree of `n` with root 0.
-fn parent(index: u32, n: u32) -> Option<u32> {
-    (index > 0).then(|| {
-        let bit = index & index.wrapping_neg();
-        let up = (index ^ bit) | bit << 1;
-        if up < n { up } else { index ^ bit }
-    })
-}
-
-/// The edges of both trees, coloured and timed, and how many colours there are.
-fn edges(n: u32) -> (Vec<Edge>, u32) {
-    let mut edges = Vec::with_capacity(2 * n as usize);
-    for tree in 0..2u64 {
-        // Where a node stands in the tree, and back.
-        let node = |index: u32| match tree {
-            0 => index,
-            _ if n % 2 == 0 => n - 1 - index,
-            _ => (index + 1) % n,
-        };
-        for index in 0..n {
-            if let Some(up) = parent(index, n) {
-                let (child, parent) = (node(index), node(up));
-                edges.push(Edge { tree, child, parent, colour: NO_PEER, up: 0, down: 0 });
-            }
-        }
-    }
-    // Two edges are at odds if they share a child or a parent. Chains of these alternate between the
-    // two, so those that close have even length: two colours are enough.
-    let mut of_child = vec![Vec::new(); n as usize];
-    let mut of_parent = vec![Vec::new(); n as usize];
-    for (e, edge) in edges.iter().enumerate() {
-        of_child[edge.child as usize].push(e);
-        of_parent[edge.parent as usize].push(e);
-    }
-    for first in 0..edges.len() {
-        if edges[first].colour != NO_PEER {
-            continue;
-        }
-        edges[first].colour = 0;
-        let mut open = vec![first];
-        while let Some(e) = open.pop() {
-            let Edge { child, parent, colour, .. } = edges[e];
-            for &other in of_child[child as usize].iter().chain(&of_parent[parent as usize]) {
-                if edges[other].colour == NO_PEER {
-                    edges[other].colour = 1 - colour;
-                    open.push(other);
-                }
-            }
-        }
-    }
-    let colours = edges.iter().map(|edge| edge.colour).max().map_or(1, |most| most + 1);
-    let next = |after: u32, colour: u32| after + (colour + colours - after % colours) % colours;
-    for tree in 0..2u64 {
-        // From the leaves up; depth is bounded by the bits of n.
-        let own: Vec<usize> = (0..edges.len()).filter(|&e| edges[e].tree == tree).collect();
-        for _ in 0..=u32::BITS - n.leading_zeros() {
-            for &e in &own {
-                let below = |f: fn(&Edge) -> u32, edges: &[Edge], node: u32, of: &[Vec<usize>]| {
-                    of[node as usize]
-                        .iter()
-                        .filter(|&&o| edges[o].tree == tree)
-                        .map(|&o| f(&edges[o]) + 1)
-                        .max()
-                        .unwrap_or(0)
-                };
-                let Edge { child, parent, colour, .. } = edges[e];
-                edges[e].up = next(below(|o| o.up, &edges, child, &of_parent), colour);
-                edges[e].down = next(below(|o| o.down, &edges, parent, &of_child), colour);
-            }
-        }
-    }
-    (edges, colours)
+/// The parent of a node, not 0, in the first tree of `n` nodes.
+fn parent(node: u32, n: u32) -> u32 {
+    let bit = node & node.wrapping_neg();
+    let above = node ^ bit | bit << 1;
+    if above < n { above } else { node ^ bit }
 }
 
 /// Chunks of each tree.
-pub(super) fn chunks(nodes: u32, size: Bytes) -> u64 {
+fn chunks(nodes: u32, size: Bytes) -> u64 {
     let half = size.get().div_ceil(2);
     let depth = u64::from(nodes.ilog2());
     let mut chunk: u64 = 2 << 20;
@@ -113,60 +63,182 @@ pub(super) fn chunks(nodes: u32, size: Bytes) -> u64 {
     half.div_ceil(chunk).min(MOST_CHUNKS)
 }
 
-/// What happens when: (whether up, step of that half); steps in which nothing moves are left out.
-fn timeline(edges: &[Edge], colours: u32, chunks: u64, reduce: bool) -> Vec<(bool, u32)> {
-    let mut timeline = Vec::new();
-    for up in if reduce { &[true, false][..] } else { &[false] } {
-        let begins = |edge: &Edge| if *up { edge.up } else { edge.down };
-        let last = (chunks as u32 - 1) * colours;
-        let end = edges.iter().map(|e| begins(e) + last + 1).max().unwrap_or(0);
-        // Of each colour, from the first edge to begin to the last one to end.
-        for t in 0..end {
-            let mut own = edges.iter().filter(|e| e.colour == t % colours);
-            if own.any(|e| (begins(e)..=begins(e) + last).contains(&t)) {
-                timeline.push((*up, t));
+impl Trees {
+    /// To broadcast, or to reduce and broadcast.
+    pub(super) fn new(nodes: u32, size: Bytes, reduce: bool) -> Self {
+        let mut trees = Trees {
+            nodes,
+            chunks: chunks(nodes, size) as u32,
+            colours: 1,
+            edges: Vec::with_capacity(2 * nodes as usize),
+            of_parent: vec![Vec::new(); nodes as usize],
+            steps: Vec::new(),
+        };
+        // Shifted, nodes 1 to n - 1 are 2 to n - 1 and 1.
+        let shifted = |node: u32| if node == 0 { 0 } else { node % (nodes - 1) + 1 };
+        let back = |node: u32| if node == 1 { nodes - 1 } else { node - 1 };
+        for child in 1..nodes {
+            trees.join(0, child, parent(child, nodes));
+        }
+        for child in 1..nodes {
+            trees.join(1, child, shifted(parent(back(child), nodes)));
+        }
+        trees.colour();
+        trees.time();
+        for up in if reduce { &[true, false][..] } else { &[false] } {
+            let busy = trees.busy(*up);
+            trees.steps.extend(busy.into_iter().map(|step| (*up, step)));
+        }
+        trees
+    }
+
+    /// Blocks of the buffer: each tree's chunks.
+    pub(super) fn blocks(&self) -> u64 {
+        2 * u64::from(self.chunks)
+    }
+
+    pub(super) fn steps(&self, steps: &mut Steps, size: Bytes) {
+        for &(up, step) in &self.steps {
+            let mut peers = vec![NO_PEER; self.nodes as usize];
+            for edge in self.edges.iter().filter(|edge| edge.colour == step % self.colours) {
+                let (from, to) = edge.ends(up);
+                peers[from as usize] = to;
+            }
+            steps.push(Pairing::Map(peers), block(size, self.blocks()));
+        }
+    }
+
+    pub(super) fn moves(&self, step: usize, node: u32) -> Move {
+        let (up, step) = self.steps[step];
+        let sends = match (up, node) {
+            (true, 0) => Vec::new(),
+            (true, _) => vec![self.to(0, node), self.to(1, node)],
+            (false, _) => self.of_parent[node as usize].clone(),
+        };
+        let blocks = sends.into_iter().filter_map(|e| self.chunk(self.edges[e], up, step));
+        Move { blocks: blocks.collect(), reduce: up }
+    }
+
+    /// The block that an edge carries in a step.
+    fn chunk(&self, edge: Edge, up: bool, step: u32) -> Option<u64> {
+        let since = step.checked_sub(edge.begins(up))?;
+        let (chunk, off) = (since / self.colours, since % self.colours);
+        let carries = off == 0 && chunk < self.chunks;
+        carries.then(|| u64::from(edge.tree * self.chunks + chunk))
+    }
+
+    fn join(&mut self, tree: u32, child: u32, parent: u32) {
+        self.of_parent[parent as usize].push(self.edges.len());
+        self.edges.push(Edge { tree, child, parent, colour: NO_PEER, up: 0, down: 0 });
+    }
+
+    /// The edge of a tree to a node that is not the root.
+    fn to(&self, tree: u32, child: u32) -> usize {
+        (tree * (self.nodes - 1) + child - 1) as usize
+    }
+
+    /// Two edges are at odds if they share a child or a parent. A node is a child twice and a parent
+    /// twice at most, so these chains alternate between the two, and those that close have even
+    /// length: two colours are enough.
+    fn colour(&mut self) {
+        for first in 0..self.edges.len() {
+            if self.edges[first].colour != NO_PEER {
+                continue;
+            }
+            self.edges[first].colour = 0;
+            let mut open = vec![first];
+            while let Some(e) = open.pop() {
+                let Edge { tree, child, parent, colour, .. } = self.edges[e];
+                let twin = [self.to(1 - tree, child)];
+                for &other in twin.iter().chain(&self.of_parent[parent as usize]) {
+                    if self.edges[other].colour == NO_PEER {
+                        self.edges[other].colour = 1 - colour;
+                        open.push(other);
+                    }
+                }
+            }
+        }
+        self.colours = 1 + self.edges.iter().map(|edge| edge.colour).max().unwrap_or(0);
+    }
+
+    /// When each edge carries its first chunk: as soon as that is there, in a step of its colour.
+    fn time(&mut self) {
+        let colours = self.colours;
+        let next = |after: u32, colour: u32| after + (colour + colours - after % colours) % colours;
+        for tree in 0..2 {
+            // Edges, parents before children.
+            let mut order = Vec::with_capacity(self.nodes as usize);
+            let mut open = VecDeque::from([(0, 0)]);
+            while let Some((node, there)) = open.pop_front() {
+                for &e in &self.of_parent[node as usize] {
+                    if self.edges[e].tree == tree {
+                        let down = next(there, self.edges[e].colour);
+                        self.edges[e].down = down;
+                        open.push_back((self.edges[e].child, down + 1));
+                        order.push(e);
+                    }
+                }
+            }
+            let mut complete = vec![0; self.nodes as usize];
+            for e in order.into_iter().rev() {
+                let Edge { child, parent, colour, .. } = self.edges[e];
+                let up = next(complete[child as usize], colour);
+                self.edges[e].up = up;
+                let above = &mut complete[parent as usize];
+                *above = (up + 1).max(*above);
             }
         }
     }
-    timeline
-}
 
-pub(super) fn steps(steps: &mut Steps, nodes: u32, size: Bytes, reduce: bool) {
-    let (edges, colours) = edges(nodes);
-    let chunks = chunks(nodes, size);
-    for (up, t) in timeline(&edges, colours, chunks, reduce) {
-        let mut peers = vec![NO_PEER; nodes as usize];
-        for edge in edges.iter().filter(|edge| edge.colour == t % colours) {
-            let (from, to) = if up { (edge.child, edge.parent) } else { (edge.parent, edge.child) };
-            peers[from as usize] = to;
+    /// Steps of one half in which some edge carries a chunk.
+    fn busy(&self, up: bool) -> Vec<u32> {
+        let last = (self.chunks - 1) * self.colours;
+        let end = self.edges.iter().map(|edge| edge.begins(up) + last + 1).max().unwrap_or(0);
+        let mut busy = vec![false; end as usize];
+        // Edges of a colour that begin in the same step do the same.
+        let mut begins: Vec<u32> = self.edges.iter().map(|edge| edge.begins(up)).collect();
+        begins.sort_unstable();
+        begins.dedup();
+        for first in begins {
+            (first..=first + last)
+                .step_by(self.colours as usize)
+                .for_each(|step| busy[step as usize] = true);
         }
-        steps.push(Pairing::Map(peers), block(size, 2 * chunks));
+        (0..end).filter(|&step| busy[step as usize]).collect()
     }
 }
 
-pub(super) fn moves(collective: &Collective, reduce: bool, step: usize, node: u32) -> Move {
-    let (edges, colours) = edges(collective.nodes);
-    let chunks = chunks(collective.nodes, collective.size);
-    let (up, t) = timeline(&edges, colours, chunks, reduce)[step];
-    let mut found = Move { blocks: Vec::new(), reduce: up };
-    for edge in edges.iter().filter(|edge| edge.colour == t % colours) {
-        let (from, begins) = if up { (edge.child, edge.up) } else { (edge.parent, edge.down) };
-        if from == node && t >= begins {
-            let chunk = u64::from((t - begins) / colours);
-            if chunk < chunks {
-                found.blocks.push(edge.tree * chunks + chunk);
-            }
-        }
+impl Edge {
+    fn begins(&self, up: bool) -> u32 {
+        if up { self.up } else { self.down }
     }
-    found
+
+    /// Who sends, and who receives.
+    fn ends(&self, up: bool) -> (u32, u32) {
+        if up { (self.child, self.parent) } else { (self.parent, self.child) }
+    }
 }
 
-/// Where each tree's chunks begin, for tests: the node that has them to broadcast.
 #[cfg(test)]
-pub(super) fn root(nodes: u32, tree: u64) -> u32 {
-    match tree {
-        0 => 0,
-        _ if nodes % 2 == 0 => nodes - 1,
-        _ => 1,
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_have_children_in_one_tree_and_sit_at_equal_depth() {
+        for n in (2..=130).chain([255, 256, 1000, 4096]) {
+            let trees = Trees::new(n, Bytes::new(1 << 20), true);
+            assert_eq!(trees.colours, 2);
+            for node in 1..n {
+                let children = &trees.of_parent[node as usize];
+                assert!(children.len() <= 2, "{n}: {node} has {children:?}");
+                let of = |tree| children.iter().any(|&e| trees.edges[e].tree == tree);
+                assert!(!(of(0) && of(1)), "{n}: {node} is inside both trees");
+            }
+            // An edge may have to wait a step for its colour.
+            let most = 2 * (n.ilog2() + 1);
+            for edge in &trees.edges {
+                assert!(edge.up <= most && edge.down <= most, "{n}: {edge:?}");
+            }
+        }
     }
 }

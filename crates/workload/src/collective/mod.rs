@@ -19,6 +19,7 @@ mod ring;
 #[cfg(test)]
 mod tests;
 
+use double_tree::Trees;
 use lightloom_units::{BitRate, Bytes, Time};
 use std::collections::HashMap;
 use std::fmt;
@@ -84,10 +85,14 @@ pub enum Algorithm {
     RingAllReduce,
     /// Halves of what is left are exchanged, farther and farther.
     RabenseifnerReduceScatter,
-    /// The same backwards: what is there is exchanged, and doubles.
-    RecursiveDoublingAllGather,
+    /// The same backwards.
+    RabenseifnerAllGather,
     /// Both, one after the other (Rabenseifner 2004).
     RabenseifnerAllReduce,
+    /// Halves of what is left are exchanged, nearer and nearer.
+    RecursiveHalvingReduceScatter,
+    /// What is there is exchanged, farther and farther, and doubles.
+    RecursiveDoublingAllGather,
     /// The whole buffer is exchanged and added up, farther and farther.
     RecursiveDoublingAllReduce,
     /// Reduced up two binary trees and broadcast down them, in chunks.
@@ -142,6 +147,8 @@ pub struct Collective {
     pub pairings: Vec<Pairing>,
     /// The steps, in order.
     pub steps: Vec<CollectiveStep>,
+    /// Of a double tree.
+    trees: Option<Trees>,
 }
 
 /// One step.
@@ -167,7 +174,7 @@ pub struct Move {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CollectiveError {
     /// No algorithm has this name.
-    #[error("algorithm \"{name}\" is unknown; allowed: {}", names().join(", "))]
+    #[error("algorithm \"{name}\" is unknown; allowed: {}, bruck-alltoall:RADIX", names().join(", "))]
     Unknown {
         /// What was asked for.
         name: String,
@@ -229,13 +236,15 @@ fn block(size: Bytes, blocks: u64) -> Bytes {
 
 impl Algorithm {
     /// Every algorithm; Bruck's with radix 2.
-    pub const ALL: [Algorithm; 12] = [
+    pub const ALL: [Algorithm; 14] = [
         Algorithm::RingReduceScatter,
         Algorithm::RingAllGather,
         Algorithm::RingAllReduce,
         Algorithm::RabenseifnerReduceScatter,
-        Algorithm::RecursiveDoublingAllGather,
+        Algorithm::RabenseifnerAllGather,
         Algorithm::RabenseifnerAllReduce,
+        Algorithm::RecursiveHalvingReduceScatter,
+        Algorithm::RecursiveDoublingAllGather,
         Algorithm::RecursiveDoublingAllReduce,
         Algorithm::DoubleTreeAllReduce,
         Algorithm::DoubleTreeBroadcast,
@@ -247,12 +256,12 @@ impl Algorithm {
     /// What it is for.
     pub const fn primitive(self) -> Primitive {
         match self {
-            Algorithm::RingReduceScatter | Algorithm::RabenseifnerReduceScatter => {
-                Primitive::ReduceScatter
-            }
-            Algorithm::RingAllGather | Algorithm::RecursiveDoublingAllGather => {
-                Primitive::AllGather
-            }
+            Algorithm::RingReduceScatter
+            | Algorithm::RabenseifnerReduceScatter
+            | Algorithm::RecursiveHalvingReduceScatter => Primitive::ReduceScatter,
+            Algorithm::RingAllGather
+            | Algorithm::RabenseifnerAllGather
+            | Algorithm::RecursiveDoublingAllGather => Primitive::AllGather,
             Algorithm::RingAllReduce
             | Algorithm::RabenseifnerAllReduce
             | Algorithm::RecursiveDoublingAllReduce
@@ -269,6 +278,11 @@ impl Algorithm {
     pub fn build(self, nodes: u32, size: Bytes) -> Result<Collective, CollectiveError> {
         self.check(nodes, size)?;
         let mut steps = Steps::default();
+        let trees = match self {
+            Algorithm::DoubleTreeAllReduce => Some(Trees::new(nodes, size, true)),
+            Algorithm::DoubleTreeBroadcast => Some(Trees::new(nodes, size, false)),
+            _ => None,
+        };
         match self {
             Algorithm::RingReduceScatter => ring::steps(&mut steps, nodes, size, 1),
             Algorithm::RingAllGather => ring::steps(&mut steps, nodes, size, 1),
@@ -276,21 +290,28 @@ impl Algorithm {
             Algorithm::RabenseifnerReduceScatter => {
                 rabenseifner::halving(&mut steps, nodes, nodes, size);
             }
-            Algorithm::RecursiveDoublingAllGather => {
+            Algorithm::RabenseifnerAllGather => {
                 rabenseifner::doubling(&mut steps, nodes, nodes, size);
             }
             Algorithm::RabenseifnerAllReduce => rabenseifner::steps(&mut steps, nodes, size),
+            Algorithm::RecursiveHalvingReduceScatter => {
+                recursive_doubling::halving(&mut steps, nodes, size);
+            }
+            Algorithm::RecursiveDoublingAllGather => {
+                recursive_doubling::doubling(&mut steps, nodes, size);
+            }
             Algorithm::RecursiveDoublingAllReduce => {
                 recursive_doubling::steps(&mut steps, nodes, size);
             }
-            Algorithm::DoubleTreeAllReduce => double_tree::steps(&mut steps, nodes, size, true),
-            Algorithm::DoubleTreeBroadcast => double_tree::steps(&mut steps, nodes, size, false),
+            Algorithm::DoubleTreeAllReduce | Algorithm::DoubleTreeBroadcast => {
+                trees.iter().for_each(|trees| trees.steps(&mut steps, size));
+            }
             Algorithm::BinomialBroadcast => binomial::steps(&mut steps, nodes, size),
             Algorithm::PairwiseAllToAll => pairwise::steps(&mut steps, nodes, size),
             Algorithm::BruckAllToAll { radix } => bruck::steps(&mut steps, nodes, radix, size),
         }
         let Steps { pairings, steps, .. } = steps;
-        Ok(Collective { algorithm: self, nodes, size, pairings, steps })
+        Ok(Collective { algorithm: self, nodes, size, pairings, steps, trees })
     }
 
     fn check(self, nodes: u32, size: Bytes) -> Result<(), CollectiveError> {
@@ -301,7 +322,10 @@ impl Algorithm {
             return Err(CollectiveError::Size(size));
         }
         match self {
-            Algorithm::RabenseifnerReduceScatter | Algorithm::RecursiveDoublingAllGather
+            Algorithm::RabenseifnerReduceScatter
+            | Algorithm::RabenseifnerAllGather
+            | Algorithm::RecursiveHalvingReduceScatter
+            | Algorithm::RecursiveDoublingAllGather
                 if !nodes.is_power_of_two() =>
             {
                 Err(CollectiveError::PowerOfTwo { algorithm: self, nodes })
@@ -313,18 +337,18 @@ impl Algorithm {
         }
     }
 
-    /// All that can be built for this number of nodes; Bruck's with every radix up to 64 whose steps
-    /// differ from those of the one before.
+    /// All that can be built for this number of nodes and differ; Bruck's with every radix up to 64
+    /// (from N - 1 on it is pairwise exchange).
     pub fn candidates(primitive: Primitive, nodes: u32) -> Vec<Algorithm> {
-        let mut candidates: Vec<Algorithm> = Self::ALL
+        let more = (3..=64).map(|radix| Algorithm::BruckAllToAll { radix });
+        let known =
+            |a: &Algorithm| matches!(a, Algorithm::BruckAllToAll { radix } if radix + 1 >= nodes);
+        Self::ALL
             .into_iter()
+            .chain(more)
             .filter(|a| a.primitive() == primitive && a.check(nodes, Bytes::new(1)).is_ok())
-            .collect();
-        if primitive == Primitive::AllToAll {
-            let radixes = 3..=nodes.min(64);
-            candidates.extend(radixes.map(|radix| Algorithm::BruckAllToAll { radix }));
-        }
-        candidates
+            .filter(|a| !known(a))
+            .collect()
     }
 
     /// The algorithm with the least alpha-beta cost, on a network that joins any two nodes. Of equal
@@ -370,10 +394,7 @@ impl Collective {
         match self.algorithm {
             Algorithm::RabenseifnerAllReduce => u64::from(rabenseifner::core(self.nodes).0),
             Algorithm::RecursiveDoublingAllReduce | Algorithm::BinomialBroadcast => 1,
-            Algorithm::DoubleTreeAllReduce | Algorithm::DoubleTreeBroadcast => {
-                2 * double_tree::chunks(self.nodes, self.size)
-            }
-            _ => u64::from(self.nodes),
+            _ => self.trees.as_ref().map_or(u64::from(self.nodes), Trees::blocks),
         }
     }
 
@@ -384,17 +405,23 @@ impl Collective {
     pub fn moves(&self, step: usize, node: u32) -> Move {
         assert!(step < self.steps.len() && node < self.nodes, "no step {step} of node {node}");
         let n = self.nodes;
+        if let Some(trees) = &self.trees {
+            return trees.moves(step, node);
+        }
         match self.algorithm {
             Algorithm::RingReduceScatter => ring::reduce(n, step, node),
             Algorithm::RingAllGather => ring::gather(n, step, node),
             Algorithm::RingAllReduce if step < n as usize - 1 => ring::reduce(n, step, node),
             Algorithm::RingAllReduce => ring::gather(n, step + 1 - n as usize, node),
             Algorithm::RabenseifnerReduceScatter => rabenseifner::halve(n, step, node),
-            Algorithm::RecursiveDoublingAllGather => rabenseifner::double(n, step, node),
+            Algorithm::RabenseifnerAllGather => rabenseifner::double(n, step, node),
             Algorithm::RabenseifnerAllReduce => rabenseifner::moves(n, step, node),
+            Algorithm::RecursiveHalvingReduceScatter => recursive_doubling::halve(n, step, node),
+            Algorithm::RecursiveDoublingAllGather => recursive_doubling::double(step, node),
             Algorithm::RecursiveDoublingAllReduce => recursive_doubling::moves(n, step, node),
-            Algorithm::DoubleTreeAllReduce => double_tree::moves(self, true, step, node),
-            Algorithm::DoubleTreeBroadcast => double_tree::moves(self, false, step, node),
+            Algorithm::DoubleTreeAllReduce | Algorithm::DoubleTreeBroadcast => {
+                unreachable!("has trees")
+            }
             Algorithm::BinomialBroadcast => binomial::moves(n, step, node),
             Algorithm::PairwiseAllToAll => pairwise::moves(n, step, node),
             Algorithm::BruckAllToAll { radix } => bruck::moves(n, radix, step, node),
@@ -425,8 +452,10 @@ impl fmt::Display for Algorithm {
             Algorithm::RingAllGather => "ring-allgather",
             Algorithm::RingAllReduce => "ring-allreduce",
             Algorithm::RabenseifnerReduceScatter => "rabenseifner-reduce-scatter",
-            Algorithm::RecursiveDoublingAllGather => "recursive-doubling-allgather",
+            Algorithm::RabenseifnerAllGather => "rabenseifner-allgather",
             Algorithm::RabenseifnerAllReduce => "rabenseifner-allreduce",
+            Algorithm::RecursiveHalvingReduceScatter => "recursive-halving-reduce-scatter",
+            Algorithm::RecursiveDoublingAllGather => "recursive-doubling-allgather",
             Algorithm::RecursiveDoublingAllReduce => "recursive-doubling-allreduce",
             Algorithm::DoubleTreeAllReduce => "double-tree-allreduce",
             Algorithm::DoubleTreeBroadcast => "double-tree-broadcast",
