@@ -72,6 +72,17 @@ def plan_collective(request: str) -> tuple[str, str | None]:
     bound_ps, gap, infeasible, switches, dark_ps, exposed_ps); and the tracks of the plan as JSON.
     """
 
+def plan_alltoall(request: str, demand: npt.NDArray[np.uint64]) -> tuple[str, str]:
+    """Plan an all-to-all of ``demand``, bytes [from, to], flat.
+
+    ``request`` is JSON: planes, node_bps, reconfiguration_ps, latency_ps, circuits
+    (``"matchings"``, ``"ports"``, ``"best"``).
+
+    The result: JSON with nodes, pairs, bytes, one_shot_planes, chosen and rows (scheduler,
+    completion_ps, bound_ps, gap, switches, dark_ps, exposed_ps); and the tracks of the shortest
+    plan as JSON.
+    """
+
 def plan_problem(request: str) -> str:
     """Return what schedulers are given of a request: planes, initial and steps, as JSON."""
 

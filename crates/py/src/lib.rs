@@ -315,11 +315,11 @@ mod _core {
         py: Python<'_>,
         request: &str,
         demand: PyBuffer<u64>,
-    ) -> PyResult<(String, Option<String>)> {
+    ) -> PyResult<(String, String)> {
         let spec = AllToAllSpec::from_json(request).map_err(unplanned)?;
         let demand = demand.to_vec(py)?;
         let plans = py.detach(|| plan_alltoall(&spec, &demand)).map_err(unplanned)?;
-        Ok((plans.to_json(), plans.plan.as_ref().map(Tracks::to_json)))
+        Ok((plans.to_json(), plans.plan.to_json()))
     }
 
     /// Names of collective algorithms: all, or those of a primitive on so many nodes.

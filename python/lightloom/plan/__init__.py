@@ -9,10 +9,12 @@ Examples
 ('1.2 ms', 0.0)
 """
 
+from lightloom.plan.alltoall import AllToAllOutcome, plan_alltoall
 from lightloom.plan.file import Plan, read, schema
 from lightloom.plan.job import Job, Outcome, Planes, Row, algorithms, best, plan_collective
 
 __all__ = [
+    "AllToAllOutcome",
     "Job",
     "Outcome",
     "Plan",
@@ -20,6 +22,7 @@ __all__ = [
     "Row",
     "algorithms",
     "best",
+    "plan_alltoall",
     "plan_collective",
     "read",
     "schema",

@@ -45,6 +45,9 @@ class Made(_Table):
     lightloom: str = Field(max_length=100, description="Version of the program.")
     scheduler: str = Field(max_length=100, description="Who chose the times.")
     initial: str = Field(max_length=1000, description="What the planes were said to hold at first.")
+    demand: str | None = Field(
+        max_length=1000, description="Where the demand of an all-to-all comes from."
+    )
 
 
 class CollectiveTask(_Table):
@@ -203,6 +206,46 @@ class Plan(_Table):
             raise InputError(str(error)) from None
         except RuntimeError as error:
             raise RunError(str(error)) from None
+
+    def splits(self) -> list[list[tuple[int, int]]]:
+        """Return, for each step, (plane, bytes of a node) of each plane that serves it.
+
+        Examples
+        --------
+        >>> from lightloom.plan import Job, plan_collective
+        >>> job = Job.of("ring-allgather", nodes=3, size="3 MB", planes=2, latency="0 us")
+        >>> plan_collective(job, plan="lockstep").plan.splits()
+        [[(0, 500000), (1, 500000)], [(0, 500000), (1, 500000)]]
+        """
+        carried: dict[int, dict[int, int]] = {}
+        for node in self.nodes:
+            own: dict[tuple[int, int], int] = {}
+            for send in node.transmissions:
+                at = send.step, send.plane
+                own[at] = own.get(at, 0) + send.bytes
+            for (step, plane), size in own.items():
+                carried.setdefault(step, {})[plane] = size
+        return [sorted(carried[step].items()) for step in sorted(carried)]
+
+    def msccl(self) -> str:
+        """Return the nodes' track as a program for MSCCL runtimes (XML).
+
+        Raises
+        ------
+        InputError
+            If MSCCL cannot say it, with the reason.
+        """
+        from lightloom.plan.msccl import program
+
+        task, machine = self.task, self.machine
+        if task.kind != "collective":
+            raise InputError(
+                "--msccl: MSCCL runs collectives of equal chunks; allowed: plans of algorithms"
+            )
+        messages = _core.plan_messages(task.algorithm, machine.nodes, task.size_bytes)
+        return program(
+            task.algorithm, machine.nodes, machine.planes, json.loads(messages), self.splits()
+        )
 
     def circuits_left(self) -> list[list[int]]:
         """Return whom each node's transmitter is joined to when all is done, plane by plane."""

@@ -281,8 +281,8 @@ def plan_collective(
     made = None
     if tracks is not None and plan is not None:
         task = CollectiveTask(algorithm=job.algorithm, size_bytes=int(job.size))
-        made = assembled(tracks, Made(lightloom=__version__, scheduler=plan,
-                                      initial=job.initial), task)  # fmt: skip
+        how = Made(lightloom=__version__, scheduler=plan, initial=job.initial, demand=None)
+        made = assembled(tracks, how, task)
     return Outcome(job, answer["steps"], answer["configurations"], rows, made)
 
 
@@ -326,8 +326,11 @@ def best(
             if row.completion_ps is not None and (
                 now is None or now.completion_ps is None or row.completion_ps < now.completion_ps
             ):
-                found[row.scheduler] = row
-            found.setdefault(row.scheduler, row)
+                # The bound is that of one algorithm, and a quick one.
+                found[row.scheduler] = replace(row, bound_ps=None, gap=None)
+            elif now is None:
+                reason = "one-shot: each algorithm that there is needs more planes"
+                found[row.scheduler] = replace(row, algorithm="", infeasible=reason)
 
     names = algorithms(primitive, nodes)
     for at, name in enumerate(names):

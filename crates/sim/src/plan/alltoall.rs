@@ -73,7 +73,7 @@ pub struct AllToAllPlans {
     pub chosen: &'static str,
     /// The shortest plan that was asked for.
     #[serde(skip)]
-    pub plan: Option<Tracks>,
+    pub plan: Tracks,
 }
 
 impl AllToAllSpec {
@@ -117,8 +117,7 @@ impl AllToAllPlans {
 ///     "reconfiguration_ps": 20000000, "latency_ps": 0, "circuits": "best"}"#)?;
 /// // 10 MB and 5 MB: 100 us at the node's whole rate, and one reconfiguration.
 /// let plans = plan_alltoall(&spec, &[0, 10_000_000, 5_000_000, 0])?;
-/// let plan = plans.plan.expect("there is something to send");
-/// assert_eq!(plan.completion_ps.ps(), 120_000_000);
+/// assert_eq!(plans.plan.completion_ps.ps(), 120_000_000);
 /// # Ok::<(), lightloom_sim::plan::PlanningError>(())
 /// ```
 ///
@@ -159,7 +158,7 @@ pub fn plan_alltoall(spec: &AllToAllSpec, demand: &[u64]) -> Result<AllToAllPlan
         one_shot_planes: lines.degree,
         rows,
         chosen,
-        plan: Some(found.into()),
+        plan: found.into(),
     })
 }
 
@@ -299,7 +298,7 @@ mod tests {
     fn every_way_passes_as_a_file() {
         for circuits in [Circuits::Matchings, Circuits::Ports, Circuits::Best] {
             let plans = plan_alltoall(&spec(circuits), &demand()).expect("plans");
-            let tracks = plans.plan.clone().expect("a plan");
+            let tracks = plans.plan.clone();
             let chosen = plans.rows.iter().find(|row| row.scheduler == plans.chosen);
             assert_eq!(chosen.map(|row| row.completion_ps), Some(tracks.completion_ps));
             let rows: Vec<Vec<u64>> = demand().chunks(6).map(<[u64]>::to_vec).collect();

@@ -1,0 +1,417 @@
+"""``lightloom plan``: when optical planes switch while a collective runs, and what nodes send."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lightloom.plan import Job, Plan, Planes, Row
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="Plan collectives on reconfigurable optical planes.\n\n"
+    "Example: lightloom plan collective --algorithm rabenseifner-allreduce --nodes 256 "
+    '--size "64 MB" --planes 4',
+)
+
+PLANES = typer.Option(4, "--planes", help="Optical planes; each has its share of a node's rate.")
+BANDWIDTH = typer.Option("800 Gbps", "--node-bandwidth", help="Rate of a node over all planes.")
+DARK = typer.Option("200 us", "--reconfiguration", help="How long a plane that switches is dark.")
+LATENCY = typer.Option("5 us", "--latency", help="What a transmission takes beyond its bytes.")
+OUT = typer.Option(None, "--out", metavar="FILE", help="Write the plan there (JSON).")
+PERFETTO = typer.Option(
+    None, "--perfetto", metavar="FILE", help="Write a timeline for ui.perfetto.dev (JSON)."
+)
+GANTT = typer.Option(None, "--gantt", metavar="FILE", help="Draw the planes over time (PNG).")
+MSCCL = typer.Option(
+    None, "--msccl", metavar="FILE", help="Write what nodes send as an MSCCL program (XML)."
+)
+JSON = typer.Option(False, "--json", help="Print JSON.")
+FILE = typer.Argument(..., metavar="FILE", help="A plan.")
+
+
+@app.command("collective")
+def collective_command(
+    algorithm: str = typer.Option(
+        ..., "--algorithm", help="Such as ring-allreduce, bruck-alltoall:4; or best."
+    ),
+    primitive: str | None = typer.Option(
+        None,
+        "--primitive",
+        help="With --algorithm best: reduce-scatter, all-gather, all-reduce, all-to-all, "
+        "broadcast.",
+    ),
+    nodes: int = typer.Option(..., "--nodes", help="Nodes."),
+    size: str = typer.Option(..., "--size", help='Buffer of a node, such as "64 MB".'),
+    planes: int = PLANES,
+    node_bandwidth: str = BANDWIDTH,
+    reconfiguration: str = DARK,
+    latency: str = LATENCY,
+    initial: str = typer.Option(
+        "first-step",
+        "--initial",
+        help="What planes hold at first: first-step, free, dark, or a file: a plan, whose last "
+        "circuits stand, or a JSON list of port maps.",
+    ),
+    scheduler: str = typer.Option(
+        "swot", "--scheduler", help="Whose plan is written: swot, lockstep, one-shot, milp."
+    ),
+    effort: str = typer.Option(
+        "normal", "--effort", help="How long SWOT searches: quick, normal, thorough."
+    ),
+    seconds: float = typer.Option(120.0, "--seconds", help="How long the MILP's solver may take."),
+    out: Path | None = OUT,
+    perfetto: Path | None = PERFETTO,
+    gantt: Path | None = GANTT,
+    msccl: Path | None = MSCCL,
+    as_json: bool = JSON,
+) -> None:
+    """Compare schedulers of one collective, and write the plan of one.
+
+    Example: lightloom plan collective --algorithm rabenseifner-allreduce --nodes 8 --size "40 MB"
+    --planes 2 --latency "0 us" --gantt planes.png
+    """
+    from lightloom.errors import InputError
+    from lightloom.plan import Job, plan_collective
+    from lightloom.plan.job import COMPARED, SCHEDULERS, within
+    from lightloom.plan.terminal import size_text
+    from lightloom.presets import unknown
+
+    if scheduler not in SCHEDULERS:
+        known = unknown(scheduler, SCHEDULERS)
+        raise InputError(f'--scheduler "{scheduler}": no such scheduler{known}')
+    if not 0 < seconds <= 86400:
+        raise InputError(f"--seconds {seconds}: must be more than 0 and at most 86400")
+    within("nodes", nodes, 2, 4096)
+    outputs = _Outputs.of(out=out, perfetto=perfetto, gantt=gantt, msccl=msccl)
+
+    def job(name: str) -> Job:
+        return Job.of(
+            name, nodes=nodes, size=size, planes=planes, node_bandwidth=node_bandwidth,
+            reconfiguration=reconfiguration, latency=latency, initial=initial, effort=effort,
+        )  # fmt: skip
+
+    compared: Sequence[str] = COMPARED if scheduler != "milp" else (*COMPARED, "milp")
+    if algorithm == "best":
+        if primitive is None:
+            raise InputError("--algorithm best: needs --primitive, such as --primitive all-reduce")
+        rows, algorithm = _best(job, primitive, nodes, scheduler)
+        compared = (scheduler,)
+    else:
+        if primitive is not None:
+            raise InputError(f"--primitive {primitive}: read only with --algorithm best")
+        rows = {}
+    outcome = plan_collective(
+        job(algorithm), schedulers=compared, plan=scheduler if outputs.any else None,
+        seconds=seconds,
+    )  # fmt: skip
+    rows = rows | {row.scheduler: row for row in outcome.rows}
+    if outputs.any and outcome.plan is None:
+        raise InputError(f"--scheduler {scheduler}: {rows[scheduler].infeasible}")
+    if outcome.plan is not None:
+        outputs.write(outcome.plan)
+    shown = [rows[name] for name in (*COMPARED, "milp") if name in rows]
+    head = (
+        f"{outcome.job.algorithm}, {size_text(outcome.job.size)}, {nodes} nodes: "
+        f"{outcome.steps} steps, {outcome.configurations} configurations"
+    )
+    if as_json:
+        print(json.dumps({
+            "algorithm": algorithm, "nodes": nodes, "size_bytes": int(outcome.job.size),
+            "steps": outcome.steps, "configurations": outcome.configurations,
+            "rows": _as_json(shown), "written": outputs.written,
+        }, indent=2))  # fmt: skip
+        return
+    _print(head, outcome.job.planes, initial, shown, algorithms=primitive is not None)
+
+
+@app.command("alltoall")
+def alltoall_command(
+    demand: str = typer.Option(
+        ...,
+        "--demand",
+        metavar="FILE",
+        help="A square matrix of bytes (CSV, .npy), or a gating trace (Parquet, CSV, e32k4).",
+    ),
+    layer: int | None = typer.Option(None, "--layer", help="Layer of the trace, from 0 [0]."),
+    iteration: int | None = typer.Option(
+        None, "--iteration", help="Iteration of the trace, from 0 [0]."
+    ),
+    ranks: int | None = typer.Option(
+        None, "--ranks", help="Nodes that the trace's sources and experts lie on [its sources]."
+    ),
+    bytes_per_rank: str | None = typer.Option(
+        None, "--bytes-per-rank", help="What a rank of the trace sends, on average [64 MB]."
+    ),
+    planes: int = PLANES,
+    node_bandwidth: str = BANDWIDTH,
+    reconfiguration: str = DARK,
+    latency: str = LATENCY,
+    circuits: str = typer.Option(
+        "best", "--circuits", help="How planes switch: matchings (as a whole), ports, or best."
+    ),
+    out: Path | None = OUT,
+    perfetto: Path | None = PERFETTO,
+    gantt: Path | None = GANTT,
+    as_json: bool = JSON,
+) -> None:
+    """Plan an uneven all-to-all, such as MoE's dispatch, on planes that begin dark.
+
+    Example: lightloom plan alltoall --demand e32k4 --layer 3 --reconfiguration "20 us"
+    """  # fmt: skip
+    from lightloom.plan import Planes, plan_alltoall
+    from lightloom.plan.demand import OfTrace, read
+    from lightloom.plan.job import quantity
+    from lightloom.units import Size
+
+    outputs = _Outputs.of(out=out, perfetto=perfetto, gantt=gantt)
+    each = None if bytes_per_rank is None else quantity("bytes-per-rank", bytes_per_rank, Size)
+    matrix = read(demand, OfTrace(layer, iteration, ranks, each))
+    place = Planes.of(
+        nodes=len(matrix), planes=planes, node_bandwidth=node_bandwidth,
+        reconfiguration=reconfiguration, latency=latency,
+    )  # fmt: skip
+    outcome = plan_alltoall(matrix, place, circuits, source=demand)
+    outputs.write(outcome.plan)
+    head = (
+        f"all-to-all of {demand}: {len(matrix)} nodes, {outcome.pairs} pairs, "
+        f"{outcome.bytes / 1e6:,.3f} MB"
+    )
+    if as_json:
+        print(json.dumps({
+            "demand": demand, "nodes": len(matrix), "pairs": outcome.pairs,
+            "bytes": outcome.bytes, "chosen": outcome.chosen, "rows": _as_json(outcome.rows),
+            "written": outputs.written,
+        }, indent=2))  # fmt: skip
+        return
+    _print(head, place, "dark", outcome.rows)
+
+
+@app.command("check")
+def check_command(file: Path = FILE) -> None:
+    """Replay a plan port by port, and compare what it carries with what it is for.
+
+    Example: lightloom plan check plan.json
+    """
+    from lightloom.plan.terminal import console, summary
+
+    plan = _read(file)
+    _checked(plan, file)
+    console().print(f"{file}: valid\n{summary(plan)}", soft_wrap=True)
+    if plan.task.kind == "other":
+        print("warning: the plan does not say what it carries: volumes are as they are",
+              file=sys.stderr)  # fmt: skip
+
+
+@app.command("show")
+def show_command(
+    file: Path = FILE,
+    node: int | None = typer.Option(None, "--node", help="Show what this node sends."),
+    perfetto: Path | None = PERFETTO,
+    gantt: Path | None = GANTT,
+    msccl: Path | None = MSCCL,
+) -> None:
+    """Show a plan: what the controller does, or what one node sends.
+
+    Example: lightloom plan show plan.json --node 3
+    """
+    from lightloom.plan.job import within
+    from lightloom.plan.terminal import console, node_track, plane_tracks, summary
+
+    plan = _read(file)
+    if node is not None:
+        within("node", node, 0, len(plan.nodes) - 1)
+    outputs = _Outputs.of(perfetto=perfetto, gantt=gantt, msccl=msccl)
+    if outputs.any:
+        _checked(plan, file)  # pictures of a plan that cannot be would lie
+    outputs.write(plan)
+    screen = console()
+    screen.print(f"{summary(plan)}\n", soft_wrap=True)
+    screen.print(plane_tracks(plan) if node is None else node_track(plan, node))
+
+
+@app.command("run")
+def run_command(file: Path = FILE, as_json: bool = JSON) -> None:
+    """Carry a plan out on the flow engine.
+
+    Example: lightloom plan run plan.json
+    """
+    from rich.table import Table
+
+    from lightloom.errors import InputError
+    from lightloom.plan.terminal import console, microseconds, summary
+
+    plan = _read(file)
+    try:
+        ran = plan.run()
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from None
+    if as_json:
+        print(json.dumps(ran, indent=2))
+        return
+    screen = console()
+    screen.print(f"{summary(plan)}\n", soft_wrap=True)
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for heading in ("plane", "MB", "busy", "dark", "circuits\nset"):
+        table.add_column(heading, justify="right")
+    ports = max(1, plan.machine.nodes * ran["completion_ps"])
+    for plane in ran["planes"]:
+        table.add_row(
+            str(plane["plane"]), f"{plane['bytes'] / 1e6:,.3f}", f"{plane['busy_ps'] / ports:.1%}",
+            f"{plane['dark_ps'] / ports:.1%}", str(plane["circuits"]),
+        )  # fmt: skip
+    screen.print(table)
+    late = ran["completion_ps"] - ran["planned_ps"]
+    exact = "as planned, to the picosecond" if late == 0 else f"{microseconds(late)} us late"
+    screen.print(f"\ncomplete at {microseconds(ran['completion_ps'])} us: {exact}")
+
+
+@app.command("schema")
+def schema_command() -> None:
+    """Print the JSON Schema of plan files.
+
+    Example: lightloom plan schema > plan.schema.json
+    """
+    from lightloom.plan.file import schema_text
+
+    print(schema_text(), end="")
+
+
+@dataclass
+class _Outputs:
+    """Files that a plan is to be written to."""
+
+    out: Path | None
+    perfetto: Path | None
+    gantt: Path | None
+    msccl: Path | None
+    written: list[str]
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        out: Path | None = None,
+        perfetto: Path | None = None,
+        gantt: Path | None = None,
+        msccl: Path | None = None,
+    ) -> _Outputs:
+        """Refuse what cannot be written before, not after, the work."""
+        from lightloom.errors import InputError
+
+        outputs = cls(out, perfetto, gantt, msccl, [])
+        for option, path in outputs.places().items():
+            if path is None:
+                continue
+            if path.is_dir():
+                raise InputError(f"{option} {path}: is a directory; must be a file")
+            if not path.parent.is_dir():
+                raise InputError(f"{option} {path}: there is no directory {path.parent}")
+            if not os.access(path.parent, os.W_OK):
+                raise InputError(f"{option} {path}: {path.parent} cannot be written to")
+        return outputs
+
+    def places(self) -> dict[str, Path | None]:
+        """Return each option and its file."""
+        return {
+            "--out": self.out, "--perfetto": self.perfetto, "--gantt": self.gantt,
+            "--msccl": self.msccl,
+        }  # fmt: skip
+
+    @property
+    def any(self) -> bool:
+        """Whether there is anything to write."""
+        return any(self.places().values())
+
+    def write(self, plan: Plan) -> None:
+        """Write what was asked for, and say so; nothing, if MSCCL cannot say it."""
+        program = None if self.msccl is None else plan.msccl()
+        if self.out is not None:
+            plan.write(self.out)
+            self._wrote(self.out)
+        if self.perfetto is not None:
+            from lightloom.plan import perfetto
+
+            perfetto.write(plan, self.perfetto)
+            self._wrote(self.perfetto)
+        if self.gantt is not None:
+            from lightloom.plan.gantt import write_png
+
+            write_png(plan, self.gantt)
+            self._wrote(self.gantt)
+        if self.msccl is not None and program is not None:
+            from lightloom.plan.file import replacing
+
+            with replacing(self.msccl) as draft:
+                draft.write_text(program, "utf-8")
+            self._wrote(self.msccl)
+
+    def _wrote(self, path: Path) -> None:
+        self.written.append(str(path))
+        print(f"wrote {path}", file=sys.stderr)
+
+
+def _best(job: Any, primitive: str, nodes: int, scheduler: str) -> tuple[dict[str, Row], str]:
+    from lightloom.cli import progress
+    from lightloom.errors import InputError
+    from lightloom.plan import best
+
+    with progress.runs(1) as tell:
+        rows, algorithm = best(
+            job, primitive, nodes, scheduler=scheduler,
+            on_progress=lambda share: tell("algorithms", share),
+        )  # fmt: skip
+    if not algorithm:
+        raise InputError(f"--scheduler {scheduler}: no algorithm has a schedule; allowed: another")
+    return rows, algorithm
+
+
+def _read(file: Path) -> Plan:
+    from lightloom.plan import read
+
+    return read(file)
+
+
+def _checked(plan: Plan, file: Path) -> None:
+    from lightloom.errors import InputError
+
+    try:
+        plan.check()
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from None
+
+
+def _as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    return [asdict(row) | {"exposed": row.exposed} for row in rows]
+
+
+def _print(
+    head: str, planes: Planes, initial: str, rows: Sequence[Row], algorithms: bool = False
+) -> None:
+    from lightloom.plan.terminal import NAMES, console, describe, schedulers
+
+    screen = console()
+    screen.print(f"{head}\n{describe(planes, initial)}\n", soft_wrap=True)
+    screen.print(schedulers(rows, algorithms))
+    for row in rows:
+        if row.infeasible is not None:
+            screen.print(f"note: {row.infeasible}", style="dim", soft_wrap=True)
+    if planes.node_bandwidth % planes.planes:
+        screen.print(
+            f"note: {planes.node_bandwidth} over {planes.planes} planes is rounded down",
+            style="dim", soft_wrap=True,
+        )  # fmt: skip
+    done = [row for row in rows if row.completion_ps is not None and row.scheduler != "ideal"]
+    if algorithms and done:
+        best = min(done, key=lambda row: (row.scheduler == "one-shot", row.completion_ps))
+        screen.print(f"\nbest: {best.algorithm} by {NAMES[best.scheduler]}", soft_wrap=True)
