@@ -1,9 +1,9 @@
 //! Two binary trees at once (Sanders, Speck and Träff 2009), in chunks.
 //!
 //! Both trees have node 0 as their root. Every other node has children in one of them at most and is
-//! a leaf of the other, so each tree can carry half of the buffer. Edges have two colours such that no
-//! node sends or receives twice in a step of one colour; steps take the colours in turn, and chunks
-//! follow each other up (and down) the trees, each as early as the colours allow.
+//! a leaf of the other, so each tree can carry half of the buffer. Edges have two colors such that no
+//! node sends or receives twice in a step of one color; steps take the colors in turn, and chunks
+//! follow each other up (and down) the trees, each as early as the colors allow.
 //!
 //! The first tree is NCCL's: a node's parent differs from it in the lowest bits, odd nodes are leaves.
 //! The second is the first one shifted by a node (the authors shift or mirror). Chunks are as large as
@@ -17,13 +17,14 @@ use std::collections::VecDeque;
 
 /// The most chunks of a tree.
 const MOST_CHUNKS: u64 = 256;
+/// Of edges, and so of steps.
+const COLORS: u32 = 2;
 
 /// Both trees of a collective, and what happens when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Trees {
     nodes: u32,
     chunks: u32,
-    colours: u32,
     /// Of the first tree, by child; then of the second.
     edges: Vec<Edge>,
     /// Edges to the children that a node has in both trees.
@@ -38,7 +39,7 @@ struct Edge {
     tree: u32,
     child: u32,
     parent: u32,
-    colour: u32,
+    color: u32,
     up: u32,
     down: u32,
 }
@@ -46,7 +47,7 @@ struct Edge {
 /// The parent of a node, not 0, in the first tree of `n` nodes.
 fn parent(node: u32, n: u32) -> u32 {
     let bit = node & node.wrapping_neg();
-    let above = node ^ bit | bit << 1;
+    let above = (node ^ bit) | bit << 1;
     if above < n { above } else { node ^ bit }
 }
 
@@ -69,7 +70,6 @@ impl Trees {
         let mut trees = Trees {
             nodes,
             chunks: chunks(nodes, size) as u32,
-            colours: 1,
             edges: Vec::with_capacity(2 * nodes as usize),
             of_parent: vec![Vec::new(); nodes as usize],
             steps: Vec::new(),
@@ -83,7 +83,7 @@ impl Trees {
         for child in 1..nodes {
             trees.join(1, child, shifted(parent(back(child), nodes)));
         }
-        trees.colour();
+        trees.color();
         trees.time();
         for up in if reduce { &[true, false][..] } else { &[false] } {
             let busy = trees.busy(*up);
@@ -100,7 +100,7 @@ impl Trees {
     pub(super) fn steps(&self, steps: &mut Steps, size: Bytes) {
         for &(up, step) in &self.steps {
             let mut peers = vec![NO_PEER; self.nodes as usize];
-            for edge in self.edges.iter().filter(|edge| edge.colour == step % self.colours) {
+            for edge in self.edges.iter().filter(|edge| edge.color == step % COLORS) {
                 let (from, to) = edge.ends(up);
                 peers[from as usize] = to;
             }
@@ -122,14 +122,14 @@ impl Trees {
     /// The block that an edge carries in a step.
     fn chunk(&self, edge: Edge, up: bool, step: u32) -> Option<u64> {
         let since = step.checked_sub(edge.begins(up))?;
-        let (chunk, off) = (since / self.colours, since % self.colours);
+        let (chunk, off) = (since / COLORS, since % COLORS);
         let carries = off == 0 && chunk < self.chunks;
         carries.then(|| u64::from(edge.tree * self.chunks + chunk))
     }
 
     fn join(&mut self, tree: u32, child: u32, parent: u32) {
         self.of_parent[parent as usize].push(self.edges.len());
-        self.edges.push(Edge { tree, child, parent, colour: NO_PEER, up: 0, down: 0 });
+        self.edges.push(Edge { tree, child, parent, color: NO_PEER, up: 0, down: 0 });
     }
 
     /// The edge of a tree to a node that is not the root.
@@ -139,32 +139,30 @@ impl Trees {
 
     /// Two edges are at odds if they share a child or a parent. A node is a child twice and a parent
     /// twice at most, so these chains alternate between the two, and those that close have even
-    /// length: two colours are enough.
-    fn colour(&mut self) {
+    /// length: two colors are enough.
+    fn color(&mut self) {
         for first in 0..self.edges.len() {
-            if self.edges[first].colour != NO_PEER {
+            if self.edges[first].color != NO_PEER {
                 continue;
             }
-            self.edges[first].colour = 0;
+            self.edges[first].color = 0;
             let mut open = vec![first];
             while let Some(e) = open.pop() {
-                let Edge { tree, child, parent, colour, .. } = self.edges[e];
+                let Edge { tree, child, parent, color, .. } = self.edges[e];
                 let twin = [self.to(1 - tree, child)];
                 for &other in twin.iter().chain(&self.of_parent[parent as usize]) {
-                    if self.edges[other].colour == NO_PEER {
-                        self.edges[other].colour = 1 - colour;
+                    if self.edges[other].color == NO_PEER {
+                        self.edges[other].color = 1 - color;
                         open.push(other);
                     }
                 }
             }
         }
-        self.colours = 1 + self.edges.iter().map(|edge| edge.colour).max().unwrap_or(0);
     }
 
-    /// When each edge carries its first chunk: as soon as that is there, in a step of its colour.
+    /// When each edge carries its first chunk: as soon as that is there, in a step of its color.
     fn time(&mut self) {
-        let colours = self.colours;
-        let next = |after: u32, colour: u32| after + (colour + colours - after % colours) % colours;
+        let next = |after: u32, color: u32| after + (after + color) % COLORS;
         for tree in 0..2 {
             // Edges, parents before children.
             let mut order = Vec::with_capacity(self.nodes as usize);
@@ -172,7 +170,7 @@ impl Trees {
             while let Some((node, there)) = open.pop_front() {
                 for &e in &self.of_parent[node as usize] {
                     if self.edges[e].tree == tree {
-                        let down = next(there, self.edges[e].colour);
+                        let down = next(there, self.edges[e].color);
                         self.edges[e].down = down;
                         open.push_back((self.edges[e].child, down + 1));
                         order.push(e);
@@ -181,8 +179,8 @@ impl Trees {
             }
             let mut complete = vec![0; self.nodes as usize];
             for e in order.into_iter().rev() {
-                let Edge { child, parent, colour, .. } = self.edges[e];
-                let up = next(complete[child as usize], colour);
+                let Edge { child, parent, color, .. } = self.edges[e];
+                let up = next(complete[child as usize], color);
                 self.edges[e].up = up;
                 let above = &mut complete[parent as usize];
                 *above = (up + 1).max(*above);
@@ -192,16 +190,16 @@ impl Trees {
 
     /// Steps of one half in which some edge carries a chunk.
     fn busy(&self, up: bool) -> Vec<u32> {
-        let last = (self.chunks - 1) * self.colours;
+        let last = (self.chunks - 1) * COLORS;
         let end = self.edges.iter().map(|edge| edge.begins(up) + last + 1).max().unwrap_or(0);
         let mut busy = vec![false; end as usize];
-        // Edges of a colour that begin in the same step do the same.
+        // Edges of a color that begin in the same step do the same.
         let mut begins: Vec<u32> = self.edges.iter().map(|edge| edge.begins(up)).collect();
         begins.sort_unstable();
         begins.dedup();
         for first in begins {
             (first..=first + last)
-                .step_by(self.colours as usize)
+                .step_by(COLORS as usize)
                 .for_each(|step| busy[step as usize] = true);
         }
         (0..end).filter(|&step| busy[step as usize]).collect()
@@ -224,17 +222,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_have_children_in_one_tree_and_sit_at_equal_depth() {
+    fn nodes_have_children_in_one_tree_and_are_few_levels_deep() {
         for n in (2..=130).chain([255, 256, 1000, 4096]) {
             let trees = Trees::new(n, Bytes::new(1 << 20), true);
-            assert_eq!(trees.colours, 2);
+            assert!(trees.edges.iter().all(|edge| edge.color < COLORS));
             for node in 1..n {
                 let children = &trees.of_parent[node as usize];
                 assert!(children.len() <= 2, "{n}: {node} has {children:?}");
                 let of = |tree| children.iter().any(|&e| trees.edges[e].tree == tree);
                 assert!(!(of(0) && of(1)), "{n}: {node} is inside both trees");
             }
-            // An edge may have to wait a step for its colour.
+            // An edge may have to wait a step for its color.
             let most = 2 * (n.ilog2() + 1);
             for edge in &trees.edges {
                 assert!(edge.up <= most && edge.down <= most, "{n}: {edge:?}");
