@@ -152,10 +152,12 @@ def _envelope(upper: Axes, lower: Axes, rows: Sequence[Row], letters: dict[str, 
         if name.startswith("SWOT"):
             gains = [1 - time / base for time, base in zip(y, bases, strict=True)]
             lower.plot(x, gains, markersize=3.2, linewidth=1.3, **styles[name])
-    for name, above in (("one-shot", 7), ("lockstep", 7), ("SWOT, its own best", -13)):
-        for x_at, y_at, letter in lines.get(name, ()):
-            upper.annotate(letter, (x_at, y_at), (0, above), textcoords="offset points",
-                           ha="center", fontsize=7, color=styles[name]["color"])  # fmt: skip
+    # The algorithms chosen, a line a scheme, below the curves.
+    place = upper.get_xaxis_transform()
+    for at, name in enumerate(("one-shot", "lockstep", "SWOT, its own best")):
+        for x_at, _, letter in lines.get(name, ()):
+            upper.text(x_at, -0.06 - 0.055 * at, letter, transform=place, ha="center", va="center",
+                       fontsize=7.5, color=styles[name]["color"])  # fmt: skip
     upper.set_yscale("log")
     upper.grid(axis="y")
     lower.yaxis.set_major_formatter(PercentFormatter(1))
