@@ -2,10 +2,11 @@
 //!
 //! At step t of the halving node `i` holds the blocks that agree with it in their last t bits, and
 //! sends those that differ in bit t to the node that differs in that bit alone; so nearest nodes
-//! exchange most, as in SWOT, Section 2.1.2. Doubling is the same backwards. If nodes are no power of
-//! two, an all-reduce folds the surplus first: of the first 2 r nodes the even ones give all they
-//! have to their odd neighbours and get the result in the end, as the authors do; the halves alone
-//! are then not defined.
+//! exchange most, as in SWOT, Section 2.1.2. Doubling is the same backwards. An all-reduce does both,
+//! and need not care who ends with which block between: it numbers them so that what is sent is
+//! consecutive, the authors' vector halving. If nodes are no power of two, it folds the surplus
+//! first: of the first 2 r nodes the even ones give all they have to their odd neighbors and get the
+//! result in the end, as the authors do; the halves alone are then not defined.
 
 use super::{Move, NO_PEER, Pairing, Steps, block};
 use lightloom_units::Bytes;
@@ -87,6 +88,16 @@ pub(super) fn double(core: u32, step: usize, rank: u32) -> Move {
     Move { blocks: sharing(core, rank, bit, true), reduce: false }
 }
 
+/// Blocks that agree in their last bits, by numbers that agree in their first bits.
+fn consecutive(core: u32, mut moved: Move) -> Move {
+    let unused = u64::BITS - core.ilog2();
+    for block in &mut moved.blocks {
+        *block = block.reverse_bits().checked_shr(unused).unwrap_or(0);
+    }
+    moved.blocks.sort_unstable();
+    moved
+}
+
 pub(super) fn moves(nodes: u32, step: usize, node: u32) -> Move {
     let (core, surplus) = core(nodes);
     let bits = core.ilog2() as usize;
@@ -101,8 +112,8 @@ pub(super) fn moves(nodes: u32, step: usize, node: u32) -> Move {
         _ if step == 0 || step == 2 * bits + 1 => Move::default(),
         _ => match rank_of(node, surplus) {
             None => Move::default(),
-            Some(rank) if step <= bits => halve(core, step - 1, rank),
-            Some(rank) => double(core, step - 1 - bits, rank),
+            Some(rank) if step <= bits => consecutive(core, halve(core, step - 1, rank)),
+            Some(rank) => consecutive(core, double(core, step - 1 - bits, rank)),
         },
     }
 }

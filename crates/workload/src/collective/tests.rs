@@ -153,6 +153,11 @@ fn the_worked_example_pairs_nearest_nodes_first() {
         .map(|step| built.pairings[step.pairing as usize].peer(0, 8).unwrap())
         .collect();
     assert_eq!(distances, [1, 2, 4, 4, 2, 1]);
+    // Vectors are halved: whatever is sent is consecutive.
+    for (step, node) in (0..6).flat_map(|step| (0..8).map(move |node| (step, node))) {
+        let blocks = built.moves(step, node).blocks;
+        assert!(blocks.windows(2).all(|two| two[0] + 1 == two[1]), "{step} {node}: {blocks:?}");
+    }
 }
 
 #[test]
