@@ -102,3 +102,14 @@ def plan_run(tracks: str) -> dict[str, Any]:
     The result: completion_ps, planned_ps, events, and planes, a dict each (plane, bytes, busy_ps,
     dark_ps, circuits).
     """
+
+def swot_schedule(request: str) -> str:
+    """Schedule steps of one's own on planes by SWOT.
+
+    ``request`` is JSON: what `plan_problem` returns (planes: planes, rate_bps, reconfiguration_ps,
+    latency_ps; initial, one a plane: ``{"configuration": 0}``, ``"dark"`` or ``"free"``; steps, each
+    configuration and volume_bytes), and effort (``"quick"``, ``"normal"``, ``"thorough"``).
+
+    The result: JSON with completion_ps (replayed), bound_ps, lockstep_ps, ideal_ps and schedule
+    (initial, uses, switches, completion_ps).
+    """

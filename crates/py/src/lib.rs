@@ -4,6 +4,8 @@
 //! Columns travel as little-endian bytes; a bad specification is a `ValueError`, a run that failed a
 //! `RuntimeError`, both with one message.
 
+mod swot;
+
 use lightloom_sim::plan::{
     AllToAllSpec, CollectiveSpec, PlanningError, Task, Tracks, algorithms, check_plan,
     plan_alltoall, plan_collective,
@@ -186,6 +188,9 @@ mod _core {
 
     #[pymodule_export]
     use super::Workload;
+
+    #[pymodule_export]
+    use super::swot::swot_schedule;
 
     /// Picoseconds of a text such as "25 ms".
     #[pyfunction]

@@ -1,0 +1,59 @@
+//! SWOT on steps of one's own, for tests and studies; collectives by name are in `plan_collective`.
+
+use lightloom_schedule::swot::{Effort, Held, Planes, Problem, Schedule, Step};
+use lightloom_schedule::swot::{ideal, lockstep, overlap, replay};
+use lightloom_units::Time;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::fmt::Display;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    planes: Planes,
+    initial: Vec<Held>,
+    steps: Vec<Step>,
+    #[serde(default)]
+    effort: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Answered {
+    completion_ps: Time,
+    bound_ps: Time,
+    lockstep_ps: Time,
+    ideal_ps: Time,
+    schedule: Schedule,
+}
+
+fn refused(error: impl Display) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+/// Schedules steps on planes; see the stub for what goes in and comes out.
+#[pyfunction]
+pub(crate) fn swot_schedule(py: Python<'_>, request: &str) -> PyResult<String> {
+    let asked: Asked = serde_json::from_str(request).map_err(refused)?;
+    let effort = match asked.effort.as_deref() {
+        None | Some("normal") => Effort::Normal,
+        Some("quick") => Effort::Quick,
+        Some("thorough") => Effort::Thorough,
+        Some(other) => {
+            return Err(refused(format!("effort is {other:?}; allowed: quick, normal, thorough")));
+        }
+    };
+    let problem = Problem::new(asked.planes, asked.initial, asked.steps).map_err(refused)?;
+    let found = py.detach(|| overlap(&problem, effort));
+    let completion_ps = replay(&problem, &found.schedule).map_err(|violation| {
+        PyRuntimeError::new_err(format!("the SWOT scheduler is wrong: {violation}"))
+    })?;
+    let answer = Answered {
+        completion_ps,
+        bound_ps: found.bound_ps,
+        lockstep_ps: lockstep(&problem).completion_ps,
+        ideal_ps: ideal(&problem),
+        schedule: found.schedule,
+    };
+    serde_json::to_string(&answer).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+}
