@@ -95,7 +95,7 @@ def plan_alltoall(
         rows.insert(0, one_shot)
     chosen = answer["chosen"]
     made = Made(lightloom=__version__, scheduler=chosen, initial="dark", demand=source)
-    task = AllToAllTask(demand=tuple(tuple(row) for row in demand.tolist()))
+    task = AllToAllTask(kind="all-to-all", demand=tuple(tuple(row) for row in demand.tolist()))
     plan = assembled(tracks, made, task)
     return AllToAllOutcome(
         answer["pairs"], answer["bytes"], needed, tuple(rows), chosen, plan

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 
 from lightloom import _core
@@ -28,6 +28,8 @@ FORMAT = "lightloom-plan"
 VERSION = 1
 
 _MOST = 2**63 - 1
+# What pydantic calls a key that is not known, of a table and of a dataclass.
+_UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
 Index = Annotated[int, Field(ge=0, lt=1 << 32)]
 Port = Annotated[int, Field(ge=-1, lt=1 << 32)]
 Picoseconds = Annotated[int, Field(ge=0, le=_MOST)]
@@ -53,7 +55,7 @@ class Made(_Table):
 class CollectiveTask(_Table):
     """The plan carries out a collective algorithm."""
 
-    kind: Literal["collective"] = "collective"
+    kind: Literal["collective"]
     algorithm: str = Field(max_length=100, description="Its name, such as ring-allreduce.")
     size_bytes: Count = Field(description="Buffer of a node [B].")
 
@@ -61,7 +63,7 @@ class CollectiveTask(_Table):
 class AllToAllTask(_Table):
     """The plan carries out an all-to-all of one's own."""
 
-    kind: Literal["all-to-all"] = "all-to-all"
+    kind: Literal["all-to-all"]
     demand: tuple[tuple[Count, ...], ...] = Field(
         description="Bytes from each node (rows) to each (columns); the diagonal stays at home."
     )
@@ -70,7 +72,7 @@ class AllToAllTask(_Table):
 class OtherTask(_Table):
     """The plan does not say what it carries; only what holds for any plan can be checked."""
 
-    kind: Literal["other"] = "other"
+    kind: Literal["other"]
 
 
 Task = Annotated[CollectiveTask | AllToAllTask | OtherTask, Field(discriminator="kind")]
@@ -248,7 +250,14 @@ class Plan(_Table):
         )
 
     def circuits_left(self) -> list[list[int]]:
-        """Return whom each node's transmitter is joined to when all is done, plane by plane."""
+        """Return whom each node's transmitter is joined to when all is done, plane by plane.
+
+        Raises
+        ------
+        InputError
+            If the plan is not valid.
+        """
+        self.check()
         return [_final_map(track) for track in self.planes]
 
     def write(self, path: str | Path) -> None:
@@ -303,7 +312,7 @@ def parse(text: bytes) -> Plan:
         first = min(
             details,
             key=lambda d: (d["loc"][:1] not in (("format",), ("version",)),
-                           d["type"] != "extra_forbidden"),
+                           d["type"] not in _UNKNOWN),
         )  # fmt: skip
     if first["type"] == "json_invalid":
         raise InputError(f"not JSON: {reason(ValueError(first['ctx']['error']))}")
@@ -313,7 +322,7 @@ def parse(text: bytes) -> Plan:
             key += f"[{part}]"
         elif part not in ("collective", "all-to-all", "other"):  # the name of a variant
             key += f".{shown(part)}" if key else shown(part)
-    if first["type"] == "extra_forbidden":
+    if first["type"] in _UNKNOWN:
         raise InputError(f"{key}: unknown key")
     if first["type"] == "missing":
         raise InputError(f"{key}: missing")
@@ -342,11 +351,11 @@ def _in_words(text: str) -> str:
 
 def schema() -> dict[str, Any]:
     """Return the JSON Schema of a plan file."""
-    made = TypeAdapter(Plan).json_schema()
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **made,
+        **Plan.model_json_schema(),
         "title": f"{FORMAT}, version {VERSION}",
+        "description": "A plan for an optical controller and the nodes that it joins.",
     }
 
 

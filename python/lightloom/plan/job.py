@@ -280,7 +280,7 @@ def plan_collective(
     rows = tuple(Row(**row, algorithm=job.algorithm) for row in answer["rows"])
     made = None
     if tracks is not None and plan is not None:
-        task = CollectiveTask(algorithm=job.algorithm, size_bytes=int(job.size))
+        task = CollectiveTask(kind="collective", algorithm=job.algorithm, size_bytes=int(job.size))
         how = Made(lightloom=__version__, scheduler=plan, initial=job.initial, demand=None)
         made = assembled(tracks, how, task)
     return Outcome(job, answer["steps"], answer["configurations"], rows, made)

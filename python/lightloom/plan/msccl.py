@@ -1,38 +1,48 @@
 """The nodes' track of a collective's plan as a program that MSCCL runtimes read (XML).
 
 Modelled: a thread block a peer, plane and direction; the plane is the channel. Blocks of the buffer
-are cut into equal chunks so that each step's split over the planes is a whole number of chunks; a
-step waits for what last wrote or read its chunks, so every order of execution gives the same
-result. Lost: MSCCL knows neither times nor circuits nor barriers. A runtime on switched planes must
-itself hold a step back until its circuits stand; what the program keeps is which chunk goes over
-which plane, and in which order. Refused, with the reason: broadcasts (MSCCL has none), splits that
-need too many chunks, and programs beyond MSCCL's limits.
+are cut into equal chunks so that each step's split over the planes is, nearly, a whole number of
+chunks; a step waits for what last wrote or read its chunks, so every order of execution gives the
+same result. Channels hold little: what two nodes exchange in place goes chunk by chunk, so that
+neither fills its channel before it takes what the other has sent.
+Lost: MSCCL knows neither times nor circuits nor barriers. A runtime on switched planes must itself
+hold a step back until its circuits stand; what the program keeps is which chunk goes over which
+plane, and in which order. Refused, with the reason: broadcasts, splits that need too many chunks,
+and programs beyond MSCCL's limits.
 
-Source: Cowan et al., MSCCLang (ASPLOS 2023), for what a program is; its limits are those of the
-runtime's headers. Checked: by an interpreter of the XML that runs it chunk by chunk.
+Source: Cowan et al., MSCCLang (ASPLOS 2023), for what a program is; names and limits are those of
+the runtime that Azure and RCCL have (64 steps a thread block in some builds, 256 in most).
+Checked: by an interpreter of the XML whose channels hold one chunk.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil
 from typing import Any
 from xml.etree import ElementTree
 
 from lightloom.errors import InputError
 
+MOST_CHANNELS = 32
 MOST_STEPS = 256
 """Steps of a thread block."""
-MOST_COUNT = 72
+MOST_THREADS = 128
+"""Thread blocks of a GPU: who waits for one has its number in a signed byte."""
+MOST_PEERS = 32
+"""Thread blocks of a channel that send, or that receive."""
+MOST_COUNT = 71
 """Chunks of one step."""
+MOST_PLACES = 1 << 15
+"""Chunks of a buffer: places in it have 16 bits, with a sign."""
 MOST_CHUNKS_A_BLOCK = 64
 TOLERANCE = 0.005
 """How far, of a step's volume, a plane's share may be from a whole number of chunks."""
 
 _COLLECTIVES = {
     "all-reduce": ("allreduce", True),
-    "reduce-scatter": ("reduce_scatter", True),
+    "reduce-scatter": ("reducescatter", True),
     "all-gather": ("allgather", True),
     "all-to-all": ("alltoall", False),
 }
@@ -108,11 +118,16 @@ def program(
     """
     primitive = messages["primitive"]
     if primitive not in _COLLECTIVES:
-        raise InputError(f"--msccl: MSCCL has no {primitive}; allowed: {', '.join(_COLLECTIVES)}")
+        raise InputError(
+            f"--msccl: a program cannot say whose buffer a {primitive} is of; allowed: "
+            f"{', '.join(_COLLECTIVES)}"
+        )
+    _allow(planes, MOST_CHANNELS, "channels, one a plane")
     collective, in_place = _COLLECTIVES[primitive]
     cut = _chunks(messages["steps"], splits)
     gpus = [_Gpu() for _ in range(nodes)]
     total = int(messages["blocks"]) * cut
+    _allow(total, MOST_PLACES, "chunks of a buffer")
 
     def place(node: int, block: int, part: int) -> Place:
         """Where a node keeps a part of a block."""
@@ -133,18 +148,23 @@ def program(
                 count = min(MOST_COUNT, cut - part)
                 _add(gpu, (-1, -1, 0), _Step("cpy", ("i", at), ("o", at), count))
     for of_step, split in zip(messages["steps"], splits, strict=True):
-        received = []
+        sends: list[tuple[int, int, list[Place], list[Place], str]] = []
         for message in of_step:
             node, peer = message["node"], message["peer"]
             parts = [(block, part) for block in message["blocks"] for part in range(cut)]
             sources = [place(node, *part) for part in parts]
             targets = [place(peer, *part) for part in parts]
+            kind = "rrc" if message["reduce"] else "r"
+            sends.append((node, peer, sources, targets, kind))
+        leaving = {node: set(sources) for node, _, sources, _, _ in sends}
+        received = []
+        for node, peer, sources, targets, kind in sends:
+            exchanged = not leaving.get(peer, set()).isdisjoint(targets)
             at = 0
-            for plane, count in _counts(split, len(parts)):
-                for run in _runs(sources, targets, at, at + count):
-                    source, target, length = run
+            for plane, count in _counts(split, len(sources)):
+                runs = _runs(sources, targets, at, at + count, 1 if exchanged else MOST_COUNT)
+                for source, target, length in runs:
                     _add(gpus[node], (peer, -1, plane), _Step("s", source, target, length))
-                    kind = "rrc" if message["reduce"] else "r"
                     received.append((peer, node, plane, _Step(kind, source, target, length)))
                 at += count
         # What arrives in a step arrives after what leaves in it.
@@ -193,16 +213,16 @@ def _counts(split: Sequence[tuple[int, int]], chunks: int) -> list[tuple[int, in
 
 
 def _runs(
-    sources: list[Place], targets: list[Place], first: int, end: int
+    sources: list[Place], targets: list[Place], first: int, end: int, most: int
 ) -> list[tuple[Place, Place, int]]:
-    """Return stretches of chunks that follow each other at both ends."""
+    """Return stretches, of `most` chunks or fewer, that follow each other at both ends."""
     runs: list[tuple[Place, Place, int]] = []
     for i in range(first, end):
         if runs:
             source, target, length = runs[-1]
             follows = (source[0], source[1] + length) == sources[i]
             follows = follows and (target[0], target[1] + length) == targets[i]
-            if follows and length < MOST_COUNT:
+            if follows and length < most:
                 runs[-1] = (source, target, length + 1)
                 continue
         runs.append((sources[i], targets[i], 1))
@@ -240,6 +260,22 @@ def _add(gpu: _Gpu, key: tuple[int, int, int], step: _Step) -> None:
         gpu.read[chunk] = []
 
 
+def _check(rank: int, gpu: _Gpu) -> None:
+    """Refuse what the runtime would."""
+    _allow(len(gpu.threads), MOST_THREADS, f"thread blocks of GPU {rank}")
+    for name, at in (("sends", 0), ("receives", 1)):
+        ends = Counter(key[2] for key in gpu.blocks if key[at] >= 0)
+        _allow(max(ends.values(), default=0), MOST_PEERS, f"{name} of GPU {rank} on a channel")
+    steps = max((len(block.steps) for block in gpu.threads), default=0)
+    _allow(steps, MOST_STEPS, f"steps in one thread block of GPU {rank}")
+    _allow(len(gpu.scratch), MOST_PLACES, f"chunks of scratch of GPU {rank}")
+
+
+def _allow(count: int, most: int, what: str) -> None:
+    if count > most:
+        raise InputError(f"--msccl: {count} {what}; MSCCL has {most} at most")
+
+
 def _xml(
     name: str, collective: str, in_place: bool, planes: int, total: int, primitive: str,
     nodes: int, gpus: list[_Gpu],
@@ -250,19 +286,15 @@ def _xml(
         "outofplace": str(int(not in_place)), "minBytes": "0", "maxBytes": "0",
     })  # fmt: skip
     for rank, gpu in enumerate(gpus):
-        inputs = {"all-gather": ceil(total / nodes)}.get(primitive, total)
-        outputs = {"all-reduce": 0, "reduce-scatter": ceil(total / nodes)}.get(primitive, total)
+        inputs = total // nodes if primitive == "all-gather" else total
+        outputs = {"all-reduce": 0, "reduce-scatter": total // nodes}.get(primitive, total)
         element = ElementTree.SubElement(algo, "gpu", {
             "id": str(rank), "i_chunks": str(inputs), "o_chunks": str(outputs),
             "s_chunks": str(len(gpu.scratch)),
         })  # fmt: skip
+        _check(rank, gpu)
         needed = {wait for block in gpu.threads for step in block.steps for wait in step.waits}
         for number, block in enumerate(gpu.threads):
-            if len(block.steps) > MOST_STEPS:
-                raise InputError(
-                    f"--msccl: GPU {rank} needs {len(block.steps)} steps in one thread block; "
-                    f"MSCCL runs {MOST_STEPS} at most"
-                )
             thread = ElementTree.SubElement(element, "tb", {
                 "id": str(number), "send": str(block.send), "recv": str(block.receive),
                 "chan": str(block.channel),
