@@ -413,5 +413,9 @@ def _print(
         )  # fmt: skip
     done = [row for row in rows if row.completion_ps is not None and row.scheduler != "ideal"]
     if algorithms and done:
-        best = min(done, key=lambda row: (row.scheduler == "one-shot", row.completion_ps))
+        # One-shot sets its planes for free, so it wins only where it is alone; SWOT wins a tie.
+        best = min(
+            done,
+            key=lambda r: (r.scheduler == "one-shot", r.completion_ps, r.scheduler != "swot"),
+        )
         screen.print(f"\nbest: {best.algorithm} by {NAMES[best.scheduler]}", soft_wrap=True)
