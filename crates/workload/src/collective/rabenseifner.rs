@@ -90,9 +90,9 @@ pub(super) fn double(core: u32, step: usize, rank: u32) -> Move {
 
 /// Blocks that agree in their last bits, by numbers that agree in their first bits.
 fn consecutive(core: u32, mut moved: Move) -> Move {
-    let unused = u64::BITS - core.ilog2();
+    let unused = u64::BITS - core.ilog2(); // Two nodes or more: at least a bit is used.
     for block in &mut moved.blocks {
-        *block = block.reverse_bits().checked_shr(unused).unwrap_or(0);
+        *block = block.reverse_bits() >> unused;
     }
     moved.blocks.sort_unstable();
     moved
