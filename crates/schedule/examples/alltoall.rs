@@ -3,7 +3,7 @@
 //! Prints, for demands of several kinds, completion over bound and CPU time of both ways to switch.
 
 use lightloom_schedule::swot::Planes;
-use lightloom_schedule::swot::alltoall::{Demand, PortState, bound, completion, matchings, ports};
+use lightloom_schedule::swot::alltoall::{Demand, bound, completion, matchings, ports};
 use lightloom_units::{BitRate, Time};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -52,8 +52,7 @@ fn main() {
                 let demand = demand(kind, n, 64e6, &mut rng);
                 let least = bound(&planes, &demand).ps() as f64;
                 let began = Instant::now();
-                let state = PortState::dark(k, n as u32);
-                let single = completion(&ports(&planes, &demand, &state)).ps() as f64 / least;
+                let single = completion(&ports(&planes, &demand)).ps() as f64 / least;
                 let single_s = began.elapsed().as_secs_f64();
                 let began = Instant::now();
                 let whole = completion(&matchings(&planes, &demand)).ps() as f64 / least;

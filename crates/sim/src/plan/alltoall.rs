@@ -1,9 +1,7 @@
 //! A non-uniform all-to-all on planes, by single ports and by matchings.
 
 use super::{PlanningError, Tracks, input};
-use lightloom_schedule::swot::alltoall::{
-    Demand, Hold, PortState, bound, completion, matchings, plan, ports,
-};
+use lightloom_schedule::swot::alltoall::{Demand, Hold, bound, completion, matchings, plan, ports};
 use lightloom_schedule::swot::plan::Wanted;
 use lightloom_schedule::swot::{Held, Planes, Problem, Step, lockstep};
 use lightloom_units::{BitRate, Bytes, Time};
@@ -140,8 +138,7 @@ pub fn plan_alltoall(spec: &AllToAllSpec, demand: &[u64]) -> Result<AllToAllPlan
         ways.push(("matchings", matchings(&planes, &matrix)));
     }
     if spec.circuits != Circuits::Matchings {
-        let dark = PortState::dark(planes.planes, nodes);
-        ways.push(("ports", ports(&planes, &matrix, &dark)));
+        ways.push(("ports", ports(&planes, &matrix)));
     }
     rows.extend(ways.iter().map(|(scheduler, holds)| row(scheduler, holds, nodes, least)));
     let shortest = ways.iter().min_by_key(|(_, holds)| completion(holds));

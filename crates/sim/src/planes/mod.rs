@@ -16,7 +16,6 @@
 //! reconfiguration time, close to a non-blocking fat-tree with NICs as fast.
 
 pub(crate) mod execute;
-mod ports;
 mod relay;
 #[cfg(test)]
 mod tests;
@@ -24,8 +23,9 @@ mod tests;
 use lightloom_engine::{Orders, Patch};
 use lightloom_fabric::{Fabric, GpuId, LinkId, PlanesSpec, ReconfigurationDelay};
 use lightloom_schedule::allreduce::RingPlan;
+use lightloom_schedule::swot;
+use lightloom_schedule::swot::alltoall::{Entry, Hold, Ports};
 use lightloom_units::{Bytes, Time};
-use ports::{Entry, Hold, Ports, Timing};
 use relay::{Legs, hand_over};
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ type Pair = (u32, u32, u64);
 pub(crate) struct Planes<'a> {
     fabric: &'a Fabric,
     ports: Ports,
-    timing: Timing,
+    circuits: swot::Planes,
     /// The circuits of the last transfer.
     last: Vec<Hold>,
 }
@@ -59,7 +59,12 @@ impl<'a> Planes<'a> {
         Ok(Planes {
             fabric,
             ports: Ports::dark(cluster.servers(), cluster.nics_per_server),
-            timing: Timing { rate: spec.ocs.link_bps, dark, latency },
+            circuits: swot::Planes {
+                planes: cluster.nics_per_server,
+                rate_bps: spec.ocs.link_bps,
+                reconfiguration_ps: dark,
+                latency_ps: latency,
+            },
             last: Vec::new(),
         })
     }
@@ -91,7 +96,7 @@ impl<'a> Planes<'a> {
         let (inside, between) = self.split(&plan.ring);
         let reduced = now + self.inside(&plan.reduce);
         let holds = self.book(&between, plan.steps, reduced);
-        let summed = holds.iter().map(|hold| hold.end).max().unwrap_or(reduced);
+        let summed = holds.iter().map(|hold| hold.end_ps).max().unwrap_or(reduced);
         self.order_legs(plan.reduce.iter().copied(), orders);
         orders.end_phase(summed - reduced);
         self.order_legs(plan.gather.iter().copied(), orders);
@@ -128,8 +133,8 @@ impl<'a> Planes<'a> {
         let sum = |pairs: &[Pair]| pairs.iter().map(|&(.., bytes)| bytes).sum();
         let demand: Vec<Entry> =
             between.iter().map(|(&(from, to), pairs)| (from, to, sum(pairs))).collect();
-        let latency = self.timing.latency * u64::from(steps.max(1));
-        self.ports.book(&demand, now, &Timing { latency, ..self.timing })
+        let latency_ps = self.circuits.latency_ps * u64::from(steps.max(1));
+        self.ports.book(&demand, now, &swot::Planes { latency_ps, ..self.circuits })
     }
 
     /// Adds the in-server hops between the GPUs of `between` and the NICs of `holds`.
@@ -168,19 +173,19 @@ impl<'a> Planes<'a> {
 
     /// A track for each transmitter: its circuits one after the other, each at its time.
     fn order_holds(&self, holds: &[Hold], steps: u32, now: Time, orders: &mut Orders) {
-        let pause = self.timing.latency * u64::from(steps.max(1) - 1);
+        let pause = self.circuits.latency_ps * u64::from(steps.max(1) - 1);
         for track in holds.chunk_by(|a, b| (a.from, a.plane) == (b.from, b.plane)) {
             let mut at = now;
             for hold in track {
-                orders.end_phase(hold.start - at);
+                orders.end_phase(hold.dark_ps - at);
                 let [tx, rx] = self.links(hold);
                 if hold.set {
-                    orders.patch(Patch { tx, rx: Some(rx) }, self.timing.dark);
+                    orders.patch(Patch { tx, rx: Some(rx) }, self.circuits.reconfiguration_ps);
                 }
                 orders.path().extend([tx, rx]);
                 orders.flow(hold.bytes);
                 orders.end_phase(pause);
-                at = hold.end;
+                at = hold.end_ps;
             }
             orders.end_track();
         }

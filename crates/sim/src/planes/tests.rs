@@ -50,7 +50,7 @@ impl Policy for Jobs<'_> {
             }
         }
         self.booked[transfer as usize] =
-            self.planes.last.iter().map(|hold| hold.end).max().unwrap_or(now);
+            self.planes.last.iter().map(|hold| hold.end_ps).max().unwrap_or(now);
         Ok(())
     }
 }

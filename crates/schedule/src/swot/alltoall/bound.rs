@@ -26,10 +26,10 @@ pub fn bound(planes: &Planes, demand: &Demand) -> Time {
         if entries == 0 {
             return Time::ZERO;
         }
-        // Rounded down: ports may share bytes better than whole picoseconds can say.
-        let carrying = planes.rate_bps.time_for(Bytes::new(bytes)).ps().saturating_sub(1);
-        let taken = carrying.saturating_add(once.ps().saturating_mul(entries)) / k;
-        Time::from_ps(taken.max((carrying / k).saturating_add(once.ps())))
+        // Each piece takes whole picoseconds, so all together take no less than their sum rounded up.
+        let carrying = planes.rate_bps.time_for(Bytes::new(bytes)).ps();
+        let taken = carrying.saturating_add(once.ps().saturating_mul(entries)).div_ceil(k);
+        Time::from_ps(taken.max(carrying.div_ceil(k).saturating_add(once.ps())))
     };
     lines.into_iter().map(of_line).max().unwrap_or(Time::ZERO)
 }

@@ -168,6 +168,7 @@ fn deal(chosen: &mut [Matching], planes: &Planes, demand: &Demand, n: usize) -> 
                 start_ps: start,
                 end_ps: end,
                 bytes,
+                set: true,
             });
         }
         if ends > Time::ZERO {

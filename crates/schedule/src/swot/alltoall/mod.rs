@@ -4,7 +4,8 @@
 //! begins. A circuit from a transmitter to a receiver of one plane holds both ports while it is set
 //! (dark) and while it carries. Entries may be split: over planes, and in time. Two ways to switch:
 //! [`ports`] sets single ports while the others of the plane carry on; [`matchings`] switches a plane
-//! as a whole. [`best`] takes the shorter.
+//! as a whole. [`best`] takes the shorter. [`Ports`] books one all-to-all after the other, quickly, on
+//! ports in any state: what a training iteration needs.
 //!
 //! Modelled: the reconfiguration time at both ports of a new circuit, none for a circuit that stands;
 //! the latency of each transmission, during which its ports are taken. Ignored: multi-hop paths, and
@@ -14,12 +15,14 @@
 //! Checked: bytes conserved and ports serial on random demands, the optimum of tiny ones by trying
 //! every order, and the plan's own check.
 
+mod booking;
 mod bound;
 mod matchings;
 mod ports;
 #[cfg(test)]
 mod tests;
 
+pub use booking::{Entry, Ports};
 pub use bound::bound;
 pub use matchings::matchings;
 pub use ports::ports;
@@ -95,63 +98,6 @@ impl Demand {
     }
 }
 
-/// No circuit.
-const NOBODY: u32 = u32::MAX;
-
-/// The ports of all planes: whom each is joined to, and from when on it is free.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PortState {
-    nodes: u32,
-    /// `[plane * nodes + node]`: the receiver that the transmitter is joined to.
-    to: Vec<u32>,
-    /// The transmitter that the receiver is joined to.
-    from: Vec<u32>,
-    tx_free: Vec<Time>,
-    rx_free: Vec<Time>,
-}
-
-impl PortState {
-    /// Every port dark, and free from time 0.
-    pub fn dark(planes: u32, nodes: u32) -> Self {
-        let ports = planes as usize * nodes as usize;
-        PortState {
-            nodes,
-            to: vec![NOBODY; ports],
-            from: vec![NOBODY; ports],
-            tx_free: vec![Time::ZERO; ports],
-            rx_free: vec![Time::ZERO; ports],
-        }
-    }
-
-    fn at(&self, plane: u32, node: u32) -> usize {
-        (plane * self.nodes + node) as usize
-    }
-
-    /// Whether this circuit stands.
-    pub fn stands(&self, plane: u32, from: u32, to: u32) -> bool {
-        self.to[self.at(plane, from)] == to
-    }
-
-    /// Takes both ports of a circuit until `free`, and joins them.
-    pub fn hold(&mut self, plane: u32, from: u32, to: u32, free: Time) {
-        let (tx, rx) = (self.at(plane, from), self.at(plane, to));
-        if self.to[tx] != to {
-            if self.to[tx] != NOBODY {
-                let old = self.at(plane, self.to[tx]);
-                self.from[old] = NOBODY;
-            }
-            if self.from[rx] != NOBODY {
-                let old = self.at(plane, self.from[rx]);
-                self.to[old] = NOBODY;
-            }
-            self.to[tx] = to;
-            self.from[rx] = from;
-        }
-        self.tx_free[tx] = free;
-        self.rx_free[rx] = free;
-    }
-}
-
 /// A circuit in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
@@ -161,7 +107,7 @@ pub struct Hold {
     pub from: u32,
     /// Who receives.
     pub to: u32,
-    /// When its ports go dark; equal to `start_ps` if the circuit stands already \[ps\].
+    /// From when on its ports are its own; they are dark until `start_ps` if it is set then \[ps\].
     pub dark_ps: Time,
     /// When it can carry data, and does \[ps\].
     pub start_ps: Time,
@@ -169,6 +115,8 @@ pub struct Hold {
     pub end_ps: Time,
     /// What it carries \[B\].
     pub bytes: Bytes,
+    /// Whether it is set; otherwise it stands already.
+    pub set: bool,
 }
 
 /// How planes switch.
@@ -202,7 +150,7 @@ pub enum Switching {
 /// ```
 pub fn best(planes: &Planes, demand: &Demand) -> (Vec<Hold>, Switching) {
     let whole = matchings(planes, demand);
-    let single = ports(planes, demand, &PortState::dark(planes.planes, demand.nodes));
+    let single = ports(planes, demand);
     if completion(&whole) <= completion(&single) {
         (whole, Switching::Matchings)
     } else {
@@ -220,7 +168,7 @@ pub fn plan(planes: &Planes, demand: &Demand, holds: &[Hold]) -> Plan {
     let mut reconfigurations: Vec<Reconfiguration> = Vec::new();
     let mut order: Vec<&Hold> = holds.iter().collect();
     order.sort_by_key(|h| (h.dark_ps, h.plane, h.from, h.to));
-    for hold in order.iter().filter(|hold| hold.dark_ps < hold.start_ps) {
+    for hold in order.iter().filter(|hold| hold.set) {
         let circuit = (hold.from, hold.to);
         match reconfigurations.last_mut() {
             Some(last) if (last.plane, last.start_ps) == (hold.plane, hold.dark_ps) => {

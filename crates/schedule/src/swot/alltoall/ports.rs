@@ -8,7 +8,8 @@
 //! it, the shares and a little noise are varied, and the shortest schedule stands. The work is
 //! counted, so one demand has one schedule.
 
-use super::{Demand, Hold, PortState, completion};
+use super::booking::{End, NOBODY};
+use super::{Demand, Entry, Hold, Ports, completion};
 use crate::swot::Planes;
 use lightloom_units::{Bytes, Time};
 use std::cmp::Reverse;
@@ -19,38 +20,29 @@ const WORK: usize = 120_000;
 /// Tries at least.
 const TRIES: usize = 6;
 
-/// Circuits for a demand on ports in any state; a circuit that stands costs no reconfiguration.
-///
-/// # Panics
-/// If the state has other planes or nodes than the demand.
-pub fn ports(planes: &Planes, demand: &Demand, state: &PortState) -> Vec<Hold> {
-    assert_eq!(state.nodes, demand.nodes, "ports of as many nodes as the demand has");
-    assert_eq!(state.to.len(), (planes.planes * demand.nodes) as usize, "ports of these planes");
-    let entries = demand.entries().count();
-    let tries = (WORK / entries.max(1)).clamp(TRIES, 400);
-    let least = least(planes, demand, state);
-    let mut best: Vec<Hold> = Vec::new();
-    let mut shortest = Time::MAX;
+/// Circuits for a demand on ports that begin dark: the best of many tries, and of what
+/// [`Ports::book`] says.
+pub fn ports(planes: &Planes, demand: &Demand) -> Vec<Hold> {
+    let entries: Vec<Entry> = demand.entries().collect();
+    let tries = (WORK / entries.len().max(1)).clamp(TRIES, 400);
+    let mut best = Ports::dark(demand.nodes(), planes.planes).book(&entries, Time::ZERO, planes);
+    let mut shortest = if best.is_empty() { Time::MAX } else { completion(&best) };
+    let least = least(planes, demand);
     for i in 0..tries {
         let rule = Rule::number(i, least, shortest);
-        let holds = Shop::new(planes, demand, state, rule).run(shortest);
-        if let Some(holds) = holds {
-            let now = completion(&holds);
-            if now < shortest {
-                (best, shortest) = (holds, now);
-            }
+        if let Some(holds) = Shop::new(planes, demand, rule).run(shortest) {
+            shortest = completion(&holds);
+            best = holds;
         }
     }
     best
 }
 
-/// When the fullest line could be done, with what its ports are taken for before.
-fn least(planes: &Planes, demand: &Demand, state: &PortState) -> f64 {
-    let shop = Shop::new(planes, demand, state, Rule::number(0, 1.0, Time::MAX));
+/// When the fullest line could be done.
+fn least(planes: &Planes, demand: &Demand) -> f64 {
+    let shop = Shop::new(planes, demand, Rule::number(0, 1.0, Time::MAX));
     let k = f64::from(planes.planes);
-    let tx = shop.left_tx.iter().zip(&shop.taken_tx).map(|(l, t)| (l + t) / k);
-    let rx = shop.left_rx.iter().zip(&shop.taken_rx).map(|(l, t)| (l + t) / k);
-    tx.chain(rx).fold(1.0, f64::max)
+    shop.left_tx.iter().chain(&shop.left_rx).map(|left| left / k).fold(1.0, f64::max)
 }
 
 /// What a try varies.
@@ -96,7 +88,9 @@ struct Shop<'a> {
     planes: &'a Planes,
     n: usize,
     rule: Rule,
-    ports: PortState,
+    /// By plane, then node.
+    tx: Vec<End>,
+    rx: Vec<End>,
     /// Bytes not yet given to a circuit.
     rest: Vec<u64>,
     entries: usize,
@@ -113,7 +107,7 @@ struct Shop<'a> {
 }
 
 impl<'a> Shop<'a> {
-    fn new(planes: &'a Planes, demand: &Demand, state: &PortState, rule: Rule) -> Self {
+    fn new(planes: &'a Planes, demand: &Demand, rule: Rule) -> Self {
         let n = demand.nodes() as usize;
         let ps_per_byte = 8e12 / planes.rate_bps.bps() as f64;
         let once = (planes.reconfiguration_ps + planes.latency_ps).ps() as f64;
@@ -125,22 +119,19 @@ impl<'a> Shop<'a> {
             left_rx[to as usize] += takes;
             entries += 1;
         }
-        let (mut taken_tx, mut taken_rx) = (vec![0.0; n], vec![0.0; n]);
-        for port in 0..state.to.len() {
-            taken_tx[port % n] += state.tx_free[port].ps() as f64;
-            taken_rx[port % n] += state.rx_free[port].ps() as f64;
-        }
+        let dark = vec![End { free: Time::ZERO, peer: NOBODY }; n * planes.planes as usize];
         Shop {
             planes,
             n,
             rule,
-            ports: state.clone(),
+            tx: dark.clone(),
+            rx: dark,
             rest: demand.bytes.clone(),
             entries,
             left_tx,
             left_rx,
-            taken_tx,
-            taken_rx,
+            taken_tx: vec![0.0; n],
+            taken_rx: vec![0.0; n],
             ps_per_byte,
             once,
             holds: Vec::new(),
@@ -151,17 +142,7 @@ impl<'a> Shop<'a> {
     fn run(mut self, known: Time) -> Option<Vec<Hold>> {
         // Moments at which a port of a plane becomes free.
         let mut wakes: BinaryHeap<Reverse<(Time, u32)>> = BinaryHeap::new();
-        for plane in 0..self.planes.planes {
-            let mut times: Vec<Time> = (0..self.n as u32)
-                .flat_map(|i| {
-                    let at = self.ports.at(plane, i);
-                    [self.ports.tx_free[at], self.ports.rx_free[at]]
-                })
-                .collect();
-            times.sort_unstable();
-            times.dedup();
-            wakes.extend(times.into_iter().map(|t| Reverse((t, plane))));
-        }
+        wakes.extend((0..self.planes.planes).map(|plane| Reverse((Time::ZERO, plane))));
         let mut pairs = Vec::new();
         while let Some(Reverse((now, plane))) = wakes.pop() {
             while wakes.peek() == Some(&Reverse((now, plane))) {
@@ -172,9 +153,9 @@ impl<'a> Shop<'a> {
             }
             self.candidates(plane, now, &mut pairs);
             for &(_, from, to) in &pairs {
-                let (tx, rx) = (self.ports.at(plane, from), self.ports.at(plane, to));
+                let (tx, rx) = (self.port(plane, from), self.port(plane, to));
                 let rest = self.rest[from as usize * self.n + to as usize];
-                if self.ports.tx_free[tx] > now || self.ports.rx_free[rx] > now || rest == 0 {
+                if self.tx[tx].free > now || self.rx[rx].free > now || rest == 0 {
                     continue;
                 }
                 let end = self.join(plane, from, to, now);
@@ -190,10 +171,10 @@ impl<'a> Shop<'a> {
     /// Pairs of free ports that have bytes for each other, the most urgent first.
     fn candidates(&mut self, plane: u32, now: Time, pairs: &mut Vec<(f64, u32, u32)>) {
         let n = self.n as u32;
-        let free = |times: &[Time]| -> Vec<u32> {
-            (0..n).filter(|&i| times[(plane * n + i) as usize] <= now).collect()
+        let free = |ends: &[End]| -> Vec<u32> {
+            (0..n).filter(|&i| ends[(plane * n + i) as usize].free <= now).collect()
         };
-        let (tx, rx) = (free(&self.ports.tx_free), free(&self.ports.rx_free));
+        let (tx, rx) = (free(&self.tx), free(&self.rx));
         pairs.clear();
         for &from in &tx {
             let a = self.left_tx[from as usize] + self.taken_tx[from as usize];
@@ -205,7 +186,7 @@ impl<'a> Shop<'a> {
                 let b = self.left_rx[to as usize] + self.taken_rx[to as usize];
                 let mut score = a.max(b) + self.rule.other * a.min(b);
                 score += self.rule.length * rest as f64 * self.ps_per_byte;
-                if self.ports.stands(plane, from, to) {
+                if self.stands(plane, from, to) {
                     score += self.once;
                 }
                 if self.rule.noise > 0.0 {
@@ -215,6 +196,16 @@ impl<'a> Shop<'a> {
             }
         }
         pairs.sort_unstable_by(|x, y| y.0.total_cmp(&x.0).then((x.1, x.2).cmp(&(y.1, y.2))));
+    }
+
+    fn port(&self, plane: u32, node: u32) -> usize {
+        plane as usize * self.n + node as usize
+    }
+
+    /// Whether this circuit is as its ports were left.
+    fn stands(&self, plane: u32, from: u32, to: u32) -> bool {
+        let (tx, rx) = (self.tx[self.port(plane, from)], self.rx[self.port(plane, to)]);
+        tx.peer == to && rx.peer == from
     }
 
     /// From 0 to 1.
@@ -230,7 +221,7 @@ impl<'a> Shop<'a> {
     fn join(&mut self, plane: u32, from: u32, to: u32, now: Time) -> Time {
         let at = from as usize * self.n + to as usize;
         let rest = self.rest[at];
-        let stands = self.ports.stands(plane, from, to);
+        let stands = self.stands(plane, from, to);
         let start = if stands { now } else { now + self.planes.reconfiguration_ps };
         let begins = (start + self.planes.latency_ps).ps() as f64;
         let takes = rest as f64 * self.ps_per_byte;
@@ -252,13 +243,14 @@ impl<'a> Shop<'a> {
         // The rest pays for a circuit of its own.
         let settled = bytes as f64 * self.ps_per_byte + if bytes == rest { self.once } else { 0.0 };
         self.entries -= usize::from(bytes == rest);
-        let (tx, rx) = (self.ports.at(plane, from), self.ports.at(plane, to));
+        let (tx, rx) = (self.port(plane, from), self.port(plane, to));
         let (i, j) = (from as usize, to as usize);
         self.left_tx[i] -= settled;
         self.left_rx[j] -= settled;
-        self.taken_tx[i] += (end.ps() - self.ports.tx_free[tx].ps()) as f64;
-        self.taken_rx[j] += (end.ps() - self.ports.rx_free[rx].ps()) as f64;
-        self.ports.hold(plane, from, to, end);
+        self.taken_tx[i] += (end - self.tx[tx].free).ps() as f64;
+        self.taken_rx[j] += (end - self.rx[rx].free).ps() as f64;
+        self.tx[tx] = End { free: end, peer: to };
+        self.rx[rx] = End { free: end, peer: from };
         self.holds.push(Hold {
             plane,
             from,
@@ -267,6 +259,7 @@ impl<'a> Shop<'a> {
             start_ps: start,
             end_ps: end,
             bytes: Bytes::new(bytes),
+            set: !stands,
         });
         end
     }

@@ -3,6 +3,7 @@
 use super::*;
 use lightloom_units::BitRate;
 use proptest::prelude::*;
+use std::collections::HashMap;
 
 fn planes(k: u32, dark_us: u64, latency_us: u64) -> Planes {
     Planes {
@@ -13,26 +14,25 @@ fn planes(k: u32, dark_us: u64, latency_us: u64) -> Planes {
     }
 }
 
-/// What circuits carry, each port serial, each circuit dark first unless it stands.
-fn checked(planes: &Planes, n: usize, holds: &[Hold], state: &PortState) -> Vec<u64> {
+/// What circuits carry; each port serial, each circuit dark first unless both ports were left so.
+fn checked(planes: &Planes, n: usize, holds: &[Hold]) -> Vec<u64> {
     let mut carried = vec![0; n * n];
     let mut order: Vec<&Hold> = holds.iter().collect();
-    order.sort_by_key(|h| (h.dark_ps, h.start_ps));
-    let mut ports = state.clone();
+    order.sort_by_key(|h| h.dark_ps);
+    let mut left: HashMap<(bool, u32, u32), (Time, u32)> = HashMap::new();
     for hold in order {
-        let (tx, rx) = (ports.at(hold.plane, hold.from), ports.at(hold.plane, hold.to));
-        assert!(hold.dark_ps >= ports.tx_free[tx] && hold.dark_ps >= ports.rx_free[rx], "{hold:?}");
-        let dark = hold.start_ps - hold.dark_ps;
-        if dark == Time::ZERO && planes.reconfiguration_ps > Time::ZERO {
-            assert!(ports.stands(hold.plane, hold.from, hold.to), "{hold:?}");
-        } else {
-            assert_eq!(dark, planes.reconfiguration_ps);
-        }
+        let dark = if hold.set { planes.reconfiguration_ps } else { Time::ZERO };
+        assert_eq!(hold.start_ps, hold.dark_ps + dark);
         let takes = planes.latency_ps + planes.rate_bps.time_for(hold.bytes);
         assert_eq!(hold.end_ps, hold.start_ps + takes);
         assert!(hold.bytes > Bytes::ZERO && hold.from != hold.to);
+        for (sends, node, peer) in [(true, hold.from, hold.to), (false, hold.to, hold.from)] {
+            let before = left.insert((sends, node, hold.plane), (hold.end_ps, peer));
+            let (free, joined) = before.unwrap_or((Time::ZERO, u32::MAX));
+            assert!(hold.dark_ps >= free, "{hold:?}");
+            assert!(hold.set || joined == peer, "{hold:?}");
+        }
         carried[hold.from as usize * n + hold.to as usize] += hold.bytes.get();
-        ports.hold(hold.plane, hold.from, hold.to, hold.end_ps);
     }
     carried
 }
@@ -46,10 +46,9 @@ proptest! {
     ) {
         let planes = planes(k, dark, latency);
         let demand = Demand::new(n, bytes[..(n * n) as usize].to_vec()).expect("valid");
-        let state = PortState::dark(k, n);
         let least = bound(&planes, &demand);
-        for holds in [ports(&planes, &demand, &state), matchings(&planes, &demand)] {
-            prop_assert_eq!(&checked(&planes, n as usize, &holds, &state), &demand.bytes);
+        for holds in [ports(&planes, &demand), matchings(&planes, &demand)] {
+            prop_assert_eq!(&checked(&planes, n as usize, &holds), &demand.bytes);
             prop_assert!(completion(&holds) >= least);
         }
         let (holds, _) = best(&planes, &demand);
@@ -58,42 +57,13 @@ proptest! {
         prop_assert_eq!(plan.transmissions.len(), holds.len());
         prop_assert_eq!(plan.completion_ps, completion(&holds));
     }
-
-    /// Ports that are joined and taken in any way.
-    #[test]
-    fn what_stands_costs_nothing(
-        bytes in prop::collection::vec(0u64..5_000_000, 25),
-        joined in prop::collection::vec((0u32..2, 0u32..5, 0u32..5, 0u64..500), 0..8),
-    ) {
-        let planes = planes(2, 100, 1);
-        let demand = Demand::new(5, bytes).expect("valid");
-        let mut state = PortState::dark(2, 5);
-        for (plane, from, to, us) in joined {
-            let (tx, rx) = (state.at(plane, from), state.at(plane, to));
-            let free = state.tx_free[tx].max(state.rx_free[rx]) + Time::from_us(us);
-            if from != to {
-                state.hold(plane, from, to, free);
-            }
-        }
-        let holds = ports(&planes, &demand, &state);
-        prop_assert_eq!(&checked(&planes, 5, &holds, &state), &demand.bytes);
-    }
-}
-
-#[test]
-fn a_standing_circuit_is_used() {
-    let planes = planes(1, 100, 0);
-    let demand = Demand::new(2, vec![0, 1_000_000, 0, 0]).expect("valid");
-    let mut state = PortState::dark(1, 2);
-    state.hold(0, 0, 1, Time::from_us(3));
-    assert_eq!(completion(&ports(&planes, &demand, &state)), Time::from_us(83));
 }
 
 /// The best order of entries, unsplit, each on whichever plane: every one tried.
 fn exhaustive(
     planes: &Planes,
     left: &mut Vec<(u32, u32, u64)>,
-    state: &PortState,
+    free: &mut [Time],
     at: Time,
 ) -> Time {
     if left.is_empty() {
@@ -103,15 +73,16 @@ fn exhaustive(
     for i in 0..left.len() {
         let (from, to, bytes) = left.swap_remove(i);
         for plane in 0..planes.planes {
-            let (tx, rx) = (state.at(plane, from), state.at(plane, to));
-            let dark = state.tx_free[tx].max(state.rx_free[rx]);
-            let end = dark
+            // Transmitters, then receivers, of three nodes on each plane.
+            let (tx, rx) = ((plane * 6 + from) as usize, (plane * 6 + 3 + to) as usize);
+            let before = (free[tx], free[rx]);
+            let end = before.0.max(before.1)
                 + planes.reconfiguration_ps
                 + planes.latency_ps
                 + planes.rate_bps.time_for(Bytes::new(bytes));
-            let mut next = state.clone();
-            next.hold(plane, from, to, end);
-            least = least.min(exhaustive(planes, left, &next, at.max(end)));
+            (free[tx], free[rx]) = (end, end);
+            least = least.min(exhaustive(planes, left, free, at.max(end)));
+            (free[tx], free[rx]) = before;
         }
         left.push((from, to, bytes));
         let last = left.len() - 1;
@@ -139,9 +110,8 @@ fn tiny_demands_are_near_the_best_order() {
         let mut bytes = vec![0; 9];
         left.iter().for_each(|&(from, to, b)| bytes[(from * 3 + to) as usize] = b);
         let demand = Demand::new(3, bytes).expect("valid");
-        let state = PortState::dark(2, 3);
-        let optimum = exhaustive(&planes, &mut left, &state, Time::ZERO);
-        let found = completion(&ports(&planes, &demand, &state));
+        let optimum = exhaustive(&planes, &mut left, &mut [Time::ZERO; 12], Time::ZERO);
+        let found = completion(&ports(&planes, &demand));
         // Splitting an entry may do better than any order.
         assert!(found.ps() as f64 <= 1.05 * optimum.ps() as f64, "{found} {optimum} {demand:?}");
         assert!(found >= bound(&planes, &demand));

@@ -12,50 +12,27 @@
 //! McNaughton's rule does for machines, so most circuits serve long and few ports change: right for
 //! uniform demands. *Dealt*: whichever transmitter is free takes a piece of its fullest receiver, and
 //! pieces shrink towards the end, as in guided self-scheduling: right for skewed demands.
-//! The scheduler of plans ([`lightloom_schedule::swot::alltoall`]) is some 5 % shorter at eight servers,
-//! but takes a hundred times as long, and an iteration has thousands of transfers.
+//! What tries for longer ([`ports`](super::ports())) is some 5 % shorter at eight servers, but takes a
+//! hundred times as long, and a training iteration has thousands of transfers.
 //! Ignored: setting circuits before a transfer is known, giving way to urgent transfers.
 //! Checked: bytes add up, no port serves two at once, nothing is set over a standing booking; against
-//! the bound of the fullest port, and the scheduler of plans, on random demands.
+//! the bound of the fullest port on random demands.
 
+use super::Hold;
+use crate::swot::Planes;
 use lightloom_units::{BitRate, Bytes, Time};
 
 /// What one server sends another: (from, to, bytes).
-pub(crate) type Entry = (u32, u32, u64);
-
-/// How fast circuits are.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Timing {
-    pub rate: BitRate,
-    /// How long ports are dark when a circuit is set.
-    pub dark: Time,
-    /// What a transmission takes beyond its bytes.
-    pub latency: Time,
-}
-
-/// A circuit in use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Hold {
-    pub plane: u32,
-    pub from: u32,
-    pub to: u32,
-    pub bytes: Bytes,
-    /// From when on its ports are its own.
-    pub start: Time,
-    /// Whether it must be set first.
-    pub set: bool,
-    /// When the last byte has arrived.
-    pub end: Time,
-}
+pub type Entry = (u32, u32, u64);
 
 /// One direction of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct End {
-    free: Time,
-    peer: u32,
+pub(super) struct End {
+    pub free: Time,
+    pub peer: u32,
 }
 
-const NOBODY: u32 = u32::MAX;
+pub(super) const NOBODY: u32 = u32::MAX;
 /// The completion time is sought to this part of the least it could be.
 const PRECISION: u64 = 4096;
 
@@ -67,7 +44,23 @@ const PARTS: [u64; 3] = [1, 2, 4];
 const LEAST_PIECE: u64 = 1 << 16;
 
 /// All ports: transmitters and receivers, by server and plane.
-pub(crate) struct Ports {
+///
+/// ```
+/// use lightloom_schedule::swot::Planes;
+/// use lightloom_schedule::swot::alltoall::Ports;
+/// use lightloom_units::{BitRate, Time};
+/// let planes = Planes {
+///     planes: 1,
+///     rate_bps: BitRate::from_gbps(400),
+///     reconfiguration_ps: Time::from_us(200),
+///     latency_ps: Time::ZERO,
+/// };
+/// let mut ports = Ports::dark(2, 1);
+/// // 5 MB take 100 us, after the circuit is set; the second time it stands.
+/// assert_eq!(ports.book(&[(0, 1, 5_000_000)], Time::ZERO, &planes)[0].end_ps, Time::from_us(300));
+/// assert_eq!(ports.book(&[(0, 1, 5_000_000)], Time::ZERO, &planes)[0].end_ps, Time::from_us(400));
+/// ```
+pub struct Ports {
     planes: u32,
     tx: Vec<End>,
     rx: Vec<End>,
@@ -82,17 +75,20 @@ impl Ports {
     }
 
     /// Books a transfer from `now` on; in order of transmitter, then time. Entries without bytes, or
-    /// from a server to itself, need no circuit.
-    pub fn book(&mut self, demand: &[Entry], now: Time, timing: &Timing) -> Vec<Hold> {
+    /// from a server to itself, need no circuit. `planes.planes` is not read: the ports have theirs.
+    ///
+    /// # Panics
+    /// If there is no such server.
+    pub fn book(&mut self, demand: &[Entry], now: Time, planes: &Planes) -> Vec<Hold> {
         let entries: Vec<Entry> =
             demand.iter().copied().filter(|&(from, to, bytes)| from != to && bytes > 0).collect();
         let draft = Draft::new(self, &entries, now);
-        let mut holds = draft.best(&entries, timing);
-        holds.sort_unstable_by_key(|hold| (hold.from, hold.plane, hold.start));
+        let mut holds = draft.best(&entries, planes);
+        holds.sort_unstable_by_key(|hold| (hold.from, hold.plane, hold.dark_ps));
         for hold in &holds {
             let (tx, rx) = (self.port(hold.from, hold.plane), self.port(hold.to, hold.plane));
-            self.tx[tx] = self.tx[tx].after(hold.end, hold.to);
-            self.rx[rx] = self.rx[rx].after(hold.end, hold.from);
+            self.tx[tx] = self.tx[tx].after(hold.end_ps, hold.to);
+            self.rx[rx] = self.rx[rx].after(hold.end_ps, hold.from);
         }
         holds
     }
@@ -138,9 +134,10 @@ impl Draft {
     }
 
     /// The schedule that is over soonest of those tried.
-    fn best(&self, entries: &[Entry], timing: &Timing) -> Vec<Hold> {
-        let least = self.least(entries, timing);
-        let over = |holds: &[Hold]| holds.iter().map(|hold| hold.end).max().unwrap_or(Time::ZERO);
+    fn best(&self, entries: &[Entry], planes: &Planes) -> Vec<Hold> {
+        let least = self.least(entries, planes);
+        let over =
+            |holds: &[Hold]| holds.iter().map(|hold| hold.end_ps).max().unwrap_or(Time::ZERO);
         let begin = self.tx.iter().chain(&self.rx).map(|end| end.free).min();
         let tolerance = least.saturating_sub(begin.unwrap_or(least)).ps() / PRECISION;
         let tolerance = Time::from_ps(tolerance.max(1));
@@ -148,7 +145,7 @@ impl Draft {
         let order = self.by_neighbour(entries);
         let (mut low, mut deadline) = (least, Time::MAX);
         loop {
-            match self.fill(&order, deadline, timing) {
+            match self.fill(&order, deadline, planes) {
                 Some(holds) => best = Some((over(&holds), holds)),
                 None => low = deadline,
             }
@@ -159,11 +156,11 @@ impl Draft {
             deadline = Time::from_ps(low.ps() + (high.ps() - low.ps()) / 2);
         }
         // A ring, or one pair: filled, nothing is lost but the set-up.
-        let short = least.saturating_add(timing.dark).saturating_add(tolerance);
+        let short = least.saturating_add(planes.reconfiguration_ps).saturating_add(tolerance);
         let parts =
             if best.as_ref().is_some_and(|(end, _)| *end <= short) { &[] } else { &PARTS[..] };
         for &part in parts {
-            let holds = self.deal(entries, part, timing);
+            let holds = self.deal(entries, part, planes);
             if best.as_ref().is_none_or(|(end, _)| over(&holds) < *end) {
                 best = Some((over(&holds), holds));
             }
@@ -172,7 +169,7 @@ impl Draft {
     }
 
     /// No schedule is over before: the fullest server's bytes over all its ports, once they are free.
-    fn least(&self, entries: &[Entry], timing: &Timing) -> Time {
+    fn least(&self, entries: &[Entry], planes: &Planes) -> Time {
         let (mut sent, mut received) =
             (vec![0u64; self.servers.len()], vec![0u64; self.servers.len()]);
         for &(from, to, bytes) in entries {
@@ -184,7 +181,7 @@ impl Draft {
             each.map(|(&bytes, ends)| {
                 let free = ends.iter().map(|end| end.free).min().unwrap_or(Time::ZERO);
                 let share = Bytes::new(bytes / self.planes as u64);
-                free + timing.latency + timing.rate.time_for(share)
+                free + planes.latency_ps + planes.rate_bps.time_for(share)
             })
             .max()
         };
@@ -204,33 +201,44 @@ impl Draft {
     }
 
     /// Entries one after the other, each where least is lost and no longer than to the deadline.
-    fn fill(&self, order: &[Entry], deadline: Time, timing: &Timing) -> Option<Vec<Hold>> {
+    fn fill(&self, order: &[Entry], deadline: Time, planes: &Planes) -> Option<Vec<Hold>> {
         let (mut tx, mut rx) = (self.tx.clone(), self.rx.clone());
         let mut holds = Vec::with_capacity(2 * order.len());
         for &(from, to, bytes) in order {
             let (a, b) = (self.place(from) * self.planes, self.place(to) * self.planes);
             let mut left = bytes;
             while left > 0 {
-                let planes = (0..self.planes).filter_map(|plane| {
+                let places = (0..self.planes).filter_map(|plane| {
                     let (tx, rx) = (tx[a + plane], rx[b + plane]);
                     let start = tx.free.max(rx.free);
                     let set = tx.peer != to || rx.peer != from;
-                    let dark = if set { timing.dark } else { Time::ZERO };
+                    let dark = if set { planes.reconfiguration_ps } else { Time::ZERO };
                     let lit = start + dark;
-                    let room = room(deadline.saturating_sub(lit + timing.latency), timing.rate);
+                    let room =
+                        room(deadline.saturating_sub(lit + planes.latency_ps), planes.rate_bps);
                     // What is dark for long and serves for short is for what fits nowhere else.
-                    let serves = timing.rate.time_for(Bytes::new(room)).ps();
+                    let serves = planes.rate_bps.time_for(Bytes::new(room)).ps();
                     let worth = room >= left || serves.saturating_mul(WORTH) > dark.ps();
                     let lost = (start - tx.free) + (start - rx.free) + dark;
                     (room > 0 && worth).then_some((lost, lit, plane, room, set, start))
                 });
-                let (_, lit, plane, room, set, start) = planes.min()?;
+                let (_, lit, plane, room, set, start) = places.min()?;
                 let bytes = Bytes::new(left.min(room));
-                let end = lit + timing.latency + timing.rate.time_for(bytes);
+                let end = lit + planes.latency_ps + planes.rate_bps.time_for(bytes);
                 left -= bytes.get();
                 tx[a + plane] = End { free: end, peer: to };
                 rx[b + plane] = End { free: end, peer: from };
-                holds.push(Hold { plane: plane as u32, from, to, bytes, start, set, end });
+                let plane = plane as u32;
+                holds.push(Hold {
+                    plane,
+                    from,
+                    to,
+                    dark_ps: start,
+                    start_ps: lit,
+                    end_ps: end,
+                    bytes,
+                    set,
+                });
             }
         }
         Some(holds)
@@ -239,7 +247,7 @@ impl Draft {
     /// Piece by piece: whichever transmitter is free first takes the fullest receiver of those that
     /// it could reach soonest. A piece is a `part` of what either end has left for one plane, so that
     /// pieces shrink towards the end and all planes are done together.
-    fn deal(&self, entries: &[Entry], part: u64, timing: &Timing) -> Vec<Hold> {
+    fn deal(&self, entries: &[Entry], part: u64, planes: &Planes) -> Vec<Hold> {
         let n = self.servers.len();
         let (mut tx, mut rx) = (self.tx.clone(), self.rx.clone());
         let mut left = vec![0u64; n * n];
@@ -250,7 +258,8 @@ impl Draft {
             out[a] += bytes;
             into[b] += bytes;
         }
-        let least = room(timing.dark + timing.latency, timing.rate).max(LEAST_PIECE);
+        let least =
+            room(planes.reconfiguration_ps + planes.latency_ps, planes.rate_bps).max(LEAST_PIECE);
         let mut last = vec![usize::MAX; tx.len()];
         let mut holds: Vec<Hold> = Vec::new();
         loop {
@@ -264,11 +273,11 @@ impl Draft {
                 let (t, r) = (tx[port], rx[b * self.planes + plane]);
                 let set = t.peer != self.servers[b] || r.peer != from;
                 let start = t.free.max(r.free);
-                (start + if set { timing.dark } else { Time::ZERO }, start, set)
+                (start + if set { planes.reconfiguration_ps } else { Time::ZERO }, start, set)
             };
             let open = || (0..n).filter(|&b| left[a * n + b] > 0);
             let soonest = open().map(|b| soon(b).0).min().unwrap_or(Time::MAX);
-            let horizon = soonest.saturating_add(timing.dark);
+            let horizon = soonest.saturating_add(planes.reconfiguration_ps);
             let reach = open().filter(|&b| soon(b).0 <= horizon);
             let Some(b) = reach.max_by_key(|&b| (into[b], left[a * n + b], std::cmp::Reverse(b)))
             else {
@@ -290,14 +299,22 @@ impl Draft {
             if !on {
                 last[port] = holds.len();
                 let (plane, bytes) = (plane as u32, Bytes::ZERO);
-                holds.push(Hold { plane, from, to, bytes, start, set, end: lit });
+                holds.push(Hold {
+                    plane,
+                    from,
+                    to,
+                    dark_ps: start,
+                    start_ps: lit,
+                    end_ps: lit,
+                    bytes,
+                    set,
+                });
             }
             let hold = &mut holds[last[port]];
-            let lit = hold.start + if hold.set { timing.dark } else { Time::ZERO };
             hold.bytes += Bytes::new(bytes);
-            hold.end = lit + timing.latency + timing.rate.time_for(hold.bytes);
-            tx[port] = End { free: hold.end, peer: to };
-            rx[b * self.planes + plane] = End { free: hold.end, peer: from };
+            hold.end_ps = hold.start_ps + planes.latency_ps + planes.rate_bps.time_for(hold.bytes);
+            tx[port] = End { free: hold.end_ps, peer: to };
+            rx[b * self.planes + plane] = End { free: hold.end_ps, peer: from };
         }
     }
 }
@@ -311,22 +328,22 @@ fn room(time: Time, rate: BitRate) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lightloom_schedule::swot::alltoall;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
     const MB: u64 = 1_000_000;
 
-    fn timing(dark_us: u64, latency_us: u64) -> Timing {
-        Timing {
-            rate: BitRate::from_gbps(400),
-            dark: Time::from_us(dark_us),
-            latency: Time::from_us(latency_us),
+    fn timing_of(dark_us: u64, latency_us: u64) -> Planes {
+        Planes {
+            planes: 8,
+            rate_bps: BitRate::from_gbps(400),
+            reconfiguration_ps: Time::from_us(dark_us),
+            latency_ps: Time::from_us(latency_us),
         }
     }
 
     fn over(holds: &[Hold]) -> Time {
-        holds.iter().map(|hold| hold.end).max().expect("something is sent")
+        holds.iter().map(|hold| hold.end_ps).max().expect("something is sent")
     }
 
     fn uniform(servers: u32, bytes: u64) -> Vec<Entry> {
@@ -340,19 +357,19 @@ mod tests {
         let demand = [(1, 3, 80 * MB)];
         // 10 MB at 400 Gbps on each of eight planes.
         let once = Time::from_us(2 + 200);
-        let first = ports.book(&demand, Time::ZERO, &timing(10, 2));
+        let first = ports.book(&demand, Time::ZERO, &timing_of(10, 2));
         let close = |time: Time, ideal: Time| {
             assert!(time >= ideal && time <= ideal + Time::from_ns(100), "{time} for {ideal}");
         };
         assert_eq!(first.len(), 8);
         close(over(&first), once + Time::from_us(10));
-        let again = ports.book(&demand, Time::from_ms(1), &timing(10, 2));
+        let again = ports.book(&demand, Time::from_ms(1), &timing_of(10, 2));
         close(over(&again), once + Time::from_ms(1));
         assert!(again.iter().all(|hold| !hold.set));
         // The same receiver from another server: the circuits are gone.
-        let other = ports.book(&[(2, 3, 80 * MB)], Time::from_ms(2), &timing(10, 2));
+        let other = ports.book(&[(2, 3, 80 * MB)], Time::from_ms(2), &timing_of(10, 2));
         assert!(other.iter().all(|hold| hold.set));
-        let back = ports.book(&demand, Time::from_ms(3), &timing(10, 2));
+        let back = ports.book(&demand, Time::from_ms(3), &timing_of(10, 2));
         assert!(back.iter().all(|hold| hold.set));
     }
 
@@ -360,7 +377,7 @@ mod tests {
     fn what_is_small_takes_one_circuit() {
         let mut ports = Ports::dark(2, 8);
         // 50 kB take 1 us: no second circuit is worth its 10 us.
-        let holds = ports.book(&[(0, 1, 50_000)], Time::ZERO, &timing(10, 2));
+        let holds = ports.book(&[(0, 1, 50_000)], Time::ZERO, &timing_of(10, 2));
         assert_eq!((holds.len(), over(&holds)), (1, Time::from_us(13)));
     }
 
@@ -371,7 +388,7 @@ mod tests {
                 let holds = Ports::dark(servers, 8).book(
                     &uniform(servers, 100 * MB),
                     Time::ZERO,
-                    &timing(dark, 2),
+                    &timing_of(dark, 2),
                 );
                 let ideal = BitRate::from_gbps(8 * 400)
                     .time_for(Bytes::new(100 * MB * u64::from(servers - 1)));
@@ -386,19 +403,19 @@ mod tests {
 
     /// Each port serves one at a time, in the order of its holds, and whoever finds its circuit set
     /// finds it as the one before on both ports left it.
-    fn check(holds: &[Hold], timing: &Timing) -> Result<(), TestCaseError> {
+    fn check(holds: &[Hold], planes: &Planes) -> Result<(), TestCaseError> {
         let mut ends: BTreeMap<(bool, u32, u32), (Time, u32)> = BTreeMap::new();
         let mut by_start = holds.to_vec();
-        by_start.sort_by_key(|hold| hold.start);
+        by_start.sort_by_key(|hold| hold.dark_ps);
         for hold in by_start {
-            let dark = if hold.set { timing.dark } else { Time::ZERO };
-            let needed = dark + timing.latency + timing.rate.time_for(hold.bytes);
-            prop_assert_eq!(hold.end, hold.start + needed);
+            let dark = if hold.set { planes.reconfiguration_ps } else { Time::ZERO };
+            let needed = dark + planes.latency_ps + planes.rate_bps.time_for(hold.bytes);
+            prop_assert_eq!(hold.end_ps, hold.dark_ps + needed);
             let ports = [(true, hold.from, hold.to), (false, hold.to, hold.from)];
             for (sends, server, peer) in ports {
-                let before = ends.insert((sends, server, hold.plane), (hold.end, peer));
+                let before = ends.insert((sends, server, hold.plane), (hold.end_ps, peer));
                 let (free, joined) = before.unwrap_or((Time::ZERO, NOBODY));
-                prop_assert!(free <= hold.start);
+                prop_assert!(free <= hold.dark_ps);
                 prop_assert!(hold.set || joined == peer);
             }
         }
@@ -417,7 +434,7 @@ mod tests {
             planes in 1u32..5,
             dark in prop::sample::select(vec![0, 10, 500]),
         ) {
-            let timing = timing(dark, 2);
+            let timing = timing_of(dark, 2);
             let mut ports = Ports::dark(6, planes);
             let mut all = Vec::new();
             let mut now = Time::ZERO;
@@ -429,7 +446,7 @@ mod tests {
                 }
                 let mut sent: BTreeMap<(u32, u32), u64> = BTreeMap::new();
                 for hold in &holds {
-                    prop_assert!(hold.start >= now && hold.bytes > Bytes::ZERO);
+                    prop_assert!(hold.dark_ps >= now && hold.bytes > Bytes::ZERO);
                     *sent.entry((hold.from, hold.to)).or_default() += hold.bytes.get();
                 }
                 prop_assert_eq!(wanted, sent);
@@ -440,36 +457,12 @@ mod tests {
         }
 
         #[test]
-        fn nearly_as_good_as_the_scheduler_of_plans(
-            sizes in prop::collection::vec(0u64..100_000_000, 64),
-            n in prop::sample::select(vec![4u32, 8]),
-            dark in prop::sample::select(vec![0u64, 10, 200]),
-        ) {
-            let entry = |at: u32, bytes| (at / n, at % n, bytes);
-            let demand: Vec<Entry> =
-                (0..n * n).zip(sizes).map(|(at, bytes)| entry(at, bytes)).collect();
-            let timing = timing(dark, 2);
-            let quick = over(&Ports::dark(n, 8).book(&demand, Time::ZERO, &timing));
-            let planes = lightloom_schedule::swot::Planes {
-                planes: 8,
-                rate_bps: timing.rate,
-                reconfiguration_ps: timing.dark,
-                latency_ps: timing.latency,
-            };
-            let bytes = demand.iter().map(|&(.., bytes)| bytes).collect();
-            let demand = alltoall::Demand::new(n, bytes).expect("a square");
-            let dark_ports = alltoall::PortState::dark(8, n);
-            let patient = alltoall::completion(&alltoall::ports(&planes, &demand, &dark_ports));
-            prop_assert!(quick.ps() as f64 <= patient.ps() as f64 * 1.3);
-        }
-
-        #[test]
         fn skewed_demands_stay_within_reach_of_their_bound(
             sizes in prop::collection::vec(0u64..100_000_000, 64),
             planes in prop::sample::select(vec![2u32, 4, 8]),
         ) {
             let demand: Vec<Entry> = (0u32..).zip(sizes).map(|(i, b)| (i / 8, i % 8, b)).collect();
-            let timing = timing(10, 2);
+            let timing = timing_of(10, 2);
             let mut ports = Ports::dark(8, planes);
             let holds = ports.book(&demand, Time::ZERO, &timing);
             let entries: Vec<Entry> =
