@@ -10,9 +10,11 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from lightloom import _core
 from lightloom.errors import InputError
-from lightloom.plan import Job, plan_collective
+from lightloom.plan import Job, msccl, plan_collective
 from lightloom.plan.msccl import program
 
 Place = tuple[str, int]
@@ -86,6 +88,7 @@ def run(text: str, seed: int = 0) -> list[dict[Place, Any]]:
     machine = Machine()
     for rank, gpu in enumerate(algo):
         assert int(gpu.attrib["id"]) == rank
+        own: dict[Place, Any]
         if coll == "allgather":
             size = chunks // count
             own = {("o", rank * size + c): (rank, rank * size + c) for c in range(size)}
@@ -96,8 +99,9 @@ def run(text: str, seed: int = 0) -> list[dict[Place, Any]]:
         machine.memory.append(own)
         for number, tb in enumerate(gpu):
             assert int(tb.attrib["id"]) == number
-            ends = (int(tb.attrib[key]) for key in ("send", "recv", "chan"))
-            machine.threads[rank, number] = Thread(rank, *ends, [step.attrib for step in tb])
+            send, receive, channel = (int(tb.attrib[key]) for key in ("send", "recv", "chan"))
+            steps = [step.attrib for step in tb]
+            machine.threads[rank, number] = Thread(rank, send, receive, channel, steps)
     draw = random.Random(seed)
     open_threads = list(machine.threads.values())
     while open_threads:
@@ -128,7 +132,7 @@ def check(text: str, seed: int = 0) -> None:
                 raise AssertionError(other)
     for gpu in algo:
         bounds = {key: int(gpu.attrib[f"{key}_chunks"]) for key in "ios"}
-        ends = Counter()
+        ends: Counter[tuple[str, ...]] = Counter()
         for tb in gpu:
             assert int(tb.attrib["chan"]) < int(algo.attrib["nchannels"])
             ends.update((key, tb.attrib[key], tb.attrib["chan"]) for key in ("send", "recv")
@@ -212,11 +216,17 @@ def test_what_a_step_waits_for_is_needed() -> None:
     assert failures > 10
 
 
-def test_what_cannot_be_said_is_refused() -> None:
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.lists(st.integers(1, 10**9), min_size=1, max_size=4), min_size=3, max_size=3))
+def test_any_split_can_be_said(volumes: list[list[int]]) -> None:
+    splits = [list(enumerate(step)) for step in volumes]
+    messages = json.loads(_core.plan_messages("pairwise-alltoall", 4, 64_000))
+    check(program("demo", 4, 4, messages, splits))
+
+
+def test_what_cannot_be_said_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="cannot say whose buffer a broadcast is of"):
         build("binomial-broadcast", 4, [(0, 1)])
-    with pytest.raises(InputError, match=r"step 0 is split over the planes as 0\.70%, 99\.30%"):
-        build("recursive-doubling-allreduce", 4, [(0, 7), (1, 993)])
     with pytest.raises(InputError, match="510 steps in one thread block of GPU 0; MSCCL has 256"):
         build("ring-allreduce", 256, [(0, 1)])
     with pytest.raises(InputError, match="33 sends of GPU 0 on a channel; MSCCL has 32 at most"):
@@ -226,3 +236,6 @@ def test_what_cannot_be_said_is_refused() -> None:
     messages = json.loads(_core.plan_messages("ring-allgather", 2, 10))
     with pytest.raises(InputError, match="33 channels, one a plane; MSCCL has 32 at most"):
         program("demo", 2, 33, messages, [[(0, 1)]])
+    monkeypatch.setattr(msccl, "MOST_PLACES", 64)
+    with pytest.raises(InputError, match=r"no 64 equal chunks .* step 1 is as 0\.70%, 99\.30%"):
+        build("recursive-doubling-allreduce", 4, [(0, 7), (1, 993)])

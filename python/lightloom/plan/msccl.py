@@ -36,7 +36,8 @@ MOST_COUNT = 71
 """Chunks of one step."""
 MOST_PLACES = 1 << 15
 """Chunks of a buffer: places in it have 16 bits, with a sign."""
-MOST_CHUNKS_A_BLOCK = 64
+MOST_CHUNKS_A_BLOCK = 256
+"""Enough for any split within the tolerance."""
 TOLERANCE = 0.005
 """How far, of a step's volume, a plane's share may be from a whole number of chunks."""
 
@@ -124,10 +125,11 @@ def program(
         )
     _allow(planes, MOST_CHANNELS, "channels, one a plane")
     collective, in_place = _COLLECTIVES[primitive]
-    cut = _chunks(messages["steps"], splits)
+    blocks = int(messages["blocks"])
+    _allow(blocks, MOST_PLACES, "blocks of a buffer")
+    cut = _chunks(blocks, messages["steps"], splits)
     gpus = [_Gpu() for _ in range(nodes)]
-    total = int(messages["blocks"]) * cut
-    _allow(total, MOST_PLACES, "chunks of a buffer")
+    total = blocks * cut
 
     def place(node: int, block: int, part: int) -> Place:
         """Where a node keeps a part of a block."""
@@ -173,10 +175,11 @@ def program(
     return _xml(name, collective, in_place, planes, total, primitive, nodes, gpus)
 
 
-def _chunks(steps: Sequence[Any], splits: Sequence[Sequence[tuple[int, int]]]) -> int:
-    """Return into how many chunks a block is cut."""
+def _chunks(blocks: int, steps: Sequence[Any], splits: Sequence[Sequence[tuple[int, int]]]) -> int:
+    """Return into how few chunks a block can be cut."""
+    most = min(MOST_CHUNKS_A_BLOCK, MOST_PLACES // blocks)
     worst = 0
-    for cut in range(1, MOST_CHUNKS_A_BLOCK + 1):
+    for cut in range(1, most + 1):
         for number, (of_step, split) in enumerate(zip(steps, splits, strict=True)):
             volume = sum(part for _, part in split)
             chunks = cut * len(of_step[0]["blocks"])
@@ -188,12 +191,11 @@ def _chunks(steps: Sequence[Any], splits: Sequence[Sequence[tuple[int, int]]]) -
                 break
         else:
             return cut
-    shares = ", ".join(
-        f"{part / sum(p for _, p in splits[worst]):.2%}" for _, part in splits[worst]
-    )
+    parts = [part for _, part in splits[worst]]
+    shares = ", ".join(f"{part / sum(parts):.2%}" for part in parts)
     raise InputError(
-        f"--msccl: step {worst} is split over the planes as {shares}, which no "
-        f"{MOST_CHUNKS_A_BLOCK} equal chunks a block or fewer come within {TOLERANCE:.1%} of"
+        f"--msccl: no {most} equal chunks a block or fewer come within {TOLERANCE:.1%} of how all "
+        f"steps are split over the planes; step {worst + 1} is as {shares}"
     )
 
 
