@@ -19,10 +19,12 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from lightloom import Scenario, _core
+from lightloom import Scenario, _core, plan
 from lightloom.comparison import BANDWIDTHS
 from lightloom.cost import FABRICS
 from lightloom.gating import load_trace
+from lightloom.plan.alltoall import plan_alltoall
+from lightloom.plan.demand import read as read_demand
 from rich.console import Console
 from rich.table import Table
 
@@ -96,6 +98,74 @@ def chunks() -> list[Figures]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+# SWOT: algorithm, nodes, buffer of a node, planes, latency; 800 Gbps a node, 200 us to switch.
+COLLECTIVES = [
+    ("rabenseifner-allreduce", 64, "64 MB", 4, "5 us"),
+    ("rabenseifner-allreduce", 256, "64 MB", 4, "5 us"),
+    ("rabenseifner-allreduce", 256, "256 MB", 4, "5 us"),
+    ("rabenseifner-allreduce", 512, "64 MB", 4, "5 us"),
+    ("rabenseifner-allreduce", 512, "64 MB", 8, "5 us"),
+    ("rabenseifner-allreduce", 256, "256 KB", 8, "1 us"),
+    ("pairwise-alltoall", 10, "64 MB", 4, "5 us"),
+    ("pairwise-alltoall", 256, "256 MB", 4, "5 us"),
+    ("pairwise-alltoall", 256, "1 GB", 4, "5 us"),
+    ("pairwise-alltoall", 512, "1 GB", 8, "5 us"),
+    ("bruck-alltoall", 256, "64 MB", 4, "5 us"),
+    ("bruck-alltoall:16", 256, "1 GB", 4, "5 us"),
+]
+
+
+def collective(algorithm: str, nodes: int, size: str, planes: int, latency: str) -> Figures:
+    """Schedule one collective by SWOT, with its proof and its replay."""
+    job = plan.Job.of(algorithm, nodes=nodes, size=size, planes=planes, latency=latency)
+    began = time.process_time()
+    rows = plan.plan_collective(job, schedulers=("swot", "lockstep"))
+    cpu = time.process_time() - began
+    swot, lockstep = rows.row("swot"), rows.row("lockstep")
+    assert swot.completion_ps and lockstep.completion_ps  # both always answer
+    return {
+        "algorithm": algorithm,
+        "nodes": nodes,
+        "size": size,
+        "planes": planes,
+        "cpu_s": cpu,
+        "us": swot.completion_ps / 1e6,
+        "lockstep_us": lockstep.completion_ps / 1e6,
+        "gap": swot.gap,
+    }
+
+
+def uneven(kind: str, nodes: int, planes: int, reconfiguration: str) -> Figures:
+    """Plan an uneven all-to-all, 64 MB a node, port by port or by matchings as is best."""
+    rng = np.random.default_rng(11)
+    weights = {
+        "zipf": rng.uniform(0.5, 1.5, (nodes, nodes)) / np.arange(1, nodes + 1),
+        "log-normal": rng.lognormal(0.0, 1.0, (nodes, nodes)),
+        "25 % sparse": rng.uniform(0.5, 1.5, (nodes, nodes)) * (rng.random((nodes, nodes)) < 0.25),
+    }
+    if kind in weights:
+        share = weights[kind] * (1 - np.eye(nodes))
+        demand = (64e6 * share / share.sum(axis=1, keepdims=True)).astype(np.uint64)
+    else:
+        demand = read_demand(kind)
+    place = plan.Planes.of(nodes=nodes, planes=planes, node_bandwidth="800 Gbps",
+                           reconfiguration=reconfiguration, latency="5 us")  # fmt: skip
+    began = time.process_time()
+    outcome = plan_alltoall(demand, place)
+    cpu = time.process_time() - began
+    found = next(row for row in outcome.rows if row.scheduler == outcome.chosen)
+    assert found.completion_ps and found.bound_ps
+    return {
+        "demand": kind,
+        "nodes": nodes,
+        "planes": planes,
+        "reconfiguration": reconfiguration,
+        "cpu_s": cpu,
+        "us": found.completion_ps / 1e6,
+        "over_bound": found.completion_ps / found.bound_ps,
+    }
+
+
 @cache
 def _example(crate: str, name: str) -> str:
     """Build an example of a crate; returns its path."""
@@ -163,6 +233,15 @@ def main() -> None:
         packets(*arguments) for arguments in patterns + others
     ]
     groups["LPT: chunks of 32 KiB on 8 rails"] = chunks()
+    groups["SWOT: collectives on planes"] = [collective(*arguments) for arguments in COLLECTIVES]
+    groups["all-to-alls on planes, 64 MB a node on average"] = [
+        uneven(kind, nodes, planes, dark)
+        for kind, nodes, planes in [
+            ("e32k4", 32, 4), ("zipf", 32, 4), ("log-normal", 32, 4), ("25 % sparse", 32, 4),
+            ("zipf", 128, 8),
+        ]
+        for dark in ("1 us", "20 us", "200 us")
+    ]  # fmt: skip
     if options.json:
         json.dump(groups, sys.stdout, indent=2)
         print()
