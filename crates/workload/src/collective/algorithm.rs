@@ -74,8 +74,8 @@ pub enum CollectiveError {
     /// Too few or too many nodes.
     #[error("nodes is {0}; allowed: 2 to {MOST_NODES}")]
     Nodes(u32),
-    /// The algorithm's authors give none for this number.
-    #[error("{algorithm} is defined for powers of two only; nodes is {nodes}")]
+    /// No power of two: the ways around it send uneven blocks in a step.
+    #[error("{algorithm} is built for powers of two only; nodes is {nodes}")]
     PowerOfTwo {
         /// Which.
         algorithm: Algorithm,

@@ -6,7 +6,7 @@
 //! and need not care who ends with which block between: it numbers them so that what is sent is
 //! consecutive, the authors' vector halving. If nodes are no power of two, it folds the surplus
 //! first: of the first 2 r nodes the even ones give all they have to their odd neighbors and get the
-//! result in the end, as the authors do; the halves alone are then not defined.
+//! result in the end, as the authors do; the halves alone are then not built.
 
 use super::{Move, NO_PEER, Pairing, Steps, block};
 use lightloom_units::Bytes;

@@ -221,7 +221,7 @@ fn names_are_read_back_and_errors_say_what_is_allowed() {
     assert_eq!(message("ring-allreduce", 1, 1), "nodes is 1; allowed: 2 to 4096");
     assert_eq!(
         message("rabenseifner-reduce-scatter", 12, 1),
-        "rabenseifner-reduce-scatter is defined for powers of two only; nodes is 12"
+        "rabenseifner-reduce-scatter is built for powers of two only; nodes is 12"
     );
     assert_eq!(
         message("bruck-alltoall:9", 8, 1),
