@@ -12,7 +12,7 @@
 use super::beam::{Width, patterns};
 use super::exact::{prove, windows};
 use super::pattern::{Pattern, Scaled, Solver, planes_of};
-use super::{Parts, Problem, Schedule, Solution, earliest, ideal, lockstep};
+use super::{Parts, Problem, Schedule, Solution, earliest, lockstep};
 use lightloom_units::{Bytes, Time};
 use std::collections::HashSet;
 
@@ -35,7 +35,7 @@ const CLIMBING: usize = 60_000;
 /// the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// Schedules only; the bound is the ideal.
+    /// Schedules only; the bound is what planes need that never switch.
     Quick,
     /// Within a second on four planes, with a proof or a good bound.
     Normal,
@@ -87,7 +87,7 @@ impl Effort {
 /// ```
 pub fn overlap(problem: &Problem, effort: Effort) -> Solution {
     let mut best = lockstep(problem);
-    let mut bound_ps = ideal(problem);
+    let mut bound_ps = unswitched(problem);
     if best.completion_ps <= bound_ps {
         return Solution { schedule: best, bound_ps };
     }
@@ -118,6 +118,17 @@ pub fn overlap(problem: &Problem, effort: Effort) -> Solution {
         bound_ps = bound_ps.max(Time::from_ps((proven * (1.0 - 1e-8)) as u64));
     }
     Solution { schedule: best, bound_ps }
+}
+
+/// Every step on all planes, none of which ever switches: some plane carries at least its share of
+/// whole bytes.
+fn unswitched(problem: &Problem) -> Time {
+    let planes = problem.planes();
+    let step = |volume: Bytes| {
+        let share = Bytes::new(volume.get().div_ceil(u64::from(planes.planes)));
+        planes.latency_ps + planes.rate_bps.time_for(share)
+    };
+    problem.steps().iter().map(|s| step(s.volume_bytes)).sum()
 }
 
 struct Found {
@@ -250,7 +261,7 @@ impl Search<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Held, Planes, Problem, Step, one_shot};
+    use super::super::{Held, Planes, Problem, Step, ideal, one_shot};
     use super::*;
     use lightloom_units::BitRate;
     use proptest::prelude::*;
