@@ -83,7 +83,8 @@ def collective_command(
     """
     from lightloom.errors import InputError
     from lightloom.plan import Job, plan_collective
-    from lightloom.plan.job import COMPARED, SCHEDULERS, within
+    from lightloom.plan.collective import COMPARED, SCHEDULERS
+    from lightloom.plan.job import within
     from lightloom.plan.terminal import size_text
     from lightloom.presets import unknown
 

@@ -10,8 +10,9 @@ Examples
 """
 
 from lightloom.plan.alltoall import AllToAllOutcome, plan_alltoall
+from lightloom.plan.collective import Outcome, Row, best, plan_collective
 from lightloom.plan.file import Plan, read, schema
-from lightloom.plan.job import Job, Outcome, Planes, Row, algorithms, best, plan_collective
+from lightloom.plan.job import Job, Planes, algorithms
 
 __all__ = [
     "AllToAllOutcome",

@@ -14,9 +14,10 @@ import numpy as np
 
 from lightloom import __version__, _core
 from lightloom.errors import InputError, RunError
+from lightloom.plan.collective import Row, assembled
 from lightloom.plan.demand import Matrix
 from lightloom.plan.file import AllToAllTask, Made, Plan
-from lightloom.plan.job import Planes, Row, assembled
+from lightloom.plan.job import Planes
 from lightloom.presets import unknown
 
 CIRCUITS = ("matchings", "ports", "best")

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from lightloom.plan.collective import Row
 from lightloom.plan.file import Plan
-from lightloom.plan.job import Planes, Row
+from lightloom.plan.job import Planes
 
 NAMES = {
     "one-shot": "one-shot", "lockstep": "lockstep", "ideal": "ideal", "swot": "SWOT",

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lightloom.plan.job import Job, plan_collective
+from lightloom.plan import Job, plan_collective
 from lightloom.units import Size
 
 KB, MB = 10**3, 10**6
