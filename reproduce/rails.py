@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from lightloom import store
 
@@ -15,18 +16,18 @@ DOCS = Path(__file__).parents[1] / "docs"
 BEGIN, END = "<!-- table: begin -->\n", "<!-- table: end -->\n"
 
 
-def main(directory: Path) -> None:
-    """Copy what a finished reproduction holds."""
+def copy(directory: Path, paper: str) -> dict[str, Any]:
+    """Copy the table of a finished reproduction of `paper`; returns what it holds."""
     made = json.loads((directory / "rows.json").read_text(encoding="utf-8"))
     if made["missing"]:
         sys.exit(f"{directory}: not finished: {', '.join(made['missing'])} did not run")
-    page = DOCS / "rails.md"
+    page = DOCS / f"{paper}.md"
     before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
     table = (directory / "table.md").read_text(encoding="utf-8")
     page.write_text(f"{before}{BEGIN}{table}{END}{after}", encoding="utf-8")
-    store.write_json(DOCS / "data" / "rails.json", {"rows": made["rows"], "table": made["table"]})
+    return {"rows": made["rows"], "table": made["table"]}
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    store.write_json(DOCS / "data" / "rails.json", copy(Path(sys.argv[1]), "rails"))
