@@ -89,8 +89,8 @@ def plan_problem(request: str) -> str:
 def plan_messages(algorithm: str, nodes: int, size: int) -> str:
     """Return what each node sends in each step of a collective.
 
-    JSON: primitive, blocks (equal ones of a buffer), and steps, each a list of messages (node, peer,
-    blocks, reduce); blocks of an all-to-all are source * nodes + destination.
+    JSON: primitive, blocks (equal ones of a buffer), and steps, each a list of messages (node,
+    peer, blocks, reduce); blocks of an all-to-all are source * nodes + destination.
     """
 
 def plan_check(tracks: str, task: str) -> int:
@@ -107,8 +107,8 @@ def swot_schedule(request: str) -> str:
     """Schedule steps of one's own on planes by SWOT.
 
     ``request`` is JSON: what `plan_problem` returns (planes: planes, rate_bps, reconfiguration_ps,
-    latency_ps; initial, one a plane: ``{"configuration": 0}``, ``"dark"`` or ``"free"``; steps, each
-    configuration and volume_bytes), and effort (``"quick"``, ``"normal"``, ``"thorough"``).
+    latency_ps; initial, one a plane: ``{"configuration": 0}``, ``"dark"`` or ``"free"``; steps,
+    each configuration and volume_bytes), and effort (``"quick"``, ``"normal"``, ``"thorough"``).
 
     The result: JSON with completion_ps (replayed), bound_ps, lockstep_ps, ideal_ps and schedule
     (initial, uses, switches, completion_ps).
