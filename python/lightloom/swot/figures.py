@@ -91,7 +91,7 @@ def reproduce(
     >>> import tempfile
     >>> made = reproduce((8,), directory=Path(tempfile.mkdtemp()), effort="quick")
     >>> made.table[0]["paper"], made.table[0]["ours"]
-    ('39.6 %', '39.8 %')
+    ('39.6 %', '39.8%')
     """
     _check(figures, sizes, effort, directory)
     wanted = panels(tuple(dict.fromkeys(figures)), sizes)
