@@ -306,7 +306,11 @@ simulation.load_trace = interrupted
 def test_version_and_help(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done = program("--version", at=tmp_path)
     assert (done.returncode, done.stdout) == (0, f"lightloom {lightloom.__version__}\n")
-    inner = {"spec": ["resolve", "presets"], "trace": ["record", "import", "generate", "show"]}
+    inner = {
+        "spec": ["resolve", "presets"],
+        "trace": ["record", "import", "generate", "show"],
+        "plan": ["collective", "alltoall", "check", "show", "run"],
+    }
     for command in COMMANDS:
         for more in inner.get(command, [None]):
             arguments = [command, *([more] if more else [])]
