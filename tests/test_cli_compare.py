@@ -309,7 +309,7 @@ def test_version_and_help(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     inner = {
         "spec": ["resolve", "presets"],
         "trace": ["record", "import", "generate", "show"],
-        "plan": ["collective", "alltoall", "check", "show", "run"],
+        "plan": ["collective", "alltoall", "check", "run"],
     }
     for command in COMMANDS:
         for more in inner.get(command, [None]):

@@ -199,7 +199,7 @@ def alltoall_command(
 
 
 @app.command("check")
-def check_command(file: Path = FILE) -> None:
+def check_command(file: Path = FILE, as_json: bool = JSON) -> None:
     """Replay a plan port by port, and compare what it carries with what it is for.
 
     Example: lightloom plan check plan.json
@@ -208,7 +208,13 @@ def check_command(file: Path = FILE) -> None:
 
     plan = _read(file)
     _checked(plan, file)
-    console().print(f"{file}: valid\n{summary(plan)}", soft_wrap=True)
+    if as_json:
+        print(json.dumps({
+            "valid": True, "completion_ps": plan.completion_ps, "bound_ps": plan.bound_ps,
+            "gap": plan.gap, "task": plan.task.kind,
+        }, indent=2))  # fmt: skip
+    else:
+        console().print(f"{file}: valid\n{summary(plan)}", soft_wrap=True)
     if plan.task.kind == "other":
         print("warning: the plan does not say what it carries: volumes are as they are",
               file=sys.stderr)  # fmt: skip
