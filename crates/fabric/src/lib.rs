@@ -34,6 +34,8 @@ mod hash;
 mod mixnet;
 mod planes;
 mod rail_optimized;
+pub mod railx;
+pub mod routers;
 mod shortest;
 mod spec;
 mod topoopt;

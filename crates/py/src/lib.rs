@@ -4,6 +4,7 @@
 //! Columns travel as little-endian bytes; a bad specification is a `ValueError`, a run that failed a
 //! `RuntimeError`, both with one message.
 
+mod railx;
 mod swot;
 
 use lightloom_sim::plan::{

@@ -11,5 +11,6 @@
 pub mod allreduce;
 pub mod mixnet;
 pub mod rails;
+pub mod railx;
 pub mod swot;
 pub mod topoopt;

@@ -23,6 +23,7 @@ COMMANDS = {
     "compare": "Compare fabrics for one training job: time, cost, performance per dollar.",
     "simulate": "Simulate one specification.",
     "plan": "Plan collectives on optical planes: when they switch, and what is sent.",
+    "railx": "Build, route, map, price and simulate a grid of circuit-switched rails.",
     "rails": "Compare how schemes spread an all-to-all over rails.",
     "reproduce": "Make the figures of a paper anew, beside its own.",
     "cost": "Count and price the network of each fabric.",

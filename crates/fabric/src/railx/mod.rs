@@ -1,0 +1,132 @@
+//! RailX's physical side (RailX, Section 3.2): nodes of `mesh` x `mesh` chips in a grid, every row
+//! and every column of nodes on optical circuit switches of its own, one a rail.
+//!
+//! Node (x, y) has X-rail `a` on switch (X, y, a) and Y-rail `b` on switch (Y, x, b). Rail `a` of a
+//! dimension belongs to mesh line `a / ports`: X-rails leave at the last column of mesh row
+//! `a / ports` (the + port) and at its first column (the - port), Y-rails at the last and the first
+//! row of mesh column `a / ports`. Port `2 * position + (0 for +, 1 for -)` of a switch holds that
+//! end of the node at that position of the row or column.
+
+mod layout;
+
+pub use layout::{Layout, Ring};
+
+use crate::FabricError;
+use serde::{Deserialize, Serialize};
+
+/// A dimension of the grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Axis {
+    /// Along a row: the position is x.
+    X,
+    /// Along a column: the position is y.
+    Y,
+}
+
+/// What stands in the hall, before any circuit is set.
+///
+/// ```
+/// use lightloom_fabric::railx::Grid;
+/// let grid = Grid { mesh: 4, ports: 2, radix: 128, columns: 9, rows: 9 };
+/// assert_eq!((grid.rails(), grid.nodes(), grid.chips()), (8, 81, 1296));
+/// assert_eq!(grid.chip(grid.node(3, 2), 1, 0), (2 * 9 + 3) * 16 + 1);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grid {
+    /// Chips along each side of a node's mesh (the paper's m).
+    pub mesh: u32,
+    /// Rail ports at an outer chip edge (n).
+    pub ports: u32,
+    /// Ports of an optical switch (R); even.
+    pub radix: u32,
+    /// Nodes in a row that are used, from the first; at most `radix / 2`.
+    pub columns: u32,
+    /// Nodes in a column that are used, from the first; at most `radix / 2`.
+    pub rows: u32,
+}
+
+impl Grid {
+    /// Rails a node has in each dimension (r = m n).
+    pub fn rails(&self) -> u32 {
+        self.mesh * self.ports
+    }
+    /// Nodes that are used.
+    pub fn nodes(&self) -> u32 {
+        self.columns * self.rows
+    }
+    /// Chips that are used.
+    pub fn chips(&self) -> u32 {
+        self.nodes() * self.mesh * self.mesh
+    }
+    /// The node at column `x` and row `y`: row by row.
+    pub fn node(&self, x: u32, y: u32) -> u32 {
+        y * self.columns + x
+    }
+    /// Column and row of a node.
+    pub fn place(&self, node: u32) -> (u32, u32) {
+        (node % self.columns, node / self.columns)
+    }
+    /// The chip of a node at mesh column `x` and mesh row `y`: node by node, row by row.
+    pub fn chip(&self, node: u32, x: u32, y: u32) -> u32 {
+        (node * self.mesh + y) * self.mesh + x
+    }
+    /// Positions along an axis: columns along X, rows along Y.
+    pub fn positions(&self, axis: Axis) -> u32 {
+        match axis {
+            Axis::X => self.columns,
+            Axis::Y => self.rows,
+        }
+    }
+    /// Lines of an axis: rows for X, columns for Y. Each has a switch a rail.
+    pub fn lines(&self, axis: Axis) -> u32 {
+        match axis {
+            Axis::X => self.rows,
+            Axis::Y => self.columns,
+        }
+    }
+    /// The mesh coordinates of the chip where a rail ends: its + or its - port.
+    ///
+    /// ```
+    /// # use lightloom_fabric::railx::{Axis, Grid};
+    /// let grid = Grid { mesh: 4, ports: 2, radix: 128, columns: 9, rows: 9 };
+    /// assert_eq!(grid.exit(Axis::X, 5, true), (3, 2)); // rail 5: mesh row 2, last column
+    /// assert_eq!(grid.exit(Axis::Y, 5, false), (2, 0));
+    /// ```
+    pub fn exit(&self, axis: Axis, rail: u32, plus: bool) -> (u32, u32) {
+        let (line, edge) = (rail / self.ports, if plus { self.mesh - 1 } else { 0 });
+        match axis {
+            Axis::X => (edge, line),
+            Axis::Y => (line, edge),
+        }
+    }
+
+    /// Whether the grid can be built.
+    ///
+    /// # Errors
+    /// Names the first value that cannot be: a mesh of no chips, an odd radix, more nodes in a line
+    /// than a switch has pairs of ports.
+    pub fn check(&self) -> Result<(), FabricError> {
+        for (key, value, most) in [("mesh", self.mesh, 64), ("ports", self.ports, 256)] {
+            if !(1..=most).contains(&value) {
+                return Err(FabricError::new(key, value, format!("must be from 1 to {most}")));
+            }
+        }
+        if self.radix < 2 || self.radix % 2 != 0 || self.radix > 4096 {
+            let reason = "must be even and from 2 to 4096: a switch has two ports for each node";
+            return Err(FabricError::new("ocs", self.radix, reason));
+        }
+        for (key, value) in [("columns", self.columns), ("rows", self.rows)] {
+            let most = self.radix / 2;
+            if !(1..=most).contains(&value) {
+                let reason = format!(
+                    "must be from 1 to {most}, as an optical switch of {} ports holds {most} nodes",
+                    self.radix
+                );
+                return Err(FabricError::new(key, value, reason));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,2 @@
+//! RailX: one file a question, each from JSON to JSON as the stub says.
+

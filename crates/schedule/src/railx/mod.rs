@@ -1,0 +1,6 @@
+//! RailX: which rings the optical switches hold, how packets are routed over them, which rails each
+//! kind of traffic gets, and where jobs go when nodes have failed.
+
+mod topology;
+
+pub use topology::{Dimension, Form, Topology, Wiring};

@@ -1,0 +1,1 @@
+"""RailX: topologies of circuit-switched rails, their traffic, cost, faults and figures."""
