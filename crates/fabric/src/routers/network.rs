@@ -93,6 +93,11 @@ impl Network {
         let index = self.out_index(router, port)?;
         Some(&self.channels[index as usize])
     }
+    /// The channel that enters by a port.
+    pub fn into(&self, router: u32, port: u16) -> Option<&Channel> {
+        let &(_, into) = self.ports[router as usize].get(port as usize)?;
+        (into != NONE).then(|| &self.channels[into as usize])
+    }
     /// The index of the channel that leaves by a port.
     pub fn out_index(&self, router: u32, port: u16) -> Option<u32> {
         let &(out, _) = self.ports[router as usize].get(port as usize)?;
