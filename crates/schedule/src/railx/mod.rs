@@ -1,6 +1,8 @@
 //! RailX: which rings the optical switches hold, how packets are routed over them, which rails each
 //! kind of traffic gets, and where jobs go when nodes have failed.
 
+mod hamiltonian;
 mod topology;
 
+pub use hamiltonian::{NoDecomposition, decompose, verify};
 pub use topology::{Dimension, Form, Topology, Wiring};
