@@ -167,6 +167,8 @@ struct Router {
     /// Where its port masks begin: waiting, then ready.
     masks: u32,
     words: u16,
+    /// How often its switch matches inputs and outputs in a cycle: its widest channel.
+    rounds: u16,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -401,6 +403,10 @@ impl Part {
                 channels,
                 masks: part.masks.len() as u32,
                 words,
+                rounds: (begin..begin + u32::from(channels))
+                    .map(|at| part.ports[at as usize].width_out.max(part.ports[at as usize].width_in))
+                    .max()
+                    .unwrap_or(1),
             });
             part.masks.resize(part.masks.len() + 2 * usize::from(words), 0);
             (widest, words_most) = (ports.max(widest), words.max(words_most));
@@ -668,7 +674,13 @@ impl Part {
         places: &Places,
     ) {
         let queue = (((router.first + local) << self.shift) | vc) as usize;
-        let Queue { out, out_port, room, state, .. } = self.queues[queue];
+        let Queue { out, out_port, room, state, left, .. } = self.queues[queue];
+        if state == State::Routed {
+            let ahead = &self.outs[out as usize];
+            if ahead.busy || ahead.credits < u16::from(left) * u16::from(room) {
+                return;
+            }
+        }
         let packet = *self.front(queue);
         let mut choice = (out, out_port, room);
         if state == State::Fresh {
@@ -789,7 +801,7 @@ impl Part {
             let Queue { flits, left, out_port, .. } = self.queues[queue];
             let out = (router.first + u32::from(out_port)) as usize;
             let width = self.ports[at].width_in.min(self.ports[out].width_out);
-            let moved = flits.min(left.into()).min(width);
+            let moved = flits.min(left.into()).min(width).min(router.rounds);
             if moved > 0 {
                 self.ports[at].last_vc = vc;
                 self.ports[out].last_in = local as u16;
@@ -805,7 +817,7 @@ impl Part {
             self.budget_in[local] = self.ports[first + local].width_in;
             self.budget_out[local] = self.ports[first + local].width_out;
         }
-        loop {
+        for _ in 0..router.rounds {
             for word in 0..words {
                 let mut ports = self.masks[router.masks as usize + words + word];
                 while ports != 0 {
@@ -844,8 +856,13 @@ impl Part {
     /// The VC that an input port names, and the output port that it goes to.
     fn nominate(&self, at: usize) -> Option<(u8, u16)> {
         let port = &self.ports[at];
-        let mut best: Option<(u8, u16, (u32, u32))> = None;
         let mut vcs = port.ready;
+        if vcs.is_power_of_two() {
+            let vc = vcs.trailing_zeros() as u8;
+            let out = self.queues[(at << self.shift) | usize::from(vc)].out_port;
+            return (self.budget_out[usize::from(out)] > 0).then_some((vc, out));
+        }
+        let mut best: Option<(u8, u16, (u32, u32))> = None;
         while vcs != 0 {
             let vc = vcs.trailing_zeros() as u8;
             vcs &= vcs - 1;
