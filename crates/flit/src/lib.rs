@@ -27,6 +27,8 @@ mod measure;
 mod part;
 mod settings;
 mod source;
+#[cfg(test)]
+mod tests;
 mod threads;
 mod traffic;
 mod wheel;

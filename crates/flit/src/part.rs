@@ -404,7 +404,9 @@ impl Part {
                 masks: part.masks.len() as u32,
                 words,
                 rounds: (begin..begin + u32::from(channels))
-                    .map(|at| part.ports[at as usize].width_out.max(part.ports[at as usize].width_in))
+                    .map(|at| {
+                        part.ports[at as usize].width_out.max(part.ports[at as usize].width_in)
+                    })
                     .max()
                     .unwrap_or(1),
             });

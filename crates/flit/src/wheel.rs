@@ -29,8 +29,4 @@ impl<T> Wheel<T> {
         debug_assert!(slot.is_empty());
         *slot = list;
     }
-    /// Whether nothing is on its way.
-    pub fn is_empty(&self) -> bool {
-        self.slots.iter().all(Vec::is_empty)
-    }
 }
