@@ -68,6 +68,13 @@ impl Grid {
     pub fn place(&self, node: u32) -> (u32, u32) {
         (node % self.columns, node / self.columns)
     }
+    /// The node at a position of a line: row `line` for X, column `line` for Y.
+    pub fn node_on(&self, axis: Axis, line: u32, position: u32) -> u32 {
+        match axis {
+            Axis::X => self.node(position, line),
+            Axis::Y => self.node(line, position),
+        }
+    }
     /// The chip of a node at mesh column `x` and mesh row `y`: node by node, row by row.
     pub fn chip(&self, node: u32, x: u32, y: u32) -> u32 {
         (node * self.mesh + y) * self.mesh + x

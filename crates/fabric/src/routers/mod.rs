@@ -5,7 +5,9 @@
 //! says hop by hop where a packet may go, and by which virtual channel.
 
 mod network;
+mod railx;
 mod routing;
 
 pub use network::{Channel, ChannelKind, End, Network};
+pub use railx::{PortUse, RailxLinks, RailxPorts, SIDES, railx};
 pub use routing::{Choice, Routing};

@@ -117,12 +117,26 @@ impl Network {
         delay: u16,
         kind: ChannelKind,
     ) -> (u16, u16) {
-        let at = self.channels.len() as u32;
-        let from = End { router: a, port: self.add_port(a, (at, at + 1)) };
-        let to = End { router: b, port: self.add_port(b, (at + 1, at)) };
-        self.channels.push(Channel { from, to, width, delay, kind });
-        self.channels.push(Channel { from: to, to: from, width, delay, kind });
+        let from = End { router: a, port: self.add_port(a, (NONE, NONE)) };
+        let to = End { router: b, port: self.add_port(b, (NONE, NONE)) };
+        self.join(from, to, width, delay, kind);
         (from.port, to.port)
+    }
+    /// Adds ports without channels to a router.
+    pub fn dark_ports(&mut self, router: u32, ports: u16) {
+        let held = &mut self.ports[router as usize];
+        held.resize(held.len() + usize::from(ports), (NONE, NONE));
+    }
+    /// Adds a channel each way between two ports that have none.
+    pub fn join(&mut self, a: End, b: End, width: u16, delay: u16, kind: ChannelKind) {
+        let at = self.channels.len() as u32;
+        self.channels.push(Channel { from: a, to: b, width, delay, kind });
+        self.channels.push(Channel { from: b, to: a, width, delay, kind });
+        for (end, channels) in [(a, (at, at + 1)), (b, (at + 1, at))] {
+            let port = &mut self.ports[end.router as usize][usize::from(end.port)];
+            debug_assert_eq!(*port, (NONE, NONE), "a port has one channel each way");
+            *port = channels;
+        }
     }
     /// Adds a new port at either router and a channel from the first to the second; returns the two
     /// ports.
