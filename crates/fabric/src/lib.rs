@@ -24,6 +24,7 @@
 //! ```
 
 mod bill;
+mod circuits;
 mod clos;
 mod cluster;
 mod custom;
@@ -42,6 +43,7 @@ mod topoopt;
 mod wires;
 
 pub use bill::{Bill, BillLine, Item};
+pub use circuits::{CircuitError, CrossConnect, Patches};
 pub use cluster::{Cluster, GpuId, LinkId, NicId, NodeId, ServerId};
 pub use error::{FabricError, RouteError};
 pub use graph::{Fabric, build};

@@ -6,12 +6,17 @@
 //! `a / ports` (the + port) and at its first column (the - port), Y-rails at the last and the first
 //! row of mesh column `a / ports`. Port `2 * position + (0 for +, 1 for -)` of a switch holds that
 //! end of the node at that position of the row or column.
+//!
+//! Modelled: which port is joined to which, as a [`CrossConnect`](crate::CrossConnect) a switch.
+//! Ignored: fibres, light, how long a switch is dark. Checked: RailX, equation 1; ports and rings
+//! there and back on random layouts.
 
 mod layout;
 
 pub use layout::{Layout, Ring};
 
 use crate::FabricError;
+use crate::circuits::MOST_PORTS;
 use serde::{Deserialize, Serialize};
 
 /// A dimension of the grid.
@@ -24,11 +29,14 @@ pub enum Axis {
     Y,
 }
 
+/// Chips are numbered with room to spare in 32 bits.
+const MOST_CHIPS: u64 = 1 << 26;
+
 /// What stands in the hall, before any circuit is set.
 ///
 /// ```
 /// use lightloom_fabric::railx::Grid;
-/// let grid = Grid { mesh: 4, ports: 2, radix: 128, columns: 9, rows: 9 };
+/// let grid = Grid::new(4, 2, 128, 9, 9);
 /// assert_eq!((grid.rails(), grid.nodes(), grid.chips()), (8, 81, 1296));
 /// assert_eq!(grid.chip(grid.node(3, 2), 1, 0), (2 * 9 + 3) * 16 + 1);
 /// ```
@@ -41,6 +49,9 @@ pub struct Grid {
     pub ports: u32,
     /// Ports of an optical switch (R); even.
     pub radix: u32,
+    /// Ports of the switches of rows (X), where those have another number: a dragonfly's global ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub global_radix: Option<u32>,
     /// Nodes in a row that are used, from the first; at most `radix / 2`.
     pub columns: u32,
     /// Nodes in a column that are used, from the first; at most `radix / 2`.
@@ -48,6 +59,21 @@ pub struct Grid {
 }
 
 impl Grid {
+    /// A grid whose switches all have `radix` ports.
+    pub fn new(mesh: u32, ports: u32, radix: u32, columns: u32, rows: u32) -> Self {
+        Grid { mesh, ports, radix, global_radix: None, columns, rows }
+    }
+    /// Ports of the switches of an axis.
+    pub fn switch_ports(&self, axis: Axis) -> u32 {
+        match axis {
+            Axis::X => self.global_radix.unwrap_or(self.radix),
+            Axis::Y => self.radix,
+        }
+    }
+    /// Nodes that the switches of an axis hold: R / 2.
+    pub fn room(&self, axis: Axis) -> u32 {
+        self.switch_ports(axis) / 2
+    }
     /// Rails a node has in each dimension (r = m n).
     pub fn rails(&self) -> u32 {
         self.mesh * self.ports
@@ -97,7 +123,7 @@ impl Grid {
     ///
     /// ```
     /// # use lightloom_fabric::railx::{Axis, Grid};
-    /// let grid = Grid { mesh: 4, ports: 2, radix: 128, columns: 9, rows: 9 };
+    /// let grid = Grid::new(4, 2, 128, 9, 9);
     /// assert_eq!(grid.exit(Axis::X, 5, true), (3, 2)); // rail 5: mesh row 2, last column
     /// assert_eq!(grid.exit(Axis::Y, 5, false), (2, 0));
     /// ```
@@ -120,19 +146,28 @@ impl Grid {
                 return Err(FabricError::new(key, value, format!("must be from 1 to {most}")));
             }
         }
-        if self.radix < 2 || self.radix % 2 != 0 || self.radix > 4096 {
-            let reason = "must be even and from 2 to 4096: a switch has two ports for each node";
-            return Err(FabricError::new("ocs", self.radix, reason));
+        for (key, radix) in [("ocs", self.radix), ("global_ocs", self.switch_ports(Axis::X))] {
+            if !(2..=MOST_PORTS).contains(&radix) || radix % 2 != 0 {
+                let reason = format!(
+                    "must be even and from 2 to {MOST_PORTS}: a switch has two ports for each node"
+                );
+                return Err(FabricError::new(key, radix, reason));
+            }
         }
-        for (key, value) in [("columns", self.columns), ("rows", self.rows)] {
-            let most = self.radix / 2;
-            if !(1..=most).contains(&value) {
+        for (key, axis) in [("columns", Axis::X), ("rows", Axis::Y)] {
+            let (nodes, most) = (self.positions(axis), self.room(axis));
+            if !(1..=most).contains(&nodes) {
                 let reason = format!(
                     "must be from 1 to {most}, as an optical switch of {} ports holds {most} nodes",
-                    self.radix
+                    self.switch_ports(axis)
                 );
-                return Err(FabricError::new(key, value, reason));
+                return Err(FabricError::new(key, nodes, reason));
             }
+        }
+        let chips = u64::from(self.columns) * u64::from(self.rows) * u64::from(self.mesh).pow(2);
+        if chips > MOST_CHIPS {
+            let reason = format!("must be at most {MOST_CHIPS}: fewer nodes or a smaller mesh");
+            return Err(FabricError::new("chips", chips, reason));
         }
         Ok(())
     }

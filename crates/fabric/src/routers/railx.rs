@@ -63,7 +63,7 @@ pub enum PortUse {
 ///
 /// ```
 /// use lightloom_fabric::{railx::{Axis, Grid}, routers::{PortUse, RailxPorts}};
-/// let grid = Grid { mesh: 4, ports: 2, radix: 128, columns: 9, rows: 9 };
+/// let grid = Grid::new(4, 2, 128, 9, 9);
 /// let ports = RailxPorts::new(&grid);
 /// assert_eq!(ports.of((1, 1)), 4); // an inner chip
 /// assert_eq!(ports.of((3, 0)), 6); // a corner: rails to the east and to the south
@@ -147,7 +147,7 @@ fn side(axis: Axis, plus: bool) -> usize {
 /// ```
 /// use lightloom_fabric::railx::{Axis, Grid, Layout};
 /// use lightloom_fabric::routers::{RailxLinks, RailxPorts, railx};
-/// let grid = Grid { mesh: 2, ports: 1, radix: 8, columns: 3, rows: 1 };
+/// let grid = Grid::new(2, 1, 8, 3, 1);
 /// let mut layout = Layout::dark(grid);
 /// layout.add(Axis::X, 0, 1, vec![0, 2, 1]);
 /// let network = railx(&layout, RailxLinks::default());
@@ -239,7 +239,7 @@ mod tests {
         fn every_port_does_what_it_is_for(
             mesh in 1..5_u32, ports in 1..4_u32, columns in 2..5_u32, rows in 2..5_u32,
         ) {
-            let grid = Grid { mesh, ports, radix: 16, columns, rows };
+            let grid = Grid::new(mesh, ports, 16, columns, rows);
             let links = RailxLinks { inside_width: 3, ..Default::default() };
             let network = &railx(&torus(grid), links);
             let numbered = RailxPorts::new(&grid);
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_dark_rail_keeps_its_port() {
-        let grid = Grid { mesh: 1, ports: 2, radix: 8, columns: 3, rows: 1 };
+        let grid = Grid::new(1, 2, 8, 3, 1);
         let mut layout = Layout::dark(grid);
         layout.add(Axis::X, 0, 1, vec![0, 1, 2]);
         let network = railx(&layout, RailxLinks::default());
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     #[ignore = "by hand, in release: 200,704 chips"]
     fn the_largest() {
-        let grid = Grid { mesh: 7, ports: 9, radix: 128, columns: 64, rows: 64 };
+        let grid = Grid::new(7, 9, 128, 64, 64);
         let start = std::time::Instant::now();
         let network = railx(&torus(grid), RailxLinks::default());
         println!("{} channels, {:?}", network.channels().len(), start.elapsed());
