@@ -12,8 +12,10 @@
 //! there and back on random layouts.
 
 mod layout;
+mod neighbours;
 
 pub use layout::{Layout, Ring};
+pub use neighbours::Neighbours;
 
 use crate::FabricError;
 use crate::circuits::MOST_PORTS;

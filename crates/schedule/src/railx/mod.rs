@@ -5,4 +5,4 @@ mod hamiltonian;
 mod topology;
 
 pub use hamiltonian::{NoDecomposition, decompose, verify};
-pub use topology::{Dimension, Form, Topology, Wiring};
+pub use topology::{Dimension, Form, Part, Share, Topology, Wiring, largest_all_to_all};
