@@ -2,7 +2,11 @@
 //! kind of traffic gets, and where jobs go when nodes have failed.
 
 mod hamiltonian;
+mod measure;
 mod topology;
 
 pub use hamiltonian::{NoDecomposition, decompose, verify};
-pub use topology::{Dimension, Form, Part, Share, Topology, Wiring, largest_all_to_all};
+pub use measure::{Cut, Diameter, Formulas, Loads, Measures, channel_loads, throughput};
+pub use topology::{
+    Dimension, Form, Named, Part, Share, Topology, Wiring, largest_all_to_all,
+};

@@ -7,6 +7,10 @@
 //! Checked: every ring visits what it should once, every pair of nodes of an all-to-all is joined
 //! equally often and from + to -, the port maps are legal, on random shapes.
 
+mod named;
+
+pub use named::{Named, largest_all_to_all};
+
 use super::hamiltonian::{NoDecomposition, decompose};
 use lightloom_fabric::FabricError;
 use lightloom_fabric::railx::{Axis, Grid, Layout, Ring};
@@ -35,6 +39,15 @@ pub struct Dimension {
     pub wiring: Wiring,
     /// The rails of the axis that serve it, rising.
     pub rails: Vec<u32>,
+}
+
+impl Dimension {
+    /// A node's digit in this dimension.
+    pub fn digit(&self, grid: Grid, node: u32) -> u32 {
+        let (x, y) = grid.place(node);
+        let position = if self.axis == Axis::X { x } else { y };
+        position / self.stride % self.scale
+    }
 }
 
 /// What the nodes form.
@@ -238,16 +251,6 @@ impl Topology {
         }
         Ok(Topology { form: Form::Product(dimensions), layout })
     }
-}
-
-/// The largest number of nodes or groups, at most `most`, that rings join all to all.
-///
-/// ```
-/// use lightloom_schedule::railx::largest_all_to_all;
-/// assert_eq!([1, 4, 5, 6, 64].map(largest_all_to_all), [1, 3, 5, 5, 64]);
-/// ```
-pub fn largest_all_to_all(most: u32) -> u32 {
-    if matches!(most, 4 | 6) { most - 1 } else { most }
 }
 
 /// One dimension an axis, on all rails.
