@@ -67,10 +67,12 @@ pub(crate) trait Sink {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flits {
     queue: u32,
+    /// Whose head is among them, by its place in the pool; or [`NOBODY`].
+    packet: u32,
     n: u16,
-    head: bool,
-    packet: Packet,
 }
+
+const NOBODY: u32 = u32::MAX;
 
 /// Buffer space on its way back to an output's VC.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +84,8 @@ pub(crate) struct Credit {
 /// What one part sends another in one cycle, each with the cycle in which it is due.
 #[derive(Debug, Default)]
 pub(crate) struct Mail {
-    pub flits: Vec<(u64, Flits)>,
+    /// With the packet whose head is among the flits.
+    pub flits: Vec<(u64, Flits, Packet)>,
     pub credits: Vec<(u64, Credit)>,
 }
 
@@ -92,44 +95,37 @@ enum State {
     Idle,
     /// The packet at the front has not been routed.
     Fresh,
-    /// It waits for `out`.
+    /// It waits for `out`, and for room for one packet or two ahead.
     Routed,
-    /// It holds `out`.
+    RoutedForTwo,
+    /// It holds `out`, and nothing of it has left.
     Granted,
+    /// Its head has left.
+    Sending,
 }
 
 /// A VC of an input port.
 #[derive(Clone, Copy, Debug, Default)]
 struct Queue {
-    /// The output VC that the front packet waits for or holds.
-    out: u32,
+    /// The packet at the front, by its place in the pool.
+    front: u32,
+    /// The output VC that the front packet waits for or holds, by its number in the router.
+    out: u16,
     /// Flits in the buffer, the front packet's first.
     flits: u16,
-    /// The port of `out`, or of ejection, by number in the router.
-    out_port: u16,
     /// Flits of the front packet that have not left.
     left: u8,
-    /// Flits that moved in this cycle.
-    moved: u8,
-    /// First packet in the ring, and how many.
-    head: u16,
-    count: u16,
-    /// Packets for which there must be room ahead.
-    room: u8,
+    /// Packets: the one at the front, and those behind it in the ring from `head` on.
+    count: u8,
+    head: u8,
     state: State,
 }
 
-/// A VC of an output port.
-#[derive(Clone, Copy, Debug, Default)]
-struct Out {
-    /// Free space in the buffer ahead, less what a packet that holds this VC will take.
-    credits: u16,
-    /// The last winner, by its number in the router.
-    last: u16,
-    /// One more than the index of the best claim of this cycle.
-    claim: u16,
-    busy: bool,
-}
+/// A VC of an output port: the free space in the buffer ahead, less what a packet that holds this VC
+/// will take; [`BUSY`] while one does.
+type Out = u16;
+
+const BUSY: Out = 1 << 15;
 
 #[derive(Clone, Copy, Debug)]
 struct Port {
@@ -141,6 +137,8 @@ struct Port {
     width_out: u16,
     /// The input port that sent here last.
     last_in: u16,
+    /// The input VC, by its number in the router, that was given one of its VCs last.
+    last_claim: u16,
     /// The VC that sent last.
     last_vc: u8,
     down_part: u8,
@@ -149,6 +147,10 @@ struct Port {
     flit_delay: u16,
     /// Cycles until the sender may use a space again.
     credit_delay: u16,
+    /// The word of its router's masks that it is in, among those of waiting ports; and its bit.
+    word: u32,
+    bit: u8,
+    words: u8,
     router: u32,
     /// The port at the other end of the channel out, in its part.
     down: u32,
@@ -188,16 +190,20 @@ pub(crate) struct Places {
     port: Vec<u16>,
 }
 
-/// A claim of a packet on an output VC.
+/// A claim of a packet on an output VC; both by their number in the router.
 #[derive(Clone, Copy, Debug)]
 struct Claim {
-    out: u32,
-    queue: u32,
-    port: u16,
-    number: u16,
+    out: u16,
+    queue: u16,
     age: (u32, u32),
     flits: u16,
 }
+
+/// See [`Part::near`].
+const NEAR: u64 = 3;
+
+/// Ports whose arrivals are handled together, as a power of two: some hundred kilobytes.
+const BLOCK: u32 = 9;
 
 /// Cycles that sources may sleep without being asked.
 const NAP: u64 = 4_095;
@@ -208,18 +214,28 @@ pub(crate) struct Part {
     shift: u32,
     ring_shift: u32,
     oldest: bool,
+    /// Packets of one length fill buffers exactly: then space for a packet is there when one has left
+    /// whole and not before, and it comes back at once with the tail.
+    whole: bool,
     first_router: u32,
     first_terminal: u32,
     me: u8,
     routers: Vec<Router>,
     ports: Vec<Port>,
     queues: Vec<Queue>,
-    ring: Vec<Packet>,
+    /// Packets behind the front of each queue.
+    ring: Vec<u32>,
+    pool: Vec<Packet>,
+    /// Free places in the pool.
+    vacant: Vec<u32>,
     outs: Vec<Out>,
     masks: Vec<u64>,
     active: Vec<u64>,
     terminals: Vec<Terminal>,
-    flits: Wheel<Flits>,
+    /// Flits that arrive within [`NEAR`] cycles, and the others: lists that come round soon stay in
+    /// a cache.
+    near: Wheel<Flits>,
+    far: Wheel<Flits>,
     credits: Wheel<Credit>,
     wakes: Wheel<u32>,
     /// Terminals that have a free slot again and packets to put there.
@@ -232,9 +248,13 @@ pub(crate) struct Part {
     pub moved_at: u64,
     // Scratch of one router's cycle.
     claims: Vec<Claim>,
+    /// By output VC: one more than the index of its best claim.
+    claimed: Vec<u16>,
     choices: Vec<Choice>,
     granted: Vec<u32>,
-    touched: Vec<u32>,
+    /// Queues that sent, by their number in the router, and how many flits each did.
+    touched: Vec<u16>,
+    moved: Vec<u8>,
     budget_in: Vec<u16>,
     budget_out: Vec<u16>,
     chosen: Vec<u8>,
@@ -313,6 +333,7 @@ impl Part {
             shift,
             ring_shift,
             oldest: settings.arbitration == Arbitration::Oldest,
+            whole: settings.buffer % u16::from(settings.packet) == 0 && shortest == settings.packet,
             first_router: range.start,
             first_terminal: mine.first().copied().unwrap_or(0),
             me,
@@ -320,21 +341,26 @@ impl Part {
             ports: Vec::new(),
             queues: Vec::new(),
             ring: Vec::new(),
+            pool: Vec::new(),
+            vacant: Vec::new(),
             outs: Vec::new(),
             masks: Vec::new(),
             active: vec![0; range.len().div_ceil(64)],
             terminals: Vec::new(),
-            flits: Wheel::new(span),
-            credits: Wheel::new(span),
-            wakes: Wheel::new(NAP),
+            near: Wheel::new(0, 1),
+            far: Wheel::new(0, 1),
+            credits: Wheel::new(0, 1),
+            wakes: Wheel::new(NAP, 1),
             again: Vec::new(),
             mail: (0..parts).map(|_| Mail::default()).collect(),
             flit_hops: 0,
             moved_at: 0,
             claims: Vec::new(),
+            claimed: Vec::new(),
             choices: Vec::new(),
             granted: Vec::new(),
             touched: Vec::new(),
+            moved: Vec::new(),
             budget_in: Vec::new(),
             budget_out: Vec::new(),
             chosen: Vec::new(),
@@ -353,6 +379,7 @@ impl Part {
                     width_in: into.map_or(0, |c| c.width),
                     width_out: out.map_or(0, |c| c.width),
                     last_in: 0,
+                    last_claim: 0,
                     last_vc: 0,
                     down_part: out.map_or(me, |c| part_of[c.to.router as usize]),
                     up_part: into.map_or(me, |c| part_of[c.from.router as usize]),
@@ -361,6 +388,9 @@ impl Part {
                         Credits::Ideal => 1,
                         Credits::Link => 1 + into.map_or(0, |c| c.delay),
                     },
+                    word: 0,
+                    bit: 0,
+                    words: 0,
                     router: router - part.first_router,
                     down: out.map_or(0, |c| first[c.to.router as usize] + u32::from(c.to.port)),
                     up: into.map_or(0, |c| first[c.from.router as usize] + u32::from(c.from.port)),
@@ -383,11 +413,15 @@ impl Part {
                     width_in: settings.injection,
                     width_out: settings.ejection,
                     last_in: 0,
+                    last_claim: 0,
                     last_vc: 0,
                     down_part: me,
                     up_part: me,
                     flit_delay: 1,
                     credit_delay: 1,
+                    word: 0,
+                    bit: 0,
+                    words: 0,
                     router: router - part.first_router,
                     down: 0,
                     // Its number among the part's terminals.
@@ -397,6 +431,12 @@ impl Part {
             }
             let ports = (part.ports.len() as u32 - begin) as u16;
             let words = ports.div_ceil(64);
+            for local in 0..u32::from(ports) {
+                let port = &mut part.ports[(begin + local) as usize];
+                port.word = part.masks.len() as u32 + local / 64;
+                port.bit = (local % 64) as u8;
+                port.words = words as u8;
+            }
             part.routers.push(Router {
                 first: begin,
                 ports,
@@ -415,8 +455,15 @@ impl Part {
         }
         let queues = part.ports.len() << shift;
         part.queues = vec![Queue::default(); queues];
-        part.ring = vec![Packet::default(); queues << ring_shift];
-        part.outs = vec![Out { credits: settings.buffer, ..Out::default() }; queues];
+        part.ring = vec![NOBODY; queues << ring_shift];
+        part.outs = vec![settings.buffer; queues];
+        let blocks = part.ports.len().div_ceil(1 << BLOCK);
+        part.near = Wheel::new(NEAR, blocks);
+        part.far = Wheel::new(span, blocks);
+        let back = part.ports.iter().map(|port| port.credit_delay).max().unwrap_or(1);
+        part.credits = Wheel::new(back.into(), blocks);
+        part.claimed = vec![0; usize::from(widest) << shift];
+        part.moved = vec![0; usize::from(widest) << shift];
         part.budget_in = vec![0; widest.into()];
         part.budget_out = vec![0; widest.into()];
         part.chosen = vec![0; widest.into()];
@@ -450,12 +497,21 @@ impl Part {
     }
     /// Takes what other parts sent.
     pub fn receive(&mut self, mail: &mut Mail) {
-        for (due, flits) in mail.flits.drain(..) {
-            self.flits.push(due, flits);
+        for (due, mut flits, packet) in mail.flits.drain(..) {
+            if flits.packet != NOBODY {
+                flits.packet = self.keep(packet);
+            }
+            self.far.push(due, self.block(flits.queue), flits);
         }
         for (due, credit) in mail.credits.drain(..) {
-            self.credits.push(due, credit);
+            self.credits.push(due, self.block(credit.out), credit);
         }
+    }
+
+    /// The block of a queue or an output VC.
+    #[inline]
+    fn block(&self, at: u32) -> usize {
+        (at >> (self.shift + BLOCK)) as usize
     }
 
     /// Works cycle `now`.
@@ -467,9 +523,16 @@ impl Part {
         source: &mut impl Source,
         sink: &mut impl Sink,
     ) {
-        self.arrive(now);
         self.inject(now, source);
+        let mut blocks = 0;
         for word in 0..self.active.len() {
+            // What arrives at these routers' ports comes first.
+            let last = self.routers[self.routers.len().min(word * 64 + 64) - 1];
+            let end = (last.first + u32::from(last.ports)).div_ceil(1 << BLOCK) as usize;
+            while blocks < end {
+                self.arrive(now, blocks);
+                blocks += 1;
+            }
             let mut bits = self.active[word];
             while bits != 0 {
                 let router = word * 64 + bits.trailing_zeros() as usize;
@@ -479,70 +542,94 @@ impl Part {
         }
     }
 
-    fn arrive(&mut self, now: u64) {
-        let credits = self.credits.take(now);
+    fn arrive(&mut self, now: u64, block: usize) {
+        let credits = self.credits.take(now, block);
         for credit in &credits {
-            self.outs[credit.out as usize].credits += credit.n;
+            self.outs[credit.out as usize] += credit.n;
         }
-        self.credits.put(now, credits);
-        let flits = self.flits.take(now);
-        for event in &flits {
+        self.credits.put(now, block, credits);
+        let flits = self.near.take(now, block);
+        self.take_in(&flits);
+        self.near.put(now, block, flits);
+        let flits = self.far.take(now, block);
+        self.take_in(&flits);
+        self.far.put(now, block, flits);
+    }
+
+    fn take_in(&mut self, flits: &[Flits]) {
+        for event in flits {
             let at = event.queue as usize;
-            if event.head {
+            if event.packet != NOBODY {
                 self.enqueue(at, event.packet);
             }
             let queue = &mut self.queues[at];
             let empty = queue.flits == 0;
             queue.flits += event.n;
-            if empty && queue.state == State::Granted {
+            if empty && matches!(queue.state, State::Granted | State::Sending) {
                 self.set_ready(at);
             }
         }
-        self.flits.put(now, flits);
+    }
+
+    /// Takes a place in the pool.
+    fn keep(&mut self, packet: Packet) -> u32 {
+        match self.vacant.pop() {
+            Some(place) => {
+                self.pool[place as usize] = packet;
+                place
+            }
+            None => {
+                self.pool.push(packet);
+                self.pool.len() as u32 - 1
+            }
+        }
     }
 
     #[inline]
-    fn enqueue(&mut self, at: usize, packet: Packet) {
+    fn enqueue(&mut self, at: usize, packet: u32) {
         let queue = &mut self.queues[at];
-        let slot =
-            (usize::from(queue.head) + usize::from(queue.count)) & ((1 << self.ring_shift) - 1);
-        self.ring[(at << self.ring_shift) + slot] = packet;
         queue.count += 1;
         if queue.count == 1 {
-            queue.left = packet.len;
-            queue.state = State::Fresh;
-            self.set_waiting(at);
+            self.step_up(at, packet);
+        } else {
+            let slot = usize::from(queue.head.wrapping_add(queue.count - 2));
+            self.ring[(at << self.ring_shift) + (slot & ((1 << self.ring_shift) - 1))] = packet;
         }
+    }
+
+    /// A packet comes to the front of a queue.
+    #[inline]
+    fn step_up(&mut self, at: usize, packet: u32) {
+        let queue = &mut self.queues[at];
+        queue.front = packet;
+        queue.left = self.pool[packet as usize].len;
+        queue.state = State::Fresh;
+        self.set_waiting(at);
     }
 
     #[inline]
     fn front(&self, at: usize) -> &Packet {
-        &self.ring[(at << self.ring_shift) + usize::from(self.queues[at].head)]
+        &self.pool[self.queues[at].front as usize]
     }
 
     #[inline]
     fn set_waiting(&mut self, at: usize) {
         let port = &mut self.ports[at >> self.shift];
         port.waiting |= 1 << (at & ((1 << self.shift) - 1));
-        let router = port.router as usize;
-        let local = (at >> self.shift) as u32 - self.routers[router].first;
-        self.masks[(self.routers[router].masks + local / 64) as usize] |= 1 << (local % 64);
-        self.active[router / 64] |= 1 << (router % 64);
+        self.masks[port.word as usize] |= 1 << port.bit;
+        self.active[(port.router / 64) as usize] |= 1 << (port.router % 64);
     }
 
     #[inline]
     fn set_ready(&mut self, at: usize) {
         let port = &mut self.ports[at >> self.shift];
         port.ready |= 1 << (at & ((1 << self.shift) - 1));
-        let router = port.router as usize;
-        let Router { first, masks, words, .. } = self.routers[router];
-        let local = (at >> self.shift) as u32 - first;
-        self.masks[(masks + u32::from(words) + local / 64) as usize] |= 1 << (local % 64);
-        self.active[router / 64] |= 1 << (router % 64);
+        self.masks[port.word as usize + usize::from(port.words)] |= 1 << port.bit;
+        self.active[(port.router / 64) as usize] |= 1 << (port.router % 64);
     }
 
     fn inject(&mut self, now: u64, source: &mut impl Source) {
-        let mut due = self.wakes.take(now);
+        let mut due = self.wakes.take(now, 0);
         due.retain(|&t| self.terminals[t as usize].wake == now);
         let mut again = std::mem::take(&mut self.again);
         for &terminal in again.iter().chain(&due) {
@@ -550,7 +637,7 @@ impl Part {
         }
         again.clear();
         self.again = again;
-        self.wakes.put(now, due);
+        self.wakes.put(now, 0, due);
     }
 
     fn fill(&mut self, terminal: u32, now: u64, source: &mut impl Source) {
@@ -568,13 +655,14 @@ impl Part {
                     let slot = free.trailing_zeros();
                     self.terminals[at].free &= !(1 << slot);
                     let queue = ((port << self.shift) | slot) as usize;
-                    self.enqueue(queue, packet);
+                    let place = self.keep(packet);
+                    self.enqueue(queue, place);
                     self.queues[queue].flits = u16::from(packet.len);
                 }
                 Poll::At(cycle) => {
                     let wake = cycle.clamp(now + 1, now + NAP);
                     self.terminals[at].wake = wake;
-                    self.wakes.push(wake, terminal);
+                    self.wakes.push(wake, 0, terminal);
                     return;
                 }
                 Poll::Idle => return,
@@ -592,12 +680,11 @@ impl Part {
     ) {
         let router = self.routers[at];
         self.allocate(at, router, guide, places);
-        self.switch(router);
-        if !self.touched.is_empty() {
-            self.moved_at = now;
-        }
+        self.switch(router, now, sink);
         for index in 0..self.touched.len() {
-            self.depart(self.touched[index] as usize, router, now, sink);
+            let number = self.touched[index];
+            let n = std::mem::take(&mut self.moved[usize::from(number)]);
+            self.depart(number, n.into(), router, now, sink);
         }
         self.touched.clear();
         for index in 0..self.granted.len() {
@@ -638,18 +725,19 @@ impl Part {
         }
         let mut claims = std::mem::take(&mut self.claims);
         for (index, claim) in claims.iter().enumerate() {
-            let out = &mut self.outs[claim.out as usize];
-            if usize::from(out.claim) != index + 1 {
+            let claimed = &mut self.claimed[usize::from(claim.out)];
+            if usize::from(*claimed) != index + 1 {
                 continue;
             }
-            out.claim = 0;
-            out.busy = true;
-            out.credits -= claim.flits;
-            out.last = claim.number;
-            let queue = &mut self.queues[claim.queue as usize];
-            queue.out = claim.out;
-            queue.out_port = claim.port;
-            self.grant(claim.queue as usize, router);
+            *claimed = 0;
+            let first = (router.first as usize) << self.shift;
+            let out = &mut self.outs[first + usize::from(claim.out)];
+            *out = (*out - claim.flits) | BUSY;
+            let port = router.first as usize + usize::from(claim.out >> self.shift);
+            self.ports[port].last_claim = claim.queue;
+            let queue = first + usize::from(claim.queue);
+            self.queues[queue].out = claim.out;
+            self.grant(queue, router);
         }
         claims.clear();
         self.claims = claims;
@@ -675,21 +763,24 @@ impl Part {
         guide: &G,
         places: &Places,
     ) {
-        let queue = (((router.first + local) << self.shift) | vc) as usize;
-        let Queue { out, out_port, room, state, left, .. } = self.queues[queue];
-        if state == State::Routed {
-            let ahead = &self.outs[out as usize];
-            if ahead.busy || ahead.credits < u16::from(left) * u16::from(room) {
+        let first = (router.first as usize) << self.shift;
+        let number = ((local << self.shift) | vc) as u16;
+        let queue = first + usize::from(number);
+        let Queue { mut out, state, left, .. } = self.queues[queue];
+        let len = u16::from(left);
+        if state != State::Fresh {
+            let room = if state == State::RoutedForTwo { 2 * len } else { len };
+            let ahead = self.outs[first + usize::from(out)];
+            if ahead & BUSY != 0 || ahead < room {
                 return;
             }
         }
         let packet = *self.front(queue);
-        let mut choice = (out, out_port, room);
         if state == State::Fresh {
             let to = places.router[packet.to as usize];
             let here = self.first_router + at as u32;
             if to == here {
-                self.queues[queue].out_port = places.port[packet.to as usize];
+                self.queues[queue].out = places.port[packet.to as usize] << self.shift;
                 self.grant(queue, router);
                 return;
             }
@@ -697,31 +788,30 @@ impl Part {
             let came = (!injected).then_some((local as u16, vc as u8));
             self.choices.clear();
             guide.route(here, came, to, &packet, &mut self.choices);
-            let index =
-                |c: &Choice| ((router.first + u32::from(c.port)) << self.shift) | u32::from(c.vc);
+            let index = |c: &Choice| (c.port << self.shift) | u16::from(c.vc);
+            let fits = |c: &Choice| {
+                let ahead = self.outs[first + usize::from(index(c))];
+                (ahead & BUSY == 0 && ahead >= len * u16::from(c.room)).then_some(ahead)
+            };
             if guide.deterministic() {
                 let only = self.choices[0];
-                choice = (index(&only), only.port, only.room);
+                out = index(&only);
                 let queue = &mut self.queues[queue];
-                (queue.out, queue.out_port, queue.room) = choice;
-                queue.state = State::Routed;
+                queue.out = out;
+                queue.state = if only.room > 1 { State::RoutedForTwo } else { State::Routed };
+                if fits(&only).is_none() {
+                    return;
+                }
             } else {
                 let mut best: Option<(u8, u16)> = None;
                 for option in &self.choices {
-                    let out = &self.outs[index(option) as usize];
-                    let needed = u16::from(packet.len) * u16::from(option.room);
-                    if out.busy || out.credits < needed {
-                        continue;
-                    }
-                    let better = match best {
-                        None => true,
-                        Some((rank, credits)) => {
-                            option.rank < rank || (option.rank == rank && out.credits > credits)
-                        }
-                    };
+                    let Some(credits) = fits(option) else { continue };
+                    let better = best.is_none_or(|(rank, held)| {
+                        option.rank < rank || (option.rank == rank && credits > held)
+                    });
                     if better {
-                        best = Some((option.rank, out.credits));
-                        choice = (index(option), option.port, option.room);
+                        best = Some((option.rank, credits));
+                        out = index(option);
                     }
                 }
                 if best.is_none() {
@@ -729,88 +819,160 @@ impl Part {
                 }
             }
         }
-        let (target, port, room) = choice;
-        let out = &mut self.outs[target as usize];
-        if out.busy || out.credits < u16::from(packet.len) * u16::from(room) {
-            return;
-        }
-        let number = ((local << self.shift) | vc) as u16;
-        let claim = Claim {
-            out: target,
-            queue: queue as u32,
-            port,
-            number,
-            age: (packet.created, packet.tag),
-            flits: packet.len.into(),
-        };
-        let better = match out.claim {
-            0 => true,
-            held => {
-                let rival = &self.claims[usize::from(held) - 1];
-                match self.oldest {
-                    true => claim.age < rival.age,
-                    false => turn(number, out.last) < turn(rival.number, out.last),
+        let claim = Claim { out, queue: number, age: (packet.created, packet.tag), flits: len };
+        let held = &mut self.claimed[usize::from(out)];
+        let better = *held == 0 || {
+            let rival = &self.claims[usize::from(*held) - 1];
+            match self.oldest {
+                true => claim.age < rival.age,
+                false => {
+                    let port = router.first as usize + usize::from(out >> self.shift);
+                    let last = self.ports[port].last_claim;
+                    turn(number, last) < turn(rival.queue, last)
                 }
             }
         };
         if better {
             self.claims.push(claim);
-            out.claim = self.claims.len() as u16;
+            *held = self.claims.len() as u16;
         }
     }
 
     // ---- switching
 
-    fn switch(&mut self, router: Router) {
-        if router.words == 1 {
-            let ready = self.masks[router.masks as usize + 1];
-            if ready == 0 || self.switch_apart(router, ready) {
-                return;
+    fn switch(&mut self, router: Router, now: u64, sink: &mut impl Sink) {
+        let ready = self.masks[router.masks as usize + usize::from(router.words)];
+        if router.words > 1 || self.oldest {
+            self.switch_in_rounds(router);
+            if !self.touched.is_empty() {
+                self.moved_at = now;
+            }
+        } else if ready != 0 {
+            self.moved_at = now;
+            let rest = self.switch_apart(router, ready, now, sink);
+            if rest != 0 {
+                self.switch_in_turn(router, rest);
             }
         }
-        self.switch_in_rounds(router);
     }
 
-    /// Moves flits where no two inputs want one output and no input has two VCs to choose from:
-    /// what rounds would do, at once. `false`, and nothing moved, where that is not so.
-    fn switch_apart(&mut self, router: Router, ready: u64) -> bool {
-        let (mut ports, mut wanted, mut n) = (ready, 0u64, 0);
+    /// Moves the flits of inputs that have one VC to choose, bound for an output that no other VC is
+    /// bound for: what rounds would do, at once. Returns the other inputs.
+    fn switch_apart(&mut self, router: Router, ready: u64, now: u64, sink: &mut impl Sink) -> u64 {
+        let (first, shift) = (router.first as usize, self.shift);
+        let (mut ports, mut single, mut once, mut twice) = (ready, 0u64, 0u64, 0u64);
         while ports != 0 {
-            let local = ports.trailing_zeros();
+            let local = ports.trailing_zeros() as usize;
             ports &= ports - 1;
-            let vcs = self.ports[(router.first + local) as usize].ready;
-            if !vcs.is_power_of_two() {
-                return false;
+            let mut vcs = self.ports[first + local].ready;
+            single |= u64::from(vcs.is_power_of_two()) << local;
+            while vcs != 0 {
+                let vc = vcs.trailing_zeros() as usize;
+                vcs &= vcs - 1;
+                let bit = 1u64 << (self.queues[((first + local) << shift) | vc].out >> shift);
+                twice |= once & bit;
+                once |= bit;
             }
-            let vc = vcs.trailing_zeros();
-            let queue = (((router.first + local) << self.shift) | vc) as usize;
-            let bit = 1u64 << self.queues[queue].out_port;
-            if wanted & bit != 0 {
-                return false;
-            }
-            wanted |= bit;
-            self.chosen[n] = vc as u8;
-            n += 1;
         }
-        (ports, n) = (ready, 0);
-        while ports != 0 {
-            let local = ports.trailing_zeros();
-            ports &= ports - 1;
-            let at = (router.first + local) as usize;
-            let vc = self.chosen[n];
-            n += 1;
-            let queue = (at << self.shift) | usize::from(vc);
-            let Queue { flits, left, out_port, .. } = self.queues[queue];
-            let out = (router.first + u32::from(out_port)) as usize;
-            let width = self.ports[at].width_in.min(self.ports[out].width_out);
-            let moved = flits.min(left.into()).min(width).min(router.rounds);
-            if moved > 0 {
-                self.ports[at].last_vc = vc;
+        let mut rest = ready & !single;
+        while single != 0 {
+            let local = single.trailing_zeros() as usize;
+            single &= single - 1;
+            let vc = self.ports[first + local].ready.trailing_zeros();
+            let at = ((first + local) << shift) | vc as usize;
+            let Queue { flits, left, out, .. } = self.queues[at];
+            if (twice >> (out >> shift)) & 1 != 0 {
+                rest |= 1 << local;
+                continue;
+            }
+            let out = first + usize::from(out >> shift);
+            let width = self.ports[first + local].width_in.min(self.ports[out].width_out);
+            let n = flits.min(left.into()).min(width).min(router.rounds);
+            if n > 0 {
                 self.ports[out].last_in = local as u16;
-                self.advance(queue, moved, router);
+                self.ports[first + local].last_vc = vc as u8;
+                self.advance(at, n, router);
+                self.depart((at - (first << shift)) as u16, n, router, now, sink);
             }
         }
-        true
+        rest
+    }
+
+    /// [`Part::switch_in_rounds`] in turns, for up to 64 ports: sets of ports are words, and whose turn
+    /// it is a rotation.
+    fn switch_in_turn(&mut self, router: Router, ready: u64) {
+        let (first, n) = (router.first as usize, usize::from(router.ports));
+        let shift = self.shift;
+        let ports = &mut self.ports[first..first + n];
+        let (budget_in, budget_out) = (&mut self.budget_in[..n], &mut self.budget_out[..n]);
+        let (chosen, requests) = (&mut self.chosen[..n], &mut self.requests[..n]);
+        let queues = &mut self.queues[first << shift..(first + n) << shift];
+        let moved = &mut self.moved[..n << shift];
+        for (at, port) in ports.iter().enumerate() {
+            budget_in[at] = port.width_in;
+            budget_out[at] = port.width_out;
+        }
+        // Inputs that may still have something to name: budgets only shrink within a cycle.
+        let mut live = ready;
+        for _ in 0..router.rounds {
+            let (mut left, mut wanted) = (live, 0u64);
+            while left != 0 {
+                let local = left.trailing_zeros() as usize;
+                left &= left - 1;
+                let port = &ports[local];
+                let start = u32::from(port.last_vc) + 1;
+                let mut vcs = port.ready.rotate_right(start);
+                if budget_in[local] == 0 {
+                    vcs = 0;
+                }
+                loop {
+                    if vcs == 0 {
+                        live &= !(1 << local);
+                        break;
+                    }
+                    let vc = (start + vcs.trailing_zeros()) & 15;
+                    let out = usize::from(queues[(local << shift) | vc as usize].out >> shift);
+                    if budget_out[out] > 0 {
+                        chosen[local] = vc as u8;
+                        requests[out] |= 1 << local;
+                        wanted |= 1 << out;
+                        break;
+                    }
+                    vcs &= vcs - 1;
+                }
+            }
+            if wanted == 0 {
+                return;
+            }
+            while wanted != 0 {
+                let out = wanted.trailing_zeros() as usize;
+                wanted &= wanted - 1;
+                let bits = std::mem::take(&mut requests[out]);
+                let start = u32::from(ports[out].last_in) + 1;
+                let winner = ((start + bits.rotate_right(start).trailing_zeros()) & 63) as usize;
+                ports[out].last_in = winner as u16;
+                budget_in[winner] -= 1;
+                budget_out[out] -= 1;
+                let vc = chosen[winner];
+                let port = &mut ports[winner];
+                port.last_vc = vc;
+                let at = (winner << shift) | usize::from(vc);
+                let queue = &mut queues[at];
+                if moved[at] == 0 {
+                    self.touched.push(at as u16);
+                }
+                moved[at] += 1;
+                queue.flits -= 1;
+                queue.left -= 1;
+                if queue.flits == 0 || queue.left == 0 {
+                    port.ready &= !(1 << vc);
+                    if port.ready == 0 {
+                        self.masks[router.masks as usize + 1] &= !(1 << winner);
+                        live &= !(1 << winner);
+                    }
+                }
+            }
+        }
     }
 
     fn switch_in_rounds(&mut self, router: Router) {
@@ -850,7 +1012,12 @@ impl Part {
                 let vc = self.chosen[winner];
                 self.ports[first + winner].last_vc = vc;
                 self.ports[first + usize::from(out)].last_in = winner as u16;
-                self.advance(((first + winner) << self.shift) | usize::from(vc), 1, router);
+                let number = (winner << self.shift) | usize::from(vc);
+                if self.moved[number] == 0 {
+                    self.touched.push(number as u16);
+                }
+                self.moved[number] += 1;
+                self.advance((first << self.shift) + number, 1, router);
             }
         }
     }
@@ -861,7 +1028,7 @@ impl Part {
         let mut vcs = port.ready;
         if vcs.is_power_of_two() {
             let vc = vcs.trailing_zeros() as u8;
-            let out = self.queues[(at << self.shift) | usize::from(vc)].out_port;
+            let out = self.queues[(at << self.shift) | usize::from(vc)].out >> self.shift;
             return (self.budget_out[usize::from(out)] > 0).then_some((vc, out));
         }
         let mut best: Option<(u8, u16, (u32, u32))> = None;
@@ -869,7 +1036,7 @@ impl Part {
             let vc = vcs.trailing_zeros() as u8;
             vcs &= vcs - 1;
             let queue = (at << self.shift) | usize::from(vc);
-            let out = self.queues[queue].out_port;
+            let out = self.queues[queue].out >> self.shift;
             if self.budget_out[usize::from(out)] == 0 {
                 continue;
             }
@@ -916,14 +1083,10 @@ impl Part {
         best.map_or(0, |(local, _)| local)
     }
 
-    /// `n` flits of the front packet move; where they go is settled in [`Part::depart`].
+    /// `n` flits of the front packet leave the buffer; [`Part::depart`] sends them on.
     #[inline]
     fn advance(&mut self, at: usize, n: u16, router: Router) {
         let queue = &mut self.queues[at];
-        if queue.moved == 0 {
-            self.touched.push(at as u32);
-        }
-        queue.moved += n as u8;
         queue.flits -= n;
         queue.left -= n as u8;
         if queue.flits == 0 || queue.left == 0 {
@@ -939,40 +1102,60 @@ impl Part {
 
     /// Sends on what moved out of a queue, and gives its space back.
     #[inline]
-    fn depart(&mut self, at: usize, router: Router, now: u64, sink: &mut impl Sink) {
-        let mut packet = *self.front(at);
+    fn depart(&mut self, number: u16, n: u16, router: Router, now: u64, sink: &mut impl Sink) {
+        let first = (router.first as usize) << self.shift;
+        let at = first + usize::from(number);
         let queue = &mut self.queues[at];
-        let n = u16::from(queue.moved);
-        queue.moved = 0;
-        let (out, out_port, left) = (queue.out, queue.out_port, queue.left);
+        let head = queue.state == State::Granted;
+        queue.state = State::Sending;
+        let Queue { front, out, left, .. } = *queue;
+        let out_port = out >> self.shift;
         if out_port < router.channels {
-            let head = u16::from(left) + n == u16::from(packet.len);
-            packet.hops = packet.hops.saturating_add(1);
-            let port = &mut self.ports[(out >> self.shift) as usize];
+            let port = &mut self.ports[router.first as usize + usize::from(out_port)];
             port.carried += u64::from(n);
             self.flit_hops += u64::from(n);
-            let vc = out & ((1 << self.shift) - 1);
-            let flits = Flits { queue: (port.down << self.shift) | vc, n, head, packet };
-            let due = now + u64::from(port.flit_delay);
-            match port.down_part == self.me {
-                true => self.flits.push(due, flits),
-                false => self.mail[usize::from(port.down_part)].flits.push((due, flits)),
+            let vc = u32::from(out) & ((1 << self.shift) - 1);
+            let packet = if head { front } else { NOBODY };
+            let flits = Flits { queue: (port.down << self.shift) | vc, packet, n };
+            if head {
+                let packet = &mut self.pool[front as usize];
+                packet.hops = packet.hops.saturating_add(1);
+            }
+            let delay = u64::from(port.flit_delay);
+            let due = now + delay;
+            if port.down_part == self.me {
+                let block = (flits.queue >> (self.shift + BLOCK)) as usize;
+                match delay <= NEAR {
+                    true => self.near.push(due, block, flits),
+                    false => self.far.push(due, block, flits),
+                }
+            } else {
+                let packet = self.pool[front as usize];
+                self.mail[usize::from(port.down_part)].flits.push((due, flits, packet));
+                if left == 0 {
+                    self.vacant.push(front);
+                }
             }
             if left == 0 {
-                self.outs[out as usize].busy = false;
+                self.outs[first + usize::from(out)] &= !BUSY;
             }
         } else {
-            sink.ejected(&packet, n, left == 0, now);
+            sink.ejected(&self.pool[front as usize], n, left == 0, now);
+            if left == 0 {
+                self.vacant.push(front);
+            }
         }
-        let port = self.ports[at >> self.shift];
+        let port = &self.ports[at >> self.shift];
         let vc = (at & ((1 << self.shift) - 1)) as u32;
+        let (up, up_part, delay) = (port.up, port.up_part, port.credit_delay);
         let injected = (at >> self.shift) as u32 - router.first >= u32::from(router.channels);
-        if !injected {
-            let credit = Credit { out: (port.up << self.shift) | vc, n };
-            let due = now + u64::from(port.credit_delay);
-            match port.up_part == self.me {
-                true => self.credits.push(due, credit),
-                false => self.mail[usize::from(port.up_part)].credits.push((due, credit)),
+        if !injected && (!self.whole || left == 0) {
+            let n = if self.whole { self.pool[front as usize].len.into() } else { n };
+            let credit = Credit { out: (up << self.shift) | vc, n };
+            let due = now + u64::from(delay);
+            match up_part == self.me {
+                true => self.credits.push(due, self.block(credit.out), credit),
+                false => self.mail[usize::from(up_part)].credits.push((due, credit)),
             }
         }
         if left > 0 {
@@ -980,19 +1163,18 @@ impl Part {
         }
         let queue = &mut self.queues[at];
         queue.count -= 1;
-        queue.head = (queue.head + 1) & ((1u16 << self.ring_shift) - 1);
         queue.state = State::Idle;
         if queue.count > 0 {
-            queue.state = State::Fresh;
-            let len = self.front(at).len;
-            self.queues[at].left = len;
-            self.set_waiting(at);
+            let slot = usize::from(queue.head) & ((1 << self.ring_shift) - 1);
+            queue.head = queue.head.wrapping_add(1);
+            let next = self.ring[(at << self.ring_shift) + slot];
+            self.step_up(at, next);
         } else if injected {
-            let terminal = &mut self.terminals[port.up as usize];
+            let terminal = &mut self.terminals[up as usize];
             terminal.free |= 1 << vc;
             if terminal.backlogged {
                 terminal.backlogged = false;
-                self.again.push(port.up);
+                self.again.push(up);
             }
         }
     }

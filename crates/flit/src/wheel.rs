@@ -1,32 +1,37 @@
-//! What is on its way: lists of events by the cycle in which they happen.
+//! What is on its way: lists of events by the cycle in which they happen, and within a cycle by
+//! where, so that a stretch of memory is worked on at a time.
 
 /// Events of the next cycles. An event is due at most `span` cycles ahead.
 #[derive(Debug)]
 pub(crate) struct Wheel<T> {
     slots: Vec<Vec<T>>,
     mask: u64,
+    blocks: usize,
 }
 
 impl<T> Wheel<T> {
-    pub fn new(span: u64) -> Self {
+    pub fn new(span: u64, blocks: usize) -> Self {
         let size = (span + 1).next_power_of_two();
-        Wheel { slots: (0..size).map(|_| Vec::new()).collect(), mask: size - 1 }
+        let slots = (0..size as usize * blocks).map(|_| Vec::new()).collect();
+        Wheel { slots, mask: size - 1, blocks }
+    }
+    #[inline]
+    fn slot(&mut self, at: u64, block: usize) -> &mut Vec<T> {
+        &mut self.slots[(at & self.mask) as usize * self.blocks + block]
     }
     /// Adds an event that is due in cycle `at`.
     #[inline]
-    pub fn push(&mut self, at: u64, event: T) {
-        self.slots[(at & self.mask) as usize].push(event);
+    pub fn push(&mut self, at: u64, block: usize, event: T) {
+        self.slot(at, block).push(event);
     }
-    /// The events of cycle `now`; give the list back with [`Wheel::put`] when they are handled.
+    /// A block's events of cycle `now`; give the list back with [`Wheel::put`] when they are handled.
     #[inline]
-    pub fn take(&mut self, now: u64) -> Vec<T> {
-        std::mem::take(&mut self.slots[(now & self.mask) as usize])
+    pub fn take(&mut self, now: u64, block: usize) -> Vec<T> {
+        std::mem::take(self.slot(now, block))
     }
     #[inline]
-    pub fn put(&mut self, now: u64, mut list: Vec<T>) {
+    pub fn put(&mut self, now: u64, block: usize, mut list: Vec<T>) {
         list.clear();
-        let slot = &mut self.slots[(now & self.mask) as usize];
-        debug_assert!(slot.is_empty());
-        *slot = list;
+        *self.slot(now, block) = list;
     }
 }
