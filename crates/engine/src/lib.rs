@@ -6,18 +6,23 @@
 //! orders, given at a simulated time. Engines read neither clocks nor random numbers; ties at one
 //! picosecond are handled in the order of insertion, so one scenario has one outcome.
 //!
-//! A new engine implements [`Engine`] and passes the shared suite:
+//! A new engine implements [`Engine`] on a [`Ledger`], which keeps its books, and passes the shared
+//! suite:
 //!
 //! ```ignore
 //! lightloom_engine::conformance!(MyEngine::default());
 //! ```
 
+mod circuits;
 pub mod conformance;
+mod ledger;
 mod orders;
 mod outcome;
 mod queue;
 mod tasks;
 
+pub use circuits::Circuits;
+pub use ledger::{Due, Ledger, Sending, Step, Wake};
 pub use orders::{FlowOrder, Orders, Patch, Patches, Phase};
 pub use outcome::{Observer, Outcome, PacketLink, Packets, QueueSample, Reconfiguration, Silent};
 pub use queue::EventQueue;

@@ -4,7 +4,6 @@
 use crate::component::{Component, Done};
 use crate::partition::Partition;
 use crate::{Event, NONE, Run};
-use lightloom_engine::TaskId;
 use lightloom_units::{Bytes, Time};
 
 impl Run<'_> {
@@ -22,16 +21,10 @@ impl Run<'_> {
     /// Tells transfers of flows that are done.
     pub(crate) fn deliver(&mut self, now: Time) {
         for Done { tag, drained } in self.done.drain(..) {
-            let track = &mut self.tracks[tag.slot as usize];
-            let task = self.transfers[track.transfer as usize].task;
             let arrival = drained.saturating_add(tag.latency);
             let bytes = Bytes::new(tag.bytes);
-            self.observer.flow_finished(TaskId(task), bytes, tag.start, arrival);
-            track.last_arrival = track.last_arrival.max(arrival);
-            track.outstanding -= 1;
-            if track.outstanding == 0 {
-                let over = track.last_arrival.saturating_add(track.pause).max(now);
-                self.queue.push(over, Event::PhaseOver(tag.slot));
+            if let Some(wake) = self.ledger.arrived(tag.slot, bytes, tag.start, arrival, now) {
+                self.queue.push(wake.at, Event::Due(wake.due));
             }
         }
     }
@@ -50,7 +43,7 @@ impl Run<'_> {
                 mark(&mut self.components, &mut self.dissolving, id);
             } else {
                 component.solve(&mut self.scratch);
-                self.outcome.solves += 1;
+                self.ledger.outcome.solves += 1;
                 self.schedule(id);
             }
         }
@@ -94,7 +87,7 @@ impl Run<'_> {
             }
             last = id;
             self.components[id as usize].solve(&mut self.scratch);
-            self.outcome.solves += 1;
+            self.ledger.outcome.solves += 1;
             self.schedule(id);
         });
         self.partition = partition;

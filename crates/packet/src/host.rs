@@ -539,7 +539,7 @@ impl Run<'_> {
             conn.silences += 1;
             if conn.silences > GIVE_UP {
                 let message = conn.message as usize;
-                let task = self.task_of(self.net.messages[message].track);
+                let task = self.ledger.task_of(self.net.messages[message].track);
                 return Err(EngineError::Unheard { task, times: GIVE_UP });
             }
             conn.last_heard = now;

@@ -7,19 +7,14 @@ use crate::link::Origin;
 use crate::net::NONE;
 use crate::run::Run;
 use crate::transport::{Control, PathInfo};
-use lightloom_engine::Orders;
+use lightloom_engine::Sending;
 use lightloom_fabric::{LinkClass, LinkId, NodeKind};
 use lightloom_units::Time;
 
 impl Run<'_> {
     /// Makes the connections of a phase; their ids are appended to `order`, from the index returned.
-    pub(crate) fn new_connections(
-        &mut self,
-        track: u32,
-        orders: &Orders,
-        phase: usize,
-        now: Time,
-    ) -> usize {
+    pub(crate) fn new_connections(&mut self, sending: &Sending, now: Time) -> usize {
+        let Sending { track, phase, ref orders, .. } = *sending;
         let from = self.order.len();
         for flow in orders.flows(phase) {
             let message = self.free_messages.pop().unwrap_or_else(|| {
@@ -86,7 +81,8 @@ impl Run<'_> {
         }
         let id = self.free_conns.pop().unwrap_or(self.net.conns.len() as u32);
         let hash =
-            mix(self.seed ^ mix(self.outcome.flows << 32 ^ u64::from(message) ^ now.ps() << 8))
+            mix(self.seed
+                ^ mix(self.ledger.outcome.flows << 32 ^ u64::from(message) ^ now.ps() << 8))
                 ^ mix(u64::from(links[0]));
         let control = Control::new(&self.spec.transport, info, now.ps());
         let balancer = Balancer::new(&self.spec.balancer, path.ways.max(1), hash);

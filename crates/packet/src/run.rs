@@ -2,12 +2,12 @@
 
 use crate::balancer::mix;
 use crate::link::{Class, Link, Origin, Tally};
-use crate::net::{NONE, Net, Puller, Thing};
+use crate::net::{Net, Puller, Thing};
 use crate::wheel::Wheel;
 use crate::{BalancerSpec, Dark, Overflow, PacketEngine, PacketSpec};
 use lightloom_engine::{
-    EngineError, EventQueue, NOT_A_TRANSFER, Observer, Orders, Outcome, PacketLink, Packets, Patch,
-    Patches, Phase, Policy, QueueSample, Reconfiguration, Scenario, TaskId,
+    Due, EngineError, EventQueue, Ledger, Observer, Outcome, PacketLink, Packets, Patches, Policy,
+    QueueSample, Scenario, Sending, Step,
 };
 use lightloom_fabric::{LinkId, NodeKind};
 use lightloom_units::{Bytes, Time};
@@ -20,12 +20,8 @@ const MOST_SAMPLES: usize = 1 << 20;
 /// What happens rarely, or far ahead.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Far {
-    /// A computation is over.
-    Computed(u32),
-    /// All flows of a track's phase have arrived, and its latency has passed.
-    PhaseOver(u32),
-    /// The ports of a reconfiguration carry light again.
-    Light(u32),
+    /// Something that the ledger waits for.
+    Due(Due),
     /// A pause frame, or the end of one, reaches a link's sender.
     Pause { link: u32, on: bool },
     /// A sender has perhaps heard nothing for too long.
@@ -36,56 +32,18 @@ pub(crate) enum Far {
     Sample,
 }
 
-/// A transfer under way.
-#[derive(Default)]
-pub(crate) struct Transfer {
-    pub task: u32,
-    orders: Orders,
-    /// Tracks that are not over.
-    tracks: usize,
-}
-
-/// Phases of a transfer that follow one another.
-#[derive(Default)]
-struct Track {
-    transfer: u32,
-    phase: usize,
-    end: usize,
-    outstanding: u32,
-    last_arrival: Time,
-    /// What the phase takes after its last arrival.
-    pause: Time,
-    /// How long dark circuits have held it up.
-    waited: Time,
-}
-
 pub(crate) struct Run<'a> {
     pub spec: &'a PacketSpec,
     pub scenario: &'a Scenario<'a>,
-    policy: &'a mut dyn Policy,
-    observer: &'a mut dyn Observer,
+    pub ledger: Ledger<'a>,
     pub far: EventQueue<Far>,
     wheel: Wheel,
     pub net: Net,
-    pub outcome: Outcome,
-    waiting: Vec<u32>,
-    finished: usize,
-    pub transfers: Vec<Transfer>,
-    free_transfers: Vec<u32>,
-    tracks: Vec<Track>,
-    free_tracks: Vec<u32>,
     pub free_conns: Vec<u32>,
     pub free_messages: Vec<u32>,
     pub finished_messages: Vec<(u32, u64)>,
-    /// Where each link into an optical switch leads.
-    pub circuit: Vec<u32>,
-    /// Where each link out of one comes from.
-    fed_by: Vec<u32>,
-    dark_until: Vec<Time>,
     /// Flows on each link of a circuit.
     pub users: Vec<u32>,
-    patched_links: Vec<Vec<u32>>,
-    patches: Patches,
     pub path: Vec<LinkId>,
     pub raw_path: Vec<u32>,
     pub order: Vec<u32>,
@@ -136,7 +94,6 @@ impl<'a> Run<'a> {
         let spec = &engine.spec;
         let (fabric, switch) = (scenario.fabric, spec.switch);
         let links = fabric.links();
-        let tasks = scenario.tasks.len();
         let kind = |node: lightloom_fabric::NodeId| fabric.nodes()[node.0 as usize].kind;
         let mut classes: Vec<Class> = Vec::new();
         let mut class_of = |link: &lightloom_fabric::Link| {
@@ -196,37 +153,17 @@ impl<'a> Run<'a> {
             spec.balancer,
             BalancerSpec::Ecmp {} | BalancerSpec::MinRtt {} | BalancerSpec::Plb { .. }
         );
-        let mut run = Run {
+        Run {
             spec,
             scenario,
-            policy,
-            observer,
+            ledger: Ledger::new(scenario, policy, observer),
             far: EventQueue::new(),
             wheel: Wheel::new(horizon, mix(engine.seed)),
             net,
-            outcome: Outcome {
-                start: vec![Time::MAX; tasks],
-                end: vec![Time::MAX; tasks],
-                cause: vec![NONE; tasks],
-                waited: vec![Time::ZERO; tasks],
-                bytes: vec![Bytes::ZERO; tasks],
-                ..Outcome::default()
-            },
-            waiting: scenario.tasks.predecessors.to_vec(),
-            finished: 0,
-            transfers: Vec::new(),
-            free_transfers: Vec::new(),
-            tracks: Vec::new(),
-            free_tracks: Vec::new(),
             free_conns: Vec::new(),
             free_messages: Vec::new(),
             finished_messages: Vec::new(),
-            circuit: vec![NONE; links.len()],
-            fed_by: vec![NONE; links.len()],
-            dark_until: vec![Time::ZERO; links.len()],
             users: vec![0; links.len()],
-            patched_links: Vec::new(),
-            patches: Patches::default(),
             path: Vec::new(),
             raw_path: Vec::new(),
             order: Vec::new(),
@@ -259,26 +196,18 @@ impl<'a> Run<'a> {
             reorder: [0; 33],
             samples: Vec::new(),
             narrow_window: None,
-        };
-        for patch in scenario.circuits {
-            run.join(patch.tx.0, patch.rx.map_or(NONE, |rx| rx.0));
         }
-        run
     }
 
     pub fn complete(mut self) -> Result<Outcome, EngineError> {
-        let total = self.scenario.tasks.len();
-        for task in 0..total as u32 {
-            if self.scenario.tasks.predecessors[task as usize] == 0 {
-                self.start(task, NONE, Time::ZERO)?;
-            }
-        }
+        self.ledger.begin();
+        self.keep_up(Time::ZERO)?;
         if self.spec.sample_period > Time::ZERO {
             self.far.push(self.spec.sample_period, Far::Sample);
         }
         let mut now = 0;
         let mut far = self.far.peek_time().map_or(u64::MAX, Time::ps);
-        while self.finished < total {
+        while !self.ledger.is_over() {
             let near = self.wheel.peek(far).unwrap_or(u64::MAX);
             if !self.wheel.spilled.is_empty() {
                 for (time, id) in self.wheel.spilled.drain(..) {
@@ -288,19 +217,11 @@ impl<'a> Run<'a> {
                 continue;
             }
             if far == u64::MAX && near == u64::MAX {
-                let first = self.outcome.end.iter().position(|&end| end == Time::MAX);
-                return Err(EngineError::Stalled {
-                    now: Time::from_ps(now),
-                    left: total - self.finished,
-                    total,
-                    first: first.unwrap_or(0) as u32,
-                });
+                break;
             }
             self.events += 1;
-            if self.events % CHECK_EVERY == 0
-                && !self.observer.keep_going(self.finished, total, Time::from_ps(near.min(far)))
-            {
-                return Err(EngineError::Interrupted);
+            if self.events % CHECK_EVERY == 0 {
+                self.ledger.ask(Time::from_ps(near.min(far)))?;
             }
             if near < far {
                 now = near;
@@ -316,7 +237,7 @@ impl<'a> Run<'a> {
             }
             far = self.far.peek_time().map_or(u64::MAX, Time::ps);
         }
-        Ok(self.report(now))
+        self.report(now)
     }
 
     #[inline]
@@ -335,11 +256,9 @@ impl<'a> Run<'a> {
     fn happen_far(&mut self, event: Far, now: u64) -> Result<(), EngineError> {
         let time = Time::from_ps(now);
         match event {
-            Far::Computed(task) => self.finish(task, time),
-            Far::PhaseOver(slot) => self.next_phase(slot, time),
-            Far::Light(reconfiguration) => {
-                self.light(reconfiguration, time);
-                Ok(())
+            Far::Due(due) => {
+                self.ledger.due(due);
+                self.keep_up(time)
             }
             Far::Pause { link, on } => {
                 self.pause(link, on, now);
@@ -379,111 +298,27 @@ impl<'a> Run<'a> {
         (self.random >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    // ---- tasks
+    // ---- transfers
 
-    fn start(&mut self, task: u32, cause: u32, now: Time) -> Result<(), EngineError> {
-        let at = task as usize;
-        self.outcome.start[at] = now;
-        self.outcome.cause[at] = cause;
-        let name = self.scenario.tasks.transfer[at];
-        if name == NOT_A_TRANSFER {
-            let end = now.saturating_add(self.scenario.tasks.duration[at]);
-            self.far.push(end, Far::Computed(task));
-            return Ok(());
-        }
-        let slot = self.free_transfers.pop().unwrap_or_else(|| {
-            self.transfers.push(Transfer::default());
-            self.transfers.len() as u32 - 1
-        });
-        let transfer = &mut self.transfers[slot as usize];
-        transfer.orders.clear();
-        transfer.task = task;
-        self.policy
-            .begin(TaskId(task), name, now, &mut transfer.orders)
-            .map_err(|reason| EngineError::Policy { task, reason })?;
-        self.outcome.bytes[at] = transfer.orders.all_flows().iter().map(|f| f.bytes).sum();
-        transfer.tracks = transfer.orders.tracks();
-        let orders = std::mem::take(&mut transfer.orders);
-        self.reconfigure(task, &orders.patches.patches, orders.patches.delay, now)?;
-        for phases in (0..orders.tracks()).map(|index| orders.track(index)) {
-            let track = self.free_tracks.pop().unwrap_or_else(|| {
-                self.tracks.push(Track::default());
-                self.tracks.len() as u32 - 1
-            });
-            self.tracks[track as usize] =
-                Track { transfer: slot, phase: phases.start, end: phases.end, ..Track::default() };
-            self.launch(track, &orders, now)?;
-        }
-        self.transfers[slot as usize].orders = orders;
-        Ok(())
-    }
-
-    fn finish(&mut self, task: u32, now: Time) -> Result<(), EngineError> {
-        self.outcome.end[task as usize] = now;
-        self.finished += 1;
-        for &next in self.scenario.tasks.successors(task) {
-            let waiting = &mut self.waiting[next as usize];
-            *waiting = waiting.saturating_sub(1);
-            if *waiting == 0 {
-                self.start(next, task, now)?;
+    /// Does what the ledger asks for at this instant.
+    fn keep_up(&mut self, now: Time) -> Result<(), EngineError> {
+        while let Some(step) = self.ledger.step(now)? {
+            match step {
+                Step::Wake(wake) => self.far.push(wake.at, Far::Due(wake.due)),
+                Step::Patch { task, patches } => self.reconfigure(task, &patches, now)?,
+                Step::Light(links) => self.light(&links, now),
+                Step::Send(sending) => self.launch(sending, now)?,
             }
         }
         Ok(())
     }
 
-    fn next_phase(&mut self, id: u32, now: Time) -> Result<(), EngineError> {
-        let track = &mut self.tracks[id as usize];
-        track.phase += 1;
-        let slot = track.transfer as usize;
-        if track.phase < track.end {
-            let orders = std::mem::take(&mut self.transfers[slot].orders);
-            let launched = self.launch(id, &orders, now);
-            self.transfers[slot].orders = orders;
-            return launched;
-        }
-        let waited = track.waited;
-        self.free_tracks.push(id);
-        let transfer = &mut self.transfers[slot];
-        transfer.tracks -= 1;
-        if transfer.tracks > 0 {
-            return Ok(());
-        }
-        let task = transfer.task;
-        self.free_transfers.push(slot as u32);
-        self.outcome.waited[task as usize] = waited;
-        let name = self.scenario.tasks.transfer[task as usize];
-        let mut patches = std::mem::take(&mut self.patches);
-        patches.clear();
-        self.policy
-            .end(TaskId(task), name, now, &mut patches)
-            .map_err(|reason| EngineError::Policy { task, reason })?;
-        self.reconfigure(task, &patches.patches, patches.delay, now)?;
-        self.patches = patches;
-        self.finish(task, now)
-    }
-
-    /// Starts the current phase of a track; `orders` are its transfer's.
-    fn launch(&mut self, id: u32, orders: &Orders, now: Time) -> Result<(), EngineError> {
-        let track = &mut self.tracks[id as usize];
-        let phase = track.phase;
-        track.last_arrival = now;
-        let task = self.transfers[track.transfer as usize].task;
-        if phase >= track.end {
-            self.far.push(now, Far::PhaseOver(id)); // nothing to send at all
-            return Ok(());
-        }
-        let Phase { dark, latency: pause, .. } = orders.phases()[phase];
-        let count = orders.flows(phase).len();
-        (track.pause, track.outstanding) = (pause, count as u32);
-        self.reconfigure(task, orders.circuits(phase), dark, now)?;
-        if count == 0 {
-            self.far.push(now.saturating_add(pause), Far::PhaseOver(id));
-            return Ok(());
-        }
-        let dark_until = self.dark_until(task, orders, phase, now)?;
-        let first = self.new_connections(id, orders, phase, now);
-        self.outcome.flows += count as u64;
-        self.tracks[id as usize].waited += dark_until - now;
+    /// Starts the flows of a phase.
+    fn launch(&mut self, sending: Sending, now: Time) -> Result<(), EngineError> {
+        let lit = sending.lit(&self.ledger.circuits, now)?;
+        let first = self.new_connections(&sending, now);
+        let count = sending.orders.flows(sending.phase).len() as u32;
+        self.ledger.sent(sending, count, lit, now);
         let mut order = std::mem::take(&mut self.order);
         for conn in order.drain(first..) {
             self.ready(conn, now.ps());
@@ -492,55 +327,21 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Checks the circuits of a phase's flows; when the last of them will be lit.
-    fn dark_until(
-        &self,
-        task: u32,
-        orders: &Orders,
-        phase: usize,
-        now: Time,
-    ) -> Result<Time, EngineError> {
-        let mut dark_until = now;
-        for links in orders.flows(phase).iter().flat_map(|flow| orders.lanes(flow)) {
-            for (hop, &LinkId(link)) in links.iter().enumerate() {
-                if self.net.links[link as usize].lightward {
-                    let next = links.get(hop + 1).map_or(NONE, |l| l.0);
-                    if next == NONE || self.circuit[link as usize] != next {
-                        let (tx, rx) = (LinkId(link), LinkId(next));
-                        return Err(EngineError::NoCircuit { task, tx, rx });
-                    }
-                }
-                dark_until = dark_until.max(self.dark_until[link as usize]);
-            }
-        }
-        Ok(dark_until)
-    }
-
-    /// The task whose transfer a track is part of.
-    pub(crate) fn task_of(&self, track: u32) -> u32 {
-        self.transfers[self.tracks[track as usize].transfer as usize].task
-    }
-
     fn finish_messages(&mut self) -> Result<(), EngineError> {
         let mut finished = std::mem::take(&mut self.finished_messages);
         for (id, now) in finished.drain(..) {
             let message = &self.net.messages[id as usize];
-            let (id_of_track, bytes, start, ideal) =
+            let (track, bytes, start, ideal) =
                 (message.track, message.bytes, message.start, message.ideal);
             self.free_messages.push(id);
-            let task = self.task_of(id_of_track);
             if now - start < ideal {
+                let task = self.ledger.task_of(track);
                 let (took, ideal) = (Time::from_ps(now - start), Time::from_ps(ideal));
                 return Err(EngineError::Impossible { task, took, ideal });
             }
             let (start, end) = (Time::from_ps(start), Time::from_ps(now));
-            self.observer.flow_finished(TaskId(task), Bytes::new(bytes), start, end);
-            let track = &mut self.tracks[id_of_track as usize];
-            track.outstanding -= 1;
-            track.last_arrival = track.last_arrival.max(end);
-            if track.outstanding == 0 {
-                let over = track.last_arrival.saturating_add(track.pause);
-                self.far.push(over, Far::PhaseOver(id_of_track));
+            if let Some(wake) = self.ledger.arrived(track, Bytes::new(bytes), start, end, end) {
+                self.far.push(wake.at, Far::Due(wake.due));
             }
         }
         self.finished_messages = finished;
@@ -549,66 +350,43 @@ impl<'a> Run<'a> {
 
     // ---- circuits
 
-    fn reconfigure(
-        &mut self,
-        task: u32,
-        patches: &[Patch],
-        delay: Time,
-        now: Time,
-    ) -> Result<(), EngineError> {
-        if patches.is_empty() {
-            return Ok(());
-        }
-        let ready = now.saturating_add(delay);
-        let mut links = Vec::with_capacity(patches.len() * 2);
-        for patch in patches {
-            let tx = patch.tx.0;
-            let (old, new) = (self.circuit[tx as usize], patch.rx.map_or(NONE, |rx| rx.0));
-            let used = |link: u32| link != NONE && self.users[link as usize] > 0;
+    fn reconfigure(&mut self, task: u32, patches: &Patches, now: Time) -> Result<(), EngineError> {
+        let mut links = Vec::with_capacity(patches.patches.len() * 2);
+        for patch in &patches.patches {
+            let touched = self.ledger.circuits.touched(patch);
+            let used = |link: &LinkId| self.users[link.0 as usize] > 0;
             // Flows stay on a circuit that only goes dark for a while.
-            if old != new && (used(tx) || used(old) || used(new)) {
-                self.displace(patch.tx, [tx, old, new], now)?;
+            let changes = self.ledger.circuits.leads_to(patch.tx) != patch.rx;
+            if changes && touched.iter().flatten().any(used) {
+                self.displace(patch.tx, touched, now)?;
             }
-            links.extend([tx, old, new].into_iter().filter(|&link| link != NONE));
-            self.join(tx, new);
+            links.extend(touched.into_iter().flatten());
+            self.ledger.circuits.join(patch);
         }
-        for &link in &links {
-            self.dark_until[link as usize] = self.dark_until[link as usize].max(ready);
-            self.net.links[link as usize].dark = true;
+        for link in &links {
+            self.net.links[link.0 as usize].dark = true;
         }
-        self.far.push(ready, Far::Light(self.patched_links.len() as u32));
-        self.patched_links.push(links);
-        let patches = patches.len() as u32;
-        self.outcome.reconfigurations.push(Reconfiguration { task, at: now, ready, patches });
+        let wake = self.ledger.darkened(task, patches, links, now);
+        self.far.push(wake.at, Far::Due(wake.due));
         Ok(())
-    }
-
-    /// Joins two links of a circuit; what either was joined to before is joined to nothing then.
-    fn join(&mut self, tx: u32, rx: u32) {
-        let old = std::mem::replace(&mut self.circuit[tx as usize], rx);
-        if old != NONE {
-            self.fed_by[old as usize] = NONE;
-        }
-        if rx != NONE {
-            let other = std::mem::replace(&mut self.fed_by[rx as usize], tx);
-            if other != NONE {
-                self.circuit[other as usize] = NONE;
-            }
-        }
     }
 
     /// Moves the flows on some links to other paths, if the policy knows any. What is on its way there
     /// already is lost, and sent again.
-    fn displace(&mut self, tx: LinkId, gone: [u32; 3], now: Time) -> Result<(), EngineError> {
+    fn displace(
+        &mut self,
+        tx: LinkId,
+        gone: [Option<LinkId>; 3],
+        now: Time,
+    ) -> Result<(), EngineError> {
         for id in 0..self.net.conns.len() as u32 {
             let conn = &self.net.conns[id as usize];
-            if conn.done || !conn.links.iter().any(|link| gone.contains(link)) {
+            if conn.done || !conn.links.iter().any(|&link| gone.contains(&Some(LinkId(link)))) {
                 continue;
             }
-            let task = self.task_of(self.net.messages[conn.message as usize].track);
-            let name = self.scenario.tasks.transfer[task as usize];
+            let track = self.net.messages[conn.message as usize].track;
             let mut path: Vec<LinkId> = conn.links.iter().map(|&link| LinkId(link)).collect();
-            if !self.policy.displaced(TaskId(task), name, now, &mut path) || path.is_empty() {
+            if !self.ledger.displaced(track, now, &mut path) || path.is_empty() {
                 return Err(EngineError::CircuitInUse { tx, now });
             }
             self.move_to(id, &path, now);
@@ -616,13 +394,10 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn light(&mut self, reconfiguration: u32, now: Time) {
-        for link in std::mem::take(&mut self.patched_links[reconfiguration as usize]) {
-            if self.dark_until[link as usize] > now {
-                continue; // dark again by a later change
-            }
-            self.net.links[link as usize].dark = false;
-            self.kick(link, now.ps());
+    fn light(&mut self, links: &[LinkId], now: Time) {
+        for link in links {
+            self.net.links[link.0 as usize].dark = false;
+            self.kick(link.0, now.ps());
         }
     }
 
@@ -641,7 +416,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn report(mut self, now: u64) -> Outcome {
+    fn report(mut self, now: u64) -> Result<Outcome, EngineError> {
         for (link, tally) in self.net.links.iter().zip(&mut self.net.tallies) {
             if link.paused {
                 tally.paused_for += now - tally.paused_since;
@@ -665,8 +440,7 @@ impl<'a> Run<'a> {
         if self.samples.len() == MOST_SAMPLES {
             notes.push(format!("queues: only the first {MOST_SAMPLES} samples are kept"));
         }
-        let mut outcome = self.outcome;
-        outcome.makespan = outcome.end.iter().copied().max().unwrap_or(Time::ZERO);
+        let mut outcome = self.ledger.close(Time::from_ps(now))?;
         outcome.link_bytes = links.iter().map(|l| Bytes::new(l.carried)).collect();
         outcome.events = self.events;
         outcome.packets = Some(Box::new(Packets {
@@ -695,6 +469,6 @@ impl<'a> Run<'a> {
             samples: self.samples,
             notes,
         }));
-        outcome
+        Ok(outcome)
     }
 }

@@ -14,6 +14,7 @@ use crate::net::NONE;
 use crate::net::Thing;
 use crate::packet::Kind;
 use crate::run::{Far, Run};
+use lightloom_fabric::LinkId;
 
 impl Run<'_> {
     /// A packet has crossed a link.
@@ -223,7 +224,8 @@ impl Run<'_> {
             // Light goes through: the next link of the path is crossed in the same moment.
             let dark = link.dark;
             let lit = packet.link(packet.hop + 1, &self.net.conns);
-            if !control && (dark || self.circuit[at as usize] != lit) {
+            let joined = self.ledger.circuits.leads_to(LinkId(at)) == Some(LinkId(lit));
+            if !control && (dark || !joined) {
                 self.drop_packet(at, id);
                 return;
             }

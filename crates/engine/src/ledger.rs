@@ -1,0 +1,635 @@
+//! What every engine keeps book of: which tasks may start, which transfers are under way and in which
+//! phase, which circuits stand, what was measured. An engine adds how bytes move, and nothing else.
+//!
+//! The ledger does no work and has no clock: it is told what has happened and answers with
+//! [`Step`]s, what is to be done next. An engine has one queue of events, of which [`Due`] is one
+//! kind, and four duties:
+//!
+//! 1. at the beginning [`Ledger::begin`], and whenever a [`Due`] is due [`Ledger::due`]; after either
+//!    it carries out every [`Ledger::step`], in order, before anything else happens;
+//! 2. for [`Step::Wake`]: put the `Due` into its queue;
+//! 3. for [`Step::Patch`]: move or refuse the flows on the links that are [touched](Circuits::touched),
+//!    [join](Circuits::join) the patches, stop what is on them and tell [`Ledger::darkened`];
+//!    [`Step::Light`] undoes the darkness;
+//! 4. for [`Step::Send`]: start the flows of the phase, tell [`Ledger::sent`], and as each flow
+//!    arrives [`Ledger::arrived`].
+//!
+//! An engine without circuits may answer `Patch` with an error. Checked: by the conformance suite, on
+//! which every engine with this ledger is run, and here on an engine whose bytes take no time.
+
+use crate::{
+    Circuits, EngineError, NOT_A_TRANSFER, Observer, Orders, Outcome, Patches, Phase, Policy,
+    Reconfiguration, Scenario, TaskId,
+};
+use lightloom_fabric::LinkId;
+use lightloom_units::{Bytes, Time};
+
+const NONE: u32 = u32::MAX;
+
+/// Something that happens at a time set beforehand; an engine keeps it and gives it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// A computation is over.
+    Computed(u32),
+    /// All flows of a track's phase have arrived, and its latency has passed.
+    PhaseOver(u32),
+    /// The ports of a reconfiguration carry light again.
+    Light(u32),
+}
+
+/// `due` is to be given back at `at`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "what is not given back never happens"]
+pub struct Wake {
+    /// When.
+    pub at: Time,
+    /// What.
+    pub due: Due,
+}
+
+/// What an engine is to do next.
+#[derive(Debug)]
+pub enum Step {
+    /// Give this back in time.
+    Wake(Wake),
+    /// Patch circuits, then tell [`Ledger::darkened`].
+    Patch {
+        /// The transfer that ordered it.
+        task: u32,
+        /// What changes, and how long it is dark.
+        patches: Patches,
+    },
+    /// These links carry light again. One may be named twice.
+    Light(Vec<LinkId>),
+    /// Start the flows of a phase, then tell [`Ledger::sent`].
+    Send(Sending),
+}
+
+/// A phase whose flows are to start: `orders.flows(phase)`, of which there is at least one.
+#[derive(Debug)]
+pub struct Sending {
+    /// The track, to be named when a flow arrives.
+    pub track: u32,
+    /// The transfer.
+    pub task: u32,
+    /// Which phase of the orders.
+    pub phase: usize,
+    /// The transfer's orders; they go back to the ledger with [`Ledger::sent`].
+    pub orders: Orders,
+}
+
+impl Sending {
+    /// When the last of the phase's flows has light all along its lanes, `now` or later.
+    ///
+    /// # Errors
+    /// [`EngineError::NoCircuit`], as [`Circuits::lit_along`].
+    pub fn lit(&self, circuits: &Circuits, now: Time) -> Result<Time, EngineError> {
+        let flows = self.orders.flows(self.phase).iter();
+        let mut lanes = flows.flat_map(|flow| self.orders.lanes(flow));
+        lanes.try_fold(now, |lit, lane| Ok(lit.max(circuits.lit_along(self.task, lane, now)?)))
+    }
+}
+
+/// A transfer under way.
+#[derive(Default)]
+struct Transfer {
+    task: u32,
+    orders: Orders,
+    /// Tracks that are not over.
+    tracks: usize,
+}
+
+/// Phases of a transfer that follow one another.
+#[derive(Default)]
+struct Track {
+    transfer: u32,
+    phase: usize,
+    end: usize,
+    outstanding: u32,
+    last_arrival: Time,
+    /// What the phase takes after its last arrival.
+    pause: Time,
+    /// How long dark circuits have held it up.
+    waited: Time,
+}
+
+/// What the ledger itself has still to do at this instant.
+enum Entry {
+    Start { task: u32, cause: u32 },
+    Launch(u32),
+    Flows(u32),
+    PhaseOver(u32),
+    Finish(u32),
+    Light(u32),
+}
+
+/// The bookkeeping of one run.
+///
+/// An engine whose bytes take no time at all, in full:
+///
+/// ```
+/// use lightloom_engine::conformance::{Graph, Script, Work};
+/// use lightloom_engine::{EventQueue, Ledger, Orders, Scenario, Silent, Step};
+/// use lightloom_fabric::LinkId;
+/// use lightloom_units::{Bytes, Time};
+/// let mut orders = Orders::default();
+/// orders.path().push(LinkId(0));
+/// orders.flow(Bytes::new(1_000));
+/// orders.end_phase(Time::from_us(3)); // the phase's own latency
+/// let mut policy = Script { transfers: vec![orders], at_end: vec![] };
+/// let work = vec![Work::Compute(Time::from_us(2)), Work::Send(0)];
+/// let (graph, fabric) = (Graph::new(work, vec![(0, 1)]), lightloom_engine::conformance::leaf_spine());
+/// let scenario = Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &[] };
+/// let mut observer = Silent;
+///
+/// let mut queue = EventQueue::new();
+/// let mut ledger = Ledger::new(&scenario, &mut policy, &mut observer);
+/// let mut now = Time::ZERO;
+/// ledger.begin();
+/// loop {
+///     while let Some(step) = ledger.step(now)? {
+///         match step {
+///             Step::Wake(wake) => queue.push(wake.at, wake.due),
+///             Step::Send(sending) => {
+///                 let (track, lit) = (sending.track, sending.lit(&ledger.circuits, now)?);
+///                 let flows = sending.orders.flows(sending.phase).to_vec();
+///                 ledger.sent(sending, flows.len() as u32, lit, now);
+///                 for flow in flows {
+///                     if let Some(wake) = ledger.arrived(track, flow.bytes, now, now, now) {
+///                         queue.push(wake.at, wake.due);
+///                     }
+///                 }
+///             }
+///             Step::Patch { .. } | Step::Light(_) => unreachable!("no optical switch here"),
+///         }
+///     }
+///     let Some((at, due)) = queue.pop() else { break };
+///     now = at;
+///     ledger.due(due);
+/// }
+/// let outcome = ledger.close(now)?;
+/// assert_eq!(outcome.makespan, Time::from_us(5));
+/// # Ok::<(), lightloom_engine::EngineError>(())
+/// ```
+pub struct Ledger<'a> {
+    /// What is run.
+    pub scenario: &'a Scenario<'a>,
+    policy: &'a mut dyn Policy,
+    observer: &'a mut dyn Observer,
+    /// The circuits that stand.
+    pub circuits: Circuits,
+    /// What has been measured. Times, causes, waits, the bytes of transfers, reconfigurations and
+    /// the makespan are the ledger's; the rest is the engine's.
+    pub outcome: Outcome,
+    /// Predecessors that each task still waits for.
+    waiting: Vec<u32>,
+    finished: usize,
+    transfers: Vec<Transfer>,
+    free_transfers: Vec<u32>,
+    tracks: Vec<Track>,
+    free_tracks: Vec<u32>,
+    /// The next one last.
+    entries: Vec<Entry>,
+    darkened: Vec<Vec<LinkId>>,
+    patches: Patches,
+}
+
+impl<'a> Ledger<'a> {
+    /// The books of a run that has not begun.
+    pub fn new(
+        scenario: &'a Scenario<'a>,
+        policy: &'a mut dyn Policy,
+        observer: &'a mut dyn Observer,
+    ) -> Self {
+        let tasks = scenario.tasks.len();
+        let outcome = Outcome {
+            start: vec![Time::MAX; tasks],
+            end: vec![Time::MAX; tasks],
+            cause: vec![NONE; tasks],
+            waited: vec![Time::ZERO; tasks],
+            bytes: vec![Bytes::ZERO; tasks],
+            link_bytes: vec![Bytes::ZERO; scenario.fabric.links().len()],
+            ..Outcome::default()
+        };
+        Ledger {
+            scenario,
+            policy,
+            observer,
+            circuits: Circuits::new(scenario.fabric, scenario.circuits),
+            outcome,
+            waiting: scenario.tasks.predecessors.to_vec(),
+            finished: 0,
+            transfers: Vec::new(),
+            free_transfers: Vec::new(),
+            tracks: Vec::new(),
+            free_tracks: Vec::new(),
+            entries: Vec::new(),
+            darkened: Vec::new(),
+            patches: Patches::default(),
+        }
+    }
+
+    // ---- what has happened
+
+    /// The run begins: tasks without predecessors start.
+    pub fn begin(&mut self) {
+        let ready = (0..self.waiting.len() as u32).rev();
+        let ready = ready.filter(|&task| self.waiting[task as usize] == 0);
+        self.entries.extend(ready.map(|task| Entry::Start { task, cause: NONE }));
+    }
+
+    /// Something that was due has come.
+    pub fn due(&mut self, due: Due) {
+        match due {
+            Due::Computed(task) => self.entries.push(Entry::Finish(task)),
+            Due::PhaseOver(track) => self.entries.push(Entry::PhaseOver(track)),
+            Due::Light(change) => self.entries.push(Entry::Light(change)),
+        }
+    }
+
+    /// The flows of a phase have been started, `flows` in the engine's own count, of which each is to
+    /// be reported by [`Ledger::arrived`]. The last of them has light from `lit` on.
+    pub fn sent(&mut self, sending: Sending, flows: u32, lit: Time, now: Time) {
+        let track = &mut self.tracks[sending.track as usize];
+        track.outstanding = flows;
+        track.waited += lit - now;
+        self.outcome.flows += u64::from(flows);
+        self.transfers[track.transfer as usize].orders = sending.orders;
+    }
+
+    /// A flow of a track that started at `start` has arrived whole at `arrival`, which may lie
+    /// before or after `now`. The last of its phase says when that is over.
+    pub fn arrived(
+        &mut self,
+        track: u32,
+        bytes: Bytes,
+        start: Time,
+        arrival: Time,
+        now: Time,
+    ) -> Option<Wake> {
+        let task = TaskId(self.task_of(track));
+        self.observer.flow_finished(task, bytes, start, arrival);
+        let state = &mut self.tracks[track as usize];
+        state.last_arrival = state.last_arrival.max(arrival);
+        state.outstanding -= 1;
+        (state.outstanding == 0).then(|| Wake {
+            at: state.last_arrival.saturating_add(state.pause).max(now),
+            due: Due::PhaseOver(track),
+        })
+    }
+
+    /// The patches of a [`Step::Patch`] are made and `links` have gone dark for `patches.delay`. The
+    /// answer says when they carry light again, unless a later change darkens them for longer.
+    pub fn darkened(
+        &mut self,
+        task: u32,
+        patches: &Patches,
+        links: Vec<LinkId>,
+        now: Time,
+    ) -> Wake {
+        let ready = now.saturating_add(patches.delay);
+        self.circuits.darken(&links, ready);
+        let due = Due::Light(self.darkened.len() as u32);
+        self.darkened.push(links);
+        let patches = patches.patches.len() as u32;
+        self.outcome.reconfigurations.push(Reconfiguration { task, at: now, ready, patches });
+        Wake { at: ready, due }
+    }
+
+    /// A circuit under a flow of this track is patched elsewhere: asks the policy for another path,
+    /// see [`Policy::displaced`].
+    pub fn displaced(&mut self, track: u32, now: Time, path: &mut Vec<LinkId>) -> bool {
+        let task = self.task_of(track);
+        let name = self.scenario.tasks.transfer[task as usize];
+        self.policy.displaced(TaskId(task), name, now, path)
+    }
+
+    // ---- what is next
+
+    /// What is to be done next at this instant; `None` once the ledger waits for something to happen.
+    ///
+    /// # Errors
+    /// [`EngineError::Policy`] if the policy gives up.
+    pub fn step(&mut self, now: Time) -> Result<Option<Step>, EngineError> {
+        while let Some(entry) = self.entries.pop() {
+            let step = match entry {
+                Entry::Start { task, cause } => self.start(task, cause, now)?,
+                Entry::Launch(track) => self.launch(track, now),
+                Entry::Flows(track) => Some(self.flows(track, now)),
+                Entry::PhaseOver(track) => self.phase_over(track, now)?,
+                Entry::Finish(task) => {
+                    self.finish(task, now);
+                    None
+                }
+                Entry::Light(change) => {
+                    let mut links = std::mem::take(&mut self.darkened[change as usize]);
+                    links.retain(|&link| self.circuits.is_lit(link, now));
+                    Some(Step::Light(links))
+                }
+            };
+            if step.is_some() {
+                return Ok(step);
+            }
+        }
+        Ok(None)
+    }
+
+    fn start(&mut self, task: u32, cause: u32, now: Time) -> Result<Option<Step>, EngineError> {
+        let at = task as usize;
+        self.outcome.start[at] = now;
+        self.outcome.cause[at] = cause;
+        let name = self.scenario.tasks.transfer[at];
+        if name == NOT_A_TRANSFER {
+            let at = now.saturating_add(self.scenario.tasks.duration[at]);
+            return Ok(Some(Step::Wake(Wake { at, due: Due::Computed(task) })));
+        }
+        let slot = self.free_transfers.pop().unwrap_or_else(|| {
+            self.transfers.push(Transfer::default());
+            self.transfers.len() as u32 - 1
+        });
+        let transfer = &mut self.transfers[slot as usize];
+        let orders = &mut transfer.orders;
+        orders.clear();
+        self.policy
+            .begin(TaskId(task), name, now, orders)
+            .map_err(|reason| EngineError::Policy { task, reason })?;
+        self.outcome.bytes[at] = orders.all_flows().iter().map(|f| f.bytes).sum();
+        (transfer.task, transfer.tracks) = (task, orders.tracks());
+        let next = self.entries.len();
+        for phases in (0..orders.tracks()).map(|index| orders.track(index)) {
+            let track = self.free_tracks.pop().unwrap_or_else(|| {
+                self.tracks.push(Track::default());
+                self.tracks.len() as u32 - 1
+            });
+            self.tracks[track as usize] =
+                Track { transfer: slot, phase: phases.start, end: phases.end, ..Track::default() };
+            self.entries.push(Entry::Launch(track));
+        }
+        self.entries[next..].reverse();
+        let patches = &mut transfer.orders.patches;
+        Ok((!patches.patches.is_empty())
+            .then(|| Step::Patch { task, patches: std::mem::take(patches) }))
+    }
+
+    fn finish(&mut self, task: u32, now: Time) {
+        self.outcome.end[task as usize] = now;
+        self.finished += 1;
+        let next = self.entries.len();
+        for &successor in self.scenario.tasks.successors(task) {
+            let waiting = &mut self.waiting[successor as usize];
+            *waiting = waiting.saturating_sub(1);
+            if *waiting == 0 {
+                self.entries.push(Entry::Start { task: successor, cause: task });
+            }
+        }
+        self.entries[next..].reverse();
+    }
+
+    /// A track's current phase begins.
+    fn launch(&mut self, id: u32, now: Time) -> Option<Step> {
+        let track = &mut self.tracks[id as usize];
+        if track.phase >= track.end {
+            // Nothing to send at all: over at this instant, but after all that is due before.
+            return Some(Step::Wake(Wake { at: now, due: Due::PhaseOver(id) }));
+        }
+        let transfer = &self.transfers[track.transfer as usize];
+        let Phase { dark, latency, .. } = transfer.orders.phases()[track.phase];
+        (track.last_arrival, track.pause) = (now, latency);
+        self.entries.push(Entry::Flows(id));
+        let circuits = transfer.orders.circuits(track.phase);
+        (!circuits.is_empty()).then(|| Step::Patch {
+            task: transfer.task,
+            patches: Patches { patches: circuits.to_vec(), delay: dark },
+        })
+    }
+
+    /// A phase's circuits are set: its flows start, or it is a pause.
+    fn flows(&mut self, id: u32, now: Time) -> Step {
+        let Track { transfer, phase, pause, .. } = self.tracks[id as usize];
+        let transfer = &mut self.transfers[transfer as usize];
+        if transfer.orders.flows(phase).is_empty() {
+            let at = now.saturating_add(pause);
+            return Step::Wake(Wake { at, due: Due::PhaseOver(id) });
+        }
+        let orders = std::mem::take(&mut transfer.orders);
+        Step::Send(Sending { track: id, task: transfer.task, phase, orders })
+    }
+
+    fn phase_over(&mut self, id: u32, now: Time) -> Result<Option<Step>, EngineError> {
+        let track = &mut self.tracks[id as usize];
+        track.phase += 1;
+        if track.phase < track.end {
+            return Ok(self.launch(id, now));
+        }
+        let Track { transfer: slot, waited, .. } = *track;
+        self.free_tracks.push(id);
+        let transfer = &mut self.transfers[slot as usize];
+        transfer.tracks -= 1;
+        if transfer.tracks > 0 {
+            return Ok(None);
+        }
+        let task = transfer.task;
+        self.free_transfers.push(slot);
+        self.outcome.waited[task as usize] = waited;
+        let name = self.scenario.tasks.transfer[task as usize];
+        self.patches.clear();
+        self.policy
+            .end(TaskId(task), name, now, &mut self.patches)
+            .map_err(|reason| EngineError::Policy { task, reason })?;
+        self.entries.push(Entry::Finish(task));
+        Ok((!self.patches.patches.is_empty())
+            .then(|| Step::Patch { task, patches: self.patches.clone() }))
+    }
+
+    // ---- how far it is
+
+    /// The task whose transfer a track is part of.
+    #[inline]
+    pub fn task_of(&self, track: u32) -> u32 {
+        self.transfers[self.tracks[track as usize].transfer as usize].task
+    }
+
+    /// Whether every task has ended.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.finished == self.scenario.tasks.len()
+    }
+
+    /// Asks the observer whether to go on; an engine does so every few thousand events.
+    ///
+    /// # Errors
+    /// [`EngineError::Interrupted`] if not.
+    pub fn ask(&mut self, now: Time) -> Result<(), EngineError> {
+        let go_on = self.observer.keep_going(self.finished, self.scenario.tasks.len(), now);
+        if go_on { Ok(()) } else { Err(EngineError::Interrupted) }
+    }
+
+    /// The run is over, or nothing can happen any more.
+    ///
+    /// # Errors
+    /// [`EngineError::Stalled`] if tasks are left.
+    pub fn close(mut self, now: Time) -> Result<Outcome, EngineError> {
+        let total = self.scenario.tasks.len();
+        if !self.is_over() {
+            let first = self.outcome.end.iter().position(|&end| end == Time::MAX).unwrap_or(0);
+            let left = total - self.finished;
+            return Err(EngineError::Stalled { now, left, total, first: first as u32 });
+        }
+        self.outcome.makespan = self.outcome.end.iter().copied().max().unwrap_or(Time::ZERO);
+        Ok(self.outcome)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::{Graph, Script, Work, joined, leaf_spine, mixnet};
+    use crate::{EventQueue, Silent};
+    use lightloom_fabric::Fabric;
+    use proptest::prelude::*;
+
+    /// Runs on an engine whose bytes take `flight`; what it did, in order.
+    fn run(
+        fabric: &Fabric,
+        graph: &Graph,
+        policy: &mut Script,
+        flight: Time,
+    ) -> Result<(Outcome, Vec<String>), EngineError> {
+        let scenario = Scenario { fabric, tasks: graph.tasks(), circuits: &[] };
+        let mut observer = Silent;
+        let mut queue: EventQueue<Result<Due, (u32, Bytes, Time)>> = EventQueue::new();
+        let mut ledger = Ledger::new(&scenario, policy, &mut observer);
+        let (mut now, mut log) = (Time::ZERO, Vec::new());
+        ledger.begin();
+        loop {
+            while let Some(step) = ledger.step(now)? {
+                match step {
+                    Step::Wake(wake) => queue.push(wake.at, Ok(wake.due)),
+                    Step::Patch { task, patches } => {
+                        log.push(format!("{now}: {task} patches"));
+                        let mut links = Vec::new();
+                        for patch in &patches.patches {
+                            links.extend(ledger.circuits.touched(patch).into_iter().flatten());
+                            ledger.circuits.join(patch);
+                        }
+                        let wake = ledger.darkened(task, &patches, links, now);
+                        queue.push(wake.at, Ok(wake.due));
+                    }
+                    Step::Light(links) => log.push(format!("{now}: {} lit", links.len())),
+                    Step::Send(sending) => {
+                        log.push(format!("{now}: {} sends", sending.task));
+                        let track = sending.track;
+                        let lit = sending.lit(&ledger.circuits, now)?;
+                        let flows = sending.orders.flows(sending.phase).to_vec();
+                        ledger.sent(sending, flows.len() as u32, lit, now);
+                        for flow in flows {
+                            queue.push(lit + flight, Err((track, flow.bytes, now)));
+                        }
+                    }
+                }
+            }
+            let Some((at, event)) = queue.pop() else { break };
+            now = at;
+            match event {
+                Ok(due) => ledger.due(due),
+                Err((track, bytes, start)) => {
+                    if let Some(wake) = ledger.arrived(track, bytes, start, now, now) {
+                        queue.push(wake.at, Ok(wake.due));
+                    }
+                }
+            }
+        }
+        Ok((ledger.close(now)?, log))
+    }
+
+    #[test]
+    fn circuits_are_set_before_what_needs_them_and_the_wait_is_booked() {
+        let fabric = mixnet();
+        let dark = Time::from_us(25);
+        let mut orders = Orders::default();
+        orders.patches = joined(&fabric, dark);
+        let patch = orders.patches.patches[0];
+        orders.path().extend([patch.tx, patch.rx.expect("a circuit")]);
+        orders.flow(Bytes::new(1_000));
+        orders.end_phase(Time::ZERO);
+        let mut policy = Script { transfers: vec![orders], at_end: vec![] };
+        let graph = Graph::new(vec![Work::Send(0)], vec![]);
+        let (outcome, log) = run(&fabric, &graph, &mut policy, Time::from_us(1)).expect("it runs");
+        assert_eq!(log[..2], ["0 ps: 0 patches", "0 ps: 0 sends"].map(String::from));
+        assert!(log[2].contains("lit"), "{log:?}");
+        assert_eq!(outcome.waited, [dark]);
+        assert_eq!(outcome.makespan, Time::from_us(26));
+        assert_eq!(outcome.reconfigurations.len(), 1);
+    }
+
+    #[test]
+    fn a_cycle_of_tasks_is_a_stall_and_a_missing_circuit_an_error() {
+        let graph = Graph::new(vec![Work::Compute(Time::ZERO); 2], vec![(0, 1), (1, 0)]);
+        let run_of = |graph: &Graph, script: Script, fabric: &Fabric| {
+            run(fabric, graph, &mut { script }, Time::ZERO).map(|(outcome, _)| outcome)
+        };
+        let stalled = run_of(&graph, Script::default(), &leaf_spine());
+        assert!(matches!(stalled, Err(EngineError::Stalled { left: 2, first: 0, .. })));
+        let fabric = mixnet();
+        let mut orders = Orders::default();
+        orders.path().push(joined(&fabric, Time::ZERO).patches[0].tx);
+        orders.flow(Bytes::new(1));
+        orders.end_phase(Time::ZERO);
+        let script = Script { transfers: vec![orders], at_end: vec![] };
+        let unlit = run_of(&Graph::new(vec![Work::Send(0)], vec![]), script, &fabric);
+        assert!(matches!(unlit, Err(EngineError::NoCircuit { task: 0, .. })));
+    }
+
+    proptest! {
+        // A random graph of transfers whose tracks have random phases: the makespan is the longest
+        // chain of tasks, each as long as its longest track.
+        #[test]
+        fn times_are_those_of_the_longest_path(
+            tasks in prop::collection::vec(prop::collection::vec(prop::collection::vec(
+                (0u64..4, 0u32..3), 0..3), 0..3), 1..8),
+            edges in prop::collection::vec((0u32..8, 0u32..8), 0..16),
+        ) {
+            let flight = Time::from_us(2);
+            let fabric = leaf_spine();
+            let mut policy = Script::default();
+            let mut length = Vec::new();
+            for tracks in &tasks {
+                let mut orders = Orders::default();
+                let mut longest = Time::ZERO;
+                for phases in tracks {
+                    let mut total = Time::ZERO;
+                    for &(latency, flows) in phases {
+                        for flow in 0..flows {
+                            orders.path().push(LinkId(flow));
+                            orders.flow(Bytes::new(7));
+                        }
+                        let pause = Time::from_us(latency);
+                        orders.end_phase(pause);
+                        total += pause + if flows > 0 { flight } else { Time::ZERO };
+                    }
+                    orders.end_track();
+                    longest = longest.max(total);
+                }
+                policy.transfers.push(orders);
+                length.push(longest);
+            }
+            let n = tasks.len() as u32;
+            let edges: Vec<_> = edges.into_iter().filter(|&(a, b)| a < b && b < n).collect();
+            let graph = Graph::new((0..n).map(Work::Send).collect(), edges.clone());
+            let (outcome, _) = run(&fabric, &graph, &mut policy, flight).expect("it runs");
+            let mut ends: Vec<Time> = Vec::new();
+            for task in 0..n {
+                let before = edges.iter().filter(|&&(_, b)| b == task);
+                let start = before.map(|&(a, _)| ends[a as usize]).max().unwrap_or(Time::ZERO);
+                prop_assert_eq!(outcome.start[task as usize], start);
+                ends.push(start + length[task as usize]);
+            }
+            prop_assert_eq!(&outcome.end, &ends);
+            let sent: Vec<Bytes> = tasks.iter().map(|tracks| {
+                let flows = tracks.iter().flatten().map(|&(_, flows)| u64::from(flows));
+                Bytes::new(7 * flows.sum::<u64>())
+            }).collect();
+            prop_assert_eq!(&outcome.bytes, &sent);
+        }
+    }
+}
