@@ -103,6 +103,18 @@ def plan_run(tracks: str) -> dict[str, Any]:
     dark_ps, circuits).
     """
 
+def railx_build(request: str) -> str:
+    """Set the circuits of a RailX topology, and measure it.
+
+    ``request`` is JSON: mesh, ports, ocs, global_ocs (or null); named (``"torus"``, ``"hyperx"``,
+    ``"dragonfly"``, or null for a split) and scale (``[columns, rows]``, or null for the largest);
+    x and y, the parts of a split, each wiring (``"ring"``, ``"all-to-all"``), scale and rails, and
+    share (``"balanced"``, ``"uneven"``); measures and maps, whether to answer those.
+
+    The result: JSON with grid, chips, nodes, rails, switches, dark_switches, circuits, dimensions,
+    measures, formulas and maps, as `lightloom.railx.topology` describes them.
+    """
+
 def swot_schedule(request: str) -> str:
     """Schedule steps of one's own on planes by SWOT.
 

@@ -191,6 +191,8 @@ mod _core {
     use super::Workload;
 
     #[pymodule_export]
+    use super::railx::build::railx_build;
+    #[pymodule_export]
     use super::swot::swot_schedule;
 
     /// Picoseconds of a text such as "25 ms".

@@ -1,2 +1,3 @@
 //! RailX: one file a question, each from JSON to JSON as the stub says.
 
+pub(crate) mod build;

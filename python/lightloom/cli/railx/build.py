@@ -2,9 +2,139 @@
 
 from __future__ import annotations
 
-from lightloom.errors import InputError
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from lightloom.railx.topology import Built
 
 
-def run() -> None:
-    """Not there yet."""
-    raise InputError("railx build: is being built")
+def run(
+    mesh: int = typer.Option(..., "--mesh", help="Chips along each side of a node's mesh (m)."),
+    ports: int = typer.Option(..., "--ports", help="Rail ports at an outer chip edge (n)."),
+    ocs: int = typer.Option(..., "--ocs", help="Ports of an optical switch (R); even."),
+    topology: str = typer.Option(
+        ..., "--topology", help="torus, hyperx, dragonfly, or split (see --x and --y)."
+    ),
+    scale: str | None = typer.Option(
+        None, "--scale", help="Columns x rows of nodes, such as 9x9 [the largest]."
+    ),
+    global_ocs: int | None = typer.Option(
+        None, "--global-ocs", help="Ports of the switches of rows, if not as --ocs."
+    ),
+    x: str | None = typer.Option(
+        None,
+        "--x",
+        help="Parts of a row, such as ring:3*1,all:3*1: wiring, nodes, rails of a chip edge.",
+    ),
+    y: str | None = typer.Option(None, "--y", help="Parts of a column."),
+    uneven: bool = typer.Option(
+        False, "--uneven", help="Rails of parts are counted for the node, not for a chip edge."
+    ),
+    out: Path | None = typer.Option(
+        None, "--out", metavar="FILE", help="Write every switch's port map there (JSON)."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Set the circuits of a topology, and measure it beside the paper's formulas.
+
+    Example: lightloom railx build --mesh 4 --ports 2 --ocs 128 --topology hyperx --out maps.json
+    """
+    from lightloom.errors import InputError
+    from lightloom.plan.terminal import console
+    from lightloom.railx.topology import build
+
+    if out is not None and not out.parent.is_dir():
+        raise InputError(f"--out {out}: there is no directory {out.parent}")
+    if out is not None and out.is_dir():
+        raise InputError(f"--out {out}: is a directory; must be a file")
+    try:
+        built = build(
+            topology, mesh=mesh, ports=ports, ocs=ocs, global_ocs=global_ocs, scale=scale,
+            x=x, y=y, uneven=uneven, maps=out is not None,
+        )  # fmt: skip
+    except InputError as error:
+        raise InputError(f"railx build: {error}") from None
+    if out is not None:
+        built.write(out)
+        print(f"wrote {out}", file=sys.stderr)
+    if as_json:
+        print(json.dumps(built.as_json(), indent=2))
+        return
+    screen = console()
+    screen.print(f"{_head(built)}\n", soft_wrap=True)
+    screen.print(_measures(built))
+    widths = _widths(built)
+    if widths is not None:
+        screen.print()
+        screen.print(widths)
+    for note in built.notes:
+        screen.print(f"note: {note}", style="dim", soft_wrap=True)
+
+
+def _head(built: Built) -> str:
+    radix = f"{built.ocs} ports"
+    if built.global_ocs != built.ocs:
+        radix = f"{built.global_ocs} (rows) and {built.ocs} (columns) ports"
+    lines = [
+        f"{built.topology}: {built.columns} x {built.rows} nodes of {built.mesh} x {built.mesh} "
+        f"chips, {built.rails} rails each way",
+        f"{built.chips:,} chips, {built.nodes:,} nodes, {built.switches:,} switches of {radix}, "
+        f"{built.circuits:,} circuits",
+    ]
+    if built.topology == "split":
+        for part in built.dimensions or []:
+            wiring = "ring" if part["wiring"] == "ring" else "all to all"
+            lines.append(
+                f"  {part['axis']}: {part['scale']} nodes, {wiring}, {len(part['rails'])} rails, "
+                f"{part['stride']} apart"
+            )
+    return "\n".join(lines)
+
+
+def _measures(built: Built) -> Table:
+    from rich.table import Table
+
+    found, paper = built.measures, built.formulas
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("")
+    table.add_column("on the graph", justify="right")
+    table.add_column("RailX, Table 2", justify="right")
+    rows: list[tuple[str, float | int | None, float | int | None]] = [
+        ("chips", built.chips, paper.chips if paper else None),
+        ("diameter, optical hops", found.diameter, paper.diameter if paper else None),
+        ("bisection, circuits", found.bisection_circuits, None),
+        ("throughput by the cut", found.cut_throughput, paper.throughput if paper else None),
+        ("throughput by rails, all alike", found.throughput(even=True), None),
+        ("throughput by rails, nearest exit", found.throughput(), None),
+    ]
+    for name, here, there in rows:
+        table.add_row(name, _number(here), _number(there))
+    return table
+
+
+def _widths(built: Built) -> Table | None:
+    """Return the table of throughputs by the width of mesh links."""
+    from rich.table import Table
+
+    if built.measures.mesh_load is None:
+        return None
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for heading in ("mesh link\nover rail, k", "throughput,\nk a link", "throughput,\nk n a link"):
+        table.add_column(heading, justify="right")
+    for k in (1, 2, 4):
+        widths = (k, k * built.ports)
+        table.add_row(str(k), *(_number(built.measures.throughput(width)) for width in widths))
+    return table
+
+
+def _number(value: float | int | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:#.4g}"

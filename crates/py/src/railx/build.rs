@@ -1,0 +1,147 @@
+//! Topologies: their measures, and what every switch is set to.
+
+use lightloom_fabric::railx::{Axis, Grid, Layout};
+use lightloom_fabric::{CircuitError, CrossConnect};
+use lightloom_schedule::railx::{
+    Dimension, Form, Formulas, Measures, Named, Part, Share, Topology,
+};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::fmt::Display;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    mesh: u32,
+    ports: u32,
+    ocs: u32,
+    global_ocs: Option<u32>,
+    /// A topology by name with its columns and rows, or the parts of a split.
+    named: Option<Named>,
+    scale: Option<[u32; 2]>,
+    x: Vec<Part>,
+    y: Vec<Part>,
+    share: Share,
+    measures: bool,
+    maps: bool,
+}
+
+#[derive(Serialize)]
+struct Answered {
+    grid: Grid,
+    chips: u32,
+    nodes: u32,
+    rails: u32,
+    switches: u32,
+    dark_switches: u32,
+    circuits: u64,
+    dimensions: Option<Vec<Dimension>>,
+    measures: Option<Measured>,
+    formulas: Option<Formula>,
+    maps: Option<Vec<Switch>>,
+}
+
+#[derive(Serialize)]
+struct Measured {
+    diameter: Option<u32>,
+    diameter_exact: bool,
+    bisection_circuits: u64,
+    bisection_exact: bool,
+    cut_throughput: f64,
+    rail_load: Option<f64>,
+    rail_load_mean: Option<f64>,
+    mesh_load: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Formula {
+    chips: u64,
+    diameter: u32,
+    throughput: f64,
+}
+
+#[derive(Serialize)]
+struct Switch {
+    axis: Axis,
+    line: u32,
+    rail: u32,
+    #[serde(flatten)]
+    state: CrossConnect,
+}
+
+fn refused(error: impl Display) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+fn wrong(error: impl Display) -> PyErr {
+    PyRuntimeError::new_err(error.to_string())
+}
+
+/// Builds a topology; see the stub for what goes in and comes out.
+#[pyfunction]
+pub(crate) fn railx_build(py: Python<'_>, request: &str) -> PyResult<String> {
+    let asked: Asked = serde_json::from_str(request).map_err(refused)?;
+    let built = topology(&asked).map_err(refused)?;
+    let answer = py.detach(|| answer(&asked, &built)).map_err(wrong)?;
+    serde_json::to_string(&answer).map_err(wrong)
+}
+
+fn topology(asked: &Asked) -> Result<Topology, lightloom_fabric::FabricError> {
+    let mut hall = Grid::new(asked.mesh, asked.ports, asked.ocs, 1, 1);
+    hall.global_radix = asked.global_ocs;
+    hall.check()?;
+    match asked.named {
+        None => Topology::split(hall, &asked.x, &asked.y, asked.share),
+        Some(named) => named.build(match asked.scale {
+            Some([columns, rows]) => Grid { columns, rows, ..hall },
+            None => named.largest(hall),
+        }),
+    }
+}
+
+fn answer(asked: &Asked, topology: &Topology) -> Result<Answered, CircuitError> {
+    let (layout, grid) = (&topology.layout, topology.layout.grid);
+    let dark = |&(axis, line, rail): &(Axis, u32, u32)| layout.rings(axis, line, rail).is_empty();
+    Ok(Answered {
+        grid,
+        chips: grid.chips(),
+        nodes: grid.nodes(),
+        rails: grid.rails(),
+        switches: layout.switches(),
+        dark_switches: layout.places().filter(dark).count() as u32,
+        circuits: layout.circuits(),
+        dimensions: match &topology.form {
+            Form::Product(dimensions) => Some(dimensions.clone()),
+            Form::Dragonfly => None,
+        },
+        measures: asked.measures.then(|| measured(topology)),
+        formulas: Formulas::of(topology).map(|f| Formula {
+            chips: f.chips,
+            diameter: f.diameter,
+            throughput: f.throughput,
+        }),
+        maps: if asked.maps { Some(maps(layout)?) } else { None },
+    })
+}
+
+fn measured(topology: &Topology) -> Measured {
+    let found = Measures::of(topology);
+    Measured {
+        diameter: found.diameter.hops,
+        diameter_exact: found.diameter.exact,
+        bisection_circuits: found.cut.circuits,
+        bisection_exact: found.cut.exact,
+        cut_throughput: found.cut.throughput,
+        rail_load: found.loads.map(|loads| loads.rail),
+        rail_load_mean: found.loads.map(|loads| loads.rail_mean),
+        mesh_load: found.loads.map(|loads| loads.mesh),
+    }
+}
+
+fn maps(layout: &Layout) -> Result<Vec<Switch>, CircuitError> {
+    let switch = |(axis, line, rail)| {
+        Ok(Switch { axis, line, rail, state: layout.cross_connect(axis, line, rail)? })
+    };
+    layout.places().map(switch).collect()
+}

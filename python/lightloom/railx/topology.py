@@ -1,0 +1,362 @@
+"""RailX's topologies: the rings of every optical switch, and what they give on the graph.
+
+`build` sets the circuits of a torus, a HyperX, a dragonfly or a split into logical dimensions, and
+measures them; `table2` puts that beside the paper's Table 2. Throughputs are flits a cycle and chip
+under uniform traffic, rails carrying one flit a cycle each way.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lightloom import _core
+from lightloom.errors import InputError
+from lightloom.presets import unknown
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOPOLOGIES = ("torus", "hyperx", "dragonfly", "split")
+"""What `build` knows."""
+
+
+@dataclass(frozen=True)
+class Switch:
+    """What an optical switch is set to.
+
+    ``axis`` is x or y, ``line`` the row (x) or column (y) of nodes, ``rail`` which of its rails.
+    ``pairs`` are the ports that are joined: port 2 p is the + end of the node at position p of the
+    line, port 2 p + 1 its - end.
+    """
+
+    axis: str
+    line: int
+    rail: int
+    ports: int
+    pairs: list[list[int]]
+
+
+@dataclass(frozen=True)
+class Formulas:
+    """RailX, Table 2: the most chips, the diameter in optical hops, the uniform throughput."""
+
+    chips: int
+    diameter: int
+    throughput: float
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What the graph gives.
+
+    Attributes
+    ----------
+    diameter
+        Most optical hops between two nodes.
+    diameter_exact
+        False if not every node was a source: then it is at least so much.
+    bisection_circuits
+        Fewest circuits found between two halves of the nodes.
+    bisection_exact
+        Whether every half was tried; if not, a thinner cut may exist.
+    cut_throughput
+        Least uniform throughput that a cut allows; None for one node.
+    rail_load, rail_load_mean, mesh_load
+        At an offered load of 1: flits a cycle on the busiest rail; on the rails of the busiest
+        dimension, on average; on the busiest mesh link. None where the topology is too large.
+    """
+
+    diameter: int | None
+    diameter_exact: bool
+    bisection_circuits: int
+    bisection_exact: bool
+    cut_throughput: float | None
+    rail_load: float | None
+    rail_load_mean: float | None
+    mesh_load: float | None
+
+    def throughput(self, inside: float | None = None, *, even: bool = False) -> float | None:
+        """Return what the busiest channel allows.
+
+        Parameters
+        ----------
+        inside
+            Width of mesh links, in flits a cycle; without limit if None.
+        even
+            Whether the rails of a dimension share evenly, rather than each chip taking the nearest.
+        """
+        rail = self.rail_load_mean if even else self.rail_load
+        if rail is None or self.mesh_load is None:
+            return None
+        limits = [1 / rail] if rail else []
+        if inside is not None and self.mesh_load:
+            limits.append(inside / self.mesh_load)
+        return min(limits, default=None)
+
+
+@dataclass(frozen=True)
+class Built:
+    """A topology that is set.
+
+    Examples
+    --------
+    >>> built = build("hyperx", mesh=4, ports=2, ocs=128)
+    >>> built.columns, built.rows, built.chips
+    (9, 9, 1296)
+    >>> [round(built.measures.throughput(k), 2) for k in (1, 2, 4)]
+    [0.36, 0.72, 1.12]
+    """
+
+    topology: str
+    mesh: int
+    ports: int
+    ocs: int
+    global_ocs: int
+    columns: int
+    rows: int
+    chips: int
+    nodes: int
+    rails: int
+    switches: int
+    dark_switches: int
+    circuits: int
+    dimensions: list[dict[str, Any]] | None
+    formulas: Formulas | None
+    notes: list[str] = field(default_factory=list)
+    _measures: Measures | None = None
+    _maps: list[Switch] | None = None
+
+    @property
+    def measures(self) -> Measures:
+        """What the graph gives; only if `build` measured."""
+        if self._measures is None:
+            raise InputError("measures = False: build the topology with measures=True")
+        return self._measures
+
+    @property
+    def maps(self) -> list[Switch]:
+        """The port map of every switch; only if `build` kept them."""
+        if self._maps is None:
+            raise InputError("maps = False: build the topology with maps=True")
+        return self._maps
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything but the port maps."""
+        names = (
+            "topology", "mesh", "ports", "ocs", "global_ocs", "columns", "rows", "chips", "nodes",
+            "rails", "switches", "dark_switches", "circuits", "dimensions",
+        )  # fmt: skip
+        document = {name: getattr(self, name) for name in names}
+        document["measures"] = None if self._measures is None else vars(self._measures)
+        document["table2"] = None if self.formulas is None else vars(self.formulas)
+        return document | {"notes": self.notes}
+
+    def write(self, path: Path) -> None:
+        """Write the port maps: JSON, a switch a line."""
+        from lightloom.plan.file import replacing
+
+        head = self.as_json()
+        del head["measures"], head["table2"], head["notes"]
+        rows = (json.dumps(vars(switch), separators=(",", ":")) for switch in self.maps)
+        text = f'{json.dumps(head)[:-1]},\n"port_maps": [\n' + ",\n".join(rows) + "\n]}\n"
+        with replacing(path) as draft:
+            draft.write_text(text, "utf-8")
+
+
+def build(
+    topology: str,
+    *,
+    mesh: int,
+    ports: int,
+    ocs: int,
+    global_ocs: int | None = None,
+    scale: str | None = None,
+    x: str | None = None,
+    y: str | None = None,
+    uneven: bool = False,
+    measures: bool = True,
+    maps: bool = False,
+) -> Built:
+    """Set the circuits of a topology.
+
+    Parameters
+    ----------
+    topology
+        torus, hyperx, dragonfly or split.
+    mesh, ports, ocs
+        Chips along a side of a node, rail ports at a chip edge, ports of an optical switch.
+    global_ocs
+        Ports of the switches of rows, if other than `ocs`: a dragonfly's global ones.
+    scale
+        Columns and rows of nodes, such as "9x9"; the largest that the topology allows if None.
+    x, y
+        Parts of a split, such as "ring:3*1,all:3*1": how its nodes are joined (ring, or all to
+        all), how many, and the rails it gets, of each chip edge or, if `uneven`, of the node.
+        Rails are dealt evenly if no part says how many.
+    measures, maps
+        Whether to measure, and to keep the port maps.
+
+    Raises
+    ------
+    InputError
+        If there is no such topology: what is wrong, and what is allowed.
+
+    Examples
+    --------
+    >>> build("split", mesh=2, ports=2, ocs=128, x="ring:3,ring:4", y="all:3,ring:2").nodes
+    72
+    >>> build("hyperx", mesh=4, ports=2, ocs=128, scale="10x9")
+    Traceback (most recent call last):
+    ...
+    lightloom.errors.InputError: columns = 10: 8 rails join at most 9 nodes all to all
+    """
+    if topology not in TOPOLOGIES:
+        raise InputError(f"topology = {topology}: no such topology{unknown(topology, TOPOLOGIES)}")
+    for name, value in (("mesh", mesh), ("ports", ports), ("ocs", ocs), ("global_ocs", global_ocs)):
+        if value is not None and not 0 <= value <= 1 << 20:
+            raise InputError(f"{name} = {value}: must be a number of ports or chips, above 0")
+    split = topology == "split"
+    for name, given, wanted in (("x", x, split), ("y", y, split), ("scale", scale, not split)):
+        if given is not None and not wanted:
+            raise InputError(f"{name} = {given}: not read for a {topology}")
+    if split and x is None and y is None:
+        raise InputError('x, y = none: a split has parts, such as x = "ring:3*1,all:3*1"')
+    owned = mesh * ports if uneven else ports
+    request = {
+        "mesh": mesh, "ports": ports, "ocs": ocs, "global_ocs": global_ocs,
+        "named": None if split else topology, "scale": None if scale is None else _scale(scale),
+        "x": _parts("x", x, owned), "y": _parts("y", y, owned),
+        "share": "uneven" if uneven else "balanced", "measures": measures, "maps": maps,
+    }  # fmt: skip
+    try:
+        answer = json.loads(_core.railx_build(json.dumps(request)))
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    return _built(topology, answer)
+
+
+def table2(
+    halls: tuple[tuple[int, int, int], ...] = ((4, 2, 128), (7, 9, 128)),
+) -> list[dict[str, Any]]:
+    """Return RailX's Table 2 beside what the graph gives, a row a topology and hall.
+
+    Parameters
+    ----------
+    halls
+        Mesh side, rail ports at a chip edge and switch radix of each; every topology is built as
+        large as it can be.
+
+    Returns
+    -------
+    list of dict
+        mesh, ports, ocs, topology, columns, rows, chips, chips_paper, diameter, diameter_paper,
+        bisection_circuits, bisection_exact, throughput_paper, cut_throughput, rail_throughput
+        (each packet by the nearest exit), even_throughput (rails of a dimension alike), notes.
+
+    Examples
+    --------
+    >>> rows = table2(halls=((2, 1, 32),))
+    >>> [(row["topology"], row["diameter"], row["diameter_paper"]) for row in rows]
+    [('torus', 16, 32), ('hyperx', 2, 2), ('dragonfly', 3, 3)]
+    """
+    rows = []
+    for mesh, ports, ocs in halls:
+        for topology in TOPOLOGIES[:3]:
+            built = build(topology, mesh=mesh, ports=ports, ocs=ocs)
+            measures, paper = built.measures, built.formulas
+            assert paper is not None, "the three have formulas"
+            rows.append({
+                "mesh": mesh, "ports": ports, "ocs": ocs, "topology": topology,
+                "columns": built.columns, "rows": built.rows,
+                "chips": built.chips, "chips_paper": paper.chips,
+                "diameter": measures.diameter, "diameter_paper": paper.diameter,
+                "bisection_circuits": measures.bisection_circuits,
+                "bisection_exact": measures.bisection_exact,
+                "throughput_paper": paper.throughput, "cut_throughput": measures.cut_throughput,
+                "rail_throughput": measures.throughput(),
+                "even_throughput": measures.throughput(even=True), "notes": built.notes,
+            })  # fmt: skip
+    return rows
+
+
+def _built(topology: str, answer: dict[str, Any]) -> Built:
+    grid = answer["grid"]
+    formulas = None if answer["formulas"] is None else Formulas(**answer["formulas"])
+    measures = None if answer["measures"] is None else Measures(**answer["measures"])
+    maps = answer["maps"]
+    built = Built(
+        topology=topology, mesh=grid["mesh"], ports=grid["ports"], ocs=grid["radix"],
+        global_ocs=grid.get("global_radix", grid["radix"]), columns=grid["columns"],
+        rows=grid["rows"], dimensions=answer["dimensions"], formulas=formulas,
+        _measures=measures, _maps=None if maps is None else [Switch(**switch) for switch in maps],
+        **{name: answer[name] for name in
+           ("chips", "nodes", "rails", "switches", "dark_switches", "circuits")},
+    )  # fmt: skip
+    built.notes.extend(_notes(built, measures))
+    return built
+
+
+def _notes(built: Built, measures: Measures | None) -> list[str]:
+    """Say where a figure is not what it seems, or departs from the paper's."""
+    notes = []
+    if built.dark_switches and built.nodes > 1:
+        notes.append(
+            f"{built.dark_switches} of {built.switches} switches are dark: rails beyond the last "
+            "whole set, so that all pairs have equally many circuits"
+        )
+    if built.formulas is not None and built.chips < built.formulas.chips:
+        notes.append(
+            f"Table 2's scale is {built.formulas.chips:,} chips; this is set on {built.chips:,}"
+        )
+    if built.topology == "torus":
+        notes.append(
+            "Table 2 prints R hops; a ring of R/2 nodes is R/4 across, so two make R/2. With the "
+            "nearest exit packets crowd the rails of the outer mesh columns"
+        )
+    if built.topology == "hyperx":
+        notes.append("2n/m is 2(r + 1)/m^2 rounded: that, at r + 1 nodes a line, is the cut")
+    if built.topology == "dragonfly":
+        notes.append(
+            "2n/m counts global circuits alone: a packet takes local rails before and after, which "
+            "leaves about n/m"
+        )
+    if measures is None:
+        return notes
+    if not measures.bisection_exact:
+        notes.append("bisection: the thinnest cut that was found; a thinner one may exist")
+    if not measures.diameter_exact:
+        notes.append("diameter: at least so much; not every node was a source")
+    if measures.rail_load is None:
+        notes.append("throughput by channels: not worked out, as there are too many chips")
+    return notes
+
+
+def _scale(text: str) -> list[int]:
+    found = re.fullmatch(r"(\d{1,6})x(\d{1,6})", text.strip())
+    if found is None:
+        raise InputError(f"scale = {text}: must be columns x rows of nodes, such as 9x9")
+    return [int(found[1]), int(found[2])]
+
+
+def _parts(key: str, text: str | None, owned: int) -> list[dict[str, Any]]:
+    if text is None:
+        return []
+    wirings = {"ring": "ring", "all": "all-to-all"}
+    found = [
+        re.fullmatch(r"(\w+):(\d{1,6})(?:\*(\d{1,6}))?", part.strip()) for part in text.split(",")
+    ]
+    if any(part is None or part[1] not in wirings for part in found):
+        raise InputError(f"{key} = {text}: must be parts such as ring:3*1,all:3*1")
+    parts = [part for part in found if part is not None]
+    said = [part[3] is not None for part in parts]
+    if any(said) and not all(said):
+        raise InputError(f"{key} = {text}: all parts must say how many rails they get, or none")
+    even, more = divmod(owned, len(parts))
+    return [
+        {"wiring": wirings[part[1]], "scale": int(part[2]),
+         "rails": even + (number < more) if part[3] is None else int(part[3])}
+        for number, part in enumerate(parts)
+    ]  # fmt: skip

@@ -1,0 +1,167 @@
+"""``lightloom railx build``: circuits of every switch, measures, and what cannot be built."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lightloom.cli import run
+from lightloom.errors import InputError
+from lightloom.railx.topology import Switch, build, table2
+
+HYPERX = ["railx", "build", "--mesh", "4", "--ports", "2", "--ocs", "128", "--topology", "hyperx"]
+
+
+def circuits(switch: Switch) -> dict[int, int]:
+    """Return, by the position of its + end, the position of each circuit's - end."""
+    plus = {}
+    for pair in switch.pairs:
+        (low, high) = sorted(pair, key=lambda port: port % 2)
+        assert (low % 2, high % 2) == (0, 1), "+ is joined to -"
+        plus[low // 2] = high // 2
+    return plus
+
+
+def test_the_hyperx_of_1296_chips(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*HYPERX, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["columns"], answer["rows"], answer["chips"]) == (9, 9, 1296)
+    measures = answer["measures"]
+    assert measures["diameter"] == 2 and measures["diameter_exact"]
+    assert round(measures["rail_load"], 3) == 0.890 and round(measures["mesh_load"], 2) == 2.78
+    assert measures["cut_throughput"] == pytest.approx(2 * 9 / 16)
+    assert answer["table2"] == {"chips": 1296, "diameter": 2, "throughput": 1.0}
+    assert run(HYPERX) == 0
+    out = capsys.readouterr().out
+    assert "1,296 chips, 81 nodes, 144 switches" in out
+    assert "0.3597" in out and "0.7194" in out and "1.124" in out
+
+
+def test_port_maps_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "maps.json"
+    assert run([*HYPERX, "--scale", "9x5", "--out", str(file)]) == 0
+    assert f"wrote {file}" in capsys.readouterr().err
+    document = json.loads(file.read_text())
+    assert (document["columns"], document["rows"]) == (9, 5)
+    maps = [Switch(**switch) for switch in document["port_maps"]]
+    assert len(maps) == (9 + 5) * 8
+    joined: Counter[tuple[str, int, int, int]] = Counter()
+    for switch in maps:
+        ports = [port for pair in switch.pairs for port in pair]
+        assert len(set(ports)) == len(ports) and max(ports) < switch.ports == 128
+        for a, b in circuits(switch).items():
+            joined[switch.axis, switch.line, a, b] += 1
+    # every ordered pair of a row once, + to -; in columns of 5 nodes 8 rails are 2 sets of 4
+    assert {n for (axis, *_), n in joined.items() if axis == "x"} == {1}
+    assert {n for (axis, *_), n in joined.items() if axis == "y"} == {2}
+    assert len(joined) == 5 * 9 * 8 + 9 * 5 * 4
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    mesh=st.integers(1, 3),
+    ports=st.integers(3, 4),
+    ring=st.integers(2, 6),
+    all_to_all=st.sampled_from([2, 3]),
+    uneven=st.booleans(),
+)
+def test_rings_of_a_split_keep_to_their_digit(
+    mesh: int, ports: int, ring: int, all_to_all: int, *, uneven: bool
+) -> None:
+    built = build(
+        "split", mesh=mesh, ports=ports, ocs=64, x=f"ring:{ring}*1,all:{all_to_all}*2",
+        uneven=uneven, measures=False, maps=True,
+    )  # fmt: skip
+    assert (built.columns, built.rows) == (ring * all_to_all, 1)
+    for switch in built.maps:
+        part = switch.rail if uneven else switch.rail % ports
+        for a, b in circuits(switch).items():
+            same_part = a // ring == b // ring if part == 0 else a % ring == b % ring
+            assert same_part and part < 3
+
+
+def test_two_radices(capsys: pytest.CaptureFixture[str]) -> None:
+    figure8 = ["railx", "build", "--mesh", "2", "--ports", "2", "--topology", "dragonfly",
+               "--ocs", "10", "--global-ocs", "42"]  # fmt: skip
+    assert run([*figure8, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["columns"], answer["rows"], answer["dark_switches"]) == (21, 5, 0)
+    assert answer["measures"]["diameter"] == 3
+    assert run(figure8) == 0
+    assert "42 (rows) and 10 (columns) ports" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("ocs", "scales"), [(10, [5]), (8, [3]), (12, [5]), (64, [9])])
+def test_the_default_scale_is_the_largest(ocs: int, scales: list[int]) -> None:
+    """Neither 4 nor 6 nodes, nor more than a switch or the rails hold."""
+    built = build("hyperx", mesh=4, ports=2, ocs=ocs, measures=False)
+    assert [built.columns, built.rows] == scales * 2
+
+
+def test_table_2() -> None:
+    torus, hyperx, dragonfly = table2(halls=((4, 2, 128),))
+    # Table 2 prints R; half of it is what rings have
+    assert (torus["diameter"], torus["diameter_paper"]) == (64, 128)
+    assert torus["chips"] == torus["chips_paper"] == 65536
+    assert torus["cut_throughput"] == pytest.approx(torus["throughput_paper"]) == 0.0625
+    assert (hyperx["diameter"], dragonfly["diameter"]) == (2, 3)
+    assert hyperx["throughput_paper"] == dragonfly["throughput_paper"] == 1.0
+    assert hyperx["cut_throughput"] == pytest.approx(1.125)
+    assert hyperx["rail_throughput"] == pytest.approx(1.124, abs=5e-4)
+    # local rails are taken twice: about n / m
+    assert 0.45 < dragonfly["rail_throughput"] < 0.6
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"ocs": 127}, "ocs = 127: must be even"),
+    ({"ocs": -2}, "ocs = -2: must be"),
+    ({"mesh": 0}, "mesh = 0: must be from 1 to 64"),
+    ({"ports": 0}, "ports = 0: must be from 1 to 256"),
+    ({"global_ocs": 7}, "global_ocs = 7: must be even"),
+    ({"scale": "4x5"}, "columns = 4: no rings join 4 nodes all to all"),
+    ({"scale": "5x6"}, "take 5 or 7, a ring of 6, or a split into 2 x 3"),
+    ({"scale": "11x9"}, "columns = 11: 8 rails join at most 9 nodes"),
+    ({"scale": "9"}, "scale = 9: must be columns x rows"),
+    ({"scale": "9x0"}, "rows = 0: must be from 1 to 64"),
+    ({"ocs": 16, "scale": "9x9"}, "columns = 9: must be from 1 to 8, as an optical switch of 16"),
+    ({"topology": "tours"}, 'did you mean "torus"?'),
+    (
+        {"topology": "dragonfly", "scale": "64x3"},
+        "columns = 64: 3 nodes of 8 rails join at most 25",
+    ),
+    ({"x": "ring:3"}, "x = ring:3: not read for a hyperx"),
+    ({"topology": "split"}, "a split has parts"),
+    ({"topology": "split", "x": "rong:3"}, "must be parts such as ring:3*1,all:3*1"),
+    ({"topology": "split", "x": "ring:3*1,ring:2"}, "all parts must say how many rails"),
+    ({"topology": "split", "x": "ring:3*2,ring:2*1"}, "at most the 2 rails of a chip edge"),
+    ({"topology": "split", "x": "ring:3,ring:3,ring:3"}, "a part has a node and a rail at least"),
+    ({"topology": "split", "x": "ring:33,ring:2"}, "columns = 66: must be from 1 to 64"),
+    ({"topology": "split", "x": "all:6,ring:2"}, "scale = 6: 4 rails join at most 5 nodes"),
+    ({"topology": "split", "x": "ring:3", "scale": "3x1"}, "scale = 3x1: not read for a split"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), BAD)
+def test_what_cannot_be_built_says_why(change: dict[str, Any], message: str) -> None:
+    asked: dict[str, Any] = {"topology": "hyperx", "mesh": 4, "ports": 2, "ocs": 128} | change
+    topology = asked.pop("topology")
+    with pytest.raises(InputError) as caught:
+        build(topology, **asked)
+    assert message in str(caught.value)
+
+
+def test_the_command_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for change, message in (
+        (["--scale", "4x4"], "railx build: columns = 4: no rings join 4 nodes"),
+        (["--ocs", "129"], "railx build: ocs = 129: must be even"),
+        (["--out", str(tmp_path)], "is a directory"),
+        (["--out", str(tmp_path / "no" / "maps.json")], "there is no directory"),
+    ):
+        assert run([*HYPERX, *change]) == 2
+        err = capsys.readouterr().err
+        assert message in " ".join(err.split()) and "Traceback" not in err
