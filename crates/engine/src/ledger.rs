@@ -183,7 +183,8 @@ pub struct Ledger<'a> {
     pub outcome: Outcome,
     /// Predecessors that each task still waits for.
     waiting: Vec<u32>,
-    finished: usize,
+    /// Tasks that have not ended.
+    left: usize,
     transfers: Vec<Transfer>,
     free_transfers: Vec<u32>,
     tracks: Vec<Track>,
@@ -218,7 +219,7 @@ impl<'a> Ledger<'a> {
             circuits: Circuits::new(scenario.fabric, scenario.circuits),
             outcome,
             waiting: scenario.tasks.predecessors.to_vec(),
-            finished: 0,
+            left: tasks,
             transfers: Vec::new(),
             free_transfers: Vec::new(),
             tracks: Vec::new(),
@@ -373,7 +374,7 @@ impl<'a> Ledger<'a> {
 
     fn finish(&mut self, task: u32, now: Time) {
         self.outcome.end[task as usize] = now;
-        self.finished += 1;
+        self.left -= 1;
         let next = self.entries.len();
         for &successor in self.scenario.tasks.successors(task) {
             let waiting = &mut self.waiting[successor as usize];
@@ -452,7 +453,7 @@ impl<'a> Ledger<'a> {
     /// Whether every task has ended.
     #[inline]
     pub fn is_over(&self) -> bool {
-        self.finished == self.scenario.tasks.len()
+        self.left == 0
     }
 
     /// Asks the observer whether to go on; an engine does so every few thousand events.
@@ -460,8 +461,12 @@ impl<'a> Ledger<'a> {
     /// # Errors
     /// [`EngineError::Interrupted`] if not.
     pub fn ask(&mut self, now: Time) -> Result<(), EngineError> {
-        let go_on = self.observer.keep_going(self.finished, self.scenario.tasks.len(), now);
-        if go_on { Ok(()) } else { Err(EngineError::Interrupted) }
+        let total = self.scenario.tasks.len();
+        if self.observer.keep_going(total - self.left, total, now) {
+            Ok(())
+        } else {
+            Err(EngineError::Interrupted)
+        }
     }
 
     /// The run is over, or nothing can happen any more.
@@ -472,8 +477,7 @@ impl<'a> Ledger<'a> {
         let total = self.scenario.tasks.len();
         if !self.is_over() {
             let first = self.outcome.end.iter().position(|&end| end == Time::MAX).unwrap_or(0);
-            let left = total - self.finished;
-            return Err(EngineError::Stalled { now, left, total, first: first as u32 });
+            return Err(EngineError::Stalled { now, left: self.left, total, first: first as u32 });
         }
         self.outcome.makespan = self.outcome.end.iter().copied().max().unwrap_or(Time::ZERO);
         Ok(self.outcome)

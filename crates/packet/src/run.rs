@@ -253,6 +253,7 @@ impl<'a> Run<'a> {
         }
     }
 
+    #[inline(never)] // rare; the loop over packets stays small
     fn happen_far(&mut self, event: Far, now: u64) -> Result<(), EngineError> {
         let time = Time::from_ps(now);
         match event {
@@ -327,6 +328,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    #[inline(never)] // rare; the loop over packets stays small
     fn finish_messages(&mut self) -> Result<(), EngineError> {
         let mut finished = std::mem::take(&mut self.finished_messages);
         for (id, now) in finished.drain(..) {
