@@ -5,7 +5,7 @@ mod hamiltonian;
 mod measure;
 mod topology;
 
-pub use hamiltonian::{NoDecomposition, decompose, verify};
+pub use hamiltonian::{MOST_NODES, NoDecomposition, decompose, substitute, verify};
 pub use measure::{Cut, Diameter, Formulas, Loads, Measures, channel_loads, throughput};
 pub use topology::{
     Dimension, Form, Named, Part, Share, Topology, Wiring, largest_all_to_all,
