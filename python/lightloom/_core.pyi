@@ -115,6 +115,16 @@ def railx_build(request: str) -> str:
     measures, formulas and maps, as `lightloom.railx.topology` describes them.
     """
 
+def railx_decompose(request: str) -> str:
+    """Join nodes all to all by rings, and verify the rings.
+
+    ``request`` is JSON: nodes, and rings, whether to tell them.
+
+    The result: JSON with outcome (``"verified"``, ``"impossible"``, ``"unknown"``, ``"wrong"``),
+    reason (why there are no rings, or null), rings (each the nodes in its order, or null) and
+    most_nodes, beyond which none is known.
+    """
+
 def swot_schedule(request: str) -> str:
     """Schedule steps of one's own on planes by SWOT.
 

@@ -193,6 +193,8 @@ mod _core {
     #[pymodule_export]
     use super::railx::build::railx_build;
     #[pymodule_export]
+    use super::railx::decompose::railx_decompose;
+    #[pymodule_export]
     use super::swot::swot_schedule;
 
     /// Picoseconds of a text such as "25 ms".

@@ -1,3 +1,4 @@
 //! RailX: one file a question, each from JSON to JSON as the stub says.
 
 pub(crate) mod build;
+pub(crate) mod decompose;

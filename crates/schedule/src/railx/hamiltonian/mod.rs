@@ -31,10 +31,9 @@ fn exception(k: u32) -> String {
     let rings: Vec<String> = substitute(k).iter().flatten().map(|ring| written(ring)).collect();
     let (fewer, more) = (k - 1, k + 1);
     format!(
-        "{k} nodes cannot be joined by {fewer} rings with a link each way for every two nodes, nor \
-         can 6 or 4, as all others can; allowed: {fewer} nodes on {} rails, {more} on {k}, or {k} \
-         on these {fewer} rings, where all pairs have two links but three pairs both the same way: \
-         {}",
+        "{k} nodes cannot be joined all to all by {fewer} rings (so it is for 4 and 6 alone); \
+         allowed: {fewer} nodes on {} rails, {more} on {k}, or {k} on these {fewer} rings, where \
+         each pair has two links, but three pairs have both from the + port of the same node: {}",
         k - 2,
         rings.join("; ")
     )

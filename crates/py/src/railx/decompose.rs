@@ -1,0 +1,56 @@
+//! Rings that join every two nodes.
+
+use lightloom_schedule::railx::{MOST_NODES, NoDecomposition, decompose, verify};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use serde::{Deserialize, Serialize};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    nodes: u32,
+    /// Whether the rings are told.
+    rings: bool,
+}
+
+#[derive(Serialize)]
+struct Answered {
+    outcome: Outcome,
+    /// Why there are no rings.
+    reason: Option<String>,
+    rings: Option<Vec<Vec<u32>>>,
+    most_nodes: u32,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Outcome {
+    Verified,
+    Impossible,
+    Unknown,
+    Wrong,
+}
+
+/// Decomposes a complete directed graph and verifies the rings; see the stub for what goes in and
+/// comes out.
+#[pyfunction]
+pub(crate) fn railx_decompose(py: Python<'_>, request: &str) -> PyResult<String> {
+    let asked: Asked =
+        serde_json::from_str(request).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    let answer = py.detach(|| answer(&asked));
+    serde_json::to_string(&answer).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+}
+
+fn answer(asked: &Asked) -> Answered {
+    let (outcome, reason, rings) = match decompose(asked.nodes) {
+        Ok(rings) => match verify(asked.nodes, &rings) {
+            Ok(()) => (Outcome::Verified, None, asked.rings.then_some(rings)),
+            Err(fault) => (Outcome::Wrong, Some(fault), None),
+        },
+        Err(none @ NoDecomposition::Exception(_)) => {
+            (Outcome::Impossible, Some(none.to_string()), None)
+        }
+        Err(none @ NoDecomposition::Unknown(_)) => (Outcome::Unknown, Some(none.to_string()), None),
+    };
+    Answered { outcome, reason, rings, most_nodes: MOST_NODES }
+}

@@ -1,0 +1,121 @@
+"""``lightloom railx decompose``: rings that join every two nodes, and which numbers have none."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lightloom.cli import run
+from lightloom.cli.railx import decompose
+
+COMMAND = ["railx", "decompose"]
+
+
+def arcs(ring: list[int]) -> list[tuple[int, int]]:
+    return list(zip(ring, ring[1:] + ring[:1], strict=True))
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(2, 120).filter(lambda nodes: nodes not in (4, 6)))
+def test_each_ordered_pair_is_on_one_ring(nodes: int) -> None:
+    rings = decompose._ask(nodes, rings=True)["rings"]
+    assert len(rings) == nodes - 1
+    assert all(sorted(ring) == list(range(nodes)) for ring in rings)
+    every = [arc for ring in rings for arc in arcs(ring)]
+    assert len(every) == len(set(every)) == nodes * (nodes - 1)
+
+
+def test_rings_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*COMMAND, "5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("5 nodes, 4 rings")
+    assert lines[1:] == ["0: 4 0 3 1 2", "1: 4 2 1 3 0", "2: 4 1 0 2 3", "3: 4 3 2 0 1"]
+    assert run([*COMMAND, "2"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == ["0: 0 1"]
+
+
+@pytest.mark.parametrize("nodes", [5, 12])
+def test_json_is_what_is_printed(nodes: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*COMMAND, str(nodes)]) == 0
+    printed = [line.split()[1:] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert run([*COMMAND, str(nodes), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["nodes"] == nodes
+    assert answer["rings"] == [[int(node) for node in ring] for ring in printed]
+
+
+def test_every_number_to_160(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*COMMAND, "--verify", "--max", "160", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["first"], answer["last"], answer["verified"]) == (3, 160, 156)
+    assert answer["none_exists"] == [4, 6] and answer["failed"] == []
+    assert answer["slowest"]["seconds"] < 1 and answer["seconds"] < 30
+
+
+def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*COMMAND, "--verify", "--max", "20"]) == 0
+    head, odd, even, every, none = capsys.readouterr().out.splitlines()
+    assert head.startswith("3 to 20 nodes")
+    assert [row.split()[1:3] for row in (odd, even, every)] == [
+        ["9", "9"],
+        ["9", "7"],
+        ["18", "16"],
+    ]
+    assert none == "no decomposition exists for 4 and 6"
+
+
+@pytest.mark.parametrize("outcome", ["wrong", "unknown"])
+def test_one_that_fails_is_told(
+    outcome: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask = decompose._ask
+
+    def worse(nodes: int, rings: bool) -> dict[str, Any]:
+        answer = ask(nodes, rings)
+        return answer | {"outcome": outcome, "reason": "of this"} if nodes == 7 else answer
+
+    monkeypatch.setattr(decompose, "_ask", worse)
+    assert run([*COMMAND, "--verify", "--max", "9"]) == 1
+    assert "7 nodes: of this" in capsys.readouterr().err
+    assert run([*COMMAND, "7"]) == 1
+    assert "decompose 7: of this" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("nodes", [4, 6])
+def test_the_exceptions_name_a_substitute(nodes: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*COMMAND, str(nodes)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert f"{nodes - 1} nodes on {nodes - 2} rails, {nodes + 1} on {nodes}" in captured.err
+    rings = [list(map(int, ring.split())) for ring in captured.err.rsplit(":", 1)[1].split(";")]
+    assert len(rings) == nodes - 1
+    assert all(sorted(ring) == list(range(nodes)) for ring in rings)
+    neighbours = [{frozenset(arc) for arc in arcs(ring)} for ring in rings]
+    for pair in combinations(range(nodes), 2):
+        assert sum(frozenset(pair) in ring for ring in neighbours) == 2
+    assert len({arc for ring in rings for arc in arcs(ring)}) == nodes * (nodes - 1) - 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "either K"),
+        (["5", "--verify"], "either K"),
+        (["5", "--max", "9"], "--max 9"),
+        (["0"], "must be 2 to 1024"),
+        (["1025"], "must be 2 to 1024"),
+        (["--", "-3"], "must be 2 to 1024"),
+        (["five"], "valid integer"),
+        (["--verify", "--max", "2"], "--max 2: must be 3 to 1024"),
+        (["--verify", "--max", "1025"], "--max 1025: must be 3 to 1024"),
+    ],
+)
+def test_bad_input(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*COMMAND, *arguments]) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err and captured.out == ""
+    assert "Traceback" not in captured.err
