@@ -313,8 +313,8 @@ def _notes(built: Built, measures: Measures | None) -> list[str]:
         )
     if built.topology == "torus":
         notes.append(
-            "Table 2 prints R hops; a ring of R/2 nodes is R/4 across, so two make R/2. With the "
-            "nearest exit packets crowd the rails of the outer mesh columns"
+            "Table 2 prints R hops; a ring of R/2 nodes is R/4 across, so two make R/2. After an "
+            "X-rail packets are in the outer mesh columns, whose Y-rails are then the nearest"
         )
     if built.topology == "hyperx":
         notes.append("2n/m is 2(r + 1)/m^2 rounded: that, at r + 1 nodes a line, is the cut")
@@ -325,10 +325,17 @@ def _notes(built: Built, measures: Measures | None) -> list[str]:
         )
     if measures is None:
         return notes
+    if built.topology == "dragonfly" and measures.diameter == 2:
+        notes.append("the groups are joined so often that two hops reach every node")
     if not measures.bisection_exact:
         notes.append("bisection: the thinnest cut that was found; a thinner one may exist")
     if not measures.diameter_exact:
         notes.append("diameter: at least so much; not every node was a source")
+    even, nearest = measures.throughput(even=True), measures.throughput()
+    if even is not None and nearest is not None and nearest < 0.97 * even:
+        notes.append(
+            f"the nearest exit loads rails unevenly: {nearest / even:.0%} of what they could carry"
+        )
     if measures.rail_load is None:
         notes.append("throughput by channels: not worked out, as there are too many chips")
     return notes

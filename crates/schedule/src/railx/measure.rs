@@ -49,7 +49,7 @@ impl Measures {
         let neighbours = Neighbours::of(&topology.layout);
         let graph = Graph::of(topology.layout.grid, &neighbours);
         Measures {
-            diameter: Diameter::of(&graph),
+            diameter: Diameter::of(&graph, topology),
             cut: Cut::of(&graph, topology),
             loads: Loads::of(topology, &neighbours),
         }

@@ -1,7 +1,7 @@
 //! Which topology the rails form, and the rings that make it (RailX, Section 3.3).
 //!
-//! Modelled: tori, HyperX, dragonflies, and products of rings and all-to-alls that split the rails of
-//! either axis. All lines of an axis get the same rings, but for a dragonfly's rows.
+//! Modelled: tori, HyperX, dragonflies, and products of rings and all-to-alls that split the rails
+//! of either axis. All lines of an axis get the same rings, but for a dragonfly's rows.
 //! Ignored: which rings are cheapest to change from those that stand; rails beyond the last whole
 //! set of `scale - 1` stay dark, so that all pairs of nodes have equally many circuits.
 //! Checked: every ring visits what it should once, every pair of nodes of an all-to-all is joined
@@ -211,8 +211,7 @@ impl Topology {
                 layout.add(Axis::Y, column, rail, ring.clone());
             }
         }
-        // Rings 2i and 2i + 1 are often one cycle in both directions: on neighbouring rails of one
-        // row, so that a packet may take the nearer end.
+        // Neighbouring rings go to one row, as in a HyperX.
         let pairs = (0..grid.rails()).step_by(2).flat_map(|rail| {
             let two = rail..(rail + 2).min(grid.rails());
             (0..grid.rows).flat_map(move |row| two.clone().map(move |rail| (row, rail)))
@@ -283,8 +282,11 @@ fn all_to_all(key: &str, nodes: u32, rails: u32) -> Result<Vec<Ring>, FabricErro
         }
         other => refused(key, nodes, other.to_string()),
     })?;
-    let whole = (rails / (nodes - 1) * (nodes - 1)) as usize;
-    Ok(rings.into_iter().cycle().take(whole).collect())
+    // Rings 2i and 2i + 1, often one cycle in both directions, stay on rails 2i and 2i + 1 in every
+    // set, so that they leave a node by the same chips; rings without a partner come last.
+    let sets = (rails / (nodes - 1)) as usize;
+    let (pairs, single) = rings.split_at(rings.len() / 2 * 2);
+    Ok([vec![pairs; sets].concat(), vec![single; sets].concat()].concat())
 }
 
 fn refused(key: &str, value: impl ToString, reason: impl Into<String>) -> FabricError {

@@ -1,6 +1,11 @@
 //! How far nodes are apart, by breadth-first search.
+//!
+//! All rows of a product have the same rings, and all columns: the graph is the Cartesian product of
+//! a row and a column, and distances in those add up.
 
 use super::Graph;
+use crate::railx::topology::{Form, Topology};
+use lightloom_fabric::railx::{Axis, Grid, Layout, Neighbours};
 
 /// The most circuits on a shortest path between two nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,10 +17,19 @@ pub struct Diameter {
 }
 
 /// Arcs that are followed at most; beyond, fewer nodes are sources.
-const WORK: u64 = 4_000_000_000;
+const WORK: u64 = 1_000_000_000;
 
 impl Diameter {
-    pub(super) fn of(graph: &Graph) -> Self {
+    pub(super) fn of(graph: &Graph, topology: &Topology) -> Self {
+        if topology.form == Form::Dragonfly {
+            return Self::searched(graph);
+        }
+        let [x, y] = [Axis::X, Axis::Y].map(|axis| Self::searched(&line(topology, axis)));
+        let hops = x.hops.zip(y.hops).map(|(x, y)| x + y);
+        Diameter { hops, exact: x.exact && y.exact }
+    }
+
+    pub(super) fn searched(graph: &Graph) -> Self {
         let nodes = u64::from(graph.nodes());
         let sources = (WORK / (graph.arcs.len() as u64 + nodes)).clamp(1, nodes);
         let mut distance = vec![u32::MAX; nodes as usize];
@@ -30,6 +44,22 @@ impl Diameter {
         }
         Diameter { hops: Some(hops), exact: sources == nodes }
     }
+}
+
+/// The first line of an axis.
+fn line(topology: &Topology, axis: Axis) -> Graph {
+    let (whole, grid) = (&topology.layout, topology.layout.grid);
+    let grid = match axis {
+        Axis::X => Grid { rows: 1, ..grid },
+        Axis::Y => Grid { columns: 1, ..grid },
+    };
+    let mut layout = Layout::dark(grid);
+    for rail in 0..grid.rails() {
+        for ring in whole.rings(axis, 0, rail) {
+            layout.add(axis, 0, rail, ring.clone());
+        }
+    }
+    Graph::of(grid, &Neighbours::of(&layout))
 }
 
 /// The largest distance from `source`, and how many nodes it reaches.

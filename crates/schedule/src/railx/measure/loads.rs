@@ -23,8 +23,8 @@ pub struct Loads {
     pub chips: u32,
 }
 
-/// Steps of the work that are taken at most: some ten seconds.
-const WORK: u64 = 4_000_000_000;
+/// Steps of the work that are taken at most: some seconds.
+const WORK: u64 = 1_500_000_000;
 
 impl Loads {
     /// Flits a cycle and chip when the busiest channel is full, mesh links carrying `inside` flits

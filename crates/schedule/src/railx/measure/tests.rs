@@ -185,6 +185,31 @@ fn tori_have_the_measures_of_tori() {
     }
 }
 
+proptest! {
+    #[test]
+    fn distances_of_a_product_add_up(
+        x in prop::collection::vec((1..5_u32, any::<bool>()), 0..3),
+        y in prop::collection::vec((1..5_u32, any::<bool>()), 0..3),
+    ) {
+        let part = |(scale, ring): (u32, bool)| {
+            let ring = ring || scale == 4;
+            Part { wiring: if ring { Wiring::Ring } else { Wiring::AllToAll }, scale, rails: 2 }
+        };
+        let [x, y] = [x, y].map(|parts| parts.into_iter().map(part).collect::<Vec<_>>());
+        let grid = Grid::new(1, 4, 64, 1, 1);
+        let built = Topology::split(grid, &x, &y, Share::Balanced).expect("it fits");
+        let graph = Graph::of(built.layout.grid, &Neighbours::of(&built.layout));
+        let whole = Diameter::searched(&graph);
+        prop_assert!(whole.exact);
+        prop_assert_eq!(Diameter::of(&graph, &built), whole);
+        let hops = |part: &Part| match part.wiring {
+            Wiring::Ring => part.scale / 2,
+            Wiring::AllToAll => u32::from(part.scale > 1),
+        };
+        prop_assert_eq!(whole.hops, Some(x.iter().chain(&y).map(hops).sum()));
+    }
+}
+
 #[test]
 fn exchanges_find_what_trying_all_finds() {
     let grids = [(3, 5), (3, 3), (2, 7), (5, 3), (4, 4), (2, 9)];

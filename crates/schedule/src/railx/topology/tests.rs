@@ -45,11 +45,6 @@ fn check_rings(topology: &Topology) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Numbers of nodes that rings join all to all, which odd ones always do.
-fn joinable() -> impl Strategy<Value = u32> {
-    prop_oneof![Just(1_u32), Just(2), (1..6_u32).prop_map(|half| 2 * half + 1)]
-}
-
 proptest! {
     #[test]
     fn tori_are_rings_over_all_positions(
@@ -64,10 +59,10 @@ proptest! {
 
     #[test]
     fn hyperx_joins_all_pairs_of_a_line_equally(
-        mesh in 1..4_u32, ports in 1..8_u32, columns in joinable(), rows in joinable(),
+        mesh in 1..4_u32, ports in 1..8_u32, columns in 1..13_u32, rows in 1..13_u32,
     ) {
+        let [columns, rows] = [columns, rows].map(|k| largest_all_to_all(k.min(mesh * ports + 1)));
         let grid = Grid::new(mesh, ports, 32, columns, rows);
-        prop_assume!(columns.max(rows) <= grid.rails() + 1);
         let hyperx = Topology::hyperx(grid).expect("it fits");
         check_rings(&hyperx)?;
         let counts = joined(&hyperx);
@@ -111,11 +106,12 @@ proptest! {
 
     #[test]
     fn dragonflies_join_groups_and_their_nodes(
-        mesh in 1..3_u32, ports in 1..3_u32, rows in joinable(), columns in joinable(),
+        mesh in 1..3_u32, ports in 1..4_u32, rows in 1..9_u32, columns in 1..16_u32,
     ) {
+        let rails = mesh * ports;
+        let rows = largest_all_to_all(rows.min(rails + 1));
+        let columns = largest_all_to_all(columns.min(rows * rails + 1));
         let grid = Grid::new(mesh, ports, 32, columns, rows);
-        let rails = grid.rails();
-        prop_assume!(rows <= rails + 1 && columns <= rows * rails + 1);
         let built = Topology::dragonfly(grid).expect("it fits");
         check_rings(&built)?;
         let mut groups: HashMap<(u32, u32), u32> = HashMap::new();
@@ -139,6 +135,18 @@ proptest! {
             prop_assert!(nodes.values().all(|&n| n == rails / (rows - 1)));
         }
     }
+}
+
+#[test]
+fn every_set_has_its_pairs_on_neighbouring_rails() {
+    // 7 rings a set: the one without a partner comes after the pairs of all sets
+    let hyperx = Topology::hyperx(Grid::new(4, 4, 128, 8, 8)).expect("it fits");
+    let ring = |rail| &hyperx.layout.rings(Axis::X, 0, rail)[0];
+    for rail in 0..6 {
+        assert_eq!(ring(rail), ring(rail + 6));
+    }
+    assert_eq!(ring(12), ring(13));
+    assert!(hyperx.layout.rings(Axis::X, 0, 14).is_empty());
 }
 
 #[test]
