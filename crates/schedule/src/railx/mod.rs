@@ -1,10 +1,12 @@
 //! RailX: which rings the optical switches hold, how packets are routed over them, which rails each
 //! kind of traffic gets, and where jobs go when nodes have failed.
 
+mod allocation;
 mod hamiltonian;
 mod measure;
 mod topology;
 
+pub use allocation::{Allocation, BadFaults, Covers, Faults, MOST_CLUSTERED, algorithm_2, largest};
 pub use hamiltonian::{MOST_NODES, NoDecomposition, decompose, substitute, verify};
 pub use measure::{Cut, Diameter, Formulas, Loads, Measures, channel_loads, throughput};
 pub use topology::{
