@@ -23,6 +23,7 @@
 //!
 //! [`Routing`]: lightloom_fabric::routers::Routing
 
+mod engine;
 mod measure;
 mod part;
 mod settings;
@@ -33,6 +34,7 @@ mod threads;
 mod traffic;
 mod wheel;
 
+pub use engine::FlitEngine;
 pub use measure::{MeasureError, Measured, measure};
 pub use settings::{Arbitration, Credits, Settings, SettingsError};
 pub use traffic::{Traffic, TrafficError};

@@ -45,6 +45,10 @@ pub(crate) trait Guide: Sync {
 pub(crate) trait Source {
     /// The next packet of a terminal of this part, if it is there by `now`.
     fn poll(&mut self, terminal: u32, now: u64) -> Poll;
+    /// The tail of a packet with this tag has left a terminal that was full or would be asked again.
+    fn injected(&mut self, terminal: u32, tag: u32) {
+        let _ = (terminal, tag);
+    }
 }
 
 /// What a source has.
@@ -53,7 +57,9 @@ pub(crate) enum Poll {
     Packet(Packet),
     /// Nothing before that cycle.
     At(u64),
-    /// Nothing, until the part is told to ask again.
+    /// Nothing before another packet of the terminal has left, or the part is told to ask again.
+    Full,
+    /// Nothing ever.
     Idle,
 }
 
@@ -217,6 +223,10 @@ pub(crate) struct Part {
     /// Packets of one length fill buffers exactly: then space for a packet is there when one has left
     /// whole and not before, and it comes back at once with the tail.
     whole: bool,
+    /// A packet takes at least this much of a buffer, however short it is.
+    least: u8,
+    ideal: bool,
+    pipeline: u16,
     first_router: u32,
     first_terminal: u32,
     me: u8,
@@ -238,8 +248,8 @@ pub(crate) struct Part {
     far: Wheel<Flits>,
     credits: Wheel<Credit>,
     wakes: Wheel<u32>,
-    /// Terminals that have a free slot again and packets to put there.
-    again: Vec<u32>,
+    /// Terminals to be asked again, and the tag of the packet that left; [`NOBODY`] if none did.
+    again: Vec<(u32, u32)>,
     /// What other parts get.
     pub mail: Vec<Mail>,
     /// Flits that crossed a channel.
@@ -333,6 +343,9 @@ impl Part {
             shift,
             ring_shift,
             oldest: settings.arbitration == Arbitration::Oldest,
+            least: shortest,
+            ideal: settings.credits == Credits::Ideal,
+            pipeline: settings.pipeline,
             whole: settings.buffer % u16::from(settings.packet) == 0 && shortest == settings.packet,
             first_router: range.start,
             first_terminal: mine.first().copied().unwrap_or(0),
@@ -469,7 +482,7 @@ impl Part {
         part.chosen = vec![0; widest.into()];
         part.requests = vec![0; usize::from(widest) * usize::from(words_most)];
         for terminal in 0..part.terminals.len() as u32 {
-            part.again.push(terminal);
+            part.again.push((terminal, NOBODY));
         }
         part
     }
@@ -495,6 +508,49 @@ impl Part {
             })
         })
     }
+    /// A terminal has packets again.
+    pub fn wake(&mut self, terminal: u32) {
+        self.again.push((terminal, NOBODY));
+    }
+
+    /// Nothing will move until cycle `to`: what is still on its way back arrives.
+    pub fn rest(&mut self, from: u64, to: u64) {
+        let blocks = self.ports.len().div_ceil(1 << BLOCK);
+        for now in from..to.min(from + self.credits.span() + 1) {
+            for block in 0..blocks {
+                self.arrive(now, block);
+            }
+        }
+    }
+
+    /// Prepares for channels of up to `delay` cycles, before the first cycle.
+    pub fn expect(&mut self, delay: u64) {
+        let span = delay + u64::from(self.pipeline) + 2;
+        self.far.stretch(span);
+        self.credits.stretch(span);
+    }
+
+    /// Makes a channel from one port to another, both of this part and without flits.
+    pub fn plug(&mut self, from: (u32, u16), to: (u32, u16), width: u16, delay: u16) {
+        let [tx, rx] =
+            [from, to].map(|(router, port)| self.routers[router as usize].first + u32::from(port));
+        let (flit, credit) = (1 + delay + self.pipeline, if self.ideal { 1 } else { 1 + delay });
+        let sender = &mut self.ports[tx as usize];
+        (sender.width_out, sender.down, sender.flit_delay) = (width, rx, flit);
+        let receiver = &mut self.ports[rx as usize];
+        (receiver.width_in, receiver.up, receiver.credit_delay) = (width, tx, credit);
+        for (router, _) in [from, to] {
+            let rounds = &mut self.routers[router as usize].rounds;
+            *rounds = width.max(*rounds);
+        }
+    }
+
+    /// Takes the channel that leaves by a port away.
+    pub fn unplug(&mut self, from: (u32, u16)) {
+        let port = self.routers[from.0 as usize].first + u32::from(from.1);
+        self.ports[port as usize].width_out = 0;
+    }
+
     /// Takes what other parts sent.
     pub fn receive(&mut self, mail: &mut Mail) {
         for (due, mut flits, packet) in mail.flits.drain(..) {
@@ -632,7 +688,13 @@ impl Part {
         let mut due = self.wakes.take(now, 0);
         due.retain(|&t| self.terminals[t as usize].wake == now);
         let mut again = std::mem::take(&mut self.again);
-        for &terminal in again.iter().chain(&due) {
+        for &(terminal, tag) in &again {
+            if tag != NOBODY {
+                source.injected(terminal, tag);
+            }
+            self.fill(terminal, now, source);
+        }
+        for &terminal in &due {
             self.fill(terminal, now, source);
         }
         again.clear();
@@ -643,7 +705,6 @@ impl Part {
     fn fill(&mut self, terminal: u32, now: u64, source: &mut impl Source) {
         let at = terminal as usize;
         self.terminals[at].backlogged = false;
-        self.terminals[at].wake = u64::MAX;
         loop {
             let Terminal { port, free, .. } = self.terminals[at];
             if free == 0 {
@@ -661,8 +722,14 @@ impl Part {
                 }
                 Poll::At(cycle) => {
                     let wake = cycle.clamp(now + 1, now + NAP);
-                    self.terminals[at].wake = wake;
-                    self.wakes.push(wake, 0, terminal);
+                    if self.terminals[at].wake != wake {
+                        self.terminals[at].wake = wake;
+                        self.wakes.push(wake, 0, terminal);
+                    }
+                    return;
+                }
+                Poll::Full => {
+                    self.terminals[at].backlogged = true;
                     return;
                 }
                 Poll::Idle => return,
@@ -767,7 +834,7 @@ impl Part {
         let number = ((local << self.shift) | vc) as u16;
         let queue = first + usize::from(number);
         let Queue { mut out, state, left, .. } = self.queues[queue];
-        let len = u16::from(left);
+        let len = u16::from(left.max(self.least));
         if state != State::Fresh {
             let room = if state == State::RoutedForTwo { 2 * len } else { len };
             let ahead = self.outs[first + usize::from(out)];
@@ -1150,7 +1217,12 @@ impl Part {
         let (up, up_part, delay) = (port.up, port.up_part, port.credit_delay);
         let injected = (at >> self.shift) as u32 - router.first >= u32::from(router.channels);
         if !injected && (!self.whole || left == 0) {
-            let n = if self.whole { self.pool[front as usize].len.into() } else { n };
+            let len = self.pool[front as usize].len;
+            let n = match left == 0 {
+                true if self.whole => len.into(),
+                true => n + u16::from(self.least.saturating_sub(len)),
+                false => n,
+            };
             let credit = Credit { out: (up << self.shift) | vc, n };
             let due = now + u64::from(delay);
             match up_part == self.me {
@@ -1170,11 +1242,11 @@ impl Part {
             let next = self.ring[(at << self.ring_shift) + slot];
             self.step_up(at, next);
         } else if injected {
+            let tag = self.pool[front as usize].tag;
             let terminal = &mut self.terminals[up as usize];
             terminal.free |= 1 << vc;
             if terminal.backlogged {
-                terminal.backlogged = false;
-                self.again.push(up);
+                self.again.push((up, tag));
             }
         }
     }

@@ -15,6 +15,18 @@ impl<T> Wheel<T> {
         let slots = (0..size as usize * blocks).map(|_| Vec::new()).collect();
         Wheel { slots, mask: size - 1, blocks }
     }
+    /// How far ahead an event may be due.
+    pub fn span(&self) -> u64 {
+        self.mask
+    }
+    /// Makes room for events that are due up to `span` cycles ahead; nothing may be on its way.
+    pub fn stretch(&mut self, span: u64) {
+        if span > self.mask {
+            let more = Wheel::new(span, self.blocks);
+            debug_assert!(self.slots.iter().all(Vec::is_empty));
+            *self = more;
+        }
+    }
     #[inline]
     fn slot(&mut self, at: u64, block: usize) -> &mut Vec<T> {
         &mut self.slots[(at & self.mask) as usize * self.blocks + block]
