@@ -4,6 +4,7 @@ use crate::clos::Clos;
 use crate::custom::Custom;
 use crate::mixnet::MixNet;
 use crate::planes::Planes;
+use crate::railx::{Layout, Wired};
 use crate::shortest::Shortest;
 use crate::wires::{Wires, relay};
 use crate::{
@@ -34,6 +35,7 @@ enum Wiring {
     MixNet(MixNet),
     TopoOpt(Shortest),
     Planes(Planes),
+    RailX(Wired),
     Custom(Custom),
 }
 
@@ -44,7 +46,8 @@ const MOST_PATHS: usize = 16;
 ///
 /// `region_servers` is how many consecutive servers make a region of MixNet; others ignore it.
 /// `panel` holds TopoOpt's circuits, each a pair of servers, several for a pair that has several;
-/// others ignore it, and without it TopoOpt has a bill but no routes.
+/// others ignore it, and without it TopoOpt has a bill but no routes. RailX needs more:
+/// [`Fabric::railx`] builds it.
 ///
 /// # Errors
 /// Names a key and its value as in the specification, and what is allowed.
@@ -84,11 +87,15 @@ pub fn build(
             Wiring::TopoOpt(topoopt::build(cluster, spec, panel, w, b, n)?)
         }
         FabricSpec::Planes(spec) => Wiring::Planes(Planes::build(cluster, spec, w, b)?),
+        FabricSpec::RailX(_) => {
+            let reason = "needs its circuits, which Fabric::railx is given";
+            return Err(FabricError::new("fabric.kind", "railx", reason));
+        }
         FabricSpec::Graph(spec) => Wiring::Custom(Custom::build(cluster, spec, w, b)?),
     };
     let packet_nics = match &wiring {
         Wiring::MixNet(mixnet) => mixnet.packet.clone(),
-        Wiring::TopoOpt(_) | Wiring::Planes(_) => vec![],
+        Wiring::TopoOpt(_) | Wiring::Planes(_) | Wiring::RailX(_) => vec![],
         _ => (0..cluster.nics_per_server).collect(),
     };
     Ok(Fabric { packet_nics, bill, notes, ..Fabric::bare(cluster, wires, wiring) })
@@ -137,6 +144,44 @@ impl Fabric {
         Ok(Fabric::bare(&cluster, wires, Wiring::Planes(wired)))
     }
 
+    /// RailX with the circuits of a layout; a server is one of its nodes.
+    ///
+    /// # Errors
+    /// As [`build`]; if the layout cannot be set, or is of another grid than the cluster.
+    ///
+    /// ```
+    /// # use lightloom_fabric::*;
+    /// # use lightloom_fabric::railx::{Axis, Grid, Layout};
+    /// # use lightloom_units::{BitRate, Time};
+    /// let (rate, delay) = (BitRate::from_gbps(400), Time::from_ns(150));
+    /// let spec = RailXSpec::new(RailXTopology::Torus, rate, delay);
+    /// let mut layout = Layout::dark(Grid::new(4, 2, 128, 3, 1));
+    /// layout.add(Axis::X, 0, 5, vec![0, 1, 2]);
+    /// let fabric = Fabric::railx(&Cluster::of(48, 16), &spec, &layout).unwrap();
+    /// let mut path = Vec::new();
+    /// fabric.route(GpuId(8), GpuId(16), 7, &mut path).unwrap(); // column 0, row 2 to node 1
+    /// let hops: Vec<_> = path.iter().map(|&l| fabric.link(l).class.to_string()).collect();
+    /// assert_eq!(hops, ["mesh", "mesh", "mesh", "rail", "rail", "mesh", "mesh"]);
+    /// ```
+    pub fn railx(
+        cluster: &Cluster,
+        spec: &crate::RailXSpec,
+        layout: &Layout,
+    ) -> Result<Fabric, FabricError> {
+        cluster.validate()?;
+        let (mut wires, mut bill, mut notes) = (Wires::bare(cluster), Bill::default(), vec![]);
+        let wired = Wired::build(cluster, spec, layout, &mut wires, &mut bill, &mut notes)?;
+        Ok(Fabric { bill, notes, ..Fabric::bare(cluster, wires, Wiring::RailX(wired)) })
+    }
+
+    /// The links of RailX, by what they join; none of other fabrics.
+    pub fn wired(&self) -> Option<&Wired> {
+        match &self.wiring {
+            Wiring::RailX(wired) => Some(wired),
+            _ => None,
+        }
+    }
+
     /// Servers, GPUs and NICs.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
@@ -174,8 +219,8 @@ impl Fabric {
         &self.notes
     }
 
-    /// Appends the way between two GPUs of one server: up to the scale-up switch and down again.
-    /// Nothing is appended if they are one GPU.
+    /// Appends the way between two GPUs of one server: up to the scale-up switch and down again, or
+    /// on RailX over the mesh. Nothing is appended if they are one GPU.
     ///
     /// ```
     /// # use lightloom_fabric::*;
@@ -189,7 +234,13 @@ impl Fabric {
     /// ```
     pub fn scale_up_path(&self, source: GpuId, destination: GpuId, path: &mut Vec<LinkId>) {
         debug_assert_eq!(self.cluster.server_of(source), self.cluster.server_of(destination));
-        relay(source, destination, path);
+        match &self.wiring {
+            Wiring::RailX(wired) => {
+                let ((node, from), (_, to)) = (wired.place(source), wired.place(destination));
+                wired.mesh_path(node, from, to, path);
+            }
+            _ => relay(source, destination, path),
+        }
     }
 
     /// Appends the fabric's default way from one GPU to another, in order of travel.
@@ -197,7 +248,7 @@ impl Fabric {
     /// Within a server: the scale-up network. Fat-tree, leaf-spine: own NIC to own NIC.
     /// Rail-optimized: over the scale-up network to the rail of the destination, then its NIC.
     /// MixNet: packet switches, by the nearest packet NIC at either end. TopoOpt, graph: a shortest
-    /// path. On planes there is none but circuits, which [`Fabric::circuit_tx`] and
+    /// path. RailX: the fewest rails, X before Y, each from the nearest chip. On planes there is none but circuits, which [`Fabric::circuit_tx`] and
     /// [`Fabric::circuit_rx`] make. `key` tells apart flows of the same two GPUs where a hash picks among equal paths; it
     /// carries the seed. Between a GPU and its own NIC there is no link.
     ///
@@ -237,6 +288,7 @@ impl Fabric {
             Wiring::MixNet(mixnet) => mixnet.route(cluster, ends, key, path),
             Wiring::TopoOpt(circuits) => circuits.route(cluster, ends, key, false, path),
             Wiring::Planes(_) => Err(RouteError::NotOnPacketFabric { nic: cluster.nic_of(source) }),
+            Wiring::RailX(wired) => wired.route(ends, key, path),
             Wiring::Custom(custom) => custom.route(cluster, ends, key, path),
         };
         found.inspect_err(|_| path.truncate(start))
@@ -276,7 +328,7 @@ impl Fabric {
                 clos.route(source, destination, key, path)
             }
             Wiring::MixNet(mixnet) => mixnet.eps.route(source, destination, key, path),
-            Wiring::TopoOpt(_) | Wiring::Planes(_) => {
+            Wiring::TopoOpt(_) | Wiring::Planes(_) | Wiring::RailX(_) => {
                 Err(RouteError::NotOnPacketFabric { nic: source })
             }
             Wiring::Custom(custom) => {
@@ -317,7 +369,7 @@ impl Fabric {
         match &self.wiring {
             Wiring::FatTree(clos) | Wiring::RailOptimized(clos) => Some(clos),
             Wiring::MixNet(mixnet) => Some(&mixnet.eps),
-            Wiring::TopoOpt(_) | Wiring::Planes(_) | Wiring::Custom(_) => None,
+            Wiring::TopoOpt(_) | Wiring::Planes(_) | Wiring::RailX(_) | Wiring::Custom(_) => None,
         }
     }
 

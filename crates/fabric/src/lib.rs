@@ -2,7 +2,7 @@
 //!
 //! Modelled: servers with a scale-up network (NVLink and the like), and between them a fat-tree,
 //! leaf and spine, a rail-optimized fabric, TopoOpt's patch panel, MixNet's regions of optical
-//! circuits beside a packet fabric, parallel optical planes, or any graph. Every link is directed. A [`Fabric`] is the one
+//! circuits beside a packet fabric, parallel optical planes, RailX's grid of circuits, or any graph. Every link is directed. A [`Fabric`] is the one
 //! representation that every engine reads, it routes, and it knows no time: which circuit is set
 //! when is decided elsewhere.
 //! Ignored: PCIe between a GPU and its NIC (a path goes from a GPU straight on from its NIC),
@@ -49,7 +49,7 @@ pub use error::{FabricError, RouteError};
 pub use graph::{Fabric, build};
 pub use spec::{
     ClosSpec, FabricSpec, GraphLink, GraphNode, GraphSpec, LeafSpineSpec, MixNetSpec, OcsSpec,
-    Panel, PlanesSpec, ReconfigurationDelay, Reconfigure, ReconfigurePolicy, Role, Splitting,
+    Panel, PlanesSpec, RailXSpec, RailXTopology, ReconfigurationDelay, Reconfigure, ReconfigurePolicy, Role, Splitting,
     TopoOptSpec,
 };
 pub use wires::{Link, LinkClass, Node, NodeKind};

@@ -31,6 +31,9 @@ pub enum FabricSpec {
     MixNet(MixNetSpec),
     /// NIC `i` of every server on the optical circuit switch of plane `i` (SWOT).
     Planes(PlanesSpec),
+    /// Nodes of chips in a mesh, rows and columns of nodes on optical switches (RailX).
+    #[serde(rename = "railx")]
+    RailX(RailXSpec),
     /// Any other graph.
     Graph(GraphSpec),
 }
@@ -130,6 +133,42 @@ pub struct MixNetSpec {
 pub struct PlanesSpec {
     /// The optical circuit switch of each plane.
     pub ocs: OcsSpec,
+}
+
+/// RailX: a server is a node of `mesh` x `mesh` chips, whose own ports are on the rails.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RailXSpec {
+    /// Rate of a rail \[bit/s\].
+    pub link_bps: BitRate,
+    /// Delay of each of the two fibres of a circuit \[ps\].
+    pub link_delay_ps: Time,
+    /// Chips along a side of a node (the paper's m).
+    pub mesh: u32,
+    /// Rails of an outer chip edge (n).
+    pub ports: u32,
+    /// Ports of an optical switch (R), even.
+    pub ocs_ports: u32,
+    /// What the rails form. Nothing in this crate reads it: circuits are decided elsewhere.
+    pub topology: RailXTopology,
+    /// Nodes in a row; if not given, chosen so that the nodes fill a grid. Nor is this read here.
+    pub columns: Option<u32>,
+    /// Rate of a mesh link over that of a chip edge's rails together (k).
+    pub inside: f64,
+    /// Delay of a mesh link \[ps\].
+    pub mesh_delay_ps: Time,
+}
+
+/// What RailX's rails form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RailXTopology {
+    /// Rings.
+    Torus,
+    /// Rows and columns all to all.
+    HyperX,
+    /// Columns all to all, and columns with columns.
+    Dragonfly,
 }
 
 /// An optical circuit switch.
@@ -253,6 +292,7 @@ impl FabricSpec {
             FabricSpec::TopoOpt(_) => "topoopt",
             FabricSpec::MixNet(_) => "mixnet",
             FabricSpec::Planes(_) => "planes",
+            FabricSpec::RailX(_) => "railx",
             FabricSpec::Graph(_) => "graph",
         }
     }
@@ -321,6 +361,24 @@ impl FabricSpec {
     }
 }
 
+impl RailXSpec {
+    /// Nodes of 4 x 4 chips, two rails a chip edge, switches of 128 ports, a mesh four times as fast
+    /// as its rails (RailX, Sections 6.1.2 and 6.4).
+    pub fn new(topology: RailXTopology, rate: BitRate, delay: Time) -> Self {
+        RailXSpec {
+            link_bps: rate,
+            link_delay_ps: delay,
+            mesh: 4,
+            ports: 2,
+            ocs_ports: 128,
+            topology,
+            columns: None,
+            inside: 4.0,
+            mesh_delay_ps: Time::from_ns(10),
+        }
+    }
+}
+
 impl ClosSpec {
     /// Three tiers, non-blocking, ideal splitting, switches as small as can be.
     pub fn new(rate: BitRate, delay: Time) -> Self {
@@ -355,6 +413,7 @@ mod tests {
             FabricSpec::topoopt(8, rate, delay),
             FabricSpec::mixnet(6, rate, delay),
             FabricSpec::planes(rate, delay),
+            FabricSpec::RailX(RailXSpec::new(RailXTopology::HyperX, rate, delay)),
             FabricSpec::Graph(graph),
         ] {
             assert_eq!(round_trip(&spec), spec);

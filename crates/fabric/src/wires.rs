@@ -1,6 +1,6 @@
 //! Nodes and links, and the list of them that each fabric adds to. Every fabric starts with the same
-//! nodes: GPUs, then one scale-up switch a server, then NICs; and the same links: GPU `g` to its
-//! scale-up switch is link `2 g`, the way back `2 g + 1`.
+//! nodes: GPUs, then one scale-up switch a server, then NICs; and all but RailX with the same links:
+//! GPU `g` to its scale-up switch is link `2 g`, the way back `2 g + 1`.
 
 use crate::{Cluster, GpuId, LinkId, NicId, NodeId};
 use lightloom_units::{BitRate, Time};
@@ -23,7 +23,7 @@ pub enum NodeKind {
     },
     /// An optical circuit switch.
     Ocs {
-        /// Which region of MixNet, or which plane.
+        /// Which region of MixNet, which plane, or which switch of RailX.
         region: u32,
     },
 }
@@ -51,6 +51,10 @@ pub enum LinkClass {
     Circuit,
     /// From NIC to NIC through a patch panel.
     Panel,
+    /// Between two chips of a RailX node.
+    Mesh,
+    /// Between a chip of a RailX node and an optical circuit switch.
+    Rail,
     /// Of a graph given link by link.
     Custom,
 }
@@ -63,6 +67,8 @@ impl fmt::Display for LinkClass {
             LinkClass::Uplink { tier } => write!(f, "uplink-{tier}"),
             LinkClass::Circuit => f.write_str("circuit"),
             LinkClass::Panel => f.write_str("panel"),
+            LinkClass::Mesh => f.write_str("mesh"),
+            LinkClass::Rail => f.write_str("rail"),
             LinkClass::Custom => f.write_str("custom"),
         }
     }
@@ -94,19 +100,9 @@ pub(crate) struct Wires {
 }
 
 impl Wires {
-    /// GPUs, scale-up networks and NICs; the NICs are not yet plugged in.
+    /// GPUs on their scale-up networks, and NICs that are not yet plugged in.
     pub(crate) fn new(cluster: &Cluster) -> Self {
-        let kinds = [
-            (NodeKind::Gpu, cluster.gpus),
-            (NodeKind::ScaleUp, cluster.servers()),
-            (NodeKind::Nic, cluster.nics()),
-        ];
-        let nodes = kinds.iter().flat_map(|&(kind, n)| (0..n).map(move |_| Node { kind }));
-        let mut wires = Wires {
-            nodes: nodes.collect(),
-            links: Vec::new(),
-            first_nic: cluster.gpus + cluster.servers(),
-        };
+        let mut wires = Wires::bare(cluster);
         for gpu in (0..cluster.gpus).map(GpuId) {
             let scale_up = NodeId(cluster.gpus + cluster.server_of(gpu).0);
             let cable = Cable {
@@ -118,6 +114,21 @@ impl Wires {
             wires.duplex(NodeId(gpu.0), scale_up, cable);
         }
         wires
+    }
+
+    /// The same nodes, and no links at all.
+    pub(crate) fn bare(cluster: &Cluster) -> Self {
+        let kinds = [
+            (NodeKind::Gpu, cluster.gpus),
+            (NodeKind::ScaleUp, cluster.servers()),
+            (NodeKind::Nic, cluster.nics()),
+        ];
+        let nodes = kinds.iter().flat_map(|&(kind, n)| (0..n).map(move |_| Node { kind }));
+        Wires {
+            nodes: nodes.collect(),
+            links: Vec::new(),
+            first_nic: cluster.gpus + cluster.servers(),
+        }
     }
 
     pub(crate) fn nic(&self, nic: NicId) -> NodeId {
@@ -140,7 +151,8 @@ impl Wires {
 
     /// Which links other links make redundant; see [`crate::Fabric::never_binds`].
     ///
-    /// Only links between tiers are considered: upwards against the links from below that feed
+    /// Rails out of an optical switch carry what one rail as fast carried in, and are dark when that
+    /// is. Else only links between tiers are considered: upwards against the links from below that feed
     /// them, downwards against the links further down that they feed. Both chains end at the NICs'
     /// own links, which are always kept, so no link is dropped for the sake of another that is
     /// dropped for its own.
@@ -160,6 +172,10 @@ impl Wires {
             }
         }
         let redundant = |link: &Link| {
+            let light = matches!(self.nodes[link.from.index()].kind, NodeKind::Ocs { .. });
+            if light && link.class == LinkClass::Rail {
+                return true;
+            }
             let others = match height(link.from) < height(link.to) {
                 true => from_below[link.from.index()],
                 false => to_below[link.to.index()],

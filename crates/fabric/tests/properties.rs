@@ -182,7 +182,10 @@ proptest! {
                 }
                 FabricSpec::LeafSpine(leaves) => leaves.splitting = splitting,
                 FabricSpec::MixNet(mixnet) => mixnet.eps.splitting = splitting,
-                FabricSpec::TopoOpt(_) | FabricSpec::Planes(_) | FabricSpec::Graph(_) => {}
+                FabricSpec::TopoOpt(_)
+                | FabricSpec::Planes(_)
+                | FabricSpec::RailX(_)
+                | FabricSpec::Graph(_) => {}
             }
             build_case(&cluster, &spec, region)
         });

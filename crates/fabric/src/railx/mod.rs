@@ -13,9 +13,11 @@
 
 mod layout;
 mod neighbours;
+mod wired;
 
 pub use layout::{Layout, Ring};
 pub use neighbours::Neighbours;
+pub use wired::Wired;
 
 use crate::FabricError;
 use crate::circuits::MOST_PORTS;

@@ -1,0 +1,368 @@
+//! A RailX layout as links: chips are GPUs, a node's mesh takes the place of a server's scale-up
+//! network, and every rail end has its fibre to its optical switch.
+//!
+//! Modelled: each mesh link and each rail end as a link each way; circuits as they stand; the way of
+//! packets: to a nearer node by an X-rail if one leads there, else by a Y-rail, from the nearest
+//! chip that has such a rail, over the mesh along x, then y (RailX, Algorithm 1; over several rails
+//! of an axis where no one leads there, and by whatever rail is nearer where lines are not joined, as
+//! in a dragonfly). A hash picks among exits that are equally near. Ignored: virtual channels,
+//! adaptive routes (the flit engine has them), the switches' time to change. The bill counts one
+//! transceiver and one switch port of two directions for each rail end that is lit; ports are the
+//! chips' own, so it has no NICs, and no mesh.
+//! Checked: every route is a chain of links, of the fewest rails, X before Y on a HyperX; the
+//! conformance of rates and bills on random grids.
+
+use super::{Axis, Grid, Layout, Neighbours};
+use crate::hash::Choice;
+use crate::wires::{Cable, LinkClass, NodeKind, Wires, back};
+use crate::{
+    Bill, Cluster, FabricError, GpuId, Item, LinkId, NodeId, RailXSpec, RouteError, ServerId,
+};
+use lightloom_units::BitRate;
+use std::collections::VecDeque;
+use std::sync::OnceLock;
+
+const UNREACHABLE: u16 = u16::MAX;
+
+/// The links of a RailX fabric, by what they join; see [`crate::Fabric::wired`].
+#[derive(Clone, Debug)]
+pub struct Wired {
+    grid: Grid,
+    neighbours: Neighbours,
+    /// The first rail end's link; mesh links are before it.
+    rails: u32,
+    /// Rails to go, by destination, then by node; worked out when first asked for.
+    distances: Vec<OnceLock<Box<[u16]>>>,
+}
+
+impl Wired {
+    pub(crate) fn build(
+        cluster: &Cluster,
+        spec: &RailXSpec,
+        layout: &Layout,
+        wires: &mut Wires,
+        bill: &mut Bill,
+        notes: &mut Vec<String>,
+    ) -> Result<Self, FabricError> {
+        let grid = layout.grid;
+        check(cluster, spec, layout)?;
+        let inside = Cable {
+            rate: spec.inside_rate(),
+            delay: spec.mesh_delay_ps,
+            class: LinkClass::Mesh,
+            lanes: 1,
+        };
+        let fibre = Cable {
+            rate: spec.link_bps,
+            delay: spec.link_delay_ps,
+            class: LinkClass::Rail,
+            lanes: 1,
+        };
+        // In the order that `mesh` and `rail` count in.
+        for node in 0..grid.nodes() {
+            for axis in [Axis::X, Axis::Y] {
+                for line in 0..grid.mesh {
+                    for step in 1..grid.mesh {
+                        let [a, b] = [step - 1, step].map(|along| match axis {
+                            Axis::X => NodeId(grid.chip(node, along, line)),
+                            Axis::Y => NodeId(grid.chip(node, line, along)),
+                        });
+                        wires.duplex(a, b, inside);
+                    }
+                }
+            }
+        }
+        let switches: Vec<_> = (0..layout.switches())
+            .map(|switch| wires.node(NodeKind::Ocs { region: switch }))
+            .collect();
+        let rails = wires.links.len() as u32;
+        for node in 0..grid.nodes() {
+            let (column, row) = grid.place(node);
+            for (axis, line) in [(Axis::X, row), (Axis::Y, column)] {
+                for rail in 0..grid.rails() {
+                    let switch = switches[layout.switch(axis, line, rail) as usize];
+                    for plus in [true, false] {
+                        let (x, y) = grid.exit(axis, rail, plus);
+                        wires.duplex(NodeId(grid.chip(node, x, y)), switch, fibre);
+                    }
+                }
+            }
+        }
+        for item in [Item::OcsPort, Item::Transceiver] {
+            bill.add(item, spec.link_bps, 2 * layout.circuits());
+        }
+        notes.push(format!(
+            "railx: {} x {} nodes of {} chips; rail ports are the chips' own: no NICs on the bill",
+            grid.columns,
+            grid.rows,
+            grid.mesh * grid.mesh
+        ));
+        let distances = vec![OnceLock::new(); grid.nodes() as usize];
+        Ok(Wired { grid, neighbours: Neighbours::of(layout), rails, distances })
+    }
+
+    /// The grid that is wired.
+    pub fn grid(&self) -> Grid {
+        self.grid
+    }
+
+    /// Where every rail leads.
+    pub fn neighbours(&self) -> &Neighbours {
+        &self.neighbours
+    }
+
+    /// Every circuit, each direction by itself: the link into the switch and the one out of it.
+    pub fn circuits(&self) -> impl Iterator<Item = (LinkId, LinkId)> + '_ {
+        (0..self.grid.nodes()).flat_map(move |node| {
+            self.neighbours.ends(node).map(move |(axis, rail, plus, next)| {
+                (self.end(node, axis, rail, plus), back(self.end(next, axis, rail, !plus)))
+            })
+        })
+    }
+
+    /// Appends the way over a rail from the chip at one of its ends to that at the other, and says
+    /// which node that is. Nothing is appended if the rail is dark.
+    pub fn rail_path(
+        &self,
+        node: u32,
+        axis: Axis,
+        rail: u32,
+        plus: bool,
+        path: &mut Vec<LinkId>,
+    ) -> Option<u32> {
+        let next = self.neighbours.next(node, axis, rail, plus)?;
+        path.extend([self.end(node, axis, rail, plus), back(self.end(next, axis, rail, !plus))]);
+        Some(next)
+    }
+
+    /// Appends the way over a node's mesh from one chip to another, each given by mesh column and
+    /// mesh row: along the row, then along the column.
+    pub fn mesh_path(&self, node: u32, from: (u32, u32), to: (u32, u32), path: &mut Vec<LinkId>) {
+        self.straight(node, Axis::X, from.1, (from.0, to.0), path);
+        self.straight(node, Axis::Y, to.0, (from.1, to.1), path);
+    }
+
+    fn straight(
+        &self,
+        node: u32,
+        axis: Axis,
+        line: u32,
+        (from, to): (u32, u32),
+        path: &mut Vec<LinkId>,
+    ) {
+        let (steps, second) = (self.grid.mesh - 1, u32::from(axis == Axis::Y));
+        let first = ((node * 2 + second) * self.grid.mesh + line) * steps;
+        if from <= to {
+            path.extend((from..to).map(|at| LinkId(2 * (first + at))));
+        } else {
+            path.extend((to..from).rev().map(|at| back(LinkId(2 * (first + at)))));
+        }
+    }
+
+    /// The link from a rail end into its switch.
+    fn end(&self, node: u32, axis: Axis, rail: u32, plus: bool) -> LinkId {
+        let line = node * 2 + u32::from(axis == Axis::Y);
+        LinkId(self.rails + 2 * ((line * self.grid.rails() + rail) * 2 + u32::from(!plus)))
+    }
+
+    /// The node of a chip, and where in its mesh it is.
+    pub fn place(&self, chip: GpuId) -> (u32, (u32, u32)) {
+        let (mesh, area) = (self.grid.mesh, self.grid.mesh * self.grid.mesh);
+        (chip.0 / area, (chip.0 % mesh, chip.0 % area / mesh))
+    }
+
+    /// Rails to go from every node to one.
+    fn distances(&self, to: u32) -> &[u16] {
+        self.distances[to as usize].get_or_init(|| {
+            let mut found = vec![UNREACHABLE; self.grid.nodes() as usize];
+            found[to as usize] = 0;
+            let mut queue = VecDeque::from([to]);
+            while let Some(at) = queue.pop_front() {
+                let next = found[at as usize] + 1;
+                for (_, _, _, other) in self.neighbours.ends(at) {
+                    if found[other as usize] == UNREACHABLE {
+                        found[other as usize] = next;
+                        queue.push_back(other);
+                    }
+                }
+            }
+            found.into()
+        })
+    }
+
+    pub(crate) fn route(
+        &self,
+        (source, destination): (GpuId, GpuId),
+        key: u64,
+        path: &mut Vec<LinkId>,
+    ) -> Result<(), RouteError> {
+        let ((mut node, mut here), (last, there)) = (self.place(source), self.place(destination));
+        let left = self.distances(last);
+        if left[node as usize] == UNREACHABLE {
+            return Err(RouteError::NoPath { from: ServerId(node), to: ServerId(last) });
+        }
+        let mut choice = Choice::new(source.0, destination.0, key);
+        let mut exits = Vec::new();
+        while node != last {
+            let closer = self.neighbours.ends(node);
+            let closer = closer.filter(|&(.., next)| left[next as usize] < left[node as usize]);
+            let mut nearest = (Axis::Y, u32::MAX);
+            exits.clear();
+            for (axis, rail, plus, _) in closer {
+                let exit = self.grid.exit(axis, rail, plus);
+                let rank = (axis, here.0.abs_diff(exit.0) + here.1.abs_diff(exit.1));
+                if rank < nearest {
+                    nearest = rank;
+                    exits.clear();
+                }
+                if rank == nearest {
+                    exits.push((axis, rail, plus, exit));
+                }
+            }
+            let (axis, rail, plus, exit) = exits[choice.of(exits.len())];
+            self.mesh_path(node, here, exit, path);
+            node = self.rail_path(node, axis, rail, plus, path).expect("an end that is lit");
+            here = self.grid.exit(axis, rail, !plus);
+        }
+        self.mesh_path(node, here, there, path);
+        Ok(())
+    }
+}
+
+impl RailXSpec {
+    /// The rate of a mesh link: `inside` times that of a chip edge's rails together.
+    pub fn inside_rate(&self) -> BitRate {
+        let edge = self.link_bps.bps() as f64 * f64::from(self.ports);
+        BitRate::from_bps((self.inside * edge).round() as u64)
+    }
+}
+
+fn check(cluster: &Cluster, spec: &RailXSpec, layout: &Layout) -> Result<(), FabricError> {
+    let rename = |error: FabricError| FabricError { key: format!("fabric.{}", error.key), ..error };
+    layout.check().map_err(rename)?;
+    FabricError::check_rate("fabric.link_bandwidth", spec.link_bps)?;
+    FabricError::check_delay("fabric.link_delay", spec.link_delay_ps)?;
+    FabricError::check_delay("fabric.mesh_delay", spec.mesh_delay_ps)?;
+    if !(spec.inside > 0.0 && spec.inside <= 1024.0) {
+        return Err(FabricError::new("fabric.inside", spec.inside, "must be from 0 to 1024"));
+    }
+    FabricError::check_rate("fabric.inside: the mesh's rate", spec.inside_rate())?;
+    let (grid, chips) = (layout.grid, spec.mesh.saturating_mul(spec.mesh));
+    if cluster.gpus_per_server != chips {
+        let reason = format!("must be fabric.mesh squared = {chips}: a RailX node is a server");
+        let given = cluster.gpus_per_server;
+        return Err(FabricError::new("cluster.gpus_per_server", given, reason));
+    }
+    if (grid.mesh, grid.ports, grid.nodes()) != (spec.mesh, spec.ports, cluster.servers()) {
+        let reason = format!("must be a grid for {} nodes of this mesh", cluster.servers());
+        return Err(FabricError::new("fabric.columns", grid.columns, reason));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Fabric, RailXTopology};
+    use lightloom_units::Time;
+    use proptest::prelude::*;
+
+    fn spec(mesh: u32, ports: u32) -> RailXSpec {
+        let (rate, delay) = (BitRate::from_gbps(400), Time::from_ns(150));
+        RailXSpec { mesh, ports, ..RailXSpec::new(RailXTopology::HyperX, rate, delay) }
+    }
+
+    /// Rings over all nodes of every line, each rail starting its own permutation.
+    fn layout(grid: Grid, stride: impl Fn(u32) -> u32) -> Layout {
+        let mut layout = Layout::dark(grid);
+        for (axis, line, rail) in layout.places().collect::<Vec<_>>() {
+            let n = grid.positions(axis);
+            let mut step = 1 + stride(rail) % n.max(2).saturating_sub(1).max(1);
+            while gcd(step, n) != 1 {
+                step -= 1;
+            }
+            layout.add(axis, line, rail, (0..n).map(|at| at * step % n).collect());
+        }
+        layout
+    }
+
+    fn gcd(a: u32, b: u32) -> u32 {
+        if b == 0 { a } else { gcd(b, a % b) }
+    }
+
+    proptest! {
+        #[test]
+        fn routes_are_chains_of_the_fewest_rails_and_x_comes_first(
+            mesh in 1u32..5, ports in 1u32..3, columns in 1u32..6, rows in 1u32..6,
+            ends in (any::<u32>(), any::<u32>()), key in any::<u64>(),
+        ) {
+            let grid = Grid::new(mesh, ports, 16, columns, rows);
+            let layout = layout(grid, |rail| rail);
+            let cluster = Cluster::of(grid.chips(), mesh * mesh);
+            let fabric = Fabric::railx(&cluster, &spec(mesh, ports), &layout).expect("valid");
+            let [a, b] = [ends.0, ends.1].map(|end| GpuId(end % grid.chips()));
+            let mut path = Vec::new();
+            fabric.route(a, b, key, &mut path).expect("rings reach everywhere");
+            let mut at = fabric.gpu_node(a);
+            for &link in &path {
+                prop_assert_eq!(fabric.link(link).from, at);
+                at = fabric.link(link).to;
+            }
+            prop_assert_eq!(at, fabric.gpu_node(b));
+            let wired = fabric.wired().expect("a RailX fabric");
+            let rails = path.iter().filter(|&&l| fabric.link(l).class == LinkClass::Rail).count();
+            let (from, to) = (wired.place(a).0, wired.place(b).0);
+            prop_assert_eq!(rails, 2 * wired.distances(to)[from as usize] as usize);
+            // Every circuit that the route takes stands.
+            let circuits: std::collections::HashSet<_> = wired.circuits().collect();
+            let axis = |link: LinkId| (link.0 - wired.rails) / 4 / grid.rails() % 2;
+            let mut axes = Vec::new();
+            for pair in path.windows(2) {
+                let into = fabric.nodes()[fabric.link(pair[0]).to.index()].kind;
+                if matches!(into, NodeKind::Ocs { .. }) {
+                    prop_assert!(circuits.contains(&(pair[0], pair[1])));
+                    axes.push(axis(pair[0]));
+                }
+            }
+            prop_assert!(axes.is_sorted(), "X before Y: {:?}", axes);
+        }
+    }
+
+    #[test]
+    fn the_bill_counts_both_ends_of_every_circuit() {
+        let grid = Grid::new(4, 2, 128, 9, 9);
+        let layout = layout(grid, |rail| rail);
+        let cluster = Cluster::of(grid.chips(), 16);
+        let fabric = Fabric::railx(&cluster, &spec(4, 2), &layout).expect("valid");
+        let rate = BitRate::from_gbps(400);
+        // 81 nodes with 8 rails of two ends in each of two dimensions.
+        let count = |item| fabric.bill().count(item, rate);
+        assert_eq!([Item::OcsPort, Item::Transceiver, Item::Nic].map(count), [2592, 2592, 0]);
+        let mesh = fabric.links().iter().find(|l| l.class == LinkClass::Mesh).expect("a mesh");
+        assert_eq!(mesh.rate, BitRate::from_gbps(4 * 2 * 400));
+        // Light out of a switch is light that went in: only the way in can bind.
+        for id in (0..fabric.links().len() as u32).map(LinkId) {
+            let from = fabric.nodes()[fabric.link(id).from.index()].kind;
+            assert_eq!(fabric.never_binds(id), matches!(from, NodeKind::Ocs { .. }));
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let grid = Grid::new(4, 2, 128, 2, 2);
+        let layout = layout(grid, |rail| rail);
+        let message = |cluster: Cluster, spec: RailXSpec| {
+            Fabric::railx(&cluster, &spec, &layout).expect_err("bad").to_string()
+        };
+        assert_eq!(
+            message(Cluster::of(64, 8), spec(4, 2)),
+            "cluster.gpus_per_server = 8: must be fabric.mesh squared = 16: a RailX node is a server"
+        );
+        assert_eq!(
+            message(Cluster::of(80, 16), spec(4, 2)),
+            "fabric.columns = 2: must be a grid for 5 nodes of this mesh"
+        );
+        let none = RailXSpec { inside: 0.0, ..spec(4, 2) };
+        assert!(message(Cluster::of(64, 16), none).starts_with("fabric.inside = 0"));
+    }
+}
