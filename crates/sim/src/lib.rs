@@ -13,6 +13,7 @@ mod panel;
 pub mod plan;
 mod planes;
 mod rails;
+mod railx;
 mod record;
 mod sender;
 mod simulate;

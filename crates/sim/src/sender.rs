@@ -5,7 +5,7 @@
 //! sends go GPU to GPU. On planes, where all is circuits, [`crate::planes`] books them. Gradients are
 //! summed hierarchically: inside each server, by rings between servers, inside again. Collectives
 //! inside one server take their closed form, for nothing else is on the scale-up network then; those
-//! that span servers are flows.
+//! that span servers are flows, and all are on RailX, whose mesh carries what passes through too.
 
 use crate::optical::Optical;
 use crate::panel::Panel;
@@ -338,7 +338,7 @@ impl<'a> Sender<'a> {
         let per_server = cluster.gpus_per_server;
         let inside =
             |group: &Vec<u32>| group.iter().all(|gpu| gpu / per_server == group[0] / per_server);
-        if groups.iter().all(inside) {
+        if self.fabric.wired().is_none() && groups.iter().all(inside) {
             let delay = cluster.scale_up_delay_ps * (2 * u64::from(steps));
             orders.end_phase(cluster.scale_up_bps.time_for(Bytes::new(bytes_per_gpu)) + delay);
             return Ok(());

@@ -8,6 +8,7 @@ use crate::packets::{queues_table, reorder_table, with_packets};
 use crate::panel::Panel;
 use crate::planes::Planes;
 use crate::rails::flows::spreads;
+use crate::railx;
 use crate::record::{Progress, Recorder};
 use crate::sender::{Demand, Sender, Way};
 use crate::spec::{EngineSpec, Spec};
@@ -133,13 +134,20 @@ impl Workload {
                 }
                 Way::Planes(Box::new(Planes::new(&fabric, planes).map_err(SimError::Input)?))
             }
+            (FabricSpec::RailX(_), _) if matches!(spec.engine, EngineSpec::Packet(_)) => {
+                return Err(SimError::Input(
+                    "engine.kind = \"packet\": fabric \"railx\" has no packet switches, which \
+                     that engine's queues are in; allowed: \"flow\""
+                        .into(),
+                ));
+            }
             (_, Some(design)) => Way::Panel(Panel::new(design)),
             (FabricSpec::RailOptimized(_), _) => over_rails(&spec.engine),
             _ => Way::Packets,
         };
         let circuits = match &way {
             Way::Circuits(optical) => optical.standing(),
-            _ => Vec::new(),
+            _ => railx::standing(&fabric),
         };
         let scenario = Scenario {
             fabric: &fabric,
@@ -241,6 +249,9 @@ fn fabric_of(spec: &Spec, panel: &[(u32, u32)]) -> Result<Fabric, SimError> {
             "cluster.gpus_per_server = {server}: must divide, or be a multiple of, \
              tp * cp * ep = {block}"
         )));
+    }
+    if let FabricSpec::RailX(railx) = &spec.fabric {
+        return railx::fabric(&spec.cluster, railx);
     }
     let panel: Vec<_> = panel.iter().map(|&(a, b)| (ServerId(a), ServerId(b))).collect();
     lightloom_fabric::build(&spec.cluster, &spec.fabric, region_servers(spec), &panel)

@@ -1,0 +1,166 @@
+//! RailX as the network of a job: which grid its nodes fill, and the circuits that stand on it.
+//!
+//! Circuits are set before the job starts and stay. Unless told how many columns there are, the
+//! squarest grid is taken that the topology allows, wide rather than high.
+
+use crate::SimError;
+use lightloom_engine::Patch;
+use lightloom_fabric::railx::{Axis, Grid};
+use lightloom_fabric::{Cluster, Fabric, FabricError, RailXSpec, RailXTopology};
+use lightloom_schedule::railx::{MOST_NODES, Named};
+
+/// The fabric of a job on RailX.
+pub(crate) fn fabric(cluster: &Cluster, spec: &RailXSpec) -> Result<Fabric, SimError> {
+    cluster.validate().map_err(input)?;
+    let hall = Grid::new(spec.mesh, spec.ports, spec.ocs_ports, 1, 1);
+    hall.check().map_err(of_fabric)?;
+    let area = spec.mesh * spec.mesh;
+    if cluster.gpus_per_server != area {
+        return Err(SimError::Input(format!(
+            "cluster.gpus_per_server = {}: must be fabric.mesh squared = {area}: a RailX node is a \
+             server",
+            cluster.gpus_per_server
+        )));
+    }
+    let named = match spec.topology {
+        RailXTopology::Torus => Named::Torus,
+        RailXTopology::HyperX => Named::HyperX,
+        RailXTopology::Dragonfly => Named::Dragonfly,
+    };
+    let nodes = cluster.servers();
+    let grid = match spec.columns {
+        Some(columns) if columns == 0 || nodes % columns != 0 => {
+            return Err(SimError::Input(format!(
+                "fabric.columns = {columns}: must divide the {nodes} nodes of {area} GPUs"
+            )));
+        }
+        Some(columns) => Grid { columns, rows: nodes / columns, ..hall },
+        None => squarest(named, hall, nodes).ok_or_else(|| misfit(named, hall, cluster))?,
+    };
+    let topology = named.build(grid).map_err(of_fabric)?;
+    Fabric::railx(cluster, spec, &topology.layout).map_err(input)
+}
+
+/// The circuits of a fabric that stand from the beginning; none but on RailX.
+pub(crate) fn standing(fabric: &Fabric) -> Vec<Patch> {
+    let circuits = fabric.wired().into_iter().flat_map(|wired| wired.circuits());
+    circuits.map(|(tx, rx)| Patch { tx, rx: Some(rx) }).collect()
+}
+
+/// The grid of so many nodes whose sides differ least.
+fn squarest(named: Named, hall: Grid, nodes: u32) -> Option<Grid> {
+    let grids = (1..=nodes.min(hall.room(Axis::X))).filter(|columns| nodes % columns == 0);
+    let grids = grids.map(|columns| Grid { columns, rows: nodes / columns, ..hall });
+    let allowed = grids.filter(|&grid| allows(named, grid));
+    allowed.min_by_key(|grid| (grid.columns.abs_diff(grid.rows), grid.rows))
+}
+
+fn allows(named: Named, grid: Grid) -> bool {
+    let joined = |nodes: u32, rails: u32| {
+        nodes == 1 || (nodes <= rails + 1 && nodes <= MOST_NODES && nodes != 4 && nodes != 6)
+    };
+    let (columns, rows, rails) = (grid.columns, grid.rows, grid.rails());
+    let topology = match named {
+        Named::Torus => true,
+        Named::HyperX => joined(columns, rails) && joined(rows, rails),
+        Named::Dragonfly => joined(rows, rails) && joined(columns, rows * rails),
+    };
+    topology && columns <= grid.room(Axis::X) && rows <= grid.room(Axis::Y)
+}
+
+/// Says that the nodes fill no grid, and how many would.
+fn misfit(named: Named, hall: Grid, cluster: &Cluster) -> SimError {
+    let (nodes, area) = (cluster.servers(), cluster.gpus_per_server);
+    let most = named.largest(hall);
+    let fits = |nodes: &u32| squarest(named, hall, *nodes).is_some();
+    let fewer = (1..nodes.min(most.nodes() + 1)).rev().find(fits);
+    let more = (nodes + 1..=most.nodes()).find(fits);
+    let known: Vec<String> = fewer.iter().chain(&more).map(|n| (n * area).to_string()).collect();
+    SimError::Input(format!(
+        "cluster.gpus = {}: its {nodes} nodes of {area} GPUs fill no rows and columns that {} can \
+         join ({} rails a node, at most {} x {} nodes); allowed, nearest: {}",
+        cluster.gpus,
+        match named {
+            Named::Torus => "rings",
+            Named::HyperX => "a HyperX",
+            Named::Dragonfly => "a dragonfly",
+        },
+        hall.rails(),
+        most.columns,
+        most.rows,
+        known.join(", "),
+    ))
+}
+
+fn input(error: FabricError) -> SimError {
+    SimError::Input(error.to_string())
+}
+
+/// A grid names its keys without their table, and the switches' ports as `ocs`.
+fn of_fabric(error: FabricError) -> SimError {
+    let key = match error.key.as_str() {
+        "ocs" | "global_ocs" => "ocs_ports",
+        other => other,
+    };
+    SimError::Input(format!("fabric.{key} = {}: {}", error.value, error.reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lightloom_units::{BitRate, Time};
+
+    fn spec(topology: RailXTopology) -> RailXSpec {
+        RailXSpec::new(topology, BitRate::from_gbps(400), Time::from_ns(150))
+    }
+
+    fn grid(topology: RailXTopology, nodes: u32) -> Result<(u32, u32), String> {
+        let built = fabric(&Cluster::of(nodes * 16, 16), &spec(topology));
+        let grid = built.map_err(|error| error.to_string())?.wired().expect("RailX").grid();
+        Ok((grid.columns, grid.rows))
+    }
+
+    #[test]
+    fn jobs_fill_the_squarest_grid_that_can_be() {
+        assert_eq!(grid(RailXTopology::HyperX, 64), Ok((8, 8)));
+        assert_eq!(grid(RailXTopology::HyperX, 35), Ok((7, 5)));
+        assert_eq!(grid(RailXTopology::HyperX, 24), Ok((8, 3)), "6 x 4 cannot be joined");
+        assert_eq!(grid(RailXTopology::Torus, 24), Ok((6, 4)));
+        assert_eq!(grid(RailXTopology::Dragonfly, 45), Ok((9, 5)));
+        assert_eq!(grid(RailXTopology::Dragonfly, 54 * 3), Ok((18, 9)));
+    }
+
+    #[test]
+    fn what_fills_no_grid_is_told_what_does() {
+        assert_eq!(
+            grid(RailXTopology::HyperX, 67).expect_err("a prime above 9"),
+            "cluster.gpus = 1072: its 67 nodes of 16 GPUs fill no rows and columns that a HyperX \
+             can join (8 rails a node, at most 9 x 9 nodes); allowed, nearest: 1024, 1152"
+        );
+        let beyond = grid(RailXTopology::HyperX, 100).expect_err("above 81");
+        assert!(beyond.ends_with("nearest: 1296"), "{beyond}");
+        let with = |change: fn(&mut RailXSpec)| {
+            let mut spec = spec(RailXTopology::HyperX);
+            change(&mut spec);
+            fabric(&Cluster::of(64 * 16, 16), &spec).expect_err("bad").to_string()
+        };
+        assert_eq!(
+            with(|spec| spec.columns = Some(7)),
+            "fabric.columns = 7: must divide the 64 nodes of 16 GPUs"
+        );
+        assert_eq!(
+            with(|spec| spec.columns = Some(16)),
+            "fabric.columns = 16: 8 rails join at most 9 nodes all to all"
+        );
+        assert!(with(|spec| spec.ocs_ports = 7).starts_with("fabric.ocs_ports = 7: must be even"));
+        assert!(with(|spec| spec.mesh = 2).starts_with("cluster.gpus_per_server = 16: must be"));
+    }
+
+    #[test]
+    fn every_circuit_stands_both_ways() {
+        let fabric = fabric(&Cluster::of(9 * 16, 16), &spec(RailXTopology::HyperX)).expect("valid");
+        let patches = standing(&fabric);
+        // 9 nodes, two dimensions, 8 rails of two ends.
+        assert_eq!(patches.len(), 9 * 2 * 8 * 2);
+    }
+}
