@@ -119,7 +119,7 @@ def test_table_2() -> None:
 
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"ocs": 127}, "ocs = 127: must be even"),
-    ({"ocs": -2}, "ocs = -2: must be"),
+    ({"ocs": -2}, "ocs = -2: must be from 1 to 4096"),
     ({"mesh": 0}, "mesh = 0: must be from 1 to 64"),
     ({"ports": 0}, "ports = 0: must be from 1 to 256"),
     ({"global_ocs": 7}, "global_ocs = 7: must be even"),

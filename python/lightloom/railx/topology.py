@@ -215,9 +215,11 @@ def build(
     """
     if topology not in TOPOLOGIES:
         raise InputError(f"topology = {topology}: no such topology{unknown(topology, TOPOLOGIES)}")
-    for name, value in (("mesh", mesh), ("ports", ports), ("ocs", ocs), ("global_ocs", global_ocs)):
-        if value is not None and not 0 <= value <= 1 << 20:
-            raise InputError(f"{name} = {value}: must be a number of ports or chips, above 0")
+    limits = (("mesh", mesh, 64), ("ports", ports, 256))
+    radices = (("ocs", ocs, 4096), ("global_ocs", global_ocs, 4096))
+    for name, value, most in limits + radices:
+        if value is not None and not 1 <= value <= most:
+            raise InputError(f"{name} = {value}: must be from 1 to {most}")
     split = topology == "split"
     for name, given, wanted in (("x", x, split), ("y", y, split), ("scale", scale, not split)):
         if given is not None and not wanted:
@@ -304,7 +306,7 @@ def _notes(built: Built, measures: Measures | None) -> list[str]:
     notes = []
     if built.dark_switches and built.nodes > 1:
         notes.append(
-            f"{built.dark_switches} of {built.switches} switches are dark: rails beyond the last "
+            f"{built.dark_switches:,} of {built.switches:,} switches are dark: rails beyond the last "
             "whole set, so that all pairs have equally many circuits"
         )
     if built.formulas is not None and built.chips < built.formulas.chips:
