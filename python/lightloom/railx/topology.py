@@ -306,8 +306,8 @@ def _notes(built: Built, measures: Measures | None) -> list[str]:
     notes = []
     if built.dark_switches and built.nodes > 1:
         notes.append(
-            f"{built.dark_switches:,} of {built.switches:,} switches are dark: rails beyond the last "
-            "whole set, so that all pairs have equally many circuits"
+            f"{built.dark_switches:,} of {built.switches:,} switches are dark: rails beyond the "
+            "last whole set, so that all pairs have equally many circuits"
         )
     if built.formulas is not None and built.chips < built.formulas.chips:
         notes.append(
