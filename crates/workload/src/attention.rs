@@ -78,7 +78,7 @@ impl Attention {
     }
 
     /// Widths of queries, keys and values of one token, all heads.
-    pub(crate) fn projection_widths(&self) -> [u64; 3] {
+    pub fn projection_widths(&self) -> [u64; 3] {
         let [query, value] = self.score_widths();
         match *self {
             Attention::Gqa { kv_heads, head_dim, .. } => {
@@ -107,7 +107,7 @@ impl Attention {
     }
 
     /// Parameters of the matrices: split over TP, and replicated (the compressions of MLA).
-    pub(crate) fn matrices(&self, hidden: u64) -> (u64, u64) {
+    pub fn matrices(&self, hidden: u64) -> (u64, u64) {
         let [query, key, value] = self.projection_widths();
         match *self {
             Attention::Gqa { .. } => (hidden * (2 * query + key + value), 0),

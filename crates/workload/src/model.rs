@@ -189,7 +189,7 @@ impl Model {
     }
 
     /// FLOPs of a token, forward, through the whole model.
-    pub(crate) fn token_flops(&self, sequence_length: u32) -> f64 {
+    pub fn token_flops(&self, sequence_length: u32) -> f64 {
         let experts = self.expert_weights() * u64::from(self.top_k)
             + self.shared_weights().total()
             + self.router_weights().total();

@@ -2,6 +2,7 @@
 //! kind of traffic gets, and where jobs go when nodes have failed.
 
 mod allocation;
+pub mod bandwidth;
 mod hamiltonian;
 mod measure;
 mod topology;
