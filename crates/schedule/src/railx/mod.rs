@@ -5,11 +5,13 @@ mod allocation;
 pub mod bandwidth;
 mod hamiltonian;
 mod measure;
+mod packing;
+mod routing;
 mod topology;
 
 pub use allocation::{Allocation, BadFaults, Covers, Faults, MOST_CLUSTERED, algorithm_2, largest};
 pub use hamiltonian::{MOST_NODES, NoDecomposition, decompose, substitute, verify};
 pub use measure::{Cut, Diameter, Formulas, Loads, Measures, channel_loads, throughput};
-pub use topology::{
-    Dimension, Form, Named, Part, Share, Topology, Wiring, largest_all_to_all,
-};
+pub use packing::{Packing, Placed, Wanted, pack};
+pub use routing::Minimal;
+pub use topology::{Dimension, Form, Named, Part, Share, Topology, Wiring, largest_all_to_all};
