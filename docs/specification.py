@@ -72,6 +72,7 @@ KINDS = {
     "topoopt": fabrics.TopoOpt,
     "mixnet": fabrics.MixNet,
     "planes": fabrics.Planes,
+    "railx": fabrics.RailX,
     "graph": fabrics.Graph,
 }
 ENGINES = {"flow": engines.FlowEngine, "packet": engines.PacketEngine}

@@ -34,7 +34,8 @@ class FatTree(Section):
     name: Label
     """What results call the fabric; the kind's name unless a preset brings one."""
     link_bandwidth: Bandwidth
-    """Rate of every NIC and link, each way. On `mixnet`, `planes`: of parts that do not say."""
+    """Rate of every NIC and link, each way. On `mixnet`, `planes`: of parts that do not say.
+    On `railx`: of a rail."""
     link_delay: Delay
     """Delay of every link or fibre, with that of a switch behind it. On `mixnet`: of all parts."""
     tiers: Literal[2, 3]
@@ -181,6 +182,30 @@ class Planes(Section):
     ocs: PlaneOcs
 
 
+class RailX(Section):
+    """Nodes of GPUs in a mesh, rows and columns of nodes on optical switches (RailX)."""
+
+    kind: Literal["railx"]
+    name: Label
+    link_bandwidth: Bandwidth
+    link_delay: Delay
+    mesh: Annotated[int, Field(ge=1, le=64)]
+    """GPUs along a side of a node (the paper's m); a server of the cluster is a node."""
+    ports: Annotated[int, Field(ge=1, le=256)]
+    """Rails at a GPU on the edge of its node, for each such edge (the paper's n)."""
+    ocs_ports: Radix
+    """Ports of an optical switch (the paper's R); it joins half as many nodes."""
+    topology: Literal["torus", "hyperx", "dragonfly"]
+    """What the rails form: rings, rows and columns all to all, or groups."""
+    columns: Count | None = None
+    """Nodes in a row. Unless given, the squarest grid of nodes that the topology allows."""
+    inside: Annotated[float, Field(gt=0, le=1024, allow_inf_nan=False)]
+    """Rate of a mesh link over that of an edge's rails together (the paper's k). The mesh stands in
+    place of the scale-up network: `cluster.scale_up_bandwidth` is not read."""
+    mesh_delay: Annotated[Time, Field(serialization_alias="mesh_delay_ps")]
+    """Delay of a mesh link."""
+
+
 class GraphNode(Section):
     """A server, or a switch, of a graph given link by link."""
 
@@ -217,7 +242,7 @@ class Graph(Section):
 
 
 Fabric = Annotated[
-    FatTree | LeafSpine | RailOptimized | TopoOpt | MixNet | Planes | Graph,
+    FatTree | LeafSpine | RailOptimized | TopoOpt | MixNet | Planes | RailX | Graph,
     Field(discriminator="kind"),
 ]
 

@@ -58,7 +58,7 @@ def _links(scenario: Scenario) -> Iterator[tuple[int, int]]:
     fabric = scenario.fabric
     if isinstance(fabric, fabrics.Graph):
         yield from ((int(link.rate), int(link.delay)) for link in fabric.links)
-    elif not isinstance(fabric, fabrics.TopoOpt | fabrics.Planes):
+    elif not isinstance(fabric, fabrics.TopoOpt | fabrics.Planes | fabrics.RailX):
         part = fabric.eps if isinstance(fabric, fabrics.MixNet) else fabric
         yield int(part.link_bandwidth), int(part.link_delay)
 
@@ -170,11 +170,28 @@ def _fabric(scenario: Scenario) -> Iterator[Misfit]:
         yield from _graph(fabric, scenario)
     if isinstance(fabric, fabrics.MixNet):
         yield from _mixnet(fabric, scenario)
+    if isinstance(fabric, fabrics.RailX):
+        yield from _railx(fabric, scenario)
     if isinstance(fabric, fabrics.Planes) and scenario.servers > fabric.ocs.ports:
         yield (
             "fabric.ocs.ports",
             f'too few on "{fabric.ocs.device}": a plane joins a NIC of each of '
             f"{scenario.servers} servers, and so needs {scenario.servers}",
+        )
+
+
+def _railx(fabric: fabrics.RailX, scenario: Scenario) -> Iterator[Misfit]:
+    cluster, area = scenario.cluster, fabric.mesh**2
+    if cluster.gpus_per_server != area:
+        yield (
+            "cluster.gpus_per_server",
+            f"must be fabric.mesh squared = {area}: a RailX node is a server",
+        )
+    block = scenario.parallelism.block
+    if block % area and area % block:
+        yield (
+            "fabric.mesh",
+            f"a node of {area} GPUs must divide, or be a multiple of, tp * cp * ep = {block}",
         )
 
 
@@ -236,6 +253,12 @@ def _packets(scenario: Scenario, engine: engines.PacketEngine) -> Iterator[Misfi
         yield (
             "engine.kind",
             'fabric "planes" books its circuits by the clock, which packets do not keep; '
+            'allowed: "flow"',
+        )
+    if isinstance(fabric, fabrics.RailX):
+        yield (
+            "engine.kind",
+            'fabric "railx" has no packet switches, which that engine\'s queues are in; '
             'allowed: "flow"',
         )
     table = fabrics.SPLITS.get(fabric.kind)

@@ -86,6 +86,7 @@ FABRICS = {
     "mixnet": ("#5b3cc4", "#a793ff", "*"),
     "leaf-spine": ("#7a5c1e", "#c2a35f", "P"),
     "planes": ("#b0413e", "#ec8a85", "h"),
+    "railx": ("#1f6fb5", "#7db8ee", "d"),
 }
 _OTHERS = (("#2a7886", "#6cc3d2", "^"), ("#8a3b3b", "#e08f8f", "X"), ("#5f6b1f", "#b5c15e", "p"))
 

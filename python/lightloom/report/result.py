@@ -341,7 +341,8 @@ class Result:
         for column, rule in columns.items():
             kind = rule.rstrip("?")
             try:
-                values = table[column].cast(_TYPES[kind])
+                # Whole numbers above 2^53, such as rates of all links together, may be rounded.
+                values = table[column].cast(_TYPES[kind], safe=kind != "real")
             except pa.ArrowException:
                 raise InputError(
                     f"{path}: column {column}: holds {table[column].type}, must be {_TYPES[kind]}"

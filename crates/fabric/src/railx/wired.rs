@@ -246,7 +246,17 @@ fn check(cluster: &Cluster, spec: &RailXSpec, layout: &Layout) -> Result<(), Fab
     if !(spec.inside > 0.0 && spec.inside <= 1024.0) {
         return Err(FabricError::new("fabric.inside", spec.inside, "must be from 0 to 1024"));
     }
-    FabricError::check_rate("fabric.inside: the mesh's rate", spec.inside_rate())?;
+    // Reports add up the rates of all links of a kind.
+    let all = u128::from(spec.inside_rate().bps()) * 4 * u128::from(cluster.gpus);
+    if spec.inside_rate().bps() == 0 || all > i64::MAX as u128 {
+        let reason = format!(
+            "the mesh links of {} GPUs would have {} each; must be above 0 and at most {} in all",
+            cluster.gpus,
+            spec.inside_rate(),
+            BitRate::from_bps(i64::MAX as u64),
+        );
+        return Err(FabricError::new("fabric.inside", spec.inside, reason));
+    }
     let (grid, chips) = (layout.grid, spec.mesh.saturating_mul(spec.mesh));
     if cluster.gpus_per_server != chips {
         let reason = format!("must be fabric.mesh squared = {chips}: a RailX node is a server");
