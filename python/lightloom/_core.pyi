@@ -103,6 +103,23 @@ def plan_run(tracks: str) -> dict[str, Any]:
     dark_ps, circuits).
     """
 
+def railx_allocate(request: str) -> str:
+    """Find the largest job on a grid with failed nodes, and place jobs.
+
+    ``request`` is JSON: rows, columns, faults (``[row, column]`` each, from 0), and jobs, each
+    ``{"shape": {"columns": 16, "rows": 8}}``, ``{"nodes": 64}`` or ``"largest"``.
+
+    The result: JSON with healthy, isolated, clustered (counts), largest (dropped_rows,
+    dropped_columns, nodes, bound), algorithm_2 (nodes, or null), packing (jobs, each rows and
+    columns or null; used, healthy, bound).
+    """
+
+def railx_largest(request: str) -> list[tuple[int, int]]:
+    """Find the largest job of many sets of faults: its nodes, and a bound of them, each.
+
+    ``request`` is JSON: rows, columns and sets, each a list of ``[row, column]``.
+    """
+
 def railx_build(request: str) -> str:
     """Set the circuits of a RailX topology, and measure it.
 

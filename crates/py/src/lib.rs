@@ -191,6 +191,8 @@ mod _core {
     use super::Workload;
 
     #[pymodule_export]
+    use super::railx::allocate::{railx_allocate, railx_largest};
+    #[pymodule_export]
     use super::railx::build::railx_build;
     #[pymodule_export]
     use super::railx::decompose::railx_decompose;

@@ -1,4 +1,5 @@
 //! RailX: one file a question, each from JSON to JSON as the stub says.
 
+pub(crate) mod allocate;
 pub(crate) mod build;
 pub(crate) mod decompose;

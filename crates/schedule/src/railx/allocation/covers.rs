@@ -351,7 +351,7 @@ fn falling(choices: Vec<Option<Choice>>) -> Vec<Choice> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use rand::{RngExt, SeedableRng};
+    use rand::{Rng, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
     fn groups() -> impl Strategy<Value = Group> {
