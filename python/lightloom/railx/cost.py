@@ -1,37 +1,77 @@
-"""What a network of chips costs: switches, copper cables and transceivers, counted from its shape.
+"""What a network of chips costs: RailX's Tables 3 and 6, and all systems at one size.
 
-Modelled: fat-trees, HammingMesh, 3D tori with and without optical switches, rail-only and RailX,
-each as in RailX's Tables 3 and 6. A link of packet switches has a transceiver at either end; an
-optical switch has none, so that a circuit has those of its two chips alone. Links inside a node, a
-board or a package are free. Ignored: fibre, power, racks, spare parts, and links left unused
-because a size does not fill its switches.
+Parts are counted in `lightloom.railx.systems`; prices are a preset. Ignored: fibre, power, racks
+and spare parts, as in RailX, Section 6.2. Checked: every cell of both tables but those of
+`DEPARTURES`, and no other.
 
-Global bandwidth is a share of what all chips can inject. `uniform` is the throughput under uniform
-traffic, which is what RailX's column says (1 / 2m for RailX and HammingMesh); `cut` is the thinnest
-cut into halves. Every packet is taken to cross every dimension, so that traffic which stays in a
-row counts as if it left: a little too little for small networks.
-
-Checked: every cell of Tables 3 and 6 but those of `NOT_FOLLOWING`, counts against the circuits that
-`lightloom.railx.topology` sets, and counts and cuts against small networks wired link by link.
+Examples
+--------
+>>> row = table6()[7]
+>>> row.name, row.paper["musd"], row.printed("musd"), row.printed("per_bandwidth")
+('RailX4Mesh', '751.1', '751.1', '0.45')
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from lightloom import presets
 from lightloom.errors import InputError
 from lightloom.presets import unknown
+from lightloom.railx.systems import (
+    CUBE,
+    System,
+    fat_tree,
+    hamming_mesh,
+    rail_only,
+    railx,
+    torus,
+)
 
 PRICES = "railx-table-6"
 """The list of prices unless another is named."""
-CUBE = 4  # chips along a side of a torus's block, wired by copper (TPU v4)
-BOARD = 2  # chips along a side of a torus's board, wired on the board
-MOST = 10**9  # chips; more is no network of this century
+COLUMNS = (
+    "chips", "switches", "copper_k", "transceivers_k", "musd", "per_injection", "bandwidth",
+    "per_bandwidth",
+)  # fmt: skip
+"""Of Table 6, in its order; `bandwidth` is in percent, `per_...` relative to the first row."""
+TABLE_3 = ("chips", "musd", "per_injection", "bandwidth", "per_bandwidth")
+"""The columns that Table 3 has; its rows and their figures are Table 6's."""
+
+# RailX, Table 6: its name of a row, and the cells as printed.
+_PAPER = {
+    "2-Tier Nonbl. FT": "2048 3456 0 294.9 415.9 1 100 1",
+    "1:3 Tap. 2-Tier FT": "3072 2880 0 294.9 395.7 0.65 33.3 1.90",
+    "Hx4Mesh (1-Tier FT)": "16384 2304 0 294.9 375.6 0.11 12.5 0.90",
+    "Hx7Mesh (1-Tier FT)": "50176 4032 0 516.1 657.2 0.06 7.1 0.91",
+    "3D-Torus w/ OCS": "4096 288 30.7 36.9 185.7 0.22 4.2 5.52",
+    "3D Torus w/o OCS": "4096 0 30.7 36.9 45.0 0.05 4.2 1.46",
+    "Rail-Only (2D FT)": "4096 2304 0 294.9 375.6 0.45 50 0.90",
+    "RailX4Mesh": "65536 4608 0 589.8 751.1 0.06 12.5 0.45",
+    "RailX7Mesh": "200704 8064 0 1032.2 1314.4 0.03 7.1 0.45",
+    "4-Tier Nonbl. FT": "196608 774144 0 56623 83718 2.10 100 2.10",
+    "1:7:49 Tap. 3-Tier FT": "200704 149760 0 16810 22052 0.54 2.0 26.5",
+    "Hx7Mesh (2-Tier FT)": "200704 48384 0 4128 5822 0.14 7.1 2.01",
+}
+_OCS_ERROR = "the printed cost has 4032 switches instead of 288"
+_TORUS_ERROR = "30,720 cables at $250 and 36,864 transceivers at $1000 are 44.5 M$"
+DEPARTURES: Mapping[tuple[str, str], str] = {
+    ("1:3 Tap. 2-Tier FT", "per_injection"): "395.7 / 3072 is 0.63 of 415.9 / 2048",
+    ("Hx7Mesh (1-Tier FT)", "per_bandwidth"): "0.0645 over 1/14 is 0.903; over 7.1 % it is 0.91",
+    ("3D-Torus w/ OCS", "musd"): _OCS_ERROR,
+    ("3D-Torus w/ OCS", "per_injection"): _OCS_ERROR,
+    ("3D-Torus w/ OCS", "per_bandwidth"): _OCS_ERROR,
+    ("3D Torus w/o OCS", "musd"): _TORUS_ERROR,
+    ("3D Torus w/o OCS", "per_bandwidth"): "follows from neither 44.5 nor 45.0 M$",
+    ("Hx7Mesh (2-Tier FT)", "transceivers_k"): "4128.768, cut off instead of rounded",
+    ("Hx7Mesh (2-Tier FT)", "per_bandwidth"): "1/7 over 1/14 is 2.00; over 7.1 % it is 2.01",
+}
+"""Cells of Table 6 that do not follow from the paper's own prices, and why: row, column."""
 
 
 @dataclass(frozen=True)
@@ -73,311 +113,264 @@ class Components:
             sources[key] = "given"
         return cls(**values, sources=sources)
 
-
-@dataclass(frozen=True)
-class System:
-    """A network: its parts, and its bandwidth between all chips as a share of their injection."""
-
-    name: str
-    chips: int
-    switches: int
-    optical_switches: int
-    copper_cables: int
-    transceivers: int
-    uniform: Fraction
-    cut: Fraction
-    notes: tuple[str, ...] = ()
-
-    def usd(self, components: Components) -> float:
-        """Return the price of all parts [US dollars].
+    def price(self, system: System) -> float:
+        """Return the price of all parts of a system [US dollars].
 
         Examples
         --------
-        >>> railx(4).usd(Components.load())
+        >>> Components.load().price(railx(4))
         751104000.0
         """
         return (
-            self.switches * components.switch_usd
-            + self.optical_switches * components.ocs_usd
-            + self.copper_cables * components.copper_usd
-            + self.transceivers * components.transceiver_usd
+            system.switches * self.switch_usd
+            + system.optical_switches * self.ocs_usd
+            + system.copper_cables * self.copper_usd
+            + system.transceivers * self.transceiver_usd
         )
 
 
-def fat_tree(
-    chips: int | None = None, *, tiers: int, taper: int = 1, ports: int = 36, radix: int = 64
-) -> System:
-    """Return as many fat-trees as a chip has ports, each of `tiers` tiers of packet switches.
+@dataclass(frozen=True)
+class Row:
+    """A system priced, relative to a first one.
+
+    Attributes
+    ----------
+    name
+        Its name in a table.
+    usd
+        Of all parts [US dollars].
+    per_injection, per_bandwidth
+        Cost over what all chips inject, and over the uniform bandwidth, both relative.
+    share
+        Global bandwidth over injection; that of `system` unless the paper's differs.
+    paper
+        The cells of Table 6 as printed, by column; none where the row is not in it.
+    """
+
+    name: str
+    system: System
+    usd: float
+    per_injection: float
+    per_bandwidth: float
+    share: Fraction
+    notes: tuple[str, ...] = ()
+    paper: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The columns of Table 6, in its units."""
+        system = self.system
+        return {
+            "chips": system.chips,
+            "switches": system.switches + system.optical_switches,
+            "copper_k": system.copper_cables / 1e3,
+            "transceivers_k": system.transceivers / 1e3,
+            "musd": self.usd / 1e6,
+            "per_injection": self.per_injection,
+            "bandwidth": 100 * float(self.share),
+            "per_bandwidth": self.per_bandwidth,
+        }
+
+    def printed(self, column: str) -> str:
+        """Return a figure with as many decimals as the paper prints there."""
+        value = self.values[column]
+        if column not in self.paper:
+            digits = {"chips": 0, "switches": 0, "per_injection": 3, "per_bandwidth": 3}
+            return f"{value:,.{digits.get(column, 1)}f}"
+        return f"{value:.{len(self.paper[column].partition('.')[2])}f}"
+
+    @property
+    def departures(self) -> dict[str, str]:
+        """The columns that differ from what the paper prints, and why, as far as that is known."""
+        return {
+            column: DEPARTURES.get((self.name, column), "is not explained")
+            for column in self.paper
+            if self.printed(column) != self.paper[column]
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all that is known of the row."""
+        system = self.system
+        return {
+            "name": self.name, "system": system.name, "chips": system.chips,
+            "packet_switches": system.switches, "optical_switches": system.optical_switches,
+            "copper_cables": system.copper_cables, "transceivers": system.transceivers,
+            "cost_usd": self.usd, "cost_per_injection": self.per_injection,
+            "global_bandwidth": float(self.share), "uniform": float(system.uniform),
+            "cut": float(system.cut),
+            "cost_per_bandwidth": self.per_bandwidth, "paper": dict(self.paper) or None,
+            "departures": self.departures, "notes": list(self.notes),
+        }  # fmt: skip
+
+
+def table6(components: Components | None = None) -> list[Row]:
+    """Return the rows of RailX's Table 6, which are also Table 3's; the first is what 1x means.
+
+    Parameters
+    ----------
+    components
+        Prices; the paper's if None. With others, a row has no cells of the paper beside it.
+
+    Raises
+    ------
+    InputError
+        If a switch has not as many ports as the paper's.
+
+    Examples
+    --------
+    >>> [row.name for row in table6() if row.departures][:2]
+    ['1:3 Tap. 2-Tier FT', 'Hx7Mesh (1-Tier FT)']
+    """
+    own = Components.load()
+    prices = components or own
+    for key in ("switch_ports", "ocs_ports"):
+        if getattr(prices, key) != getattr(own, key):
+            raise InputError(
+                f"{key} = {getattr(prices, key)}: the paper's systems have {getattr(own, key)}; "
+                "choose a number of chips"
+            )
+    systems = (
+        fat_tree(tiers=2), fat_tree(tiers=2, taper=3), hamming_mesh(4), hamming_mesh(7),
+        torus(ocs=128), torus(), rail_only(), railx(4), railx(7), fat_tree(196_608, tiers=4),
+        fat_tree(tiers=3, taper=7), hamming_mesh(7, 64, tiers=2),
+    )  # fmt: skip
+    rows: list[Row] = []
+    for (name, printed), system in zip(_PAPER.items(), systems, strict=True):
+        share, notes = system.uniform, system.notes
+        if name.startswith("3D"):  # the paper gives their cut
+            share = system.cut
+        if name == "RailX4Mesh":  # 12.5 % is a HyperX's, which has fewer nodes
+            share = Fraction(1, 8)
+            notes = tuple(f"{note}; 12.5 % is out of reach at this size" for note in notes)
+        cells = dict(zip(COLUMNS, printed.split(), strict=True)) if prices == own else {}
+        first = rows[0] if rows else None
+        rows.append(_row(name, system, prices, first, share, notes, cells))
+    return rows
+
+
+def at_scale(
+    chips: int,
+    *,
+    meshes: Sequence[int] = (4, 7),
+    ports: int = 36,
+    components: Components | None = None,
+) -> tuple[list[Row], list[str]]:
+    """Price every system at one size: the smallest of each that has so many chips.
 
     Parameters
     ----------
     chips
-        How many; as many as the tiers can join if None.
-    tiers
-        Of switches.
-    taper
-        Ports down for one up, at every tier but the last.
-    ports, radix
-        Of a chip; of a switch.
-
-    Raises
-    ------
-    InputError
-        If the tiers cannot join so many chips, or the radix cannot be split so.
-
-    Examples
-    --------
-    >>> tree = fat_tree(tiers=2)
-    >>> tree.chips, tree.switches, tree.transceivers
-    (2048, 3456, 294912)
-    """
-    _whole("radix", radix, 2)
-    if radix % (taper + 1):
-        raise InputError(f"radix = {radix}: does not split {taper}:1; must divide by {taper + 1}")
-    most = _tree_ends(tiers, taper, radix)
-    chips = most if chips is None else chips
-    if not 2 <= chips <= most:
-        raise InputError(
-            f"chips = {chips}: must be 2 to {most} on {tiers} tiers of {radix} ports"
-        )
-    switches, links = _tree(chips, tiers, taper, radix)
-    share = Fraction(1, taper ** (tiers - 1))
-    names = {1: "non-blocking", 2: f"1:{taper} tapered"}
-    kind = names[1] if taper == 1 else f"{':'.join(str(taper**i) for i in range(tiers))} tapered"
-    return System(
-        f"{tiers}-tier fat-tree, {kind}", chips, ports * switches, 0, 0, 2 * ports * links,
-        share, share,
-    )  # fmt: skip
-
-
-def hamming_mesh(
-    mesh: int, boards: int | None = None, *, tiers: int = 1, ports: int = 36, radix: int = 64
-) -> System:
-    """Return HammingMesh: boards of mesh x mesh chips, and a fat-tree for each line of chips.
-
-    Parameters
-    ----------
-    mesh
-        Chips along a side of a board.
-    boards
-        Boards along a side of the grid; as many as the trees can join if None.
-    tiers
-        Of each line's fat-tree.
-    ports, radix
-        Of a chip (a quarter on each side: so many planes); of a switch.
-
-    Raises
-    ------
-    InputError
-        If `ports` is no multiple of four, or the trees cannot join so many boards.
-
-    Examples
-    --------
-    >>> hamming_mesh(4).chips, hamming_mesh(4).switches
-    (16384, 2304)
-    """
-    _whole("mesh", mesh, 1)
-    planes = _divided("ports", ports, 4)
-    most = _tree_ends(tiers, 1, radix) // 2
-    boards = most if boards is None else boards
-    if not 2 <= boards <= most:
-        raise InputError(
-            f"boards = {boards}: must be 2 to {most} a side on {tiers} tiers of {radix} ports"
-        )
-    # A line of chips on a row of boards leaves each board at both ends.
-    switches, links = _tree(2 * boards, tiers, 1, radix)
-    lines = 2 * mesh * boards * planes
-    share = Fraction(1, 2 * mesh)
-    return System(
-        f"Hx{mesh}Mesh, {tiers}-tier trees", (mesh * boards) ** 2, lines * switches, 0, 0,
-        2 * lines * links, share, share,
-    )  # fmt: skip
-
-
-def rail_only(
-    side: int | None = None, *, tiers: int = 1, ports: int = 36, radix: int = 64
-) -> System:
-    """Return rail-only: a square of chips with fat-trees along each row and column.
-
-    Parameters
-    ----------
-    side
-        Chips along a side; as many as the trees can join if None.
-    tiers
-        Of each line's fat-trees.
-    ports, radix
-        Of a chip, half in either dimension; of a switch.
-
-    Raises
-    ------
-    InputError
-        If `ports` is odd, or the trees cannot join so many chips.
-
-    Examples
-    --------
-    >>> rail_only().chips, rail_only().switches, float(rail_only().uniform)
-    (4096, 2304, 0.5)
-    """
-    rails = _divided("ports", ports, 2)
-    most = _tree_ends(tiers, 1, radix)
-    side = most if side is None else side
-    if not 2 <= side <= most:
-        raise InputError(
-            f"side = {side}: must be 2 to {most} chips on {tiers} tiers of {radix} ports"
-        )
-    switches, links = _tree(side, tiers, 1, radix)
-    lines = 2 * side * rails
-    return System(
-        f"rail-only, {tiers}-tier trees", side**2, lines * switches, 0, 0, 2 * lines * links,
-        Fraction(1, 2), Fraction(1, 2),
-    )  # fmt: skip
-
-
-def torus(
-    x: int = 16, y: int = 16, z: int = 16, *, ports: int = 36, ocs: int | None = None
-) -> System:
-    """Return a 3D torus of cubes of 4 x 4 x 4 chips, 2 x 2 of them on a board.
-
-    Links leave a board by copper and a cube by optics: from cube to cube, or through an optical
-    switch for each place on a face, which joins all cubes (TPU v4).
-
-    Parameters
-    ----------
-    x, y, z
-        Chips along each side; multiples of 4.
+        How many at least.
+    meshes
+        Sides of a board of HammingMesh and of a node of RailX.
     ports
-        Of a chip; a sixth in each direction.
-    ocs
-        Ports of an optical switch; none are used if None.
+        Of a chip; a multiple of 12, so that all can share them evenly.
+    components
+        Prices, and the ports of switches; the paper's if None.
+
+    Returns
+    -------
+    rows : list of Row
+        The first is the non-blocking fat-tree, which is what 1x means.
+    without : list of str
+        Why the other systems do not reach the size.
 
     Raises
     ------
     InputError
-        If `ports` is no multiple of six, a side is not made of cubes, or a switch cannot join them.
+        If a number cannot be used.
 
     Examples
     --------
-    >>> torus().copper_cables, torus().transceivers, torus(ocs=128).optical_switches
-    (30720, 36864, 288)
+    >>> rows, without = at_scale(100_000)
+    >>> [(row.name, row.system.chips) for row in rows][-1]
+    ('RailX7Mesh', 103684)
+    >>> without[-1]
+    'RailX4Mesh: side = 80: must be 2 to 64 nodes at 128 ports a switch'
     """
-    width = _divided("ports", ports, 6)
-    for name, side in (("x", x), ("y", y), ("z", z)):
-        if side < CUBE or side % CUBE:
-            raise InputError(f"{name} = {side}: must be a multiple of {CUBE} chips")
-    cubes = x * y * z // CUBE**3
-    if ocs is not None and 2 * cubes > ocs:
-        raise InputError(f"ocs = {ocs}: joins at most {ocs // 2} cubes; there are {cubes}")
-    inside = 3 * (CUBE - 1) * CUBE**2
-    on_boards = (CUBE // BOARD) ** 2 * CUBE * (2 * (BOARD - 1) * BOARD)
-    face = CUBE**2
-    switches = 0 if ocs is None else 3 * face * width
-    longest = max(x, y, z)
-    # 2 links a line cross the middle of the longest side; the mean distance there is a quarter.
-    cut = Fraction(2 * 2, 6 * longest)
-    name = "without OCS" if ocs is None else "with OCS"
-    return System(
-        f"3D torus {name}", x * y * z, 0, switches, cubes * (inside - on_boards) * width,
-        cubes * 6 * face * width, 2 * cut, cut,
-    )  # fmt: skip
+    prices = components or Components.load()
+    if not 64 <= chips <= 10**8:
+        raise InputError(f"chips = {chips}: must be 64 to {10**8:,}")
+    if not 12 <= ports <= 1 << 10 or ports % 12:
+        raise InputError(f"ports = {ports}: must be a multiple of 12, at most {1 << 10}")
+    for mesh in meshes:
+        if not 1 <= mesh <= 64:
+            raise InputError(f"mesh = {mesh}: must be 1 to 64 chips a side")
+    radix, ocs = prices.switch_ports, prices.ocs_ports
+    side = _root(chips, 2)
+    cubes = _cubes(chips)
 
-
-def railx(mesh: int, side: int | None = None, *, ports: int = 36, ocs: int = 128) -> System:
-    """Return RailX: a square grid of nodes of mesh x mesh chips, and a switch a rail of each line.
-
-    The bandwidth is that of a HyperX: each line all to all or, where it has more nodes than rails
-    reach, split into two dimensions that are. Rails beyond the last whole set are not counted.
-
-    Parameters
-    ----------
-    mesh
-        Chips along a side of a node (m).
-    side
-        Nodes along a side of the grid; as many as a switch can join if None.
-    ports
-        Of a chip; a quarter on each side (n).
-    ocs
-        Ports of an optical switch (R).
-
-    Raises
-    ------
-    InputError
-        If `ports` is no multiple of four, `ocs` is odd, or a switch cannot join so many nodes.
-
-    Examples
-    --------
-    >>> grid = railx(7)
-    >>> grid.chips, grid.optical_switches, grid.transceivers, grid.uniform
-    (200704, 8064, 1032192, Fraction(1, 14))
-    """
-    _whole("mesh", mesh, 1)
-    each = _divided("ports", ports, 4)
-    most = _divided("ocs", ocs, 2)
-    side = most if side is None else side
-    if not 2 <= side <= most:
-        raise InputError(f"side = {side}: must be 2 to {most} nodes at {ocs} ports a switch")
-    rails = mesh * each
-    parts, used = _hyperx(side, rails)
-    uniform = Fraction(2 * used, mesh**2 * ports)
-    notes = ()
-    if len(parts) > 1:
-        split = " x ".join(map(str, parts))
-        notes = (
-            f"RailX{mesh}Mesh: {rails} rails join at most {rails + 1} nodes a line all to all; "
-            f"lines of {side} are split into {split}"
-            if used
-            else f"RailX{mesh}Mesh: {rails} rails join {side} nodes a line as rings only",
-        )
-    return System(
-        f"RailX{mesh}Mesh", (mesh * side) ** 2, 0, 2 * side * rails, 0, 4 * rails * side**2,
-        uniform, uniform / 2, notes,
-    )  # fmt: skip
-
-
-def _hyperx(side: int, rails: int) -> tuple[tuple[int, ...], int]:
-    """Return how a line is made all to all, and the rails that each of its dimensions then has."""
-    if side <= rails + 1:
-        return (side,), rails // (side - 1) * (side - 1)
-    best: tuple[tuple[int, ...], int] = ((side, 1), 0)
-    for first in range(2, math.isqrt(side) + 1):
-        second, left = divmod(side, first)
-        if left:
+    shape: dict[str, int] = {"ports": ports, "radix": radix}
+    trees: list[tuple[str, partial[System]]] = [
+        ("fat-tree", partial(fat_tree, chips, **shape)),
+        ("fat-tree, 1:3", partial(fat_tree, chips, taper=3, **shape)),
+        ("rail-only", partial(rail_only, side, **shape)),
+    ]
+    for mesh in meshes:
+        boards = max(2, -(-side // mesh))
+        trees.append((f"Hx{mesh}Mesh", partial(hamming_mesh, mesh, boards, **shape)))
+    tries = [(name, partial(_fewest_tiers, build)) for name, build in trees]
+    tries += [
+        ("3D torus without OCS", partial(torus, *cubes, ports=ports)),
+        ("3D torus with OCS", partial(torus, *cubes, ports=ports, ocs=ocs)),
+    ]
+    for mesh in meshes:
+        nodes = max(2, -(-side // mesh))
+        tries.append((f"RailX{mesh}Mesh", partial(railx, mesh, nodes, ports=ports, ocs=ocs)))
+    rows: list[Row] = []
+    without = []
+    for name, build in tries:
+        try:
+            system = build()
+        except InputError as error:
+            without.append(f"{name}: {error}")
             continue
-        for given in range(first - 1, rails):
-            used = min(
-                given // (first - 1) * (first - 1), (rails - given) // (second - 1) * (second - 1)
-            )
-            if used > best[1]:
-                best = ((second, first), used)
-    return best
+        rows.append(_row(system.name, system, prices, rows[0] if rows else None))
+    return rows, without
 
 
-def _tree(ends: int, tiers: int, taper: int, radix: int) -> tuple[int, int]:
-    """Return the switches and links of a tree over so many ends, each end's own link included."""
-    switches, links = 0, 0
-    up = radix // (taper + 1)
-    for _ in range(tiers - 1):
-        here = -(-ends // (radix - up))
-        switches, links = switches + here, links + ends
-        ends = here * up
-    return switches + -(-ends // radix), links + ends
+def _row(
+    name: str,
+    system: System,
+    prices: Components,
+    first: Row | None,
+    share: Fraction | None = None,
+    notes: tuple[str, ...] | None = None,
+    paper: Mapping[str, str] | None = None,
+) -> Row:
+    share = system.uniform if share is None else share
+    usd = prices.price(system)
+    injection = bandwidth = 1.0
+    if first is not None and first.usd:
+        injection = (usd / system.chips) / (first.usd / first.system.chips)
+        bandwidth = injection * float(first.share / share)
+    notes = system.notes if notes is None else notes
+    return Row(name, system, usd, injection, bandwidth, share, notes, paper or {})
 
 
-def _tree_ends(tiers: int, taper: int, radix: int) -> int:
-    _whole("tiers", tiers, 1)
-    _whole("taper", taper, 1)
-    _whole("radix", radix, 2)
-    return int((radix - radix // (taper + 1)) ** (tiers - 1) * radix)
+def _fewest_tiers(build: partial[System]) -> System:
+    """Build with as few tiers as reach; what is wrong with six is wrong with any."""
+    for tiers in range(2 if "taper" in build.keywords else 1, 6):
+        try:
+            return build(tiers=tiers)
+        except InputError:
+            continue
+    return build(tiers=6)
 
 
-def _whole(name: str, value: int, least: int) -> None:
-    if not least <= value <= MOST:
-        raise InputError(f"{name} = {value}: must be at least {least}")
+def _root(number: int, power: int) -> int:
+    """Return the least integer whose power is not below a number."""
+    root: int = round(number ** (1 / power))
+    return root if int(root**power) >= number else root + 1
 
 
-def _divided(name: str, value: int, by: int) -> int:
-    if value < by or value % by:
-        raise InputError(f"{name} = {value}: must be a multiple of {by}")
-    return value // by
+def _cubes(chips: int) -> tuple[int, int, int]:
+    """Return the sides of the torus of fewest cubes, as nearly a cube as they allow."""
+    cubes = -(-chips // CUBE**3)
+    a = _root(cubes, 3)
+    b = _root(-(-cubes // a), 2)
+    c = -(-cubes // (a * b))
+    return CUBE * a, CUBE * b, CUBE * c
 
 
 def _price(key: str, value: Any) -> float | int:

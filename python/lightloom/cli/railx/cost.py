@@ -2,9 +2,125 @@
 
 from __future__ import annotations
 
-from lightloom.errors import InputError
+import json
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from lightloom.railx.cost import Row
 
 
-def run() -> None:
-    """Not there yet."""
-    raise InputError("railx cost: is being built")
+def run(
+    chips: int | None = typer.Option(
+        None, "--chips", help="Price every system at this size [those of RailX's Table 6]."
+    ),
+    mesh: str | None = typer.Option(
+        None, "--mesh", help="With --chips: sides of HammingMesh's boards and RailX's nodes [4,7]."
+    ),
+    ports: int | None = typer.Option(
+        None, "--ports", help="With --chips: ports of a chip, a multiple of 12 [36]."
+    ),
+    prices: str | None = typer.Option(
+        None, "--prices", help="Prices of parts: a preset [railx-table-6]."
+    ),
+    settings: list[str] = typer.Option(
+        [], "--set", metavar="KEY=VALUE",
+        help="Change one: switch_usd, switch_ports, ocs_usd, ocs_ports, copper_usd, "
+        "transceiver_usd. May be repeated.",
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:  # fmt: skip
+    """Count and price switches, copper cables and transceivers of RailX and other networks.
+
+    Example: lightloom railx cost
+
+    Example: lightloom railx cost --chips 100000 --set ocs_ports=320 --set ocs_usd=90000
+    """
+    from lightloom.cli import options
+    from lightloom.errors import InputError
+    from lightloom.plan.terminal import console
+    from lightloom.railx.cost import PRICES, Components, at_scale, table6
+
+    components = Components.load(prices or PRICES, options.settings(settings))
+    without: list[str] = []
+    if chips is None:
+        for name, value in (("--mesh", mesh), ("--ports", ports)):
+            if value is not None:
+                raise InputError(f"{name} {value}: goes with --chips only")
+        rows = table6(components)
+    else:
+        rows, without = at_scale(
+            chips, meshes=_meshes(mesh or "4,7"), ports=ports or 36, components=components
+        )
+    if as_json:
+        document = {
+            "prices": {"name": components.name, "link_rate": components.link_rate}
+            | {key: {"value": getattr(components, key), "source": source}
+               for key, source in components.sources.items() if key.endswith(("_usd", "_ports"))},
+            "rows": [row.as_json() for row in rows],
+            "without": without,
+        }  # fmt: skip
+        print(json.dumps(document, indent=2))
+        return
+    screen = console()
+    given = ", some given" if "given" in components.sources.values() else ""
+    screen.print(
+        f'{components.link_rate} links; prices "{components.name}"{given}; relative to '
+        f"{rows[0].name}\nuniform: throughput of uniform traffic over injection; cut: into halves\n",
+        soft_wrap=True,
+    )
+    screen.print(_table(rows))
+    notes = [*_departures(rows), *(note for row in rows for note in row.notes), *without]
+    for note in notes:
+        screen.print(f"note: {note}", style="dim", soft_wrap=True)
+
+
+_HEADS = {
+    "chips": "chips", "switches": "switches", "copper_k": "copper\n[1000]",
+    "transceivers_k": "transc.\n[1000]", "musd": "cost\n[M$]",
+    "per_injection": "cost /\ninject.", "bandwidth": "global\n[%]",
+    "per_bandwidth": "cost /\nglobal",
+}  # fmt: skip
+
+
+def _table(rows: Sequence[Row]) -> Table:
+    """Return Table 6; what the paper calls global bandwidth stands beside our two measures."""
+    from rich.table import Table
+
+    beside = any(row.paper for row in rows)
+    shown = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+    heads = dict(_HEADS) if beside else {k: v for k, v in _HEADS.items() if k != "bandwidth"}
+    shown.add_column("", no_wrap=True)
+    for heading in (*heads.values(), "uniform\n[%]", "cut\n[%]"):
+        shown.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        cells = [row.printed(c) + ("*" if c in row.departures else "") for c in heads]
+        measures = (f"{100 * float(share):.3g}" for share in (row.system.uniform, row.system.cut))
+        shown.add_row(row.name, *cells, *measures)
+    return shown
+
+
+def _departures(rows: Sequence[Row]) -> list[str]:
+    """Return what the paper prints where a cell is marked, and why it does not follow."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        for column, why in row.departures.items():
+            head = _HEADS[column].partition("\n[")[0].replace("\n", " ")
+            found.setdefault((row.name, why), []).append(f"{head} {row.paper[column]}")
+    return [
+        f"* {name}: RailX prints {', '.join(cells)}: {why}" for (name, why), cells in found.items()
+    ]
+
+
+def _meshes(text: str) -> list[int]:
+    from lightloom.errors import InputError
+
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdecimal() and len(part) < 5 for part in parts):
+        raise InputError(f"--mesh {text}: must be numbers with commas, such as 4,7")
+    return list(dict.fromkeys(map(int, parts)))
