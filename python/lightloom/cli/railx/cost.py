@@ -71,7 +71,7 @@ def run(
     given = ", some given" if "given" in components.sources.values() else ""
     screen.print(
         f'{components.link_rate} links; prices "{components.name}"{given}; relative to '
-        f"{rows[0].name}\nuniform: throughput of uniform traffic over injection; cut: into halves\n",
+        f"{rows[0].name}\nuniform: throughput over injection; cut: into halves\n",
         soft_wrap=True,
     )
     screen.print(_table(rows))
