@@ -8,6 +8,25 @@ import numpy.typing as npt
 
 __version__: str
 
+class FlitNetwork:
+    """A network of routers and its traffic, built once and loaded as often as one likes."""
+
+    def __new__(cls, request: str) -> FlitNetwork:
+        """Build from JSON: network, routing, traffic, settings, as `lightloom.railx.flits` makes it.
+
+        Raises ValueError for what cannot be.
+        """
+
+    terminals: int
+    """Chips that send and receive."""
+    vcs: int
+    """Virtual channels that the routing uses."""
+
+    def measure(
+        self, load: float, threads: int = 1, progress: Callable[[float], object] | None = None
+    ) -> str:
+        """Run at `load` flits a cycle and terminal; what was measured, as JSON."""
+
 class Workload:
     """The workload of a specification, built once and run on as many fabrics as one likes."""
 

@@ -179,7 +179,8 @@ const STILL: u64 = 1_000;
 /// ```
 /// use lightloom_fabric::routers::Mesh;
 /// use lightloom_flit::{Settings, Traffic, measure};
-/// let (network, routing) = Mesh::new(4, 4, 1, 1);
+/// let routing = Mesh::new(4, 4, 4).unwrap();
+/// let network = routing.network(1, 1);
 /// let settings = Settings { warm_up: 100, cycles: 1_000, ..Settings::default() };
 /// let traffic = Traffic::Uniform { to_self: false };
 /// let at = |threads| measure(&network, &routing, &traffic, 0.1, &settings, threads, &mut |_| true);

@@ -59,6 +59,16 @@ pub(crate) enum Pattern {
 }
 
 impl Traffic {
+    /// A permutation of so many terminals, drawn evenly.
+    pub fn random_permutation(terminals: u32, seed: u64) -> Traffic {
+        let mut draws = Draws::new(seed, u32::MAX);
+        let mut to: Vec<u32> = (0..terminals).collect();
+        for at in (1..terminals).rev() {
+            to.swap(at as usize, draws.below(at + 1) as usize);
+        }
+        Traffic::Permutation(to)
+    }
+
     /// Checks that the pattern is of `terminals` terminals.
     pub(crate) fn pattern(&self, terminals: u32) -> Result<Pattern, TrafficError> {
         fn wrong<T>(text: String) -> Result<T, TrafficError> {

@@ -197,6 +197,9 @@ mod _core {
     #[pymodule_export]
     use super::railx::decompose::railx_decompose;
     #[pymodule_export]
+    use super::railx::simulate::FlitNetwork;
+
+    #[pymodule_export]
     use super::swot::swot_schedule;
 
     /// Picoseconds of a text such as "25 ms".

@@ -5,6 +5,7 @@
 
 mod critical;
 mod delay;
+mod flits;
 mod moves;
 mod optical;
 mod pace;
@@ -21,6 +22,7 @@ mod spec;
 mod tables;
 
 pub use critical::Breakdown;
+pub use flits::{FlitSpec, Flits, NetworkSpec, TrafficSpec};
 pub use moves::{Message, Messages, messages};
 pub use planes::execute::{PlanRun, PlaneUse, run_plan, run_plan_on};
 pub use rails::{Collective, RailsRun, RailsSpec, rails, rails_assign};

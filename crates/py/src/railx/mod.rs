@@ -3,3 +3,4 @@
 pub(crate) mod allocate;
 pub(crate) mod build;
 pub(crate) mod decompose;
+pub(crate) mod simulate;

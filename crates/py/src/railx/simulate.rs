@@ -1,0 +1,43 @@
+//! Networks of routers under a load.
+
+use crate::{raised, watched};
+use lightloom_sim::{FlitSpec, Flits};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+
+/// A network of routers and its traffic, built once and loaded as often as one likes.
+#[pyclass(frozen)]
+pub(crate) struct FlitNetwork(Flits);
+
+#[pymethods]
+impl FlitNetwork {
+    #[new]
+    fn new(py: Python<'_>, request: &str) -> PyResult<Self> {
+        let spec: FlitSpec =
+            serde_json::from_str(request).map_err(|e| PyValueError::new_err(e.to_string()))?;
+        py.detach(|| Flits::new(&spec)).map(FlitNetwork).map_err(raised)
+    }
+
+    #[getter]
+    fn terminals(&self) -> usize {
+        self.0.terminals()
+    }
+
+    #[getter]
+    fn vcs(&self) -> u8 {
+        self.0.vcs()
+    }
+
+    #[pyo3(signature = (load, threads = 1, progress = None))]
+    fn measure(
+        &self,
+        py: Python<'_>,
+        load: f64,
+        threads: usize,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<String> {
+        let measured =
+            watched(py, progress, |progress| self.0.measure(load, threads, progress))?;
+        serde_json::to_string(&measured).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+    }
+}

@@ -1,0 +1,343 @@
+"""Networks of routers under a load, flit by flit.
+
+A `Network` says what is wired and how packets are routed, a `Router` how routers work and how long
+they are watched; `simulate` measures latency and throughput at each load. Loads are in flits a
+cycle and chip; a rail carries one flit a cycle.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from lightloom import _core
+from lightloom.errors import InputError, RunError
+from lightloom.presets import unknown
+
+TRAFFICS = (
+    "uniform", "uniform-self", "all-to-all", "complement", "transpose", "shift", "permutation",
+    "hot-spot", "ring",
+)  # fmt: skip
+"""Patterns by name; a gating trace gives a matrix."""
+
+
+@dataclass(frozen=True)
+class Router:
+    """How routers work, and for how long they are watched.
+
+    Attributes
+    ----------
+    vcs
+        Virtual channels of a port; what is left over of a routing's classes is not used.
+    buffer
+        Buffer of a virtual channel [flits].
+    packet
+        Length of a packet [flits].
+    credits
+        ``ideal``: buffer space counts as free in the cycle after a flit has left; ``link``: after
+        the channel's delay.
+    arbitration
+        ``round-robin`` or ``oldest``.
+    injection, ejection
+        What a chip may send and take [flits a cycle].
+    injection_vcs
+        Packets that a chip may be injecting at once.
+    pipeline
+        Cycles a flit spends in a router beyond allocation and switching.
+    warm_up, cycles
+        Cycles before anything is measured, and in all.
+    seed
+        Of every random draw.
+    """
+
+    vcs: int = 12
+    buffer: int = 16
+    packet: int = 4
+    credits: str = "ideal"
+    arbitration: str = "round-robin"
+    injection: int = 8
+    ejection: int = 8
+    injection_vcs: int = 4
+    pipeline: int = 0
+    warm_up: int = 5_000
+    cycles: int = 10_000
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name, allowed in (
+            ("credits", ("ideal", "link")),
+            ("arbitration", ("round-robin", "oldest")),
+        ):
+            value = getattr(self, name)
+            if value not in allowed:
+                raise InputError(f'{name} "{value}": is not known{unknown(value, allowed)}')
+        for key in fields(self):
+            value = getattr(self, key.name)
+            if isinstance(value, int) and not 0 <= value < 1 << 63:
+                raise InputError(f"{key.name} = {value}: must not be negative")
+
+
+@dataclass(frozen=True)
+class Railx:
+    """A grid of RailX; see `lightloom.railx.topology.build` for the first ones.
+
+    Attributes
+    ----------
+    inside
+        Flits a cycle of a mesh link [k n, the paper's equations 5 and 8; Section 6.1.2 says k].
+    short_delay, long_delay
+        Cycles of a mesh link and of a rail.
+    """
+
+    mesh: int = 4
+    ports: int = 2
+    ocs: int = 128
+    topology: str = "hyperx"
+    scale: tuple[int, int] | None = None
+    inside: int = 8
+    routing: str = "deterministic"
+    short_delay: int = 1
+    long_delay: int = 10
+    global_ocs: int | None = None
+
+    def request(self) -> dict[str, Any]:
+        """Return what the engine is asked for."""
+        named = ("torus", "hyperx", "dragonfly")
+        if self.topology not in named:
+            raise InputError(
+                f'topology "{self.topology}": is not simulated{unknown(self.topology, named)}'
+            )
+        network = {
+            "kind": "railx", "mesh": self.mesh, "ports": self.ports, "ocs": self.ocs,
+            "global_ocs": self.global_ocs, "named": self.topology,
+            "scale": list(self.scale) if self.scale else None, "x": [], "y": [],
+            "share": "balanced", "inside": self.inside, "short_delay": self.short_delay,
+            "long_delay": self.long_delay,
+        }  # fmt: skip
+        return {"network": network, "routing": self.routing}
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """A mesh of routers of its own, each with a chip."""
+
+    columns: int = 8
+    rows: int = 8
+    width: int = 1
+    delay: int = 1
+    routing: str = "dimension-order"
+
+    def request(self) -> dict[str, Any]:
+        """Return what the engine is asked for."""
+        network = {
+            "kind": "mesh", "columns": self.columns, "rows": self.rows, "width": self.width,
+            "delay": self.delay,
+        }  # fmt: skip
+        return {"network": network, "routing": self.routing}
+
+
+Network = Railx | Mesh
+
+
+@dataclass(frozen=True)
+class Point:
+    """What was measured at one load.
+
+    Latencies are in cycles from a packet's creation until its tail was ejected, over packets that
+    were ejected while it was measured. ``unstable``: less than 95 % of what was offered arrived, so
+    that latencies only say how long the run was.
+    """
+
+    offered: float
+    accepted: float
+    mean_latency: float
+    p99_latency: int
+    least_latency: int
+    mean_hops: float
+    packets: int
+    flits: int
+    flit_hops: int
+    busiest: float
+    unstable: bool
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """A curve, and everything that made it."""
+
+    network: Network
+    router: Router
+    traffic: str
+    chips: int
+    points: list[Point] = field(default_factory=list)
+
+    @property
+    def saturation(self) -> float:
+        """The most that was accepted at any load."""
+        return max((point.accepted for point in self.points), default=0.0)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it for JSON."""
+        return {**asdict(self), "saturation": self.saturation}
+
+
+def simulate(
+    network: Network,
+    loads: Iterable[float],
+    *,
+    traffic: str = "uniform",
+    router: Router | None = None,
+    hot: tuple[int, float] = (1, 0.1),
+    trace: Path | None = None,
+    threads: int = 1,
+    on_progress: Callable[[float], None] | None = None,
+) -> Simulated:
+    """Measure a network at each load.
+
+    Parameters
+    ----------
+    network, router
+        What is wired, and how routers work.
+    loads
+        Offered loads [flits a cycle and chip].
+    traffic
+        One of `TRAFFICS`; or ``matrix`` with a `trace`.
+    hot
+        Of ``hot-spot``: how many chips, from the first, and the share of the packets to them.
+    trace
+        A gating trace, whose mean demand from sources to experts, each a chip in turn, is the
+        matrix.
+    threads
+        How many; the result is the same for any number.
+    on_progress
+        Told the share that is done; may raise to stop.
+
+    Raises
+    ------
+    InputError
+        What cannot be built or run, by name and value.
+    RunError
+        A deadlock.
+
+    Examples
+    --------
+    >>> quick = Router(vcs=4, warm_up=200, cycles=1_000)
+    >>> curve = simulate(Mesh(4, 4), [0.1, 0.9], router=quick)
+    >>> [point.unstable for point in curve.points]
+    [False, True]
+    """
+    router = router or Router()
+    wanted = list(loads)
+    if not wanted:
+        raise InputError("no loads: at least one is needed")
+    for load in wanted:
+        if not (math.isfinite(load) and load > 0):
+            raise InputError(f"load {load}: must be above 0")
+    if threads < 1:
+        raise InputError(f"threads {threads}: must be at least 1")
+    request = network.request() | {
+        "traffic": _traffic(traffic, hot, trace, network), "settings": asdict(router)
+    }  # fmt: skip
+    try:
+        built = _core.FlitNetwork(json.dumps(request))
+        made = Simulated(network, router, traffic, built.terminals)
+        for at, load in enumerate(wanted):
+            done = at / len(wanted)
+
+            def tell(share: float, done: float = done) -> None:
+                if on_progress is not None:
+                    on_progress(done + share / len(wanted))
+
+            made.points.append(Point(**json.loads(built.measure(load, threads, tell))))
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    except RuntimeError as error:
+        raise RunError(str(error)) from None
+    return made
+
+
+def _traffic(
+    name: str, hot: tuple[int, float], trace: Path | None, network: Network
+) -> dict[str, Any]:
+    if trace is not None:
+        return {"kind": "matrix", "weights": _matrix(trace, network)}
+    match name:
+        case "uniform" | "uniform-self":
+            return {"kind": "uniform", "to_self": name == "uniform-self"}
+        case "hot-spot":
+            return {"kind": name, "terminals": hot[0], "share": hot[1]}
+        case _ if name in TRAFFICS:
+            return {"kind": name}
+    raise InputError(f'traffic "{name}": is not known{unknown(name, TRAFFICS)}')
+
+
+def _matrix(trace: Path, network: Network) -> list[float]:
+    """Spread a trace's mean demand over the chips: sources and experts are dealt in turn."""
+    import numpy as np
+
+    from lightloom.trace import GatingTrace
+
+    counts = GatingTrace.load(trace).counts.astype(float)
+    demand = counts.mean(axis=(0, 1))
+    chips = json.loads(_chips(network))
+    sources = np.arange(chips) % demand.shape[0]
+    experts = np.arange(chips) % demand.shape[1]
+    weights: list[float] = demand[np.ix_(sources, experts)].ravel().tolist()
+    return weights
+
+
+def _chips(network: Network) -> str:
+    request = network.request() | {
+        "traffic": {"kind": "all-to-all"}, "settings": asdict(Router(vcs=16))
+    }  # fmt: skip
+    try:
+        return str(_core.FlitNetwork(json.dumps(request)).terminals)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+
+
+def parse_loads(text: str) -> list[float]:
+    """Read loads: numbers with commas, or ranges such as ``0.1..1.0`` or ``0.1..1.0:0.05``.
+
+    Examples
+    --------
+    >>> parse_loads("0.1..0.3,0.8")
+    [0.1, 0.2, 0.3, 0.8]
+    >>> parse_loads("0.2..0.3:0.05")
+    [0.2, 0.25, 0.3]
+    """
+    loads: list[float] = []
+    for part in text.split(","):
+        ends, _, step = part.partition(":")
+        first, dots, last = ends.partition("..")
+        low, high, by = _number(first), _number(last if dots else first), _number(step or "0.1")
+        if by <= 0 or high < low or (high - low) / by > 1_000:
+            raise InputError(f'load "{part}": must rise, by steps above 0, at most 1,000 of them')
+        count = math.floor((high - low) / by + 1e-9) + 1
+        loads += [round(low + by * at, 12) for at in range(count)]
+    return loads
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise InputError(f'load "{text}": must be a number, or a range such as 0.1..1.0') from None
+    if not math.isfinite(value):
+        raise InputError(f'load "{text}": must be finite')
+    return value
+
+
+__all__: Sequence[str] = (
+    "Mesh",
+    "Point",
+    "Railx",
+    "Router",
+    "Simulated",
+    "parse_loads",
+    "simulate",
+)
