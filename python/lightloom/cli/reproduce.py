@@ -15,14 +15,22 @@ app = typer.Typer()
 PAPERS = {
     "rails": ("domains", "size", "engine", "transport", "seed"),
     "swot": ("sizes", "effort"),
+    "railx": ("tables",),
 }
 
 
 @app.command()
 def reproduce(
-    paper: str = typer.Argument(..., metavar="PAPER", help="rails or swot."),
+    paper: str = typer.Argument(..., metavar="PAPER", help="rails, swot or railx."),
     figures: str | None = typer.Option(
-        None, "--figures", help="Numbers with commas: rails 7 to 13, swot 7 to 11 (all)."
+        None,
+        "--figures",
+        help="Numbers with commas: rails 7 to 13, swot 7 to 11, railx 14 to 17 (all).",
+    ),
+    tables: str | None = typer.Option(
+        None,
+        "--tables",
+        help="railx: numbers with commas of 2, 3, 6 (all, or none with --figures).",
     ),
     domains: int | None = typer.Option(
         None, "--domains", help="rails: scale-up domains of 8 GPUs (128)."
@@ -52,6 +60,8 @@ def reproduce(
     Example: lightloom reproduce rails --figures 7,11 --domains 16
 
     Example: lightloom reproduce swot --figures 8
+
+    Example: lightloom reproduce railx --tables 3,6
     """
     from lightloom.errors import InputError
     from lightloom.presets import unknown
@@ -62,7 +72,7 @@ def reproduce(
         name: value
         for name, value in (
             ("domains", domains), ("size", size), ("engine", engine), ("transport", transport),
-            ("seed", seed), ("sizes", sizes), ("effort", effort),
+            ("seed", seed), ("sizes", sizes), ("effort", effort), ("tables", tables),
         )
         if value is not None
     }  # fmt: skip
@@ -73,7 +83,8 @@ def reproduce(
                 f"--{name}: is no setting of {paper}'s figures; allowed: --figures, {allowed}"
             )
     place = out or Path("results") / f"reproduce-{paper}"
-    made, says, end = (_rails if paper == "rails" else _swot)(figures, place, given)
+    make = {"rails": _rails, "swot": _swot, "railx": _railx}[paper]
+    made, says, end = make(figures, place, given)
     if as_json:
         print(json.dumps({"rows": made.rows, "table": made.table}, indent=2))
         return
@@ -126,7 +137,23 @@ def _swot(figures: str | None, place: Path, given: Mapping[str, Any]) -> _Made:
     return made, ("figure", "setting", "what", "SWOT says", "here"), end
 
 
-def _numbers(figures: str | None, known: Iterable[int]) -> tuple[int, ...]:
+def _railx(figures: str | None, place: Path, given: Mapping[str, Any]) -> _Made:
+    from lightloom.cli import progress
+    from lightloom.railx.figures import FIGURES, TABLES, parts
+    from lightloom.railx.figures import reproduce as make
+
+    tables: str | None = given.get("tables")
+    chosen = None if figures is None else _numbers(figures, FIGURES)
+    wanted = None if tables is None else _numbers(tables, TABLES, "--tables")
+    with progress.runs(parts(chosen, wanted)) as on_progress:
+        made = make(chosen, wanted, directory=place, on_progress=on_progress)
+    end = "docs/railx.md explains departures;"
+    return made, ("part", "setting", "what", "RailX says", "here"), end
+
+
+def _numbers(
+    figures: str | None, known: Iterable[int], option: str = "--figures"
+) -> tuple[int, ...]:
     from lightloom.errors import InputError
 
     known = tuple(known)
@@ -134,8 +161,8 @@ def _numbers(figures: str | None, known: Iterable[int]) -> tuple[int, ...]:
     numbers = []
     for part in figures.split(",") if figures is not None else map(str, known):
         if not (part.strip().isascii() and part.strip().isdecimal()):
-            raise InputError(f'--figures "{part}": must be a number; allowed: {allowed}')
+            raise InputError(f'{option} "{part}": must be a number; allowed: {allowed}')
         numbers.append(int(part))
         if numbers[-1] not in known:
-            raise InputError(f"--figures {part.strip()}: is not made; allowed: {allowed}")
+            raise InputError(f"{option} {part.strip()}: is not made; allowed: {allowed}")
     return tuple(dict.fromkeys(numbers))

@@ -261,8 +261,8 @@ def railx(mesh: int, side: int | None = None, *, ports: int = 36, ocs: int = 128
     if parts != (side,):
         how = "as " + " x ".join(map(str, parts)) if parts else "as rings"
         notes.append(
-            f"RailX{mesh}Mesh: {rails} rails join at most {rails + 1} nodes of a line all to all; "
-            f"lines of {side} are joined {how}"
+            f"{rails} rails join at most {rails + 1} nodes of a line all to all; lines of {side} are "
+            f"joined {how}"
         )
     # A node sends on both ends of a rail and has `ports` m^2 ports in all.
     uniform = 2 * used / (mesh**2 * ports)

@@ -75,7 +75,11 @@ def run(
         soft_wrap=True,
     )
     screen.print(_table(rows))
-    notes = [*_departures(rows), *(note for row in rows for note in row.notes), *without]
+    notes = [
+        *_departures(rows),
+        *(f"{row.name}: {note}" for row in rows for note in row.notes),
+        *without,
+    ]
     for note in notes:
         screen.print(f"note: {note}", style="dim", soft_wrap=True)
 
