@@ -93,7 +93,7 @@ pub fn pack(faults: &Faults, jobs: &[Wanted]) -> Packing {
     let whole = Rc::new(whole);
     let menus = [Menu::Some, Menu::Columns, Menu::Rows];
     let found = menus.map(|menu| search(Rc::clone(&whole), jobs, &order, menu));
-    let best = found.into_iter().reduce(|a, b| if b.used > a.used { b } else { a });
+    let best = found.into_iter().reduce(|a, b| if b.worth() > a.worth() { b } else { a });
     let best = best.expect("there are menus");
     let mut places = vec![None; jobs.len()];
     for (job, placed) in best.placed {
@@ -119,15 +119,14 @@ fn search(whole: Rc<Region>, jobs: &[Wanted], order: &[usize], menu: Menu) -> St
     for &job in order {
         let mut next: Vec<State> =
             beam.iter().flat_map(|state| state.with(job, jobs[job], menu)).collect();
-        // Large regions left are worth more than the same nodes in crumbs.
-        next.sort_by_key(|state| Reverse((state.used, state.room())));
-        next.dedup_by_key(|state| (state.used, state.room()));
+        next.sort_by_key(|state| Reverse(state.worth()));
+        next.dedup_by_key(|state| state.worth());
         next.truncate(BEAM);
         if !next.is_empty() {
             // A placement where there was no room goes on without the job.
             beam.retain(|state| state.used > next[next.len() - 1].used);
             next.append(&mut beam);
-            next.sort_by_key(|state| Reverse((state.used, state.room())));
+            next.sort_by_key(|state| Reverse(state.worth()));
             next.truncate(BEAM);
             beam = next;
         }
@@ -192,9 +191,12 @@ struct State {
 }
 
 impl State {
-    /// A measure of how large the free regions are: the sum of their squares.
-    fn room(&self) -> u64 {
-        self.regions.iter().map(|region| region.nodes().pow(2)).sum()
+    /// More is better: nodes used; then few large pieces rather than crumbs, of jobs and of what is
+    /// free, by the sum of their squares.
+    fn worth(&self) -> (u64, u64) {
+        let free = self.regions.iter().map(|region| region.nodes());
+        let jobs = self.placed.iter().map(|(_, placed)| placed.nodes());
+        (self.used, free.chain(jobs).map(|nodes| nodes.pow(2)).sum())
     }
 
     /// Every way to place a job that is followed.
