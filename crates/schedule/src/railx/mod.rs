@@ -3,6 +3,9 @@
 
 mod allocation;
 pub mod bandwidth;
+pub mod collective;
+pub mod placement;
+pub mod volume;
 mod hamiltonian;
 mod measure;
 mod packing;
