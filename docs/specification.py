@@ -75,7 +75,11 @@ KINDS = {
     "railx": fabrics.RailX,
     "graph": fabrics.Graph,
 }
-ENGINES = {"flow": engines.FlowEngine, "packet": engines.PacketEngine}
+ENGINES = {
+    "flow": engines.FlowEngine,
+    "packet": engines.PacketEngine,
+    "flit": engines.FlitEngine,
+}
 TRANSPORTS = {
     "dcqcn": engines.Dcqcn,
     "roce": engines.Roce,

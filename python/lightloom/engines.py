@@ -27,7 +27,8 @@ class FlowEngine(Section):
     """Max-min fair rates, solved at every change; `tolerance` 0 is exact."""
 
     kind: Literal["flow"]
-    """`flow`: max-min fair rates of flows. `packet`: every packet over every link."""
+    """`flow`: max-min fair rates of flows. `packet`: every packet over every link. `flit`: routers
+    with virtual channels and credits, cycle by cycle."""
     tolerance: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
     """0 is exact; t lets a flow end about t of its duration late, for a quicker run."""
 
@@ -224,4 +225,25 @@ class PacketEngine(Section):
     switch: Switch
 
 
-Engine = Annotated[FlowEngine | PacketEngine, Field(discriminator="kind")]
+class FlitEngine(Section):
+    """Routers with virtual channels and credits, cycle by cycle; nothing is lost."""
+
+    kind: Literal["flit"]
+    flit: Annotated[Size, Field(ge=1, le=1 << 20)]
+    """Size of a flit. A cycle is its time on the slowest link."""
+    packet: Annotated[int, Field(ge=1, le=255)] | None = None
+    """Flits of a packet; what the widest link carries in four cycles, unless given."""
+    vcs: Annotated[int, Field(ge=2, le=16, multiple_of=2)]
+    """Virtual channels of a port, two a class: a packet rises a class where its path falls in the
+    order of links, so that none wait in a circle."""
+    buffer: Annotated[int, Field(ge=1, le=1 << 14)] | None = None
+    """Flits that a virtual channel holds; what the longest link needs, unless given."""
+    credits: Literal["ideal", "link"]
+    """Buffer space counts as free a cycle after a flit has left, or after the link's delay."""
+    arbitration: Literal["round-robin", "oldest"]
+    """Whose turn it is at a port: whoever follows the last, or the packet that is oldest."""
+    pipeline: Annotated[int, Field(ge=0, le=1_000)]
+    """Cycles that a flit spends in a router beyond allocation and switching."""
+
+
+Engine = Annotated[FlowEngine | PacketEngine | FlitEngine, Field(discriminator="kind")]

@@ -29,6 +29,8 @@ def misfits(scenario: Scenario) -> Iterator[Misfit]:
     yield from _fabric(scenario)
     if isinstance(scenario.engine, engines.PacketEngine):
         yield from _packets(scenario, scenario.engine)
+    if isinstance(scenario.engine, engines.FlitEngine):
+        yield from _flits(scenario, scenario.engine)
     if scenario.record.replicas > scenario.dp:
         yield "record.replicas", f"must be at most the number of replicas, {scenario.dp}"
 
@@ -245,6 +247,17 @@ def _mixnet(fabric: fabrics.MixNet, scenario: Scenario) -> Iterator[Misfit]:
                 yield f"fabric.ocs.delay.{key}", f"must have {len(delay.pairs)} times, as pairs has"
         if any(p99 < mean for mean, p99 in zip(delay.mean, delay.p99, strict=False)):
             yield "fabric.ocs.delay.p99", "must not be below the mean"
+
+
+def _flits(scenario: Scenario, engine: engines.FlitEngine) -> Iterator[Misfit]:
+    if isinstance(scenario.fabric, fabrics.Planes):
+        yield (
+            "engine.kind",
+            'fabric "planes" books its circuits by the clock, which flits do not keep; '
+            'allowed: "flow"',
+        )
+    if engine.packet and engine.buffer and engine.buffer < engine.packet:
+        yield "engine.buffer", f"must hold a packet, engine.packet = {engine.packet} flits"
 
 
 def _packets(scenario: Scenario, engine: engines.PacketEngine) -> Iterator[Misfit]:

@@ -125,9 +125,9 @@ impl Workload {
                 spec.seed,
             ))),
             (FabricSpec::Planes(planes), _) => {
-                if matches!(spec.engine, EngineSpec::Packet(_)) {
+                if !matches!(spec.engine, EngineSpec::Flow { .. }) {
                     return Err(SimError::Input(
-                        "engine.kind = \"packet\": fabric \"planes\" books its circuits by the clock, \
+                        "engine.kind: fabric \"planes\" books its circuits by the clock, \
                          which only engine \"flow\" keeps"
                             .into(),
                     ));
@@ -201,6 +201,7 @@ impl Workload {
 fn engine(spec: &Spec) -> Box<dyn Engine> {
     match &spec.engine {
         &EngineSpec::Flow { tolerance } => Box::new(FlowEngine { tolerance }),
+        EngineSpec::Flit(flit) => Box::new(flit.clone()),
         EngineSpec::Packet(packet) => {
             Box::new(PacketEngine { spec: (**packet).clone(), seed: spec.seed })
         }

@@ -2,6 +2,7 @@
 //! and presets; here the result is parsed once, and anything unknown is an error.
 
 use lightloom_fabric::{Cluster, FabricSpec};
+use lightloom_flit::FlitEngine;
 use lightloom_packet::PacketSpec;
 use lightloom_workload::{Compute, Job, Model, Parallelism, Training};
 use serde::Deserialize;
@@ -59,6 +60,8 @@ pub enum EngineSpec {
     },
     /// Packets, queues, transports.
     Packet(Box<PacketSpec>),
+    /// Routers, virtual channels, credits.
+    Flit(FlitEngine),
 }
 
 /// What to keep of a run.

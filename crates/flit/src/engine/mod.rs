@@ -20,6 +20,7 @@ use lightloom_fabric::LinkId;
 use lightloom_units::{Bytes, Time};
 use messages::{Arrivals, Message, Messages};
 use plant::Plant;
+use serde::Deserialize;
 
 /// Cycles between two questions whether to go on.
 const CHECK_EVERY: u64 = 1 << 12;
@@ -33,7 +34,8 @@ const STILL: u64 = 1 << 16;
 /// use lightloom_flit::FlitEngine;
 /// assert_eq!(FlitEngine::default().name(), "flit");
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct FlitEngine {
     /// Size of a flit.
     pub flit: Bytes,

@@ -131,6 +131,7 @@ impl RailsSpec {
     fn engine(&self, seed: u64) -> Box<dyn Engine> {
         match &self.engine {
             &EngineSpec::Flow { tolerance } => Box::new(FlowEngine { tolerance }),
+            EngineSpec::Flit(flit) => Box::new(flit.clone()),
             EngineSpec::Packet(packet) => {
                 let mut spec = (**packet).clone();
                 spec.balancer = self.scheme;
@@ -144,7 +145,7 @@ impl RailsSpec {
         match (&self.scheme, &self.engine) {
             (BalancerSpec::Rails { chunk, .. }, _) => *chunk,
             (_, EngineSpec::Packet(packet)) => packet.mtu,
-            (_, EngineSpec::Flow { .. }) => Bytes::ZERO,
+            (_, EngineSpec::Flow { .. } | EngineSpec::Flit(_)) => Bytes::ZERO,
         }
     }
 }
@@ -416,7 +417,7 @@ impl Observer for Watch<'_> {
 fn payload_sent(fabric: &Fabric, spec: &RailsSpec, outcome: &Outcome) -> Vec<u64> {
     let header = match &spec.engine {
         EngineSpec::Packet(packet) => packet.header.get(),
-        EngineSpec::Flow { .. } => 0,
+        EngineSpec::Flow { .. } | EngineSpec::Flit(_) => 0,
     };
     let first = fabric.nic_node(NicId(0)).index();
     let mut sent = vec![0; fabric.cluster().nics() as usize];

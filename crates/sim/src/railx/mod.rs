@@ -3,6 +3,8 @@
 //! Circuits are set before the job starts and stay. Unless told how many columns there are, the
 //! squarest grid is taken that the topology allows, wide rather than high.
 
+pub(crate) mod collective;
+
 use crate::SimError;
 use lightloom_engine::Patch;
 use lightloom_fabric::railx::{Axis, Grid};
