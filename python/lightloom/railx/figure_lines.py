@@ -61,8 +61,8 @@ def _costs(part: str, rows: Sequence[dict[str, Any]], columns: Sequence[str]) ->
             what = ", ".join(_CELLS[cell] for cell in cells)
             found.append(_line(part, row["name"], what, printed, f"{here} ({why})"))
         found += [_line(part, row["name"], "note", "-", note) for note in row["notes"]]
-    cells = len(rows) * len(columns)
-    return [_line(part, "all", "cells that follow", str(cells), str(cells - wrong)), *found]
+    count = len(rows) * len(columns)
+    return [_line(part, "all", "cells that follow", str(count), str(count - wrong)), *found]
 
 
 _CELLS = {

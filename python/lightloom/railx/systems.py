@@ -26,6 +26,8 @@ CUBE = 4
 """Chips along a side of a torus's block, wired by copper (TPU v4)."""
 BOARD = 2
 """Chips along a side of a torus's board, wired on the board."""
+NEVER = (4, 6)
+"""Nodes that no rings join all to all (RailX, Lemma 3.1)."""
 MOST = 10**7
 """Chips along a side, or ports, at most."""
 
@@ -261,8 +263,8 @@ def railx(mesh: int, side: int | None = None, *, ports: int = 36, ocs: int = 128
     if parts != (side,):
         how = "as " + " x ".join(map(str, parts)) if parts else "as rings"
         notes.append(
-            f"{rails} rails join at most {rails + 1} nodes of a line all to all; lines of {side} are "
-            f"joined {how}"
+            f"{rails} rails join up to {rails + 1} nodes of a line all to all, but never 4 or 6; "
+            f"lines of {side} are joined {how}"
         )
     # A node sends on both ends of a rail and has `ports` m^2 ports in all.
     uniform = 2 * used / (mesh**2 * ports)
@@ -274,13 +276,15 @@ def railx(mesh: int, side: int | None = None, *, ports: int = 36, ocs: int = 128
 
 def _hyperx(side: int, rails: int) -> tuple[tuple[int, ...], Fraction]:
     """Return the all-to-all dimensions of a line, none for a ring, and the rails each can fill."""
-    if side <= rails + 1:
+    if side <= rails + 1 and side not in NEVER:
         return (side,), Fraction(_filled(side, rails))
     # A ring is a quarter of its length across: so many rails of an all-to-all are worth as much.
     best: tuple[tuple[int, ...], Fraction] = ((), Fraction(4 * rails, side))
     for first in range(2, math.isqrt(side) + 1):
         second, left = divmod(side, first)
-        for given in range(rails) if not left else ():
+        if left or {first, second} & set(NEVER):
+            continue
+        for given in range(rails):
             used = Fraction(min(_filled(first, given), _filled(second, rails - given)))
             if used > best[1]:
                 best = (second, first), used

@@ -46,7 +46,7 @@ def run(
     from lightloom.plan.terminal import console
     from lightloom.railx.cost import PRICES, Components, at_scale, table6
 
-    components = Components.load(prices or PRICES, options.settings(settings))
+    components = Components.load(PRICES if prices is None else prices, options.settings(settings))
     without: list[str] = []
     if chips is None:
         for name, value in (("--mesh", mesh), ("--ports", ports)):
@@ -54,9 +54,9 @@ def run(
                 raise InputError(f"{name} {value}: goes with --chips only")
         rows = table6(components)
     else:
-        rows, without = at_scale(
-            chips, meshes=_meshes(mesh or "4,7"), ports=ports or 36, components=components
-        )
+        meshes = _meshes("4,7" if mesh is None else mesh)
+        given = 36 if ports is None else ports
+        rows, without = at_scale(chips, meshes=meshes, ports=given, components=components)
     if as_json:
         document = {
             "prices": {"name": components.name, "link_rate": components.link_rate}
@@ -68,9 +68,9 @@ def run(
         print(json.dumps(document, indent=2))
         return
     screen = console()
-    given = ", some given" if "given" in components.sources.values() else ""
+    own = ", some given" if "given" in components.sources.values() else ""
     screen.print(
-        f'{components.link_rate} links; prices "{components.name}"{given}; relative to '
+        f'{components.link_rate} links; prices "{components.name}"{own}; relative to '
         f"{rows[0].name}\nuniform: throughput over injection; cut: into halves\n",
         soft_wrap=True,
     )

@@ -1,0 +1,142 @@
+"""``lightloom reproduce railx``: figures and tables, what is kept, refusals."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from lightloom.cli import run
+from lightloom.errors import RunError
+from lightloom.railx import figures
+
+CURVE = [
+    {"panel": panel, "series": series, "x": x, "y": 0.1 * x, "what": "at 2", "paper": paper}
+    for panel in ("a", "b")
+    for series in ("one", "two")
+    for x, paper in ((1, None), (2, "0.3" if panel == "a" else None), (3, None))
+]
+
+
+@pytest.fixture
+def curves(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Put a small curve in the place of every figure; returns what is asked for."""
+    asked: list[str] = []
+
+    def module(name: str) -> Any:
+        def make(told: Callable[[float], None]) -> list[dict[str, Any]]:
+            asked.append(name)
+            told(0.5)
+            return list(CURVE)
+
+        return SimpleNamespace(**{function: make for _, function in figures._MAKERS.values()})
+
+    monkeypatch.setattr(figures, "import_module", module)
+    monkeypatch.setattr(figures, "FIGURES", (14, 16))
+    return asked
+
+
+def made(
+    directory: Path, capsys: pytest.CaptureFixture[str], *arguments: str
+) -> dict[str, list[dict[str, Any]]]:
+    capsys.readouterr()
+    assert run(["reproduce", "railx", "--out", str(directory), "--json", *arguments]) == 0
+    answer: dict[str, list[dict[str, Any]]] = json.loads(capsys.readouterr().out)
+    return answer
+
+
+def test_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = tmp_path / "f"
+    answer = made(place, capsys, "--tables", "2,3,6")
+    assert {row["part"] for row in answer["rows"]} == {"table 2", "table 3", "table 6"}
+    said = {(line["part"], line["what"]): line for line in answer["table"]}
+    assert said["table 3", "cells that follow"]["here"] == "52"
+    assert said["table 6", "cells that follow"]["here"] == "87"
+    assert said["table 6", "1000 transceivers"]["paper"] == "4128"
+    hyperx = [line for line in answer["table"] if line["setting"] == "hyperx m=4 n=2 R=128"]
+    assert [(line["paper"], line["here"]) for line in hyperx[:2]] == [("1,296",) * 2, ("2", "2")]
+    written = list(csv.DictReader((place / "table-6.csv").open(encoding="utf-8")))
+    assert len(written) == 12 and json.loads(written[7]["paper"])["musd"] == "751.1"
+    text = (place / "table.md").read_text(encoding="utf-8")
+    assert text.count("\n") == len(answer["table"]) + 2
+
+
+def test_figures_are_drawn_and_made_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], curves: list[str]
+) -> None:
+    place = tmp_path / "f"
+    answer = made(place, capsys, "--figures", "14,16")
+    assert curves == ["lightloom.railx.flits", "lightloom.railx.bandwidth"]
+    assert len(answer["rows"]) == 2 * len(CURVE)
+    # Only what the paper gives comes into the table.
+    assert [line["part"] for line in answer["table"]] == ["14a"] * 2 + ["16a"] * 2
+    assert {(line["paper"], line["here"]) for line in answer["table"]} == {("0.3", "0.200")}
+    for number in (14, 16):
+        assert (place / f"figure-{number}.png").stat().st_size > 1000
+    # Kept ones are not made again; a file of another version or of junk is no kept part.
+    again = made(place, capsys, "--figures", "14,16", "--tables", "6")
+    assert len(curves) == 2 and again["rows"][: len(answer["rows"])] == answer["rows"]
+    (place / "parts" / "figure-14.json").write_text("[]", encoding="utf-8")
+    old = json.loads((place / "parts" / "figure-16.json").read_text(encoding="utf-8"))
+    (place / "parts" / "figure-16.json").write_text(json.dumps(old | {"lightloom": "0"}))
+    made(place, capsys, "--figures", "14,16")
+    assert len(curves) == 4
+
+
+@pytest.mark.parametrize(("stop", "code"), [(KeyboardInterrupt(), 130), (RunError("no"), 1)])
+def test_what_was_finished_is_kept(
+    stop: BaseException, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, curves: list[str],
+) -> None:  # fmt: skip
+    place, make = tmp_path / "f", figures._make
+
+    def stopping(name: str, told: Callable[[float], None]) -> figures.Rows:
+        if name == "figure 16":
+            raise stop
+        return make(name, told)
+
+    monkeypatch.setattr(figures, "_make", stopping)
+    assert run(["reproduce", "railx", "--figures", "14,16", "--out", str(place)]) == code
+    kept = json.loads((place / "rows.json").read_text(encoding="utf-8"))
+    assert len(kept["rows"]) == len(CURVE) and kept["missing"] == ["figure 16"]
+    assert not (place / "figure-16.png").exists()
+    monkeypatch.setattr(figures, "_make", make)
+    made(place, capsys, "--figures", "14,16")
+    assert curves == ["lightloom.railx.flits", "lightloom.railx.bandwidth"]
+
+
+@pytest.mark.usefixtures("curves")
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["railx", "--figures", "13"], "--figures 13: is not made; allowed: 14, 16"),
+        (["railx", "--tables", "5"], "--tables 5: is not made; allowed: 2, 3, 6"),
+        (["railx", "--tables", "x"], '--tables "x": must be a number; allowed: 2, 3, 6'),
+        (["railx", "--tables", ""], '--tables "": must be a number'),
+        (["railx", "--seed", "1"], "--seed: is no setting of railx's figures"),
+        (["railx", "--sizes", "1MB"], "allowed: --figures, --tables"),
+        (["swot", "--tables", "2"], "--tables: is no setting of swot's figures"),
+        (["rail"], 'paper "rail": is not reproduced'),
+    ],
+)
+def test_bad_input(
+    arguments: list[str], named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert run(["reproduce", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and named in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_places_that_are_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
+    for place in (tmp_path, tmp_path / "mine.txt"):
+        assert run(["reproduce", "railx", "--tables", "6", "--out", str(place)]) == 2
+        assert "allowed: a new or empty directory" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
