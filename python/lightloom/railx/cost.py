@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from lightloom import presets
@@ -48,15 +48,6 @@ class Prices:
         values = dict(presets.load("components", name).values["components"])
         del values["name"]
         return cls(**values)
-
-    def with_price(self, part: str, usd: float) -> Prices:
-        """Return these with another price of a part.
-
-        >>> Prices.preset().with_price("transceiver", 500.0).transceiver_usd
-        500.0
-        """
-        changed: dict[str, Any] = {f"{part}_usd": usd}
-        return replace(self, **changed)
 
     def of(self, parts: Parts) -> float:
         """Return what a network costs [US dollars].
@@ -148,36 +139,36 @@ TABLE_3 = ("chips", "cost_musd", "per_injection", "global_percent", "per_global"
 
 # RailX, Table 6, as printed; Table 3 has the same figures.
 PAPER: dict[str, tuple[str, ...]] = {
-    "2-tier FT": ("2048", "3456", "0", "294.9", "415.9", "1", "100", "1"),
-    "1:3 tapered FT": ("3072", "2880", "0", "294.9", "395.7", "0.65", "33.3", "1.90"),
+    "2-tier fat-tree": ("2048", "3456", "0", "294.9", "415.9", "1", "100", "1"),
+    "1:3 tapered 2-tier fat-tree": ("3072", "2880", "0", "294.9", "395.7", "0.65", "33.3", "1.90"),
     "Hx4Mesh": ("16384", "2304", "0", "294.9", "375.6", "0.11", "12.5", "0.90"),
     "Hx7Mesh": ("50176", "4032", "0", "516.1", "657.2", "0.06", "7.1", "0.91"),
-    "TPUv4 torus, OCS": ("4096", "288", "30.7", "36.9", "185.7", "0.22", "4.2", "5.52"),
+    "TPUv4 (3D torus, OCS)": ("4096", "288", "30.7", "36.9", "185.7", "0.22", "4.2", "5.52"),
     "3D torus": ("4096", "0", "30.7", "36.9", "45.0", "0.05", "4.2", "1.46"),
-    "rail-only, 2D FT": ("4096", "2304", "0", "294.9", "375.6", "0.45", "50", "0.90"),
+    "rail-only (2D fat-tree)": ("4096", "2304", "0", "294.9", "375.6", "0.45", "50", "0.90"),
     "RailX4Mesh": ("65536", "4608", "0", "589.8", "751.1", "0.06", "12.5", "0.45"),
     "RailX7Mesh": ("200704", "8064", "0", "1032.2", "1314.4", "0.03", "7.1", "0.45"),
-    "4-tier FT": ("196608", "774144", "0", "56623", "83718", "2.10", "100", "2.10"),
-    "1:7:49 tapered FT": (
+    "4-tier fat-tree": ("196608", "774144", "0", "56623", "83718", "2.10", "100", "2.10"),
+    "1:7:49 tapered 3-tier fat-tree": (
         "200704", "149760", "0", "16810", "22052", "0.54", "2.0", "26.5",
     ),
-    "Hx7Mesh, 2-tier FT": (
+    "Hx7Mesh on 2-tier fat-trees": (
         "200704", "48384", "0", "4128", "5822", "0.14", "7.1", "2.01",
     ),
 }  # fmt: skip
 
-_OCS = "its total needs 4,032 switches, and it counts 288"
+_OCS = "the paper's total needs 4,032 switches; it counts 288"
 _TORUS = "its cables and transceivers give 44.5"
 DEPARTURES: dict[tuple[str, str], str] = {
-    ("1:3 tapered FT", "per_injection"): "395.7 / 3072 over 415.9 / 2048 is 0.634",
-    ("Hx7Mesh", "per_global"): "0.903 before rounding",
-    ("TPUv4 torus, OCS", "cost_musd"): _OCS,
-    ("TPUv4 torus, OCS", "per_injection"): _OCS,
-    ("TPUv4 torus, OCS", "per_global"): _OCS,
+    ("1:3 tapered 2-tier fat-tree", "per_injection"): "395.7 / 3072 over 415.9 / 2048",
+    ("Hx7Mesh", "per_global"): "exactly 0.903",
+    ("TPUv4 (3D torus, OCS)", "cost_musd"): _OCS,
+    ("TPUv4 (3D torus, OCS)", "per_injection"): _OCS,
+    ("TPUv4 (3D torus, OCS)", "per_global"): _OCS,
     ("3D torus", "cost_musd"): _TORUS,
     ("3D torus", "per_global"): _TORUS,
-    ("Hx7Mesh, 2-tier FT", "transceivers_k"): "4,128,768: cut off, not rounded",
-    ("Hx7Mesh, 2-tier FT", "per_global"): "2.000 before rounding",
+    ("Hx7Mesh on 2-tier fat-trees", "transceivers_k"): "4,128,768: cut off, not rounded",
+    ("Hx7Mesh on 2-tier fat-trees", "per_global"): "exactly 1.999",
 }
 """Cells of the paper that do not follow from its own counts and prices, and why."""
 
@@ -234,7 +225,7 @@ def compare(
     Examples
     --------
     >>> [row.name for row in compare(mesh=4, ports=2, ocs=128, columns=9, rows=9)]
-    ['2-tier FT', 'RailX', 'Hx4Mesh', 'rail-only, 2D FT']
+    ['2-tier fat-tree', 'RailX', 'Hx4Mesh', 'rail-only (2D fat-tree)']
     """
     prices = prices or Prices.preset()
     for key, value, most in (("mesh", mesh, 64), ("ports", ports, 256)):
@@ -249,10 +240,10 @@ def compare(
     while most < own.chips:
         tiers, most = tiers + 1, most * k // 2
     networks: list[tuple[str, Parts, Basis]] = [
-        (f"{tiers}-tier FT", fat_tree(own.chips, outside, k), "cut"),
+        (f"{tiers}-tier fat-tree", fat_tree(own.chips, outside, k), "cut"),
         ("RailX", own, "uniform"),
         (f"Hx{mesh}Mesh", hamming_mesh(mesh, outside, k, columns, rows), "uniform"),
-        ("rail-only, 2D FT", rail_only(side, outside, k), "uniform"),
+        ("rail-only (2D fat-tree)", rail_only(side, outside, k), "uniform"),
     ]
     return _rows(networks, prices)
 
@@ -268,5 +259,7 @@ def _rows(networks: Sequence[tuple[str, Parts, Basis]], prices: Prices) -> list[
         if printed.get("chips") != str(parts.chips):
             printed = {}  # of the same name, but not the paper's
         named = {column: why for (row, column), why in DEPARTURES.items() if row == name}
-        rows.append(Row(name, parts, cost, each / base, basis, printed, named if printed else {}))
+        rows.append(
+            Row(name, parts, cost, each / base, basis, printed, named if printed else {})
+        )
     return rows

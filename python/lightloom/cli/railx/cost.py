@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
-import re
 from typing import TYPE_CHECKING
 
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.table import Table
 
     from lightloom.railx.cost import Row
@@ -17,134 +17,114 @@ if TYPE_CHECKING:
 
 def run(
     chips: int | None = typer.Option(
-        None, "--chips", help="Price a RailX of at least so many chips, instead of the paper's."
+        None, "--chips", help="Price every system at this size [those of RailX's Table 6]."
     ),
-    scale: str | None = typer.Option(
-        None, "--scale", help="Or one of columns x rows of nodes, such as 9x9."
+    mesh: str | None = typer.Option(
+        None, "--mesh", help="With --chips: sides of HammingMesh's boards and RailX's nodes [4,7]."
     ),
-    mesh: int | None = typer.Option(None, "--mesh", help="Its chips along a node's side [4]."),
-    ports: int | None = typer.Option(None, "--ports", help="Its rail ports at a chip edge [9]."),
-    ocs: int | None = typer.Option(None, "--ocs", help="Ports of an optical switch [128]."),
-    packet_switch: float | None = typer.Option(
-        None, "--packet-switch", help="Price of a 64-port packet switch [35000]."
+    ports: int | None = typer.Option(
+        None, "--ports", help="With --chips: ports of a chip, a multiple of 12 [36]."
     ),
-    optical_switch: float | None = typer.Option(
-        None, "--optical-switch", help="Price of an optical switch [35000]."
+    prices: str | None = typer.Option(
+        None, "--prices", help="Prices of parts: a preset [railx-table-6]."
     ),
-    copper: float | None = typer.Option(None, "--copper", help="Price of a copper cable [250]."),
-    transceiver: float | None = typer.Option(
-        None, "--transceiver", help="Price of a transceiver [1000]."
+    settings: list[str] = typer.Option(
+        [], "--set", metavar="KEY=VALUE",
+        help="Change one: switch_usd, switch_ports, ocs_usd, ocs_ports, copper_usd, "
+        "transceiver_usd. May be repeated.",
     ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
-) -> None:
-    """Price the networks of RailX's Tables 3 and 6, or a RailX of one's own beside others.
-
-    Parts are counted from the shapes of the networks. Costs over bandwidth are relative to the
-    first row. Prices are US dollars.
+) -> None:  # fmt: skip
+    """Count and price switches, copper cables and transceivers of RailX and other networks.
 
     Example: lightloom railx cost
 
-    Example: lightloom railx cost --mesh 4 --ports 2 --ocs 128 --chips 1296
+    Example: lightloom railx cost --chips 100000 --set ocs_ports=320 --set ocs_usd=90000
     """
+    from lightloom.cli import options
     from lightloom.errors import InputError
     from lightloom.plan.terminal import console
-    from lightloom.railx.cost import Prices, compare, table6
+    from lightloom.railx.cost import PRICES, Components, at_scale, table6
 
-    prices = Prices.preset()
-    for key, value in (
-        ("packet_switch", packet_switch), ("optical_switch", optical_switch),
-        ("copper_cable", copper), ("transceiver", transceiver),
-    ):  # fmt: skip
-        if value is not None:
-            if not (math.isfinite(value) and 0 <= value <= 1e9):
-                option = key.replace("_cable", "").replace("_", "-")
-                raise InputError(f"--{option} {value:g}: must be a price from 0 to 1e9")
-            prices = prices.with_price(key, value)
-    if chips is None and scale is None:
-        for option, value in (("mesh", mesh), ("ports", ports), ("ocs", ocs)):
+    components = Components.load(PRICES if prices is None else prices, options.settings(settings))
+    without: list[str] = []
+    if chips is None:
+        for name, value in (("--mesh", mesh), ("--ports", ports)):
             if value is not None:
-                raise InputError(f"--{option} {value}: needs --chips or --scale beside it")
-        rows = table6(prices)
+                raise InputError(f"{name} {value}: goes with --chips only")
+        rows = table6(components)
     else:
-        mesh, ports, ocs = (4 if mesh is None else mesh, 9 if ports is None else ports,
-                            128 if ocs is None else ocs)  # fmt: skip
-        columns, lines = _scale(chips, scale, mesh)
-        try:
-            rows = compare(
-                mesh=mesh, ports=ports, ocs=ocs, columns=columns, rows=lines, prices=prices
-            )
-        except InputError as error:
-            raise InputError(f"railx cost: {error}") from None
+        meshes = _meshes("4,7" if mesh is None else mesh)
+        given = 36 if ports is None else ports
+        rows, without = at_scale(chips, meshes=meshes, ports=given, components=components)
     if as_json:
-        print(json.dumps({"rows": [row.as_json() for row in rows]}, indent=2))
+        document = {
+            "prices": {"name": components.name, "link_rate": components.link_rate}
+            | {key: {"value": getattr(components, key), "source": source}
+               for key, source in components.sources.items() if key.endswith(("_usd", "_ports"))},
+            "rows": [row.as_json() for row in rows],
+            "without": without,
+        }  # fmt: skip
+        print(json.dumps(document, indent=2))
         return
     screen = console()
-    own = prices == Prices.preset()
-    screen.print(table(rows, paper=own))
-    screen.print()
-    for line in notes(rows, paper=own):
-        screen.print(line, style="dim", soft_wrap=True)
+    own = ", some given" if "given" in components.sources.values() else ""
+    screen.print(
+        f'{components.link_rate} links; prices "{components.name}"{own}; relative to '
+        f"{rows[0].name}\nuniform: throughput over injection; cut: into halves\n",
+        soft_wrap=True,
+    )
+    screen.print(_table(rows))
+    notes = [
+        *_departures(rows),
+        *(f"{row.name}: {note}" for row in rows for note in row.notes),
+        *without,
+    ]
+    for note in notes:
+        screen.print(f"note: {note}", style="dim", soft_wrap=True)
 
 
-def _scale(chips: int | None, scale: str | None, mesh: int) -> tuple[int, int]:
-    """Return columns and rows of nodes."""
-    from lightloom.errors import InputError
-
-    if scale is not None:
-        if chips is not None:
-            raise InputError(
-                f'--scale "{scale}": --chips gives it already; allowed: one of the two'
-            )
-        found = re.fullmatch(r"([0-9]{1,6})x([0-9]{1,6})", scale.strip(), re.ASCII)
-        if found is None:
-            raise InputError(f'--scale "{scale}": must be columns x rows of nodes, such as 9x9')
-        return int(found[1]), int(found[2])
-    assert chips is not None  # one of the two is given
-    if not 1 <= chips <= 1 << 22:
-        raise InputError(f"--chips {chips}: must be from 1 to {1 << 22}")
-    nodes = -(-chips // max(1, mesh) ** 2)
-    columns = math.isqrt(nodes - 1) + 1
-    return columns, -(-nodes // columns)
+_HEADS = {
+    "chips": "chips", "switches": "switches", "copper_k": "copper\n[1000]",
+    "transceivers_k": "transc.\n[1000]", "musd": "cost\n[M$]",
+    "per_injection": "cost /\ninject.", "bandwidth": "global\n[%]",
+    "per_bandwidth": "cost /\nglobal",
+}  # fmt: skip
 
 
-def table(rows: list[Row], *, paper: bool) -> Table:
-    """Return the table; a cell that differs from the paper's is marked."""
+def _table(rows: Sequence[Row]) -> Table:
+    """Return Table 6; what the paper calls global bandwidth stands beside our two measures."""
     from rich.table import Table
 
-    made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    made.add_column("network", no_wrap=True)
-    for heading in ("chips", "switches", "copper\nK", "optics\nK", "M$", "cost /\ninjected",
-                    "cut\n%", "uniform\n%", "cost /\nglobal", "cost /\nuniform"):  # fmt: skip
-        made.add_column(heading, justify="right", vertical="bottom")
-
-    def cell(row: Row, column: str) -> str:
-        ours = row.cell(column)
-        return f"{ours}!" if paper and column in row.departures else ours
-
+    beside = any(row.paper for row in rows)
+    shown = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+    heads = dict(_HEADS) if beside else {k: v for k, v in _HEADS.items() if k != "bandwidth"}
+    shown.add_column("", no_wrap=True)
+    for heading in (*heads.values(), "uniform\n[%]", "cut\n[%]"):
+        shown.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
-        parts = row.parts
-        made.add_row(
-            row.name, f"{parts.chips:,}", f"{parts.switches:,}", cell(row, "copper_k"),
-            cell(row, "transceivers_k"), cell(row, "cost_musd"), cell(row, "per_injection"),
-            f"{100 * parts.cut:.1f}{'*' if row.basis == 'cut' else ''}",
-            f"{100 * parts.uniform:.1f}{'*' if row.basis == 'uniform' else ''}",
-            cell(row, "per_global"), f"{row.per_uniform:.2f}",
-        )  # fmt: skip
-    return made
+        cells = [row.printed(c) + ("*" if c in row.departures else "") for c in heads]
+        measures = (f"{100 * float(share):.3g}" for share in (row.system.uniform, row.system.cut))
+        shown.add_row(row.name, *cells, *measures)
+    return shown
 
 
-def notes(rows: list[Row], *, paper: bool) -> list[str]:
-    """Return what is to be said below the table."""
-    said = [
-        "cut: what crosses the thinnest cut into halves; uniform: throughput of uniform traffic; "
-        "both over injection, for large systems; * what RailX's tables call global bandwidth"
-    ]
-    said += [f"{row.name}: {row.parts.note}" for row in rows if row.parts.note]
-    for row in rows if paper else ():
+def _departures(rows: Sequence[Row]) -> list[str]:
+    """Return what the paper prints where a cell is marked, and why it does not follow."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
         for column, why in row.departures.items():
-            heading = column.replace("_", " ")
-            said.append(
-                f"! {row.name}, {heading}: {row.cell(column)} follows, RailX prints "
-                f"{row.paper[column]}: {why}"
-            )
-    return said
+            head = _HEADS[column].partition("\n[")[0].replace("\n", " ")
+            found.setdefault((row.name, why), []).append(f"{head} {row.paper[column]}")
+    return [
+        f"* {name}: RailX prints {', '.join(cells)}: {why}" for (name, why), cells in found.items()
+    ]
+
+
+def _meshes(text: str) -> list[int]:
+    from lightloom.errors import InputError
+
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdecimal() and len(part) < 5 for part in parts):
+        raise InputError(f"--mesh {text}: must be numbers with commas, such as 4,7")
+    return list(dict.fromkeys(map(int, parts)))
