@@ -122,6 +122,15 @@ def plan_run(tracks: str) -> dict[str, Any]:
     dark_ps, circuits).
     """
 
+def railx_all_reduce(request: str, progress: Callable[[float], None] | None = None) -> int:
+    """Return how long an all-reduce on RailX takes [ps].
+
+    ``request`` is JSON: algorithm (``"1d-ring"``, ``"2d-ring"``, ``"hierarchical"``, ``"hyperx"``),
+    bytes (of each chip), links (mesh, nodes a side, ports, rail_bps, inside_bps, hop_ps,
+    mesh_hop_ps) and engine: kind ``"analytic"``, ``"printed"``, ``"flow"``, or ``"flit"`` with all
+    settings of that engine.
+    """
+
 def railx_allocate(request: str) -> str:
     """Find the largest job on a grid with failed nodes, and place jobs.
 
@@ -159,6 +168,38 @@ def railx_decompose(request: str) -> str:
     The result: JSON with outcome (``"verified"``, ``"impossible"``, ``"unknown"``, ``"wrong"``),
     reason (why there are no rings, or null), rings (each the nodes in its order, or null) and
     most_nodes, beyond which none is known.
+    """
+
+def railx_map(request: str) -> str:
+    """Map a job on a RailX hall: which parallelism goes where, and the rails that each gets.
+
+    ``request`` is JSON: work (model, parallelism, sequence_length, micro_batch, micro_batches,
+    activation_bytes, gradient_bytes), hall (mesh, ports, ocs, inside, port_bytes_per_s, hop_s,
+    uneven), stages (sequence_length and iterations each), hidden_s (five numbers: tp, cp, ep, dp,
+    pp), objective (``"total"``, ``"slowest"``), turns (delay_s, gap_s, gap_back_s; or null) and
+    change_s, what a change between stages takes.
+
+    The result: JSON with fixed and turns, each a mapping or null (factors, groups, kinds_s and
+    exposed_s a stage, rows of the first stage, cost_s), segments (first, end, mapping) and
+    segments_cost_s, those for more than one stage.
+    """
+
+def railx_split(request: str) -> str:
+    """Deal ports to dimensions so that an iteration communicates for the least time.
+
+    ``request`` is JSON: ports, stages (each weight, and loads: one_port_s and hidden_s a
+    dimension) and objective (``"total"``, ``"slowest"``).
+
+    The result: JSON with ports, a number a dimension, and cost_s.
+    """
+
+def railx_traffic(request: str) -> str:
+    """Return RailX's Table 4 of a job.
+
+    ``request`` is JSON: the work of `railx_map`.
+
+    The result: JSON with rows (name, kind, over, pattern, volume_bytes, printed_bytes, times) and
+    token_flops, the FLOPs of a token's forward pass.
     """
 
 def swot_schedule(request: str) -> str:

@@ -195,7 +195,11 @@ mod _core {
     #[pymodule_export]
     use super::railx::build::railx_build;
     #[pymodule_export]
+    use super::railx::collective::railx_all_reduce;
+    #[pymodule_export]
     use super::railx::decompose::railx_decompose;
+    #[pymodule_export]
+    use super::railx::map::{railx_map, railx_split, railx_traffic};
     #[pymodule_export]
     use super::railx::simulate::FlitNetwork;
 

@@ -2,5 +2,7 @@
 
 pub(crate) mod allocate;
 pub(crate) mod build;
+pub(crate) mod collective;
 pub(crate) mod decompose;
+pub(crate) mod map;
 pub(crate) mod simulate;

@@ -401,7 +401,8 @@ fn place_kind(
 }
 
 fn divisors(of: u32) -> impl Iterator<Item = u32> {
-    (1..=of).filter(move |d| of % d == 0)
+    let small = (1..=of.isqrt()).filter(move |d| of % d == 0);
+    small.flat_map(move |d| [Some(d), (of / d > d).then_some(of / d)]).flatten()
 }
 
 /// Adds a placement, once for each way to join the dimensions of experts.
