@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -25,6 +26,7 @@ from lightloom.cost import FABRICS
 from lightloom.gating import load_trace
 from lightloom.plan.alltoall import plan_alltoall
 from lightloom.plan.demand import read as read_demand
+from lightloom.railx.flits import Mesh, Railx, Router, simulate
 from rich.console import Console
 from rich.table import Table
 
@@ -166,6 +168,42 @@ def uneven(kind: str, nodes: int, planes: int, reconfiguration: str) -> Figures:
     }
 
 
+def flits(network: Railx | Mesh, load: float, threads: int = 1, **settings: Any) -> Figures:
+    """Load a network of routers; threads change no bit of the outcome."""
+    router = Router(**settings)
+    began = time.process_time()
+    made = simulate(network, [load], router=router, threads=threads)
+    cpu = time.process_time() - began
+    point = made.points[0]
+    return {
+        "chips": made.chips,
+        "vcs": router.vcs,
+        "load": load,
+        "accepted": point.accepted,
+        "latency": point.mean_latency,
+        "threads": threads,
+        "cpu_s": cpu,
+        "million_flit_hops": point.flit_hops / 1e6,
+        "million_a_cpu_s": point.flit_hops / 1e6 / cpu,
+        "outcome": f"{zlib.crc32(repr(point).encode()):08x}",
+    }
+
+
+def loaded(quick: bool) -> list[Figures]:
+    """Load RailX of 1,296 chips to 70 % of its saturation, on one thread and two; larger ones."""
+    rows = []
+    for inside, vcs in ((4, 3), (8, 3), (4, 12), (8, 12)):
+        network = Railx(scale=(9, 9), inside=inside)
+        most = simulate(network, [1.2], router=Router(vcs=vcs)).saturation
+        rows += [alone(flits, network, round(0.7 * most, 3), n, vcs=vcs) for n in (1, 2)]
+    short = {"warm_up": 1_000, "cycles": 2_000}
+    rows.append(alone(flits, Mesh(), 0.3, vcs=4, credits="link", injection=1, ejection=1))
+    for mesh, ports, nodes in ((4, 4, 17), (7, 5, 35), (7, 9, 64))[: 1 if quick else 3]:
+        network = Railx(mesh, ports, scale=(nodes, nodes), inside=4 * ports)
+        rows += [alone(flits, network, 0.5, n, **short) for n in (1, 2)]
+    return rows
+
+
 @cache
 def _example(crate: str, name: str) -> str:
     """Build an example of a crate; returns its path."""
@@ -242,6 +280,7 @@ def main() -> None:
         ]
         for dark in ("1 us", "20 us", "200 us")
     ]  # fmt: skip
+    groups["flits: RailX (2D-HyperX), ideal credits; a mesh"] = loaded(options.quick)
     if options.json:
         json.dump(groups, sys.stdout, indent=2)
         print()

@@ -164,7 +164,7 @@ impl Sink for Counts {
 }
 
 /// Flits that sources of one thread must create in a cycle, so that a thread of its own pays.
-const WORTH: f64 = if cfg!(test) { 1.0 } else { 100.0 };
+const WORTH: f64 = if cfg!(test) { 1.0 } else { 300.0 };
 
 /// Cycles without any movement, with flits in buffers, that are taken for a deadlock.
 const STILL: u64 = 1_000;
