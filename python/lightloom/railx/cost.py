@@ -1,21 +1,31 @@
-"""RailX's Tables 3 and 6: what networks cost, for what they inject and for what crosses them.
+"""What a network of chips costs: RailX's Tables 3 and 6, and all systems at one size.
 
-Parts are counted (`lightloom.railx.parts`) and priced; nothing but prices and the paper's own cells
-is typed in. Costs over bandwidth are relative to the first network, the 2-tier fat-tree. Cells of
-the paper that its own prices do not give are named in `DEPARTURES`.
+Parts are counted in `lightloom.railx.systems`; prices are a preset. Ignored: fibre, power, racks
+and spare parts, as in RailX, Section 6.2. Checked: every cell of both tables but those of
+`DEPARTURES`, and no other.
+
+Examples
+--------
+>>> row = table6()[7]
+>>> row.name, row.paper["musd"], row.printed("musd"), row.printed("per_bandwidth")
+('RailX4Mesh', '751.1', '751.1', '0.45')
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+from typing import Any
 
 from lightloom import presets
 from lightloom.errors import InputError
-from lightloom.railx.parts import (
-    Parts,
+from lightloom.presets import unknown
+from lightloom.railx.systems import (
+    CUBE,
+    System,
     fat_tree,
     hamming_mesh,
     rail_only,
@@ -23,243 +33,352 @@ from lightloom.railx.parts import (
     torus,
 )
 
-PORTS = 36
-Basis = Literal["cut", "uniform"]
+PRICES = "railx-table-6"
+"""The list of prices unless another is named."""
+COLUMNS = (
+    "chips", "switches", "copper_k", "transceivers_k", "musd", "per_injection", "bandwidth",
+    "per_bandwidth",
+)  # fmt: skip
+"""Of Table 6, in its order; `bandwidth` is in percent, `per_...` relative to the first row."""
+TABLE_3 = ("chips", "musd", "per_injection", "bandwidth", "per_bandwidth")
+"""The columns that Table 3 has; its rows and their figures are Table 6's."""
+
+# RailX, Table 6: its name of a row, and the cells as printed.
+_PAPER = {
+    "2-Tier Nonbl. FT": "2048 3456 0 294.9 415.9 1 100 1",
+    "1:3 Tap. 2-Tier FT": "3072 2880 0 294.9 395.7 0.65 33.3 1.90",
+    "Hx4Mesh (1-Tier FT)": "16384 2304 0 294.9 375.6 0.11 12.5 0.90",
+    "Hx7Mesh (1-Tier FT)": "50176 4032 0 516.1 657.2 0.06 7.1 0.91",
+    "3D-Torus w/ OCS": "4096 288 30.7 36.9 185.7 0.22 4.2 5.52",
+    "3D Torus w/o OCS": "4096 0 30.7 36.9 45.0 0.05 4.2 1.46",
+    "Rail-Only (2D FT)": "4096 2304 0 294.9 375.6 0.45 50 0.90",
+    "RailX4Mesh": "65536 4608 0 589.8 751.1 0.06 12.5 0.45",
+    "RailX7Mesh": "200704 8064 0 1032.2 1314.4 0.03 7.1 0.45",
+    "4-Tier Nonbl. FT": "196608 774144 0 56623 83718 2.10 100 2.10",
+    "1:7:49 Tap. 3-Tier FT": "200704 149760 0 16810 22052 0.54 2.0 26.5",
+    "Hx7Mesh (2-Tier FT)": "200704 48384 0 4128 5822 0.14 7.1 2.01",
+}
+_OCS_ERROR = "the printed cost has 4032 switches instead of 288"
+_TORUS_ERROR = "30,720 cables at $250 and 36,864 transceivers at $1000 are 44.5 M$"
+DEPARTURES: Mapping[tuple[str, str], str] = {
+    ("1:3 Tap. 2-Tier FT", "per_injection"): "395.7 / 3072 is 0.63 of 415.9 / 2048",
+    ("Hx7Mesh (1-Tier FT)", "per_bandwidth"): "0.0645 over 1/14 is 0.903; over 7.1 % it is 0.91",
+    ("3D-Torus w/ OCS", "musd"): _OCS_ERROR,
+    ("3D-Torus w/ OCS", "per_injection"): _OCS_ERROR,
+    ("3D-Torus w/ OCS", "per_bandwidth"): _OCS_ERROR,
+    ("3D Torus w/o OCS", "musd"): _TORUS_ERROR,
+    ("3D Torus w/o OCS", "per_bandwidth"): "follows from neither 44.5 nor 45.0 M$",
+    ("Hx7Mesh (2-Tier FT)", "transceivers_k"): "4128.768, cut off instead of rounded",
+    ("Hx7Mesh (2-Tier FT)", "per_bandwidth"): "1/7 over 1/14 is 2.00; over 7.1 % it is 2.01",
+}
+"""Cells of Table 6 that do not follow from the paper's own prices, and why: row, column."""
 
 
 @dataclass(frozen=True)
-class Prices:
-    """Prices of parts [US dollars], and the ports of switches."""
+class Components:
+    """Prices of parts [US dollars] and the ports of a switch that costs so much."""
 
-    packet_switch_usd: float
-    packet_switch_ports: int
-    optical_switch_usd: float
-    optical_switch_ports: int
-    copper_cable_usd: float
+    name: str
+    link_rate: str
+    switch_ports: int
+    switch_usd: float
+    ocs_ports: int
+    ocs_usd: float
+    copper_usd: float
     transceiver_usd: float
+    sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def preset(cls, name: str = "railx") -> Prices:
-        """Return a preset's.
+    def load(cls, name: str = PRICES, given: Mapping[str, Any] | None = None) -> Components:
+        """Read a preset, with some values of one's own.
 
-        >>> Prices.preset().transceiver_usd
-        1000.0
+        Raises
+        ------
+        InputError
+            If there is no such preset or key, or a value is no price or number of ports.
+
+        Examples
+        --------
+        >>> Components.load(given={"ocs_usd": 50_000}).ocs_usd
+        50000.0
         """
-        values = dict(presets.load("components", name).values["components"])
-        del values["name"]
-        return cls(**values)
+        preset = presets.load("components", name)
+        values = dict(preset.values["components"])
+        sources = {key: preset.source(f"components.{key}") for key in values}
+        keys = tuple(key for key in values if key.endswith(("_ports", "_usd")))
+        for key, value in (given or {}).items():
+            if key not in keys:
+                raise InputError(f'"{key}": is no price{unknown(key, keys)}')
+            values[key] = _price(key, value)
+            sources[key] = "given"
+        return cls(**values, sources=sources)
 
-    def of(self, parts: Parts) -> float:
-        """Return what a network costs [US dollars].
+    def price(self, system: System) -> float:
+        """Return the price of all parts of a system [US dollars].
 
-        >>> Prices.preset().of(fat_tree(2048, 36, 64)) / 1e6
-        415.872
+        Examples
+        --------
+        >>> Components.load().price(railx(4))
+        751104000.0
         """
         return (
-            parts.packet_switches * self.packet_switch_usd
-            + parts.optical_switches * self.optical_switch_usd
-            + parts.copper_cables * self.copper_cable_usd
-            + parts.transceivers * self.transceiver_usd
+            system.switches * self.switch_usd
+            + system.optical_switches * self.ocs_usd
+            + system.copper_cables * self.copper_usd
+            + system.transceivers * self.transceiver_usd
         )
 
 
 @dataclass(frozen=True)
 class Row:
-    """A network, priced.
+    """A system priced, relative to a first one.
 
     Attributes
     ----------
-    basis
-        Which of its two bandwidths the paper calls global.
-    per_injection
-        Cost over injected bandwidth, relative to the first network.
+    name
+        Its name in a table.
+    usd
+        Of all parts [US dollars].
+    per_injection, per_bandwidth
+        Cost over what all chips inject, and over the uniform bandwidth, both relative.
+    share
+        Global bandwidth over injection; that of `system` unless the paper's differs.
     paper
-        The paper's cells as printed, by column; empty for a network that it does not have.
+        The cells of Table 6 as printed, by column; none where the row is not in it.
     """
 
     name: str
-    parts: Parts
-    cost_usd: float
+    system: System
+    usd: float
     per_injection: float
-    basis: Basis
-    paper: Mapping[str, str]
-    departures: Mapping[str, str]
+    per_bandwidth: float
+    share: Fraction
+    notes: tuple[str, ...] = ()
+    paper: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def global_share(self) -> float:
-        """The bandwidth that the paper calls global, over injection."""
-        return self.parts.cut if self.basis == "cut" else self.parts.uniform
+    def values(self) -> dict[str, float]:
+        """The columns of Table 6, in its units."""
+        system = self.system
+        return {
+            "chips": system.chips,
+            "switches": system.switches + system.optical_switches,
+            "copper_k": system.copper_cables / 1e3,
+            "transceivers_k": system.transceivers / 1e3,
+            "musd": self.usd / 1e6,
+            "per_injection": self.per_injection,
+            "bandwidth": 100 * float(self.share),
+            "per_bandwidth": self.per_bandwidth,
+        }
+
+    def printed(self, column: str) -> str:
+        """Return a figure with as many decimals as the paper prints there."""
+        value = self.values[column]
+        if column not in self.paper:
+            digits = {"chips": 0, "switches": 0, "per_injection": 3, "per_bandwidth": 3}
+            return f"{value:,.{digits.get(column, 1)}f}"
+        return f"{value:.{len(self.paper[column].partition('.')[2])}f}"
 
     @property
-    def per_global(self) -> float:
-        """Cost over the paper's global bandwidth, relative to the first network."""
-        return self.per_injection / self.global_share
-
-    @property
-    def per_uniform(self) -> float:
-        """Cost over the throughput of uniform traffic, relative to the first network."""
-        return self.per_injection / self.parts.uniform
-
-    def value(self, column: str) -> float:
-        """Return a cell in the paper's unit."""
-        values = {
-            "chips": self.parts.chips, "switches": self.parts.switches,
-            "copper_k": self.parts.copper_cables / 1e3,
-            "transceivers_k": self.parts.transceivers / 1e3, "cost_musd": self.cost_usd / 1e6,
-            "per_injection": self.per_injection, "global_percent": 100 * self.global_share,
-            "per_global": self.per_global,
-        }  # fmt: skip
-        return values[column]
-
-    def cell(self, column: str) -> str:
-        """Return a cell with as many digits as the paper prints."""
-        digits = len(self.paper.get(column, "0.00").partition(".")[2])
-        return f"{self.value(column):.{digits}f}"
+    def departures(self) -> dict[str, str]:
+        """The columns that differ from what the paper prints, and why, as far as that is known."""
+        return {
+            column: DEPARTURES.get((self.name, column), "is not explained")
+            for column in self.paper
+            if self.printed(column) != self.paper[column]
+        }
 
     def as_json(self) -> dict[str, Any]:
-        """Return everything, as plain values."""
-        parts = self.parts
+        """Return all that is known of the row."""
+        system = self.system
         return {
-            "name": self.name, "chips": parts.chips, "ports": parts.ports,
-            "packet_switches": parts.packet_switches, "optical_switches": parts.optical_switches,
-            "copper_cables": parts.copper_cables, "transceivers": parts.transceivers,
-            "cost_usd": self.cost_usd, "cost_per_injection": self.per_injection,
-            "cut_share": parts.cut, "uniform_share": parts.uniform, "global_is": self.basis,
-            "cost_per_global": self.per_global, "cost_per_uniform": self.per_uniform,
-            "note": parts.note, "paper": dict(self.paper), "departures": dict(self.departures),
+            "name": self.name, "system": system.name, "chips": system.chips,
+            "packet_switches": system.switches, "optical_switches": system.optical_switches,
+            "copper_cables": system.copper_cables, "transceivers": system.transceivers,
+            "cost_usd": self.usd, "cost_per_injection": self.per_injection,
+            "global_bandwidth": float(self.share), "uniform": float(system.uniform),
+            "cut": float(system.cut),
+            "cost_per_bandwidth": self.per_bandwidth, "paper": dict(self.paper) or None,
+            "departures": self.departures, "notes": list(self.notes),
         }  # fmt: skip
 
 
-COLUMNS = (
-    "chips", "switches", "copper_k", "transceivers_k", "cost_musd", "per_injection",
-    "global_percent", "per_global",
-)  # fmt: skip
-TABLE_3 = ("chips", "cost_musd", "per_injection", "global_percent", "per_global")
-"""Columns that Table 3 has."""
-
-# RailX, Table 6, as printed; Table 3 has the same figures.
-PAPER: dict[str, tuple[str, ...]] = {
-    "2-tier fat-tree": ("2048", "3456", "0", "294.9", "415.9", "1", "100", "1"),
-    "1:3 tapered 2-tier fat-tree": ("3072", "2880", "0", "294.9", "395.7", "0.65", "33.3", "1.90"),
-    "Hx4Mesh": ("16384", "2304", "0", "294.9", "375.6", "0.11", "12.5", "0.90"),
-    "Hx7Mesh": ("50176", "4032", "0", "516.1", "657.2", "0.06", "7.1", "0.91"),
-    "TPUv4 (3D torus, OCS)": ("4096", "288", "30.7", "36.9", "185.7", "0.22", "4.2", "5.52"),
-    "3D torus": ("4096", "0", "30.7", "36.9", "45.0", "0.05", "4.2", "1.46"),
-    "rail-only (2D fat-tree)": ("4096", "2304", "0", "294.9", "375.6", "0.45", "50", "0.90"),
-    "RailX4Mesh": ("65536", "4608", "0", "589.8", "751.1", "0.06", "12.5", "0.45"),
-    "RailX7Mesh": ("200704", "8064", "0", "1032.2", "1314.4", "0.03", "7.1", "0.45"),
-    "4-tier fat-tree": ("196608", "774144", "0", "56623", "83718", "2.10", "100", "2.10"),
-    "1:7:49 tapered 3-tier fat-tree": (
-        "200704", "149760", "0", "16810", "22052", "0.54", "2.0", "26.5",
-    ),
-    "Hx7Mesh on 2-tier fat-trees": (
-        "200704", "48384", "0", "4128", "5822", "0.14", "7.1", "2.01",
-    ),
-}  # fmt: skip
-
-_OCS = "the paper's total needs 4,032 switches; it counts 288"
-_TORUS = "its cables and transceivers give 44.5"
-DEPARTURES: dict[tuple[str, str], str] = {
-    ("1:3 tapered 2-tier fat-tree", "per_injection"): "395.7 / 3072 over 415.9 / 2048",
-    ("Hx7Mesh", "per_global"): "exactly 0.903",
-    ("TPUv4 (3D torus, OCS)", "cost_musd"): _OCS,
-    ("TPUv4 (3D torus, OCS)", "per_injection"): _OCS,
-    ("TPUv4 (3D torus, OCS)", "per_global"): _OCS,
-    ("3D torus", "cost_musd"): _TORUS,
-    ("3D torus", "per_global"): _TORUS,
-    ("Hx7Mesh on 2-tier fat-trees", "transceivers_k"): "4,128,768: cut off, not rounded",
-    ("Hx7Mesh on 2-tier fat-trees", "per_global"): "exactly 1.999",
-}
-"""Cells of the paper that do not follow from its own counts and prices, and why."""
-
-
-def table6(prices: Prices | None = None) -> list[Row]:
-    """Count and price every row of Tables 3 and 6: chips of 36 ports.
-
-    Examples
-    --------
-    >>> row = table6()[8]
-    >>> row.name, row.cell("cost_musd"), row.cell("per_injection"), row.cell("per_global")
-    ('RailX7Mesh', '1314.4', '0.03', '0.45')
-    """
-    prices = prices or Prices.preset()
-    k, ocs = prices.packet_switch_ports, prices.optical_switch_ports
-    half, boards, nodes = k // 2, k // 2, ocs // 2
-    last = nodes**2 * 49  # the scale of RailX7Mesh
-    networks: list[tuple[Parts, Basis]] = [
-        (fat_tree(half * k, PORTS, k), "cut"),
-        (fat_tree(3 * k // 4 * k, PORTS, k, (3,)), "cut"),
-        (hamming_mesh(4, PORTS, k, boards, boards), "uniform"),
-        (hamming_mesh(7, PORTS, k, boards, boards), "uniform"),
-        (torus(16, PORTS, ocs), "cut"),
-        (torus(16, PORTS), "cut"),
-        (rail_only(k, PORTS, k), "uniform"),
-        (railx(4, PORTS, ocs, nodes, nodes), "uniform"),
-        (railx(7, PORTS, ocs, nodes, nodes), "uniform"),
-        (fat_tree(6 * half**3, PORTS, k), "cut"),
-        (fat_tree(last, PORTS, k, (7, 7)), "cut"),
-        (hamming_mesh(7, PORTS, k, nodes, nodes), "uniform"),
-    ]
-    return _rows([(name, *network) for name, network in zip(PAPER, networks, strict=True)], prices)
-
-
-def compare(
-    *, mesh: int, ports: int, ocs: int, columns: int, rows: int, prices: Prices | None = None
-) -> list[Row]:
-    """Price a RailX of one's own beside networks of at least as many chips of as many ports.
-
-    Costs over bandwidth are relative to a fat-tree that blocks nothing.
+def table6(components: Components | None = None) -> list[Row]:
+    """Return the rows of RailX's Table 6, which are also Table 3's; the first is what 1x means.
 
     Parameters
     ----------
-    mesh, ports, ocs
-        Chips along a node's side, rail ports at an outer chip edge, ports of an optical switch.
-    columns, rows
-        Nodes.
+    components
+        Prices; the paper's if None. With others, a row has no cells of the paper beside it.
 
     Raises
     ------
     InputError
-        If a switch cannot hold so many nodes.
+        If a switch has not as many ports as the paper's.
 
     Examples
     --------
-    >>> [row.name for row in compare(mesh=4, ports=2, ocs=128, columns=9, rows=9)]
-    ['2-tier fat-tree', 'RailX', 'Hx4Mesh', 'rail-only (2D fat-tree)']
+    >>> [row.name for row in table6() if row.departures][:2]
+    ['1:3 Tap. 2-Tier FT', 'Hx7Mesh (1-Tier FT)']
     """
-    prices = prices or Prices.preset()
-    for key, value, most in (("mesh", mesh, 64), ("ports", ports, 256)):
-        if not 1 <= value <= most:
-            raise InputError(f"{key} = {value}: must be from 1 to {most}")
-    if ocs % 2 or not 2 <= ocs <= 8192:
-        raise InputError(f"ocs = {ocs}: must be even and from 2 to 8192")
-    own = railx(mesh, 4 * ports, ocs, columns, rows)
-    k, outside = prices.packet_switch_ports, 4 * ports
-    side = math.isqrt(own.chips - 1) + 1
-    tiers, most = 1, k
-    while most < own.chips:
-        tiers, most = tiers + 1, most * k // 2
-    networks: list[tuple[str, Parts, Basis]] = [
-        (f"{tiers}-tier fat-tree", fat_tree(own.chips, outside, k), "cut"),
-        ("RailX", own, "uniform"),
-        (f"Hx{mesh}Mesh", hamming_mesh(mesh, outside, k, columns, rows), "uniform"),
-        ("rail-only (2D fat-tree)", rail_only(side, outside, k), "uniform"),
-    ]
-    return _rows(networks, prices)
-
-
-def _rows(networks: Sequence[tuple[str, Parts, Basis]], prices: Prices) -> list[Row]:
+    own = Components.load()
+    prices = components or own
+    for key in ("switch_ports", "ocs_ports"):
+        if getattr(prices, key) != getattr(own, key):
+            raise InputError(
+                f"{key} = {getattr(prices, key)}: the paper's systems have {getattr(own, key)}; "
+                "choose a number of chips"
+            )
+    systems = (
+        fat_tree(tiers=2), fat_tree(tiers=2, taper=3), hamming_mesh(4), hamming_mesh(7),
+        torus(ocs=128), torus(), rail_only(), railx(4), railx(7), fat_tree(196_608, tiers=4),
+        fat_tree(tiers=3, taper=7), hamming_mesh(7, 64, tiers=2),
+    )  # fmt: skip
     rows: list[Row] = []
-    base = 0.0
-    for name, parts, basis in networks:
-        cost = prices.of(parts)
-        each = cost / (parts.chips * parts.ports)
-        base = base or each
-        printed = dict(zip(COLUMNS, PAPER.get(name, ()), strict=False))
-        if printed.get("chips") != str(parts.chips):
-            printed = {}  # of the same name, but not the paper's
-        named = {column: why for (row, column), why in DEPARTURES.items() if row == name}
-        rows.append(
-            Row(name, parts, cost, each / base, basis, printed, named if printed else {})
-        )
+    for (name, printed), system in zip(_PAPER.items(), systems, strict=True):
+        share, notes = system.uniform, system.notes
+        if name.startswith("3D"):  # the paper gives their cut
+            share = system.cut
+        if name == "RailX4Mesh":  # 12.5 % is a HyperX's, which has fewer nodes
+            share = Fraction(1, 8)
+            notes = tuple(f"{note}; 12.5 % is out of reach at this size" for note in notes)
+        cells = dict(zip(COLUMNS, printed.split(), strict=True)) if prices == own else {}
+        first = rows[0] if rows else None
+        rows.append(_row(name, system, prices, first, share, notes, cells))
     return rows
+
+
+def at_scale(
+    chips: int,
+    *,
+    meshes: Sequence[int] = (4, 7),
+    ports: int = 36,
+    components: Components | None = None,
+) -> tuple[list[Row], list[str]]:
+    """Price every system at one size: the smallest of each that has so many chips.
+
+    Parameters
+    ----------
+    chips
+        How many at least.
+    meshes
+        Sides of a board of HammingMesh and of a node of RailX.
+    ports
+        Of a chip; a multiple of 12, so that all can share them evenly.
+    components
+        Prices, and the ports of switches; the paper's if None.
+
+    Returns
+    -------
+    rows : list of Row
+        The first is the non-blocking fat-tree, which is what 1x means.
+    without : list of str
+        Why the other systems do not reach the size.
+
+    Raises
+    ------
+    InputError
+        If a number cannot be used.
+
+    Examples
+    --------
+    >>> rows, without = at_scale(100_000)
+    >>> [(row.name, row.system.chips) for row in rows][-1]
+    ('RailX7Mesh', 103684)
+    >>> without[-1]
+    'RailX4Mesh: side = 80: must be 2 to 64 nodes at 128 ports a switch'
+    """
+    prices = components or Components.load()
+    if not 64 <= chips <= 10**8:
+        raise InputError(f"chips = {chips}: must be 64 to {10**8:,}")
+    if not 12 <= ports <= 1 << 10 or ports % 12:
+        raise InputError(f"ports = {ports}: must be a multiple of 12, at most {1 << 10}")
+    for mesh in meshes:
+        if not 1 <= mesh <= 64:
+            raise InputError(f"mesh = {mesh}: must be 1 to 64 chips a side")
+    radix, ocs = prices.switch_ports, prices.ocs_ports
+    side = _root(chips, 2)
+    cubes = _cubes(chips)
+
+    shape: dict[str, int] = {"ports": ports, "radix": radix}
+    trees: list[tuple[str, partial[System]]] = [
+        ("fat-tree", partial(fat_tree, chips, **shape)),
+        ("fat-tree, 1:3", partial(fat_tree, chips, taper=3, **shape)),
+        ("rail-only", partial(rail_only, side, **shape)),
+    ]
+    for mesh in meshes:
+        boards = max(2, -(-side // mesh))
+        trees.append((f"Hx{mesh}Mesh", partial(hamming_mesh, mesh, boards, **shape)))
+    tries = [(name, partial(_fewest_tiers, build)) for name, build in trees]
+    tries += [
+        ("3D torus without OCS", partial(torus, *cubes, ports=ports)),
+        ("3D torus with OCS", partial(torus, *cubes, ports=ports, ocs=ocs)),
+    ]
+    for mesh in meshes:
+        nodes = max(2, -(-side // mesh))
+        tries.append((f"RailX{mesh}Mesh", partial(railx, mesh, nodes, ports=ports, ocs=ocs)))
+    rows: list[Row] = []
+    without = []
+    for name, build in tries:
+        try:
+            system = build()
+        except InputError as error:
+            without.append(f"{name}: {error}")
+            continue
+        rows.append(_row(system.name, system, prices, rows[0] if rows else None))
+    return rows, without
+
+
+def _row(
+    name: str,
+    system: System,
+    prices: Components,
+    first: Row | None,
+    share: Fraction | None = None,
+    notes: tuple[str, ...] | None = None,
+    paper: Mapping[str, str] | None = None,
+) -> Row:
+    share = system.uniform if share is None else share
+    usd = prices.price(system)
+    injection = bandwidth = 1.0
+    if first is not None and first.usd:
+        injection = (usd / system.chips) / (first.usd / first.system.chips)
+        bandwidth = injection * float(first.share / share)
+    notes = system.notes if notes is None else notes
+    return Row(name, system, usd, injection, bandwidth, share, notes, paper or {})
+
+
+def _fewest_tiers(build: partial[System]) -> System:
+    """Build with as few tiers as reach; what is wrong with six is wrong with any."""
+    for tiers in range(2 if "taper" in build.keywords else 1, 6):
+        try:
+            return build(tiers=tiers)
+        except InputError:
+            continue
+    return build(tiers=6)
+
+
+def _root(number: int, power: int) -> int:
+    """Return the least integer whose power is not below a number."""
+    root: int = round(number ** (1 / power))
+    return root if int(root**power) >= number else root + 1
+
+
+def _cubes(chips: int) -> tuple[int, int, int]:
+    """Return the sides of the torus of fewest cubes, as nearly a cube as they allow."""
+    cubes = -(-chips // CUBE**3)
+    a = _root(cubes, 3)
+    b = _root(-(-cubes // a), 2)
+    c = -(-cubes // (a * b))
+    return CUBE * a, CUBE * b, CUBE * c
+
+
+def _price(key: str, value: Any) -> float | int:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if key.endswith("_ports"):
+        if not isinstance(value, int) or not number or not 2 <= value <= 1 << 20 or value % 2:
+            raise InputError(f"{key} = {value}: must be an even number of ports, 2 or more")
+        return int(value)
+    if not number or not math.isfinite(value) or value < 0:
+        raise InputError(f"{key} = {value}: must be a price in US dollars, 0 or more")
+    return float(value)
