@@ -4,8 +4,9 @@ A part, `figure 14` or `table 2`, is made by the module that knows it, and kept 
 when it is done, so that an interrupted reproduction goes on. Nothing here is fitted to the paper.
 
 A row of a figure is a dictionary: ``panel`` ("a"), ``series`` (a curve's name), ``x`` and ``y``
-(None where there is no value). A row that the paper gives a figure for also has ``paper`` (text)
-and ``what`` it is; only those come into the table. Rows may say more; it is kept.
+(None where there is no value); `figure_plots.draw` says what a panel's first row may add on titles
+and axes. A row that the paper gives a figure for also has ``paper`` (text) and ``what`` it is; only
+those come into the table. Rows may say more; it is kept.
 """
 
 from __future__ import annotations
@@ -208,7 +209,7 @@ def _write(made: Reproduced) -> None:
             writer.writeheader()
             writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
         if name.startswith("figure"):
-            picture = figure_plots.draw(int(name.split()[1]), rows)
+            picture = figure_plots.draw(rows)
             picture.savefig(stem.with_suffix(".png"))
 
 
