@@ -10,6 +10,7 @@ import pytest
 from lightloom.cli import run
 from lightloom.errors import InputError
 from lightloom.oracle.railx import largest
+from lightloom.railx.availability import aligned, apart, figure17, sample
 from lightloom.railx.faults import Job, allocate, read_faults, read_jobs
 
 
@@ -162,3 +163,42 @@ def test_bad_options_are_named(
     assert run(["railx", "allocate", "--faults", str(file), *arguments]) == 2
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1
+
+
+def test_availability_is_figure_17s() -> None:
+    # The worst case at 0.1 %; random faults come near it.
+    for side, share in ((64, 0.938), (100, 0.9025), (128, 0.879), (160, 0.844)):
+        faults = round(side**2 / 1000)
+        worst, found = apart(side, faults), sample(side, faults)
+        assert worst / side**2 == pytest.approx(share, abs=0.0005)
+        assert worst <= found.least <= found.mean <= found.most <= aligned(side, faults)
+        assert found.mean / side**2 <= share + 0.025 and found.optimal == 1.0
+    assert sample(64, 20) == sample(64, 20) != sample(64, 20, seed=2)
+
+
+def test_figure_17_has_all_points() -> None:
+    shares: list[float] = []
+    rows = figure17(shares.append)
+    assert shares == sorted(shares) and shares[-1] == 1.0
+    for panel, curves in (("a", 4), ("b", 5)):
+        assert len({row["series"] for row in rows if row["panel"] == panel}) == curves
+    for series in {row["series"] for row in rows}:
+        curve = [(row["x"], row["y"]) for row in rows if row["series"] == series]
+        if "least" not in series and "0.1 %" not in series:
+            assert [x for x, _ in curve] == sorted(x for x, _ in curve), series
+            assert [y for _, y in curve] == sorted((y for _, y in curve), reverse=True), series
+    assert sum("paper" in row for row in rows) == 8
+
+
+@pytest.mark.parametrize(
+    ("side", "faults", "samples", "said"),
+    [
+        (0, 0, 1, "side = 0: must be from 1 to 4096"),
+        (4, 17, 1, "faults = 17: must be from 0 to 16"),
+        (4, 1, 0, "samples = 0: must be from 1 to 1000000"),
+    ],
+)
+def test_samples_that_cannot_be(side: int, faults: int, samples: int, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        sample(side, faults, samples=samples)
+    assert str(caught.value) == said
