@@ -4,12 +4,22 @@
 //! and eject at a router. How wide a channel is is in flits a cycle, how long in cycles. [`Routing`]
 //! says hop by hop where a packet may go, and by which virtual channel.
 
+mod fat_tree;
+mod hamming_mesh;
 mod mesh;
 mod network;
+mod rail_only;
 mod railx;
 mod routing;
+mod torus;
+#[cfg(test)]
+mod walk;
 
+pub use fat_tree::FatTree;
+pub use hamming_mesh::HammingMesh;
 pub use mesh::Mesh;
 pub use network::{Channel, ChannelKind, End, Network};
+pub use rail_only::RailOnly;
 pub use railx::{PortUse, RailxLinks, RailxPorts, SIDES, railx};
 pub use routing::{Choice, Routing};
+pub use torus::Torus;
