@@ -13,7 +13,7 @@
 //! Ignored: routers, norms, FP8 dispatch, copies of key and value heads where T exceeds them.
 //! Checked: the table's formulas by hand; sums over all chips against the volumes of a workload.
 
-use lightloom_workload::{Model, Parallelism, WorkloadError};
+use lightloom_workload::{Attention, Model, Parallelism, WorkloadError};
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 
@@ -165,6 +165,8 @@ impl Work {
         let routed = whole * top_k / (t * c);
         let expert = swiglu(model.expert_intermediate);
         let local = f64::from(model.experts.div_ceil(p.ep));
+        // The table knows no other attention.
+        let heads = matches!(model.attention, Attention::Gqa { .. });
         let row = |name, kind, pattern, over, volume_bytes, printed_bytes, times| Traffic {
             name,
             kind,
@@ -185,10 +187,18 @@ impl Work {
             tensor("attention", whole / c, Some(whole), layers),
             tensor("experts", whole * visits / c, Some(whole * top_k), moe),
             tensor("dense layers", whole / c, None, dense),
-            row("keys and values", Cp, Gather, &[Cp][..], context, Some(context), around),
+            row(
+                "keys and values",
+                Cp,
+                Gather,
+                &[Cp][..],
+                context,
+                heads.then_some(context),
+                around,
+            ),
             row("tokens", Ep, AllToAll, &[Ep][..], routed, Some(routed), through),
             dense_sum("vocabulary", held * vocabulary, Some(2.0 * vocabulary / c), 1.0),
-            dense_sum("attention", split + replicated, Some(split), layers),
+            dense_sum("attention", split + replicated, heads.then_some(split), layers),
             dense_sum("shared experts", shared, None, moe),
             dense_sum("dense layers", swiglu(model.dense_intermediate), None, dense),
             row("experts", Dp, Sum, &[Cp, Dp][..], local * expert, Some(expert), moe),
