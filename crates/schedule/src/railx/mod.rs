@@ -4,6 +4,7 @@
 mod allocation;
 pub mod bandwidth;
 pub mod collective;
+mod deadlock;
 pub mod placement;
 pub mod volume;
 mod hamiltonian;
@@ -13,6 +14,7 @@ mod routing;
 mod topology;
 
 pub use allocation::{Allocation, BadFaults, Covers, Faults, MOST_CLUSTERED, algorithm_2, largest};
+pub use deadlock::{Checked, Held, Unsafe, check};
 pub use hamiltonian::{MOST_NODES, NoDecomposition, decompose, substitute, verify};
 pub use measure::{Cut, Diameter, Formulas, Loads, Measures, channel_loads, throughput};
 pub use packing::{Packing, Placed, Wanted, pack};
