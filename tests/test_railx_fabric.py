@@ -15,6 +15,11 @@ from lightloom.resolve import load_scenario
 from lightloom.simulation import Finished, run_all, simulate
 
 JOB: dict[str, Any] = {"gpus": 128, "parallelism.pp": 2, "training.micro_batches": 4}
+RING: dict[str, Any] = {"fabric.topology": "torus", "fabric.columns": 4}
+ONE_NODE: dict[str, Any] = {"gpus": 16, "parallelism.pp": 1, "parallelism.tp": 2}
+NINE_NODES: dict[str, Any] = {
+    "gpus": 144, "parallelism.ep": 4, "parallelism.tp": 4, "parallelism.pp": 3,
+}  # fmt: skip
 
 
 def job(fabric: str = "railx", **changes: Any) -> Scenario:
@@ -28,7 +33,7 @@ def finished(scenario: Scenario) -> Finished:
 
 
 def test_a_specification_survives_its_own_text() -> None:
-    once = job(**{"fabric.topology": "torus", "fabric.columns": 4})
+    once = job(fabric="railx", **RING)
     again = load_scenario(once.to_tree(), {}, label="again").scenario
     assert again.to_core_json() == once.to_core_json()
     assert json.loads(once.to_core_json())["fabric"] == {
@@ -41,7 +46,8 @@ def test_a_specification_survives_its_own_text() -> None:
 def test_iterations_add_up_and_more_rails_are_no_slower() -> None:
     times = []
     for ports in (2, 4, 8):
-        one = finished(job(**{"fabric.ports": ports, "fabric.topology": "torus"}))
+        rails: dict[str, Any] = {"fabric.ports": ports, "fabric.topology": "torus"}
+        one = finished(job(**rails))
         parts = ("compute", "exposed_a2a", "exposed_other", "reconfiguration")
         assert sum(one.summary[f"{part}_ps"] for part in parts) == one.summary["iteration_ps"]
         assert one.summary["reconfiguration_ps"] == 0, "circuits stand from the beginning"
@@ -50,11 +56,11 @@ def test_iterations_add_up_and_more_rails_are_no_slower() -> None:
 
 
 def test_a_job_of_one_node_needs_no_rail(tmp_path: Path) -> None:
-    simulate(job(gpus=16, **{"parallelism.pp": 1, "parallelism.tp": 2}), out=tmp_path / "one")
+    simulate(job(**ONE_NODE), out=tmp_path / "one")
     links = pq.read_table(tmp_path / "one" / "links.parquet").to_pylist()
     assert {row["class"]: row["bytes"] > 0 for row in links}["mesh"]
     assert all(row["bytes"] == 0 for row in links if row["class"] == "rail")
-    assert bill_of(job(gpus=16, **{"parallelism.pp": 1, "parallelism.tp": 2})) == ()
+    assert bill_of(job(**ONE_NODE)) == ()
 
 
 def test_links_carry_no_more_than_they_can(tmp_path: Path) -> None:
@@ -67,9 +73,8 @@ def test_links_carry_no_more_than_they_can(tmp_path: Path) -> None:
 
 
 def test_the_bill_is_a_transceiver_and_a_port_for_each_lit_rail_end() -> None:
-    # 3 x 3 nodes: four rings of two rails of the two that join three nodes, each axis.
-    nodes = {"gpus": 144, "parallelism.ep": 4, "parallelism.tp": 4, "parallelism.pp": 3}
-    lines = {line.item: line.count for line in bill_of(job(**nodes))}
+    # 3 x 3 nodes: in each dimension eight rails of two ends.
+    lines = {line.item: line.count for line in bill_of(job(**NINE_NODES))}
     assert lines == {"transceiver": 9 * 2 * 8 * 2, "ocs_port": 9 * 2 * 8 * 2}
 
 

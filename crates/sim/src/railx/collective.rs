@@ -71,7 +71,7 @@ pub fn all_reduce_time(
     spec: &AllReduceSpec,
     progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<Time, SimError> {
-    check(&spec.links)?;
+    check(spec.algorithm, &spec.links)?;
     let flow = FlowEngine::default();
     let engine: &dyn Engine = match &spec.engine {
         AllReduceEngine::Analytic => {
@@ -95,7 +95,7 @@ pub fn all_reduce_time(
     run(&program, &fabric, engine, progress)
 }
 
-fn check(links: &Links) -> Result<(), SimError> {
+fn check(algorithm: Algorithm, links: &Links) -> Result<(), SimError> {
     let chips = u64::from(links.mesh).pow(2) * u64::from(links.nodes).pow(2);
     for (key, value, most) in
         [("mesh", links.mesh, 64), ("nodes", links.nodes, 1 << 10), ("ports", links.ports, 256)]
@@ -107,6 +107,14 @@ fn check(links: &Links) -> Result<(), SimError> {
     if chips > 1 << 22 {
         let message = format!("nodes = {}: {chips} chips; at most {}", links.nodes, 1 << 22);
         return Err(SimError::Input(message));
+    }
+    let most = links.mesh * links.ports + 1;
+    if algorithm == Algorithm::HyperX && links.nodes > most {
+        return Err(SimError::Input(format!(
+            "nodes = {}: {} rails join at most {most} nodes all to all",
+            links.nodes,
+            most - 1
+        )));
     }
     for (key, rate) in [("bandwidth", links.rail_bps), ("inside", links.inside_bps)] {
         if rate.bps() == 0 {
