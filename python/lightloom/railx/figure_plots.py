@@ -2,56 +2,110 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
 from lightloom.report.plots import STYLE
 
 # Okabe and Ito's hues (2008).
 HUES = ("#0072b2", "#c77f00", "#00805c", "#5b3cc4", "#b9588f", "#4d5663", "#56b4e9")
+DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)))
 SHAPES = ("o", "s", "v", "D", "^", "P", "X")
+_OVER_DP = {"x_axis": "ports of DP; the others of 10 are CP's",
+            "y_axis": "exposed communication of an iteration [s]"}  # fmt: skip
+_SAYS: dict[tuple[int, str], dict[str, str]] = {
+    (16, "a"): {"title": "nothing hidden", **_OVER_DP},
+    (16, "b"): {"title": "DP behind the backward pass", **_OVER_DP},
+    (16, "c"): {"title": "best split", "x_axis": "sequence [1024 tokens]", "log": "x",
+                "y_axis": "ports of CP"},
+}  # fmt: skip
+
 Rows = Sequence[dict[str, Any]]
 
 
-def draw(rows: Rows) -> Figure:
+def draw(number: int, rows: Rows) -> Figure:
     """Draw one figure: a panel beside the other, a line a series.
 
-    A panel's title and axes are what its first row says: ``title``, ``x_axis``, ``y_axis``, and
-    ``log``, which of the axes "x", "y" or "xy" are logarithmic; none needs be there.
+    A panel's first row may say its ``title``, ``x_axis``, ``y_axis``, and ``log``: which of the
+    axes "x", "y" or "xy" are logarithmic. What it does not say is here. Of a time, what other work
+    hides (``hidden_s``) is left out.
     """
     panels = list(dict.fromkeys(str(row["panel"]) for row in rows))
     with rc_context(STYLE):
-        figure = Figure((5.8 * max(1, len(panels)), 4.3))
+        columns = min(3, len(panels))
+        lines = -(-len(panels) // columns)
+        figure = Figure((max(6.0, 4.6 * columns), 4.2 * lines))
         figure.set_layout_engine("constrained")
         for at, panel in enumerate(panels):
-            axes = figure.add_subplot(1, len(panels), at + 1)
-            _panel(axes, panel, [row for row in rows if str(row["panel"]) == panel])
+            mine = [row for row in rows if str(row["panel"]) == panel]
+            says = {**_SAYS.get((number, panel), {}), **mine[0]}
+            axes = figure.add_subplot(lines, columns, at + 1)
+            _lines(axes, mine)
+            _dress(axes, panel, says)
     return figure
 
 
-def _panel(axes: Axes, panel: str, rows: Rows) -> None:
-    says = rows[0]
-    series = list(dict.fromkeys(str(row["series"]) for row in rows))
-    for at, name in enumerate(series):
-        points = [(row["x"], row["y"]) for row in rows
-                  if row["series"] == name and row["y"] is not None]  # fmt: skip
-        if points:
-            axes.plot(*zip(*points, strict=True), label=name, color=HUES[at % len(HUES)],
-                      marker=SHAPES[at % len(SHAPES)], markersize=3.5, linewidth=1.4)  # fmt: skip
-    axes.set_title(f"({panel}) {says.get('title', '')}" if panel else says.get("title", ""))
-    axes.set_xlabel(says.get("x_axis", ""))
-    axes.set_ylabel(says.get("y_axis", ""))
+def _lines(axes: Axes, rows: Rows) -> None:
+    """Draw a line a series; names alike but for what follows their last comma share a colour."""
+    heads: dict[str, int] = {}
+    tails: dict[str, int] = {}
+    for name in dict.fromkeys(str(row["series"]) for row in rows):
+        # A row without a place is for the table alone.
+        points = [(row["x"], row["y"] - row.get("hidden_s", 0.0)) for row in rows
+                  if row["series"] == name and row["x"] is not None
+                  and isinstance(row["y"], (int, float))]  # fmt: skip
+        if not points:
+            continue
+        head, comma, tail = name.rpartition(", ")
+        at = heads.setdefault(head if comma else name, len(heads))
+        dash = tails.setdefault(tail if comma else "", len(tails))
+        x, y = zip(*points, strict=True)
+        axes.plot(x, y, label=name, color=HUES[at % len(HUES)], marker=SHAPES[at % len(SHAPES)],
+                  linestyle=DASHES[dash % len(DASHES)] if len(set(x)) > 1 else "",
+                  markersize=3.5, linewidth=1.4)  # fmt: skip
+
+
+def _dress(axes: Axes, panel: str, says: Mapping[str, Any]) -> None:
+    title = str(says.get("title", ""))
+    axes.set_title(f"({panel}) {title}" if panel else title)
     log = str(says.get("log") or "")
-    if "x" in log:
-        axes.set_xscale("log")
-    if "y" in log:
-        axes.set_yscale("log")
-    elif all(row["y"] is None or row["y"] >= 0 for row in rows):
+    for name, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
+        label = str(says.get(f"{name}_axis", ""))
+        if name in log:
+            _logarithmic(axes, name, axis, label)
+        else:
+            axis.set_label_text(label)
+    if "y" not in log and axes.get_ylim()[0] > 0:
         axes.set_ylim(bottom=0)
+    if len(axes.lines) > 1:
+        crowd = len(axes.lines) > 5
+        if crowd and "y" not in log:  # room above the lines
+            low, high = axes.get_ylim()
+            axes.set_ylim(top=low + 1.3 * (high - low))
+        axes.legend(fontsize=7 if crowd else 8, ncols=2 if crowd else 1,
+                    loc="upper center" if crowd else "best")  # fmt: skip
     axes.grid(axis="y")
-    if len(series) > 1:
-        axes.legend(fontsize=8)
+
+
+def _logarithmic(axes: Axes, name: str, axis: Axis, label: str) -> None:
+    """Make an axis logarithmic, seconds and bytes with prefixes, few places each with a tick."""
+    axes.set(**{f"{name}scale": "log"})
+    places = np.unique(np.concatenate([np.asarray(line.get_xdata()) for line in axes.lines]))
+    if name == "x" and 0 < len(places) <= 8:
+        axis.set_major_locator(FixedLocator(places.tolist()))
+        axis.set_minor_locator(NullLocator())
+    text, _, unit = label.removesuffix("]").rpartition(" [")
+    if unit in ("s", "B") and label.endswith("]"):
+        axis.set_major_formatter(EngFormatter(unit))
+    else:
+        text = label
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+    axis.set_label_text(text)

@@ -34,7 +34,10 @@ _MAKERS = {
     17: ("availability", "figure17"),
 }
 FIGURES = tuple(
-    number for number, (name, _) in _MAKERS.items() if find_spec(f"lightloom.railx.{name}")
+    number
+    for number, (name, function) in _MAKERS.items()
+    if find_spec(f"lightloom.railx.{name}")
+    and hasattr(import_module(f"lightloom.railx.{name}"), function)
 )
 TABLES = (2, 3, 6)
 
@@ -209,7 +212,7 @@ def _write(made: Reproduced) -> None:
             writer.writeheader()
             writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
         if name.startswith("figure"):
-            picture = figure_plots.draw(rows)
+            picture = figure_plots.draw(int(name.split()[1]), rows)
             picture.savefig(stem.with_suffix(".png"))
 
 
