@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from lightloom.cli import run
 from lightloom.errors import RunError
-from lightloom.railx import figures
+from lightloom.railx import figure_plots, figures
 
 CURVE = [
     {"panel": panel, "series": series, "x": x, "y": 0.1 * x, "what": "at 2", "paper": paper}
@@ -140,3 +140,31 @@ def test_places_that_are_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str
         assert run(["reproduce", "railx", "--tables", "6", "--out", str(place)]) == 2
         assert "allowed: a new or empty directory" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_pictures_say_what_rows_say() -> None:
+    rows = [
+        {"panel": "a", "series": f"{kind}, {engine}", "x": x, "y": 1e-6 * x, "hidden_s": 1e-6,
+         "title": "times", "x_axis": "size [B]", "y_axis": "time [s]", "log": "xy"}
+        for kind in ("ring", "direct") for engine in ("flow", "flit") for x in (10, 1000)
+    ]  # fmt: skip
+    rows += [{"panel": "a", "series": "limit", "x": 10, "y": 1e-5, "log": "xy"}]
+    rows += [{"panel": "a", "series": "ring, flow", "x": None, "y": "for the table", "paper": "1"}]
+    (axes,) = figure_plots.draw(15, rows).axes
+    lines = {str(line.get_label()): line for line in axes.lines}
+    assert list(lines) == ["ring, flow", "ring, flit", "direct, flow", "direct, flit", "limit"]
+    assert [float(y) for y in lines["ring, flow"].get_ydata()] == pytest.approx([9e-6, 999e-6])  # type: ignore[union-attr]
+    # One colour a kind, one dash an engine; a lone point has no line.
+    assert lines["ring, flow"].get_color() == lines["ring, flit"].get_color()
+    assert lines["ring, flow"].get_color() != lines["direct, flow"].get_color()
+    assert lines["ring, flow"].get_linestyle() == lines["direct, flow"].get_linestyle()
+    assert lines["ring, flow"].get_linestyle() != lines["ring, flit"].get_linestyle()
+    assert lines["limit"].get_linestyle() == "None"
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("size", "time")
+    assert [axes.xaxis.get_major_formatter()(x) for x in axes.get_xticks()] == ["10 B", "1 kB"]
+
+
+def test_figure_16_comes_into_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = made(tmp_path / "f", capsys, "--figures", "16")
+    assert {line["part"] for line in answer["table"]} == {"16c"}
+    assert (tmp_path / "f" / "figure-16.png").stat().st_size > 1000
