@@ -229,7 +229,7 @@ class FlitEngine(Section):
     """Routers with virtual channels and credits, cycle by cycle; nothing is lost."""
 
     kind: Literal["flit"]
-    flit: Annotated[Size, Field(ge=1, le=1 << 20)]
+    flit_size: Annotated[Size, Field(ge=1, le=1 << 20)]
     """Size of a flit. A cycle is its time on the slowest link."""
     packet: Annotated[int, Field(ge=1, le=255)] | None = None
     """Flits of a packet; what the widest link carries in four cycles, unless given."""

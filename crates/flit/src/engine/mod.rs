@@ -38,7 +38,7 @@ const STILL: u64 = 1 << 16;
 #[serde(deny_unknown_fields)]
 pub struct FlitEngine {
     /// Size of a flit.
-    pub flit: Bytes,
+    pub flit_size: Bytes,
     /// Length of a packet \[flits\]; if not given, what the widest channel carries in four cycles, so
     /// that allocating the next one can hide behind it.
     pub packet: Option<u8>,
@@ -57,7 +57,7 @@ pub struct FlitEngine {
 impl Default for FlitEngine {
     fn default() -> Self {
         FlitEngine {
-            flit: Bytes::new(256),
+            flit_size: Bytes::new(256),
             packet: None,
             vcs: 16,
             buffer: None,
@@ -85,7 +85,7 @@ impl Engine for FlitEngine {
             engine: self,
             ledger: Ledger::new(scenario, policy, observer),
             queue: EventQueue::new(),
-            messages: Messages::new(scenario.fabric.cluster().gpus, self.flit, plant.packet),
+            messages: Messages::new(scenario.fabric.cluster().gpus, self.flit_size, plant.packet),
             plant,
             arrivals: Arrivals::default(),
             users: vec![0; scenario.fabric.links().len()],
@@ -271,6 +271,6 @@ impl Run<'_> {
 
 #[cfg(test)]
 lightloom_engine::conformance!(
-    FlitEngine { flit: Bytes::new(1_024), ..FlitEngine::default() },
+    FlitEngine { flit_size: Bytes::new(1_024), ..FlitEngine::default() },
     0.06
 );

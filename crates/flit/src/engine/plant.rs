@@ -60,7 +60,7 @@ impl Plant {
         let common = rates.iter().copied().fold(0, gcd);
         let fastest = rates.iter().copied().max().unwrap_or(slowest);
         let base = if fastest / common <= WIDEST { common } else { slowest };
-        let clock = Clock::new(engine.flit, BitRate::from_bps(base));
+        let clock = Clock::new(engine.flit_size, BitRate::from_bps(base));
         let widths: Vec<u16> = rates.iter().map(|rate| (rate / base).min(1 << 15) as u16).collect();
         let mut delays = Vec::with_capacity(links.len());
         for link in links {
@@ -70,7 +70,7 @@ impl Plant {
                     "a delay of {} is {cycles} cycles of {} flits: at most {} are possible, so \
                      flits must be larger",
                     link.delay,
-                    engine.flit,
+                    engine.flit_size,
                     1 << 14
                 )
             })?);
