@@ -96,7 +96,8 @@ def figure16(on_progress: Callable[[float], None] | None = None) -> list[dict[st
     >>> [(row["series"], row["y"]) for row in best if row["x"] in (8, 128)]
     [('DP in the open', 2), ('DP in the open', 5), ('DP hidden', 8), ('DP hidden', 9)]
     """
-    rows, best = [], []
+    rows: list[dict[str, Any]] = []
+    best: list[dict[str, Any]] = []
     for at, length in enumerate(SEQUENCES):
         cp, dp, hidden = loads(length)
         for panel, name, hides in (("a", "DP in the open", 0.0), ("b", "DP hidden", hidden)):
@@ -110,7 +111,7 @@ def figure16(on_progress: Callable[[float], None] | None = None) -> list[dict[st
             on_progress((at + 1) / len(SEQUENCES))
     best.sort(key=lambda row: row["series"] != "DP in the open")
     for row in best:
-        said = _SAID.get((str(row["series"]), int(row["x"])))
+        said = _SAID.get((row["series"], row["x"]))
         if said is not None:
             row |= {"what": f"ports of {PORTS} for CP, {row['x']}K tokens", "paper": said}
     return rows + best
