@@ -27,6 +27,9 @@ class FlitNetwork:
     ) -> str:
         """Run at `load` flits a cycle and terminal; what was measured, as JSON."""
 
+    def bound(self) -> float:
+        """Return the load that fills the busiest channel under uniform traffic."""
+
 class Workload:
     """The workload of a specification, built once and run on as many fabrics as one likes."""
 

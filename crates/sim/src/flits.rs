@@ -4,9 +4,11 @@
 
 use crate::SimError;
 use lightloom_fabric::railx::Grid;
-use lightloom_fabric::routers::{Mesh, Network, RailxLinks, Routing, railx};
+use lightloom_fabric::routers::{
+    FatTree, HammingMesh, Mesh, Network, RailOnly, RailxLinks, Routing, Torus, railx,
+};
 use lightloom_flit::{MeasureError, Measured, Settings, Traffic, measure};
-use lightloom_schedule::railx::{Minimal, Named, Part, Share, Topology};
+use lightloom_schedule::railx::{Minimal, Named, Part, Share, Topology, channel_loads, throughput};
 use serde::Deserialize;
 
 /// What is to be simulated, but for the load.
@@ -64,6 +66,60 @@ pub enum NetworkSpec {
         width: u16,
         /// Cycles.
         delay: u16,
+    },
+    /// A torus of any number of dimensions.
+    Torus {
+        /// Routers along each.
+        sides: Vec<u32>,
+        /// Flits a cycle.
+        width: u16,
+        /// Cycles.
+        delay: u16,
+    },
+    /// Fat-trees, one a plane.
+    FatTree {
+        /// Of a switch, tier by tier from the leaves on.
+        children: Vec<u32>,
+        /// Of a chip, then of the switches below each tier.
+        parents: Vec<u32>,
+        /// Flits a cycle.
+        width: u16,
+        /// Cycles.
+        delay: u16,
+    },
+    /// Boards whose edges are joined line by line.
+    HammingMesh {
+        /// Chips along a side of a board.
+        board: u32,
+        /// Boards in a row.
+        columns: u32,
+        /// Boards in a column.
+        rows: u32,
+        /// Switches a line.
+        planes: u32,
+        /// Cycles on a board.
+        short_delay: u16,
+        /// Cycles to a switch.
+        long_delay: u16,
+    },
+    /// Switches inside nodes and along rails.
+    RailOnly {
+        /// How many.
+        nodes: u32,
+        /// Chips of a node.
+        chips: u32,
+        /// Switches of a node.
+        inside: u32,
+        /// Switches of a rail.
+        rails: u32,
+        /// Flits a cycle inside a node.
+        inside_width: u16,
+        /// Flits a cycle of a rail.
+        rail_width: u16,
+        /// Cycles inside a node.
+        short_delay: u16,
+        /// Cycles of a rail.
+        long_delay: u16,
     },
 }
 
@@ -137,6 +193,16 @@ impl Flits {
         self.routing.vcs()
     }
 
+    /// The load at which the busiest channel is full under uniform traffic, if nothing ever waits.
+    /// For some thousand terminals at most, and few choices.
+    ///
+    /// # Errors
+    /// [`SimError::Input`] if a packet does not arrive.
+    pub fn bound(&self) -> Result<f64, SimError> {
+        let loads = channel_loads(&self.network, self.routing.as_ref()).map_err(input)?;
+        Ok(throughput(&self.network, &loads))
+    }
+
     /// Measures one load.
     ///
     /// # Errors
@@ -171,31 +237,60 @@ impl NetworkSpec {
         routing: &str,
         vcs: u8,
     ) -> Result<(Network, Box<dyn Routing + Send>), SimError> {
-        let unknown = |known: &str| {
-            input(format!("routing = \"{routing}\": is not known here; allowed: {known}"))
+        let known = match self {
+            NetworkSpec::Railx { .. } => "deterministic",
+            NetworkSpec::FatTree { .. } => "up-down",
+            _ => "dimension-order",
+        };
+        if routing != known {
+            return Err(input(format!(
+                "routing = \"{routing}\": is not known here; allowed: {known}"
+            )));
+        }
+        let each = |classes: u8| match vcs / classes {
+            0 => Err(input(format!(
+                "vcs = {vcs}: {routing} routing needs {classes} on this network to be free of \
+                 deadlock"
+            ))),
+            each => Ok(each),
         };
         match self {
             &NetworkSpec::Mesh { columns, rows, width, delay } => {
-                if routing != "dimension-order" {
-                    return Err(unknown("dimension-order"));
-                }
                 let mesh = Mesh::new(columns, rows, vcs).map_err(input)?;
                 Ok((mesh.network(width.max(1), delay), Box::new(mesh)))
             }
+            NetworkSpec::Torus { sides, width, delay } => {
+                let torus = Torus::new(sides, each(2)?).map_err(input)?;
+                Ok((torus.network((*width).max(1), *delay), Box::new(torus)))
+            }
+            NetworkSpec::FatTree { children, parents, width, delay } => {
+                let tree = FatTree::new(children, parents, vcs).map_err(input)?;
+                Ok((tree.network((*width).max(1), *delay), Box::new(tree)))
+            }
+            &NetworkSpec::HammingMesh { board, columns, rows, planes, short_delay, long_delay } => {
+                let boards =
+                    HammingMesh::new(board, columns, rows, planes, each(2)?).map_err(input)?;
+                Ok((boards.network(short_delay, long_delay), Box::new(boards)))
+            }
+            &NetworkSpec::RailOnly {
+                nodes,
+                chips,
+                inside,
+                rails,
+                inside_width,
+                rail_width,
+                short_delay,
+                long_delay,
+            } => {
+                let routing = RailOnly::new(nodes, chips, inside, rails, vcs).map_err(input)?;
+                let network = routing
+                    .network((inside_width.max(1), short_delay), (rail_width.max(1), long_delay));
+                Ok((network, Box::new(routing)))
+            }
             NetworkSpec::Railx { inside, short_delay, long_delay, .. } => {
                 let topology = self.topology()?;
-                if routing != "deterministic" {
-                    return Err(unknown("deterministic"));
-                }
                 let one = Minimal::new(&topology, 1).map_err(input)?;
-                let each = vcs / one.classes();
-                if each == 0 {
-                    return Err(input(format!(
-                        "vcs = {vcs}: {routing} routing needs {} on this topology to be free of \
-                         deadlock",
-                        one.classes()
-                    )));
-                }
+                let each = each(one.classes())?;
                 let links = RailxLinks {
                     inside_width: (*inside).max(1),
                     rail_width: 1,
@@ -212,7 +307,7 @@ impl NetworkSpec {
         let NetworkSpec::Railx { mesh, ports, ocs, global_ocs, named, scale, x, y, share, .. } =
             self
         else {
-            return Err(input("a mesh has no topology of rails"));
+            return Err(input("only a grid of RailX has a topology of rails"));
         };
         let mut hall = Grid::new(*mesh, *ports, *ocs, 1, 1);
         hall.global_radix = *global_ocs;

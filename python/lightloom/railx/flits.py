@@ -17,6 +17,7 @@ from typing import Any
 from lightloom import _core
 from lightloom.errors import InputError, RunError
 from lightloom.presets import unknown
+from lightloom.railx.networks import FatTree, HammingMesh, RailOnly, Torus
 
 TRAFFICS = (
     "uniform", "uniform-self", "all-to-all", "complement", "transpose", "shift", "permutation",
@@ -140,7 +141,7 @@ class Mesh:
         return {"network": network, "routing": self.routing}
 
 
-Network = Railx | Mesh
+Network = Railx | Mesh | Torus | FatTree | HammingMesh | RailOnly
 
 
 @dataclass(frozen=True)
@@ -260,6 +261,25 @@ def simulate(
     return made
 
 
+def bound(network: Network) -> float:
+    """Return the load at which the busiest channel is full under uniform traffic, if nothing waits.
+
+    Every pair of chips is walked, so that it is for some thousand chips at most, and for routing
+    with few choices; of the others `lightloom.railx.networks` has bounds in closed form.
+
+    Raises
+    ------
+    InputError
+        What cannot be built, by name and value.
+
+    Examples
+    --------
+    >>> round(bound(Torus((4, 4))), 3)
+    1.875
+    """
+    return float(_built(network).bound())
+
+
 def _traffic(
     name: str, hot: tuple[int, float], trace: Path | None, network: Network
 ) -> dict[str, Any]:
@@ -283,21 +303,25 @@ def _matrix(trace: Path, network: Network) -> list[float]:
 
     counts = GatingTrace.load(trace).counts.astype(float)
     demand = counts.mean(axis=(0, 1))
-    chips = json.loads(_chips(network))
+    chips = _built(network).terminals
     sources = np.arange(chips) % demand.shape[0]
     experts = np.arange(chips) % demand.shape[1]
     weights: list[float] = demand[np.ix_(sources, experts)].ravel().tolist()
     return weights
 
 
-def _chips(network: Network) -> str:
-    request = network.request() | {
-        "traffic": {"kind": "all-to-all"}, "settings": asdict(Router(vcs=16))
-    }  # fmt: skip
-    try:
-        return str(_core.FlitNetwork(json.dumps(request)).terminals)
-    except ValueError as error:
-        raise InputError(str(error)) from None
+def _built(network: Network) -> _core.FlitNetwork:
+    """Build a network for what it is, whatever its traffic."""
+    # As few virtual channels as will do: `bound` takes each for a choice.
+    for vcs in (1, 2, 3, 16):
+        request = network.request() | {
+            "traffic": {"kind": "all-to-all"}, "settings": asdict(Router(vcs=vcs))
+        }  # fmt: skip
+        try:
+            return _core.FlitNetwork(json.dumps(request))
+        except ValueError as error:
+            refused = str(error)
+    raise InputError(refused)
 
 
 def parse_loads(text: str) -> list[float]:
@@ -333,11 +357,17 @@ def _number(text: str) -> float:
 
 
 __all__: Sequence[str] = (
+    "FatTree",
+    "HammingMesh",
     "Mesh",
+    "Network",
     "Point",
+    "RailOnly",
     "Railx",
     "Router",
     "Simulated",
+    "Torus",
+    "bound",
     "parse_loads",
     "simulate",
 )

@@ -79,8 +79,8 @@ impl HammingMesh {
             network.dark_ports(chip, self.port([chip % width, chip / width], 2, false));
             network.terminal(chip);
         }
-        for axis in 0..2 {
-            for line in 0..lines[axis] {
+        for (axis, count) in lines.into_iter().enumerate() {
+            for line in 0..count {
                 for plane in 0..self.planes {
                     network
                         .dark_ports(self.switch(axis, line, plane), 2 * self.boards[axis] as u16);

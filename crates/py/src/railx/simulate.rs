@@ -28,6 +28,10 @@ impl FlitNetwork {
         self.0.vcs()
     }
 
+    fn bound(&self, py: Python<'_>) -> PyResult<f64> {
+        py.detach(|| self.0.bound()).map_err(raised)
+    }
+
     #[pyo3(signature = (load, threads = 1, progress = None))]
     fn measure(
         &self,
@@ -36,8 +40,7 @@ impl FlitNetwork {
         threads: usize,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<String> {
-        let measured =
-            watched(py, progress, |progress| self.0.measure(load, threads, progress))?;
+        let measured = watched(py, progress, |progress| self.0.measure(load, threads, progress))?;
         serde_json::to_string(&measured).map_err(|e| PyRuntimeError::new_err(e.to_string()))
     }
 }
