@@ -26,9 +26,7 @@ pub use flits::{FlitSpec, Flits, NetworkSpec, TrafficSpec};
 pub use moves::{Message, Messages, messages};
 pub use planes::execute::{PlanRun, PlaneUse, run_plan, run_plan_on};
 pub use rails::{Collective, RailsRun, RailsSpec, rails, rails_assign};
-pub use railx::collective::{
-    AllReduceEngine, AllReduceSpec, all_reduce_time as railx_all_reduce,
-};
+pub use railx::collective::{AllReduceEngine, AllReduceSpec, all_reduce_time as railx_all_reduce};
 pub use record::{Histogram, Progress};
 pub use sender::DemandRecord;
 pub use simulate::{Run, SimError, TraceCounts, Workload, fabric_without_circuits};
