@@ -8,7 +8,7 @@ use lightloom_fabric::routers::{
     FatTree, HammingMesh, Mesh, Network, RailOnly, RailxLinks, Routing, Torus, railx,
 };
 use lightloom_flit::{MeasureError, Measured, Settings, Traffic, measure};
-use lightloom_schedule::railx::{Minimal, Named, Part, Share, Topology, channel_loads, throughput};
+use lightloom_schedule::railx::{Named, Part, Share, Topology, channel_loads, select, throughput};
 use serde::Deserialize;
 
 /// What is to be simulated, but for the load.
@@ -238,7 +238,7 @@ impl NetworkSpec {
         vcs: u8,
     ) -> Result<(Network, Box<dyn Routing + Send>), SimError> {
         let known = match self {
-            NetworkSpec::Railx { .. } => "deterministic",
+            NetworkSpec::Railx { .. } => routing, // `select` knows them
             NetworkSpec::FatTree { .. } => "up-down",
             _ => "dimension-order",
         };
@@ -289,16 +289,14 @@ impl NetworkSpec {
             }
             NetworkSpec::Railx { inside, short_delay, long_delay, .. } => {
                 let topology = self.topology()?;
-                let one = Minimal::new(&topology, 1).map_err(input)?;
-                let each = each(one.classes())?;
+                let routing = select(&topology, routing, vcs).map_err(input)?;
                 let links = RailxLinks {
                     inside_width: (*inside).max(1),
                     rail_width: 1,
                     short_delay: *short_delay,
                     long_delay: *long_delay,
                 };
-                let routing = Minimal::new(&topology, each).map_err(input)?;
-                Ok((railx(&topology.layout, links), Box::new(routing)))
+                Ok((railx(&topology.layout, links), routing))
             }
         }
     }

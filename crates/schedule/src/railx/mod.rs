@@ -18,5 +18,5 @@ pub use deadlock::{Checked, Held, Unsafe, check};
 pub use hamiltonian::{MOST_NODES, NoDecomposition, decompose, substitute, verify};
 pub use measure::{Cut, Diameter, Formulas, Loads, Measures, channel_loads, throughput};
 pub use packing::{Packing, Placed, Wanted, pack};
-pub use routing::Minimal;
+pub use routing::{Adaptive, ChipTorus, Dragonfly, Minimal, NonMinimal, ROUTINGS, select};
 pub use topology::{Dimension, Form, Named, Part, Share, Topology, Wiring, largest_all_to_all};

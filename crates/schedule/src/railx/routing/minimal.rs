@@ -85,9 +85,16 @@ impl Minimal {
         Ok(Minimal { places: Places::new(grid), dimensions: ways, last: class - 1, each })
     }
 
-    /// Classes of virtual channels, which must be told apart.
-    pub fn classes(&self) -> u8 {
-        self.last + 1
+    /// Classes of virtual channels that a topology needs.
+    ///
+    /// # Errors
+    /// A dragonfly, which is no product.
+    pub fn classes(topology: &Topology) -> Result<u32, String> {
+        let Form::Product(dimensions) = &topology.form else {
+            return Err("a dragonfly is no product of dimensions".into());
+        };
+        let wide = dimensions.iter().filter(|dimension| dimension.scale > 1);
+        Ok(1 + wide.map(|d| if d.wiring == Wiring::Ring { 2 } else { 1 }).sum::<u32>())
     }
 }
 

@@ -1,33 +1,87 @@
 //! How packets find their way over a topology of RailX (Section 4.1).
 
+mod adaptive;
+mod chips;
+mod dragonfly;
 mod minimal;
+mod nonminimal;
+mod rounds;
 mod table;
 
+pub use adaptive::Adaptive;
+pub use chips::ChipTorus;
+pub use dragonfly::Dragonfly;
 pub use minimal::Minimal;
+pub use nonminimal::NonMinimal;
+
+use crate::railx::{Form, Topology};
+use lightloom_fabric::routers::Routing;
+
+/// The names that [`select`] knows.
+pub const ROUTINGS: [&str; 4] = ["deterministic", "adaptive", "non-minimal", "bubble"];
+
+/// A routing function by name, with at most `vcs` virtual channels at a port.
+///
+/// `deterministic` is straight on along the chips of a torus, local-global-local on a dragonfly,
+/// Algorithm 1 on all else. More virtual channels than are needed go evenly to the classes of
+/// `deterministic` and `adaptive`, and to more free hops of the other two.
+///
+/// ```
+/// use lightloom_fabric::railx::Grid;
+/// use lightloom_schedule::railx::{Topology, select};
+/// let topology = Topology::hyperx(Grid::new(4, 2, 128, 9, 9)).unwrap();
+/// assert_eq!(select(&topology, "deterministic", 7).unwrap().vcs(), 6); // three classes of two
+/// let message = select(&topology, "adaptive", 2).err().unwrap();
+/// assert_eq!(message, "vcs = 2: adaptive routing on this topology is free of deadlock from 3 on");
+/// ```
+///
+/// # Errors
+/// An unknown name, a topology for which there is no such routing, or too few virtual channels:
+/// the message says which are known, or how many are needed.
+pub fn select(topology: &Topology, name: &str, vcs: u8) -> Result<Box<dyn Routing + Send>, String> {
+    let vcs = vcs.min(16);
+    let enough = |needed: u32| match u32::from(vcs) / needed {
+        _ if needed > 16 => Err(format!(
+            "routing = \"{name}\": takes {needed} virtual channels on this topology; at most 16 are \
+             possible"
+        )),
+        0 => Err(format!(
+            "vcs = {vcs}: {name} routing on this topology is free of deadlock from {needed} on"
+        )),
+        each => Ok(each as u8),
+    };
+    let refused = |reason: String| format!("routing = \"{name}\": {reason}");
+    Ok(match name {
+        "deterministic" if topology.form == Form::Dragonfly => {
+            let each = enough(Dragonfly::CLASSES.into())?;
+            Box::new(Dragonfly::new(topology, each).map_err(refused)?)
+        }
+        "deterministic" if ChipTorus::suits(topology) => {
+            let each = enough(ChipTorus::CLASSES.into())?;
+            Box::new(ChipTorus::new(topology, each).map_err(refused)?)
+        }
+        "deterministic" => {
+            let each = enough(Minimal::classes(topology).map_err(refused)?)?;
+            Box::new(Minimal::new(topology, each).map_err(refused)?)
+        }
+        "adaptive" => {
+            let each = enough(Adaptive::classes(topology).map_err(refused)?)?;
+            Box::new(Adaptive::new(topology, each).map_err(refused)?)
+        }
+        "non-minimal" => {
+            enough(2)?;
+            Box::new(NonMinimal::new(topology, vcs / 2 - 1, false).map_err(refused)?)
+        }
+        "bubble" => {
+            enough(1)?;
+            Box::new(NonMinimal::new(topology, vcs - 1, true).map_err(refused)?)
+        }
+        _ => {
+            let allowed = ROUTINGS.join(", ");
+            return Err(format!("routing = \"{name}\": is not known; allowed: {allowed}"));
+        }
+    })
+}
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::railx::{Topology, channel_loads, throughput};
-    use lightloom_fabric::railx::Grid;
-    use lightloom_fabric::routers::{ChannelKind, RailxLinks, railx};
-
-    /// The bounds of readings under Algorithm 1, at m = 4 and n = 2: rails carry 0.890 of a load of 1.
-    #[test]
-    fn loads_of_the_hyperx_of_1296_chips() {
-        let topology = Topology::hyperx(Grid::new(4, 2, 128, 9, 9)).expect("nine nodes a line");
-        let routing = Minimal::new(&topology, 1).expect("three classes");
-        for (inside_width, bound) in [(1, 0.36), (2, 0.72), (4, 1.12), (8, 1.12)] {
-            let links = RailxLinks { inside_width, ..RailxLinks::default() };
-            let network = railx(&topology.layout, links);
-            let loads = channel_loads(&network, &routing).expect("every packet arrives");
-            let worst = |kind| {
-                let of = network.channels().iter().zip(&loads).filter(|(c, _)| c.kind == kind);
-                of.map(|(_, load)| *load).fold(0.0, f64::max)
-            };
-            assert!((worst(ChannelKind::Long) - 0.890).abs() < 0.001);
-            assert!((worst(ChannelKind::Short) - 2.78).abs() < 0.01);
-            assert!((throughput(&network, &loads) - bound).abs() < 0.005);
-        }
-    }
-}
+mod tests;

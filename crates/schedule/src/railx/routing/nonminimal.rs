@@ -1,0 +1,282 @@
+//! Non-minimal adaptive routing over a torus or a HyperX (RailX, Section 4.1.2).
+//!
+//! The chips and some of the rails form a torus (see [`Rounds`]). Virtual channels come in classes,
+//! each a network of its own in which a packet may at any time go round that torus, along X and then
+//! along Y. It may also go freely: over any rail that leads nearer, or, if those are taken, over any
+//! other rail of the chip it is at in a dimension that is wrong anyway. Going freely costs a class: a
+//! free X-rail belongs to the next; after a free Y-rail, the mesh does. So `free` such hops are
+//! possible, and what is left goes round the torus: no packet is stuck, none strays for ever.
+//!
+//! **Order within a class.** X-rails, the mesh along x, the mesh along y, Y-rails: nothing turns back,
+//! but for the rings, where each direction has a dateline and two virtual channels; or, with bubbles,
+//! one, which a packet enters only where there is room for two. That makes `2 (free + 1)` virtual
+//! channels, or `free + 1`. The paper's count is the latter.
+//!
+//! Free hops are offered only while enough are left to correct both dimensions. Ignored: rails of a
+//! ring's mesh line that go round otherwise are for free hops alone; splits have no such torus.
+
+use super::rounds::Rounds;
+use super::table::{Came, Door, Doors, Places, Towards, side};
+use crate::railx::{Form, Topology, Wiring};
+use lightloom_fabric::railx::{Axis, Grid};
+use lightloom_fabric::routers::{Choice, PortUse, RailxPorts, Routing};
+
+/// What is tried when nothing that leads nearer is free.
+const ASTRAY: u8 = 100;
+/// What is tried last: round a ring that joins its nodes directly otherwise.
+const ROUND: u8 = 200;
+
+/// Free hops, and a torus under them.
+///
+/// ```
+/// use lightloom_fabric::{railx::Grid, routers::Routing};
+/// use lightloom_schedule::railx::{NonMinimal, Topology};
+/// let topology = Topology::hyperx(Grid::new(4, 2, 128, 9, 9)).unwrap();
+/// assert_eq!(NonMinimal::new(&topology, 3, false).unwrap().vcs(), 8);
+/// assert_eq!(NonMinimal::new(&topology, 3, true).unwrap().vcs(), 4); // with bubbles
+/// ```
+#[derive(Clone, Debug)]
+pub struct NonMinimal {
+    places: Places,
+    along: [Along; 2],
+    /// By chip: its rails that are lit.
+    rails: Vec<Vec<(Axis, Door)>>,
+    free: u8,
+    bubble: bool,
+}
+
+/// One axis.
+#[derive(Clone, Debug)]
+struct Along {
+    axis: Axis,
+    rounds: Rounds,
+    doors: Doors,
+    wiring: Wiring,
+    ports: u16,
+}
+
+/// Where a packet stands: all that its next hop depends on.
+#[derive(Clone, Copy)]
+struct Stand {
+    chip: u32,
+    here: (u16, u16),
+    there: (u16, u16),
+    aim: (u16, u16),
+    came: Came,
+    class: u8,
+    /// It has crossed the dateline of the ring it is on.
+    crossed: bool,
+}
+
+impl NonMinimal {
+    /// The routing of a topology with so many free hops, with bubbles or with datelines.
+    ///
+    /// # Errors
+    /// A dragonfly or a split; a mesh line without a ring; more than 16 virtual channels.
+    pub fn new(topology: &Topology, free: u8, bubble: bool) -> Result<Self, String> {
+        let (layout, grid) = (&topology.layout, topology.layout.grid);
+        let split = || "only a torus or a HyperX with one dimension an axis has rings of chips";
+        let Form::Product(dimensions) = &topology.form else { return Err(split().into()) };
+        let vcs = (u32::from(free) + 1) * if bubble { 1 } else { 2 };
+        if vcs > 16 {
+            return Err(format!("{free} free hops take {vcs} virtual channels: 16 are possible"));
+        }
+        let of = |axis| {
+            let one = dimensions.iter().find(|d| d.axis == axis && d.scale == grid.positions(axis));
+            let dimension = one.ok_or_else(split)?;
+            Ok::<_, String>(Along {
+                axis,
+                rounds: Rounds::new(layout, axis, if bubble { 1 } else { usize::MAX })?,
+                doors: Doors::shortest(layout, dimension),
+                wiring: dimension.wiring,
+                ports: grid.ports as u16,
+            })
+        };
+        let lit = |axis, rail: u32| !layout.rings(axis, 0, rail).is_empty();
+        Ok(NonMinimal {
+            places: Places::new(grid),
+            along: [of(Axis::X)?, of(Axis::Y)?],
+            rails: rails(grid, lit),
+            free,
+            bubble,
+        })
+    }
+
+    fn room(&self, inside: bool) -> u8 {
+        if self.bubble && !inside { 2 } else { 1 }
+    }
+
+    fn choice(&self, port: u16, class: u8, crossed: bool, rank: u8, inside: bool) -> Choice {
+        let vc = if self.bubble { class } else { 2 * class + u8::from(crossed) };
+        Choice { port, vc, rank, room: self.room(inside) }
+    }
+
+    /// Round the torus.
+    fn round(&self, stand: Stand, choices: &mut Vec<Choice>) {
+        let (spot, aim) = (self.places.spot(stand.chip), stand.aim);
+        let right = stand.right(spot);
+        if !right && matches!(stand.came, Came::Mesh(Axis::Y, _) | Came::Rail(Axis::Y, ..)) {
+            return;
+        }
+        let along = &self.along[usize::from(right)];
+        let (line, from, to) = match right {
+            false => (spot.1, (stand.here.0, spot.0), (stand.there.0, aim.0)),
+            true => (spot.0, (stand.here.1, spot.1), (stand.there.1, aim.1)),
+        };
+        let heading = stand.heading(along.axis);
+        let Some((plus, step)) = along.rounds.step(line, from, to, heading) else { return };
+        let near = from.0 == to.0 || along.wiring == Wiring::Ring;
+        let rank = if near { 0 } else { ROUND };
+        let crossed = step.dateline || (stand.crossed && heading.is_some());
+        let inside = stand.inside(along);
+        let take = |port| self.choice(port, stand.class, crossed, rank, inside);
+        match step.rail {
+            false => choices.push(take(self.places.side(stand.chip, side(along.axis, plus)))),
+            true => choices.extend(along.rounds.ports(line, plus).iter().map(|&port| take(port))),
+        }
+    }
+
+    /// Freely, to where it is nearer, or astray.
+    fn freely(&self, stand: Stand, choices: &mut Vec<Choice>) {
+        let wrong = [stand.here.0 != stand.there.0, stand.here.1 != stand.there.1];
+        let needed = stand.class + wrong.iter().map(|&wrong| u8::from(wrong)).sum::<u8>();
+        if wrong == [false; 2] || needed > self.free {
+            return;
+        }
+        let mut hops = [u8::MAX; 4];
+        for along in self.along.iter().filter(|along| wrong[usize::from(along.axis == Axis::Y)]) {
+            let (from, goal) = stand.positions(along.axis);
+            for door in along.doors.of(from, goal) {
+                match self.places.way(stand.came, stand.chip, door.spot) {
+                    Towards::Here => self.leave(stand, along, door, 0, choices),
+                    Towards::Side(side, far) => hops[side] = hops[side].min(far),
+                    Towards::Never => {}
+                }
+            }
+        }
+        for (side, far) in hops.into_iter().enumerate().filter(|&(_, far)| far != u8::MAX) {
+            let along = &self.along[side / 2];
+            let crossed = stand.crossed && stand.heading(along.axis).is_some();
+            let port = self.places.side(stand.chip, side);
+            choices.push(self.choice(port, stand.class, crossed, far, stand.inside(along)));
+        }
+        if needed == self.free {
+            return;
+        }
+        for &(axis, ref door) in &self.rails[stand.chip as usize] {
+            let along = &self.along[usize::from(axis == Axis::Y)];
+            let (from, goal) = stand.positions(axis);
+            let astray = along.wiring == Wiring::AllToAll && from != goal;
+            // Within a ring bubbles ask for no more room than for one.
+            let ringed = self.bubble && along.rounds.takes(door.rail) && stand.inside(along);
+            if astray && !ringed && !along.doors.of(from, goal).contains(door) {
+                self.leave(stand, along, door, ASTRAY, choices);
+            }
+        }
+    }
+
+    /// Over a rail of the chip it is at.
+    fn leave(&self, stand: Stand, along: &Along, door: &Door, rank: u8, choices: &mut Vec<Choice>) {
+        let ring = along.rounds.takes(door.rail);
+        let position = stand.positions(along.axis).0;
+        let closes = ring && along.rounds.closes(door.rail / along.ports, position, door.plus);
+        let choice = match along.axis {
+            // Into the next class, so from without.
+            Axis::X => self.choice(door.port, stand.class + 1, closes, rank, !ring),
+            Axis::Y => {
+                let inside = stand.inside(along);
+                let crossed = ring && inside && stand.crossed;
+                if crossed && closes {
+                    return;
+                }
+                self.choice(door.port, stand.class, crossed || closes, rank, inside || !ring)
+            }
+        };
+        choices.push(choice);
+    }
+}
+
+impl Stand {
+    /// Whether it has reached the mesh column that it wants.
+    fn right(&self, spot: (u16, u16)) -> bool {
+        (self.here.0, spot.0) == (self.there.0, self.aim.0)
+    }
+    /// Positions along an axis: where it is, where it wants to go.
+    fn positions(&self, axis: Axis) -> (u16, u16) {
+        match axis {
+            Axis::X => (self.here.0, self.there.0),
+            Axis::Y => (self.here.1, self.there.1),
+        }
+    }
+    /// In which direction of an axis it travels, if along it.
+    fn heading(&self, axis: Axis) -> Option<bool> {
+        match self.came {
+            Came::Mesh(along, plus) | Came::Rail(along, plus, _) if along == axis => Some(plus),
+            _ => None,
+        }
+    }
+    /// Whether it is on a ring of chips of this axis.
+    fn inside(&self, along: &Along) -> bool {
+        match self.came {
+            Came::Mesh(axis, _) => axis == along.axis,
+            Came::Rail(axis, _, rail) => axis == along.axis && along.rounds.takes(rail),
+            Came::Injected => false,
+        }
+    }
+}
+
+/// The lit rails of every chip.
+fn rails(grid: Grid, lit: impl Fn(Axis, u32) -> bool) -> Vec<Vec<(Axis, Door)>> {
+    let ports = RailxPorts::new(&grid);
+    let spots = (0..grid.mesh).flat_map(|y| (0..grid.mesh).map(move |x| (x, y)));
+    let of = |chip: (u32, u32)| {
+        let rail = |port| match ports.used_for(chip, port)? {
+            PortUse::Rail { axis, rail, plus } if lit(axis, rail) => {
+                let spot = (chip.0 as u16, chip.1 as u16);
+                Some((axis, Door { spot, port, rail: rail as u16, plus }))
+            }
+            _ => None,
+        };
+        (0..ports.of(chip)).filter_map(rail).collect()
+    };
+    spots.map(of).collect()
+}
+
+impl Routing for NonMinimal {
+    fn name(&self) -> &'static str {
+        if self.bubble { "bubble" } else { "non-minimal" }
+    }
+
+    fn vcs(&self) -> u8 {
+        (self.free + 1) * if self.bubble { 1 } else { 2 }
+    }
+
+    fn route(&self, at: u32, came: Option<(u16, u8)>, to: u32, _: u32, choices: &mut Vec<Choice>) {
+        let ((node, chip), (target, aim)) = (self.places.split(at), self.places.split(to));
+        let vc = came.map_or(0, |(_, vc)| vc);
+        let (class, crossed) = if self.bubble { (vc, false) } else { (vc / 2, vc % 2 == 1) };
+        let stand = Stand {
+            chip,
+            here: self.places.node(node),
+            there: self.places.node(target),
+            aim: self.places.spot(aim),
+            came: self.places.came(chip, came.map(|(port, _)| port)),
+            class,
+            crossed,
+        };
+        let Came::Rail(Axis::Y, _, rail) = stand.came else {
+            self.round(stand, choices);
+            self.freely(stand, choices);
+            return;
+        };
+        // After a Y-rail it goes on round its ring in its class, or as it likes in the next.
+        if self.along[1].rounds.takes(rail) {
+            self.round(stand, choices);
+        }
+        if class < self.free {
+            let risen = Stand { came: Came::Injected, class: class + 1, crossed: false, ..stand };
+            self.round(risen, choices);
+            self.freely(risen, choices);
+        }
+    }
+}
