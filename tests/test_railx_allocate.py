@@ -151,7 +151,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["--ocs", "2"], "line 2: column = 5: is outside the grid; must be from 0 to 0"),
         (["--grid", "8", "--ocs", "16"], "--grid 8: --ocs gives the grid already"),
         (["--grid", "8x0"], '--grid "8x0": must be nodes along a side'),
-        (["--png", "/nowhere/at/all.png"], "--png /nowhere/at/all.png: must be a file"),
+        (["--png", "/nowhere/at/all.png"], "--png /nowhere/at/all.png: must be a file *.png"),
+        (["--png", "grid.pdf.zip"], "--png grid.pdf.zip: must be a file *.png"),
         (["--jobs", "big"], '--jobs "big": must be columns x rows'),
     ],
 )

@@ -11,7 +11,7 @@
 
 use super::allocation::{Covers, Faults, MOST_LINES};
 use serde::{Deserialize, Serialize};
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -115,21 +115,28 @@ enum Menu {
 
 /// The best placement that a beam finds.
 fn search(whole: Rc<Region>, jobs: &[Wanted], order: &[usize], menu: Menu) -> State {
-    let mut beam = vec![State { regions: vec![whole], placed: Vec::new(), used: 0 }];
+    let squares = whole.nodes().pow(2);
+    let mut beam = vec![State { regions: vec![whole], placed: Vec::new(), used: 0, squares }];
     for &job in order {
-        let mut next: Vec<State> =
-            beam.iter().flat_map(|state| state.with(job, jobs[job], menu)).collect();
-        next.sort_by_key(|state| Reverse(state.worth()));
-        next.dedup_by_key(|state| state.worth());
-        next.truncate(BEAM);
-        if !next.is_empty() {
-            // A placement where there was no room goes on without the job.
-            beam.retain(|state| state.used > next[next.len() - 1].used);
-            next.append(&mut beam);
-            next.sort_by_key(|state| Reverse(state.worth()));
-            next.truncate(BEAM);
-            beam = next;
+        let mut moves = Vec::new();
+        for (from, state) in beam.iter().enumerate() {
+            for (at, region) in state.regions.iter().enumerate() {
+                for of in region.moves(jobs[job], menu).iter() {
+                    moves.push((state.worth_after(region, of), from, at, Rc::clone(of)));
+                }
+            }
         }
+        moves.sort_by_key(|&(worth, ..)| Reverse(worth));
+        moves.dedup_by_key(|&mut (worth, ..)| worth);
+        moves.truncate(BEAM);
+        let Some(&(least, ..)) = moves.last() else { continue };
+        let mut next: Vec<State> =
+            moves.iter().map(|(_, from, at, of)| beam[*from].after(job, *at, of)).collect();
+        // A placement where there was no room goes on without the job.
+        next.extend(beam.into_iter().filter(|state| state.worth() > least));
+        next.sort_by_key(|state| Reverse(state.worth()));
+        next.truncate(BEAM);
+        beam = next;
     }
     beam.swap_remove(0)
 }
@@ -144,21 +151,31 @@ fn bound(faults: &Faults, jobs: &[Wanted]) -> u64 {
         let least = floor[(spare as usize).min(floor.len() - 1)];
         all_columns.checked_sub(columns).is_some_and(|spare| least <= spare)
     };
-    let mut sums = vec![false; room as usize + 1];
-    sums[0] = true;
+    let mut sizes = Vec::new();
     for &job in jobs {
         if job == Wanted::Largest {
             return room;
         }
-        let Some((rows, columns)) = shapes(job).into_iter().find(|&(r, c)| fits(r, c)) else {
-            continue;
-        };
-        let nodes = rows as usize * columns as usize;
-        for sum in (nodes..sums.len()).rev() {
-            sums[sum] |= sums[sum - nodes];
+        if let Some((rows, columns)) = shapes(job).into_iter().find(|&(r, c)| fits(r, c)) {
+            sizes.push(u64::from(rows) * u64::from(columns));
         }
     }
-    sums.iter().rposition(|&met| met).unwrap_or(0) as u64
+    let all: u64 = sizes.iter().sum();
+    if all <= room {
+        return all;
+    }
+    // Sums that sets of jobs meet.
+    let mut met = vec![false; room as usize + 1];
+    met[0] = true;
+    for size in sizes {
+        for sum in (size as usize..met.len()).rev() {
+            met[sum] |= met[sum - size as usize];
+        }
+        if met[room as usize] {
+            break;
+        }
+    }
+    met.iter().rposition(|&met| met).unwrap_or(0) as u64
 }
 
 /// Rows and columns that a job may have.
@@ -180,48 +197,71 @@ struct Region {
     columns: Vec<u32>,
     faults: Vec<(u32, u32)>,
     covers: OnceCell<Covers>,
+    /// Of the last job that was tried here: many ask for the same.
+    moves: RefCell<Option<(Wanted, Menu, Rc<[Rc<Move>]>)>>,
+}
+
+/// A job in a region, and the regions that are left of it.
+struct Move {
+    placed: Rc<Placed>,
+    left: Vec<Rc<Region>>,
 }
 
 /// Jobs that have a place, and what is free.
-#[derive(Clone)]
 struct State {
     regions: Vec<Rc<Region>>,
     placed: Vec<(usize, Rc<Placed>)>,
     used: u64,
+    /// Of the nodes of each job and each region: few large pieces are better than crumbs.
+    squares: u64,
 }
 
 impl State {
-    /// More is better: nodes used; then few large pieces rather than crumbs, of jobs and of what is
-    /// free, by the sum of their squares.
+    /// More is better.
     fn worth(&self) -> (u64, u64) {
-        let free = self.regions.iter().map(|region| region.nodes());
-        let jobs = self.placed.iter().map(|(_, placed)| placed.nodes());
-        (self.used, free.chain(jobs).map(|nodes| nodes.pow(2)).sum())
+        (self.used, self.squares)
     }
 
-    /// Every way to place a job that is followed.
-    fn with(&self, job: usize, wanted: Wanted, menu: Menu) -> Vec<State> {
-        let mut states = Vec::new();
-        for (at, region) in self.regions.iter().enumerate() {
-            for placed in region.places(wanted, menu) {
-                let placed = Rc::new(placed);
-                for cut in region.cuts(&placed) {
-                    let mut next = self.clone();
-                    next.regions.swap_remove(at);
-                    next.regions.extend(cut.into_iter().map(Rc::new));
-                    next.placed.push((job, Rc::clone(&placed)));
-                    next.used += placed.nodes();
-                    states.push(next);
-                }
-            }
-        }
-        states
+    fn worth_after(&self, region: &Region, of: &Move) -> (u64, u64) {
+        let left: u64 = of.left.iter().map(|region| region.nodes().pow(2)).sum();
+        let nodes = of.placed.nodes();
+        (self.used + nodes, self.squares - region.nodes().pow(2) + nodes.pow(2) + left)
+    }
+
+    fn after(&self, job: usize, at: usize, of: &Move) -> State {
+        let (used, squares) = self.worth_after(&self.regions[at], of);
+        let (mut regions, mut placed) = (self.regions.clone(), self.placed.clone());
+        regions.swap_remove(at);
+        regions.extend(of.left.iter().cloned());
+        placed.push((job, Rc::clone(&of.placed)));
+        State { regions, placed, used, squares }
     }
 }
 
 impl Region {
     fn new(rows: Vec<u32>, columns: Vec<u32>, faults: Vec<(u32, u32)>) -> Self {
-        Region { rows, columns, faults, covers: OnceCell::new() }
+        Region { rows, columns, faults, covers: OnceCell::new(), moves: RefCell::new(None) }
+    }
+
+    /// The ways to place a job here that are followed.
+    fn moves(&self, wanted: Wanted, menu: Menu) -> Rc<[Rc<Move>]> {
+        let mut kept = self.moves.borrow_mut();
+        match &*kept {
+            Some((job, of, moves)) if (*job, *of) == (wanted, menu) => Rc::clone(moves),
+            _ => {
+                let moves: Rc<[Rc<Move>]> = self
+                    .places(wanted, menu)
+                    .into_iter()
+                    .map(Rc::new)
+                    .flat_map(|placed| {
+                        let cuts = self.cuts(&placed).into_iter();
+                        cuts.map(move |left| Rc::new(Move { placed: Rc::clone(&placed), left }))
+                    })
+                    .collect();
+                *kept = Some((wanted, menu, Rc::clone(&moves)));
+                moves
+            }
+        }
     }
 
     fn nodes(&self) -> u64 {
@@ -290,7 +330,7 @@ impl Region {
     }
 
     /// What is left by the cut along rows, and by the cut along columns if that is another.
-    fn cuts(&self, placed: &Placed) -> Vec<Vec<Region>> {
+    fn cuts(&self, placed: &Placed) -> Vec<Vec<Rc<Region>>> {
         let without = |lines: &[u32], taken: &[u32]| -> Vec<u32> {
             lines.iter().copied().filter(|line| taken.binary_search(line).is_err()).collect()
         };
@@ -309,7 +349,7 @@ impl Region {
         [by_rows, by_columns]
             .into_iter()
             .take(cuts)
-            .map(|parts| parts.into_iter().filter(|part| part.nodes() > 0).collect())
+            .map(|parts| parts.into_iter().filter(|part| part.nodes() > 0).map(Rc::new).collect())
             .collect()
     }
 }

@@ -52,8 +52,10 @@ def run(
     from lightloom.railx.faults import allocate, read_faults, read_jobs
 
     columns, rows = _grid(ocs, grid)
-    if png is not None and (png.is_dir() or not png.parent.is_dir()):
-        raise InputError(f"--png {png}: must be a file in a directory that is there")
+    if png is not None and (
+        png.suffix.lower() != ".png" or png.is_dir() or not png.parent.is_dir()
+    ):
+        raise InputError(f"--png {png}: must be a file *.png in a directory that is there")
     found = allocate(rows, columns, read_faults(faults, rows, columns), read_jobs(jobs or "")
                      if jobs is not None else ())  # fmt: skip
     optimum = None
