@@ -310,6 +310,7 @@ def test_version_and_help(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         "spec": ["resolve", "presets"],
         "trace": ["record", "import", "generate", "show"],
         "plan": ["collective", "alltoall", "check", "run"],
+        "railx": ["build", "map", "simulate", "cost", "allocate", "decompose"],
     }
     for command in COMMANDS:
         for more in inner.get(command, [None]):

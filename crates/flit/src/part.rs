@@ -523,6 +523,19 @@ impl Part {
         }
     }
 
+    /// Lets terminals inject and eject at all channels of their router at once: the switch takes as
+    /// many rounds as those are wide together.
+    pub fn open_terminals(&mut self) {
+        (0..self.routers.len()).for_each(|router| self.open_terminal(router));
+    }
+
+    fn open_terminal(&mut self, router: usize) {
+        let Router { first, channels, .. } = self.routers[router];
+        let ports = &self.ports[first as usize..(first + u32::from(channels)) as usize];
+        let widths = ports.iter().map(|port| port.width_in.max(port.width_out));
+        self.routers[router].rounds = widths.fold(1, u16::saturating_add);
+    }
+
     /// Prepares for channels of up to `delay` cycles, before the first cycle.
     pub fn expect(&mut self, delay: u64) {
         let span = delay + u64::from(self.pipeline) + 2;
@@ -540,8 +553,7 @@ impl Part {
         let receiver = &mut self.ports[rx as usize];
         (receiver.width_in, receiver.up, receiver.credit_delay) = (width, tx, credit);
         for (router, _) in [from, to] {
-            let rounds = &mut self.routers[router as usize].rounds;
-            *rounds = width.max(*rounds);
+            self.open_terminal(router as usize);
         }
     }
 

@@ -218,4 +218,8 @@ def _engine(kind: str) -> dict[str, Any]:
     if kind != "flit":
         return {"kind": kind}
     settings = dict(presets.load("engines", "flit").values["engine"])
-    return settings | {"flit": int(Size.parse(settings["flit"])), "packet": None, "buffer": None}
+    return settings | {
+        "flit_size": int(Size.parse(settings["flit_size"])),
+        "packet": None,
+        "buffer": None,
+    }

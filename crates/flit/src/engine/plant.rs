@@ -121,6 +121,7 @@ impl Plant {
         // A circuit is as long as two links.
         let longest = delays.iter().copied().max().unwrap_or(0);
         part.expect(2 * u64::from(longest));
+        part.open_terminals();
         let links = links.iter().map(|link| (link.from, link.to)).collect();
         Ok(Plant { clock, part, places, packet, ends, lanes, router_of, widths, delays, links })
     }
