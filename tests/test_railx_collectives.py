@@ -24,10 +24,10 @@ def test_flows_take_what_the_equations_say(algorithm: str, size: str) -> None:
 
 @pytest.mark.parametrize(
     ("algorithm", "nodes", "at_most"),
-    [("1d-ring", 3, 1.05), ("2d-ring", 3, 1.05), ("hierarchical", 3, 1.05), ("hyperx", 5, 1.15)],
+    [("1d-ring", 3, 1.05), ("2d-ring", 3, 1.05), ("hierarchical", 3, 1.05), ("hyperx", 5, 1.25)],
 )
 def test_flits_take_little_more(algorithm: str, nodes: int, at_most: float) -> None:
-    """Cycles are whole, and heads find their way hop by hop; all at once they also meet."""
+    """Cycles are whole, and heads find their way hop by hop; all at once they meet."""
     system = System(nodes=nodes)
     formula = all_reduce(algorithm, "4 MB", system)
     assert formula < all_reduce(algorithm, "4 MB", system, engine="flit") < at_most * formula

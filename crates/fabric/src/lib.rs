@@ -49,7 +49,7 @@ pub use error::{FabricError, RouteError};
 pub use graph::{Fabric, build};
 pub use spec::{
     ClosSpec, FabricSpec, GraphLink, GraphNode, GraphSpec, LeafSpineSpec, MixNetSpec, OcsSpec,
-    Panel, PlanesSpec, RailXSpec, RailXTopology, ReconfigurationDelay, Reconfigure, ReconfigurePolicy, Role, Splitting,
-    TopoOptSpec,
+    Panel, PlanesSpec, RailXSpec, RailXTopology, ReconfigurationDelay, Reconfigure,
+    ReconfigurePolicy, Role, Splitting, TopoOptSpec,
 };
 pub use wires::{Link, LinkClass, Node, NodeKind};

@@ -53,4 +53,3 @@ pub trait Routing: Sync {
         false
     }
 }
-

@@ -5,13 +5,13 @@ mod allocation;
 pub mod bandwidth;
 pub mod collective;
 mod deadlock;
-pub mod placement;
-pub mod volume;
 mod hamiltonian;
 mod measure;
 mod packing;
+pub mod placement;
 mod routing;
 mod topology;
+pub mod volume;
 
 pub use allocation::{Allocation, BadFaults, Covers, Faults, MOST_CLUSTERED, algorithm_2, largest};
 pub use deadlock::{Checked, Held, Unsafe, check};

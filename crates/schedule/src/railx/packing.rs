@@ -198,7 +198,7 @@ struct Region {
     faults: Vec<(u32, u32)>,
     covers: OnceCell<Covers>,
     /// Of the last job that was tried here: many ask for the same.
-    moves: RefCell<Option<(Wanted, Menu, Rc<[Rc<Move>]>)>>,
+    tried: RefCell<Option<(Wanted, Menu, Moves)>>,
 }
 
 /// A job in a region, and the regions that are left of it.
@@ -206,6 +206,9 @@ struct Move {
     placed: Rc<Placed>,
     left: Vec<Rc<Region>>,
 }
+
+/// The ways to place a job in a region that are followed.
+type Moves = Rc<[Rc<Move>]>;
 
 /// Jobs that have a place, and what is free.
 struct State {
@@ -240,16 +243,16 @@ impl State {
 
 impl Region {
     fn new(rows: Vec<u32>, columns: Vec<u32>, faults: Vec<(u32, u32)>) -> Self {
-        Region { rows, columns, faults, covers: OnceCell::new(), moves: RefCell::new(None) }
+        Region { rows, columns, faults, covers: OnceCell::new(), tried: RefCell::new(None) }
     }
 
     /// The ways to place a job here that are followed.
-    fn moves(&self, wanted: Wanted, menu: Menu) -> Rc<[Rc<Move>]> {
-        let mut kept = self.moves.borrow_mut();
-        match &*kept {
+    fn moves(&self, wanted: Wanted, menu: Menu) -> Moves {
+        let mut tried = self.tried.borrow_mut();
+        match &*tried {
             Some((job, of, moves)) if (*job, *of) == (wanted, menu) => Rc::clone(moves),
             _ => {
-                let moves: Rc<[Rc<Move>]> = self
+                let moves: Moves = self
                     .places(wanted, menu)
                     .into_iter()
                     .map(Rc::new)
@@ -258,7 +261,7 @@ impl Region {
                         cuts.map(move |left| Rc::new(Move { placed: Rc::clone(&placed), left }))
                     })
                     .collect();
-                *kept = Some((wanted, menu, Rc::clone(&moves)));
+                *tried = Some((wanted, menu, Rc::clone(&moves)));
                 moves
             }
         }

@@ -12,7 +12,8 @@
 //! one, which a packet enters only where there is room for two. That makes `2 (free + 1)` virtual
 //! channels, or `free + 1`. The paper's count is the latter.
 //!
-//! Free hops are offered only while enough are left to correct both dimensions. Ignored: rails of a
+//! Free hops are offered only while enough are left to correct both dimensions; where nodes are
+//! joined directly, the torus only when they are not. Ignored: rails of a
 //! ring's mesh line that go round otherwise are for free hops alone; splits have no such torus.
 
 use super::rounds::Rounds;
@@ -23,8 +24,9 @@ use lightloom_fabric::routers::{Choice, PortUse, RailxPorts, Routing};
 
 /// What is tried when nothing that leads nearer is free.
 const ASTRAY: u8 = 100;
-/// What is tried last: round a ring that joins its nodes directly otherwise.
-const ROUND: u8 = 200;
+/// Packets for which there must be room ahead to go astray: a queue of four is empty. Without this a
+/// packet would stray whenever another is being sent where it wants to go.
+const ROOM_ASTRAY: u8 = 4;
 
 /// Free hops, and a torus under them.
 ///
@@ -111,8 +113,22 @@ impl NonMinimal {
         Choice { port, vc, rank, room: self.room(inside) }
     }
 
-    /// Round the torus.
+    /// In which dimensions its node is not that of the destination, and the class from which on it
+    /// could correct them all by free hops.
+    fn wrong(&self, stand: Stand) -> ([bool; 2], u8) {
+        let wrong = [stand.here.0 != stand.there.0, stand.here.1 != stand.there.1];
+        (wrong, stand.class + wrong.iter().map(|&wrong| u8::from(wrong)).sum::<u8>())
+    }
+
+    /// Round the torus, if that is as near as any way, or if free hops are spent.
     fn round(&self, stand: Stand, choices: &mut Vec<Choice>) {
+        let (wrong, needed) = self.wrong(stand);
+        let direct = |along: &Along| {
+            wrong[usize::from(along.axis == Axis::Y)] && along.wiring == Wiring::AllToAll
+        };
+        if needed <= self.free && self.along.iter().any(direct) {
+            return;
+        }
         let (spot, aim) = (self.places.spot(stand.chip), stand.aim);
         let right = stand.right(spot);
         if !right && matches!(stand.came, Came::Mesh(Axis::Y, _) | Came::Rail(Axis::Y, ..)) {
@@ -125,11 +141,9 @@ impl NonMinimal {
         };
         let heading = stand.heading(along.axis);
         let Some((plus, step)) = along.rounds.step(line, from, to, heading) else { return };
-        let near = from.0 == to.0 || along.wiring == Wiring::Ring;
-        let rank = if near { 0 } else { ROUND };
         let crossed = step.dateline || (stand.crossed && heading.is_some());
         let inside = stand.inside(along);
-        let take = |port| self.choice(port, stand.class, crossed, rank, inside);
+        let take = |port| self.choice(port, stand.class, crossed, 0, inside);
         match step.rail {
             false => choices.push(take(self.places.side(stand.chip, side(along.axis, plus)))),
             true => choices.extend(along.rounds.ports(line, plus).iter().map(|&port| take(port))),
@@ -138,8 +152,7 @@ impl NonMinimal {
 
     /// Freely, to where it is nearer, or astray.
     fn freely(&self, stand: Stand, choices: &mut Vec<Choice>) {
-        let wrong = [stand.here.0 != stand.there.0, stand.here.1 != stand.there.1];
-        let needed = stand.class + wrong.iter().map(|&wrong| u8::from(wrong)).sum::<u8>();
+        let (wrong, needed) = self.wrong(stand);
         if wrong == [false; 2] || needed > self.free {
             return;
         }
@@ -192,7 +205,8 @@ impl NonMinimal {
                 self.choice(door.port, stand.class, crossed || closes, rank, inside || !ring)
             }
         };
-        choices.push(choice);
+        let room = if rank == ASTRAY { ROOM_ASTRAY } else { choice.room };
+        choices.push(Choice { room, ..choice });
     }
 }
 

@@ -117,7 +117,7 @@ impl Rounds {
                 match (2 * ahead).cmp(&scale).then(aim.cmp(&at)) {
                     Ordering::Less => true,
                     Ordering::Greater => false,
-                    Ordering::Equal => (from + at).is_multiple_of(2),
+                    Ordering::Equal => (from + at) % 2 == 0,
                 }
             })
         };
