@@ -23,8 +23,8 @@ pub const ROUTINGS: [&str; 4] = ["deterministic", "adaptive", "non-minimal", "bu
 /// A routing function by name, with at most `vcs` virtual channels at a port.
 ///
 /// `deterministic` is straight on along the chips of a torus, local-global-local on a dragonfly,
-/// Algorithm 1 on all else. More virtual channels than are needed go evenly to the classes of
-/// `deterministic` and `adaptive`, and to more free hops of the other two.
+/// Algorithm 1 on all else. `non-minimal` and `bubble` make up to three free hops: one astray, and
+/// one in either dimension. Virtual channels beyond what is needed go evenly to all classes.
 ///
 /// ```
 /// use lightloom_fabric::railx::Grid;
@@ -51,6 +51,13 @@ pub fn select(topology: &Topology, name: &str, vcs: u8) -> Result<Box<dyn Routin
         each => Ok(each as u8),
     };
     let refused = |reason: String| format!("routing = \"{name}\": {reason}");
+    // One hop astray, and what corrects both dimensions.
+    let free = |of_class: u32| -> Result<Box<dyn Routing + Send>, String> {
+        let classes = enough(of_class)?.min(4);
+        let each = vcs / (classes * of_class as u8);
+        let made = NonMinimal::new(topology, classes - 1, of_class == 1, each);
+        Ok(Box::new(made.map_err(refused)?))
+    };
     Ok(match name {
         "deterministic" if topology.form == Form::Dragonfly => {
             let each = enough(Dragonfly::CLASSES.into())?;
@@ -68,14 +75,8 @@ pub fn select(topology: &Topology, name: &str, vcs: u8) -> Result<Box<dyn Routin
             let each = enough(Adaptive::classes(topology).map_err(refused)?)?;
             Box::new(Adaptive::new(topology, each).map_err(refused)?)
         }
-        "non-minimal" => {
-            enough(2)?;
-            Box::new(NonMinimal::new(topology, vcs / 2 - 1, false).map_err(refused)?)
-        }
-        "bubble" => {
-            enough(1)?;
-            Box::new(NonMinimal::new(topology, vcs - 1, true).map_err(refused)?)
-        }
+        "non-minimal" => free(2)?,
+        "bubble" => free(1)?,
         _ => {
             let allowed = ROUTINGS.join(", ");
             return Err(format!("routing = \"{name}\": is not known; allowed: {allowed}"));

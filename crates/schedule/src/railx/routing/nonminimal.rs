@@ -10,7 +10,8 @@
 //! **Order within a class.** X-rails, the mesh along x, the mesh along y, Y-rails: nothing turns back,
 //! but for the rings, where each direction has a dateline and two virtual channels; or, with bubbles,
 //! one, which a packet enters only where there is room for two. That makes `2 (free + 1)` virtual
-//! channels, or `free + 1`. The paper's count is the latter.
+//! channels, or `free + 1`. The paper's count is the latter. Each may be several side by side, of
+//! which a packet takes any; with bubbles it stays in one for as long as it is on a ring.
 //!
 //! Free hops are offered only while enough are left to correct both dimensions; where nodes are
 //! joined directly, the torus only when they are not. Ignored: rails of a
@@ -34,8 +35,8 @@ const ROOM_ASTRAY: u8 = 4;
 /// use lightloom_fabric::{railx::Grid, routers::Routing};
 /// use lightloom_schedule::railx::{NonMinimal, Topology};
 /// let topology = Topology::hyperx(Grid::new(4, 2, 128, 9, 9)).unwrap();
-/// assert_eq!(NonMinimal::new(&topology, 3, false).unwrap().vcs(), 8);
-/// assert_eq!(NonMinimal::new(&topology, 3, true).unwrap().vcs(), 4); // with bubbles
+/// assert_eq!(NonMinimal::new(&topology, 3, false, 1).unwrap().vcs(), 8);
+/// assert_eq!(NonMinimal::new(&topology, 3, true, 1).unwrap().vcs(), 4); // with bubbles
 /// ```
 #[derive(Clone, Debug)]
 pub struct NonMinimal {
@@ -45,6 +46,28 @@ pub struct NonMinimal {
     rails: Vec<Vec<(Axis, Door)>>,
     free: u8,
     bubble: bool,
+    each: u8,
+}
+
+/// What a hop is to the ring of chips that it would be on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ring {
+    /// It goes on round it.
+    On,
+    /// It enters it.
+    Into,
+    /// There is none: the rail is for free hops alone.
+    None,
+}
+
+/// A hop.
+#[derive(Clone, Copy)]
+struct Hop {
+    port: u16,
+    class: u8,
+    crossed: bool,
+    ring: Ring,
+    rank: u8,
 }
 
 /// One axis.
@@ -68,20 +91,25 @@ struct Stand {
     class: u8,
     /// It has crossed the dateline of the ring it is on.
     crossed: bool,
+    /// Which of several virtual channels side by side it is in.
+    lane: u8,
 }
 
 impl NonMinimal {
-    /// The routing of a topology with so many free hops, with bubbles or with datelines.
+    /// The routing of a topology with so many free hops, with bubbles or with datelines, and with
+    /// `each` virtual channels side by side.
     ///
     /// # Errors
     /// A dragonfly or a split; a mesh line without a ring; more than 16 virtual channels.
-    pub fn new(topology: &Topology, free: u8, bubble: bool) -> Result<Self, String> {
+    pub fn new(topology: &Topology, free: u8, bubble: bool, each: u8) -> Result<Self, String> {
         let (layout, grid) = (&topology.layout, topology.layout.grid);
         let split = || "only a torus or a HyperX with one dimension an axis has rings of chips";
         let Form::Product(dimensions) = &topology.form else { return Err(split().into()) };
-        let vcs = (u32::from(free) + 1) * if bubble { 1 } else { 2 };
-        if vcs > 16 {
-            return Err(format!("{free} free hops take {vcs} virtual channels: 16 are possible"));
+        let vcs = (u32::from(free) + 1) * if bubble { 1 } else { 2 } * u32::from(each);
+        if !(1..=16).contains(&vcs) {
+            return Err(format!(
+                "{free} free hops take {vcs} virtual channels: 1 to 16 are possible"
+            ));
         }
         let of = |axis| {
             let one = dimensions.iter().find(|d| d.axis == axis && d.scale == grid.positions(axis));
@@ -101,16 +129,28 @@ impl NonMinimal {
             rails: rails(grid, lit),
             free,
             bubble,
+            each,
         })
     }
 
-    fn room(&self, inside: bool) -> u8 {
-        if self.bubble && !inside { 2 } else { 1 }
-    }
-
-    fn choice(&self, port: u16, class: u8, crossed: bool, rank: u8, inside: bool) -> Choice {
-        let vc = if self.bubble { class } else { 2 * class + u8::from(crossed) };
-        Choice { port, vc, rank, room: self.room(inside) }
+    fn offer(&self, stand: Stand, hop: Hop, choices: &mut Vec<Choice>) {
+        let class = if self.bubble { hop.class } else { 2 * hop.class + u8::from(hop.crossed) };
+        let room = match hop.ring {
+            _ if hop.rank == ASTRAY => ROOM_ASTRAY,
+            Ring::Into if self.bubble => 2,
+            _ => 1,
+        };
+        let lanes = match hop.ring {
+            Ring::On if self.bubble => stand.lane..stand.lane + 1,
+            _ => 0..self.each,
+        };
+        let vc = |lane| class * self.each + lane;
+        choices.extend(lanes.map(|lane| Choice {
+            port: hop.port,
+            vc: vc(lane),
+            rank: hop.rank,
+            room,
+        }));
     }
 
     /// In which dimensions its node is not that of the destination, and the class from which on it
@@ -142,11 +182,11 @@ impl NonMinimal {
         let heading = stand.heading(along.axis);
         let Some((plus, step)) = along.rounds.step(line, from, to, heading) else { return };
         let crossed = step.dateline || (stand.crossed && heading.is_some());
-        let inside = stand.inside(along);
-        let take = |port| self.choice(port, stand.class, crossed, 0, inside);
-        match step.rail {
-            false => choices.push(take(self.places.side(stand.chip, side(along.axis, plus)))),
-            true => choices.extend(along.rounds.ports(line, plus).iter().map(|&port| take(port))),
+        let beside = [self.places.side(stand.chip, side(along.axis, plus))];
+        let ports = if step.rail { along.rounds.ports(line, plus) } else { &beside };
+        let (class, ring) = (stand.class, stand.ring(along));
+        for &port in ports {
+            self.offer(stand, Hop { port, class, crossed, ring, rank: 0 }, choices);
         }
     }
 
@@ -171,7 +211,8 @@ impl NonMinimal {
             let along = &self.along[side / 2];
             let crossed = stand.crossed && stand.heading(along.axis).is_some();
             let port = self.places.side(stand.chip, side);
-            choices.push(self.choice(port, stand.class, crossed, far, stand.inside(along)));
+            let (class, ring) = (stand.class, stand.ring(along));
+            self.offer(stand, Hop { port, class, crossed, ring, rank: far }, choices);
         }
         if needed == self.free {
             return;
@@ -181,7 +222,8 @@ impl NonMinimal {
             let (from, goal) = stand.positions(axis);
             let astray = along.wiring == Wiring::AllToAll && from != goal;
             // Within a ring bubbles ask for no more room than for one.
-            let ringed = self.bubble && along.rounds.takes(door.rail) && stand.inside(along);
+            let on = along.rounds.takes(door.rail) && stand.ring(along) == Ring::On;
+            let ringed = self.bubble && axis == Axis::Y && on;
             if astray && !ringed && !along.doors.of(from, goal).contains(door) {
                 self.leave(stand, along, door, ASTRAY, choices);
             }
@@ -193,20 +235,19 @@ impl NonMinimal {
         let ring = along.rounds.takes(door.rail);
         let position = stand.positions(along.axis).0;
         let closes = ring && along.rounds.closes(door.rail / along.ports, position, door.plus);
-        let choice = match along.axis {
-            // Into the next class, so from without.
-            Axis::X => self.choice(door.port, stand.class + 1, closes, rank, !ring),
-            Axis::Y => {
-                let inside = stand.inside(along);
-                let crossed = ring && inside && stand.crossed;
-                if crossed && closes {
+        let entered = if ring { Ring::Into } else { Ring::None };
+        let (port, class) = (door.port, stand.class);
+        let hop = match along.axis {
+            Axis::X => Hop { port, class: class + 1, crossed: closes, ring: entered, rank },
+            Axis::Y if ring && stand.ring(along) == Ring::On => {
+                if stand.crossed && closes {
                     return;
                 }
-                self.choice(door.port, stand.class, crossed || closes, rank, inside || !ring)
+                Hop { port, class, crossed: stand.crossed || closes, ring: Ring::On, rank }
             }
+            Axis::Y => Hop { port, class, crossed: closes, ring: entered, rank },
         };
-        let room = if rank == ASTRAY { ROOM_ASTRAY } else { choice.room };
-        choices.push(Choice { room, ..choice });
+        self.offer(stand, hop, choices);
     }
 }
 
@@ -229,13 +270,14 @@ impl Stand {
             _ => None,
         }
     }
-    /// Whether it is on a ring of chips of this axis.
-    fn inside(&self, along: &Along) -> bool {
-        match self.came {
+    /// What going on along an axis is to its ring of chips.
+    fn ring(&self, along: &Along) -> Ring {
+        let on = match self.came {
             Came::Mesh(axis, _) => axis == along.axis,
             Came::Rail(axis, _, rail) => axis == along.axis && along.rounds.takes(rail),
             Came::Injected => false,
-        }
+        };
+        if on { Ring::On } else { Ring::Into }
     }
 }
 
@@ -262,12 +304,12 @@ impl Routing for NonMinimal {
     }
 
     fn vcs(&self) -> u8 {
-        (self.free + 1) * if self.bubble { 1 } else { 2 }
+        (self.free + 1) * if self.bubble { 1 } else { 2 } * self.each
     }
 
     fn route(&self, at: u32, came: Option<(u16, u8)>, to: u32, _: u32, choices: &mut Vec<Choice>) {
         let ((node, chip), (target, aim)) = (self.places.split(at), self.places.split(to));
-        let vc = came.map_or(0, |(_, vc)| vc);
+        let (vc, lane) = came.map_or((0, 0), |(_, vc)| (vc / self.each, vc % self.each));
         let (class, crossed) = if self.bubble { (vc, false) } else { (vc / 2, vc % 2 == 1) };
         let stand = Stand {
             chip,
@@ -277,6 +319,7 @@ impl Routing for NonMinimal {
             came: self.places.came(chip, came.map(|(port, _)| port)),
             class,
             crossed,
+            lane,
         };
         let Came::Rail(Axis::Y, _, rail) = stand.came else {
             self.round(stand, choices);

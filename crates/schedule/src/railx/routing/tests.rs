@@ -81,12 +81,14 @@ fn every_topology_and_routing_is_free_of_deadlock() {
     for (title, topology) in topologies() {
         let network = railx(&topology.layout, RailxLinks::default());
         for name in ROUTINGS {
-            for vcs in [1, 2, 4, 6, 8] {
+            for vcs in [1, 2, 4, 7, 8] {
                 let Ok(routing) = select(&topology, name, vcs) else { continue };
                 assert!(routing.vcs() <= vcs, "{title}, {name}");
                 let found = check(&network, routing.as_ref());
                 let found = found.unwrap_or_else(|e| panic!("{title}, {name}, {vcs} VCs: {e}"));
-                assert_eq!(found.bubbles > 0, name == "bubble", "{title}, {name}, {vcs}");
+                assert!(found.bubbles == 0 || name == "bubble", "{title}, {name}, {vcs}");
+                let rings = name == "bubble" && title.starts_with("torus ");
+                assert!(found.bubbles > 0 || !rings, "{title}, {name}, {vcs}");
                 assert!(found.hops > 0);
             }
         }
@@ -241,7 +243,7 @@ fn minimal_routing_is_minimal() {
 fn packets_may_go_astray() {
     let topology = Topology::hyperx(Grid::new(2, 2, 16, 5, 5)).expect("a HyperX");
     let grid = topology.layout.grid;
-    let routing = NonMinimal::new(&topology, 3, false).expect("eight virtual channels");
+    let routing = NonMinimal::new(&topology, 3, false, 1).expect("eight virtual channels");
     let network = railx(&topology.layout, RailxLinks::default());
     // From a chip with a rail to its goal, along the row of nodes.
     let from = (0..4).find(|&chip| {
