@@ -75,6 +75,8 @@ pub enum NetworkSpec {
         width: u16,
         /// Cycles.
         delay: u16,
+        /// Terminals of a chip.
+        lanes: u16,
     },
     /// Fat-trees, one a plane.
     FatTree {
@@ -86,6 +88,8 @@ pub enum NetworkSpec {
         width: u16,
         /// Cycles.
         delay: u16,
+        /// Terminals of a chip.
+        lanes: u16,
     },
     /// Boards whose edges are joined line by line.
     HammingMesh {
@@ -101,6 +105,8 @@ pub enum NetworkSpec {
         short_delay: u16,
         /// Cycles to a switch.
         long_delay: u16,
+        /// Terminals of a chip.
+        lanes: u16,
     },
     /// Switches inside nodes and along rails.
     RailOnly {
@@ -120,6 +126,8 @@ pub enum NetworkSpec {
         short_delay: u16,
         /// Cycles of a rail.
         long_delay: u16,
+        /// Terminals of a chip.
+        lanes: u16,
     },
 }
 
@@ -239,10 +247,10 @@ impl NetworkSpec {
     ) -> Result<(Network, Box<dyn Routing + Send>), SimError> {
         let known = match self {
             NetworkSpec::Railx { .. } => routing, // `select` knows them
-            NetworkSpec::FatTree { .. } => "up-down",
+            NetworkSpec::FatTree { .. } => "adaptive, random",
             _ => "dimension-order",
         };
-        if routing != known {
+        if known.split(", ").all(|known| routing != known) {
             return Err(input(format!(
                 "routing = \"{routing}\": is not known here; allowed: {known}"
             )));
@@ -259,18 +267,27 @@ impl NetworkSpec {
                 let mesh = Mesh::new(columns, rows, vcs).map_err(input)?;
                 Ok((mesh.network(width.max(1), delay), Box::new(mesh)))
             }
-            NetworkSpec::Torus { sides, width, delay } => {
+            NetworkSpec::Torus { sides, width, delay, lanes } => {
                 let torus = Torus::new(sides, each(2)?).map_err(input)?;
-                Ok((torus.network((*width).max(1), *delay), Box::new(torus)))
+                Ok((torus.network((*width).max(1), *delay, *lanes), Box::new(torus)))
             }
-            NetworkSpec::FatTree { children, parents, width, delay } => {
-                let tree = FatTree::new(children, parents, vcs).map_err(input)?;
-                Ok((tree.network((*width).max(1), *delay), Box::new(tree)))
+            NetworkSpec::FatTree { children, parents, width, delay, lanes } => {
+                let tree =
+                    FatTree::new(children, parents, routing == "adaptive", vcs).map_err(input)?;
+                Ok((tree.network((*width).max(1), *delay, *lanes), Box::new(tree)))
             }
-            &NetworkSpec::HammingMesh { board, columns, rows, planes, short_delay, long_delay } => {
+            &NetworkSpec::HammingMesh {
+                board,
+                columns,
+                rows,
+                planes,
+                short_delay,
+                long_delay,
+                lanes,
+            } => {
                 let boards =
                     HammingMesh::new(board, columns, rows, planes, each(2)?).map_err(input)?;
-                Ok((boards.network(short_delay, long_delay), Box::new(boards)))
+                Ok((boards.network(short_delay, long_delay, lanes), Box::new(boards)))
             }
             &NetworkSpec::RailOnly {
                 nodes,
@@ -281,10 +298,14 @@ impl NetworkSpec {
                 rail_width,
                 short_delay,
                 long_delay,
+                lanes,
             } => {
                 let routing = RailOnly::new(nodes, chips, inside, rails, vcs).map_err(input)?;
-                let network = routing
-                    .network((inside_width.max(1), short_delay), (rail_width.max(1), long_delay));
+                let network = routing.network(
+                    (inside_width.max(1), short_delay),
+                    (rail_width.max(1), long_delay),
+                    lanes,
+                );
                 Ok((network, Box::new(routing)))
             }
             NetworkSpec::Railx { inside, short_delay, long_delay, .. } => {

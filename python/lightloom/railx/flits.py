@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from lightloom import _core
 from lightloom.errors import InputError, RunError
@@ -104,6 +104,7 @@ class Railx:
     short_delay: int = 1
     long_delay: int = 10
     global_ocs: int | None = None
+    lanes: ClassVar[int] = 1
 
     def request(self) -> dict[str, Any]:
         """Return what the engine is asked for."""
@@ -131,6 +132,7 @@ class Mesh:
     width: int = 1
     delay: int = 1
     routing: str = "dimension-order"
+    lanes: ClassVar[int] = 1
 
     def request(self) -> dict[str, Any]:
         """Return what the engine is asked for."""
@@ -238,14 +240,19 @@ def simulate(
     for load in wanted:
         if not (math.isfinite(load) and load > 0):
             raise InputError(f"load {load}: must be above 0")
+        if load > router.injection:
+            raise InputError(f"load {load}: must be at most injection = {router.injection}")
     if threads < 1:
         raise InputError(f"threads {threads}: must be at least 1")
+    lanes = _lanes(network, router)
     request = network.request() | {
-        "traffic": _traffic(traffic, hot, trace, network), "settings": asdict(router)
-    }  # fmt: skip
+        "traffic": _traffic(traffic, hot, trace, network),
+        "settings": asdict(router)
+        | {"injection": router.injection // lanes, "ejection": router.ejection // lanes},
+    }
     try:
         built = _core.FlitNetwork(json.dumps(request))
-        made = Simulated(network, router, traffic, built.terminals)
+        made = Simulated(network, router, traffic, built.terminals // lanes)
         for at, load in enumerate(wanted):
             done = at / len(wanted)
 
@@ -253,12 +260,21 @@ def simulate(
                 if on_progress is not None:
                     on_progress(done + share / len(wanted))
 
-            made.points.append(Point(**json.loads(built.measure(load, threads, tell))))
+            point = Point(**json.loads(built.measure(load / lanes, threads, tell)))
+            made.points.append(replace(point, offered=load, accepted=point.accepted * lanes))
     except ValueError as error:
         raise InputError(str(error)) from None
     except RuntimeError as error:
         raise RunError(str(error)) from None
     return made
+
+
+def _lanes(network: Network, router: Router) -> int:
+    """Return a chip's lanes, if what it may send and take can be dealt to them."""
+    for key, flits in (("injection", router.injection), ("ejection", router.ejection)):
+        if network.lanes < 1 or flits % network.lanes:
+            raise InputError(f"{key} = {flits}: must be a multiple of lanes = {network.lanes}")
+    return network.lanes
 
 
 def bound(network: Network) -> float:
@@ -277,7 +293,7 @@ def bound(network: Network) -> float:
     >>> round(bound(Torus((4, 4))), 3)
     1.875
     """
-    return float(_built(network).bound())
+    return float(_built(network).bound()) * network.lanes
 
 
 def _traffic(

@@ -5,7 +5,9 @@ uniform traffic if nothing ever waits. `lightloom.railx.flits.simulate` runs the
 
 Modelled: tori, fat-trees of any taper, HammingMesh with one tier of switches a line, rail-only with
 one tier in either dimension. Links side by side between two chips are one that is as wide; a chip
-with several links to switches has one to each, and takes whichever has room.
+with several links to switches has one to each, and takes whichever has room. A chip sends and takes over
+`lanes`, each with its share of what it may inject and eject: a router moves a flit from an input as
+often in a cycle as its widest channel is wide, and eight narrow ports are not filled from one queue.
 Checked: bounds against the loads of every channel, every pair of chips walked.
 """
 
@@ -26,11 +28,14 @@ class Torus:
         Chips along each dimension.
     width, delay
         Flits a cycle and cycles of a channel.
+    lanes
+        Of a chip.
     """
 
     sides: tuple[int, ...] = (6, 6, 6, 6)
     width: int = 1
     delay: int = 10
+    lanes: int = 8
     routing: str = "dimension-order"
 
     def request(self) -> dict[str, Any]:
@@ -55,7 +60,7 @@ class Torus:
 
 @dataclass(frozen=True)
 class FatTree:
-    """Fat-trees, as many as a chip has parents; up by any way with room, and down.
+    """Fat-trees, as many as a chip has parents; up by ways drawn at random, and down.
 
     Attributes
     ----------
@@ -65,13 +70,18 @@ class FatTree:
         Of a chip, then of a switch of each tier below.
     width, delay
         Flits a cycle and cycles of a channel.
+    lanes
+        Of a chip.
+    routing
+        ``random``, or ``adaptive``: another way if the one that was drawn has no room.
     """
 
     children: tuple[int, ...] = (24, 54)
     parents: tuple[int, ...] = (8, 24)
     width: int = 1
     delay: int = 10
-    routing: str = "up-down"
+    lanes: int = 8
+    routing: str = "random"
 
     def request(self) -> dict[str, Any]:
         """Return what the engine is asked for."""
@@ -109,6 +119,8 @@ class HammingMesh:
         Links of a chip in each direction, and switches of a line.
     short_delay, long_delay
         Cycles on a board and to a switch.
+    lanes
+        Of a chip.
     """
 
     board: int = 4
@@ -117,6 +129,7 @@ class HammingMesh:
     planes: int = 2
     short_delay: int = 1
     long_delay: int = 10
+    lanes: int = 8
     routing: str = "dimension-order"
 
     def request(self) -> dict[str, Any]:
@@ -161,6 +174,8 @@ class RailOnly:
         Switches of a node and of a rail: links of a chip in either dimension.
     inside_width, rail_width, short_delay, long_delay
         Flits a cycle and cycles of a link to either.
+    lanes
+        Of a chip.
     """
 
     nodes: int = 36
@@ -171,6 +186,7 @@ class RailOnly:
     rail_width: int = 1
     short_delay: int = 1
     long_delay: int = 10
+    lanes: int = 8
     routing: str = "dimension-order"
 
     def request(self) -> dict[str, Any]:

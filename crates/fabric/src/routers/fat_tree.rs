@@ -2,8 +2,10 @@
 //!
 //! Modelled: an extended generalised fat-tree (Oehring et al., 1995). Tier by tier it is said how
 //! many children a switch has and how many parents the tier below; chips are the lowest tier. Packets
-//! go up until they are above their chip, by whichever parent has room, and down the one way there
-//! is. A chip with several parents is on as many trees, or planes.
+//! go up until they are above their chip, by parents drawn at random, and down the one way there is.
+//! Adaptive routing takes another parent where the one drawn has no room. (If all took the one with
+//! the most room, the inputs of a switch would choose the same one in the same cycle.)
+//! A chip with several parents is on as many trees, or planes.
 //! Ignored: cables of different lengths; all are as long.
 //! Checked: paths are as short as can be; no cycle among the channels; every switch reaches every
 //! chip below it.
@@ -18,18 +20,20 @@ use crate::FabricError;
 /// ```
 /// use lightloom_fabric::routers::{FatTree, Routing};
 /// // Eight planes; 27 leaves with 48 chips and 16 links up, 3:1; 16 spines.
-/// let tree = FatTree::new(&[48, 27], &[8, 16], 4).unwrap();
-/// let network = tree.network(1, 10);
+/// let tree = FatTree::new(&[48, 27], &[8, 16], true, 4).unwrap();
+/// let network = tree.network(1, 10, 1);
 /// assert_eq!(network.terminals().len(), 1296);
 /// assert_eq!(network.routers(), 1296 + 8 * (27 + 16));
 /// assert_eq!([0, 1296, 1296 + 8 * 27].map(|router| network.ports(router)), [8, 64, 27]);
 /// let mut choices = Vec::new();
-/// tree.route(0, None, 1295, 0, &mut choices);
+/// tree.route(0, None, 1295, 5, &mut choices);
 /// assert_eq!(choices.len(), 8 * 4); // any plane, any virtual channel
+/// assert_eq!((choices[0].port, choices[0].rank, choices[4].rank), (5, 0, 1)); // best the one drawn
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FatTree {
     tiers: Vec<Tier>,
+    adaptive: bool,
     vcs: u8,
 }
 
@@ -49,11 +53,16 @@ struct Tier {
 
 impl FatTree {
     /// A tree whose switches have `children[t]` children in tier t, from the leaves on, and whose
-    /// routers below have `parents[t]` parents there; with `vcs` virtual channels.
+    /// routers below have `parents[t]` parents there; `adaptive` or not; with `vcs` virtual channels.
     ///
     /// # Errors
     /// If the two are not as long, or there are no tiers, chips or virtual channels, or too many.
-    pub fn new(children: &[u32], parents: &[u32], vcs: u8) -> Result<Self, FabricError> {
+    pub fn new(
+        children: &[u32],
+        parents: &[u32],
+        adaptive: bool,
+        vcs: u8,
+    ) -> Result<Self, FabricError> {
         if !(1..=4).contains(&children.len()) {
             let said = format!("{children:?}");
             return Err(FabricError::new("children", said, "must be 1 to 4 numbers"));
@@ -93,19 +102,22 @@ impl FatTree {
             });
             first += routers;
         }
-        Ok(FatTree { tiers, vcs })
+        Ok(FatTree { tiers, adaptive, vcs })
     }
 
-    /// Its routers, a terminal at each chip; channels of `width` flits a cycle and `delay` cycles.
-    pub fn network(&self, width: u16, delay: u16) -> Network {
-        let (chips, top) = (self.tiers[0], self.tiers[self.tiers.len() - 1]);
+    /// Its routers, `lanes` terminals at each chip; channels of `width` flits a cycle and `delay`
+    /// cycles.
+    pub fn network(&self, width: u16, delay: u16, lanes: u16) -> Network {
+        let top = self.tiers[self.tiers.len() - 1];
         let mut network = Network::new("fat-tree", top.first + top.ways);
         for (tier, of) in self.tiers.iter().enumerate() {
             for at in 0..self.routers(tier) {
                 network.dark_ports(of.first + at, (of.children + of.parents) as u16);
             }
         }
-        (0..self.routers(0)).for_each(|chip| _ = network.terminal(chips.first + chip));
+        for chip in 0..self.routers(0) {
+            (0..lanes).for_each(|_| _ = network.terminal(chip));
+        }
         for (tier, (below, above)) in self.tiers.iter().zip(&self.tiers[1..]).enumerate() {
             for at in 0..self.routers(tier) {
                 let (part, way) = (at / below.ways, at % below.ways);
@@ -129,19 +141,23 @@ impl FatTree {
 
 impl Routing for FatTree {
     fn name(&self) -> &'static str {
-        "up-down"
+        if self.adaptive { "adaptive" } else { "random" }
     }
 
     fn vcs(&self) -> u8 {
         self.vcs
     }
 
+    fn draws(&self) -> u32 {
+        self.tiers[self.tiers.len() - 1].ways.min(1 << 16)
+    }
+
     fn route(
         &self,
         at: u32,
-        came: Option<(u16, u8)>,
+        _came: Option<(u16, u8)>,
         to: u32,
-        _draw: u32,
+        draw: u32,
         choices: &mut Vec<Choice>,
     ) {
         let tier = self.tiers.iter().rposition(|tier| tier.first <= at).expect("chips are first");
@@ -151,12 +167,11 @@ impl Routing for FatTree {
             choices.extend((0..self.vcs).map(|vc| Choice::new(child as u16, vc)));
             return;
         }
-        // Of parents with as much room the first is taken: whoever came by another port, or goes
-        // elsewhere, begins with another.
-        let begin = u32::from(came.map_or(0, |(port, _)| port)) + to;
-        for vc in 0..self.vcs {
-            let parents = (0..of.parents).map(|n| of.children + (begin + n) % of.parents);
-            choices.extend(parents.map(|port| Choice::new(port as u16, vc)));
+        let drawn = draw / self.tiers[tier].ways % of.parents;
+        for n in 0..if self.adaptive { of.parents } else { 1 } {
+            let port = (of.children + (drawn + n) % of.parents) as u16;
+            let rank = u8::from(n > 0);
+            choices.extend((0..self.vcs).map(|vc| Choice { rank, ..Choice::new(port, vc) }));
         }
     }
 }
@@ -175,8 +190,8 @@ mod tests {
             (&[2, 3, 2], &[2, 2, 1]),
             (&[2, 2, 2, 2], &[1, 2, 1, 2]),
         ] {
-            let tree = FatTree::new(children, parents, 2).unwrap();
-            let walked = walk(&tree.network(1, 1), &tree).expect("no cycle");
+            let tree = FatTree::new(children, parents, children.len() % 2 == 0, 2).unwrap();
+            let walked = walk(&tree.network(1, 1, 1), &tree).expect("no cycle");
             let chips: u32 = children.iter().product();
             assert_eq!(walked.len() as u32, chips * (chips - 1));
             for (from, to, least, most) in walked {
@@ -191,9 +206,28 @@ mod tests {
     }
 
     #[test]
+    fn draws_are_spread_over_all_ways_up() {
+        let tree = FatTree::new(&[2, 2, 2], &[2, 3, 2], false, 1).unwrap();
+        let network = tree.network(1, 1, 1);
+        let mut tops = vec![0; network.routers() as usize];
+        for draw in 0..tree.draws() {
+            let (mut at, mut hops) = (0, 0);
+            while hops < 3 {
+                let mut choices = Vec::new();
+                tree.route(at, None, 7, draw, &mut choices);
+                at = network.out(at, choices[0].port).expect("a way up").to.router;
+                hops += 1;
+            }
+            tops[at as usize] += 1;
+        }
+        assert_eq!(tops.iter().filter(|&&n| n == 1).count(), 12);
+        assert_eq!(tops.iter().sum::<u32>(), 12);
+    }
+
+    #[test]
     fn every_port_has_a_channel_and_every_switch_its_children() {
-        let tree = FatTree::new(&[4, 3, 5], &[2, 4, 3], 1).unwrap();
-        let network = tree.network(2, 7);
+        let tree = FatTree::new(&[4, 3, 5], &[2, 4, 3], true, 1).unwrap();
+        let network = tree.network(2, 7, 1);
         let ports: Vec<u16> = (0..network.routers()).map(|at| network.ports(at)).collect();
         let of = |n: u16| ports.iter().filter(|&&ports| ports == n).count();
         assert_eq!((of(2), of(8), of(6), of(5)), (60, 2 * 15, 8 * 5, 24));
@@ -207,7 +241,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused() {
         let refused = |children: &[u32], parents: &[u32], vcs| {
-            FatTree::new(children, parents, vcs).unwrap_err().to_string()
+            FatTree::new(children, parents, true, vcs).unwrap_err().to_string()
         };
         assert_eq!(refused(&[4, 0], &[1, 1], 1), "children = [4, 0]: must each be from 1 to 4096");
         assert_eq!(refused(&[4, 4], &[1], 1), "parents = [1]: must be 2 numbers, as children are");

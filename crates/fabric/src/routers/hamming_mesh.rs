@@ -23,7 +23,7 @@ use crate::FabricError;
 /// ```
 /// use lightloom_fabric::routers::HammingMesh;
 /// let boards = HammingMesh::new(4, 9, 9, 2, 1).unwrap();
-/// let network = boards.network(1, 10);
+/// let network = boards.network(1, 10, 1);
 /// assert_eq!(network.terminals().len(), 1296);
 /// assert_eq!(network.routers(), 1296 + 2 * 36 * 2);
 /// assert_eq!((network.ports(0), network.ports(1296)), (6, 18)); // a corner; a switch
@@ -68,16 +68,16 @@ impl HammingMesh {
         Ok(HammingMesh { board, boards: [columns, rows], planes, each })
     }
 
-    /// Its routers, a terminal at each chip; a plane's links are one flit a cycle wide. Delays of a
-    /// board's links and of those to switches in cycles.
-    pub fn network(&self, short_delay: u16, long_delay: u16) -> Network {
+    /// Its routers, `lanes` terminals at each chip; a plane's links are one flit a cycle wide. Delays
+    /// of a board's links and of those to switches in cycles.
+    pub fn network(&self, short_delay: u16, long_delay: u16, lanes: u16) -> Network {
         let [width, height] = self.sides();
         let lines = [height, width]; // lines along X, one a row of chips; along Y
         let switches = (lines[0] + lines[1]) * self.planes;
         let mut network = Network::new("hamming-mesh", width * height + switches);
         for chip in 0..width * height {
             network.dark_ports(chip, self.port([chip % width, chip / width], 2, false));
-            network.terminal(chip);
+            (0..lanes).for_each(|_| _ = network.terminal(chip));
         }
         for (axis, count) in lines.into_iter().enumerate() {
             for line in 0..count {
@@ -210,7 +210,7 @@ mod tests {
             [(1, 3, 4, 2), (2, 3, 2, 1), (3, 2, 3, 2), (4, 2, 2, 1), (5, 1, 2, 1)]
         {
             let boards = HammingMesh::new(board, columns, rows, planes, 1).unwrap();
-            let walked = walk(&boards.network(1, 10), &boards).expect("no cycle");
+            let walked = walk(&boards.network(1, 10, 1), &boards).expect("no cycle");
             let width = board * columns;
             let out = |along: u32| (along % board).min(board - 1 - along % board);
             let line = |a: u32, b: u32| {
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn with_one_class_there_is_a_cycle() {
         let merged = |board| Merged(HammingMesh::new(board, 3, 3, 1, 1).unwrap());
-        let walked = |of: Merged| walk(&of.0.network(1, 10), &of);
+        let walked = |of: Merged| walk(&of.0.network(1, 10, 1), &of);
         assert_eq!(walked(merged(3)), Err(Cycle));
         // Boards of one chip have no way in or out.
         assert!(walked(merged(1)).is_ok());
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn every_side_of_a_chip_has_its_channels() {
-        let network = HammingMesh::new(3, 2, 4, 2, 1).unwrap().network(1, 10);
+        let network = HammingMesh::new(3, 2, 4, 2, 1).unwrap().network(1, 10, 1);
         let (chips, lines) = (6 * 12, 6 + 12);
         let short = network.channels().iter().filter(|c| c.kind == ChannelKind::Short);
         assert_eq!(short.clone().count(), 2 * 2 * 2 * 3 * 8);

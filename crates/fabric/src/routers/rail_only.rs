@@ -2,9 +2,10 @@
 //!
 //! Modelled: a fat-tree of two dimensions, one tier each (Wang et al., 2024; RailX, Section A.8).
 //! All chips of a node are on its scale-up switches; the chips of one rank, one a node, are on the
-//! switches of their rail. A packet crosses its node first, by any switch that has room, and then its
-//! rail. Ignored: switches of several tiers. Checked: paths are as short as can be; no cycle among
-//! the channels.
+//! switches of their rail. A packet crosses its node first and then its rail, by switches drawn at
+//! random, or others where those have no room.
+//! Ignored: switches of several tiers.
+//! Checked: paths are as short as can be; no cycle among the channels.
 
 use super::torus::MOST_ROUTERS;
 use super::{ChannelKind, Choice, End, Network, Routing};
@@ -17,7 +18,7 @@ use crate::FabricError;
 /// ```
 /// use lightloom_fabric::routers::RailOnly;
 /// let rails = RailOnly::new(36, 36, 4, 4, 2).unwrap();
-/// let network = rails.network((1, 1), (1, 10));
+/// let network = rails.network((1, 1), (1, 10), 1);
 /// assert_eq!(network.terminals().len(), 1296);
 /// assert_eq!(network.routers(), 1296 + 2 * 36 * 4);
 /// assert_eq!((network.ports(0), network.ports(1296)), (8, 36));
@@ -61,13 +62,13 @@ impl RailOnly {
         Ok(RailOnly { nodes, chips, inside, rails, vcs })
     }
 
-    /// Its routers, a terminal at each chip. Channels of a node and of a rail: width in flits a cycle,
-    /// delay in cycles.
-    pub fn network(&self, node: (u16, u16), rail: (u16, u16)) -> Network {
+    /// Its routers, `lanes` terminals at each chip. Channels of a node and of a rail: width in flits a
+    /// cycle, delay in cycles.
+    pub fn network(&self, node: (u16, u16), rail: (u16, u16), lanes: u16) -> Network {
         let mut network = Network::new("rail-only", self.first_rail() + self.chips * self.rails);
         for chip in 0..self.first_inside() {
             network.dark_ports(chip, (self.inside + self.rails) as u16);
-            network.terminal(chip);
+            (0..lanes).for_each(|_| _ = network.terminal(chip));
         }
         for switch in self.first_inside()..self.first_rail() {
             network.dark_ports(switch, self.chips as u16);
@@ -112,12 +113,16 @@ impl Routing for RailOnly {
         self.vcs
     }
 
+    fn draws(&self) -> u32 {
+        (self.inside * self.rails).min(1 << 16)
+    }
+
     fn route(
         &self,
         at: u32,
-        came: Option<(u16, u8)>,
+        _came: Option<(u16, u8)>,
         to: u32,
-        _draw: u32,
+        draw: u32,
         choices: &mut Vec<Choice>,
     ) {
         let (node, rank) = (to / self.chips, to % self.chips);
@@ -130,11 +135,11 @@ impl Routing for RailOnly {
         } else {
             (self.inside, self.rails)
         };
-        // As in a fat-tree, not everybody begins with the same switch.
-        let begin = u32::from(came.map_or(0, |(port, _)| port)) + to;
-        for vc in 0..self.vcs {
-            let ports = (0..planes).map(|n| first + (begin + n) % planes);
-            choices.extend(ports.map(|port| Choice::new(port as u16, vc)));
+        let draw = if first == 0 { draw % self.inside } else { draw / self.inside };
+        for n in 0..planes {
+            let port = (first + (draw + n) % planes) as u16;
+            let rank = u8::from(n > 0);
+            choices.extend((0..self.vcs).map(|vc| Choice { rank, ..Choice::new(port, vc) }));
         }
     }
 }
@@ -150,7 +155,7 @@ mod tests {
             [(3, 4, 2, 1), (4, 3, 1, 3), (1, 5, 2, 1), (5, 1, 1, 2)]
         {
             let routing = RailOnly::new(nodes, chips, inside, rails, 2).unwrap();
-            let network = routing.network((1, 1), (1, 10));
+            let network = routing.network((1, 1), (1, 10), 1);
             let walked = walk(&network, &routing).expect("no cycle");
             assert_eq!(walked.len() as u32, nodes * chips * (nodes * chips - 1));
             for (from, to, least, most) in walked {
@@ -163,7 +168,7 @@ mod tests {
 
     #[test]
     fn channels_are_as_long_as_they_are_said_to_be() {
-        let network = RailOnly::new(2, 3, 2, 1, 1).unwrap().network((4, 1), (2, 10));
+        let network = RailOnly::new(2, 3, 2, 1, 1).unwrap().network((4, 1), (2, 10), 1);
         let of = |kind, width, delay| {
             let channels = network.channels().iter();
             channels.filter(|c| (c.kind, c.width, c.delay) == (kind, width, delay)).count()

@@ -20,7 +20,7 @@ pub(super) const MOST_ROUTERS: u64 = 1 << 20;
 /// ```
 /// use lightloom_fabric::routers::{Choice, Routing, Torus};
 /// let torus = Torus::new(&[4, 4, 4], 1).unwrap();
-/// let network = torus.network(1, 10);
+/// let network = torus.network(1, 10, 1);
 /// assert_eq!((network.routers(), network.channels().len()), (64, 6 * 64));
 /// let mut choices = Vec::new();
 /// torus.route(0, None, 3 + 4, 0, &mut choices);
@@ -56,14 +56,14 @@ impl Torus {
         Ok(Torus { sides: sides.to_vec(), each })
     }
 
-    /// Its routers, with a terminal each; channels of `width` flits a cycle and `delay` cycles. A
-    /// dimension of one router has no channels, and one of two has two between them.
-    pub fn network(&self, width: u16, delay: u16) -> Network {
+    /// Its routers, with `lanes` terminals each; channels of `width` flits a cycle and `delay` cycles.
+    /// A dimension of one router has no channels, and one of two has two between them.
+    pub fn network(&self, width: u16, delay: u16, lanes: u16) -> Network {
         let routers = self.sides.iter().product();
         let mut network = Network::new("torus", routers);
         for at in 0..routers {
             network.dark_ports(at, 2 * self.sides.len() as u16);
-            network.terminal(at);
+            (0..lanes).for_each(|_| _ = network.terminal(at));
         }
         let mut stride = 1;
         for (dimension, &side) in self.sides.iter().enumerate() {
@@ -130,7 +130,7 @@ mod tests {
         for sides in [&[5][..], &[2, 1, 3], &[4, 4], &[5, 6], &[3, 4, 3], &[2, 2, 2, 3]] {
             for each in [1, 2] {
                 let torus = Torus::new(sides, each).unwrap();
-                let walked = walk(&torus.network(1, 1), &torus).expect("no cycle");
+                let walked = walk(&torus.network(1, 1, 1), &torus).expect("no cycle");
                 for (from, to, least, most) in walked {
                     let (mut a, mut b, mut hops) = (from, to, 0);
                     for &side in sides {
@@ -170,10 +170,10 @@ mod tests {
     #[test]
     fn without_datelines_there_is_a_cycle() {
         let merged = Merged(Torus::new(&[5, 3], 1).unwrap());
-        assert_eq!(walk(&merged.0.network(1, 1), &merged), Err(Cycle));
+        assert_eq!(walk(&merged.0.network(1, 1, 1), &merged), Err(Cycle));
         // Rings of three are crossed in one hop: nothing waits for the next channel.
         let short = Merged(Torus::new(&[3, 3], 1).unwrap());
-        assert!(walk(&short.0.network(1, 1), &short).is_ok());
+        assert!(walk(&short.0.network(1, 1, 1), &short).is_ok());
     }
 
     #[test]
