@@ -12,7 +12,7 @@ class FlitNetwork:
     """A network of routers and its traffic, built once and loaded as often as one likes."""
 
     def __new__(cls, request: str) -> FlitNetwork:
-        """Build from JSON: network, routing, traffic, settings, as `lightloom.railx.flits` makes it.
+        """Build from the JSON of `lightloom.railx.flits`: network, routing, traffic, settings.
 
         Raises ValueError for what cannot be.
         """

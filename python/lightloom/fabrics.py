@@ -256,5 +256,5 @@ SPLITS = {
 SPLITTING = {
     "flow": ("ideal", "chosen here: equal shares over equal paths, the best that balancing can do"),
     "packet": ("ecmp", "packets take one path each: every link is wired by itself"),
-    "flit": ("ideal", "chosen here: each packet takes the one of parallel links with the most room"),
+    "flit": ("ideal", "chosen here: a packet takes the one of equal links with the most room"),
 }

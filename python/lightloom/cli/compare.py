@@ -44,7 +44,9 @@ def compare(
         [], "--set", metavar="KEY=VALUE", help="Change one value; may be repeated."
     ),
     seed: int | None = typer.Option(None, "--seed", help="Seed of every random draw (1)."),
-    engine: str | None = typer.Option(None, "--engine", help="Engine: flow, packet or flit (flow)."),
+    engine: str | None = typer.Option(
+        None, "--engine", help="Engine: flow, packet or flit (flow)."
+    ),
     transport: str | None = typer.Option(
         None, "--transport", help="Of the packet engine: spray, ndp, dctcp, dcqcn or roce (spray)."
     ),

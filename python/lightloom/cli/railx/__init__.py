@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from lightloom.cli.railx import allocate, build, cost, decompose, map, simulate  # noqa: A004
+from lightloom.cli.railx import allocate, build, cost, decompose, map, simulate
 
 app = typer.Typer(
     no_args_is_help=True,
