@@ -28,7 +28,7 @@ Rows = list[dict[str, Any]]
 
 # The function of this package that makes a figure: of what it is told of its progress.
 _MAKERS = {
-    14: ("flits", "figure14"),
+    14: ("figure14", "figure14"),
     15: ("collectives", "figure15"),
     16: ("bandwidth", "figure16"),
     17: ("availability", "figure17"),

@@ -5,9 +5,10 @@ uniform traffic if nothing ever waits. `lightloom.railx.flits.simulate` runs the
 
 Modelled: tori, fat-trees of any taper, HammingMesh with one tier of switches a line, rail-only with
 one tier in either dimension. Links side by side between two chips are one that is as wide; a chip
-with several links to switches has one to each, and takes whichever has room. A chip sends and takes over
-`lanes`, each with its share of what it may inject and eject: a router moves a flit from an input as
-often in a cycle as its widest channel is wide, and eight narrow ports are not filled from one queue.
+with several links to switches has one to each.
+A chip sends and takes over `lanes`, each with its share of what it may inject and eject: in a cycle
+a router moves one flit from an input, or as many as its widest channel is wide, so that one queue
+does not fill eight narrow ports.
 Checked: bounds against the loads of every channel, every pair of chips walked.
 """
 

@@ -1,0 +1,176 @@
+"""RailX's Figure 14: uniform traffic on 1,296 chips of eight ports, flit by flit.
+
+Panels a and c: RailX (2D HyperX, 9 x 9 nodes of 4 x 4 chips, two rail ports an edge) beside other
+networks of as many chips and ports. Panels b and d: RailX with other meshes inside a node: links k
+times as wide as a rail, or k n times (Section 6.1.2 says k, equations 5 and 8 k n, for n rail ports
+an edge). Panel e: which settings of a router reach how much of the bound.
+
+A bound is the load that fills the busiest channel if nothing ever waits. Loads rise until a network
+is unstable, so that the last point of a curve is what it accepts when it is asked for more.
+Every network has four virtual channels a class of its routing, buffers of 16 flits, packets of 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from lightloom.railx import flits
+from lightloom.railx.flits import Network, Point, Railx, Router, simulate
+from lightloom.railx.networks import FatTree, HammingMesh, RailOnly, Torus
+
+_EACH = 4
+"""Virtual channels a class."""
+_SCALE = (9, 9)
+_PORTS = 2
+_KS = (1, 2, 4)
+_SHARES = (0.05, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+_PRESSED = (0.75, 0.9, 1.1)
+"""Loads of panels a to d and of e, as shares of the bound."""
+_CYCLES, _WARM_UP = 2_000, 1_000
+_GOAL = 0.8
+"""Flits a cycle and chip that RailX reaches in Section 6.3."""
+
+Rows = list[dict[str, Any]]
+
+
+def networks() -> dict[str, tuple[Network, int]]:
+    """Return the networks of panel a by name, each with its classes of virtual channels.
+
+    Examples
+    --------
+    >>> names = list(networks())
+    >>> names[0], len(names)
+    ('RailX, k = 4', 7)
+    """
+    return {
+        "RailX, k = 4": (_railx(4 * _PORTS), 3),
+        "HammingMesh, 4 x 4 boards": (HammingMesh(4, 9, 9, planes=2), 2),
+        "torus, 36 x 36": (Torus((36, 36), width=2), 2),
+        "torus, 6 x 6 x 6 x 6": (Torus((6, 6, 6, 6)), 2),
+        "rail-only, 36 x 36": (RailOnly(36, 36, inside=4, rails=4), 1),
+        "fat-tree, 2 tiers": (FatTree((24, 54), (8, 24)), 1),
+        "fat-tree, 2 tiers 3:1": (FatTree((48, 27), (8, 16)), 1),
+    }
+
+
+def figure14(on_progress: Callable[[float], None] | None = None) -> Rows:
+    """Return the rows of Figure 14, panels a to e.
+
+    Returns
+    -------
+    list of dict
+        panel, series, x, y, and what panels and tables need: title, x_axis, y_axis, log; what and
+        paper where the paper says something. Points of curves also have offered, accepted,
+        mean_latency, p99_latency and bound.
+    """
+    told = on_progress or (lambda _share: None)
+    rows = figure14a(lambda share: told(0.6 * share))
+    return rows + figure14b(lambda share: told(0.6 + 0.4 * share))
+
+
+def figure14a(on_progress: Callable[[float], None] | None = None) -> Rows:
+    """Return panels a and c: RailX beside other networks."""
+    told = on_progress or (lambda _share: None)
+    wired = networks()
+    rows: Rows = []
+    for done, (name, (network, classes)) in enumerate(wired.items()):
+        points = list(_curve(network, Router(vcs=classes * _EACH, injection_vcs=2)))
+        rows += _drawn(name, points, _bound(network), "a", "c", "networks of 1,296 chips", "xy")
+        if isinstance(network, Railx):
+            rows.append(_said("a", name, "most accepted", str(_GOAL), _most(points)))
+        told((done + 1) / len(wired))
+    return rows
+
+
+def figure14b(on_progress: Callable[[float], None] | None = None) -> Rows:
+    """Return panels b, d and e: RailX by the width of its meshes and by its routers."""
+    told = on_progress or (lambda _share: None)
+    rows: Rows = []
+    curves: dict[int, list[Point]] = {}
+    widths = sorted({k * times for k in _KS for times in (1, _PORTS)})
+    steps = 2 * len(widths)
+    for done, width in enumerate(widths):
+        curves[width] = list(_curve(_railx(width), Router(vcs=3 * _EACH, injection_vcs=2)))
+        told((done + 1) / steps)
+    for k in _KS:
+        for says, width in (("C = k", k), ("C = k n", k * _PORTS)):
+            name, title = f"k = {k}, {says}", "RailX by the width C of a mesh link"
+            rows += _drawn(name, curves[width], _bound(_railx(width)), "b", "d", title, "")
+            paper = {1: "poor", 2: "close to the best", 4: "the best"}[k]
+            rows.append(_said("b", name, "most accepted", paper, _most(curves[width])))
+    reached = []
+    for done, width in enumerate(widths):
+        bound = _bound(_railx(width))
+        for each in (1, 2, _EACH):
+            for credits in ("ideal", "link"):
+                router = Router(vcs=3 * each, injection_vcs=2, credits=credits)
+                points = _points(_railx(width), router, [share * bound for share in _PRESSED])
+                most = _most(list(points))
+                rows.append({
+                    "panel": "e", "series": f"{each} VCs a class, {credits} credits", "x": width,
+                    "y": most / bound, "accepted": most, "bound": bound,
+                    "title": "most accepted over the bound", "log": "x",
+                    "x_axis": "width C of a mesh link [flits/cycle]", "y_axis": "share",
+                })  # fmt: skip
+                if most >= _GOAL:
+                    reached.append(f"C = {width}, {each} VCs, {credits}")
+        told(0.5 + (done + 1) / steps)
+    # The setting by each of which: width of a mesh link, virtual channels a class, credits.
+    found = "; ".join(reached) or "none"
+    rows.append(_said("e", "RailX", f"settings that reach {_GOAL}", "-", found))
+    return rows
+
+
+def _railx(width: int) -> Railx:
+    return Railx(mesh=4, ports=_PORTS, topology="hyperx", scale=_SCALE, inside=width)
+
+
+def _bound(network: Network) -> float:
+    return flits.bound(network) if isinstance(network, (Railx, flits.Mesh)) else network.bound
+
+
+def _curve(network: Network, router: Router) -> Iterator[Point]:
+    """Yield points at rising loads, the first that is unstable last."""
+    bound = _bound(network)
+    for point in _points(network, router, (share * bound for share in _SHARES)):
+        yield point
+        if point.unstable:
+            return
+
+
+def _points(network: Network, router: Router, loads: Iterable[float]) -> Iterator[Point]:
+    timed = replace(router, warm_up=_WARM_UP, cycles=_CYCLES)
+    for load in loads:
+        yield from simulate(network, [round(load, 4)], router=timed).points
+
+
+def _most(points: list[Point]) -> float:
+    return max(point.accepted for point in points)
+
+
+def _drawn(
+    name: str, points: list[Point], bound: float, through: str, late: str, title: str, log: str
+) -> Rows:
+    """Return a curve's rows in the panel of what is accepted and in that of latencies."""
+    rows: Rows = []
+    for panel, label in (
+        (through, "accepted [flits/cycle/chip]"),
+        (late, "mean latency [cycles]"),
+    ):
+        for point in points:
+            latency = None if point.unstable else point.mean_latency
+            rows.append({
+                "panel": panel, "series": name, "x": point.offered,
+                "y": point.accepted if panel == through else latency, "title": title,
+                "x_axis": "offered [flits/cycle/chip]", "y_axis": label,
+                "log": log if panel == through else log[:1], "offered": point.offered,
+                "accepted": point.accepted, "mean_latency": point.mean_latency,
+                "p99_latency": point.p99_latency, "mean_hops": point.mean_hops, "bound": bound,
+            })  # fmt: skip
+    return rows
+
+
+def _said(panel: str, series: str, what: str, paper: str, here: float | str) -> dict[str, Any]:
+    return {"panel": panel, "series": series, "x": None, "y": here, "what": what, "paper": paper}
