@@ -98,6 +98,30 @@ class Measures:
 
 
 @dataclass(frozen=True)
+class Checked:
+    """A routing function that is free of deadlock on a topology, all paths followed.
+
+    Attributes
+    ----------
+    routing, vcs
+        Its name, and the virtual channels of a port that it uses.
+    channels, dependencies
+        Virtual channels that packets use, and pairs of them of which one may wait for the other.
+    hops
+        Channels on the longest path that a packet may take, mesh links and rails.
+    bubbles
+        Rings that only bubbles keep moving; all else has no cycles.
+    """
+
+    routing: str
+    vcs: int
+    channels: int
+    dependencies: int
+    hops: int
+    bubbles: int
+
+
+@dataclass(frozen=True)
 class Built:
     """A topology that is set.
 
@@ -125,6 +149,7 @@ class Built:
     circuits: int
     dimensions: list[dict[str, Any]] | None
     formulas: Formulas | None
+    checked: Checked | None = None
     notes: list[str] = field(default_factory=list)
     _measures: Measures | None = None
     _maps: list[Switch] | None = None
@@ -152,6 +177,7 @@ class Built:
         document = {name: getattr(self, name) for name in names}
         document["measures"] = None if self._measures is None else vars(self._measures)
         document["table2"] = None if self.formulas is None else vars(self.formulas)
+        document["checked"] = None if self.checked is None else vars(self.checked)
         return document | {"notes": self.notes}
 
     def write(self, path: Path) -> None:
@@ -159,7 +185,8 @@ class Built:
         from lightloom.plan.file import replacing
 
         head = self.as_json()
-        del head["measures"], head["table2"], head["notes"]
+        for name in ("measures", "table2", "checked", "notes"):
+            del head[name]
         rows = (json.dumps(vars(switch), separators=(",", ":")) for switch in self.maps)
         text = f'{json.dumps(head)[:-1]},\n"port_maps": [\n' + ",\n".join(rows) + "\n]}\n"
         with replacing(path) as draft:
@@ -179,6 +206,8 @@ def build(
     uneven: bool = False,
     measures: bool = True,
     maps: bool = False,
+    check_routing: str | None = None,
+    vcs: int = 12,
 ) -> Built:
     """Set the circuits of a topology.
 
@@ -198,16 +227,25 @@ def build(
         Rails are dealt evenly if no part says how many.
     measures, maps
         Whether to measure, and to keep the port maps.
+    check_routing
+        A routing function (deterministic, adaptive, non-minimal, bubble) that is to be followed
+        from every chip to every other, for deadlock; of at most 2,048 chips.
+    vcs
+        Virtual channels of a port that it may use, 1 to 16.
 
     Raises
     ------
     InputError
-        If there is no such topology: what is wrong, and what is allowed.
+        If there is no such topology or routing: what is wrong, and what is allowed.
 
     Examples
     --------
     >>> build("split", mesh=2, ports=2, ocs=128, x="ring:3,ring:4", y="all:3,ring:2").nodes
     72
+    >>> checked = build("torus", mesh=2, ports=1, ocs=128, scale="5x5", vcs=2,
+    ...                 check_routing="deterministic").checked
+    >>> checked.channels, checked.hops  # half of ten chips round, along X and along Y
+    (520, 10)
     >>> build("hyperx", mesh=4, ports=2, ocs=128, scale="10x9")
     Traceback (most recent call last):
     ...
@@ -220,6 +258,8 @@ def build(
     for name, value, most in limits + radices:
         if value is not None and not 1 <= value <= most:
             raise InputError(f"{name} = {value}: must be from 1 to {most}")
+    if not 1 <= vcs <= 16:
+        raise InputError(f"vcs = {vcs}: must be from 1 to 16")
     split = topology == "split"
     for name, given, wanted in (("x", x, split), ("y", y, split), ("scale", scale, not split)):
         if given is not None and not wanted:
@@ -232,6 +272,7 @@ def build(
         "named": None if split else topology, "scale": None if scale is None else _scale(scale),
         "x": _parts("x", x, owned), "y": _parts("y", y, owned),
         "share": "uneven" if uneven else "balanced", "measures": measures, "maps": maps,
+        "check": None if check_routing is None else {"routing": check_routing, "vcs": vcs},
     }  # fmt: skip
     try:
         answer = json.loads(_core.railx_build(json.dumps(request)))
@@ -288,11 +329,12 @@ def _built(topology: str, answer: dict[str, Any]) -> Built:
     grid = answer["grid"]
     formulas = None if answer["formulas"] is None else Formulas(**answer["formulas"])
     measures = None if answer["measures"] is None else Measures(**answer["measures"])
-    maps = answer["maps"]
+    maps, checked = answer["maps"], answer["checked"]
     built = Built(
         topology=topology, mesh=grid["mesh"], ports=grid["ports"], ocs=grid["radix"],
         global_ocs=grid.get("global_radix", grid["radix"]), columns=grid["columns"],
         rows=grid["rows"], dimensions=answer["dimensions"], formulas=formulas,
+        checked=None if checked is None else Checked(**checked),
         _measures=measures, _maps=None if maps is None else [Switch(**switch) for switch in maps],
         **{name: answer[name] for name in
            ("chips", "nodes", "rails", "switches", "dark_switches", "circuits")},

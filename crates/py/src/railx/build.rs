@@ -1,9 +1,10 @@
 //! Topologies: their measures, and what every switch is set to.
 
 use lightloom_fabric::railx::{Axis, Grid, Layout};
+use lightloom_fabric::routers::{RailxLinks, Routing, railx};
 use lightloom_fabric::{CircuitError, CrossConnect};
 use lightloom_schedule::railx::{
-    Dimension, Form, Formulas, Measures, Named, Part, Share, Topology,
+    Dimension, Form, Formulas, Measures, Named, Part, Share, Topology, Unsafe, check, select,
 };
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -25,6 +26,25 @@ struct Asked {
     share: Share,
     measures: bool,
     maps: bool,
+    /// A routing function to be checked.
+    check: Option<Check>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Check {
+    routing: String,
+    vcs: u8,
+}
+
+#[derive(Serialize)]
+struct Safe {
+    routing: String,
+    vcs: u8,
+    channels: u32,
+    dependencies: u64,
+    hops: u32,
+    bubbles: u32,
 }
 
 #[derive(Serialize)]
@@ -40,6 +60,7 @@ struct Answered {
     measures: Option<Measured>,
     formulas: Option<Formula>,
     maps: Option<Vec<Switch>>,
+    checked: Option<Safe>,
 }
 
 #[derive(Serialize)]
@@ -83,7 +104,12 @@ fn wrong(error: impl Display) -> PyErr {
 pub(crate) fn railx_build(py: Python<'_>, request: &str) -> PyResult<String> {
     let asked: Asked = serde_json::from_str(request).map_err(refused)?;
     let built = topology(&asked).map_err(refused)?;
-    let answer = py.detach(|| answer(&asked, &built)).map_err(wrong)?;
+    let routing = asked.check.as_ref().map(|check| routing(&built, check)).transpose();
+    let routing = routing.map_err(refused)?;
+    let mut answer = py.detach(|| answer(&asked, &built)).map_err(wrong)?;
+    if let Some(routing) = routing {
+        answer.checked = Some(py.detach(|| checked(&built, routing.as_ref())).map_err(wrong)?);
+    }
     serde_json::to_string(&answer).map_err(wrong)
 }
 
@@ -122,6 +148,33 @@ fn answer(asked: &Asked, topology: &Topology) -> Result<Answered, CircuitError> 
             throughput: f.throughput,
         }),
         maps: if asked.maps { Some(maps(layout)?) } else { None },
+        checked: None,
+    })
+}
+
+/// Every pair of them is followed.
+const MOST_CHECKED: u32 = 2048;
+
+fn routing(topology: &Topology, check: &Check) -> Result<Box<dyn Routing + Send>, String> {
+    let chips = topology.layout.grid.chips();
+    if chips > MOST_CHECKED {
+        return Err(format!(
+            "check-routing: {chips} chips: at most {MOST_CHECKED} can be checked; take a smaller scale"
+        ));
+    }
+    select(topology, &check.routing, check.vcs)
+}
+
+fn checked(topology: &Topology, routing: &dyn Routing) -> Result<Safe, Unsafe> {
+    let network = railx(&topology.layout, RailxLinks::default());
+    let found = check(&network, routing)?;
+    Ok(Safe {
+        routing: routing.name().into(),
+        vcs: routing.vcs(),
+        channels: found.channels,
+        dependencies: found.dependencies,
+        hops: found.hops,
+        bubbles: found.bubbles,
     })
 }
 

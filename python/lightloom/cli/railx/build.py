@@ -12,7 +12,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from lightloom.railx.topology import Built
+    from lightloom.railx.topology import Built, Checked
 
 
 def run(
@@ -40,6 +40,12 @@ def run(
     out: Path | None = typer.Option(
         None, "--out", metavar="FILE", help="Write every switch's port map there (JSON)."
     ),
+    check_routing: str | None = typer.Option(
+        None,
+        "--check-routing",
+        help="Follow every packet, for deadlock: deterministic, adaptive, non-minimal or bubble.",
+    ),
+    vcs: int = typer.Option(12, "--vcs", help="Virtual channels that it may use."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Set the circuits of a topology, and measure it beside the paper's formulas.
@@ -57,7 +63,7 @@ def run(
     try:
         built = build(
             topology, mesh=mesh, ports=ports, ocs=ocs, global_ocs=global_ocs, scale=scale,
-            x=x, y=y, uneven=uneven, maps=out is not None,
+            x=x, y=y, uneven=uneven, maps=out is not None, check_routing=check_routing, vcs=vcs,
         )  # fmt: skip
     except InputError as error:
         raise InputError(f"railx build: {error}") from None
@@ -74,6 +80,8 @@ def run(
     if widths is not None:
         screen.print()
         screen.print(widths)
+    if built.checked is not None:
+        screen.print(f"\n{_checked(built.checked)}", soft_wrap=True)
     for note in built.notes:
         screen.print(f"note: {note}", style="dim", soft_wrap=True)
 
@@ -117,6 +125,17 @@ def _measures(built: Built) -> Table:
     for name, here, there in rows:
         table.add_row(name, _number(here), _number(there))
     return table
+
+
+def _checked(found: Checked) -> str:
+    circles = "no cycle"
+    if found.bubbles:
+        circles = f"no cycle but {found.bubbles:,} rings that bubbles keep moving"
+    return (
+        f"{found.routing} routing with {found.vcs} virtual channels a port is free of deadlock: "
+        f"{found.dependencies:,} dependencies among {found.channels:,} virtual channels, "
+        f"{circles}; at most {found.hops} hops"
+    )
 
 
 def _widths(built: Built) -> Table | None:

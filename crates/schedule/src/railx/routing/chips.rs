@@ -91,12 +91,12 @@ impl Routing for ChipTorus {
             _ => (None, 0),
         };
         let rounds = &self.along[usize::from(axis == Axis::Y)];
-        let (plus, step) = rounds
-            .step(line, from, to_there, heading)
+        let turn = rounds
+            .turn(line, from, to_there, heading)
             .expect("a packet stops where it leaves the line");
-        let class = if step.dateline { 1 } else { class };
-        let beside = [self.places.side(chip, side(axis, plus))];
-        let ports = if step.rail { rounds.ports(line, plus) } else { &beside };
+        let class = if turn.dateline { 1 } else { class };
+        let beside = [self.places.side(chip, side(axis, turn.plus))];
+        let ports = if turn.rail { rounds.ports(line, turn.plus) } else { &beside };
         let first = class * self.each;
         for &port in ports {
             choices.extend((first..first + self.each).map(|vc| Choice::new(port, vc)));

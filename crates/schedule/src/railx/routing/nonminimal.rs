@@ -160,7 +160,7 @@ impl NonMinimal {
         (wrong, stand.class + wrong.iter().map(|&wrong| u8::from(wrong)).sum::<u8>())
     }
 
-    /// Round the torus, if that is as near as any way, or if free hops are spent.
+    /// Round the torus, if that is as near as any way, or if there are too few free hops left.
     fn round(&self, stand: Stand, choices: &mut Vec<Choice>) {
         let (wrong, needed) = self.wrong(stand);
         let direct = |along: &Along| {
@@ -180,10 +180,13 @@ impl NonMinimal {
             true => (spot.0, (stand.here.1, spot.1), (stand.there.1, aim.1)),
         };
         let heading = stand.heading(along.axis);
-        let Some((plus, step)) = along.rounds.step(line, from, to, heading) else { return };
-        let crossed = step.dateline || (stand.crossed && heading.is_some());
-        let beside = [self.places.side(stand.chip, side(along.axis, plus))];
-        let ports = if step.rail { along.rounds.ports(line, plus) } else { &beside };
+        let Some(turn) = along.rounds.turn(line, from, to, heading) else { return };
+        if turn.longer && needed <= self.free {
+            return; // it is on its way to a rail that leads nearer
+        }
+        let crossed = turn.dateline || (stand.crossed && heading.is_some());
+        let beside = [self.places.side(stand.chip, side(along.axis, turn.plus))];
+        let ports = if turn.rail { along.rounds.ports(line, turn.plus) } else { &beside };
         let (class, ring) = (stand.class, stand.ring(along));
         for &port in ports {
             self.offer(stand, Hop { port, class, crossed, ring, rank: 0 }, choices);

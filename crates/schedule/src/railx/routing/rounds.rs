@@ -4,10 +4,21 @@
 //! Every mesh line has the ring of its first rail that is lit; further rails with the same ring run
 //! beside it. What does not fit a torus, as rails with other rings, is not used here.
 
-use super::table::Step;
 use lightloom_fabric::railx::{Axis, Layout};
 use lightloom_fabric::routers::RailxPorts;
 use std::cmp::Ordering;
+
+/// A hop round a ring of chips.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Turn {
+    pub plus: bool,
+    /// Over a rail, not over the mesh.
+    pub rail: bool,
+    /// Over the circuit that closes the ring.
+    pub dateline: bool,
+    /// The other way has fewer rails, but it came in this direction.
+    pub longer: bool,
+}
 
 /// The rings of chips along one axis.
 #[derive(Clone, Debug)]
@@ -91,38 +102,37 @@ impl Rounds {
         &self.ports[usize::from(line)][usize::from(plus)]
     }
 
-    /// The way round a mesh line from one position and chip of it to another: that of fewer rails, or on
-    /// in the direction in which it came. `None` if that is past it. [`Step::port`] is not set.
-    pub fn step(
+    /// The way round a mesh line from one position and chip of it to another: that of fewer rails, or
+    /// on in the direction in which it came. `None` if that is past it.
+    pub fn turn(
         &self,
         line: u16,
         (from, at): (u16, u16),
         (goal, aim): (u16, u16),
         heading: Option<bool>,
-    ) -> Option<(bool, Step)> {
-        let place = |position: u16| {
-            u32::from(self.places[usize::from(line) * self.scale + usize::from(position)])
-        };
-        let plus = if from == goal {
+    ) -> Option<Turn> {
+        let place =
+            |position: u16| self.places[usize::from(line) * self.scale + usize::from(position)];
+        let (plus, longer) = if from == goal {
             let plus = aim > at;
             if heading.is_some_and(|heading| heading != plus) {
                 return None;
             }
-            plus
+            (plus, false)
         } else {
-            heading.unwrap_or_else(|| {
-                let (scale, here, there) = (self.scale as u32, place(from), place(goal));
-                let ahead = (there + scale - here) % scale;
-                // Of two ways with equally many rails the one of fewer chips, else in turns.
-                match (2 * ahead).cmp(&scale).then(aim.cmp(&at)) {
-                    Ordering::Less => true,
-                    Ordering::Greater => false,
-                    Ordering::Equal => (from + at) % 2 == 0,
-                }
-            })
+            let ahead =
+                (usize::from(place(goal)) + self.scale - usize::from(place(from))) % self.scale;
+            let rails = (2 * ahead).cmp(&self.scale);
+            // Of two ways with equally many rails the one of fewer chips, else in turns.
+            let shorter = match rails.then(aim.cmp(&at)) {
+                Ordering::Less => true,
+                Ordering::Greater => false,
+                Ordering::Equal => (from + at).is_multiple_of(2),
+            };
+            let plus = heading.unwrap_or(shorter);
+            (plus, plus != shorter && rails != Ordering::Equal)
         };
-        let edge = if plus { self.mesh - 1 } else { 0 };
-        let rail = u32::from(at) == edge;
-        Some((plus, Step { port: 0, rail, dateline: rail && self.closes(line, from, plus) }))
+        let rail = u32::from(at) == if plus { self.mesh - 1 } else { 0 };
+        Some(Turn { plus, rail, dateline: rail && self.closes(line, from, plus), longer })
     }
 }
