@@ -1,13 +1,14 @@
 """RailX's Figure 14: uniform traffic on 1,296 chips of eight ports, flit by flit.
 
-Panels a and c: RailX (2D HyperX, 9 x 9 nodes of 4 x 4 chips, two rail ports an edge) beside other
-networks of as many chips and ports. Panels b and d: RailX with other meshes inside a node: links k
-times as wide as a rail, or k n times (Section 6.1.2 says k, equations 5 and 8 k n, for n rail ports
-an edge). Panel e: which settings of a router reach how much of the bound.
+Panel a: RailX (2D HyperX, 9 x 9 nodes of 4 x 4 chips, two rail ports an edge) beside other networks
+of as many chips and ports. Panel b: RailX with other meshes inside a node: links k times as wide as
+a rail, or k n times (Section 6.1.2 says k, equations 5 and 8 k n, for n rail ports an edge). Panel
+c: which settings of a router reach how much of the bound.
 
 A bound is the load that fills the busiest channel if nothing ever waits. Loads rise until a network
-is unstable, so that the last point of a curve is what it accepts when it is asked for more.
+is unstable, so that the most it accepts is known from a load that asks for more.
 Every network has four virtual channels a class of its routing, buffers of 16 flits, packets of 4.
+Links inside a board, or a node, take one cycle, all others ten.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ _EACH = 4
 _SCALE = (9, 9)
 _PORTS = 2
 _KS = (1, 2, 4)
+_WIDTHS = sorted({k * times for k in _KS for times in (1, _PORTS)})
 _SHARES = (0.05, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _PRESSED = (0.75, 0.9, 1.1)
-"""Loads of panels a to d and of e, as shares of the bound."""
+"""Loads of panels a and b, and of c, as shares of the bound."""
 _CYCLES, _WARM_UP = 2_000, 1_000
 _GOAL = 0.8
 """Flits a cycle and chip that RailX reaches in Section 6.3."""
@@ -56,14 +58,14 @@ def networks() -> dict[str, tuple[Network, int]]:
 
 
 def figure14(on_progress: Callable[[float], None] | None = None) -> Rows:
-    """Return the rows of Figure 14, panels a to e.
+    """Return the rows of Figure 14, panels a to c.
 
     Returns
     -------
     list of dict
         panel, series, x, y, and what panels and tables need: title, x_axis, y_axis, log; what and
         paper where the paper says something. Points of curves also have offered, accepted,
-        mean_latency, p99_latency and bound.
+        mean_latency, p99_latency, unstable and bound.
     """
     told = on_progress or (lambda _share: None)
     rows = figure14a(lambda share: told(0.6 * share))
@@ -71,56 +73,63 @@ def figure14(on_progress: Callable[[float], None] | None = None) -> Rows:
 
 
 def figure14a(on_progress: Callable[[float], None] | None = None) -> Rows:
-    """Return panels a and c: RailX beside other networks."""
+    """Return panel a: RailX beside other networks."""
     told = on_progress or (lambda _share: None)
     wired = networks()
     rows: Rows = []
     for done, (name, (network, classes)) in enumerate(wired.items()):
         points = list(_curve(network, Router(vcs=classes * _EACH, injection_vcs=2)))
-        rows += _drawn(name, points, _bound(network), "a", "c", "networks of 1,296 chips", "xy")
+        rows += _drawn("a", "1,296 chips of 8 ports", "x", name, points, _bound(network))
         if isinstance(network, Railx):
             rows.append(_said("a", name, "most accepted", str(_GOAL), _most(points)))
+        if isinstance(network, HammingMesh):
+            rows.append(_said("a", name, "most accepted", "below RailX", _most(points)))
         told((done + 1) / len(wired))
     return rows
 
 
 def figure14b(on_progress: Callable[[float], None] | None = None) -> Rows:
-    """Return panels b, d and e: RailX by the width of its meshes and by its routers."""
+    """Return panels b and c: RailX by the width of its meshes and by its routers."""
     told = on_progress or (lambda _share: None)
     rows: Rows = []
-    curves: dict[int, list[Point]] = {}
-    widths = sorted({k * times for k in _KS for times in (1, _PORTS)})
-    steps = 2 * len(widths)
-    for done, width in enumerate(widths):
-        curves[width] = list(_curve(_railx(width), Router(vcs=3 * _EACH, injection_vcs=2)))
+    most: dict[int, float] = {}
+    steps = 2 * len(_WIDTHS)
+    for done, width in enumerate(_WIDTHS):
+        network = _railx(width)
+        points = list(_curve(network, Router(vcs=3 * _EACH, injection_vcs=2)))
+        most[width] = _most(points)
+        title = "RailX by the width C of a mesh link"
+        rows += _drawn("b", title, "", f"C = {width}", points, _bound(network))
         told((done + 1) / steps)
-    for k in _KS:
+    for k, paper in zip(_KS, ("poor", "close to the best", "the best"), strict=True):
         for says, width in (("C = k", k), ("C = k n", k * _PORTS)):
-            name, title = f"k = {k}, {says}", "RailX by the width C of a mesh link"
-            rows += _drawn(name, curves[width], _bound(_railx(width)), "b", "d", title, "")
-            paper = {1: "poor", 2: "close to the best", 4: "the best"}[k]
-            rows.append(_said("b", name, "most accepted", paper, _most(curves[width])))
+            rows.append(_said("b", f"k = {k}, {says}", "most accepted", paper, most[width]))
     reached = []
-    for done, width in enumerate(widths):
-        bound = _bound(_railx(width))
-        for each in (1, 2, _EACH):
-            for credits in ("ideal", "link"):
-                router = Router(vcs=3 * each, injection_vcs=2, credits=credits)
-                points = _points(_railx(width), router, [share * bound for share in _PRESSED])
-                most = _most(list(points))
-                rows.append({
-                    "panel": "e", "series": f"{each} VCs a class, {credits} credits", "x": width,
-                    "y": most / bound, "accepted": most, "bound": bound,
-                    "title": "most accepted over the bound", "log": "x",
-                    "x_axis": "width C of a mesh link [flits/cycle]", "y_axis": "share",
-                })  # fmt: skip
-                if most >= _GOAL:
-                    reached.append(f"C = {width}, {each} VCs, {credits}")
+    for done, width in enumerate(_WIDTHS):
+        for row in _pressed(width):
+            rows.append(row)
+            if row["accepted"] >= _GOAL:
+                reached.append(f"C = {width} with {row['series']}")
         told(0.5 + (done + 1) / steps)
-    # The setting by each of which: width of a mesh link, virtual channels a class, credits.
     found = "; ".join(reached) or "none"
-    rows.append(_said("e", "RailX", f"settings that reach {_GOAL}", "-", found))
+    rows.append(_said("c", "RailX", f"what reaches {_GOAL}", "-", found))
     return rows
+
+
+def _pressed(width: int) -> Iterator[dict[str, Any]]:
+    """Yield the most that RailX accepts by virtual channels and credits."""
+    network = _railx(width)
+    bound = _bound(network)
+    for each in (1, 2, _EACH):
+        for credits in ("ideal", "link"):
+            router = Router(vcs=3 * each, injection_vcs=2, credits=credits)
+            points = list(_points(network, router, [share * bound for share in _PRESSED]))
+            yield {
+                "panel": "c", "series": f"{each} VCs a class, {credits} credits", "x": width,
+                "y": _most(points) / bound, "accepted": _most(points), "bound": bound,
+                "title": "RailX: most accepted over the bound", "log": "x",
+                "x_axis": "width C of a mesh link [flits/cycle]", "y_axis": "share",
+            }  # fmt: skip
 
 
 def _railx(width: int) -> Railx:
@@ -150,26 +159,19 @@ def _most(points: list[Point]) -> float:
     return max(point.accepted for point in points)
 
 
-def _drawn(
-    name: str, points: list[Point], bound: float, through: str, late: str, title: str, log: str
-) -> Rows:
-    """Return a curve's rows in the panel of what is accepted and in that of latencies."""
-    rows: Rows = []
-    for panel, label in (
-        (through, "accepted [flits/cycle/chip]"),
-        (late, "mean latency [cycles]"),
-    ):
-        for point in points:
-            latency = None if point.unstable else point.mean_latency
-            rows.append({
-                "panel": panel, "series": name, "x": point.offered,
-                "y": point.accepted if panel == through else latency, "title": title,
-                "x_axis": "offered [flits/cycle/chip]", "y_axis": label,
-                "log": log if panel == through else log[:1], "offered": point.offered,
-                "accepted": point.accepted, "mean_latency": point.mean_latency,
-                "p99_latency": point.p99_latency, "mean_hops": point.mean_hops, "bound": bound,
-            })  # fmt: skip
-    return rows
+def _drawn(panel: str, title: str, log: str, name: str, points: list[Point], bound: float) -> Rows:
+    """Return a curve's rows: latency over what is accepted, where the network is stable."""
+    return [
+        {
+            "panel": panel, "series": name, "x": point.accepted,
+            "y": None if point.unstable else point.mean_latency, "title": title, "log": log,
+            "x_axis": "accepted [flits/cycle/chip]", "y_axis": "mean latency [cycles]",
+            "offered": point.offered, "accepted": point.accepted,
+            "mean_latency": point.mean_latency, "p99_latency": point.p99_latency,
+            "mean_hops": point.mean_hops, "unstable": point.unstable, "bound": bound,
+        }
+        for point in points
+    ]  # fmt: skip
 
 
 def _said(panel: str, series: str, what: str, paper: str, here: float | str) -> dict[str, Any]:
