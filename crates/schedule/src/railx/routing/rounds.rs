@@ -127,7 +127,7 @@ impl Rounds {
             let shorter = match rails.then(aim.cmp(&at)) {
                 Ordering::Less => true,
                 Ordering::Greater => false,
-                Ordering::Equal => (from + at).is_multiple_of(2),
+                Ordering::Equal => (from + at) % 2 == 0,
             };
             let plus = heading.unwrap_or(shorter);
             (plus, plus != shorter && rails != Ordering::Equal)
