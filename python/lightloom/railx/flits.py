@@ -290,7 +290,7 @@ def bound(network: Network) -> float:
 
     Examples
     --------
-    >>> round(bound(Torus((4, 4))), 3)
+    >>> round(bound(Torus((4, 4), lanes=1)), 3)
     1.875
     """
     return float(_built(network).bound()) * network.lanes
