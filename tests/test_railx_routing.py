@@ -82,6 +82,6 @@ def test_build_says_what_was_checked(capsys: pytest.CaptureFixture[str]) -> None
     ],
 )  # fmt: skip
 def test_what_cannot_be_routed_is_refused(options: dict[str, Any], message: str) -> None:
-    asked = {"topology": "hyperx", "mesh": 2, "ports": 2, "ocs": 32} | options
+    asked: dict[str, Any] = {"topology": "hyperx", "mesh": 2, "ports": 2, "ocs": 32} | options
     with pytest.raises(InputError, match=message):
         build(**asked)
