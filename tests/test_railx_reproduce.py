@@ -70,7 +70,7 @@ def test_figures_are_drawn_and_made_once(
 ) -> None:
     place = tmp_path / "f"
     answer = made(place, capsys, "--figures", "14,16")
-    assert curves == ["lightloom.railx.flits", "lightloom.railx.bandwidth"]
+    assert curves == ["lightloom.railx.figure14", "lightloom.railx.bandwidth"]
     assert len(answer["rows"]) == 2 * len(CURVE)
     # Only what the paper gives comes into the table.
     assert [line["part"] for line in answer["table"]] == ["14a"] * 2 + ["16a"] * 2
@@ -106,7 +106,7 @@ def test_what_was_finished_is_kept(
     assert not (place / "figure-16.png").exists()
     monkeypatch.setattr(figures, "_make", make)
     made(place, capsys, "--figures", "14,16")
-    assert curves == ["lightloom.railx.flits", "lightloom.railx.bandwidth"]
+    assert curves == ["lightloom.railx.figure14", "lightloom.railx.bandwidth"]
 
 
 @pytest.mark.usefixtures("curves")

@@ -37,7 +37,9 @@ def run(
     inside: int | None = typer.Option(
         None, "--inside", help="Flits a cycle of a mesh link [4 x ports; a mesh 1]."
     ),
-    routing: str | None = typer.Option(None, "--routing", help="[deterministic]"),
+    routing: str | None = typer.Option(
+        None, "--routing", help="deterministic, adaptive, non-minimal or bubble [deterministic]."
+    ),
     vcs: int | None = typer.Option(
         None, "--vcs", help="Virtual channels of a port [12; a mesh 4]."
     ),
