@@ -6,8 +6,8 @@
 mod critical;
 mod delay;
 mod flits;
+mod mixnet;
 mod moves;
-mod optical;
 mod pace;
 mod packets;
 mod panel;

@@ -1,13 +1,13 @@
 //! The policy of every run: turns what the task graph sends into flows on the fabric's paths.
 //!
 //! All-to-alls go one flow a GPU pair (packet fabrics), one a server pair and path (patch panels),
-//! over several rails ([`crate::rails`]), or by circuits and delegates ([`crate::optical`]). Pipeline
+//! over several rails ([`crate::rails`]), or by circuits and delegates ([`crate::mixnet`]). Pipeline
 //! sends go GPU to GPU. On planes, where all is circuits, [`crate::planes`] books them. Gradients are
 //! summed hierarchically: inside each server, by rings between servers, inside again. Collectives
 //! inside one server take their closed form, for nothing else is on the scale-up network then; those
 //! that span servers are flows, and all are on RailX, whose mesh carries what passes through too.
 
-use crate::optical::Optical;
+use crate::mixnet::Optical;
 use crate::panel::Panel;
 use crate::planes::Planes;
 use crate::rails::flows::{Flows, forwarding};

@@ -2,7 +2,7 @@
 //! and put the outcome into tables.
 
 use crate::critical::{Breakdown, attribute};
-use crate::optical::Optical;
+use crate::mixnet::Optical;
 use crate::pace::Pace;
 use crate::packets::{queues_table, reorder_table, with_packets};
 use crate::panel::Panel;

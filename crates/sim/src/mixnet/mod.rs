@@ -12,16 +12,16 @@
 //!
 //! An iteration begins with the circuits that a uniform demand would get.
 
-use crate::delay;
+mod send;
+mod weave;
+
 use crate::sender::{AllToAll, Demand};
 use lightloom_engine::{Orders, Patch, Patches, TaskId};
-use lightloom_fabric::{Fabric, GpuId, MixNetSpec, NicId, ReconfigurePolicy, ServerId};
+use lightloom_fabric::{Fabric, MixNetSpec, NicId, ReconfigurePolicy, ServerId};
 use lightloom_schedule::mixnet::{
-    GreedyOptions, Layout, PortMap, RouteOptions, Router, ServerDemand, allocate, assign,
-    new_circuits,
+    GreedyOptions, Layout, PortMap, Router, ServerDemand, allocate, assign,
 };
-use lightloom_units::{Bytes, Time};
-use lightloom_workload::{BlockId, Comm, MatrixId, Pass, Placement, TaskGraph, TaskKind};
+use lightloom_workload::{BlockId, Comm, MatrixId, Placement, TaskGraph};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
@@ -150,55 +150,6 @@ impl<'a> Optical<'a> {
         (server / self.region_servers) as usize
     }
 
-    fn when(&self, task: u32) -> ReconfigurePolicy {
-        let at = task as usize;
-        match (self.graph.pass[at], self.graph.kind[at]) {
-            (Pass::Backward, _) => self.spec.reconfigure.backward,
-            (_, TaskKind::Combine) => self.spec.reconfigure.second_forward,
-            _ => self.spec.reconfigure.first_forward,
-        }
-    }
-
-    /// Orders whatever turns the region's circuits into those for `a2a`'s demand.
-    fn reweave(&mut self, region: usize, a2a: AllToAll, demand: &Demand<'_>, order: &mut Patches) {
-        if self.regions[region].matrix == Some(a2a.matrix) {
-            return;
-        }
-        let per_server = self.fabric.cluster().gpus_per_server;
-        let first = self.regions[region].first_server;
-        let servers = self.region_servers as usize;
-        let mut between = ServerDemand::zero(servers);
-        demand.for_each(a2a, |from, to, bytes| {
-            between.add(from / per_server - first, to / per_server - first, bytes);
-        });
-        let counts = allocate(&between, &self.greedy);
-        let wanted = assign(&counts, &self.regions[region].ports, &self.numa_of_port);
-        self.patches(region, &self.regions[region].ports, &wanted, &mut order.patches);
-        let pairs = new_circuits(&self.regions[region].ports, &wanted);
-        order.delay = delay::draw(&self.spec.ocs.delay, pairs, &mut self.random);
-        self.regions[region].ports = wanted;
-        self.regions[region].matrix = Some(a2a.matrix);
-    }
-
-    fn patches(&self, region: usize, old: &PortMap, new: &PortMap, patches: &mut Vec<Patch>) {
-        for server in 0..self.region_servers as usize {
-            for port in 0..self.layout.optical_nics.len() {
-                let (was, is) = (old.peer(server, port), new.peer(server, port));
-                if was == is {
-                    continue;
-                }
-                let tx = self.fabric.circuit_tx(self.nic(region, server, port));
-                let rx = is.and_then(|(server, port)| {
-                    let nic = self.nic(region, usize::from(server), usize::from(port));
-                    self.fabric.circuit_rx(nic)
-                });
-                if let Some(tx) = tx {
-                    patches.push(Patch { tx, rx });
-                }
-            }
-        }
-    }
-
     fn nic(&self, region: usize, server: usize, port: usize) -> NicId {
         let server = self.regions[region].first_server + server as u32;
         let per_server = self.fabric.cluster().nics_per_server;
@@ -243,65 +194,6 @@ impl<'a> Optical<'a> {
             let a2a = AllToAll { block, matrix, transposed, bytes_per_token };
             self.reweave(region, a2a, demand, patches);
         }
-        Ok(())
-    }
-
-    /// Delegation (MixNet 5.3): gather, exchange beside the local part, scatter.
-    fn send(
-        &mut self,
-        region: usize,
-        a2a: AllToAll,
-        demand: &Demand<'_>,
-        key: u64,
-        orders: &mut Orders,
-    ) -> Result<(), String> {
-        let first_server = self.regions[region].first_server;
-        let per_server = self.fabric.cluster().gpus_per_server;
-        let nics = self.fabric.cluster().nics_per_server;
-        let first_gpu = first_server * per_server;
-        self.pairs.clear();
-        let pairs = &mut self.pairs;
-        demand
-            .for_each(a2a, |from, to, bytes| pairs.push((from - first_gpu, to - first_gpu, bytes)));
-        let options = RouteOptions {
-            share_eps: self.spec.share_eps,
-            optical_bps: self.spec.ocs.link_bps.bps(),
-            packet_bps: self.spec.eps.link_bps.bps(),
-        };
-        let routing =
-            self.router.route(&self.pairs, &self.regions[region].ports, &self.layout, &options);
-        let fabric = self.fabric;
-        let gpu = |server: u16, gpu: u16| {
-            GpuId((first_server + u32::from(server)) * per_server + u32::from(gpu))
-        };
-        let nic = |(server, nic): (u16, u8)| {
-            NicId((first_server + u32::from(server)) * nics + u32::from(nic))
-        };
-        for leg in &routing.gather {
-            fabric.scale_up_path(gpu(leg.server, leg.from), gpu(leg.server, leg.to), orders.path());
-            orders.flow(Bytes::new(leg.bytes));
-        }
-        orders.end_phase(Time::ZERO);
-        for hop in &routing.exchange {
-            let (from, to) = (nic(hop.from), nic(hop.to));
-            if hop.circuit {
-                orders.path().extend(fabric.circuit_tx(from));
-                orders.path().extend(fabric.circuit_rx(to));
-            } else {
-                fabric.nic_route(from, to, key, orders.path()).map_err(|e| e.to_string())?;
-            }
-            orders.flow(Bytes::new(hop.bytes));
-        }
-        for leg in &routing.local {
-            fabric.scale_up_path(gpu(leg.server, leg.from), gpu(leg.server, leg.to), orders.path());
-            orders.flow(Bytes::new(leg.bytes));
-        }
-        orders.end_phase(Time::ZERO);
-        for leg in &routing.scatter {
-            fabric.scale_up_path(gpu(leg.server, leg.from), gpu(leg.server, leg.to), orders.path());
-            orders.flow(Bytes::new(leg.bytes));
-        }
-        orders.end_phase(Time::ZERO);
         Ok(())
     }
 }
