@@ -107,7 +107,7 @@ _Made = tuple[Any, Sequence[str], str]
 
 def _rails(figures: str | None, place: Path, given: Mapping[str, Any]) -> _Made:
     from lightloom.cli import progress
-    from lightloom.rails.figures import FIGURES
+    from lightloom.rails.figures import FIGURES, HEADINGS
     from lightloom.rails.figures import reproduce as make
 
     chosen = _numbers(figures, FIGURES)
@@ -115,13 +115,13 @@ def _rails(figures: str | None, place: Path, given: Mapping[str, Any]) -> _Made:
     with progress.runs(parts) as on_progress:
         made = make(chosen, directory=place, on_progress=on_progress, **given)
     end = f"{given.get('domains', 128)} domains x 8 GPUs;"
-    return made, ("figure", "workload", "what", "RailS says", "here"), end
+    return made, HEADINGS, end
 
 
 def _swot(figures: str | None, place: Path, given: Mapping[str, Any]) -> _Made:
     from lightloom.cli import progress
     from lightloom.plan.job import quantity
-    from lightloom.swot.figures import FIGURES
+    from lightloom.swot.figures import FIGURES, HEADINGS
     from lightloom.swot.figures import reproduce as make
     from lightloom.swot.panels import panels
     from lightloom.units import Size
@@ -134,12 +134,12 @@ def _swot(figures: str | None, place: Path, given: Mapping[str, Any]) -> _Made:
     with progress.runs(len(panels(chosen))) as on_progress:
         made = make(chosen, directory=place, on_progress=on_progress, **settings)
     end = "800 Gbps a node, 200 us to switch and 5 us of latency where nothing else is said;"
-    return made, ("figure", "setting", "what", "SWOT says", "here"), end
+    return made, HEADINGS, end
 
 
 def _railx(figures: str | None, place: Path, given: Mapping[str, Any]) -> _Made:
     from lightloom.cli import progress
-    from lightloom.railx.figures import FIGURES, TABLES, parts
+    from lightloom.railx.figures import FIGURES, HEADINGS, TABLES, parts
     from lightloom.railx.figures import reproduce as make
 
     tables: str | None = given.get("tables")
@@ -148,7 +148,7 @@ def _railx(figures: str | None, place: Path, given: Mapping[str, Any]) -> _Made:
     with progress.runs(parts(chosen, wanted)) as on_progress:
         made = make(chosen, wanted, directory=place, on_progress=on_progress)
     end = "docs/railx.md explains departures;"
-    return made, ("part", "setting", "what", "RailX says", "here"), end
+    return made, HEADINGS, end
 
 
 def _numbers(

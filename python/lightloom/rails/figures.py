@@ -14,13 +14,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from lightloom import store
+from lightloom import reproduction, store
 from lightloom.errors import InputError, RunError
 from lightloom.rails.job import DEFAULT_SCHEMES, Job
 from lightloom.rails.runs import BASELINE, Comparison, Row, reopen, run
 from lightloom.rails.workloads import PHASES, Workload
 from lightloom.simulation import run_all
 
+HEADINGS = ("figure", "workload", "what", "RailS says", "here")
 SPARSE = ("uniform", "sparse:0.6", "sparse:0.4", "sparse:0.2", "sparse:0")
 FIGURES: Mapping[int, tuple[str, ...]] = {
     7: SPARSE,
@@ -93,8 +94,7 @@ class Reproduced:
 
     def markdown(self) -> str:
         """Return the table as Markdown."""
-        head = "| figure | workload | what | RailS says | here |\n|---|---|---|---|---|\n"
-        return head + "".join(f"| {' | '.join(row.values())} |\n" for row in self.table)
+        return reproduction.markdown(HEADINGS, self.table)
 
 
 def reproduce(

@@ -11,20 +11,16 @@ those come into the table. Rows may say more; it is kept.
 
 from __future__ import annotations
 
-import csv
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-from lightloom import __version__, store
+from lightloom import reproduction, store
 from lightloom.errors import InputError, RunError
 from lightloom.railx.figure_lines import lines
-
-Rows = list[dict[str, Any]]
+from lightloom.reproduction import Rows
 
 # The function of this package that makes a figure: of what it is told of its progress.
 _MAKERS = {
@@ -40,6 +36,7 @@ FIGURES = tuple(
     and hasattr(import_module(f"lightloom.railx.{name}"), function)
 )
 TABLES = (2, 3, 6)
+HEADINGS = ("part", "setting", "what", "RailX says", "here")
 
 
 @dataclass(frozen=True)
@@ -63,8 +60,7 @@ class Reproduced:
 
     def markdown(self) -> str:
         """Return the table as Markdown."""
-        head = "| part | setting | what | RailX says | here |\n|---|---|---|---|---|\n"
-        return head + "".join(f"| {' | '.join(row.values())} |\n" for row in self.table)
+        return reproduction.markdown(HEADINGS, self.table)
 
 
 def reproduce(
@@ -100,17 +96,16 @@ def reproduce(
     ('cells that follow', '87')
     """
     names = _names(figures, tables)
-    _take(directory)
+    reproduction.take(directory)
     told = on_progress or (lambda _name, _share: None)
     done: dict[str, Rows] = {}
     stopped: KeyboardInterrupt | RunError | None = None
     try:
         for name in names:
-            place = directory / "parts" / f"{name.replace(' ', '-')}.json"
-            rows = _kept(place, name)
+            rows = reproduction.kept(directory, name, {})
             if rows is None:
                 rows = _make(name, lambda share, name=name: told(name, min(share, 0.999)))  # type: ignore[misc]
-                _keep(place, name, rows)
+                reproduction.keep(directory, name, {}, rows)
             done[name] = rows
             told(name, 1.0)
     except (KeyboardInterrupt, RunError) as error:
@@ -165,37 +160,6 @@ def _make(name: str, told: Callable[[float], None]) -> Rows:
     return rows
 
 
-def _take(directory: Path) -> None:
-    try:
-        if directory.exists() and not directory.is_dir():
-            raise InputError(f"{directory}: is a file; allowed: a new or empty directory")
-        if directory.exists() and any(directory.iterdir()) and not (directory / "parts").is_dir():
-            raise InputError(
-                f"{directory}: is not empty and not a reproduction; allowed: a new or empty "
-                "directory, or one that was begun"
-            )
-        (directory / "parts").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{directory}: cannot be used: {error.strerror or error}") from None
-
-
-def _keep(place: Path, name: str, rows: Rows) -> None:
-    draft = place.with_suffix(".part")
-    store.write_json(draft, {"lightloom": __version__, "part": name, "rows": rows})
-    draft.replace(place)
-
-
-def _kept(place: Path, name: str) -> Rows | None:
-    """Return a part's rows if they were made by the same version."""
-    try:
-        kept = json.loads(place.read_text(encoding="utf-8"))
-        if (kept["lightloom"], kept["part"]) != (__version__, name):
-            return None
-        return [dict(row) for row in kept["rows"]]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None  # absent, or nothing that was written here: made anew
-
-
 def _write(made: Reproduced) -> None:
     from lightloom.railx import figure_plots
 
@@ -206,15 +170,7 @@ def _write(made: Reproduced) -> None:
     (made.directory / "table.md").write_text(made.markdown(), encoding="utf-8")
     for name, rows in made.parts.items():
         stem = made.directory / name.replace(" ", "-")
-        keys = list(dict.fromkeys(key for row in rows for key in row))
-        with stem.with_suffix(".csv").open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, keys)
-            writer.writeheader()
-            writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
+        reproduction.write_csv(stem.with_suffix(".csv"), rows)
         if name.startswith("figure"):
             picture = figure_plots.draw(int(name.split()[1]), rows)
             picture.savefig(stem.with_suffix(".png"))
-
-
-def _cell(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, (dict, list)) else value

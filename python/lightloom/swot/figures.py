@@ -7,22 +7,21 @@ each departure is explained in docs/swot.md.
 
 from __future__ import annotations
 
-import csv
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from lightloom import __version__, store
+from lightloom import reproduction, store
 from lightloom.errors import InputError, RunError
 from lightloom.plan.job import EFFORTS
 from lightloom.presets import unknown
 from lightloom.swot.panels import Panel, Row, panels
 
 FIGURES = (7, 8, 9, 10, 11)
+HEADINGS = ("figure", "setting", "what", "SWOT says", "here")
 
 
 @dataclass(frozen=True)
@@ -52,8 +51,7 @@ class Reproduced:
 
     def markdown(self) -> str:
         """Return the table as Markdown."""
-        head = "| figure | setting | what | SWOT says | here |\n|---|---|---|---|---|\n"
-        return head + "".join(f"| {' | '.join(row.values())} |\n" for row in self.table)
+        return reproduction.markdown(HEADINGS, self.table)
 
 
 def reproduce(
@@ -100,11 +98,13 @@ def reproduce(
     stopped: KeyboardInterrupt | RunError | None = None
     try:
         for panel in wanted:
-            place = directory / "parts" / f"{panel.name.replace(' ', '-')}.json"
-            rows = _kept(place, panel, effort)
-            if rows is None:
+            head = {"effort": effort, "panel": asdict(panel)}
+            found = reproduction.kept(directory, panel.name, head)
+            if found is None:
                 rows = _run(panel, effort, told)
-                _keep(place, panel, effort, rows)
+                reproduction.keep(directory, panel.name, head, [asdict(row) for row in rows])
+            else:
+                rows = tuple(Row(**row) for row in found)
             done[panel.name] = panel, rows
             told(panel.name, 1.0)
     except (KeyboardInterrupt, RunError) as error:
@@ -137,17 +137,7 @@ def _check(
             raise InputError(f"sizes: {size} B: must be 10 KB to 1000 GB")
     if sizes is not None and not sizes:
         raise InputError("sizes: none given")
-    try:
-        if directory.exists() and not directory.is_dir():
-            raise InputError(f"{directory}: is a file; allowed: a new or empty directory")
-        if directory.exists() and any(directory.iterdir()) and not (directory / "parts").is_dir():
-            raise InputError(
-                f"{directory}: is not empty and not a reproduction; allowed: a new or empty "
-                "directory, or one that was begun"
-            )
-        (directory / "parts").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{directory}: cannot be used: {error.strerror or error}") from None
+    reproduction.take(directory)
 
 
 def _run(panel: Panel, effort: str, told: Callable[[str, float], None]) -> tuple[Row, ...]:
@@ -164,28 +154,6 @@ def _run(panel: Panel, effort: str, told: Callable[[str, float], None]) -> tuple
     return tuple(rows)
 
 
-def _head(panel: Panel, effort: str) -> dict[str, Any]:
-    head = {"lightloom": __version__, "effort": effort, "panel": asdict(panel)}
-    return dict(json.loads(json.dumps(head)))  # as it is read back: lists, no tuples
-
-
-def _keep(place: Path, panel: Panel, effort: str, rows: tuple[Row, ...]) -> None:
-    draft = place.with_suffix(".part")
-    store.write_json(draft, {**_head(panel, effort), "rows": [asdict(row) for row in rows]})
-    draft.replace(place)
-
-
-def _kept(place: Path, panel: Panel, effort: str) -> tuple[Row, ...] | None:
-    """Return a panel's rows if they were made by the same version for the same points."""
-    try:
-        kept = json.loads(place.read_text(encoding="utf-8"))
-        if any(kept[key] != value for key, value in _head(panel, effort).items()):
-            return None
-        return tuple(Row(**row) for row in kept["rows"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None  # absent, or nothing that was written here: made anew
-
-
 def _write(made: Reproduced, unfinished: set[int]) -> None:
     from lightloom.swot import figure_plots
 
@@ -193,10 +161,7 @@ def _write(made: Reproduced, unfinished: set[int]) -> None:
         made.directory / "rows.json",
         {"rows": made.rows, "table": made.table, "missing": list(made.missing)},
     )
-    with (made.directory / "rows.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(Row)])
-        writer.writeheader()
-        writer.writerows(made.rows)
+    reproduction.write_csv(made.directory / "rows.csv", made.rows)
     (made.directory / "table.md").write_text(made.markdown(), encoding="utf-8")
     for figure in dict.fromkeys(panel.figure for panel, _ in made.panels.values()):
         if figure not in unfinished:
