@@ -40,6 +40,9 @@ class Workload:
     def tasks(self) -> int: ...
     @property
     def compute_origins(self) -> list[tuple[str, str, str, int]]: ...
+    def traffic(self) -> dict[str, Any]:
+        """Return what GPUs send each other in one iteration, as columns: kind, from, to, bytes."""
+
     def run(
         self, spec_json: str, progress: Callable[[float], None] | None = None
     ) -> dict[str, Any]: ...

@@ -145,6 +145,11 @@ impl Workload {
             .collect()
     }
 
+    /// What GPUs send each other in one iteration, as columns: kind, from, to, bytes.
+    fn traffic<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        as_python(py, &py.detach(|| self.0.traffic()))
+    }
+
     /// Runs one iteration on the fabric and engine of `spec_json`; `progress` is given the share
     /// done and stops the run by raising.
     #[pyo3(signature = (spec_json, progress=None))]

@@ -20,6 +20,7 @@ mod sender;
 mod simulate;
 mod spec;
 mod tables;
+mod traffic;
 
 pub use critical::Breakdown;
 pub use flits::{FlitSpec, Flits, NetworkSpec, TrafficSpec};

@@ -104,6 +104,12 @@ impl Workload {
         &self.origins
     }
 
+    /// What GPUs send each other in one iteration: rows of kind (`tp`, `cp`, `ep`, `pp`, `dp`),
+    /// from, to and bytes.
+    pub fn traffic(&self) -> Table {
+        crate::traffic::table(&self.graph, &self.placement, &self.gating)
+    }
+
     /// Runs one iteration on the fabric and engine of `spec`.
     ///
     /// # Errors
