@@ -138,14 +138,21 @@ class Ocs(Section):
 
 
 class Reconfigure(Section):
-    """When circuits change: waiting (`block`), not (`reuse`), or under compute (`hide`)."""
+    """When circuits change: waiting (`block`), not (`reuse`), under compute (`hide`), `inside`."""
 
-    first_forward: Literal["block", "reuse", "hide"]
-    """Before the first all-to-all (dispatch) of a layer's forward pass."""
-    second_forward: Literal["block", "reuse", "hide"]
+    first_forward: Literal["block", "reuse", "hide", "predict", "inside"]
+    """Before the first all-to-all (dispatch) of a layer's forward pass. `predict`: under compute,
+    for a predicted demand. `inside`: again and again during the all-to-all itself."""
+    second_forward: Literal["block", "reuse", "hide", "inside"]
     """Before the second one (combine) of the forward pass."""
-    backward: Literal["block", "reuse", "hide"]
+    backward: Literal["block", "reuse", "hide", "inside"]
     """Before both of the backward pass."""
+    predictor: (
+        Literal["copilot", "previous-layer", "previous-iteration", "average", "uniform", "auto"]
+        | None
+    ) = None
+    """Who predicts; `auto`: whoever has been best so far. Read with `first_forward = "predict"`
+    only, and then `auto` unless given."""
 
 
 class MixNet(Section):
@@ -158,6 +165,11 @@ class MixNet(Section):
     eps: Packet
     ocs: Ocs
     reconfigure: Reconfigure
+    decision: Literal["algorithm-1", "timed"]
+    """How circuits are chosen: `algorithm-1` as printed, or `timed`, by the time of the whole
+    all-to-all, packet NICs included."""
+    hysteresis: bool
+    """`true`: circuits change only where what is gained pays for the dark time."""
     greedy_continue: bool
     """`false`: Algorithm 1 stops at the first pair without a free port. `true`: it goes on."""
     share_eps: bool

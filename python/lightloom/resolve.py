@@ -148,6 +148,15 @@ def _split(pile: Pile) -> None:
         pile.merge(nested({f"{table}.splitting": value}, table), lambda key: from_engine)
 
 
+def _predictor(pile: Pile) -> None:
+    """Let the best one predict, where someone is to and nobody says who."""
+    table = ("fabric", "reconfigure")
+    wanted = pile.get(*table, "first_forward") == "predict"
+    if wanted and pile.get(*table, "predictor") is None:
+        from_policy = Origin("derived: fabric.reconfigure.first_forward", "chosen here")
+        pile.merge({"fabric": {"reconfigure": {"predictor": "auto"}}}, lambda key: from_policy)
+
+
 def _written_in(label: str) -> Callable[[str], Origin]:
     return lambda key: Origin(label)
 
@@ -159,6 +168,7 @@ def _resolved(pile: Pile, label: str) -> Resolved:
         from_table = Origin("derived: compute.table", source)
         pile.merge({"compute": {"measured": entries}}, lambda key: from_table)
     _split(pile)
+    _predictor(pile)
     values = pile.values()
     origins = {key: leaf.origin for key, leaf in leaves(pile.tree) if isinstance(leaf, Leaf)}
     try:

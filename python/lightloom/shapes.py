@@ -238,6 +238,12 @@ def _mixnet(fabric: fabrics.MixNet, scenario: Scenario) -> Iterator[Misfit]:
             f'too few on "{fabric.ocs.device}": a region of {scenario.region_servers} servers with '
             f"{fabric.optical_nics} optical NICs each needs {ports}",
         )
+    predictor, first = fabric.reconfigure.predictor, fabric.reconfigure.first_forward
+    if predictor is not None and first != "predict":
+        yield (
+            "fabric.reconfigure.predictor",
+            'nothing reads it; allowed: leave it out, or first_forward = "predict"',
+        )
     delay = fabric.ocs.delay
     if isinstance(delay, fabrics.LognormalDelay):
         if list(delay.pairs) != sorted(set(delay.pairs)):

@@ -121,6 +121,10 @@ pub struct MixNetSpec {
     pub ocs: OcsSpec,
     /// When circuits change. Nothing in this crate reads it.
     pub reconfigure: Reconfigure,
+    /// How circuits are chosen for a demand. Nothing in this crate reads it.
+    pub decision: CircuitDecision,
+    /// Whether circuits change only where that pays for the dark time. Nothing here reads it.
+    pub hysteresis: bool,
     /// Whether Algorithm 1 goes on past the first pair without a free port. Nothing here reads it.
     pub greedy_continue: bool,
     /// Whether pairs with circuits use packet switches too. Nothing in this crate reads it.
@@ -217,6 +221,38 @@ pub struct Reconfigure {
     pub second_forward: ReconfigurePolicy,
     /// Before both of the backward pass.
     pub backward: ReconfigurePolicy,
+    /// Who predicts; given if and only if a phase is to be predicted.
+    #[serde(default)]
+    pub predictor: Option<PredictorKind>,
+}
+
+/// How circuits are chosen for a demand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CircuitDecision {
+    /// MixNet's Algorithm 1.
+    #[serde(rename = "algorithm-1")]
+    Algorithm1,
+    /// By the time of the whole all-to-all, packets included.
+    Timed,
+}
+
+/// Who predicts the demand of a layer's first all-to-all (MixNet, Appendix B.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PredictorKind {
+    /// Loads of the layer before, through a fitted transition matrix.
+    Copilot,
+    /// Loads of the layer before, as they are.
+    PreviousLayer,
+    /// Loads of this layer in the iteration before.
+    PreviousIteration,
+    /// An exponential average of this layer's loads.
+    Average,
+    /// All experts alike.
+    Uniform,
+    /// Whoever has been best so far.
+    Auto,
 }
 
 /// When circuits change for one all-to-all.
@@ -227,8 +263,12 @@ pub enum ReconfigurePolicy {
     Block,
     /// Not at all.
     Reuse,
-    /// While the region computes.
+    /// While the region computes; the demand is taken as known.
     Hide,
+    /// While the region computes, for a demand that is predicted.
+    Predict,
+    /// Again and again during the all-to-all itself.
+    Inside,
 }
 
 /// A graph given node by node and link by link.
@@ -342,7 +382,10 @@ impl FabricSpec {
                 first_forward: ReconfigurePolicy::Block,
                 second_forward: ReconfigurePolicy::Hide,
                 backward: ReconfigurePolicy::Hide,
+                predictor: None,
             },
+            decision: CircuitDecision::Algorithm1,
+            hysteresis: false,
             greedy_continue: true,
             share_eps: false,
         })
@@ -435,7 +478,8 @@ mod tests {
                     "mean_ps": [41440000000, 42440000000], "p99_ps": [60000000000, 62000000000]}},
             "reconfigure": {"first_forward": "block", "second_forward": "hide",
                             "backward": "reuse"},
-            "greedy_continue": true, "share_eps": false}"#;
+            "decision": "algorithm-1", "hysteresis": false,
+             "greedy_continue": true, "share_eps": false}"#;
         let FabricSpec::MixNet(spec) = serde_json::from_str(text).expect("valid") else {
             panic!("another kind");
         };

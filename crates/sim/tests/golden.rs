@@ -34,7 +34,7 @@ fn mixnet(first: &str, share_eps: bool) -> String {
    "ocs": {{"link_bps": 100000000000, "link_delay_ps": 1000000, "device": "fast", "ports": 64,
      "delay": {{"kind": "fixed", "ps": 100000000}}}},
    "reconfigure": {{"first_forward": "{first}", "second_forward": "hide", "backward": "hide"}},
-   "greedy_continue": true, "share_eps": {share_eps}}}"#
+   "decision": "algorithm-1", "hysteresis": false, "greedy_continue": true, "share_eps": {share_eps}}}"#
     )
 }
 

@@ -62,7 +62,7 @@ fn packets_agree_with_flows() {
    "ocs": {{"link_bps": 100000000000, "link_delay_ps": 1000000, "device": "fast", "ports": 64,
      "delay": {{"kind": "fixed", "ps": 100000000}}}},
    "reconfigure": {{"first_forward": "block", "second_forward": "hide", "backward": "hide"}},
-   "greedy_continue": true, "share_eps": false}}"#
+   "decision": "algorithm-1", "hysteresis": false, "greedy_continue": true, "share_eps": false}}"#
     );
     let flow = r#"{"kind": "flow", "tolerance": 0.0}"#;
     for (name, fabric) in [
