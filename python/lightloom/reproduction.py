@@ -69,6 +69,12 @@ def kept(directory: Path, name: str, head: Mapping[str, Any]) -> Rows | None:
         return None  # absent, or nothing that was written here: made anew
 
 
+def said(directory: Path, name: str) -> dict[str, Any]:
+    """Return what stands beside the rows of a part that is kept."""
+    found: dict[str, Any] = json.loads(_place(directory, name).read_text(encoding="utf-8"))
+    return {key: value for key, value in found.items() if key != "rows"}
+
+
 def write_csv(place: Path, rows: Rows) -> None:
     """Write rows, each column that any of them has; lists and tables as JSON."""
     keys = list(dict.fromkeys(key for row in rows for key in row))

@@ -16,16 +16,18 @@ PAPERS = {
     "rails": ("domains", "size", "engine", "transport", "seed"),
     "swot": ("sizes", "effort"),
     "railx": ("tables",),
+    "mixnet": (),
 }
 
 
 @app.command()
 def reproduce(
-    paper: str = typer.Argument(..., metavar="PAPER", help="rails, swot or railx."),
+    paper: str = typer.Argument(..., metavar="PAPER", help="mixnet, rails, swot or railx."),
     figures: str | None = typer.Option(
         None,
         "--figures",
-        help="Numbers with commas: rails 7 to 13, swot 7 to 11, railx 14 to 17 (all).",
+        help="Numbers with commas: mixnet 2 to 28 (those with data), rails 7 to 13, swot 7 to 11, "
+        "railx 14 to 17 (all).",
     ),
     tables: str | None = typer.Option(
         None,
@@ -57,6 +59,8 @@ def reproduce(
     What an earlier call finished in the same directory is not run again, so that an interrupted one
     goes on.
 
+    Example: lightloom reproduce mixnet --figures 11,18
+
     Example: lightloom reproduce rails --figures 7,11 --domains 16
 
     Example: lightloom reproduce swot --figures 8
@@ -78,12 +82,10 @@ def reproduce(
     }  # fmt: skip
     for name in given:
         if name not in PAPERS[paper]:
-            allowed = ", ".join(f"--{option}" for option in PAPERS[paper])
-            raise InputError(
-                f"--{name}: is no setting of {paper}'s figures; allowed: --figures, {allowed}"
-            )
+            allowed = ", ".join(f"--{option}" for option in ("figures", *PAPERS[paper]))
+            raise InputError(f"--{name}: is no setting of {paper}'s figures; allowed: {allowed}")
     place = out or Path("results") / f"reproduce-{paper}"
-    make = {"rails": _rails, "swot": _swot, "railx": _railx}[paper]
+    make = {"rails": _rails, "swot": _swot, "railx": _railx, "mixnet": _mixnet}[paper]
     made, says, end = make(figures, place, given)
     if as_json:
         print(json.dumps({"rows": made.rows, "table": made.table}, indent=2))
@@ -149,6 +151,19 @@ def _railx(figures: str | None, place: Path, given: Mapping[str, Any]) -> _Made:
         made = make(chosen, wanted, directory=place, on_progress=on_progress)
     end = "docs/railx.md explains departures;"
     return made, HEADINGS, end
+
+
+def _mixnet(figures: str | None, place: Path, given: Mapping[str, Any]) -> _Made:
+    from lightloom.cli import progress
+    from lightloom.mixnet.figures import FIGURES, HEADINGS, outstanding
+    from lightloom.mixnet.figures import reproduce as make
+
+    chosen = _numbers(figures, FIGURES)
+    with progress.runs(outstanding(chosen, place)) as on_progress:
+        made = make(chosen, directory=place, on_progress=on_progress)
+    each = ", ".join(f"{number} {seconds:.0f}" for number, seconds in made.seconds.items())
+    end = f"CPU seconds a figure, shared runs counted in each: {each}; {made.cpu_s:.0f} in all\n"
+    return made, HEADINGS, f"{end}docs/validation.md explains departures;"
 
 
 def _numbers(
