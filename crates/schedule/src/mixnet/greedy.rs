@@ -88,10 +88,26 @@ impl CircuitCounts {
 /// assert_eq!((counts.get(0, 1), counts.get(2, 3)), (1, 1));
 /// ```
 pub fn allocate(demand: &ServerDemand, options: &GreedyOptions) -> CircuitCounts {
+    allocate_within(demand, &vec![options.optical_degree; demand.n], options.keep_going)
+}
+
+/// [`allocate`] with as many ports a server as `ports` says: fewer where some have failed.
+///
+/// # Panics
+/// If `demand.bytes` has not `n * n` entries, or `ports` not `n`.
+///
+/// ```
+/// use lightloom_schedule::mixnet::{ServerDemand, allocate_within};
+/// let demand = ServerDemand::from_gpu_demand(3, 1, [(0, 1, 900), (1, 2, 400)]);
+/// let counts = allocate_within(&demand, &[1, 0, 1], true); // nothing is left of server 1
+/// assert_eq!(counts.total(), 0);
+/// ```
+pub fn allocate_within(demand: &ServerDemand, ports: &[u32], keep_going: bool) -> CircuitCounts {
     let n = demand.n;
     assert_eq!(demand.bytes.len(), n * n, "bytes of {n} servers");
+    assert_eq!(ports.len(), n, "servers with ports");
     let mut counts = CircuitCounts::dark(n);
-    let mut free = vec![options.optical_degree; n];
+    let mut free = ports.to_vec();
     let mut join = |counts: &mut CircuitCounts, (_, i, j): Place| {
         let (i, j) = (i as usize, j as usize);
         let both = free[i] > 0 && free[j] > 0;
@@ -113,14 +129,14 @@ pub fn allocate(demand: &ServerDemand, options: &GreedyOptions) -> CircuitCounts
     for (Reverse(demand), place) in unserved {
         if join(&mut counts, place) {
             served.push(Pair { demand, circuits: 1, place });
-        } else if !options.keep_going {
+        } else if !keep_going {
             return counts;
         }
     }
     while let Some(mut slowest) = served.peek_mut() {
         if join(&mut counts, slowest.place) {
             slowest.circuits += 1;
-        } else if options.keep_going {
+        } else if keep_going {
             PeekMut::pop(slowest); // ports never come back
         } else {
             break;
@@ -243,6 +259,17 @@ mod tests {
                     let free = |s| full.degree(s) < optical_degree;
                     prop_assert!(!(wanted && free(i) && free(j)));
                 }
+            }
+        }
+
+        #[test]
+        fn no_server_gets_more_circuits_than_its_own_ports(
+            demand in demands(), ports in prop::collection::vec(0u32..7, 9), keep_going: bool,
+        ) {
+            let ports = &ports[..demand.n];
+            let counts = allocate_within(&demand, ports, keep_going);
+            for i in 0..demand.n {
+                prop_assert!(counts.degree(i) <= ports[i]);
             }
         }
 

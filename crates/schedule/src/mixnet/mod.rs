@@ -39,5 +39,5 @@ mod ports;
 
 pub use delegation::{Hop, Layout, Leg, RouteOptions, Router, Routing, route};
 pub use demand::ServerDemand;
-pub use greedy::{CircuitCounts, GreedyOptions, allocate};
+pub use greedy::{CircuitCounts, GreedyOptions, allocate, allocate_within};
 pub use ports::{PortMap, assign, changed_ports, new_circuits};

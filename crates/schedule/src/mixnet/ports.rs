@@ -5,10 +5,12 @@
 //! that stand, as many stay as the counts allow, since only ports that change go dark. Each end of a
 //! new circuit goes to the NUMA node where its pair has the fewest circuits, so that parallel
 //! circuits are fed from different nodes; among equals to the one with most free ports, then the
-//! lowest, and there to the lowest port.
+//! lowest, and there to the lowest port. A port that failed is blocked: it has no circuit and gets
+//! none until it is unblocked (MixNet 5.4: what fails leaves the candidates).
 //! Ignored: moving a circuit that stands for the sake of a better spread; it would go dark.
 //! Checked: the result is an involution with the wanted counts; kept circuits reach their upper
-//! bound; from dark, with two equal nodes, every pair is split evenly at both ends.
+//! bound; from dark, with two equal nodes, every pair is split evenly at both ends; blocked ports
+//! stay dark.
 
 use super::CircuitCounts;
 
@@ -18,12 +20,13 @@ pub struct PortMap {
     n: usize,
     degree: usize,
     peer: Vec<Option<(u16, u16)>>,
+    blocked: Vec<bool>,
 }
 
 impl PortMap {
     /// No circuits between `n` servers of `degree` optical ports.
     pub fn dark(n: usize, degree: usize) -> Self {
-        PortMap { n, degree, peer: vec![None; n * degree] }
+        PortMap { n, degree, peer: vec![None; n * degree], blocked: vec![false; n * degree] }
     }
 
     /// The number of servers.
@@ -46,6 +49,61 @@ impl PortMap {
         &self.peer[server * self.degree..(server + 1) * self.degree]
     }
 
+    /// Takes a port out of use, with the circuit that ends there.
+    ///
+    /// ```
+    /// use lightloom_schedule::mixnet::*;
+    /// let two = |bytes| ServerDemand { n: 2, bytes: vec![0, bytes, 0, 0] };
+    /// let mut map = PortMap::dark(2, 3);
+    /// map.block(0, 1);
+    /// assert_eq!(map.usable(), [2, 3]);
+    /// let counts = allocate_within(&two(7), &map.usable(), true);
+    /// let map = assign(&counts, &map, &[0, 0, 0]);
+    /// assert_eq!((map.between(0, 1), map.peer(0, 1)), (2, None));
+    /// ```
+    ///
+    /// # Panics
+    /// If there is no such port; so do the other two.
+    pub fn block(&mut self, server: usize, port: usize) {
+        assert!(server < self.n && port < self.degree, "port {port} of server {server}");
+        if let Some((to, at)) = self.peer[server * self.degree + port].take() {
+            self.peer[usize::from(to) * self.degree + usize::from(at)] = None;
+        }
+        self.blocked[server * self.degree + port] = true;
+    }
+
+    /// Puts a port back into use, dark.
+    pub fn unblock(&mut self, server: usize, port: usize) {
+        assert!(server < self.n && port < self.degree, "port {port} of server {server}");
+        self.blocked[server * self.degree + port] = false;
+    }
+
+    /// Whether a port is out of use.
+    pub fn is_blocked(&self, server: usize, port: usize) -> bool {
+        self.blocked[server * self.degree + port]
+    }
+
+    /// By server: how many of its ports may have a circuit.
+    pub fn usable(&self) -> Vec<u32> {
+        let usable = |server: usize| {
+            let blocked = &self.blocked[server * self.degree..(server + 1) * self.degree];
+            blocked.iter().filter(|&&blocked| !blocked).count() as u32
+        };
+        (0..self.n).map(usable).collect()
+    }
+
+    /// The circuits by pair of servers.
+    pub fn counts(&self) -> CircuitCounts {
+        let mut counts = CircuitCounts::dark(self.n);
+        for a in 0..self.n {
+            for b in self.ports(a).iter().flatten().map(|&(b, _)| usize::from(b)).filter(|&b| b > a)
+            {
+                counts.join(a, b);
+            }
+        }
+        counts
+    }
+
     /// How many circuits join two servers.
     pub fn between(&self, a: usize, b: usize) -> u32 {
         let joins = |peer: &&Option<(u16, u16)>| peer.is_some_and(|(to, _)| usize::from(to) == b);
@@ -58,12 +116,13 @@ impl PortMap {
     }
 }
 
-/// Maps circuits to ports, changing as few of the `current` ones as `counts` allows.
+/// Maps circuits to ports, changing as few of the `current` ones as `counts` allows. Ports that are
+/// blocked in `current` get none and stay blocked.
 ///
 /// `numa_of_port` gives the NUMA node of each optical port of a server, the same in every server.
 ///
 /// # Panics
-/// If the three do not agree on servers and ports, or a server has more circuits than ports.
+/// If the three do not agree on servers and ports, or a server has more circuits than usable ports.
 ///
 /// ```
 /// use lightloom_schedule::mixnet::{CircuitCounts, PortMap, assign, changed_ports};
@@ -80,7 +139,7 @@ pub fn assign(counts: &CircuitCounts, current: &PortMap, numa_of_port: &[u8]) ->
     let (n, degree) = (current.n, current.degree);
     assert_eq!(counts.servers(), n, "servers of counts and of the ports that stand");
     assert_eq!(numa_of_port.len(), degree, "ports with a NUMA node");
-    let mut map = PortMap::dark(n, degree);
+    let mut map = PortMap { blocked: current.blocked.clone(), ..PortMap::dark(n, degree) };
     let mut missing = Vec::new();
     for a in 0..n {
         for b in a + 1..n {
@@ -141,7 +200,7 @@ fn on_node(map: &PortMap, from: usize, to: usize, node: u8, numa_of_port: &[u8])
 
 /// The free port of `from` that spreads its circuits to `to` best.
 fn free_port(map: &PortMap, from: usize, to: usize, numa_of_port: &[u8]) -> usize {
-    let free = |&port: &usize| map.peer(from, port).is_none();
+    let free = |&port: &usize| map.peer(from, port).is_none() && !map.is_blocked(from, port);
     (0..map.degree)
         .filter(free)
         .min_by_key(|&port| {
@@ -149,7 +208,9 @@ fn free_port(map: &PortMap, from: usize, to: usize, numa_of_port: &[u8]) -> usiz
             let left = (0..map.degree).filter(free).filter(|&p| numa_of_port[p] == node).count();
             (on_node(map, from, to, node, numa_of_port), std::cmp::Reverse(left), node)
         })
-        .unwrap_or_else(|| panic!("server {from} has more circuits than its {} ports", map.degree))
+        .unwrap_or_else(|| {
+            panic!("server {from} has more circuits than its {} ports", map.usable()[from])
+        })
 }
 
 /// The `(server, port)`s whose circuit is another, new or gone: those that go dark for the change.
@@ -179,7 +240,7 @@ pub fn new_circuits(old: &PortMap, new: &PortMap) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mixnet::{GreedyOptions, ServerDemand, allocate};
+    use crate::mixnet::{GreedyOptions, ServerDemand, allocate, allocate_within};
     use proptest::prelude::*;
 
     fn counts(n: usize, degree: u32) -> impl Strategy<Value = CircuitCounts> {
@@ -235,6 +296,32 @@ mod tests {
                     prop_assert!(on(0).abs_diff(on(1)) <= 1, "{} and {}", on(0), on(1));
                 }
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn blocked_ports_stay_dark_and_the_others_are_used(
+            bytes in prop::collection::vec(0u64..1000, 25),
+            blocked in prop::collection::vec((0usize..5, 0usize..6), 0..20), numa in nodes(),
+        ) {
+            let demand = ServerDemand { n: 5, bytes };
+            let options = GreedyOptions { optical_degree: 6, keep_going: true };
+            let mut map = assign(&allocate(&demand, &options), &PortMap::dark(5, 6), &numa);
+            for &(server, port) in &blocked {
+                map.block(server, port);
+            }
+            let counts = allocate_within(&demand, &map.usable(), true);
+            let next = assign(&counts, &map, &numa);
+            prop_assert_eq!(next.counts(), counts);
+            for &(server, port) in &blocked {
+                prop_assert!(next.is_blocked(server, port) && next.peer(server, port).is_none());
+                prop_assert!(map.peer(server, port).is_none());
+            }
+            for &(server, port) in &blocked {
+                map.unblock(server, port);
+            }
+            prop_assert_eq!(map.usable(), [6; 5]);
         }
     }
 
