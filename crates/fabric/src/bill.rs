@@ -2,7 +2,8 @@
 //! is the scale-up network, which comes with the servers.
 //!
 //! A link of packet switches ends in a port and a transceiver on either side; a NIC on an optical
-//! switch or patch panel has a transceiver at the NIC alone (MixNet Section 7.2).
+//! switch or patch panel has a transceiver at the NIC alone (MixNet Section 7.2). An optical port
+//! co-packaged with its GPU has neither.
 
 use lightloom_units::BitRate;
 use std::collections::BTreeMap;
@@ -21,10 +22,13 @@ pub enum Item {
     OcsPort,
     /// A port of a patch panel.
     PatchPort,
+    /// A co-packaged optical port of a GPU.
+    OpticalIo,
 }
 
 impl Item {
-    /// The name in tables: `nic`, `transceiver`, `switch_port`, `ocs_port`, `patch_port`.
+    /// The name in tables: `nic`, `transceiver`, `switch_port`, `ocs_port`, `patch_port`,
+    /// `optical_io`.
     pub const fn name(self) -> &'static str {
         match self {
             Item::Nic => "nic",
@@ -32,6 +36,7 @@ impl Item {
             Item::SwitchPort => "switch_port",
             Item::OcsPort => "ocs_port",
             Item::PatchPort => "patch_port",
+            Item::OpticalIo => "optical_io",
         }
     }
 }

@@ -35,7 +35,7 @@ id! {
     NicId,
 }
 
-/// Servers of GPUs on a scale-up network, one NIC each GPU.
+/// Servers of GPUs on a scale-up network, equally many NICs each GPU, mostly one.
 ///
 /// ```
 /// use lightloom_fabric::{Cluster, GpuId, NicId, ServerId};
@@ -44,6 +44,10 @@ id! {
 /// assert_eq!(cluster.server_of(GpuId(17)), ServerId(2));
 /// assert_eq!(cluster.nic_of(GpuId(17)), cluster.nic(ServerId(2), 1));
 /// assert_eq!(cluster.numa_of(NicId(17)), 0);
+/// // Two ports a GPU: NICs 0 and 1 of a server belong to its GPU 0, and so on.
+/// let twice = Cluster { nics_per_server: 16, ..cluster };
+/// assert_eq!(twice.nic_of(GpuId(17)), NicId(34));
+/// assert_eq!([34, 35].map(|nic| twice.gpu_of(NicId(nic))), [GpuId(17), GpuId(17)]);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -52,7 +56,8 @@ pub struct Cluster {
     pub gpus: u32,
     /// GPUs a server: the scale-up domain.
     pub gpus_per_server: u32,
-    /// NICs a server; equal to `gpus_per_server`, NIC `i` belongs to GPU `i`.
+    /// NICs a server, optical ports of GPUs included: a multiple of `gpus_per_server`, and but for
+    /// MixNet equal to it. Those of a GPU have consecutive numbers.
     pub nics_per_server: u32,
     /// NUMA nodes a server; each holds equally many consecutive NICs.
     pub numa_nodes: u32,
@@ -62,8 +67,9 @@ pub struct Cluster {
     pub scale_up_delay_ps: Time,
 }
 
-/// The most GPUs, so that every count and sum of rates fits its type.
+/// The most GPUs, and NICs, so that every count and sum of rates fits its type.
 const MOST_GPUS: u32 = 1 << 20;
+const MOST_NICS: u32 = 1 << 24;
 
 impl Cluster {
     /// A cluster of `gpus` in servers of `gpus_per_server`, with two NUMA nodes a server if that
@@ -110,13 +116,17 @@ impl Cluster {
     pub fn nic(&self, server: ServerId, local: u32) -> NicId {
         NicId(server.0 * self.nics_per_server + local)
     }
-    /// A GPU's own NIC.
+    /// NICs of each GPU.
+    pub fn nics_per_gpu(&self) -> u32 {
+        self.nics_per_server / self.gpus_per_server
+    }
+    /// A GPU's own NIC, the first one if it has several.
     pub fn nic_of(&self, gpu: GpuId) -> NicId {
-        self.nic(self.server_of(gpu), self.local(gpu))
+        self.nic(self.server_of(gpu), self.local(gpu) * self.nics_per_gpu())
     }
     /// The GPU that a NIC belongs to.
     pub fn gpu_of(&self, nic: NicId) -> GpuId {
-        self.gpu(self.server_of_nic(nic), self.local_nic(nic))
+        self.gpu(self.server_of_nic(nic), self.local_nic(nic) / self.nics_per_gpu())
     }
     /// The NUMA node, within its server, that a NIC hangs on.
     pub fn numa_of(&self, nic: NicId) -> u32 {
@@ -138,12 +148,20 @@ impl Cluster {
         if server == 0 || gpus % server != 0 {
             return fail("gpus_per_server", server, format!("must divide cluster.gpus = {gpus}"));
         }
-        if self.nics_per_server != server {
-            let allowed = format!("must equal cluster.gpus_per_server = {server}, a NIC each GPU");
-            return fail("nics_per_server", self.nics_per_server, allowed);
+        let nics = self.nics_per_server;
+        if nics == 0 || nics % server != 0 {
+            let allowed = format!(
+                "must be a multiple of cluster.gpus_per_server = {server}: as many each GPU"
+            );
+            return fail("nics_per_server", nics, allowed);
         }
-        if self.numa_nodes == 0 || server % self.numa_nodes != 0 {
-            let allowed = format!("must divide cluster.nics_per_server = {server}");
+        if nics.checked_mul(self.servers()).is_none_or(|all| all > MOST_NICS) {
+            let allowed =
+                format!("with {} servers, must be at most {MOST_NICS} in all", self.servers());
+            return fail("nics_per_server", nics, allowed);
+        }
+        if self.numa_nodes == 0 || nics % self.numa_nodes != 0 {
+            let allowed = format!("must divide cluster.nics_per_server = {nics}");
             return fail("numa_nodes", self.numa_nodes, allowed);
         }
         FabricError::check_rate("cluster.scale_up_bandwidth", self.scale_up_bps)?;
@@ -160,11 +178,13 @@ mod tests {
         let good = Cluster::of(64, 8);
         assert_eq!(good.validate(), Ok(()));
         type Spoil = fn(&mut Cluster);
-        let cases: [(&str, Spoil); 7] = [
+        let cases: [(&str, Spoil); 9] = [
             ("cluster.gpus = 0", |c| c.gpus = 0),
             ("cluster.gpus_per_server = 0", |c| c.gpus_per_server = 0),
             ("cluster.gpus_per_server = 7", |c| c.gpus_per_server = 7),
             ("cluster.nics_per_server = 4", |c| c.nics_per_server = 4),
+            ("cluster.nics_per_server = 0", |c| c.nics_per_server = 0),
+            ("cluster.nics_per_server = 4294967288", |c| c.nics_per_server = u32::MAX - 7),
             ("cluster.numa_nodes = 3", |c| c.numa_nodes = 3),
             ("cluster.scale_up_bandwidth = 0 bps", |c| c.scale_up_bps = BitRate::from_bps(0)),
             ("cluster.scale_up_delay = 2 s", |c| c.scale_up_delay_ps = Time::from_ms(2_000)),
@@ -182,5 +202,20 @@ mod tests {
         let cluster = Cluster { numa_nodes: 4, ..Cluster::of(16, 8) };
         let numa: Vec<u32> = (8..16).map(|nic| cluster.numa_of(NicId(nic))).collect();
         assert_eq!(numa, [0, 0, 1, 1, 2, 2, 3, 3]);
+    }
+
+    #[test]
+    fn every_gpu_owns_equally_many_nics_in_a_row() {
+        for per_gpu in [1, 2, 3, 10] {
+            let cluster = Cluster { nics_per_server: 8 * per_gpu, ..Cluster::of(32, 8) };
+            assert_eq!(cluster.validate(), Ok(()));
+            let owners: Vec<u32> =
+                (0..cluster.nics()).map(|nic| cluster.gpu_of(NicId(nic)).0).collect();
+            let wanted: Vec<u32> = (0..32).flat_map(|gpu| vec![gpu; per_gpu as usize]).collect();
+            assert_eq!(owners, wanted);
+            for gpu in (0..32).map(GpuId) {
+                assert_eq!(cluster.gpu_of(cluster.nic_of(gpu)), gpu);
+            }
+        }
     }
 }

@@ -70,6 +70,7 @@ pub fn build(
     panel: &[(ServerId, ServerId)],
 ) -> Result<Fabric, FabricError> {
     cluster.validate()?;
+    one_nic_each(cluster, spec)?;
     let (mut wires, mut bill, mut notes) = (Wires::new(cluster), Bill::default(), vec![]);
     let (w, b, n) = (&mut wires, &mut bill, &mut notes);
     let wiring = match spec {
@@ -99,6 +100,19 @@ pub fn build(
         _ => (0..cluster.nics_per_server).collect(),
     };
     Ok(Fabric { packet_nics, bill, notes, ..Fabric::bare(cluster, wires, wiring) })
+}
+
+/// Only MixNet knows what to do with further NICs of a GPU: it puts them on circuits.
+fn one_nic_each(cluster: &Cluster, spec: &FabricSpec) -> Result<(), FabricError> {
+    if cluster.nics_per_gpu() == 1 || matches!(spec, FabricSpec::MixNet(_)) {
+        return Ok(());
+    }
+    let allowed = format!(
+        "fabric \"{}\" has a NIC each GPU: must equal cluster.gpus_per_server = {}",
+        spec.kind(),
+        cluster.gpus_per_server
+    );
+    Err(FabricError::new("cluster.nics_per_server", cluster.nics_per_server, allowed))
 }
 
 impl Fabric {
@@ -169,6 +183,7 @@ impl Fabric {
         layout: &Layout,
     ) -> Result<Fabric, FabricError> {
         cluster.validate()?;
+        one_nic_each(cluster, &FabricSpec::RailX(spec.clone()))?;
         let (mut wires, mut bill, mut notes) = (Wires::bare(cluster), Bill::default(), vec![]);
         let wired = Wired::build(cluster, spec, layout, &mut wires, &mut bill, &mut notes)?;
         Ok(Fabric { bill, notes, ..Fabric::bare(cluster, wires, Wiring::RailX(wired)) })

@@ -5,7 +5,9 @@
 //! expert-parallel GPUs. The packet NICs are spread evenly over a server, and so over its NUMA nodes:
 //! 0 and 4 of eight; a GPU uses the nearest at or below its own index. A circuit is two links, into
 //! the optical switch and out of it; which two belong together is decided elsewhere. The bill counts
-//! one port of two directions, one NIC and one transceiver for each optical NIC.
+//! one port of two directions, one NIC and one transceiver for each optical NIC. Where these are ports
+//! co-packaged with GPUs (Section 8), it counts one such port in place of NIC and transceiver; with
+//! `n` NICs a GPU, the first is its packet NIC and the others its ports if `n - 1` of `n` are optical.
 //! Ignored: loss of light, and that a device larger than its region could serve two.
 //! Checked: routes by the crate's properties; the limit of ports; the bill against MixNet Table 4's
 //! prices.
@@ -62,7 +64,11 @@ impl MixNet {
             }
         }
         let count = u64::from(cluster.servers()) * optical.len() as u64;
-        for item in [Item::Nic, Item::OcsPort, Item::Transceiver] {
+        let items: &[Item] = match spec.co_packaged {
+            true => &[Item::OcsPort, Item::OpticalIo],
+            false => &[Item::OcsPort, Item::Nic, Item::Transceiver],
+        };
+        for &item in items {
             bill.add(item, spec.ocs.link_bps, count);
         }
         match region_servers {
@@ -96,7 +102,8 @@ impl MixNet {
 
     /// The packet NIC that a GPU uses: each serves as many GPUs as another, or one fewer.
     fn gateway(&self, cluster: &Cluster, gpu: GpuId) -> NicId {
-        let at_or_below = self.packet.partition_point(|&nic| nic <= cluster.local(gpu));
+        let own = cluster.local_nic(cluster.nic_of(gpu));
+        let at_or_below = self.packet.partition_point(|&nic| nic <= own);
         cluster.nic(cluster.server_of(gpu), self.packet[at_or_below - 1])
     }
 }
@@ -193,6 +200,38 @@ mod tests {
         assert_eq!(notes(1), ["a region is one server: its optical NICs idle"]);
         assert_eq!(notes(2), ["a region is two servers: all circuits join the one pair"]);
         assert!(notes(4).is_empty());
+    }
+
+    /// Two optical ports and a NIC on each GPU: the NIC is the GPU's own, and the bill has no NICs or
+    /// transceivers for the ports.
+    #[test]
+    fn ports_on_gpus_leave_each_its_own_packet_nic() {
+        let cluster = Cluster { nics_per_server: 24, ..Cluster::of(64, 8) };
+        let mut spec = MixNetSpec { optical_nics: 16, co_packaged: true, ..spec() };
+        spec.ocs.link_bps = BitRate::from_gbps(3_600);
+        let fabric = build(&cluster, &FabricSpec::MixNet(spec.clone()), 4, &[]).expect("valid");
+        assert_eq!(fabric.packet_nics(ServerId(0)), [0, 3, 6, 9, 12, 15, 18, 21]);
+        for (a, b) in [(0, 63), (17, 3)] {
+            let mut path = vec![];
+            fabric.route(GpuId(a), GpuId(b), 0, &mut path).expect("on packet switches");
+            assert_eq!(fabric.link(path[0]).from, fabric.nic_node(NicId(3 * a))); // no relay
+        }
+        let count = |item, gbps| fabric.bill().count(item, BitRate::from_gbps(gbps));
+        assert_eq!([Item::OpticalIo, Item::OcsPort].map(|item| count(item, 3_600)), [128, 128]);
+        assert_eq!([Item::Nic, Item::Transceiver].map(|item| count(item, 3_600)), [0, 0]);
+        assert_eq!(count(Item::Nic, 400), 64);
+        // The same with NICs in place of ports.
+        spec.co_packaged = false;
+        let fabric = build(&cluster, &FabricSpec::MixNet(spec), 4, &[]).expect("valid");
+        let count = |item| fabric.bill().count(item, BitRate::from_gbps(3_600));
+        assert_eq!([Item::OpticalIo, Item::Nic, Item::Transceiver].map(count), [0, 128, 128]);
+        // No other fabric knows what to do with them.
+        let tree = FabricSpec::fat_tree(BitRate::from_gbps(400), Time::from_us(1));
+        assert_eq!(
+            build(&cluster, &tree, 1, &[]).expect_err("three NICs a GPU").to_string(),
+            "cluster.nics_per_server = 24: fabric \"fat-tree\" has a NIC each GPU: must equal \
+             cluster.gpus_per_server = 8"
+        );
     }
 
     /// However many of however many: each packet NIC serves as many GPUs as another, within one,

@@ -115,6 +115,9 @@ pub enum Panel {
 pub struct MixNetSpec {
     /// NICs a server on the optical switch (the paper's alpha).
     pub optical_nics: u32,
+    /// Whether the optical NICs are ports co-packaged with GPUs (MixNet Section 8).
+    #[serde(default)]
+    pub co_packaged: bool,
     /// The electrical packet switches.
     pub eps: ClosSpec,
     /// The optical circuit switch of each region.
@@ -370,6 +373,7 @@ impl FabricSpec {
     pub fn mixnet(optical_nics: u32, rate: BitRate, delay: Time) -> Self {
         FabricSpec::MixNet(MixNetSpec {
             optical_nics,
+            co_packaged: false,
             eps: ClosSpec::new(rate, delay),
             ocs: OcsSpec {
                 link_bps: rate,

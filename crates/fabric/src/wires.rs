@@ -11,7 +11,7 @@ use std::fmt;
 pub enum NodeKind {
     /// A GPU.
     Gpu,
-    /// A NIC; it belongs to the GPU of the same number.
+    /// A NIC, or an optical port of a GPU.
     Nic,
     /// The scale-up network of one server.
     ScaleUp,

@@ -27,11 +27,11 @@ pub struct Layout {
     /// GPUs of a server.
     pub gpus_per_server: u16,
     /// NICs on packet switches, by index in the server. At least one.
-    pub packet_nics: Vec<u8>,
+    pub packet_nics: Vec<u16>,
     /// NICs on the optical switch: entry `p` is the NIC of optical port `p`.
-    pub optical_nics: Vec<u8>,
+    pub optical_nics: Vec<u16>,
     /// By NIC: the GPU of the server it belongs to.
-    pub nic_gpu: Vec<u8>,
+    pub nic_gpu: Vec<u16>,
 }
 
 /// How [`Router::route`] shares bytes.
@@ -62,9 +62,9 @@ pub struct Leg {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
     /// The sending `(server, NIC of the server)`.
-    pub from: (u16, u8),
+    pub from: (u16, u16),
     /// The receiving `(server, NIC of the server)`.
-    pub to: (u16, u8),
+    pub to: (u16, u16),
     /// Over a circuit; otherwise over packet switches.
     pub circuit: bool,
     /// What is sent \[B\], not zero.

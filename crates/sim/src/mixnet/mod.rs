@@ -69,7 +69,7 @@ impl<'a> Optical<'a> {
             packet_nics: narrow(fabric.packet_nics(server)),
             optical_nics: narrow(&optical),
             nic_gpu: (0..cluster.nics_per_server)
-                .map(|local| cluster.local(cluster.gpu_of(nic(local))) as u8)
+                .map(|local| cluster.local(cluster.gpu_of(nic(local))) as u16)
                 .collect(),
         };
         let numa_of_port: Vec<u8> =
@@ -198,7 +198,7 @@ impl<'a> Optical<'a> {
     }
 }
 
-/// Local NIC indices; the fabric allows fewer than 256 NICs a server with optical ones.
-fn narrow(nics: &[u32]) -> Vec<u8> {
-    nics.iter().map(|&nic| nic as u8).collect()
+/// Local NIC indices; a specification has at most 1024 NICs a server.
+fn narrow(nics: &[u32]) -> Vec<u16> {
+    nics.iter().map(|&nic| nic as u16).collect()
 }

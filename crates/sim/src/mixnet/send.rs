@@ -36,7 +36,7 @@ impl Optical<'_> {
         let gpu = |server: u16, gpu: u16| {
             GpuId((first_server + u32::from(server)) * per_server + u32::from(gpu))
         };
-        let nic = |(server, nic): (u16, u8)| {
+        let nic = |(server, nic): (u16, u16)| {
             NicId((first_server + u32::from(server)) * nics + u32::from(nic))
         };
         for leg in &routing.gather {

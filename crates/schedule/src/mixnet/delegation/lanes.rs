@@ -7,7 +7,7 @@ use crate::mixnet::PortMap;
 /// they still take.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lane {
-    pub nics: (u8, u8),
+    pub nics: (u16, u16),
     pub gpus: (u16, u16),
     pub circuit: bool,
     pub left: u64,
@@ -23,12 +23,9 @@ pub(super) fn open(
     ports: &PortMap,
     layout: &Layout,
 ) {
-    let lane = |nics: (u8, u8), circuit| Lane {
+    let lane = |nics: (u16, u16), circuit| Lane {
         nics,
-        gpus: (
-            layout.nic_gpu[usize::from(nics.0)].into(),
-            layout.nic_gpu[usize::from(nics.1)].into(),
-        ),
+        gpus: (layout.nic_gpu[usize::from(nics.0)], layout.nic_gpu[usize::from(nics.1)]),
         circuit,
         left: 0,
     };

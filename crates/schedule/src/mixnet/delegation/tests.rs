@@ -7,7 +7,7 @@ type Flows = Vec<(u32, u32, u64)>;
 
 /// Five servers of four GPUs; one or two NICs a GPU.
 fn layouts() -> impl Strategy<Value = Layout> {
-    let layout = |packet_nics: &[u8], optical_nics: &[u8], nic_gpu: &[u8]| Layout {
+    let layout = |packet_nics: &[u16], optical_nics: &[u16], nic_gpu: &[u16]| Layout {
         servers: 5,
         gpus_per_server: 4,
         packet_nics: packet_nics.to_vec(),
