@@ -30,6 +30,8 @@ pub struct Circuits {
     enters: Vec<bool>,
     dark_until: Vec<Time>,
     any: bool,
+    /// By link, empty while nothing has broken: whether it is down.
+    down: Vec<bool>,
 }
 
 impl Circuits {
@@ -46,6 +48,7 @@ impl Circuits {
             any: enters.contains(&true),
             enters,
             dark_until: vec![Time::ZERO; links.len()],
+            down: Vec::new(),
         };
         for patch in standing {
             circuits.join(patch);
@@ -105,6 +108,32 @@ impl Circuits {
         Ok(lit)
     }
 
+    /// Whether a link is broken.
+    #[inline]
+    pub fn is_down(&self, link: LinkId) -> bool {
+        !self.down.is_empty() && self.down[link.0 as usize]
+    }
+
+    /// Whether a flow may stay on a path: nothing of it is down, and circuits join, dark or not,
+    /// what meets at optical switches.
+    pub fn is_whole(&self, path: &[LinkId]) -> bool {
+        path.iter().enumerate().all(|(hop, &link)| {
+            let next = path.get(hop + 1).copied();
+            !self.is_down(link)
+                && (!self.enters_switch(link) || (next.is_some() && self.leads_to(link) == next))
+        })
+    }
+
+    /// Breaks and heals links.
+    pub(crate) fn change(&mut self, down: &[LinkId], up: &[LinkId]) {
+        self.down.resize(self.to.len(), false);
+        for (links, is) in [(down, true), (up, false)] {
+            for link in links {
+                self.down[link.0 as usize] = is;
+            }
+        }
+    }
+
     /// Links are dark until `ready`, or longer if they were already.
     pub(crate) fn darken(&mut self, links: &[LinkId], ready: Time) {
         for link in links {
@@ -113,8 +142,8 @@ impl Circuits {
         }
     }
 
-    /// Whether a link carries light at `now`.
+    /// Whether a link carries light at `now`: it is neither dark nor down.
     pub(crate) fn is_lit(&self, link: LinkId, now: Time) -> bool {
-        self.dark_until[link.0 as usize] <= now
+        self.dark_until[link.0 as usize] <= now && !self.is_down(link)
     }
 }

@@ -9,10 +9,10 @@
 //! under a running flow.
 
 use crate::{
-    Engine, EngineError, NOT_A_TRANSFER, Observer, Orders, Outcome, Patch, Patches, Policy,
-    Scenario, Silent, TaskId, Tasks,
+    Engine, EngineError, Incident, NOT_A_TRANSFER, Observer, Orders, Outcome, Patch, Patches,
+    Policy, Scenario, Silent, TaskId, Tasks,
 };
-use lightloom_fabric::{Cluster, Fabric, FabricSpec, GpuId, NicId, build};
+use lightloom_fabric::{Cluster, Fabric, FabricSpec, GpuId, LinkId, NicId, build};
 use lightloom_units::{BitRate, Bytes, Time};
 
 /// How far an engine may be from a closed form, as a share of it; never below it.
@@ -159,7 +159,7 @@ pub fn one_phase(fabric: &Fabric, flows: &[(u32, u32, u64)]) -> Orders {
 }
 
 fn scenario<'a>(fabric: &'a Fabric, graph: &'a Graph) -> Scenario<'a> {
-    Scenario { fabric, tasks: graph.tasks(), circuits: &[] }
+    Scenario { fabric, tasks: graph.tasks(), circuits: &[], incidents: &[] }
 }
 
 fn run_one(engine: &dyn Engine, fabric: &Fabric, orders: Orders) -> Outcome {
@@ -561,6 +561,126 @@ fn fullest_link(fabric: &Fabric, orders: &Orders) -> Time {
     times.max().unwrap_or(Time::ZERO).saturating_sub(Time::from_ps(8))
 }
 
+/// A script whose flows go on over `detour` when their path is gone.
+struct Detour {
+    script: Script,
+    detour: Vec<LinkId>,
+}
+
+impl Policy for Detour {
+    fn begin(
+        &mut self,
+        task: TaskId,
+        transfer: u32,
+        now: Time,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        self.script.begin(task, transfer, now, orders)
+    }
+    fn displaced(&mut self, _: TaskId, _: u32, _: Time, path: &mut Vec<LinkId>) -> bool {
+        path.clone_from(&self.detour);
+        !self.detour.is_empty()
+    }
+}
+
+/// Two ways from GPU 0 to GPU 4: by its own NIC, and by its neighbour's.
+fn two_ways(fabric: &Fabric) -> [Vec<LinkId>; 2] {
+    [0, 1].map(|exit| {
+        let (mut path, per_server) = (Vec::new(), fabric.cluster().gpus_per_server);
+        fabric.scale_up_path(GpuId(0), GpuId(exit), &mut path);
+        let (from, to) = (NicId(exit), NicId(per_server));
+        fabric.nic_route(from, to, 0, &mut path).expect("connected");
+        path
+    })
+}
+
+/// A flow whose link breaks goes on over another path with what is left of it.
+pub fn what_breaks_is_left(engine: &dyn Engine, exactness: Exactness) {
+    let fabric = leaf_spine();
+    let graph = Graph::new(vec![Work::Send(0)], vec![]);
+    let [own, other] = two_ways(&fabric);
+    let mut orders = Orders::default();
+    orders.path().extend(&own);
+    orders.flow(Bytes::new(64 * MIB));
+    orders.end_phase(Time::ZERO);
+    let alone = RATE.time_for(Bytes::new(64 * MIB));
+    let gone = own.iter().find(|&link| !other.contains(link)).copied().expect("ways differ");
+    let at = Time::from_ps(alone.ps() / 2);
+    let cut = [Incident { at, down: vec![gone], ..Incident::default() }];
+    let cut = Scenario { incidents: &cut, ..scenario(&fabric, &graph) };
+    let script = Script { transfers: vec![orders], at_end: vec![] };
+    let mut policy = Detour { script, detour: other.clone() };
+    let mut meter = Counter::default();
+    let outcome = engine.run(&cut, &mut policy, &mut meter).expect("the run finishes");
+    assert_eq!(meter.bytes, 64 * MIB);
+    assert_close(
+        outcome.makespan,
+        alone,
+        // What is under way when the link breaks may be lost, and the way is longer.
+        Exactness { closed_form: exactness.closed_form + 0.05 },
+    );
+    let carried = |link: LinkId| outcome.link_bytes[link.0 as usize].get() as f64;
+    let new = other.iter().find(|&link| !own.contains(link)).copied().expect("ways differ");
+    let half = (32 * MIB) as f64;
+    assert!((carried(gone) / half - 1.0).abs() < 0.05 + exactness.closed_form);
+    assert!((carried(new) / half - 1.0).abs() < 0.05 + exactness.closed_form);
+
+    policy.detour.clear();
+    let error = engine.run(&cut, &mut policy, &mut Silent);
+    assert!(matches!(error, Err(EngineError::LinkDown { task: 0, .. })), "{error:?}");
+    policy.detour = own;
+    let error = engine.run(&cut, &mut policy, &mut Silent);
+    assert!(matches!(error, Err(EngineError::LinkDown { task: 0, .. })), "{error:?}");
+}
+
+/// What is whole again carries again; what breaks when nothing is on it hurts no one.
+pub fn what_heals_carries_again(engine: &dyn Engine, exactness: Exactness) {
+    let fabric = leaf_spine();
+    let (wait, size) = (Time::from_us(500), Bytes::new(16 * MIB));
+    let work = vec![Work::Compute(wait), Work::Send(0)];
+    let graph = Graph::new(work, vec![(0, 1)]);
+    let [own, _] = two_ways(&fabric);
+    let incident = |at, down: &[LinkId], up: &[LinkId]| Incident {
+        at: Time::from_us(at),
+        down: down.to_vec(),
+        up: up.to_vec(),
+        ..Incident::default()
+    };
+    let incidents = [incident(400, &[], &own), incident(100, &own, &[])];
+    let healed = Scenario { incidents: &incidents, ..scenario(&fabric, &graph) };
+    let transfers = vec![one_phase(&fabric, &[(0, 4, 16 * MIB)])];
+    let mut script = Script { transfers, at_end: vec![] };
+    let outcome = engine.run(&healed, &mut script, &mut Silent).expect("the run finishes");
+    let quiet = scenario(&fabric, &graph);
+    let expected = engine.run(&quiet, &mut script, &mut Silent).expect("the run finishes");
+    assert_eq!(outcome.makespan, expected.makespan);
+    assert_close(
+        outcome.makespan - wait,
+        RATE.time_for(size),
+        Exactness { closed_form: exactness.closed_form + 0.05 },
+    );
+}
+
+/// Held tasks start later, or take longer if they are at it.
+pub fn held_tasks_wait(engine: &dyn Engine, _: Exactness) {
+    let fabric = leaf_spine();
+    let us = Time::from_us;
+    let work = vec![Work::Compute(us(10)), Work::Compute(us(10)), Work::Compute(us(10))];
+    let graph = Graph::new(work, vec![(0, 1)]);
+    let hold = |held: &[u32]| {
+        let incidents =
+            [Incident { at: us(4), held: held.to_vec(), hold: us(7), ..Incident::default() }];
+        let held = Scenario { incidents: &incidents, ..scenario(&fabric, &graph) };
+        let outcome = engine.run(&held, &mut Script::default(), &mut Silent).expect("finishes");
+        (outcome.end, outcome.waited)
+    };
+    let zero = Time::ZERO;
+    assert_eq!(hold(&[]), (vec![us(10), us(20), us(10)], vec![zero; 3]));
+    assert_eq!(hold(&[0]), (vec![us(17), us(27), us(10)], vec![us(7), zero, zero]));
+    assert_eq!(hold(&[1]), (vec![us(10), us(21), us(10)], vec![zero, us(1), zero]));
+    assert_eq!(hold(&[0, 1, 2]), (vec![us(17), us(27), us(17)], vec![us(7), zero, us(7)]));
+}
+
 /// Makes every check of [`conformance`](crate::conformance) a test of the engine given, exact
 /// unless a second argument says how far from closed forms it may be.
 #[macro_export]
@@ -569,16 +689,16 @@ macro_rules! conformance {
         $crate::conformance!($engine, 1e-9);
     };
     ($engine:expr, $closed_form:expr) => {
-        $crate::conformance!(@tests $engine, $closed_form;
+        $crate::conformance!(@tests conformance, $engine, $closed_form;
             one_flow, incast, one_bottleneck, ring, direct_all_to_all, phases_follow_each_other,
             dark_circuits_wait, circuits_may_stand_at_the_beginning,
             hidden_reconfigurations_cost_nothing,
             tracks_run_side_by_side, phases_patch_circuits,
             what_cannot_finish_is_an_error, circuits_in_use_stay, invariants_on_random_scenarios);
     };
-    (@tests $engine:expr, $closed_form:expr; $($check:ident),*) => {
+    (@tests $module:ident, $engine:expr, $closed_form:expr; $($check:ident),*) => {
         #[cfg(test)]
-        mod conformance {
+        mod $module {
             use super::*;
             $(
                 #[test]
@@ -589,5 +709,14 @@ macro_rules! conformance {
                 }
             )*
         }
+    };
+}
+
+/// As [`conformance!`](crate::conformance), for engines on which links may break.
+#[macro_export]
+macro_rules! breakable {
+    ($engine:expr, $closed_form:expr) => {
+        $crate::conformance!(@tests failures, $engine, $closed_form;
+            what_breaks_is_left, what_heals_carries_again, held_tasks_wait);
     };
 }

@@ -10,7 +10,7 @@
 //! 2. for [`Step::Wake`]: put the `Due` into its queue;
 //! 3. for [`Step::Patch`]: move or refuse the flows on the links that are [touched](Circuits::touched),
 //!    [join](Circuits::join) the patches, stop what is on them and tell [`Ledger::darkened`];
-//!    [`Step::Light`] undoes the darkness;
+//!    [`Step::Light`] undoes the darkness; for [`Step::Incident`] see [`Answer`];
 //! 4. for [`Step::Send`]: start the flows of the phase, tell [`Ledger::sent`], and as each flow
 //!    arrives [`Ledger::arrived`].
 //!
@@ -35,6 +35,10 @@ pub enum Due {
     PhaseOver(u32),
     /// The ports of a reconfiguration carry light again.
     Light(u32),
+    /// Something breaks or is whole again.
+    Incident(u32),
+    /// A held task starts.
+    Started(u32),
 }
 
 /// `due` is to be given back at `at`.
@@ -63,6 +67,21 @@ pub enum Step {
     Light(Vec<LinkId>),
     /// Start the flows of a phase, then tell [`Ledger::sent`].
     Send(Sending),
+    /// Links broke or are whole again, and the policy has answered.
+    Incident(Answer),
+}
+
+/// What an incident means for an engine: first `down` carries nothing any more, then `patches` are
+/// made as for [`Step::Patch`], then flows whose paths are not [whole](Circuits::is_whole) go where
+/// [`Ledger::displaced`] says, then `up` carries again.
+#[derive(Debug)]
+pub struct Answer {
+    /// Links that carry nothing now.
+    pub down: Vec<LinkId>,
+    /// Links that carry again, unless they are dark: those are lit by [`Step::Light`] later.
+    pub up: Vec<LinkId>,
+    /// What the policy patches.
+    pub patches: Patches,
 }
 
 /// A phase whose flows are to start: `orders.flows(phase)`, of which there is at least one.
@@ -121,6 +140,9 @@ enum Entry {
     PhaseOver(u32),
     Finish(u32),
     Light(u32),
+    Await(u32),
+    Incident(u32),
+    Started(u32),
 }
 
 /// The bookkeeping of one run.
@@ -139,7 +161,7 @@ enum Entry {
 /// let mut policy = Script { transfers: vec![orders], at_end: vec![] };
 /// let work = vec![Work::Compute(Time::from_us(2)), Work::Send(0)];
 /// let (graph, fabric) = (Graph::new(work, vec![(0, 1)]), lightloom_engine::conformance::leaf_spine());
-/// let scenario = Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &[] };
+/// let scenario = Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &[], incidents: &[] };
 /// let mut observer = Silent;
 ///
 /// let mut queue = EventQueue::new();
@@ -161,6 +183,7 @@ enum Entry {
 ///                 }
 ///             }
 ///             Step::Patch { .. } | Step::Light(_) => unreachable!("no optical switch here"),
+///             Step::Incident(_) => unreachable!("nothing breaks here"),
 ///         }
 ///     }
 ///     let Some((at, due)) = queue.pop() else { break };
@@ -193,6 +216,10 @@ pub struct Ledger<'a> {
     entries: Vec<Entry>,
     darkened: Vec<Vec<LinkId>>,
     patches: Patches,
+    /// By task, empty while none is held: it does not start before.
+    held_until: Vec<Time>,
+    /// Computations under way that take longer.
+    longer: Vec<(u32, Time)>,
 }
 
 impl<'a> Ledger<'a> {
@@ -227,16 +254,20 @@ impl<'a> Ledger<'a> {
             entries: Vec::new(),
             darkened: Vec::new(),
             patches: Patches::default(),
+            held_until: Vec::new(),
+            longer: Vec::new(),
         }
     }
 
     // ---- what has happened
 
-    /// The run begins: tasks without predecessors start.
+    /// The run begins: tasks without predecessors start, once what breaks at once has broken.
     pub fn begin(&mut self) {
         let ready = (0..self.waiting.len() as u32).rev();
         let ready = ready.filter(|&task| self.waiting[task as usize] == 0);
         self.entries.extend(ready.map(|task| Entry::Start { task, cause: NONE }));
+        let incidents = (0..self.scenario.incidents.len() as u32).rev();
+        self.entries.extend(incidents.map(Entry::Await));
     }
 
     /// Something that was due has come.
@@ -245,6 +276,8 @@ impl<'a> Ledger<'a> {
             Due::Computed(task) => self.entries.push(Entry::Finish(task)),
             Due::PhaseOver(track) => self.entries.push(Entry::PhaseOver(track)),
             Due::Light(change) => self.entries.push(Entry::Light(change)),
+            Due::Incident(index) => self.entries.push(Entry::Incident(index)),
+            Due::Started(task) => self.entries.push(Entry::Started(task)),
         }
     }
 
@@ -283,7 +316,7 @@ impl<'a> Ledger<'a> {
     /// answer says when they carry light again, unless a later change darkens them for longer.
     pub fn darkened(
         &mut self,
-        task: u32,
+        task: Option<u32>,
         patches: &Patches,
         links: Vec<LinkId>,
         now: Time,
@@ -297,12 +330,43 @@ impl<'a> Ledger<'a> {
         Wake { at: ready, due }
     }
 
-    /// A circuit under a flow of this track is patched elsewhere: asks the policy for another path,
-    /// see [`Policy::displaced`].
+    /// A circuit under a flow of this track is patched elsewhere, or a link of it is down: asks the
+    /// policy for another path, see [`Policy::displaced`].
     pub fn displaced(&mut self, track: u32, now: Time, path: &mut Vec<LinkId>) -> bool {
         let task = self.task_of(track);
         let name = self.scenario.tasks.transfer[task as usize];
         self.policy.displaced(TaskId(task), name, now, path)
+    }
+
+    /// The path of a lane of the track's phase, by [`Orders::lane_numbers`].
+    pub fn lane(&self, track: u32, lane: u32) -> &[LinkId] {
+        self.orders_of(track).lane_links(lane)
+    }
+
+    /// Asks the policy where a lane whose path is not whole goes on, and keeps the answer.
+    ///
+    /// # Errors
+    /// [`EngineError::LinkDown`] or [`EngineError::CircuitInUse`] if it does not know, or names a
+    /// path that is not whole either.
+    pub fn divert(&mut self, track: u32, lane: u32, now: Time) -> Result<(), EngineError> {
+        let old = self.lane(track, lane).to_vec();
+        let mut path = old.clone();
+        if !self.displaced(track, now, &mut path)
+            || path.is_empty()
+            || !self.circuits.is_whole(&path)
+        {
+            let task = self.task_of(track);
+            return Err(match old.iter().find(|&&link| self.circuits.is_down(link)) {
+                Some(&link) => EngineError::LinkDown { task, link, now },
+                None => {
+                    let tx = old.iter().find(|&&link| self.circuits.enters_switch(link));
+                    EngineError::CircuitInUse { tx: *tx.unwrap_or(&old[0]), now }
+                }
+            });
+        }
+        let transfer = self.tracks[track as usize].transfer;
+        self.transfers[transfer as usize].orders.divert(lane, path);
+        Ok(())
     }
 
     // ---- what is next
@@ -318,10 +382,25 @@ impl<'a> Ledger<'a> {
                 Entry::Launch(track) => self.launch(track, now),
                 Entry::Flows(track) => Some(self.flows(track, now)),
                 Entry::PhaseOver(track) => self.phase_over(track, now)?,
-                Entry::Finish(task) => {
-                    self.finish(task, now);
-                    None
+                Entry::Finish(task) => match self.longer.iter().position(|&(t, _)| t == task) {
+                    Some(at) => {
+                        let wake = now.saturating_add(self.longer.swap_remove(at).1);
+                        Some(Step::Wake(Wake { at: wake, due: Due::Computed(task) }))
+                    }
+                    None => {
+                        self.finish(task, now);
+                        None
+                    }
+                },
+                Entry::Await(index) => {
+                    let at = self.scenario.incidents[index as usize].at;
+                    match at == now {
+                        true => self.incident(index, now)?,
+                        false => Some(Step::Wake(Wake { at, due: Due::Incident(index) })),
+                    }
                 }
+                Entry::Incident(index) => self.incident(index, now)?,
+                Entry::Started(task) => self.carry_out(task, now)?,
                 Entry::Light(change) => {
                     let mut links = std::mem::take(&mut self.darkened[change as usize]);
                     links.retain(|&link| self.circuits.is_lit(link, now));
@@ -339,6 +418,48 @@ impl<'a> Ledger<'a> {
         let at = task as usize;
         self.outcome.start[at] = now;
         self.outcome.cause[at] = cause;
+        if let Some(&until) = self.held_until.get(at).filter(|&&until| until > now) {
+            self.outcome.waited[at] = until - now;
+            return Ok(Some(Step::Wake(Wake { at: until, due: Due::Started(task) })));
+        }
+        self.carry_out(task, now)
+    }
+
+    /// An incident: the policy is asked what it makes of it.
+    fn incident(&mut self, index: u32, now: Time) -> Result<Option<Step>, EngineError> {
+        if self.is_over() {
+            return Ok(None);
+        }
+        let incident = &self.scenario.incidents[index as usize];
+        self.circuits.change(&incident.down, &incident.up);
+        if incident.hold > Time::ZERO {
+            self.held_until.resize(self.scenario.tasks.len(), Time::ZERO);
+            for &task in &incident.held {
+                let at = task as usize;
+                let computes = self.scenario.tasks.transfer[at] == NOT_A_TRANSFER;
+                if self.outcome.start[at] == Time::MAX {
+                    let until = &mut self.held_until[at];
+                    *until = now.saturating_add(incident.hold).max(*until);
+                } else if self.outcome.end[at] == Time::MAX && computes {
+                    self.outcome.waited[at] += incident.hold;
+                    self.longer.push((task, incident.hold));
+                }
+            }
+        }
+        let mut patches = Patches::default();
+        let first = self.scenario.tasks.len() as u32;
+        self.policy.incident(index, now, &mut patches).map_err(|reason| {
+            let unfinished = self.outcome.end.iter().position(|&end| end == Time::MAX);
+            EngineError::Policy { task: unfinished.map_or(first, |at| at as u32), reason }
+        })?;
+        let lit = |link: &&LinkId| self.circuits.is_lit(**link, now);
+        let up = incident.up.iter().filter(lit).copied().collect();
+        Ok(Some(Step::Incident(Answer { down: incident.down.clone(), up, patches })))
+    }
+
+    /// A task that nothing holds: computes, or sends what the policy says.
+    fn carry_out(&mut self, task: u32, now: Time) -> Result<Option<Step>, EngineError> {
+        let at = task as usize;
         let name = self.scenario.tasks.transfer[at];
         if name == NOT_A_TRANSFER {
             let at = now.saturating_add(self.scenario.tasks.duration[at]);
@@ -431,7 +552,7 @@ impl<'a> Ledger<'a> {
         }
         let task = transfer.task;
         self.free_transfers.push(slot);
-        self.outcome.waited[task as usize] = waited;
+        self.outcome.waited[task as usize] += waited;
         let name = self.scenario.tasks.transfer[task as usize];
         self.patches.clear();
         self.policy
@@ -443,6 +564,10 @@ impl<'a> Ledger<'a> {
     }
 
     // ---- how far it is
+
+    fn orders_of(&self, track: u32) -> &Orders {
+        &self.transfers[self.tracks[track as usize].transfer as usize].orders
+    }
 
     /// The task whose transfer a track is part of.
     #[inline]
@@ -499,7 +624,7 @@ mod tests {
         policy: &mut Script,
         flight: Time,
     ) -> Result<(Outcome, Vec<String>), EngineError> {
-        let scenario = Scenario { fabric, tasks: graph.tasks(), circuits: &[] };
+        let scenario = Scenario { fabric, tasks: graph.tasks(), circuits: &[], incidents: &[] };
         let mut observer = Silent;
         let mut queue: EventQueue<Result<Due, (u32, Bytes, Time)>> = EventQueue::new();
         let mut ledger = Ledger::new(&scenario, policy, &mut observer);
@@ -516,8 +641,11 @@ mod tests {
                             links.extend(ledger.circuits.touched(patch).into_iter().flatten());
                             ledger.circuits.join(patch);
                         }
-                        let wake = ledger.darkened(task, &patches, links, now);
+                        let wake = ledger.darkened(Some(task), &patches, links, now);
                         queue.push(wake.at, Ok(wake.due));
+                    }
+                    Step::Incident(answer) => {
+                        log.push(format!("{now}: {} down", answer.down.len()))
                     }
                     Step::Light(links) => log.push(format!("{now}: {} lit", links.len())),
                     Step::Send(sending) => {

@@ -15,6 +15,7 @@
 
 mod circuits;
 pub mod conformance;
+mod incident;
 mod ledger;
 mod orders;
 mod outcome;
@@ -22,7 +23,8 @@ mod queue;
 mod tasks;
 
 pub use circuits::Circuits;
-pub use ledger::{Due, Ledger, Sending, Step, Wake};
+pub use incident::Incident;
+pub use ledger::{Answer, Due, Ledger, Sending, Step, Wake};
 pub use orders::{FlowOrder, Orders, Patch, Patches, Phase};
 pub use outcome::{Observer, Outcome, PacketLink, Packets, QueueSample, Reconfiguration, Silent};
 pub use queue::EventQueue;
@@ -40,6 +42,8 @@ pub struct Scenario<'a> {
     pub tasks: Tasks<'a>,
     /// The circuits that stand when the run begins.
     pub circuits: &'a [Patch],
+    /// What breaks and heals, in any order.
+    pub incidents: &'a [Incident],
 }
 
 /// Answers an engine's questions at simulated times.
@@ -75,10 +79,20 @@ pub trait Policy {
         Ok(())
     }
 
-    /// A circuit under a running flow of this transfer is being patched elsewhere. `path` is the
-    /// flow's; put another there and return `true`, and what has not arrived goes over that one.
-    /// Otherwise the run ends with [`EngineError::CircuitInUse`], as it does on an engine that cannot
-    /// move flows.
+    /// Incident `index` of the scenario has come: what it takes down is down. Flows on it are asked
+    /// for after this by [`Policy::displaced`]; circuits may be patched now.
+    ///
+    /// # Errors
+    /// As [`Policy::begin`].
+    fn incident(&mut self, index: u32, now: Time, patches: &mut Patches) -> Result<(), String> {
+        let _ = (index, now, patches);
+        Ok(())
+    }
+
+    /// A circuit under a running flow of this transfer is being patched elsewhere, or a link of its
+    /// path is down. `path` is the flow's; put another there and return `true`, and what has not
+    /// arrived goes over that one. Otherwise the run ends with [`EngineError::CircuitInUse`] or
+    /// [`EngineError::LinkDown`], as it does on an engine that cannot move flows.
     fn displaced(
         &mut self,
         task: TaskId,
@@ -140,6 +154,22 @@ pub enum EngineError {
         tx: LinkId,
         /// When.
         now: Time,
+    },
+    /// A link broke under a flow that knows no other way.
+    #[error("task {task}: link {link:?} broke at {now} under a flow that has no other way")]
+    LinkDown {
+        /// The task.
+        task: u32,
+        /// The link.
+        link: LinkId,
+        /// When.
+        now: Time,
+    },
+    /// The engine cannot carry out incidents.
+    #[error("engine {engine:?} knows no failures")]
+    NoIncidents {
+        /// The engine's name.
+        engine: &'static str,
     },
     /// A flow arrived sooner than its path allows: the engine is wrong.
     #[error("task {task}: a flow arrived in {took}, but its path needs {ideal}")]

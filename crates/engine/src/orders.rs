@@ -50,6 +50,8 @@ pub struct Orders {
     circuits: Vec<Patch>,
     /// Where each track's phases end, but for the last one's.
     tracks: Vec<u32>,
+    /// Lanes whose flows have been moved elsewhere.
+    diverted: Vec<(u32, Vec<LinkId>)>,
     open_lane: usize,
     open_phase: usize,
     open_circuits: usize,
@@ -67,6 +69,7 @@ impl Orders {
         self.phases.clear();
         self.circuits.clear();
         self.tracks.clear();
+        self.diverted.clear();
         self.open_lane = 0;
         self.open_phase = 0;
         self.open_circuits = 0;
@@ -213,7 +216,24 @@ impl Orders {
         (flow.lanes.0..flow.lanes.1).map(|lane| self.lane_links(lane))
     }
 
-    fn lane_links(&self, lane: u32) -> &[LinkId] {
+    /// The numbers of a flow's lanes, for [`Orders::lane_links`].
+    pub fn lane_numbers(&self, flow: &FlowOrder) -> Range<u32> {
+        flow.lanes.0..flow.lanes.1
+    }
+
+    /// Moves a lane to other links.
+    pub(crate) fn divert(&mut self, lane: u32, links: Vec<LinkId>) {
+        match self.diverted.iter_mut().find(|(at, _)| *at == lane) {
+            Some((_, old)) => *old = links,
+            None => self.diverted.push((lane, links)),
+        }
+    }
+
+    /// The links of a lane, by its number.
+    pub fn lane_links(&self, lane: u32) -> &[LinkId] {
+        if let Some((_, links)) = self.diverted.iter().find(|(at, _)| *at == lane) {
+            return links;
+        }
         let from = lane.checked_sub(1).map_or(0, |before| self.lanes[before as usize]);
         &self.links[from as usize..self.lanes[lane as usize] as usize]
     }

@@ -24,8 +24,8 @@ impl Observer for Silent {}
 /// Ports of optical switches that changed together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reconfiguration {
-    /// The transfer at whose beginning or end it was ordered.
-    pub task: u32,
+    /// The transfer at whose beginning or end it was ordered; none if an incident was answered.
+    pub task: Option<u32>,
     /// When the ports went dark.
     pub at: Time,
     /// When they carried light again.

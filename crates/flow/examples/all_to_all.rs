@@ -46,7 +46,8 @@ fn main() {
         .collect();
     let work = (0..times).map(Work::Send).collect();
     let graph = Graph::new(work, (1..times).map(|task| (task - 1, task)).collect());
-    let scenario = Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &[] };
+    let scenario =
+        Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &[], incidents: &[] };
     let mut script = Script { transfers, at_end: vec![] };
     let started = Instant::now();
     let outcome = engine.run(&scenario, &mut script, &mut Silent).expect("the run finishes");

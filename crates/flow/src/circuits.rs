@@ -1,41 +1,40 @@
-//! What a run does about circuits: ports that change go dark at once and carry light again later.
+//! What a run does about circuits and links: ports that change go dark at once and carry light again
+//! later, links break and heal, and flows whose path is gone go on over another.
 
+use crate::pool::Pool;
 use crate::settling::mark;
 use crate::{Event, NONE, Run};
-use lightloom_engine::{EngineError, Patches};
+use lightloom_engine::{Answer, EngineError, Patches};
 use lightloom_fabric::LinkId;
-use lightloom_units::Time;
+use lightloom_units::{Bytes, Time};
 
 impl Run<'_> {
-    pub(crate) fn reconfigure(
-        &mut self,
-        task: u32,
-        patches: &Patches,
-        now: Time,
-    ) -> Result<(), EngineError> {
+    pub(crate) fn reconfigure(&mut self, task: Option<u32>, patches: &Patches, now: Time) {
         let mut links = Vec::with_capacity(patches.patches.len() * 2);
         for patch in &patches.patches {
             for link in self.ledger.circuits.touched(patch).into_iter().flatten() {
-                let id = self.component_of[link.0 as usize];
-                if id != NONE {
-                    let component = &mut self.components[id as usize];
-                    component.advance(now, &mut self.done);
-                    if component.live() > 0 {
-                        return Err(EngineError::CircuitInUse { tx: patch.tx, now });
-                    }
-                    mark(&mut self.components, &mut self.dissolving, id);
-                }
+                self.unsettle(link);
                 links.push(link);
             }
             self.ledger.circuits.join(patch);
         }
-        self.deliver(now);
         for link in &links {
             self.capacity[link.0 as usize] = 0.0;
         }
         let wake = self.ledger.darkened(task, patches, links, now);
         self.queue.push(wake.at, Event::Due(wake.due));
-        Ok(())
+    }
+
+    pub(crate) fn incident(&mut self, answer: &Answer, now: Time) {
+        for &link in &answer.down {
+            self.unsettle(link);
+            self.capacity[link.0 as usize] = 0.0;
+            self.broken = true;
+        }
+        if !answer.patches.patches.is_empty() {
+            self.reconfigure(None, &answer.patches, now);
+        }
+        self.light(&answer.up);
     }
 
     pub(crate) fn light(&mut self, links: &[LinkId]) {
@@ -48,4 +47,47 @@ impl Run<'_> {
             mark(&mut self.components, &mut self.dissolving, self.component_of[at]);
         }
     }
+
+    /// A link changes: what is on it is taken apart, and may have to go elsewhere.
+    fn unsettle(&mut self, link: LinkId) {
+        let id = self.component_of[link.0 as usize];
+        mark(&mut self.components, &mut self.dissolving, id);
+        self.broken |= id != NONE;
+    }
+
+    /// Moves flows of the pool whose paths are not whole to where the policy says.
+    pub(crate) fn divert(&mut self, now: Time) -> Result<(), EngineError> {
+        self.broken = false;
+        let pool = std::mem::take(&mut self.pool);
+        let mut path = Vec::new();
+        for (flow, &tag) in pool.tag.iter().enumerate() {
+            let remaining = pool.remaining[flow];
+            let lane = self.ledger.lane(tag.slot, tag.lane);
+            if self.ledger.circuits.is_whole(lane) {
+                keep(&pool, flow, &mut self.pool);
+                continue;
+            }
+            let left = Bytes::new((remaining.round() as u64).min(tag.bytes));
+            path.clear();
+            path.extend_from_slice(lane);
+            for link in &path {
+                let carried = &mut self.ledger.outcome.link_bytes[link.0 as usize];
+                *carried = Bytes::new(carried.get().saturating_sub(left.get()));
+            }
+            self.ledger.divert(tag.slot, tag.lane, now)?;
+            path.clear();
+            path.extend_from_slice(self.ledger.lane(tag.slot, tag.lane));
+            for link in &path {
+                self.ledger.outcome.link_bytes[link.0 as usize] += left;
+            }
+            self.enter(&path, remaining, tag);
+        }
+        Ok(())
+    }
+}
+
+fn keep(pool: &Pool, flow: usize, kept: &mut Pool) {
+    let from = kept.links.len();
+    kept.links.extend_from_slice(pool.links_of(flow));
+    kept.push(from, pool.remaining[flow], pool.tag[flow]);
 }

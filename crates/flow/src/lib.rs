@@ -1,7 +1,8 @@
 //! The flow engine: flows as fluids that share links max-min fairly, event by event.
 //!
 //! Modelled: the real path of every flow with each link's capacity and delay; the scale-up network
-//! inside a server like any other link; circuits that carry nothing while their ports are dark;
+//! inside a server like any other link; circuits that carry nothing while their ports are dark; links
+//! that break, whose flows go on where the policy says with what is left of them;
 //! many flows that start or end at one picosecond. A flow of S bytes alone on its path takes the
 //! path's delays plus S over the narrowest link.
 //! Ignored: packets, queues, losses, and the time that a transport takes to find the fair rate.
@@ -23,7 +24,7 @@ use lightloom_engine::{
     Due, Engine, EngineError, EventQueue, Ledger, Observer, Outcome, Policy, Scenario, Sending,
     Step,
 };
-use lightloom_fabric::{Fabric, LinkId};
+use lightloom_fabric::{Fabric, LinkClass, LinkId};
 use lightloom_units::{Bytes, Time};
 use partition::Partition;
 use pool::{Pool, Tag};
@@ -88,6 +89,8 @@ struct Run<'a> {
     dissolving: Vec<u32>,
     /// Flows that belong to no component yet.
     pool: Pool,
+    /// Whether paths may not be whole any more: links broke, or circuits were patched away.
+    broken: bool,
     partition: Partition,
     local: Vec<u32>,
     scratch: Scratch,
@@ -103,11 +106,21 @@ impl<'a> Run<'a> {
     ) -> Self {
         let fabric: &Fabric = scenario.fabric;
         let links = fabric.links();
+        let mut binds: Vec<bool> =
+            (0..links.len() as u32).map(|l| !fabric.never_binds(LinkId(l))).collect();
+        // What may break must be seen on the paths that it is on.
+        for &LinkId(link) in scenario.incidents.iter().flat_map(|incident| &incident.down) {
+            binds[link as usize] = true;
+        }
+        if !scenario.incidents.is_empty() {
+            let optical = links.iter().zip(&mut binds);
+            optical.for_each(|(link, binds)| *binds |= link.class == LinkClass::Circuit);
+        }
         Run {
             tolerance,
             ledger: Ledger::new(scenario, policy, observer),
             queue: EventQueue::new(),
-            binds: (0..links.len() as u32).map(|l| !fabric.never_binds(LinkId(l))).collect(),
+            binds,
             capacity: links.iter().map(|l| l.rate.bytes_per_ps()).collect(),
             latency: links.iter().map(|l| l.delay).collect(),
             component_of: vec![NONE; links.len()],
@@ -116,6 +129,7 @@ impl<'a> Run<'a> {
             stale: Vec::new(),
             dissolving: Vec::new(),
             pool: Pool::default(),
+            broken: false,
             partition: Partition::new(links.len()),
             local: vec![0; links.len()],
             scratch: Scratch::default(),
@@ -127,14 +141,14 @@ impl<'a> Run<'a> {
         let mut now = Time::ZERO;
         self.ledger.begin();
         self.keep_up(now)?;
-        self.settle(now);
+        self.settle(now)?;
         while let Some((at, event)) = self.queue.pop() {
             now = at;
             self.handle(event, now)?;
             while let Some(event) = self.queue.pop_at(now) {
                 self.handle(event, now)?;
             }
-            self.settle(now);
+            self.settle(now)?;
         }
         self.ledger.close(now)
     }
@@ -163,8 +177,9 @@ impl<'a> Run<'a> {
         while let Some(step) = self.ledger.step(now)? {
             match step {
                 Step::Wake(wake) => self.queue.push(wake.at, Event::Due(wake.due)),
-                Step::Patch { task, patches } => self.reconfigure(task, &patches, now)?,
+                Step::Patch { task, patches } => self.reconfigure(Some(task), &patches, now),
                 Step::Light(links) => self.light(&links),
+                Step::Incident(answer) => self.incident(&answer, now),
                 Step::Send(sending) => self.launch(sending, now)?,
             }
         }
@@ -178,43 +193,53 @@ impl<'a> Run<'a> {
         // A fluid takes all the lanes of its flow, as much of it on each as on another.
         let orders = &sending.orders;
         let lanes = orders.flows(sending.phase).iter().flat_map(|flow| {
-            let lanes = orders.lanes(flow);
-            let (n, bytes) = (lanes.len() as u64, flow.bytes.get());
+            let lanes = orders.lane_numbers(flow);
+            let (first, n, bytes) = (lanes.start, lanes.len() as u64, flow.bytes.get());
             lanes
-                .enumerate()
-                .map(move |(i, lane)| (lane, bytes / n + u64::from((i as u64) < bytes % n)))
+                .map(move |lane| (lane, bytes / n + u64::from(u64::from(lane - first) < bytes % n)))
         });
-        for (links, bytes) in lanes.filter(|&(_, bytes)| bytes > 0) {
+        for (lane, bytes) in lanes.filter(|&(_, bytes)| bytes > 0) {
+            let links = orders.lane_links(lane);
             started += 1;
             lit = lit.max(self.ledger.circuits.lit_along(sending.task, links, now)?);
-            let from = self.pool.links.len();
-            let mut latency = Time::ZERO;
-            let mut narrowest = links[0].0;
             for &LinkId(link) in links {
-                let at = link as usize;
-                latency += self.latency[at];
-                self.ledger.outcome.link_bytes[at] += Bytes::new(bytes);
-                if self.capacity[at] < self.capacity[narrowest as usize] {
-                    narrowest = link;
-                }
-                if self.binds[at] {
-                    self.pool.links.push(link);
-                }
+                self.ledger.outcome.link_bytes[link as usize] += Bytes::new(bytes);
             }
-            if self.pool.links.len() == from {
-                self.pool.links.push(narrowest); // something must bound the rate
-            }
-            for at in from..self.pool.links.len() {
-                let component = self.component_of[self.pool.links[at] as usize];
-                mark(&mut self.components, &mut self.dissolving, component);
-            }
-            let tag = Tag { slot: sending.track, start: now, latency, bytes };
-            self.pool.push(from, bytes as f64, tag);
+            let tag = Tag { slot: sending.track, lane, start: now, latency: Time::ZERO, bytes };
+            self.enter(links, bytes as f64, tag);
         }
         self.ledger.sent(sending, started, lit, now);
         Ok(())
+    }
+
+    /// Puts a flow into the pool, and takes apart what it will share links with.
+    fn enter(&mut self, links: &[LinkId], remaining: f64, tag: Tag) {
+        let from = self.pool.links.len();
+        let mut latency = Time::ZERO;
+        let mut narrowest = links[0].0;
+        for &LinkId(link) in links {
+            let at = link as usize;
+            latency += self.latency[at];
+            if self.capacity[at] < self.capacity[narrowest as usize] {
+                narrowest = link;
+            }
+            if self.binds[at] {
+                self.pool.links.push(link);
+            }
+        }
+        if self.pool.links.len() == from {
+            self.pool.links.push(narrowest); // something must bound the rate
+        }
+        for at in from..self.pool.links.len() {
+            let component = self.component_of[self.pool.links[at] as usize];
+            mark(&mut self.components, &mut self.dissolving, component);
+        }
+        self.pool.push(from, remaining, Tag { latency, ..tag });
     }
 }
 
 #[cfg(test)]
 lightloom_engine::conformance!(FlowEngine::default());
+
+#[cfg(test)]
+lightloom_engine::breakable!(FlowEngine::default(), 1e-9);

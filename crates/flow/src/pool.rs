@@ -7,6 +7,8 @@ use lightloom_units::Time;
 pub(crate) struct Tag {
     /// The track it belongs to.
     pub slot: u32,
+    /// Its lane of the track's orders.
+    pub lane: u32,
     /// When it started.
     pub start: Time,
     /// Sum of the delays of its links.

@@ -4,6 +4,7 @@
 use crate::component::{Component, Done};
 use crate::partition::Partition;
 use crate::{Event, NONE, Run};
+use lightloom_engine::EngineError;
 use lightloom_units::{Bytes, Time};
 
 impl Run<'_> {
@@ -31,7 +32,10 @@ impl Run<'_> {
 
     /// Once everything that happens at `now` has happened: new components for new flows and for
     /// those whose links they share, new rates wherever flows have gone.
-    pub(crate) fn settle(&mut self, now: Time) {
+    ///
+    /// # Errors
+    /// If a path is not whole any more and the policy knows no other.
+    pub(crate) fn settle(&mut self, now: Time) -> Result<(), EngineError> {
         for at in 0..self.stale.len() {
             let id = self.stale[at];
             let component = &mut self.components[id as usize];
@@ -48,21 +52,14 @@ impl Run<'_> {
             }
         }
         self.stale.clear();
-        for at in 0..self.dissolving.len() {
-            let id = self.dissolving[at];
-            let component = &mut self.components[id as usize];
-            component.advance(now, &mut self.done);
-            component.drain_into(&mut self.pool);
-            component.version += 1;
-            for &link in component.links() {
-                self.component_of[link as usize] = NONE;
-            }
-            self.free_components.push(id);
+        self.dissolve(now);
+        if self.broken {
+            self.divert(now)?;
+            self.dissolve(now);
         }
-        self.dissolving.clear();
         self.deliver(now);
         if self.pool.len() == 0 {
-            return;
+            return Ok(());
         }
         let pool = std::mem::take(&mut self.pool);
         let mut partition = std::mem::replace(&mut self.partition, Partition::new(0));
@@ -93,6 +90,23 @@ impl Run<'_> {
         self.partition = partition;
         self.pool = pool;
         self.pool.clear();
+        Ok(())
+    }
+
+    /// Takes components apart whose flows or links change.
+    fn dissolve(&mut self, now: Time) {
+        for at in 0..self.dissolving.len() {
+            let id = self.dissolving[at];
+            let component = &mut self.components[id as usize];
+            component.advance(now, &mut self.done);
+            component.drain_into(&mut self.pool);
+            component.version += 1;
+            for &link in component.links() {
+                self.component_of[link as usize] = NONE;
+            }
+            self.free_components.push(id);
+        }
+        self.dissolving.clear();
     }
 
     fn schedule(&mut self, id: u32) {

@@ -58,7 +58,8 @@ fn main() {
     };
     orders.end_phase(Time::ZERO);
     let graph = Graph::new(vec![Work::Send(0)], vec![]);
-    let scenario = Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &[] };
+    let scenario =
+        Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &[], incidents: &[] };
     let mut script = Script { transfers: vec![orders], at_end: vec![] };
     let engine = PacketEngine { spec, seed: 1 };
     let start = Instant::now();

@@ -309,6 +309,7 @@ impl<'a> Run<'a> {
                 Step::Patch { task, patches } => self.reconfigure(task, &patches, now)?,
                 Step::Light(links) => self.light(&links, now),
                 Step::Send(sending) => self.launch(sending, now)?,
+                Step::Incident(_) => return Err(EngineError::NoIncidents { engine: "packet" }),
             }
         }
         Ok(())
@@ -368,7 +369,7 @@ impl<'a> Run<'a> {
         for link in &links {
             self.net.links[link.0 as usize].dark = true;
         }
-        let wake = self.ledger.darkened(task, patches, links, now);
+        let wake = self.ledger.darkened(Some(task), patches, links, now);
         self.far.push(wake.at, Far::Due(wake.due));
         Ok(())
     }

@@ -61,7 +61,7 @@ impl Observer for Ends {
 
 fn run(engine: &PacketEngine, fabric: &Fabric, orders: Orders) -> (Outcome, Vec<(u64, Time)>) {
     let graph = Graph::new(vec![Work::Send(0)], vec![]);
-    let scenario = Scenario { fabric, tasks: graph.tasks(), circuits: &[] };
+    let scenario = Scenario { fabric, tasks: graph.tasks(), circuits: &[], incidents: &[] };
     let mut script = Script { transfers: vec![orders], at_end: vec![] };
     let mut ends = Ends::default();
     let outcome = engine.run(&scenario, &mut script, &mut ends).expect("the run finishes");
@@ -136,7 +136,8 @@ fn dcqcn_is_fair_to_long_flows() {
     );
     let (first, second) = (200_000_000u64, 100_000_000u64);
     let transfers = vec![orders(&fabric, [(0, 7, first)]), orders(&fabric, [(1, 7, second)])];
-    let scenario = Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &[] };
+    let scenario =
+        Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &[], incidents: &[] };
     let mut script = Script { transfers, at_end: vec![] };
     let outcome =
         engine("dcqcn", "ecmp").run(&scenario, &mut script, &mut Silent).expect("it finishes");
@@ -266,7 +267,8 @@ fn flicker(spec: PacketSpec, dark: Time) -> Outcome {
         vec![Work::Send(0), Work::Compute(Time::from_us(100)), Work::Send(1)],
         vec![(1, 2)],
     );
-    let scenario = Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &[] };
+    let scenario =
+        Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &[], incidents: &[] };
     let mut script = Script { transfers: vec![first, again], at_end: vec![] };
     PacketEngine { spec, seed: 1 }.run(&scenario, &mut script, &mut Silent).expect("it finishes")
 }
@@ -326,7 +328,8 @@ fn a_flow_moves_when_its_circuit_goes() {
             vec![Work::Send(0), Work::Compute(Time::from_us(100)), Work::Send(1)],
             vec![(1, 2)],
         );
-        let scenario = Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &[] };
+        let scenario =
+            Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &[], incidents: &[] };
         let mut to = Vec::new();
         fabric.route(GpuId(0), GpuId(4), 0, &mut to).expect("a way over packets");
         let script = Script { transfers: vec![first, again], at_end: vec![] };
@@ -449,7 +452,8 @@ fn a_flow_that_nothing_can_carry_is_an_error() {
     let mut engine = engine("dctcp", "ecmp");
     engine.spec.switch.queue = Bytes::new(100);
     let graph = Graph::new(vec![Work::Send(0)], vec![]);
-    let scenario = Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &[] };
+    let scenario =
+        Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &[], incidents: &[] };
     let mut script = Script { transfers: vec![orders(&fabric, [(0, 7, 100_000)])], at_end: vec![] };
     let error = engine.run(&scenario, &mut script, &mut Silent);
     assert!(matches!(error, Err(EngineError::Unheard { task: 0, .. })), "{error:?}");

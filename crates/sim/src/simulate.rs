@@ -165,6 +165,7 @@ impl Workload {
                 predecessors: &self.graph.predecessors_count,
             },
             circuits: &circuits,
+            incidents: &[],
         };
         let mut sender = Sender::new(
             &fabric,

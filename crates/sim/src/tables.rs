@@ -3,7 +3,7 @@
 use crate::packets::packet_figures;
 use crate::record::Recorder;
 use crate::sender::DemandRecord;
-use lightloom_engine::Outcome;
+use lightloom_engine::{Outcome, Reconfiguration};
 use lightloom_fabric::Fabric;
 use lightloom_units::{Bytes, Time};
 use lightloom_workload::{TaskGraph, TaskKind};
@@ -181,10 +181,14 @@ pub(crate) fn demand_table(records: &[DemandRecord]) -> Table {
 
 pub(crate) fn reconfigurations_table(graph: &TaskGraph, outcome: &Outcome) -> Table {
     let rows = || outcome.reconfigurations.iter();
+    let of = |r: &Reconfiguration, column: &[u32]| {
+        r.task.map_or(-1, |task| i64::from(column[task as usize]))
+    };
     Table::new("reconfigurations")
-        .integers("task", rows().map(|r| i64::from(r.task)))
-        .integers("replica", rows().map(|r| i64::from(graph.replica[r.task as usize])))
-        .integers("stage", rows().map(|r| i64::from(graph.stage[r.task as usize])))
+        // -1 where a failure was answered.
+        .integers("task", rows().map(|r| r.task.map_or(-1, i64::from)))
+        .integers("replica", rows().map(|r| of(r, &graph.replica)))
+        .integers("stage", rows().map(|r| of(r, &graph.stage)))
         .integers("at_ps", rows().map(|r| r.at.ps() as i64))
         .integers("ready_ps", rows().map(|r| r.ready.ps() as i64))
         .integers("ports", rows().map(|r| i64::from(r.patches)))

@@ -211,6 +211,7 @@ impl Run<'_> {
                 // What would be sent over dark links waits at its source.
                 Step::Light(_) => {}
                 Step::Send(sending) => self.launch(sending, now)?,
+                Step::Incident(_) => return Err(EngineError::NoIncidents { engine: "flit" }),
             }
         }
         Ok(())
@@ -229,7 +230,7 @@ impl Run<'_> {
             self.ledger.circuits.join(patch);
             self.plant.patch(patch);
         }
-        let wake = self.ledger.darkened(task, patches, links, now);
+        let wake = self.ledger.darkened(Some(task), patches, links, now);
         self.queue.push(wake.at, Event::Due(wake.due));
         Ok(())
     }

@@ -105,7 +105,8 @@ pub fn run_plan_on(plan: &Plan, engine: &dyn Engine) -> Result<PlanRun, SimError
         let there = (0..).zip(joined).filter(|&(_, &peer)| peer >= 0);
         circuits.extend(there.map(|(node, &peer)| policy.patch(plane, node, peer as u32)));
     }
-    let scenario = Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &circuits };
+    let scenario =
+        Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &circuits, incidents: &[] };
     let outcome = engine.run(&scenario, &mut policy, &mut Silent)?;
 
     let mut planes = vec![PlaneUse::default(); plan.planes as usize];

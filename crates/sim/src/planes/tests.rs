@@ -64,7 +64,7 @@ fn run(fabric: &Fabric, jobs: &[Job], apart: &[u64]) -> (Outcome, Vec<Time>) {
         work.push(Work::Compute(Time::from_us(us)));
     }
     let graph = Graph::new(work, edges);
-    let scenario = Scenario { fabric, tasks: graph.tasks(), circuits: &[] };
+    let scenario = Scenario { fabric, tasks: graph.tasks(), circuits: &[], incidents: &[] };
     let planes = Planes::new(fabric, &spec().1).expect("a fixed delay");
     let mut policy = Jobs { planes, jobs, booked: vec![Time::ZERO; jobs.len()] };
     let outcome = FlowEngine::default().run(&scenario, &mut policy, &mut Silent);

@@ -339,7 +339,7 @@ fn collective(
     let forwarding = forwarding(cluster, spec.unit());
     let mut sender = FlowSender { fabric, flows: &flows, key: seed, forwarding };
     let outcome = spec.engine(seed).run(
-        &Scenario { fabric, tasks, circuits: &[] },
+        &Scenario { fabric, tasks, circuits: &[], incidents: &[] },
         &mut sender,
         &mut Watch(progress),
     )?;

@@ -190,6 +190,7 @@ fn run(
             predecessors: &predecessors,
         },
         circuits: &circuits,
+        incidents: &[],
     };
     let outcome = engine.run(&scenario, &mut Steps(program), &mut Watch(progress))?;
     Ok(outcome.makespan)
