@@ -224,4 +224,4 @@ def _write(made: Reproduced) -> None:
         reproduction.write_csv(made.directory / f"figure-{number}.csv", rows)
         if made.whole(number):
             picture = figure(number).draw(rows)
-            picture.savefig(made.directory / f"figure-{number}.png")
+            picture.savefig(made.directory / f"figure-{number}.png", dpi=160)

@@ -1,0 +1,129 @@
+"""What the pictures of MixNet's figures share: a page, curves over a swept value, heat maps.
+
+Everything is drawn without pyplot, in the colours of Results. Checked: by eye.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from lightloom.report.palette import FABRICS
+from lightloom.report.plots import INK, MUTED, STYLE
+
+QUIET = MUTED
+# Okabe and Ito's hues (2008).
+HUES = ("#0072b2", "#c77f00", "#00805c", "#5b3cc4", "#b9588f", "#4d5663", "#56b4e9", "#d55e00")
+SHAPES = ("o", "s", "v", "D", "^", "P", "X", "*")
+HEAT = LinearSegmentedColormap.from_list("heat", ["#f4f7fa", "#8fc1e3", "#0072b2", "#003a5d"])
+
+
+@contextmanager
+def page(width: float, height: float) -> Iterator[Figure]:
+    """Yield an empty picture [inch] in the house's style, to be drawn within."""
+    with rc_context(STYLE):
+        figure = Figure((width, height))
+        figure.set_layout_engine("constrained")
+        yield figure
+
+
+def look(name: str, at: int = 0) -> dict[str, Any]:
+    """Return how a curve is drawn: a fabric as everywhere, others by their place.
+
+    Other MixNets than the default one keep its colour, and differ in marker and dashes.
+    """
+    if name in FABRICS:
+        color, _, marker = FABRICS[name]
+        return {"color": color, "marker": marker, "markersize": 8 if marker == "*" else 5}
+    if name.startswith("mixnet"):
+        dashes: tuple[Any, ...] = ((0, (4, 1.5)), (0, (1, 1.2)), (0, (4, 1, 1, 1)), (0, (2, 2)))
+        return {
+            "color": FABRICS["mixnet"][0],
+            "linestyle": dashes[at % len(dashes)],
+            "marker": "^v<>"[at % 4],
+            "markersize": 4,
+        }
+    return {"color": HUES[at % len(HUES)], "marker": SHAPES[at % len(SHAPES)], "markersize": 5}
+
+
+def curves(
+    axes: Axes, points: Mapping[str, Sequence[tuple[float, float]]], *, log_x: bool = True
+) -> None:
+    """Draw a curve a name, each over its own sorted x; with `log_x`, a tick at every x."""
+    others = 0
+    for name, some in points.items():
+        style = look(name, others)
+        others += name not in FABRICS
+        x, y = zip(*sorted(some), strict=True)
+        axes.plot(x, y, label=name, linewidth=1.4, **style)
+    if log_x:
+        axes.set_xscale("log", base=2)
+        every_x(axes, sorted({x for some in points.values() for x, _ in some}))
+    axes.grid(axis="y")
+
+
+def every_x(axes: Axes, places: Sequence[float]) -> None:
+    """Put a tick at each of these places and nowhere else."""
+    axes.xaxis.set_major_locator(FixedLocator(list(places)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+
+
+def heat(
+    axes: Axes,
+    matrix: npt.ArrayLike,
+    label: str | None = None,
+    *,
+    span: tuple[float, float] | None = None,
+) -> None:
+    """Draw a matrix, the first row on top, with a bar beside it if `label` names its unit."""
+    values = np.asarray(matrix, dtype=float)
+    least, most = span or (0.0, float(values.max()))
+    image = axes.imshow(values, cmap=HEAT, vmin=least, vmax=most, aspect="equal")
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    if label is not None and axes.figure is not None:
+        bar = axes.figure.colorbar(image, ax=axes, shrink=0.8)
+        bar.set_label(label)
+        bar.outline.set_visible(False)
+
+
+def stacked(
+    axes: Axes,
+    names: Sequence[str],
+    parts: Mapping[str, Sequence[float]],
+    colors: Mapping[str, str],
+) -> None:
+    """Draw a horizontal bar a name, split into parts."""
+    left = np.zeros(len(names))
+    for part, values in parts.items():
+        width = np.asarray(values, dtype=float)
+        axes.barh(range(len(names)), width, left=left, height=0.7, color=colors[part], label=part)
+        left += width
+    axes.set_yticks(range(len(names)), list(names))
+    axes.invert_yaxis()
+    axes.tick_params(length=0)
+    axes.tick_params(axis="y", labelcolor=INK)
+    axes.grid(axis="x")
+
+
+def note(axes: Axes, text: str) -> None:
+    """Write quietly in the upper left corner."""
+    axes.text(0.02, 0.97, text, transform=axes.transAxes, va="top", fontsize=8, color=QUIET)
+
+
+def legend_above(figure: Figure, axes: Axes, columns: int = 6) -> None:
+    """Put the legend of `axes` above all panels."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper left", ncols=min(columns, len(labels) or 1),
+                  columnspacing=1.4, handletextpad=0.4)  # fmt: skip
