@@ -36,6 +36,7 @@ mod delegation;
 mod demand;
 mod greedy;
 mod ports;
+pub mod predict;
 
 pub use delegation::{Hop, Layout, Leg, RouteOptions, Router, Routing, route};
 pub use demand::ServerDemand;
