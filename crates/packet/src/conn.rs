@@ -32,10 +32,24 @@ pub(crate) struct Path {
     pub destination: u32,
 }
 
+/// Where a connection sends, and what it knows of that: all that changes when it goes elsewhere.
+#[derive(Debug)]
+pub(crate) struct Course {
+    pub links: Vec<u32>,
+    pub fetched_over: u8,
+    pub long: u32,
+    pub path: Path,
+    pub info: PathInfo,
+    pub control: Control,
+    pub balancer: Balancer,
+}
+
 /// One sub-flow: its sender, its receiver, and where its packets go.
 #[derive(Clone, Debug)]
 pub(crate) struct Conn {
     pub message: u32,
+    /// Which lane of the orders it carries.
+    pub lane: u32,
     /// The next connection of the same message, in a ring.
     pub sibling: u32,
     /// The path as the policy gave it.
@@ -43,6 +57,8 @@ pub(crate) struct Conn {
     /// Links of it that lead, over the scale-up network, to the NIC that sends: the NIC fetches by them
     /// what it is about to send, and its packets start behind them.
     pub fetched_over: u8,
+    /// Where its packets find their path if that is too long to carry.
+    pub long: u32,
     pub path: Path,
     /// Full payload of a packet.
     pub mtu: u32,
@@ -82,6 +98,8 @@ pub(crate) struct Conn {
     pub unannounced_mark: bool,
     pub quiet_until: u64,
     pub pulls: u32,
+    /// In the ring of which puller it is, and the next one there.
+    pub puller: u32,
     pub pull_next: u32,
 
     /// Its packets that are anywhere in the network.
@@ -89,19 +107,14 @@ pub(crate) struct Conn {
 }
 
 impl Conn {
-    pub fn new(
-        message: u32,
-        links: Vec<u32>,
-        path: Path,
-        mtu: u32,
-        info: PathInfo,
-        control: Control,
-        balancer: Balancer,
-    ) -> Self {
+    pub fn new(message: u32, lane: u32, mtu: u32, course: Course) -> Self {
+        let Course { links, fetched_over, long, path, info, control, balancer } = course;
         Conn {
             message,
+            lane,
             links,
-            fetched_over: 0,
+            fetched_over,
+            long,
             sibling: NONE,
             path,
             mtu,
@@ -131,9 +144,28 @@ impl Conn {
             unannounced_mark: false,
             quiet_until: 0,
             pulls: 0,
+            puller: NONE,
             pull_next: NONE,
             in_network: 0,
         }
+    }
+
+    /// Goes on along another course: what did not arrive is sent again there, at once.
+    pub fn change(&mut self, course: Course, go_back_n: bool) {
+        let Course { links, fetched_over, long, path, info, control, balancer } = course;
+        (self.links, self.fetched_over, self.long, self.path) = (links, fetched_over, long, path);
+        (self.info, self.control, self.balancer) = (info, control, balancer);
+        self.under_way = 0;
+        if go_back_n {
+            self.next_seq = self.unacked;
+        } else {
+            self.send_missing_again();
+        }
+    }
+
+    /// All that was sent and has not arrived is to be sent again.
+    pub fn send_missing_again(&mut self) {
+        self.resend = (0..self.next_seq).filter(|&seq| !self.has_seen(seq)).collect();
     }
 
     /// The link that its packets start with.

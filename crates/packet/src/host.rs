@@ -219,9 +219,9 @@ impl Run<'_> {
             self.path.extend(conn.links[after..].iter().map(|&l| LinkId(l)));
             self.raw_path.clear();
             self.raw_path.extend(self.path.iter().map(|l| l.0));
-            packet.take(&self.raw_path);
+            packet.take(&self.raw_path, conn.long);
         } else {
-            packet.take(conn.travelled());
+            packet.take(conn.travelled(), conn.long);
         }
         packet_id
     }
@@ -359,7 +359,7 @@ impl Run<'_> {
 
     fn send_control(&mut self, id: u32, now: u64) {
         self.control_packets += 1;
-        let link = self.net.pool.packets[id as usize].link(0, &self.net.conns);
+        let link = self.net.pool.packets[id as usize].link(0, &self.net.long);
         self.enqueue(link, id, now);
     }
 
@@ -396,7 +396,10 @@ impl Run<'_> {
             return;
         }
         let conn = &mut self.net.conns[conn_id as usize];
-        let at = *conn.links.last().expect("a path has a link");
+        if conn.pulls == 0 {
+            conn.puller = *conn.links.last().expect("a path has a link");
+        }
+        let at = conn.puller;
         conn.pulls += 1;
         let puller = &mut self.net.pullers[at as usize];
         if conn.pulls == 1 {
@@ -453,7 +456,7 @@ impl Run<'_> {
         let packet = &mut self.net.pool.packets[packet_id as usize];
         packet.conn = id;
         packet.marked = false;
-        packet.take(conn.travelled());
+        packet.take(conn.travelled(), conn.long);
         self.answer(packet_id, Kind::Pull, 0, 1, now);
     }
 
@@ -482,7 +485,9 @@ impl Run<'_> {
         let unsent = self.net.messages[conn.message as usize].unsent;
         let idle = !conn.has_data(unsent);
         conn.control.acked(Ack { now, packets: u32::from(count), marked, round_trip, idle });
-        if conn.path.ways > 1 || conn.sibling != conn_id {
+        // A way of a path that it has left says nothing about those it has now.
+        let known = way < conn.path.ways.max(1);
+        if known && (conn.path.ways > 1 || conn.sibling != conn_id) {
             conn.balancer.acked(way, marked, round_trip, now);
         }
         self.ready(conn_id, now);
@@ -548,8 +553,7 @@ impl Run<'_> {
             if self.go_back_n {
                 conn.next_seq = conn.unacked;
             } else {
-                let missing = (0..conn.next_seq).filter(|&seq| !conn.has_seen(seq));
-                conn.resend = missing.collect();
+                conn.send_missing_again();
             }
         }
         let again = conn.last_heard.saturating_add(self.retransmit_after << conn.silences.min(6));

@@ -2,7 +2,7 @@
 
 use crate::BalancerSpec;
 use crate::balancer::{Balancer, mix};
-use crate::conn::{Conn, Message, Path};
+use crate::conn::{Conn, Course, Message, Path};
 use crate::link::Origin;
 use crate::net::NONE;
 use crate::run::Run;
@@ -30,13 +30,8 @@ impl Run<'_> {
             });
             let bytes = flow.bytes.get();
             let (mut first, mut last) = (NONE, NONE);
-            let (mut rate, mut delay) = (0.0, u64::MAX);
-            for lane in orders.lanes(flow) {
-                let id = self.connect(message, lane, bytes, now);
-                let conn = &self.net.conns[id as usize];
-                // Lanes may share links, then this is too lenient, never too strict.
-                rate += conn.info.rate;
-                delay = delay.min(conn.links.iter().map(|&l| self.net.class(l).delay).sum());
+            for lane in orders.lane_numbers(flow) {
+                let id = self.connect(message, lane, orders.lane_links(lane), bytes, now);
                 if first == NONE {
                     (first, last) = (id, id);
                 }
@@ -46,49 +41,53 @@ impl Run<'_> {
                 self.order.push(id);
                 self.in_light(id, true);
             }
-            // Rounded down by a millionth, for rates are floats and lanes differ by a bit per second.
-            let ideal = delay + (bytes as f64 / rate * (1.0 - 1e-6)) as u64;
+            let ideal = self.ideal(first, bytes);
             self.net.messages[message as usize] =
                 Message { track, bytes, unsent: bytes, received: 0, start: now.ps(), ideal };
         }
         from
     }
 
-    fn connect(&mut self, message: u32, lane: &[LinkId], bytes: u64, now: Time) -> u32 {
-        let links: Vec<u32> = lane.iter().map(|l| l.0).collect();
-        let path = self.path_of(lane);
+    /// No flow of so many bytes over a connection and its siblings could take less \[ps\].
+    pub(crate) fn ideal(&self, first: u32, bytes: u64) -> u64 {
+        let (mut rate, mut delay, mut at) = (0.0, u64::MAX, first);
+        loop {
+            let conn = &self.net.conns[at as usize];
+            // Lanes may share links, then this is too lenient, never too strict.
+            rate += conn.info.rate;
+            delay = delay.min(conn.links.iter().map(|&l| self.net.class(l).delay).sum());
+            at = conn.sibling;
+            if at == first {
+                break;
+            }
+        }
+        // Rounded down by a millionth, for rates are floats and lanes differ by a bit per second.
+        delay + (bytes as f64 / rate * (1.0 - 1e-6)) as u64
+    }
+
+    fn connect(
+        &mut self,
+        message: u32,
+        number: u32,
+        lane: &[LinkId],
+        bytes: u64,
+        now: Time,
+    ) -> u32 {
         let fabric = self.scenario.fabric;
         let inside = lane.iter().all(|&l| fabric.link(l).class == LinkClass::ScaleUp);
         let mtu = if inside { self.spec.scale_up_mtu } else { self.spec.mtu }.get();
-        let packet = mtu + self.header;
-        // A full packet out, store and forward, and an acknowledgement back.
-        let (mut round_trip, mut rate) = (0, f64::INFINITY);
-        let fetched_over = self.fetched_over(&links);
-        for (at, &LinkId(link)) in lane.iter().enumerate() {
-            let state = self.net.class(link);
-            if at >= fetched_over as usize {
-                let times = state.time_for(packet) + state.time_for(self.header);
-                round_trip += 2 * state.delay + times;
-            }
-            rate = f64::min(rate, fabric.link(LinkId(link)).rate.bytes_per_ps());
-        }
-        let info = PathInfo { rate, round_trip, packet: packet as f64 };
-        if let Some(window) = self.spec.transport.given_window() {
-            let product = info.bandwidth_delay() as u64;
-            if window < product && self.narrow_window.is_none_or(|(other, _)| other < product) {
-                self.narrow_window = Some((product, window));
-            }
+        let course = self.course(message, lane, mtu, now);
+        let product = course.info.bandwidth_delay() as u64;
+        if let Some(window) = self.spec.transport.given_window()
+            && window < product
+            && self.narrow_window.is_none_or(|(other, _)| other < product)
+        {
+            self.narrow_window = Some((product, window));
         }
         let id = self.free_conns.pop().unwrap_or(self.net.conns.len() as u32);
-        let hash =
-            mix(self.seed
-                ^ mix(self.ledger.outcome.flows << 32 ^ u64::from(message) ^ now.ps() << 8))
-                ^ mix(u64::from(links[0]));
-        let control = Control::new(&self.spec.transport, info, now.ps());
-        let balancer = Balancer::new(&self.spec.balancer, path.ways.max(1), hash);
-        let mut conn = Conn::new(message, links, path, mtu as u32, info, control, balancer);
-        conn.fetched_over = fetched_over;
-        conn.not_before = now.ps() + self.fetching(&conn.links[..fetched_over as usize], bytes);
+        let mut conn = Conn::new(message, number, mtu as u32, course);
+        let fetched_over = conn.fetched_over as usize;
+        conn.not_before = now.ps() + self.fetching(&conn.links[..fetched_over], bytes);
         if (id as usize) < self.net.conns.len() {
             let old = &mut self.net.conns[id as usize];
             conn.generation = old.generation;
@@ -103,31 +102,31 @@ impl Run<'_> {
         id
     }
 
-    /// Gives a connection another path. It leaves the ring of its first link for that of the new one.
-    pub(crate) fn move_to(&mut self, id: u32, lane: &[LinkId], now: Time) {
-        self.in_light(id, false);
+    /// What a connection makes of a lane: a fresh one, for nothing is known of it yet.
+    pub(crate) fn course(&mut self, message: u32, lane: &[LinkId], mtu: u64, now: Time) -> Course {
+        let links: Vec<u32> = lane.iter().map(|l| l.0).collect();
         let path = self.path_of(lane);
-        let conn = &mut self.net.conns[id as usize];
-        let at = conn.first_link();
-        if std::mem::take(&mut conn.in_ring) {
-            // Find the one before it; the ring holds the flows of one link.
-            let mut before = id;
-            while self.net.conns[before as usize].ready_next != id {
-                before = self.net.conns[before as usize].ready_next;
+        let packet = mtu + self.header;
+        // A full packet out, store and forward, and an acknowledgement back.
+        let (mut round_trip, mut rate) = (0, f64::INFINITY);
+        let fetched_over = self.fetched_over(&links);
+        for (at, &link) in links.iter().enumerate() {
+            let state = self.net.class(link);
+            if at >= fetched_over as usize {
+                let times = state.time_for(packet) + state.time_for(self.header);
+                round_trip += 2 * state.delay + times;
             }
-            self.net.conns[before as usize].ready_next = self.net.conns[id as usize].ready_next;
-            let senders = &mut self.net.links[at as usize].senders;
-            if *senders == id {
-                *senders = if before == id { NONE } else { before };
-            }
+            rate = f64::min(rate, self.scenario.fabric.link(LinkId(link)).rate.bytes_per_ps());
         }
-        let conn = &mut self.net.conns[id as usize];
-        conn.links = lane.iter().map(|link| link.0).collect();
-        conn.path = path;
-        let fetched_over = self.fetched_over(&self.net.conns[id as usize].links);
-        self.net.conns[id as usize].fetched_over = fetched_over;
-        self.in_light(id, true);
-        self.ready(id, now.ps());
+        let info = PathInfo { rate, round_trip, packet: packet as f64 };
+        let hash =
+            mix(self.seed
+                ^ mix(self.ledger.outcome.flows << 32 ^ u64::from(message) ^ now.ps() << 8))
+                ^ mix(u64::from(links[0]));
+        let control = Control::new(&self.spec.transport, info, now.ps());
+        let balancer = Balancer::new(&self.spec.balancer, path.ways.max(1), hash);
+        let long = self.net.long.keep(&links[fetched_over as usize..]);
+        Course { links, fetched_over, long, path, info, control, balancer }
     }
 
     /// How many links of a path come before the NIC that sends.

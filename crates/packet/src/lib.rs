@@ -4,7 +4,7 @@
 //! headroom, trimming and drops; control packets before data; links with rate and delay; hosts whose
 //! links serve their flows in turn; the scale-up network, losslessly; circuits that hold or lose what
 //! is sent while they are dark; five transports, and load balancers over equal ways. A packet's way
-//! is fixed when it is sent.
+//! is fixed when it is sent. Links break and heal: what waits for a broken one is lost.
 //! Ignored: see `switch.rs`, `host.rs` and each transport.
 //! Cost: one event a packet and link, two where it had to wait; no allocation per packet, nothing
 //! that grows with the number of flows.
@@ -12,6 +12,7 @@
 //! incast, losslessness by properties; a flow that arrives sooner than its path allows fails the run.
 
 mod balancer;
+mod circuits;
 mod conn;
 mod host;
 mod launch;
@@ -130,25 +131,30 @@ fn engine(transport: &str, balancer: &str) -> PacketEngine {
 mod spray {
     use super::*;
     lightloom_engine::conformance!(engine("spray", "reps"), 0.06);
+    lightloom_engine::breakable!(engine("spray", "reps"), 0.06);
 }
 #[cfg(test)]
 mod ndp {
     use super::*;
     lightloom_engine::conformance!(engine("ndp", "round-robin"), 0.06);
+    lightloom_engine::breakable!(engine("ndp", "round-robin"), 0.06);
 }
 #[cfg(test)]
 mod roce {
     use super::*;
     lightloom_engine::conformance!(engine("roce", "ecmp"), 0.06);
+    lightloom_engine::breakable!(engine("roce", "ecmp"), 0.06);
 }
 #[cfg(test)]
 mod dcqcn {
     use super::*;
     // Flows of some milliseconds end before DCQCN has climbed back from its first cut.
     lightloom_engine::conformance!(engine("dcqcn", "ecmp"), 1.0);
+    lightloom_engine::breakable!(engine("dcqcn", "ecmp"), 1.0);
 }
 #[cfg(test)]
 mod dctcp {
     use super::*;
     lightloom_engine::conformance!(engine("dctcp", "ecmp"), 0.06);
+    lightloom_engine::breakable!(engine("dctcp", "ecmp"), 0.06);
 }

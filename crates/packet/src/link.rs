@@ -16,6 +16,16 @@ pub(crate) enum Origin {
     Light,
 }
 
+/// Whether a link carries anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Lit,
+    /// An optical switch is being reconfigured: what waits is held or lost, as [`crate::Dark`] says.
+    Dark,
+    /// Broken: what comes to it is lost.
+    Down,
+}
+
 /// One link and what waits for it: what every packet touches, in one cache line.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
@@ -40,8 +50,7 @@ pub(crate) struct Link {
     pub pending: bool,
     /// Stands still by a pause frame: data waits.
     pub paused: bool,
-    /// Carries nothing at all: an optical switch is being reconfigured.
-    pub dark: bool,
+    pub state: State,
     /// Leads into an optical switch.
     pub lightward: bool,
     /// Whose turn it is if both its queue and its own flows have something.
@@ -140,7 +149,7 @@ impl Link {
             origin,
             pending: false,
             paused: false,
-            dark: false,
+            state: State::Lit,
             lightward,
             own_turn: false,
         }
@@ -151,7 +160,7 @@ impl Link {
     pub fn is_idle(&self, now: u64) -> bool {
         self.free_at <= now
             && !self.pending
-            && !self.dark
+            && self.state == State::Lit
             && self.control.is_empty()
             && self.data.is_empty()
     }

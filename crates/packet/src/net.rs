@@ -2,7 +2,7 @@
 
 use crate::conn::{Conn, Message};
 use crate::link::{Class, Link, Tally};
-use crate::packet::Pool;
+use crate::packet::{LongPaths, Pool};
 
 /// No index: the end of a list, an empty ring.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -69,6 +69,7 @@ pub(crate) struct Net {
     pub tallies: Vec<Tally>,
     pub classes: Vec<Class>,
     pub pool: Pool,
+    pub long: LongPaths,
     pub conns: Vec<Conn>,
     pub messages: Vec<Message>,
     /// By link; empty unless receivers pull.

@@ -1,10 +1,9 @@
 //! Packets, one cache line each, in a pool that is used again and again.
 
-use crate::conn::Conn;
 use crate::net::NONE;
+use std::collections::HashMap;
 
-/// Links of a path that a packet carries itself; longer paths are looked up at its connection, which
-/// has no other then.
+/// Links of a path that a packet carries itself; longer ones stand in [`LongPaths`].
 const INLINE: usize = 12;
 const PATH: usize = 3 * INLINE;
 
@@ -80,12 +79,16 @@ const FREE: Packet = Packet {
 };
 
 impl Packet {
-    /// Gives it a path; if it is too long to carry, `long` is where it stands in the table.
+    /// Gives it a path; if it is too long to carry, `long` is where it stands in [`LongPaths`].
     #[inline]
-    pub fn take(&mut self, links: &[u32]) {
+    pub fn take(&mut self, links: &[u32], long: u32) {
         self.hops = links.len() as u8;
         self.hop = 0;
         self.backwards = false;
+        if links.len() > INLINE {
+            self.path[..4].copy_from_slice(&long.to_le_bytes());
+            return;
+        }
         for (place, link) in self.path.chunks_exact_mut(3).zip(links) {
             place.copy_from_slice(&link.to_le_bytes()[..3]);
         }
@@ -93,13 +96,14 @@ impl Packet {
 
     /// The link at an index of its path.
     #[inline]
-    pub fn link(&self, hop: u8, conns: &[Conn]) -> u32 {
+    pub fn link(&self, hop: u8, long: &LongPaths) -> u32 {
         let at = if self.backwards { self.hops - 1 - hop } else { hop } as usize;
         let link = if self.hops as usize <= INLINE {
             let p = &self.path[3 * at..3 * at + 3];
             u32::from_le_bytes([p[0], p[1], p[2], 0])
         } else {
-            conns[self.conn as usize].travelled()[at]
+            let p = &self.path;
+            long.0[u32::from_le_bytes([p[0], p[1], p[2], p[3]]) as usize][at]
         };
         // The way back over a link is its neighbour by number.
         link ^ u32::from(self.backwards)
@@ -110,6 +114,26 @@ impl Packet {
     pub fn turn(&mut self) {
         self.backwards = !self.backwards;
         self.hop = 0;
+    }
+}
+
+/// Paths that are too long to carry, each once. A connection that moves leaves its packets theirs.
+#[derive(Debug, Default)]
+pub(crate) struct LongPaths(Vec<Vec<u32>>, HashMap<Vec<u32>, u32>);
+
+impl LongPaths {
+    /// Where a path stands; [`NONE`] if packets carry it.
+    pub fn keep(&mut self, links: &[u32]) -> u32 {
+        if links.len() <= INLINE {
+            return NONE;
+        }
+        if let Some(&at) = self.1.get(links) {
+            return at;
+        }
+        let at = self.0.len() as u32;
+        self.0.push(links.to_vec());
+        self.1.insert(links.to_vec(), at);
+        at
     }
 }
 
@@ -140,12 +164,16 @@ mod tests {
     fn a_packet_is_a_cache_line_and_finds_its_way_back() {
         assert_eq!(size_of::<Packet>(), 64);
         let mut packet = FREE;
-        let links: Vec<u32> = (0..10).map(|i| (1 << 24) - 2 - 4 * i).collect();
-        packet.take(&links);
-        let forwards: Vec<u32> = (0..10).map(|hop| packet.link(hop, &[])).collect();
-        assert_eq!(forwards, links);
-        packet.turn();
-        let backwards: Vec<u32> = (0..10).map(|hop| packet.link(hop, &[])).collect();
-        assert_eq!(backwards, links.iter().rev().map(|l| l ^ 1).collect::<Vec<_>>());
+        let mut long = LongPaths::default();
+        for hops in [10u8, 12, 13, 30, 13] {
+            let links: Vec<u32> = (0..u32::from(hops)).map(|i| (1 << 24) - 2 - 4 * i).collect();
+            packet.take(&links, long.keep(&links));
+            let forwards: Vec<u32> = (0..hops).map(|hop| packet.link(hop, &long)).collect();
+            assert_eq!(forwards, links);
+            packet.turn();
+            let backwards: Vec<u32> = (0..hops).map(|hop| packet.link(hop, &long)).collect();
+            assert_eq!(backwards, links.iter().rev().map(|l| l ^ 1).collect::<Vec<_>>());
+        }
+        assert_eq!(long.0.len(), 2);
     }
 }

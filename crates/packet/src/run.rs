@@ -6,8 +6,8 @@ use crate::net::{Net, Puller, Thing};
 use crate::wheel::Wheel;
 use crate::{BalancerSpec, Dark, Overflow, PacketEngine, PacketSpec};
 use lightloom_engine::{
-    Due, EngineError, EventQueue, Ledger, Observer, Outcome, PacketLink, Packets, Patches, Policy,
-    QueueSample, Scenario, Sending, Step,
+    Due, EngineError, EventQueue, Ledger, Observer, Outcome, PacketLink, Packets, Policy,
+    QueueSample, Scenario, Sending, Step, Wake,
 };
 use lightloom_fabric::{LinkId, NodeKind};
 use lightloom_units::{Bytes, Time};
@@ -305,14 +305,18 @@ impl<'a> Run<'a> {
     fn keep_up(&mut self, now: Time) -> Result<(), EngineError> {
         while let Some(step) = self.ledger.step(now)? {
             match step {
-                Step::Wake(wake) => self.far.push(wake.at, Far::Due(wake.due)),
-                Step::Patch { task, patches } => self.reconfigure(task, &patches, now)?,
+                Step::Wake(wake) => self.wake(wake),
+                Step::Patch { task, patches } => self.reconfigure(Some(task), &patches, now)?,
                 Step::Light(links) => self.light(&links, now),
                 Step::Send(sending) => self.launch(sending, now)?,
-                Step::Incident(_) => return Err(EngineError::NoIncidents { engine: "packet" }),
+                Step::Incident(answer) => self.incident(&answer, now)?,
             }
         }
         Ok(())
+    }
+
+    pub(crate) fn wake(&mut self, wake: Wake) {
+        self.far.push(wake.at, Far::Due(wake.due));
     }
 
     /// Starts the flows of a phase.
@@ -344,64 +348,11 @@ impl<'a> Run<'a> {
             }
             let (start, end) = (Time::from_ps(start), Time::from_ps(now));
             if let Some(wake) = self.ledger.arrived(track, Bytes::new(bytes), start, end, end) {
-                self.far.push(wake.at, Far::Due(wake.due));
+                self.wake(wake);
             }
         }
         self.finished_messages = finished;
         Ok(())
-    }
-
-    // ---- circuits
-
-    fn reconfigure(&mut self, task: u32, patches: &Patches, now: Time) -> Result<(), EngineError> {
-        let mut links = Vec::with_capacity(patches.patches.len() * 2);
-        for patch in &patches.patches {
-            let touched = self.ledger.circuits.touched(patch);
-            let used = |link: &LinkId| self.users[link.0 as usize] > 0;
-            // Flows stay on a circuit that only goes dark for a while.
-            let changes = self.ledger.circuits.leads_to(patch.tx) != patch.rx;
-            if changes && touched.iter().flatten().any(used) {
-                self.displace(patch.tx, touched, now)?;
-            }
-            links.extend(touched.into_iter().flatten());
-            self.ledger.circuits.join(patch);
-        }
-        for link in &links {
-            self.net.links[link.0 as usize].dark = true;
-        }
-        let wake = self.ledger.darkened(Some(task), patches, links, now);
-        self.far.push(wake.at, Far::Due(wake.due));
-        Ok(())
-    }
-
-    /// Moves the flows on some links to other paths, if the policy knows any. What is on its way there
-    /// already is lost, and sent again.
-    fn displace(
-        &mut self,
-        tx: LinkId,
-        gone: [Option<LinkId>; 3],
-        now: Time,
-    ) -> Result<(), EngineError> {
-        for id in 0..self.net.conns.len() as u32 {
-            let conn = &self.net.conns[id as usize];
-            if conn.done || !conn.links.iter().any(|&link| gone.contains(&Some(LinkId(link)))) {
-                continue;
-            }
-            let track = self.net.messages[conn.message as usize].track;
-            let mut path: Vec<LinkId> = conn.links.iter().map(|&link| LinkId(link)).collect();
-            if !self.ledger.displaced(track, now, &mut path) || path.is_empty() {
-                return Err(EngineError::CircuitInUse { tx, now });
-            }
-            self.move_to(id, &path, now);
-        }
-        Ok(())
-    }
-
-    fn light(&mut self, links: &[LinkId], now: Time) {
-        for link in links {
-            self.net.links[link.0 as usize].dark = false;
-            self.kick(link.0, now.ps());
-        }
     }
 
     // ---- what is measured

@@ -9,7 +9,7 @@
 //! limit on control packets.
 
 use crate::Dark;
-use crate::link::Origin;
+use crate::link::{Origin, State};
 use crate::net::NONE;
 use crate::net::Thing;
 use crate::packet::Kind;
@@ -26,7 +26,7 @@ impl Run<'_> {
             return;
         }
         packet.hop += 1;
-        let link = packet.link(packet.hop, &self.net.conns);
+        let link = packet.link(packet.hop, &self.net.long);
         self.enqueue(link, id, now);
     }
 
@@ -34,6 +34,10 @@ impl Run<'_> {
     #[inline]
     pub(crate) fn enqueue(&mut self, at: u32, id: u32, now: u64) {
         let link = &mut self.net.links[at as usize];
+        if link.state == State::Down {
+            self.drop_packet(at, id);
+            return;
+        }
         let packet = &mut self.net.pool.packets[id as usize];
         if packet.kind.is_control() {
             if link.is_idle(now) {
@@ -87,7 +91,7 @@ impl Run<'_> {
     fn hold(&mut self, id: u32, size: u64, now: u64) -> bool {
         let packet = &self.net.pool.packets[id as usize];
         let Some(hop) = packet.hop.checked_sub(1) else { return true };
-        let input = packet.link(hop, &self.net.conns);
+        let input = packet.link(hop, &self.net.long);
         let back = self.net.class(input).delay;
         let port = &mut self.net.tallies[input as usize];
         if port.held + size > self.xoff_and_headroom {
@@ -105,7 +109,7 @@ impl Run<'_> {
     fn release(&mut self, id: u32, size: u64, now: u64) {
         let packet = &self.net.pool.packets[id as usize];
         let Some(hop) = packet.hop.checked_sub(1) else { return };
-        let input = packet.link(hop, &self.net.conns);
+        let input = packet.link(hop, &self.net.long);
         let back = self.net.class(input).delay;
         let port = &mut self.net.tallies[input as usize];
         port.held -= size;
@@ -131,7 +135,7 @@ impl Run<'_> {
     }
 
     #[cold]
-    fn drop_packet(&mut self, at: u32, id: u32) {
+    pub(crate) fn drop_packet(&mut self, at: u32, id: u32) {
         self.net.tallies[at as usize].drops += 1;
         self.drops += 1;
         self.give(id);
@@ -157,7 +161,12 @@ impl Run<'_> {
     #[inline]
     pub(crate) fn serve(&mut self, at: u32, now: u64) {
         let link = &mut self.net.links[at as usize];
-        if link.dark && self.dark == Dark::Hold {
+        let waits = match link.state {
+            State::Lit => false,
+            State::Dark => self.dark == Dark::Hold,
+            State::Down => true,
+        };
+        if waits {
             return;
         }
         let mut next = link.control.pop(&self.net.pool.packets);
@@ -193,7 +202,7 @@ impl Run<'_> {
     }
 
     #[inline]
-    fn unqueue(&mut self, at: u32, now: u64) -> Option<u32> {
+    pub(crate) fn unqueue(&mut self, at: u32, now: u64) -> Option<u32> {
         let link = &mut self.net.links[at as usize];
         let id = link.data.pop(&self.net.pool.packets)?;
         let size = u64::from(self.net.pool.packets[id as usize].size);
@@ -222,10 +231,11 @@ impl Run<'_> {
         let mut arrival = end + class.delay;
         if link.lightward {
             // Light goes through: the next link of the path is crossed in the same moment.
-            let dark = link.dark;
-            let lit = packet.link(packet.hop + 1, &self.net.conns);
+            let dark = link.state != State::Lit;
+            let lit = packet.link(packet.hop + 1, &self.net.long);
             let joined = self.ledger.circuits.leads_to(LinkId(at)) == Some(LinkId(lit));
-            if !control && (dark || !joined) {
+            let down = self.net.links[lit as usize].state == State::Down;
+            if down || (!control && (dark || !joined)) {
                 self.drop_packet(at, id);
                 return;
             }

@@ -1,0 +1,127 @@
+//! What a run does about circuits and links: ports that change go dark and carry light again later,
+//! links break and heal, and flows whose path is gone go on over another.
+//!
+//! A flow that moves starts afresh there, as a new queue pair would, and at once sends again what has
+//! not arrived: its sender knows that it moved. What waits for a link that breaks is lost; what is on
+//! the wire arrives.
+//! Ignored: packets that a balancer sends another way than the flow's own see a break between switches
+//! only as loss; breaks at NICs, where all ways meet, move the flow.
+
+use crate::link::State;
+use crate::net::NONE;
+use crate::run::Run;
+use lightloom_engine::{Answer, EngineError, Patches};
+use lightloom_fabric::LinkId;
+use lightloom_units::Time;
+
+impl Run<'_> {
+    pub(crate) fn reconfigure(
+        &mut self,
+        task: Option<u32>,
+        patches: &Patches,
+        now: Time,
+    ) -> Result<(), EngineError> {
+        let mut links = Vec::with_capacity(patches.patches.len() * 2);
+        let mut displaces = false;
+        for patch in &patches.patches {
+            let touched = self.ledger.circuits.touched(patch);
+            let used = |link: &LinkId| self.users[link.0 as usize] > 0;
+            // Flows stay on a circuit that only goes dark for a while.
+            let changes = self.ledger.circuits.leads_to(patch.tx) != patch.rx;
+            displaces |= changes && touched.iter().flatten().any(used);
+            links.extend(touched.into_iter().flatten());
+            self.ledger.circuits.join(patch);
+        }
+        for link in &links {
+            let state = &mut self.net.links[link.0 as usize].state;
+            if *state == State::Lit {
+                *state = State::Dark;
+            }
+        }
+        let wake = self.ledger.darkened(task, patches, links, now);
+        self.wake(wake);
+        if displaces { self.displace(now) } else { Ok(()) }
+    }
+
+    pub(crate) fn incident(&mut self, answer: &Answer, now: Time) -> Result<(), EngineError> {
+        for link in &answer.down {
+            self.net.links[link.0 as usize].state = State::Down;
+            self.lose_queue(link.0, now.ps());
+        }
+        if !answer.patches.patches.is_empty() {
+            self.reconfigure(None, &answer.patches, now)?;
+        }
+        self.displace(now)?;
+        self.light(&answer.up, now);
+        Ok(())
+    }
+
+    pub(crate) fn light(&mut self, links: &[LinkId], now: Time) {
+        for link in links {
+            self.net.links[link.0 as usize].state = State::Lit;
+            self.kick(link.0, now.ps());
+        }
+    }
+
+    fn lose_queue(&mut self, at: u32, now: u64) {
+        while let Some(id) = self.net.links[at as usize].control.pop(&self.net.pool.packets) {
+            self.drop_packet(at, id);
+        }
+        while let Some(id) = self.unqueue(at, now) {
+            self.drop_packet(at, id);
+        }
+    }
+
+    /// Moves flows whose paths are not whole to where the policy says.
+    fn displace(&mut self, now: Time) -> Result<(), EngineError> {
+        let mut path = Vec::new();
+        for id in 0..self.net.conns.len() as u32 {
+            let conn = &self.net.conns[id as usize];
+            if conn.done {
+                continue;
+            }
+            path.clear();
+            path.extend(conn.links.iter().map(|&link| LinkId(link)));
+            if self.ledger.circuits.is_whole(&path) {
+                continue;
+            }
+            let (lane, track) = (conn.lane, self.net.messages[conn.message as usize].track);
+            self.ledger.divert(track, lane, now)?;
+            path.clear();
+            path.extend_from_slice(self.ledger.lane(track, lane));
+            self.move_to(id, &path, now);
+        }
+        Ok(())
+    }
+
+    /// Gives a connection another path. It leaves the ring of its first link for that of the new one.
+    fn move_to(&mut self, id: u32, lane: &[LinkId], now: Time) {
+        self.in_light(id, false);
+        let conn = &mut self.net.conns[id as usize];
+        let at = conn.first_link();
+        if std::mem::take(&mut conn.in_ring) {
+            // Find the one before it; the ring holds the flows of one link.
+            let mut before = id;
+            while self.net.conns[before as usize].ready_next != id {
+                before = self.net.conns[before as usize].ready_next;
+            }
+            self.net.conns[before as usize].ready_next = self.net.conns[id as usize].ready_next;
+            let senders = &mut self.net.links[at as usize].senders;
+            if *senders == id {
+                *senders = if before == id { NONE } else { before };
+            }
+        }
+        let (message, mtu) = {
+            let conn = &self.net.conns[id as usize];
+            (conn.message, u64::from(conn.mtu))
+        };
+        let course = self.course(message, lane, mtu, now);
+        self.net.conns[id as usize].change(course, self.go_back_n);
+        let bytes = self.net.messages[message as usize].bytes;
+        let ideal = self.ideal(id, bytes);
+        let known = &mut self.net.messages[message as usize].ideal;
+        *known = ideal.min(*known);
+        self.in_light(id, true);
+        self.ready(id, now.ps());
+    }
+}
