@@ -184,10 +184,13 @@ def _spread_links(pile: Pile, layer: Layer) -> None:
     parts = {"mixnet": ("eps", "ocs"), "planes": ("ocs",)}.get(str(kind), ())
     if not parts:
         return
+    co_packaged = fabric.get("co_packaged", pile.get("fabric", "co_packaged")) is True
     for key in ("link_bandwidth", "link_delay"):
         if key in fabric:
             value = fabric.pop(key)
-            for part in parts:
+            # Ports in a GPU's package have a rate of their own, which no rate of NICs implies.
+            only = ("eps",) if co_packaged and key == "link_bandwidth" else parts
+            for part in only:
                 inner = fabric.setdefault(part, {})
                 if isinstance(inner, dict):
                     inner.setdefault(key, value)

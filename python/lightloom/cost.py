@@ -17,8 +17,15 @@ from lightloom.scenario import Scenario
 from lightloom.sections import Power, Prices
 from lightloom.units import Rate
 
-Item = Literal["nic", "transceiver", "switch_port", "ocs_port", "patch_port"]
-ITEMS: tuple[Item, ...] = ("nic", "transceiver", "switch_port", "ocs_port", "patch_port")
+Item = Literal["nic", "transceiver", "switch_port", "ocs_port", "patch_port", "optical_io"]
+ITEMS: tuple[Item, ...] = (
+    "nic",
+    "transceiver",
+    "switch_port",
+    "ocs_port",
+    "patch_port",
+    "optical_io",
+)
 # What `lightloom cost` and `lightloom compare` put side by side.
 FABRICS = ("fat-tree", "fat-tree-3to1", "rail-optimized", "topoopt", "mixnet")
 BASELINE = "fat-tree"

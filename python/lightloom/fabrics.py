@@ -162,6 +162,10 @@ class MixNet(Section):
     name: Label
     optical_nics: Annotated[int, Field(ge=1, le=1023)]
     """NICs of a server on circuits (the paper's alpha); the others are packet NICs."""
+    co_packaged: bool
+    """`true`: what is on circuits are optical ports in the GPUs' own packages, counted in
+    `cluster.nics_per_server` all the same, without NIC or transceiver, and `link_bandwidth` of the
+    whole fabric is that of the packet switches alone."""
     eps: Packet
     ocs: Ocs
     reconfigure: Reconfigure

@@ -187,7 +187,8 @@ class Cluster(Section):
     gpus_per_server: Annotated[int, Field(ge=1, le=1024)]
     """GPUs of a server, which is one scale-up domain."""
     nics_per_server: Annotated[int, Field(ge=1, le=1024)]
-    """NICs of a server: one a GPU."""
+    """NICs of a server: one a GPU, or, on `mixnet`, as many for each; the first of a GPU is then
+    the one on packet switches if there is one such for each GPU."""
     numa_nodes: Annotated[int, Field(ge=1, le=64)]
     """NUMA nodes of a server. `mixnet` spreads the circuits of one pair over them."""
     scale_up_bandwidth: Annotated[
@@ -222,6 +223,8 @@ class Prices(Section):
     """A port of an optical circuit switch."""
     patch_port: dict[Rate, Price]
     """A port of a patch panel."""
+    optical_io: dict[Rate, Price] = Field(default_factory=dict)
+    """An optical port in a GPU's package. No list has one: none has been published."""
 
 
 class Power(Section):
@@ -234,3 +237,4 @@ class Power(Section):
     switch_port: dict[Rate, Price] = Field(default_factory=dict)
     ocs_port: dict[Rate, Price] = Field(default_factory=dict)
     patch_port: dict[Rate, Price] = Field(default_factory=dict)
+    optical_io: dict[Rate, Price] = Field(default_factory=dict)

@@ -97,7 +97,14 @@ def _cluster(scenario: Scenario) -> Iterator[Misfit]:
             "cluster.gpus",
             f"must be a multiple of cluster.gpus_per_server = {cluster.gpus_per_server}",
         )
-    if cluster.nics_per_server != cluster.gpus_per_server:
+    if isinstance(scenario.fabric, fabrics.MixNet):
+        if cluster.nics_per_server % cluster.gpus_per_server:
+            yield (
+                "cluster.nics_per_server",
+                f"must be a multiple of cluster.gpus_per_server = {cluster.gpus_per_server}: "
+                "as many each GPU",
+            )
+    elif cluster.nics_per_server != cluster.gpus_per_server:
         yield (
             "cluster.nics_per_server",
             f"must equal cluster.gpus_per_server = {cluster.gpus_per_server}: a NIC each GPU",

@@ -306,8 +306,13 @@ def run_name(scenario: Scenario) -> str:
 
 
 def bandwidth_gbps(scenario: Scenario) -> float:
-    """Return the rate of the fabric's links [Gbit/s]; of MixNet's circuits, if rates differ."""
+    """Return the rate of the fabric's links [Gbit/s].
+
+    If they differ, of MixNet's circuits, but of its packet switches if GPUs have optical ports.
+    """
     fabric = scenario.fabric
+    if isinstance(fabric, MixNet) and fabric.co_packaged:
+        return float(fabric.eps.link_bandwidth.gbps)
     if isinstance(fabric, MixNet | Planes):
         return float(fabric.ocs.link_bandwidth.gbps)
     if fabric.kind == "graph":

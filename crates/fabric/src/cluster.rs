@@ -164,7 +164,7 @@ impl Cluster {
             let allowed = format!("must divide cluster.nics_per_server = {nics}");
             return fail("numa_nodes", self.numa_nodes, allowed);
         }
-        FabricError::check_rate("cluster.scale_up_bandwidth", self.scale_up_bps)?;
+        FabricError::check_scale_up("cluster.scale_up_bandwidth", self.scale_up_bps)?;
         FabricError::check_delay("cluster.scale_up_delay", self.scale_up_delay_ps)
     }
 }

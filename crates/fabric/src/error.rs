@@ -28,7 +28,14 @@ impl FabricError {
         FabricError { key: key.into(), value: value.to_string(), reason: reason.into() }
     }
     pub(crate) fn check_rate(key: &str, rate: BitRate) -> Result<(), Self> {
+        Self::check_between(key, rate, RATES)
+    }
+    /// Inside a server rates may be ten times as high: nothing adds them up over a cluster.
+    pub(crate) fn check_scale_up(key: &str, rate: BitRate) -> Result<(), Self> {
         let [least, most] = RATES;
+        Self::check_between(key, rate, [least, BitRate::from_bps(10 * most.bps())])
+    }
+    fn check_between(key: &str, rate: BitRate, [least, most]: [BitRate; 2]) -> Result<(), Self> {
         match (least..=most).contains(&rate) {
             true => Ok(()),
             false => Err(Self::new(key, rate, format!("must be from {least} to {most}"))),

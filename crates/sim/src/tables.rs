@@ -136,7 +136,7 @@ pub(crate) fn links_table(fabric: &Fabric, outcome: &Outcome) -> Table {
             fullest: 0.0,
         });
         class.links += i64::from(link.lanes);
-        class.rate += link.rate.bps();
+        class.rate = class.rate.saturating_add(link.rate.bps());
         class.bytes += bytes.get();
         class.utilization += share * link.rate.bps() as f64;
         class.fullest = class.fullest.max(share);
@@ -145,7 +145,7 @@ pub(crate) fn links_table(fabric: &Fabric, outcome: &Outcome) -> Table {
     Table::new("links")
         .names("class", classes.keys())
         .integers("links", all().map(|c| c.links))
-        .integers("capacity_bps", all().map(|c| c.rate as i64))
+        .integers("capacity_bps", all().map(|c| i64::try_from(c.rate).unwrap_or(i64::MAX)))
         .integers("bytes", all().map(|c| c.bytes as i64))
         .numbers("mean_utilization", all().map(|c| c.utilization / c.rate.max(1) as f64))
         .numbers("max_utilization", all().map(|c| c.fullest))

@@ -95,13 +95,16 @@ def _print_table(rows: list[CostRow]) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("link")
     table.add_column("fabric", no_wrap=True)
-    for name in (*map(_plural, ITEMS), "cost M$", "fat-tree /\u00a0this", "known kW"):
+    counted = {line.item for row in rows for line in row.cost.lines}
+    # Few fabrics have optical ports on GPUs, and they need a price of the user's own.
+    items = [item for item in ITEMS if item != "optical_io" or item in counted]
+    for name in (*map(_plural, items), "cost M$", "fat-tree /\u00a0this", "known kW"):
         table.add_column(name.replace(" ", "\n"), justify="right", vertical="bottom")
     last = None
     for row in rows:
         if last not in (None, row.bandwidth):
             table.add_row("")
-        counts = [sum(line.count for line in row.cost.lines if line.item == item) for item in ITEMS]
+        counts = [sum(line.count for line in row.cost.lines if line.item == item) for item in items]
         table.add_row(
             "" if row.bandwidth == last else str(row.bandwidth),
             row.scenario.fabric.name,
@@ -115,9 +118,10 @@ def _print_table(rows: list[CostRow]) -> None:
     known = {
         line.item for row in rows for line in row.cost.lines if line.item not in row.draw.without
     }
-    counted = ", ".join(_plural(item) for item in ITEMS if item in known) or "nothing"
-    console.print(f"known kW counts {counted}: no source gives watts for the rest", style="dim")
+    names = ", ".join(_plural(item) for item in ITEMS if item in known) or "nothing"
+    console.print(f"known kW counts {names}: no source gives watts for the rest", style="dim")
 
 
 def _plural(item: str) -> str:
-    return {"nic": "NICs", "ocs_port": "OCS ports"}.get(item, item.replace("_", " ") + "s")
+    names = {"nic": "NICs", "ocs_port": "OCS ports", "optical_io": "optical I/O"}
+    return names.get(item, item.replace("_", " ") + "s")

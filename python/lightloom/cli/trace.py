@@ -1,4 +1,4 @@
-"""``lightloom trace``: record, import, generate and show gating traces."""
+"""``lightloom trace``: record, import, generate, widen and show gating traces."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
-    help="Record, import, generate and show gating traces.\n\n"
+    help="Record, import, generate, widen and show gating traces.\n\n"
     "Example: lightloom trace show e8k2 --out pictures",
 )
 
@@ -175,6 +175,29 @@ def generate_command(
     _finish(generate(kind, shape, knobs), out, as_json)
 
 
+@app.command("widen")
+def widen_command(
+    trace: str = typer.Argument(..., metavar="FILE", help="A trace, or a shipped one: e8k2."),
+    sources: int = typer.Option(..., help="Source ranks wanted, a multiple of the trace's."),
+    out: Path = OUT,
+    as_json: bool = JSON,
+) -> None:
+    """Serve a larger EP degree: put several iterations' sources side by side.
+
+    Example: lightloom trace widen e256k8 --sources 128 --out wide.parquet
+    """
+    from lightloom.errors import InputError
+    from lightloom.trace import GatingTrace, widen
+
+    _check_place(out)
+    loaded = GatingTrace.load(trace)
+    try:
+        wide = widen(loaded, sources)
+    except InputError as error:
+        raise InputError(f"{trace}: {error}") from None
+    _finish(wide, out, as_json)
+
+
 @app.command("show")
 def show_command(
     trace: str = typer.Argument(..., metavar="FILE", help="A trace, or a shipped one: e8k2."),
@@ -289,7 +312,17 @@ def _print(trace: GatingTrace, name: str, as_json: bool) -> None:
         ),
         soft_wrap=True,
     )
-    for key in ("origin", "note", "sources", "stage", "stages_left_out", "text", "command"):
+    said_of = (
+        "origin",
+        "note",
+        "sources",
+        "widened",
+        "stage",
+        "stages_left_out",
+        "text",
+        "command",
+    )
+    for key in said_of:
         if key in trace.meta:
             console.print(Text(f"  {key.replace('_', ' ')}: {trace.meta[key]}"), soft_wrap=True)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)

@@ -13,6 +13,7 @@ from lightloom.trace.imported import Options
 from lightloom.trace.importer import import_trace
 from lightloom.trace.summary import Summary, summarize
 from lightloom.trace.synthetic import KINDS, Knobs, Shape, generate
+from lightloom.trace.widen import widen
 
 __all__ = [
     "KINDS",
@@ -26,4 +27,5 @@ __all__ = [
     "generate",
     "import_trace",
     "summarize",
+    "widen",
 ]
