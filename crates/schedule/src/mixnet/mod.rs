@@ -35,10 +35,12 @@
 mod delegation;
 mod demand;
 mod greedy;
+mod inside;
 mod ports;
 pub mod predict;
 
 pub use delegation::{Hop, Layout, Leg, RouteOptions, Router, Routing, route};
 pub use demand::ServerDemand;
 pub use greedy::{CircuitCounts, GreedyOptions, allocate, allocate_within};
+pub use inside::{Inside, Plan};
 pub use ports::{PortMap, assign, changed_ports, new_circuits};

@@ -16,7 +16,6 @@
 //! reconfiguration time, close to a non-blocking fat-tree with NICs as fast.
 
 pub(crate) mod execute;
-mod relay;
 #[cfg(test)]
 mod tests;
 
@@ -24,13 +23,15 @@ use lightloom_engine::{Orders, Patch};
 use lightloom_fabric::{Fabric, GpuId, LinkId, PlanesSpec, ReconfigurationDelay};
 use lightloom_schedule::allreduce::RingPlan;
 use lightloom_schedule::swot;
-use lightloom_schedule::swot::alltoall::{Entry, Hold, Ports};
+use lightloom_schedule::swot::alltoall::{Entry, Hold, Ports, hand_over};
 use lightloom_units::{Bytes, Time};
-use relay::{Legs, hand_over};
 use std::collections::BTreeMap;
 
 /// What one GPU sends another: (from, to, bytes).
 type Pair = (u32, u32, u64);
+
+/// Bytes between two GPUs of a server.
+type Legs = BTreeMap<(u32, u32), u64>;
 
 /// The ports' bookings, and what turns a transfer into orders.
 pub(crate) struct Planes<'a> {

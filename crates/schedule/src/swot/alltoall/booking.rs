@@ -6,6 +6,7 @@
 //! last byte has arrived. A transfer is a demand between servers; each entry may be split over planes.
 //! It is booked at once and for good, over whatever the ports are booked for already: what was decided
 //! before is never changed.
+//! Data may have to wait longer than circuits: what is not there yet can be set for.
 //! The schedule is the best of two kinds. *Filled*: for a completion time T, the entries go one after
 //! the other, each to the ports that lose least (idle and dark time) and as many of its bytes there as
 //! arrive by T; the least such T is sought by bisection. Planes are filled to the brim one by one, as
@@ -60,6 +61,7 @@ const LEAST_PIECE: u64 = 1 << 16;
 /// assert_eq!(ports.book(&[(0, 1, 5_000_000)], Time::ZERO, &planes)[0].end_ps, Time::from_us(300));
 /// assert_eq!(ports.book(&[(0, 1, 5_000_000)], Time::ZERO, &planes)[0].end_ps, Time::from_us(400));
 /// ```
+#[derive(Clone, Debug)]
 pub struct Ports {
     planes: u32,
     tx: Vec<End>,
@@ -74,15 +76,76 @@ impl Ports {
         Ports { planes, tx: ports.clone(), rx: ports }
     }
 
+    /// Joins two servers on a plane, one way. Whoever either port was joined to before, it is not now:
+    /// a circuit stands if both of its ends say so.
+    ///
+    /// # Panics
+    /// If there is no such server.
+    pub fn join(&mut self, from: u32, to: u32, plane: u32) {
+        let (tx, rx) = (self.port(from, plane), self.port(to, plane));
+        self.tx[tx].peer = to;
+        self.rx[rx].peer = from;
+    }
+
+    /// Whether a circuit leads from a server to another, on any plane.
+    ///
+    /// # Panics
+    /// If there is no such server.
+    pub fn stands(&self, from: u32, to: u32) -> bool {
+        (0..self.planes).any(|plane| {
+            let (tx, rx) = (self.port(from, plane), self.port(to, plane));
+            self.tx[tx].peer == to && self.rx[rx].peer == from
+        })
+    }
+
+    /// Time begins anew: all ports are free, and joined to whom they are.
+    pub fn rest(&mut self) {
+        self.tx.iter_mut().chain(&mut self.rx).for_each(|end| end.free = Time::ZERO);
+    }
+
     /// Books a transfer from `now` on; in order of transmitter, then time. Entries without bytes, or
     /// from a server to itself, need no circuit. `planes.planes` is not read: the ports have theirs.
     ///
     /// # Panics
     /// If there is no such server.
     pub fn book(&mut self, demand: &[Entry], now: Time, planes: &Planes) -> Vec<Hold> {
+        self.book_ahead(demand, now, now, planes)
+    }
+
+    /// As [`Ports::book`], but nothing can be sent before `ready`: until then circuits may be set. What
+    /// is set too soon keeps its ports, lit, until then.
+    ///
+    /// ```
+    /// # use lightloom_schedule::swot::Planes;
+    /// # use lightloom_schedule::swot::alltoall::Ports;
+    /// # use lightloom_units::{BitRate, Time};
+    /// # let planes = Planes {
+    /// #     planes: 1,
+    /// #     rate_bps: BitRate::from_gbps(400),
+    /// #     reconfiguration_ps: Time::from_us(200),
+    /// #     latency_ps: Time::ZERO,
+    /// # };
+    /// let demand = [(0, 1, 5_000_000)]; // 100 us
+    /// let ready = Time::from_us(150); // 150 of the 200 us of darkness are gone by then
+    /// let holds = Ports::dark(2, 1).book_ahead(&demand, Time::ZERO, ready, &planes);
+    /// assert_eq!((holds[0].dark_ps, holds[0].start_ps), (Time::ZERO, Time::from_us(200)));
+    /// let ready = Time::from_us(500);
+    /// let holds = Ports::dark(2, 1).book_ahead(&demand, Time::ZERO, ready, &planes);
+    /// assert_eq!((holds[0].dark_ps, holds[0].start_ps), (Time::ZERO, ready));
+    /// ```
+    ///
+    /// # Panics
+    /// As [`Ports::book`].
+    pub fn book_ahead(
+        &mut self,
+        demand: &[Entry],
+        now: Time,
+        ready: Time,
+        planes: &Planes,
+    ) -> Vec<Hold> {
         let entries: Vec<Entry> =
             demand.iter().copied().filter(|&(from, to, bytes)| from != to && bytes > 0).collect();
-        let draft = Draft::new(self, &entries, now);
+        let draft = Draft::new(self, &entries, now, ready);
         let mut holds = draft.best(&entries, planes);
         holds.sort_unstable_by_key(|hold| (hold.from, hold.plane, hold.dark_ps));
         for hold in &holds {
@@ -111,10 +174,12 @@ struct Draft {
     planes: usize,
     tx: Vec<End>,
     rx: Vec<End>,
+    /// Nothing is sent before.
+    ready: Time,
 }
 
 impl Draft {
-    fn new(ports: &Ports, entries: &[Entry], now: Time) -> Self {
+    fn new(ports: &Ports, entries: &[Entry], now: Time, ready: Time) -> Self {
         let mut servers: Vec<u32> = entries.iter().flat_map(|&(from, to, _)| [from, to]).collect();
         servers.sort_unstable();
         servers.dedup();
@@ -126,7 +191,7 @@ impl Draft {
             });
             ends.map(|end| End { free: end.free.max(now), ..*end }).collect()
         };
-        Draft { planes, tx: of(&ports.tx), rx: of(&ports.rx), servers }
+        Draft { planes, tx: of(&ports.tx), rx: of(&ports.rx), servers, ready }
     }
 
     fn place(&self, server: u32) -> usize {
@@ -138,7 +203,7 @@ impl Draft {
         let least = self.least(entries, planes);
         let over =
             |holds: &[Hold]| holds.iter().map(|hold| hold.end_ps).max().unwrap_or(Time::ZERO);
-        let begin = self.tx.iter().chain(&self.rx).map(|end| end.free).min();
+        let begin = self.tx.iter().chain(&self.rx).map(|end| end.free.max(self.ready)).min();
         let tolerance = least.saturating_sub(begin.unwrap_or(least)).ps() / PRECISION;
         let tolerance = Time::from_ps(tolerance.max(1));
         let mut best: Option<(Time, Vec<Hold>)> = None;
@@ -180,6 +245,7 @@ impl Draft {
             let each = bytes.iter().zip(ends.chunks(self.planes)).filter(|(bytes, _)| **bytes > 0);
             each.map(|(&bytes, ends)| {
                 let free = ends.iter().map(|end| end.free).min().unwrap_or(Time::ZERO);
+                let free = free.max(self.ready);
                 let share = Bytes::new(bytes / self.planes as u64);
                 free + planes.latency_ps + planes.rate_bps.time_for(share)
             })
@@ -213,13 +279,14 @@ impl Draft {
                     let start = tx.free.max(rx.free);
                     let set = tx.peer != to || rx.peer != from;
                     let dark = if set { planes.reconfiguration_ps } else { Time::ZERO };
-                    let lit = start + dark;
+                    let lit = (start + dark).max(self.ready);
                     let room =
                         room(deadline.saturating_sub(lit + planes.latency_ps), planes.rate_bps);
                     // What is dark for long and serves for short is for what fits nowhere else.
                     let serves = planes.rate_bps.time_for(Bytes::new(room)).ps();
                     let worth = room >= left || serves.saturating_mul(WORTH) > dark.ps();
-                    let lost = (start - tx.free) + (start - rx.free) + dark;
+                    let idle = |end: End| lit - end.free.max(self.ready);
+                    let lost = (idle(tx) + idle(rx)).saturating_sub(dark);
                     (room > 0 && worth).then_some((lost, lit, plane, room, set, start))
                 });
                 let (_, lit, plane, room, set, start) = places.min()?;
@@ -273,7 +340,8 @@ impl Draft {
                 let (t, r) = (tx[port], rx[b * self.planes + plane]);
                 let set = t.peer != self.servers[b] || r.peer != from;
                 let start = t.free.max(r.free);
-                (start + if set { planes.reconfiguration_ps } else { Time::ZERO }, start, set)
+                let dark = if set { planes.reconfiguration_ps } else { Time::ZERO };
+                ((start + dark).max(self.ready), start, set)
             };
             let open = || (0..n).filter(|&b| left[a * n + b] > 0);
             let soonest = open().map(|b| soon(b).0).min().unwrap_or(Time::MAX);
@@ -467,7 +535,7 @@ mod tests {
             let holds = ports.book(&demand, Time::ZERO, &timing);
             let entries: Vec<Entry> =
                 demand.into_iter().filter(|&(a, b, bytes)| a != b && bytes > 0).collect();
-            let least = Draft::new(&Ports::dark(8, planes), &entries, Time::ZERO)
+            let least = Draft::new(&Ports::dark(8, planes), &entries, Time::ZERO, Time::ZERO)
                 .least(&entries, &timing);
             prop_assert!(over(&holds) >= least);
             prop_assert!(over(&holds).ps() as f64 <= least.ps() as f64 * 1.3);

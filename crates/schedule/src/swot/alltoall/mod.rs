@@ -17,6 +17,7 @@
 
 mod booking;
 mod bound;
+mod hand_over;
 mod matchings;
 mod ports;
 #[cfg(test)]
@@ -24,6 +25,7 @@ mod tests;
 
 pub use booking::{Entry, Ports};
 pub use bound::bound;
+pub use hand_over::hand_over;
 pub use matchings::matchings;
 pub use ports::ports;
 

@@ -1,18 +1,17 @@
 //! What in-server hops a transfer over planes needs: a GPU's bytes leave by the NICs that have the
 //! circuits, which belong to other GPUs, and arrive likewise.
 
-use std::collections::BTreeMap;
-
-/// Bytes between two GPUs of a server.
-pub(crate) type Legs = BTreeMap<(u32, u32), u64>;
-
 /// Matches what GPUs have with what NICs carry, own NICs first, then in order; `leg` hears of every
-/// part that a GPU hands to another's NIC. Both sum to the same.
-pub(crate) fn hand_over(
-    mut gpus: Vec<u64>,
-    mut nics: Vec<u64>,
-    mut leg: impl FnMut(usize, usize, u64),
-) {
+/// part that a GPU hands to another's NIC: (GPU, NIC, bytes). Both sum to the same; NICs are named by
+/// the GPU that they belong to.
+///
+/// ```
+/// use lightloom_schedule::swot::alltoall::hand_over;
+/// let mut legs = Vec::new();
+/// hand_over(vec![5, 5], vec![0, 10], |gpu, nic, bytes| legs.push((gpu, nic, bytes)));
+/// assert_eq!(legs, [(0, 1, 5)]);
+/// ```
+pub fn hand_over(mut gpus: Vec<u64>, mut nics: Vec<u64>, mut leg: impl FnMut(usize, usize, u64)) {
     for (gpu, nic) in gpus.iter_mut().zip(&mut nics) {
         let own = (*gpu).min(*nic);
         *gpu -= own;
