@@ -48,6 +48,11 @@ impl CircuitCounts {
         self.counts[b * self.n + a] += 1;
     }
 
+    pub(super) fn set(&mut self, a: usize, b: usize, circuits: u32) {
+        self.counts[a * self.n + b] = circuits;
+        self.counts[b * self.n + a] = circuits;
+    }
+
     /// The number of servers.
     pub fn servers(&self) -> usize {
         self.n

@@ -36,11 +36,15 @@ mod delegation;
 mod demand;
 mod greedy;
 mod inside;
+mod improve;
 mod ports;
 pub mod predict;
+mod timed;
 
 pub use delegation::{Hop, Layout, Leg, RouteOptions, Router, Routing, route};
 pub use demand::ServerDemand;
 pub use greedy::{CircuitCounts, GreedyOptions, allocate, allocate_within};
 pub use inside::{Inside, Plan};
+pub use improve::choose;
 pub use ports::{PortMap, assign, changed_ports, new_circuits};
+pub use timed::{Rates, all_to_all_time};
