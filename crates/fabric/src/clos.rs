@@ -18,7 +18,7 @@ use crate::{Bill, ClosSpec, FabricError, Item, LinkId, NicId, NodeId, RouteError
 use lightloom_units::BitRate;
 
 /// Where NICs are plugged in, and the links between switches.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Clos {
     /// By NIC; `None` for those that are not on these switches.
     ports: Vec<Option<Port>>,

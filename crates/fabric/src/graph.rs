@@ -95,8 +95,7 @@ pub fn build(
         FabricSpec::Graph(spec) => Wiring::Custom(Custom::build(cluster, spec, w, b)?),
     };
     let packet_nics = match &wiring {
-        Wiring::MixNet(mixnet) => mixnet.packet.clone(),
-        Wiring::TopoOpt(_) | Wiring::Planes(_) | Wiring::RailX(_) => vec![],
+        Wiring::MixNet(_) | Wiring::TopoOpt(_) | Wiring::Planes(_) | Wiring::RailX(_) => vec![],
         _ => (0..cluster.nics_per_server).collect(),
     };
     Ok(Fabric { packet_nics, bill, notes, ..Fabric::bare(cluster, wires, wiring) })
@@ -400,15 +399,18 @@ impl Fabric {
     /// assert_eq!(fabric.optical_nics(ServerId(0)), [1, 2, 3, 5, 6, 7]);
     /// assert_eq!(fabric.region_of(ServerId(5)), Some(1));
     /// ```
-    pub fn packet_nics(&self, _: ServerId) -> &[u32] {
-        &self.packet_nics
+    pub fn packet_nics(&self, server: ServerId) -> &[u32] {
+        match &self.wiring {
+            Wiring::MixNet(mixnet) => mixnet.packet_nics(server),
+            _ => &self.packet_nics,
+        }
     }
 
     /// A server's NICs on an optical circuit switch, by index in the server, rising. None but with
     /// MixNet and on planes, where NIC `i` is on plane `i`.
-    pub fn optical_nics(&self, _: ServerId) -> &[u32] {
+    pub fn optical_nics(&self, server: ServerId) -> &[u32] {
         match &self.wiring {
-            Wiring::MixNet(mixnet) => &mixnet.optical,
+            Wiring::MixNet(mixnet) => mixnet.optical_nics(server),
             Wiring::Planes(planes) => &planes.optical,
             _ => &[],
         }
@@ -443,12 +445,11 @@ impl Fabric {
         }
     }
 
-    /// The region that a server is in; none but with MixNet.
+    /// The region whose optical switch a server is on; none but with MixNet, nor there of a server that
+    /// stands in for others by its packet NICs.
     pub fn region_of(&self, server: ServerId) -> Option<u32> {
         match &self.wiring {
-            Wiring::MixNet(mixnet) if server.0 < self.cluster.servers() => {
-                Some(server.0 / mixnet.region_servers)
-            }
+            Wiring::MixNet(mixnet) => mixnet.region_of(server),
             _ => None,
         }
     }
@@ -456,7 +457,7 @@ impl Fabric {
     /// How many regions there are; 0 but with MixNet.
     pub fn regions(&self) -> u32 {
         match &self.wiring {
-            Wiring::MixNet(mixnet) => self.cluster.servers() / mixnet.region_servers,
+            Wiring::MixNet(mixnet) => mixnet.regions,
             _ => 0,
         }
     }

@@ -48,7 +48,7 @@ pub use cluster::{Cluster, GpuId, LinkId, NicId, NodeId, ServerId};
 pub use error::{FabricError, RouteError};
 pub use graph::{Fabric, build};
 pub use spec::{
-    CircuitDecision, ClosSpec, FabricSpec, GraphLink, GraphNode, GraphSpec, LeafSpineSpec,
+    Backup, CircuitDecision, ClosSpec, FabricSpec, GraphLink, GraphNode, GraphSpec, LeafSpineSpec,
     MixNetSpec, OcsSpec, Panel, PlanesSpec, PredictorKind, RailXSpec, RailXTopology,
     ReconfigurationDelay, Reconfigure, ReconfigurePolicy, Role, Splitting, TopoOptSpec,
 };

@@ -8,6 +8,8 @@
 //! one port of two directions, one NIC and one transceiver for each optical NIC. Where these are ports
 //! co-packaged with GPUs (Section 8), it counts one such port in place of NIC and transceiver; with
 //! `n` NICs a GPU, the first is its packet NIC and the others its ports if `n - 1` of `n` are optical.
+//! Servers that stand in for others come last and belong to no region: they have packet NICs only, or
+//! only optical ones, on a region's switch.
 //! Ignored: loss of light, and that a device larger than its region could serve two.
 //! Checked: routes by the crate's properties; the limit of ports; the bill against MixNet Table 4's
 //! prices.
@@ -15,14 +17,17 @@
 use crate::clos::Clos;
 use crate::wires::{Cable, LinkClass, NodeKind, Wires, back, relay};
 use crate::{
-    Bill, Cluster, FabricError, GpuId, Item, LinkId, MixNetSpec, NicId, RouteError, ServerId,
+    Backup, Bill, Cluster, FabricError, GpuId, Item, LinkId, MixNetSpec, NicId, RouteError,
+    ServerId,
 };
 
 /// What MixNet wires.
 #[derive(Clone, Debug)]
 pub(crate) struct MixNet {
     pub(crate) eps: Clos,
-    pub(crate) region_servers: u32,
+    region_servers: u32,
+    pub(crate) regions: u32,
+    backups: Vec<Backup>,
     /// NICs of a server on packet switches, and on the optical one, by index in the server.
     pub(crate) packet: Vec<u32>,
     pub(crate) optical: Vec<u32>,
@@ -45,25 +50,39 @@ impl MixNet {
         // i * n / m for i < m leaves the floor or the ceiling of m / parts in each equal part.
         let packet: Vec<u32> = (0..packets).map(|i| i * nics / packets).collect();
         let optical: Vec<u32> = (0..nics).filter(|i| !packet.contains(i)).collect();
+        let regions = (cluster.servers() - spec.backups.len() as u32) / region_servers;
+        let mut mixnet = MixNet {
+            eps: Clos::default(),
+            region_servers,
+            regions,
+            backups: spec.backups.clone(),
+            packet,
+            optical,
+            circuits: vec![None; cluster.nics() as usize],
+        };
         let servers = || (0..cluster.servers()).map(ServerId);
-        let hosts = servers().flat_map(|s| packet.iter().map(move |&i| cluster.nic(s, i)));
-        let eps = Clos::build(&spec.eps, "fabric.eps", &vec![hosts.collect()], wires, bill)?;
-        let mut circuits = vec![None; cluster.nics() as usize];
-        for region in 0..cluster.servers() / region_servers {
-            let ocs = wires.node(NodeKind::Ocs { region });
-            for server in (region * region_servers..(region + 1) * region_servers).map(ServerId) {
-                for nic in optical.iter().map(|&i| cluster.nic(server, i)) {
-                    let cable = Cable {
-                        rate: spec.ocs.link_bps,
-                        delay: spec.ocs.link_delay_ps,
-                        class: LinkClass::Circuit,
-                        lanes: 1,
-                    };
-                    circuits[nic.index()] = Some(wires.duplex(wires.nic(nic), ocs, cable));
-                }
+        let nics_of = |server, locals: &[u32]| -> Vec<NicId> {
+            locals.iter().map(|&local| cluster.nic(server, local)).collect()
+        };
+        let hosts = servers().flat_map(|server| nics_of(server, mixnet.packet_nics(server)));
+        mixnet.eps = Clos::build(&spec.eps, "fabric.eps", &vec![hosts.collect()], wires, bill)?;
+        let switches: Vec<_> =
+            (0..regions).map(|region| wires.node(NodeKind::Ocs { region })).collect();
+        let mut count = 0;
+        for server in servers() {
+            let Some(region) = mixnet.region_of(server) else { continue };
+            for nic in nics_of(server, &mixnet.optical) {
+                let cable = Cable {
+                    rate: spec.ocs.link_bps,
+                    delay: spec.ocs.link_delay_ps,
+                    class: LinkClass::Circuit,
+                    lanes: 1,
+                };
+                let switch = switches[region as usize];
+                mixnet.circuits[nic.index()] = Some(wires.duplex(wires.nic(nic), switch, cable));
+                count += 1;
             }
         }
-        let count = u64::from(cluster.servers()) * optical.len() as u64;
         let items: &[Item] = match spec.co_packaged {
             true => &[Item::OcsPort, Item::OpticalIo],
             false => &[Item::OcsPort, Item::Nic, Item::Transceiver],
@@ -76,7 +95,35 @@ impl MixNet {
             2 => notes.push("a region is two servers: all circuits join the one pair".into()),
             _ => {}
         }
-        Ok(MixNet { eps, region_servers, packet, optical, circuits })
+        Ok(mixnet)
+    }
+
+    /// What a server that stands in for others is wired to.
+    fn backup(&self, server: ServerId) -> Option<Backup> {
+        let first = self.regions * self.region_servers;
+        self.backups.get(server.0.checked_sub(first)? as usize).copied()
+    }
+
+    /// NICs of a server on packet switches, by index in the server.
+    pub(crate) fn packet_nics(&self, server: ServerId) -> &[u32] {
+        match self.backup(server) {
+            Some(Backup::Circuits(_)) => &[],
+            _ => &self.packet,
+        }
+    }
+
+    /// NICs of a server on an optical switch, by index in the server.
+    pub(crate) fn optical_nics(&self, server: ServerId) -> &[u32] {
+        if self.region_of(server).is_some() { &self.optical } else { &[] }
+    }
+
+    /// The region whose optical switch a server is on.
+    pub(crate) fn region_of(&self, server: ServerId) -> Option<u32> {
+        match self.backup(server) {
+            Some(Backup::Packets) => None,
+            Some(Backup::Circuits(region)) => Some(region),
+            None => Some(server.0 / self.region_servers).filter(|&region| region < self.regions),
+        }
     }
 
     /// Links of a NIC into the optical switch and out of it.
@@ -109,7 +156,8 @@ impl MixNet {
 }
 
 fn check(cluster: &Cluster, spec: &MixNetSpec, region_servers: u32) -> Result<(), FabricError> {
-    let (nics, servers) = (cluster.nics_per_server, cluster.servers());
+    let nics = cluster.nics_per_server;
+    let servers = cluster.servers().saturating_sub(spec.backups.len() as u32);
     if !(1..nics).contains(&spec.optical_nics) {
         let allowed = match nics {
             1 => "a server of one NIC has none to spare for circuits".into(),
@@ -129,12 +177,20 @@ fn check(cluster: &Cluster, spec: &MixNetSpec, region_servers: u32) -> Result<()
     }
     FabricError::check_rate("fabric.ocs.link_bandwidth", spec.ocs.link_bps)?;
     FabricError::check_delay("fabric.ocs.link_delay", spec.ocs.link_delay_ps)?;
-    let needed = u64::from(region_servers) * u64::from(spec.optical_nics);
+    let regions = servers / region_servers;
+    let backups_of = |region| {
+        let here = |backup: &&Backup| **backup == Backup::Circuits(region);
+        spec.backups.iter().filter(here).count() as u64
+    };
+    let backups = (0..regions).map(backups_of).max().unwrap_or(0);
+    let needed = (u64::from(region_servers) + backups) * u64::from(spec.optical_nics);
     if needed > u64::from(spec.ocs.ports) {
         let reason = format!(
-            "too few on {:?}: a region of {region_servers} servers with fabric.optical_nics = {} \
+            "too few on {:?}: a region of {region_servers} servers{} with fabric.optical_nics = {} \
              needs {needed}",
-            spec.ocs.device, spec.optical_nics
+            spec.ocs.device,
+            if backups == 0 { String::new() } else { format!(" and {backups} to stand in") },
+            spec.optical_nics
         );
         return Err(FabricError::new("fabric.ocs.ports", spec.ocs.ports, reason));
     }
@@ -231,6 +287,41 @@ mod tests {
             build(&cluster, &tree, 1, &[]).expect_err("three NICs a GPU").to_string(),
             "cluster.nics_per_server = 24: fabric \"fat-tree\" has a NIC each GPU: must equal \
              cluster.gpus_per_server = 8"
+        );
+    }
+
+    /// Two regions of two servers; one server stands in anywhere, one on the switch of region 1.
+    #[test]
+    fn what_stands_in_is_wired_one_way_only() {
+        let backups = vec![Backup::Packets, Backup::Circuits(1)];
+        let mut with = MixNetSpec { backups, ..spec() };
+        let fabric = build(&Cluster::of(48, 8), &FabricSpec::MixNet(with.clone()), 2, &[]);
+        let fabric = fabric.expect("valid");
+        let of =
+            |server| (fabric.packet_nics(ServerId(server)), fabric.region_of(ServerId(server)));
+        let packet: &[u32] = &[0, 4];
+        assert_eq!(of(3), (packet, Some(1)));
+        assert_eq!(of(4), (packet, None));
+        assert_eq!(of(5), (&[] as &[u32], Some(1)));
+        assert_eq!(fabric.regions(), 2);
+        assert_eq!(
+            (fabric.circuit_tx(NicId(33)), fabric.optical_nics(ServerId(4)).len()),
+            (None, 0)
+        );
+        let switch = |nic| fabric.link(fabric.circuit_tx(NicId(nic)).expect("optical")).to;
+        assert_eq!(switch(41), switch(25));
+        let mut path = vec![];
+        assert!(fabric.route(GpuId(0), GpuId(33), 0, &mut path).is_ok());
+        assert!(fabric.route(GpuId(0), GpuId(41), 0, &mut path).is_err());
+        let count = |item| fabric.bill().count(item, BitRate::from_gbps(400));
+        assert_eq!(count(Item::OcsPort), 5 * 6);
+        assert_eq!(count(Item::Nic), 5 * 6 + 5 * 2);
+        with.ocs.ports = 17;
+        let error = build(&Cluster::of(48, 8), &FabricSpec::MixNet(with), 2, &[]).expect_err("few");
+        assert_eq!(
+            error.to_string(),
+            "fabric.ocs.ports = 17: too few on \"polatis\": a region of 2 servers and 1 to stand in \
+             with fabric.optical_nics = 6 needs 18"
         );
     }
 

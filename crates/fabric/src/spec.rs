@@ -132,6 +132,19 @@ pub struct MixNetSpec {
     pub greedy_continue: bool,
     /// Whether pairs with circuits use packet switches too. Nothing in this crate reads it.
     pub share_eps: bool,
+    /// Where the cluster's last servers are wired, which belong to no region: to stand in for servers
+    /// and GPUs that fail. No specification has it; whoever plans for failures sets it.
+    #[serde(skip)]
+    pub backups: Vec<Backup>,
+}
+
+/// How a server that stands in for others is wired (MixNet, Section 5.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Backup {
+    /// By its packet NICs only: it can stand in anywhere.
+    Packets,
+    /// By its optical NICs only, to the switch of this region.
+    Circuits(u32),
 }
 
 /// Optical planes, one for each NIC of a server.
@@ -392,6 +405,7 @@ impl FabricSpec {
             hysteresis: false,
             greedy_continue: true,
             share_eps: false,
+            backups: vec![],
         })
     }
     /// Planes of switches with 320 ports that change in 200 us (SWOT, Section 4.1).
