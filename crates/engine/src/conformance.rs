@@ -633,6 +633,32 @@ pub fn what_breaks_is_left(engine: &dyn Engine, exactness: Exactness) {
     assert!(matches!(error, Err(EngineError::LinkDown { task: 0, .. })), "{error:?}");
 }
 
+/// What breaks before a phase begins is left too, though the phase was ordered over it.
+pub fn what_broke_before_is_left(engine: &dyn Engine, exactness: Exactness) {
+    let fabric = leaf_spine();
+    let graph = Graph::new(vec![Work::Send(0)], vec![]);
+    let [own, detour] = two_ways(&fabric);
+    let wait = Time::from_us(500);
+    let mut orders = Orders::default();
+    orders.end_phase(wait);
+    orders.path().extend(&own);
+    orders.flow(Bytes::new(16 * MIB));
+    orders.end_phase(Time::ZERO);
+    let gone = own.iter().find(|&link| !detour.contains(link)).copied().expect("ways differ");
+    let at = Time::from_ps(wait.ps() / 2);
+    let cut = [Incident { at, down: vec![gone], ..Incident::default() }];
+    let cut = Scenario { incidents: &cut, ..scenario(&fabric, &graph) };
+    let script = Script { transfers: vec![orders], at_end: vec![] };
+    let mut policy = Detour { script, detour };
+    let outcome = engine.run(&cut, &mut policy, &mut Silent).expect("the run finishes");
+    assert_eq!(outcome.link_bytes[gone.0 as usize], Bytes::ZERO);
+    assert_close(
+        outcome.makespan - wait,
+        RATE.time_for(Bytes::new(16 * MIB)),
+        Exactness { closed_form: exactness.closed_form + 0.05 },
+    );
+}
+
 /// What is whole again carries again; what breaks when nothing is on it hurts no one.
 pub fn what_heals_carries_again(engine: &dyn Engine, exactness: Exactness) {
     let fabric = leaf_spine();
@@ -717,6 +743,7 @@ macro_rules! conformance {
 macro_rules! breakable {
     ($engine:expr, $closed_form:expr) => {
         $crate::conformance!(@tests failures, $engine, $closed_form;
-            what_breaks_is_left, what_heals_carries_again, held_tasks_wait);
+            what_breaks_is_left, what_broke_before_is_left, what_heals_carries_again,
+            held_tasks_wait);
     };
 }

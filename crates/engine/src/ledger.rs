@@ -380,7 +380,7 @@ impl<'a> Ledger<'a> {
             let step = match entry {
                 Entry::Start { task, cause } => self.start(task, cause, now)?,
                 Entry::Launch(track) => self.launch(track, now),
-                Entry::Flows(track) => Some(self.flows(track, now)),
+                Entry::Flows(track) => Some(self.flows(track, now)?),
                 Entry::PhaseOver(track) => self.phase_over(track, now)?,
                 Entry::Finish(task) => match self.longer.iter().position(|&(t, _)| t == task) {
                     Some(at) => {
@@ -525,16 +525,25 @@ impl<'a> Ledger<'a> {
         })
     }
 
-    /// A phase's circuits are set: its flows start, or it is a pause.
-    fn flows(&mut self, id: u32, now: Time) -> Step {
+    /// A phase's circuits are set: its flows start, or it is a pause. What has broken since they were
+    /// ordered they go around.
+    fn flows(&mut self, id: u32, now: Time) -> Result<Step, EngineError> {
         let Track { transfer, phase, pause, .. } = self.tracks[id as usize];
-        let transfer = &mut self.transfers[transfer as usize];
-        if transfer.orders.flows(phase).is_empty() {
+        let orders = &self.transfers[transfer as usize].orders;
+        if orders.flows(phase).is_empty() {
             let at = now.saturating_add(pause);
-            return Step::Wake(Wake { at, due: Due::PhaseOver(id) });
+            return Ok(Step::Wake(Wake { at, due: Due::PhaseOver(id) }));
         }
+        if !self.scenario.incidents.is_empty() {
+            let lanes = orders.flows(phase).iter().flat_map(|flow| orders.lane_numbers(flow));
+            let broken = |&lane: &u32| !self.circuits.is_whole(orders.lane_links(lane));
+            for lane in lanes.filter(broken).collect::<Vec<_>>() {
+                self.divert(id, lane, now)?;
+            }
+        }
+        let transfer = &mut self.transfers[transfer as usize];
         let orders = std::mem::take(&mut transfer.orders);
-        Step::Send(Sending { track: id, task: transfer.task, phase, orders })
+        Ok(Step::Send(Sending { track: id, task: transfer.task, phase, orders }))
     }
 
     fn phase_over(&mut self, id: u32, now: Time) -> Result<Option<Step>, EngineError> {

@@ -89,8 +89,8 @@ pub trait Policy {
         Ok(())
     }
 
-    /// A circuit under a running flow of this transfer is being patched elsewhere, or a link of its
-    /// path is down. `path` is the flow's; put another there and return `true`, and what has not
+    /// A circuit under a flow of this transfer is being patched elsewhere, or a link of its path is
+    /// down; the flow runs, or is about to start. `path` is the flow's; put another there and return `true`, and what has not
     /// arrived goes over that one. Otherwise the run ends with [`EngineError::CircuitInUse`] or
     /// [`EngineError::LinkDown`], as it does on an engine that cannot move flows.
     fn displaced(
