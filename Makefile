@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 DEMO_OUT ?= results/demo
+VALIDATE_OUT ?= results/reproduce-mixnet
 
 .PHONY: help demo build dev test test-rust test-python lint bench soak validate traces lock clean tools
 
@@ -60,8 +61,9 @@ lint: dev ## rustfmt, clippy, ruff, mypy
 bench: dev ## the figures of merit, in CPU seconds on one thread
 	$(BIN)/python benches/run.py
 
-validate: build ## every published figure beside ours (some twenty minutes)
-	$(BIN)/python reproduce/validation.py
+validate: build ## MixNet's figures beside ours (under two hours on two cores)
+	$(BIN)/lightloom reproduce mixnet --out $(VALIDATE_OUT)
+	$(BIN)/python reproduce/mixnet.py $(VALIDATE_OUT)
 
 soak: dev ## the long tests
 	$(BIN)/python -m pytest -m soak

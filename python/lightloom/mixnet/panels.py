@@ -27,9 +27,9 @@ def _when(first: str, rest: str = "hide") -> dict[str, str]:
     }
 
 
-# The preset as it is, and ways that go by Algorithm 1 at every demand, as printed. They differ in the
-# first all-to-all of a forward pass: `block` waits (Section 7.1), `reuse` takes the circuits that
-# stand (Appendix B.1), `hide` has foreseen its demand. `never` keeps those of an even demand.
+# The preset as it is, and ways that go by Algorithm 1 at every demand, as printed. They differ in
+# the first all-to-all of a forward pass: `block` waits (Section 7.1), `reuse` takes the circuits
+# that stand (Appendix B.1), `hide` has foreseen its demand. `never` keeps those of an even demand.
 KINDS: Mapping[str, Mapping[str, Any]] = {
     "mixnet": {},
     "mixnet block": {**_PRINTED, **_when("block")},

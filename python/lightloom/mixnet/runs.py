@@ -130,8 +130,9 @@ class Store:
             for line in place.read_text(encoding="utf-8").splitlines():
                 try:
                     kept = json.loads(line)
-                    if kept.pop("lightloom") == __version__:
-                        self.ran[kept.pop("run")] = Ran(**kept)
+                    version, key = kept.pop("lightloom"), kept.pop("run")
+                    if version == __version__:
+                        self.ran[key] = Ran(**kept)
                 except (ValueError, KeyError, TypeError, AttributeError):
                     continue
 

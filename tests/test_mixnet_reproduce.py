@@ -1,0 +1,223 @@
+"""``lightloom reproduce mixnet``: the frame, small figures, what is kept, refusals."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from lightloom import Scenario
+from lightloom.cli import run
+from lightloom.errors import InputError, RunError
+from lightloom.mixnet import figures, runs
+from lightloom.mixnet.figure import Line, Part, Told
+from lightloom.mixnet.figure02 import traffic
+from lightloom.mixnet.figures import FIGURES, figure, reproduce
+from lightloom.mixnet.panels import KINDS, matrix
+from lightloom.mixnet.runs import Ran, Run, Store, perform
+from lightloom.simulation import run_all
+from matplotlib.figure import Figure as Picture
+
+SMALL = (("training.micro_batches", 2), ("model.layers", 4))
+QUICK = Run("mixtral-8x7b", "fat-tree", 128, SMALL)
+RAN = Ran(1.0, 0.5, 0.25, 0.25, 0.0, 0, 100.0, 10.0, 0.1, 1 << 20)
+
+
+def made(
+    directory: Path, capsys: pytest.CaptureFixture[str], *arguments: str
+) -> dict[str, list[dict[str, Any]]]:
+    capsys.readouterr()
+    assert run(["reproduce", "mixnet", "--out", str(directory), "--json", *arguments]) == 0
+    answer: dict[str, list[dict[str, Any]]] = json.loads(capsys.readouterr().out)
+    return answer
+
+
+def test_small_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = tmp_path / "f"
+    answer = made(place, capsys, "--figures", "2,11,18,24")
+    said = {(line["figure"], line["what"]): line for line in answer["table"]}
+    assert said["11", "fat-tree over MixNet, mean"]["ours"] == "2.30"  # the last: 400 Gbps
+    assert said["24", "fat-tree over MixNet"]["ours"] == "2.30"  # the last: transceivers
+    assert {row["figure"] for row in answer["rows"]} == {2, 11, 18, 24}
+    for number in (2, 11, 18, 24):
+        assert (place / f"figure-{number}.png").stat().st_size > 1000
+    written = list(csv.DictReader((place / "figure-11.csv").open(encoding="utf-8")))
+    assert len(written) == 6 * 6 * 4
+    text = (place / "table.md").read_text(encoding="utf-8")
+    assert text.count("\n") == len(answer["table"]) + 2
+
+
+def test_text_names_the_cpu_seconds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["reproduce", "mixnet", "--figures", "18", "--out", str(tmp_path / "f")]) == 0
+    out = capsys.readouterr().out
+    assert "MixNet says" in out and "CPU seconds" in out
+
+
+@pytest.mark.parametrize("number", FIGURES)
+def test_a_figure_is_what_its_module_says(number: int) -> None:
+    module = figure(number)
+    assert number == module.NUMBER and module.TITLE
+    parts = module.parts()
+    assert parts and all(isinstance(part, Part) for part in parts)
+
+
+def test_names_of_parts_and_keys_of_runs_are_unique() -> None:
+    parts = [part for number in FIGURES for part in figure(number).parts()]
+    assert max(Counter(part.name for part in parts).values()) == 1
+    every = {each for part in parts for each in part.runs}
+    assert len({each.key for each in every}) == len(every)
+
+
+def test_kinds_of_mixnet_differ() -> None:
+    jobs = {fabric: each.scenario() for (fabric, _), each in
+            matrix("mixtral-8x7b", "roofline", KINDS, (400,)).items()}  # fmt: skip
+    printed = {name: job.to_core_json() for name, job in jobs.items() if name != "mixnet"}
+    assert len(set(printed.values())) == len(printed) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--figures", "1"), "--figures 1: is not made; allowed: 2"),
+        (("--figures", "12,x"), '--figures "x": must be a number'),
+        (("--figures", ""), '--figures "": must be a number'),
+        (("--effort", "quick"), "--effort: is no setting of mixnet's figures; allowed: --figures"),
+    ],
+)
+def test_refusals(
+    arguments: tuple[str, ...], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["reproduce", "mixnet", "--out", str(tmp_path / "f"), *arguments]) == 2
+    error = capsys.readouterr().err
+    assert says in error and "Traceback" not in error
+    assert not (tmp_path / "f").exists()
+
+
+def test_a_directory_of_something_else_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
+    assert run(["reproduce", "mixnet", "--figures", "18", "--out", str(tmp_path)]) == 2
+    assert "not a reproduction" in capsys.readouterr().err
+    with pytest.raises(InputError, match="no figure 1 of MixNet"):
+        reproduce((1,), directory=tmp_path / "f")
+
+
+class Fake:
+    """A figure of two parts; the second one needs a run, and stops once."""
+
+    NUMBER, TITLE = 99, "a figure"
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.stops = True
+
+    def parts(self) -> tuple[Part, ...]:
+        return Part("figure 99 a", self._first), Part("figure 99 b", self._second, runs=(QUICK,))
+
+    def _first(self, told: Told) -> list[dict[str, Any]]:
+        self.calls.append("a")
+        told(0.5)
+        return [{"x": 1}]
+
+    def _second(self, told: Told) -> list[dict[str, Any]]:
+        self.calls.append("b")
+        if self.stops:
+            raise KeyboardInterrupt
+        return [{"x": told.ran[QUICK].iteration_s}]
+
+    def lines(self, rows: list[dict[str, Any]]) -> list[Line]:
+        return [Line(99, "", "x", "", str(row["x"])) for row in rows]
+
+    def draw(self, rows: list[dict[str, Any]]) -> Picture:
+        return Picture()
+
+
+def test_an_interrupt_keeps_what_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake, simulated = Fake(), []
+
+    def simulate(self: Store, wanted: Any, told: Any, jobs: int) -> None:
+        for each in self.missing(wanted):
+            simulated.append(each)
+            self.keep(each, RAN)
+
+    monkeypatch.setattr(figures, "FIGURES", (99,))
+    monkeypatch.setattr(figures, "figure", lambda number: fake)
+    monkeypatch.setattr(Store, "perform", simulate)
+    place, told = tmp_path / "f", []
+    assert figures.outstanding((99,), place) == 3  # two parts and a run
+    with pytest.raises(KeyboardInterrupt):
+        reproduce((99,), directory=place, on_progress=lambda name, share: told.append(name))
+    assert fake.calls == ["a", "b"] and simulated == [QUICK] and "figure 99 a" in told
+    assert json.loads((place / "rows.json").read_text())["missing"] == ["figure 99 b"]
+    assert not (place / "figure-99.png").exists()
+    assert figures.outstanding((99,), place) == 1
+
+    fake.stops = False
+    whole = reproduce((99,), directory=place)
+    assert fake.calls == ["a", "b", "b"] and simulated == [QUICK]
+    assert not whole.missing and [line["ours"] for line in whole.table] == ["1", "1.0"]
+    assert whole.cpu_s == pytest.approx(RAN.cpu_s, abs=0.05)
+
+    # A part that was damaged, or made by another version, is made anew; so is a run.
+    for name in ("figure-99-a", "figure-99-b"):
+        part = place / "parts" / f"{name}.json"
+        part.write_text(part.read_text().replace('"lightloom": "', '"lightloom": "0'))
+    (place / "runs.jsonl").write_text('{"run": "cut sho')
+    reproduce((99,), directory=place)
+    assert fake.calls == ["a", "b", "b", "a", "b"] and simulated == [QUICK, QUICK]
+
+
+def test_runs_are_kept_and_not_run_again(tmp_path: Path) -> None:
+    place, told = tmp_path / "runs.jsonl", []
+    store = Store(place)
+    other = QUICK._replace(fabric="mixnet")
+    store.perform((QUICK, other, QUICK), lambda name, share: told.append((name, share)), 2)
+    assert {name for name, share in told if share == 1.0} == {QUICK.key, other.key}
+    again = Store(place)
+    assert again.ran == store.ran and again.missing((QUICK, other)) == []
+    again.perform((QUICK, other), lambda name, share: pytest.fail("ran again"), 2)
+    mine, kept = perform(QUICK), again.of((QUICK,))[QUICK]
+    assert (mine.iteration_s, mine.cost_usd) == (kept.iteration_s, kept.cost_usd)
+    assert kept.peak_bytes > 1 << 20 and kept.cpu_s > 0
+    split = kept.compute_s + kept.exposed_a2a_s + kept.exposed_other_s + kept.reconfiguration_s
+    assert split == pytest.approx(kept.iteration_s, abs=1e-5)
+
+
+def test_a_run_that_cannot_be_is_an_error(tmp_path: Path) -> None:
+    wrong = QUICK._replace(gpus=100)
+    with pytest.raises((InputError, RunError), match=r"cluster\.gpus"):
+        Store(tmp_path / "runs.jsonl").perform((wrong,), lambda name, share: None, 1)
+
+
+def test_progress_may_stop_runs(tmp_path: Path) -> None:
+    def stop(name: str, share: float) -> None:
+        raise KeyboardInterrupt
+
+    store = Store(tmp_path / "runs.jsonl")
+    with pytest.raises(KeyboardInterrupt):
+        store.perform((QUICK, QUICK._replace(fabric="mixnet")), stop, 1)
+    assert runs.Store(tmp_path / "runs.jsonl").ran.keys() == store.ran.keys()
+
+
+def test_traffic_is_what_is_simulated() -> None:
+    job = Scenario.preset("mixtral-8x7b", gpus=256, **dict(SMALL))
+    sent = traffic(job)
+    ran = run_all([job]).finished[0]
+    moved: Counter[str] = Counter()
+    for row in ran.tables["transfers"].to_pylist():
+        moved[row["kind"]] += row["bytes"]
+    of = {kind: int(sent["bytes"][sent["kind"] == kind].sum()) for kind in ("ep", "pp", "dp", "tp")}
+    assert of["ep"] == moved["dispatch"] + moved["combine"]
+    assert of["pp"] == moved["pp_send"]
+    assert of["tp"] > of["ep"] > of["pp"] > 0 and of["dp"] > 0
+    # Experts' traffic stays in a block, and goes between GPUs of one tensor-parallel rank.
+    mine = sent["kind"] == "ep"
+    assert np.array_equal(sent["from"][mine] // 32, sent["to"][mine] // 32)
+    assert np.array_equal(sent["from"][mine] % 4, sent["to"][mine] % 4)
