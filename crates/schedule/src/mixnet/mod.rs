@@ -34,6 +34,7 @@
 
 mod delegation;
 mod demand;
+pub mod failover;
 mod greedy;
 mod inside;
 mod improve;
