@@ -241,7 +241,7 @@ def default_of(key: str, field: FieldInfo | None = None) -> tuple[str, str]:
         return ("the preset's", "") if field else ("", "")
     if key.startswith(("model.", "parallelism.")):
         return ("the model's", "") if field else ("none", "")
-    for name in presets.names("fabrics"):
+    for name in presets.names("fabrics") if key.startswith("fabric.") else ():
         if look_up(presets.load("fabrics", name).values, *key.split(".")) is not None:
             return _of_fabrics(key)
     for kind, chosen in (("gpus", "h100"), ("devices", "polatis")):
@@ -297,15 +297,18 @@ def inner_table(annotation: Any) -> bool:
 
 
 def _of_fabrics(key: str) -> tuple[str, str]:
-    """Return the value that most presets have, those of the others, and the source of the first."""
+    """Return the value that most presets have, those of the others, and the source of the first.
+
+    Presets that are called as their kind count first: they are what the kind is unless told.
+    """
     if key in ("fabric.kind", "fabric.name"):
         return "the preset's", ""
     by_value: dict[str, list[str]] = {}
-    for name in presets.names("fabrics"):
+    for name in sorted(presets.names("fabrics"), key=lambda name: name not in KINDS):
         value = look_up(presets.load("fabrics", name).values, *key.split("."))
         if value is not None:
             by_value.setdefault(value_text(value), []).append(name)
-    usual = max(by_value, key=lambda text: len(by_value[text]))
+    usual = max(by_value, key=lambda text: sum(name in KINDS for name in by_value[text]))
     others = [
         f"`{text}` in `{name}`"
         for text, names in by_value.items()

@@ -12,8 +12,9 @@ from lightloom.simulation import Finished, run_all
 
 HERE = Path(__file__).parents[1] / "examples"
 FILES = sorted(HERE.glob("*.toml"))
-# The others are for more GPUs than a quick test has time for.
-SMALL = [path for path in FILES if path.stem not in ("huggingface", "deepseek-fp8-dispatch")]
+# For more GPUs than a quick test has time for.
+LARGE = ("huggingface", "deepseek-fp8-dispatch", "optical-io")
+SMALL = [path for path in FILES if path.stem not in LARGE]
 
 
 def simulated(name: str, **changes: Any) -> Finished:
