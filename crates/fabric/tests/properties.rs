@@ -89,16 +89,22 @@ fn cases() -> impl Strategy<Value = (Cluster, FabricSpec, u32)> {
         let splitting = if ecmp { Splitting::Ecmp } else { Splitting::Ideal };
         let switches = clos(tiers, ratio, splitting);
         let degree = 1 + n % per;
+        let mut cluster = Cluster::of(servers * per, per);
         let spec = match kind {
             0 | 1 => FabricSpec::FatTree(switches),
             2 => FabricSpec::RailOptimized(switches),
-            3 | 4 if per > 1 => with_eps(1 + n % (per - 1), switches),
-            3 | 4 => FabricSpec::leaf_spine(RATE, DELAY),
+            3 if per > 1 => with_eps(1 + n % (per - 1), switches),
+            3 => FabricSpec::leaf_spine(RATE, DELAY),
+            4 => {
+                // Two or three NICs a GPU.
+                cluster.nics_per_server = per * (2 + n % 2);
+                with_eps(1 + n % (cluster.nics_per_server - 1), switches)
+            }
             5 => FabricSpec::topoopt(degree, RATE, DELAY),
             _ => FabricSpec::Graph(graph(servers, per, n)),
         };
         let regions = (1..=servers.min(n)).rev().find(|r| servers % r == 0).unwrap_or(1);
-        (Cluster::of(servers * per, per), spec, regions)
+        (cluster, spec, regions)
     })
 }
 
