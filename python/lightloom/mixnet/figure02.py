@@ -83,7 +83,7 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw a group of bars a model."""
-    from lightloom.mixnet.plots import HUES, QUIET, legend_above, page
+    from lightloom.mixnet.plots import HUES, QUIET, legend_below, page
 
     share = {(row["model"], row["kind"]): row["share"] for row in rows}
     size = {(row["model"], row["kind"]): row["bytes"] for row in rows}
@@ -107,5 +107,5 @@ def draw(rows: Rows) -> Picture:
         axes.set_ylabel("share of bytes sent in an iteration [%]")
         axes.set_title(f"Figure 2: {TITLE} ({GPUS} GPUs)")
         axes.grid(axis="y")
-        legend_above(figure, axes)
+        legend_below(figure, axes)
     return figure

@@ -52,9 +52,9 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw a bar a micro-batch size and table."""
-    from lightloom.mixnet.plots import legend_above, page, stacked
+    from lightloom.mixnet.plots import legend_below, page, stacked
 
-    with page(10, 4) as figure:
+    with page(10, 4.4, f"Figure {NUMBER}: {TITLE}, 128 H800 GPUs, 400 Gbps") as figure:
         panels = figure.subplots(1, len(TABLES), squeeze=False)[0]
         for axes, table in zip(panels, TABLES, strict=True):
             mine = some(rows, table=table)
@@ -71,5 +71,5 @@ def draw(rows: Rows) -> Picture:
             axes.set_xlim(right=axes.get_xlim()[1] * 1.2)
             axes.set_title(f"{MODEL}, {table}")
             axes.set_xlabel("time [ms]")
-        legend_above(figure, panels[0])
+        legend_below(figure, panels[0])
     return figure

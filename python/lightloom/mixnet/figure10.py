@@ -82,11 +82,11 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw a bar a model and fabric, split by cause."""
-    from lightloom.mixnet.plots import legend_above, page, stacked
+    from lightloom.mixnet.plots import legend_below, page, stacked
     from lightloom.report.palette import CAUSES
 
     colors = {cause.label: cause.light for cause in CAUSES}
-    with page(13, 5) as figure:
+    with page(13, 5.4, f"Figure {NUMBER}: {TITLE}") as figure:
         grid = figure.subplots(len(TABLES), len(LAYERS), squeeze=False)
         for panels, table in zip(grid, TABLES, strict=True):
             for axes, model in zip(panels, LAYERS, strict=True):
@@ -101,5 +101,5 @@ def draw(rows: Rows) -> Picture:
                 axes.set_title(f"{model}, {LAYERS[model]} layers, {table}", fontsize=10)
         for axes in grid[-1]:
             axes.set_xlabel("iteration [s]")
-        legend_above(figure, grid[0][0])
+        legend_below(figure, grid[0][0])
     return figure

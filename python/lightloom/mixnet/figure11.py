@@ -70,9 +70,9 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw a panel a rate."""
-    from lightloom.mixnet.plots import curves, legend_above, page
+    from lightloom.mixnet.plots import curves, legend_below, page
 
-    with page(13, 4.3) as figure:
+    with page(13, 4.4, f"Figure {NUMBER}: {TITLE} (rail-optimized: as fat-tree)") as figure:
         grid = figure.subplots(1, len(RATES))
         for axes, gbps in zip(grid, RATES, strict=True):
             points: dict[str, list[tuple[float, float]]] = {}
@@ -85,7 +85,5 @@ def draw(rows: Rows) -> Picture:
             axes.set_xlabel("servers of 8 GPUs")
             axes.tick_params(axis="x", labelsize=8)
         grid[0].set_ylabel("network cost [million US dollars]")
-        figure.suptitle(f"Figure 11: {TITLE} (rail-optimized costs what fat-tree does)", x=0.01,
-                        ha="left", fontweight="bold", fontsize=11)  # fmt: skip
-        legend_above(figure, grid[0])
+        legend_below(figure, grid[0])
     return figure

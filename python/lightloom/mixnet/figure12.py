@@ -88,9 +88,9 @@ def _span(values: list[float]) -> str:
 
 def draw(rows: Rows) -> Picture:
     """Draw a panel a model, with the roofline's compute times above and the paper's below."""
-    from lightloom.mixnet.plots import curves, legend_above, page
+    from lightloom.mixnet.plots import curves, legend_below, page
 
-    with page(14, 7.2) as figure:
+    with page(14, 7.6, f"Figure {NUMBER}: {TITLE}") as figure:
         grid = figure.subplots(len(TABLES), len(MODELS), sharex=True)
         for line, table in zip(grid, TABLES, strict=True):
             for axes, model in zip(line, MODELS, strict=True):
@@ -109,5 +109,5 @@ def draw(rows: Rows) -> Picture:
             axes.set_xlabel("link rate [Gbps]")
         for line in grid:
             line[0].set_ylabel("iteration [s]")
-        legend_above(figure, grid[0][0], 9)
+        legend_below(figure, grid[0][0], 9)
     return figure

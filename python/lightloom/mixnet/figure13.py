@@ -114,10 +114,10 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw a panel a model: iterations a second over cost, with the front."""
-    from lightloom.mixnet.plots import legend_above, look, page
+    from lightloom.mixnet.plots import legend_below, look, page
 
     table = TABLES[0]
-    with page(14, 4.4) as figure:
+    with page(14, 4.8, f"Figure {NUMBER}: {TITLE} of 1,024 GPUs") as figure:
         grid = figure.subplots(1, len(MODELS))
         for axes, model in zip(grid, MODELS, strict=True):
             mine = some(rows, model=model, table=table)
@@ -144,5 +144,5 @@ def draw(rows: Rows) -> Picture:
             axes.set_xlabel("network cost [million US dollars]")
             axes.grid()
         grid[0].set_ylabel("iterations a second")
-        legend_above(figure, grid[0], 8)
+        legend_below(figure, grid[0], 8)
     return figure

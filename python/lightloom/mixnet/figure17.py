@@ -47,9 +47,9 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw a panel a model and table."""
-    from lightloom.mixnet.plots import legend_above, page, stacked
+    from lightloom.mixnet.plots import legend_below, page, stacked
 
-    with page(10, 6.4) as figure:
+    with page(10, 6.8, f"Figure {NUMBER}: {TITLE}, 128 H800 GPUs, 400 Gbps") as figure:
         grid = figure.subplots(len(PAPER), len(TABLES), squeeze=False)
         for panels, model in zip(grid, PAPER, strict=True):
             for axes, table in zip(panels, TABLES, strict=True):
@@ -67,5 +67,5 @@ def draw(rows: Rows) -> Picture:
                 axes.set_xlim(right=axes.get_xlim()[1] * 1.2)
                 axes.set_title(f"{model}, {table}")
                 axes.set_xlabel("time [ms]")
-        legend_above(figure, grid[0][0])
+        legend_below(figure, grid[0][0])
     return figure

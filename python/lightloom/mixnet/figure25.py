@@ -77,9 +77,9 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw a panel a model and batch."""
-    from lightloom.mixnet.plots import curves, legend_above, page
+    from lightloom.mixnet.plots import curves, legend_below, page
 
-    with page(14, 4) as figure:
+    with page(14, 4.4, f"Figure {NUMBER}: {TITLE}, 1,024 GPUs, roofline") as figure:
         grid = figure.subplots(1, len(MODELS) * len(BATCHES))
         panels = [(model, batch) for model in MODELS for batch in BATCHES]
         for axes, (model, batch) in zip(grid, panels, strict=True):
@@ -93,5 +93,5 @@ def draw(rows: Rows) -> Picture:
             axes.set_title(f"{model}, micro-batch {batch}", fontsize=10)
             axes.set_xlabel("link rate [Gbps]")
         grid[0].set_ylabel("iteration [s]")
-        legend_above(figure, grid[0], 8)
+        legend_below(figure, grid[0], 8)
     return figure

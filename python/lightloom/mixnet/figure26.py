@@ -89,14 +89,14 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw throughput, value, and what the simulations cost."""
-    from lightloom.mixnet.plots import curves, legend_above, page
+    from lightloom.mixnet.plots import curves, legend_below, page
 
     panels = (
         ("a: throughput", "tokens_per_s", "million tokens a second", 1e6),
         ("b: throughput over cost", "tokens_per_s_per_usd", "tokens a second and dollar", 1.0),
         ("what a run costs", "cpu_ms_per_gpu", "CPU time a GPU [ms]", 1.0),
     )
-    with page(13, 4.2) as figure:
+    with page(13, 4.6, f"Figure {NUMBER}: {TITLE}, {MODEL}, {GBPS} Gbps") as figure:
         grid = figure.subplots(1, len(panels))
         for axes, (title, column, label, unit) in zip(grid, panels, strict=True):
             curves(
@@ -111,5 +111,5 @@ def draw(rows: Rows) -> Picture:
                 axes.set_yscale("log")
             else:
                 axes.set_ylim(bottom=0)
-        legend_above(figure, grid[0])
+        legend_below(figure, grid[0])
     return figure

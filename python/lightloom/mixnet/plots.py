@@ -28,11 +28,13 @@ HEAT = LinearSegmentedColormap.from_list("heat", ["#f4f7fa", "#8fc1e3", "#0072b2
 
 
 @contextmanager
-def page(width: float, height: float) -> Iterator[Figure]:
+def page(width: float, height: float, title: str = "") -> Iterator[Figure]:
     """Yield an empty picture [inch] in the house's style, to be drawn within."""
     with rc_context(STYLE):
         figure = Figure((width, height))
         figure.set_layout_engine("constrained")
+        if title:
+            figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=12)
         yield figure
 
 
@@ -122,8 +124,8 @@ def note(axes: Axes, text: str) -> None:
     axes.text(0.02, 0.97, text, transform=axes.transAxes, va="top", fontsize=8, color=QUIET)
 
 
-def legend_above(figure: Figure, axes: Axes, columns: int = 6) -> None:
-    """Put the legend of `axes` above all panels."""
+def legend_below(figure: Figure, axes: Axes, columns: int = 6) -> None:
+    """Put the legend of `axes` below all panels."""
     handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper left", ncols=min(columns, len(labels) or 1),
+    figure.legend(handles, labels, loc="outside lower left", ncols=min(columns, len(labels) or 1),
                   columnspacing=1.4, handletextpad=0.4)  # fmt: skip
