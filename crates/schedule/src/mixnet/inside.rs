@@ -59,8 +59,10 @@ pub struct Plan {
     /// What goes over packet switches, with its own gathering and scattering, and what stays inside
     /// servers.
     pub packets: Routing,
-    /// When all is gathered, and circuits begin to carry.
+    /// When all is gathered.
     pub gathered: Time,
+    /// From when on circuits carry: when all is gathered, or what that was thought to be.
+    pub ready: Time,
     /// When the last circuit has carried its last byte, and scattering begins.
     pub carried: Time,
     /// When all is over.
@@ -149,7 +151,7 @@ impl Inside {
             let (over_packets, estimate) = self.offload(&bytes, &stands, stretch);
             let mut booked = ports.clone();
             let plan = self.around(&between, &local, &over_packets, &mut booked, ready, router);
-            let took = plan.carried.saturating_sub(plan.gathered).ps() as f64;
+            let took = plan.carried.saturating_sub(plan.ready).ps() as f64;
             ready = plan.gathered;
             let done = plan.holds.is_empty();
             if best.as_ref().is_none_or(|(known, _)| plan.end < known.end) {
@@ -222,6 +224,7 @@ impl Inside {
             hold.start_ps += late;
             hold.end_ps += late;
         }
+        plan.ready = ready + late;
         plan.carried = completion(&plan.holds).max(plan.gathered);
         plan.end = plan.carried.max(plan.gathered + self.beside(&plan.packets))
             + self.legs(&[&plan.scatter, &plan.packets.scatter]);

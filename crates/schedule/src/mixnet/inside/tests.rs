@@ -110,7 +110,7 @@ fn check_ports(inside: &Inside, plan: &Plan) -> Result<(), TestCaseError> {
     order.sort_by_key(|hold| hold.dark_ps);
     for hold in order {
         let dark = if hold.set { inside.circuits.reconfiguration_ps } else { Time::ZERO };
-        prop_assert!(hold.start_ps >= hold.dark_ps + dark && hold.start_ps >= plan.gathered);
+        prop_assert!(hold.start_ps >= hold.dark_ps + dark && hold.start_ps >= plan.ready);
         let takes = inside.circuits.latency_ps + inside.circuits.rate_bps.time_for(hold.bytes);
         prop_assert_eq!(hold.end_ps, hold.start_ps + takes);
         for port in [(true, hold.from, hold.plane), (false, hold.to, hold.plane)] {
@@ -153,7 +153,7 @@ proptest! {
             follow(&inside, &demand, &plan)?;
             check_ports(&inside, &plan)?;
             prop_assert!(plan.end >= ideal(&inside, &demand));
-            prop_assert!(plan.gathered <= plan.carried && plan.carried <= plan.end);
+            prop_assert!(plan.gathered <= plan.ready && plan.gathered <= plan.carried && plan.carried <= plan.end);
         }
     }
 
