@@ -6,6 +6,8 @@ stands beside what it says: CPU seconds and the most memory held, each run in a 
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lightloom.mixnet.figure import Line, Part, Rows, Told
@@ -28,8 +30,6 @@ def _run(fabric: str, servers: int) -> Run:
 
 def parts() -> tuple[Part, ...]:
     """Return a piece a cluster size."""
-    from functools import partial
-
     return tuple(
         Part(
             f"figure 26 {servers} servers",
@@ -77,6 +77,15 @@ def lines(rows: Rows) -> list[Line]:
             Line(26, "128 to 4,096 servers", f"tokens a second and dollar over {rival}",
                  "about 2", f"{min(value):.2f} to {max(value):.2f}"),
         ]  # fmt: skip
+    for fabric in FABRICS:
+        first, last = (
+            some(rows, servers=n, fabric=fabric)[0]["cpu_s"] for n in (SERVERS[0], SERVERS[-1])
+        )
+        power = math.log(last / first) / math.log(SERVERS[-1] / SERVERS[0])
+        made.append(
+            Line(26, f"{fabric}, to simulate", "CPU time grows as GPUs to the power", "",
+                 f"{power:.2f}")
+        )  # fmt: skip
     for servers in SERVERS:
         for row in some(rows, servers=servers):
             made.append(
