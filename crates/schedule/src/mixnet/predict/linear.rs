@@ -25,33 +25,34 @@ pub(super) fn axpy(scale: f64, x: &[f64], y: &mut [f64]) {
     }
 }
 
-/// Replaces the lower triangle of a positive definite matrix by its Cholesky factor.
+/// Replaces the lower triangle of a positive definite matrix by its Cholesky factor, with inverses on
+/// the diagonal.
 ///
-/// A pivot that rounding made zero or negative becomes infinite, so that its unknown stays zero.
+/// A pivot that rounding made zero or negative counts as infinite: its unknown stays zero.
 pub(super) fn cholesky(matrix: &mut [f64], n: usize) {
     for i in 0..n {
         let (above, row) = matrix.split_at_mut(i * n);
         for j in 0..i {
             let other = &above[j * n..(j + 1) * n];
-            row[j] = (row[j] - dot(&row[..j], &other[..j])) / other[j];
+            row[j] = (row[j] - dot(&row[..j], &other[..j])) * other[j];
         }
         let diagonal = row[i];
         let pivot = diagonal - dot(&row[..i], &row[..i]);
-        row[i] = if pivot > 1e-15 * diagonal { pivot.sqrt() } else { f64::INFINITY };
+        row[i] = if pivot > 1e-15 * diagonal { 1.0 / pivot.sqrt() } else { 0.0 };
     }
 }
 
-/// Solves `L x = b` in place, with L the lower triangle.
+/// Solves `L x = b` in place, with L from [`cholesky`].
 pub(super) fn solve_lower(lower: &[f64], n: usize, x: &mut [f64]) {
     for i in 0..n {
-        x[i] = (x[i] - dot(&lower[i * n..i * n + i], &x[..i])) / lower[i * n + i];
+        x[i] = (x[i] - dot(&lower[i * n..i * n + i], &x[..i])) * lower[i * n + i];
     }
 }
 
-/// Solves `L^T x = b` in place, with L the lower triangle.
+/// Solves `L^T x = b` in place, with L from [`cholesky`].
 pub(super) fn solve_upper(lower: &[f64], n: usize, x: &mut [f64]) {
     for i in (0..n).rev() {
-        x[i] /= lower[i * n + i];
+        x[i] *= lower[i * n + i];
         let value = x[i];
         axpy(-value, &lower[i * n..i * n + i], &mut x[..i]);
     }

@@ -41,22 +41,14 @@ pub struct Transition {
     pub steps: u32,
 }
 
-/// Where the next fit starts: a point in the middle of the last one's way.
-#[derive(Clone, Debug, Default)]
-pub struct Warm {
-    primal: Vec<f64>,
-    dual: Vec<f64>,
-}
-
 /// More steps than any fit needs: tests come to 30 at most.
 const MOST_STEPS: u32 = 100;
-/// Gap, relative to what there is to explain, at which an iterate serves the next fit as its start:
-/// later ones are too close to the old solution's boundary to leave it again.
-const WARM_GAP: f64 = 0.1;
-
 impl Transition {
-    /// Fits a matrix until `gap <= tolerance * constant_objective`, starting from `warm`, which is
-    /// left for the next fit.
+    /// Fits a matrix until `gap <= tolerance * constant_objective`.
+    ///
+    /// It starts from the constant prediction. The last fit would be no better a start: when a window
+    /// of fewer samples than experts moves on, its optimum jumps, and an interior-point method has
+    /// to leave the old one's boundary first (measured: two to six steps more).
     ///
     /// Without samples every column is uniform. If rounding stops the method early, the gap says so.
     ///
@@ -64,19 +56,19 @@ impl Transition {
     /// If a sample has not `experts` entries twice, or there are no experts.
     ///
     /// ```
-    /// use lightloom_schedule::mixnet::predict::{Sample, Transition, Warm};
+    /// use lightloom_schedule::mixnet::predict::{Sample, Transition};
     /// // Whatever expert 0 had goes to expert 1, and the other way round.
     /// let window = [([0.8, 0.2], [0.2, 0.8]), ([0.4, 0.6], [0.6, 0.4])];
     /// let samples: Vec<Sample> = window
     ///     .iter()
     ///     .map(|(before, after)| Sample { before, after, weight: 1.0 })
     ///     .collect();
-    /// let fitted = Transition::fit(2, &samples, 1e-6, &mut Warm::default());
+    /// let fitted = Transition::fit(2, &samples, 1e-6);
     /// let next = fitted.apply(&[0.1, 0.9]);
     /// assert!((next[0] - 0.9).abs() < 1e-2);
     /// assert!(fitted.gap <= 1e-6 * fitted.constant_objective);
     /// ```
-    pub fn fit(experts: usize, samples: &[Sample<'_>], tolerance: f64, warm: &mut Warm) -> Self {
+    pub fn fit(experts: usize, samples: &[Sample<'_>], tolerance: f64) -> Self {
         assert!(experts > 0, "a matrix of at least one expert");
         let problem = Problem::new(experts, samples);
         let n = experts as f64;
@@ -90,11 +82,10 @@ impl Transition {
                 steps: 0,
             };
         }
-        let mut point = Point::new(&problem, warm);
+        let mut point = Point::new(&problem);
         let explain = problem.constant;
-        // Below this, differences are rounding.
-        let enough = (tolerance * explain).max(1e-14 * problem.size);
-        let mut left = None;
+        // Below the second, differences are rounding.
+        let enough = (tolerance * explain).max(1e-11 * problem.size);
         let mut best: Option<(f64, Vec<f64>)> = None;
         let mut steps = 0;
         loop {
@@ -105,16 +96,13 @@ impl Transition {
             if gap <= enough || steps == MOST_STEPS {
                 break;
             }
-            if left.is_none() && gap <= WARM_GAP * explain.max(enough) {
-                left = Some((point.primal.clone(), point.dual.clone()));
+            if steps == 0 {
+                point.enter();
             }
             if !point.step() {
                 break;
             }
             steps += 1;
-        }
-        if let Some((primal, dual)) = left {
-            *warm = Warm { primal, dual };
         }
         let (gap, padded) = best.expect("the loop looks at one point at least");
         let matrix: Vec<f64> =
@@ -155,7 +143,9 @@ struct Problem {
     after: Vec<f64>,
     /// What no matrix explains: weighted squares lost in the reduction.
     rest: f64,
-    /// `|P X - Y|^2` of the best constant prediction.
+    /// The weighted mean of the loads after.
+    mean: Vec<f64>,
+    /// `|P X - Y|^2` of the best constant prediction, that mean.
     constant: f64,
     /// `|Y|^2`.
     size: f64,
@@ -176,7 +166,7 @@ impl Problem {
             let root = n * (sample.weight / total).sqrt();
             x.push(sample.before.iter().map(|load| load * root).collect());
             y.push(sample.after.iter().map(|load| load * root).collect());
-            axpy(sample.weight / total * n, sample.after, &mut mean);
+            axpy(sample.weight / total, sample.after, &mut mean);
         }
         let square = |rows: &[Vec<f64>]| rows.iter().map(|row| dot(row, row)).sum::<f64>();
         let size = square(&y);
@@ -193,8 +183,8 @@ impl Problem {
             (0..experts).for_each(|i| after[i * rank + t] = y[t][i]);
         }
         // sum w |y|^2 - |mean|^2, of which `rest` is set aside.
-        let constant = (size - dot(&mean, &mean) - rest).max(0.0);
-        Problem { experts, stride, rank, before, after, rest, constant, size }
+        let constant = (size - n * n * dot(&mean, &mean) - rest).max(0.0);
+        Problem { experts, stride, rank, before, after, rest, mean, constant, size }
     }
 
     fn x(&self, t: usize) -> &[f64] {
@@ -247,19 +237,23 @@ struct Point<'a> {
     dual: Vec<f64>,
     sums: Vec<f64>,
     gradient: Vec<f64>,
-    /// By row: `primal / dual`, and L^-1 X D, where L L^T = I + X D X^T.
+    /// By row: D, the diagonal `primal / dual`, and L, where L L^T = I + X D X^T.
     weights: Vec<f64>,
-    factors: Vec<f64>,
+    cores: Vec<f64>,
     /// Cholesky factor of the system of the column sums.
     schur: Vec<f64>,
     rhs: Vec<f64>,
+    /// A row's product with each sample, and what they answer.
+    seen: Vec<f64>,
+    back: Vec<f64>,
     primal_step: Vec<f64>,
     dual_step: Vec<f64>,
     sums_step: Vec<f64>,
 }
 
 impl<'a> Point<'a> {
-    fn new(problem: &'a Problem, warm: &Warm) -> Self {
+    /// The constant prediction.
+    fn new(problem: &'a Problem) -> Self {
         let (n, stride) = (problem.experts, problem.stride);
         let size = n * stride;
         let mut point = Point {
@@ -269,38 +263,39 @@ impl<'a> Point<'a> {
             sums: vec![0.0; stride],
             gradient: vec![0.0; size],
             weights: vec![0.0; size],
-            factors: vec![0.0; n * problem.rank * stride],
+            cores: vec![0.0; n * problem.rank * problem.rank],
             schur: vec![0.0; stride * stride],
             rhs: vec![0.0; size],
+            seen: vec![0.0; problem.rank],
+            back: vec![0.0; stride],
             primal_step: vec![0.0; size],
             dual_step: vec![0.0; size],
             sums_step: vec![0.0; stride],
         };
-        if warm.primal.len() == size {
-            point.primal.copy_from_slice(&warm.primal);
-            point.dual.copy_from_slice(&warm.dual);
-            point.slope();
-            for i in 0..n {
-                let row = i * stride..(i + 1) * stride;
-                axpy(1.0 / n as f64, &point.gradient[row.clone()], &mut point.sums);
-                axpy(-1.0 / n as f64, &point.dual[row], &mut point.sums);
-            }
-            return point;
-        }
-        for row in point.primal.chunks_exact_mut(stride) {
-            row[..n].fill(1.0 / n as f64);
+        for (row, &mean) in point.primal.chunks_exact_mut(stride).zip(&problem.mean) {
+            row[..n].fill(mean);
         }
         point.slope();
-        for i in 0..n {
-            axpy(1.0 / n as f64, &point.gradient[i * stride..(i + 1) * stride], &mut point.sums);
-        }
-        // Complementarity at the scale of the gap, so that the first steps are not cut short.
-        let gap = point.gap().max(1e-3 * problem.constant).max(1e-12 * problem.size);
-        let each = gap / 2.0 / n as f64;
-        for row in point.dual.chunks_exact_mut(stride) {
-            row[..n].fill(each);
-        }
         point
+    }
+
+    /// Leaves the boundary: a tenth of a uniform matrix makes no entry zero.
+    fn enter(&mut self) {
+        let (n, stride) = (self.problem.experts, self.problem.stride);
+        let uniform = 1.0 / n as f64;
+        for row in self.primal.chunks_exact_mut(stride) {
+            row[..n].iter_mut().for_each(|share| *share = 0.9 * *share + 0.1 * uniform);
+        }
+        self.slope();
+        for row in self.gradient.chunks_exact(stride) {
+            axpy(uniform, row, &mut self.sums);
+        }
+        // Equal products p z, of which the gap is the sum.
+        let gap = self.gap().max(1e-3 * self.problem.constant).max(1e-12 * self.problem.size);
+        let product = gap / 2.0 * uniform * uniform;
+        for (z, &p) in self.dual.iter_mut().zip(&self.primal) {
+            *z = if p > 0.0 { product / p } else { 0.0 };
+        }
     }
 
     /// Half the gradient of the objective, (P X - Y) X^T.
@@ -393,17 +388,17 @@ impl<'a> Point<'a> {
     /// Factors the Newton system: rows by their k x k core, column sums by their n x n complement.
     fn factor(&mut self) {
         let (n, stride, rank) = (self.problem.experts, self.problem.stride, self.problem.rank);
-        let mut core = vec![0.0; rank * rank];
+        let mut half = vec![0.0; rank * stride];
         self.schur.fill(0.0);
         for i in 0..n {
-            let at = i * stride;
             for j in 0..n {
-                self.weights[at + j] = self.primal[at + j] / self.dual[at + j];
-                self.schur[j * stride + j] += self.weights[at + j];
+                let at = i * stride + j;
+                self.weights[at] = self.primal[at] / self.dual[at];
+                self.schur[j * stride + j] += self.weights[at];
             }
-            let weights = &self.weights[at..at + stride];
-            let factors = &mut self.factors[i * rank * stride..(i + 1) * rank * stride];
-            for (t, row) in factors.chunks_exact_mut(stride).enumerate() {
+            let weights = &self.weights[i * stride..(i + 1) * stride];
+            let core = &mut self.cores[i * rank * rank..(i + 1) * rank * rank];
+            for (t, row) in half.chunks_exact_mut(stride).enumerate() {
                 for ((to, &x), &weight) in row.iter_mut().zip(self.problem.x(t)).zip(weights) {
                     *to = x * weight;
                 }
@@ -412,18 +407,18 @@ impl<'a> Point<'a> {
                 }
                 core[t * rank + t] += 1.0;
             }
-            cholesky(&mut core, rank);
-            // Rows of L^-1 (X D), in place.
+            cholesky(core, rank);
+            // L^-1 X D, whose square is what the core takes from D.
             for t in 0..rank {
-                let (done, rest) = factors.split_at_mut(t * stride);
+                let (done, rest) = half.split_at_mut(t * stride);
                 let row = &mut rest[..stride];
                 for (s, done) in done.chunks_exact(stride).enumerate() {
                     axpy(-core[t * rank + s], done, row);
                 }
-                let pivot = 1.0 / core[t * rank + t];
+                let pivot = core[t * rank + t];
                 row.iter_mut().for_each(|value| *value *= pivot);
             }
-            subtract_gram(factors, &mut self.schur, stride);
+            subtract_gram(&half, &mut self.schur, stride);
         }
         for j in n..stride {
             self.schur[j * stride + j] = 1.0;
@@ -468,12 +463,160 @@ impl<'a> Point<'a> {
         let (stride, rank) = (self.problem.stride, self.problem.rank);
         let row = i * stride..(i + 1) * stride;
         let (rhs, step) = (&self.rhs[row.clone()], &mut self.primal_step[row.clone()]);
-        for ((step, &rhs), &weight) in step.iter_mut().zip(rhs).zip(&self.weights[row]) {
+        let weights = &self.weights[row];
+        for ((step, &rhs), &weight) in step.iter_mut().zip(rhs).zip(weights) {
             *step = weight * rhs;
         }
-        for factor in self.factors[i * rank * stride..(i + 1) * rank * stride].chunks_exact(stride)
-        {
-            axpy(-dot(factor, rhs), factor, step);
+        let seen = &mut self.seen[..];
+        for (t, seen) in seen.iter_mut().enumerate() {
+            *seen = dot(self.problem.x(t), step);
         }
+        let core = &self.cores[i * rank * rank..(i + 1) * rank * rank];
+        solve_lower(core, rank, seen);
+        solve_upper(core, rank, seen);
+        self.back.fill(0.0);
+        for (t, &seen) in seen.iter().enumerate() {
+            axpy(seen, self.problem.x(t), &mut self.back);
+        }
+        for ((step, &back), &weight) in step.iter_mut().zip(&self.back).zip(weights) {
+            *step -= weight * back;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn loads(n: usize, most: usize) -> impl Strategy<Value = Vec<(Vec<f64>, Vec<f64>, f64)>> {
+        let load = prop::collection::vec(prop_oneof![Just(0.0), 0.0..1.0, 0.9..1.1f64], n)
+            .prop_map(|load| {
+                let sum: f64 = load.iter().sum();
+                let n = load.len() as f64;
+                load.iter().map(|l| if sum > 0.0 { l / sum } else { 1.0 / n }).collect()
+            })
+            .boxed();
+        prop::collection::vec((load.clone(), load, 0.05..1.0f64), 0..most)
+    }
+
+    fn samples(window: &[(Vec<f64>, Vec<f64>, f64)]) -> Vec<Sample<'_>> {
+        window
+            .iter()
+            .map(|(before, after, weight)| Sample { before, after, weight: *weight })
+            .collect()
+    }
+
+    /// Equation 1, with weights that sum to 1.
+    fn objective(
+        window: &[(Vec<f64>, Vec<f64>, f64)],
+        matrix: impl Fn(usize, usize) -> f64,
+    ) -> f64 {
+        let total: f64 = window.iter().map(|sample| sample.2).sum();
+        let wrong = |(before, after, weight): &(Vec<f64>, Vec<f64>, f64)| {
+            let row = |i: usize| (0..before.len()).map(|j| matrix(i, j) * before[j]).sum::<f64>();
+            let square = |i: usize| (row(i) - after[i]).powi(2);
+            weight / total * (0..after.len()).map(square).sum::<f64>()
+        };
+        window.iter().map(wrong).sum()
+    }
+
+    proptest! {
+        #[test]
+        fn columns_are_distributions_and_none_is_better_by_more_than_the_gap(
+            (n, window, other) in (1usize..9).prop_flat_map(|n| {
+                (Just(n), loads(n, 24), prop::collection::vec(0.001..1.0f64, n * n))
+            }),
+        ) {
+            let fitted = Transition::fit(n, &samples(&window), 1e-6);
+            for j in 0..n {
+                let column: f64 = (0..n).map(|i| fitted.get(i, j)).sum();
+                prop_assert!((column - 1.0).abs() < 1e-12);
+                prop_assert!((0..n).all(|i| (0.0..=1.0 + 1e-12).contains(&fitted.get(i, j))));
+            }
+            if window.is_empty() {
+                return Ok(());
+            }
+            let reached = objective(&window, |i, j| fitted.get(i, j));
+            prop_assert!((reached - fitted.objective).abs() < 1e-12);
+            let allowed = (1e-6 * fitted.constant_objective).max(1e-11) * 1.001;
+            prop_assert!(fitted.gap <= allowed, "gap {} of {allowed}", fitted.gap);
+            let total: f64 = window.iter().map(|sample| sample.2).sum();
+            let mean = |i: usize| window.iter().map(|s| s.2 / total * s.1[i]).sum::<f64>();
+            let share = |i: usize, j: usize| {
+                other[i * n + j] / (0..n).map(|k| other[k * n + j]).sum::<f64>()
+            };
+            let constant = objective(&window, |i, _| mean(i));
+            prop_assert!((constant - fitted.constant_objective).abs() < 1e-12);
+            for rival in [
+                objective(&window, |i, j| f64::from(u8::from(i == j))),
+                objective(&window, |_, _| 1.0 / n as f64),
+                constant,
+                objective(&window, share),
+            ] {
+                prop_assert!(fitted.objective - fitted.gap <= rival + 1e-12);
+            }
+        }
+
+        /// Two experts, one unknown a column: the best of a fine grid is no better.
+        #[test]
+        fn brute_force_finds_nothing_better(window in loads(2, 5)) {
+            prop_assume!(!window.is_empty());
+            let fitted = Transition::fit(2, &samples(&window), 1e-6);
+            let least = (0..=100u32).flat_map(|a| (0..=100u32).map(move |b| [a, b])).map(|stay| {
+                let top = stay.map(|share| f64::from(share) / 100.0);
+                objective(&window, |i, j| if i == 0 { top[j] } else { 1.0 - top[j] })
+            });
+            let least = least.fold(f64::INFINITY, f64::min);
+            prop_assert!(fitted.objective - fitted.gap <= least + 1e-12);
+            prop_assert!(fitted.objective <= least + fitted.gap + 1e-9, "{} > {least}", fitted.objective);
+        }
+
+        #[test]
+        fn a_planted_matrix_is_found_again(
+            planted in prop::collection::vec(0.0..1.0f64, 36),
+            window in loads(6, 40),
+        ) {
+            let share = |i: usize, j: usize| {
+                planted[i * 6 + j] / (0..6).map(|k| planted[k * 6 + j]).sum::<f64>()
+            };
+            let mut window = window;
+            // Rich: every expert is hot once.
+            for hot in 0..6 {
+                let load = (0..6).map(|e| if e == hot { 0.75 } else { 0.05 }).collect();
+                window.push((load, Vec::new(), 1.0));
+            }
+            for (before, after, _) in &mut window {
+                *after = (0..6).map(|i| (0..6).map(|j| share(i, j) * before[j]).sum()).collect();
+            }
+            let fitted = Transition::fit(6, &samples(&window), 1e-10);
+            for (i, j) in (0..6).flat_map(|i| (0..6).map(move |j| (i, j))) {
+                prop_assert!((fitted.get(i, j) - share(i, j)).abs() < 1e-3);
+            }
+        }
+    }
+
+    #[test]
+    fn more_samples_than_experts_change_no_objective() {
+        let load = |at: usize| {
+            let raw: Vec<f64> = (0..4).map(|e| 1.0 + ((at * 7 + e * e * 3) % 11) as f64).collect();
+            let sum: f64 = raw.iter().sum();
+            raw.iter().map(|l| l / sum).collect::<Vec<f64>>()
+        };
+        let window: Vec<_> = (0..50).map(|t| (load(t), load(t * t + 1), 0.9)).collect();
+        let fitted = Transition::fit(4, &samples(&window), 1e-8);
+        let direct = objective(&window, |i, j| fitted.get(i, j));
+        assert!((direct - fitted.objective).abs() < 1e-13);
+        assert!(fitted.objective < fitted.constant_objective);
+    }
+
+    #[test]
+    fn fits_repeat_to_the_last_bit() {
+        let window = [
+            (vec![0.5, 0.3, 0.2], vec![0.1, 0.2, 0.7], 1.0),
+            (vec![0.2, 0.3, 0.5], vec![0.3, 0.3, 0.4], 0.9),
+        ];
+        let fit = || Transition::fit(3, &samples(&window), 1e-6);
+        assert_eq!(fit(), fit());
     }
 }
