@@ -56,6 +56,9 @@ pub struct Gating {
     moe_layers: u32,
     assignments: u32,
     notes: Vec<String>,
+    /// Of the whole trace, by iteration, layer and EP rank.
+    loads: Vec<f64>,
+    trace_layers: u32,
 }
 
 /// Token matrices may hold so many entries in all (4 GiB).
@@ -97,6 +100,8 @@ impl Gating {
             // At most 2^31, by `check_shapes`.
             assignments: assignments(model, parallelism, training) as u32,
             notes: notes(shape, model, parallelism, draws.len()),
+            loads: rank_loads(counts, experts, sources, ranks),
+            trace_layers: trace_layers as u32,
         };
         // A layer that is reused comes from another iteration, as far away as the trace allows.
         let stride = (iterations / moe_layers.div_ceil(trace_layers)).max(1);
@@ -207,6 +212,23 @@ impl Gating {
         self.origins[id.0 as usize]
     }
 
+    /// Layers that the trace has recorded; origins count from 0 to one less.
+    pub fn trace_layers(&self) -> u32 {
+        self.trace_layers
+    }
+
+    /// Share of all assignments that each EP rank received in an (iteration, layer) of the trace,
+    /// drawn or not. Iterations follow each other in time.
+    ///
+    /// # Panics
+    /// If the trace has no such iteration or layer.
+    pub fn load(&self, (iteration, layer): (u32, u32)) -> &[f64] {
+        assert!(layer < self.trace_layers, "layer {layer} of {}", self.trace_layers);
+        let ranks = self.ranks as usize;
+        let place = iteration as usize * self.trace_layers as usize + layer as usize;
+        &self.loads[place * ranks..(place + 1) * ranks]
+    }
+
     /// The matrix of a layer that has experts. `layer` counts from the model's first.
     ///
     /// # Panics
@@ -288,6 +310,23 @@ fn check_trace(
         )?;
     }
     Ok(())
+}
+
+/// Every rank sends as much as any other, so shares are means of its sources' shares.
+fn rank_loads(counts: &[u32], experts: usize, sources: usize, ranks: usize) -> Vec<f64> {
+    let sources_per_rank = sources / ranks;
+    let mut loads = Vec::with_capacity(counts.len() / sources / experts * ranks);
+    for place in counts.chunks_exact(sources * experts) {
+        let mut load = vec![0.0; ranks];
+        for rank in place.chunks_exact(sources_per_rank * experts) {
+            let sent: f64 = rank.iter().map(|&count| f64::from(count)).sum();
+            for (at, &count) in rank.iter().enumerate() {
+                load[at % experts / (experts / ranks)] += f64::from(count) / sent;
+            }
+        }
+        loads.extend(load.iter().map(|share| share / ranks as f64));
+    }
+    loads
 }
 
 /// One iteration for each draw. Each round of draws is a new permutation of all iterations.
@@ -400,6 +439,7 @@ mod tests {
         counts[8] = 8; // source 2: all to expert 0
         let gating = fit(&job, &counts, [1, 1, 4, 4], 0).unwrap();
         assert_eq!(gating.matrix(gating.draw(0, 0, 0)), [24_576, 8_192, 16_384, 16_384]);
+        assert_eq!(gating.load((0, 0)), [0.625, 0.375]);
         assert_eq!(gating.hottest(gating.draw(0, 0, 0)), 24_576 + 16_384);
     }
 

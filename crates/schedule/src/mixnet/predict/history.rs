@@ -114,14 +114,13 @@ impl History {
     /// The loads of a layer and the one before in the same passes, from the youngest on.
     pub fn pairs(&self, layer: usize) -> impl Iterator<Item = Sample<'_>> {
         let mut weight = 1.0;
-        let recent = self.seen(layer).rev().take(self.window.length).filter_map(move |after| {
+        self.seen(layer).rev().take(self.window.length).filter_map(move |after| {
             let now = weight;
             weight *= self.window.decay;
             let mut of_before = self.seen(layer.checked_sub(1)?);
             let before = of_before.find(|before| before.pass == after.pass)?;
             Some(Sample { before: &before.load, after: &after.load, weight: now })
-        });
-        recent
+        })
     }
 }
 

@@ -1,0 +1,167 @@
+//! The demand of a layer's first all-to-all as predicted before its gate (MixNet, Appendix B.1).
+//!
+//! Modelled: a micro-batch that draws an iteration of the trace has the iterations before it behind
+//! it, and its own layers up to the one that is predicted. The predictor lets the trace pass by once,
+//! whatever is drawn, so a prediction depends on what was recorded before and on nothing else. Loads
+//! are per EP rank, since no finer one matters to circuits; every source is taken to send its tokens
+//! in the predicted shares.
+//! Ignored: micro-batches that run at the same time; a controller would learn from these too.
+//! Checked: nothing that comes later in the trace changes a prediction; matrices sum to the tokens.
+
+use lightloom_fabric::PredictorKind;
+use lightloom_schedule::mixnet::predict::{Forecaster, Window};
+use lightloom_workload::{Gating, MatrixId};
+use std::collections::HashMap;
+
+/// Predicted matrices of one workload.
+#[derive(Clone, Debug)]
+pub(crate) struct Foresight {
+    ranks: usize,
+    assignments: u32,
+    matrices: HashMap<MatrixId, Predicted>,
+}
+
+#[derive(Clone, Debug)]
+struct Predicted {
+    load: Vec<f64>,
+    by: PredictorKind,
+}
+
+impl Foresight {
+    /// Predicts every matrix that the workload draws.
+    pub fn new(kind: PredictorKind, gating: &Gating) -> Self {
+        let ids: HashMap<(u32, u32), MatrixId> =
+            (0..gating.matrices()).map(MatrixId).map(|id| (gating.origin(id), id)).collect();
+        let iterations = ids.keys().map(|origin| origin.0 + 1).max().unwrap_or(0);
+        let mut forecaster = Forecaster::new(kind, gating.ranks() as usize, Window::default());
+        // `auto` must predict all; the others' fits only where somebody asks.
+        let judges = kind == PredictorKind::Auto;
+        let mut matrices = HashMap::with_capacity(ids.len());
+        for iteration in 0..iterations {
+            for layer in 0..gating.trace_layers() {
+                let origin = (iteration, layer);
+                let id = ids.get(&origin);
+                if judges || id.is_some() {
+                    let said = forecaster.predict(layer as usize);
+                    if let Some(&id) = id {
+                        matrices.insert(id, Predicted { load: said.load, by: said.by });
+                    }
+                }
+                forecaster.observe(layer as usize, gating.load(origin));
+            }
+        }
+        Foresight {
+            ranks: gating.ranks() as usize,
+            assignments: gating.assignments_per_rank(),
+            matrices,
+        }
+    }
+
+    /// Token assignments from EP rank (row) to EP rank (column) that are expected where the matrix
+    /// `id` will come, row-major, own share included; of the workload's matrices only.
+    pub fn matrix(&self, id: MatrixId) -> Vec<u32> {
+        let Some(predicted) = self.matrices.get(&id) else {
+            return vec![0; self.ranks * self.ranks];
+        };
+        let row = whole(&predicted.load, self.assignments);
+        row.repeat(self.ranks)
+    }
+
+    /// How often each predictor was trusted, for those that were.
+    pub fn trusted(&self) -> Vec<(PredictorKind, usize)> {
+        use PredictorKind::{Average, Copilot, PreviousIteration, PreviousLayer, Uniform};
+        let times = |kind| self.matrices.values().filter(|said| said.by == kind).count();
+        [Copilot, Average, PreviousIteration, PreviousLayer, Uniform]
+            .map(|kind| (kind, times(kind)))
+            .into_iter()
+            .filter(|&(_, times)| times > 0)
+            .collect()
+    }
+}
+
+/// Shares of `total` in whole numbers that sum exactly: what is cut off is carried to the next.
+fn whole(shares: &[f64], total: u32) -> Vec<u32> {
+    let mut sum = 0.0;
+    let mut given = 0;
+    let mut row: Vec<u32> = shares
+        .iter()
+        .map(|share| {
+            sum += share;
+            let until = ((sum * f64::from(total)).round() as u32).clamp(given, total);
+            let part = until - given;
+            given = until;
+            part
+        })
+        .collect();
+    if let Some(last) = row.last_mut() {
+        *last += total - given;
+    }
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lightloom_workload::example;
+
+    const SHAPE: [usize; 4] = [24, 8, 8, 8];
+
+    fn gating(counts: &[u32]) -> Gating {
+        let job = example::mixtral_8x7b();
+        Gating::new(counts, SHAPE, &job.model, &job.parallelism, &job.training, 1)
+            .expect("a trace of the example's shape")
+    }
+
+    fn counts() -> Vec<u32> {
+        (0..SHAPE.iter().product::<usize>()).map(|i| (i * i % 1009) as u32 + 1).collect()
+    }
+
+    #[test]
+    fn what_comes_later_changes_nothing() {
+        let (before, mut counts) = (gating(&counts()), counts());
+        let (iteration, layer) = (15, 3);
+        let first = (iteration * SHAPE[1] + layer) * 64;
+        counts[first..].iter_mut().for_each(|count| *count = *count % 7 * 1000 + 1);
+        let after = gating(&counts);
+        for kind in [PredictorKind::Auto, PredictorKind::Copilot, PredictorKind::PreviousIteration]
+        {
+            let [one, two] = [&before, &after].map(|gating| Foresight::new(kind, gating));
+            let mut same = 0;
+            let mut other = 0;
+            for id in (0..before.matrices()).map(MatrixId) {
+                assert_eq!(before.origin(id), after.origin(id));
+                let equal = one.matrix(id) == two.matrix(id);
+                if before.origin(id) <= (iteration as u32, layer as u32) {
+                    assert!(equal, "{kind:?} {:?}", before.origin(id));
+                    same += 1;
+                } else {
+                    other += u32::from(!equal);
+                }
+            }
+            assert!(same > 100 && other > 10, "{kind:?}: {same} the same, {other} not");
+        }
+    }
+
+    #[test]
+    fn matrices_sum_to_the_tokens_and_the_trusted_are_named() {
+        let gating = gating(&counts());
+        let foresight = Foresight::new(PredictorKind::Auto, &gating);
+        for id in (0..gating.matrices()).map(MatrixId) {
+            for row in foresight.matrix(id).chunks_exact(8) {
+                assert_eq!(row.iter().sum::<u32>(), gating.assignments_per_rank());
+            }
+        }
+        let trusted: usize = foresight.trusted().iter().map(|(_, times)| times).sum();
+        assert_eq!(trusted, gating.matrices() as usize);
+        let uniform = Foresight::new(PredictorKind::Uniform, &gating);
+        assert_eq!(uniform.matrix(MatrixId(0))[..8], [8192; 8]);
+        assert_eq!(uniform.trusted(), [(PredictorKind::Uniform, gating.matrices() as usize)]);
+    }
+
+    #[test]
+    fn shares_become_whole_numbers() {
+        assert_eq!(whole(&[0.25, 0.5, 0.25], 10), [3, 5, 2]);
+        assert_eq!(whole(&[1.0 / 3.0; 3], 100).iter().sum::<u32>(), 100);
+        assert_eq!(whole(&[0.0, 1.0 + 1e-12], 7), [0, 7]);
+    }
+}
