@@ -5,6 +5,7 @@
 
 mod critical;
 mod delay;
+mod failures;
 mod flits;
 mod mixnet;
 mod moves;
@@ -23,6 +24,7 @@ mod tables;
 mod traffic;
 
 pub use critical::Breakdown;
+pub use failures::{Failure, Part, Wired};
 pub use flits::{FlitSpec, Flits, NetworkSpec, TrafficSpec};
 pub use moves::{Message, Messages, messages};
 pub use planes::execute::{PlanRun, PlaneUse, run_plan, run_plan_on};

@@ -7,12 +7,13 @@
 //! inside one server take their closed form, for nothing else is on the scale-up network then; those
 //! that span servers are flows, and all are on RailX, whose mesh carries what passes through too.
 
+use crate::failures::{Event, Health, Seats};
 use crate::mixnet::Optical;
 use crate::panel::Panel;
 use crate::planes::Planes;
 use crate::rails::flows::{Flows, forwarding};
 use lightloom_engine::{Orders, Patches, Policy, TaskId};
-use lightloom_fabric::{Fabric, GpuId};
+use lightloom_fabric::{Fabric, GpuId, LinkId};
 use lightloom_packet::BalancerSpec;
 use lightloom_schedule::allreduce::{self, RingPlan};
 use lightloom_units::{Bytes, Time};
@@ -32,9 +33,15 @@ pub(crate) struct AllToAll {
 pub(crate) struct Demand<'a> {
     pub placement: &'a Placement,
     pub gating: &'a Gating,
+    /// On which GPU each rank runs.
+    pub seats: Seats,
 }
 
-impl Demand<'_> {
+impl<'a> Demand<'a> {
+    pub fn new(placement: &'a Placement, gating: &'a Gating) -> Self {
+        Demand { placement, gating, seats: Seats::default() }
+    }
+
     /// Calls `each` with every pair of GPUs that exchange anything, source by source.
     pub fn for_each(&self, a2a: AllToAll, each: impl FnMut(u32, u32, u64)) {
         self.visit(a2a, |_, at| at, each);
@@ -66,7 +73,8 @@ impl Demand<'_> {
                     continue;
                 }
                 for slice in 0..slices {
-                    each(first + i * slices + slice, first + j * slices + slice, bytes);
+                    let seat = |rank: u32| self.seats.of(first + rank * slices + slice);
+                    each(seat(i), seat(j), bytes);
                 }
             }
         }
@@ -114,6 +122,9 @@ pub(crate) struct Sender<'a> {
     graph: &'a TaskGraph,
     placement: &'a Placement,
     demand: Demand<'a>,
+    health: Health<'a>,
+    /// What each of the engine's incidents is.
+    events: Vec<Event>,
     seed: u64,
     record_replicas: u32,
     rings: HashMap<(u32, Scope, u64), RingPlan>,
@@ -128,6 +139,8 @@ impl<'a> Sender<'a> {
         placement: &'a Placement,
         gating: &'a Gating,
         way: Way<'a>,
+        health: Health<'a>,
+        events: Vec<Event>,
         seed: u64,
         record_replicas: u32,
     ) -> Self {
@@ -135,7 +148,9 @@ impl<'a> Sender<'a> {
             fabric,
             graph,
             placement,
-            demand: Demand { placement, gating },
+            demand: Demand::new(placement, gating),
+            health,
+            events,
             seed,
             record_replicas,
             rings: HashMap::new(),
@@ -160,9 +175,7 @@ impl<'a> Sender<'a> {
         match &self.way {
             Way::Panel(panel) => panel.flow(self.fabric, from, to, bytes, orders),
             _ => {
-                self.fabric
-                    .route(GpuId(from), GpuId(to), key, orders.path())
-                    .map_err(|error| error.to_string())?;
+                self.health.route(GpuId(from), GpuId(to), key, orders.path())?;
                 orders.flow(Bytes::new(bytes));
                 Ok(())
             }
@@ -185,7 +198,8 @@ impl<'a> Sender<'a> {
                 planes.send(&pairs, 1, now, orders);
             }
             Way::Circuits(optical) if optical.serves(a2a.block) => {
-                optical.begin(a2a, &self.demand, key, task, orders)?;
+                let when = (key, task, now);
+                optical.begin(a2a, &self.demand, &mut self.health, when, orders)?;
             }
             Way::Panel(panel) => panel.all_to_all(self.fabric, a2a, &self.demand, orders)?,
             &mut Way::Rails { scheme, unit } => {
@@ -194,9 +208,9 @@ impl<'a> Sender<'a> {
             _ => {
                 let mut failed = None;
                 self.demand.for_each_in_turn(a2a, |from, to, bytes| {
-                    match self.fabric.route(GpuId(from), GpuId(to), key, orders.path()) {
+                    match self.health.route(GpuId(from), GpuId(to), key, orders.path()) {
                         Ok(()) => orders.flow(Bytes::new(bytes)),
-                        Err(error) => failed = Some(error.to_string()),
+                        Err(error) => failed = Some(error),
                     }
                 });
                 orders.end_phase(Time::ZERO);
@@ -280,13 +294,11 @@ impl<'a> Sender<'a> {
         orders: &mut Orders,
     ) -> Result<(), String> {
         let per_server = self.fabric.cluster().gpus_per_server;
-        let placement = self.placement;
+        let (placement, seats) = (self.placement, &self.demand.seats);
         let plan = self.rings.entry((stage, scope, bytes_per_gpu)).or_insert_with(|| {
-            allreduce::hierarchical(
-                &placement.gradient_groups(stage, scope),
-                bytes_per_gpu,
-                per_server,
-            )
+            let mut groups = placement.gradient_groups(stage, scope);
+            groups.iter_mut().for_each(|group| seats.seat(group));
+            allreduce::hierarchical(&groups, bytes_per_gpu, per_server)
         });
         let plan = std::mem::take(plan);
         if let Way::Planes(planes) = &mut self.way {
@@ -381,6 +393,8 @@ impl Policy for Sender<'_> {
                     planes.send(&pairs, 1, now, orders);
                     return Ok(());
                 }
+                let seats = &self.demand.seats;
+                let pairs: Vec<_> = pairs.map(|(a, b)| (seats.of(a), seats.of(b))).collect();
                 for (from, to) in pairs {
                     self.flow(from, to, bytes_per_gpu, key, orders)?;
                 }
@@ -391,7 +405,8 @@ impl Policy for Sender<'_> {
                 self.all_reduce(stage, scope, bytes_per_gpu, key, now, orders)
             }
             Comm::Collective { block, over, bytes_per_gpu, steps } => {
-                let groups = self.placement.axis_groups(block, over);
+                let mut groups = self.placement.axis_groups(block, over);
+                groups.iter_mut().for_each(|group| self.demand.seats.seat(group));
                 self.collective(groups, bytes_per_gpu, steps, key, now, orders)
             }
         }
@@ -401,16 +416,35 @@ impl Policy for Sender<'_> {
         &mut self,
         _: TaskId,
         transfer: u32,
-        _: Time,
+        now: Time,
         patches: &mut Patches,
     ) -> Result<(), String> {
         if let (Way::Circuits(optical), Comm::AllToAll { block, .. }) =
             (&mut self.way, &self.graph.comms[transfer as usize])
         {
             if optical.serves(*block) {
-                return optical.end(*block, &self.demand, patches);
+                optical.end(*block, &self.demand, &self.health, patches)?;
+                self.health.patched(patches, now);
             }
         }
         Ok(())
+    }
+
+    fn incident(&mut self, index: u32, now: Time, patches: &mut Patches) -> Result<(), String> {
+        let event = &self.events[index as usize];
+        self.health.change(event);
+        if !event.moves.is_empty() {
+            self.demand.seats.take(&event.moves);
+            self.rings.clear();
+        }
+        if let Way::Circuits(optical) = &mut self.way {
+            optical.incident(event, &self.demand, &self.health, patches)?;
+            self.health.patched(patches, now);
+        }
+        Ok(())
+    }
+
+    fn displaced(&mut self, _: TaskId, transfer: u32, now: Time, path: &mut Vec<LinkId>) -> bool {
+        self.health.matters() && self.health.divert(self.key(transfer), now, path)
     }
 }

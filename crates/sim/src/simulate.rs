@@ -2,6 +2,7 @@
 //! and put the outcome into tables.
 
 use crate::critical::{Breakdown, attribute};
+use crate::failures::{Health, Plan, all_happened};
 use crate::mixnet::{Optical, check_inside};
 use crate::pace::Pace;
 use crate::packets::{queues_table, reorder_table, with_packets};
@@ -15,7 +16,7 @@ use crate::spec::{EngineSpec, Spec};
 use crate::tables::{
     Table, demand_table, figures, links_table, reconfigurations_table, tasks_table, transfers_table,
 };
-use lightloom_engine::{Engine, EngineError, Scenario, Tasks};
+use lightloom_engine::{Engine, EngineError, Patches, Scenario, Tasks};
 use lightloom_fabric::{Fabric, FabricSpec, ServerId};
 use lightloom_flow::FlowEngine;
 use lightloom_packet::{BalancerSpec, PacketEngine};
@@ -120,10 +121,14 @@ impl Workload {
             return Err(SimError::Input("this specification is of another workload".into()));
         }
         let panel = panel_design(spec, &self.graph, &self.placement, &self.gating)?;
-        let fabric = fabric_of(spec, panel.as_ref().map_or(&[], |design| &design.circuits))?;
+        let mut plan = Plan::new(spec, region_servers(spec))?;
+        let circuits = panel.as_ref().map_or(&[][..], |design| &design.circuits);
+        let fabric = fabric_of(spec, &plan, circuits)?;
+        let incidents = plan.incidents(&spec.failures, &fabric, &self.placement, &self.graph)?;
         let way = match (&spec.fabric, &panel) {
             (FabricSpec::MixNet(mixnet), _) => {
-                check_inside(mixnet, matches!(spec.engine, EngineSpec::Flow { .. }))
+                let by_flows = matches!(spec.engine, EngineSpec::Flow { .. });
+                check_inside(mixnet, by_flows, !spec.failures.is_empty())
                     .map_err(SimError::Input)?;
                 Way::Circuits(Box::new(Optical::new(
                     &fabric,
@@ -131,6 +136,7 @@ impl Workload {
                     &self.placement,
                     mixnet,
                     region_servers(spec),
+                    &plan,
                     spec.seed,
                 )))
             }
@@ -169,26 +175,32 @@ impl Workload {
                 predecessors: &self.graph.predecessors_count,
             },
             circuits: &circuits,
-            incidents: &[],
+            incidents: &incidents,
         };
+        let mut health = Health::new(&fabric, &spec.fabric, !incidents.is_empty());
+        health.patched(&Patches { patches: circuits.clone(), delay: Time::ZERO }, Time::ZERO);
+        let notes = plan.notes(&spec.failures, fabric.cluster());
         let mut sender = Sender::new(
             &fabric,
             &self.graph,
             &self.placement,
             &self.gating,
             way,
+            health,
+            std::mem::take(&mut plan.events),
             spec.seed,
             spec.record.replicas,
         );
         let mut recorder = Recorder::new(&self.graph.kind, progress);
         if let EngineSpec::Packet(packet) = &spec.engine {
-            let demand = Demand { placement: &self.placement, gating: &self.gating };
+            let demand = Demand::new(&self.placement, &self.gating);
             let per_server = spec.cluster.gpus_per_server;
             recorder = recorder.by_packets(Pace::new(&self.graph, &demand, per_server, packet));
         }
         let outcome = engine(spec).run(&scenario, &mut sender, &mut recorder)?;
+        all_happened(&spec.failures, outcome.makespan)?;
         let (breakdown, share) = attribute(&self.graph, &outcome);
-        let mut notes: Vec<String> = fabric.notes().to_vec();
+        let mut notes: Vec<String> = fabric.notes().iter().cloned().chain(notes).collect();
         notes.extend(self.gating.notes().iter().cloned());
         Ok(Run {
             breakdown,
@@ -239,7 +251,7 @@ fn over_rails(engine: &EngineSpec) -> Way<'static> {
 /// # Errors
 /// [`SimError::Input`] if the fabric cannot be built.
 pub fn fabric_without_circuits(spec: &Spec) -> Result<Fabric, SimError> {
-    fabric_of(spec, &[])
+    fabric_of(spec, &Plan::new(spec, region_servers(spec))?, &[])
 }
 
 /// What two specifications must share for one workload to serve both.
@@ -247,7 +259,7 @@ fn identity(spec: &Spec) -> String {
     format!("{} {:?} {:?}", spec.seed, spec.job(), spec.gating)
 }
 
-fn fabric_of(spec: &Spec, panel: &[(u32, u32)]) -> Result<Fabric, SimError> {
+fn fabric_of(spec: &Spec, plan: &Plan, panel: &[(u32, u32)]) -> Result<Fabric, SimError> {
     let (gpus, wanted) = (spec.cluster.gpus, Placement::new(spec.parallelism).gpus());
     if gpus != wanted {
         return Err(SimError::Input(format!(
@@ -266,8 +278,13 @@ fn fabric_of(spec: &Spec, panel: &[(u32, u32)]) -> Result<Fabric, SimError> {
         return railx::fabric(&spec.cluster, railx);
     }
     let panel: Vec<_> = panel.iter().map(|&(a, b)| (ServerId(a), ServerId(b))).collect();
-    lightloom_fabric::build(&spec.cluster, &spec.fabric, region_servers(spec), &panel)
-        .map_err(|error| SimError::Input(error.to_string()))
+    lightloom_fabric::build(
+        &plan.cluster(&spec.cluster),
+        &plan.fabric(&spec.fabric),
+        region_servers(spec),
+        &panel,
+    )
+    .map_err(|error| SimError::Input(error.to_string()))
 }
 
 fn region_servers(spec: &Spec) -> u32 {
@@ -291,7 +308,7 @@ fn panel_design(
         }
     };
     let mut sums: BTreeMap<Vec<u32>, u64> = BTreeMap::new();
-    let demand = Demand { placement, gating };
+    let demand = Demand::new(placement, gating);
     for comm in &graph.comms {
         match *comm {
             Comm::AllToAll { block, matrix, transposed, bytes_per_token } => {

@@ -1,6 +1,7 @@
 //! The resolved specification: every value present, every unit an integer. Python resolves defaults
 //! and presets; here the result is parsed once, and anything unknown is an error.
 
+use crate::failures::Failure;
 use lightloom_fabric::{Cluster, FabricSpec};
 use lightloom_flit::FlitEngine;
 use lightloom_packet::PacketSpec;
@@ -31,6 +32,12 @@ pub struct Spec {
     pub engine: EngineSpec,
     /// What to keep of the run.
     pub record: Record,
+    /// What fails, and when.
+    #[serde(default)]
+    pub failures: Vec<Failure>,
+    /// Servers beyond the job's that stand in for what fails; 0: as many as it takes.
+    #[serde(default)]
+    pub backup_servers: u32,
 }
 
 /// How iterations of the trace are drawn.

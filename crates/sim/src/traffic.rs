@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// Rows of kind, from, to (GPUs) and bytes; pairs that exchange nothing have none.
 pub(crate) fn table(graph: &TaskGraph, placement: &Placement, gating: &Gating) -> Table {
     let mut sums: BTreeMap<(&'static str, u32, u32), u64> = BTreeMap::new();
-    let demand = Demand { placement, gating };
+    let demand = Demand::new(placement, gating);
     for comm in &graph.comms {
         let mut add = |kind: &'static str, from: u32, to: u32, bytes: u64| {
             *sums.entry((kind, from, to)).or_default() += bytes;

@@ -10,7 +10,7 @@
 //! policies: before an all-to-all that is to set circuits, it sets all of them; before one that is to
 //! reuse circuits, the matching that stood last is set again, under the compute in between.
 //! A plan holds only if circuits take just their time: on the flow engine, with one reconfiguration
-//! time.
+//! time, and while nothing breaks.
 //! Gathering is over, for the plan, when the busiest GPU's bytes must be; flows that share the scale-up
 //! network fairly may need a little longer, and then circuits carry on beside the last of them.
 //! Ignored: setting a plan's first circuits before its all-to-all begins.
@@ -18,6 +18,7 @@
 //! plan says; in `tests/test_mixnet_inside.py` against one matching, over reconfiguration times.
 
 use super::Optical;
+use crate::failures::Health;
 use crate::sender::{AllToAll, Demand};
 use lightloom_engine::{Orders, Patch, Patches};
 use lightloom_fabric::{
@@ -30,7 +31,7 @@ use lightloom_units::{Bytes, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Says why an all-to-all cannot be planned, if any is to be.
-pub(crate) fn check(spec: &MixNetSpec, by_flows: bool) -> Result<(), String> {
+pub(crate) fn check(spec: &MixNetSpec, by_flows: bool, fails: bool) -> Result<(), String> {
     let Reconfigure { first_forward, second_forward, backward, .. } = &spec.reconfigure;
     let keys = [
         ("first_forward", first_forward),
@@ -43,6 +44,12 @@ pub(crate) fn check(spec: &MixNetSpec, by_flows: bool) -> Result<(), String> {
         return Err(format!(
             "engine.kind: fabric.reconfigure.{key} = \"inside\" plans circuits by the clock, which \
              only engine \"flow\" keeps"
+        ));
+    }
+    if fails {
+        return Err(format!(
+            "--fail: fabric.reconfigure.{key} = \"inside\" plans circuits as if nothing broke; \
+             allowed with failures: the other policies"
         ));
     }
     match spec.ocs.delay {
@@ -186,6 +193,7 @@ impl Optical<'_> {
         region: usize,
         a2a: AllToAll,
         demand: &Demand<'_>,
+        health: &Health<'_>,
         key: u64,
         orders: &mut Orders,
     ) -> Result<(), String> {
@@ -203,7 +211,7 @@ impl Optical<'_> {
 
         let stay = self.with_matching(region, &pairs, &Patches::default());
         let mut patches = Patches::default();
-        self.reweave(region, a2a, demand, &mut patches);
+        self.reweave(region, a2a, demand, health, &mut patches)?;
         let change = match patches.patches.is_empty() {
             true => stay,
             false => self.with_matching(region, &pairs, &patches),
@@ -227,7 +235,7 @@ impl Optical<'_> {
                 self.planner.left.insert(region, left);
             }
         }
-        self.send(region, a2a, demand, key, orders)
+        self.send(region, a2a, demand, health, key, orders)
     }
 
     /// Before an all-to-all of another policy: circuits are a matching again.

@@ -13,25 +13,32 @@
 //!
 //! An iteration begins with the circuits that a uniform demand would get.
 
+mod failures;
 mod inside;
 mod send;
 mod weave;
 
 pub(crate) use inside::check as check_inside;
 
+use crate::failures::{Health, Plan};
 use crate::sender::{AllToAll, Demand};
 use lightloom_engine::{Orders, Patch, Patches, TaskId};
 use lightloom_fabric::{Fabric, MixNetSpec, NicId, ReconfigurePolicy, ServerId};
 use lightloom_schedule::mixnet::{
     GreedyOptions, Layout, PortMap, Router, ServerDemand, allocate, assign,
 };
+use lightloom_units::Time;
 use lightloom_workload::{BlockId, Comm, MatrixId, Placement, TaskGraph};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
 struct Region {
     first_server: u32,
+    /// Servers that stand in for others, behind those of the region.
+    backups: Vec<u32>,
     ports: PortMap,
+    /// The circuits that stood before anything failed.
+    first: Option<PortMap>,
     /// The all-to-all tasks of this region, in order.
     sequence: Vec<u32>,
     next: usize,
@@ -62,6 +69,7 @@ impl<'a> Optical<'a> {
         placement: &'a Placement,
         spec: &'a MixNetSpec,
         region_servers: u32,
+        plan: &Plan,
         seed: u64,
     ) -> Self {
         let cluster = fabric.cluster();
@@ -80,24 +88,35 @@ impl<'a> Optical<'a> {
         let numa_of_port: Vec<u8> =
             optical.iter().map(|&at| cluster.numa_of(nic(at)) as u8).collect();
         let degree = optical.len();
-        let servers = region_servers as usize;
-        let uniform = ServerDemand {
-            n: servers,
-            bytes: (0..servers * servers)
-                .map(|at| u64::from(at / servers != at % servers))
-                .collect(),
-        };
         let greedy =
             GreedyOptions { optical_degree: degree as u32, keep_going: spec.greedy_continue };
-        let dark = PortMap::dark(servers, degree);
-        let standing = assign(&allocate(&uniform, &greedy), &dark, &numa_of_port);
-        let regions = (0..cluster.gpus / cluster.gpus_per_server / region_servers.max(1))
-            .map(|region| Region {
-                first_server: region * region_servers,
-                ports: standing.clone(),
-                sequence: Vec::new(),
-                next: 0,
-                matrix: None,
+        // All alike, but for servers that stand in and have nothing to send yet.
+        let standing = |backups: &[u32]| {
+            let (job, n) = (region_servers as usize, region_servers as usize + backups.len());
+            let pair = |at: usize| u64::from(at / n != at % n && (at / n).max(at % n) < job);
+            let uniform = ServerDemand { n, bytes: (0..n * n).map(pair).collect() };
+            let mut dark = PortMap::dark(n, degree);
+            for (at, &backup) in (job..).zip(backups) {
+                if fabric.region_of(ServerId(backup)).is_none() {
+                    (0..degree).for_each(|port| dark.block(at, port));
+                }
+            }
+            assign(&allocate(&uniform, &greedy), &dark, &numa_of_port)
+        };
+        let plain = standing(&[]);
+        let standing_in = plan.standing_in(cluster.gpus_per_server, region_servers);
+        let regions = (0..fabric.regions())
+            .map(|region| {
+                let backups = standing_in.get(&region).cloned().unwrap_or_default();
+                Region {
+                    first_server: region * region_servers,
+                    ports: if backups.is_empty() { plain.clone() } else { standing(&backups) },
+                    backups,
+                    first: None,
+                    sequence: Vec::new(),
+                    next: 0,
+                    matrix: None,
+                }
             })
             .collect();
         let mut optical = Optical {
@@ -131,7 +150,7 @@ impl<'a> Optical<'a> {
     pub fn standing(&self) -> Vec<Patch> {
         let mut patches = Vec::new();
         for region in 0..self.regions.len() {
-            let dark = PortMap::dark(self.region_servers as usize, self.layout.optical_nics.len());
+            let dark = PortMap::dark(self.servers(region), self.layout.optical_nics.len());
             self.patches(region, &dark, &self.regions[region].ports, &mut patches);
         }
         patches
@@ -143,14 +162,13 @@ impl<'a> Optical<'a> {
     }
 
     pub fn circuits_between(&self, a: u32, b: u32) -> u32 {
-        let region = &self.regions[(a / self.region_servers) as usize];
-        if b / self.region_servers != a / self.region_servers {
-            return 0;
-        }
-        let place = (a / self.region_servers) as usize;
-        let (a, b) = (a - region.first_server, b - region.first_server);
+        // A server that stands in belongs to no region of its own.
+        let place = (a.min(b) / self.region_servers) as usize;
+        let index =
+            |server| (place < self.regions.len()).then(|| self.index(place, server)).flatten();
+        let (Some(a), Some(b)) = (index(a), index(b)) else { return 0 };
         let planned = self.planner.circuits_between(place, a, b);
-        planned.unwrap_or_else(|| region.ports.between(a as usize, b as usize))
+        planned.unwrap_or_else(|| self.regions[place].ports.between(a as usize, b as usize))
     }
 
     fn region(&self, block: BlockId) -> usize {
@@ -159,31 +177,30 @@ impl<'a> Optical<'a> {
     }
 
     fn nic(&self, region: usize, server: usize, port: usize) -> NicId {
-        let server = self.regions[region].first_server + server as u32;
-        let per_server = self.fabric.cluster().nics_per_server;
-        NicId(server * per_server + u32::from(self.layout.optical_nics[port]))
+        self.nic_at(region, (server as u16, self.layout.optical_nics[port]))
     }
 
     pub fn begin(
         &mut self,
         a2a: AllToAll,
         demand: &Demand<'_>,
-        key: u64,
-        task: TaskId,
+        health: &mut Health<'_>,
+        (key, task, now): (u64, TaskId, Time),
         orders: &mut Orders,
     ) -> Result<(), String> {
         let region = self.region(a2a.block);
         if self.when(task.0) == ReconfigurePolicy::Inside {
             self.regions[region].next += 1;
-            return self.inside(region, a2a, demand, key, orders);
+            return self.inside(region, a2a, demand, health, key, orders);
         }
         let prepared =
             self.when(task.0) != ReconfigurePolicy::Block && self.regions[region].next > 0;
         if self.when(task.0) != ReconfigurePolicy::Reuse && !prepared {
-            self.reweave(region, a2a, demand, &mut orders.patches);
+            self.reweave(region, a2a, demand, health, &mut orders.patches)?;
+            health.patched(&orders.patches, now);
         }
         self.regions[region].next += 1;
-        self.send(region, a2a, demand, key, orders)
+        self.send(region, a2a, demand, health, key, orders)
     }
 
     /// The region's circuits are free: set those of the next all-to-all if that is to be hidden.
@@ -191,6 +208,7 @@ impl<'a> Optical<'a> {
         &mut self,
         block: BlockId,
         demand: &Demand<'_>,
+        health: &Health<'_>,
         patches: &mut Patches,
     ) -> Result<(), String> {
         let region = self.region(block);
@@ -205,7 +223,7 @@ impl<'a> Optical<'a> {
             self.graph.communication(next)
         {
             let a2a = AllToAll { block, matrix, transposed, bytes_per_token };
-            self.reweave(region, a2a, demand, patches);
+            self.reweave(region, a2a, demand, health, patches)?;
         }
         Ok(())
     }

@@ -1,10 +1,10 @@
 //! An all-to-all as flows: delegation over the circuits that stand (MixNet 5.3).
 
 use super::Optical;
+use crate::failures::Health;
 use crate::sender::{AllToAll, Demand};
 use lightloom_engine::Orders;
-use lightloom_fabric::{GpuId, NicId};
-use lightloom_schedule::mixnet::RouteOptions;
+use lightloom_schedule::mixnet::{Layout, RouteOptions};
 use lightloom_units::{Bytes, Time};
 
 impl Optical<'_> {
@@ -14,31 +14,26 @@ impl Optical<'_> {
         region: usize,
         a2a: AllToAll,
         demand: &Demand<'_>,
+        health: &Health<'_>,
         key: u64,
         orders: &mut Orders,
     ) -> Result<(), String> {
-        let first_server = self.regions[region].first_server;
-        let per_server = self.fabric.cluster().gpus_per_server;
-        let nics = self.fabric.cluster().nics_per_server;
-        let first_gpu = first_server * per_server;
-        self.pairs.clear();
-        let pairs = &mut self.pairs;
-        demand
-            .for_each(a2a, |from, to, bytes| pairs.push((from - first_gpu, to - first_gpu, bytes)));
+        let mut pairs = std::mem::take(&mut self.pairs);
+        pairs.clear();
+        demand.for_each(a2a, |from, to, bytes| {
+            pairs.push((self.number(region, from), self.number(region, to), bytes));
+        });
         let options = RouteOptions {
             share_eps: self.spec.share_eps,
             optical_bps: self.spec.ocs.link_bps.bps(),
             packet_bps: self.spec.eps.link_bps.bps(),
         };
-        let routing =
-            self.router.route(&self.pairs, &self.regions[region].ports, &self.layout, &options);
+        let mut router = std::mem::take(&mut self.router);
+        let layout = Layout { servers: self.servers(region) as u16, ..self.layout.clone() };
+        let routing = router.route(&pairs, &self.regions[region].ports, &layout, &options);
         let fabric = self.fabric;
-        let gpu = |server: u16, gpu: u16| {
-            GpuId((first_server + u32::from(server)) * per_server + u32::from(gpu))
-        };
-        let nic = |(server, nic): (u16, u16)| {
-            NicId((first_server + u32::from(server)) * nics + u32::from(nic))
-        };
+        let gpu = |server: u16, gpu: u16| self.gpu(region, (server, gpu));
+        let nic = |place: (u16, u16)| self.nic_at(region, place);
         for leg in &routing.gather {
             fabric.scale_up_path(gpu(leg.server, leg.from), gpu(leg.server, leg.to), orders.path());
             orders.flow(Bytes::new(leg.bytes));
@@ -50,7 +45,7 @@ impl Optical<'_> {
                 orders.path().extend(fabric.circuit_tx(from));
                 orders.path().extend(fabric.circuit_rx(to));
             } else {
-                fabric.nic_route(from, to, key, orders.path()).map_err(|e| e.to_string())?;
+                health.nic_route(from, to, key, orders.path())?;
             }
             orders.flow(Bytes::new(hop.bytes));
         }
@@ -64,6 +59,7 @@ impl Optical<'_> {
             orders.flow(Bytes::new(leg.bytes));
         }
         orders.end_phase(Time::ZERO);
+        (self.router, self.pairs) = (router, pairs);
         Ok(())
     }
 }

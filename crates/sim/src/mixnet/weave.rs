@@ -2,10 +2,11 @@
 
 use super::Optical;
 use crate::delay;
+use crate::failures::Health;
 use crate::sender::{AllToAll, Demand};
 use lightloom_engine::{Patch, Patches};
 use lightloom_fabric::ReconfigurePolicy;
-use lightloom_schedule::mixnet::{PortMap, ServerDemand, allocate, assign, new_circuits};
+use lightloom_schedule::mixnet::{PortMap, allocate_within, assign, new_circuits};
 use lightloom_workload::{Pass, TaskKind};
 
 impl Optical<'_> {
@@ -24,25 +25,23 @@ impl Optical<'_> {
         region: usize,
         a2a: AllToAll,
         demand: &Demand<'_>,
+        health: &Health<'_>,
         order: &mut Patches,
-    ) {
+    ) -> Result<(), String> {
         if self.regions[region].matrix == Some(a2a.matrix) {
-            return;
+            return Ok(());
         }
-        let per_server = self.fabric.cluster().gpus_per_server;
-        let first = self.regions[region].first_server;
-        let servers = self.region_servers as usize;
-        let mut between = ServerDemand::zero(servers);
-        demand.for_each(a2a, |from, to, bytes| {
-            between.add(from / per_server - first, to / per_server - first, bytes);
-        });
-        let counts = allocate(&between, &self.greedy);
+        let between = self.between(region, a2a, demand);
+        let usable = self.regions[region].ports.usable();
+        let mut counts = allocate_within(&between, &usable, self.greedy.keep_going);
+        self.secure(region, demand, health, &mut counts)?;
         let wanted = assign(&counts, &self.regions[region].ports, &self.numa_of_port);
         self.patches(region, &self.regions[region].ports, &wanted, &mut order.patches);
         let pairs = new_circuits(&self.regions[region].ports, &wanted);
         order.delay = delay::draw(&self.spec.ocs.delay, pairs, &mut self.random);
         self.regions[region].ports = wanted;
         self.regions[region].matrix = Some(a2a.matrix);
+        Ok(())
     }
 
     pub(super) fn patches(
@@ -52,7 +51,7 @@ impl Optical<'_> {
         new: &PortMap,
         patches: &mut Vec<Patch>,
     ) {
-        for server in 0..self.region_servers as usize {
+        for server in 0..new.servers() {
             for port in 0..self.layout.optical_nics.len() {
                 let (was, is) = (old.peer(server, port), new.peer(server, port));
                 if was == is {

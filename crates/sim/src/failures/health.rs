@@ -1,0 +1,244 @@
+//! What works at this moment, and the ways over it: [`failover`]'s decisions as links of the fabric.
+
+use super::{Event, gpu_at};
+use lightloom_engine::Patches;
+use lightloom_fabric::{Fabric, FabricSpec, GpuId, LinkClass, LinkId, NicId, ServerId};
+use lightloom_schedule::mixnet::failover::{self, Passage, Wish, Working};
+use lightloom_units::Time;
+
+/// The state of every NIC and circuit, kept only where something fails.
+pub(crate) struct Health<'a> {
+    fabric: &'a Fabric,
+    /// By NIC: how many failures it suffers from. Empty if nothing ever fails.
+    broken: Vec<u8>,
+    /// By server: NICs on packet switches that work.
+    packet: Vec<Vec<u16>>,
+    /// By NIC: the other end of its circuit, and when that is lit.
+    circuit: Vec<Option<(NicId, Time)>>,
+    /// NICs of one index are on one rail.
+    rails: bool,
+}
+
+impl<'a> Health<'a> {
+    /// All works. `fails` says whether it stays so.
+    pub fn new(fabric: &'a Fabric, spec: &FabricSpec, fails: bool) -> Self {
+        let rails = matches!(spec, FabricSpec::RailOptimized(_));
+        let nics = if fails { fabric.cluster().nics() as usize } else { 0 };
+        let mut health = Health {
+            fabric,
+            broken: vec![0; nics],
+            packet: vec![],
+            circuit: vec![None; nics],
+            rails,
+        };
+        if fails {
+            health.packet = fabric.servers().map(|server| health.working(server)).collect();
+        }
+        health
+    }
+
+    /// Whether anything fails in this run.
+    pub fn matters(&self) -> bool {
+        !self.broken.is_empty()
+    }
+
+    pub fn is_broken(&self, nic: NicId) -> bool {
+        self.broken.get(nic.index()).is_some_and(|&causes| causes > 0)
+    }
+
+    /// Whether a server has no NIC on packet switches that works.
+    pub fn is_stranded(&self, server: u32) -> bool {
+        self.packet.get(server as usize).is_some_and(Vec::is_empty)
+    }
+
+    fn working(&self, server: ServerId) -> Vec<u16> {
+        let locals = self.fabric.packet_nics(server).iter();
+        let works = |&&local: &&u32| !self.is_broken(self.fabric.cluster().nic(server, local));
+        locals.filter(works).map(|&local| local as u16).collect()
+    }
+
+    /// NICs break or heal.
+    pub fn change(&mut self, event: &Event) {
+        for &nic in &event.nics {
+            let causes = &mut self.broken[nic.index()];
+            *causes = if event.breaks { *causes + 1 } else { *causes - 1 };
+        }
+        for &nic in &event.nics {
+            let server = self.fabric.cluster().server_of_nic(nic);
+            self.packet[server.index()] = self.working(server);
+        }
+    }
+
+    /// Circuits change.
+    pub fn patched(&mut self, patches: &Patches, now: Time) {
+        if !self.matters() {
+            return;
+        }
+        let first = self.fabric.nic_node(NicId(0)).0;
+        for patch in &patches.patches {
+            let tx = NicId(self.fabric.link(patch.tx).from.0 - first);
+            let lit = now.saturating_add(patches.delay);
+            let rx = patch.rx.map(|rx| (NicId(self.fabric.link(rx).to.0 - first), lit));
+            self.circuit[tx.index()] = rx;
+        }
+    }
+
+    /// Appends the way from one GPU to another over what works: the fabric's own if that does.
+    pub fn route(
+        &self,
+        from: GpuId,
+        to: GpuId,
+        key: u64,
+        path: &mut Vec<LinkId>,
+    ) -> Result<(), String> {
+        let start = path.len();
+        let own = self.fabric.route(from, to, key, path).map_err(|error| error.to_string());
+        if !self.matters() || (own.is_ok() && self.usable(&path[start..])) {
+            return own;
+        }
+        let wish = self.wish(from, to, &path[start..]);
+        path.truncate(start);
+        let cluster = self.fabric.cluster();
+        let (a, b) = (cluster.server_of(from).0, cluster.server_of(to).0);
+        let way = failover::around(self, a, b, wish)
+            .ok_or_else(|| format!("no way is left from server {a} to server {b}"))?;
+        self.lay(from, to, &way, key, path)
+    }
+
+    /// As [`Health::route`], from the GPU of one NIC to the GPU of another, by these if they work.
+    pub fn nic_route(
+        &self,
+        from: NicId,
+        to: NicId,
+        key: u64,
+        path: &mut Vec<LinkId>,
+    ) -> Result<(), String> {
+        if !self.is_broken(from) && !self.is_broken(to) {
+            let start = path.len();
+            if self.fabric.nic_route(from, to, key, path).is_ok() {
+                return Ok(());
+            }
+            path.truncate(start);
+        }
+        let cluster = self.fabric.cluster();
+        self.route(cluster.gpu_of(from), cluster.gpu_of(to), key, path)
+    }
+
+    /// Replaces a path that is gone by another with the same ends; `false` if there is none.
+    ///
+    /// Bytes on one circuit alone go over another of the same servers that is lit, and only then over
+    /// packet switches.
+    pub fn divert(&self, key: u64, now: Time, path: &mut Vec<LinkId>) -> bool {
+        let (Some(&first), Some(&last)) = (path.first(), path.last()) else { return false };
+        let (first, last) = (self.fabric.link(first), self.fabric.link(last));
+        let ends = (gpu_at(self.fabric, first.from), gpu_at(self.fabric, last.to));
+        let (Some(from), Some(to)) = ends else { return false };
+        let alone = path.iter().all(|&link| self.fabric.link(link).class == LinkClass::Circuit);
+        path.clear();
+        if alone {
+            let cluster = self.fabric.cluster();
+            let (a, b) = (cluster.server_of(from).0, cluster.server_of(to).0);
+            let beside = failover::beside(&Lit { health: self, now }, a, b, salt(from, to, self));
+            if let Some(passage) = beside {
+                return self.lay(from, to, &[passage], key, path).is_ok();
+            }
+        }
+        self.route(from, to, key, path).is_ok()
+    }
+
+    fn usable(&self, path: &[LinkId]) -> bool {
+        path.iter().all(|&link| self.nic_of(link).is_none_or(|nic| !self.is_broken(nic)))
+    }
+
+    /// The NIC that a link to or from a switch belongs to.
+    fn nic_of(&self, link: LinkId) -> Option<NicId> {
+        let first = self.fabric.nic_node(NicId(0)).0;
+        let nics = self.fabric.cluster().nics();
+        let link = self.fabric.link(link);
+        let ends = [link.from.0, link.to.0].into_iter();
+        ends.filter_map(|node| node.checked_sub(first)).find(|&nic| nic < nics).map(NicId)
+    }
+
+    /// The NICs of a path that cannot be used as a whole.
+    fn wish(&self, from: GpuId, to: GpuId, path: &[LinkId]) -> Wish {
+        let cluster = self.fabric.cluster();
+        let mut nics = path.iter().filter_map(|&link| self.nic_of(link));
+        let exit = nics.next().unwrap_or(cluster.nic_of(from));
+        let entry = nics.next_back().unwrap_or(cluster.nic_of(to));
+        let local = |nic| cluster.local_nic(nic) as u16;
+        Wish {
+            exit: local(exit),
+            entry: local(entry),
+            rail: self.rails,
+            salt: salt(from, to, self),
+        }
+    }
+
+    /// Appends passages as links, with the scale-up network before, between and behind them.
+    fn lay(
+        &self,
+        from: GpuId,
+        to: GpuId,
+        way: &[Passage],
+        key: u64,
+        path: &mut Vec<LinkId>,
+    ) -> Result<(), String> {
+        let cluster = self.fabric.cluster();
+        let nic = |(server, local): (u32, u16)| cluster.nic(ServerId(server), u32::from(local));
+        let mut at = from;
+        for passage in way {
+            let (exit, entry) = (nic(passage.from), nic(passage.to));
+            self.fabric.scale_up_path(at, cluster.gpu_of(exit), path);
+            if passage.circuit {
+                path.extend(self.fabric.circuit_tx(exit));
+                path.extend(self.fabric.circuit_rx(entry));
+            } else {
+                self.fabric.nic_route(exit, entry, key, path).map_err(|e| e.to_string())?;
+            }
+            at = cluster.gpu_of(entry);
+        }
+        self.fabric.scale_up_path(at, to, path);
+        Ok(())
+    }
+}
+
+/// Spreads the flows of one GPU over what is left: its peers, GPUs of one index, differ by servers.
+fn salt(from: GpuId, to: GpuId, health: &Health<'_>) -> u32 {
+    from.0 + to.0 + to.0 / health.fabric.cluster().gpus_per_server
+}
+
+impl Working for Health<'_> {
+    fn packet_nics(&self, server: u32) -> &[u16] {
+        &self.packet[server as usize]
+    }
+
+    fn circuits(&self, server: u32) -> Vec<(u16, (u32, u16))> {
+        Lit { health: self, now: Time::MAX }.circuits(server)
+    }
+}
+
+/// Only circuits that are lit by now.
+struct Lit<'a, 'b> {
+    health: &'a Health<'b>,
+    now: Time,
+}
+
+impl Working for Lit<'_, '_> {
+    fn packet_nics(&self, server: u32) -> &[u16] {
+        self.health.packet_nics(server)
+    }
+
+    fn circuits(&self, server: u32) -> Vec<(u16, (u32, u16))> {
+        let (fabric, cluster) = (self.health.fabric, self.health.fabric.cluster());
+        let server = ServerId(server);
+        let peer = |&local: &u32| {
+            let nic = cluster.nic(server, local);
+            let (to, lit) = self.health.circuit[nic.index()]?;
+            let whole =
+                lit <= self.now && !self.health.is_broken(nic) && !self.health.is_broken(to);
+            let far = (cluster.server_of_nic(to).0, cluster.local_nic(to) as u16);
+            whole.then_some((local as u16, far))
+        };
+        fabric.optical_nics(server).iter().filter_map(peer).collect()
+    }
+}

@@ -1,0 +1,507 @@
+//! What fails during a run, when, and what stands in for it (MixNet, Section 5.4).
+//!
+//! Modelled, by part:
+//! - `nic`, `link`, `ocs-port`: a NIC, its cable, the optical switch's port of it. The network sees the
+//!   same: nothing goes over that NIC until it heals;
+//! - `eps`: all NICs of a server on packet switches; `ocs`: all circuits of a region;
+//! - `gpu`: its rank moves to a GPU of a server that stands in. NICs are reached through their GPUs, so
+//!   those of the GPU are given up too;
+//! - `server`: all its ranks move to a server that stands in.
+//!
+//! Which server stands in is decided before the run: the first of the right wiring with the same GPU
+//! free, else with any GPU free, else one more. A moved rank's tasks are held while its checkpoint is
+//! restored. What is under way when ranks move arrives as if they had not.
+//! Ignored: that work since the checkpoint is done again; that all other ranks restore it too; how a
+//! failure is noticed.
+//! Checked: random failures on a small job, on two engines: every byte arrives
+//! (`tests/test_failures.py`).
+
+mod health;
+mod seats;
+
+pub(crate) use health::Health;
+pub(crate) use seats::Seats;
+
+use crate::simulate::SimError;
+use crate::spec::{EngineSpec, Spec};
+use lightloom_engine::Incident;
+use lightloom_fabric::{
+    Backup, Cluster, Fabric, FabricSpec, GpuId, LinkClass, LinkId, NicId, ReconfigurePolicy,
+    ServerId,
+};
+use lightloom_units::Time;
+use lightloom_workload::{Placement, TaskGraph, TaskKind};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// One failure.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Failure {
+    /// As the user wrote it, for messages.
+    pub name: String,
+    /// What fails.
+    pub part: Part,
+    /// When.
+    pub at_ps: Time,
+    /// When it is whole again; of NICs, links and switches.
+    #[serde(default)]
+    pub until_ps: Option<Time>,
+    /// How long a checkpoint takes to restore; of GPUs and servers.
+    #[serde(default)]
+    pub restore_ps: Time,
+    /// How what stands in for a GPU is wired.
+    #[serde(default)]
+    pub backup: Wired,
+}
+
+/// What fails; NICs and GPUs by their index in the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Part {
+    /// A NIC.
+    Nic {
+        /// Its server.
+        server: u32,
+        /// Which of the server's.
+        nic: u32,
+    },
+    /// The cable of a NIC.
+    Link {
+        /// The NIC's server.
+        server: u32,
+        /// Which of the server's NICs.
+        nic: u32,
+    },
+    /// The port of an optical switch that a NIC is plugged into.
+    OcsPort {
+        /// The NIC's server.
+        server: u32,
+        /// Which of the server's NICs.
+        nic: u32,
+    },
+    /// All NICs of a server on packet switches.
+    Eps {
+        /// The server.
+        server: u32,
+    },
+    /// A region's optical switch.
+    Ocs {
+        /// The region.
+        region: u32,
+    },
+    /// A GPU.
+    Gpu {
+        /// Its server.
+        server: u32,
+        /// Which of the server's.
+        gpu: u32,
+    },
+    /// A server.
+    Server {
+        /// Which.
+        server: u32,
+    },
+}
+
+/// How a server that stands in is wired.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wired {
+    /// To packet switches, wherever it is needed.
+    #[default]
+    Eps,
+    /// To the optical switch of the region where it is needed.
+    Ocs,
+}
+
+/// What a run does about failures: when what breaks, and who stands in.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    /// Servers beyond the job's, by how they are wired.
+    pub backups: Vec<Backup>,
+    /// By failure: ranks that move, and the GPUs they move to.
+    moves: Vec<Vec<(u32, u32)>>,
+    /// In order of time, one for each of the engine's incidents.
+    pub events: Vec<Event>,
+}
+
+/// What one incident changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub at: Time,
+    /// Index into the failures.
+    failure: usize,
+    /// NICs that can be used no more, or again.
+    pub nics: Vec<NicId>,
+    /// They can be used no more.
+    pub breaks: bool,
+    /// Ranks that move, and the GPUs they move to.
+    pub moves: Vec<(u32, u32)>,
+}
+
+impl Plan {
+    /// Finds who stands in for what fails.
+    ///
+    /// # Errors
+    /// Names the failure that the fabric, the engine or the pool of servers cannot meet.
+    pub fn new(spec: &Spec, region_servers: u32) -> Result<Self, SimError> {
+        let mut plan = Plan::default();
+        let servers = spec.cluster.gpus / spec.cluster.gpus_per_server.max(1);
+        plan.backups = vec![Backup::Packets; spec.backup_servers as usize];
+        if spec.failures.is_empty() {
+            return Ok(plan);
+        }
+        refuse(spec)?;
+        let regions = servers / region_servers.max(1);
+        let mut pool = Pool { spec, region_servers, servers: vec![], gone: vec![] };
+        plan.moves = vec![vec![]; spec.failures.len()];
+        let mut order: Vec<usize> = (0..spec.failures.len()).collect();
+        order.sort_by_key(|&index| spec.failures[index].at_ps);
+        for index in order {
+            let failure = &spec.failures[index];
+            within(failure, spec, regions)?;
+            plan.moves[index] = pool.stand_in(failure)?;
+        }
+        let needed = pool.servers.len() as u32;
+        if needed > spec.backup_servers && spec.backup_servers > 0 {
+            return Err(SimError::Input(format!(
+                "cluster.backup_servers = {}: the failures need {needed}; allowed: at least \
+                 {needed}, or 0 for as many as they need",
+                spec.backup_servers
+            )));
+        }
+        let mut backups: Vec<Backup> = pool.servers.iter().map(|server| server.wired).collect();
+        backups.resize(backups.len().max(plan.backups.len()), Backup::Packets);
+        plan.backups = backups;
+        Ok(plan)
+    }
+
+    /// The cluster with the servers that stand in.
+    pub fn cluster(&self, job: &Cluster) -> Cluster {
+        let more = self.backups.len() as u32 * job.gpus_per_server;
+        Cluster { gpus: job.gpus.saturating_add(more), ..job.clone() }
+    }
+
+    /// The fabric's specification with the servers that stand in.
+    pub fn fabric(&self, job: &FabricSpec) -> FabricSpec {
+        let mut fabric = job.clone();
+        if let FabricSpec::MixNet(mixnet) = &mut fabric {
+            mixnet.backups = self.backups.clone();
+        }
+        fabric
+    }
+
+    /// What the engine is told, and, kept here, what the policy makes of it.
+    ///
+    /// # Errors
+    /// If a part is not of this fabric.
+    pub fn incidents(
+        &mut self,
+        failures: &[Failure],
+        fabric: &Fabric,
+        placement: &Placement,
+        graph: &TaskGraph,
+    ) -> Result<Vec<Incident>, SimError> {
+        for (index, failure) in failures.iter().enumerate() {
+            let nics = nics_of(failure, fabric)?;
+            let moves = std::mem::take(&mut self.moves[index]);
+            let event = Event { at: failure.at_ps, failure: index, nics, breaks: true, moves };
+            if let Some(at) = failure.until_ps {
+                self.events.push(Event { at, breaks: false, ..event.clone() });
+            }
+            self.events.push(event);
+        }
+        // What heals and breaks at one time is broken.
+        self.events.sort_by_key(|event| (event.at, event.breaks, event.failure));
+        // A link is down while any failure of it lasts.
+        let mut causes: BTreeMap<LinkId, u32> = BTreeMap::new();
+        let mut incidents = Vec::with_capacity(self.events.len());
+        for event in &self.events {
+            let mut incident = Incident { at: event.at, ..Incident::default() };
+            // What is under way from and to a GPU or server that fails arrives.
+            let cut = event.moves.is_empty();
+            for link in event.nics.iter().filter(|_| cut).flat_map(|&nic| cable(fabric, nic)) {
+                let causes = causes.entry(link).or_default();
+                if event.breaks {
+                    *causes += 1;
+                    incident.down.extend((*causes == 1).then_some(link));
+                } else {
+                    *causes -= 1;
+                    incident.up.extend((*causes == 0).then_some(link));
+                }
+            }
+            let restore = failures[event.failure].restore_ps;
+            if restore > Time::ZERO && event.breaks {
+                incident.hold = restore;
+                incident.held = tasks_of(&event.moves, placement, graph);
+            }
+            incidents.push(incident);
+        }
+        Ok(incidents)
+    }
+
+    /// By region: servers beyond its own that its ranks move to.
+    pub fn standing_in(&self, per_server: u32, region_servers: u32) -> BTreeMap<u32, Vec<u32>> {
+        let mut servers: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for &(rank, to) in self.events.iter().flat_map(|event| &event.moves) {
+            let region = servers.entry(rank / per_server / region_servers.max(1)).or_default();
+            if !region.contains(&(to / per_server)) {
+                region.push(to / per_server);
+            }
+        }
+        servers
+    }
+
+    /// What a reader must know of who stands in.
+    pub fn notes(&self, failures: &[Failure], cluster: &Cluster) -> Vec<String> {
+        let per_server = cluster.gpus_per_server;
+        let first = cluster.servers() - self.backups.len() as u32;
+        let mut notes = Vec::new();
+        for event in self.events.iter().filter(|event| !event.moves.is_empty()) {
+            let mut servers: Vec<u32> =
+                event.moves.iter().map(|&(_, to)| to / per_server).collect();
+            servers.dedup();
+            let wired = |server: u32| match self.backups.get((server - first) as usize) {
+                Some(Backup::Circuits(region)) => format!("on the circuits of region {region}"),
+                _ => "on packet switches".into(),
+            };
+            let by: Vec<String> =
+                servers.iter().map(|&s| format!("server {s} ({})", wired(s))).collect();
+            notes.push(format!("{} stands in for {}", by.join(", "), failures[event.failure].name));
+        }
+        if !self.backups.is_empty() {
+            let count = self.backups.len();
+            notes.push(format!("the bill has {count} backup server(s) beyond the job's"));
+        }
+        notes
+    }
+}
+
+/// Refuses what came too late to matter.
+///
+/// # Errors
+/// Names the failure and the end of the iteration.
+pub(crate) fn all_happened(failures: &[Failure], end: Time) -> Result<(), SimError> {
+    match failures.iter().find(|failure| failure.at_ps >= end) {
+        Some(late) => Err(SimError::Input(format!(
+            "failures: {}: at {}, but the iteration ends at {end}; allowed: an earlier time",
+            late.name, late.at_ps
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Servers that stand in, as they are needed.
+struct Pool<'a> {
+    spec: &'a Spec,
+    region_servers: u32,
+    servers: Vec<BackupServer>,
+    /// GPUs that have failed.
+    gone: Vec<u32>,
+}
+
+struct BackupServer {
+    wired: Backup,
+    taken: Vec<bool>,
+}
+
+impl Pool<'_> {
+    /// Ranks that a failure moves, and where to.
+    fn stand_in(&mut self, failure: &Failure) -> Result<Vec<(u32, u32)>, SimError> {
+        let per_server = self.spec.cluster.gpus_per_server;
+        let (server, ranks) = match failure.part {
+            Part::Gpu { server, gpu } => (server, vec![server * per_server + gpu]),
+            Part::Server { server } => {
+                (server, (server * per_server..(server + 1) * per_server).collect())
+            }
+            _ => return Ok(vec![]),
+        };
+        let left: Vec<u32> = ranks.into_iter().filter(|rank| !self.gone.contains(rank)).collect();
+        if left.is_empty() {
+            return Err(SimError::Input(format!(
+                "failures: {}: has failed already; allowed: to fail once",
+                failure.name
+            )));
+        }
+        self.gone.extend(&left);
+        let whole = matches!(failure.part, Part::Server { .. });
+        let wired = match failure.backup {
+            Wired::Ocs if !whole => Backup::Circuits(server / self.region_servers.max(1)),
+            _ => Backup::Packets,
+        };
+        let slots: Vec<usize> = left.iter().map(|rank| (rank % per_server) as usize).collect();
+        let fits = |at: &&mut BackupServer, exact: bool| {
+            at.wired == wired
+                && match exact {
+                    true => slots.iter().all(|&slot| !at.taken[slot]),
+                    false => at.taken.iter().filter(|&&taken| !taken).count() >= slots.len(),
+                }
+        };
+        let found = [true, false]
+            .into_iter()
+            .find_map(|exact| self.servers.iter_mut().position(|mut at| fits(&&mut at, exact)));
+        let index = found.unwrap_or_else(|| {
+            self.servers.push(BackupServer { wired, taken: vec![false; per_server as usize] });
+            self.servers.len() - 1
+        });
+        let first = self.spec.cluster.gpus + index as u32 * per_server;
+        let taken = &mut self.servers[index].taken;
+        let mut moves = Vec::with_capacity(left.len());
+        for (rank, slot) in left.into_iter().zip(slots) {
+            let free = if taken[slot] { taken.iter().position(|&t| !t) } else { Some(slot) };
+            let slot = free.expect("as many are free as move");
+            taken[slot] = true;
+            moves.push((rank, first + slot as u32));
+        }
+        Ok(moves)
+    }
+}
+
+/// What the fabric and the engine cannot do.
+fn refuse(spec: &Spec) -> Result<(), SimError> {
+    let kind = spec.fabric.kind();
+    let mixnet = matches!(spec.fabric, FabricSpec::MixNet(_));
+    let clos = matches!(
+        spec.fabric,
+        FabricSpec::FatTree(_) | FabricSpec::LeafSpine(_) | FabricSpec::RailOptimized(_)
+    );
+    if matches!(spec.engine, EngineSpec::Flit(_)) {
+        let reason = "engine.kind = \"flit\": knows no failures; allowed: \"flow\", \"packet\"";
+        return Err(SimError::Input(reason.into()));
+    }
+    if !mixnet && !clos {
+        return Err(SimError::Input(format!(
+            "failures: fabric \"{kind}\" has no ways around them; allowed: \"fat-tree\", \
+             \"leaf-spine\", \"rail-optimized\", \"mixnet\""
+        )));
+    }
+    if let FabricSpec::MixNet(mixnet) = &spec.fabric {
+        let when = &mixnet.reconfigure;
+        let policies = [when.first_forward, when.second_forward, when.backward];
+        if policies.contains(&ReconfigurePolicy::Inside) {
+            return Err(SimError::Input(
+                "failures: circuits that change inside an all-to-all go by a plan, which knows none; \
+                 allowed with fabric.reconfigure \"block\", \"hide\", \"reuse\", \"predict\""
+                    .into(),
+            ));
+        }
+    }
+    for failure in &spec.failures {
+        let optical = matches!(failure.part, Part::OcsPort { .. } | Part::Ocs { .. })
+            || failure.backup == Wired::Ocs;
+        if optical && !mixnet {
+            return Err(SimError::Input(format!(
+                "failures: {}: fabric \"{kind}\" has no optical switches; allowed: \"mixnet\"",
+                failure.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a failure names what there is.
+fn within(failure: &Failure, spec: &Spec, regions: u32) -> Result<(), SimError> {
+    let cluster = &spec.cluster;
+    let servers = cluster.gpus / cluster.gpus_per_server.max(1);
+    let (what, index, count) = match failure.part {
+        Part::Nic { server, nic } | Part::Link { server, nic } | Part::OcsPort { server, nic }
+            if server < servers =>
+        {
+            ("NICs of a server", nic, cluster.nics_per_server)
+        }
+        Part::Gpu { server, gpu } if server < servers => {
+            ("GPUs of a server", gpu, cluster.gpus_per_server)
+        }
+        Part::Nic { server, .. }
+        | Part::Link { server, .. }
+        | Part::OcsPort { server, .. }
+        | Part::Eps { server }
+        | Part::Gpu { server, .. }
+        | Part::Server { server } => ("servers", server, servers),
+        Part::Ocs { region } => ("regions", region, regions),
+    };
+    if index < count {
+        return Ok(());
+    }
+    Err(SimError::Input(format!(
+        "failures: {}: there are {count} {what}; allowed: 0 to {}",
+        failure.name,
+        count.saturating_sub(1)
+    )))
+}
+
+/// NICs that a failure takes.
+fn nics_of(failure: &Failure, fabric: &Fabric) -> Result<Vec<NicId>, SimError> {
+    let cluster = fabric.cluster();
+    let on = |server: u32, locals: &[u32]| -> Vec<NicId> {
+        locals.iter().map(|&local| cluster.nic(ServerId(server), local)).collect()
+    };
+    let all: Vec<u32> = (0..cluster.nics_per_server).collect();
+    Ok(match failure.part {
+        Part::Nic { server, nic } | Part::Link { server, nic } => on(server, &[nic]),
+        Part::OcsPort { server, nic } => {
+            let optical = fabric.optical_nics(ServerId(server));
+            if !optical.contains(&nic) {
+                let names: Vec<String> = optical.iter().map(u32::to_string).collect();
+                return Err(SimError::Input(format!(
+                    "failures: {}: NIC {nic} is on packet switches; allowed: {}",
+                    failure.name,
+                    names.join(", ")
+                )));
+            }
+            on(server, &[nic])
+        }
+        Part::Eps { server } => on(server, fabric.packet_nics(ServerId(server))),
+        Part::Ocs { region } => fabric
+            .servers()
+            .filter(|&server| fabric.region_of(server) == Some(region))
+            .flat_map(|server| on(server.0, fabric.optical_nics(server)))
+            .collect(),
+        Part::Gpu { server, gpu } => {
+            let gpu = cluster.gpu(ServerId(server), gpu);
+            let own = |&local: &u32| cluster.gpu_of(cluster.nic(ServerId(server), local)) == gpu;
+            on(server, &all.iter().copied().filter(own).collect::<Vec<_>>())
+        }
+        Part::Server { server } => on(server, &all),
+    })
+}
+
+/// A NIC's links, to what it is plugged into and back.
+fn cable(fabric: &Fabric, nic: NicId) -> Vec<LinkId> {
+    if let (Some(tx), Some(rx)) = (fabric.circuit_tx(nic), fabric.circuit_rx(nic)) {
+        return vec![tx, rx];
+    }
+    let node = fabric.nic_node(nic);
+    let links = fabric.links().iter().enumerate();
+    let own = links.filter(|(_, link)| {
+        link.class == LinkClass::Host && (link.from == node || link.to == node)
+    });
+    own.map(|(at, _)| LinkId(at as u32)).collect()
+}
+
+/// The tasks of the blocks that ranks are part of.
+fn tasks_of(moves: &[(u32, u32)], placement: &Placement, graph: &TaskGraph) -> Vec<u32> {
+    let mut blocks: Vec<_> = moves.iter().map(|&(rank, _)| placement.block_of(rank)).collect();
+    blocks.dedup();
+    let of_a_stage = |kind| matches!(kind, TaskKind::DenseGradient | TaskKind::ExpertGradient);
+    let held = |&task: &u32| {
+        let at = task as usize;
+        let mine = |block: &lightloom_workload::BlockId| {
+            (graph.replica[at], graph.stage[at]) == (block.replica, block.stage)
+        };
+        !of_a_stage(graph.kind[at]) && blocks.iter().any(mine)
+    };
+    (0..graph.len() as u32).filter(held).collect()
+}
+
+/// The GPU that a node is, or whose NIC it is.
+fn gpu_at(fabric: &Fabric, node: lightloom_fabric::NodeId) -> Option<GpuId> {
+    let cluster = fabric.cluster();
+    let first_nic = fabric.nic_node(NicId(0)).0;
+    match node.0.checked_sub(first_nic) {
+        Some(nic) if nic < cluster.nics() => Some(cluster.gpu_of(NicId(nic))),
+        None if node.0 < cluster.gpus => Some(GpuId(node.0)),
+        _ => None,
+    }
+}
