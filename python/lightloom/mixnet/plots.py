@@ -112,6 +112,7 @@ def stacked(
         width = np.asarray(values, dtype=float)
         axes.barh(range(len(names)), width, left=left, height=0.7, color=colors[part], label=part)
         left += width
+    axes.set_xlim(0, 1.04 * float(left.max()))
     axes.set_yticks(range(len(names)), list(names))
     axes.invert_yaxis()
     axes.tick_params(length=0)
