@@ -54,6 +54,35 @@ def format_time(ps: int) -> str: ...
 def format_bytes(size: int) -> str: ...
 def format_rate(bps: int) -> str: ...
 def bill(spec_json: str) -> list[dict[str, Any]]: ...
+def predict_evaluate(
+    request: str,
+    counts: npt.NDArray[np.uint32],
+    shape: tuple[int, int, int, int],
+    progress: Callable[[float], object] | None = None,
+) -> str:
+    """Let a trace pass by predictors of expert loads, and score them.
+
+    ``request`` is JSON: predictors (``"copilot"``, ``"average"``, ``"previous-iteration"``,
+    ``"previous-layer"``, ``"uniform"``, ``"auto"``), window and decay, each_source (one predictor
+    a source), tops (the k of top-k accuracy), and the region: ranks, gpus_per_rank,
+    gpus_per_server, optical_nics, packet_nics, optical_bps, packet_bps, share_eps, timed (or
+    Algorithm 1) and token_bytes. ``counts`` are uint32 of ``shape`` [iteration, layer, source,
+    expert].
+
+    The result: JSON, for each predictor its name and layers. A layer has sums over the count
+    iterations after the first: accuracy (one a k), load_error, matrix_error, predicted_s, known_s,
+    changed_ports, fits, fit_steps, fit_s; and trusted, pairs of whom `auto` went by and how often.
+    """
+
+def predict_fit(request: str) -> str:
+    """Fit MixNet-Copilot's transition matrix.
+
+    ``request`` is JSON: samples (each before, after and weight) and tolerance.
+
+    The result: JSON with matrix (rows: to; columns: from), objective, gap, constant_objective,
+    steps and seconds.
+    """
+
 def rails(
     spec_json: str,
     demand: npt.NDArray[np.uint64],

@@ -4,6 +4,7 @@
 //! Columns travel as little-endian bytes; a bad specification is a `ValueError`, a run that failed a
 //! `RuntimeError`, both with one message.
 
+mod mixnet;
 mod railx;
 mod swot;
 
@@ -195,6 +196,8 @@ mod _core {
     #[pymodule_export]
     use super::Workload;
 
+    #[pymodule_export]
+    use super::mixnet::predict::{predict_evaluate, predict_fit};
     #[pymodule_export]
     use super::railx::allocate::{railx_allocate, railx_largest};
     #[pymodule_export]

@@ -1,0 +1,3 @@
+//! MixNet: what its circuits are chosen from and by.
+
+pub(crate) mod predict;

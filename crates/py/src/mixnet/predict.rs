@@ -1,0 +1,193 @@
+//! MixNet's predictors: their fits, and their scores on a trace.
+
+use crate::watched;
+use lightloom_schedule::mixnet::Rates;
+use lightloom_schedule::mixnet::predict::{
+    Asked, CANDIDATES, Decision, Evaluation, LayerScores, PredictorKind, Region, Sample, Sources,
+    Transition, Window, evaluate,
+};
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::fmt::Display;
+use std::time::Instant;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Question {
+    predictors: Vec<PredictorKind>,
+    window: usize,
+    decay: f64,
+    each_source: bool,
+    tops: Vec<usize>,
+    ranks: usize,
+    gpus_per_rank: usize,
+    gpus_per_server: usize,
+    optical_nics: u32,
+    packet_nics: u32,
+    optical_bps: u64,
+    packet_bps: u64,
+    share_eps: bool,
+    timed: bool,
+    token_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Scores {
+    predictor: PredictorKind,
+    layers: Vec<Layer>,
+}
+
+/// Sums of a layer; see [`LayerScores`].
+#[derive(Serialize)]
+struct Layer {
+    count: u32,
+    accuracy: Vec<f64>,
+    load_error: f64,
+    matrix_error: f64,
+    predicted_s: f64,
+    known_s: f64,
+    changed_ports: u64,
+    fits: u32,
+    fit_steps: u64,
+    fit_s: f64,
+    trusted: Vec<(PredictorKind, u32)>,
+}
+
+impl From<Evaluation> for Scores {
+    fn from(found: Evaluation) -> Self {
+        let layer = |scores: LayerScores| Layer {
+            count: scores.count,
+            accuracy: scores.accuracy,
+            load_error: scores.load_error,
+            matrix_error: scores.matrix_error,
+            predicted_s: scores.predicted_s,
+            known_s: scores.known_s,
+            changed_ports: scores.changed_ports,
+            fits: scores.fits,
+            fit_steps: scores.fit_steps,
+            fit_s: scores.fit_s,
+            trusted: CANDIDATES.into_iter().zip(scores.trusted).filter(|of| of.1 > 0).collect(),
+        };
+        Scores { predictor: found.kind, layers: found.layers.into_iter().map(layer).collect() }
+    }
+}
+
+fn refused(error: impl Display) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+fn window(length: usize, decay: f64) -> PyResult<Window> {
+    if length == 0 || !(decay > 0.0 && decay <= 1.0) {
+        return Err(refused(format!("a window of {length} that decays by {decay}")));
+    }
+    Ok(Window { length, decay })
+}
+
+/// Scores predictors on a trace; see the stub for what goes in and comes out.
+#[pyfunction]
+#[pyo3(signature = (request, counts, shape, progress=None))]
+pub(crate) fn predict_evaluate(
+    py: Python<'_>,
+    request: &str,
+    counts: PyBuffer<u32>,
+    shape: [usize; 4],
+    progress: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    let q: Question = serde_json::from_str(request).map_err(refused)?;
+    let counts = counts.to_vec(py)?;
+    let size = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d));
+    let [_, _, sources, experts] = shape;
+    let shared = q.ranks > 0 && sources % q.ranks == 0 && experts % q.ranks == 0;
+    if size != Some(counts.len()) || counts.is_empty() || !shared {
+        return Err(refused(format!(
+            "{} counts of shape {shape:?} on {} ranks",
+            counts.len(),
+            q.ranks
+        )));
+    }
+    let sized = [q.gpus_per_rank, q.gpus_per_server].iter().all(|n| (1..=1 << 16).contains(n));
+    let rated = q.optical_bps > 0 && q.packet_bps > 0 && q.packet_nics > 0;
+    if !sized || !rated || q.optical_nics > 1 << 16 || q.ranks > 1 << 16 {
+        return Err(refused("a region of servers with packet NICs"));
+    }
+    let asked = Asked {
+        kinds: q.predictors,
+        window: window(q.window, q.decay)?,
+        sources: if q.each_source { Sources::Each } else { Sources::Together },
+        tops: q.tops,
+        region: Region {
+            ranks: q.ranks,
+            gpus_per_rank: q.gpus_per_rank,
+            gpus_per_server: q.gpus_per_server,
+            optical_nics: q.optical_nics,
+            rates: Rates {
+                optical_bps: q.optical_bps,
+                packet_bps: q.packet_bps,
+                packet_nics: q.packet_nics,
+                share_eps: q.share_eps,
+            },
+            decision: if q.timed { Decision::Timed } else { Decision::Algorithm1 },
+            token_bytes: q.token_bytes,
+        },
+    };
+    let found = watched(py, progress, |progress| {
+        let start = Instant::now();
+        let mut now = || start.elapsed().as_secs_f64();
+        Ok(evaluate(&counts, shape, &asked, &mut now, progress))
+    })?;
+    let found = found.ok_or_else(|| PyRuntimeError::new_err("interrupted"))?;
+    let found: Vec<Scores> = found.into_iter().map(Scores::from).collect();
+    serde_json::to_string(&found).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fit {
+    samples: Vec<(Vec<f64>, Vec<f64>, f64)>,
+    tolerance: f64,
+}
+
+#[derive(Serialize)]
+struct Fitted {
+    matrix: Vec<Vec<f64>>,
+    objective: f64,
+    gap: f64,
+    constant_objective: f64,
+    steps: u32,
+    seconds: f64,
+}
+
+/// Fits Copilot's transition matrix; see the stub for what goes in and comes out.
+#[pyfunction]
+pub(crate) fn predict_fit(py: Python<'_>, request: &str) -> PyResult<String> {
+    let fit: Fit = serde_json::from_str(request).map_err(refused)?;
+    let experts = fit.samples.first().map_or(0, |sample| sample.0.len());
+    let fine = |v: &[f64]| v.len() == experts && v.iter().all(|x| x.is_finite() && *x >= 0.0);
+    let fits =
+        |(x, y, w): &(Vec<f64>, Vec<f64>, f64)| fine(x) && fine(y) && w.is_normal() && *w > 0.0;
+    if experts == 0 || !fit.samples.iter().all(fits) || !(fit.tolerance > 0.0) {
+        return Err(refused("samples of as many loads from 0 on, and a weight above 0"));
+    }
+    let samples: Vec<Sample<'_>> = fit
+        .samples
+        .iter()
+        .map(|(before, after, weight)| Sample { before, after, weight: *weight })
+        .collect();
+    let (fitted, seconds) = py.detach(|| {
+        let start = Instant::now();
+        let fitted = Transition::fit(experts, &samples, fit.tolerance);
+        (fitted, start.elapsed().as_secs_f64())
+    });
+    let row = |to| (0..experts).map(|from| fitted.get(to, from)).collect();
+    let answer = Fitted {
+        matrix: (0..experts).map(row).collect(),
+        objective: fitted.objective,
+        gap: fitted.gap,
+        constant_objective: fitted.constant_objective,
+        steps: fitted.steps,
+        seconds,
+    };
+    serde_json::to_string(&answer).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+}
