@@ -54,6 +54,17 @@ def format_time(ps: int) -> str: ...
 def format_bytes(size: int) -> str: ...
 def format_rate(bps: int) -> str: ...
 def bill(spec_json: str) -> list[dict[str, Any]]: ...
+def mixnet_circuits(request: str) -> str:
+    """Choose a MixNet region's circuits for one all-to-all, and say how long it takes with them.
+
+    ``request`` is JSON: demand (rows of bytes from each server to each other one), ports (by
+    server), standing (rows of circuits between servers, or null), optical_bps and packet_bps (of
+    one NIC), packet_nics (a server's) and share_eps.
+
+    The result: JSON with standing, algorithm_1 and timed, each counts (rows of circuits) and
+    time_ps, of the exchange between servers.
+    """
+
 def predict_evaluate(
     request: str,
     counts: npt.NDArray[np.uint32],

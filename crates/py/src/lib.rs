@@ -197,6 +197,8 @@ mod _core {
     use super::Workload;
 
     #[pymodule_export]
+    use super::mixnet::decide::mixnet_circuits;
+    #[pymodule_export]
     use super::mixnet::predict::{predict_evaluate, predict_fit};
     #[pymodule_export]
     use super::railx::allocate::{railx_allocate, railx_largest};

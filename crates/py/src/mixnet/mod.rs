@@ -1,3 +1,4 @@
 //! MixNet: what its circuits are chosen from and by.
 
+pub(crate) mod decide;
 pub(crate) mod predict;

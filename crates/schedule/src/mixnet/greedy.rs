@@ -273,8 +273,8 @@ mod tests {
         ) {
             let ports = &ports[..demand.n];
             let counts = allocate_within(&demand, ports, keep_going);
-            for i in 0..demand.n {
-                prop_assert!(counts.degree(i) <= ports[i]);
+            for (i, &most) in ports.iter().enumerate() {
+                prop_assert!(counts.degree(i) <= most);
             }
         }
 

@@ -32,20 +32,23 @@
 //! assert_eq!(routing.gather[0], Leg { server: 0, from: 0, to: 1, bytes: 900 });
 //! ```
 
+mod change;
+mod choose;
 mod delegation;
 mod demand;
 pub mod failover;
 mod greedy;
 mod inside;
-mod improve;
 mod ports;
 pub mod predict;
+mod search;
 mod timed;
 
+pub use change::{Prospect, settle, total_time};
+pub use choose::choose;
 pub use delegation::{Hop, Layout, Leg, RouteOptions, Router, Routing, route};
 pub use demand::ServerDemand;
 pub use greedy::{CircuitCounts, GreedyOptions, allocate, allocate_within};
 pub use inside::{Inside, Plan};
-pub use improve::choose;
 pub use ports::{PortMap, assign, changed_ports, new_circuits};
 pub use timed::{Rates, all_to_all_time};

@@ -160,6 +160,26 @@ impl<'a> Rows<'a> {
         longest
     }
 
+    /// The peer whose circuits take longest, and how long \[ps\]; none where packets help circuits.
+    pub fn slowest(&self, server: usize) -> Option<(usize, f64)> {
+        let time = |&to: &u16| {
+            let circuits = f64::from(self.counts.get(server, to.into()));
+            (usize::from(to), ps(self.busier(server, to.into()), self.optical_ps) / circuits)
+        };
+        let near = self.near[server].iter().filter(|_| !self.share_eps);
+        near.map(time).max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    /// How long at least a server's packets take \[ps\], were `peer` given a circuit.
+    pub fn packets_with(&self, server: usize, peer: usize) -> f64 {
+        let (mut out, mut into) = self.packets[server];
+        if self.counts.get(server, peer) == 0 {
+            out -= self.demand.get(server, peer);
+            into -= self.demand.get(peer, server);
+        }
+        ps(out.max(into), self.packet_ps)
+    }
+
     /// One direction of a server: the least time in which packet NICs carry what its circuits do not,
     /// by Newton's method from the left on a convex, falling function.
     fn shared(&self, server: usize, packets: u64, bytes: impl Fn(usize) -> u64) -> f64 {
@@ -181,6 +201,23 @@ impl<'a> Rows<'a> {
             }
             time = next;
         }
+    }
+
+    /// When the last pair ends that has circuits beyond those that stood, if these are dark for
+    /// `dark` \[ps\].
+    pub fn latest(&self, stood: &CircuitCounts, dark: f64) -> f64 {
+        let mut latest = 0.0_f64;
+        for (server, near) in self.near.iter().enumerate() {
+            for to in near.iter().map(|&to| usize::from(to)).filter(|&to| to > server) {
+                let circuits = self.counts.get(server, to);
+                let busier = self.busier(server, to);
+                if circuits > stood.get(server, to) && busier > 0 {
+                    let time = ps(busier, self.optical_ps) / f64::from(circuits);
+                    latest = latest.max(dark + time);
+                }
+            }
+        }
+        latest
     }
 
     /// The time of the whole \[ps\].
