@@ -1,11 +1,13 @@
 //! Circuits that change inside an all-to-all ([`lightloom_schedule::mixnet::Inside`]): its plan as
 //! orders, and the choice between it and one matching.
 //!
-//! Modelled: when such an all-to-all begins, three ways are weighed by how long they should take: the
-//! matching that stands, the matching that the other policies would set now, and a plan. The plan is
-//! taken only if it is faster than both. Its circuits go by the clock; bytes over packet switches are
-//! gathered, sent and scattered one after the other whatever time they take, so that other traffic
-//! there may delay them.
+//! Modelled: when such an all-to-all begins, its ways are weighed by how long they should take: the
+//! matching that stands, the one that the other policies would set now, a plan, and *home*, the
+//! matching that stood before any plan, which serves demands to come about as well as any that is not
+//! made for them. All but home pay for the way back: the darkness that setting it again would expose.
+//! Without that, a slow switch is changed for the gain of one all-to-all at the expense of all later
+//! ones. A plan's circuits go by the clock; bytes over packet switches are gathered, sent and scattered
+//! one after the other whatever time they take, so that other traffic there may delay them.
 //! After a plan circuits are joined one way, whatever it left. Such ports count as dark for the other
 //! policies: before an all-to-all that is to set circuits, it sets all of them; before one that is to
 //! reuse circuits, the matching that stood last is set again, under the compute in between.
@@ -66,6 +68,8 @@ pub(super) struct Planner {
     inside: Inside,
     /// By region: what the last plan left, unless a matching stands.
     left: BTreeMap<usize, Left>,
+    /// By region: the matching that stood before its first plan, an even demand's as a rule.
+    home: BTreeMap<usize, PortMap>,
 }
 
 /// A region's circuits after a plan.
@@ -98,7 +102,7 @@ impl Planner {
             scale_up_delay_ps: cluster.scale_up_delay_ps * 2,
             share_eps: spec.share_eps,
         };
-        Planner { inside, left: BTreeMap::new() }
+        Planner { inside, left: BTreeMap::new(), home: BTreeMap::new() }
     }
 
     /// Circuits that the last plan set from one server of a region to another, if it was the last.
@@ -201,41 +205,59 @@ impl Optical<'_> {
         let mut pairs = Vec::new();
         demand.for_each(a2a, |from, to, bytes| pairs.push((from - first, to - first, bytes)));
         let left = self.planner.left.remove(&region);
-        let standing = self.regions[region].ports.clone();
-        let matrix = self.regions[region].matrix;
+        let (standing, matrix) = (self.regions[region].ports.clone(), self.regions[region].matrix);
+        let home = self.planner.home.entry(region).or_insert_with(|| standing.clone()).clone();
+        let nothing = Patches::default();
+
+        let homewards = self.turn(region, &standing, &home);
+        let at_home = self.with_matching(region, &pairs, &home, &homewards);
+        let all = self.turn(region, &PortMap::dark(home.servers(), home.degree()), &home);
+        let back = self.with_matching(region, &pairs, &home, &all)
+            - self.with_matching(region, &pairs, &home, &nothing);
+        let stay = match left {
+            Some(_) => Time::MAX,
+            None => self.with_matching(region, &pairs, &standing, &nothing),
+        };
+        let mut patches = Patches::default();
+        self.reweave(region, a2a, demand, health, &mut patches)?;
+        let woven = self.regions[region].ports.clone();
+        let change = self.with_matching(region, &pairs, &woven, &patches);
         let mut ports = match &left {
             Some(left) => left.ports.clone(),
             None => Inside::ports(&standing),
         };
         let plan = self.planner.inside.plan(&pairs, &mut ports, &mut self.router);
 
-        let stay = self.with_matching(region, &pairs, &Patches::default());
-        let mut patches = Patches::default();
-        self.reweave(region, a2a, demand, health, &mut patches)?;
-        let change = match patches.patches.is_empty() {
-            true => stay,
-            false => self.with_matching(region, &pairs, &patches),
-        };
-        if plan.end < stay.min(change) {
+        let away = [stay, change, plan.end].map(|end| end.saturating_add(back));
+        let soonest = away.into_iter().fold(at_home, Time::min);
+        if at_home == soonest {
+            let stands = homewards.patches.is_empty();
+            self.regions[region].ports = home;
+            self.regions[region].matrix = matrix.filter(|_| stands);
+            orders.patches = homewards;
+        } else if away[0] == soonest {
+            self.regions[region].ports = standing;
+            self.regions[region].matrix = matrix;
+        } else if away[1] == soonest {
+            orders.patches = patches;
+        } else {
             let first = self.regions[region].first_server;
             self.planner.order(self.fabric, first, &plan, key, orders)?;
             let matching = left.map_or(standing, |left| left.matching);
             self.planner.left.insert(region, Left { ports, holds: plan.holds, matching });
-            let degree = self.layout.optical_nics.len();
-            self.regions[region].ports = PortMap::dark(self.region_servers as usize, degree);
+            self.regions[region].ports = PortMap::dark(woven.servers(), woven.degree());
             self.regions[region].matrix = None;
             return Ok(());
         }
-        if change < stay {
-            orders.patches = patches;
-        } else {
-            self.regions[region].ports = standing;
-            self.regions[region].matrix = matrix;
-            if let Some(left) = left {
-                self.planner.left.insert(region, left);
-            }
-        }
         self.send(region, a2a, demand, health, key, orders)
+    }
+
+    /// What makes one matching of a region another.
+    fn turn(&self, region: usize, from: &PortMap, to: &PortMap) -> Patches {
+        let delay = self.planner.inside.circuits.reconfiguration_ps;
+        let mut turn = Patches { delay, ..Patches::default() };
+        self.patches(region, from, to, &mut turn.patches);
+        turn
     }
 
     /// Before an all-to-all of another policy: circuits are a matching again.
@@ -245,19 +267,18 @@ impl Optical<'_> {
         }
         if let Some(left) = self.planner.left.remove(&region) {
             if next == ReconfigurePolicy::Reuse {
-                let dark = &self.regions[region].ports;
-                self.patches(region, dark, &left.matching, &mut patches.patches);
-                patches.delay = self.planner.inside.circuits.reconfiguration_ps;
+                *patches = self.turn(region, &self.regions[region].ports, &left.matching);
                 self.regions[region].ports = left.matching;
             }
         }
     }
 
-    /// When an all-to-all over the region's matching should be over, of which `patches` are set now.
+    /// When an all-to-all over a matching should be over, of which `patches` are set now.
     fn with_matching(
         &mut self,
         region: usize,
         pairs: &[(u32, u32, u64)],
+        matching: &PortMap,
         patches: &Patches,
     ) -> Time {
         let options = RouteOptions {
@@ -268,8 +289,7 @@ impl Optical<'_> {
         let first = self.regions[region].first_server;
         let nics = self.fabric.cluster().nics_per_server;
         let changed: BTreeSet<LinkId> = patches.patches.iter().map(|patch| patch.tx).collect();
-        let ports = &self.regions[region].ports;
-        let routing = self.router.route(pairs, ports, &self.layout, &options);
+        let routing = self.router.route(pairs, matching, &self.layout, &options);
         self.planner.inside.with_matching(routing, |hop| {
             let nic = NicId((first + u32::from(hop.from.0)) * nics + u32::from(hop.from.1));
             match self.fabric.circuit_tx(nic).is_some_and(|tx| changed.contains(&tx)) {
