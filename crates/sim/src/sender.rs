@@ -7,11 +7,12 @@
 //! inside one server take their closed form, for nothing else is on the scale-up network then; those
 //! that span servers are flows, and all are on RailX, whose mesh carries what passes through too.
 
-use crate::failures::{Event, Health, Seats};
+use crate::failures::{Health, Seats};
 use crate::mixnet::Optical;
 use crate::panel::Panel;
 use crate::planes::Planes;
 use crate::rails::flows::{Flows, forwarding};
+use crate::spec::Spec;
 use lightloom_engine::{Orders, Patches, Policy, TaskId};
 use lightloom_fabric::{Fabric, GpuId, LinkId};
 use lightloom_packet::BalancerSpec;
@@ -123,8 +124,6 @@ pub(crate) struct Sender<'a> {
     placement: &'a Placement,
     demand: Demand<'a>,
     health: Health<'a>,
-    /// What each of the engine's incidents is.
-    events: Vec<Event>,
     seed: u64,
     record_replicas: u32,
     rings: HashMap<(u32, Scope, u64), RingPlan>,
@@ -140,9 +139,7 @@ impl<'a> Sender<'a> {
         gating: &'a Gating,
         way: Way<'a>,
         health: Health<'a>,
-        events: Vec<Event>,
-        seed: u64,
-        record_replicas: u32,
+        spec: &Spec,
     ) -> Self {
         Sender {
             fabric,
@@ -150,9 +147,8 @@ impl<'a> Sender<'a> {
             placement,
             demand: Demand::new(placement, gating),
             health,
-            events,
-            seed,
-            record_replicas,
+            seed: spec.seed,
+            record_replicas: spec.record.replicas,
             rings: HashMap::new(),
             way,
             records: Vec::new(),
@@ -431,14 +427,13 @@ impl Policy for Sender<'_> {
     }
 
     fn incident(&mut self, index: u32, now: Time, patches: &mut Patches) -> Result<(), String> {
-        let event = &self.events[index as usize];
-        self.health.change(event);
+        let event = self.health.change(index);
         if !event.moves.is_empty() {
             self.demand.seats.take(&event.moves);
             self.rings.clear();
         }
         if let Way::Circuits(optical) = &mut self.way {
-            optical.incident(event, &self.demand, &self.health, patches)?;
+            optical.incident(&event, &self.demand, &self.health, patches)?;
             self.health.patched(patches, now);
         }
         Ok(())

@@ -177,20 +177,11 @@ impl Workload {
             circuits: &circuits,
             incidents: &incidents,
         };
-        let mut health = Health::new(&fabric, &spec.fabric, !incidents.is_empty());
-        health.patched(&Patches { patches: circuits.clone(), delay: Time::ZERO }, Time::ZERO);
         let notes = plan.notes(&spec.failures, fabric.cluster());
-        let mut sender = Sender::new(
-            &fabric,
-            &self.graph,
-            &self.placement,
-            &self.gating,
-            way,
-            health,
-            std::mem::take(&mut plan.events),
-            spec.seed,
-            spec.record.replicas,
-        );
+        let mut health = Health::new(&fabric, &spec.fabric, std::mem::take(&mut plan.events));
+        health.patched(&Patches { patches: circuits.clone(), delay: Time::ZERO }, Time::ZERO);
+        let mut sender =
+            Sender::new(&fabric, &self.graph, &self.placement, &self.gating, way, health, spec);
         let mut recorder = Recorder::new(&self.graph.kind, progress);
         if let EngineSpec::Packet(packet) = &spec.engine {
             let demand = Demand::new(&self.placement, &self.gating);

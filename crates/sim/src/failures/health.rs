@@ -17,21 +17,18 @@ pub(crate) struct Health<'a> {
     circuit: Vec<Option<(NicId, Time)>>,
     /// NICs of one index are on one rail.
     rails: bool,
+    /// What each of the engine's incidents is.
+    events: Vec<Event>,
 }
 
 impl<'a> Health<'a> {
-    /// All works. `fails` says whether it stays so.
-    pub fn new(fabric: &'a Fabric, spec: &FabricSpec, fails: bool) -> Self {
+    /// All works, before the first of `events`.
+    pub fn new(fabric: &'a Fabric, spec: &FabricSpec, events: Vec<Event>) -> Self {
         let rails = matches!(spec, FabricSpec::RailOptimized(_));
-        let nics = if fails { fabric.cluster().nics() as usize } else { 0 };
-        let mut health = Health {
-            fabric,
-            broken: vec![0; nics],
-            packet: vec![],
-            circuit: vec![None; nics],
-            rails,
-        };
-        if fails {
+        let nics = if events.is_empty() { 0 } else { fabric.cluster().nics() as usize };
+        let (broken, circuit) = (vec![0; nics], vec![None; nics]);
+        let mut health = Health { fabric, broken, packet: vec![], circuit, rails, events };
+        if health.matters() {
             health.packet = fabric.servers().map(|server| health.working(server)).collect();
         }
         health
@@ -57,8 +54,9 @@ impl<'a> Health<'a> {
         locals.filter(works).map(|&local| local as u16).collect()
     }
 
-    /// NICs break or heal.
-    pub fn change(&mut self, event: &Event) {
+    /// An incident has come: NICs break or heal.
+    pub fn change(&mut self, index: u32) -> Event {
+        let event = self.events[index as usize].clone();
         for &nic in &event.nics {
             let causes = &mut self.broken[nic.index()];
             *causes = if event.breaks { *causes + 1 } else { *causes - 1 };
@@ -67,6 +65,7 @@ impl<'a> Health<'a> {
             let server = self.fabric.cluster().server_of_nic(nic);
             self.packet[server.index()] = self.working(server);
         }
+        event
     }
 
     /// Circuits change.

@@ -26,8 +26,7 @@ use crate::simulate::SimError;
 use crate::spec::{EngineSpec, Spec};
 use lightloom_engine::Incident;
 use lightloom_fabric::{
-    Backup, Cluster, Fabric, FabricSpec, GpuId, LinkClass, LinkId, NicId, ReconfigurePolicy,
-    ServerId,
+    Backup, Cluster, Fabric, FabricSpec, GpuId, LinkClass, LinkId, NicId, ServerId,
 };
 use lightloom_units::Time;
 use lightloom_workload::{Placement, TaskGraph, TaskKind};
@@ -331,16 +330,12 @@ impl Pool<'_> {
             _ => Backup::Packets,
         };
         let slots: Vec<usize> = left.iter().map(|rank| (rank % per_server) as usize).collect();
-        let fits = |at: &&mut BackupServer, exact: bool| {
-            at.wired == wired
-                && match exact {
-                    true => slots.iter().all(|&slot| !at.taken[slot]),
-                    false => at.taken.iter().filter(|&&taken| !taken).count() >= slots.len(),
-                }
+        let same = |at: &BackupServer| slots.iter().all(|&slot| !at.taken[slot]);
+        let room = |at: &BackupServer| at.taken.iter().filter(|&&t| !t).count() >= slots.len();
+        let of_wiring = |fits: &dyn Fn(&BackupServer) -> bool| {
+            self.servers.iter().position(|at| at.wired == wired && fits(at))
         };
-        let found = [true, false]
-            .into_iter()
-            .find_map(|exact| self.servers.iter_mut().position(|mut at| fits(&&mut at, exact)));
+        let found = of_wiring(&same).or_else(|| of_wiring(&room));
         let index = found.unwrap_or_else(|| {
             self.servers.push(BackupServer { wired, taken: vec![false; per_server as usize] });
             self.servers.len() - 1
@@ -375,17 +370,6 @@ fn refuse(spec: &Spec) -> Result<(), SimError> {
             "failures: fabric \"{kind}\" has no ways around them; allowed: \"fat-tree\", \
              \"leaf-spine\", \"rail-optimized\", \"mixnet\""
         )));
-    }
-    if let FabricSpec::MixNet(mixnet) = &spec.fabric {
-        let when = &mixnet.reconfigure;
-        let policies = [when.first_forward, when.second_forward, when.backward];
-        if policies.contains(&ReconfigurePolicy::Inside) {
-            return Err(SimError::Input(
-                "failures: circuits that change inside an all-to-all go by a plan, which knows none; \
-                 allowed with fabric.reconfigure \"block\", \"hide\", \"reuse\", \"predict\""
-                    .into(),
-            ));
-        }
     }
     for failure in &spec.failures {
         let optical = matches!(failure.part, Part::OcsPort { .. } | Part::Ocs { .. })
