@@ -48,11 +48,11 @@ def test_never_slower_than_one_matching_and_faster_where_the_switch_is(share: bo
             seconds(job(policy, **changes)) for policy in ("block", "reuse", "inside")
         )
         # By prediction: packet NICs share fairly, which takes a little longer than is planned for.
-        assert inside <= 1.01 * min(block, never)
+        assert inside <= 1.002 * min(block, never)
         gains.append(min(block, never) / inside)
     # With packet NICs filled, little is left for circuits to win.
-    assert gains[0] > (1.0 if share else 1.03)
-    assert gains[0] > gains[-1], "what inside adds shrinks as the switch slows"
+    assert gains[0] > (1.001 if share else 1.05)
+    assert gains == sorted(gains, reverse=True), "what inside adds shrinks as the switch slows"
 
 
 def test_a_switch_that_is_too_slow_stays_as_it_is() -> None:

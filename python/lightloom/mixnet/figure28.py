@@ -238,36 +238,39 @@ def _said(seconds: float) -> str:
 
 
 def draw(rows: Rows) -> Picture:
-    """Draw the three curves over the delay, and the compute under which a change can hide."""
-    from matplotlib.ticker import FuncFormatter
+    """Draw the curves over the delay, whole and near 1, and the compute that a change can hide."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     from lightloom.mixnet.plots import HUES, QUIET, SHAPES, page
 
-    with page(8, 4.6, f"Figure 28: reconfiguration delay, {MODEL} at {GBPS} Gbps") as figure:
-        axes = figure.subplots()
+    with page(11, 4.6, f"Figure 28: reconfiguration delay, {MODEL} at {GBPS} Gbps") as figure:
+        whole, near = figure.subplots(1, 2)
         first = some(rows, what="curve", name=PAPER, delay_s=1e-6)[0]["iteration_s"]
-        for name, color, shape in zip(POLICIES, HUES, SHAPES, strict=False):
-            curve = sorted(some(rows, what="curve", name=name), key=lambda row: row["delay_s"])
-            x = [row["delay_s"] for row in curve]
-            y = [row["iteration_s"] / first for row in curve]
-            axes.plot(x, y, label=name, color=color, marker=shape, markersize=5, linewidth=1.4)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
+        for axes in (whole, near):
+            for name, color, shape in zip(POLICIES, HUES, SHAPES, strict=False):
+                curve = sorted(some(rows, what="curve", name=name), key=lambda row: row["delay_s"])
+                x = [row["delay_s"] for row in curve]
+                y = [row["iteration_s"] / first for row in curve]
+                axes.plot(x, y, label=name, color=color, marker=shape, markersize=5, linewidth=1.4)
+            axes.axvline(0.025, color=QUIET, linewidth=0.8, linestyle=":")
+            axes.set_xscale("log")
+            axes.xaxis.set_major_locator(LogLocator(numticks=12))
+            axes.xaxis.set_minor_locator(NullLocator())
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _said(value)))
+            axes.set_xlabel("reconfiguration delay (dotted: 25 ms)")
+            axes.grid(axis="y")
+        whole.set_yscale("log")
+        whole.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        whole.set_ylabel(f"iteration over '{PAPER}' at 1 us")
+        whole.legend(fontsize=8, loc="upper left")
         for at, row in enumerate(some(rows, what="gap")):
-            axes.axvspan(
-                max(row["least_s"], 1e-6), max(row["median_s"], 1e-6), ymin=0.94 - 0.05 * at,
-                ymax=0.98 - 0.05 * at, color=QUIET, alpha=0.5, linewidth=0,
-            )  # fmt: skip
-            axes.text(
-                max(row["least_s"], 1e-6) * 0.8, 0.96 - 0.05 * at, f"before {row['name']}",
-                transform=axes.get_xaxis_transform(), ha="right", va="center", fontsize=7,
-                color=QUIET,
-            )  # fmt: skip
-        axes.axvline(0.025, color=QUIET, linewidth=0.8, linestyle=":")
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _said(value)))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.set_xlabel("reconfiguration delay; bars: least to median compute before an all-to-all")
-        axes.set_ylabel(f"iteration over '{PAPER}' at 1 us")
-        axes.grid(axis="y")
-        axes.legend(fontsize=8, loc="center left")
+            low, high, height = max(row["least_s"], 1e-6), row["median_s"], 1.5 - 0.04 * at
+            near.plot(
+                [low, high], [height, height], color=QUIET, linewidth=3, marker="|", markersize=7
+            )
+            said = f"before {row['name']}"
+            near.text(high * 1.3, height, said, va="center", fontsize=7, color=QUIET)
+        near.set_xlim(7e-7, 1.0)
+        near.set_ylim(0.9, 1.55)
+        near.set_title("near 1; bars: compute before an all-to-all, least to median", fontsize=9)
     return figure
