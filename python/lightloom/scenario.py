@@ -23,6 +23,7 @@ from pydantic_core import PydanticCustomError
 from lightloom import sections as tables
 from lightloom.engines import Engine, PacketEngine
 from lightloom.fabrics import SPLITS, SPLITTING, Fabric, MixNet, Planes
+from lightloom.failures import Failure
 from lightloom.fields import Label, Section
 from lightloom.shapes import misfits
 from lightloom.toml_text import key_text, to_toml
@@ -59,6 +60,8 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
     fabric: Fabric
     engine: Engine
     record: tables.Record
+    failures: Annotated[tuple[Failure, ...], Field(max_length=1024)]
+    """What fails during the iteration, a table `[[failures]]` each; none unless given."""
     prices: tables.Prices
     power: tables.Power
 
@@ -154,6 +157,11 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
         del core["name"], core["prices"], core["power"], core["gating"]["trace"]
         del core["fabric"]["name"], core["compute"]["table"]
         core["parallelism"]["dp"] = self.dp
+        del core["failures"]
+        if backups := core["cluster"].pop("backup_servers"):
+            core["backup_servers"] = backups
+        if self.failures:
+            core["failures"] = [failure.to_core() for failure in self.failures]
         if isinstance(self.fabric, MixNet | Planes):
             delay = self.fabric.ocs.delay
             if isinstance(delay, Time):

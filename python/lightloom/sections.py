@@ -199,6 +199,9 @@ class Cluster(Section):
     """Per GPU and direction; a datasheet's NVLink figure is the sum of both."""
     scale_up_delay: Annotated[Time, Field(serialization_alias="scale_up_delay_ps")]
     """From GPU to GPU inside a server."""
+    backup_servers: CountOrZero
+    """Servers beyond the job's that stand in for those that fail, in the bill too; 0: as many as
+    `failures` need."""
 
 
 class Record(Section):

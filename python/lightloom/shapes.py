@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lightloom import engines, fabrics
+from lightloom import engines, fabrics, failures
 from lightloom.sections import GroupedQueryAttention
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def misfits(scenario: Scenario) -> Iterator[Misfit]:
         yield from _packets(scenario, scenario.engine)
     if isinstance(scenario.engine, engines.FlitEngine):
         yield from _flits(scenario, scenario.engine)
+    yield from failures.misfits(scenario)
     if scenario.record.replicas > scenario.dp:
         yield "record.replicas", f"must be at most the number of replicas, {scenario.dp}"
 

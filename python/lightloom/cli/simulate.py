@@ -30,6 +30,12 @@ def simulate(
     balancer: str | None = typer.Option(
         None, "--balancer", help="Of the packet engine; the transport's unless given."
     ),
+    fail: list[str] = typer.Option(
+        [],
+        "--fail",
+        metavar="KIND:TARGET@TIME",
+        help="What fails, as nic:server3.nic2@1.2s; may be repeated (docs/failures.md).",
+    ),
     micro_batches: int | None = typer.Option(
         None, "--micro-batches", help="Fewer micro-batches than the job's; the Result says so."
     ),
@@ -41,12 +47,14 @@ def simulate(
     Example: lightloom simulate job.toml --set "fabric.link_bandwidth=200 Gbps" --json
     """
     from lightloom.cli import options, progress
+    from lightloom.failures import added
     from lightloom.simulation import simulate as run_one
 
     scenario, warnings = options.job(
         job, settings, micro_batches,
         seed=seed, engine=engine, transport=transport, balancer=balancer,
     )  # fmt: skip
+    scenario = added(scenario, fail)
     with progress.runs(1) as on_progress:
         result = run_one(
             scenario,

@@ -1,0 +1,217 @@
+"""What fails during a run: ``[[failures]]`` of a specification, ``--fail`` of the command line.
+
+Modelled: NICs, their cables, ports of the optical switch, whole switches, GPUs, servers; at a time
+of the iteration, for a while or for good (MixNet, Section 5.4). Both notations make one `Failure`;
+what the core does about it is in ``docs/failures.md``. Ignored: failures at random. Checked:
+every notation round-trips; files under ``tests/malformed``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from pydantic import Field
+
+from lightloom import fabrics
+from lightloom.errors import InputError
+from lightloom.fields import Section
+from lightloom.units import Time
+
+if TYPE_CHECKING:
+    from lightloom.scenario import Scenario
+
+Kind = Literal["nic", "link", "ocs-port", "eps", "ocs", "gpu", "server"]
+
+# What a kind's target names, in order.
+_PARTS: Mapping[str, tuple[str, ...]] = {
+    "nic": ("server", "nic"),
+    "link": ("server", "nic"),
+    "ocs-port": ("server", "nic"),
+    "eps": ("server",),
+    "ocs": ("region",),
+    "gpu": ("server", "gpu"),
+    "server": ("server",),
+}
+_MOVES = ("gpu", "server")
+_FORM = "KIND:TARGET@TIME[,until=TIME][,restore=TIME][,backup=eps|ocs]"
+_EXAMPLE = "--fail nic:server3.nic2@1.2s"
+
+
+class Failure(Section):
+    """One thing that fails, when, and what then.
+
+    Examples
+    --------
+    >>> failure = parse("nic:server3.nic2@1.2s,until=1.5 s")
+    >>> failure.kind, failure.part, failure.until
+    ('nic', {'server': 3, 'nic': 2}, Time('1500 ms'))
+    """
+
+    kind: Kind
+    """`nic`, `link` (its cable), `ocs-port` (the optical switch's port of it), `eps` (all NICs of a
+    server on packet switches), `ocs` (a region's optical switch), `gpu`, `server`."""
+    target: str = Field(max_length=100)
+    """Which one: `server3.nic2`, `server3.gpu2`, `server3` or `region0`, counted from 0."""
+    at: Time
+    """When, from the beginning of the iteration on."""
+    until: Time | None = None
+    """When it is whole again; without it, never. Not of `gpu` and `server`."""
+    restore: Time | None = None
+    """How long the checkpoint takes to restore; of `gpu` and `server`, 0 if not given."""
+    backup: Literal["eps", "ocs"] | None = None
+    """How the server that stands in for a `gpu` is wired: `eps`, by packet NICs only, unless given;
+    `ocs`, by optical NICs only, on the region's switch."""
+
+    @property
+    def name(self) -> str:
+        """Kind and target, as on the command line."""
+        return f"{self.kind}:{self.target}"
+
+    @property
+    def part(self) -> dict[str, int] | None:
+        """What the target names, by index; None if it does not name what it should."""
+        names = _PARTS[self.kind]
+        match = re.fullmatch(r"\.".join(rf"{name}(\d{{1,7}})" for name in names), self.target)
+        if match is None:
+            return None
+        return {name: int(text) for name, text in zip(names, match.groups(), strict=True)}
+
+    def to_core(self) -> dict[str, Any]:
+        """Return what the compiled core reads."""
+        return {
+            "name": self.name,
+            "part": {"kind": self.kind, **(self.part or {})},
+            "at_ps": int(self.at),
+            "until_ps": None if self.until is None else int(self.until),
+            "restore_ps": int(self.restore or 0),
+            "backup": self.backup or "eps",
+        }
+
+    def __str__(self) -> str:
+        more = {"until": self.until, "restore": self.restore, "backup": self.backup}
+        given = (f",{key}={value}" for key, value in more.items() if value is not None)
+        return f"{self.name}@{self.at}{''.join(given)}"
+
+
+def parse(text: str) -> Failure:
+    """Read one failure as ``--fail`` has it.
+
+    Raises
+    ------
+    InputError
+        If the text is not one; whether the job has such a part is not known here.
+
+    Examples
+    --------
+    >>> str(parse("gpu:server0.gpu1@0s,restore=2s,backup=ocs"))
+    'gpu:server0.gpu1@0 s,restore=2 s,backup=ocs'
+    >>> parse("disk:server0@1s")
+    Traceback (most recent call last):
+    ...
+    lightloom.errors.InputError: --fail "disk:server0@1s": unknown kind "disk"; allowed: nic, \
+link, ocs-port, eps, ocs, gpu, server
+    """
+    return Failure(**_table(text))
+
+
+def added(scenario: Scenario, texts: Iterable[str]) -> Scenario:
+    """Return the same job with what ``--fail`` adds to what fails already.
+
+    Raises
+    ------
+    InputError
+        If a text is no failure, or the job has no such part.
+    """
+    from lightloom.resolve import load_scenario
+
+    tables = [_table(text) for text in texts]
+    if not tables:
+        return scenario
+    tree = scenario.to_tree()
+    failures = [*tree["failures"], *tables]
+    more = {"failures": failures}
+    return load_scenario(tree, more, label=scenario.title, override_label="--fail").scenario
+
+
+def misfits(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    """Yield every rule that the failures of a scenario break: a key, and what is allowed."""
+    if not scenario.failures:
+        return
+    fabric = scenario.fabric
+    able = (fabrics.FatTree, fabrics.LeafSpine, fabrics.RailOptimized, fabrics.MixNet)
+    if not isinstance(fabric, able):
+        yield (
+            "failures",
+            f'fabric "{fabric.kind}" has no ways around them; allowed: fat-tree, leaf-spine, '
+            "rail-optimized, mixnet",
+        )
+    if scenario.engine.kind == "flit":
+        yield "failures", 'engine "flit" knows none; allowed: flow, packet'
+    for index, failure in enumerate(scenario.failures):
+        for key, reason in _misfits(failure, scenario):
+            yield f"failures[{index}].{key}", reason
+
+
+def _misfits(failure: Failure, scenario: Scenario) -> Iterator[tuple[str, str]]:
+    kind, part, cluster = failure.kind, failure.part, scenario.cluster
+    if part is None:
+        form = ".".join(f"{name}N" for name in _PARTS[kind])
+        yield "target", f"of kind {kind}, must be {form}, with numbers from 0"
+        return
+    counts = {
+        "server": scenario.servers,
+        "region": scenario.servers // scenario.region_servers,
+        "nic": cluster.nics_per_server,
+        "gpu": cluster.gpus_per_server,
+    }
+    for name, index in part.items():
+        if index >= counts[name]:
+            of = " a server" if name in ("nic", "gpu") else ""
+            yield (
+                "target",
+                f"there are {counts[name]} {name}s{of}; allowed: {name}0 to "
+                f"{name}{counts[name] - 1}",
+            )
+    mixnet = isinstance(scenario.fabric, fabrics.MixNet)
+    if kind in ("ocs", "ocs-port") and not mixnet:
+        yield "kind", f'fabric "{scenario.fabric.kind}" has no optical switches; allowed: mixnet'
+    if failure.until is not None and kind in _MOVES:
+        yield "until", f"a {kind} does not heal: another stands in; allowed: leave it out"
+    elif failure.until is not None and failure.until <= failure.at:
+        yield "until", f"must be after at = {failure.at}"
+    if failure.restore is not None and kind not in _MOVES:
+        yield "restore", f"nothing reads it for kind {kind}; allowed: gpu, server"
+    if failure.backup is not None and kind != "gpu":
+        yield "backup", f"nothing reads it for kind {kind}; allowed: gpu"
+    if failure.backup == "ocs" and not mixnet:
+        yield "backup", f'fabric "{scenario.fabric.kind}" has no optical switches; allowed: eps'
+
+
+def _table(text: str) -> dict[str, Any]:
+    def wrong(reason: str) -> InputError:
+        return InputError(f'--fail "{text}": {reason}')
+
+    head, *more = [part.strip() for part in text.split(",")]
+    match = re.fullmatch(r"\s*([^:@]+):([^:@]+)@(.+)", head)
+    if match is None:
+        raise wrong(f"must be {_FORM}, as in {_EXAMPLE}")
+    kind, target, at = (group.strip() for group in match.groups())
+    if kind not in get_args(Kind):
+        raise wrong(f'unknown kind "{kind}"; allowed: {", ".join(get_args(Kind))}')
+    table: dict[str, Any] = {"kind": kind, "target": target, "at": at}
+    for option in more:
+        key, equals, value = (part.strip() for part in option.partition("="))
+        if not equals or key not in ("until", "restore", "backup") or key in table:
+            raise wrong(f'"{option}": must be until=TIME, restore=TIME or backup=eps|ocs, once')
+        table[key] = value
+    for key in ("at", "until", "restore"):
+        if key in table:
+            try:
+                table[key] = str(Time.parse(table[key]))
+            except ValueError as error:
+                raise wrong(f"{key}: {error}") from None
+    if table.get("backup", "eps") not in ("eps", "ocs"):
+        raise wrong(f'backup = "{table["backup"]}"; allowed: eps, ocs')
+    return table
