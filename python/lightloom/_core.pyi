@@ -73,16 +73,17 @@ def predict_evaluate(
 ) -> str:
     """Let a trace pass by predictors of expert loads, and score them.
 
-    ``request`` is JSON: predictors (``"copilot"``, ``"average"``, ``"previous-iteration"``,
-    ``"previous-layer"``, ``"uniform"``, ``"auto"``), window and decay, each_source (one predictor
-    a source), tops (the k of top-k accuracy), and the region: ranks, gpus_per_rank,
-    gpus_per_server, optical_nics, packet_nics, optical_bps, packet_bps, share_eps, timed (or
-    Algorithm 1) and token_bytes. ``counts`` are uint32 of ``shape`` [iteration, layer, source,
+    ``request`` is JSON: window and decay, own_rows (circuits from a prediction of every rank's
+    row, or from the loads for all alike), tops (the k of top-k accuracy), and the region: ranks,
+    gpus_per_rank, gpus_per_server, optical_nics, packet_nics, optical_bps, packet_bps, share_eps,
+    timed (or Algorithm 1) and token_bytes. ``counts`` are of ``shape`` [iteration, layer, source,
     expert].
 
-    The result: JSON, for each predictor its name and layers. A layer has sums over the count
-    iterations after the first: accuracy (one a k), load_error, matrix_error, predicted_s, known_s,
-    changed_ports, fits, fit_steps, fit_s; and trusted, pairs of whom `auto` went by and how often.
+    The result: JSON, for each predictor (``"copilot"``, ``"average"``, ``"previous-iteration"``,
+    ``"previous-layer"``, ``"uniform"``, ``"auto"``) its name and layers. A layer has sums over the
+    count iterations after the first: accuracy (one a k), load_error, matrix_error, predicted_s,
+    known_s, changed_ports, fits, fit_steps, load_s, rows_s; and by, pairs of who predicted and how
+    often.
     """
 
 def predict_fit(request: str) -> str:

@@ -56,8 +56,8 @@ pub struct Gating {
     moe_layers: u32,
     assignments: u32,
     notes: Vec<String>,
-    /// Of the whole trace, by iteration, layer and EP rank.
-    loads: Vec<f64>,
+    /// Of the whole trace, by iteration, layer, source rank and destination rank.
+    recorded: Vec<f32>,
     trace_layers: u32,
 }
 
@@ -100,7 +100,7 @@ impl Gating {
             // At most 2^31, by `check_shapes`.
             assignments: assignments(model, parallelism, training) as u32,
             notes: notes(shape, model, parallelism, draws.len()),
-            loads: rank_loads(counts, experts, sources, ranks),
+            recorded: record(counts, experts, sources, ranks),
             trace_layers: trace_layers as u32,
         };
         // A layer that is reused comes from another iteration, as far away as the trace allows.
@@ -217,16 +217,16 @@ impl Gating {
         self.trace_layers
     }
 
-    /// Share of all assignments that each EP rank received in an (iteration, layer) of the trace,
-    /// drawn or not. Iterations follow each other in time.
+    /// The share of its assignments that each EP rank (row) sends to each EP rank (column) in an
+    /// (iteration, layer) of the trace, drawn or not. Iterations follow each other in time.
     ///
     /// # Panics
     /// If the trace has no such iteration or layer.
-    pub fn load(&self, (iteration, layer): (u32, u32)) -> &[f64] {
+    pub fn recorded(&self, (iteration, layer): (u32, u32)) -> &[f32] {
         assert!(layer < self.trace_layers, "layer {layer} of {}", self.trace_layers);
-        let ranks = self.ranks as usize;
+        let size = (self.ranks as usize).pow(2);
         let place = iteration as usize * self.trace_layers as usize + layer as usize;
-        &self.loads[place * ranks..(place + 1) * ranks]
+        &self.recorded[place * size..(place + 1) * size]
     }
 
     /// The matrix of a layer that has experts. `layer` counts from the model's first.
@@ -312,21 +312,20 @@ fn check_trace(
     Ok(())
 }
 
-/// Every rank sends as much as any other, so shares are means of its sources' shares.
-fn rank_loads(counts: &[u32], experts: usize, sources: usize, ranks: usize) -> Vec<f64> {
-    let sources_per_rank = sources / ranks;
-    let mut loads = Vec::with_capacity(counts.len() / sources / experts * ranks);
-    for place in counts.chunks_exact(sources * experts) {
-        let mut load = vec![0.0; ranks];
-        for rank in place.chunks_exact(sources_per_rank * experts) {
-            let sent: f64 = rank.iter().map(|&count| f64::from(count)).sum();
-            for (at, &count) in rank.iter().enumerate() {
-                load[at % experts / (experts / ranks)] += f64::from(count) / sent;
-            }
+/// [`Gating::recorded`] of all iterations and layers.
+fn record(counts: &[u32], experts: usize, sources: usize, ranks: usize) -> Vec<f32> {
+    let (sources_per_rank, experts_per_rank) = (sources / ranks, experts / ranks);
+    let mut recorded = Vec::with_capacity(counts.len() / sources_per_rank / experts_per_rank);
+    let mut row = vec![0.0; ranks];
+    for rank in counts.chunks_exact(sources_per_rank * experts) {
+        row.fill(0.0);
+        for (at, &count) in rank.iter().enumerate() {
+            row[at % experts / experts_per_rank] += f64::from(count);
         }
-        loads.extend(load.iter().map(|share| share / ranks as f64));
+        let sent: f64 = row.iter().sum();
+        recorded.extend(row.iter().map(|count| (count / sent) as f32));
     }
-    loads
+    recorded
 }
 
 /// One iteration for each draw. Each round of draws is a new permutation of all iterations.
@@ -439,7 +438,7 @@ mod tests {
         counts[8] = 8; // source 2: all to expert 0
         let gating = fit(&job, &counts, [1, 1, 4, 4], 0).unwrap();
         assert_eq!(gating.matrix(gating.draw(0, 0, 0)), [24_576, 8_192, 16_384, 16_384]);
-        assert_eq!(gating.load((0, 0)), [0.625, 0.375]);
+        assert_eq!(gating.recorded((0, 0)), [0.75, 0.25, 0.5, 0.5]);
         assert_eq!(gating.hottest(gating.draw(0, 0, 0)), 24_576 + 16_384);
     }
 

@@ -3,7 +3,7 @@
 use crate::watched;
 use lightloom_schedule::mixnet::Rates;
 use lightloom_schedule::mixnet::predict::{
-    Asked, CANDIDATES, Decision, Evaluation, LayerScores, PredictorKind, Region, Sample, Sources,
+    Asked, CANDIDATES, Decision, Evaluation, LayerScores, PredictorKind, Region, Rows, Sample,
     Transition, Window, evaluate,
 };
 use pyo3::buffer::PyBuffer;
@@ -16,10 +16,9 @@ use std::time::Instant;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Question {
-    predictors: Vec<PredictorKind>,
     window: usize,
     decay: f64,
-    each_source: bool,
+    own_rows: bool,
     tops: Vec<usize>,
     ranks: usize,
     gpus_per_rank: usize,
@@ -51,8 +50,9 @@ struct Layer {
     changed_ports: u64,
     fits: u32,
     fit_steps: u64,
-    fit_s: f64,
-    trusted: Vec<(PredictorKind, u32)>,
+    load_s: f64,
+    rows_s: f64,
+    by: Vec<(PredictorKind, u32)>,
 }
 
 impl From<Evaluation> for Scores {
@@ -67,8 +67,9 @@ impl From<Evaluation> for Scores {
             changed_ports: scores.changed_ports,
             fits: scores.fits,
             fit_steps: scores.fit_steps,
-            fit_s: scores.fit_s,
-            trusted: CANDIDATES.into_iter().zip(scores.trusted).filter(|of| of.1 > 0).collect(),
+            load_s: scores.load_s,
+            rows_s: scores.rows_s,
+            by: CANDIDATES.into_iter().zip(scores.by).filter(|of| of.1 > 0).collect(),
         };
         Scores { predictor: found.kind, layers: found.layers.into_iter().map(layer).collect() }
     }
@@ -113,9 +114,8 @@ pub(crate) fn predict_evaluate(
         return Err(refused("a region of servers with packet NICs"));
     }
     let asked = Asked {
-        kinds: q.predictors,
         window: window(q.window, q.decay)?,
-        sources: if q.each_source { Sources::Each } else { Sources::Together },
+        rows: if q.own_rows { Rows::Own } else { Rows::Alike },
         tops: q.tops,
         region: Region {
             ranks: q.ranks,

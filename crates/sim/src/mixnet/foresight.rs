@@ -2,9 +2,8 @@
 //!
 //! Modelled: a micro-batch that draws an iteration of the trace has the iterations before it behind
 //! it, and its own layers up to the one that is predicted. The predictor lets the trace pass by once,
-//! whatever is drawn, so a prediction depends on what was recorded before and on nothing else. Loads
-//! are per EP rank, since no finer one matters to circuits; every source is taken to send its tokens
-//! in the predicted shares.
+//! whatever is drawn, so a prediction depends on what was recorded before and on nothing else. It is
+//! of every EP rank's own row, since no finer one matters to circuits.
 //! Ignored: micro-batches that run at the same time; a controller would learn from these too.
 //! Checked: nothing that comes later in the trace changes a prediction; matrices sum to the tokens.
 
@@ -23,7 +22,7 @@ pub(crate) struct Foresight {
 
 #[derive(Clone, Debug)]
 struct Predicted {
-    load: Vec<f64>,
+    rows: Vec<Vec<f64>>,
     by: PredictorKind,
 }
 
@@ -33,7 +32,8 @@ impl Foresight {
         let ids: HashMap<(u32, u32), MatrixId> =
             (0..gating.matrices()).map(MatrixId).map(|id| (gating.origin(id), id)).collect();
         let iterations = ids.keys().map(|origin| origin.0 + 1).max().unwrap_or(0);
-        let mut forecaster = Forecaster::new(kind, gating.ranks() as usize, Window::default());
+        let ranks = gating.ranks() as usize;
+        let mut forecaster = Forecaster::new(kind, ranks, ranks, Window::default());
         // `auto` must predict all; the others' fits only where somebody asks.
         let judges = kind == PredictorKind::Auto;
         let mut matrices = HashMap::with_capacity(ids.len());
@@ -44,17 +44,14 @@ impl Foresight {
                 if judges || id.is_some() {
                     let said = forecaster.predict(layer as usize);
                     if let Some(&id) = id {
-                        matrices.insert(id, Predicted { load: said.load, by: said.by });
+                        matrices.insert(id, Predicted { rows: said.rows, by: said.by });
                     }
                 }
-                forecaster.observe(layer as usize, gating.load(origin));
+                let came: Vec<f64> = gating.recorded(origin).iter().map(|&s| s.into()).collect();
+                forecaster.observe(layer as usize, &came);
             }
         }
-        Foresight {
-            ranks: gating.ranks() as usize,
-            assignments: gating.assignments_per_rank(),
-            matrices,
-        }
+        Foresight { ranks, assignments: gating.assignments_per_rank(), matrices }
     }
 
     /// Token assignments from EP rank (row) to EP rank (column) that are expected where the matrix
@@ -63,8 +60,7 @@ impl Foresight {
         let Some(predicted) = self.matrices.get(&id) else {
             return vec![0; self.ranks * self.ranks];
         };
-        let row = whole(&predicted.load, self.assignments);
-        row.repeat(self.ranks)
+        predicted.rows.iter().flat_map(|row| whole(row, self.assignments)).collect()
     }
 
     /// How often each predictor was trusted, for those that were.

@@ -2,14 +2,12 @@
 //!
 //! Every candidate predicts every layer; when the truth is known each is charged its cost: the time
 //! of the all-to-all with circuits chosen from its prediction if the caller knows it, else the error
-//! of the loads. Each layer goes by its own sums, because layers differ: the first has none before
-//! it. Sums fade like the window's weights, at half their pace, so that old merits pass.
+//! of the prediction. Each layer goes by its own sums, because layers differ: the first has none
+//! before it. Sums fade like the window's weights, at half their pace, so that old merits pass.
 
-use super::{
-    Copilot, History, PredictorKind, average, previous_iteration, previous_layer, uniform,
-};
+use super::{PredictorKind, Window};
 
-/// Who is asked, in the order of ties.
+/// Who is asked, in the order of ties: at first, Copilot.
 pub const CANDIDATES: [PredictorKind; 5] = [
     PredictorKind::Copilot,
     PredictorKind::Average,
@@ -18,65 +16,42 @@ pub const CANDIDATES: [PredictorKind; 5] = [
     PredictorKind::Uniform,
 ];
 
-/// The candidates, and what each has cost by layer.
-#[derive(Clone, Debug, Default)]
+/// What each candidate has cost, by layer.
+///
+/// ```
+/// use lightloom_schedule::mixnet::predict::{Auto, PredictorKind, Window};
+/// let mut auto = Auto::new(Window::default());
+/// assert_eq!(auto.trusted(3), PredictorKind::Copilot);
+/// auto.charge(3, [0.3, 0.2, 0.4, 0.9, 0.8]);
+/// assert_eq!(auto.trusted(3), PredictorKind::Average);
+/// assert_eq!(auto.trusted(4), PredictorKind::Copilot);
+/// ```
+#[derive(Clone, Debug)]
 pub struct Auto {
-    copilot: Copilot,
-    layers: Vec<Account>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Account {
-    costs: [f64; CANDIDATES.len()],
-    predicted: Option<[Vec<f64>; CANDIDATES.len()]>,
+    fade: f64,
+    layers: Vec<[f64; CANDIDATES.len()]>,
 }
 
 impl Auto {
-    /// The prediction of whoever has cost least in this layer, and who that is; at first Copilot.
-    pub fn predict(&mut self, history: &History, layer: usize) -> (PredictorKind, Vec<f64>) {
-        let all = CANDIDATES.map(|kind| predict(kind, &mut self.copilot, history, layer));
+    /// Nobody has cost anything yet.
+    pub fn new(window: Window) -> Self {
+        Auto { fade: window.decay.sqrt(), layers: Vec::new() }
+    }
+
+    /// Who has cost least in this layer.
+    pub fn trusted(&self, layer: usize) -> PredictorKind {
+        let costs = self.layers.get(layer).copied().unwrap_or_default();
+        let least = (0..costs.len()).min_by(|&a, &b| costs[a].total_cmp(&costs[b])).unwrap_or(0);
+        CANDIDATES[least]
+    }
+
+    /// Charges every candidate, in their order, what its last prediction of this layer cost.
+    pub fn charge(&mut self, layer: usize, costs: [f64; CANDIDATES.len()]) {
         if self.layers.len() <= layer {
-            self.layers.resize(layer + 1, Account::default());
+            self.layers.resize(layer + 1, [0.0; CANDIDATES.len()]);
         }
-        let account = &mut self.layers[layer];
-        let costs = account.costs;
-        let best = (0..costs.len()).min_by(|&a, &b| costs[a].total_cmp(&costs[b])).unwrap_or(0);
-        let load = all[best].clone();
-        account.predicted = Some(all);
-        (CANDIDATES[best], load)
-    }
-
-    /// Charges every candidate what its last prediction for this layer cost. `fade`, at most 1, is
-    /// what earlier costs count beside this one.
-    pub fn charge(&mut self, layer: usize, fade: f64, mut cost: impl FnMut(&[f64]) -> f64) {
-        let Some(account) = self.layers.get_mut(layer) else {
-            return;
-        };
-        let Some(predicted) = account.predicted.take() else {
-            return;
-        };
-        for (sum, load) in account.costs.iter_mut().zip(&predicted) {
-            *sum = *sum * fade + cost(load);
+        for (sum, cost) in self.layers[layer].iter_mut().zip(costs) {
+            *sum = *sum * self.fade + cost;
         }
-    }
-
-    /// The matrix behind Copilot's last prediction, unless that was an average.
-    pub fn copilot(&self) -> &Copilot {
-        &self.copilot
-    }
-}
-
-fn predict(
-    kind: PredictorKind,
-    copilot: &mut Copilot,
-    history: &History,
-    layer: usize,
-) -> Vec<f64> {
-    match kind {
-        PredictorKind::Copilot => copilot.predict(history, layer),
-        PredictorKind::PreviousLayer => previous_layer(history, layer),
-        PredictorKind::PreviousIteration => previous_iteration(history, layer),
-        PredictorKind::Average => average(history, layer),
-        PredictorKind::Uniform | PredictorKind::Auto => uniform(history.experts()),
     }
 }

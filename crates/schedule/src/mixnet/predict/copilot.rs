@@ -1,5 +1,9 @@
 //! MixNet-Copilot: the layer before's load through a transition matrix fitted on the window (MixNet,
 //! equation 1).
+//!
+//! Sources that are told apart share one matrix, fitted on the rows of all of them: that a token
+//! which chose expert i goes on to expert j does not depend on where it is. A matrix for each source
+//! would be fitted on as few samples as one for all loads (measured: docs/prediction.md).
 
 use super::{History, Sample, Transition, average};
 
@@ -11,26 +15,25 @@ pub struct Copilot {
 
 impl Copilot {
     /// Fits end when the gap is this share of what the best constant prediction leaves unexplained.
-    /// A hundred times more would change predictions by less than a percent of their error.
     pub const TOLERANCE: f64 = 1e-6;
 
-    /// The load of the layer before, through the matrix. Where there is none, as for the first
-    /// layer, or no pass from which to fit, the layer's average.
+    /// For every source the load of its layer before, through the matrix. Where there is none, as for
+    /// the first layer, or no pass from which to fit, the layer's average.
     ///
     /// See [the module](super) for an example.
-    pub fn predict(&mut self, history: &History, layer: usize) -> Vec<f64> {
+    pub fn predict(&mut self, sources: &[History], layer: usize) -> Vec<Vec<f64>> {
         self.last = None;
-        let Some(before) = history.before(layer) else {
-            return average(history, layer);
-        };
-        let samples: Vec<Sample<'_>> = history.pairs(layer).collect();
-        if samples.is_empty() {
-            return average(history, layer);
+        let known = sources.iter().all(|source| source.before(layer).is_some());
+        let samples: Vec<Sample<'_>> =
+            sources.iter().flat_map(|source| source.pairs(layer)).collect();
+        if !samples.is_empty() && known {
+            self.last = Some(Transition::fit(sources[0].experts(), &samples, Self::TOLERANCE));
         }
-        let fitted = Transition::fit(history.experts(), &samples, Self::TOLERANCE);
-        let load = fitted.apply(before);
-        self.last = Some(fitted);
-        load
+        let row = |source: &History| match (&self.last, source.before(layer)) {
+            (Some(fitted), Some(before)) => fitted.apply(before),
+            _ => average(source, layer),
+        };
+        sources.iter().map(row).collect()
     }
 
     /// The matrix behind the last prediction, unless that was an average.

@@ -1,36 +1,36 @@
 //! How well predictors do on a recorded trace (MixNet, Figure 19), and what their errors cost.
 //!
 //! Modelled: the trace passes by once, layer by layer; every predictor says what is next, then sees
-//! it. Scores count from the second pass on, and only for layers that have one before them: the
-//! first layer's are kept, but belong in no mean. Circuits are chosen from the predicted load times
-//! each source's tokens, or from one prediction a source; the all-to-all that comes is timed with
-//! them. Every predictor has circuits of its own that stand from one all-to-all to the next.
-//! Ignored: dark time; the packet switches' core. Time that fits take is measured by the caller's
-//! clock, and is the only thing that a repetition may change.
-//! Checked: a trace that repeats costs nothing but to who cannot know; a perfect predictor's circuits
-//! are the truth's.
+//! it. Scores count from the second pass on. Accuracy is of the experts' loads. Circuits are chosen
+//! from what ranks will send each other: the predicted loads times each source's tokens, or a
+//! predicted row for each rank; then the all-to-all that comes is timed with them. Every predictor
+//! has circuits of its own that stand from one all-to-all to the next.
+//! Ignored: dark time; the packet switches' core. The time of a prediction is measured by the
+//! caller's clock, and is the only thing that a repetition may change.
+//! Checked: a trace that repeats costs nothing but to who cannot know; who knows has the circuits of
+//! the truth.
 
-use super::super::PortMap;
-use super::{Forecaster, PredictorKind, Region, Window, relative_error, top_k_accuracy};
+use super::super::{PortMap, ServerDemand};
+use super::{
+    Auto, CANDIDATES, Forecaster, PredictorKind, Region, Window, relative_error, top_k_accuracy,
+};
 
-/// Who predicts what.
+/// What circuits are chosen from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sources {
-    /// One prediction of the load, for all sources alike.
-    Together,
-    /// One prediction for each source's own row.
-    Each,
+pub enum Rows {
+    /// One prediction of the experts' loads, for all sources alike.
+    Alike,
+    /// A prediction for every rank's own row, from rank to rank.
+    Own,
 }
 
 /// What is evaluated.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Predictors.
-    pub kinds: Vec<PredictorKind>,
-    /// How far they look back.
+    /// How far predictors look back.
     pub window: Window,
-    /// Together, or each source for itself.
-    pub sources: Sources,
+    /// What circuits are chosen from.
+    pub rows: Rows,
     /// The k of top-k accuracy.
     pub tops: Vec<usize>,
     /// Where ranks are. With fewer than two servers nothing is timed.
@@ -44,7 +44,7 @@ pub struct LayerScores {
     pub count: u32,
     /// Top-k accuracy, one for each asked k.
     pub accuracy: Vec<f64>,
-    /// Relative error of the loads.
+    /// Relative error of the experts' loads.
     pub load_error: f64,
     /// Relative error of the matrix from rank to rank.
     pub matrix_error: f64,
@@ -54,14 +54,16 @@ pub struct LayerScores {
     pub known_s: f64,
     /// Ports changed for the prediction.
     pub changed_ports: u64,
-    /// Predictions that ended in a fit, its steps, and its clock time \[s\].
+    /// Predictions of loads that ended in a fit.
     pub fits: u32,
     /// Steps of those fits.
     pub fit_steps: u64,
-    /// Time of those predictions \[s\].
-    pub fit_s: f64,
-    /// Whom `auto` trusted: how often each, in the order of [`CANDIDATES`](super::CANDIDATES).
-    pub trusted: [u32; super::CANDIDATES.len()],
+    /// Clock time of the predictions of loads \[s\].
+    pub load_s: f64,
+    /// Clock time of the predictions of rows \[s\].
+    pub rows_s: f64,
+    /// Who it was, how often, in the order of [`CANDIDATES`].
+    pub by: [u32; CANDIDATES.len()],
 }
 
 /// One predictor's scores.
@@ -73,7 +75,9 @@ pub struct Evaluation {
     pub layers: Vec<LayerScores>,
 }
 
-/// Lets a trace pass by: `counts` of shape \[pass, layer, source, expert\].
+/// Lets a trace pass by: `counts` of shape \[pass, layer, source, expert\]. Answers for every
+/// candidate and, last, for `auto`, which trusts one of them in each layer: by all-to-all time if
+/// there are circuits, else by the error of the matrix.
 ///
 /// `now` is a clock in seconds; `progress` is told the share that is done and stops all with `false`
 /// (then there is no answer).
@@ -91,183 +95,198 @@ pub fn evaluate(
     assert_eq!(counts.len(), shape.iter().product::<usize>(), "counts of shape {shape:?}");
     let ranks = asked.region.ranks;
     assert!(sources % ranks == 0 && experts % ranks == 0, "{ranks} ranks share {shape:?} evenly");
-    let streams = match asked.sources {
-        Sources::Together => 1,
-        Sources::Each => sources,
+    let runner = |kind| Runner {
+        asked,
+        loads: Forecaster::new(kind, 1, experts, asked.window),
+        rows: Forecaster::new(kind, ranks, ranks, asked.window),
+        circuits: Circuits::new(asked),
     };
-    let mut runners: Vec<Runner> = asked
-        .kinds
-        .iter()
-        .map(|&kind| Runner {
-            kind,
-            streams: vec![Forecaster::new(kind, experts, asked.window); streams],
-            standing: asked.region.dark(),
-            layers: vec![LayerScores::default(); layers],
-        })
-        .collect();
-    let mut standing = asked.region.dark();
+    let mut runners = CANDIDATES.map(runner);
+    let mut truth = Circuits::new(asked);
+    let mut auto = (Auto::new(asked.window), Circuits::new(asked));
+    let kinds = CANDIDATES.into_iter().chain([PredictorKind::Auto]);
+    let empty = |kind| Evaluation { kind, layers: vec![LayerScores::default(); layers] };
+    let mut found: Vec<Evaluation> = kinds.map(empty).collect();
     for pass in 0..passes {
         for layer in 0..layers {
             let size = sources * experts;
             let came = Came::new(&counts[(pass * layers + layer) * size..][..size], asked, experts);
-            let known_s = came.region().map_or(0.0, |region| {
-                standing = region.decide(&came.demand, &standing);
-                region.seconds(&came.demand, &standing)
-            });
-            for runner in &mut runners {
-                runner.pass(&came, layer, known_s, pass > 0, now);
+            let (known_s, _) = truth.set(&came.matrix, &came.demand);
+            let mut said = runners.each_mut().map(|runner| runner.pass(&came, layer, now));
+            for one in &mut said {
+                one.known_s = known_s;
             }
+            let trusted = auto.0.trusted(layer);
+            let place = CANDIDATES.iter().position(|&kind| kind == trusted).unwrap_or(0);
+            let circuits = auto.1.set(&said[place].matrix, &came.demand);
+            let costs = said.each_ref().map(|one| match came.asked.region.servers() {
+                0 | 1 => one.matrix_error,
+                _ => one.predicted_s,
+            });
+            auto.0.charge(layer, costs);
+            if pass == 0 {
+                continue;
+            }
+            for (at, one) in said.iter().enumerate() {
+                found[at].layers[layer].add(one, at, &came);
+            }
+            let mut chosen = said[place].clone();
+            (chosen.predicted_s, chosen.changed_ports) = circuits;
+            chosen.load_s = said.iter().map(|one| one.load_s).sum();
+            chosen.rows_s = said.iter().map(|one| one.rows_s).sum();
+            found[CANDIDATES.len()].layers[layer].add(&chosen, place, &came);
         }
         if !progress((pass + 1) as f64 / passes as f64) {
             return None;
         }
     }
-    Some(runners.into_iter().map(|r| Evaluation { kind: r.kind, layers: r.layers }).collect())
+    Some(found)
 }
 
 /// What a gate decided, in all its forms.
 struct Came<'a> {
     asked: &'a Asked,
-    experts: usize,
-    /// Tokens by source and expert.
-    rows: Vec<f64>,
-    /// Tokens by source.
-    sent: Vec<f64>,
     load: Vec<f64>,
+    /// Tokens by rank.
+    sent: Vec<f64>,
+    /// Tokens from rank to rank.
     matrix: Vec<f64>,
-    demand: super::super::ServerDemand,
+    demand: ServerDemand,
 }
 
 impl<'a> Came<'a> {
     fn new(counts: &[u32], asked: &'a Asked, experts: usize) -> Self {
-        let rows: Vec<f64> = counts.iter().map(|&count| f64::from(count)).collect();
-        let sent: Vec<f64> = rows.chunks_exact(experts).map(|row| row.iter().sum()).collect();
+        let (ranks, sources) = (asked.region.ranks, counts.len() / experts);
         let mut load = vec![0.0; experts];
-        for row in rows.chunks_exact(experts) {
-            load.iter_mut().zip(row).for_each(|(sum, count)| *sum += count);
+        let mut matrix = vec![0.0; ranks * ranks];
+        for (at, &count) in counts.iter().enumerate() {
+            let (source, expert) = (at / experts, at % experts);
+            load[expert] += f64::from(count);
+            let (from, to) = (source * ranks / sources, expert * ranks / experts);
+            matrix[from * ranks + to] += f64::from(count);
         }
-        let all: f64 = load.iter().sum();
-        load.iter_mut().for_each(|share| *share /= all.max(1.0));
-        let matrix = matrix(&rows, experts, sent.len(), asked.region.ranks);
+        let all: f64 = load.iter().sum::<f64>().max(1.0);
+        load.iter_mut().for_each(|share| *share /= all);
+        let sent = matrix.chunks_exact(ranks).map(|row| row.iter().sum()).collect();
         let demand = asked.region.demand(&matrix);
-        Came { asked, experts, rows, sent, load, matrix, demand }
-    }
-
-    /// The region, if it has circuits.
-    fn region(&self) -> Option<&'a Region> {
-        (self.asked.region.servers() > 1).then_some(&self.asked.region)
-    }
-
-    /// Tokens by source and expert for one predicted load a stream.
-    fn spread(&self, loads: &[Vec<f64>]) -> Vec<f64> {
-        let of = |source: usize| &loads[source.min(loads.len() - 1)];
-        let row = |(source, &sent): (usize, &f64)| of(source).iter().map(move |l| l * sent);
-        self.sent.iter().enumerate().flat_map(row).collect()
-    }
-
-    fn row(&self, source: usize) -> &[f64] {
-        &self.rows[source * self.experts..(source + 1) * self.experts]
+        Came { asked, load, sent, matrix, demand }
     }
 }
 
-/// Tokens from rank to rank: sources and experts are shared in order.
-fn matrix(rows: &[f64], experts: usize, sources: usize, ranks: usize) -> Vec<f64> {
-    let mut matrix = vec![0.0; ranks * ranks];
-    for (at, count) in rows.iter().enumerate() {
-        let (source, expert) = (at / experts, at % experts);
-        matrix[source * ranks / sources * ranks + expert * ranks / experts] += count;
-    }
-    matrix
-}
-
-struct Runner {
-    kind: PredictorKind,
-    streams: Vec<Forecaster>,
+/// Circuits that stand until a prediction changes them.
+struct Circuits<'a> {
+    region: &'a Region,
     standing: PortMap,
-    layers: Vec<LayerScores>,
 }
 
-impl Runner {
-    fn pass(
-        &mut self,
-        came: &Came<'_>,
-        layer: usize,
-        known_s: f64,
-        scored: bool,
-        now: &mut dyn FnMut() -> f64,
-    ) {
+impl<'a> Circuits<'a> {
+    fn new(asked: &'a Asked) -> Self {
+        Circuits { region: &asked.region, standing: asked.region.dark() }
+    }
+
+    /// Sets them for a matrix of tokens; the time of the all-to-all that comes, and ports changed.
+    fn set(&mut self, tokens: &[f64], comes: &ServerDemand) -> (f64, u64) {
+        if self.region.servers() < 2 {
+            return (0.0, 0);
+        }
+        let wanted = self.region.decide(&self.region.demand(tokens), &self.standing);
+        let changed = self.region.changed(&self.standing, &wanted) as u64;
+        self.standing = wanted;
+        (self.region.seconds(comes, &self.standing), changed)
+    }
+}
+
+/// What one predictor said of one layer.
+#[derive(Clone)]
+struct Said {
+    load: Vec<f64>,
+    matrix: Vec<f64>,
+    matrix_error: f64,
+    predicted_s: f64,
+    known_s: f64,
+    changed_ports: u64,
+    steps: Option<u32>,
+    load_s: f64,
+    rows_s: f64,
+}
+
+struct Runner<'a> {
+    asked: &'a Asked,
+    loads: Forecaster,
+    rows: Forecaster,
+    circuits: Circuits<'a>,
+}
+
+impl Runner<'_> {
+    fn pass(&mut self, came: &Came<'_>, layer: usize, now: &mut dyn FnMut() -> f64) -> Said {
+        let ranks = self.asked.region.ranks;
         let start = now();
-        let said: Vec<_> = self.streams.iter_mut().map(|stream| stream.predict(layer)).collect();
-        let took = now() - start;
-        let loads: Vec<Vec<f64>> = said.iter().map(|said| said.load.clone()).collect();
-        let rows = came.spread(&loads);
-        let tokens = matrix(&rows, came.experts, came.sent.len(), came.asked.region.ranks);
-        let before = self.standing.clone();
-        if let Some(region) = came.region() {
-            self.standing = region.decide(&region.demand(&tokens), &self.standing);
+        let load = self.loads.predict(layer).rows.swap_remove(0);
+        let middle = now();
+        let rows = match self.asked.rows {
+            Rows::Own => self.rows.predict(layer).rows,
+            Rows::Alike => {
+                let by_rank = load.chunks_exact(load.len() / ranks).map(|of| of.iter().sum());
+                vec![by_rank.collect(); ranks]
+            }
+        };
+        let end = now();
+        let tokens = |(row, &sent): (&Vec<f64>, &f64)| -> Vec<f64> {
+            row.iter().map(|share| share * sent).collect()
+        };
+        let matrix: Vec<f64> = rows.iter().zip(&came.sent).flat_map(tokens).collect();
+        let (predicted_s, changed_ports) = self.circuits.set(&matrix, &came.demand);
+        self.loads.observe(layer, &came.load);
+        if self.asked.rows == Rows::Own {
+            self.rows.observe(layer, &came.matrix);
         }
-        if scored {
-            let scores = &mut self.layers[layer];
-            scores.count += 1;
-            scores.accuracy.resize(came.asked.tops.len(), 0.0);
-            let mut load = vec![0.0; came.experts];
-            for row in rows.chunks_exact(came.experts) {
-                load.iter_mut().zip(row).for_each(|(sum, count)| *sum += count);
-            }
-            let all: f64 = load.iter().sum::<f64>().max(f64::MIN_POSITIVE);
-            load.iter_mut().for_each(|share| *share /= all);
-            for (sum, &k) in scores.accuracy.iter_mut().zip(&came.asked.tops) {
-                *sum += top_k_accuracy(&load, &came.load, k);
-            }
-            scores.load_error += relative_error(&load, &came.load);
-            scores.matrix_error += relative_error(&tokens, &came.matrix);
-            scores.known_s += known_s;
-            if let Some(region) = came.region() {
-                scores.predicted_s += region.seconds(&came.demand, &self.standing);
-                scores.changed_ports += region.changed(&before, &self.standing) as u64;
-            }
-            for (stream, said) in self.streams.iter().zip(&said) {
-                if let Some(fitted) = stream.transition() {
-                    scores.fits += 1;
-                    scores.fit_steps += u64::from(fitted.steps);
-                }
-                if let Some(at) = super::CANDIDATES.iter().position(|&kind| kind == said.by) {
-                    scores.trusted[at] += 1;
-                }
-            }
-            scores.fit_s += took;
+        Said {
+            matrix_error: relative_error(&matrix, &came.matrix),
+            load,
+            matrix,
+            predicted_s,
+            known_s: 0.0,
+            changed_ports,
+            steps: self.loads.transition().map(|fitted| fitted.steps),
+            load_s: middle - start,
+            rows_s: end - middle,
         }
-        let alone = self.streams.len() == 1;
-        for (source, stream) in self.streams.iter_mut().enumerate() {
-            match came.region().filter(|_| alone && self.kind == PredictorKind::Auto) {
-                // What each candidate's circuits would have cost, from those that stood.
-                Some(region) => stream.observe_costing(layer, &came.load, |load| {
-                    let rows = came.spread(&[load.to_vec()]);
-                    let ranks = region.ranks;
-                    let tokens = matrix(&rows, came.experts, came.sent.len(), ranks);
-                    let circuits = region.decide(&region.demand(&tokens), &before);
-                    region.seconds(&came.demand, &circuits)
-                }),
-                None if alone => stream.observe(layer, &came.load),
-                None => stream.observe(layer, came.row(source)),
-            }
+    }
+}
+
+impl LayerScores {
+    fn add(&mut self, said: &Said, by: usize, came: &Came<'_>) {
+        let tops = &came.asked.tops;
+        self.count += 1;
+        self.accuracy.resize(tops.len(), 0.0);
+        for (sum, &k) in self.accuracy.iter_mut().zip(tops) {
+            *sum += top_k_accuracy(&said.load, &came.load, k);
         }
+        self.load_error += relative_error(&said.load, &came.load);
+        self.matrix_error += said.matrix_error;
+        self.predicted_s += said.predicted_s;
+        self.known_s += said.known_s;
+        self.changed_ports += said.changed_ports;
+        self.fits += u32::from(said.steps.is_some());
+        self.fit_steps += u64::from(said.steps.unwrap_or(0));
+        self.load_s += said.load_s;
+        self.rows_s += said.rows_s;
+        self.by[by] += 1;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::super::Rates;
-    use super::super::{CANDIDATES, Decision};
+    use super::super::Decision;
     use super::*;
 
-    fn asked(kinds: &[PredictorKind], sources: Sources) -> Asked {
+    fn asked(rows: Rows) -> Asked {
         let rate = 400_000_000_000;
         let rates = Rates { optical_bps: rate, packet_bps: rate, packet_nics: 2, share_eps: false };
         Asked {
-            kinds: kinds.to_vec(),
             window: Window::default(),
-            sources,
+            rows,
             tops: vec![1, 2],
             region: Region {
                 ranks: 4,
@@ -294,20 +313,22 @@ mod tests {
 
     #[test]
     fn what_repeats_is_known_and_costs_nothing() {
-        let kinds: Vec<_> = CANDIDATES.into_iter().chain([PredictorKind::Auto]).collect();
-        for sources in [Sources::Together, Sources::Each] {
-            let asked = asked(&kinds, sources);
-            for found in run(&steady(6, 3), [6, 3, 4, 8], &asked) {
+        for rows in [Rows::Alike, Rows::Own] {
+            let found = run(&steady(6, 3), [6, 3, 4, 8], &asked(rows));
+            assert_eq!(found.len(), CANDIDATES.len() + 1);
+            use PredictorKind::{Auto, Copilot, PreviousLayer, Uniform};
+            for found in found {
                 let scores = &found.layers[1];
-                assert_eq!(scores.count, 5);
-                let knows =
-                    !matches!(found.kind, PredictorKind::Uniform | PredictorKind::PreviousLayer);
-                assert_eq!(scores.load_error < 1e-9, knows, "{found:?}");
-                assert_eq!((scores.accuracy[0] - 5.0).abs() < 1e-9, knows, "{found:?}");
-                // Each source's own row is known only to who looks at it.
-                let exact = knows && sources == Sources::Each;
-                assert_eq!(scores.matrix_error < 1e-9, exact, "{found:?}");
-                if exact {
+                assert_eq!((scores.count, scores.by.iter().sum::<u32>()), (5, 5));
+                if found.kind != Auto {
+                    let knows = !matches!(found.kind, Uniform | PreviousLayer);
+                    assert_eq!(scores.load_error < 1e-9, knows, "{found:?}");
+                    assert_eq!((scores.accuracy[0] - 5.0).abs() < 1e-9, knows, "{found:?}");
+                }
+                // Rows that no one matrix maps to each other are known only to who repeats them.
+                let repeats = !matches!(found.kind, Auto | Copilot | Uniform | PreviousLayer);
+                assert_eq!(scores.matrix_error < 1e-9, repeats && rows == Rows::Own, "{found:?}");
+                if repeats && rows == Rows::Own {
                     assert_eq!(scores.predicted_s, scores.known_s);
                 }
             }
@@ -316,7 +337,7 @@ mod tests {
 
     #[test]
     fn one_server_has_no_circuits_and_stopping_leaves_nothing() {
-        let mut asked = asked(&[PredictorKind::Average], Sources::Together);
+        let mut asked = asked(Rows::Own);
         asked.region.gpus_per_rank = 2;
         let found = run(&steady(3, 2), [3, 2, 4, 8], &asked);
         assert_eq!((found[0].layers[1].known_s, found[0].layers[1].predicted_s), (0.0, 0.0));

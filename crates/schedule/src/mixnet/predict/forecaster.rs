@@ -1,93 +1,126 @@
 //! A predictor with its history: what a simulator or a controller drives.
 
 use super::{
-    Auto, Copilot, History, PredictorKind, Transition, Window, average, previous_iteration,
-    previous_layer, relative_error, uniform,
+    Auto, CANDIDATES, Copilot, History, PredictorKind, Transition, Window, average,
+    previous_iteration, previous_layer, relative_error, uniform,
 };
 
-/// Predicts each layer's load before its gate; is told what came.
+/// Predicts what each source sends each expert of a layer, before its gate; is told what came.
 #[derive(Clone, Debug)]
 pub struct Forecaster {
     kind: PredictorKind,
-    history: History,
-    fade: f64,
+    sources: Vec<History>,
     copilot: Copilot,
     auto: Auto,
+    /// What `auto`'s candidates said last, by layer.
+    said: Vec<Option<[Vec<Vec<f64>>; CANDIDATES.len()]>>,
 }
 
 /// What a layer's experts will receive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
-    /// Share of the tokens for each expert.
-    pub load: Vec<f64>,
+    /// For each source, the share of its tokens for each expert.
+    pub rows: Vec<Vec<f64>>,
     /// Who said so: with [`PredictorKind::Auto`] whoever it trusted.
     pub by: PredictorKind,
 }
 
 impl Forecaster {
-    /// A predictor that has seen nothing.
+    /// A predictor that has seen nothing. With one source it works on the loads of all.
     ///
     /// # Panics
-    /// As [`History::new`].
-    pub fn new(kind: PredictorKind, experts: usize, window: Window) -> Self {
+    /// As [`History::new`], or if there are no sources.
+    pub fn new(kind: PredictorKind, sources: usize, experts: usize, window: Window) -> Self {
+        assert!(sources > 0, "at least one source");
         Forecaster {
             kind,
-            history: History::new(experts, window),
-            fade: window.decay.sqrt(),
+            sources: vec![History::new(experts, window); sources],
             copilot: Copilot::default(),
-            auto: Auto::default(),
+            auto: Auto::new(window),
+            said: Vec::new(),
         }
     }
 
-    /// The load of the layer that comes next.
+    /// The rows of the layer that comes next.
     pub fn predict(&mut self, layer: usize) -> Prediction {
-        let history = &self.history;
-        let load = match self.kind {
-            PredictorKind::Copilot => self.copilot.predict(history, layer),
-            PredictorKind::PreviousLayer => previous_layer(history, layer),
-            PredictorKind::PreviousIteration => previous_iteration(history, layer),
-            PredictorKind::Average => average(history, layer),
-            PredictorKind::Uniform => uniform(history.experts()),
-            PredictorKind::Auto => {
-                let (by, load) = self.auto.predict(history, layer);
-                return Prediction { load, by };
-            }
-        };
-        Prediction { load, by: self.kind }
+        if self.kind != PredictorKind::Auto {
+            return Prediction { rows: self.ask(self.kind, layer), by: self.kind };
+        }
+        let by = self.auto.trusted(layer);
+        let all = CANDIDATES.map(|kind| self.ask(kind, layer));
+        let place = CANDIDATES.iter().position(|&kind| kind == by).unwrap_or(0);
+        let rows = all[place].clone();
+        if self.said.len() <= layer {
+            self.said.resize(layer + 1, None);
+        }
+        self.said[layer] = Some(all);
+        Prediction { rows, by }
     }
 
-    /// What a layer's gate decided, in any unit. `auto` judges by the error of the loads.
-    ///
-    /// # Panics
-    /// As [`History::observe`].
-    pub fn observe(&mut self, layer: usize, load: &[f64]) {
-        self.history.observe(layer, load);
-        if let Some(truth) = self.history.latest(layer) {
-            self.auto.charge(layer, self.fade, |predicted| relative_error(predicted, truth));
+    fn ask(&mut self, kind: PredictorKind, layer: usize) -> Vec<Vec<f64>> {
+        let one = |source: &History| match kind {
+            PredictorKind::PreviousLayer => previous_layer(source, layer),
+            PredictorKind::PreviousIteration => previous_iteration(source, layer),
+            PredictorKind::Average => average(source, layer),
+            _ => uniform(source.experts()),
+        };
+        match kind {
+            PredictorKind::Copilot => self.copilot.predict(&self.sources, layer),
+            _ => self.sources.iter().map(one).collect(),
         }
     }
 
-    /// [`Forecaster::observe`], with `auto` judging by what a prediction would have cost.
+    /// What a layer's gate decided, in any unit: `sources * experts` numbers, source by source.
+    /// `auto` judges by the error of the rows.
     ///
     /// # Panics
-    /// As [`History::observe`].
-    pub fn observe_costing(&mut self, layer: usize, load: &[f64], cost: impl FnMut(&[f64]) -> f64) {
-        self.history.observe(layer, load);
-        self.auto.charge(layer, self.fade, cost);
+    /// As [`History::observe`], or if there are not as many rows as sources.
+    pub fn observe(&mut self, layer: usize, rows: &[f64]) {
+        self.remember(layer, rows);
+        let sources = &self.sources;
+        let error = |said: &Vec<Vec<f64>>| {
+            let row = |(source, said): (&History, &Vec<f64>)| {
+                source.latest(layer).map_or(0.0, |truth| relative_error(said, truth))
+            };
+            sources.iter().zip(said).map(row).sum()
+        };
+        if let Some(all) = self.said.get_mut(layer).and_then(Option::take) {
+            self.auto.charge(layer, all.each_ref().map(error));
+        }
+    }
+
+    /// [`Forecaster::observe`], with `auto` judging by what a prediction's rows would have cost.
+    ///
+    /// # Panics
+    /// As [`Forecaster::observe`].
+    pub fn observe_costing(
+        &mut self,
+        layer: usize,
+        rows: &[f64],
+        mut cost: impl FnMut(&[Vec<f64>]) -> f64,
+    ) {
+        self.remember(layer, rows);
+        if let Some(all) = self.said.get_mut(layer).and_then(Option::take) {
+            self.auto.charge(layer, all.each_ref().map(|said| cost(said)));
+        }
+    }
+
+    fn remember(&mut self, layer: usize, rows: &[f64]) {
+        let experts = self.sources[0].experts();
+        assert_eq!(rows.len(), self.sources.len() * experts, "rows of all sources");
+        for (source, row) in self.sources.iter_mut().zip(rows.chunks_exact(experts)) {
+            source.observe(layer, row);
+        }
     }
 
     /// The matrix behind Copilot's last prediction, unless that was an average.
     pub fn transition(&self) -> Option<&Transition> {
-        match self.kind {
-            PredictorKind::Auto => self.auto.copilot().last(),
-            _ => self.copilot.last(),
-        }
+        self.copilot.last()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::CANDIDATES;
     use super::*;
     use proptest::prelude::*;
 
@@ -99,22 +132,25 @@ mod tests {
         #[test]
         fn every_prediction_is_a_distribution_and_repeats(
             passes in prop::collection::vec(
-                (0usize..4, prop::collection::vec(prop_oneof![Just(0.0), 0.0..1.0, 0.0..1e12], 5)),
-                0..40,
+                (0usize..4, prop::collection::vec(prop_oneof![Just(0.0), 0.0..1.0, 0.0..1e12], 10)),
+                0..30,
             ),
             length in 1usize..6,
             decay in 0.01..1.0f64,
         ) {
             for kind in kinds() {
-                let mut both = [(); 2].map(|()| Forecaster::new(kind, 5, Window { length, decay }));
+                let mut both = [(); 2].map(|()| Forecaster::new(kind, 2, 5, Window { length, decay }));
                 for (layer, load) in &passes {
                     let [one, two] = both.each_mut().map(|f| {
                         let said = f.predict(*layer);
                         f.observe(*layer, load);
                         said
                     });
-                    prop_assert!((one.load.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{:?}", one);
-                    prop_assert!(one.load.iter().all(|&share| (0.0..=1.0 + 1e-9).contains(&share)));
+                    prop_assert_eq!(one.rows.len(), 2);
+                    for row in &one.rows {
+                        prop_assert!((row.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{:?}", one);
+                        prop_assert!(row.iter().all(|&share| (0.0..=1.0 + 1e-9).contains(&share)));
+                    }
                     prop_assert_eq!(one, two);
                 }
             }
@@ -126,13 +162,13 @@ mod tests {
     fn the_window_forgets_what_has_drifted_away() {
         let n = 5;
         let load = |hot: usize| (0..n).map(|e| if e == hot % n { 0.6 } else { 0.1 }).collect();
-        let mut copilot = Forecaster::new(PredictorKind::Copilot, n, Window::default());
+        let mut copilot = Forecaster::new(PredictorKind::Copilot, 1, n, Window::default());
         let mut wrong = Vec::new();
         for pass in 0..60 {
             let (hot, shift) = (pass * 7 % 11, if pass < 30 { 1 } else { 2 });
             let (before, after): (Vec<f64>, Vec<f64>) = (load(hot), load(hot + shift));
             copilot.observe(0, &before);
-            wrong.push(relative_error(&copilot.predict(1).load, &after));
+            wrong.push(relative_error(&copilot.predict(1).rows[0], &after));
             copilot.observe(1, &after);
         }
         assert!(wrong[29] < 0.01, "learnt: {}", wrong[29]);
@@ -143,7 +179,7 @@ mod tests {
     #[test]
     fn auto_trusts_who_has_been_right_layer_by_layer() {
         let n = 4;
-        let mut auto = Forecaster::new(PredictorKind::Auto, n, Window::default());
+        let mut auto = Forecaster::new(PredictorKind::Auto, 1, n, Window::default());
         let load = |hot: usize| (0..n).map(|e| if e == hot { 0.7 } else { 0.1 }).collect();
         let mut by = Vec::new();
         for pass in 0..30 {
@@ -158,10 +194,10 @@ mod tests {
         assert_eq!(by[1], PredictorKind::PreviousLayer);
         assert_eq!(by[2], PredictorKind::PreviousIteration);
         // A cost of the caller's decides as well.
-        let mut told = Forecaster::new(PredictorKind::Auto, n, Window::default());
+        let mut told = Forecaster::new(PredictorKind::Auto, 1, n, Window::default());
         for _ in 0..3 {
             told.predict(0);
-            told.observe_costing(0, &[1.0, 0.0, 0.0, 0.0], |said| 1.0 - said[3]);
+            told.observe_costing(0, &[1.0, 0.0, 0.0, 0.0], |said| 1.0 - said[0][3]);
         }
         assert_eq!(told.predict(0).by, PredictorKind::Uniform);
     }
