@@ -174,9 +174,17 @@ def _misfits(failure: Failure, scenario: Scenario) -> Iterator[tuple[str, str]]:
                 f"there are {counts[name]} {name}s{of}; allowed: {name}0 to "
                 f"{name}{counts[name] - 1}",
             )
-    mixnet = isinstance(scenario.fabric, fabrics.MixNet)
+    fabric = scenario.fabric
+    mixnet = isinstance(fabric, fabrics.MixNet)
     if kind in ("ocs", "ocs-port") and not mixnet:
-        yield "kind", f'fabric "{scenario.fabric.kind}" has no optical switches; allowed: mixnet'
+        yield "kind", f'fabric "{fabric.kind}" has no optical switches; allowed: mixnet'
+    elif kind == "ocs-port" and isinstance(fabric, fabrics.MixNet):
+        nics = cluster.nics_per_server
+        packets = nics - fabric.optical_nics
+        on_packets = {index * nics // packets for index in range(packets)}
+        if part["nic"] in on_packets:
+            optical = ", ".join(f"nic{nic}" for nic in range(nics) if nic not in on_packets)
+            yield "target", f"nic{part['nic']} is on packet switches; allowed: {optical}"
     if failure.until is not None and kind in _MOVES:
         yield "until", f"a {kind} does not heal: another stands in; allowed: leave it out"
     elif failure.until is not None and failure.until <= failure.at:
@@ -186,7 +194,7 @@ def _misfits(failure: Failure, scenario: Scenario) -> Iterator[tuple[str, str]]:
     if failure.backup is not None and kind != "gpu":
         yield "backup", f"nothing reads it for kind {kind}; allowed: gpu"
     if failure.backup == "ocs" and not mixnet:
-        yield "backup", f'fabric "{scenario.fabric.kind}" has no optical switches; allowed: eps'
+        yield "backup", f'fabric "{fabric.kind}" has no optical switches; allowed: eps'
 
 
 def _table(text: str) -> dict[str, Any]:

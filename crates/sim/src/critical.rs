@@ -14,7 +14,8 @@ pub struct Breakdown {
     pub compute: Time,
     /// All-to-alls that nothing hides.
     pub all_to_all: Time,
-    /// Other communication that nothing hides: pipeline, tensor and data parallelism.
+    /// Other communication that nothing hides: pipeline, tensor and data parallelism. Also what GPUs wait
+    /// for a checkpoint.
     pub other: Time,
     /// All-to-alls held up by circuits that are dark.
     pub reconfiguration: Time,
@@ -34,7 +35,11 @@ pub fn attribute(graph: &TaskGraph, outcome: &Outcome) -> (Breakdown, Vec<Time>)
                 split.reconfiguration += waited;
                 split.all_to_all += took - waited;
             }
-            kind if kind.is_compute() => split.compute += took,
+            kind if kind.is_compute() => {
+                let waited = outcome.waited[at].min(took);
+                split.other += waited;
+                split.compute += took - waited;
+            }
             _ => split.other += took,
         }
     }

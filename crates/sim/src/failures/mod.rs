@@ -216,7 +216,19 @@ impl Plan {
         // A link is down while any failure of it lasts.
         let mut causes: BTreeMap<LinkId, u32> = BTreeMap::new();
         let mut incidents = Vec::with_capacity(self.events.len());
+        let mut broken: BTreeMap<NicId, u32> = BTreeMap::new();
+        let mut left: Vec<ServerId> = Vec::new();
         for event in &self.events {
+            for &nic in &event.nics {
+                let causes = broken.entry(nic).or_default();
+                *causes = if event.breaks { *causes + 1 } else { *causes - 1 };
+            }
+            let failure = &failures[event.failure];
+            if let Part::Server { server } = failure.part {
+                left.push(ServerId(server));
+            }
+            let works = |&nic: &NicId| broken.get(&nic).is_none_or(|&causes| causes == 0);
+            reachable(failure, &event.nics, fabric, works, &left)?;
             let mut incident = Incident { at: event.at, ..Incident::default() };
             // What is under way from and to a GPU or server that fails arrives.
             let cut = event.moves.is_empty();
@@ -230,7 +242,7 @@ impl Plan {
                     incident.up.extend((*causes == 0).then_some(link));
                 }
             }
-            let restore = failures[event.failure].restore_ps;
+            let restore = failure.restore_ps;
             if restore > Time::ZERO && event.breaks {
                 incident.hold = restore;
                 incident.held = tasks_of(&event.moves, placement, graph);
@@ -462,6 +474,44 @@ fn cable(fabric: &Fabric, nic: NicId) -> Vec<LinkId> {
         link.class == LinkClass::Host && (link.from == node || link.to == node)
     });
     own.map(|(at, _)| LinkId(at as u32)).collect()
+}
+
+/// Whether each server that loses NICs keeps a way to the others, if only over circuits to a server that
+/// has NICs on packet switches. Servers that have failed as a whole need none.
+fn reachable(
+    failure: &Failure,
+    nics: &[NicId],
+    fabric: &Fabric,
+    works: impl Fn(&NicId) -> bool,
+    left: &[ServerId],
+) -> Result<(), SimError> {
+    let cluster = fabric.cluster();
+    let any = |server: ServerId, locals: &[u32]| {
+        locals.iter().any(|&local| works(&cluster.nic(server, local)))
+    };
+    let on_packets = |server| any(server, fabric.packet_nics(server));
+    let on_circuits = |server| any(server, fabric.optical_nics(server));
+    let mut servers: Vec<ServerId> = nics.iter().map(|&nic| cluster.server_of_nic(nic)).collect();
+    servers.dedup();
+    for server in servers.into_iter().filter(|server| !left.contains(server)) {
+        let peer = |&other: &ServerId| {
+            other != server
+                && fabric.region_of(other) == fabric.region_of(server)
+                && !left.contains(&other)
+                && on_packets(other)
+                && on_circuits(other)
+        };
+        // Of a switch that fails only servers without packet NICs suffer.
+        let over_a_peer = on_circuits(server) && fabric.servers().any(|other| peer(&other));
+        if !on_packets(server) && !over_a_peer {
+            return Err(SimError::Input(format!(
+                "failures: {}: server {} has no way to the others then; allowed: what leaves it a NIC \
+                 on packet switches, or a circuit to a server that has one, or server:server{} itself",
+                failure.name, server.0, server.0
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The tasks of the blocks that ranks are part of.
