@@ -170,11 +170,15 @@ def test_figure_28_says_where_curves_leave_each_other() -> None:
         for name in figure28.POLICIES
         for delay in figure28.DELAYS.values()
     ]  # fmt: skip
-    rows += [{"what": "point", "name": "never", "shared": True, "iteration_s": 1.9, **base}]
+    rows += [
+        {"what": "point", "name": "never", "shared": shared, "iteration_s": 1.9, **base}
+        for shared in (False, True)
+    ]
     assert figure28.flat_until(rows, figure28.PAPER) == 0.1
     assert figure28.faster_until(rows, figure28.INSIDE, figure28.PAPER) == 1e-3
     assert figure28.faster_until(rows, figure28.PAPER, figure28.INSIDE) is None
     said = {line.what: line.ours for line in figure28.lines(rows)}
     assert said["reuse, then hide: flat up to"] == "100 ms"
     assert said["inside beats block by 1 %"] == "up to 10 ms"
+    assert said["inside beats never by 1 %"] == "up to 1 ms"
     assert figure28.draw(rows).axes

@@ -185,6 +185,8 @@ def flat_until(rows: Rows, name: str) -> float:
 def faster_until(rows: Rows, name: str, rival: str) -> float | None:
     """Return the longest delay [s] up to which one curve is below another, or None."""
     rivals = {row["delay_s"]: row["iteration_s"] for row in some(rows, what="curve", name=rival)}
+    for row in some(rows, what="point", name=rival, shared=False):  # whatever the delay
+        rivals = dict.fromkeys(DELAYS.values(), row["iteration_s"])
     until = None
     for row in sorted(some(rows, what="curve", name=name), key=lambda row: row["delay_s"]):
         if row["iteration_s"] * FLAT > rivals[row["delay_s"]]:
@@ -216,7 +218,7 @@ def lines(rows: Rows) -> list[Line]:
         points = [row for row in some(rows, what="point") if row["shared"] == shared]
         ours = ", ".join(f"{row['iteration_s'] / first:.2f} ({row['name']})" for row in points)
         made.append(Line(28, setting, f"at 1 us{how}, over {PAPER}", "", ours))
-    for rival in (PAPER, BLOCK):
+    for rival in (PAPER, BLOCK, NEVER):
         until = faster_until(rows, INSIDE, rival)
         ours = "never" if until is None else f"up to {_said(until)}"
         made.append(Line(28, setting, f"{INSIDE} beats {rival} by 1 %", "", ours))
@@ -269,7 +271,11 @@ def draw(rows: Rows) -> Picture:
                 [low, high], [height, height], color=QUIET, linewidth=3, marker="|", markersize=7
             )
             said = f"before {row['name']}"
-            near.text(high * 1.3, height, said, va="center", fontsize=7, color=QUIET)
+            paper = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+            near.text(high * 1.3, height, said, va="center", fontsize=7, color=QUIET, bbox=paper)
+        for row in some(rows, what="point", name=NEVER, shared=False):
+            near.axhline(row["iteration_s"] / first, color=QUIET, linewidth=1, linestyle="--")
+            near.text(8e-7, row["iteration_s"] / first + 0.004, NEVER, fontsize=8, color=QUIET)
         near.set_xlim(7e-7, 1.0)
         near.set_ylim(0.9, 1.55)
         near.set_title("near 1; bars: compute before an all-to-all, least to median", fontsize=9)
