@@ -100,6 +100,13 @@ def chunks() -> list[Figures]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def decisions() -> list[list[Figures]]:
+    """MixNet's circuits for a demand, and a fit of Copilot's matrix: wall time of one thread."""
+    done = subprocess.run([_example("schedule", "circuits")], stdout=-1, check=True, text=True)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    return [[line for line in lines if key in line] for key in ("servers", "experts")]
+
+
 # SWOT: algorithm, nodes, buffer of a node, planes, latency; 800 Gbps a node, 200 us to switch.
 COLLECTIVES = [
     ("rabenseifner-allreduce", 64, "64 MB", 4, "5 us"),
@@ -235,7 +242,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
-    sizes = [128, 256, 512, 1024, 2048, 4096, 8192]
+    sizes = [128, 256, 512, 1024, 2048, 4096, 8192, 32768]
     if options.quick:
         sizes = sizes[:4]
     growth = [alone(iteration, "mixnet", gpus) for gpus in sizes]
@@ -271,6 +278,9 @@ def main() -> None:
         packets(*arguments) for arguments in patterns + others
     ]
     groups["LPT: chunks of 32 KiB on 8 rails"] = chunks()
+    circuits, fits = decisions()
+    groups["MixNet: circuits for one all-to-all, 400 Gbps"] = circuits
+    groups["MixNet-Copilot: fit of a layer's transition matrix"] = fits
     groups["SWOT: collectives on planes"] = [collective(*arguments) for arguments in COLLECTIVES]
     groups["all-to-alls on planes, 64 MB a node on average"] = [
         uneven(kind, nodes, planes, dark)
