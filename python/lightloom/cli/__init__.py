@@ -25,6 +25,7 @@ COMMANDS = {
     "plan": "Plan collectives on optical planes: when they switch, and what is sent.",
     "railx": "Build, route, map, price and simulate a grid of circuit-switched rails.",
     "rails": "Compare how schemes spread an all-to-all over rails.",
+    "predict": "Predict what the next gate will decide, and score predictors.",
     "reproduce": "Make the figures of a paper anew, beside its own.",
     "cost": "Count and price the network of each fabric.",
     "spec": "Show what a specification means, value by value.",

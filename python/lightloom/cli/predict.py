@@ -1,0 +1,147 @@
+"""``lightloom predict``: how well the next gate is predicted."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from lightloom.mixnet.predict import Evaluation, Score
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="Predict what the next gate will decide, for circuits that are set before it has.\n\n"
+    "Example: lightloom predict evaluate e8k2",
+)
+
+
+@app.callback()
+def predict() -> None:
+    """Predict what the next gate will decide, for circuits that are set before it has.
+
+    Example: lightloom predict evaluate e8k2
+    """
+
+
+@app.command("evaluate")
+def evaluate_command(
+    trace: str = typer.Argument(
+        ...,
+        metavar="TRACE",
+        help="A shipped trace (e8k2), a Parquet, NPZ or CSV file, or synthetic:KIND (drift, or a "
+        "kind of `lightloom trace generate`).",
+    ),
+    window: int = typer.Option(16, "--window", help="Iterations that predictors look back."),
+    decay: float = typer.Option(
+        0.9, "--decay", help="Weight of an iteration beside the next one, above 0, at most 1."
+    ),
+    top: str = typer.Option("1,2,4", "--top", help="The k of top-k accuracy, with commas."),
+    model: str | None = typer.Option(
+        None,
+        "--model",
+        help="Preset whose EP and TP degrees place the ranks [one with as many experts].",
+    ),
+    tp: int | None = typer.Option(None, "--tp", help="Another TP degree [the preset's]."),
+    rows: str = typer.Option(
+        "own",
+        "--rows",
+        help="What circuits are chosen from: own (a prediction of every rank's row) or alike (the "
+        "predicted loads, for all ranks).",
+    ),
+    decision: str = typer.Option(
+        "timed",
+        "--decision",
+        help="How circuits are chosen: timed (by the time of the whole all-to-all) or algorithm-1.",
+    ),
+    layers: bool = typer.Option(False, "--layers", help="Show each layer, too."),
+    as_json: bool = typer.Option(
+        False, "--json", help="Print JSON, without times of this machine: it repeats exactly."
+    ),
+) -> None:
+    """Score predictors of expert loads on a trace, and time what their errors cost.
+
+    Top-k accuracy and errors of the loads; the all-to-all with circuits chosen from the prediction
+    over that with circuits chosen from the truth.
+
+    Example: lightloom predict evaluate e8k2 --decision algorithm-1
+    """
+    from lightloom.cli import progress
+    from lightloom.errors import InputError
+    from lightloom.mixnet.predict import evaluate
+
+    try:
+        tops = tuple(dict.fromkeys(int(k) for k in top.split(",")))
+    except ValueError:
+        raise InputError(f'--top "{top}": must be whole numbers with commas') from None
+    with progress.runs(1) as on_progress:
+        found = evaluate(
+            trace, window=window, decay=decay, tops=tops, model=model, tensor_parallel=tp,
+            rows=rows, decision=decision, progress=lambda share: on_progress(trace, share),
+        )  # fmt: skip
+    if as_json:
+        print(json.dumps(found.as_dict(), indent=2))
+        return
+    _render(found, layers)
+
+
+def _render(found: Evaluation, layers: bool) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    iterations, deep, sources, experts = found.shape
+    region = found.region
+    ranks = f"{region.ranks} EP ranks x {region.tensor_parallel} GPUs on {region.servers} servers"
+    console.print(
+        Text(
+            f"{found.trace}: {iterations} iterations x {deep} layers x {sources} sources x "
+            f"{experts} experts; {ranks}{f' ({region.model})' if region.model else ''}"
+        ),
+        soft_wrap=True,
+    )
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    if layers:
+        table.add_column("layer", justify="right")
+    table.add_column("predictor")
+    tops = list(found.scores[0].accuracy)
+    for heading in (
+        *(f"top-{k}" for k in tops), "load\nerror", "matrix\nerror", "all-to-all\nover known",
+        "ports\nchanged", "ms a load", "ms a matrix",
+    ):  # fmt: skip
+        table.add_column(heading, justify="right")
+    if layers:
+        for at, scores in enumerate(found.layers):
+            for score in scores:
+                table.add_row(str(at), *_cells(score))
+            table.add_section()
+    for score in found.scores:
+        table.add_row(*(["mean"] if layers else []), *_cells(score))
+    console.print(table)
+    trusted = found.score("auto").by
+    shares = sorted(trusted.items(), key=lambda item: -item[1])
+    console.print("auto went by " + ", ".join(f"{who} {share:.0%}" for who, share in shares))
+    if found.known_s:
+        console.print(f"all-to-all with circuits from the truth: {1e3 * found.known_s:.4g} ms")
+    console.print("means are over all layers but the first, from the second iteration on")
+    for note in found.notes:
+        console.print(f"note: {note}", style="dim")
+
+
+def _cells(score: Score) -> list[str]:
+    ratio = "-" if score.time_ratio is None else f"{score.time_ratio:.3f}"
+    return [
+        score.predictor,
+        *(f"{share:.3f}" for share in score.accuracy.values()),
+        f"{score.load_error:.3f}",
+        f"{score.matrix_error:.3f}",
+        ratio,
+        f"{score.changed_ports:.1f}",
+        f"{score.fit_ms:.2f}",
+        f"{score.rows_ms:.2f}",
+    ]
