@@ -433,7 +433,6 @@ fn nics_of(failure: &Failure, fabric: &Fabric) -> Result<Vec<NicId>, SimError> {
     let on = |server: u32, locals: &[u32]| -> Vec<NicId> {
         locals.iter().map(|&local| cluster.nic(ServerId(server), local)).collect()
     };
-    let all: Vec<u32> = (0..cluster.nics_per_server).collect();
     Ok(match failure.part {
         Part::Nic { server, nic } | Part::Link { server, nic } => on(server, &[nic]),
         Part::OcsPort { server, nic } => {
@@ -457,9 +456,10 @@ fn nics_of(failure: &Failure, fabric: &Fabric) -> Result<Vec<NicId>, SimError> {
         Part::Gpu { server, gpu } => {
             let gpu = cluster.gpu(ServerId(server), gpu);
             let own = |&local: &u32| cluster.gpu_of(cluster.nic(ServerId(server), local)) == gpu;
-            on(server, &all.iter().copied().filter(own).collect::<Vec<_>>())
+            on(server, &(0..cluster.nics_per_server).filter(own).collect::<Vec<_>>())
         }
-        Part::Server { server } => on(server, &all),
+        // No rank is left there; what is under way still leaves and arrives over packet switches.
+        Part::Server { server } => on(server, fabric.optical_nics(ServerId(server))),
     })
 }
 
