@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from lightloom import engines, fabrics, presets, scenario, sections
+from lightloom import engines, fabrics, failures, presets, scenario, sections
 from lightloom.layers import look_up
 from lightloom.toml_text import value_text
 from lightloom.units import Quantity
@@ -134,6 +134,7 @@ def tables() -> Iterator[Table]:
     yield Table("fabric.reconfigure", {"mixnet": fabrics.Reconfigure})
     yield Table("fabric.nodes", {"graph": fabrics.GraphNode}, array=True)
     yield Table("fabric.links", {"graph": fabrics.GraphLink}, array=True)
+    yield Table("failures", {"": failures.Failure}, array=True)
     yield Table("engine", ENGINES)
     yield Table("engine.transport", TRANSPORTS)
     yield Table("engine.balancer", BALANCERS)

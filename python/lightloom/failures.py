@@ -40,14 +40,7 @@ _EXAMPLE = "--fail nic:server3.nic2@1.2s"
 
 
 class Failure(Section):
-    """One thing that fails, when, and what then.
-
-    Examples
-    --------
-    >>> failure = parse("nic:server3.nic2@1.2s,until=1.5 s")
-    >>> failure.kind, failure.part, failure.until
-    ('nic', {'server': 3, 'nic': 2}, Time('1500 ms'))
-    """
+    """One thing that fails, when, and what then."""
 
     kind: Kind
     """`nic`, `link` (its cable), `ocs-port` (the optical switch's port of it), `eps` (all NICs of a
@@ -71,7 +64,13 @@ class Failure(Section):
 
     @property
     def part(self) -> dict[str, int] | None:
-        """What the target names, by index; None if it does not name what it should."""
+        """What the target names, by index; None if it does not name what it should.
+
+        Examples
+        --------
+        >>> parse("nic:server3.nic2@1.2s,until=1.5 s").part
+        {'server': 3, 'nic': 2}
+        """
         names = _PARTS[self.kind]
         match = re.fullmatch(r"\.".join(rf"{name}(\d{{1,7}})" for name in names), self.target)
         if match is None:
@@ -88,6 +87,9 @@ class Failure(Section):
             "restore_ps": int(self.restore or 0),
             "backup": self.backup or "eps",
         }
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         more = {"until": self.until, "restore": self.restore, "backup": self.backup}
