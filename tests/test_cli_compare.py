@@ -308,7 +308,8 @@ def test_version_and_help(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert (done.returncode, done.stdout) == (0, f"lightloom {lightloom.__version__}\n")
     inner = {
         "spec": ["resolve", "presets"],
-        "trace": ["record", "import", "generate", "show"],
+        "predict": ["evaluate"],
+        "trace": ["record", "import", "generate", "show", "widen"],
         "plan": ["collective", "alltoall", "check", "run"],
         "railx": ["build", "map", "simulate", "cost", "allocate", "decompose"],
     }
