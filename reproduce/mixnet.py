@@ -149,7 +149,7 @@ def write_data(made: Mapping[str, Any], store: Store, runs: Iterable[Run]) -> No
     """Keep the rows, the runs and the table, a line each."""
     parts = {
         "rows": [row for row in made["rows"] if row["figure"] not in _ELSEWHERE],
-        "beyond": [{"run": each.key, **asdict(store.ran[each.key])} for each in runs],
+        "beyond": [{"run": run.key, **asdict(ran)} for run, ran in store.of(runs).items()],
         "table": made["table"],
     }
     body = ",\n".join(

@@ -171,7 +171,10 @@ def _parts(figures: Sequence[int]) -> list[tuple[int, Part]]:
 
 
 def _head(part: Part) -> dict[str, Any]:
-    return {"settings": dict(part.settings), "runs": [run.key for run in part.runs]}
+    return {
+        "settings": dict(part.settings),
+        "runs": [f"{run.key} {run.digest}" for run in part.runs],
+    }
 
 
 def _kept(directory: Path, part: Part) -> Rows | None:
@@ -201,7 +204,7 @@ def _gather(wanted: Sequence[tuple[int, Part]], directory: Path, runs: Store) ->
             continue
         parts.setdefault(number, {})[part.name] = rows
         spent = reproduction.said(directory, part.name).get("cpu_s", 0.0)
-        each = {run: runs.ran[run.key].cpu_s for run in part.runs if run.key in runs.ran}
+        each = {run: ran.cpu_s for run, ran in runs.of(part.runs).items()}
         seconds[number] = seconds.get(number, 0.0) + spent + sum(each.values())
         own, shared = own + spent, shared | each
     return Reproduced(parts, directory, tuple(missing), seconds, own + sum(shared.values()))

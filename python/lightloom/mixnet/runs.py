@@ -7,6 +7,7 @@ are not run again, that an interrupt keeps what is finished, in ``tests/test_mix
 
 from __future__ import annotations
 
+import hashlib
 import json
 import multiprocessing
 import os
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,6 +59,15 @@ class Run(NamedTuple):
         if self.sparsity is not None:
             extra.append(f"sparsity={self.sparsity}")
         return " ".join([self.model, self.fabric, str(self.gpus), *extra])
+
+    @property
+    def digest(self) -> str:
+        """Tell the resolved specification from every other, whatever presets say today.
+
+        >>> len(Run("mixtral-8x7b", "fat-tree").digest)
+        16
+        """
+        return _digest(self)
 
     def scenario(self) -> Scenario:
         """Return what is to be run."""
@@ -119,11 +130,23 @@ def perform(run: Run, on_progress: Callable[[float], None] | None = None) -> Ran
     )
 
 
+@cache
+def _digest(run: Run) -> str:
+    return hashlib.sha256(run.scenario().to_toml().encode()).hexdigest()[:16]
+
+
+def _name(run: Run) -> str:
+    return f"{run.key} {run.digest}"
+
+
 class Store:
     """Runs that are finished, in a file to which each is added as it ends."""
 
     def __init__(self, place: Path) -> None:
-        """Read what is there; lines of another version, or cut short, count as absent."""
+        """Read what is there; lines of another version, or cut short, count as absent.
+
+        So do runs of what is another specification today: a preset may have changed.
+        """
         self.place = place
         self.ran: dict[str, Ran] = {}
         if place.exists():
@@ -131,24 +154,26 @@ class Store:
                 try:
                     kept = json.loads(line)
                     version, key = kept.pop("lightloom"), kept.pop("run")
+                    digest = kept.pop("digest")
                     if version == __version__:
-                        self.ran[key] = Ran(**kept)
+                        self.ran[f"{key} {digest}"] = Ran(**kept)
                 except (ValueError, KeyError, TypeError, AttributeError):
                     continue
 
     def missing(self, runs: Iterable[Run]) -> list[Run]:
         """Return those that are not finished, once each, the longest first."""
-        todo = [run for run in dict.fromkeys(runs) if run.key not in self.ran]
+        todo = [run for run in dict.fromkeys(runs) if _name(run) not in self.ran]
         return sorted(todo, key=lambda run: -run.weight)
 
     def of(self, runs: Iterable[Run]) -> dict[Run, Ran]:
-        """Return runs that are finished."""
-        return {run: self.ran[run.key] for run in runs}
+        """Return those of some runs that are finished."""
+        return {run: self.ran[_name(run)] for run in runs if _name(run) in self.ran}
 
     def keep(self, run: Run, ran: Ran) -> None:
         """Add a finished run."""
-        self.ran[run.key] = ran
-        line = json.dumps({"lightloom": __version__, "run": run.key, **asdict(ran)})
+        self.ran[_name(run)] = ran
+        named = {"lightloom": __version__, "run": run.key, "digest": run.digest}
+        line = json.dumps(named | asdict(ran))
         with self.place.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
 
