@@ -283,7 +283,7 @@ impl Plan {
         }
         if !self.backups.is_empty() {
             let count = self.backups.len();
-            notes.push(format!("the bill has {count} backup server(s) beyond the job's"));
+            notes.push(format!("servers beyond the job's, in the bill too: {count}"));
         }
         notes
     }
