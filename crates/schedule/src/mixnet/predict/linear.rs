@@ -4,6 +4,7 @@
 //! the next. Checked: products of the factors give the matrix back.
 
 /// Sum of products, in eight running sums.
+#[inline]
 pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
     let mut sums = [0.0; 8];
     let (a, b) = (&a[..a.len().min(b.len())], &b[..a.len().min(b.len())]);
@@ -19,49 +20,102 @@ pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
 }
 
 /// `y += scale x`.
+#[inline]
 pub(super) fn axpy(scale: f64, x: &[f64], y: &mut [f64]) {
     for (y, &x) in y.iter_mut().zip(x) {
         *y += scale * x;
     }
 }
 
-/// Replaces the lower triangle of a positive definite matrix by its Cholesky factor, with inverses on
-/// the diagonal.
+/// [`dot`] of a vector with each row of a matrix as wide, four at a time: the vector is read once.
+#[inline]
+pub(super) fn dots(rows: &[f64], x: &[f64], out: &mut [f64]) {
+    let n = x.len();
+    let whole = out.len() / 4 * 4;
+    let (fours, rest) = out.split_at_mut(whole);
+    for (out, rows) in fours.chunks_exact_mut(4).zip(rows.chunks_exact(4 * n)) {
+        let (a, b) = rows.split_at(2 * n);
+        let ((a, b), (c, d)) = (a.split_at(n), b.split_at(n));
+        let mut sums = [[0.0; 4]; 4];
+        let lanes = x.chunks_exact(4);
+        let tail = lanes.remainder();
+        let quads = a.chunks_exact(4).zip(b.chunks_exact(4));
+        let quads = quads.zip(c.chunks_exact(4).zip(d.chunks_exact(4)));
+        for (x, ((a, b), (c, d))) in lanes.zip(quads) {
+            for lane in 0..4 {
+                sums[0][lane] += a[lane] * x[lane];
+                sums[1][lane] += b[lane] * x[lane];
+                sums[2][lane] += c[lane] * x[lane];
+                sums[3][lane] += d[lane] * x[lane];
+            }
+        }
+        let at = n - tail.len();
+        for ((out, sums), row) in out.iter_mut().zip(&sums).zip([a, b, c, d]) {
+            let tail: f64 = row[at..].iter().zip(tail).map(|(a, x)| a * x).sum();
+            *out = (sums[0] + sums[2]) + (sums[1] + sums[3]) + tail;
+        }
+    }
+    for (out, row) in rest.iter_mut().zip(rows[whole * n..].chunks_exact(n)) {
+        *out = dot(row, x);
+    }
+}
+
+/// Adds the rows of a matrix to `y`, each with its scale, four at a time: `y` is read less often.
+#[inline]
+pub(super) fn add_rows(scales: &[f64], rows: &[f64], y: &mut [f64]) {
+    let n = y.len();
+    let fours = scales.chunks_exact(4);
+    let rest = fours.remainder();
+    let done = (scales.len() - rest.len()) * n;
+    for (scale, rows) in fours.zip(rows.chunks_exact(4 * n)) {
+        let (a, b) = rows.split_at(2 * n);
+        let ((a, b), (c, d)) = (a.split_at(n), b.split_at(n));
+        for ((((y, a), b), c), d) in y.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+            *y += (scale[0] * a + scale[1] * b) + (scale[2] * c + scale[3] * d);
+        }
+    }
+    for (&scale, row) in rest.iter().zip(rows[done..].chunks_exact(n)) {
+        axpy(scale, row, y);
+    }
+}
+
+/// Replaces the upper triangle of a positive definite matrix A by its Cholesky factor U, `A = U^T U`,
+/// with inverses on the diagonal.
 ///
 /// A pivot that rounding made zero or negative counts as infinite: its unknown stays zero.
+#[inline]
 pub(super) fn cholesky(matrix: &mut [f64], n: usize) {
-    for i in 0..n {
-        let (above, row) = matrix.split_at_mut(i * n);
-        for j in 0..i {
-            let other = &above[j * n..(j + 1) * n];
-            row[j] = (row[j] - dot(&row[..j], &other[..j])) * other[j];
+    for p in 0..n {
+        let (head, below) = matrix.split_at_mut((p + 1) * n);
+        let row = &mut head[p * n + p..];
+        let pivot = row[0];
+        let inverse = if pivot > 0.0 { 1.0 / pivot.sqrt() } else { 0.0 };
+        row[0] = inverse;
+        row[1..].iter_mut().for_each(|value| *value *= inverse);
+        for (i, to) in below.chunks_exact_mut(n).enumerate() {
+            axpy(-row[i + 1], &row[i + 1..], &mut to[p + 1 + i..]);
         }
-        let diagonal = row[i];
-        let pivot = diagonal - dot(&row[..i], &row[..i]);
-        row[i] = if pivot > 1e-15 * diagonal { 1.0 / pivot.sqrt() } else { 0.0 };
     }
 }
 
-/// Solves `L x = b` in place, with L from [`cholesky`].
-pub(super) fn solve_lower(lower: &[f64], n: usize, x: &mut [f64]) {
-    for i in 0..n {
-        x[i] = (x[i] - dot(&lower[i * n..i * n + i], &x[..i])) * lower[i * n + i];
+/// Solves `U^T U x = b` in place, with U from [`cholesky`].
+#[inline]
+pub(super) fn solve(upper: &[f64], n: usize, x: &mut [f64]) {
+    for (p, row) in upper.chunks_exact(n).enumerate() {
+        x[p] *= row[p];
+        let value = x[p];
+        axpy(-value, &row[p + 1..], &mut x[p + 1..]);
+    }
+    for (p, row) in upper.chunks_exact(n).enumerate().rev() {
+        x[p] = (x[p] - dot(&row[p + 1..], &x[p + 1..])) * row[p];
     }
 }
 
-/// Solves `L^T x = b` in place, with L from [`cholesky`].
-pub(super) fn solve_upper(lower: &[f64], n: usize, x: &mut [f64]) {
-    for i in (0..n).rev() {
-        x[i] *= lower[i * n + i];
-        let value = x[i];
-        axpy(-value, &lower[i * n..i * n + i], &mut x[..i]);
-    }
-}
-
-/// Subtracts `V^T V` from the lower triangle of a matrix, V given by rows of `n`, a multiple of 4.
+/// Subtracts `V^T V` from the upper triangle of a matrix, V given by rows of `n`, a multiple of 4.
+#[inline]
 pub(super) fn subtract_gram(rows: &[f64], matrix: &mut [f64], n: usize) {
     for a in (0..n).step_by(4) {
-        for b in (0..=a).step_by(4) {
+        for b in (a..n).step_by(4) {
             let mut sums = [[0.0; 4]; 4];
             for row in rows.chunks_exact(n) {
                 let left: [f64; 4] = row[a..a + 4].try_into().expect("four of a multiple of four");
@@ -99,18 +153,35 @@ mod tests {
             subtract_gram(&seed[..16 * n], &mut matrix, n);
             matrix.iter_mut().for_each(|value| *value = -*value);
             (0..n).for_each(|i| matrix[i * n + i] += 1.0);
-            let whole = |i: usize, j: usize| matrix[i.max(j) * n + i.min(j)];
+            let whole = |i: usize, j: usize| matrix[i.min(j) * n + i.max(j)];
             let mut factor = matrix.clone();
             cholesky(&mut factor, n);
             let mut x = b[..n].to_vec();
-            solve_lower(&factor, n, &mut x);
-            solve_upper(&factor, n, &mut x);
+            solve(&factor, n, &mut x);
             for i in 0..n {
                 let row: f64 = (0..n).map(|j| whole(i, j) * x[j]).sum();
                 prop_assert!((row - b[i]).abs() < 1e-9, "row {i}: {row} for {}", b[i]);
                 let direct: f64 = seed.chunks_exact(n).take(16).map(|v| v[i] * v[0]).sum();
                 prop_assert!((whole(i, 0) - direct - f64::from(i == 0)).abs() < 1e-9);
             }
+        }
+
+        #[test]
+        fn rows_at_a_time_are_rows_one_by_one(
+            n in 1usize..12,
+            count in 0usize..11,
+            seed in prop::collection::vec(-9i32..9, 11 * 12),
+        ) {
+            let rows: Vec<f64> = seed.iter().take(n * count).map(|&v| f64::from(v)).collect();
+            let x: Vec<f64> = seed.iter().rev().take(n).map(|&v| f64::from(v)).collect();
+            let mut found = vec![0.0; count];
+            dots(&rows, &x, &mut found);
+            let single: Vec<f64> = rows.chunks_exact(n).map(|row| dot(row, &x)).collect();
+            prop_assert_eq!(&found, &single); // whole numbers: exact
+            let (mut together, mut apart) = (x.clone(), x.clone());
+            add_rows(&found, &rows, &mut together);
+            rows.chunks_exact(n).zip(&found).for_each(|(row, &s)| axpy(s, row, &mut apart));
+            prop_assert_eq!(together, apart);
         }
 
         #[test]

@@ -12,7 +12,7 @@
 //! Checked: against brute force and HiGHS on small sizes; the duality gap of every result is stated
 //! and tested against the objective of other matrices; a planted matrix is found again.
 
-use super::linear::{axpy, cholesky, dot, solve_lower, solve_upper, subtract_gram};
+use super::linear::{add_rows, axpy, cholesky, dot, dots, solve, subtract_gram};
 
 /// Loads of two neighbouring layers in one iteration, and how much they count.
 #[derive(Clone, Copy, Debug)]
@@ -237,7 +237,7 @@ struct Point<'a> {
     dual: Vec<f64>,
     sums: Vec<f64>,
     gradient: Vec<f64>,
-    /// By row: D, the diagonal `primal / dual`, and L, where L L^T = I + X D X^T.
+    /// By row: D, the diagonal `primal / dual`, and U, where U^T U = I + X D X^T.
     weights: Vec<f64>,
     cores: Vec<f64>,
     /// Cholesky factor of the system of the column sums.
@@ -303,13 +303,14 @@ impl<'a> Point<'a> {
         let problem = self.problem;
         let rows = self.primal.chunks_exact(problem.stride);
         let gradients = self.gradient.chunks_exact_mut(problem.stride);
+        let wrong = &mut self.seen;
         for ((row, gradient), wanted) in
             rows.zip(gradients).zip(problem.after.chunks_exact(problem.rank))
         {
+            dots(&problem.before, row, wrong);
+            axpy(-1.0, wanted, wrong);
             gradient.fill(0.0);
-            for (t, &wanted) in wanted.iter().enumerate() {
-                axpy(dot(row, problem.x(t)) - wanted, problem.x(t), gradient);
-            }
+            add_rows(wrong, &problem.before, gradient);
         }
     }
 
@@ -389,6 +390,7 @@ impl<'a> Point<'a> {
     fn factor(&mut self) {
         let (n, stride, rank) = (self.problem.experts, self.problem.stride, self.problem.rank);
         let mut half = vec![0.0; rank * stride];
+        let mut minus = Vec::with_capacity(rank);
         self.schur.fill(0.0);
         for i in 0..n {
             for j in 0..n {
@@ -402,19 +404,18 @@ impl<'a> Point<'a> {
                 for ((to, &x), &weight) in row.iter_mut().zip(self.problem.x(t)).zip(weights) {
                     *to = x * weight;
                 }
-                for s in 0..=t {
-                    core[t * rank + s] = dot(row, self.problem.x(s));
-                }
+                let from_here = &self.problem.before[t * stride..];
+                dots(from_here, row, &mut core[t * rank + t..(t + 1) * rank]);
                 core[t * rank + t] += 1.0;
             }
             cholesky(core, rank);
-            // L^-1 X D, whose square is what the core takes from D.
+            // U^-T X D, whose square is what the core takes from D.
             for t in 0..rank {
                 let (done, rest) = half.split_at_mut(t * stride);
                 let row = &mut rest[..stride];
-                for (s, done) in done.chunks_exact(stride).enumerate() {
-                    axpy(-core[t * rank + s], done, row);
-                }
+                minus.clear();
+                minus.extend((0..t).map(|s| -core[s * rank + t]));
+                add_rows(&minus, done, row);
                 let pivot = core[t * rank + t];
                 row.iter_mut().for_each(|value| *value *= pivot);
             }
@@ -446,8 +447,7 @@ impl<'a> Point<'a> {
             self.invert_row(i);
             axpy(-1.0, &self.primal_step[row], &mut self.sums_step);
         }
-        solve_lower(&self.schur, stride, &mut self.sums_step);
-        solve_upper(&self.schur, stride, &mut self.sums_step);
+        solve(&self.schur, stride, &mut self.sums_step);
         for i in 0..n {
             axpy(1.0, &self.sums_step, &mut self.rhs[i * stride..(i + 1) * stride]);
             self.invert_row(i);
@@ -467,17 +467,12 @@ impl<'a> Point<'a> {
         for ((step, &rhs), &weight) in step.iter_mut().zip(rhs).zip(weights) {
             *step = weight * rhs;
         }
-        let seen = &mut self.seen[..];
-        for (t, seen) in seen.iter_mut().enumerate() {
-            *seen = dot(self.problem.x(t), step);
-        }
+        let (before, seen) = (&self.problem.before, &mut self.seen[..]);
+        dots(before, step, seen);
         let core = &self.cores[i * rank * rank..(i + 1) * rank * rank];
-        solve_lower(core, rank, seen);
-        solve_upper(core, rank, seen);
+        solve(core, rank, seen);
         self.back.fill(0.0);
-        for (t, &seen) in seen.iter().enumerate() {
-            axpy(seen, self.problem.x(t), &mut self.back);
-        }
+        add_rows(seen, before, &mut self.back);
         for ((step, &back), &weight) in step.iter_mut().zip(&self.back).zip(weights) {
             *step -= weight * back;
         }
