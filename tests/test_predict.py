@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import numpy as np
@@ -128,7 +127,7 @@ def test_a_longer_window_forgets_later():
 def test_bad_requests():
     for arguments, said in (
         ({"trace": "synthetic:nothing"}, "synthetic:nothing: must be synthetic:drift or"),
-        ({"trace": "e9k9"}, "e9k9"),
+        ({"trace": "e9k9"}, "no trace is shipped for 9 experts"),
         ({"window": 0}, "--window 0: must be 1 to 4096"),
         ({"decay": 0.0}, "--decay 0.0: must be above 0"),
         ({"tops": (9,)}, "--top 9: must be 1 to the trace's experts, 8"),
@@ -165,6 +164,4 @@ def test_traces_of_every_kind(tmp_path):
     rng = np.random.default_rng(1)
     np.savez(file, loads=rng.integers(1, 99, (5, 3, 8)), top_k=1)
     assert open_trace(str(file)).counts.shape == (5, 3, 8, 8)
-    start = time.monotonic()
     assert evaluate(str(file), tops=(1,)).shape == (5, 3, 8, 8)
-    assert time.monotonic() - start < 30

@@ -50,7 +50,7 @@ def _rows(trace: str, told: Told) -> Rows:
 
 def _mean(rows: Rows, name: str, k: int) -> float:
     of = [row["accuracy"] for row in rows if (row["predictor"], row["k"]) == (name, k)]
-    return sum(of) / len(of)
+    return float(sum(of) / len(of))
 
 
 def lines(rows: Rows) -> list[Line]:

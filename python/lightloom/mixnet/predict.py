@@ -343,4 +343,5 @@ def fit_ms(experts: int = 64, window: int = WINDOW, times: int = 20) -> float:
         for age, (before, after) in enumerate(loads[::-1])
     ]
     request = json.dumps({"samples": samples, "tolerance": 1e-6})
-    return 1e3 * min(json.loads(_core.predict_fit(request))["seconds"] for _ in range(times))
+    seconds = (json.loads(_core.predict_fit(request))["seconds"] for _ in range(times))
+    return 1e3 * float(min(seconds))

@@ -89,7 +89,7 @@ def drift(
                     moved = [rng.multinomial(n, matrix[layer, e]) for e, n in enumerate(here)]
                     here = np.sum(moved, axis=0)
                 counts[iteration, layer, source] = here
-    meta = {
+    meta: dict[str, str | int | float | bool] = {
         "origin": "synthetic",
         "command": f"lightloom predict evaluate {SYNTHETIC}drift",
         "kind": "drift",
