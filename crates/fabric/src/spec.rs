@@ -253,6 +253,20 @@ pub enum CircuitDecision {
     Timed,
 }
 
+impl PredictorKind {
+    /// As in a specification.
+    pub fn name(self) -> &'static str {
+        match self {
+            PredictorKind::Copilot => "copilot",
+            PredictorKind::PreviousLayer => "previous-layer",
+            PredictorKind::PreviousIteration => "previous-iteration",
+            PredictorKind::Average => "average",
+            PredictorKind::Uniform => "uniform",
+            PredictorKind::Auto => "auto",
+        }
+    }
+}
+
 /// Who predicts the demand of a layer's first all-to-all (MixNet, Appendix B.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

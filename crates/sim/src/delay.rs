@@ -25,6 +25,16 @@ pub(crate) fn draw(delay: &ReconfigurationDelay, pairs: u32, random: &mut ChaCha
     }
 }
 
+/// The mean delay of changing so many pairs of ports.
+pub(crate) fn expected(delay: &ReconfigurationDelay, pairs: u32) -> Time {
+    match delay {
+        ReconfigurationDelay::Fixed { ps } => *ps,
+        ReconfigurationDelay::Lognormal { pairs: measured, mean_ps, .. } => {
+            Time::from_ps(interpolate(measured, mean_ps, pairs).round() as u64)
+        }
+    }
+}
+
 /// Parameters of the log-normal distribution with this mean and 99th percentile.
 ///
 /// mean = exp(mu + sigma^2 / 2) and p99 = exp(mu + z sigma); the smaller root of the quadratic in

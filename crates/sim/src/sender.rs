@@ -45,23 +45,29 @@ impl<'a> Demand<'a> {
 
     /// Calls `each` with every pair of GPUs that exchange anything, source by source.
     pub fn for_each(&self, a2a: AllToAll, each: impl FnMut(u32, u32, u64)) {
-        self.visit(a2a, |_, at| at, each);
+        self.visit(self.gating.matrix(a2a.matrix), a2a, |_, at| at, each);
+    }
+
+    /// As [`Demand::for_each`], if the tokens were others: from rank (row) to rank (column).
+    pub fn for_each_of(&self, tokens: &[u32], a2a: AllToAll, each: impl FnMut(u32, u32, u64)) {
+        self.visit(tokens, a2a, |_, at| at, each);
     }
 
     /// As [`Demand::for_each`], each source's destinations from its own neighbour on, as collective
     /// libraries send: no one is everyone's first.
     pub fn for_each_in_turn(&self, a2a: AllToAll, each: impl FnMut(u32, u32, u64)) {
         let ep = self.placement.degrees().ep;
-        self.visit(a2a, |source, at| (source + at) % ep, each);
+        let tokens = self.gating.matrix(a2a.matrix);
+        self.visit(tokens, a2a, |source, at| (source + at) % ep, each);
     }
 
     fn visit(
         &self,
+        tokens: &[u32],
         a2a: AllToAll,
         destination: impl Fn(u32, u32) -> u32,
         mut each: impl FnMut(u32, u32, u64),
     ) {
-        let tokens = self.gating.matrix(a2a.matrix);
         let degrees = self.placement.degrees();
         let first = self.placement.block_gpus(a2a.block).start;
         let slices = degrees.tp * degrees.cp;

@@ -134,6 +134,7 @@ impl Workload {
                     &fabric,
                     &self.graph,
                     &self.placement,
+                    &self.gating,
                     mixnet,
                     region_servers(spec),
                     &plan,
@@ -192,6 +193,9 @@ impl Workload {
         all_happened(&spec.failures, outcome.makespan)?;
         let (breakdown, share) = attribute(&self.graph, &outcome);
         let mut notes: Vec<String> = fabric.notes().iter().cloned().chain(notes).collect();
+        if let Way::Circuits(optical) = &sender.way {
+            notes.extend(optical.predicted());
+        }
         notes.extend(self.gating.notes().iter().cloned());
         Ok(Run {
             breakdown,

@@ -69,7 +69,7 @@ pub fn choose(
         while search.step(&mut work) {}
         *time = search.longest();
     }
-    let distance = |search: &Search<'_>| changes(standing, search.counts());
+    let distance = |search: &Search<'_>| search.counts().beyond(standing);
     let best = searches.into_iter().min_by(|(a, one), (b, other)| {
         a.total_cmp(b).then_with(|| distance(one).cmp(&distance(other)))
     });
@@ -140,13 +140,6 @@ fn packed(demand: &ServerDemand, ports: &[u32], rates: &Rates) -> CircuitCounts 
         }
     }
     best
-}
-
-/// Circuits of `new` that do not stand.
-pub(super) fn changes(standing: &CircuitCounts, new: &CircuitCounts) -> u32 {
-    let n = new.servers();
-    let pairs = (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b)));
-    pairs.map(|(a, b)| new.get(a, b).saturating_sub(standing.get(a, b))).sum()
 }
 
 #[cfg(test)]

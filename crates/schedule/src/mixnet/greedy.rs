@@ -68,6 +68,20 @@ impl CircuitCounts {
         self.counts[server * self.n..(server + 1) * self.n].iter().sum()
     }
 
+    /// Circuits that `other` has not, of a region of as many servers: those that would be new.
+    ///
+    /// ```
+    /// use lightloom_schedule::mixnet::CircuitCounts;
+    /// let (mut one, mut other) = (CircuitCounts::dark(3), CircuitCounts::dark(3));
+    /// [(0, 1), (0, 1), (1, 2)].map(|(a, b)| one.join(a, b));
+    /// [(0, 1), (0, 2), (0, 2)].map(|(a, b)| other.join(a, b));
+    /// assert_eq!((one.beyond(&other), other.beyond(&one)), (2, 2));
+    /// ```
+    pub fn beyond(&self, other: &CircuitCounts) -> u32 {
+        let more = |(mine, its): (&u32, &u32)| mine.saturating_sub(*its);
+        self.counts.iter().zip(&other.counts).map(more).sum::<u32>() / 2
+    }
+
     /// All circuits of the region.
     pub fn total(&self) -> u32 {
         self.counts.iter().sum::<u32>() / 2

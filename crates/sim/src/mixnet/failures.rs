@@ -60,13 +60,22 @@ impl Optical<'_> {
         a2a: AllToAll,
         demand: &Demand<'_>,
     ) -> ServerDemand {
-        let per_server = self.fabric.cluster().gpus_per_server;
         let mut between = ServerDemand::zero(self.servers(region));
-        demand.for_each(a2a, |from, to, bytes| {
+        demand.for_each(a2a, self.adding(region, &mut between));
+        between
+    }
+
+    /// Adds what GPUs send each other to what the servers of a region do.
+    pub(super) fn adding(
+        &self,
+        region: usize,
+        between: &mut ServerDemand,
+    ) -> impl FnMut(u32, u32, u64) {
+        let per_server = self.fabric.cluster().gpus_per_server;
+        move |from, to, bytes| {
             let number = |gpu| self.number(region, gpu) / per_server;
             between.add(number(from), number(to), bytes);
-        });
-        between
+        }
     }
 
     /// Something fails or heals, and `demand` and `health` know it already.

@@ -2,18 +2,22 @@
 //!
 //! A region holds one block (one replica at one stage); its all-to-alls come one after the other, so
 //! at most one matching is wanted at a time. Dispatch and combine have the same symmetrised demand,
-//! so a matching changes at most once a layer, pass and micro-batch. Three policies, set for each
-//! phase (MixNet 5.1, 7.1, B.1):
+//! so a matching changes at most once a layer, pass and micro-batch. Policies, set for each phase
+//! (MixNet 5.1, 7.1, B.1):
 //! - *block*: when the all-to-all's turn has come, its circuits are set and it waits for them;
 //! - *hide*: its circuits are set when the region's previous all-to-all ends, under the compute that
 //!   follows. For the first all-to-all of a layer's forward pass, whose demand the gate has not yet
 //!   decided, this assumes a perfect prediction: a bound, not a promise;
+//! - *predict*: as *hide*, for a demand that [`foresight`] expects; a region's very first all-to-all
+//!   takes the circuits that stand;
 //! - *reuse*: the circuits stay as they are;
 //! - *inside*: they change during the all-to-all itself ([`inside`]).
 //!
 //! An iteration begins with the circuits that a uniform demand would get.
 
+mod decide;
 mod failures;
+mod foresight;
 mod inside;
 mod send;
 mod weave;
@@ -22,13 +26,14 @@ pub(crate) use inside::check as check_inside;
 
 use crate::failures::{Health, Plan};
 use crate::sender::{AllToAll, Demand};
+use foresight::Foresight;
 use lightloom_engine::{Orders, Patch, Patches, TaskId};
 use lightloom_fabric::{Fabric, MixNetSpec, NicId, ReconfigurePolicy, ServerId};
 use lightloom_schedule::mixnet::{
     GreedyOptions, Layout, PortMap, Router, ServerDemand, allocate, assign,
 };
 use lightloom_units::Time;
-use lightloom_workload::{BlockId, Comm, MatrixId, Placement, TaskGraph};
+use lightloom_workload::{BlockId, Comm, Gating, MatrixId, Placement, TaskGraph};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
@@ -44,6 +49,7 @@ struct Region {
     next: usize,
     /// The matrix whose circuits stand.
     matrix: Option<MatrixId>,
+    memory: decide::Memory,
 }
 
 pub(crate) struct Optical<'a> {
@@ -58,6 +64,7 @@ pub(crate) struct Optical<'a> {
     region_servers: u32,
     router: Router,
     planner: inside::Planner,
+    foresight: Option<Foresight>,
     pairs: Vec<(u32, u32, u64)>,
     random: ChaCha8Rng,
 }
@@ -67,6 +74,7 @@ impl<'a> Optical<'a> {
         fabric: &'a Fabric,
         graph: &'a TaskGraph,
         placement: &'a Placement,
+        gating: &Gating,
         spec: &'a MixNetSpec,
         region_servers: u32,
         plan: &Plan,
@@ -116,6 +124,7 @@ impl<'a> Optical<'a> {
                     sequence: Vec::new(),
                     next: 0,
                     matrix: None,
+                    memory: decide::Memory::default(),
                 }
             })
             .collect();
@@ -131,6 +140,7 @@ impl<'a> Optical<'a> {
             regions,
             region_servers,
             router: Router::default(),
+            foresight: spec.reconfigure.predictor.map(|kind| Foresight::new(kind, gating)),
             pairs: Vec::new(),
             random: ChaCha8Rng::seed_from_u64(seed ^ 0x0CB5),
         };
@@ -193,9 +203,12 @@ impl<'a> Optical<'a> {
             self.regions[region].next += 1;
             return self.inside(region, a2a, demand, health, key, orders);
         }
-        let prepared =
-            self.when(task.0) != ReconfigurePolicy::Block && self.regions[region].next > 0;
-        if self.when(task.0) != ReconfigurePolicy::Reuse && !prepared {
+        let blocks = match self.when(task.0) {
+            ReconfigurePolicy::Block => true,
+            ReconfigurePolicy::Hide => self.regions[region].next == 0, // there was nothing before
+            _ => false,
+        };
+        if blocks {
             self.reweave(region, a2a, demand, health, &mut orders.patches)?;
             health.patched(&orders.patches, now);
         }
@@ -216,16 +229,28 @@ impl<'a> Optical<'a> {
             return Ok(());
         };
         self.settle(region, self.when(next), patches);
-        if self.when(next) != ReconfigurePolicy::Hide {
+        let when = self.when(next);
+        if !matches!(when, ReconfigurePolicy::Hide | ReconfigurePolicy::Predict) {
             return Ok(());
         }
         if let Some(&Comm::AllToAll { block, matrix, transposed, bytes_per_token }) =
             self.graph.communication(next)
         {
             let a2a = AllToAll { block, matrix, transposed, bytes_per_token };
-            self.reweave(region, a2a, demand, health, patches)?;
+            match when {
+                ReconfigurePolicy::Predict => self.foresee(region, a2a, demand, health, patches)?,
+                _ => self.reweave(region, a2a, demand, health, patches)?,
+            }
         }
         Ok(())
+    }
+
+    /// By whom demands were predicted, and how many of them, in words; none if nobody was asked to.
+    pub fn predicted(&self) -> Option<String> {
+        let trusted = self.foresight.as_ref()?.trusted();
+        let all: usize = trusted.iter().map(|(_, times)| times).sum();
+        let each = trusted.iter().map(|(by, times)| format!("{times} by {}", by.name()));
+        Some(format!("{all} demands were predicted: {}", each.collect::<Vec<_>>().join(", ")))
     }
 }
 

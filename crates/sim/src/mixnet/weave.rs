@@ -6,8 +6,8 @@ use crate::failures::Health;
 use crate::sender::{AllToAll, Demand};
 use lightloom_engine::{Patch, Patches};
 use lightloom_fabric::ReconfigurePolicy;
-use lightloom_schedule::mixnet::{PortMap, allocate_within, assign, new_circuits};
-use lightloom_workload::{Pass, TaskKind};
+use lightloom_schedule::mixnet::{PortMap, ServerDemand, assign, new_circuits};
+use lightloom_workload::{MatrixId, Pass, TaskKind};
 
 impl Optical<'_> {
     pub(super) fn when(&self, task: u32) -> ReconfigurePolicy {
@@ -28,19 +28,50 @@ impl Optical<'_> {
         health: &Health<'_>,
         order: &mut Patches,
     ) -> Result<(), String> {
-        if self.regions[region].matrix == Some(a2a.matrix) {
+        // With hysteresis another look may pay: other computation hides the change.
+        if self.regions[region].matrix == Some(a2a.matrix) && !self.spec.hysteresis {
             return Ok(());
         }
         let between = self.between(region, a2a, demand);
-        let usable = self.regions[region].ports.usable();
-        let mut counts = allocate_within(&between, &usable, self.greedy.keep_going);
+        self.weave(region, &between, Some(a2a.matrix), (demand, health), order)
+    }
+
+    /// As [`Optical::reweave`], for the demand that is expected: what comes may be another.
+    pub(super) fn foresee(
+        &mut self,
+        region: usize,
+        a2a: AllToAll,
+        demand: &Demand<'_>,
+        health: &Health<'_>,
+        order: &mut Patches,
+    ) -> Result<(), String> {
+        let Some(foresight) = &self.foresight else { return Ok(()) };
+        let tokens = foresight.matrix(a2a.matrix);
+        let mut expected = ServerDemand::zero(self.servers(region));
+        demand.for_each_of(&tokens, a2a, self.adding(region, &mut expected));
+        self.weave(region, &expected, None, (demand, health), order)
+    }
+
+    /// Circuits for what servers send each other; `matrix` names it, if it is not a guess.
+    fn weave(
+        &mut self,
+        region: usize,
+        between: &ServerDemand,
+        matrix: Option<MatrixId>,
+        (demand, health): (&Demand<'_>, &Health<'_>),
+        order: &mut Patches,
+    ) -> Result<(), String> {
+        let mut counts = self.decide(region, between, matrix);
         self.secure(region, demand, health, &mut counts)?;
         let wanted = assign(&counts, &self.regions[region].ports, &self.numa_of_port);
+        if self.spec.hysteresis && wanted == self.regions[region].ports {
+            return Ok(());
+        }
         self.patches(region, &self.regions[region].ports, &wanted, &mut order.patches);
         let pairs = new_circuits(&self.regions[region].ports, &wanted);
         order.delay = delay::draw(&self.spec.ocs.delay, pairs, &mut self.random);
         self.regions[region].ports = wanted;
-        self.regions[region].matrix = Some(a2a.matrix);
+        self.regions[region].matrix = matrix;
         Ok(())
     }
 

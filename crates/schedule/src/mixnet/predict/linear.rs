@@ -112,7 +112,8 @@ pub(super) fn solve(upper: &[f64], n: usize, x: &mut [f64]) {
 }
 
 /// Subtracts `V^T V` from the upper triangle of a matrix, V given by rows of `n`, a multiple of 4.
-#[inline]
+// Alone, the compiler keeps the sums in vector registers; inlined, it may not.
+#[inline(never)]
 pub(super) fn subtract_gram(rows: &[f64], matrix: &mut [f64], n: usize) {
     for a in (0..n).step_by(4) {
         for b in (a..n).step_by(4) {

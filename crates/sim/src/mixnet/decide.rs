@@ -1,0 +1,153 @@
+//! Which circuits a region's next all-to-all gets: the decisions of [`lightloom_schedule::mixnet`]
+//! with what this run knows.
+//!
+//! Modelled: circuits serve the all-to-alls of one demand that follow one another, its dispatch and
+//! its combine, forward or backward. What hides the dark time is the region's own computation
+//! between two all-to-alls; waiting for other stages hides more, which is not counted on. A delay
+//! that is drawn is weighed by its mean. What a region usually sends is what its last few
+//! all-to-alls sent, and before these as much from everyone to everyone.
+//! Ignored: failed packet NICs.
+
+use super::Optical;
+use crate::delay;
+use lightloom_fabric::{CircuitDecision, ReconfigurePolicy};
+use lightloom_schedule::mixnet::{
+    CircuitCounts, Prospect, Rates, ServerDemand, allocate_within, choose, settle, total_time,
+};
+use lightloom_units::Time;
+use lightloom_workload::{Comm, MatrixId};
+
+/// What a region remembers for its decisions.
+#[derive(Default)]
+pub(super) struct Memory {
+    /// The last demands, and whose the very last is.
+    seen: Vec<ServerDemand>,
+    last: Option<MatrixId>,
+    /// For each all-to-all of the region: the computation before it, and how many there are from it
+    /// on before a change could be hidden whole.
+    ahead: Vec<(Time, u32)>,
+}
+
+/// How many demands a region remembers.
+const REMEMBERED: usize = 4;
+
+impl Memory {
+    /// Remembers a demand, if it is not the last one again.
+    fn see(&mut self, demand: &ServerDemand, matrix: Option<MatrixId>) {
+        let n = demand.n;
+        if self.seen.iter().any(|seen| seen.n != n) || self.seen.is_empty() {
+            let pairs = (n * n - n).max(1) as u64;
+            let even = vec![demand.bytes.iter().sum::<u64>() / pairs; n * n];
+            self.seen = vec![ServerDemand { n, bytes: even }];
+        } else if self.last == matrix {
+            return;
+        }
+        if self.seen.len() > REMEMBERED {
+            self.seen.remove(0);
+        }
+        self.seen.push(demand.clone());
+        self.last = matrix;
+    }
+
+    /// What was asked for before the last.
+    fn usual(&self) -> &[ServerDemand] {
+        self.seen.split_last().map_or(&[], |(_, before)| before)
+    }
+}
+
+impl Optical<'_> {
+    /// The circuits for the region's next all-to-all, of this demand; a guess has no `matrix`.
+    pub(super) fn decide(
+        &mut self,
+        region: usize,
+        demand: &ServerDemand,
+        matrix: Option<MatrixId>,
+    ) -> CircuitCounts {
+        let usable = self.regions[region].ports.usable();
+        let printed = || allocate_within(demand, &usable, self.greedy.keep_going);
+        if self.spec.decision == CircuitDecision::Algorithm1 && !self.spec.hysteresis {
+            return printed();
+        }
+        let standing = self.regions[region].ports.counts();
+        let rates = Rates {
+            optical_bps: self.spec.ocs.link_bps.bps(),
+            packet_bps: self.spec.eps.link_bps.bps(),
+            packet_nics: self.layout.packet_nics.len() as u32,
+            share_eps: self.spec.share_eps,
+        };
+        if !self.spec.hysteresis {
+            return choose(demand, &standing, &usable, &rates);
+        }
+        if self.regions[region].memory.ahead.is_empty() {
+            self.regions[region].memory.ahead = self.ahead(region);
+        }
+        if matrix.is_some() {
+            self.regions[region].memory.see(demand, matrix);
+        }
+        let prospect = self.prospect(region);
+        let dark = |circuits| delay::expected(&self.spec.ocs.delay, circuits);
+        if self.spec.decision == CircuitDecision::Timed {
+            return settle(demand, &standing, &usable, &rates, dark, prospect);
+        }
+        let new = printed();
+        let total = |counts: &CircuitCounts| {
+            let changed = counts.beyond(&standing);
+            total_time(demand, &standing, counts, &rates, dark(changed), prospect)
+        };
+        if total(&new) < total(&standing) { new } else { standing }
+    }
+
+    /// How often the next all-to-all's demand comes in a row, what hides a change before it, and how
+    /// long the circuits stay.
+    fn prospect(&self, at: usize) -> Prospect<'_> {
+        let region = &self.regions[at];
+        let coming = &region.sequence[region.next..];
+        let first = coming.first().and_then(|&task| self.matrix(task));
+        let uses = coming.iter().take_while(|&&task| self.matrix(task) == first).count();
+        let ahead = |at: usize| region.memory.ahead.get(at).copied().unwrap_or_default();
+        let (hidden, later) = (ahead(region.next).0, ahead(region.next + uses).1);
+        Prospect { uses: uses as u32, hidden, later, usual: region.memory.usual() }
+    }
+
+    fn matrix(&self, task: u32) -> Option<MatrixId> {
+        match self.graph.communication(task) {
+            Some(&Comm::AllToAll { matrix, .. }) => Some(matrix),
+            _ => None,
+        }
+    }
+
+    /// See [`Memory::ahead`].
+    fn ahead(&self, region: usize) -> Vec<(Time, u32)> {
+        let sequence = &self.regions[region].sequence;
+        let dark = delay::expected(&self.spec.ocs.delay, 1);
+        let mut ahead = vec![(Time::ZERO, 0); sequence.len()];
+        let mut left = 0;
+        for (at, &task) in sequence.iter().enumerate().rev() {
+            let when = self.when(task);
+            let hides = matches!(when, ReconfigurePolicy::Hide | ReconfigurePolicy::Predict);
+            let before = at.checked_sub(1).filter(|_| hides).map(|before| sequence[before]);
+            let hidden = before.and_then(|before| self.computation(before, task));
+            let hidden = hidden.unwrap_or(Time::ZERO);
+            left = if hides && hidden >= dark { 0 } else { left + 1 };
+            ahead[at] = (hidden, left);
+        }
+        ahead
+    }
+
+    /// The computation of a block between two all-to-alls that follow one another in it.
+    fn computation(&self, from: u32, to: u32) -> Option<Time> {
+        let block =
+            |task: u32| (self.graph.replica[task as usize], self.graph.stage[task as usize]);
+        let after = self.graph.successors.row(from).iter().filter_map(|&task| {
+            if task == to {
+                return Some(Time::ZERO);
+            }
+            let other = matches!(self.graph.communication(task), Some(Comm::AllToAll { .. }));
+            if other || block(task) != block(to) {
+                return None;
+            }
+            Some(self.graph.duration[task as usize] + self.computation(task, to)?)
+        });
+        after.max()
+    }
+}
