@@ -67,10 +67,10 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw a panel a trace and one for their mean."""
-    from lightloom.mixnet.plots import curves, page
+    from lightloom.mixnet.plots import curves, legend_below, page
 
     traces = list(dict.fromkeys(row["trace"] for row in rows))
-    with page(3 * (len(traces) + 1), 3.4, f"Figure 19: {TITLE}") as figure:
+    with page(3 * (len(traces) + 1), 3.6, f"Figure 19: {TITLE}") as figure:
         panels = figure.subplots(1, len(traces) + 1, sharey=True)
         for axes, trace in zip(panels, [*traces, "mean"], strict=True):
             points = {
@@ -86,5 +86,5 @@ def draw(rows: Rows) -> Picture:
             axes.set_xticks(TOPS)
             axes.set_ylim(0, 1)
         panels[0].set_ylabel("top-k accuracy")
-        panels[-1].legend(fontsize=8)
+        legend_below(figure, panels[0])
     return figure
