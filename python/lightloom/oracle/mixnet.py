@@ -96,9 +96,10 @@ def solve(
         has = [model.addBinary() for _ in range(most + 1)]
         chosen[a, b] = has
         model.addConstr(sum(has) == 1)
-        circuits = sum(c * has[c] for c in range(1, most + 1))
-        used[a].append(circuits)
-        used[b].append(circuits)
+        if most:
+            circuits = sum(c * has[c] for c in range(1, most + 1))
+            used[a].append(circuits)
+            used[b].append(circuits)
         parts = []
         if rates.share_eps and packet is not None:
             parts = [model.addVariable(lb=0.0, ub=1.0) for _ in has]
@@ -109,12 +110,13 @@ def solve(
             load = demand[source][destination] * optical
             if parts:
                 over = model.addVariable(lb=0.0, ub=float(load))
-                carried = sum(c * parts[c] for c in range(1, most + 1))
+                carried = sum(c * part for c, part in enumerate(parts))
                 model.addConstr(over + carried >= load)
                 share = over * (rates.optical_bps / packet_bps)
             else:
-                busy = sum(load / c * has[c] for c in range(1, most + 1))
-                model.addConstr(longest >= busy)
+                if most:
+                    busy = sum(load / c * has[c] for c in range(1, most + 1))
+                    model.addConstr(longest >= busy)
                 if packet is None and load > 0:
                     model.addConstr(has[0] == 0)
                 share = has[0] * (demand[source][destination] * (packet or 0.0))
@@ -123,6 +125,7 @@ def solve(
     for server in servers:
         if used[server]:
             model.addConstr(sum(used[server]) <= ports[server])
+        if out[server]:
             model.addConstr(longest >= sum(out[server]))
             model.addConstr(longest >= sum(into[server]))
     model.minimize(longest)
