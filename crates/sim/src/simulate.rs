@@ -133,8 +133,7 @@ impl Workload {
                 Way::Circuits(Box::new(Optical::new(
                     &fabric,
                     &self.graph,
-                    &self.placement,
-                    &self.gating,
+                    (&self.placement, &self.gating),
                     mixnet,
                     region_servers(spec),
                     &plan,

@@ -73,8 +73,7 @@ impl<'a> Optical<'a> {
     pub fn new(
         fabric: &'a Fabric,
         graph: &'a TaskGraph,
-        placement: &'a Placement,
-        gating: &Gating,
+        (placement, gating): (&'a Placement, &Gating),
         spec: &'a MixNetSpec,
         region_servers: u32,
         plan: &Plan,
