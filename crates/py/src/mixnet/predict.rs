@@ -167,7 +167,11 @@ pub(crate) fn predict_fit(py: Python<'_>, request: &str) -> PyResult<String> {
     let fine = |v: &[f64]| v.len() == experts && v.iter().all(|x| x.is_finite() && *x >= 0.0);
     let fits =
         |(x, y, w): &(Vec<f64>, Vec<f64>, f64)| fine(x) && fine(y) && w.is_normal() && *w > 0.0;
-    if experts == 0 || !fit.samples.iter().all(fits) || fit.tolerance <= 0.0 || fit.tolerance.is_nan() {
+    if experts == 0
+        || !fit.samples.iter().all(fits)
+        || fit.tolerance <= 0.0
+        || fit.tolerance.is_nan()
+    {
         return Err(refused("samples of as many loads from 0 on, and a weight above 0"));
     }
     let samples: Vec<Sample<'_>> = fit
