@@ -4,19 +4,19 @@
 //! meets the ports that change dark for as long as no computation hides: pairs all of whose circuits
 //! stand, and packets, carry on meanwhile; the others begin when their new circuits are lit. The
 //! all-to-alls thereafter, up to the next change that could be hidden, meet the circuits left to
-//! them: theirs not being known, they are weighed by demands that were usual.
+//! them: theirs not being known, they are weighed by demands that were usual. That they may become
+//! faster is no reason to wait for circuits; that they may become slower is one not to.
 //! [`settle`] weighs what stands, every state on the way from there to what no single move improves
 //! (so a few changes suffice where a few pay: MixNet, Appendix B.2), what [`choose`] finds for the
-//! demand, and what it finds for the sum of the usual ones.
-//! Where not even all NICs of every server, each at its full rate, would make up for the dark time,
-//! nothing is searched.
+//! demand, and circuits for an even demand. Where not even all NICs of every server, each at its full
+//! rate, would make up for the dark time, nothing is searched.
 //! Ignored: the gathering before the exchange, under which some dark time is hidden too; in the case
 //! without search, circuits that are given up and not replaced.
 //! Checked: never a worse total than leaving all as it is; against the cases by hand.
 
 use super::choose::improve;
 use super::timed::{Rows, whole};
-use super::{CircuitCounts, Rates, ServerDemand, choose};
+use super::{CircuitCounts, Rates, ServerDemand, allocate_within, choose};
 use lightloom_units::Time;
 
 /// What circuits are chosen for.
@@ -73,7 +73,12 @@ pub fn total_time(
     } else {
         lit.max(rows.latest(standing, exposed))
     };
-    let later = prospect.mean(|usual| Rows::new(usual, new, rates).longest());
+    let thereafter =
+        |counts: &CircuitCounts| prospect.mean(|usual| Rows::new(usual, counts, rates).longest());
+    let mut later = thereafter(new);
+    if exposed > 0.0 && new != standing {
+        later = later.max(thereafter(standing));
+    }
     whole(first + f64::from(prospect.uses.saturating_sub(1)) * lit + later)
 }
 
@@ -111,8 +116,12 @@ pub fn settle(
     };
     let mut best = (total(standing), standing.clone());
     let exposed = dark(1).saturating_sub(prospect.hidden);
-    if best.0.0 <= hoped(demand, ports, rates, exposed, prospect) {
-        return best.1;
+    if exposed > Time::ZERO {
+        let known = Prospect { later: 0, ..prospect };
+        let stays = total_time(demand, standing, standing, rates, Time::ZERO, known);
+        if stays <= hoped(least(demand, ports, rates), exposed, prospect.uses) {
+            return best.1;
+        }
     }
     let mut weigh = |new: &CircuitCounts| {
         let reached = total(new);
@@ -122,25 +131,18 @@ pub fn settle(
     };
     improve(demand, standing, ports, rates, |on_the_way| weigh(on_the_way));
     weigh(&choose(demand, standing, ports, rates));
-    if let (Some(sum), true) = (sum(prospect.usual), prospect.later > 0) {
-        weigh(&choose(&sum, standing, ports, rates));
+    if prospect.later > 0 {
+        let even = ServerDemand { n: demand.n, bytes: vec![1; demand.n * demand.n] };
+        weigh(&allocate_within(&even, ports, true));
     }
     best.1
 }
 
-/// What no circuits of which one is new undercut, if they are dark for `exposed`.
-fn hoped(
-    demand: &ServerDemand,
-    ports: &[u32],
-    rates: &Rates,
-    exposed: Time,
-    prospect: Prospect<'_>,
-) -> Time {
-    let first = least(demand, ports, rates);
-    let times = |time: Time, times: u32| time.ps().saturating_mul(times.into());
-    let again = times(first, prospect.uses.saturating_sub(1));
-    let later = prospect.mean(|usual| least(usual, ports, rates).ps() as f64) as u64;
-    Time::from_ps(exposed.max(first).ps().saturating_add(again).saturating_add(later))
+/// What no circuits of which one is new undercut, if they are dark for `exposed` and `least` is the
+/// least time of an all-to-all.
+fn hoped(least: Time, exposed: Time, uses: u32) -> Time {
+    let again = least.ps().saturating_mul(uses.saturating_sub(1).into());
+    Time::from_ps(exposed.max(least).ps().saturating_add(again))
 }
 
 impl Prospect<'_> {
@@ -151,15 +153,6 @@ impl Prospect<'_> {
         }
         self.usual.iter().map(time).sum::<f64>() / self.usual.len() as f64 * f64::from(self.later)
     }
-}
-
-fn sum(demands: &[ServerDemand]) -> Option<ServerDemand> {
-    let (first, rest) = demands.split_first()?;
-    let mut sum = first.clone();
-    for demand in rest {
-        sum.bytes.iter_mut().zip(&demand.bytes).for_each(|(sum, bytes)| *sum += bytes);
-    }
-    Some(sum)
 }
 
 /// The time in which all NICs of the busiest server could carry its bytes.
@@ -179,7 +172,7 @@ fn least(demand: &ServerDemand, ports: &[u32], rates: &Rates) -> Time {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mixnet::{all_to_all_time, allocate_within};
+    use crate::mixnet::all_to_all_time;
     use proptest::prelude::*;
 
     const RATES: Rates = Rates {

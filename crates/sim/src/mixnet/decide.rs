@@ -35,7 +35,7 @@ pub(super) struct Memory {
 const LEFT_OF_FOUR: u64 = 3;
 
 /// How many demands a region remembers.
-const REMEMBERED: usize = 4;
+const REMEMBERED: usize = 16;
 
 impl Memory {
     /// Remembers a demand, if it is not the last one again.
