@@ -3,13 +3,18 @@
 //! `cargo run --release -p lightloom-schedule --example decide_time`
 
 use lightloom_schedule::mixnet::{
-    GreedyOptions, Layout, PortMap, RouteOptions, Router, ServerDemand, allocate, assign,
+    GreedyOptions, Layout, PortMap, Prospect, Rates, RouteOptions, Router, ServerDemand, allocate,
+    assign, choose, settle,
 };
 use lightloom_schedule::topoopt::{AllReduceGroup, TopoOptInput, find};
+use lightloom_units::Time;
 use std::time::{Duration, Instant};
 
 fn main() {
-    println!("servers  EP  entries    allocate      assign       route  (EPS shared)   legs, hops");
+    println!(
+        "servers  EP  entries    allocate      choose      settle      assign       route  \
+         (EPS shared)   legs, hops"
+    );
     for (servers, slices) in [(2, 1), (4, 4), (8, 8), (8, 1), (16, 1), (64, 8), (64, 1)] {
         one_all_to_all(servers, slices);
     }
@@ -65,6 +70,16 @@ fn one_all_to_all(servers: u32, slices: u32) {
     let counts: Vec<_> = demands.iter().map(|demand| allocate(demand, &options)).collect();
     let mut map = PortMap::dark(n, 6);
     let allocating = timed(|run| allocate(&demands[run as usize % 4], &options));
+    let standing = allocate(&ServerDemand { n, bytes: vec![1; n * n] }, &options);
+    let (ports, bps) = (vec![6; n], 400_000_000_000);
+    let rates = Rates { optical_bps: bps, packet_bps: bps, packet_nics: 2, share_eps: false };
+    let choosing = timed(|run| choose(&demands[run as usize % 4], &standing, &ports, &rates));
+    // Half of what a change takes is hidden.
+    let (dark, hidden) = (Time::from_us(200), Time::from_us(100));
+    let prospect = Prospect { uses: 2, hidden, later: 0, usual: &[] };
+    let settling = timed(|run| {
+        settle(&demands[run as usize % 4], &standing, &ports, &rates, |_| dark, prospect)
+    });
     let assigning = timed(|run| map = assign(&counts[run as usize % 4], &map, &numa));
     let mut router = Router::default();
     let mut routing = |share_eps| {
@@ -76,7 +91,8 @@ fn one_all_to_all(servers: u32, slices: u32) {
     let rates = RouteOptions { share_eps: false, optical_bps: 1, packet_bps: 1 };
     let plan = router.route(&draws[0], &map, &layout, &rates);
     println!(
-        "{servers:7} {ranks:3} {:8} {allocating:>11.2?} {assigning:>11.2?} {alone:>11.2?} \
+        "{servers:7} {ranks:3} {:8} {allocating:>11.2?} {choosing:>11.2?} \
+         {settling:>11.2?} {assigning:>11.2?} {alone:>11.2?} \
          {shared:>13.2?}   {}, {}",
         draws[0].len(),
         plan.gather.len() + plan.local.len() + plan.scatter.len(),

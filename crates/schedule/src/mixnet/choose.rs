@@ -74,7 +74,7 @@ pub fn choose(
         a.total_cmp(b).then_with(|| distance(one).cmp(&distance(other)))
     });
     let mut search = best.expect("a start at least").1;
-    search.take_back(standing);
+    search.take_back(standing, WORK / 3);
     search.into_counts()
 }
 

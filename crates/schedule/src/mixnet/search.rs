@@ -225,17 +225,19 @@ impl<'a> Search<'a> {
 
     fn keep_times(&mut self, servers: [Option<usize>; 4]) {
         for server in servers.into_iter().flatten() {
-            self.times[server] = self.rows.time(server);
+            self.times[server] = self.look(server);
         }
     }
 
     /// Brings back circuits that stood, from free ports or those of new circuits, where that leaves
-    /// the time of the whole as it is.
-    pub fn take_back(&mut self, standing: &CircuitCounts) {
+    /// the time of the whole as it is, while there is work left.
+    pub fn take_back(&mut self, standing: &CircuitCounts, work: usize) {
         let longest = self.longest();
+        let most = self.looks + work;
         for a in 0..self.n {
             for b in a + 1..self.n {
-                while self.rows.counts().get(a, b) < standing.get(a, b)
+                while self.looks < most
+                    && self.rows.counts().get(a, b) < standing.get(a, b)
                     && self.bring_back(a, b, longest, standing)
                 {}
             }
