@@ -296,8 +296,10 @@ impl Plan {
 pub(crate) fn all_happened(failures: &[Failure], end: Time) -> Result<(), SimError> {
     match failures.iter().find(|failure| failure.at_ps >= end) {
         Some(late) => Err(SimError::Input(format!(
-            "failures: {}: at {}, but the iteration ends at {end}; allowed: an earlier time",
-            late.name, late.at_ps
+            "failures: {}: at {}, but the iteration ends at {:.6} s; allowed: an earlier time",
+            late.name,
+            late.at_ps,
+            end.as_secs_f64()
         ))),
         None => Ok(()),
     }
