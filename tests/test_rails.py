@@ -214,7 +214,7 @@ def test_figures_are_made_once(
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["mixnet"], 'paper "mixnet": is not reproduced'),
+        (["topoopt"], 'paper "topoopt": is not reproduced'),
         (["rails", "--figures", "6"], "--figures 6"),
         (["rails", "--figures", "x"], '--figures "x"'),
         (["rails", "--domains", "1"], "domains = 1"),
