@@ -86,6 +86,8 @@ def test_reconfiguration_policies_differ_as_they_should():
         job = Scenario.preset("mixtral-8x22b", gpus=512, fabric="mixnet").with_(
             **{
                 "training.micro_batches": 8,
+                "fabric.decision": "algorithm-1",
+                "fabric.hysteresis": False,
                 "fabric.reconfigure": {
                     "first_forward": policy,
                     "second_forward": policy,

@@ -107,8 +107,8 @@ def parse(text: str) -> Failure:
 
     Examples
     --------
-    >>> str(parse("gpu:server0.gpu1@0s,restore=2s,backup=ocs"))
-    'gpu:server0.gpu1@0 s,restore=2 s,backup=ocs'
+    >>> str(parse("gpu:server0.gpu1@1s,restore=2s,backup=ocs"))
+    'gpu:server0.gpu1@1 s,restore=2 s,backup=ocs'
     >>> parse("disk:server0@1s")
     Traceback (most recent call last):
     ...
