@@ -69,21 +69,11 @@ impl Optical<'_> {
         demand: &ServerDemand,
         matrix: Option<MatrixId>,
     ) -> CircuitCounts {
-        let usable = self.regions[region].ports.usable();
-        let printed = || allocate_within(demand, &usable, self.greedy.keep_going);
-        if self.spec.decision == CircuitDecision::Algorithm1 && !self.spec.hysteresis {
-            return printed();
-        }
-        let standing = self.regions[region].ports.counts();
-        let rates = Rates {
-            optical_bps: self.spec.ocs.link_bps.bps(),
-            packet_bps: self.spec.eps.link_bps.bps() / 4 * LEFT_OF_FOUR,
-            packet_nics: self.layout.packet_nics.len() as u32,
-            share_eps: self.spec.share_eps,
-        };
         if !self.spec.hysteresis {
-            return choose(demand, &standing, &usable, &rates);
+            return self.fitting(region, demand);
         }
+        let usable = self.regions[region].ports.usable();
+        let (standing, rates) = (self.regions[region].ports.counts(), self.rates());
         if self.regions[region].memory.ahead.is_empty() {
             self.regions[region].memory.ahead = self.ahead(region);
         }
@@ -95,12 +85,35 @@ impl Optical<'_> {
         if self.spec.decision == CircuitDecision::Timed {
             return settle(demand, &standing, &usable, &rates, dark, prospect);
         }
-        let new = printed();
+        let new = self.fitting(region, demand);
         let total = |counts: &CircuitCounts| {
             let changed = counts.beyond(&standing);
             total_time(demand, &standing, counts, &rates, dark(changed), prospect)
         };
         if total(&new) < total(&standing) { new } else { standing }
+    }
+
+    /// The circuits that fit a demand best by `fabric.decision`, whatever it costs to set them.
+    pub(super) fn fitting(&self, region: usize, demand: &ServerDemand) -> CircuitCounts {
+        let ports = &self.regions[region].ports;
+        match self.spec.decision {
+            CircuitDecision::Algorithm1 => {
+                allocate_within(demand, &ports.usable(), self.greedy.keep_going)
+            }
+            CircuitDecision::Timed => {
+                choose(demand, &ports.counts(), &ports.usable(), &self.rates())
+            }
+        }
+    }
+
+    /// What a server's NICs carry of an all-to-all.
+    fn rates(&self) -> Rates {
+        Rates {
+            optical_bps: self.spec.ocs.link_bps.bps(),
+            packet_bps: self.spec.eps.link_bps.bps() / 4 * LEFT_OF_FOUR,
+            packet_nics: self.layout.packet_nics.len() as u32,
+            share_eps: self.spec.share_eps,
+        }
     }
 
     /// How often the next all-to-all's demand comes in a row, what hides a change before it, and how

@@ -15,9 +15,7 @@ use crate::sender::{AllToAll, Demand};
 use lightloom_engine::Patches;
 use lightloom_fabric::{GpuId, NicId, ReconfigurePolicy};
 use lightloom_schedule::mixnet::failover::{CutOff, lifelines};
-use lightloom_schedule::mixnet::{
-    CircuitCounts, PortMap, ServerDemand, allocate_within, assign, new_circuits,
-};
+use lightloom_schedule::mixnet::{CircuitCounts, PortMap, ServerDemand, assign, new_circuits};
 
 impl Optical<'_> {
     /// How many servers a region has, with those that stand in.
@@ -171,7 +169,7 @@ impl Optical<'_> {
             }
         };
         let ports = &self.regions[region].ports;
-        let mut counts = allocate_within(&between, &ports.usable(), self.greedy.keep_going);
+        let mut counts = self.fitting(region, &between);
         self.secure(region, demand, health, &mut counts)?;
         Ok(assign(&counts, ports, &self.numa_of_port))
     }
