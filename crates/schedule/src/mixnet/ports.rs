@@ -110,6 +110,46 @@ impl PortMap {
         self.ports(a).iter().filter(joins).count() as u32
     }
 
+    /// Joins two ports, whose former circuits end.
+    ///
+    /// ```
+    /// use lightloom_schedule::mixnet::PortMap;
+    /// let mut map = PortMap::dark(3, 1);
+    /// map.connect((0, 0), (1, 0));
+    /// map.connect((1, 0), (2, 0));
+    /// assert_eq!((map.peer(0, 0), map.peer(2, 0)), (None, Some((1, 0))));
+    /// ```
+    ///
+    /// # Panics
+    /// If there is no such port, or they are one.
+    pub fn connect(&mut self, a: (u16, u16), b: (u16, u16)) {
+        assert_ne!(a, b, "a circuit has two ends");
+        self.disconnect(a);
+        self.disconnect(b);
+        let at = |(server, port): (u16, u16)| (usize::from(server), usize::from(port));
+        self.join(at(a), at(b));
+    }
+
+    /// Ends the circuit of a port, if it has one.
+    ///
+    /// # Panics
+    /// If there is no such port.
+    pub fn disconnect(&mut self, (server, port): (u16, u16)) {
+        let at = usize::from(server) * self.degree + usize::from(port);
+        if let Some((to, q)) = self.peer[at].take() {
+            self.peer[usize::from(to) * self.degree + usize::from(q)] = None;
+        }
+    }
+
+    /// Every circuit once, by its lower end.
+    pub fn circuits(&self) -> impl Iterator<Item = ((u16, u16), (u16, u16))> + '_ {
+        let degree = self.degree;
+        let ends = self.peer.iter().enumerate().filter_map(move |(at, peer)| {
+            Some((((at / degree) as u16, (at % degree) as u16), (*peer)?))
+        });
+        ends.filter(|(a, b)| a < b)
+    }
+
     fn join(&mut self, (a, p): (usize, usize), (b, q): (usize, usize)) {
         self.peer[a * self.degree + p] = Some((b as u16, q as u16));
         self.peer[b * self.degree + q] = Some((a as u16, p as u16));

@@ -1,0 +1,120 @@
+//! What a controller writes down before it acts, and what it knows again after a crash.
+//!
+//! Every change of circuits is an *intent*, written in the order in which it happens: [`Record::Planned`]
+//! before any agent is told to hold, [`Record::Patching`] before the switch is touched,
+//! [`Record::Verified`] before any agent is told to resume, [`Record::Confirmed`] when all have. So a
+//! generation that anyone has heard of is in the journal, and after a crash the last record says where
+//! the switch may differ from what was verified: nowhere, unless it is `Patching`.
+//! [`Memory::replay`] folds the records; replaying a prefix of a journal twice gives the same memory.
+
+use crate::message::PortId;
+use serde::{Deserialize, Serialize};
+
+/// One line of the journal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Record {
+    /// These circuits are wanted.
+    Planned {
+        /// The number of the plan.
+        generation: u64,
+        /// The round whose demand they are for.
+        round: u64,
+        /// All circuits of the region, by their lower end.
+        circuits: Vec<(PortId, PortId)>,
+    },
+    /// Agents hold what must change; the switch is told now.
+    Patching {
+        /// The number of the plan.
+        generation: u64,
+    },
+    /// These circuits were read back from the switch, and may be used.
+    Verified {
+        /// The number of the plan.
+        generation: u64,
+        /// The round whose demand they are for.
+        round: u64,
+        /// All circuits of the region that may be used, by their lower end.
+        circuits: Vec<(PortId, PortId)>,
+    },
+    /// Every agent that is there uses them.
+    Confirmed {
+        /// The number of the plan.
+        generation: u64,
+    },
+    /// Switch ports that would not do as they were told leave the candidates; those that were mended
+    /// are among them again.
+    Stuck {
+        /// All that are out of use for this reason now.
+        ports: Vec<PortId>,
+    },
+}
+
+/// What a controller knows from its journal.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// The greatest generation that was ever planned.
+    pub generation: u64,
+    /// Demands up to this round have been answered.
+    pub round: u64,
+    /// The circuits that were verified last.
+    pub verified: Vec<(PortId, PortId)>,
+    /// The generation of these.
+    pub verified_generation: u64,
+    /// The last generation that all agents confirmed.
+    pub confirmed: u64,
+    /// Circuits that are wanted and not verified, if there are any.
+    pub intent: Option<Intent>,
+    /// Whether the switch was told anything since: it may hold other circuits than these.
+    pub touched: bool,
+    /// Ports out of use until an operator says that they are mended.
+    pub stuck: Vec<PortId>,
+}
+
+/// A plan that was not finished.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Intent {
+    /// Its circuits.
+    pub circuits: Vec<(PortId, PortId)>,
+    /// The round whose demand they are for.
+    pub round: u64,
+}
+
+impl Memory {
+    /// What these records say, in order.
+    ///
+    /// ```
+    /// use lightloom_control::{Memory, Record};
+    /// let circuits = vec![((0, 0), (1, 0))];
+    /// let planned = Record::Planned { generation: 4, round: 9, circuits: circuits.clone() };
+    /// let memory = Memory::replay([planned, Record::Patching { generation: 4 }]);
+    /// assert_eq!((memory.generation, memory.verified.len()), (4, 0));
+    /// assert!(memory.touched && memory.intent.is_some_and(|intent| intent.circuits == circuits));
+    /// ```
+    pub fn replay(records: impl IntoIterator<Item = Record>) -> Self {
+        let mut memory = Memory::default();
+        records.into_iter().for_each(|record| memory.note(record));
+        memory
+    }
+
+    /// Adds one record.
+    pub fn note(&mut self, record: Record) {
+        match record {
+            Record::Planned { generation, round, circuits } => {
+                self.generation = self.generation.max(generation);
+                self.intent = Some(Intent { circuits, round });
+            }
+            Record::Patching { .. } => self.touched = true,
+            Record::Verified { generation, round, circuits } => {
+                self.generation = self.generation.max(generation);
+                self.round = self.round.max(round);
+                self.verified_generation = generation;
+                self.verified = circuits;
+                self.intent = None;
+                self.touched = false;
+            }
+            Record::Confirmed { generation } => self.confirmed = self.confirmed.max(generation),
+            Record::Stuck { ports } => self.stuck = ports,
+        }
+    }
+}

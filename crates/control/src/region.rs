@@ -1,0 +1,247 @@
+//! A region: servers whose optical NICs are on one optical switch, and the ports of it that are theirs.
+//!
+//! Modelled: every server has as many optical ports as every other, each with one fibre pair to one
+//! port of the switch. Other regions may use the rest of the switch: the ports named here are this
+//! region's *slice*, and no circuit leaves it. Tenants share a region by servers; no circuit joins two
+//! of them.
+//! Checked: what [`Region::legal`] lets pass is an involution on working ports of one tenant, in the
+//! tests below.
+
+use crate::driver::Patch;
+use crate::message::PortId;
+use lightloom_schedule::mixnet::PortMap;
+use thiserror::Error;
+
+/// Servers, tenants and the ports of the optical switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Region {
+    switch_ports: u16,
+    degree: usize,
+    wiring: Vec<u16>,
+    tenants: Vec<u16>,
+    numa_of_port: Vec<u8>,
+    of_switch_port: Vec<Option<PortId>>,
+}
+
+/// A region that cannot be, or circuits that it cannot have.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RegionError {
+    /// Less than two servers, or more than 4096 ports.
+    #[error("{0} servers of {1} optical ports: a region has 2 servers or more, 1 port or more each, and 4096 ports at most")]
+    Size(usize, usize),
+    /// Lists that do not fit.
+    #[error("{what}: {found} given for {expected}")]
+    Count {
+        /// What is listed.
+        what: &'static str,
+        /// Its entries.
+        found: usize,
+        /// The entries there should be.
+        expected: usize,
+    },
+    /// A port that the switch has not.
+    #[error("server {server}, port {port}: switch port {at} is not one of 1 to {ports}")]
+    NoPort {
+        /// The server.
+        server: u16,
+        /// Its port.
+        port: u16,
+        /// Where it should be.
+        at: u16,
+        /// The ports of the switch.
+        ports: u16,
+    },
+    /// Two fibres in one port.
+    #[error("switch port {0} is given to two ports of servers")]
+    Doubled(u16),
+    /// A circuit that must not be.
+    #[error("server {0}, port {1}: {2}")]
+    Illegal(u16, u16, &'static str),
+}
+
+impl Region {
+    /// A region. `wiring` names the switch port of every server's optical ports, server by server;
+    /// `tenants` numbers the tenant of every server; `numa_of_port` gives the NUMA node of each optical
+    /// port of a server.
+    ///
+    /// # Errors
+    /// Sizes that do not fit, a port that the switch has not, or one that is given twice.
+    ///
+    /// ```
+    /// use lightloom_control::Region;
+    /// // Two servers of two ports, on ports 1, 2 and 5, 6 of a switch of 8.
+    /// let region = Region::new(8, vec![1, 2, 5, 6], vec![0, 0], vec![0, 0]).unwrap();
+    /// assert_eq!(region.switch_port((1, 0)), 5);
+    /// assert_eq!(region.port_at(6), Some((1, 1)));
+    /// assert_eq!(region.port_at(7), None);
+    /// ```
+    pub fn new(
+        switch_ports: u16,
+        wiring: Vec<u16>,
+        tenants: Vec<u16>,
+        numa_of_port: Vec<u8>,
+    ) -> Result<Self, RegionError> {
+        let (servers, degree) = (tenants.len(), numa_of_port.len());
+        if servers < 2 || degree == 0 || servers * degree > 4096 {
+            return Err(RegionError::Size(servers, degree));
+        }
+        if wiring.len() != servers * degree {
+            let (found, expected) = (wiring.len(), servers * degree);
+            return Err(RegionError::Count { what: "switch ports", found, expected });
+        }
+        let mut of_switch_port = vec![None; usize::from(switch_ports) + 1];
+        for (index, &at) in wiring.iter().enumerate() {
+            let (server, port) = ((index / degree) as u16, (index % degree) as u16);
+            if at == 0 || at > switch_ports {
+                return Err(RegionError::NoPort { server, port, at, ports: switch_ports });
+            }
+            if of_switch_port[usize::from(at)].replace((server, port)).is_some() {
+                return Err(RegionError::Doubled(at));
+            }
+        }
+        Ok(Region { switch_ports, degree, wiring, tenants, numa_of_port, of_switch_port })
+    }
+
+    /// `servers` servers of `degree` ports in a row, on the first ports of a switch, all of one tenant.
+    ///
+    /// # Errors
+    /// As [`Region::new`].
+    pub fn in_a_row(servers: u16, degree: u16, switch_ports: u16) -> Result<Self, RegionError> {
+        let all = u32::from(servers) * u32::from(degree);
+        if all > u32::from(switch_ports) {
+            return Err(RegionError::NoPort {
+                server: servers.saturating_sub(1),
+                port: degree.saturating_sub(1),
+                at: all.min(u32::from(u16::MAX)) as u16,
+                ports: switch_ports,
+            });
+        }
+        let wiring = (1..=all as u16).collect();
+        let half = degree.div_ceil(2);
+        let numa = (0..degree).map(|port| u8::from(port >= half)).collect();
+        Region::new(switch_ports, wiring, vec![0; usize::from(servers)], numa)
+    }
+
+    /// The number of servers.
+    pub fn servers(&self) -> usize {
+        self.tenants.len()
+    }
+
+    /// Optical ports of a server.
+    pub fn degree(&self) -> usize {
+        self.degree
+    }
+
+    /// Ports of the switch: so many ingresses and as many egresses.
+    pub fn switch_ports(&self) -> u16 {
+        self.switch_ports
+    }
+
+    /// The NUMA node of each optical port of a server.
+    pub fn numa_of_port(&self) -> &[u8] {
+        &self.numa_of_port
+    }
+
+    /// The tenant of a server.
+    pub fn tenant(&self, server: u16) -> u16 {
+        self.tenants[usize::from(server)]
+    }
+
+    /// The switch port of a server's port.
+    ///
+    /// # Panics
+    /// If the region has no such port.
+    pub fn switch_port(&self, (server, port): PortId) -> u16 {
+        self.wiring[usize::from(server) * self.degree + usize::from(port)]
+    }
+
+    /// Whose a switch port is; none if it is not of this region.
+    pub fn port_at(&self, switch_port: u16) -> Option<PortId> {
+        self.of_switch_port.get(usize::from(switch_port)).copied().flatten()
+    }
+
+    /// The switch ports of this region, in rising order.
+    pub fn slice(&self) -> Vec<u16> {
+        (1..=self.switch_ports).filter(|&port| self.port_at(port).is_some()).collect()
+    }
+
+    /// Both patches of every circuit, in rising order.
+    pub fn patches(&self, map: &PortMap) -> Vec<Patch> {
+        let mut patches = Vec::new();
+        for from in self.ports() {
+            if let Some(to) = map.peer(usize::from(from.0), usize::from(from.1)) {
+                let egress = self.switch_ports + self.switch_port(to);
+                patches.push(Patch::new(self.switch_port(from), egress));
+            }
+        }
+        patches.sort_unstable();
+        patches
+    }
+
+    /// The circuits of which both patches stand within the region, and the patches that make none.
+    pub fn circuits(&self, patches: &[Patch]) -> (Vec<(PortId, PortId)>, Vec<Patch>) {
+        let mut egress_of = vec![0; usize::from(self.switch_ports) + 1];
+        for patch in patches {
+            if let Some(egress) = egress_of.get_mut(usize::from(patch.ingress)) {
+                *egress = patch.egress;
+            }
+        }
+        let (mut circuits, mut others) = (Vec::new(), Vec::new());
+        for &patch in patches {
+            let far = patch.egress.saturating_sub(self.switch_ports);
+            let ends = (self.port_at(patch.ingress), self.port_at(far));
+            match ends {
+                (Some(a), Some(b))
+                    if patch.ingress != far
+                        && egress_of[usize::from(far)] == self.switch_ports + patch.ingress =>
+                {
+                    if a < b {
+                        circuits.push((a, b));
+                    }
+                }
+                _ => others.push(patch),
+            }
+        }
+        circuits.sort_unstable();
+        (circuits, others)
+    }
+
+    /// Every port, server by server.
+    pub fn ports(&self) -> impl Iterator<Item = PortId> + '_ {
+        let degree = self.degree;
+        (0..self.wiring.len()).map(move |at| ((at / degree) as u16, (at % degree) as u16))
+    }
+
+    /// Whether the region may have these circuits: every port in at most one, both ends agree, none
+    /// that is blocked, none inside a server or between tenants.
+    ///
+    /// # Errors
+    /// The first port that breaks a rule.
+    pub fn legal(&self, map: &PortMap) -> Result<(), RegionError> {
+        if (map.servers(), map.degree()) != (self.servers(), self.degree) {
+            let (found, expected) = (map.servers() * map.degree(), self.wiring.len());
+            return Err(RegionError::Count { what: "ports of a map", found, expected });
+        }
+        for (server, port) in self.ports() {
+            let at = |(server, port): PortId| map.peer(usize::from(server), usize::from(port));
+            let Some(peer) = at((server, port)) else { continue };
+            let broken = if usize::from(peer.0) >= self.servers()
+                || usize::from(peer.1) >= self.degree
+            {
+                "its circuit ends outside the region"
+            } else if at(peer) != Some((server, port)) {
+                "the other end of its circuit is in another"
+            } else if peer.0 == server {
+                "its circuit ends in the same server"
+            } else if map.is_blocked(usize::from(server), usize::from(port)) {
+                "it is out of use"
+            } else if self.tenant(server) != self.tenant(peer.0) {
+                "its circuit ends at another tenant"
+            } else {
+                continue;
+            };
+            return Err(RegionError::Illegal(server, port, broken));
+        }
+        Ok(())
+    }
+}
