@@ -7,6 +7,7 @@
 mod driver;
 mod journal;
 mod message;
+pub mod netconf;
 mod region;
 
 pub use driver::{Answer, Driver, DriverEvent, Order, Patch};
