@@ -7,6 +7,7 @@
 mod driver;
 mod journal;
 mod message;
+pub mod ocs;
 pub mod netconf;
 mod region;
 
