@@ -193,7 +193,11 @@ mod tests {
     use proptest::prelude::*;
 
     /// What comes of a stream in pieces of the lengths given, over and over.
-    fn cut(framer: &mut Framer, stream: &[u8], pieces: &[usize]) -> Result<Vec<Vec<u8>>, FrameError> {
+    fn cut(
+        framer: &mut Framer,
+        stream: &[u8],
+        pieces: &[usize],
+    ) -> Result<Vec<Vec<u8>>, FrameError> {
         let (mut messages, mut rest) = (Vec::new(), stream);
         for &piece in pieces.iter().cycle() {
             let (now, later) = rest.split_at(piece.min(rest.len()));
@@ -225,7 +229,9 @@ mod tests {
 
     #[test]
     fn a_wrong_header_is_an_error_at_once() {
-        for wrong in ["x", "\n1", "\n#x", "\n#0\n", "\n##x", "\n##\n", "\n#12x", "\n#\n", "\n#12345678901"] {
+        for wrong in
+            ["x", "\n1", "\n#x", "\n#0\n", "\n##x", "\n##\n", "\n#12x", "\n#\n", "\n#12345678901"]
+        {
             let found = cut(&mut speaking_chunks(), wrong.as_bytes(), &[1]);
             assert_eq!(found, Err(FrameError::Header), "{wrong:?}");
         }

@@ -1,5 +1,9 @@
 //! NETCONF, the second protocol of optical switches: frames, XML and a [`Driver`](crate::Driver).
 
+mod client;
 mod frame;
+mod xml;
 
+pub use client::{NetconfDriver, NetconfSettings};
 pub use frame::{FrameError, Framer, MAX_MESSAGE, chunk, mark};
+pub use xml::{Element, MAX_DEPTH, MAX_ELEMENTS, Space};
