@@ -4,6 +4,7 @@
 //! to send; sockets, clocks and files are the caller's. The daemon, the simulator and the
 //! fault-injecting tests run the same machines.
 
+pub mod conformance;
 mod driver;
 mod journal;
 mod message;

@@ -1,0 +1,468 @@
+//! The suite that every driver must pass, against a switch that speaks its protocol:
+//! `lightloom_control::driver_conformance!(make)` makes each check a test of its own, where
+//! `make(ports, slice)` gives a driver for the ports of `slice` and a dark switch of `ports` ports.
+//!
+//! Checked: the switch comes up and says its size; what is ordered stands and reads back, and nothing
+//! else does; answers come in the order of the orders, whatever is refused between them and however
+//! the streams are cut; a stream that closes takes its orders along; a switch that is silent, that
+//! talks nonsense or that garbles what it says is given up, and never makes a driver panic, answer
+//! what was not asked, or answer twice.
+
+use crate::driver::{Answer, Driver, DriverEvent, Order, Patch};
+use lightloom_units::Time;
+use std::collections::{BTreeMap, VecDeque};
+
+/// A switch that speaks a driver's protocol, on one stream.
+pub trait Peer {
+    /// A stream opens.
+    fn open(&mut self, now: Time);
+    /// It closes.
+    fn close(&mut self, now: Time);
+    /// Bytes from the driver.
+    fn receive(&mut self, now: Time, bytes: &[u8]);
+    /// Bytes for the driver.
+    fn transmit(&mut self, now: Time) -> Option<Vec<u8>>;
+    /// When it wants to be called next.
+    fn next_timeout(&self) -> Option<Time>;
+    /// Time has passed.
+    fn timeout(&mut self, now: Time);
+    /// What stands, in rising order, whoever asks.
+    fn patches(&self) -> Vec<Patch>;
+}
+
+/// Ports of the switch in every check.
+const PORTS: u16 = 16;
+/// No check of a session that works lasts as many rounds.
+const ROUNDS: usize = 10_000;
+/// More than any driver keeps of a message that does not end \[B\].
+const ENDLESS: usize = 64 << 20;
+
+/// A driver, a switch and the stream between them.
+struct Bench<D, P> {
+    driver: D,
+    peer: P,
+    now: Time,
+    /// Bytes of the switch are handed on in pieces of so many.
+    piece: usize,
+    /// Changes the switch's bytes on their way.
+    garble: Option<Chance>,
+    /// What is asked and not answered, in order.
+    open: VecDeque<u64>,
+    asked: u64,
+    up: bool,
+    answers: Vec<Answer>,
+    went_down: Option<String>,
+}
+
+/// SplitMix64: the same chances wherever the suite runs.
+#[derive(Clone, Debug)]
+pub struct Chance(pub u64);
+
+impl Chance {
+    /// A number below `end`.
+    ///
+    /// ```
+    /// use lightloom_control::conformance::Chance;
+    /// assert!(Chance(1).below(3) < 3);
+    /// ```
+    pub fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((mixed ^ (mixed >> 31)) % end as u64) as usize
+    }
+}
+
+impl<D: Driver, P: Peer> Bench<D, P> {
+    fn new(make: impl FnOnce(u16, Vec<u16>) -> (D, P)) -> Self {
+        Bench::of(make(PORTS, (1..=PORTS).collect()))
+    }
+
+    fn of((driver, peer): (D, P)) -> Self {
+        Bench {
+            driver,
+            peer,
+            now: Time::from_ms(1),
+            piece: usize::MAX,
+            garble: None,
+            open: VecDeque::new(),
+            asked: 0,
+            up: false,
+            answers: Vec::new(),
+            went_down: None,
+        }
+    }
+
+    fn connect(&mut self) {
+        (self.up, self.went_down) = (false, None);
+        self.peer.open(self.now);
+        self.driver.connected(self.now);
+        self.hear();
+        self.carry();
+    }
+
+    fn disconnect(&mut self) {
+        self.driver.disconnected(self.now);
+        self.hear();
+        self.peer.close(self.now);
+        self.open.clear();
+        self.up = false;
+    }
+
+    fn ask(&mut self, order: &Order) {
+        self.asked += 1;
+        self.open.push_back(self.asked);
+        self.driver.order(self.now, self.asked, order);
+        self.hear();
+    }
+
+    /// Asks one thing and waits for its answer.
+    fn answer(&mut self, order: &Order) -> Answer {
+        self.ask(order);
+        self.carry();
+        assert!(self.open.is_empty(), "{order:?} was not answered: {:?}", self.went_down);
+        self.answers.pop().expect("it was answered")
+    }
+
+    fn apply(&mut self, end: &[Patch], set: &[Patch]) -> Answer {
+        self.answer(&Order::Apply { end: end.to_vec(), set: set.to_vec() })
+    }
+
+    /// Hears what the driver has to tell, and holds it to its promises.
+    fn hear(&mut self) {
+        while let Some(event) = self.driver.event() {
+            match event {
+                DriverEvent::Up { ports, .. } => {
+                    assert!(!self.up, "up twice");
+                    assert!(self.garble.is_some() || ports == PORTS, "{ports} ports");
+                    self.up = true;
+                }
+                DriverEvent::Down(why) => {
+                    assert!(!why.is_empty(), "down for no reason");
+                    assert!(self.went_down.is_none(), "down twice");
+                    (self.up, self.went_down) = (false, Some(why));
+                }
+                DriverEvent::Answer { id, answer } => {
+                    assert!(self.up, "an answer of a switch that is not up");
+                    assert_eq!(
+                        self.open.pop_front(),
+                        Some(id),
+                        "answers in the order of the orders"
+                    );
+                    self.answers.push(answer);
+                }
+                DriverEvent::Notice(_) => {}
+            }
+        }
+    }
+
+    fn carry_to_driver(&mut self, mut bytes: Vec<u8>) {
+        if let Some(chance) = &mut self.garble {
+            if chance.below(3) == 0 && !bytes.is_empty() {
+                let at = chance.below(bytes.len());
+                match chance.below(3) {
+                    0 => bytes[at] ^= 1 << chance.below(8),
+                    1 => drop(bytes.remove(at)),
+                    _ => bytes.insert(at, b" ,;<\n\"&0"[chance.below(8)]),
+                }
+            }
+        }
+        for piece in bytes.chunks(self.piece) {
+            self.driver.receive(self.now, piece);
+            self.hear();
+        }
+    }
+
+    /// Carries bytes until neither side has any, and the switch waits for nothing.
+    fn carry(&mut self) {
+        for _ in 0..ROUNDS {
+            let mut still = true;
+            while let Some(bytes) = self.driver.transmit() {
+                self.peer.receive(self.now, &bytes);
+                still = false;
+            }
+            while let Some(bytes) = self.peer.transmit(self.now) {
+                self.carry_to_driver(bytes);
+                still = false;
+            }
+            if still {
+                let Some(next) = self.peer.next_timeout() else { return };
+                self.now = self.now.max(next);
+                self.peer.timeout(self.now);
+            }
+        }
+        panic!("the two never come to rest");
+    }
+
+    /// The driver is told the time until it gives the switch up.
+    fn wait_for_down(&mut self) {
+        let end = self.now.saturating_add(Time::from_ms(3_600_000));
+        while self.went_down.is_none() {
+            let next = self.driver.next_timeout().expect("a driver that waits for no end of time");
+            assert!(next <= end, "not given up within an hour");
+            self.now = self.now.max(next);
+            self.driver.timeout(self.now);
+            self.hear();
+            while self.driver.transmit().is_some() {}
+        }
+    }
+}
+
+/// Patches of the switch of every check.
+fn patch(ingress: u16, egress_port: u16) -> Patch {
+    Patch::new(ingress, PORTS + egress_port)
+}
+
+/// The switch comes up with its size, dark.
+pub fn comes_up_dark<D: Driver, P: Peer>(make: impl FnOnce(u16, Vec<u16>) -> (D, P)) {
+    let mut bench = Bench::new(make);
+    bench.connect();
+    assert!(bench.up, "{:?}", bench.went_down);
+    assert_eq!(bench.answer(&Order::Read), Answer::State(Vec::new()));
+}
+
+/// What is set stands and reads back; what is ended is gone; ports change partners in one order.
+pub fn what_is_ordered_stands<D: Driver, P: Peer>(make: impl FnOnce(u16, Vec<u16>) -> (D, P)) {
+    let mut bench = Bench::new(make);
+    bench.connect();
+    let pairs = |pairs: &[(u16, u16)]| {
+        let mut patches: Vec<_> =
+            pairs.iter().flat_map(|&(a, b)| Patch::pair(PORTS, a, b)).collect();
+        patches.sort_unstable();
+        patches
+    };
+    let steps: [(&[(u16, u16)], &[(u16, u16)]); 6] = [
+        (&[], &[]),
+        (&[], &[(1, 2), (3, 4)]),
+        // Four ports change partners: every ingress and every egress moves.
+        (&[(1, 2), (3, 4)], &[(1, 3), (2, 4)]),
+        // One circuit goes, two others keep half of its ports busy.
+        (&[(1, 3)], &[(1, 16), (3, 15)]),
+        (&[(2, 4)], &[]),
+        (&[(1, 16), (3, 15)], &[(16, 15)]),
+    ];
+    let mut expected = Vec::new();
+    for (end, set) in steps {
+        let (end, set) = (pairs(end), pairs(set));
+        assert_eq!(bench.apply(&end, &set), Answer::Done);
+        expected.retain(|patch| !end.contains(patch));
+        expected.extend(set);
+        expected.sort_unstable();
+        assert_eq!(bench.peer.patches(), expected);
+        assert_eq!(bench.answer(&Order::Read), Answer::State(expected.clone()));
+    }
+}
+
+/// A port in use, an egress in use and a port that is not there are refused, with words; what stood
+/// stands, and the orders around are answered in order.
+pub fn refusals_leave_the_rest<D: Driver, P: Peer>(make: impl FnOnce(u16, Vec<u16>) -> (D, P)) {
+    let mut bench = Bench::new(make);
+    bench.connect();
+    let stands = vec![patch(1, 2), patch(2, 1)];
+    assert_eq!(bench.apply(&[], &stands), Answer::Done);
+    for wrong in [patch(1, 3), patch(3, 2), patch(PORTS * 2 + 1, 3), patch(3, PORTS + 1)] {
+        bench.answers.clear();
+        bench.ask(&Order::Read);
+        bench.ask(&Order::Apply { end: vec![], set: vec![wrong] });
+        bench.ask(&Order::Apply { end: vec![], set: vec![patch(5, 6)] });
+        bench.ask(&Order::Apply { end: vec![patch(5, 6)], set: vec![] });
+        bench.ask(&Order::Read);
+        bench.carry();
+        let [
+            Answer::State(before),
+            Answer::Refused(words),
+            Answer::Done,
+            Answer::Done,
+            Answer::State(after),
+        ] = &bench.answers[..]
+        else {
+            panic!("{wrong:?}: {:?}", bench.answers);
+        };
+        assert!(!words.is_empty(), "{wrong:?} is refused without a word");
+        assert_eq!((before, after), (&stands, &stands), "{wrong:?}");
+    }
+}
+
+/// A driver of some ports is told of patches that touch them, at either end, and of no others.
+pub fn reads_its_slice<D: Driver, P: Peer>(make: impl Fn(u16, Vec<u16>) -> (D, P)) {
+    let (whole, peer) = make(PORTS, (1..=PORTS).collect());
+    let mut bench = Bench::of((whole, peer));
+    bench.connect();
+    let all = [patch(1, 2), patch(2, 9), patch(9, 1), patch(10, 11), patch(11, 10)];
+    assert_eq!(bench.apply(&[], &all), Answer::Done);
+    bench.disconnect();
+    let (slice, _) = make(PORTS, vec![1, 2]);
+    let mut bench = Bench { driver: slice, ..bench };
+    bench.connect();
+    let ours = vec![patch(1, 2), patch(2, 9), patch(9, 1)];
+    assert_eq!(bench.answer(&Order::Read), Answer::State(ours));
+}
+
+/// However the switch's bytes are cut, the same comes of them.
+pub fn streams_may_be_cut_anywhere<D: Driver, P: Peer>(make: impl Fn(u16, Vec<u16>) -> (D, P)) {
+    let run = |piece| {
+        let mut bench = Bench::new(&make);
+        bench.piece = piece;
+        bench.connect();
+        bench.ask(&Order::Apply { end: vec![], set: Patch::pair(PORTS, 1, 2).to_vec() });
+        bench.ask(&Order::Apply { end: vec![], set: vec![patch(1, 3)] });
+        bench.ask(&Order::Read);
+        bench.carry();
+        bench.answers
+    };
+    let whole = run(usize::MAX);
+    assert_eq!(whole.len(), 3);
+    for piece in [1, 2, 3, 7, 64] {
+        assert_eq!(run(piece), whole, "in pieces of {piece}");
+    }
+}
+
+/// Orders of a stream that closed are never answered, and the next stream begins anew.
+pub fn a_closed_stream_takes_its_orders_along<D: Driver, P: Peer>(
+    make: impl FnOnce(u16, Vec<u16>) -> (D, P),
+) {
+    let mut bench = Bench::new(make);
+    bench.connect();
+    let pair = Patch::pair(PORTS, 1, 2).to_vec();
+    assert_eq!(bench.apply(&[], &pair), Answer::Done);
+    bench.ask(&Order::Read);
+    bench.ask(&Order::Apply { end: pair.clone(), set: vec![] });
+    bench.disconnect();
+    assert!(bench.driver.transmit().is_none(), "bytes for a stream that is closed");
+    bench.connect();
+    assert!(bench.up, "{:?}", bench.went_down);
+    assert_eq!(bench.answers, []);
+    // The order was never carried to the switch.
+    assert_eq!(bench.answer(&Order::Read), Answer::State(pair));
+}
+
+/// A switch that says nothing is given up, and so is one that falls silent in its greeting.
+pub fn silence_is_given_up<D: Driver, P: Peer>(make: impl FnOnce(u16, Vec<u16>) -> (D, P)) {
+    let mut bench = Bench::new(make);
+    bench.driver.connected(bench.now);
+    while bench.driver.transmit().is_some() {}
+    bench.wait_for_down();
+    bench.now = bench.now.saturating_add(Time::from_ms(1));
+    bench.disconnect();
+    bench.connect();
+    assert!(bench.up, "{:?}", bench.went_down);
+}
+
+/// Bytes that make no sense end in `Down` or in nothing, and a message without an end in `Down`.
+pub fn nonsense_is_given_up<D: Driver, P: Peer>(make: impl FnOnce(u16, Vec<u16>) -> (D, P)) {
+    let mut bench = Bench::new(make);
+    let mut chance = Chance(1);
+    for round in 0..300 {
+        let greeted = round % 2 == 0;
+        if greeted {
+            bench.connect();
+            bench.ask(&Order::Read);
+        } else {
+            bench.went_down = None;
+            bench.driver.connected(bench.now);
+        }
+        let bytes: Vec<u8> = (0..chance.below(400)).map(|_| chance.below(256) as u8).collect();
+        bench.carry_to_driver(bytes);
+        bench.disconnect();
+        bench.answers.clear();
+    }
+    bench.connect();
+    let piece = vec![b'x'; 1 << 16];
+    for _ in 0..ENDLESS / piece.len() {
+        bench.driver.receive(bench.now, &piece);
+    }
+    bench.hear();
+    assert!(bench.went_down.is_some(), "still listening after 64 MiB of one message");
+    bench.disconnect();
+    bench.connect();
+    assert_eq!(bench.answer(&Order::Read), Answer::State(Vec::new()));
+}
+
+/// Whatever becomes of the switch's bytes on their way, answers are of what was asked, in order, once.
+pub fn garbled_bytes_break_no_promise<D: Driver, P: Peer>(make: impl Fn(u16, Vec<u16>) -> (D, P)) {
+    for seed in 0..300 {
+        let mut bench = Bench::new(&make);
+        bench.garble = Some(Chance(seed));
+        for port in 1..8 {
+            bench.connect();
+            for order in [
+                Order::Apply { end: vec![], set: vec![patch(port, port + 1)] },
+                Order::Read,
+                Order::Apply { end: vec![patch(port, port + 1)], set: vec![] },
+            ] {
+                if bench.up {
+                    bench.ask(&order);
+                    bench.carry();
+                }
+            }
+            bench.disconnect();
+        }
+    }
+}
+
+/// Random legal orders, several under way at once: the switch ends up as asked, and says so.
+pub fn random_orders_end_as_asked<D: Driver, P: Peer>(make: impl Fn(u16, Vec<u16>) -> (D, P)) {
+    for seed in 0..60 {
+        let mut chance = Chance(seed);
+        let mut bench = Bench::new(&make);
+        bench.piece = 1 + chance.below(100);
+        bench.connect();
+        let mut model = BTreeMap::<u16, u16>::new();
+        for _ in 0..10 {
+            let mut expected = Vec::new();
+            for _ in 0..1 + chance.below(3) {
+                let end: Vec<_> = model
+                    .iter()
+                    .filter(|_| chance.below(3) == 0)
+                    .map(|(&ingress, &egress)| Patch::new(ingress, egress))
+                    .collect();
+                model.retain(|&ingress, _| end.iter().all(|patch| patch.ingress != ingress));
+                let mut set = Vec::new();
+                for _ in 0..chance.below(8) {
+                    let wanted = patch(1 + chance.below(16) as u16, 1 + chance.below(16) as u16);
+                    let free = !model.contains_key(&wanted.ingress)
+                        && !model.values().any(|&egress| egress == wanted.egress);
+                    if free {
+                        model.insert(wanted.ingress, wanted.egress);
+                        set.push(wanted);
+                    }
+                }
+                bench.ask(&Order::Apply { end, set });
+                expected.push(Answer::Done);
+            }
+            let stands: Vec<_> = model.iter().map(|(&i, &e)| Patch::new(i, e)).collect();
+            bench.ask(&Order::Read);
+            expected.push(Answer::State(stands.clone()));
+            bench.carry();
+            assert_eq!(bench.answers, expected, "seed {seed}");
+            assert_eq!(bench.peer.patches(), stands, "seed {seed}");
+            bench.answers.clear();
+        }
+    }
+}
+
+/// Makes each check a test, in a module of the name given or `conformance`.
+#[macro_export]
+macro_rules! driver_conformance {
+    ($make:expr) => {
+        $crate::driver_conformance!(conformance, $make);
+    };
+    ($module:ident, $make:expr) => {
+        $crate::driver_conformance!(@tests $module, $make;
+            comes_up_dark, what_is_ordered_stands, refusals_leave_the_rest, reads_its_slice,
+            streams_may_be_cut_anywhere, a_closed_stream_takes_its_orders_along,
+            silence_is_given_up, nonsense_is_given_up, garbled_bytes_break_no_promise,
+            random_orders_end_as_asked);
+    };
+    (@tests $module:ident, $make:expr; $($check:ident),*) => {
+        mod $module {
+            use super::*;
+            $(
+                #[test]
+                fn $check() {
+                    $crate::conformance::$check($make);
+                }
+            )*
+        }
+    };
+}
