@@ -18,8 +18,8 @@ pub enum Record {
     Planned {
         /// The number of the plan.
         generation: u64,
-        /// The round whose demand they are for.
-        round: u64,
+        /// By tenant: the last round whose demand they are for.
+        rounds: Vec<u64>,
         /// All circuits of the region, by their lower end.
         circuits: Vec<(PortId, PortId)>,
     },
@@ -32,10 +32,17 @@ pub enum Record {
     Verified {
         /// The number of the plan.
         generation: u64,
-        /// The round whose demand they are for.
-        round: u64,
+        /// By tenant: the last round whose demand they are for.
+        rounds: Vec<u64>,
         /// All circuits of the region that may be used, by their lower end.
         circuits: Vec<(PortId, PortId)>,
+    },
+    /// No circuit may be used, and what the switch holds is not known.
+    Withdrawn {
+        /// The number of the plan that says so.
+        generation: u64,
+        /// Why.
+        why: String,
     },
     /// Every agent that is there uses them.
     Confirmed {
@@ -55,29 +62,18 @@ pub enum Record {
 pub struct Memory {
     /// The greatest generation that was ever planned.
     pub generation: u64,
-    /// Demands up to this round have been answered.
-    pub round: u64,
-    /// The circuits that were verified last.
+    /// The circuits that were verified last and not withdrawn.
     pub verified: Vec<(PortId, PortId)>,
     /// The generation of these.
     pub verified_generation: u64,
     /// The last generation that all agents confirmed.
     pub confirmed: u64,
     /// Circuits that are wanted and not verified, if there are any.
-    pub intent: Option<Intent>,
+    pub intent: Option<Vec<(PortId, PortId)>>,
     /// Whether the switch was told anything since: it may hold other circuits than these.
     pub touched: bool,
     /// Ports out of use until an operator says that they are mended.
     pub stuck: Vec<PortId>,
-}
-
-/// A plan that was not finished.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Intent {
-    /// Its circuits.
-    pub circuits: Vec<(PortId, PortId)>,
-    /// The round whose demand they are for.
-    pub round: u64,
 }
 
 impl Memory {
@@ -86,10 +82,10 @@ impl Memory {
     /// ```
     /// use lightloom_control::{Memory, Record};
     /// let circuits = vec![((0, 0), (1, 0))];
-    /// let planned = Record::Planned { generation: 4, round: 9, circuits: circuits.clone() };
+    /// let planned = Record::Planned { generation: 4, rounds: vec![9], circuits: circuits.clone() };
     /// let memory = Memory::replay([planned, Record::Patching { generation: 4 }]);
     /// assert_eq!((memory.generation, memory.verified.len()), (4, 0));
-    /// assert!(memory.touched && memory.intent.is_some_and(|intent| intent.circuits == circuits));
+    /// assert!(memory.touched && memory.intent == Some(circuits));
     /// ```
     pub fn replay(records: impl IntoIterator<Item = Record>) -> Self {
         let mut memory = Memory::default();
@@ -100,18 +96,23 @@ impl Memory {
     /// Adds one record.
     pub fn note(&mut self, record: Record) {
         match record {
-            Record::Planned { generation, round, circuits } => {
+            Record::Planned { generation, circuits, .. } => {
                 self.generation = self.generation.max(generation);
-                self.intent = Some(Intent { circuits, round });
+                self.intent = Some(circuits);
             }
             Record::Patching { .. } => self.touched = true,
-            Record::Verified { generation, round, circuits } => {
+            Record::Verified { generation, circuits, .. } => {
                 self.generation = self.generation.max(generation);
-                self.round = self.round.max(round);
                 self.verified_generation = generation;
                 self.verified = circuits;
                 self.intent = None;
                 self.touched = false;
+            }
+            Record::Withdrawn { generation, .. } => {
+                self.generation = self.generation.max(generation);
+                self.verified_generation = generation;
+                self.verified.clear();
+                self.intent = None;
             }
             Record::Confirmed { generation } => self.confirmed = self.confirmed.max(generation),
             Record::Stuck { ports } => self.stuck = ports,

@@ -4,15 +4,27 @@
 //! to send; sockets, clocks and files are the caller's. The daemon, the simulator and the
 //! fault-injecting tests run the same machines.
 
+mod agent;
+mod alarm;
 pub mod conformance;
+mod controller;
 mod driver;
 mod journal;
 mod message;
-pub mod ocs;
 pub mod netconf;
+pub mod ocs;
+mod planted;
 mod region;
+mod settings;
 
+pub use agent::{Agent, AgentOutput, AgentSettings};
+pub use alarm::Alarm;
+pub use controller::{
+    AlarmView, CircuitView, Controller, Counters, DemandView, Event, Input, Output, Question,
+    Reconfiguration, ServerView, Status, SwitchView,
+};
 pub use driver::{Answer, Driver, DriverEvent, Order, Patch};
-pub use journal::{Intent, Memory, Record};
+pub use journal::{Memory, Record};
 pub use message::{Demand, Directive, Mark, Part, PortId, Report, Stage};
 pub use region::{Region, RegionError};
+pub use settings::Settings;

@@ -80,9 +80,11 @@ pub struct Report {
     pub beat: u64,
     /// The last directive that was carried out.
     pub obeyed: Mark,
+    /// The last round that was answered.
+    pub round: u64,
     /// What has failed, in rising order.
     pub faults: Vec<Part>,
-    /// What waits for circuits, until a directive of its round comes.
+    /// The last demand, answered or not.
     pub demand: Option<Demand>,
 }
 

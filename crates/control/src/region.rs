@@ -27,7 +27,9 @@ pub struct Region {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RegionError {
     /// Less than two servers, or more than 4096 ports.
-    #[error("{0} servers of {1} optical ports: a region has 2 servers or more, 1 port or more each, and 4096 ports at most")]
+    #[error(
+        "{0} servers of {1} optical ports: a region has 2 servers or more, 1 port or more each, and 4096 ports at most"
+    )]
     Size(usize, usize),
     /// Lists that do not fit.
     #[error("{what}: {found} given for {expected}")]
@@ -225,21 +227,20 @@ impl Region {
         for (server, port) in self.ports() {
             let at = |(server, port): PortId| map.peer(usize::from(server), usize::from(port));
             let Some(peer) = at((server, port)) else { continue };
-            let broken = if usize::from(peer.0) >= self.servers()
-                || usize::from(peer.1) >= self.degree
-            {
-                "its circuit ends outside the region"
-            } else if at(peer) != Some((server, port)) {
-                "the other end of its circuit is in another"
-            } else if peer.0 == server {
-                "its circuit ends in the same server"
-            } else if map.is_blocked(usize::from(server), usize::from(port)) {
-                "it is out of use"
-            } else if self.tenant(server) != self.tenant(peer.0) {
-                "its circuit ends at another tenant"
-            } else {
-                continue;
-            };
+            let broken =
+                if usize::from(peer.0) >= self.servers() || usize::from(peer.1) >= self.degree {
+                    "its circuit ends outside the region"
+                } else if at(peer) != Some((server, port)) {
+                    "the other end of its circuit is in another"
+                } else if peer.0 == server {
+                    "its circuit ends in the same server"
+                } else if map.is_blocked(usize::from(server), usize::from(port)) {
+                    "it is out of use"
+                } else if self.tenant(server) != self.tenant(peer.0) {
+                    "its circuit ends at another tenant"
+                } else {
+                    continue;
+                };
             return Err(RegionError::Illegal(server, port, broken));
         }
         Ok(())

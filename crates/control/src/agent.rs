@@ -1,0 +1,284 @@
+//! The agent of a server: what stands between the controller and the data plane.
+//!
+//! Modelled: it reports what it knows at every beat, and at once when that changes; it obeys the latest
+//! directive meant for it; it stops using circuits when its lease ends. When circuits are taken from
+//! it, it has the data plane drain them, and says that it holds only once it has.
+//! Ignored: what the data plane sends meanwhile; it has packet switches for that.
+//! Checked: the fault-injecting world of `soak`.
+//!
+//! ```
+//! use lightloom_control::*;
+//! use lightloom_units::Time;
+//! let settings = AgentSettings { server: 0, ports: 2, ..AgentSettings::default() };
+//! let mut agent = Agent::new(settings, 1, Time::ZERO);
+//! agent.demand(Time::ZERO, Demand { round: 1, bytes: vec![0, 900] });
+//! let AgentOutput::Report(report) = agent.poll().unwrap() else { panic!() };
+//! assert_eq!((report.beat, report.demand.is_some()), (1, true));
+//! // The controller has a circuit for port 1.
+//! let mark = Mark { generation: 1, stage: Stage::Resume };
+//! let circuits = vec![None, Some((1, 0))];
+//! agent.directive(Time::from_ms(1), Directive { incarnation: 1, beat: 1, mark, round: 1, circuits });
+//! assert_eq!(agent.circuit(Time::from_ms(1), 1), Some((1, 0)));
+//! // Nothing is heard for longer than the lease.
+//! agent.timeout(Time::from_secs_f64(60.0));
+//! assert_eq!(agent.circuit(Time::from_secs_f64(60.0), 1), None);
+//! ```
+
+use crate::message::{Demand, Directive, Mark, Part, PortId, Report, Stage};
+use crate::planted::Planted;
+use lightloom_units::Time;
+use std::collections::{BTreeSet, VecDeque};
+
+/// How an agent behaves. Region and lease are the controller's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentSettings {
+    /// Which server of the region, from 0.
+    pub server: u16,
+    /// Its optical ports.
+    pub ports: u16,
+    /// Circuits may be used for so long after a report that the controller has answered.
+    pub lease: Time,
+    /// Time between two reports when nothing happens.
+    pub beat: Time,
+}
+
+impl Default for AgentSettings {
+    fn default() -> Self {
+        let (lease, beat) = (Time::from_ms(3000), Time::from_ms(500));
+        AgentSettings { server: 0, ports: 1, lease, beat }
+    }
+}
+
+/// What an agent wants done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AgentOutput {
+    /// Send this to the controller.
+    Report(Report),
+    /// Put nothing more on these ports and wait for what is in flight, then call [`Agent::drained`].
+    Drain {
+        /// For [`Agent::drained`].
+        token: u64,
+        /// The ports.
+        ports: Vec<u16>,
+    },
+    /// Use these circuits, and no other, from now on; the demand up to `round` has been answered.
+    Use {
+        /// The plan they are of.
+        mark: Mark,
+        /// As in [`Directive`].
+        round: u64,
+        /// By optical port: the port at the other end.
+        circuits: Vec<Option<PortId>>,
+    },
+}
+
+/// One server's end of the control plane.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    settings: AgentSettings,
+    incarnation: u64,
+    beat: u64,
+    /// When reports were sent whose lease has not ended.
+    sent: VecDeque<(u64, Time)>,
+    next_beat: Time,
+    lease_until: Time,
+    /// The last directive that was taken up, and the last that was carried out.
+    taken: Mark,
+    obeyed: Mark,
+    round: u64,
+    circuits: Vec<Option<PortId>>,
+    undrained: BTreeSet<u16>,
+    token: u64,
+    faults: BTreeSet<Part>,
+    demand: Option<Demand>,
+    outputs: VecDeque<AgentOutput>,
+    planted: Option<Planted>,
+}
+
+impl Agent {
+    /// An agent that has just started. `incarnation` must be greater than in any earlier life of it: the
+    /// time of day will do.
+    pub fn new(settings: AgentSettings, incarnation: u64, now: Time) -> Self {
+        Agent {
+            circuits: vec![None; usize::from(settings.ports)],
+            settings,
+            incarnation,
+            beat: 0,
+            sent: VecDeque::new(),
+            next_beat: now,
+            lease_until: Time::ZERO,
+            taken: Mark::default(),
+            obeyed: Mark::default(),
+            round: 0,
+            undrained: BTreeSet::new(),
+            token: 0,
+            faults: BTreeSet::new(),
+            demand: None,
+            outputs: VecDeque::new(),
+            planted: None,
+        }
+    }
+
+    /// With a bug, for tests that must find it.
+    #[cfg(test)]
+    pub(crate) fn plant(&mut self, bug: Option<Planted>) {
+        self.planted = bug;
+    }
+
+    /// The circuit that a port may use now: the port at its other end.
+    pub fn circuit(&self, now: Time, port: u16) -> Option<PortId> {
+        let circuit = self.circuits.get(usize::from(port)).copied().flatten();
+        circuit.filter(|_| now < self.lease_until || self.planted == Some(Planted::ForgetsLeases))
+    }
+
+    /// Ports that were taken away and may still have something in flight.
+    pub fn undrained(&self) -> impl Iterator<Item = u16> + '_ {
+        self.undrained.iter().copied()
+    }
+
+    /// The last directive that was carried out.
+    pub fn obeyed(&self) -> Mark {
+        self.obeyed
+    }
+
+    /// The last round that was answered.
+    pub fn round(&self) -> u64 {
+        self.round
+    }
+
+    /// What has failed.
+    pub fn faults(&self) -> impl Iterator<Item = Part> + '_ {
+        self.faults.iter().copied()
+    }
+
+    /// A stream to the controller is open: it should hear from us.
+    pub fn connected(&mut self, now: Time) {
+        self.report(now);
+    }
+
+    /// The server is about to send this. Rounds rise; one that has been answered is answered again.
+    pub fn demand(&mut self, now: Time, demand: Demand) {
+        if demand.round <= self.round {
+            return self.tell();
+        }
+        self.demand = Some(demand);
+        self.report(now);
+    }
+
+    /// A part of the server fails, or works again.
+    pub fn fault(&mut self, now: Time, part: Part, works: bool) {
+        let changed = if works { self.faults.remove(&part) } else { self.faults.insert(part) };
+        if changed {
+            self.report(now);
+        }
+    }
+
+    /// Nothing is in flight any more on the ports that were to be drained. A `token` other than that of
+    /// the last [`AgentOutput::Drain`] says nothing.
+    pub fn drained(&mut self, now: Time, token: u64) {
+        if token != self.token || self.undrained.is_empty() {
+            return;
+        }
+        self.undrained.clear();
+        if self.obeyed < self.taken {
+            self.obeyed = self.taken;
+            self.report(now);
+        }
+    }
+
+    /// The controller has spoken.
+    pub fn directive(&mut self, now: Time, directive: Directive) {
+        self.lapse(now);
+        let Directive { incarnation, beat, mark, round, circuits } = directive;
+        if incarnation != self.incarnation || circuits.len() != self.circuits.len() {
+            return;
+        }
+        let Some(sent) = self.sent.iter().find(|sent| sent.0 == beat) else {
+            return; // its lease has ended
+        };
+        self.lease_until = self.lease_until.max(sent.1.saturating_add(self.settings.lease));
+        // Circuits go by the mark. Rounds may fall back when a controller starts anew.
+        if mark < self.taken && self.planted != Some(Planted::ForgetsGenerations) {
+            return;
+        }
+        let news = mark > self.taken || round > self.round || circuits != self.circuits;
+        self.take(&circuits);
+        (self.taken, self.circuits) = (mark, circuits);
+        self.round = self.round.max(round);
+        if news {
+            self.tell();
+        }
+        let held = mark.stage == Stage::Resume || self.undrained.is_empty();
+        if held && self.obeyed != mark {
+            self.obeyed = mark;
+            self.report(now);
+        }
+    }
+
+    /// When [`Agent::timeout`] wants to be called.
+    pub fn next_timeout(&self) -> Time {
+        let uses = self.circuits.iter().any(Option::is_some);
+        if uses { self.next_beat.min(self.lease_until) } else { self.next_beat }
+    }
+
+    /// Time has passed.
+    pub fn timeout(&mut self, now: Time) {
+        self.lapse(now);
+        if now >= self.next_beat {
+            self.report(now);
+        }
+    }
+
+    /// What is to be done, in order.
+    pub fn poll(&mut self) -> Option<AgentOutput> {
+        self.outputs.pop_front()
+    }
+
+    /// Gives up all circuits if the lease has ended.
+    fn lapse(&mut self, now: Time) {
+        while self.sent.front().is_some_and(|sent| sent.1 + self.settings.lease <= now) {
+            self.sent.pop_front();
+        }
+        let ended = now >= self.lease_until && self.planted != Some(Planted::ForgetsLeases);
+        if ended && self.circuits.iter().any(Option::is_some) {
+            let none = vec![None; self.circuits.len()];
+            self.take(&none);
+            self.circuits = none;
+            self.tell();
+        }
+    }
+
+    /// Has drained what is in use and not among `circuits`.
+    fn take(&mut self, circuits: &[Option<PortId>]) {
+        let both = self.circuits.iter().zip(circuits).enumerate();
+        let gone = both.filter(|(_, (is, will))| is.is_some() && is != will);
+        let before = self.undrained.len();
+        self.undrained.extend(gone.map(|(port, _)| port as u16));
+        if self.undrained.len() > before {
+            self.token += 1;
+            let ports = self.undrained.iter().copied().collect();
+            self.outputs.push_back(AgentOutput::Drain { token: self.token, ports });
+        }
+    }
+
+    fn tell(&mut self) {
+        let circuits = self.circuits.clone();
+        let (mark, round) = (self.taken, self.round);
+        self.outputs.push_back(AgentOutput::Use { mark, round, circuits });
+    }
+
+    fn report(&mut self, now: Time) {
+        self.beat += 1;
+        self.sent.push_back((self.beat, now));
+        self.next_beat = now + self.settings.beat;
+        self.outputs.push_back(AgentOutput::Report(Report {
+            server: self.settings.server,
+            incarnation: self.incarnation,
+            beat: self.beat,
+            obeyed: self.obeyed,
+            round: self.round,
+            faults: self.faults.iter().copied().collect(),
+            demand: self.demand.clone(),
+        }));
+    }
+}

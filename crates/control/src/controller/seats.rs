@@ -1,0 +1,309 @@
+//! What a controller knows of its agents, and what it tells them.
+
+use super::{Controller, Output, Phase};
+use crate::alarm::Alarm;
+use crate::message::{Demand, Directive, Mark, Part, PortId, Report, Stage};
+use lightloom_schedule::mixnet::{PortMap, ServerDemand};
+use lightloom_units::Time;
+
+/// An agent, as the controller knows it.
+#[derive(Clone, Debug)]
+pub(super) struct Seat {
+    pub incarnation: u64,
+    pub beat: u64,
+    pub heard: Option<Time>,
+    pub obeyed: Mark,
+    pub faults: Vec<Part>,
+    pub demand: Option<Demand>,
+    /// By then the agent uses no circuit, if nothing more is said to it.
+    pub lease_end: Time,
+    /// Before `lease_end`: it may use circuits.
+    pub present: bool,
+    /// It does not let go of its circuits and is not spoken to until then.
+    pub shunned: Option<Time>,
+}
+
+impl Seat {
+    pub fn new(lease_end: Time) -> Self {
+        Seat {
+            incarnation: 0,
+            beat: 0,
+            heard: None,
+            obeyed: Mark::default(),
+            faults: Vec::new(),
+            demand: None,
+            lease_end,
+            present: true,
+            shunned: None,
+        }
+    }
+}
+
+impl Controller {
+    pub(super) fn report(&mut self, now: Time, report: Report) {
+        let server = report.server;
+        let Some(seat) = self.seats.get(usize::from(server)) else { return };
+        if (report.incarnation, report.beat) <= (seat.incarnation, seat.beat) {
+            return;
+        }
+        let absurd = report.obeyed.generation > self.memory.generation.max(self.floor) + (1 << 40);
+        let report = if absurd { None } else { self.read_demand(report) };
+        self.mends(now, Alarm::ReportRefused { server }, report.is_none());
+        let Some(report) = report else { return };
+        let seat = &mut self.seats[usize::from(server)];
+        if report.incarnation > seat.incarnation {
+            seat.obeyed = Mark::default();
+        }
+        seat.incarnation = report.incarnation;
+        seat.beat = report.beat;
+        seat.obeyed = seat.obeyed.max(report.obeyed);
+        seat.heard = Some(now);
+        if report.demand.is_some() {
+            seat.demand = report.demand;
+        }
+        let changed = seat.faults != report.faults;
+        let old = std::mem::replace(&mut seat.faults, report.faults);
+        self.floor = self.floor.max(report.obeyed.generation);
+        let tenant = usize::from(self.region.tenant(server));
+        self.rounds[tenant] = self.rounds[tenant].max(report.round);
+        if changed {
+            for part in old {
+                self.clear(&Alarm::PartFailed { server, part });
+            }
+            for part in self.seats[usize::from(server)].faults.clone() {
+                self.raise(now, Alarm::PartFailed { server, part });
+            }
+        }
+        let seat = &mut self.seats[usize::from(server)];
+        if seat.shunned.is_some_and(|until| now >= until) {
+            seat.shunned = None;
+            self.clear(&Alarm::DrainStuck { server });
+        }
+        let seat = &mut self.seats[usize::from(server)];
+        let back = !seat.present && seat.shunned.is_none();
+        if back {
+            seat.present = true;
+            self.clear(&Alarm::ServerSilent { server });
+        }
+        if changed || back {
+            self.mask(now);
+        }
+        self.tell(server);
+        self.confirm(now);
+    }
+
+    /// The report, if its demand can be one; without what goes to other tenants, which nobody asked for.
+    fn read_demand(&self, mut report: Report) -> Option<Report> {
+        let tenant = self.region.tenant(report.server);
+        if let Some(demand) = &mut report.demand {
+            if demand.bytes.len() != self.region.servers() {
+                return None;
+            }
+            for (to, bytes) in demand.bytes.iter_mut().enumerate() {
+                if self.region.tenant(to as u16) != tenant && *bytes > 0 {
+                    return None;
+                }
+            }
+        }
+        Some(report)
+    }
+
+    /// Notices agents whose lease has ended.
+    pub(super) fn presence(&mut self, now: Time) {
+        let mut gone = false;
+        for server in 0..self.seats.len() {
+            let seat = &mut self.seats[server];
+            if seat.present && now >= seat.lease_end {
+                (seat.present, gone) = (false, true);
+                if seat.shunned.is_none() {
+                    self.raise(now, Alarm::ServerSilent { server: server as u16 });
+                }
+            }
+        }
+        let before = self.stuck.len();
+        self.stuck.retain(|_, retry| now < *retry);
+        if self.stuck.len() < before {
+            self.journal_stuck();
+            self.clear_ports();
+        }
+        if gone || self.stuck.len() < before {
+            self.mask(now);
+        }
+    }
+
+    pub(super) fn mended(&mut self, now: Time, ports: &[PortId]) {
+        let before = self.stuck.len();
+        self.stuck.retain(|port, _| !ports.is_empty() && !ports.contains(port));
+        if self.stuck.len() < before {
+            self.journal_stuck();
+        }
+        self.foreign.retain(|port| !ports.is_empty() && !ports.contains(port));
+        self.clear_ports();
+        self.next_audit = now;
+        self.mask(now);
+    }
+
+    /// Ends the alarms of ports that are in order again.
+    fn clear_ports(&mut self) {
+        let over: Vec<Alarm> = self
+            .alarms
+            .keys()
+            .filter(|alarm| match alarm {
+                Alarm::PortStuck { port } => !self.stuck.contains_key(port),
+                Alarm::ForeignPatch { port } => !self.foreign.contains(port),
+                _ => false,
+            })
+            .cloned()
+            .collect();
+        over.iter().for_each(|alarm| self.clear(alarm));
+    }
+
+    pub(super) fn journal_stuck(&mut self) {
+        let ports = self.stuck.keys().copied().collect();
+        self.journal(crate::journal::Record::Stuck { ports });
+    }
+
+    /// Looks anew which ports are candidates, and has the region planned anew if others are.
+    pub(super) fn mask(&mut self, _now: Time) {
+        let degree = self.region.degree();
+        let blocked: Vec<bool> = (self.region.ports())
+            .map(|(server, port)| {
+                let seat = &self.seats[usize::from(server)];
+                let faulty = seat.faults.iter().any(|&part| match part {
+                    Part::Server => true,
+                    Part::Nic(at) | Part::Link(at) | Part::Gpu(at) => at == port,
+                });
+                let at = (server, port);
+                !seat.present
+                    || faulty
+                    || self.stuck.contains_key(&at)
+                    || self.foreign.contains(&at)
+            })
+            .collect();
+        if blocked == self.blocked {
+            return;
+        }
+        self.blocked = blocked;
+        self.replan = true;
+        // A plan that has not touched the switch is given up if it wants what is out of use now.
+        if let Phase::Draining { plan } = &self.phase {
+            let target = &plan.target;
+            let wants = |&(server, port): &PortId| {
+                let at = usize::from(server) * degree + usize::from(port);
+                self.blocked[at] && target.peer(usize::from(server), usize::from(port)).is_some()
+            };
+            if self.region.ports().any(|port| wants(&port)) {
+                self.phase = Phase::Idle;
+            }
+        }
+    }
+
+    /// A map with the ports blocked that are no candidates.
+    pub(super) fn masked(&self, map: &PortMap) -> PortMap {
+        let mut masked = map.clone();
+        for ((server, port), &blocked) in self.region.ports().zip(&self.blocked) {
+            if blocked {
+                masked.block(usize::from(server), usize::from(port));
+            }
+        }
+        masked
+    }
+
+    /// By tenant: the latest round that is asked for and not answered, if it is time to decide.
+    pub(super) fn due(&mut self, now: Time) -> Option<Vec<u64>> {
+        let mut due = false;
+        let mut rounds = self.rounds.clone();
+        for tenant in 0..rounds.len() {
+            let of = |server: usize| usize::from(self.region.tenant(server as u16)) == tenant;
+            let seats = self.seats.iter().enumerate().filter(|(at, seat)| of(*at) && seat.present);
+            let asked =
+                seats.map(|(_, seat)| seat.demand.as_ref().map_or(0, |demand| demand.round));
+            let (latest, least) = asked.fold((0, u64::MAX), |(latest, least), round| {
+                (latest.max(round), least.min(round))
+            });
+            let all = least == latest;
+            if latest <= rounds[tenant] {
+                self.gather_by[tenant] = None;
+                continue;
+            }
+            let by = *self.gather_by[tenant].get_or_insert(now + self.settings.gather);
+            if all || now >= by {
+                (rounds[tenant], due) = (latest, true);
+            }
+        }
+        due.then_some(rounds)
+    }
+
+    /// What servers ask for, or as much from everyone to everyone of its tenant if nobody does.
+    pub(super) fn demand(&self) -> ServerDemand {
+        let n = self.region.servers();
+        let mut demand = ServerDemand::zero(n);
+        let present = |server: usize| self.seats[server].present;
+        for (from, seat) in self.seats.iter().enumerate().filter(|(from, _)| present(*from)) {
+            if let Some(row) = &seat.demand {
+                for to in (0..n).filter(|&to| to != from && present(to)) {
+                    demand.add(from as u32, to as u32, row.bytes[to]);
+                }
+            }
+        }
+        if self.seats.iter().all(|seat| seat.demand.is_none()) {
+            let tenant = |server: usize| self.region.tenant(server as u16);
+            for from in (0..n).filter(|&from| present(from)) {
+                for to in (0..n).filter(|&to| to != from && present(to)) {
+                    if tenant(from) == tenant(to) {
+                        demand.add(from as u32, to as u32, 1);
+                    }
+                }
+            }
+        }
+        demand
+    }
+
+    /// Whether nobody has asked for circuits and none stand, so that even ones are in place.
+    pub(super) fn wants_even(&self) -> bool {
+        self.settings.start_even
+            && self.standing.circuits().next().is_none()
+            && self.seats.iter().all(|seat| seat.demand.is_none() && seat.heard.is_some())
+    }
+
+    /// Tells an agent what it shall do.
+    pub(super) fn tell(&mut self, server: u16) {
+        let seat = &self.seats[usize::from(server)];
+        let Some(heard) = seat.heard else { return };
+        if self.mute_until.is_some() || seat.shunned.is_some() || !seat.present {
+            return;
+        }
+        let (incarnation, beat) = (seat.incarnation, seat.beat);
+        let ports = 0..self.region.degree();
+        let peer = |map: &PortMap, port| map.peer(usize::from(server), port);
+        let (mark, circuits) = match &self.phase {
+            Phase::Draining { plan }
+            | Phase::Patching { plan, .. }
+            | Phase::Verifying { plan, .. } => {
+                let mark = Mark { generation: plan.generation, stage: Stage::Hold };
+                let stays = |port| {
+                    let standing = peer(&self.standing, port);
+                    standing.filter(|_| standing == peer(&plan.target, port))
+                };
+                (mark, ports.map(stays).collect())
+            }
+            _ => {
+                let generation = self.memory.verified_generation;
+                let mark = Mark { generation, stage: Stage::Resume };
+                (mark, ports.map(|port| peer(&self.standing, port)).collect())
+            }
+        };
+        let round = self.rounds[usize::from(self.region.tenant(server))];
+        self.counters.directives += 1;
+        let lease_end = heard + self.settings.lease + self.settings.grace;
+        let seat = &mut self.seats[usize::from(server)];
+        seat.lease_end = seat.lease_end.max(lease_end);
+        let directive = Directive { incarnation, beat, mark, round, circuits };
+        self.outputs.push_back(Output::Send { server, directive });
+    }
+
+    /// Tells every agent.
+    pub(super) fn tell_all(&mut self) {
+        (0..self.region.servers() as u16).for_each(|server| self.tell(server));
+    }
+}

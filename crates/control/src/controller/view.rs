@@ -1,0 +1,217 @@
+//! A controller as an operator sees it.
+
+use super::{Controller, Phase};
+use crate::alarm::Alarm;
+use crate::message::{Mark, Part, PortId};
+use lightloom_units::Time;
+use serde::Serialize;
+
+/// How many of each there were since the controller started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// Plans whose circuits were verified.
+    pub plans: u64,
+    /// Decisions that were asked for.
+    pub decisions: u64,
+    /// Patches that the switch was told to set or end.
+    pub patches: u64,
+    /// Changes that were tried again.
+    pub retries: u64,
+    /// Times the switch was read when nothing happened.
+    pub audits: u64,
+    /// Times every circuit was withdrawn.
+    pub withdrawals: u64,
+    /// Directives that were sent.
+    pub directives: u64,
+    /// Even circuits were planned.
+    #[serde(skip)]
+    pub(super) began_even: bool,
+}
+
+/// One change of circuits. Times but the first are since then \[ps\].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Reconfiguration {
+    /// The number of the plan.
+    pub generation: u64,
+    /// By tenant: the last round it was for.
+    pub rounds: Vec<u64>,
+    /// When it was decided on.
+    pub began: Time,
+    /// Until agents held.
+    pub drained: Time,
+    /// Until the switch said that it was done.
+    pub patched: Time,
+    /// Until that was verified.
+    pub verified: Time,
+    /// Until every agent used the circuits.
+    pub confirmed: Option<Time>,
+    /// Ports of servers whose circuits changed.
+    pub changed_ports: u32,
+    /// Patches that were set or ended.
+    pub patches: u32,
+    /// How often the switch was told.
+    pub attempts: u32,
+    /// Circuits that stood afterwards.
+    pub circuits: u32,
+}
+
+/// A server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ServerView {
+    /// Its number.
+    pub server: u16,
+    /// Whose it is.
+    pub tenant: u16,
+    /// Its agent is there.
+    pub present: bool,
+    /// When its agent was heard last.
+    pub heard: Option<Time>,
+    /// The directive it has obeyed.
+    pub obeyed: Mark,
+    /// What it says has failed.
+    pub faults: Vec<Part>,
+    /// The round of its last demand.
+    pub round: Option<u64>,
+    /// By optical port: the port at the other end of its circuit.
+    pub circuits: Vec<Option<PortId>>,
+    /// By optical port: it is out of use.
+    pub blocked: Vec<bool>,
+}
+
+/// A circuit that agents may use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CircuitView {
+    /// One end.
+    pub a: PortId,
+    /// The other.
+    pub b: PortId,
+    /// The switch ports of both.
+    pub switch_ports: (u16, u16),
+}
+
+/// What servers asked for last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DemandView {
+    /// By tenant: the last round that was answered.
+    pub rounds: Vec<u64>,
+    /// From each server to each other \[B\].
+    pub bytes: Vec<Vec<u64>>,
+}
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AlarmView {
+    /// Its name in the manual.
+    pub name: &'static str,
+    /// In words.
+    pub text: String,
+    /// Which.
+    pub alarm: Alarm,
+    /// Since when.
+    pub since: Time,
+}
+
+/// The optical switch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SwitchView {
+    /// It lets us in.
+    pub up: bool,
+    /// Its own name for itself.
+    pub device: Option<String>,
+    /// Its ports.
+    pub ports: u16,
+    /// Its state is known.
+    pub read: bool,
+}
+
+/// All there is to see. Times \[ps\] are since the controller started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Status {
+    /// Now.
+    pub now: Time,
+    /// What it is at: `starting`, `idle`, `deciding`, `draining`, `patching`, `verifying`, `reading`.
+    pub phase: &'static str,
+    /// The greatest plan there was.
+    pub generation: u64,
+    /// The plan whose circuits stand.
+    pub verified_generation: u64,
+    /// The last plan that all agents confirmed.
+    pub confirmed_generation: u64,
+    /// The optical switch.
+    pub switch: SwitchView,
+    /// Servers, by number.
+    pub servers: Vec<ServerView>,
+    /// Circuits, by their lower end.
+    pub circuits: Vec<CircuitView>,
+    /// Demand.
+    pub demand: DemandView,
+    /// Alarms.
+    pub alarms: Vec<AlarmView>,
+    /// Counts.
+    pub counters: Counters,
+}
+
+impl Controller {
+    /// All there is to see.
+    pub fn status(&self, now: Time) -> Status {
+        let degree = self.region.degree();
+        let n = self.region.servers();
+        let server = |at: usize| {
+            let seat = &self.seats[at];
+            ServerView {
+                server: at as u16,
+                tenant: self.region.tenant(at as u16),
+                present: seat.present && seat.heard.is_some(),
+                heard: seat.heard,
+                obeyed: seat.obeyed,
+                faults: seat.faults.clone(),
+                round: seat.demand.as_ref().map(|demand| demand.round),
+                circuits: self.standing.ports(at).to_vec(),
+                blocked: self.blocked[at * degree..(at + 1) * degree].to_vec(),
+            }
+        };
+        let switch_ports = |a, b| (self.region.switch_port(a), self.region.switch_port(b));
+        let circuit = |(a, b)| CircuitView { a, b, switch_ports: switch_ports(a, b) };
+        let row = |at: usize| {
+            let demand = self.seats[at].demand.as_ref();
+            demand.map_or_else(|| vec![0; n], |demand| demand.bytes.clone())
+        };
+        let alarm = |(alarm, &since): (&Alarm, &Time)| AlarmView {
+            name: alarm.name(),
+            text: alarm.to_string(),
+            alarm: alarm.clone(),
+            since,
+        };
+        Status {
+            now,
+            phase: self.phase_name(),
+            generation: self.memory.generation,
+            verified_generation: self.memory.verified_generation,
+            confirmed_generation: self.memory.confirmed,
+            switch: SwitchView {
+                up: self.up,
+                device: self.device.as_ref().map(|(device, _)| device.clone()),
+                ports: self.region.switch_ports(),
+                read: !self.must_read,
+            },
+            servers: (0..n).map(server).collect(),
+            circuits: self.standing.circuits().map(circuit).collect(),
+            demand: DemandView { rounds: self.rounds.clone(), bytes: (0..n).map(row).collect() },
+            alarms: self.alarms.iter().map(alarm).collect(),
+            counters: self.counters,
+        }
+    }
+
+    /// As in [`Status::phase`].
+    pub fn phase_name(&self) -> &'static str {
+        match self.phase {
+            _ if self.mute_until.is_some() => "starting",
+            Phase::Idle => "idle",
+            Phase::Deciding { .. } => "deciding",
+            Phase::Draining { .. } => "draining",
+            Phase::Patching { .. } => "patching",
+            Phase::Verifying { .. } => "verifying",
+            Phase::Reading { .. } => "reading",
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What the parts of a controller's daemon share: a picture of the controller that is renewed, what
+//! has happened, and a way to ask it something.
+//!
+//! One task owns the [`Controller`](lightloom_control::Controller); everyone else looks at a
+//! [`Snapshot`] that it publishes after every change, and sends it [`Command`]s.
+
+use lightloom_control::{Directive, Event, PortId, Report, Status};
+use serde::Serialize;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
+
+/// How many events are kept.
+const KEPT: usize = 1024;
+
+/// The controller as it was a moment ago.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// All there is to see; its times are since `started`.
+    pub status: Status,
+    /// When the controller started.
+    pub started: SystemTime,
+}
+
+/// Something that has happened.
+#[derive(Clone, Debug, Serialize)]
+pub struct Logged {
+    /// Rises by one from 1, over the life of the daemon.
+    pub number: u64,
+    /// When, in milliseconds since 1970.
+    pub unix_ms: u64,
+    /// What.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// What a controller can be asked.
+#[derive(Debug)]
+pub enum Command {
+    /// An agent speaks; what the controller has for it goes to `answers`, until it speaks over another
+    /// stream.
+    Report {
+        /// What it says.
+        report: Report,
+        /// Where directives go.
+        answers: mpsc::Sender<Directive>,
+    },
+    /// These ports are mended; none means all.
+    Mended {
+        /// The ports.
+        ports: Vec<PortId>,
+        /// Told when it is done.
+        done: oneshot::Sender<()>,
+    },
+    /// Read the switch now.
+    Audit {
+        /// Told when it was asked.
+        done: oneshot::Sender<()>,
+    },
+}
+
+/// Who is who, for those who read.
+#[derive(Clone, Debug, Serialize)]
+pub struct Names {
+    /// The region's.
+    pub region: String,
+    /// By server.
+    pub servers: Vec<String>,
+    /// By tenant.
+    pub tenants: Vec<String>,
+    /// By server: its tenant, by number.
+    pub tenant_of_server: Vec<u16>,
+}
+
+/// The shared part.
+#[derive(Clone, Debug)]
+pub struct Hub {
+    /// Who is who.
+    pub names: Arc<Names>,
+    /// The controller a moment ago.
+    pub snapshot: watch::Receiver<Arc<Snapshot>>,
+    /// A way to ask it something.
+    pub commands: mpsc::Sender<Command>,
+    /// Everything that happens from now on.
+    pub news: broadcast::Sender<Logged>,
+    log: Arc<Mutex<VecDeque<Logged>>>,
+}
+
+impl Hub {
+    /// A hub around a controller that publishes to `snapshot` and hears from `commands`.
+    pub fn new(
+        names: Names,
+        snapshot: watch::Receiver<Arc<Snapshot>>,
+        commands: mpsc::Sender<Command>,
+    ) -> Self {
+        let (news, _) = broadcast::channel(KEPT);
+        Hub { names: Arc::new(names), snapshot, commands, news, log: Arc::default() }
+    }
+
+    /// Notes that something has happened.
+    pub fn log(&self, event: Event) {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let mut log = self.log.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let number = log.back().map_or(0, |last| last.number) + 1;
+        let logged = Logged { number, unix_ms: now.as_millis() as u64, event };
+        if log.len() == KEPT {
+            log.pop_front();
+        }
+        log.push_back(logged.clone());
+        drop(log);
+        // No one listening is no error.
+        let _ = self.news.send(logged);
+    }
+
+    /// What has happened after the event of this number, as far as it is kept, oldest first.
+    pub fn since(&self, number: u64) -> Vec<Logged> {
+        let log = self.log.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        log.iter().filter(|logged| logged.number > number).cloned().collect()
+    }
+}

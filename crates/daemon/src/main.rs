@@ -1,0 +1,3 @@
+//! `lightloomd`: the daemons. `lightloom` calls it; it can be called alone.
+
+fn main() {}
