@@ -10,10 +10,8 @@
 
 use super::Optical;
 use crate::delay;
-use lightloom_fabric::{CircuitDecision, ReconfigurePolicy};
-use lightloom_schedule::mixnet::{
-    CircuitCounts, Prospect, Rates, ServerDemand, allocate_within, choose, settle, total_time,
-};
+use lightloom_fabric::ReconfigurePolicy;
+use lightloom_schedule::mixnet::{CircuitCounts, Decision, Prospect, Rates, ServerDemand};
 use lightloom_units::Time;
 use lightloom_workload::{Comm, MatrixId};
 
@@ -72,47 +70,33 @@ impl Optical<'_> {
         if !self.spec.hysteresis {
             return self.fitting(region, demand);
         }
-        let usable = self.regions[region].ports.usable();
-        let (standing, rates) = (self.regions[region].ports.counts(), self.rates());
         if self.regions[region].memory.ahead.is_empty() {
             self.regions[region].memory.ahead = self.ahead(region);
         }
         if matrix.is_some() {
             self.regions[region].memory.see(demand, matrix);
         }
-        let prospect = self.prospect(region);
         let dark = |circuits| delay::expected(&self.spec.ocs.delay, circuits);
-        if self.spec.decision == CircuitDecision::Timed {
-            return settle(demand, &standing, &usable, &rates, dark, prospect);
-        }
-        let new = self.fitting(region, demand);
-        let total = |counts: &CircuitCounts| {
-            let changed = counts.beyond(&standing);
-            total_time(demand, &standing, counts, &rates, dark(changed), prospect)
-        };
-        if total(&new) < total(&standing) { new } else { standing }
+        let (ports, prospect) = (&self.regions[region].ports, self.prospect(region));
+        self.decision().worthwhile(demand, ports, dark, prospect)
     }
 
     /// The circuits that fit a demand best by `fabric.decision`, whatever it costs to set them.
     pub(super) fn fitting(&self, region: usize, demand: &ServerDemand) -> CircuitCounts {
-        let ports = &self.regions[region].ports;
-        match self.spec.decision {
-            CircuitDecision::Algorithm1 => {
-                allocate_within(demand, &ports.usable(), self.greedy.keep_going)
-            }
-            CircuitDecision::Timed => {
-                choose(demand, &ports.counts(), &ports.usable(), &self.rates())
-            }
-        }
+        self.decision().fitting(demand, &self.regions[region].ports)
     }
 
-    /// What a server's NICs carry of an all-to-all.
-    fn rates(&self) -> Rates {
-        Rates {
-            optical_bps: self.spec.ocs.link_bps.bps(),
-            packet_bps: self.spec.eps.link_bps.bps() / 4 * LEFT_OF_FOUR,
-            packet_nics: self.layout.packet_nics.len() as u32,
-            share_eps: self.spec.share_eps,
+    /// How circuits are chosen, and for what NICs.
+    fn decision(&self) -> Decision {
+        Decision {
+            kind: self.spec.decision,
+            keep_going: self.greedy.keep_going,
+            rates: Rates {
+                optical_bps: self.spec.ocs.link_bps.bps(),
+                packet_bps: self.spec.eps.link_bps.bps() / 4 * LEFT_OF_FOUR,
+                packet_nics: self.layout.packet_nics.len() as u32,
+                share_eps: self.spec.share_eps,
+            },
         }
     }
 
