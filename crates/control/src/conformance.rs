@@ -231,7 +231,8 @@ pub fn what_is_ordered_stands<D: Driver, P: Peer>(make: impl FnOnce(u16, Vec<u16
         patches.sort_unstable();
         patches
     };
-    let steps: [(&[(u16, u16)], &[(u16, u16)]); 6] = [
+    type Pairs = &'static [(u16, u16)];
+    let steps: [(Pairs, Pairs); 6] = [
         (&[], &[]),
         (&[], &[(1, 2), (3, 4)]),
         // Four ports change partners: every ingress and every egress moves.

@@ -16,3 +16,273 @@ driver_conformance!(today, speaking(Manner::TODAY));
 driver_conformance!(without_chunks, speaking(Manner { chunks: false, ..Manner::TODAY }));
 driver_conformance!(by_candidate, speaking(Manner { writable: false, ..Manner::TODAY }));
 driver_conformance!(of_old, speaking(Manner { old: true, inventory: false, ..Manner::TODAY }));
+
+mod replies {
+    //! What a server may say besides what the switches above do.
+
+    use lightloom_control::netconf::{NetconfDriver, NetconfSettings, chunk, mark};
+    use lightloom_control::{Answer, Driver, DriverEvent, Order, Patch};
+    use lightloom_units::Time;
+    use proptest::prelude::*;
+
+    const BASE: &str = "urn:ietf:params:netconf:base:1.1";
+    const WRITABLE: &str = "urn:ietf:params:netconf:capability:writable-running:1.0";
+    const CANDIDATE: &str = "urn:ietf:params:netconf:capability:candidate:1.0";
+    const MODULE: &str = "http://www.polatis.com/yang/optical-switch?module=optical-switch";
+    const SPACE: &str = "xmlns=\"urn:ietf:params:xml:ns:netconf:base:1.0\"";
+    const T0: Time = Time::from_ms(1);
+
+    fn hello(says: &[&str]) -> Vec<u8> {
+        let says: String =
+            says.iter().map(|one| format!("<capability>{one}</capability>")).collect();
+        mark(&format!("<hello {SPACE}><capabilities>{says}</capabilities></hello>"))
+    }
+
+    /// What is sent, without its frame.
+    fn sent(driver: &mut NetconfDriver) -> Vec<String> {
+        std::iter::from_fn(|| driver.transmit())
+            .map(|bytes| String::from_utf8(bytes).expect("UTF-8"))
+            .collect()
+    }
+
+    fn heard(driver: &mut NetconfDriver) -> Vec<DriverEvent> {
+        std::iter::from_fn(|| driver.event()).collect()
+    }
+
+    fn reply(driver: &mut NetconfDriver, call: u64, inside: &str) {
+        let text = format!("<rpc-reply {SPACE} message-id=\"{call}\">{inside}</rpc-reply>");
+        driver.receive(T0, &chunk(&text));
+    }
+
+    fn greeted(says: &[&str]) -> NetconfDriver {
+        let mut driver = NetconfDriver::new(NetconfSettings::new(8, (1..=8).collect()));
+        driver.connected(T0);
+        driver.receive(T0, &hello(says));
+        sent(&mut driver);
+        driver
+    }
+
+    /// A switch that is up; its first call was number 1.
+    fn up(edits: &str) -> NetconfDriver {
+        let mut driver = greeted(&[BASE, MODULE, edits]);
+        reply(&mut driver, 1, "<data/>");
+        let device = "a switch that does not name itself".into();
+        assert_eq!(heard(&mut driver), [DriverEvent::Up { device, ports: 8 }]);
+        driver
+    }
+
+    fn is_down(driver: &mut NetconfDriver, words: &str) {
+        match &heard(driver)[..] {
+            [DriverEvent::Down(why)] => assert!(why.contains(words), "{why}"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn set(ingress: u16, egress: u16) -> Order {
+        Order::Apply { end: vec![], set: vec![Patch::new(ingress, egress)] }
+    }
+
+    fn refused(words: &str) -> Answer {
+        Answer::Refused(words.into())
+    }
+
+    #[test]
+    fn a_server_without_what_is_needed_is_refused() {
+        is_down(&mut greeted(&[BASE, WRITABLE]), "module optical-switch");
+        is_down(&mut greeted(&[BASE, MODULE]), "written");
+        is_down(&mut greeted(&[WRITABLE, MODULE]), "neither version");
+        let mut driver = NetconfDriver::new(NetconfSettings::new(8, vec![1]));
+        driver.connected(T0);
+        driver.receive(T0, &mark(&format!("<rpc-reply {SPACE}/>")));
+        is_down(&mut driver, "no greeting");
+    }
+
+    #[test]
+    fn one_edit_ends_and_sets() {
+        let mut driver = up(WRITABLE);
+        let (end, wanted) = ([Patch::new(1, 10), Patch::new(3, 12)], [Patch::new(1, 12)]);
+        driver.order(T0, 7, &Order::Apply { end: end.to_vec(), set: wanted.to_vec() });
+        let space = "http://www.polatis.com/yang/optical-switch";
+        let nc = "xmlns:nc=\"urn:ietf:params:xml:ns:netconf:base:1.0\"";
+        let text = format!(
+            "<rpc {SPACE} message-id=\"2\"><edit-config><target><running/></target><config>\
+             <cross-connects xmlns=\"{space}\">\
+             <pair {nc} nc:operation=\"delete\"><ingress>3</ingress></pair>\
+             <pair {nc} nc:operation=\"replace\"><ingress>1</ingress><egress>12</egress></pair>\
+             </cross-connects></config></edit-config></rpc>"
+        );
+        assert_eq!(sent(&mut driver), [String::from_utf8(chunk(&text)).expect("UTF-8")]);
+    }
+
+    #[test]
+    fn the_replies_of_another_call_are_nonsense() {
+        for call in [1, 3] {
+            let mut driver = up(WRITABLE);
+            driver.order(T0, 1, &Order::Read);
+            reply(&mut driver, call, "<data/>");
+            is_down(&mut driver, "not under way");
+            assert_eq!(driver.next_timeout(), None);
+        }
+        let mut driver = up(WRITABLE);
+        reply(&mut driver, 1, "<ok/>");
+        is_down(&mut driver, "not under way");
+    }
+
+    #[test]
+    fn a_reply_fits_its_call() {
+        for (order, inside) in [
+            (Order::Read, "<ok/>"),
+            (Order::Read, ""),
+            (set(1, 9), "<data/>"),
+            (
+                Order::Read,
+                "<data><cross-connects xmlns='http://www.polatis.com/yang/optical-switch'>\
+                 <pair><ingress>1</ingress></pair></cross-connects></data>",
+            ),
+        ] {
+            let mut driver = up(WRITABLE);
+            driver.order(T0, 1, &order);
+            reply(&mut driver, 2, inside);
+            is_down(&mut driver, "");
+        }
+    }
+
+    #[test]
+    fn warnings_and_notifications_are_told() {
+        let mut driver = up(WRITABLE);
+        driver.order(T0, 1, &set(1, 9));
+        reply(
+            &mut driver,
+            2,
+            "<rpc-error><error-tag>partial</error-tag><error-severity>warning</error-severity>\
+             </rpc-error><ok/>",
+        );
+        let answer = DriverEvent::Answer { id: 1, answer: Answer::Done };
+        assert_eq!(heard(&mut driver), [DriverEvent::Notice("partial".into()), answer]);
+        let space = "urn:ietf:params:xml:ns:netconf:notification:1.0";
+        let text =
+            format!("<notification xmlns=\"{space}\"><port><id>3</id></port></notification>");
+        driver.receive(T0, &chunk(&text));
+        assert_eq!(heard(&mut driver), [DriverEvent::Notice("port id 3".into())]);
+    }
+
+    #[test]
+    fn a_candidate_is_given_up_whole() {
+        const NO: &str = "<rpc-error><error-tag>no</error-tag></rpc-error>";
+        // Replies to calls 2, 3, ..., the last operation asked for, and what becomes of the order.
+        for (replies, last, answer) in [
+            (&["<ok/>", "<ok/>", "<ok/>", "<ok/>"][..], "<unlock>", Some(Answer::Done)),
+            (&[NO], "<lock>", Some(refused("no"))),
+            (&["<ok/>", NO, "<ok/>", "<ok/>"], "<unlock>", Some(refused("no"))),
+            (&["<ok/>", "<ok/>", NO, "<ok/>", "<ok/>"], "<unlock>", Some(refused("no"))),
+            // The session must end for the lock to open.
+            (&["<ok/>", NO, NO], "<discard-changes/>", None),
+            (&["<ok/>", "<ok/>", "<ok/>", NO], "<unlock>", None),
+        ] {
+            let mut driver = up(CANDIDATE);
+            driver.order(T0, 4, &set(1, 9));
+            let mut asked = sent(&mut driver);
+            for (call, inside) in replies.iter().enumerate() {
+                reply(&mut driver, call as u64 + 2, inside);
+                asked.extend(sent(&mut driver));
+            }
+            assert_eq!(asked.len(), replies.len());
+            assert!(asked[asked.len() - 1].contains(last), "{asked:?}");
+            match answer {
+                Some(answer) => {
+                    assert_eq!(heard(&mut driver), [DriverEvent::Answer { id: 4, answer }]);
+                }
+                None => is_down(&mut driver, "no"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_silent_session_is_asked_for_a_sign_of_life() {
+        let mut driver = up(WRITABLE);
+        let first = driver.next_timeout().expect("a sign of life is due");
+        assert_eq!(first, T0.saturating_add(Time::from_ms(300_000)));
+        driver.timeout(first);
+        assert_eq!(sent(&mut driver).len(), 1);
+        reply(&mut driver, 2, "<data/>");
+        assert_eq!(heard(&mut driver), []);
+        // Not one that is at work: a switch may take its time to do as it is told.
+        driver.order(T0, 1, &Order::Read);
+        assert_eq!(driver.next_timeout(), None);
+        reply(&mut driver, 3, "<data/>");
+        heard(&mut driver);
+        driver.timeout(driver.next_timeout().expect("due again"));
+        driver.timeout(driver.next_timeout().expect("the answer is due"));
+        is_down(&mut driver, "does not answer");
+    }
+
+    #[test]
+    fn order_of_a_switch_that_is_not_up_is_forgotten() {
+        let mut driver = greeted(&[BASE, MODULE, WRITABLE]);
+        driver.order(T0, 1, &Order::Read);
+        reply(&mut driver, 1, "<data/>");
+        assert_eq!(sent(&mut driver), Vec::<String>::new());
+    }
+
+    fn soup() -> impl Strategy<Value = String> {
+        let word = prop::sample::select(vec![
+            "<rpc-reply xmlns='urn:ietf:params:xml:ns:netconf:base:1.0' message-id='2'>",
+            "<rpc-reply xmlns='urn:ietf:params:xml:ns:netconf:base:1.0'>",
+            "</rpc-reply>",
+            "<ok/>",
+            "<data>",
+            "</data>",
+            "<rpc-error>",
+            "</rpc-error>",
+            "<cross-connects xmlns='http://www.polatis.com/yang/optical-switch'>",
+            "</cross-connects>",
+            "<pair>",
+            "</pair>",
+            "<ingress>1</ingress>",
+            "<ingress>70000</ingress>",
+            "<egress>9</egress>",
+            "<egress>-1</egress>",
+            "&lt;",
+            "&x;",
+            "<notification>",
+            "</notification>",
+            "<!--",
+            "-->",
+            "<![CDATA[",
+            "]]>",
+            "<?x?>",
+        ]);
+        prop::collection::vec(word, 0..16).prop_map(|words| words.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+        #[test]
+        fn soups_of_replies_answer_once_or_end_the_session(
+            soups in prop::collection::vec(soup(), 1..4), edits in any::<bool>(), wrap in any::<bool>(),
+        ) {
+            let mut driver = up(if edits { WRITABLE } else { CANDIDATE });
+            driver.order(T0, 1, &Order::Read);
+            driver.order(T0, 2, &set(1, 9));
+            let mut answered = 0;
+            for (number, soup) in soups.iter().enumerate() {
+                if wrap {
+                    reply(&mut driver, number as u64 + 2, soup);
+                } else if !soup.is_empty() {
+                    driver.receive(T0, &chunk(soup));
+                }
+                for event in heard(&mut driver) {
+                    match event {
+                        DriverEvent::Answer { id, .. } => {
+                            answered += 1;
+                            prop_assert_eq!(id, answered);
+                        }
+                        DriverEvent::Down(_) => answered = 10,
+                        DriverEvent::Notice(_) => {}
+                        DriverEvent::Up { .. } => prop_assert!(false, "up twice"),
+                    }
+                }
+            }
+        }
+    }
+}
