@@ -1,0 +1,373 @@
+//! A controller, step by step: what it does in which order, as text.
+
+use lightloom_control::*;
+use lightloom_fabric::CircuitDecision;
+use lightloom_schedule::mixnet::{CircuitCounts, Decision, Rates};
+use lightloom_units::Time;
+use std::fmt::Write;
+
+/// A region of three servers of two ports, on a switch of 8, whose every step is written down.
+struct Stage {
+    now: Time,
+    controller: Controller,
+    agents: Vec<Agent>,
+    patches: Vec<Patch>,
+    orders: Vec<(u64, Order)>,
+    /// What the switch does with an order to patch, if not that.
+    fault: Option<fn(&mut Vec<Patch>, &Order) -> Option<Answer>>,
+    log: String,
+}
+
+const MS: fn(u64) -> Time = Time::from_ms;
+
+impl Stage {
+    fn new() -> Self {
+        let region = Region::in_a_row(3, 2, 8).expect("fits");
+        let settings = Settings { start_even: false, ..Settings::default() };
+        let controller = Controller::new(region, settings, Memory::default(), Time::ZERO);
+        let agent = |server| {
+            let settings = AgentSettings { server, ports: 2, ..AgentSettings::default() };
+            Agent::new(settings, 1, Time::ZERO)
+        };
+        let agents = (0..3).map(agent).collect();
+        let (patches, orders, log) = (Vec::new(), Vec::new(), String::new());
+        Stage { now: Time::ZERO, controller, agents, patches, orders, fault: None, log }
+    }
+
+    fn up(mut self) -> Self {
+        self.handle(Input::SwitchUp { device: "test".into(), ports: 8 });
+        (0..3).for_each(|at| self.agents[at].connected(Time::ZERO));
+        self.settle();
+        self
+    }
+
+    fn handle(&mut self, input: Input) {
+        self.controller.handle(self.now, input);
+        self.settle();
+    }
+
+    /// Carries everything to where it goes, at once, but for orders to the switch.
+    fn settle(&mut self) {
+        loop {
+            let Some(output) = self.controller.poll() else {
+                if !self.agents_settle() {
+                    return;
+                }
+                continue;
+            };
+            match output {
+                Output::Journal(record) => {
+                    let text = match record {
+                        Record::Planned { generation, circuits, .. } => {
+                            format!("planned {generation} {}", shown(&circuits))
+                        }
+                        Record::Patching { generation } => format!("patching {generation}"),
+                        Record::Verified { generation, circuits, .. } => {
+                            format!("verified {generation} {}", shown(&circuits))
+                        }
+                        Record::Withdrawn { generation, .. } => format!("withdrawn {generation}"),
+                        Record::Confirmed { generation } => format!("confirmed {generation}"),
+                        Record::Stuck { ports } => format!("stuck {ports:?}"),
+                    };
+                    writeln!(self.log, "  {text}").expect("text");
+                }
+                Output::Send { server, directive } => {
+                    if let Some(agent) = self.agents.get_mut(usize::from(server)) {
+                        agent.directive(self.now, directive);
+                    }
+                }
+                Output::Order { id, order } => {
+                    match &order {
+                        Order::Read => writeln!(self.log, "  read"),
+                        Order::Apply { end, set } => {
+                            writeln!(self.log, "  end {} set {}", ends(end), ends(set))
+                        }
+                    }
+                    .expect("text");
+                    self.orders.push((id, order));
+                }
+                Output::Reconnect => writeln!(self.log, "  reconnect").expect("text"),
+                Output::Decide(question) => {
+                    let rate = 400_000_000_000;
+                    let rates = Rates {
+                        optical_bps: rate,
+                        packet_bps: rate,
+                        packet_nics: 1,
+                        share_eps: false,
+                    };
+                    let kind = CircuitDecision::Timed;
+                    let decision = Decision { kind, keep_going: true, rates };
+                    let counts: CircuitCounts =
+                        decision.fitting(&question.demand, &question.standing);
+                    let input = Input::Decided { question: question.number, counts };
+                    self.controller.handle(self.now, input);
+                }
+                Output::Event(Event::Raised { alarm }) => {
+                    writeln!(self.log, "  ! {alarm}").expect("text");
+                }
+                Output::Event(Event::Cleared { alarm }) => {
+                    writeln!(self.log, "  over: {alarm}").expect("text");
+                }
+                Output::Event(_) => {}
+            }
+        }
+    }
+
+    fn agents_settle(&mut self) -> bool {
+        let mut any = false;
+        for at in 0..self.agents.len() {
+            while let Some(output) = self.agents[at].poll() {
+                any = true;
+                match output {
+                    AgentOutput::Report(report) => {
+                        self.controller.handle(self.now, Input::Report(report));
+                    }
+                    AgentOutput::Drain { token, ports } => {
+                        writeln!(self.log, "  server {at} drains {ports:?}").expect("text");
+                        self.agents[at].drained(self.now, token);
+                    }
+                    AgentOutput::Use { .. } => {}
+                }
+            }
+        }
+        any
+    }
+
+    /// The switch carries out its next order.
+    fn switch(&mut self) -> &mut Self {
+        let (id, order) = self.orders.remove(0);
+        let done = self.fault.and_then(|fault| fault(&mut self.patches, &order));
+        let answer = done.unwrap_or_else(|| match &order {
+            Order::Read => Answer::State(self.patches.clone()),
+            Order::Apply { end, set } => {
+                self.patches.retain(|patch| !end.contains(patch));
+                self.patches.extend(set);
+                self.patches.sort_unstable();
+                Answer::Done
+            }
+        });
+        self.handle(Input::Answer { id, answer });
+        self
+    }
+
+    fn switch_all(&mut self) {
+        while !self.orders.is_empty() {
+            self.switch();
+        }
+    }
+
+    fn demand(&mut self, round: u64, rows: [[u64; 3]; 3]) {
+        writeln!(self.log, "round {round}").expect("text");
+        for (at, row) in rows.iter().enumerate() {
+            let bytes = row.iter().map(|kb| kb * 1000).collect();
+            self.agents[at].demand(self.now, Demand { round, bytes });
+        }
+        self.settle();
+    }
+
+    /// Lets time pass, timer by timer; the switch answers if it does.
+    fn pass(&mut self, time: Time, answers: bool) {
+        let until = self.now + time;
+        loop {
+            if answers {
+                self.switch_all();
+            }
+            let next = self.agents.iter().map(Agent::next_timeout).min().unwrap_or(Time::MAX);
+            let next = next.min(self.controller.next_timeout()).max(self.now);
+            if next > until {
+                break;
+            }
+            self.now = next;
+            self.controller.timeout(next);
+            self.agents.iter_mut().for_each(|agent| agent.timeout(next));
+            self.settle();
+        }
+        self.now = until;
+    }
+
+    fn used(&self) -> Vec<(u16, u16, u16)> {
+        let mut used = Vec::new();
+        for (at, agent) in self.agents.iter().enumerate() {
+            for port in 0..2 {
+                used.extend(agent.circuit(self.now, port).map(|peer| (at as u16, port, peer.0)));
+            }
+        }
+        used
+    }
+
+    /// What happened since the last time.
+    fn told(&mut self) -> String {
+        std::mem::take(&mut self.log)
+    }
+}
+
+fn shown(circuits: &[(PortId, PortId)]) -> String {
+    let all = circuits.iter().map(|(a, b)| format!("{}.{}-{}.{}", a.0, a.1, b.0, b.1));
+    format!("[{}]", all.collect::<Vec<_>>().join(" "))
+}
+
+fn ends(patches: &[Patch]) -> String {
+    let all = patches.iter().map(|patch| format!("{}>{}", patch.ingress, patch.egress));
+    format!("[{}]", all.collect::<Vec<_>>().join(" "))
+}
+
+/// Server 0 and 1 have much to say to each other, then 1 and 2.
+const FIRST: [[u64; 3]; 3] = [[0, 900, 10], [800, 0, 10], [10, 10, 0]];
+const SECOND: [[u64; 3]; 3] = [[0, 10, 10], [10, 0, 900], [10, 900, 0]];
+
+fn set() -> Stage {
+    let mut stage = Stage::new().up();
+    stage.switch_all();
+    stage.demand(1, FIRST);
+    stage.switch_all();
+    stage
+}
+
+#[test]
+fn one_plan_after_the_other() {
+    let mut stage = set();
+    assert_eq!(
+        stage.told(),
+        "  ! the switch cannot be reached
+  over: the switch cannot be reached
+  read
+round 1
+  planned 1 [0.0-1.0 0.1-1.1]
+  patching 1
+  end [] set [1>11 2>12 3>9 4>10]
+  read
+  verified 1 [0.0-1.0 0.1-1.1]
+  confirmed 1
+"
+    );
+    assert_eq!(stage.used(), [(0, 0, 1), (0, 1, 1), (1, 0, 0), (1, 1, 0)]);
+    // The same again changes nothing; another demand drains what it takes away first.
+    stage.demand(2, FIRST);
+    stage.demand(3, SECOND);
+    assert_eq!(stage.used(), []);
+    stage.switch_all();
+    assert_eq!(
+        stage.told(),
+        "round 2
+round 3
+  planned 2 [1.0-2.0 1.1-2.1]
+  server 0 drains [0, 1]
+  server 1 drains [0, 1]
+  patching 2
+  end [1>11 2>12 3>9 4>10] set [3>13 4>14 5>11 6>12]
+  read
+  verified 2 [1.0-2.0 1.1-2.1]
+  confirmed 2
+"
+    );
+    assert!(stage.agents.iter().all(|agent| agent.round() == 3));
+}
+
+#[test]
+fn a_switch_that_never_answers_leaves_the_region_on_packets() {
+    let mut stage = set();
+    stage.told();
+    stage.demand(2, SECOND);
+    stage.orders.clear();
+    stage.pass(MS(1500), false);
+    assert_eq!(
+        stage.told(),
+        "round 2
+  planned 2 [1.0-2.0 1.1-2.1]
+  server 0 drains [0, 1]
+  server 1 drains [0, 1]
+  patching 2
+  end [1>11 2>12 3>9 4>10] set [3>13 4>14 5>11 6>12]
+  ! the switch did not answer as it should: no circuit is used
+  reconnect
+  withdrawn 3
+"
+    );
+    assert!(stage.used().is_empty());
+    // Nobody waits for circuits meanwhile.
+    stage.demand(3, SECOND);
+    assert!(stage.agents.iter().all(|agent| agent.round() == 3));
+    // When it is back, it is read once what it may still be at is over; what it holds is taken over,
+    // and then what is asked for is set.
+    stage.told();
+    stage.handle(Input::SwitchUp { device: "test".into(), ports: 8 });
+    stage.pass(MS(2000), true);
+    assert_eq!(
+        stage.told(),
+        "  read
+  over: the switch did not answer as it should: no circuit is used
+  planned 4 [0.0-1.0 0.1-1.1]
+  read
+  verified 4 [0.0-1.0 0.1-1.1]
+  planned 5 [1.0-2.0 1.1-2.1]
+  server 0 drains [0, 1]
+  server 1 drains [0, 1]
+  confirmed 4
+  patching 5
+  end [1>11 2>12 3>9 4>10] set [3>13 4>14 5>11 6>12]
+  read
+  verified 5 [1.0-2.0 1.1-2.1]
+  confirmed 5
+"
+    );
+}
+
+#[test]
+fn a_mirror_that_does_not_move_is_left_out() {
+    let mut stage = set();
+    stage.told();
+    // The patch from port 3 stays as it is, whatever is said.
+    stage.fault = Some(|patches, order| {
+        let Order::Apply { end, set } = order else { return None };
+        let stuck = |patch: &&Patch| patch.ingress != 3 && patch.egress != 9;
+        patches.retain(|patch| !stuck(&patch) || !end.contains(patch));
+        patches.extend(set.iter().filter(stuck));
+        patches.sort_unstable();
+        patches.dedup();
+        Some(Answer::Done)
+    });
+    stage.demand(2, SECOND);
+    stage.switch_all();
+    let told = stage.told();
+    assert!(told.contains("! server 1, port 0 does not follow"), "{told}");
+    assert!(told.contains("verified 2 [1.1-2.1]"), "{told}");
+    let used = stage.used();
+    assert!(
+        used.contains(&(1, 1, 2)) && !used.iter().any(|&(s, p, _)| (s, p) == (1, 0)),
+        "{used:?}"
+    );
+}
+
+#[test]
+fn a_silent_server_leaves_the_candidates_when_its_lease_has_ended() {
+    let mut stage = set();
+    stage.told();
+    stage.agents.truncate(2);
+    stage.pass(MS(3000), true);
+    assert_eq!(stage.told(), "");
+    stage.agents.truncate(1);
+    stage.pass(MS(5000), true);
+    let told = stage.told();
+    assert!(told.contains("! server 2 is silent"), "{told}");
+    assert!(told.contains("! server 1 is silent"), "{told}");
+    assert!(told.contains("end [1>11 2>12 3>9 4>10] set []"), "{told}");
+    assert!(stage.used().is_empty());
+}
+
+#[test]
+fn what_was_verified_is_not_interrupted_by_a_restart() {
+    let mut stage = set();
+    let memory = stage.controller.memory().clone();
+    let (region, settings) = (stage.controller.region().clone(), Settings::default());
+    stage.told();
+    stage.controller = Controller::new(region, settings, memory, stage.now);
+    stage.settle();
+    let before = stage.used();
+    stage.handle(Input::SwitchUp { device: "test".into(), ports: 8 });
+    stage.pass(MS(4000), true);
+    assert_eq!(stage.used(), before);
+    assert_eq!(
+        stage.told(),
+        "  ! the switch cannot be reached\n  over: the switch cannot be reached\n  read\n"
+    );
+}
