@@ -4,11 +4,11 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+RUST := $(shell find crates -name '*.rs' -o -name '*.html' -o -name Cargo.toml) Cargo.toml Cargo.lock
 DEMO_OUT ?= results/demo
 VALIDATE_OUT ?= results/reproduce-mixnet
 
-.PHONY: help demo build dev test test-rust test-python lint bench soak validate traces lock clean tools
+.PHONY: help demo build daemon dev test test-rust test-python lint bench soak validate traces lock clean tools
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -41,6 +41,13 @@ $(VENV)/.built: $(VENV)/.installed $(RUST) pyproject.toml
 
 build: $(VENV)/.built ## build the extension and install the package into .venv
 
+$(VENV)/.daemon: $(VENV)/.made $(RUST)
+	cargo build --release --locked --quiet -p lightloom-daemon
+	install -m 755 target/release/lightloomd $(BIN)/lightloomd
+	@touch $@
+
+daemon: build $(VENV)/.daemon ## build lightloomd, the daemons of the control plane, into .venv
+
 dev: build $(VENV)/.installed-dev
 
 test: test-rust test-python ## every fast test: Rust, Python, documentation examples
@@ -48,7 +55,7 @@ test: test-rust test-python ## every fast test: Rust, Python, documentation exam
 test-rust: | tools
 	cargo test --quiet --locked --workspace --exclude lightloom-py
 
-test-python: dev
+test-python: dev $(VENV)/.daemon
 	$(BIN)/python -m pytest
 
 lint: dev ## rustfmt, clippy, ruff, mypy
