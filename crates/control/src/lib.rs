@@ -16,6 +16,7 @@ pub mod ocs;
 mod planted;
 mod region;
 mod settings;
+pub mod tl1;
 
 pub use agent::{Agent, AgentOutput, AgentSettings};
 pub use alarm::Alarm;

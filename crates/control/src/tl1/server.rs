@@ -1,0 +1,482 @@
+//! An optical switch that is spoken to in TL1, by many sessions.
+//!
+//! Modelled: a session asks for nothing before a user is logged in; a user may have a *slice*, ports
+//! of its own: it is denied all others and sees none of them. Commands that change patches begin at
+//! once and are answered when the change is done; answers of a session keep the order of its commands,
+//! so what was asked after a change is looked up when the change is done; other sessions go on
+//! meanwhile. Setting a patch that stands and ending one of a port that has none are no errors: nothing
+//! is to be done. A patch to a port that is in use is denied; nothing is replaced. All logged-in
+//! sessions hear of changes and of light that comes and goes. A session that piles up work or does not
+//! read is closed, so that memory stays bounded. Ignored: managing users, attenuators, labels.
+//! Checked: sessions as text, in and out; with the driver of this crate, any legal orders leave the
+//! switch as asked; arbitrary bytes leave it legal.
+
+use super::code::{Code, Denial};
+use super::command::{Command, Ports, Request, Secret};
+use super::frame::{Frame, Framer};
+use super::reply::{Alarm, Stamp, write_header, write_report, write_response};
+use crate::driver::Patch;
+use crate::ocs::{Event, Switch, SwitchError};
+use lightloom_units::Time;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write;
+
+/// No command may be longer \[B\].
+const MOST_COMMAND: usize = 64 << 10;
+/// A session with more unanswered commands than this is closed.
+const MOST_TURNS: usize = 1024;
+/// A session with more unread bytes than this is closed.
+const MOST_UNREAD: usize = 2 << 20;
+
+/// Who may use a switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    /// The name to log in with.
+    pub name: String,
+    /// And the password.
+    pub password: Secret,
+    /// The duplex ports that this user has, from 1; all if none are named.
+    pub slice: Option<Vec<u16>>,
+}
+
+/// What a switch is called and who may use it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Its name: the source identifier of all it says, and the target of what it is told.
+    pub sid: String,
+    /// Who may use it.
+    pub users: Vec<User>,
+    /// What its clock shows at [`Time::ZERO`].
+    pub start: Stamp,
+}
+
+/// A session of a [`Tl1Server`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(u64);
+
+/// A switch, and the sessions over which it is spoken to.
+///
+/// The caller opens a session for each stream, hands over what comes, sends what
+/// [`Tl1Server::transmit`] has for the sessions of [`Tl1Server::waiting`], and calls
+/// [`Tl1Server::timeout`] when [`Tl1Server::next_timeout`] comes.
+///
+/// ```
+/// use lightloom_control::ocs::{Device, Switch};
+/// use lightloom_control::tl1::{Secret, Settings, Stamp, Tl1Server, User};
+/// use lightloom_fabric::ReconfigurationDelay;
+/// use lightloom_units::Time;
+/// let delay = ReconfigurationDelay::Fixed { ps: Time::from_ms(25) };
+/// let switch = Switch::new(Device { name: "polatis".into(), ports: 8, delay }, 1).unwrap();
+/// let user = User { name: "root".into(), password: Secret::new("root"), slice: None };
+/// let start = Stamp::from_unix(1_795_282_198);
+/// let mut server = Tl1Server::new(switch, Settings { sid: "OCS".into(), users: vec![user], start });
+/// let session = server.open();
+/// server.receive(Time::ZERO, session, b"ACT-USER::root:1::root;ENT-PATCH::1,9:2:;");
+/// assert!(server.transmit(session).unwrap().ends_with(b"M  1 COMPLD\r\n;"));
+/// server.timeout(Time::from_ms(25));
+/// assert!(server.transmit(session).unwrap().ends_with(b"17:29:58\r\nM  2 COMPLD\r\n;"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Tl1Server {
+    switch: Switch,
+    settings: Settings,
+    /// By user: by port - 1, whether the port is theirs.
+    slices: Vec<Option<Vec<bool>>>,
+    sessions: BTreeMap<SessionId, Session>,
+    opened: u64,
+    reports: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Session {
+    framer: Framer,
+    user: Option<usize>,
+    /// Commands that are not answered yet: their tags.
+    turns: VecDeque<(String, Turn)>,
+    out: String,
+    reports: bool,
+    closed: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Turn {
+    /// The answer is known.
+    Said(Result<String, Denial>),
+    /// It is done then.
+    Done(Time),
+    /// To be looked up when its turn comes, for this user.
+    Look(usize, Command),
+}
+
+impl Tl1Server {
+    /// A server without sessions.
+    pub fn new(switch: Switch, settings: Settings) -> Self {
+        let ports = usize::from(switch.ports());
+        let slice = |user: &User| {
+            let slice = user.slice.as_ref()?;
+            let mut theirs = vec![false; ports];
+            for port in slice {
+                // Ports that the switch has not are nobody's.
+                if let Some(at) = theirs.get_mut(usize::from(*port).wrapping_sub(1)) {
+                    *at = true;
+                }
+            }
+            Some(theirs)
+        };
+        let slices = settings.users.iter().map(slice).collect();
+        Tl1Server { switch, settings, slices, sessions: BTreeMap::new(), opened: 0, reports: 0 }
+    }
+
+    /// The switch.
+    pub fn switch(&self) -> &Switch {
+        &self.switch
+    }
+
+    /// The switch, for what comes to it otherwise: light and faults. Call [`Tl1Server::timeout`] after.
+    pub fn switch_mut(&mut self) -> &mut Switch {
+        &mut self.switch
+    }
+
+    /// A stream is open.
+    pub fn open(&mut self) -> SessionId {
+        self.opened += 1;
+        let session = Session {
+            framer: Framer::commands(MOST_COMMAND),
+            user: None,
+            turns: VecDeque::new(),
+            out: String::new(),
+            reports: true,
+            closed: false,
+        };
+        self.sessions.insert(SessionId(self.opened), session);
+        SessionId(self.opened)
+    }
+
+    /// The stream is closed. What its commands began goes on.
+    pub fn close(&mut self, session: SessionId) {
+        self.sessions.remove(&session);
+    }
+
+    /// Whether a session goes on. One that does not should be closed, once its bytes are sent.
+    pub fn is_open(&self, session: SessionId) -> bool {
+        self.sessions.get(&session).is_some_and(|session| !session.closed)
+    }
+
+    /// Sessions that are open, or still to be closed.
+    pub fn sessions(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Bytes of a session, in whatever pieces.
+    pub fn receive(&mut self, now: Time, id: SessionId, mut bytes: &[u8]) {
+        self.timeout(now);
+        while let Some(session) = self.sessions.get_mut(&id).filter(|session| !session.closed) {
+            let Some(frame) = session.framer.next(&mut bytes) else { break };
+            let (ctag, turn) = self.turn(now, id, frame);
+            let Some(session) = self.sessions.get_mut(&id) else { break };
+            session.turns.push_back((ctag, turn));
+            // Answers of what takes no time are not work that piles up.
+            self.answer(now, id);
+            self.bound(id);
+        }
+        self.timeout(now);
+    }
+
+    /// Bytes for a session.
+    pub fn transmit(&mut self, session: SessionId) -> Option<Vec<u8>> {
+        let out = &mut self.sessions.get_mut(&session)?.out;
+        (!out.is_empty()).then(|| std::mem::take(out).into_bytes())
+    }
+
+    /// Sessions that have bytes to be sent.
+    pub fn waiting(&self) -> impl Iterator<Item = SessionId> + '_ {
+        self.sessions.iter().filter(|(_, session)| !session.out.is_empty()).map(|(id, _)| *id)
+    }
+
+    /// When [`Tl1Server::timeout`] wants to be called, if ever.
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.switch.next_timeout()
+    }
+
+    /// Time has passed.
+    pub fn timeout(&mut self, now: Time) {
+        self.switch.advance(now);
+        while let Some(event) = self.switch.event() {
+            self.report(now, &event);
+        }
+        let ids: Vec<SessionId> = self.sessions.keys().copied().collect();
+        for id in ids {
+            self.answer(now, id);
+            self.bound(id);
+        }
+    }
+
+    /// What becomes of a command.
+    fn turn(&mut self, now: Time, id: SessionId, frame: Frame) -> (String, Turn) {
+        let text = match frame {
+            Frame::Whole(text, _) => text,
+            Frame::TooLong => {
+                let words = format!("a command has {MOST_COMMAND} bytes at most");
+                return ("0".into(), Turn::Said(Err(Denial::new(Code::Iisp, words))));
+            }
+        };
+        let request = match Request::parse(&text) {
+            Ok(request) => request,
+            Err((ctag, denial)) => return (ctag, Turn::Said(Err(denial))),
+        };
+        let turn = self.begin(now, id, request.tid, request.command);
+        (request.ctag, turn.unwrap_or_else(|denial| Turn::Said(Err(denial))))
+    }
+
+    fn begin(
+        &mut self,
+        now: Time,
+        id: SessionId,
+        tid: String,
+        command: Command,
+    ) -> Result<Turn, Denial> {
+        if !tid.is_empty() && !tid.eq_ignore_ascii_case(&self.settings.sid) {
+            return Err(Denial::new(Code::Iita, "this is another switch"));
+        }
+        let done = || Ok(Turn::Said(Ok(String::new())));
+        let who = self.sessions.get(&id).and_then(|session| session.user);
+        let user = match (&command, who) {
+            (Command::Login { user, password }, _) => {
+                let known = |known: &User| known.name == *user && known.password == *password;
+                let Some(user) = self.settings.users.iter().position(known) else {
+                    return Err(Denial::new(Code::Piui, "no such user, or another password"));
+                };
+                self.session(id, |session| session.user = Some(user));
+                return done();
+            }
+            (_, None) => return Err(Denial::new(Code::Plna, "log in first")),
+            (_, Some(user)) => user,
+        };
+        match command {
+            Command::Login { .. } => done(),
+            Command::Logout { user: name } => {
+                if !name.is_empty() && name != self.settings.users[user].name {
+                    return Err(Denial::new(Code::Piui, "another user is logged in"));
+                }
+                self.session(id, |session| session.user = None);
+                done()
+            }
+            Command::Enter(patches) => self.enter(now, user, patches).map(Turn::Done),
+            Command::Delete(ports) => self.delete(now, user, &ports).map(Turn::Done),
+            Command::Shut(ref ports) | Command::Open(ref ports) => {
+                let closed = matches!(command, Command::Shut(_));
+                for port in self.reachable(user, ports)? {
+                    self.switch.shut(port, closed);
+                }
+                done()
+            }
+            Command::Messages(wanted) => {
+                self.session(id, |session| session.reports = wanted);
+                done()
+            }
+            look => Ok(Turn::Look(user, look)),
+        }
+    }
+
+    fn enter(&mut self, now: Time, user: usize, patches: Vec<Patch>) -> Result<Time, Denial> {
+        let mut new = Vec::with_capacity(patches.len());
+        for patch in patches {
+            self.reach(user, patch.ingress)?;
+            self.reach(user, patch.egress)?;
+            let stands = self.switch.patch_of(patch.ingress) == Some(patch);
+            if !stands || self.switch.moves(now, patch.ingress) {
+                new.push(patch);
+            }
+        }
+        self.switch.apply(now, &[], &new).map_err(denied)
+    }
+
+    fn delete(&mut self, now: Time, user: usize, ports: &Ports) -> Result<Time, Denial> {
+        let mut end = self.theirs(user, ports)?;
+        if *ports == Ports::All {
+            end.retain(|patch| self.owns(user, patch.ingress) && self.owns(user, patch.egress));
+        }
+        for patch in &end {
+            self.reach(user, patch.ingress)?;
+            self.reach(user, patch.egress)?;
+        }
+        self.switch.apply(now, &end, &[]).map_err(denied)
+    }
+
+    /// What the quoted lines of an answer are.
+    fn look(&self, now: Time, user: usize, command: &Command) -> Result<String, Denial> {
+        let mut lines = String::new();
+        // A string takes all that is written.
+        let _ = match command {
+            Command::Patches(ports) => {
+                for patch in self.theirs(user, ports)? {
+                    let _ = write!(lines, "   \"{},{}\"\r\n", patch.ingress, patch.egress);
+                }
+                Ok(())
+            }
+            Command::Shutters(ports) => {
+                for port in self.reachable(user, ports)? {
+                    let state = if self.switch.is_closed(port) { "CLOSED" } else { "OPEN" };
+                    let _ = write!(lines, "   \"{port}:{state}\"\r\n");
+                }
+                Ok(())
+            }
+            Command::Power(ports) => {
+                for port in self.reachable(user, ports)? {
+                    let dbm = self.switch.power(now, port).unwrap_or(Switch::FLOOR_DBM);
+                    let _ = write!(lines, "   \"{port}:{dbm:.2}\"\r\n");
+                }
+                Ok(())
+            }
+            Command::Size => {
+                let ports = self.switch.ports();
+                write!(lines, "   \"SYSTEM:SIZE={ports}x{ports}\"\r\n")
+            }
+            _ => {
+                let (name, version) = (&self.switch.device().name, env!("CARGO_PKG_VERSION"));
+                write!(lines, "   \"LIGHTLOOM,{name},OCS,{version}\"\r\n")
+            }
+        };
+        Ok(lines)
+    }
+
+    /// Whether a user has a port, ingress or egress.
+    fn owns(&self, user: usize, port: u16) -> bool {
+        let duplex = if port > self.switch.ports() { port - self.switch.ports() } else { port };
+        let slice = self.slices[user].as_ref();
+        slice.is_none_or(|theirs| theirs.get(usize::from(duplex) - 1).is_some_and(|own| *own))
+    }
+
+    fn reach(&self, user: usize, port: u16) -> Result<(), Denial> {
+        if port == 0 || port > 2 * self.switch.ports() {
+            let words = format!("port {port}: the switch has 1 to {}", 2 * self.switch.ports());
+            return Err(Denial::new(Code::Iiac, words));
+        }
+        if !self.owns(user, port) {
+            return Err(Denial::new(Code::Piuc, format!("port {port} is not yours")));
+        }
+        Ok(())
+    }
+
+    /// Ports that are named, or all that the user has.
+    fn reachable(&self, user: usize, ports: &Ports) -> Result<Vec<u16>, Denial> {
+        match ports {
+            Ports::All => {
+                Ok((1..=2 * self.switch.ports()).filter(|port| self.owns(user, *port)).collect())
+            }
+            Ports::These(ports) => {
+                ports.iter().try_for_each(|port| self.reach(user, *port))?;
+                Ok(ports.clone())
+            }
+        }
+    }
+
+    /// The patches of these ports, by rising ingress.
+    fn theirs(&self, user: usize, ports: &Ports) -> Result<Vec<Patch>, Denial> {
+        let named = match ports {
+            Ports::All if self.slices[user].is_none() => {
+                return Ok(self.switch.patches().collect());
+            }
+            ports => self.reachable(user, ports)?,
+        };
+        let mut patches: Vec<Patch> =
+            named.into_iter().filter_map(|port| self.switch.patch_of(port)).collect();
+        patches.sort_unstable();
+        patches.dedup();
+        Ok(patches)
+    }
+
+    /// Answers what can be answered, in order.
+    fn answer(&mut self, now: Time, id: SessionId) {
+        let stamp = self.settings.start.after(now);
+        while let Some(session) = self.sessions.get_mut(&id) {
+            let Some((ctag, turn)) = session.turns.pop_front() else { return };
+            let answer = match turn {
+                Turn::Done(done) if done > now => {
+                    session.turns.push_front((ctag, turn));
+                    return;
+                }
+                Turn::Done(_) => Ok(String::new()),
+                Turn::Said(answer) => answer,
+                Turn::Look(user, command) => self.look(now, user, &command),
+            };
+            if let Some(session) = self.sessions.get_mut(&id) {
+                write_header(&mut session.out, &self.settings.sid, stamp);
+                write_response(&mut session.out, &ctag, &answer);
+            }
+        }
+    }
+
+    /// Tells all that are logged in, as far as it is theirs.
+    fn report(&mut self, now: Time, event: &Event) {
+        let stamp = self.settings.start.after(now);
+        let [_, month, day, hour, minute, second] = stamp.parts();
+        let when = format!("{month:02}-{day:02},{hour:02}-{minute:02}-{second:02}");
+        self.reports += 1;
+        let heard = self.sessions.iter().filter_map(|(id, session)| {
+            session.user.filter(|_| session.reports && !session.closed).map(|user| (*id, user))
+        });
+        for (id, user) in heard.collect::<Vec<_>>() {
+            let (alarm, what, line) = match event {
+                Event::Changed { ended, set } => {
+                    let seen = |patches: &[Patch]| {
+                        let own = |patch: &&Patch| {
+                            self.owns(user, patch.ingress) || self.owns(user, patch.egress)
+                        };
+                        patches.iter().filter(own).count()
+                    };
+                    let (ended, set) = (seen(ended), seen(set));
+                    if ended + set == 0 {
+                        continue;
+                    }
+                    let words = format!("{ended} ended, {set} set");
+                    (
+                        Alarm::Event,
+                        "EVT PATCH",
+                        format!("SYSTEM:PATCH,TC,{when},,,,:\\\"{words}\\\""),
+                    )
+                }
+                Event::Power { port, .. } if !self.owns(user, *port) => continue,
+                Event::Power { port, dbm: Some(_) } => {
+                    (Alarm::Event, "ALM PORT", format!("{port}:CL,LOS,SA,{when}"))
+                }
+                Event::Power { port, dbm: None } => {
+                    (Alarm::Major, "ALM PORT", format!("{port}:MJ,LOS,SA,{when}"))
+                }
+            };
+            let number = self.reports;
+            let (sid, line) = (&self.settings.sid, format!("   \"{line}\"\r\n"));
+            if let Some(session) = self.sessions.get_mut(&id) {
+                write_header(&mut session.out, sid, stamp);
+                write_report(&mut session.out, alarm, number, what, &line);
+            }
+        }
+    }
+
+    fn bound(&mut self, id: SessionId) {
+        self.session(id, |session| {
+            if session.turns.len() > MOST_TURNS || session.out.len() > MOST_UNREAD {
+                session.turns = VecDeque::new();
+                session.out = String::new();
+                session.closed = true;
+            }
+        });
+    }
+
+    fn session(&mut self, id: SessionId, change: impl FnOnce(&mut Session)) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            change(session);
+        }
+    }
+}
+
+fn denied(error: SwitchError) -> Denial {
+    let code = match error {
+        SwitchError::NoIngress(..) | SwitchError::NoEgress(..) => Code::Iiac,
+        SwitchError::Busy(_) => Code::Sarb,
+        SwitchError::Used(_) | SwitchError::Absent(..) => Code::Snvs,
+        // A switch that works has ports and a delay.
+        SwitchError::Ports(_) | SwitchError::Delay => Code::Idnv,
+    };
+    Denial::new(code, error.to_string())
+}
