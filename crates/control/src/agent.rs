@@ -193,7 +193,10 @@ impl Agent {
         if incarnation != self.incarnation || circuits.len() != self.circuits.len() {
             return;
         }
-        let Some(sent) = self.sent.iter().find(|sent| sent.0 == beat) else {
+        while self.sent.front().is_some_and(|sent| sent.0 < beat) {
+            self.sent.pop_front(); // no later directive answers an earlier report
+        }
+        let Some(sent) = self.sent.front().filter(|sent| sent.0 == beat) else {
             return; // its lease has ended
         };
         self.lease_until = self.lease_until.max(sent.1.saturating_add(self.settings.lease));

@@ -15,6 +15,7 @@ pub mod netconf;
 pub mod ocs;
 mod planted;
 mod region;
+mod rehearsal;
 mod settings;
 pub mod tl1;
 
@@ -28,4 +29,5 @@ pub use driver::{Answer, Driver, DriverEvent, Order, Patch};
 pub use journal::{Memory, Record};
 pub use message::{Demand, Directive, Mark, Part, PortId, Report, Stage};
 pub use region::{Region, RegionError};
+pub use rehearsal::{Decide, Rehearsal, Step, Traced, Woven};
 pub use settings::Settings;

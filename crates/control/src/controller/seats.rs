@@ -198,12 +198,13 @@ impl Controller {
         }
     }
 
-    /// A map with the ports blocked that are no candidates.
+    /// A map with those ports blocked that are no candidates, and no others.
     pub(super) fn masked(&self, map: &PortMap) -> PortMap {
         let mut masked = map.clone();
         for ((server, port), &blocked) in self.region.ports().zip(&self.blocked) {
-            if blocked {
-                masked.block(usize::from(server), usize::from(port));
+            match blocked {
+                true => masked.block(usize::from(server), usize::from(port)),
+                false => masked.unblock(usize::from(server), usize::from(port)),
             }
         }
         masked

@@ -40,10 +40,10 @@ impl Activation {
     pub const MEASURED: Activation =
         Activation::Restart { mean: Time::from_ms(5670), p99: Time::from_ms(6330) };
 
-    /// One activation. A percentile below the mean is taken as the mean.
+    /// One activation: always the mean if the percentile is not above it.
     pub fn draw(&self, random: &mut ChaCha8Rng) -> Time {
         match *self {
-            Activation::Restart { mean, .. } if mean == Time::ZERO => Time::ZERO,
+            Activation::Restart { mean, p99 } if p99 <= mean => mean,
             Activation::Restart { mean, p99 } => {
                 let (mu, sigma) = lognormal(mean.ps() as f64, p99.ps() as f64);
                 Time::from_ps((mu + sigma * normal(random)).exp().round() as u64)
