@@ -67,7 +67,9 @@ impl Framer {
     /// The next message, with bytes taken from the front of `input` until it ends, or all of them if
     /// none does. Blanks before a message and empty commands are left out.
     pub fn next(&mut self, input: &mut &[u8]) -> Option<Frame> {
-        while let Some((&byte, rest)) = input.split_first() {
+        loop {
+            self.take_plain(input);
+            let (&byte, rest) = input.split_first()?;
             *input = rest;
             if self.ends(byte) {
                 let text = std::mem::take(&mut self.held);
@@ -98,7 +100,21 @@ impl Framer {
             }
             self.held.push(byte);
         }
-        None
+    }
+
+    /// Takes bytes that are of a message, and neither end it nor matter otherwise, all at once.
+    fn take_plain(&mut self, input: &mut &[u8]) {
+        if self.held.is_empty() || self.skipping || self.line_starts {
+            return;
+        }
+        let special = |byte: &u8| match self.replies {
+            true => matches!(byte, b'\n' | b'\r'),
+            false => matches!(byte, b';' | b'"' | b'\n' | b'\r'),
+        };
+        let plain = input.iter().position(special).unwrap_or(input.len());
+        let (plain, rest) = input.split_at(plain.min(self.most - self.held.len()));
+        self.held.extend_from_slice(plain);
+        *input = rest;
     }
 
     fn ends(&self, byte: u8) -> bool {

@@ -4,6 +4,7 @@
 mod client;
 mod code;
 mod command;
+mod desk;
 mod frame;
 mod reply;
 mod server;
@@ -11,6 +12,7 @@ mod server;
 pub use client::{Login, LoginError, Options, Tl1Driver};
 pub use code::{Code, Denial};
 pub use command::{Command, Ports, Request, Secret};
+pub use desk::User;
 pub use frame::{Frame, Framer};
 pub use reply::{Alarm, Message, Stamp, lines};
-pub use server::{SessionId, Settings, Tl1Server, User};
+pub use server::{SessionId, Settings, Tl1Server};

@@ -1,43 +1,29 @@
 //! An optical switch that is spoken to in TL1, by many sessions.
 //!
-//! Modelled: a session asks for nothing before a user is logged in; a user may have a *slice*, ports
-//! of its own: it is denied all others and sees none of them. Commands that change patches begin at
-//! once and are answered when the change is done; answers of a session keep the order of its commands,
-//! so what was asked after a change is looked up when the change is done; other sessions go on
-//! meanwhile. Setting a patch that stands and ending one of a port that has none are no errors: nothing
-//! is to be done. A patch to a port that is in use is denied; nothing is replaced. All logged-in
-//! sessions hear of changes and of light that comes and goes. A session that piles up work or does not
-//! read is closed, so that memory stays bounded. Ignored: managing users, attenuators, labels.
+//! Modelled: a session is denied everything before a user is logged in. Commands that change patches
+//! begin at once and are answered when the change is done; answers of a session keep the order of its
+//! commands, so what was asked after a change is looked up when the change is done; other sessions go
+//! on meanwhile. All logged-in sessions hear of changes and of light that comes and goes. A session
+//! that piles up work or does not read is closed, so that memory stays bounded. Ignored: managing users, attenuators, labels.
 //! Checked: sessions as text, in and out; with the driver of this crate, any legal orders leave the
 //! switch as asked; arbitrary bytes leave it legal.
 
 use super::code::{Code, Denial};
-use super::command::{Command, Ports, Request, Secret};
+use super::command::{Command, Request};
+use super::desk::{Desk, User};
 use super::frame::{Frame, Framer};
 use super::reply::{Alarm, Stamp, write_header, write_report, write_response};
 use crate::driver::Patch;
-use crate::ocs::{Event, Switch, SwitchError};
+use crate::ocs::{Event, Switch};
 use lightloom_units::Time;
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt::Write;
 
 /// No command may be longer \[B\].
 const MOST_COMMAND: usize = 64 << 10;
 /// A session with more unanswered commands than this is closed.
-const MOST_TURNS: usize = 1024;
+const MOST_TURNS: usize = 256;
 /// A session with more unread bytes than this is closed.
 const MOST_UNREAD: usize = 2 << 20;
-
-/// Who may use a switch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct User {
-    /// The name to log in with.
-    pub name: String,
-    /// And the password.
-    pub password: Secret,
-    /// The duplex ports that this user has, from 1; all if none are named.
-    pub slice: Option<Vec<u16>>,
-}
 
 /// What a switch is called and who may use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,10 +64,9 @@ pub struct SessionId(u64);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Tl1Server {
-    switch: Switch,
-    settings: Settings,
-    /// By user: by port - 1, whether the port is theirs.
-    slices: Vec<Option<Vec<bool>>>,
+    desk: Desk,
+    sid: String,
+    start: Stamp,
     sessions: BTreeMap<SessionId, Session>,
     opened: u64,
     reports: u64,
@@ -111,30 +96,19 @@ enum Turn {
 impl Tl1Server {
     /// A server without sessions.
     pub fn new(switch: Switch, settings: Settings) -> Self {
-        let ports = usize::from(switch.ports());
-        let slice = |user: &User| {
-            let slice = user.slice.as_ref()?;
-            let mut theirs = vec![false; ports];
-            for port in slice {
-                // Ports that the switch has not are nobody's.
-                if let Some(at) = theirs.get_mut(usize::from(*port).wrapping_sub(1)) {
-                    *at = true;
-                }
-            }
-            Some(theirs)
-        };
-        let slices = settings.users.iter().map(slice).collect();
-        Tl1Server { switch, settings, slices, sessions: BTreeMap::new(), opened: 0, reports: 0 }
+        let Settings { sid, users, start } = settings;
+        let desk = Desk::new(switch, users);
+        Tl1Server { desk, sid, start, sessions: BTreeMap::new(), opened: 0, reports: 0 }
     }
 
     /// The switch.
     pub fn switch(&self) -> &Switch {
-        &self.switch
+        &self.desk.switch
     }
 
     /// The switch, for what comes to it otherwise: light and faults. Call [`Tl1Server::timeout`] after.
     pub fn switch_mut(&mut self) -> &mut Switch {
-        &mut self.switch
+        &mut self.desk.switch
     }
 
     /// A stream is open.
@@ -195,13 +169,13 @@ impl Tl1Server {
 
     /// When [`Tl1Server::timeout`] wants to be called, if ever.
     pub fn next_timeout(&self) -> Option<Time> {
-        self.switch.next_timeout()
+        self.desk.switch.next_timeout()
     }
 
     /// Time has passed.
     pub fn timeout(&mut self, now: Time) {
-        self.switch.advance(now);
-        while let Some(event) = self.switch.event() {
+        self.desk.switch.advance(now);
+        while let Some(event) = self.desk.switch.event() {
             self.report(now, &event);
         }
         let ids: Vec<SessionId> = self.sessions.keys().copied().collect();
@@ -235,17 +209,14 @@ impl Tl1Server {
         tid: String,
         command: Command,
     ) -> Result<Turn, Denial> {
-        if !tid.is_empty() && !tid.eq_ignore_ascii_case(&self.settings.sid) {
+        if !tid.is_empty() && !tid.eq_ignore_ascii_case(&self.sid) {
             return Err(Denial::new(Code::Iita, "this is another switch"));
         }
         let done = || Ok(Turn::Said(Ok(String::new())));
         let who = self.sessions.get(&id).and_then(|session| session.user);
         let user = match (&command, who) {
             (Command::Login { user, password }, _) => {
-                let known = |known: &User| known.name == *user && known.password == *password;
-                let Some(user) = self.settings.users.iter().position(known) else {
-                    return Err(Denial::new(Code::Piui, "no such user, or another password"));
-                };
+                let user = self.desk.admit(user, password)?;
                 self.session(id, |session| session.user = Some(user));
                 return done();
             }
@@ -255,21 +226,16 @@ impl Tl1Server {
         match command {
             Command::Login { .. } => done(),
             Command::Logout { user: name } => {
-                if !name.is_empty() && name != self.settings.users[user].name {
+                if !name.is_empty() && name != self.desk.name(user) {
                     return Err(Denial::new(Code::Piui, "another user is logged in"));
                 }
                 self.session(id, |session| session.user = None);
                 done()
             }
-            Command::Enter(patches) => self.enter(now, user, patches).map(Turn::Done),
-            Command::Delete(ports) => self.delete(now, user, &ports).map(Turn::Done),
-            Command::Shut(ref ports) | Command::Open(ref ports) => {
-                let closed = matches!(command, Command::Shut(_));
-                for port in self.reachable(user, ports)? {
-                    self.switch.shut(port, closed);
-                }
-                done()
-            }
+            Command::Enter(patches) => self.desk.enter(now, user, patches).map(Turn::Done),
+            Command::Delete(ports) => self.desk.delete(now, user, &ports).map(Turn::Done),
+            Command::Shut(ports) => self.desk.shut(user, &ports, true).and_then(|()| done()),
+            Command::Open(ports) => self.desk.shut(user, &ports, false).and_then(|()| done()),
             Command::Messages(wanted) => {
                 self.session(id, |session| session.reports = wanted);
                 done()
@@ -278,117 +244,9 @@ impl Tl1Server {
         }
     }
 
-    fn enter(&mut self, now: Time, user: usize, patches: Vec<Patch>) -> Result<Time, Denial> {
-        let mut new = Vec::with_capacity(patches.len());
-        for patch in patches {
-            self.reach(user, patch.ingress)?;
-            self.reach(user, patch.egress)?;
-            let stands = self.switch.patch_of(patch.ingress) == Some(patch);
-            if !stands || self.switch.moves(now, patch.ingress) {
-                new.push(patch);
-            }
-        }
-        self.switch.apply(now, &[], &new).map_err(denied)
-    }
-
-    fn delete(&mut self, now: Time, user: usize, ports: &Ports) -> Result<Time, Denial> {
-        let mut end = self.theirs(user, ports)?;
-        if *ports == Ports::All {
-            end.retain(|patch| self.owns(user, patch.ingress) && self.owns(user, patch.egress));
-        }
-        for patch in &end {
-            self.reach(user, patch.ingress)?;
-            self.reach(user, patch.egress)?;
-        }
-        self.switch.apply(now, &end, &[]).map_err(denied)
-    }
-
-    /// What the quoted lines of an answer are.
-    fn look(&self, now: Time, user: usize, command: &Command) -> Result<String, Denial> {
-        let mut lines = String::new();
-        // A string takes all that is written.
-        let _ = match command {
-            Command::Patches(ports) => {
-                for patch in self.theirs(user, ports)? {
-                    let _ = write!(lines, "   \"{},{}\"\r\n", patch.ingress, patch.egress);
-                }
-                Ok(())
-            }
-            Command::Shutters(ports) => {
-                for port in self.reachable(user, ports)? {
-                    let state = if self.switch.is_closed(port) { "CLOSED" } else { "OPEN" };
-                    let _ = write!(lines, "   \"{port}:{state}\"\r\n");
-                }
-                Ok(())
-            }
-            Command::Power(ports) => {
-                for port in self.reachable(user, ports)? {
-                    let dbm = self.switch.power(now, port).unwrap_or(Switch::FLOOR_DBM);
-                    let _ = write!(lines, "   \"{port}:{dbm:.2}\"\r\n");
-                }
-                Ok(())
-            }
-            Command::Size => {
-                let ports = self.switch.ports();
-                write!(lines, "   \"SYSTEM:SIZE={ports}x{ports}\"\r\n")
-            }
-            _ => {
-                let (name, version) = (&self.switch.device().name, env!("CARGO_PKG_VERSION"));
-                write!(lines, "   \"LIGHTLOOM,{name},OCS,{version}\"\r\n")
-            }
-        };
-        Ok(lines)
-    }
-
-    /// Whether a user has a port, ingress or egress.
-    fn owns(&self, user: usize, port: u16) -> bool {
-        let duplex = if port > self.switch.ports() { port - self.switch.ports() } else { port };
-        let slice = self.slices[user].as_ref();
-        slice.is_none_or(|theirs| theirs.get(usize::from(duplex) - 1).is_some_and(|own| *own))
-    }
-
-    fn reach(&self, user: usize, port: u16) -> Result<(), Denial> {
-        if port == 0 || port > 2 * self.switch.ports() {
-            let words = format!("port {port}: the switch has 1 to {}", 2 * self.switch.ports());
-            return Err(Denial::new(Code::Iiac, words));
-        }
-        if !self.owns(user, port) {
-            return Err(Denial::new(Code::Piuc, format!("port {port} is not yours")));
-        }
-        Ok(())
-    }
-
-    /// Ports that are named, or all that the user has.
-    fn reachable(&self, user: usize, ports: &Ports) -> Result<Vec<u16>, Denial> {
-        match ports {
-            Ports::All => {
-                Ok((1..=2 * self.switch.ports()).filter(|port| self.owns(user, *port)).collect())
-            }
-            Ports::These(ports) => {
-                ports.iter().try_for_each(|port| self.reach(user, *port))?;
-                Ok(ports.clone())
-            }
-        }
-    }
-
-    /// The patches of these ports, by rising ingress.
-    fn theirs(&self, user: usize, ports: &Ports) -> Result<Vec<Patch>, Denial> {
-        let named = match ports {
-            Ports::All if self.slices[user].is_none() => {
-                return Ok(self.switch.patches().collect());
-            }
-            ports => self.reachable(user, ports)?,
-        };
-        let mut patches: Vec<Patch> =
-            named.into_iter().filter_map(|port| self.switch.patch_of(port)).collect();
-        patches.sort_unstable();
-        patches.dedup();
-        Ok(patches)
-    }
-
     /// Answers what can be answered, in order.
     fn answer(&mut self, now: Time, id: SessionId) {
-        let stamp = self.settings.start.after(now);
+        let stamp = self.start.after(now);
         while let Some(session) = self.sessions.get_mut(&id) {
             let Some((ctag, turn)) = session.turns.pop_front() else { return };
             let answer = match turn {
@@ -398,10 +256,10 @@ impl Tl1Server {
                 }
                 Turn::Done(_) => Ok(String::new()),
                 Turn::Said(answer) => answer,
-                Turn::Look(user, command) => self.look(now, user, &command),
+                Turn::Look(user, command) => self.desk.look(now, user, &command),
             };
             if let Some(session) = self.sessions.get_mut(&id) {
-                write_header(&mut session.out, &self.settings.sid, stamp);
+                write_header(&mut session.out, &self.sid, stamp);
                 write_response(&mut session.out, &ctag, &answer);
             }
         }
@@ -409,7 +267,7 @@ impl Tl1Server {
 
     /// Tells all that are logged in, as far as it is theirs.
     fn report(&mut self, now: Time, event: &Event) {
-        let stamp = self.settings.start.after(now);
+        let stamp = self.start.after(now);
         let [_, month, day, hour, minute, second] = stamp.parts();
         let when = format!("{month:02}-{day:02},{hour:02}-{minute:02}-{second:02}");
         self.reports += 1;
@@ -421,7 +279,8 @@ impl Tl1Server {
                 Event::Changed { ended, set } => {
                     let seen = |patches: &[Patch]| {
                         let own = |patch: &&Patch| {
-                            self.owns(user, patch.ingress) || self.owns(user, patch.egress)
+                            self.desk.owns(user, patch.ingress)
+                                || self.desk.owns(user, patch.egress)
                         };
                         patches.iter().filter(own).count()
                     };
@@ -436,7 +295,7 @@ impl Tl1Server {
                         format!("SYSTEM:PATCH,TC,{when},,,,:\\\"{words}\\\""),
                     )
                 }
-                Event::Power { port, .. } if !self.owns(user, *port) => continue,
+                Event::Power { port, .. } if !self.desk.owns(user, *port) => continue,
                 Event::Power { port, dbm: Some(_) } => {
                     (Alarm::Event, "ALM PORT", format!("{port}:CL,LOS,SA,{when}"))
                 }
@@ -445,7 +304,7 @@ impl Tl1Server {
                 }
             };
             let number = self.reports;
-            let (sid, line) = (&self.settings.sid, format!("   \"{line}\"\r\n"));
+            let (sid, line) = (&self.sid, format!("   \"{line}\"\r\n"));
             if let Some(session) = self.sessions.get_mut(&id) {
                 write_header(&mut session.out, sid, stamp);
                 write_report(&mut session.out, alarm, number, what, &line);
@@ -468,15 +327,4 @@ impl Tl1Server {
             change(session);
         }
     }
-}
-
-fn denied(error: SwitchError) -> Denial {
-    let code = match error {
-        SwitchError::NoIngress(..) | SwitchError::NoEgress(..) => Code::Iiac,
-        SwitchError::Busy(_) => Code::Sarb,
-        SwitchError::Used(_) | SwitchError::Absent(..) => Code::Snvs,
-        // A switch that works has ports and a delay.
-        SwitchError::Ports(_) | SwitchError::Delay => Code::Idnv,
-    };
-    Denial::new(code, error.to_string())
 }
