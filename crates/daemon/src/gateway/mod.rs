@@ -1,0 +1,162 @@
+//! What operators read and ask over HTTP: JSON, metrics, health, a page to look at.
+//!
+//! The page and the description of the interface are open to all, and say nothing of the region. All
+//! else goes by [`Access`](crate::auth::Access). What is asked for is taken off the last picture that the controller
+//! published: no number of readers slows it.
+//!
+//! A page of another site that an operator's browser has open can do nothing here: what changes
+//! something must be JSON, which browsers do not send elsewhere unasked, and where no token is required
+//! we must be called by an address, so that no name of theirs can be made to mean us.
+
+mod metrics;
+mod routes;
+mod view;
+
+pub use metrics::{Metrics, PHASES};
+pub use view::{
+    AlarmAnswer, CircuitsAnswer, DemandAnswer, EventsAnswer, NamesAnswer, ServerName, StatusAnswer,
+    TenantName,
+};
+
+use crate::auth::{Tokens, Unknown};
+use crate::hub::Hub;
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// What routes share.
+#[derive(Clone)]
+struct Gateway {
+    hub: Hub,
+    metrics: Arc<Metrics>,
+    tokens: Arc<Tokens>,
+}
+
+/// All routes. It has a fallback of its own: add other services to it, not it to others. Call it within
+/// a Tokio runtime.
+pub fn router(hub: Hub, tokens: Arc<Tokens>) -> Router {
+    let gateway = Gateway { metrics: Metrics::watch(&hub), hub, tokens };
+    let guarded = Router::new()
+        .route("/v1/status", get(routes::status))
+        .route("/v1/names", get(routes::names))
+        .route("/v1/circuits", get(routes::circuits))
+        .route("/v1/demand", get(routes::demand))
+        .route("/v1/events", get(routes::events))
+        .route("/v1/mend", post(routes::mend))
+        .route("/v1/audit", post(routes::audit))
+        .route("/metrics", get(routes::metrics))
+        .route_layer(from_fn_with_state(gateway.clone(), admit));
+    Router::new()
+        .merge(guarded)
+        .route("/healthz", get(routes::healthz))
+        .route("/readyz", get(routes::readyz))
+        .route("/openapi.json", get(routes::openapi))
+        .route("/", get(|| async { html(include_str!("../../web/index.html")) }))
+        .route("/page.js", get(|| async { script(include_str!("../../web/page.js")) }))
+        .route("/docs", get(|| async { html(include_str!("../../web/docs.html")) }))
+        .route("/docs.js", get(|| async { script(include_str!("../../web/docs.js")) }))
+        .route(
+            "/style.css",
+            get(|| async { typed("text/css", include_str!("../../web/style.css")) }),
+        )
+        .method_not_allowed_fallback(|| async {
+            Problem(StatusCode::METHOD_NOT_ALLOWED, "not with this method: see /docs".into())
+        })
+        .fallback(|| async { Problem(StatusCode::NOT_FOUND, "no such page: see /docs".into()) })
+        .layer(DefaultBodyLimit::max(1 << 16))
+        .layer(from_fn_with_state(gateway.clone(), harden))
+        .with_state(gateway)
+}
+
+/// A status code and why.
+struct Problem(StatusCode, String);
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let body = axum::Json(serde_json::json!({ "error": self.1 }));
+        let mut response = (self.0, body).into_response();
+        if self.0 == StatusCode::UNAUTHORIZED {
+            let scheme = HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+        }
+        response
+    }
+}
+
+/// Lets in who may come in, and notes what they may do.
+async fn admit(State(gateway): State<Gateway>, mut request: Request, next: Next) -> Response {
+    let shown = request.headers().get(header::AUTHORIZATION);
+    // What is not text is no token.
+    let shown = shown.map(|value| value.to_str().map_err(|_| Unknown::Wrong)).transpose();
+    match shown.and_then(|shown| gateway.tokens.access(shown)) {
+        Ok(access) => {
+            request.extensions_mut().insert(access);
+            next.run(request).await
+        }
+        Err(why) => Problem(StatusCode::UNAUTHORIZED, why.to_string()).into_response(),
+    }
+}
+
+/// Keeps pages of other sites out, and ours to itself.
+async fn harden(State(gateway): State<Gateway>, request: Request, next: Next) -> Response {
+    let named = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    let host = request.uri().host().or(named);
+    if gateway.tokens.is_empty() && !host.is_some_and(is_address) {
+        let why = "where no token is required, call by an address, not by a name";
+        return Problem(StatusCode::FORBIDDEN, why.into()).into_response();
+    }
+    let mut response = next.run(request).await;
+    let policy = "default-src 'self'; img-src data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, policy),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// Whether a host, with or without a port, is this machine's own name or an address.
+fn is_address(host: &str) -> bool {
+    let bare = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or(rest),
+        None if host.matches(':').count() == 1 => host.split(':').next().unwrap_or(host),
+        None => host,
+    };
+    bare.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok()
+}
+
+fn typed(kind: &'static str, body: &'static str) -> Response {
+    ([(header::CONTENT_TYPE, kind)], body).into_response()
+}
+
+fn html(body: &'static str) -> Response {
+    typed("text/html; charset=utf-8", body)
+}
+
+fn script(body: &'static str) -> Response {
+    typed("text/javascript; charset=utf-8", body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_address;
+
+    #[test]
+    fn addresses_are_told_from_names() {
+        for host in ["localhost", "LocalHost:8470", "127.0.0.1:8470", "10.0.0.7", "[::1]:1", "::1"]
+        {
+            assert!(is_address(host), "{host}");
+        }
+        for host in ["", "evil.example", "127.0.0.1.evil.example:8470", "localhost.evil.example"] {
+            assert!(!is_address(host), "{host}");
+        }
+    }
+}

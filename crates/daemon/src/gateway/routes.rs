@@ -1,0 +1,161 @@
+//! One function a route.
+
+use super::view::Seen;
+use super::{Gateway, Problem};
+use crate::auth::Access;
+use crate::hub::Command;
+use axum::Json;
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::{Extension, Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use lightloom_control::PortId;
+use serde::Deserialize;
+use serde_json::json;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// A controller that does not take a command within this time is not well.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How many events are answered at most, unless fewer are asked for.
+const EVENTS: usize = 1024;
+
+type Asked = (State<Gateway>, Extension<Access>);
+
+pub(super) async fn status((State(gateway), Extension(access)): Asked) -> Response {
+    Json(Seen { hub: &gateway.hub, access: &access }.status()).into_response()
+}
+
+pub(super) async fn names((State(gateway), Extension(access)): Asked) -> Response {
+    Json(Seen { hub: &gateway.hub, access: &access }.names_answer()).into_response()
+}
+
+pub(super) async fn circuits((State(gateway), Extension(access)): Asked) -> Response {
+    Json(Seen { hub: &gateway.hub, access: &access }.circuits()).into_response()
+}
+
+pub(super) async fn demand((State(gateway), Extension(access)): Asked) -> Response {
+    Json(Seen { hub: &gateway.hub, access: &access }.demand()).into_response()
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Which {
+    #[serde(default)]
+    since: u64,
+    limit: Option<usize>,
+}
+
+pub(super) async fn events(
+    (State(gateway), Extension(access)): Asked,
+    which: Result<Query<Which>, QueryRejection>,
+) -> Result<Response, Problem> {
+    let Query(which) = which.map_err(|why| bad(&why.body_text()))?;
+    let limit = which.limit.unwrap_or(EVENTS);
+    Ok(Json(Seen { hub: &gateway.hub, access: &access }.events(which.since, limit)).into_response())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Mend {
+    #[serde(default)]
+    ports: Vec<PortId>,
+}
+
+pub(super) async fn mend(
+    (State(gateway), Extension(access)): Asked,
+    body: Result<Json<Mend>, JsonRejection>,
+) -> Result<Response, Problem> {
+    operator(&access)?;
+    let Json(Mend { ports }) = body.map_err(rejected)?;
+    let snapshot = gateway.hub.snapshot.borrow().clone();
+    for &(server, port) in &ports {
+        let view = snapshot.status.servers.get(usize::from(server));
+        if view.is_none_or(|view| usize::from(port) >= view.blocked.len()) {
+            let (servers, all) = (&snapshot.status.servers, "server and port, both from 0");
+            let (n, degree) = (servers.len(), servers.first().map_or(0, |s| s.blocked.len()));
+            let why =
+                format!("ports: [{server}, {port}]: must be {all}, of {n} servers x {degree}");
+            return Err(bad(&why));
+        }
+    }
+    let asked = if ports.is_empty() { "all".into() } else { json!(ports) };
+    let (done, told) = oneshot::channel();
+    tell(&gateway, Command::Mended { ports, done }, told).await?;
+    Ok(Json(json!({ "mended": asked })).into_response())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Nothing {}
+
+pub(super) async fn audit(
+    (State(gateway), Extension(access)): Asked,
+    body: Result<Json<Nothing>, JsonRejection>,
+) -> Result<Response, Problem> {
+    operator(&access)?;
+    let Json(Nothing {}) = body.map_err(rejected)?;
+    let (done, told) = oneshot::channel();
+    tell(&gateway, Command::Audit { done }, told).await?;
+    Ok(Json(json!({ "audit": "asked for" })).into_response())
+}
+
+pub(super) async fn metrics(
+    (State(gateway), Extension(access)): Asked,
+) -> Result<Response, Problem> {
+    if !access.sees_all() {
+        let why = "metrics are of the whole region: not for a tenant's token";
+        return Err(Problem(StatusCode::FORBIDDEN, why.into()));
+    }
+    let text = gateway.metrics.text(&gateway.hub);
+    let text = text.map_err(|why| Problem(StatusCode::INTERNAL_SERVER_ERROR, why.to_string()))?;
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
+}
+
+/// The process answers.
+pub(super) async fn healthz() -> Response {
+    Json(json!({ "status": "ok" })).into_response()
+}
+
+/// The controller knows the switch and speaks to agents.
+pub(super) async fn readyz(State(gateway): State<Gateway>) -> Response {
+    let snapshot = gateway.hub.snapshot.borrow().clone();
+    let status = &snapshot.status;
+    let ready = status.switch.up && status.switch.read && status.phase != "starting";
+    let code = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (code, Json(json!({ "status": if ready { "ready" } else { "not ready" } }))).into_response()
+}
+
+pub(super) async fn openapi() -> Response {
+    super::typed("application/json", include_str!("../../web/openapi.json"))
+}
+
+async fn tell(
+    gateway: &Gateway,
+    command: Command,
+    told: oneshot::Receiver<()>,
+) -> Result<(), Problem> {
+    let asked = async {
+        gateway.hub.commands.send(command).await.ok()?;
+        told.await.ok()
+    };
+    match tokio::time::timeout(PATIENCE, asked).await {
+        Ok(Some(())) => Ok(()),
+        _ => Err(Problem(StatusCode::SERVICE_UNAVAILABLE, "the controller does not answer".into())),
+    }
+}
+
+fn operator(access: &Access) -> Result<(), Problem> {
+    let why = "an operator's token is needed";
+    access.operates().then_some(()).ok_or_else(|| Problem(StatusCode::FORBIDDEN, why.into()))
+}
+
+fn bad(why: &str) -> Problem {
+    Problem(StatusCode::BAD_REQUEST, why.to_string())
+}
+
+fn rejected(why: JsonRejection) -> Problem {
+    Problem(why.status(), why.body_text())
+}
