@@ -307,3 +307,49 @@ fn a_session_that_does_not_read_is_closed_and_the_others_are_not() {
     server.timeout(Time::from_ms(25));
     assert_eq!(server.switch().patches().count(), 1, "what was begun goes on");
 }
+
+#[test]
+fn a_session_of_the_documentation() {
+    let text = include_str!("../../../docs/tl1.md");
+    let (_, session) = text.split_once("```text\n").unwrap();
+    let (session, _) = session.split_once("```").unwrap();
+    let mut server = documented();
+    let id = server.open();
+    let mut now = Time::ZERO;
+    let mut steps = 0;
+    for step in session.split("> ").skip(1) {
+        let (typed, expected) = step.split_once('\n').unwrap();
+        server.receive(now, id, format!("{typed}\n").as_bytes());
+        if let Some(next) = server.next_timeout() {
+            now = next;
+            server.timeout(now);
+        }
+        let heard = String::from_utf8(server.transmit(id).unwrap()).unwrap();
+        assert_eq!(heard.replace("\r\n\n", "\n").replace("\r\n", "\n") + "\n", expected);
+        steps += 1;
+    }
+    assert_eq!(steps, 7);
+    // Every code and its words are in the table of the page.
+    for code in lightloom_control::tl1::Code::ALL {
+        let (letters, words) = code.words();
+        assert!(text.contains(&format!("| `{letters}` | {words} |")), "{letters}");
+    }
+    // And the message that the session did without.
+    let (_, message) = text.split_once("```text\n   OCS").unwrap();
+    let (message, _) = message.split_once("```").unwrap();
+    server.receive(now, id, b"ALW-MSG-ALL:::8:;ENT-PATCH::1&5,13&9:9:;");
+    server.transmit(id);
+    server.timeout(now + Time::from_ms(25));
+    let heard = String::from_utf8(server.transmit(id).unwrap()).unwrap().replace("\r\n", "\n");
+    let report = heard.lines().find(|line| line.contains("SYSTEM:PATCH")).unwrap();
+    assert!(message.contains(report), "{report}");
+}
+
+/// As the page has it: root may do all, and says so.
+fn documented() -> Tl1Server {
+    let delay = ReconfigurationDelay::Fixed { ps: Time::from_ms(25) };
+    let switch = Switch::new(Device { name: "polatis".into(), ports: 8, delay }, 1).unwrap();
+    let user = User { name: "root".into(), password: Secret::new("root"), slice: None };
+    let start = Stamp::from_unix(1_795_282_198);
+    Tl1Server::new(switch, Settings { sid: "OCS".into(), users: vec![user], start })
+}
