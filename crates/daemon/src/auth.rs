@@ -202,21 +202,39 @@ fn same(a: &[u8; 32], b: &[u8; 32]) -> bool {
 ///
 /// # Errors
 /// What is missing.
-pub fn may_listen(address: SocketAddr, tls: bool, secret: bool) -> Result<(), Exposed> {
-    let missing = match (tls, secret) {
-        _ if address.ip().is_loopback() => return Ok(()),
-        (true, true) => return Ok(()),
-        (false, true) => "a certificate and its key are required",
-        (true, false) => "a token is required",
-        (false, false) => "a certificate, its key and a token are required",
-    };
-    Err(Exposed(address, missing))
+pub fn may_listen(address: SocketAddr, tls: bool, asks: bool) -> Result<(), Exposed> {
+    let bare = !address.ip().is_loopback() && !(tls && asks);
+    if bare { Err(Exposed { address, tls, asks, secret: "a token" }) } else { Ok(()) }
 }
 
 /// An address that others reach, without what keeps them out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("{0} is not loopback: {1}")]
-pub struct Exposed(SocketAddr, &'static str);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exposed {
+    address: SocketAddr,
+    tls: bool,
+    asks: bool,
+    secret: &'static str,
+}
+
+impl Exposed {
+    /// Of one who asks for something else than a token.
+    pub fn asking(self, secret: &'static str) -> Self {
+        Exposed { secret, ..self }
+    }
+}
+
+impl fmt::Display for Exposed {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} is not loopback: ", self.address)?;
+        match (self.tls, self.asks) {
+            (true, _) => write!(out, "{} is required", self.secret),
+            (_, true) => write!(out, "a certificate and its key are required"),
+            _ => write!(out, "a certificate, its key and {} are required", self.secret),
+        }
+    }
+}
+
+impl std::error::Error for Exposed {}
 
 #[cfg(test)]
 mod tests {

@@ -1,3 +1,119 @@
 //! `lightloomd`: the daemons. `lightloom` calls it; it can be called alone.
+//!
+//! Exit codes: 0 for a good end, SIGTERM included; 1 for a failure on the way; 2 for bad input, with one
+//! line on standard error; 130 for an interrupt.
 
-fn main() {}
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand, ValueEnum};
+use lightloom_daemon::failure::Failure;
+use lightloom_daemon::ocs;
+use std::process::ExitCode;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+/// The daemons of Lightloom's control plane
+#[derive(Debug, Parser)]
+#[command(name = "lightloomd", version)]
+struct Arguments {
+    /// How logs are written to standard error
+    #[arg(long, global = true, value_enum, default_value_t = Log::Text)]
+    log: Log,
+    /// What is logged: error, warn, info, debug, trace, or by module as in lightloom_daemon::ocs=debug
+    #[arg(long, global = true, default_value = "info", value_name = "LEVEL")]
+    log_level: String,
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Log {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// An emulated optical switch
+    #[command(subcommand)]
+    Ocs(Ocs),
+}
+
+#[derive(Debug, Subcommand)]
+enum Ocs {
+    /// Serve an emulated switch on TL1
+    Serve(Box<ocs::ServeArguments>),
+}
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) if error.use_stderr() => return wrong(&error),
+        Err(help) => {
+            // Whoever asked for help and does not read it needs none.
+            let _ = help.print();
+            return ExitCode::SUCCESS;
+        }
+    };
+    let ended = log(&arguments).and_then(|()| serve(arguments.what));
+    ended.unwrap_or_else(|failure| {
+        eprintln!("{failure}");
+        failure.code()
+    })
+}
+
+/// One line, without the usage.
+fn wrong(error: &clap::Error) -> ExitCode {
+    let text = error.to_string();
+    let paragraph = match error.kind() {
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            "a subcommand is missing: --help shows all"
+        }
+        _ => text.split("\n\n").next().unwrap_or(&text),
+    };
+    let line = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+    eprintln!("{}", line.strip_prefix("error: ").unwrap_or(&line));
+    ExitCode::from(2)
+}
+
+fn log(arguments: &Arguments) -> Result<(), Failure> {
+    let level = &arguments.log_level;
+    let filter = EnvFilter::try_new(level)
+        .map_err(|why| Failure::Input(format!("--log-level: {level}: {why}")))?;
+    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match arguments.log {
+        Log::Text => logs.with_ansi(false).init(),
+        Log::Json => logs.json().init(),
+    }
+    Ok(())
+}
+
+fn serve(what: What) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|why| Failure::Run(why.to_string()))?;
+    let ended = runtime.block_on(async {
+        let mut interrupt = caught(SignalKind::interrupt())?;
+        let mut terminate = caught(SignalKind::terminate())?;
+        tokio::select! {
+            done = run(what) => done.map(|()| ExitCode::SUCCESS),
+            _ = interrupt.recv() => Ok(ExitCode::from(130)),
+            _ = terminate.recv() => Ok(ExitCode::SUCCESS),
+        }
+    });
+    // What is still blocked, a look-up of a name as a rule, is not waited for.
+    runtime.shutdown_timeout(Duration::from_millis(200));
+    ended
+}
+
+fn caught(kind: SignalKind) -> Result<tokio::signal::unix::Signal, Failure> {
+    signal(kind).map_err(|why| Failure::Run(format!("signals: {why}")))
+}
+
+/// Everything that has to be saved is saved as it happens: a daemon ends well wherever it is dropped.
+async fn run(what: What) -> Result<(), Failure> {
+    match what {
+        What::Ocs(Ocs::Serve(arguments)) => arguments.run().await,
+    }
+}

@@ -1,0 +1,174 @@
+//! `lightloomd ocs serve` and what can be said to it.
+
+use super::fault::duration;
+use super::{Emulator, Fault, Settings, guard};
+use crate::failure::Failure;
+use crate::tls;
+use lightloom_control::ocs::Device;
+use lightloom_control::tl1::{Secret, User};
+use lightloom_fabric::ReconfigurationDelay;
+use lightloom_units::Time;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// An optical switch, emulated, on TL1
+#[derive(Clone, Debug, clap::Args)]
+pub struct ServeArguments {
+    /// Duplex ports: so many ingresses and as many egresses
+    #[arg(long, default_value_t = 384, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    ports: u16,
+    /// What the switch calls itself
+    #[arg(long, default_value = "polatis", value_parser = name)]
+    device: String,
+    /// How long a change takes
+    #[arg(long, value_parser = Time::from_str, default_value = "25 ms", value_name = "TIME")]
+    delay: Time,
+    /// The same as a distribution, in JSON: {"kind":"lognormal","pairs":[..],"mean_ps":[..],"p99_ps":[..]}
+    #[arg(long, value_parser = model, conflicts_with = "delay", value_name = "JSON")]
+    delay_model: Option<ReconfigurationDelay>,
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, default_value = "127.0.0.1:3082", value_name = "ADDRESS")]
+    listen: SocketAddr,
+    /// A user, NAME:PASSWORD or NAME:PASSWORD:1-96,100 for one that has no other ports; on loopback
+    /// root:root without any
+    #[arg(long = "user", value_parser = user, value_name = "USER")]
+    users: Vec<User>,
+    /// A file with a user a line, so that passwords are not seen in the list of processes
+    #[arg(long, value_name = "FILE")]
+    users_file: Option<PathBuf>,
+    /// The certificate to show, with its chain (PEM): TL1 over TLS
+    #[arg(long, requires = "key", value_name = "FILE")]
+    certificate: Option<PathBuf>,
+    /// Its key (PEM)
+    #[arg(long, requires = "certificate", value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// For delays and faults
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Sessions at once
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
+    sessions: u32,
+    /// A session that says nothing for so long is closed
+    #[arg(long, value_parser = duration, default_value = "10 min", value_name = "TIME")]
+    idle: Duration,
+    /// A file that keeps the patches when the emulator ends
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+    /// Something to do wrong: silent, late=2s, refuses=0.1, lies=0.1, garbles=0.1 or drops=0.1, then
+    /// @FROM..TO if not always
+    #[arg(long = "fault", value_name = "FAULT")]
+    faults: Vec<Fault>,
+}
+
+impl ServeArguments {
+    /// Serves until it is dropped. Prints a line of JSON with the address that it listens on.
+    ///
+    /// # Errors
+    /// As [`Emulator::bind`], and for files that cannot be used.
+    pub async fn run(self) -> Result<(), Failure> {
+        let (ports, faults) = (self.ports, self.faults.clone());
+        let emulator = Emulator::bind(self.settings()?).await?;
+        let address = emulator.address()?;
+        tracing::info!(%address, ports, ?faults, "an emulated switch listens");
+        let line = serde_json::json!({ "listening": address.to_string() });
+        let mut out = std::io::stdout();
+        // Nobody needs to read it.
+        let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+        emulator.run().await;
+        Ok(())
+    }
+
+    fn settings(mut self) -> Result<Settings, Failure> {
+        if let Some(path) = &self.users_file {
+            let wrong =
+                |why: String| Failure::Input(format!("--users-file: {}: {why}", path.display()));
+            let text = std::fs::read_to_string(path).map_err(|why| wrong(why.to_string()))?;
+            for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+                self.users.push(user(line).map_err(wrong)?);
+            }
+        }
+        // Before any file of TLS is looked for, and before there is a user that nobody has named.
+        guard(self.listen, self.certificate.is_some(), &self.users)?;
+        if self.users.is_empty() {
+            self.users.push(User {
+                name: "root".into(),
+                password: Secret::new("root"),
+                slice: None,
+            });
+        }
+        for user in &self.users {
+            if let Some(port) = user.slice.iter().flatten().find(|port| **port > self.ports) {
+                let (name, ports) = (&user.name, self.ports);
+                let why = format!("--user: {name}: port {port}: the switch has 1 to {ports}");
+                return Err(Failure::Input(why));
+            }
+        }
+        let tls = match (&self.certificate, &self.key) {
+            (Some(certificate), Some(key)) => {
+                let config = tls::server(certificate, key, &[]);
+                Some(config.map_err(|why| Failure::Input(format!("--certificate: {why}")))?)
+            }
+            _ => None,
+        };
+        let delay = self.delay_model.unwrap_or(ReconfigurationDelay::Fixed { ps: self.delay });
+        let device = Device { name: self.device, ports: self.ports, delay };
+        Ok(Settings {
+            listen: self.listen,
+            tls,
+            seed: self.seed,
+            sessions: self.sessions as usize,
+            idle: self.idle,
+            state: self.state,
+            faults: self.faults,
+            ..Settings::new(device, self.users)
+        })
+    }
+}
+
+/// What is written between commas and quotes.
+fn name(text: &str) -> Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_. ".contains(&byte);
+    match (1..=40).contains(&text.len()) && text.bytes().all(plain) {
+        true => Ok(text.to_owned()),
+        false => Err("a name of 1 to 40 letters, digits, dashes, dots and blanks".into()),
+    }
+}
+
+fn model(text: &str) -> Result<ReconfigurationDelay, String> {
+    serde_json::from_str(text).map_err(|why| why.to_string())
+}
+
+/// `name:password` or `name:password:1-96,100`.
+fn user(text: &str) -> Result<User, String> {
+    let form = "a user is NAME:PASSWORD or NAME:PASSWORD:1-96,100, without quotes";
+    let writable = |text: &&str| {
+        !text.is_empty() && text.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b'"')
+    };
+    let parts: Vec<&str> = text.split(':').collect();
+    let (name, password, slice) = match parts[..] {
+        [name, password] => (name, password, None),
+        [name, password, slice] => (name, password, Some(ports(slice).ok_or(form)?)),
+        _ => return Err(form.into()),
+    };
+    if !(writable(&name) && writable(&password)) {
+        return Err(form.into());
+    }
+    Ok(User { name: name.into(), password: Secret::new(password), slice })
+}
+
+/// `1-96,100`
+fn ports(text: &str) -> Option<Vec<u16>> {
+    let mut ports = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (first.parse::<u16>().ok()?, last.parse().ok()?);
+        if first == 0 || last < first || last > 4096 {
+            return None;
+        }
+        ports.extend(first..=last);
+    }
+    Some(ports)
+}
