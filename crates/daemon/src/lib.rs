@@ -5,5 +5,6 @@ pub mod auth;
 pub mod failure;
 pub mod gateway;
 pub mod hub;
+pub mod ocs;
 pub mod tls;
 pub mod wire;
