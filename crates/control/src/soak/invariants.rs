@@ -1,0 +1,287 @@
+//! What must be true after every step.
+
+use super::node::Node;
+use crate::controller::Controller;
+use crate::driver::{Order, Patch};
+use crate::journal::{Memory, Record};
+use crate::message::{Directive, Mark, PortId, Stage};
+use crate::region::Region;
+use crate::settings::Settings;
+use lightloom_units::Time;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// An invariant: its name, and what it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Invariant {
+    /// Its name.
+    pub name: &'static str,
+    /// What it says.
+    pub says: &'static str,
+}
+
+macro_rules! invariants {
+    ($($id:ident, $name:literal, $says:literal;)*) => {
+        $(pub(super) const $id: Invariant = Invariant { name: $name, says: $says };)*
+        /// Every invariant that a scenario checks.
+        pub const INVARIANTS: &[Invariant] = &[$($id),*];
+    };
+}
+
+invariants! {
+    SLICE, "slice", "every patch that the controller orders is within the region's slice";
+    ONE_PATCH, "one-patch", "an ingress or egress is in at most one patch";
+    LIT, "lit", "while an agent may send over a port, or has sent, the switch has both patches of that circuit lit";
+    READ_BACK, "read-back", "circuits that agents may use were read back after the last order that touches their ports";
+    LEGAL, "legal", "circuits that are released join two servers of one tenant, and every port at most once";
+    RISING, "rising", "generations rise in the journal";
+    REPLAY, "replay", "the journal, replayed, is what the controller knows";
+    STALE, "stale", "a directive that is older than the last that was obeyed changes nothing";
+    ONWARD, "onward", "what an agent has obeyed never goes back";
+    KEPT, "kept", "a plan that an agent has resumed is in the journal";
+    CALM, "calm", "nobody is called without end";
+    PROGRESS, "progress", "once faults stop, demand is answered, alarms end, and controller, journal, switch and agents agree";
+}
+
+/// An invariant that does not hold, and how.
+#[derive(Clone, Debug)]
+pub(super) struct Broken {
+    pub invariant: Invariant,
+    pub what: String,
+}
+
+pub(super) type Holds = Result<(), Broken>;
+
+fn holds(invariant: Invariant, true_: bool, what: impl FnOnce() -> String) -> Holds {
+    if true_ { Ok(()) } else { Err(Broken { invariant, what: what() }) }
+}
+
+/// What has to be remembered in order to check.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Checks {
+    /// By switch port: the last order to patch that touches it.
+    ordered: BTreeMap<u16, u64>,
+    /// Reads that were ordered: when.
+    reads: BTreeMap<u64, Time>,
+    /// What was read, without ports that were ordered to change since.
+    seen: BTreeSet<Patch>,
+    /// Switch ports that another hand has touched: when, and until when that is nobody's fault.
+    spoilt: BTreeMap<u16, (Time, Time)>,
+    /// By server: incarnation and what it has obeyed.
+    obeyed: Vec<(u64, Mark)>,
+    /// Generations that were resumed in the journal, and those that it lost.
+    resumed: BTreeSet<u64>,
+    lost: u64,
+    /// Steps since this second began, and since time went on.
+    second: (u64, u64),
+    still: (Time, u64),
+}
+
+impl Checks {
+    pub fn new(servers: usize) -> Self {
+        Checks { obeyed: vec![(0, Mark::default()); servers], ..Checks::default() }
+    }
+
+    /// A controller starts: it has read nothing.
+    pub fn started(&mut self) {
+        self.seen.clear();
+        self.reads.clear();
+    }
+
+    /// The journal is gone.
+    pub fn journal_lost(&mut self, nodes: &[Node], memory: &Memory) {
+        let known = nodes.iter().filter_map(|node| node.agent.as_ref()).map(|a| a.obeyed().generation);
+        self.lost = known.fold(self.lost.max(memory.generation), u64::max);
+        self.resumed.clear();
+    }
+
+    /// Another hand touches these ports of the switch.
+    pub fn spoil(&mut self, now: Time, ports: &[u16]) {
+        for &port in ports {
+            self.spoilt.insert(port, (now, Time::MAX));
+        }
+    }
+
+    fn is_spoilt(&self, now: Time, port: u16) -> bool {
+        self.spoilt.get(&port).is_some_and(|&(_, until)| now <= until)
+    }
+
+    /// The controller orders something of the switch.
+    pub fn order(&mut self, now: Time, region: &Region, id: u64, order: &Order) -> Holds {
+        let Order::Apply { end, set } = order else {
+            self.reads.insert(id, now);
+            return Ok(());
+        };
+        for patch in end.iter().chain(set) {
+            for port in [patch.ingress, patch.egress.saturating_sub(region.switch_ports())] {
+                holds(SLICE, region.port_at(port).is_some(), || format!("{patch:?} is ordered"))?;
+                self.ordered.insert(port, id);
+                let n = region.switch_ports();
+                self.seen.retain(|seen| seen.ingress != port && seen.egress != n + port);
+            }
+        }
+        Ok(())
+    }
+
+    /// The controller is told what stands.
+    pub fn read(&mut self, now: Time, region: &Region, settings: &Settings, id: u64, state: &[Patch]) {
+        let Some(issued) = self.reads.remove(&id) else { return };
+        let n = region.switch_ports();
+        let later = |port: u16| self.ordered.get(&port).is_some_and(|&order| order > id);
+        let fresh = |patch: &&Patch| !later(patch.ingress) && !later(patch.egress.saturating_sub(n));
+        self.seen = state.iter().filter(fresh).copied().collect();
+        for (at, until) in self.spoilt.values_mut() {
+            if *at <= issued {
+                *until = (*until).min(now + settings.lease + settings.grace);
+            }
+        }
+        self.spoilt.retain(|_, spoilt| spoilt.1 >= now);
+    }
+
+    fn was_read(&self, region: &Region, a: PortId, b: PortId) -> bool {
+        let [there, back] =
+            Patch::pair(region.switch_ports(), region.switch_port(a), region.switch_port(b));
+        self.seen.contains(&there) && self.seen.contains(&back)
+    }
+
+    /// The controller speaks to an agent.
+    pub fn sent(&self, region: &Region, server: u16, directive: &Directive) -> Holds {
+        for (port, peer) in (0..).zip(&directive.circuits) {
+            let Some(peer) = *peer else { continue };
+            let said = || format!("{:?} to {peer:?} in {directive:?}", (server, port));
+            holds(READ_BACK, self.was_read(region, (server, port), peer), said)?;
+            let legal = peer.0 != server && region.tenant(peer.0) == region.tenant(server);
+            holds(LEGAL, legal, said)?;
+        }
+        Ok(())
+    }
+
+    /// The controller writes something down.
+    pub fn journal(&mut self, region: &Region, before: &Memory, record: &Record) -> Holds {
+        match record {
+            Record::Planned { generation, .. } | Record::Withdrawn { generation, .. } => {
+                holds(RISING, *generation > before.generation, || format!("{record:?}"))?;
+            }
+            Record::Verified { generation, circuits, .. } => {
+                holds(RISING, *generation >= before.generation, || format!("{record:?}"))?;
+                let mut ports = BTreeSet::new();
+                for &(a, b) in circuits {
+                    holds(READ_BACK, self.was_read(region, a, b), || format!("{a:?} {b:?} in {record:?}"))?;
+                    let legal = a.0 != b.0 && region.tenant(a.0) == region.tenant(b.0);
+                    let once = ports.insert(a) && ports.insert(b);
+                    holds(LEGAL, legal && once, || format!("{a:?} {b:?} in {record:?}"))?;
+                }
+            }
+            _ => {}
+        }
+        if let Record::Verified { generation, .. } | Record::Withdrawn { generation, .. } = record {
+            self.resumed.insert(*generation);
+        }
+        Ok(())
+    }
+
+    /// What agents may send arrives where they think.
+    pub fn lit(
+        &self,
+        now: Time,
+        region: &Region,
+        settings: &Settings,
+        nodes: &[Node],
+        lit: impl Fn(u16) -> Option<u16>,
+    ) -> Holds {
+        let n = region.switch_ports();
+        for (server, node) in (0..).zip(nodes) {
+            let Some(agent) = &node.agent else { continue };
+            let shows = node.shows(now);
+            // What is in flight at the end of a lease has what the clock leaves of the grace.
+            let left = node.shows(settings.lease + settings.grace).saturating_sub(settings.lease);
+            let arriving = shows < agent.lease_until() + left.saturating_sub(Time::from_us(1));
+            for port in 0..region.degree() as u16 {
+                let may = agent.circuit(shows, port);
+                let flies = node.plane.flying[usize::from(port)].filter(|_| arriving);
+                for peer in may.into_iter().chain(flies) {
+                    let ends = [region.switch_port((server, port)), region.switch_port(peer)];
+                    if ends.iter().any(|&end| self.is_spoilt(now, end)) {
+                        continue;
+                    }
+                    let both = lit(ends[0]) == Some(n + ends[1]) && lit(ends[1]) == Some(n + ends[0]);
+                    holds(LIT, both, || {
+                        let how = if may.is_some() { "may send" } else { "has bytes in flight" };
+                        let at = (server, port);
+                        let found = ends.map(&lit);
+                        format!("{at:?} {how} to {peer:?}: switch ports {ends:?} lead to {found:?}")
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// An agent has done something.
+    pub fn obeyed(&mut self, server: usize, node: &Node) -> Holds {
+        let Some(agent) = &node.agent else { return Ok(()) };
+        let (incarnation, before) = self.obeyed[server];
+        let now = agent.obeyed();
+        if incarnation == node.incarnation {
+            holds(ONWARD, now >= before, || format!("server {server}: {before:?}, then {now:?}"))?;
+        }
+        if now.stage == Stage::Resume && now != before && now.generation > self.lost {
+            let kept = self.resumed.contains(&now.generation);
+            holds(KEPT, kept, || format!("server {server} has resumed {}", now.generation))?;
+        }
+        self.obeyed[server] = (node.incarnation, now);
+        Ok(())
+    }
+
+    /// One more step.
+    pub fn step(&mut self, now: Time) -> Holds {
+        let second = now.ps() / 1_000_000_000_000;
+        self.second = if self.second.0 == second { (second, self.second.1 + 1) } else { (second, 1) };
+        self.still = if self.still.0 == now { (now, self.still.1 + 1) } else { (now, 1) };
+        holds(CALM, self.second.1 < 20_000, || format!("{} steps in a second", self.second.1))?;
+        holds(CALM, self.still.1 < 2_000, || format!("{} steps at one time", self.still.1))
+    }
+}
+
+/// What a directive did to an agent that had obeyed a later one.
+pub(super) fn stale(
+    server: u16,
+    directive: &Directive,
+    obeyed: Mark,
+    before: &[Option<PortId>],
+    after: &[Option<PortId>],
+) -> Holds {
+    let same = directive.mark >= obeyed || before == after;
+    holds(STALE, same, || {
+        format!("server {server} had obeyed {obeyed:?}; {directive:?} made {after:?} of {before:?}")
+    })
+}
+
+/// The journal says what the controller knows.
+pub(super) fn replay(disk: &Memory, controller: &Controller) -> Holds {
+    holds(REPLAY, disk == controller.memory(), || {
+        format!("{disk:?} in the journal, {:?} in the controller", controller.memory())
+    })
+}
+
+/// Nothing is wanted in the past.
+pub(super) fn calm(who: &str, now: Time, next: Time) -> Holds {
+    holds(CALM, next > now, || format!("{who} wants to be called at {next}, and it is {now}"))
+}
+
+/// A port is in one patch at most.
+pub(super) fn one_patch(patches: impl Iterator<Item = Patch>) -> Holds {
+    let mut ports = BTreeSet::new();
+    for patch in patches {
+        let once = ports.insert(patch.ingress) && ports.insert(patch.egress);
+        holds(ONE_PATCH, once, || format!("{patch:?} is not alone"))?;
+    }
+    Ok(())
+}
+
+/// Nothing is left to be done.
+pub(super) fn progress(left: Option<String>) -> Holds {
+    match left {
+        None => Ok(()),
+        Some(what) => Err(Broken { invariant: PROGRESS, what }),
+    }
+}

@@ -1,0 +1,263 @@
+//! The optical switch and the streams to it, byte by byte.
+//!
+//! The stream's two ends learn at different times that it broke. Of the bytes that were on their way
+//! to the switch then, some first part may yet arrive; what it makes the switch do is over within
+//! [`Settings::lifetime`] of the break.
+
+use super::chance::Chance;
+use crate::ocs::{Device, Switch, SwitchError};
+use crate::region::Region;
+use crate::settings::Settings;
+use crate::tl1::{self, Login, Options, Secret, SessionId, Tl1Driver, Tl1Server, User};
+use crate::{Driver, Patch};
+use lightloom_fabric::ReconfigurationDelay;
+use lightloom_units::Time;
+use std::collections::VecDeque;
+
+/// One stream, while the controller's end of it is open.
+#[derive(Clone, Debug)]
+pub(super) struct Stream {
+    pub number: u64,
+    session: SessionId,
+    /// Bytes on their way, and when the last of them arrive.
+    up: VecDeque<Vec<u8>>,
+    up_by: Time,
+    down: VecDeque<Vec<u8>>,
+    down_by: Time,
+    /// It broke, and the controller's end has not heard of it.
+    pub broken: bool,
+}
+
+/// How the switch and its streams misbehave now.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Mood {
+    /// Whatever it is told takes longer by up to so much.
+    pub slow: Time,
+    /// It says nothing.
+    pub silent: bool,
+    /// It says that it did not do what it did.
+    pub denies: bool,
+    /// It takes nobody's password.
+    pub locked: bool,
+    /// No stream opens.
+    pub away: bool,
+}
+
+/// Something that will come out at one end.
+pub(super) enum Carried {
+    ToSwitch { stream: u64, at: Time },
+    ToDriver { stream: u64, at: Time },
+}
+
+/// The switch and what leads to it.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    pub driver: Tl1Driver,
+    pub server: Tl1Server,
+    pub stream: Option<Stream>,
+    pub mood: Mood,
+    slice: Vec<u16>,
+    longest: usize,
+    delay: Time,
+    latency: Time,
+    streams: u64,
+}
+
+impl Line {
+    pub fn new(
+        chance: &mut Chance,
+        region: &Region,
+        settings: &Settings,
+    ) -> Result<Self, SwitchError> {
+        // A change that is begun late must be over within the lifetime.
+        let delay = chance.up_to(Time::from_ps(settings.lifetime.ps() / 3));
+        let device = Device {
+            name: "soak".into(),
+            ports: region.switch_ports(),
+            delay: ReconfigurationDelay::Fixed { ps: delay },
+        };
+        let slice = region.slice();
+        let theirs = chance.hit(500).then(|| slice.clone());
+        let user = User { name: "soak".into(), password: secret(), slice: theirs };
+        let start = tl1::Stamp::from_unix(1_795_282_198);
+        let settings_ = tl1::Settings { sid: "OCS".into(), users: vec![user], start };
+        let server = Tl1Server::new(Switch::new(device, chance.below(u64::MAX))?, settings_);
+        let latency = Time::from_us(chance.from_to(1, 5_000));
+        let longest = if chance.hit(300) { 64 + 5 * 2 * 3 } else { 4096 };
+        Ok(Line {
+            driver: driver(&slice, longest),
+            server,
+            stream: None,
+            mood: Mood::default(),
+            slice,
+            longest,
+            delay,
+            latency,
+            streams: 0,
+        })
+    }
+
+    /// Another life of the controller begins.
+    pub fn renew(&mut self) {
+        self.driver = driver(&self.slice, self.longest);
+    }
+
+    /// Opens a stream, if that can be done.
+    pub fn open(&mut self, now: Time) -> bool {
+        if self.mood.away {
+            return false;
+        }
+        self.streams += 1;
+        self.stream = Some(Stream {
+            number: self.streams,
+            session: self.server.open(),
+            up: VecDeque::new(),
+            up_by: now,
+            down: VecDeque::new(),
+            down_by: now,
+            broken: false,
+        });
+        self.driver.connected(now);
+        true
+    }
+
+    /// The stream breaks for the switch. Returns what of the bytes on their way yet arrives, and when:
+    /// for [`Line::late`].
+    pub fn cut(
+        &mut self,
+        now: Time,
+        chance: &mut Chance,
+        settings: &Settings,
+    ) -> Option<(Time, SessionId, Vec<u8>)> {
+        let stream = self.stream.as_mut().filter(|stream| !stream.broken)?;
+        stream.broken = true;
+        let mut bytes: Vec<u8> = stream.up.drain(..).flatten().collect();
+        stream.down.clear();
+        match chance.below(3) {
+            0 => bytes.clear(),
+            1 => bytes.truncate(chance.below(bytes.len() as u64 + 1) as usize),
+            _ => {}
+        }
+        let most = settings.lifetime.saturating_sub(self.delay + Time::from_us(1));
+        Some((now + chance.up_to(most), stream.session, bytes))
+    }
+
+    /// What was on its way when the stream broke arrives; then the switch learns that it broke.
+    pub fn late(&mut self, now: Time, session: SessionId, bytes: &[u8]) {
+        self.server.receive(now, session, bytes);
+        self.server.close(session);
+    }
+
+    /// Takes up what both ends have to send.
+    pub fn carry(&mut self, now: Time, chance: &mut Chance) -> Vec<Carried> {
+        let mut carried = Vec::new();
+        let sent = self.driver.transmit();
+        if let (Some(mut bytes), Some(stream)) = (sent, &mut self.stream) {
+            if self.mood.locked {
+                bytes = replaced(&bytes, b"::sesame;", b"::barley;");
+            }
+            while !bytes.is_empty() && !stream.broken {
+                let cut = if chance.hit(900) { bytes.len() } else { 1 + chance.below(bytes.len() as u64) as usize };
+                let rest = bytes.split_off(cut.min(bytes.len()));
+                let late = chance.up_to(self.latency) + chance.up_to(self.mood.slow);
+                stream.up_by = stream.up_by.max(now + late);
+                stream.up.push_back(std::mem::replace(&mut bytes, rest));
+                carried.push(Carried::ToSwitch { stream: stream.number, at: stream.up_by });
+            }
+        }
+        let waiting: Vec<SessionId> = self.server.waiting().collect();
+        for session in waiting {
+            let Some(mut bytes) = self.server.transmit(session) else { continue };
+            let Some(stream) = &mut self.stream else { continue };
+            if stream.session != session || stream.broken || self.mood.silent {
+                continue;
+            }
+            if self.mood.denies && chance.hit(500) {
+                bytes = replaced(&bytes, b"COMPLD\r\n;", b"DENY\r\n   SROF\r\n;");
+            }
+            while !bytes.is_empty() {
+                let cut = if chance.hit(900) { bytes.len() } else { 1 + chance.below(bytes.len() as u64) as usize };
+                let rest = bytes.split_off(cut.min(bytes.len()));
+                let late = chance.up_to(self.latency) + chance.up_to(self.mood.slow);
+                stream.down_by = stream.down_by.max(now + late);
+                stream.down.push_back(std::mem::replace(&mut bytes, rest));
+                carried.push(Carried::ToDriver { stream: stream.number, at: stream.down_by });
+            }
+        }
+        carried
+    }
+
+    /// The next bytes arrive at the switch.
+    pub fn to_switch(&mut self, now: Time, number: u64) {
+        if let Some(stream) = self.stream.as_mut().filter(|stream| stream.number == number) {
+            if let Some(bytes) = stream.up.pop_front() {
+                self.server.receive(now, stream.session, &bytes);
+            }
+        }
+    }
+
+    /// The next bytes arrive at the controller.
+    pub fn to_driver(&mut self, now: Time, number: u64) {
+        if let Some(stream) = self.stream.as_mut().filter(|stream| stream.number == number) {
+            if let Some(bytes) = stream.down.pop_front() {
+                self.driver.receive(now, &bytes);
+            }
+        }
+    }
+
+    pub fn switch(&self) -> &Switch {
+        self.server.switch()
+    }
+
+    /// The patches that stand and touch the region, in rising order.
+    pub fn patches(&self, region: &Region) -> Vec<Patch> {
+        let ports = region.switch_ports();
+        let ours = |patch: &Patch| {
+            region.port_at(patch.ingress).is_some() || region.port_at(patch.egress - ports).is_some()
+        };
+        self.switch().patches().filter(ours).collect()
+    }
+
+    /// Another hand is at the switch. Returns the ports that are concerned.
+    pub fn tamper(&mut self, change: impl FnOnce(&mut Switch)) -> Vec<u16> {
+        let before: Vec<Patch> = self.switch().patches().collect();
+        change(self.server.switch_mut());
+        let after: Vec<Patch> = self.switch().patches().collect();
+        let ports = self.switch().ports();
+        let gone = before.iter().filter(|patch| after.binary_search(patch).is_err());
+        let new = after.iter().filter(|patch| before.binary_search(patch).is_err());
+        let ends = |patch: &Patch| [patch.ingress, patch.egress - ports];
+        let mut touched: Vec<u16> = gone.chain(new).flat_map(ends).collect();
+        touched.sort_unstable();
+        touched.dedup();
+        touched
+    }
+}
+
+fn secret() -> Secret {
+    Secret::new("sesame")
+}
+
+fn driver(slice: &[u16], longest: usize) -> Tl1Driver {
+    let login = Login { user: "soak".into(), password: secret() };
+    let options = Options { patience: Time::from_ms(2_000), longest };
+    Tl1Driver::new(login, slice, options).expect("both are plain ASCII")
+}
+
+/// `bytes` with `new` in the place of every `old`.
+fn replaced(bytes: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
+    let (mut out, mut rest) = (Vec::with_capacity(bytes.len()), bytes);
+    while !rest.is_empty() {
+        match rest.strip_prefix(old) {
+            Some(after) => {
+                out.extend_from_slice(new);
+                rest = after;
+            }
+            None => {
+                out.push(rest[0]);
+                rest = &rest[1..];
+            }
+        }
+    }
+    out
+}

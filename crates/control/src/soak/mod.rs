@@ -1,0 +1,22 @@
+//! Scenarios in which everything goes wrong, and what must be true all the same.
+//!
+//! Modelled: one controller with a journal, agents with clocks and data planes, an optical switch that
+//! is spoken to in TL1, all under one clock; everything that is random comes from one seed. Messages
+//! are lost, late, doubled and overtaken; streams break at any byte, and commands are carried out
+//! afterwards; controller and agents crash, between any two acts, and start again; agents freeze;
+//! servers are cut off; clocks differ; parts fail; the switch is slow, silent, says no and means yes,
+//! says yes while its mirrors stick, drops circuits, starts anew, and is used by others. After every
+//! step all [`INVARIANTS`] are checked. Then faults stop, and all must come to rest in agreement.
+//! Ignored: two controllers at once; disks that lie; more than 8 servers.
+//! Checked: bugs that are planted in controller and agent are found.
+
+mod chance;
+mod faults;
+mod invariants;
+mod line;
+mod node;
+mod run;
+mod world;
+
+pub use invariants::{INVARIANTS, Invariant};
+pub use run::{Failure, Options, Summary, run, trace};

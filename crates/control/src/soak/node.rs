@@ -1,0 +1,130 @@
+//! A server of the region: its agent, its clock, and the data plane that uses circuits.
+
+use super::chance::Chance;
+use crate::agent::{Agent, AgentOutput, AgentSettings};
+use crate::message::{Directive, PortId};
+use crate::settings::Settings;
+use lightloom_units::Time;
+use std::collections::VecDeque;
+
+/// What a clock is compared by.
+const MILLION: u128 = 1_000_000;
+
+/// A clock that is not quite right: in a million units it shows `rate`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    rate: u128,
+}
+
+impl Clock {
+    /// Fast, right, or behind by up to the grace at the end of a lease.
+    pub fn draw(chance: &mut Chance, settings: &Settings) -> Self {
+        let whole = (settings.lease + settings.grace).ps();
+        let slowest = u128::from(settings.lease.ps()) * MILLION / u128::from(whole) + 1;
+        let rate = match chance.below(4) {
+            0 => MILLION + u128::from(chance.below(100_000)),
+            1 => slowest,
+            2 => slowest + u128::from(chance.below((MILLION - slowest) as u64 + 1)),
+            _ => MILLION,
+        };
+        Clock { rate }
+    }
+
+    /// What it shows.
+    pub fn shows(self, now: Time) -> Time {
+        Time::from_ps((u128::from(now.ps()) * self.rate / MILLION) as u64)
+    }
+
+    /// When it shows at least this.
+    pub fn when(self, shown: Time) -> Time {
+        let when = (u128::from(shown.ps()) * MILLION).div_ceil(self.rate);
+        Time::from_ps(u64::try_from(when).unwrap_or(u64::MAX))
+    }
+}
+
+/// What is in flight, or may be put on a port.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Plane {
+    /// By port: where bytes went that may not have arrived.
+    pub flying: Vec<Option<PortId>>,
+    /// By port: it was used since it was told to drain.
+    used: Vec<bool>,
+    /// Drains under way: token, ports.
+    drains: VecDeque<(u64, Vec<u16>)>,
+}
+
+impl Plane {
+    pub fn new(ports: usize) -> Self {
+        Plane { flying: vec![None; ports], used: vec![false; ports], drains: VecDeque::new() }
+    }
+
+    pub fn uses(&mut self, circuits: &[Option<PortId>]) {
+        for (port, circuit) in circuits.iter().enumerate().filter(|(_, c)| c.is_some()) {
+            (self.flying[port], self.used[port]) = (*circuit, true);
+        }
+    }
+
+    pub fn drain(&mut self, token: u64, ports: Vec<u16>) {
+        ports.iter().for_each(|&port| self.used[usize::from(port)] = false);
+        self.drains.push_back((token, ports));
+    }
+
+    /// What was in flight when this drain began has arrived.
+    pub fn arrived(&mut self, token: u64) {
+        let Some(at) = self.drains.iter().position(|drain| drain.0 == token) else { return };
+        if let Some((_, ports)) = self.drains.remove(at) {
+            for port in ports.into_iter().map(usize::from).filter(|&port| !self.used[port]) {
+                self.flying[port] = None;
+            }
+        }
+    }
+}
+
+/// What comes to an agent.
+#[derive(Clone, Debug)]
+pub(super) enum Mail {
+    Directive(Directive),
+    Drained(u64),
+}
+
+/// A server.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub settings: AgentSettings,
+    pub clock: Clock,
+    pub agent: Option<Agent>,
+    pub incarnation: u64,
+    pub plane: Plane,
+    /// It does nothing for now; what comes waits.
+    pub frozen: bool,
+    pub mail: VecDeque<Mail>,
+    /// Nothing comes to it or from it.
+    pub cut: bool,
+    /// Its data plane takes long to drain.
+    pub slow: bool,
+}
+
+impl Node {
+    pub fn shows(&self, now: Time) -> Time {
+        self.clock.shows(now)
+    }
+
+    /// When its agent wants to be called.
+    pub fn next_timeout(&self) -> Time {
+        let agent = self.agent.as_ref().filter(|_| !self.frozen);
+        agent.map_or(Time::MAX, |agent| self.clock.when(agent.next_timeout()))
+    }
+
+    /// The agent, if it does anything.
+    pub fn awake(&mut self) -> Option<&mut Agent> {
+        self.agent.as_mut().filter(|_| !self.frozen)
+    }
+
+    pub fn outputs(&mut self) -> Vec<AgentOutput> {
+        let mut outputs = Vec::new();
+        if let Some(agent) = self.awake() {
+            outputs.extend(std::iter::from_fn(|| agent.poll()));
+        }
+        outputs
+    }
+}

@@ -1,0 +1,113 @@
+//! Scenarios, one or many.
+
+use super::invariants::Invariant;
+use super::world::World;
+use lightloom_units::Time;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// How a scenario is run.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Keep what happens, for [`Failure::trace`].
+    pub trace: bool,
+    #[cfg(test)]
+    pub(crate) planted: Option<crate::planted::Planted>,
+}
+
+/// What happened in scenarios that went well: nothing would be shown by a world in which nothing does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// How many.
+    pub scenarios: u64,
+    /// Steps of all of them.
+    pub steps: u64,
+    /// Their time, in all.
+    pub simulated: Time,
+    /// By what happened: in how many scenarios, and how often in all.
+    pub happened: BTreeMap<&'static str, (u64, u64)>,
+}
+
+impl Summary {
+    pub(super) fn count(&mut self, what: &'static str) {
+        let entry = self.happened.entry(what).or_default();
+        *entry = (1, entry.1 + 1);
+    }
+
+    /// Adds others.
+    pub fn add(&mut self, other: &Summary) {
+        self.scenarios += other.scenarios;
+        self.steps += other.steps;
+        self.simulated = self.simulated.saturating_add(other.simulated);
+        for (what, (scenarios, times)) in &other.happened {
+            let entry = self.happened.entry(what).or_default();
+            *entry = (entry.0 + scenarios, entry.1 + times);
+        }
+    }
+}
+
+/// An invariant that was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The seed of the scenario: the same seed breaks it again.
+    pub seed: u64,
+    /// After how many steps.
+    pub step: u64,
+    /// And when.
+    pub time: Time,
+    /// Which.
+    pub invariant: Invariant,
+    /// How.
+    pub what: String,
+    /// What happened before, if that was kept.
+    pub trace: Vec<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Failure { seed, step, time, invariant, what, .. } = self;
+        write!(out, "seed {seed}, step {step}, {time}: {}: {what}", invariant.name)
+    }
+}
+
+/// Runs one scenario.
+///
+/// # Errors
+/// The first invariant that is broken.
+///
+/// ```
+/// use lightloom_control::soak::{Options, run};
+/// let summary = run(1, &Options::default()).unwrap();
+/// assert!(summary.steps > 100);
+/// assert_eq!(summary, run(1, &Options::default()).unwrap());
+/// ```
+pub fn run(seed: u64, options: &Options) -> Result<Summary, Box<Failure>> {
+    trace(seed, options).1
+}
+
+/// [`run`], and what happened.
+pub fn trace(seed: u64, options: &Options) -> (Vec<String>, Result<Summary, Box<Failure>>) {
+    let mut world = World::new(seed, options);
+    let result = loop {
+        match world.step() {
+            Ok(false) => {}
+            Ok(true) => {
+                let mut summary = std::mem::take(&mut world.summary);
+                (summary.scenarios, summary.steps) = (1, world.steps());
+                summary.simulated = world.now;
+                break Ok(summary);
+            }
+            Err(broken) => {
+                break Err(Box::new(Failure {
+                    seed,
+                    step: world.steps(),
+                    time: world.now,
+                    invariant: broken.invariant,
+                    what: broken.what,
+                    trace: world.trace.iter().flatten().cloned().collect(),
+                }));
+            }
+        }
+    };
+    (world.trace.unwrap_or_default().into(), result)
+}
