@@ -31,6 +31,9 @@ COMMANDS = {
     "spec": "Show what a specification means, value by value.",
     "trace": "Record, import, generate and show gating traces.",
     "report": "Rebuild the report of a Result.",
+    "controller": "Run and watch the controller of a region's optical switch.",
+    "ocs": "Emulate an optical switch.",
+    "agent": "Attend to a region's controller as one of its servers.",
 }
 
 _INTERRUPTED = 130

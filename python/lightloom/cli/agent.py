@@ -1,0 +1,62 @@
+"""``lightloom agent``: a server's end of the control plane."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.callback()
+def agent() -> None:
+    """Attend to a region's controller as one of its servers, or as all of them.
+
+    Example: lightloom agent serve --controller http://127.0.0.1:8470 --server node-00
+    """
+
+
+@app.command()
+def serve(
+    controller: str = typer.Option(
+        "http://127.0.0.1:8470", "--controller", help="Where the controller listens."
+    ),
+    server: str = typer.Option(..., "--server", help="The server, by its name in the region."),
+    token_file: Path | None = typer.Option(None, "--token-file", help="A file with a token."),
+    ca: Path | None = typer.Option(None, "--ca", help="Certificates (PEM) to trust."),
+    log: str | None = typer.Option(None, "--log", help="How logs are written: text or json."),
+    log_level: str | None = typer.Option(None, "--log-level", help="What is logged: info, ..."),
+) -> None:
+    """Report demand and hold traffic for one server; speaks JSON, a line each, on stdin and stdout.
+
+    Example: lightloom agent serve --controller http://127.0.0.1:8470 --server node-00
+    """
+    from lightloom.cli import daemon
+
+    words = [*daemon.logs(log, log_level), "agent", "serve"]
+    given = (
+        ("--controller", controller),
+        ("--server", server),
+        ("--token-file", token_file),
+        ("--ca", ca),
+    )
+    daemon.become([*words, *(f"{flag}={value}" for flag, value in given if value is not None)])
+
+
+@app.command()
+def rehearse(
+    region: Path = typer.Argument(metavar="REGION", help="A region's file (TOML)."),
+    demands: Path = typer.Option(..., "--demands", help="Demands, round by round (JSON)."),
+    token_file: Path | None = typer.Option(None, "--token-file", help="A file with a token."),
+    ca: Path | None = typer.Option(None, "--ca", help="Certificates (PEM) to trust."),
+) -> None:
+    """Play all agents of a region to a running controller; prints the port maps, a line a round.
+
+    Example: lightloom agent rehearse region.toml --demands demands.json
+    """
+    from lightloom.cli import daemon
+
+    given = (("--demands", demands), ("--token-file", token_file), ("--ca", ca))
+    flags = [f"{flag}={value}" for flag, value in given if value is not None]
+    daemon.become(["agent", "rehearse", str(region), *flags])

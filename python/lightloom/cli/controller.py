@@ -1,0 +1,310 @@
+"""``lightloom controller``: serve a region's controller, and see and tell what it is at."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from lightloom.control.client import Client
+
+app = typer.Typer(no_args_is_help=True)
+
+_URL = typer.Option("http://127.0.0.1:8470", "--url", help="Where the controller listens.")
+_TOKEN = typer.Option(None, "--token-file", help="A file that holds a token.")
+_CA = typer.Option(None, "--ca", help="Certificates (PEM) that the controller's is signed by.")
+_JSON = typer.Option(False, "--json", help="Print JSON, as the controller says it.")
+_WATCH = typer.Option(False, "--watch", help="Show it anew every second, until interrupted.")
+_LOG = typer.Option(None, "--log", help="How logs are written to stderr: text or json.")
+_LEVEL = typer.Option(None, "--log-level", help="What is logged: error, warn, info, debug, trace.")
+_REGION = typer.Argument(metavar="REGION", help="A region's file (TOML).")
+
+# A kept reader of events keeps no more than this.
+_KEPT = 300
+
+
+@app.callback()
+def controller() -> None:
+    """Run and watch the controller of a region's optical switch.
+
+    Example: lightloom controller serve region.toml
+    """
+
+
+@app.command()
+def serve(region: Path = _REGION, log: str | None = _LOG, log_level: str | None = _LEVEL) -> None:
+    """Serve one region: take demand from agents, drive the switch.
+
+    Example: lightloom controller serve region.toml
+    """
+    from lightloom.cli import daemon
+
+    daemon.become([*daemon.logs(log, log_level), "controller", "serve", str(region)])
+
+
+@app.command()
+def check(region: Path = _REGION, as_json: bool = _JSON) -> None:
+    """Read a region's file, and say what it means or what is wrong with it.
+
+    Example: lightloom controller check region.toml
+    """
+    from lightloom.cli import daemon
+
+    daemon.become(["controller", "check", str(region), *(["--json"] if as_json else [])])
+
+
+@app.command()
+def status(
+    url: str = _URL,
+    token_file: Path | None = _TOKEN,
+    ca: Path | None = _CA,
+    watch: bool = _WATCH,
+    as_json: bool = _JSON,
+) -> None:
+    """Show the region, its switch, alarms and servers; with --watch demand and changes, too.
+
+    Example: lightloom controller status --watch
+    """
+    from lightloom.control import views
+
+    reader = _Reader(_client(url, token_file, ca), as_json)
+    if watch:
+
+        def screen(console: Console) -> RenderableType:
+            width, height = console.size
+            color = console.color_system is not None
+            now, news = reader.status(), reader.events()
+            return views.everything(now, reader.names(), news, width, height, color=color)
+
+        return reader.show("/v1/status", screen, watch=True)
+
+    def view(console: Console) -> RenderableType:
+        from rich.console import Group
+
+        now = reader.status()
+        rows = views.servers(now, reader.names(), console.width)
+        return Group(views.head(now), "", views.alarms(now), "", rows)
+
+    reader.show("/v1/status", view)
+
+
+@app.command()
+def circuits(
+    url: str = _URL,
+    token_file: Path | None = _TOKEN,
+    ca: Path | None = _CA,
+    watch: bool = _WATCH,
+    as_json: bool = _JSON,
+) -> None:
+    """Show what each optical port of each server is joined to.
+
+    Example: lightloom controller circuits
+    """
+    from lightloom.control import views
+
+    reader = _Reader(_client(url, token_file, ca), as_json)
+    reader.show(
+        "/v1/circuits", lambda _: views.circuits(reader.status(), reader.names()), watch=watch
+    )
+
+
+@app.command()
+def demand(
+    url: str = _URL,
+    token_file: Path | None = _TOKEN,
+    ca: Path | None = _CA,
+    watch: bool = _WATCH,
+    as_json: bool = _JSON,
+) -> None:
+    """Show what servers asked for last.
+
+    Example: lightloom controller demand
+    """
+    from lightloom.control import heat
+
+    reader = _Reader(_client(url, token_file, ca), as_json)
+
+    def view(console: Console) -> RenderableType:
+        color = console.color_system is not None
+        # Two rows a line; a heading, a foot and a note remain.
+        cells = max(8, 2 * (console.height - 4)) if watch else 128
+        now = reader.status()
+        return heat.demand(now, reader.names(), console.width, cells, color=color)
+
+    reader.show("/v1/demand", view, watch=watch)
+
+
+@app.command()
+def events(
+    url: str = _URL,
+    token_file: Path | None = _TOKEN,
+    ca: Path | None = _CA,
+    watch: bool = typer.Option(
+        False, "--watch", help="Go on with what happens, until interrupted."
+    ),
+    since: int = typer.Option(0, "--since", min=0, help="After the event of this number."),
+    limit: int = typer.Option(30, "--limit", min=1, help="The last so many."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON, an object a line."),
+) -> None:
+    """Show what has happened: alarms, reconfigurations, withdrawals.
+
+    Example: lightloom controller events --watch
+    """
+    from lightloom.control import views
+
+    reader = _Reader(_client(url, token_file, ca), as_json)
+    console = _console()
+    rows = reader.events(since, limit)
+    while True:
+        if as_json:
+            for row in rows:
+                print(json.dumps(row), flush=True)
+        elif rows or not watch:
+            console.print(views.events(rows))
+        if not watch:
+            return
+        time.sleep(1.0)
+        rows = reader.fresh()
+
+
+@app.command()
+def mend(
+    ports: list[str] = typer.Argument(
+        None, metavar="[SERVER.PORT]...", help="Such as node-03.5, ports from 0; none means all."
+    ),
+    url: str = _URL,
+    token_file: Path | None = _TOKEN,
+    ca: Path | None = _CA,
+    as_json: bool = _JSON,
+) -> None:
+    """Say that ports which did not follow, or were joined elsewhere, are mended.
+
+    Example: lightloom controller mend node-03.5
+    """
+    client = _client(url, token_file, ca)
+    numbers = _numbers(client, ports or [])
+    answer = client.post("/v1/mend", {"ports": numbers})
+    which = ", ".join(ports) if ports else "all ports that were out of use"
+    print(json.dumps(answer) if as_json else f"mended: {which}")
+
+
+@app.command()
+def audit(
+    url: str = _URL,
+    token_file: Path | None = _TOKEN,
+    ca: Path | None = _CA,
+    as_json: bool = _JSON,
+) -> None:
+    """Have the switch read now, and what it holds compared with what was verified.
+
+    Example: lightloom controller audit
+    """
+    answer = _client(url, token_file, ca).post("/v1/audit", {})
+    print(json.dumps(answer) if as_json else "the switch is read; `events` says what comes of it")
+
+
+def _client(url: str, token_file: Path | None, ca: Path | None) -> Client:
+    from lightloom.control.client import Client
+
+    return Client(url, token_file, ca)
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 100, highlight=False)
+
+
+def _numbers(client: Client, ports: list[str]) -> list[list[int]]:
+    """Turn server names and ports into numbers."""
+    from lightloom.errors import InputError
+
+    if not ports:
+        return []
+    servers = {one["name"]: one["server"] for one in client.get("/v1/names")["servers"]}
+    found = []
+    for text in ports:
+        name, _, port = text.rpartition(".")
+        if name not in servers or not (port.isascii() and port.isdigit()):
+            few = ", ".join(sorted(servers)[:3])
+            raise InputError(f'"{text}": must be SERVER.PORT, servers are {few}, ...')
+        found.append([servers[name], int(port)])
+    return found
+
+
+class _Reader:
+    """Asks a controller again and again, and notices when it has started anew."""
+
+    def __init__(self, client: Client, as_json: bool) -> None:
+        self._client = client
+        self._as_json = as_json
+        self._names: Any = None
+        self._started = self._last = 0
+        self._news: list[Any] = []
+
+    def status(self) -> Any:
+        return self._client.get("/v1/status")
+
+    def names(self) -> Any:
+        from lightloom.control.words import Names
+
+        if self._names is None:
+            self._names = Names(self._client.get("/v1/names"))
+        return self._names
+
+    def events(self, since: int = 0, limit: int = _KEPT) -> list[Any]:
+        """Return what has happened so far, with what has happened since the last call."""
+        if self._last:
+            self.fresh()
+            return self._news
+        answer = self._client.get("/v1/events", {"since": since, "limit": limit})
+        self._started, self._last = answer["started_unix_ms"], answer["last"]
+        self._news = answer["events"]
+        return self._news
+
+    def fresh(self) -> list[Any]:
+        """Return what has happened since the last call."""
+        answer = self._client.get("/v1/events", {"since": self._last})
+        if answer["started_unix_ms"] != self._started:
+            self._names, self._news = None, []
+            answer = self._client.get("/v1/events")
+        self._started, self._last = answer["started_unix_ms"], answer["last"]
+        news: list[Any] = answer["events"]
+        self._news = [*self._news, *news][-_KEPT:]
+        return news
+
+    def show(
+        self, path: str, view: Callable[[Console], RenderableType], *, watch: bool = False
+    ) -> None:
+        """Print once, or every second on a screen of its own."""
+        if self._as_json:
+            while True:
+                print(json.dumps(self._client.get(path)), flush=True)
+                if not watch:
+                    return
+                time.sleep(1.0)
+        console = _console()
+        if not watch:
+            return console.print(view(console))
+        from rich.live import Live
+        from rich.text import Text
+
+        from lightloom.errors import RunError
+
+        first = view(console)
+        with Live(first, console=console, screen=console.is_terminal, auto_refresh=False) as live:
+            while True:
+                live.refresh()
+                time.sleep(1.0)
+                try:
+                    live.update(view(console))
+                except RunError as error:  # it may come back
+                    live.update(Text(f"{error}; trying again", "bold red"))

@@ -1,0 +1,267 @@
+"""What a controller says, to be read in a terminal of 80 columns or more.
+
+Each function takes answers of the controller (`lightloom.control.client`) and returns something
+that Rich prints. What colours say is said by signs, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from lightloom.control.heat import demand
+from lightloom.control.words import Names, clock, fit, many, span
+
+# How a port is shown.
+_LIT, _FREE, _BLOCKED = ("●", "cyan"), ("○", "dim"), ("x", "red")
+# How the stages of a reconfiguration are shown, by their ends in an event.
+STAGES = (
+    ("drain", "drained", "─", "magenta"),
+    ("patch", "patched", "█", "yellow"),
+    ("verify", "verified", "▓", "cyan"),
+    ("confirm", "confirmed", "░", "blue"),
+)
+_MANY = 16  # servers; more are shown in brief
+
+
+def head(status: Mapping[str, Any]) -> RenderableType:
+    """Return a line or two on the region and its switch."""
+    switch, phase = status["switch"], status["phase"]
+    ready = switch["up"] and switch["read"]
+    state = "up" if ready else "up, not read yet" if switch["up"] else "down"
+    plan = f"plan {status['generation']}"
+    if status["confirmed_generation"] == status["generation"]:
+        plan += ", confirmed by all"
+    else:
+        plan += f": verified {status['verified_generation']}, "
+        plan += f"confirmed {status['confirmed_generation']}"
+    style = {"idle": "bold green", "starting": "bold yellow"}.get(phase, "bold cyan")
+    first = Text.assemble((status["region"], "bold"), "  ", (phase, style), f"  {plan}")
+    device = f"{switch['device'] or 'switch'}, {switch['ports']} ports: "
+    second = Text.assemble(device, (state, "" if ready else "bold red"))
+    rows = status["servers"]
+    present = sum(one["present"] for one in rows)
+    blocked, ports = (
+        sum(sum(one["blocked"]) for one in rows),
+        sum(len(one["blocked"]) for one in rows),
+    )
+    third = Text(f"{present} of {many(len(rows), 'server')} present, ")
+    third.append(
+        f"{many(len(status['circuits']), 'circuit')}, {blocked} of {ports} ports out of use"
+    )
+    fourth = f"up for {span(status['now'])}"
+    if status["counters"]:
+        counts = ("plans", "patches", "retries", "withdrawals")
+        fourth += ": " + ", ".join(f"{status['counters'][key]} {key}" for key in counts)
+    return Group(first, second, third, Text(fourth, "dim"))
+
+
+def alarms(status: Mapping[str, Any]) -> RenderableType:
+    """Return what is not as it should be."""
+    if not status["alarms"]:
+        return Text("no alarms", "green")
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="bold red", no_wrap=True)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column()
+    for alarm in status["alarms"]:
+        age = span(max(0, status["now"] - alarm["since"]))
+        table.add_row(alarm["name"], f"for {age}", Text(alarm["text"]))
+    return table
+
+
+def servers(status: Mapping[str, Any], names: Names, width: int = 80) -> RenderableType:
+    """Return a row a server, or of many servers some in a row."""
+    rows = status["servers"]
+    legend = Text.assemble(
+        _LIT, " circuit  ", _FREE, " free  ", _BLOCKED, " out of use  ", ("!", "red"), " silent"
+    )
+    legend.stylize("dim")
+    if len(rows) > _MANY:
+        first = rows[0]["server"]
+        legend.append(f"  {names.brief([first])[first]} is {names.server(first)}", "dim")
+        return Group(_grid(rows, names, width), legend)
+    table = _table("server", "ports", "round", "heard", "")
+    several = len(names.tenants) > 1
+    if several:
+        table.add_column("tenant")
+    for one in rows:
+        heard = one["heard"]
+        age = "never" if heard is None else f"{span(max(0, status['now'] - heard))} ago"
+        faults = ", ".join(map(_part, one["faults"]))
+        said = Text(f"failed: {faults}" if faults else "", "red")
+        cells: list[RenderableType] = [
+            Text(names.server(one["server"]), "" if one["present"] else "bold red"),
+            _ports(one),
+            "-" if one["round"] is None else str(one["round"]),
+            Text(age if one["present"] else f"silent, {age}", "" if one["present"] else "red"),
+            said,
+        ]
+        if several:
+            cells.append(names.tenants.get(one["tenant"], ""))
+        table.add_row(*cells)
+    return Group(table, legend)
+
+
+def _grid(rows: Sequence[Mapping[str, Any]], names: Names, width: int) -> Table:
+    shown = names.brief([one["server"] for one in rows], 12)
+    longest = max(map(len, shown.values()))
+    columns = _columns(rows, names, width)
+    table = Table.grid(padding=(0, 3, 0, 0))
+    for at in range(0, len(rows), columns):
+        cells = []
+        for one in rows[at : at + columns]:
+            here = one["present"]
+            name = Text(f"{shown[one['server']]:<{longest}} ", "" if here else "bold red")
+            cells.append(name + _ports(one) + Text(" " if here else "!", "bold red"))
+        table.add_row(*cells)
+    return table
+
+
+def _columns(rows: Sequence[Mapping[str, Any]], names: Names, width: int) -> int:
+    """How many servers go in a row."""
+    longest = max(map(len, names.brief([one["server"] for one in rows], 12).values()))
+    return max(1, (width + 3) // (longest + len(rows[0]["circuits"]) + 5))
+
+
+def _ports(one: Mapping[str, Any]) -> Text:
+    text = Text(no_wrap=True)
+    for peer, blocked in zip(one["circuits"], one["blocked"], strict=True):
+        text.append(*(_BLOCKED if blocked else _LIT if peer else _FREE))
+    return text
+
+
+def _part(part: str | Mapping[str, int]) -> str:
+    return part if isinstance(part, str) else " ".join(f"{k} {v}" for k, v in part.items())
+
+
+def circuits(status: Mapping[str, Any], names: Names) -> RenderableType:
+    """Return by server and port what is at the other end."""
+    rows = status["servers"]
+    brief = len(rows) > _MANY
+    numbers = [one["server"] for one in rows]
+    shown = names.brief(numbers) if brief else {n: fit(names.server(n), 9) for n in numbers}
+    degree = max((len(one["circuits"]) for one in rows), default=0)
+    table = _table("server", *(f"port {port}" for port in range(degree)))
+    for one in rows:
+        cells: list[RenderableType] = [names.server(one["server"])]
+        for peer, blocked in zip(one["circuits"], one["blocked"], strict=True):
+            if blocked:
+                cells.append(Text("x", "red"))
+            elif peer:
+                far = shown.get(peer[0], f"server {peer[0]}")
+                cells.append(Text.assemble(far, (f".{peer[1]}", "dim")))
+            else:
+                cells.append(Text("-", "dim"))
+        table.add_row(*cells)
+    count = many(len(status["circuits"]), "circuit")
+    note = Text(f"{count} of plan {status['verified_generation']}; ", "dim")
+    note.append("a cell is the server and port at the other end, x is out of use")
+    return Group(table, note)
+
+
+def changes(events: Sequence[Mapping[str, Any]], rows: int = 10, width: int = 80) -> RenderableType:
+    """Return the last reconfigurations, the latest first, each as a bar of its stages."""
+    logs = [event for event in events if event["event"] == "reconfigured"][-rows:][::-1]
+    if not logs:
+        return Text("no reconfiguration yet", "dim")
+    longest = max(max(log["confirmed"] or 0, log["verified"]) for log in logs) or 1
+    bar = max(10, min(width - 46, 60))
+    table = _table("plan", "when", "stages", "total", "ports", "tries")
+    for log in logs:
+        confirmed = log["confirmed"]
+        table.add_row(
+            str(log["generation"]),
+            clock(log["unix_ms"]),
+            _bar(log, bar / longest),
+            "overtaken" if confirmed is None else span(confirmed),
+            str(log.get("changed_ports", "-")),
+            str(log.get("attempts", "-")),
+        )
+    legend = Text("      ", "dim")
+    for name, _, sign, style in STAGES:
+        legend.append(sign * 2, style).append(f" {name}  ")
+    return Group(table, legend)
+
+
+def _bar(log: Mapping[str, Any], scale: float) -> Text:
+    text, end = Text(no_wrap=True), 0
+    for _, key, sign, style in STAGES:
+        end = max(end, log[key] or 0)
+        text.append(sign * (round(end * scale) - len(text)), style)
+    return text
+
+
+def events(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """Return what has happened, a line each, oldest first."""
+    if not rows:
+        return Text("nothing has happened", "dim")
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(ratio=1)
+    for row in rows:
+        kind = str(row["event"])
+        bad = kind in ("raised", "withdrawn")
+        style = "bold red" if bad else "green" if kind == "cleared" else "dim"
+        table.add_row(clock(row["unix_ms"]), Text(kind, style), Text(_words(row)))
+    return table
+
+
+def _words(row: Mapping[str, Any]) -> str:
+    match row["event"]:
+        case "raised" | "cleared":
+            return f"{row['name']}: {row['text']}"
+        case "withdrawn":
+            why = f": {row['why']}" if "why" in row else ""
+            return f"plan {row['generation']}: no circuit may be used{why}"
+        case "reconfigured":
+            ports = row.get("changed_ports")
+            what = "" if ports is None else f": {many(ports, 'port')} changed"
+            end = row["confirmed"]
+            return f"plan {row['generation']}{what}, {'overtaken' if end is None else span(end)}"
+        case _:
+            return str(row.get("text", ""))
+
+
+def everything(
+    status: Mapping[str, Any],
+    names: Names,
+    happened: Sequence[Mapping[str, Any]],
+    width: int,
+    height: int,
+    *,
+    color: bool = True,
+) -> RenderableType:
+    """Return all of it for one screen; what has no room is drawn smaller, or left out."""
+    count = len(status["servers"])
+    parts: list[RenderableType] = [
+        head(status),
+        "",
+        alarms(status),
+        "",
+        servers(status, names, width),
+    ]
+    listed = count + 1 if count <= _MANY else -(-count // _columns(status["servers"], names, width))
+    left = height - 8 - len(status["alarms"]) - listed
+    picture = count if count <= 10 else (count + 1) // 2
+    # Three changes at least, with their heading; then demand; then as many changes as have room.
+    rows = min(10, max(3, left - picture - 6)) if left >= 6 else 0
+    room = left - rows - 6
+    if rows:
+        parts += ["", changes(happened, rows, width)]
+    if room >= (picture if count <= 10 else 4):
+        parts += ["", demand(status, names, width, 2 * room, color=color)]
+    return Group(*parts)
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for heading in headings:
+        right = heading in ("round", "total", "ports", "tries") and heading != headings[1]
+        table.add_column(heading, justify="right" if right else "left", no_wrap=True)
+    return table
