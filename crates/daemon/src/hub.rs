@@ -35,16 +35,29 @@ pub struct Logged {
     pub event: Event,
 }
 
+/// What an agent hears over a stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Answer {
+    /// Nothing yet.
+    #[default]
+    Nothing,
+    /// What it shall do.
+    Directive(Directive),
+    /// It is not listened to: its server has a later agent.
+    Superseded,
+}
+
 /// What a controller can be asked.
 #[derive(Debug)]
 pub enum Command {
-    /// An agent speaks; what the controller has for it goes to `answers`, until it speaks over another
-    /// stream.
+    /// An agent speaks; what the controller has for it goes to `answers`, until a later life of it
+    /// speaks, or it does so over another stream. Only the latest answer matters, so there is room for
+    /// one: an agent that does not read holds nobody up.
     Report {
         /// What it says.
         report: Report,
         /// Where directives go.
-        answers: mpsc::Sender<Directive>,
+        answers: watch::Sender<Answer>,
     },
     /// These ports are mended; none means all.
     Mended {

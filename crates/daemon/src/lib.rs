@@ -2,9 +2,16 @@
 //! `lightloom-control`.
 
 pub mod auth;
+pub mod config;
+pub mod controller;
+pub mod decide;
 pub mod failure;
 pub mod gateway;
+pub mod grpc;
 pub mod hub;
+pub mod journal;
 pub mod ocs;
+pub mod proto;
+pub mod serve;
 pub mod tls;
 pub mod wire;

@@ -6,7 +6,8 @@
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand, ValueEnum};
 use lightloom_daemon::failure::Failure;
-use lightloom_daemon::ocs;
+use lightloom_daemon::{ocs, serve};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -37,6 +38,26 @@ enum What {
     /// An emulated optical switch
     #[command(subcommand)]
     Ocs(Ocs),
+    /// The controller of a region
+    #[command(subcommand)]
+    Controller(Controller),
+}
+
+#[derive(Debug, Subcommand)]
+enum Controller {
+    /// Drive the region's switch, until stopped
+    Serve {
+        /// The region's file
+        region: PathBuf,
+    },
+    /// Say what a region's file means, or what is wrong with it
+    Check {
+        /// The region's file
+        region: PathBuf,
+        /// For machines
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -55,7 +76,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
     };
-    let ended = log(&arguments).and_then(|()| serve(arguments.what));
+    let ended = log(&arguments).and_then(|()| work(arguments.what));
     ended.unwrap_or_else(|failure| {
         eprintln!("{failure}");
         failure.code()
@@ -88,7 +109,7 @@ fn log(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-fn serve(what: What) -> Result<ExitCode, Failure> {
+fn work(what: What) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -115,5 +136,7 @@ fn caught(kind: SignalKind) -> Result<tokio::signal::unix::Signal, Failure> {
 async fn run(what: What) -> Result<(), Failure> {
     match what {
         What::Ocs(Ocs::Serve(arguments)) => arguments.run().await,
+        What::Controller(Controller::Serve { region }) => serve::controller(&region).await,
+        What::Controller(Controller::Check { region, json }) => serve::check(&region, json),
     }
 }

@@ -1,0 +1,522 @@
+//! `region.toml`: what a controller is told about its region, read and checked whole before anything
+//! starts. Paths in it are relative to the file.
+//!
+//! Checked: every key that is wrong is named with its value and what is allowed, in the tests below;
+//! the files of `examples/` are read.
+
+mod raw;
+
+use crate::auth::{Access, Role, Token, Tokens, may_listen};
+use crate::decide::Decider;
+use crate::failure::Failure;
+use crate::hub::Names;
+use crate::tls;
+use crate::wire::Endpoint;
+use lightloom_control::netconf::{NetconfDriver, NetconfSettings};
+use lightloom_control::tl1::{Login, Options, Secret, Tl1Driver};
+use lightloom_control::{Driver, Region, Settings};
+use lightloom_units::{BitRate, Time};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio_rustls::rustls::ServerConfig;
+
+/// All that `region.toml` says.
+pub struct Config {
+    /// Who is who.
+    pub names: Names,
+    /// Servers, tenants, ports.
+    pub region: Region,
+    /// Times.
+    pub settings: Settings,
+    /// How circuits are chosen.
+    pub decider: Decider,
+    /// Where to listen.
+    pub address: SocketAddr,
+    /// With TLS, if at all.
+    pub tls: Option<Arc<ServerConfig>>,
+    /// Who may come.
+    pub tokens: Tokens,
+    /// The way to the switch.
+    pub endpoint: Endpoint,
+    /// In the switch's language.
+    pub driver: Box<dyn Driver + Send>,
+    /// The journal's file.
+    pub journal: PathBuf,
+    /// In short.
+    pub summary: Summary,
+}
+
+/// A region in short: `lightloomd controller check`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// Its name.
+    pub region: String,
+    /// How many there are.
+    pub servers: usize,
+    /// Optical ports of each.
+    pub ports_each: usize,
+    /// Their names.
+    pub tenants: Vec<String>,
+    /// `tl1` or `netconf`, and where.
+    pub switch: String,
+    /// Its ports.
+    pub switch_ports: u16,
+    /// Where the controller listens.
+    pub listen: String,
+    /// With TLS.
+    pub tls: bool,
+    /// How many there are.
+    pub tokens: usize,
+    /// `timed` or `algorithm-1`.
+    pub decision: String,
+    /// The journal's file.
+    pub journal: String,
+}
+
+impl Config {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] with the file, the key, its value and what is allowed.
+    pub fn load(path: &Path) -> Result<Self, Failure> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|why| Failure::Input(format!("{}: {why}", path.display())))?;
+        Config::read(path, &text)
+    }
+
+    /// Reads what a file holds; `path` is for messages, and for what is relative to it.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    ///
+    /// ```
+    /// use lightloom_daemon::config::Config;
+    /// let text = r#"
+    /// name = "region-0"
+    /// [servers]
+    /// count = 4
+    /// ports_each = 2
+    /// [switch]
+    /// protocol = "netconf"
+    /// command = ["ssh", "-s", "switch", "netconf"]
+    /// ports = 8
+    /// "#;
+    /// let config = Config::read("region.toml".as_ref(), text).unwrap();
+    /// assert_eq!((config.region.servers(), config.names.servers[3].as_str()), (4, "node-03"));
+    /// let none = Config::read("region.toml".as_ref(), &text.replace("ports = 8", "ports = 0"));
+    /// let why = "region.toml: switch.ports: 0: must be from 1 to 4096";
+    /// assert_eq!(none.err().unwrap().to_string(), why);
+    /// ```
+    pub fn read(path: &Path, text: &str) -> Result<Self, Failure> {
+        let file = File { path };
+        let raw: raw::Raw = toml::from_str(text).map_err(|why| file.syntax(text, &why))?;
+        if raw.name.is_empty() || raw.name.len() > 64 || raw.name.chars().any(char::is_control) {
+            return Err(file.wrong("name", &raw.name, "must have 1 to 64 characters"));
+        }
+        let (names, region) = servers(&file, &raw)?;
+        let (address, tls, tokens) = listen(&file, &raw, &names)?;
+        let (endpoint, driver) = switch(&file, &raw.switch, &region)?;
+        let journal = raw.journal.path.clone().unwrap_or_else(|| {
+            path.file_stem()
+                .map_or_else(|| "region".into(), PathBuf::from)
+                .with_extension("journal")
+        });
+        let journal = file.beside(&journal);
+        let summary = Summary {
+            region: raw.name.clone(),
+            servers: region.servers(),
+            ports_each: region.degree(),
+            tenants: names.tenants.clone(),
+            switch: format!("{} at {}", raw.switch.protocol.name(), place(&endpoint)),
+            switch_ports: region.switch_ports(),
+            listen: address.to_string(),
+            tls: tls.is_some(),
+            tokens: raw.token.len(),
+            decision: raw.decision.kind.name().into(),
+            journal: journal.display().to_string(),
+        };
+        Ok(Config {
+            settings: timing(&file, &raw.timing)?,
+            decider: decision(&file, &raw.decision)?,
+            names,
+            region,
+            address,
+            tls,
+            tokens,
+            endpoint,
+            driver,
+            journal,
+            summary,
+        })
+    }
+
+    /// Another text for every other wiring: what a journal is good for.
+    pub fn wiring(&self) -> String {
+        let ports = |server: u16| (0..self.region.degree() as u16).map(move |port| (server, port));
+        let mut digest = Sha256::new();
+        digest.update(self.region.switch_ports().to_le_bytes());
+        for (server, name) in (0..).zip(&self.names.servers) {
+            digest.update((name.len() as u64).to_le_bytes());
+            digest.update(name);
+            digest.update(self.region.tenant(server).to_le_bytes());
+            ports(server).for_each(|port| {
+                digest.update(self.region.switch_port(port).to_le_bytes());
+            });
+        }
+        digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// Where messages come from.
+struct File<'a> {
+    path: &'a Path,
+}
+
+impl File<'_> {
+    fn beside(&self, path: &Path) -> PathBuf {
+        self.path.parent().unwrap_or(Path::new("")).join(path)
+    }
+
+    fn wrong(&self, key: &str, value: impl ToString, allowed: impl ToString) -> Failure {
+        let (value, allowed) = (value.to_string(), allowed.to_string());
+        Failure::Input(format!("{}: {key}: {value}: {allowed}", self.path.display()))
+    }
+
+    fn lacks(&self, key: &str, why: impl ToString) -> Failure {
+        Failure::Input(format!("{}: {key}: {}", self.path.display(), why.to_string()))
+    }
+
+    fn syntax(&self, text: &str, why: &toml::de::Error) -> Failure {
+        let line =
+            why.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+        let line = line.map_or(String::new(), |line| format!(":{line}"));
+        let message = why.message().replace('\n', "; ");
+        Failure::Input(format!("{}{line}: {message}", self.path.display()))
+    }
+
+    /// A time within bounds, or what it is when the file does not say.
+    fn time(
+        &self,
+        key: &str,
+        text: &Option<String>,
+        default: Time,
+        bounds: (Time, Time),
+    ) -> Result<Time, Failure> {
+        let Some(text) = text else { return Ok(default) };
+        let time: Time = text.parse().map_err(|why| self.lacks(key, why))?;
+        let (least, most) = bounds;
+        if time < least || time > most {
+            return Err(self.wrong(key, text, format!("must be from {least} to {most}")));
+        }
+        Ok(time)
+    }
+
+    fn rate(&self, key: &str, text: &Option<String>, default: u64) -> Result<u64, Failure> {
+        let Some(text) = text else { return Ok(default) };
+        let rate: BitRate = text.parse().map_err(|why| self.lacks(key, why))?;
+        if rate.bps() == 0 {
+            return Err(self.wrong(key, text, "must be more than nothing"));
+        }
+        Ok(rate.bps())
+    }
+}
+
+fn servers(file: &File<'_>, raw: &raw::Raw) -> Result<(Names, Region), Failure> {
+    let ports = raw.switch.ports;
+    if !(1..=4096).contains(&ports) {
+        return Err(file.wrong("switch.ports", ports, "must be from 1 to 4096"));
+    }
+    let listed: Vec<raw::Server> = match (&raw.servers, raw.server.is_empty()) {
+        (None, false) => raw.server.clone(),
+        (None, true) => return Err(file.lacks("servers", "give [servers], or [[server]] for each")),
+        (Some(_), false) => {
+            return Err(file.lacks("servers", "give either [servers] or [[server]], not both"));
+        }
+        (Some(row), true) => in_a_row(file, row, ports)?,
+    };
+    let mut names = Names {
+        region: raw.name.clone(),
+        servers: Vec::new(),
+        tenants: Vec::new(),
+        tenant_of_server: Vec::new(),
+    };
+    let (mut wiring, mut seen) = (Vec::new(), BTreeSet::new());
+    let degree = listed.first().map_or(0, |server| server.ports.len());
+    for (at, server) in listed.iter().enumerate() {
+        let key = |key: &str| format!("server[{at}].{key}");
+        if server.name.is_empty() || server.name.len() > 64 {
+            return Err(file.wrong(&key("name"), &server.name, "must have 1 to 64 characters"));
+        }
+        if !seen.insert(&server.name) {
+            return Err(file.wrong(&key("name"), &server.name, "another server has this name"));
+        }
+        if server.ports.len() != degree || degree == 0 {
+            let found = server.ports.len();
+            let allowed = format!("must name as many ports as the first server, {degree}");
+            return Err(file.wrong(&key("ports"), format!("{found} ports"), allowed));
+        }
+        for &port in &server.ports {
+            if port == 0 || port > ports {
+                let allowed = format!("must be a port of the switch, from 1 to {ports}");
+                return Err(file.wrong(&key("ports"), port, allowed));
+            }
+            if wiring.contains(&port) {
+                return Err(file.wrong(&key("ports"), port, "this port is taken already"));
+            }
+            wiring.push(port);
+        }
+        let tenant = server.tenant.as_deref().unwrap_or("default");
+        let known = names.tenants.iter().position(|known| known == tenant);
+        let number = known.unwrap_or_else(|| {
+            names.tenants.push(tenant.into());
+            names.tenants.len() - 1
+        });
+        names.tenant_of_server.push(number as u16);
+        names.servers.push(server.name.clone());
+    }
+    let half = degree.div_ceil(2);
+    let even = || (0..degree).map(|port| u8::from(port >= half)).collect();
+    let numa = raw.numa_of_port.clone().unwrap_or_else(even);
+    if numa.len() != degree {
+        let allowed = format!("must have one for each of {degree} ports");
+        return Err(file.wrong("numa_of_port", format!("{} entries", numa.len()), allowed));
+    }
+    let region = Region::new(ports, wiring, names.tenant_of_server.clone(), numa)
+        .map_err(|why| file.lacks("servers", why))?;
+    Ok((names, region))
+}
+
+fn in_a_row(file: &File<'_>, row: &raw::Row, ports: u16) -> Result<Vec<raw::Server>, Failure> {
+    if !(2..=4096).contains(&row.count) {
+        return Err(file.wrong("servers.count", row.count, "must be from 2 to 4096"));
+    }
+    if row.ports_each == 0 || row.ports_each > ports {
+        let allowed = format!("must be from 1 to {ports}");
+        return Err(file.wrong("servers.ports_each", row.ports_each, allowed));
+    }
+    let first = u32::from(row.first_port);
+    let last = first + u32::from(row.count) * u32::from(row.ports_each) - 1;
+    if first == 0 || last > u32::from(ports) {
+        let allowed = format!("the ports would be {first} to {last}; the switch has 1 to {ports}");
+        return Err(file.wrong("servers.first_port", first, allowed));
+    }
+    let width = (row.count - 1).to_string().len().max(2);
+    let server = |at: u16| {
+        let from = row.first_port + at * row.ports_each;
+        let ports = (from..from + row.ports_each).collect();
+        raw::Server { name: format!("node-{at:0width$}"), ports, tenant: None }
+    };
+    Ok((0..row.count).map(server).collect())
+}
+
+type Listen = (SocketAddr, Option<Arc<ServerConfig>>, Tokens);
+
+fn listen(file: &File<'_>, raw: &raw::Raw, names: &Names) -> Result<Listen, Failure> {
+    let text = raw.listen.address.as_deref().unwrap_or("127.0.0.1:8470");
+    let address: SocketAddr = text.parse().map_err(|_| {
+        file.wrong("listen.address", text, "must be an IP address and a port: 127.0.0.1:8470")
+    })?;
+    let mut tokens = Vec::new();
+    let mut seen = BTreeSet::new();
+    for (at, token) in raw.token.iter().enumerate() {
+        let key = |key: &str| format!("token[{at}].{key}");
+        if token.name.is_empty() || !seen.insert(&token.name) {
+            return Err(file.wrong(&key("name"), &token.name, "must be a name of its own"));
+        }
+        let role = match (token.role, &token.tenant) {
+            (raw::RoleName::Operator, None) => Role::Operator,
+            (raw::RoleName::Viewer, None) => Role::Viewer,
+            (raw::RoleName::Tenant, Some(tenant)) if names.tenants.contains(tenant) => {
+                Role::Tenant(tenant.clone())
+            }
+            (raw::RoleName::Tenant, tenant) => {
+                let all = names.tenants.join(", ");
+                let value = tenant.as_deref().unwrap_or("none given");
+                return Err(file.wrong(&key("tenant"), value, format!("must be one of {all}")));
+            }
+            (_, Some(tenant)) => {
+                return Err(file.wrong(&key("tenant"), tenant, "only role \"tenant\" has one"));
+            }
+        };
+        let access = Access::new(&token.name, role);
+        // A wrong digest is not shown: it may be the token itself.
+        tokens.push(
+            Token::new(access, &token.sha256).map_err(|why| file.lacks(&key("sha256"), why))?,
+        );
+    }
+    let tls = match (&raw.listen.certificate, &raw.listen.key) {
+        (None, None) => None,
+        (Some(certificate), Some(key)) => {
+            let (certificate, key) = (file.beside(certificate), file.beside(key));
+            let config = tls::server(&certificate, &key, &[b"h2", b"http/1.1"]);
+            Some(config.map_err(|why| file.lacks("listen.certificate", why))?)
+        }
+        (Some(_), None) => return Err(file.lacks("listen.key", "missing, with a certificate")),
+        (None, Some(_)) => return Err(file.lacks("listen.certificate", "missing, with a key")),
+    };
+    may_listen(address, tls.is_some(), !tokens.is_empty())
+        .map_err(|why| file.lacks("listen.address", why))?;
+    Ok((address, tls, Tokens::new(tokens)))
+}
+
+type Switch = (Endpoint, Box<dyn Driver + Send>);
+
+fn switch(file: &File<'_>, raw: &raw::Switch, region: &Region) -> Result<Switch, Failure> {
+    let netconf = raw.protocol == raw::Protocol::Netconf;
+    let endpoint = match (&raw.command, &raw.address, &raw.tls) {
+        (Some(command), None, None) => match command.split_first() {
+            Some((program, arguments)) => {
+                Endpoint::Command { program: program.clone(), arguments: arguments.to_vec() }
+            }
+            None => return Err(file.wrong("switch.command", "[]", "must name a program")),
+        },
+        (Some(_), _, _) => {
+            return Err(file.lacks("switch.command", "give it without an address and tls"));
+        }
+        (None, None, _) => {
+            return Err(file.lacks("switch.address", "missing: the switch's host:port"));
+        }
+        (None, Some(address), tls) => {
+            let port = address.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+            let Some((host, Ok(port))) = port.map(|(host, port)| (host, port.parse::<u16>()))
+            else {
+                return Err(file.wrong("switch.address", address, "must be host:port"));
+            };
+            match tls {
+                Some(tls) => {
+                    let wrong = |why| file.lacks("switch.tls", why);
+                    let name = tls.server_name.as_deref().unwrap_or(host);
+                    let name = tls::name(name).map_err(wrong)?;
+                    let config = tls::client(&file.beside(&tls.ca)).map_err(wrong)?;
+                    Endpoint::Tls { address: address.clone(), name, config }
+                }
+                None if netconf => Endpoint::Command {
+                    program: "ssh".into(),
+                    arguments: ssh(raw.user.as_deref(), host, port),
+                },
+                None => Endpoint::Tcp { address: address.clone() },
+            }
+        }
+    };
+    if netconf {
+        let settings = NetconfSettings::new(region.switch_ports(), region.slice());
+        return Ok((endpoint, Box::new(NetconfDriver::new(settings))));
+    }
+    let login = login(file, raw, &endpoint)?;
+    let driver = Tl1Driver::new(login, &region.slice(), Options::default())
+        .map_err(|why| file.lacks("switch.user", why))?;
+    Ok((endpoint, Box::new(driver)))
+}
+
+/// Who we are to a switch that speaks TL1: `root`, as emulators have it, to one on loopback unless told.
+fn login(file: &File<'_>, raw: &raw::Switch, endpoint: &Endpoint) -> Result<Login, Failure> {
+    let here = match endpoint {
+        Endpoint::Tcp { address } => {
+            address.parse().is_ok_and(|address: SocketAddr| address.ip().is_loopback())
+        }
+        _ => false,
+    };
+    let (user, secret) = match (&raw.user, &raw.password_file) {
+        (Some(user), Some(secret)) => (user.clone(), secret),
+        (None, None) if here => {
+            return Ok(Login { user: "root".into(), password: Secret::new("root") });
+        }
+        (None, _) => return Err(file.lacks("switch.user", "missing: who we are to the switch")),
+        (_, None) => {
+            return Err(file.lacks("switch.password_file", "missing: a file with the password"));
+        }
+    };
+    let password = std::fs::read_to_string(file.beside(secret))
+        .map_err(|why| file.wrong("switch.password_file", secret.display(), why))?;
+    Ok(Login { user, password: Secret::new(password.trim_end_matches(['\r', '\n'])) })
+}
+
+/// Where a switch is, in words.
+fn place(endpoint: &Endpoint) -> String {
+    match endpoint {
+        Endpoint::Tcp { address } => address.clone(),
+        Endpoint::Tls { address, .. } => format!("{address} over TLS"),
+        Endpoint::Command { program, arguments } => {
+            let words = std::iter::once(program).chain(arguments);
+            words.map(String::as_str).collect::<Vec<_>>().join(" ")
+        }
+    }
+}
+
+/// NETCONF's subsystem, with keys of the user that the controller runs as.
+fn ssh(user: Option<&str>, host: &str, port: u16) -> Vec<String> {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let target = user.map_or_else(|| host.to_owned(), |user| format!("{user}@{host}"));
+    let port = port.to_string();
+    [
+        "-s",
+        "-o",
+        "BatchMode=yes",
+        "-o",
+        "ServerAliveInterval=5",
+        "-p",
+        &port,
+        "--",
+        &target,
+        "netconf",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+fn decision(file: &File<'_>, raw: &raw::Decision) -> Result<Decider, Failure> {
+    let mut decider = Decider::default();
+    let rates = &mut decider.decision.rates;
+    let optical = &raw.optical_bandwidth;
+    rates.optical_bps = file.rate("decision.optical_bandwidth", optical, rates.optical_bps)?;
+    let packet = &raw.packet_bandwidth;
+    rates.packet_bps = file.rate("decision.packet_bandwidth", packet, rates.packet_bps)?;
+    rates.packet_nics = raw.packet_nics.unwrap_or(rates.packet_nics);
+    if rates.packet_nics > 4096 {
+        let value = rates.packet_nics;
+        return Err(file.wrong("decision.packet_nics", value, "must be from 0 to 4096"));
+    }
+    rates.share_eps = raw.share_eps;
+    decider.decision.kind = raw.kind.decision();
+    decider.decision.keep_going = raw.keep_going.unwrap_or(true);
+    decider.hysteresis = raw.hysteresis;
+    let most = (Time::ZERO, Time::from_secs_f64(3600.0));
+    decider.delay = file.time("decision.delay", &raw.delay, decider.delay, most)?;
+    decider.hidden = file.time("decision.hidden", &raw.hidden, decider.hidden, most)?;
+    decider.uses = raw.uses.unwrap_or(decider.uses);
+    if decider.uses == 0 {
+        return Err(file.wrong("decision.uses", 0, "must be 1 or more"));
+    }
+    Ok(decider)
+}
+
+fn timing(file: &File<'_>, raw: &raw::Timing) -> Result<Settings, Failure> {
+    let known = Settings::default();
+    let (ms, hour) = (Time::from_ms(1), Time::from_secs_f64(3600.0));
+    let time = |key, text, default, least| {
+        file.time(&format!("timing.{key}"), text, default, (least, hour))
+    };
+    let attempts = raw.attempts.unwrap_or(known.attempts);
+    if !(1..=100).contains(&attempts) {
+        return Err(file.wrong("timing.attempts", attempts, "must be from 1 to 100"));
+    }
+    Ok(Settings {
+        lease: time("lease", &raw.lease, known.lease, Time::from_ms(100))?,
+        grace: time("grace", &raw.grace, known.grace, Time::ZERO)?,
+        gather: time("gather", &raw.gather, known.gather, Time::ZERO)?,
+        patience: time("patience", &raw.patience, known.patience, ms)?,
+        lifetime: time("lifetime", &raw.lifetime, known.lifetime, Time::ZERO)?,
+        audit: time("audit", &raw.audit, known.audit, Time::from_ms(100))?,
+        retry: time("retry", &raw.retry, known.retry, ms)?,
+        reconnect: time("reconnect", &raw.reconnect, known.reconnect, ms)?,
+        attempts,
+        start_even: raw.start_even.unwrap_or(known.start_even),
+    })
+}
+
+#[cfg(test)]
+mod tests;

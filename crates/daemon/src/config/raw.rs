@@ -1,0 +1,167 @@
+//! `region.toml` as it is written. What each key means is in `docs/operate.md`.
+
+use serde::Deserialize;
+use std::path::PathBuf;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Raw {
+    pub name: String,
+    #[serde(default)]
+    pub listen: Listen,
+    #[serde(default)]
+    pub token: Vec<Token>,
+    pub switch: Switch,
+    pub servers: Option<Row>,
+    #[serde(default)]
+    pub server: Vec<Server>,
+    pub numa_of_port: Option<Vec<u8>>,
+    #[serde(default)]
+    pub decision: Decision,
+    #[serde(default)]
+    pub timing: Timing,
+    #[serde(default)]
+    pub journal: Journal,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Listen {
+    pub address: Option<String>,
+    pub certificate: Option<PathBuf>,
+    pub key: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum RoleName {
+    Operator,
+    Tenant,
+    Viewer,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Token {
+    pub name: String,
+    pub role: RoleName,
+    pub tenant: Option<String>,
+    pub sha256: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Protocol {
+    Tl1,
+    Netconf,
+}
+
+impl Protocol {
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Tl1 => "tl1",
+            Protocol::Netconf => "netconf",
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Switch {
+    pub protocol: Protocol,
+    pub address: Option<String>,
+    pub command: Option<Vec<String>>,
+    pub tls: Option<Tls>,
+    pub ports: u16,
+    pub user: Option<String>,
+    pub password_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Tls {
+    pub ca: PathBuf,
+    pub server_name: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Row {
+    pub count: u16,
+    pub ports_each: u16,
+    #[serde(default = "one")]
+    pub first_port: u16,
+}
+
+fn one() -> u16 {
+    1
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Server {
+    pub name: String,
+    pub ports: Vec<u16>,
+    pub tenant: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub(super) enum Kind {
+    #[default]
+    #[serde(rename = "timed")]
+    Timed,
+    #[serde(rename = "algorithm-1")]
+    Algorithm1,
+}
+
+impl Kind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Timed => "timed",
+            Kind::Algorithm1 => "algorithm-1",
+        }
+    }
+
+    pub fn decision(self) -> lightloom_fabric::CircuitDecision {
+        match self {
+            Kind::Timed => lightloom_fabric::CircuitDecision::Timed,
+            Kind::Algorithm1 => lightloom_fabric::CircuitDecision::Algorithm1,
+        }
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Decision {
+    pub kind: Kind,
+    pub hysteresis: bool,
+    pub optical_bandwidth: Option<String>,
+    pub packet_bandwidth: Option<String>,
+    pub packet_nics: Option<u32>,
+    pub share_eps: bool,
+    pub keep_going: Option<bool>,
+    pub delay: Option<String>,
+    pub hidden: Option<String>,
+    pub uses: Option<u32>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Timing {
+    pub lease: Option<String>,
+    pub grace: Option<String>,
+    pub gather: Option<String>,
+    pub patience: Option<String>,
+    pub lifetime: Option<String>,
+    pub audit: Option<String>,
+    pub retry: Option<String>,
+    pub reconnect: Option<String>,
+    pub attempts: Option<u32>,
+    pub start_even: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Journal {
+    pub path: Option<PathBuf>,
+}

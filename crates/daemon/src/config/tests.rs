@@ -1,0 +1,119 @@
+use super::*;
+
+const GOOD: &str = r#"
+name = "region-0"
+[listen]
+address = "127.0.0.1:0"
+[[token]]
+name = "trainer"
+role = "tenant"
+tenant = "blue"
+sha256 = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"
+[switch]
+protocol = "netconf"
+address = "switch.example:830"
+ports = 8
+[[server]]
+name = "one"
+ports = [1, 2]
+tenant = "blue"
+[[server]]
+name = "two"
+ports = [7, 5]
+tenant = "red"
+[decision]
+kind = "algorithm-1"
+delay = "10 ms"
+[timing]
+lease = "2 s"
+"#;
+
+fn read(text: &str) -> Result<Config, String> {
+    Config::read("here/region.toml".as_ref(), text).map_err(|why| why.to_string())
+}
+
+#[test]
+fn what_is_written_is_what_is_had() {
+    let config = read(GOOD).expect("good");
+    assert_eq!(config.names.tenants, ["blue", "red"]);
+    assert_eq!(config.region.switch_port((1, 0)), 7);
+    assert_eq!(config.settings.lease, Time::from_ms(2000));
+    assert_eq!(config.settings.audit, Settings::default().audit);
+    assert_eq!(config.decider.delay, Time::from_ms(10));
+    assert_eq!(config.journal, Path::new("here/region.journal"));
+    assert!(!config.tokens.is_empty());
+    let Endpoint::Command { program, arguments } = &config.endpoint else { panic!("no ssh") };
+    assert_eq!((program.as_str(), arguments.last().map(String::as_str)), ("ssh", Some("netconf")));
+}
+
+#[test]
+fn another_wiring_is_another() {
+    let of = |text: &str| read(text).expect("good").wiring();
+    assert_eq!(of(GOOD), of(&GOOD.replace("2 s", "3 s").replace("algorithm-1", "timed")));
+    for (from, to) in [("[7, 5]", "[5, 7]"), ("\"two\"", "\"three\""), ("ports = 8", "ports = 9")] {
+        assert_ne!(of(GOOD), of(&GOOD.replace(from, to)), "{to}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let digest = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
+    let cases = [
+        ("ports = 8", "ports = 5000", "switch.ports: 5000: must be from 1 to 4096"),
+        ("[7, 5]", "[7, 9]", "server[1].ports: 9: must be a port of the switch, from 1 to 8"),
+        ("[7, 5]", "[7, 1]", "server[1].ports: 1: this port is taken already"),
+        (
+            "[7, 5]",
+            "[7]",
+            "server[1].ports: 1 ports: must name as many ports as the first server, 2",
+        ),
+        ("\"two\"", "\"one\"", "server[1].name: one: another server has this name"),
+        (
+            "tenant = \"red\"",
+            "tenant = \"blue\"\n[servers]\ncount = 2\nports_each = 1",
+            "servers: give either [servers] or [[server]], not both",
+        ),
+        (
+            "127.0.0.1:0",
+            "localhost",
+            "listen.address: localhost: must be an IP address and a port: 127.0.0.1:8470",
+        ),
+        (
+            "127.0.0.1:0",
+            "0.0.0.0:1",
+            "listen.address: 0.0.0.0:1 is not loopback: a certificate and its key are required",
+        ),
+        (
+            "tenant = \"blue\"\nsha",
+            "tenant = \"green\"\nsha",
+            "token[0].tenant: green: must be one of blue, red",
+        ),
+        (
+            digest,
+            "secret",
+            "token[0].sha256: the SHA-256 of a token has 64 hexadecimal digits (printf %s TOKEN | sha256sum)",
+        ),
+        ("switch.example:830", "switch", "switch.address: switch: must be host:port"),
+        ("2 s", "2", "timing.lease: \"2\" is not a time: "),
+        ("2 s", "2 ms", "timing.lease: 2 ms: must be from 100 ms to 1 h"),
+        ("10 ms\"", "10 ms\"\nuses = 0", "decision.uses: 0: must be 1 or more"),
+        ("\"netconf\"", "\"tl1\"", "switch.user: missing: who we are to the switch"),
+    ];
+    for (from, to, why) in cases {
+        assert!(GOOD.contains(from), "{from}");
+        let found = read(&GOOD.replacen(from, to, 1)).err().unwrap_or_default();
+        let expected = format!("here/region.toml: {why}");
+        assert!(found.starts_with(&expected) && !found.contains('\n'), "{found}\n{expected}");
+    }
+}
+
+#[test]
+fn what_is_no_key_is_named_with_its_line() {
+    let text = GOOD.replace("kind =", "knd =");
+    let why = read(&text).err().unwrap_or_default();
+    assert!(why.starts_with("here/region.toml:24: unknown field `knd`, expected one of"), "{why}");
+    let why = read("name = [").err().unwrap_or_default();
+    assert!(why.starts_with("here/region.toml:1: ") && !why.contains('\n'), "{why}");
+    let why = read("name = \"a\"").err().unwrap_or_default();
+    assert!(why.contains("missing field `switch`"), "{why}");
+}

@@ -1,0 +1,254 @@
+//! The controller at work: one task that owns the machine, on a thread of its own.
+//!
+//! What agents, operators and the switch say is handed to it as it comes, all that has come at once;
+//! then what it wants done is done, in its order: a journal's record is safe on disk before anything
+//! later is carried out, and records that follow each other are made safe together. Deciding takes less
+//! than a millisecond and is done in line. The thread is its own because writing to disk blocks it:
+//! if the disk hangs, agents are not answered, and leave the circuits when their leases end.
+//!
+//! Ignored: what comes later than 213 days after the start, when picoseconds run out; the daemon then
+//! ends, and is started again as after any other end.
+//! Checked: real daemons against a real emulator (`tests/controller.rs`).
+
+use crate::decide::Decider;
+use crate::hub::{Answer, Command, Hub, Snapshot};
+use crate::journal::{Journal, JournalError};
+use crate::wire::SwitchHandle;
+use lightloom_control::{Controller, Event, Input, Memory, Output, Record, Region, Settings};
+use lightloom_units::Time;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::sleep_until;
+
+/// Pictures of the controller are at least this far apart while it changes,
+const PICTURE: Duration = Duration::from_millis(50);
+/// and this far while nothing does.
+const IDLE_PICTURE: Duration = Duration::from_secs(1);
+/// What has come is handed over at once, up to so much.
+const BATCH: usize = 256;
+/// The machine is not called more often than this for its timers.
+const TICK: Duration = Duration::from_millis(1);
+
+/// A controller with everything it needs.
+pub struct Task {
+    controller: Controller,
+    journal: Journal,
+    decider: Decider,
+    switch: SwitchHandle,
+    hub: Hub,
+    commands: mpsc::Receiver<Command>,
+    pictures: watch::Sender<Arc<Snapshot>>,
+    /// By server: the life of its agent, and where it listens.
+    agents: Vec<Option<(u64, watch::Sender<Answer>)>>,
+    start: Instant,
+    started: SystemTime,
+    records: Vec<Record>,
+}
+
+/// What a task is made of.
+pub struct Parts {
+    /// Servers, tenants, ports.
+    pub region: Region,
+    /// Times.
+    pub settings: Settings,
+    /// How circuits are chosen.
+    pub decider: Decider,
+    /// The journal,
+    pub journal: Journal,
+    /// and what it said when it was opened.
+    pub memory: Memory,
+    /// The switch.
+    pub switch: SwitchHandle,
+    /// Who is who.
+    pub names: crate::hub::Names,
+}
+
+impl Task {
+    /// A controller that starts, and the hub around it.
+    pub fn new(parts: Parts) -> (Self, Hub) {
+        let (start, started) = (Instant::now(), SystemTime::now());
+        let Parts { region, settings, decider, journal, memory, switch, names } = parts;
+        let agents = vec![None; region.servers()];
+        let controller = Controller::new(region, settings, memory, Time::ZERO);
+        let status = controller.status(Time::ZERO);
+        let (pictures, snapshot) = watch::channel(Arc::new(Snapshot { status, started }));
+        let (asks, commands) = mpsc::channel(1024);
+        let hub = Hub::new(names, snapshot, asks);
+        let task = Task {
+            controller,
+            journal,
+            decider,
+            switch,
+            hub: hub.clone(),
+            commands,
+            pictures,
+            agents,
+            start,
+            started,
+            records: Vec::new(),
+        };
+        (task, hub)
+    }
+
+    /// Works until `stop` is told or dropped.
+    ///
+    /// # Errors
+    /// If the journal cannot be written: nothing can be promised without it.
+    pub async fn run(mut self, mut stop: oneshot::Receiver<()>) -> Result<(), JournalError> {
+        let mut pictured = Instant::now();
+        let mut changed = true;
+        let mut ticked = self.start;
+        loop {
+            self.carry_out()?;
+            if changed && pictured.elapsed() >= PICTURE || pictured.elapsed() >= IDLE_PICTURE {
+                self.picture();
+                (pictured, changed) = (Instant::now(), false);
+            }
+            let picture = pictured + if changed { PICTURE } else { IDLE_PICTURE };
+            let timer = self.timer().max(ticked + TICK);
+            tokio::select! {
+                biased;
+                _ = &mut stop => return Ok(()),
+                input = self.switch.next() => {
+                    // The task of the switch lives as long as its handle.
+                    let Some(input) = input else { return Ok(()) };
+                    self.controller.handle(self.now(), input);
+                    changed = true;
+                }
+                command = self.commands.recv() => {
+                    let Some(command) = command else { return Ok(()) };
+                    self.command(command);
+                    for _ in 1..BATCH {
+                        let Ok(command) = self.commands.try_recv() else { break };
+                        self.command(command);
+                    }
+                    changed = true;
+                }
+                () = sleep_until(timer.into()) => {
+                    ticked = Instant::now();
+                    self.controller.timeout(self.now());
+                    changed = true;
+                }
+                () = sleep_until(picture.into()) => {}
+            }
+        }
+    }
+
+    fn now(&self) -> Time {
+        Time::from_ps((self.start.elapsed().as_nanos() as u64).saturating_mul(1000))
+    }
+
+    /// When the machine wants to be called, at the latest in an hour.
+    fn timer(&self) -> Instant {
+        let at = Duration::from_nanos(self.controller.next_timeout().ps().div_ceil(1000));
+        (self.start + at).min(Instant::now() + Duration::from_secs(3600))
+    }
+
+    fn command(&mut self, command: Command) {
+        let now = self.now();
+        match command {
+            Command::Report { report, answers } => {
+                let Some(agent) = self.agents.get_mut(usize::from(report.server)) else { return };
+                match agent {
+                    Some((life, _)) if *life > report.incarnation => {
+                        answers.send_replace(Answer::Superseded);
+                        return;
+                    }
+                    Some((_, known)) if known.same_channel(&answers) => {}
+                    _ => {
+                        if let Some((_, last)) = agent.take() {
+                            last.send_replace(Answer::Superseded);
+                        }
+                    }
+                }
+                *agent = Some((report.incarnation, answers));
+                self.controller.handle(now, Input::Report(report));
+            }
+            Command::Mended { ports, done } => {
+                self.controller.handle(now, Input::Mended { ports });
+                // Whoever asked may have gone.
+                let _ = done.send(());
+            }
+            Command::Audit { done } => {
+                self.controller.handle(now, Input::Audit);
+                let _ = done.send(());
+            }
+        }
+    }
+
+    /// Does what the machine wants done, in order.
+    fn carry_out(&mut self) -> Result<(), JournalError> {
+        while let Some(output) = self.controller.poll() {
+            match output {
+                Output::Journal(record) => self.records.push(record),
+                Output::Decide(question) => {
+                    let began = Instant::now();
+                    let counts = self.decider.decide(self.controller.region(), &question);
+                    let took_us = began.elapsed().as_micros() as u64;
+                    tracing::debug!(question = question.number, took_us, "decided");
+                    let question = question.number;
+                    self.controller.handle(self.now(), Input::Decided { question, counts });
+                }
+                Output::Send { server, directive } => {
+                    self.safe()?;
+                    if let Some((_, answers)) = &self.agents[usize::from(server)] {
+                        answers.send_replace(Answer::Directive(directive));
+                    }
+                }
+                Output::Order { id, order } => {
+                    self.safe()?;
+                    self.switch.order(id, order);
+                }
+                Output::Reconnect => {
+                    self.safe()?;
+                    self.switch.reconnect();
+                }
+                Output::Event(event) => {
+                    self.safe()?;
+                    trace(&event);
+                    self.hub.log(event);
+                }
+            }
+        }
+        self.safe()
+    }
+
+    /// Makes safe what is to be written down.
+    fn safe(&mut self) -> Result<(), JournalError> {
+        if self.records.is_empty() {
+            return Ok(());
+        }
+        let began = Instant::now();
+        self.journal.commit(&self.records)?;
+        let took_us = began.elapsed().as_micros() as u64;
+        tracing::debug!(records = self.records.len(), took_us, "written");
+        self.records.clear();
+        Ok(())
+    }
+
+    fn picture(&self) {
+        let status = self.controller.status(self.now());
+        self.pictures.send_replace(Arc::new(Snapshot { status, started: self.started }));
+    }
+}
+
+fn trace(event: &Event) {
+    match event {
+        Event::Raised { alarm } => tracing::warn!(alarm = alarm.name(), "{alarm}"),
+        Event::Cleared { alarm } => tracing::info!(alarm = alarm.name(), "over: {alarm}"),
+        Event::Reconfigured(log) => tracing::info!(
+            generation = log.generation,
+            changed_ports = log.changed_ports,
+            patches = log.patches,
+            attempts = log.attempts,
+            verified_us = log.verified.ps() / 1_000_000,
+            confirmed_us = log.confirmed.map(|time| time.ps() / 1_000_000),
+            "reconfigured"
+        ),
+        Event::Withdrawn { generation, why } => {
+            tracing::warn!(generation, why, "every circuit withdrawn");
+        }
+        Event::Note { text } => tracing::info!("{text}"),
+    }
+}

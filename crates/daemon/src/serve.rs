@@ -1,0 +1,176 @@
+//! One port for agents and operators: gRPC and HTTP on the same listener, with TLS or without.
+//!
+//! Modelled: connections are bounded in number, and those that say nothing, in time.
+
+use crate::config::Config;
+use crate::controller::{Parts, Task};
+use crate::failure::Failure;
+use crate::journal::Journal;
+use crate::wire::{self, Timing};
+use crate::{gateway, grpc};
+use axum::Router;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+
+/// Connections at once: agents of the largest region, and as many readers.
+const CONNECTIONS: usize = 8192;
+/// A connection has shaken hands by then, and sent the head of a request.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// A connection over HTTP/2 is asked so often whether someone is there.
+const KEEPALIVE: Duration = Duration::from_secs(10);
+
+/// Runs the controller of a region until it fails; prints where it listens.
+///
+/// # Errors
+/// A file that is wrong, a port or a journal that is taken, a journal that cannot be written.
+pub async fn controller(file: &Path) -> Result<(), Failure> {
+    let config = Config::load(file)?;
+    let wiring = config.wiring();
+    let run = |why: &dyn std::fmt::Display| Failure::Run(why.to_string());
+    let region = &config.names.region;
+    let (journal, memory) =
+        Journal::open(&config.journal, region, &wiring).map_err(|why| run(&why))?;
+    let listener = TcpListener::bind(config.address)
+        .await
+        .map_err(|why| Failure::Run(format!("{}: {why}", config.address)))?;
+    let address = listener.local_addr().map_err(|why| run(&why))?;
+
+    let reconnect = Duration::from_nanos(config.settings.reconnect.ps() / 1000);
+    let switch = wire::spawn(config.endpoint, config.driver, Timing::new(reconnect));
+    let (ports, lease) = (config.region.degree(), config.settings.lease);
+    let (task, hub) = Task::new(Parts {
+        region: config.region,
+        settings: config.settings,
+        decider: config.decider,
+        journal,
+        memory,
+        switch,
+        names: config.names,
+    });
+    let (stop, ended) = on_a_thread(task)?;
+    let tokens = Arc::new(config.tokens);
+    let service = grpc::service(hub.clone(), tokens.clone(), ports, lease);
+    let router = gateway::router(hub, tokens).route_service(grpc::PATH, service);
+    tracing::info!(%address, tls = config.tls.is_some(), "listening");
+    say(&serde_json::json!({ "listening": address.to_string() }).to_string());
+    let acceptor = config.tls.map(TlsAcceptor::from);
+    let ended = tokio::select! {
+        () = listen(listener, acceptor, router) => Ok(()),
+        ended = ended => ended.unwrap_or_else(|_| Err("the controller is gone".into())),
+    };
+    drop(stop);
+    ended.map_err(Failure::Run)
+}
+
+/// Prints what a region's file means.
+///
+/// # Errors
+/// As [`Config::load`].
+pub fn check(file: &Path, json: bool) -> Result<(), Failure> {
+    let summary = Config::load(file)?.summary;
+    if json {
+        say(&serde_json::to_string_pretty(&summary).map_err(|why| Failure::Run(why.to_string()))?);
+        return Ok(());
+    }
+    let tls = if summary.tls { "with TLS" } else { "without TLS" };
+    let lines = [
+        ("region", summary.region),
+        ("servers", format!("{} of {} optical ports", summary.servers, summary.ports_each)),
+        ("tenants", summary.tenants.join(", ")),
+        ("switch", format!("{}, {} ports", summary.switch, summary.switch_ports)),
+        ("listens", format!("{} {tls}, {} tokens", summary.listen, summary.tokens)),
+        ("decides", summary.decision),
+        ("journal", summary.journal),
+    ];
+    lines.iter().for_each(|(name, value)| say(&format!("{name:<8} {value}")));
+    Ok(())
+}
+
+/// A line on standard output, at once; nobody needs to read it.
+fn say(line: &str) {
+    let mut out = std::io::stdout();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+/// Runs a task on a thread of its own until the sender is dropped; the receiver hears how it ended.
+fn on_a_thread(
+    task: Task,
+) -> Result<(oneshot::Sender<()>, oneshot::Receiver<Result<(), String>>), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .map_err(|why| Failure::Run(why.to_string()))?;
+    let (stop, stopped) = oneshot::channel();
+    let (ends, ended) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("controller".into())
+        .spawn(move || {
+            let done = runtime.block_on(task.run(stopped)).map_err(|why| why.to_string());
+            // Nobody listens when all ends.
+            let _ = ends.send(done);
+        })
+        .map_err(|why| Failure::Run(why.to_string()))?;
+    Ok((stop, ended))
+}
+
+/// Serves whoever comes.
+async fn listen(listener: TcpListener, tls: Option<TlsAcceptor>, router: Router) {
+    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        // The semaphore is never closed.
+        let Ok(place) = room.clone().acquire_owned().await else { return };
+        let (stream, from) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(why) => {
+                // Out of files, as a rule: others end meanwhile.
+                tracing::warn!(%why, "no connection accepted");
+                sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        // Messages are small and somebody waits for each.
+        let _ = stream.set_nodelay(true);
+        let (tls, router) = (tls.clone(), router.clone());
+        tokio::spawn(async move {
+            match tls {
+                None => converse(stream, router, from).await,
+                Some(tls) => match timeout(PATIENCE, tls.accept(stream)).await {
+                    Ok(Ok(stream)) => converse(stream, router, from).await,
+                    Ok(Err(why)) => tracing::debug!(%from, %why, "no TLS"),
+                    Err(_) => tracing::debug!(%from, "no TLS in time"),
+                },
+            }
+            drop(place);
+        });
+    }
+}
+
+async fn converse(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    router: Router,
+    from: SocketAddr,
+) {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(KEEPALIVE)
+        .keep_alive_timeout(KEEPALIVE)
+        .max_concurrent_streams(16);
+    let service = TowerToHyperService::new(router);
+    if let Err(why) = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).await {
+        tracing::debug!(%from, %why, "connection ended");
+    }
+}
