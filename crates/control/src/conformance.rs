@@ -99,6 +99,18 @@ impl<D: Driver, P: Peer> Bench<D, P> {
         self.driver.connected(self.now);
         self.hear();
         self.carry();
+        while !self.up && self.went_down.is_none() {
+            self.tick();
+            self.carry();
+        }
+    }
+
+    /// Time passes until the driver wants to be told.
+    fn tick(&mut self) {
+        let next = self.driver.next_timeout().expect("a driver that waits for no end of time");
+        self.now = self.now.max(next);
+        self.driver.timeout(self.now);
+        self.hear();
     }
 
     fn disconnect(&mut self) {
@@ -198,11 +210,8 @@ impl<D: Driver, P: Peer> Bench<D, P> {
     fn wait_for_down(&mut self) {
         let end = self.now.saturating_add(Time::from_ms(3_600_000));
         while self.went_down.is_none() {
-            let next = self.driver.next_timeout().expect("a driver that waits for no end of time");
-            assert!(next <= end, "not given up within an hour");
-            self.now = self.now.max(next);
-            self.driver.timeout(self.now);
-            self.hear();
+            self.tick();
+            assert!(self.now <= end, "not given up within an hour");
             while self.driver.transmit().is_some() {}
         }
     }

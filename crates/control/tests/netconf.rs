@@ -58,6 +58,9 @@ mod replies {
         let mut driver = NetconfDriver::new(NetconfSettings::new(8, (1..=8).collect()));
         driver.connected(T0);
         driver.receive(T0, &hello(says));
+        if let Some(next) = driver.next_timeout() {
+            driver.timeout(next);
+        }
         sent(&mut driver);
         driver
     }
@@ -95,6 +98,29 @@ mod replies {
         driver.connected(T0);
         driver.receive(T0, &mark(&format!("<rpc-reply {SPACE}/>")));
         is_down(&mut driver, "no greeting");
+    }
+
+    /// netconfd overlooks a call that comes together with our hello, until more comes.
+    #[test]
+    fn what_is_overlooked_is_asked_again() {
+        let mut driver = NetconfDriver::new(NetconfSettings::new(8, vec![1]));
+        driver.connected(T0);
+        assert_eq!(sent(&mut driver).len(), 1);
+        driver.receive(T0, &hello(&[BASE, MODULE, WRITABLE]));
+        assert_eq!(sent(&mut driver).len(), 0);
+        for _ in 0..2 {
+            driver.timeout(driver.next_timeout().expect("it asks"));
+            assert_eq!(sent(&mut driver).len(), 1);
+        }
+        reply(&mut driver, 1, "<data/>");
+        assert!(matches!(heard(&mut driver)[..], [DriverEvent::Up { .. }]));
+        driver.order(T0, 1, &Order::Read);
+        assert_eq!(sent(&mut driver).len(), 0);
+        reply(&mut driver, 2, "<data/>");
+        assert_eq!(sent(&mut driver).len(), 1);
+        reply(&mut driver, 3, "<data/>");
+        let answer = Answer::State(Vec::new());
+        assert_eq!(heard(&mut driver), [DriverEvent::Answer { id: 1, answer }]);
     }
 
     #[test]

@@ -23,6 +23,10 @@ const CANDIDATE: &str = "urn:ietf:params:netconf:capability:candidate:1.0";
 const MODULE: &str = "http://www.polatis.com/yang/optical-switch";
 /// The first revision of the module in which the list is called `pair`.
 const PAIR_SINCE: &str = "2017-08-04";
+/// netconfd overlooks a call that it reads together with our hello, until more comes: the first call
+/// waits for so long after the server's hello, and is repeated if it is not answered for so long.
+const SETTLE: Time = Time::from_ms(50);
+const REPEAT: Time = Time::from_ms(500);
 /// What a switch says in its own words is cut to this \[characters\].
 const WORDS: usize = 400;
 
@@ -69,10 +73,13 @@ pub struct NetconfDriver {
     ports: u16,
     /// The last call's number; they go on over sessions.
     call: u64,
-    under_way: Option<Job>,
+    /// Calls without a reply, by number: one, but for what is repeated in the greeting.
+    under_way: VecDeque<(u64, Job)>,
     queue: VecDeque<(u64, Order)>,
-    /// When the switch should have answered, or shall be asked for a sign of life.
+    /// When the switch should have answered, or shall be asked for something.
     deadline: Option<Time>,
+    /// The end of the greeting.
+    give_up: Time,
     outgoing: VecDeque<Vec<u8>>,
     events: VecDeque<DriverEvent>,
 }
@@ -147,9 +154,10 @@ impl NetconfDriver {
             server: Server::default(),
             ports: 0,
             call: 0,
-            under_way: None,
+            under_way: VecDeque::new(),
             queue: VecDeque::new(),
             deadline: None,
+            give_up: Time::ZERO,
             outgoing: VecDeque::new(),
             events: VecDeque::new(),
         }
@@ -163,7 +171,7 @@ impl NetconfDriver {
     fn forget(&mut self) {
         self.phase = Phase::Down;
         self.framer = Framer::default();
-        self.under_way = None;
+        self.under_way.clear();
         self.queue.clear();
         self.deadline = None;
         self.outgoing.clear();
@@ -178,7 +186,7 @@ impl NetconfDriver {
                     self.framer.speak_chunks();
                 }
                 self.phase = Phase::Asking;
-                self.describe();
+                self.deadline = Some(now.saturating_add(SETTLE).min(self.give_up));
                 Ok(())
             }
             _ if message.is(Space::Netconf, "rpc-reply") => self.replied(now, message),
@@ -194,11 +202,14 @@ impl NetconfDriver {
 
     fn replied(&mut self, now: Time, message: Element) -> Result<(), String> {
         let call = message.value("message-id").unwrap_or_default();
-        let job = self.under_way.take().filter(|_| call == self.call.to_string());
-        let job = job.ok_or_else(|| format!("a reply to call {call:?}, which is not under way"))?;
+        let job = self.under_way.pop_front().filter(|(number, _)| call == number.to_string());
+        let Some((_, job)) = job else {
+            return Err(format!("a reply to call {call:?}, which is not under way"));
+        };
         let (reply, warning) = reply(message)?;
         self.events.extend(warning.map(DriverEvent::Notice));
-        self.deadline = None;
+        let more = !self.under_way.is_empty();
+        self.deadline = more.then(|| now.saturating_add(self.settings.patience));
         match (job.order, reply) {
             (None, Reply::Data(data)) => {
                 let (device, ports) = self.described(&data)?;
@@ -254,7 +265,7 @@ impl NetconfDriver {
 
     /// Begins the next order, or waits for one.
     fn proceed(&mut self, now: Time) {
-        while self.phase == Phase::Up && self.under_way.is_none() {
+        while self.phase == Phase::Up && self.under_way.is_empty() {
             let Some((id, order)) = self.queue.pop_front() else {
                 let idle = self.settings.keepalive;
                 self.deadline = (idle > Time::ZERO).then(|| now.saturating_add(idle));
@@ -304,7 +315,7 @@ impl NetconfDriver {
         let call = Element::netconf("rpc").attribute("message-id", &self.call.to_string());
         let text = call.with(operation).to_string();
         self.outgoing.push_back(if self.server.chunks { chunk(&text) } else { mark(&text) });
-        self.under_way = Some(job);
+        self.under_way.push_back((self.call, job));
     }
 
     fn described(&self, data: &Element) -> Result<(String, u16), String> {
@@ -350,7 +361,8 @@ impl Driver for NetconfDriver {
         self.events.clear();
         self.server = Server::default();
         self.phase = Phase::Greeting;
-        self.deadline = Some(now.saturating_add(self.settings.patience));
+        self.give_up = now.saturating_add(self.settings.patience);
+        self.deadline = Some(self.give_up);
         let speaks = |base| Element::netconf("capability").saying(base);
         let capabilities =
             Element::netconf("capabilities").with(speaks(BASE_1_0)).with(speaks(BASE_1_1));
@@ -402,12 +414,13 @@ impl Driver for NetconfDriver {
         if self.deadline.is_none_or(|deadline| now < deadline) {
             return;
         }
-        if self.phase == Phase::Up && self.under_way.is_none() {
-            self.deadline = Some(now.saturating_add(self.settings.patience));
-            self.describe();
-        } else {
-            self.down("it does not answer");
-        }
+        let next = match self.phase {
+            Phase::Asking if now < self.give_up => now.saturating_add(REPEAT).min(self.give_up),
+            Phase::Up if self.under_way.is_empty() => now.saturating_add(self.settings.patience),
+            _ => return self.down("it does not answer"),
+        };
+        self.deadline = Some(next);
+        self.describe();
     }
 }
 
