@@ -4,7 +4,6 @@
 //! `lightloom-schedule` decides, and holds no decision of its own.
 
 mod critical;
-mod delay;
 mod failures;
 mod flits;
 mod mixnet;

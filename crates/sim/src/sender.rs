@@ -425,7 +425,7 @@ impl Policy for Sender<'_> {
             (&mut self.way, &self.graph.comms[transfer as usize])
         {
             if optical.serves(*block) {
-                optical.end(*block, &self.demand, &self.health, patches)?;
+                optical.end(*block, &self.demand, (&self.health, now), patches)?;
                 self.health.patched(patches, now);
             }
         }
@@ -439,7 +439,7 @@ impl Policy for Sender<'_> {
             self.rings.clear();
         }
         if let Way::Circuits(optical) = &mut self.way {
-            optical.incident(&event, &self.demand, &self.health, patches)?;
+            optical.incident(&event, &self.demand, (&self.health, now), patches)?;
             self.health.patched(patches, now);
         }
         Ok(())

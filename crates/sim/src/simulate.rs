@@ -130,7 +130,7 @@ impl Workload {
                 let by_flows = matches!(spec.engine, EngineSpec::Flow { .. });
                 check_inside(mixnet, by_flows, !spec.failures.is_empty())
                     .map_err(SimError::Input)?;
-                Way::Circuits(Box::new(Optical::new(
+                let optical = Optical::new(
                     &fabric,
                     &self.graph,
                     (&self.placement, &self.gating),
@@ -138,7 +138,8 @@ impl Workload {
                     region_servers(spec),
                     &plan,
                     spec.seed,
-                )))
+                );
+                Way::Circuits(Box::new(optical.map_err(SimError::Input)?))
             }
             (FabricSpec::Planes(planes), _) => {
                 if !matches!(spec.engine, EngineSpec::Flow { .. }) {

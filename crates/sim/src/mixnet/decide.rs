@@ -9,9 +9,11 @@
 //! Ignored: failed packet NICs.
 
 use super::Optical;
-use crate::delay;
-use lightloom_fabric::ReconfigurePolicy;
-use lightloom_schedule::mixnet::{CircuitCounts, Decision, Prospect, Rates, ServerDemand};
+use lightloom_control::ocs::delay;
+use lightloom_fabric::{MixNetSpec, ReconfigurePolicy};
+use lightloom_schedule::mixnet::{
+    CircuitCounts, Decision, Layout, PortMap, Prospect, Rates, ServerDemand,
+};
 use lightloom_units::Time;
 use lightloom_workload::{Comm, MatrixId};
 
@@ -59,16 +61,32 @@ impl Memory {
     }
 }
 
+/// How circuits are chosen, and for what NICs.
+pub(super) fn decision(spec: &MixNetSpec, layout: &Layout) -> Decision {
+    Decision {
+        kind: spec.decision,
+        keep_going: spec.greedy_continue,
+        rates: Rates {
+            optical_bps: spec.ocs.link_bps.bps(),
+            packet_bps: spec.eps.link_bps.bps() / 4 * LEFT_OF_FOUR,
+            packet_nics: layout.packet_nics.len() as u32,
+            share_eps: spec.share_eps,
+        },
+    }
+}
+
 impl Optical<'_> {
-    /// The circuits for the region's next all-to-all, of this demand; a guess has no `matrix`.
+    /// The circuits for the region's next all-to-all, of this demand, where these stand; a guess has
+    /// no `matrix`.
     pub(super) fn decide(
         &mut self,
         region: usize,
         demand: &ServerDemand,
+        standing: &PortMap,
         matrix: Option<MatrixId>,
     ) -> CircuitCounts {
         if !self.spec.hysteresis {
-            return self.fitting(region, demand);
+            return self.decision.fitting(demand, standing);
         }
         if self.regions[region].memory.ahead.is_empty() {
             self.regions[region].memory.ahead = self.ahead(region);
@@ -76,28 +94,13 @@ impl Optical<'_> {
         if matrix.is_some() {
             self.regions[region].memory.see(demand, matrix);
         }
-        let dark = |circuits| delay::expected(&self.spec.ocs.delay, circuits);
-        let (ports, prospect) = (&self.regions[region].ports, self.prospect(region));
-        self.decision().worthwhile(demand, ports, dark, prospect)
+        let dark = |circuits| self.expected(circuits);
+        self.decision.worthwhile(demand, standing, dark, self.prospect(region))
     }
 
-    /// The circuits that fit a demand best by `fabric.decision`, whatever it costs to set them.
-    pub(super) fn fitting(&self, region: usize, demand: &ServerDemand) -> CircuitCounts {
-        self.decision().fitting(demand, &self.regions[region].ports)
-    }
-
-    /// How circuits are chosen, and for what NICs.
-    fn decision(&self) -> Decision {
-        Decision {
-            kind: self.spec.decision,
-            keep_going: self.greedy.keep_going,
-            rates: Rates {
-                optical_bps: self.spec.ocs.link_bps.bps(),
-                packet_bps: self.spec.eps.link_bps.bps() / 4 * LEFT_OF_FOUR,
-                packet_nics: self.layout.packet_nics.len() as u32,
-                share_eps: self.spec.share_eps,
-            },
-        }
+    /// How long so many new circuits are dark, as a rule.
+    pub(super) fn expected(&self, circuits: u32) -> Time {
+        delay::expected(&self.spec.ocs.delay, circuits)
     }
 
     /// How often the next all-to-all's demand comes in a row, what hides a change before it, and how
@@ -122,7 +125,7 @@ impl Optical<'_> {
     /// See [`Memory::ahead`].
     fn ahead(&self, region: usize) -> Vec<(Time, u32)> {
         let sequence = &self.regions[region].sequence;
-        let dark = delay::expected(&self.spec.ocs.delay, 1);
+        let dark = self.expected(1);
         let mut ahead = vec![(Time::ZERO, 0); sequence.len()];
         let mut left = 0;
         for (at, &task) in sequence.iter().enumerate().rev() {

@@ -9,13 +9,13 @@
 //! circuits as they were.
 
 use super::Optical;
-use crate::delay;
 use crate::failures::{Event, Health};
 use crate::sender::{AllToAll, Demand};
 use lightloom_engine::Patches;
 use lightloom_fabric::{GpuId, NicId, ReconfigurePolicy};
 use lightloom_schedule::mixnet::failover::{CutOff, lifelines};
-use lightloom_schedule::mixnet::{CircuitCounts, PortMap, ServerDemand, assign, new_circuits};
+use lightloom_schedule::mixnet::{CircuitCounts, PortMap, ServerDemand};
+use lightloom_units::Time;
 
 impl Optical<'_> {
     /// How many servers a region has, with those that stand in.
@@ -81,40 +81,41 @@ impl Optical<'_> {
         &mut self,
         event: &Event,
         demand: &Demand<'_>,
-        health: &Health<'_>,
+        (health, now): (&Health<'_>, Time),
         patches: &mut Patches,
     ) -> Result<(), String> {
         for region in 0..self.regions.len() {
-            let old = self.regions[region].ports.clone();
-            let touched = self.mask(region, event, health);
-            let moved = event.moves.iter().any(|&(rank, _)| {
-                let server = rank / self.fabric.cluster().gpus_per_server;
-                self.index(region, server).is_some()
-            });
+            let cluster = self.fabric.cluster();
+            let ours = |server| self.index(region, server).is_some();
+            let touched = event.nics.iter().any(|&nic| ours(cluster.server_of_nic(nic).0));
+            let moved = event.moves.iter().any(|&(rank, _)| ours(rank / cluster.gpus_per_server));
             if !touched && !moved {
                 continue;
             }
-            let state = &mut self.regions[region];
-            if state.first.is_none() {
-                state.first = Some(old.clone());
-            }
-            let wanted = match event.breaks {
-                true => self.replan(region, demand, health)?,
-                false if self.changes() => {
-                    // Candidates again; whoever weaves next finds them.
-                    self.regions[region].ports.clone()
-                }
-                false => self.put_back(region, demand, health)?,
-            };
+            let old = self.regions[region].ports.clone();
+            self.regions[region].first.get_or_insert_with(|| old.clone());
+            let (wanted, dark) = self.after(region, event, (demand, health, now))?;
             self.patches(region, &old, &wanted, &mut patches.patches);
-            let pairs = new_circuits(&old, &wanted);
-            if pairs > 0 {
-                let delay = delay::draw(&self.spec.ocs.delay, pairs, &mut self.random);
-                patches.delay = patches.delay.max(delay);
-            }
+            patches.delay = patches.delay.max(dark);
             self.regions[region].ports = wanted;
         }
         Ok(())
+    }
+
+    /// The circuits that a region wants where these are left of those that stood.
+    pub(super) fn recover(
+        &self,
+        region: usize,
+        breaks: bool,
+        left: &PortMap,
+        (demand, health): (&Demand<'_>, &Health<'_>),
+    ) -> Result<CircuitCounts, String> {
+        match breaks {
+            true => self.replan(region, left, demand, health),
+            // Candidates again; whoever weaves next finds them.
+            false if self.changes() => Ok(left.counts()),
+            false => self.put_back(region, left, demand, health),
+        }
     }
 
     /// Whether any policy ever changes circuits.
@@ -125,37 +126,25 @@ impl Optical<'_> {
             .any(|&policy| policy != ReconfigurePolicy::Reuse)
     }
 
-    /// Takes broken ports out of use, with their circuits, and whole ones back; says whether the region
-    /// has any of these, or a packet NIC among them.
-    fn mask(&mut self, region: usize, event: &Event, health: &Health<'_>) -> bool {
-        let cluster = self.fabric.cluster();
-        let mut touched = false;
-        for &nic in &event.nics {
-            let Some(server) = self.index(region, cluster.server_of_nic(nic).0) else { continue };
-            touched = true;
-            let local = cluster.local_nic(nic) as u16;
-            let port = self.layout.optical_nics.iter().position(|&at| at == local);
-            let Some(port) = port.filter(|_| self.fabric.circuit_tx(nic).is_some()) else {
-                continue;
-            };
-            let (server, ports) = (server as usize, &mut self.regions[region].ports);
-            match health.is_broken(nic) {
-                true => ports.block(server, port),
-                false => ports.unblock(server, port),
-            }
-        }
-        touched
-    }
-
     /// Circuits for the demand whose circuits stand, over what works.
     fn replan(
         &self,
         region: usize,
+        left: &PortMap,
         demand: &Demand<'_>,
         health: &Health<'_>,
-    ) -> Result<PortMap, String> {
+    ) -> Result<CircuitCounts, String> {
+        let between = self.wish(region, demand);
+        let mut counts = self.decision.fitting(&between, left);
+        self.secure(region, demand, health, left, &mut counts)?;
+        Ok(counts)
+    }
+
+    /// What a region's circuits are for: the demand that they were set for, or as much from every rank
+    /// to every other.
+    pub(super) fn wish(&self, region: usize, demand: &Demand<'_>) -> ServerDemand {
         let first = self.regions[region].first_server * self.fabric.cluster().gpus_per_server;
-        let between = match self.regions[region].matrix {
+        match self.regions[region].matrix {
             Some(matrix) => {
                 let block = self.placement.block_of(first);
                 let a2a = AllToAll { block, matrix, transposed: false, bytes_per_token: 1 };
@@ -167,26 +156,22 @@ impl Optical<'_> {
                 let bytes = (0..ranks.len() * ranks.len()).map(pair).collect();
                 ServerDemand { n: ranks.len(), bytes }
             }
-        };
-        let ports = &self.regions[region].ports;
-        let mut counts = self.fitting(region, &between);
-        self.secure(region, demand, health, &mut counts)?;
-        Ok(assign(&counts, ports, &self.numa_of_port))
+        }
     }
 
     /// The circuits that stood before anything failed, if nothing is broken any more.
     fn put_back(
         &self,
         region: usize,
+        left: &PortMap,
         demand: &Demand<'_>,
         health: &Health<'_>,
-    ) -> Result<PortMap, String> {
-        let state = &self.regions[region];
+    ) -> Result<CircuitCounts, String> {
         let degree = self.layout.optical_nics.len();
-        let whole = |server| (0..degree).all(|port| !state.ports.is_blocked(server, port));
-        match &state.first {
-            Some(first) if (0..self.servers(region)).all(whole) => Ok(first.clone()),
-            _ => self.replan(region, demand, health),
+        let whole = |server| (0..degree).all(|port| !left.is_blocked(server, port));
+        match &self.regions[region].first {
+            Some(first) if (0..self.servers(region)).all(whole) => Ok(first.counts()),
+            _ => self.replan(region, left, demand, health),
         }
     }
 
@@ -196,6 +181,7 @@ impl Optical<'_> {
         region: usize,
         demand: &Demand<'_>,
         health: &Health<'_>,
+        left: &PortMap,
         counts: &mut CircuitCounts,
     ) -> Result<(), String> {
         if !health.matters() {
@@ -206,7 +192,7 @@ impl Optical<'_> {
         let none = |index: usize| health.is_stranded(at(index));
         let stranded: Vec<bool> =
             (0..ranks.len()).map(|index| none(index) && ranks[index] > 0).collect();
-        let mut usable = self.regions[region].ports.usable();
+        let mut usable = left.usable();
         // Nor can one help that has none itself.
         for index in (0..ranks.len()).filter(|&index| none(index) && !stranded[index]) {
             usable[index] = 0;

@@ -197,7 +197,7 @@ impl Optical<'_> {
         region: usize,
         a2a: AllToAll,
         demand: &Demand<'_>,
-        health: &Health<'_>,
+        (health, now): (&Health<'_>, Time),
         key: u64,
         orders: &mut Orders,
     ) -> Result<(), String> {
@@ -219,7 +219,7 @@ impl Optical<'_> {
             None => self.with_matching(region, &pairs, &standing, &nothing),
         };
         let mut patches = Patches::default();
-        self.reweave(region, a2a, demand, health, &mut patches)?;
+        self.reweave(region, a2a, demand, (health, now), &mut patches)?;
         let woven = self.regions[region].ports.clone();
         let change = self.with_matching(region, &pairs, &woven, &patches);
         let mut ports = match &left {

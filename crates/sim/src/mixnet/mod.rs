@@ -15,6 +15,7 @@
 //!
 //! An iteration begins with the circuits that a uniform demand would get.
 
+mod controlled;
 mod decide;
 mod failures;
 mod foresight;
@@ -27,15 +28,14 @@ pub(crate) use inside::check as check_inside;
 use crate::failures::{Health, Plan};
 use crate::sender::{AllToAll, Demand};
 use foresight::Foresight;
+use lightloom_control::Rehearsal;
 use lightloom_engine::{Orders, Patch, Patches, TaskId};
 use lightloom_fabric::{Fabric, MixNetSpec, NicId, ReconfigurePolicy, ServerId};
 use lightloom_schedule::mixnet::{
-    GreedyOptions, Layout, PortMap, Router, ServerDemand, allocate, assign,
+    Decision, GreedyOptions, Layout, PortMap, Router, ServerDemand, allocate, assign,
 };
 use lightloom_units::Time;
 use lightloom_workload::{BlockId, Comm, Gating, MatrixId, Placement, TaskGraph};
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::SeedableRng;
 
 struct Region {
     first_server: u32,
@@ -50,6 +50,8 @@ struct Region {
     /// The matrix whose circuits stand.
     matrix: Option<MatrixId>,
     memory: decide::Memory,
+    /// The controller that sets the circuits, if one does.
+    controller: Option<Box<Rehearsal>>,
 }
 
 pub(crate) struct Optical<'a> {
@@ -57,7 +59,7 @@ pub(crate) struct Optical<'a> {
     graph: &'a TaskGraph,
     placement: &'a Placement,
     spec: &'a MixNetSpec,
-    greedy: GreedyOptions,
+    decision: Decision,
     layout: Layout,
     numa_of_port: Vec<u8>,
     regions: Vec<Region>,
@@ -66,7 +68,6 @@ pub(crate) struct Optical<'a> {
     planner: inside::Planner,
     foresight: Option<Foresight>,
     pairs: Vec<(u32, u32, u64)>,
-    random: ChaCha8Rng,
 }
 
 impl<'a> Optical<'a> {
@@ -78,7 +79,7 @@ impl<'a> Optical<'a> {
         region_servers: u32,
         plan: &Plan,
         seed: u64,
-    ) -> Self {
+    ) -> Result<Self, String> {
         let cluster = fabric.cluster();
         let server = ServerId(0);
         let optical = fabric.optical_nics(server).to_vec();
@@ -124,6 +125,7 @@ impl<'a> Optical<'a> {
                     next: 0,
                     matrix: None,
                     memory: decide::Memory::default(),
+                    controller: None,
                 }
             })
             .collect();
@@ -132,7 +134,7 @@ impl<'a> Optical<'a> {
             graph,
             placement,
             spec,
-            greedy,
+            decision: decide::decision(spec, &layout),
             planner: inside::Planner::new(fabric, spec, &layout),
             layout,
             numa_of_port,
@@ -141,7 +143,6 @@ impl<'a> Optical<'a> {
             router: Router::default(),
             foresight: spec.reconfigure.predictor.map(|kind| Foresight::new(kind, gating)),
             pairs: Vec::new(),
-            random: ChaCha8Rng::seed_from_u64(seed ^ 0x0CB5),
         };
         // A block's all-to-alls are chained, so any topological order has them in order.
         for task in graph.topological_order().unwrap_or_default() {
@@ -152,7 +153,8 @@ impl<'a> Optical<'a> {
                 }
             }
         }
-        optical
+        optical.employ_controllers(seed)?;
+        Ok(optical)
     }
 
     /// The circuits that stand when the iteration begins.
@@ -200,7 +202,7 @@ impl<'a> Optical<'a> {
         let region = self.region(a2a.block);
         if self.when(task.0) == ReconfigurePolicy::Inside {
             self.regions[region].next += 1;
-            return self.inside(region, a2a, demand, health, key, orders);
+            return self.inside(region, a2a, demand, (health, now), key, orders);
         }
         let blocks = match self.when(task.0) {
             ReconfigurePolicy::Block => true,
@@ -208,7 +210,7 @@ impl<'a> Optical<'a> {
             _ => false,
         };
         if blocks {
-            self.reweave(region, a2a, demand, health, &mut orders.patches)?;
+            self.reweave(region, a2a, demand, (health, now), &mut orders.patches)?;
             health.patched(&orders.patches, now);
         }
         self.regions[region].next += 1;
@@ -220,7 +222,7 @@ impl<'a> Optical<'a> {
         &mut self,
         block: BlockId,
         demand: &Demand<'_>,
-        health: &Health<'_>,
+        (health, now): (&Health<'_>, Time),
         patches: &mut Patches,
     ) -> Result<(), String> {
         let region = self.region(block);
@@ -237,8 +239,10 @@ impl<'a> Optical<'a> {
         {
             let a2a = AllToAll { block, matrix, transposed, bytes_per_token };
             match when {
-                ReconfigurePolicy::Predict => self.foresee(region, a2a, demand, health, patches)?,
-                _ => self.reweave(region, a2a, demand, health, patches)?,
+                ReconfigurePolicy::Predict => {
+                    self.foresee(region, a2a, demand, (health, now), patches)?;
+                }
+                _ => self.reweave(region, a2a, demand, (health, now), patches)?,
             }
         }
         Ok(())

@@ -1,12 +1,12 @@
 //! Which circuits a region gets, and when: the policies of [`super`] turned into patches.
 
 use super::Optical;
-use crate::delay;
 use crate::failures::Health;
 use crate::sender::{AllToAll, Demand};
 use lightloom_engine::{Patch, Patches};
 use lightloom_fabric::ReconfigurePolicy;
-use lightloom_schedule::mixnet::{PortMap, ServerDemand, assign, new_circuits};
+use lightloom_schedule::mixnet::{PortMap, ServerDemand};
+use lightloom_units::Time;
 use lightloom_workload::{MatrixId, Pass, TaskKind};
 
 impl Optical<'_> {
@@ -25,7 +25,7 @@ impl Optical<'_> {
         region: usize,
         a2a: AllToAll,
         demand: &Demand<'_>,
-        health: &Health<'_>,
+        (health, now): (&Health<'_>, Time),
         order: &mut Patches,
     ) -> Result<(), String> {
         // With hysteresis another look may pay: other computation hides the change.
@@ -33,7 +33,7 @@ impl Optical<'_> {
             return Ok(());
         }
         let between = self.between(region, a2a, demand);
-        self.weave(region, &between, Some(a2a.matrix), (demand, health), order)
+        self.weave(region, &between, Some(a2a.matrix), (demand, health, now), order)
     }
 
     /// As [`Optical::reweave`], for the demand that is expected: what comes may be another.
@@ -42,14 +42,14 @@ impl Optical<'_> {
         region: usize,
         a2a: AllToAll,
         demand: &Demand<'_>,
-        health: &Health<'_>,
+        (health, now): (&Health<'_>, Time),
         order: &mut Patches,
     ) -> Result<(), String> {
         let Some(foresight) = &self.foresight else { return Ok(()) };
         let tokens = foresight.matrix(a2a.matrix);
         let mut expected = ServerDemand::zero(self.servers(region));
         demand.for_each_of(&tokens, a2a, self.adding(region, &mut expected));
-        self.weave(region, &expected, None, (demand, health), order)
+        self.weave(region, &expected, None, (demand, health, now), order)
     }
 
     /// Circuits for what servers send each other; `matrix` names it, if it is not a guess.
@@ -58,18 +58,15 @@ impl Optical<'_> {
         region: usize,
         between: &ServerDemand,
         matrix: Option<MatrixId>,
-        (demand, health): (&Demand<'_>, &Health<'_>),
+        when: (&Demand<'_>, &Health<'_>, Time),
         order: &mut Patches,
     ) -> Result<(), String> {
-        let mut counts = self.decide(region, between, matrix);
-        self.secure(region, demand, health, &mut counts)?;
-        let wanted = assign(&counts, &self.regions[region].ports, &self.numa_of_port);
+        let (wanted, dark) = self.circuits_for(region, between, matrix, when)?;
         if self.spec.hysteresis && wanted == self.regions[region].ports {
             return Ok(());
         }
         self.patches(region, &self.regions[region].ports, &wanted, &mut order.patches);
-        let pairs = new_circuits(&self.regions[region].ports, &wanted);
-        order.delay = delay::draw(&self.spec.ocs.delay, pairs, &mut self.random);
+        order.delay = dark;
         self.regions[region].ports = wanted;
         self.regions[region].matrix = matrix;
         Ok(())
