@@ -275,21 +275,18 @@ pub fn refusals_leave_the_rest<D: Driver, P: Peer>(make: impl FnOnce(u16, Vec<u1
         bench.ask(&Order::Read);
         bench.ask(&Order::Apply { end: vec![], set: vec![wrong] });
         bench.ask(&Order::Apply { end: vec![], set: vec![patch(5, 6)] });
-        bench.ask(&Order::Apply { end: vec![patch(5, 6)], set: vec![] });
         bench.ask(&Order::Read);
         bench.carry();
-        let [
-            Answer::State(before),
-            Answer::Refused(words),
-            Answer::Done,
-            Answer::Done,
-            Answer::State(after),
-        ] = &bench.answers[..]
+        let [Answer::State(before), Answer::Refused(words), Answer::Done, Answer::State(after)] =
+            &bench.answers[..]
         else {
             panic!("{wrong:?}: {:?}", bench.answers);
         };
         assert!(!words.is_empty(), "{wrong:?} is refused without a word");
-        assert_eq!((before, after), (&stands, &stands), "{wrong:?}");
+        assert_eq!(before, &stands, "{wrong:?}");
+        assert_eq!(after[..2], stands, "{wrong:?}");
+        assert_eq!(after[2..], [patch(5, 6)], "{wrong:?}");
+        assert_eq!(bench.apply(&[patch(5, 6)], &[]), Answer::Done);
     }
 }
 
@@ -358,7 +355,7 @@ pub fn silence_is_given_up<D: Driver, P: Peer>(make: impl FnOnce(u16, Vec<u16>) 
     assert!(bench.up, "{:?}", bench.went_down);
 }
 
-/// Bytes that make no sense end in `Down` or in nothing, and a message without an end in `Down`.
+/// Bytes that make no sense end in `Down` or in nothing, and an endless message in `Down`.
 pub fn nonsense_is_given_up<D: Driver, P: Peer>(make: impl FnOnce(u16, Vec<u16>) -> (D, P)) {
     let mut bench = Bench::new(make);
     let mut chance = Chance(1);
@@ -381,8 +378,10 @@ pub fn nonsense_is_given_up<D: Driver, P: Peer>(make: impl FnOnce(u16, Vec<u16>)
     for _ in 0..ENDLESS / piece.len() {
         bench.driver.receive(bench.now, &piece);
     }
+    // Some find that it was too long once it ends.
+    bench.driver.receive(bench.now, b"\r\n;");
     bench.hear();
-    assert!(bench.went_down.is_some(), "still listening after 64 MiB of one message");
+    assert!(bench.went_down.is_some(), "a message of 64 MiB was listened to");
     bench.disconnect();
     bench.connect();
     assert_eq!(bench.answer(&Order::Read), Answer::State(Vec::new()));
@@ -420,23 +419,31 @@ pub fn random_orders_end_as_asked<D: Driver, P: Peer>(make: impl Fn(u16, Vec<u16
         let mut model = BTreeMap::<u16, u16>::new();
         for _ in 0..10 {
             let mut expected = Vec::new();
+            // A switch may refuse a port that still moves, so each changes once at most.
+            let mut moving = Vec::new();
             for _ in 0..1 + chance.below(3) {
                 let end: Vec<_> = model
                     .iter()
-                    .filter(|_| chance.below(3) == 0)
                     .map(|(&ingress, &egress)| Patch::new(ingress, egress))
+                    .filter(|patch| {
+                        let still = |port| !moving.contains(port);
+                        [patch.ingress, patch.egress].iter().all(still) && chance.below(3) == 0
+                    })
                     .collect();
                 model.retain(|&ingress, _| end.iter().all(|patch| patch.ingress != ingress));
                 let mut set = Vec::new();
                 for _ in 0..chance.below(8) {
                     let wanted = patch(1 + chance.below(16) as u16, 1 + chance.below(16) as u16);
                     let free = !model.contains_key(&wanted.ingress)
-                        && !model.values().any(|&egress| egress == wanted.egress);
+                        && !model.values().any(|&egress| egress == wanted.egress)
+                        && ![wanted.ingress, wanted.egress].iter().any(|p| moving.contains(p));
                     if free {
                         model.insert(wanted.ingress, wanted.egress);
                         set.push(wanted);
                     }
                 }
+                let changed = end.iter().chain(&set);
+                moving.extend(changed.flat_map(|patch| [patch.ingress, patch.egress]));
                 bench.ask(&Order::Apply { end, set });
                 expected.push(Answer::Done);
             }
