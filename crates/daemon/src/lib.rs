@@ -1,6 +1,7 @@
 //! The daemons of the control plane: sockets, clocks and files around the machines of
 //! `lightloom-control`.
 
+pub mod agent;
 pub mod auth;
 pub mod config;
 pub mod controller;
@@ -12,6 +13,7 @@ pub mod hub;
 pub mod journal;
 pub mod ocs;
 pub mod proto;
+pub mod rehearse;
 pub mod serve;
 pub mod tls;
 pub mod wire;

@@ -5,7 +5,9 @@
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand, ValueEnum};
+use lightloom_daemon::agent::AgentArguments;
 use lightloom_daemon::failure::Failure;
+use lightloom_daemon::rehearse::RehearseArguments;
 use lightloom_daemon::{ocs, serve};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -41,6 +43,17 @@ enum What {
     /// The controller of a region
     #[command(subcommand)]
     Controller(Controller),
+    /// Agents, one a server
+    #[command(subcommand)]
+    Agent(Agent),
+}
+
+#[derive(Debug, Subcommand)]
+enum Agent {
+    /// Attend for one server
+    Serve(AgentArguments),
+    /// Attend for all, with demands from a file
+    Rehearse(RehearseArguments),
 }
 
 #[derive(Debug, Subcommand)]
@@ -136,6 +149,8 @@ fn caught(kind: SignalKind) -> Result<tokio::signal::unix::Signal, Failure> {
 async fn run(what: What) -> Result<(), Failure> {
     match what {
         What::Ocs(Ocs::Serve(arguments)) => arguments.run().await,
+        What::Agent(Agent::Serve(arguments)) => arguments.run().await,
+        What::Agent(Agent::Rehearse(arguments)) => arguments.run().await,
         What::Controller(Controller::Serve { region }) => serve::controller(&region).await,
         What::Controller(Controller::Check { region, json }) => serve::check(&region, json),
     }

@@ -1,0 +1,220 @@
+//! A rehearsal: all agents of a region in one process, which report demands, round by round, to a
+//! controller that runs, and say which circuits they were given.
+
+use crate::agent::{AgentClient, Controller};
+use crate::config::Config;
+use crate::failure::Failure;
+use lightloom_control::{Mark, PortId, Stage};
+use lightloom_units::Time;
+use serde::Serialize;
+use std::io::Write;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// Nothing has changed for so long: the region is at rest.
+const REST: Duration = Duration::from_millis(200);
+
+/// Play all agents of a region, and print the circuits of each round
+#[derive(Clone, Debug, clap::Args)]
+pub struct RehearseArguments {
+    /// The region's file
+    region: PathBuf,
+    /// Demands: a JSON list of rounds, each a matrix of bytes from each server to each other
+    #[arg(long, value_name = "FILE")]
+    demands: PathBuf,
+    #[command(flatten)]
+    controller: Controller,
+    /// A round is answered by then
+    #[arg(long, value_parser = Time::from_str, default_value = "30 s", value_name = "TIME")]
+    patience: Time,
+}
+
+/// What a round was answered with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Round {
+    /// Its number.
+    pub round: u64,
+    /// The plan that agents use.
+    pub generation: u64,
+    /// Circuits, by their lower end.
+    pub circuits: Vec<(PortId, PortId)>,
+}
+
+impl RehearseArguments {
+    /// Plays all rounds and prints a line of JSON for each.
+    ///
+    /// # Errors
+    /// Files that are wrong; a round that is not answered in time.
+    pub async fn run(self) -> Result<(), Failure> {
+        let config = Config::load(&self.region)?;
+        let names = &config.names.servers;
+        let demands = demands(&self.demands, names.len())?;
+        let patience = Duration::from_nanos(self.patience.ps() / 1000);
+        let mut cast = Cast::gather(&self.controller, names, patience).await?;
+        cast.rest(patience).await?;
+        for demand in demands {
+            let round = cast.play(demand, patience).await?;
+            let line =
+                serde_json::to_string(&round).map_err(|why| Failure::Run(why.to_string()))?;
+            let mut out = std::io::stdout();
+            let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+        }
+        Ok(())
+    }
+}
+
+fn demands(path: &PathBuf, servers: usize) -> Result<Vec<Vec<Vec<u64>>>, Failure> {
+    let wrong = |why: String| Failure::Input(format!("{}: {why}", path.display()));
+    let text = std::fs::read(path).map_err(|why| wrong(why.to_string()))?;
+    let demands: Vec<Vec<Vec<u64>>> =
+        serde_json::from_slice(&text).map_err(|why| wrong(why.to_string()))?;
+    for (round, rows) in demands.iter().enumerate() {
+        if rows.len() != servers || rows.iter().any(|row| row.len() != servers) {
+            let why = format!("round {round}: must be a matrix of {servers} by {servers} numbers");
+            return Err(wrong(why));
+        }
+    }
+    Ok(demands)
+}
+
+/// The agents of a region.
+pub struct Cast {
+    agents: Vec<Arc<AgentClient>>,
+    round: u64,
+}
+
+impl Cast {
+    /// Starts an agent for each server, and waits until each has heard from the controller. They drain
+    /// at once.
+    ///
+    /// # Errors
+    /// If that takes longer than `patience`.
+    pub async fn gather(
+        controller: &Controller,
+        names: &[String],
+        patience: Duration,
+    ) -> Result<Self, Failure> {
+        let mut agents = Vec::new();
+        for name in names {
+            let agent = Arc::new(AgentClient::start(controller, name)?);
+            tokio::spawn(drain(Arc::downgrade(&agent)));
+            agents.push(agent);
+        }
+        let mut cast = Cast { agents, round: 0 };
+        for agent in &cast.agents {
+            let view = agent.when(patience, |view| view.said > 0).await?;
+            cast.round = cast.round.max(view.circuits.round);
+        }
+        Ok(cast)
+    }
+
+    /// Waits until all agents use the circuits of one plan, and no other comes.
+    ///
+    /// # Errors
+    /// If that takes longer than `patience`.
+    pub async fn rest(&mut self, patience: Duration) -> Result<(), Failure> {
+        let (mut last, mut since) = (None, Instant::now());
+        let began = Instant::now();
+        while last.is_none() || since.elapsed() < REST {
+            if began.elapsed() > patience {
+                return Err(Failure::Run(format!("the region does not rest within {patience:?}")));
+            }
+            sleep(Duration::from_millis(5)).await;
+            let now = self.mark();
+            if now != last {
+                (last, since) = (now, Instant::now());
+            }
+        }
+        for agent in &self.agents {
+            self.round = self.round.max(agent.view().borrow().circuits.round);
+        }
+        Ok(())
+    }
+
+    /// Reports one demand, row by row, and waits for the circuits.
+    ///
+    /// # Errors
+    /// If that takes longer than `patience`.
+    pub async fn play(
+        &mut self,
+        demand: Vec<Vec<u64>>,
+        patience: Duration,
+    ) -> Result<Round, Failure> {
+        self.round += 1;
+        for (agent, row) in self.agents.iter().zip(demand) {
+            agent.demand(self.round, row).await?;
+        }
+        for agent in &self.agents {
+            agent.answered(self.round, patience).await?;
+        }
+        // All have been told, but some perhaps of a later plan.
+        let began = Instant::now();
+        loop {
+            if let Some(mark) = self.mark() {
+                return Ok(Round {
+                    round: self.round,
+                    generation: mark.generation,
+                    circuits: self.circuits(),
+                });
+            }
+            if began.elapsed() > patience {
+                return Err(Failure::Run("agents do not come to use one plan".into()));
+            }
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// The agents, in order.
+    pub fn agents(&self) -> &[Arc<AgentClient>] {
+        &self.agents
+    }
+
+    /// The plan that all use.
+    fn mark(&self) -> Option<Mark> {
+        let mut marks = self.agents.iter().map(|agent| agent.view().borrow().circuits.mark);
+        let first = marks.next().filter(|mark| mark.stage == Stage::Resume)?;
+        marks.all(|mark| mark == first).then_some(first)
+    }
+
+    /// Circuits that both ends use, by their lower end.
+    pub fn circuits(&self) -> Vec<(PortId, PortId)> {
+        let used: Vec<Vec<Option<PortId>>> = self
+            .agents
+            .iter()
+            .map(|agent| agent.view().borrow().circuits.circuits.clone())
+            .collect();
+        let at = |(server, port): PortId| -> Option<PortId> {
+            *used.get(usize::from(server))?.get(usize::from(port))?
+        };
+        let mut circuits = Vec::new();
+        for (server, ports) in (0..).zip(&used) {
+            for (port, peer) in (0..).zip(ports) {
+                let here = (server, port);
+                if let Some(peer) = peer.filter(|&peer| here < peer && at(peer) == Some(here)) {
+                    circuits.push((here, peer));
+                }
+            }
+        }
+        circuits
+    }
+}
+
+/// Says that ports are drained as soon as they shall be.
+async fn drain(agent: std::sync::Weak<AgentClient>) {
+    let Some(mut views) = agent.upgrade().map(|agent| agent.view()) else { return };
+    let mut last = 0;
+    while views.changed().await.is_ok() {
+        let token = views.borrow_and_update().drain.as_ref().map_or(0, |drain| drain.0);
+        if token <= last {
+            continue;
+        }
+        last = token;
+        let Some(agent) = agent.upgrade() else { return };
+        if agent.drained(token).await.is_err() {
+            return;
+        }
+    }
+}
