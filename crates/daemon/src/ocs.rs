@@ -148,7 +148,7 @@ impl Emulator {
     }
 
     /// The patches that stand, or are being set, as nobody but the switch itself can know them.
-    pub fn patches(&self) -> impl Fn() -> Vec<Patch> + Send + Sync + 'static {
+    pub fn patches(&self) -> impl Fn() -> Vec<Patch> + Send + Sync + use<> {
         let shared = self.shared.clone();
         move || shared.lock().server.switch().patches().collect()
     }
@@ -372,7 +372,10 @@ impl Open<'_> {
                 sleep(said.delay).await;
             }
             // The server completes nothing before somebody is logged in.
-            logged_in |= contains(&said.bytes, b" COMPLD\r\n");
+            if !logged_in && contains(&said.bytes, b" COMPLD\r\n") {
+                logged_in = true;
+                deadline = tokio::time::Instant::now() + patience.idle;
+            }
             // While it does not read what we say we do not hear what it says: it cannot pile up work.
             let mut left = &said.bytes[..];
             while !left.is_empty() {

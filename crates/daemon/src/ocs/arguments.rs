@@ -34,8 +34,8 @@ pub struct ServeArguments {
     listen: SocketAddr,
     /// A user, NAME:PASSWORD or NAME:PASSWORD:1-96,100 for one that has no other ports; on loopback
     /// root:root without any
-    #[arg(long = "user", value_parser = user, value_name = "USER")]
-    users: Vec<User>,
+    #[arg(long = "user", value_name = "USER")]
+    users: Vec<String>,
     /// A file with a user a line, so that passwords are not seen in the list of processes
     #[arg(long, value_name = "FILE")]
     users_file: Option<PathBuf>,
@@ -81,28 +81,17 @@ impl ServeArguments {
         Ok(())
     }
 
-    fn settings(mut self) -> Result<Settings, Failure> {
-        if let Some(path) = &self.users_file {
-            let wrong =
-                |why: String| Failure::Input(format!("--users-file: {}: {why}", path.display()));
-            let text = std::fs::read_to_string(path).map_err(|why| wrong(why.to_string()))?;
-            for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
-                self.users.push(user(line).map_err(wrong)?);
-            }
+    fn settings(self) -> Result<Settings, Failure> {
+        let mut users = self.named()?;
+        // Before there is a user that nobody has named.
+        guard(self.listen, self.certificate.is_some(), &users)?;
+        if users.is_empty() {
+            users.push(User { name: "root".into(), password: Secret::new("root"), slice: None });
         }
-        // Before any file of TLS is looked for, and before there is a user that nobody has named.
-        guard(self.listen, self.certificate.is_some(), &self.users)?;
-        if self.users.is_empty() {
-            self.users.push(User {
-                name: "root".into(),
-                password: Secret::new("root"),
-                slice: None,
-            });
-        }
-        for user in &self.users {
+        for user in &users {
             if let Some(port) = user.slice.iter().flatten().find(|port| **port > self.ports) {
                 let (name, ports) = (&user.name, self.ports);
-                let why = format!("--user: {name}: port {port}: the switch has 1 to {ports}");
+                let why = format!("user {name}: port {port}: the switch has 1 to {ports}");
                 return Err(Failure::Input(why));
             }
         }
@@ -123,8 +112,33 @@ impl ServeArguments {
             idle: self.idle,
             state: self.state,
             faults: self.faults,
-            ..Settings::new(device, self.users)
+            ..Settings::new(device, users)
         })
+    }
+
+    /// The users that were named. What is wrong with one is told without it: it has a password.
+    fn named(&self) -> Result<Vec<User>, Failure> {
+        let mut users = Vec::new();
+        for text in &self.users {
+            users.push(user(text).map_err(|why| Failure::Input(format!("--user: {why}")))?);
+        }
+        if let Some(path) = &self.users_file {
+            let file = format!("--users-file: {}", path.display());
+            let text = std::fs::read_to_string(path)
+                .map_err(|why| Failure::Input(format!("{file}: {why}")))?;
+            for (at, line) in text.lines().enumerate() {
+                if !line.trim().is_empty() {
+                    let wrong = |why| Failure::Input(format!("{file}: line {}: {why}", at + 1));
+                    users.push(user(line.trim()).map_err(wrong)?);
+                }
+            }
+        }
+        let mut names: Vec<&str> = users.iter().map(|user| user.name.as_str()).collect();
+        names.sort_unstable();
+        match names.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => Err(Failure::Input(format!("user {}: named twice", pair[0]))),
+            None => Ok(users),
+        }
     }
 }
 

@@ -172,7 +172,7 @@ impl Faults {
         }
         if self.drawn(now, |kind| share(kind, FaultKind::Garbles)) {
             for byte in bytes.iter_mut().filter(|byte| **byte > b' ') {
-                if self.random.next_u32() % 8 == 0 {
+                if self.random.next_u32() % 2 == 0 {
                     *byte = (self.random.next_u32() % 256) as u8;
                 }
             }
