@@ -131,6 +131,11 @@ impl Agent {
         circuit.filter(|_| now < self.lease_until || self.planted == Some(Planted::ForgetsLeases))
     }
 
+    /// Until when circuits may be used, by the agent's clock.
+    pub fn lease_until(&self) -> Time {
+        self.lease_until
+    }
+
     /// Ports that were taken away and may still have something in flight.
     pub fn undrained(&self) -> impl Iterator<Item = u16> + '_ {
         self.undrained.iter().copied()
@@ -255,13 +260,15 @@ impl Agent {
     fn take(&mut self, circuits: &[Option<PortId>]) {
         let both = self.circuits.iter().zip(circuits).enumerate();
         let gone = both.filter(|(_, (is, will))| is.is_some() && is != will);
-        let before = self.undrained.len();
-        self.undrained.extend(gone.map(|(port, _)| port as u16));
-        if self.undrained.len() > before {
-            self.token += 1;
-            let ports = self.undrained.iter().copied().collect();
-            self.outputs.push_back(AgentOutput::Drain { token: self.token, ports });
+        let gone: Vec<u16> = gone.map(|(port, _)| port as u16).collect();
+        if gone.is_empty() {
+            return;
         }
+        // Also what drains already: it may have been in use again meanwhile.
+        self.undrained.extend(gone);
+        self.token += 1;
+        let ports = self.undrained.iter().copied().collect();
+        self.outputs.push_back(AgentOutput::Drain { token: self.token, ports });
     }
 
     fn tell(&mut self) {

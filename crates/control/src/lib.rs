@@ -17,6 +17,7 @@ mod planted;
 mod region;
 mod rehearsal;
 mod settings;
+pub mod soak;
 pub mod tl1;
 
 pub use agent::{Agent, AgentOutput, AgentSettings};

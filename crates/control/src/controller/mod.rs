@@ -285,7 +285,10 @@ impl Controller {
             | Phase::Verifying { deadline, .. }
             | Phase::Reading { deadline, .. } => *deadline,
             Phase::Draining { plan } => plan.drain_by,
-            Phase::Idle if self.up && self.must_read => self.quarantine,
+            Phase::Idle if self.up && self.must_read => {
+                let met = self.mute_until.is_some() || self.met();
+                if met { self.quarantine } else { Time::MAX }
+            }
             Phase::Idle if self.up => self.next_audit,
             _ => Time::MAX,
         };

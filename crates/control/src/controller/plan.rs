@@ -10,17 +10,23 @@ use lightloom_schedule::mixnet::{CircuitCounts, PortMap, assign};
 use lightloom_units::Time;
 use std::collections::BTreeSet;
 
+/// So many plans may have been begun, at most, since an agent obeyed the last one.
+const SKIPPED: u64 = 1 << 16;
+
 /// Circuits on their way.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub generation: u64,
     pub rounds: Vec<u64>,
     pub target: PortMap,
+    /// Circuits that agents use throughout.
+    pub kept: PortMap,
     /// Servers of which a port changes, in rising order.
-    pub concerned: Vec<u16>,
+    pub concerned: BTreeSet<u16>,
+    /// Ports over which nobody sends once these servers hold: the switch may change them.
+    pub quiet: BTreeSet<PortId>,
     /// Agents that have not let go by then are shunned.
     pub drain_by: Time,
-    pub attempts: u32,
     pub log: Reconfiguration,
 }
 
@@ -29,9 +35,8 @@ impl Controller {
     pub(super) fn next(&mut self, now: Time) {
         if self.mute_until.is_none() && !(self.up && !self.must_read) {
             // Nothing can be changed: what waits for circuits shall not wait longer.
-            let unfinished = self.memory.generation != self.memory.verified_generation;
-            if unfinished || self.floor > self.memory.generation {
-                self.reissue();
+            if self.is_behind() {
+                self.reissue(now);
             }
             if let Some(rounds) = self.due(now) {
                 self.rounds = rounds;
@@ -42,15 +47,16 @@ impl Controller {
             return;
         }
         if self.must_read {
-            if now >= self.quarantine {
+            if now >= self.quarantine && (self.mute_until.is_some() || self.met()) {
                 self.read(now);
             }
             return;
         }
+        if now >= self.next_audit {
+            return self.read(now);
+        }
         let (due, even) = (self.due(now), self.wants_even());
-        let behind = self.floor > self.memory.generation
-            || self.memory.generation != self.memory.verified_generation;
-        if due.is_some() || self.replan || behind || (even && !self.counters.began_even) {
+        if due.is_some() || self.replan || self.is_behind() || (even && !self.counters.began_even) {
             self.counters.began_even |= even;
             self.replan = false;
             let rounds = due.unwrap_or_else(|| self.rounds.clone());
@@ -61,9 +67,20 @@ impl Controller {
             self.counters.decisions += 1;
             self.outputs.push_back(Output::Decide(question));
             self.phase = Phase::Deciding { question: number, rounds, masked };
-        } else if now >= self.next_audit {
-            self.read(now);
         }
+    }
+
+    /// Agents have heard of a plan that is not finished, or of one that the journal has lost.
+    fn is_behind(&self) -> bool {
+        self.memory.generation != self.memory.verified_generation
+            || self.floor > self.memory.generation
+    }
+
+    /// The number of the next plan. If the journal has lost plans, agents may have heard of some that
+    /// none has obeyed yet: these numbers are not used again.
+    pub(super) fn next_generation(&self) -> u64 {
+        let lost = self.floor > self.memory.generation;
+        if lost { self.floor + SKIPPED } else { self.memory.generation + 1 }
     }
 
     pub(super) fn decided(&mut self, now: Time, question: u64, counts: &CircuitCounts) {
@@ -87,54 +104,73 @@ impl Controller {
         let target = target.unwrap_or(masked);
         if self.up && !self.must_read {
             self.begin(now, target, rounds);
+        } else {
+            self.replan = true;
         }
     }
 
     /// Sets out for these circuits.
     pub(super) fn begin(&mut self, now: Time, target: PortMap, rounds: Vec<u64>) {
-        let changed: Vec<PortId> =
-            self.region.ports().filter(|&port| self.differ(port, &target)).collect();
-        let current = self.memory.generation == self.memory.verified_generation
-            && self.floor <= self.memory.generation;
-        if changed.is_empty() && current && !self.untidy() && self.memory.generation > 0 {
+        if self.changes(&target).is_empty() && !self.is_behind() && self.memory.generation > 0 {
             self.rounds = later(&self.rounds, &rounds);
             self.phase = Phase::Idle;
             return self.tell_all();
         }
-        let generation = self.memory.generation.max(self.floor) + 1;
+        let log = Reconfiguration { began: now, ..Reconfiguration::default() };
+        self.set_out(now, target, rounds, log);
+    }
+
+    /// Sets out, though nothing may have to be changed. `log` says how often it has been tried.
+    fn set_out(&mut self, now: Time, target: PortMap, rounds: Vec<u64>, mut log: Reconfiguration) {
+        let changes = self.changes(&target);
+        let concerned: BTreeSet<u16> = changes.iter().map(|port| port.0).collect();
+        let mut kept = self.standing.clone();
+        changes.iter().for_each(|&port| kept.disconnect(port));
+        let of_them = |port: &PortId| concerned.contains(&port.0) && peer(&kept, *port).is_none();
+        let quiet = self.region.ports().filter(of_them).collect();
+        let generation = self.next_generation();
         let circuits: Vec<_> = target.circuits().collect();
-        let concerned: BTreeSet<u16> = changed.iter().map(|port| port.0).collect();
-        let log = Reconfiguration {
-            generation,
-            rounds: rounds.clone(),
-            began: now,
-            changed_ports: changed.len() as u32,
-            circuits: circuits.len() as u32,
-            ..Reconfiguration::default()
-        };
+        (log.generation, log.rounds) = (generation, rounds.clone());
+        (log.changed_ports, log.circuits) = (changes.len() as u32, circuits.len() as u32);
         self.journal(Record::Planned { generation, rounds: rounds.clone(), circuits });
-        let plan = Plan {
-            generation,
-            rounds,
-            target,
-            concerned: concerned.into_iter().collect(),
-            drain_by: now + self.settings.lease,
-            attempts: 0,
-            log,
-        };
+        let drain_by = now + self.settings.lease;
+        let plan = Plan { generation, rounds, target, kept, concerned, quiet, drain_by, log };
         self.phase = Phase::Draining { plan };
         self.tell_all();
         self.drain(now);
     }
 
-    fn differ(&self, (server, port): PortId, target: &PortMap) -> bool {
-        let (server, port) = (usize::from(server), usize::from(port));
-        self.standing.peer(server, port) != target.peer(server, port)
+    /// Ports whose circuits change, and those that the switch is to touch for it: agents may use
+    /// circuits there that were withdrawn, if they have not heard of it.
+    fn changes(&self, target: &PortMap) -> BTreeSet<PortId> {
+        let differs = |port: &PortId| peer(&self.standing, *port) != peer(target, *port);
+        let mut changes: BTreeSet<PortId> = self.region.ports().filter(differs).collect();
+        let (end, set) = self.to_do(target);
+        changes.extend(self.ends(end.iter().chain(&set)));
+        changes
+    }
+
+    /// Patches to end and to set.
+    fn to_do(&self, target: &PortMap) -> (Vec<Patch>, Vec<Patch>) {
+        let wanted = self.region.patches(target);
+        (without(&self.endable(), &wanted), without(&wanted, &self.actual))
+    }
+
+    /// The ports of the region that these patches join.
+    fn ends<'a>(&self, patches: impl Iterator<Item = &'a Patch>) -> BTreeSet<PortId> {
+        let far = |patch: &Patch| patch.egress.saturating_sub(self.region.switch_ports());
+        let both = |patch: &Patch| [self.region.port_at(patch.ingress), self.region.port_at(far(patch))];
+        patches.flat_map(both).flatten().collect()
     }
 
     /// Goes on to the switch once every agent concerned holds, or has stopped for want of a lease.
     pub(super) fn drain(&mut self, now: Time) {
         let Phase::Draining { plan } = &self.phase else { return };
+        if self.floor > plan.generation {
+            // An agent has obeyed what a lost journal said: the number of this plan says nothing.
+            self.phase = Phase::Idle;
+            return;
+        }
         let hold = Mark { generation: plan.generation, stage: Stage::Hold };
         let using = |&&server: &&u16| {
             let seat = &self.seats[usize::from(server)];
@@ -163,10 +199,13 @@ impl Controller {
 
     /// Tells the switch what differs from what was read last.
     fn patch(&mut self, now: Time, mut plan: Plan) {
-        let wanted = self.region.patches(&plan.target);
-        let end = without(&self.endable(), &wanted);
-        let set = without(&wanted, &self.actual);
-        plan.attempts += 1;
+        let (end, set) = self.to_do(&plan.target);
+        let touched = self.ends(end.iter().chain(&set));
+        if !touched.is_subset(&plan.quiet) && self.planted != Some(Planted::SkipsDraining) {
+            // What was read since is another state than the one that the plan was made for.
+            return self.set_out(now, plan.target, plan.rounds, plan.log);
+        }
+        plan.log.attempts += 1;
         if end.is_empty() && set.is_empty() {
             return self.verify(now, plan);
         }
@@ -193,6 +232,19 @@ impl Controller {
         !without(&self.endable(), &self.region.patches(&self.standing)).is_empty()
     }
 
+    /// Those circuits of which both patches stood when the switch was read last.
+    pub(super) fn lit(&self, map: &PortMap) -> PortMap {
+        let mut lit = map.clone();
+        for (a, b) in map.circuits() {
+            let ends = [a, b].map(|port| self.region.switch_port(port));
+            let pair = Patch::pair(self.region.switch_ports(), ends[0], ends[1]);
+            if pair.iter().any(|patch| self.actual.binary_search(patch).is_err()) {
+                lit.disconnect(a);
+            }
+        }
+        lit
+    }
+
     fn verify(&mut self, now: Time, plan: Plan) {
         let order = self.order(Order::Read);
         self.phase = Phase::Verifying { plan, order, deadline: now + self.settings.patience };
@@ -207,54 +259,43 @@ impl Controller {
         }
         if self.planted == Some(Planted::SkipsVerification) {
             self.actual = self.region.patches(&plan.target);
-            let target = plan.target.clone();
-            return self.resume(now, plan, target);
+            return self.resume(now, plan);
         }
         self.verify(now, plan);
     }
 
     /// What stands was read back.
-    pub(super) fn verified(&mut self, now: Time, plan: Plan, patches: Vec<Patch>) {
+    pub(super) fn verified(&mut self, now: Time, mut plan: Plan, patches: Vec<Patch>) {
         self.actual = patches;
+        (self.standing, plan.kept) = (self.lit(&self.standing), self.lit(&plan.kept));
         let foreign = self.see_foreign(now);
-        let wanted = self.region.patches(&plan.target);
-        let endable = self.endable();
-        let mut wrong: BTreeSet<PortId> = BTreeSet::new();
-        for patch in without(&endable, &wanted).into_iter().chain(without(&wanted, &self.actual)) {
-            let far = patch.egress - self.region.switch_ports();
-            wrong.extend(self.region.port_at(patch.ingress));
-            wrong.extend(self.region.port_at(far));
-        }
-        if wrong.is_empty() {
-            let target = plan.target.clone();
-            return self.resume(now, plan, target);
-        }
-        if plan.attempts < self.settings.attempts && !foreign {
+        self.foreign.iter().for_each(|&port| plan.target.disconnect(port));
+        let (end, set) = self.to_do(&plan.target);
+        let wrong = self.ends(end.iter().chain(&set));
+        if !wrong.is_empty() && (plan.log.attempts < self.settings.attempts || foreign) {
             self.counters.retries += 1;
             return self.patch(now, plan);
         }
-        let mut target = plan.target.clone();
         for &port in &wrong {
-            target.disconnect(port);
-            if !self.foreign.contains(&port) {
-                self.stuck.insert(port, now + self.settings.retry);
-                self.raise(now, Alarm::PortStuck { port });
-            }
+            plan.target.disconnect(port);
+            self.stuck.insert(port, now + self.settings.retry);
+            self.raise(now, Alarm::PortStuck { port });
         }
-        self.journal_stuck();
-        self.mask(now);
-        self.resume(now, plan, target);
+        if !wrong.is_empty() {
+            self.journal_stuck();
+            self.mask(now);
+        }
+        self.resume(now, plan);
     }
 
     /// These circuits stand: agents may use them.
-    fn resume(&mut self, now: Time, mut plan: Plan, circuits: PortMap) {
+    fn resume(&mut self, now: Time, mut plan: Plan) {
         let generation = plan.generation;
-        self.standing = circuits;
+        self.standing = plan.target;
         self.rounds = later(&self.rounds, &plan.rounds);
         let circuits: Vec<_> = self.standing.circuits().collect();
         plan.log.verified = now.saturating_sub(plan.log.began);
         plan.log.circuits = circuits.len() as u32;
-        plan.log.attempts = plan.attempts;
         let rounds = self.rounds.clone();
         self.journal(Record::Verified { generation, rounds, circuits });
         self.counters.plans += 1;
@@ -285,17 +326,20 @@ impl Controller {
     }
 
     /// The circuits that stand, once more under a number that is later than any that agents know.
-    fn reissue(&mut self) {
-        let generation = self.memory.generation.max(self.floor) + 1;
+    fn reissue(&mut self, now: Time) {
+        if self.memory.touched {
+            return self.withdraw(now, "it was out of reach while a change was under way");
+        }
+        let generation = self.next_generation();
         let circuits = self.standing.circuits().collect();
         self.unconfirmed = None;
-        let touched = self.memory.touched;
         self.journal(Record::Verified { generation, rounds: self.rounds.clone(), circuits });
-        if touched {
-            self.journal(Record::Patching { generation }); // as before: nothing was read
-        }
         self.tell_all();
     }
+}
+
+fn peer(map: &PortMap, (server, port): PortId) -> Option<PortId> {
+    map.peer(usize::from(server), usize::from(port))
 }
 
 /// Those of `patches`, in rising order, that are not among `others`, in rising order.

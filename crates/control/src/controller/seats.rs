@@ -108,6 +108,13 @@ impl Controller {
         Some(report)
     }
 
+    /// Whether every agent has been heard since the controller started, or has stopped for want of a
+    /// lease. Until then there may be one that goes by a later plan than the journal knows of, if that
+    /// was lost.
+    pub(super) fn met(&self) -> bool {
+        self.seats.iter().all(|seat| seat.heard.is_some() || !seat.present)
+    }
+
     /// Notices agents whose lease has ended.
     pub(super) fn presence(&mut self, now: Time) {
         let mut gone = false;
@@ -230,6 +237,7 @@ impl Controller {
             let by = *self.gather_by[tenant].get_or_insert(now + self.settings.gather);
             if all || now >= by {
                 (rounds[tenant], due) = (latest, true);
+                self.gather_by[tenant] = None;
             }
         }
         due.then_some(rounds)
@@ -282,11 +290,7 @@ impl Controller {
             | Phase::Patching { plan, .. }
             | Phase::Verifying { plan, .. } => {
                 let mark = Mark { generation: plan.generation, stage: Stage::Hold };
-                let stays = |port| {
-                    let standing = peer(&self.standing, port);
-                    standing.filter(|_| standing == peer(&plan.target, port))
-                };
-                (mark, ports.map(stays).collect())
+                (mark, ports.map(|port| peer(&plan.kept, port)).collect())
             }
             _ => {
                 let generation = self.memory.verified_generation;

@@ -37,20 +37,30 @@ impl Controller {
             // Nobody has touched it.
             _ => self.phase = Phase::Idle,
         }
+        self.replan = true;
     }
 
     pub(super) fn answer(&mut self, now: Time, id: u64, answer: Answer) {
+        let answer = match answer {
+            Answer::State(patches) => Answer::State(sorted(patches)),
+            answer => answer,
+        };
         let phase = std::mem::replace(&mut self.phase, Phase::Idle);
         match (phase, answer) {
             (Phase::Patching { plan, order, .. }, answer) if order == id => match answer {
                 Answer::State(_) => self.distrust(now, "it reads where it was to patch"),
                 answer => self.patched(now, plan, answer),
             },
+            (Phase::Verifying { order, .. } | Phase::Reading { order, .. }, Answer::State(patches))
+                if order == id && !self.possible(&patches) =>
+            {
+                self.distrust(now, "it says what cannot be");
+            }
             (Phase::Verifying { plan, order, .. }, Answer::State(patches)) if order == id => {
-                self.verified(now, plan, sorted(patches));
+                self.verified(now, plan, patches);
             }
             (Phase::Reading { order, .. }, Answer::State(patches)) if order == id => {
-                self.seen(now, sorted(patches));
+                self.seen(now, patches);
             }
             (Phase::Verifying { order, .. } | Phase::Reading { order, .. }, _) if order == id => {
                 self.distrust(now, "it refuses to be read");
@@ -65,23 +75,33 @@ impl Controller {
         self.phase = Phase::Reading { order, deadline: now + self.settings.patience };
     }
 
+    /// Whether a switch can be in this state: its own ports, none of them in two patches.
+    fn possible(&self, patches: &[Patch]) -> bool {
+        let n = self.region.switch_ports();
+        let mut taken = BTreeSet::new();
+        patches.iter().all(|patch| {
+            let own = (1..=n).contains(&patch.ingress) && (n + 1..=2 * n).contains(&patch.egress);
+            own && taken.insert(patch.ingress) && taken.insert(patch.egress)
+        })
+    }
+
     /// What stands, out of any plan: it should be what was verified.
     fn seen(&mut self, now: Time, patches: Vec<Patch>) {
         self.counters.audits += 1;
         self.actual = patches;
-        self.must_read = false;
+        // Before all agents are met no plan is begun; then it is read once more.
+        self.must_read = !self.met();
         self.next_audit = now + self.settings.audit;
         let mute = self.mute_until.take().is_some();
         self.clear(&Alarm::SwitchUntrusted);
         self.see_foreign(now);
-        let found = self.adoptable();
-        let changed = found.circuits().ne(self.standing.circuits());
-        let gone = self.standing.circuits().any(|(a, _)| {
-            let at = |map: &PortMap| map.peer(usize::from(a.0), usize::from(a.1));
-            at(&found) != at(&self.standing)
-        });
+        let lit = self.lit(&self.standing);
+        let gone = lit.circuits().ne(self.standing.circuits());
+        self.standing = lit;
         self.mends(now, Alarm::CircuitsChanged, gone && !mute);
-        if changed || self.untidy() {
+        let found = self.adoptable();
+        let changed = gone || found.circuits().ne(self.standing.circuits()) || self.untidy();
+        if changed && !self.must_read {
             let rounds = self.rounds.clone();
             self.replan = true;
             self.begin(now, found, rounds);
@@ -141,8 +161,8 @@ impl Controller {
     }
 
     /// Leaves the region on packet switches.
-    fn withdraw(&mut self, now: Time, why: &str) {
-        let generation = self.memory.generation.max(self.floor) + 1;
+    pub(super) fn withdraw(&mut self, now: Time, why: &str) {
+        let generation = self.next_generation();
         let why = why.to_string();
         self.raise(now, Alarm::SwitchUntrusted);
         self.journal(Record::Withdrawn { generation, why: why.clone() });
@@ -153,6 +173,7 @@ impl Controller {
         self.mute_until = None;
         self.quarantine = now + self.settings.lifetime;
         self.phase = Phase::Idle;
+        self.replan = true;
         self.tell_all();
     }
 }

@@ -58,10 +58,12 @@ fn holds(invariant: Invariant, true_: bool, what: impl FnOnce() -> String) -> Ho
 /// What has to be remembered in order to check.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Checks {
+    /// Orders of all lives of the controller.
+    orders: u64,
     /// By switch port: the last order to patch that touches it.
     ordered: BTreeMap<u16, u64>,
-    /// Reads that were ordered: when.
-    reads: BTreeMap<u64, Time>,
+    /// Reads of this life, by their number: which order, and when.
+    reads: BTreeMap<u64, (u64, Time)>,
     /// What was read, without ports that were ordered to change since.
     seen: BTreeSet<Patch>,
     /// Switch ports that another hand has touched: when, and until when that is nobody's fault.
@@ -107,14 +109,15 @@ impl Checks {
 
     /// The controller orders something of the switch.
     pub fn order(&mut self, now: Time, region: &Region, id: u64, order: &Order) -> Holds {
+        self.orders += 1;
         let Order::Apply { end, set } = order else {
-            self.reads.insert(id, now);
+            self.reads.insert(id, (self.orders, now));
             return Ok(());
         };
         for patch in end.iter().chain(set) {
             for port in [patch.ingress, patch.egress.saturating_sub(region.switch_ports())] {
                 holds(SLICE, region.port_at(port).is_some(), || format!("{patch:?} is ordered"))?;
-                self.ordered.insert(port, id);
+                self.ordered.insert(port, self.orders);
                 let n = region.switch_ports();
                 self.seen.retain(|seen| seen.ingress != port && seen.egress != n + port);
             }
@@ -124,9 +127,9 @@ impl Checks {
 
     /// The controller is told what stands.
     pub fn read(&mut self, now: Time, region: &Region, settings: &Settings, id: u64, state: &[Patch]) {
-        let Some(issued) = self.reads.remove(&id) else { return };
+        let Some((read, issued)) = self.reads.remove(&id) else { return };
         let n = region.switch_ports();
-        let later = |port: u16| self.ordered.get(&port).is_some_and(|&order| order > id);
+        let later = |port: u16| self.ordered.get(&port).is_some_and(|&order| order > read);
         let fresh = |patch: &&Patch| !later(patch.ingress) && !later(patch.egress.saturating_sub(n));
         self.seen = state.iter().filter(fresh).copied().collect();
         for (at, until) in self.spoilt.values_mut() {
