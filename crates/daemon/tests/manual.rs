@@ -1,0 +1,127 @@
+//! The manual, the dashboard and the program say the same.
+
+use lightloom_control::{Alarm, Region};
+use lightloom_daemon::config::Config;
+use lightloom_daemon::gateway::Metrics;
+use lightloom_daemon::hub::{Hub, Names, Snapshot};
+use lightloom_units::Time;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::SystemTime;
+use tokio::sync::{mpsc, watch};
+
+const MANUAL: &str = include_str!("../../../docs/operate.md");
+
+/// The names of all metrics.
+fn exported() -> BTreeSet<String> {
+    let region = Region::in_a_row(2, 1, 2).expect("two servers");
+    let controller = lightloom_control::Controller::new(
+        region,
+        lightloom_control::Settings::default(),
+        lightloom_control::Memory::default(),
+        Time::ZERO,
+    );
+    let status = controller.status(Time::ZERO);
+    let (_picture, seen) =
+        watch::channel(Arc::new(Snapshot { status, started: SystemTime::UNIX_EPOCH }));
+    let names = Names {
+        region: "r".into(),
+        servers: vec!["a".into(), "b".into()],
+        tenants: vec!["t".into()],
+        tenant_of_server: vec![0, 0],
+    };
+    let hub = Hub::new(names, seen, mpsc::channel(1).0);
+    let text = Metrics::watch(&hub).text(&hub).expect("text");
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| line.split(['{', ' ']).next().unwrap_or(line).to_string()).collect()
+}
+
+/// The names of metrics in a text.
+fn named(text: &str) -> BTreeSet<String> {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words = text.split(|c| !word(c)).filter(|name| name.starts_with("lightloom_"));
+    words.map(str::to_string).collect()
+}
+
+#[tokio::test]
+async fn the_dashboard_and_the_manual_name_what_is_exported() {
+    let exported = exported();
+    let dashboard = named(include_str!("../../../deploy/grafana.json"));
+    let unknown: Vec<_> = dashboard.difference(&exported).collect();
+    assert!(unknown.is_empty() && dashboard.len() > 15, "{unknown:?}");
+    // A histogram goes by its first name in the manual.
+    let family = |name: &String| {
+        let ends = ["_bucket", "_sum", "_count"];
+        let bare = ends.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+        bare.to_string()
+    };
+    let known: BTreeSet<String> = exported.iter().map(family).collect();
+    let manual: BTreeSet<String> = named(MANUAL).iter().map(family).collect();
+    assert_eq!(manual, known);
+}
+
+#[test]
+fn every_alarm_has_its_section_and_says_what_to_do() {
+    let sections: Vec<&str> = MANUAL.split("\n### ").skip(1).collect();
+    let names: Vec<&str> = sections.iter().filter_map(|section| section.lines().next()).collect();
+    assert_eq!(names, Alarm::NAMES);
+    for section in sections {
+        assert!(section.contains("\n*Do*: "), "{section}");
+    }
+}
+
+/// The keys that the program reads, as `table.key`, out of the types that it reads them into.
+fn keys() -> BTreeSet<String> {
+    let source = include_str!("../src/config/raw.rs");
+    let tables = [
+        ("Raw", ""),
+        ("Listen", "listen."),
+        ("Token", "token."),
+        ("Switch", "switch."),
+        ("Tls", "switch.tls."),
+        ("Row", "servers."),
+        ("Server", "server."),
+        ("Decision", "decision."),
+        ("Timing", "timing."),
+        ("Journal", "journal."),
+    ];
+    let mut keys = BTreeSet::new();
+    for part in source.split("pub(super) struct ").skip(1) {
+        let name = part.split([' ', '{']).next().unwrap_or_default();
+        let table = tables.iter().find(|table| table.0 == name).expect(name).1;
+        let body = part.split("\n}").next().unwrap_or_default();
+        let fields = body.lines().filter_map(|line| line.trim().strip_prefix("pub "));
+        let fields = fields.filter_map(|line| line.split_once(": "));
+        // A table of its own is named by its keys.
+        let own = fields.filter(|(_, kind)| {
+            let kind = kind.trim_end_matches(',');
+            !tables.iter().any(|(name, _)| {
+                [format!("Option<{name}>"), format!("Vec<{name}>"), (*name).into()]
+                    .contains(&kind.to_string())
+            })
+        });
+        keys.extend(own.map(|(key, _)| format!("{table}{key}")));
+    }
+    keys
+}
+
+#[test]
+fn every_key_of_a_region_is_explained_and_no_other() {
+    let cells = MANUAL.lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
+    let explained: BTreeSet<String> = cells
+        .flat_map(|cell| cell.split(", "))
+        .map(|key| key.trim_matches('`').to_string())
+        .filter(|key| key != "timing.*" && !key.starts_with("lightloom_"))
+        .filter(|key| key == "name" || key.contains('.') || key.contains('_'))
+        .collect();
+    assert_eq!(explained, keys());
+}
+
+#[test]
+fn the_regions_of_the_manual_can_be() {
+    let whole = MANUAL.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+    let config = Config::read("region.toml".as_ref(), whole.expect("an example"))
+        .map_err(|why| why.to_string())
+        .expect("it can be read");
+    assert_eq!((config.region.servers(), config.region.degree()), (2, 2));
+}
