@@ -427,3 +427,16 @@ fn logins_that_cannot_be_written_are_refused() {
     assert_eq!(format!("{:?}", Secret::new("hidden")), "Secret");
     assert_eq!(lines("   \"a\"\r\n b\r\n\"c\"").collect::<Vec<_>>(), ["a", "c"]);
 }
+
+#[test]
+fn a_new_stream_forgets_the_last() {
+    let header = "\r\n\n   OCS 26-11-21 17:00:00\r\n";
+    let mut driver = driver(&[1], 4096);
+    driver.receive(Time::ZERO, format!("{header}M  1 COMPLD\r\n   \"half").as_bytes());
+    driver.connected(Time::ZERO);
+    driver.receive(Time::ZERO, format!("{header}M  2 COMPLD\r\n;").as_bytes());
+    assert_eq!(driver.event(), None, "let in by the answer to the second login");
+    let asked = String::from_utf8(driver.transmit().unwrap()).unwrap();
+    assert_eq!(asked.matches("ACT-USER").count(), 1, "{asked}");
+    assert!(asked.contains("RTRV-NETYPE:::3:;"), "{asked}");
+}

@@ -132,6 +132,8 @@ fn every_code_has_its_command() {
         ("ENT-PATCH::1&2,10:1:;", "IDNV"),
         ("ENT-PATCH::1,12:1:;", "PIUC"),
         ("ENT-PATCH::3,10:1:;", "SARB"),
+        // It stands, but nobody may rely on it yet.
+        ("ENT-PATCH::3,9:1:;", "SARB"),
         ("ENT-PATCH::1&1,10&11:1:;", "SNVS"),
         ("CANC-USER::root:1:;", "PIUI"),
     ] {

@@ -189,3 +189,26 @@ pub(super) fn write_report(out: &mut String, alarm: Alarm, atag: u64, what: &str
     };
     let _ = write!(out, "{alarm} {atag} REPT {what}\r\n{lines};");
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates() {
+        // From `date -u -d @N +"%y-%m-%d %H:%M:%S"`.
+        for (seconds, date) in [
+            (0, "70-01-01 00:00:00"),
+            (951_782_399, "00-02-28 23:59:59"),
+            (951_782_400, "00-02-29 00:00:00"),
+            (951_868_800, "00-03-01 00:00:00"),
+            (1_798_761_599, "26-12-31 23:59:59"),
+            (1_798_761_600, "27-01-01 00:00:00"),
+            (4_107_542_400, "00-03-01 00:00:00"),
+        ] {
+            assert_eq!(Stamp::from_unix(seconds).to_string(), date);
+        }
+        let late = Stamp::from_unix(59).after(Time::from_ms(1_999));
+        assert_eq!(late, Stamp::from_unix(60));
+    }
+}
