@@ -79,10 +79,21 @@ function head(status) {
   $("role").textContent = `you are ${status.role === "operator" ? "an operator" : `a ${status.role}`}; up for ${long(status.now / 1e12)}`;
 }
 
+// Of many alarms of one name, how many there are and the one that stands longest.
+function gathered(all) {
+  const names = [...new Set(all.map((it) => it.name))];
+  return names.flatMap((name) => {
+    const group = all.filter((it) => it.name === name);
+    if (group.length <= 3) return group;
+    const oldest = group.reduce((a, b) => (b.since < a.since ? b : a));
+    return [{ ...oldest, text: `${oldest.text}, and ${group.length - 1} more` }];
+  });
+}
+
 function alarms(status) {
   const box = $("alarms");
   box.className = status.alarms.length ? "loud" : "calm";
-  box.replaceChildren(...status.alarms.map((it) => make("div", { class: "alarm" },
+  box.replaceChildren(...gathered(status.alarms).map((it) => make("div", { class: "alarm" },
     make("b", {}, it.name), make("span", {}, it.text),
     make("time", { class: "quiet" }, `for ${span(Math.max(0, status.now - it.since))}`))));
   if (!status.alarms.length) box.append("No alarms");

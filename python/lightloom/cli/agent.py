@@ -25,6 +25,9 @@ def serve(
     server: str = typer.Option(..., "--server", help="The server, by its name in the region."),
     token_file: Path | None = typer.Option(None, "--token-file", help="A file with a token."),
     ca: Path | None = typer.Option(None, "--ca", help="Certificates (PEM) to trust."),
+    drained: bool = typer.Option(
+        False, "--drained", help="Take ports for drained at once: nothing is sent meanwhile."
+    ),
     log: str | None = typer.Option(None, "--log", help="How logs are written: text or json."),
     log_level: str | None = typer.Option(None, "--log-level", help="What is logged: info, ..."),
 ) -> None:
@@ -41,15 +44,22 @@ def serve(
         ("--token-file", token_file),
         ("--ca", ca),
     )
-    daemon.become([*words, *(f"{flag}={value}" for flag, value in given if value is not None)])
+    words += [f"{flag}={value}" for flag, value in given if value is not None]
+    daemon.become([*words, *(["--drained"] if drained else [])])
 
 
 @app.command()
 def rehearse(
     region: Path = typer.Argument(metavar="REGION", help="A region's file (TOML)."),
-    demands: Path = typer.Option(..., "--demands", help="Demands, round by round (JSON)."),
+    demands: Path = typer.Option(
+        ..., "--demands", help="Rounds (JSON), each a matrix of bytes from server to server."
+    ),
+    controller: str | None = typer.Option(
+        None, "--controller", help="Where the controller listens (http://127.0.0.1:8470)."
+    ),
     token_file: Path | None = typer.Option(None, "--token-file", help="A file with a token."),
     ca: Path | None = typer.Option(None, "--ca", help="Certificates (PEM) to trust."),
+    patience: str | None = typer.Option(None, "--patience", help="A round is answered by then."),
 ) -> None:
     """Play all agents of a region to a running controller; prints the port maps, a line a round.
 
@@ -57,6 +67,12 @@ def rehearse(
     """
     from lightloom.cli import daemon
 
-    given = (("--demands", demands), ("--token-file", token_file), ("--ca", ca))
+    given = (
+        ("--demands", demands),
+        ("--controller", controller),
+        ("--token-file", token_file),
+        ("--ca", ca),
+        ("--patience", patience),
+    )
     flags = [f"{flag}={value}" for flag, value in given if value is not None]
     daemon.become(["agent", "rehearse", str(region), *flags])

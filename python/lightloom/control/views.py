@@ -26,6 +26,7 @@ STAGES = (
     ("confirm", "confirmed", "░", "blue"),
 )
 _MANY = 16  # servers; more are shown in brief
+_FEW = 3  # alarms of one name; more are shown in one line
 
 
 def head(status: Mapping[str, Any]) -> RenderableType:
@@ -61,17 +62,32 @@ def head(status: Mapping[str, Any]) -> RenderableType:
 
 
 def alarms(status: Mapping[str, Any]) -> RenderableType:
-    """Return what is not as it should be."""
+    """Return what is not as it should be; of many alarms of one name, how many and the first."""
     if not status["alarms"]:
         return Text("no alarms", "green")
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="bold red", no_wrap=True)
     table.add_column(style="dim", no_wrap=True)
     table.add_column()
-    for alarm in status["alarms"]:
+    for alarm, text in _gathered(status["alarms"]):
         age = span(max(0, status["now"] - alarm["since"]))
-        table.add_row(alarm["name"], f"for {age}", Text(alarm["text"]))
+        table.add_row(alarm["name"], f"for {age}", Text(text))
     return table
+
+
+def _gathered(alarms: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], str]]:
+    """Lines of alarms, each with the one that stands longest."""
+    by_name: dict[str, list[Mapping[str, Any]]] = {}
+    for alarm in alarms:
+        by_name.setdefault(alarm["name"], []).append(alarm)
+    lines = []
+    for group in by_name.values():
+        if len(group) <= _FEW:
+            lines += [(alarm, alarm["text"]) for alarm in group]
+        else:
+            oldest = min(group, key=lambda alarm: alarm["since"])
+            lines.append((oldest, f"{oldest['text']}, and {len(group) - 1} more"))
+    return lines
 
 
 def servers(status: Mapping[str, Any], names: Names, width: int = 80) -> RenderableType:
@@ -247,7 +263,7 @@ def everything(
         servers(status, names, width),
     ]
     listed = count + 1 if count <= _MANY else -(-count // _columns(status["servers"], names, width))
-    left = height - 8 - len(status["alarms"]) - listed
+    left = height - 7 - max(1, len(_gathered(status["alarms"]))) - listed
     picture = count if count <= 10 else (count + 1) // 2
     # Three changes at least, with their heading; then demand; then as many changes as have room.
     rows = min(10, max(3, left - picture - 6)) if left >= 6 else 0
