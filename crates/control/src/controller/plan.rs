@@ -34,12 +34,13 @@ impl Controller {
     /// Begins what there is to do next.
     pub(super) fn next(&mut self, now: Time) {
         if self.mute_until.is_none() && !(self.up && !self.must_read) {
-            // Nothing can be changed: what waits for circuits shall not wait longer.
+            // Nothing can be changed: what waits for circuits shall not wait longer. They come later.
             if self.is_behind() {
                 self.reissue(now);
             }
             if let Some(rounds) = self.due(now) {
                 self.rounds = rounds;
+                self.replan = true;
                 self.tell_all();
             }
         }

@@ -58,10 +58,17 @@ impl Plane {
         Plane { flying: vec![None; ports], used: vec![false; ports], drains: VecDeque::new() }
     }
 
-    pub fn uses(&mut self, circuits: &[Option<PortId>]) {
+    /// These circuits are in use; `lost` says of which port all that is sent is lost anyway.
+    pub fn uses(&mut self, circuits: &[Option<PortId>], lost: impl Fn(u16, PortId) -> bool) {
         for (port, circuit) in circuits.iter().enumerate().filter(|(_, c)| c.is_some()) {
-            (self.flying[port], self.used[port]) = (*circuit, true);
+            let flies = circuit.filter(|&peer| !lost(port as u16, peer));
+            (self.flying[port], self.used[port]) = (flies, true);
         }
+    }
+
+    /// What is in flight over this port is lost.
+    pub fn lose(&mut self, port: u16) {
+        self.flying[usize::from(port)] = None;
     }
 
     pub fn drain(&mut self, token: u64, ports: Vec<u16>) {
@@ -113,6 +120,16 @@ impl Node {
     pub fn next_timeout(&self) -> Time {
         let agent = self.agent.as_ref().filter(|_| !self.frozen);
         agent.map_or(Time::MAX, |agent| self.clock.when(agent.next_timeout()))
+    }
+
+    /// What was in flight at the end of a lease has arrived, or is lost, when what the clock leaves of
+    /// the grace is over.
+    pub fn lands(&mut self, now: Time, settings: &Settings) {
+        let left = self.shows(settings.lease + settings.grace).saturating_sub(settings.lease);
+        let until = self.agent.as_ref().map_or(Time::ZERO, Agent::lease_until);
+        if self.shows(now) + Time::from_us(1) >= until + left {
+            (0..self.settings.ports).for_each(|port| self.plane.lose(port));
+        }
     }
 
     /// The agent, if it does anything.

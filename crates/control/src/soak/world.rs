@@ -248,9 +248,10 @@ impl World {
         }
         let now = self.now;
         self.checks.step(now)?;
+        self.nodes.iter_mut().for_each(|node| node.lands(now, &self.settings));
         let switch = self.line.switch();
         let lit = |ingress| switch.lit(now, ingress);
-        self.checks.lit(now, &self.region, &self.settings, &self.nodes, lit)?;
+        self.checks.lit(now, &self.region, &self.nodes, lit)?;
         for (server, node) in self.nodes.iter().enumerate() {
             self.checks.obeyed(server, node)?;
         }
@@ -291,6 +292,9 @@ impl World {
         let touched = self.line.tamper(change);
         self.note(|| format!("another hand is at switch ports {touched:?}"));
         self.checks.spoil(self.now, &touched);
+        for (server, port) in touched.into_iter().filter_map(|port| self.region.port_at(port)) {
+            self.nodes[usize::from(server)].plane.lose(port);
+        }
     }
 
     /// The stream breaks on its way; the controller's end may hear of it later, or never.
@@ -518,6 +522,7 @@ impl World {
     fn deliver(&mut self, server: u16, mail: Mail) {
         let now = self.now;
         let node = &mut self.nodes[usize::from(server)];
+        node.lands(now, &self.settings);
         if node.frozen {
             return node.mail.push_back(mail);
         }
@@ -679,7 +684,13 @@ impl World {
         let node = &mut self.nodes[usize::from(server)];
         match output {
             AgentOutput::Report(report) => self.post(server, Event::Report(report)),
-            AgentOutput::Use { circuits, .. } => node.plane.uses(&circuits),
+            AgentOutput::Use { circuits, .. } => {
+                let (now, region, checks) = (self.now, &self.region, &self.checks);
+                node.plane.uses(&circuits, |port, peer| {
+                    let ends = [(server, port), peer].map(|port| region.switch_port(port));
+                    ends.iter().any(|&end| checks.is_spoilt(now, end))
+                });
+            }
             AgentOutput::Drain { token, ports } => {
                 node.plane.drain(token, ports);
                 let (incarnation, slow) = (node.incarnation, node.slow);
