@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::{ReceiverStream, WatchStream};
 use tokio_stream::{Stream, StreamExt};
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
 
 /// No report is longer \[B\]: a demand among the most servers there can be takes 44 KiB.
 const LONGEST: usize = 256 << 10;
@@ -151,10 +151,21 @@ impl Attendance {
             let told = self.hub.commands.send(command).await;
             told.map_err(|_| Status::unavailable("the controller ends"))?;
             next = tokio::select! {
-                message = reports.message() => message?,
+                message = reports.message() => match message {
+                    Ok(message) => message,
+                    Err(why) if senseless(&why) => return Err(why),
+                    // It is gone: its lease says the rest.
+                    Err(_) => None,
+                },
                 () = self.answers.closed() => None,
             };
         }
+        tracing::debug!(server = self.name, "its stream has ended");
         Ok(())
     }
+}
+
+/// Whether a stream broke because of what was sent over it.
+fn senseless(why: &Status) -> bool {
+    matches!(why.code(), Code::Internal | Code::InvalidArgument | Code::OutOfRange)
 }

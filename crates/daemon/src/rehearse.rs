@@ -172,6 +172,11 @@ impl Cast {
         &self.agents
     }
 
+    /// The last round that was answered when the region last rested, or played since.
+    pub fn round(&self) -> u64 {
+        self.round
+    }
+
     /// The plan that all use.
     fn mark(&self) -> Option<Mark> {
         let mut marks = self.agents.iter().map(|agent| agent.view().borrow().circuits.mark);

@@ -1,0 +1,68 @@
+//! A switch that answers late, wrongly or never leaves the region on packet switches, with an alarm, and
+//! nobody hung; when it answers again, circuits come back.
+
+use super::names;
+use super::world::*;
+use lightloom_daemon::rehearse::Cast;
+use std::time::{Duration, Instant};
+
+const TIMING: &str = "[timing]\nlifetime = \"100 ms\"\nreconnect = \"50 ms\"\npatience = \"300 ms\"\n\
+                      audit = \"500 ms\"\nretry = \"500 ms\"";
+
+/// Rounds are answered, fast, while the fault lasts; `alarm` is raised; and then all is well.
+async fn drill(fault: &str, name: &str) {
+    let (servers, degree) = (4, 2);
+    let folder = Folder::new(&format!("drill-{name}"));
+    let fault = format!("{fault}@1500ms..5s");
+    let ocs = Daemon::ocs(8, &["--delay", "1 ms", "--fault", &fault]).await;
+    let began = Instant::now();
+    let file = folder.write("region.toml", &region(0, &ocs.address, servers, degree, TIMING));
+    let controller = Daemon::controller(&file).await;
+    let mut cast = Cast::gather(&controller.url(), &names(servers), LONG).await.expect("agents");
+    cast.rest(LONG).await.expect("rest");
+    assert_eq!(cast.circuits().len(), 4, "circuits for an even demand");
+    let mut dice = Dice(3);
+    let mut raised = false;
+    let mut longest = Duration::ZERO;
+    while began.elapsed() < Duration::from_secs(4) {
+        let asked = Instant::now();
+        let round = cast.play(dice.demand(usize::from(servers)), LONG).await.expect("answered");
+        longest = longest.max(asked.elapsed());
+        let (_, status) = get(&controller.address, "/v1/status").await;
+        raised |= alarm(&status, name);
+        let untrusted = alarm(&status, "switch-untrusted");
+        assert!(!untrusted || cast.circuits().is_empty() || round.generation == 0, "{status:#}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(raised, "no alarm {name}");
+    assert!(longest < Duration::from_secs(3), "a round took {longest:?}");
+    status_when(&controller.address, "well again", settled).await;
+    let played = cast.play(dice.demand(usize::from(servers)), LONG).await.expect("answered");
+    assert_eq!(played.circuits.len(), 4);
+    assert_eq!(read_switch(&ocs.address, 8).await, patches(&played.circuits, servers, degree));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_switch_that_never_answers() {
+    drill("silent", "switch-untrusted").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_switch_that_answers_late() {
+    drill("late=1s", "switch-untrusted").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_switch_that_refuses() {
+    drill("refuses", "switch-refuses").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_switch_that_says_it_did_what_it_did_not() {
+    drill("lies", "port-stuck").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_switch_that_talks_nonsense() {
+    drill("garbles", "switch-unreachable").await;
+}
