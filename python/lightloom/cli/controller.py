@@ -80,7 +80,7 @@ def status(
 
         def screen(console: Console) -> RenderableType:
             width, height = console.size
-            color = console.color_system is not None
+            color = _rich(console)
             now, news = reader.status(), reader.events()
             return views.everything(now, reader.names(), news, width, height, color=color)
 
@@ -133,7 +133,7 @@ def demand(
     reader = _Reader(_client(url, token_file, ca), as_json)
 
     def view(console: Console) -> RenderableType:
-        color = console.color_system is not None
+        color = _rich(console)
         # Two rows a line; a heading, a foot and a note remain.
         cells = max(8, 2 * (console.height - 4)) if watch else 128
         now = reader.status()
@@ -221,6 +221,11 @@ def _console() -> Console:
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else 100, highlight=False)
+
+
+def _rich(console: Console) -> bool:
+    """Whether there are colours enough for a picture in them."""
+    return console.color_system in ("256", "truecolor")
 
 
 def _numbers(client: Client, ports: list[str]) -> list[list[int]]:

@@ -48,7 +48,7 @@ def demand(
             for b, value in zip(numbers, row, strict=True):
                 sign = "*" if (a, b) in lit else " "
                 number = "-" if a == b else _short(value / unit)
-                heat = "dim" if a == b else _heat(value / most, text=True)
+                heat = _heat(value / most, text=True) if color and a != b else ""
                 texts.append(Text(f"{number:>6}{sign}", heat))
             table.add_row(*texts)
         return Group(table, note)

@@ -57,7 +57,7 @@ def head(status: Mapping[str, Any]) -> RenderableType:
     fourth = f"up for {span(status['now'])}"
     if status["counters"]:
         counts = ("plans", "patches", "retries", "withdrawals")
-        fourth += ": " + ", ".join(f"{status['counters'][key]} {key}" for key in counts)
+        fourth += ": " + ", ".join(f"{key} {status['counters'][key]}" for key in counts)
     return Group(first, second, third, Text(fourth, "dim"))
 
 
