@@ -131,6 +131,7 @@ def tables() -> Iterator[Table]:
     yield Table("fabric.eps", {"mixnet": fabrics.Packet})
     yield Table("fabric.ocs", {"mixnet": fabrics.Ocs, "planes": fabrics.PlaneOcs})
     yield Table("fabric.ocs.delay", {"mixnet": fabrics.LognormalDelay})
+    yield Table("fabric.ocs.activation", {"mixnet": fabrics.LognormalActivation})
     yield Table("fabric.reconfigure", {"mixnet": fabrics.Reconfigure})
     yield Table("fabric.nodes", {"graph": fabrics.GraphNode}, array=True)
     yield Table("fabric.links", {"graph": fabrics.GraphLink}, array=True)
@@ -238,6 +239,10 @@ def default_of(key: str, field: FieldInfo | None = None) -> tuple[str, str]:
         said = [f"`{value}` with `{kind}`" for kind, (value, _) in fabrics.SPLITTING.items()]
         reasons = [f"{kind}: {reason}" for kind, (_, reason) in fabrics.SPLITTING.items()]
         return ", ".join(said), "; ".join(reasons)
+    table, _, last = key.rpartition(".")
+    if table == "fabric.ocs" and last in fabrics.TRANSCEIVERS:
+        fixed, reason = fabrics.TRANSCEIVERS[last]
+        return f"`{value_text(fixed)}`", reason
     if key.startswith(("prices.", "power.")):
         return ("the preset's", "") if field else ("", "")
     if key.startswith(("model.", "parallelism.")):

@@ -250,6 +250,17 @@ def railx_traffic(request: str) -> str:
     token_flops, the FLOPs of a token's forward pass.
     """
 
+def rehearse(request: str) -> str:
+    """Rehearse a region's control plane: the machines that simulator and controller share.
+
+    ``request`` is JSON: region (servers, numa_of_port, switch_ports, delay_ps, pause_ps, decision,
+    hysteresis, keep_going, optical_bps, packet_bps, packet_nics, share_eps, uses) and demands, each
+    the bytes from each server to each other, row-major.
+
+    The result: JSON with rounds (round, generation, circuits as pairs of server and port), journal
+    (the controller's records) and trace (text, a line a step).
+    """
+
 def swot_schedule(request: str) -> str:
     """Schedule steps of one's own on planes by SWOT.
 

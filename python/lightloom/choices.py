@@ -24,6 +24,8 @@ GPU = (
     "cluster.scale_up_bandwidth",
 )
 DEVICE = ("fabric.ocs.ports", "fabric.ocs.delay")
+# What a device's preset may bring, and need not.
+TRANSCEIVERS = ("fabric.ocs.activation",)
 # Tables of the engine whose kind brings defaults, the presets that hold them, and what else starts
 # afresh with another kind; each may choose for those below it.
 ENGINE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -114,7 +116,7 @@ def _fabric(pile: Pile, layer: Layer) -> None:
 
 
 def _device(pile: Pile, layer: Layer) -> None:
-    _named(pile, layer, "fabric.ocs.device", "devices", DEVICE)
+    _named(pile, layer, "fabric.ocs.device", "devices", DEVICE, TRANSCEIVERS)
 
 
 def _engine(pile: Pile, layer: Layer, first: int = 0) -> None:
@@ -148,12 +150,19 @@ def _catalogue(pile: Pile, layer: Layer, section: str) -> None:
         _put(pile, layer, section, f"{section}.preset", preset)
 
 
-def _named(pile: Pile, layer: Layer, key: str, kind: str, owned: tuple[str, ...]) -> None:
+def _named(
+    pile: Pile,
+    layer: Layer,
+    key: str,
+    kind: str,
+    owned: tuple[str, ...],
+    optional: tuple[str, ...] = (),
+) -> None:
     """Choose by a name that is also a label."""
     name = layer.get(key)
     if name is None or name == pile.get(*key.split(".")):
         return
-    for path in owned:
+    for path in owned + optional:
         pile.drop(*path.split("."))
     missing = [path for path in owned if layer.get(path) is None]
     if name in presets.names(kind):

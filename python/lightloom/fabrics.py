@@ -116,6 +116,16 @@ class LognormalDelay(Section):
     """The 99th percentile, for each number of `pairs`."""
 
 
+class LognormalActivation(Section):
+    """The time that NICs need, through a mean and a 99th percentile."""
+
+    kind: Literal["lognormal"]
+    mean: Annotated[Time, Positive, Field(serialization_alias="mean_ps")]
+    """The mean."""
+    p99: Annotated[Time, Positive, Field(serialization_alias="p99_ps")]
+    """The 99th percentile."""
+
+
 class Ocs(Section):
     """The optical circuit switches of MixNet, one a region."""
 
@@ -135,6 +145,20 @@ class Ocs(Section):
         ),
     ]
     """From command to light: always the same time, or, but on `planes`, a table."""
+    activation: Annotated[
+        Annotated[Time, Field(ge=0, le=1 << 62), Tag("fixed")]
+        | Annotated[LognormalActivation, Tag("lognormal")],
+        Discriminator(
+            lambda value: (
+                "lognormal" if isinstance(value, Mapping | LognormalActivation) else "fixed"
+            )
+        ),
+    ]
+    """From light to a NIC that works: ports that change are dark for as long again. One time, or a
+    table."""
+    loopback: bool
+    """`true`: transceivers loop their light back while the switch moves, which avoids
+    `activation`."""
 
 
 class Reconfigure(Section):
@@ -261,6 +285,12 @@ Fabric = Annotated[
     FatTree | LeafSpine | RailOptimized | TopoOpt | MixNet | Planes | RailX | Graph,
     Field(discriminator="kind"),
 ]
+
+# What holds of MixNet's transceivers where neither the device nor anyone else says more, and why.
+TRANSCEIVERS: dict[str, tuple[str | bool, str]] = {
+    "activation": ("0 s", "MixNet Appendix C leaves it out of training times"),
+    "loopback": (False, "chosen here: today's transceivers do not"),
+}
 
 # Where each kind of fabric says how equal paths are shared, and what it is unless given, by engine.
 SPLITS = {

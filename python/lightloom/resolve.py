@@ -25,7 +25,7 @@ from lightloom import complaints, presets
 from lightloom.choices import choose, from_preset
 from lightloom.compute_table import derived
 from lightloom.errors import InputError
-from lightloom.fabrics import SPLITS, SPLITTING
+from lightloom.fabrics import SPLITS, SPLITTING, TRANSCEIVERS
 from lightloom.layers import Layer, Leaf, Origin, Pile, copied, nested
 from lightloom.scenario import Scenario, leaves, plain
 from lightloom.toml_text import read_toml
@@ -157,6 +157,18 @@ def _predictor(pile: Pile) -> None:
         pile.merge({"fabric": {"reconfigure": {"predictor": "auto"}}}, lambda key: from_policy)
 
 
+def _transceivers(pile: Pile) -> None:
+    """Let NICs work once they have light, where neither the device nor anyone else says more."""
+    if pile.get("fabric", "kind") == "mixnet" and isinstance(pile.get("fabric", "ocs"), dict):
+        for key, (value, reason) in TRANSCEIVERS.items():
+            if pile.get("fabric", "ocs", key) is None:
+                pile.merge({"fabric": {"ocs": {key: value}}}, _by_default(reason))
+
+
+def _by_default(reason: str) -> Callable[[str], Origin]:
+    return lambda key: Origin("default", reason)
+
+
 def _written_in(label: str) -> Callable[[str], Origin]:
     return lambda key: Origin(label)
 
@@ -169,6 +181,7 @@ def _resolved(pile: Pile, label: str) -> Resolved:
         pile.merge({"compute": {"measured": entries}}, lambda key: from_table)
     _split(pile)
     _predictor(pile)
+    _transceivers(pile)
     values = pile.values()
     origins = {key: leaf.origin for key, leaf in leaves(pile.tree) if isinstance(leaf, Leaf)}
     try:

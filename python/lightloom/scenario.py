@@ -166,6 +166,9 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
             delay = self.fabric.ocs.delay
             if isinstance(delay, Time):
                 core["fabric"]["ocs"]["delay"] = {"kind": "fixed", "ps": int(delay)}
+        if isinstance(self.fabric, MixNet) and isinstance(self.fabric.ocs.activation, Time):
+            fixed = {"kind": "fixed", "ps": int(self.fabric.ocs.activation)}
+            core["fabric"]["ocs"]["activation"] = fixed
         if isinstance(self.engine, PacketEngine) and self.engine.switch.queue is None:
             core["engine"]["switch"]["queue"] = 0  # with priority flow control nothing reads it
         return core

@@ -261,6 +261,9 @@ def _mixnet(fabric: fabrics.MixNet, scenario: Scenario) -> Iterator[Misfit]:
                 yield f"fabric.ocs.delay.{key}", f"must have {len(delay.pairs)} times, as pairs has"
         if any(p99 < mean for mean, p99 in zip(delay.mean, delay.p99, strict=False)):
             yield "fabric.ocs.delay.p99", "must not be below the mean"
+    activation = fabric.ocs.activation
+    if isinstance(activation, fabrics.LognormalActivation) and activation.p99 < activation.mean:
+        yield "fabric.ocs.activation.p99", "must not be below the mean"
 
 
 def _flits(scenario: Scenario, engine: engines.FlitEngine) -> Iterator[Misfit]:

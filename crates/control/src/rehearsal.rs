@@ -11,11 +11,15 @@
 //! Checked: the circuits are those of `assign`, one decision after the other, at random; the dark time
 //! is the switch's; a golden trace; in `tests/test_controlled.py`, the daemon on the same demands.
 
+mod trace;
+
+pub use trace::{Step, Traced};
+
 use crate::agent::{Agent, AgentOutput, AgentSettings};
 use crate::controller::{Controller, Input, Output, Question};
 use crate::driver::{Answer, Order};
-use crate::journal::{Memory, Record};
-use crate::message::{Demand, Mark, Part, PortId, Report};
+use crate::journal::Memory;
+use crate::message::{Demand, Part, Report};
 use crate::ocs::{Activation, Device, Switch, SwitchError};
 use crate::region::Region;
 use crate::settings::Settings;
@@ -82,42 +86,6 @@ pub struct Rehearsal {
     changing: Option<(u64, Time)>,
     questions: VecDeque<Question>,
     trace: Option<Vec<Traced>>,
-}
-
-/// A line of a [`Rehearsal`]'s trace.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Traced {
-    /// When, on the machines' clock: 0 is the controller's start.
-    pub at: Time,
-    /// What.
-    pub step: Step,
-}
-
-/// What is traced.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// The controller writes this down.
-    Journal(Record),
-    /// It gives the switch an order.
-    Order(Order),
-    /// The switch answers.
-    Answer(Answer),
-    /// A server has stopped using ports.
-    Drained {
-        /// The server.
-        server: u16,
-        /// Its ports.
-        ports: Vec<u16>,
-    },
-    /// A server uses circuits.
-    Uses {
-        /// The server.
-        server: u16,
-        /// The plan they are of.
-        mark: Mark,
-        /// By optical port: the port at the other end.
-        circuits: Vec<Option<PortId>>,
-    },
 }
 
 impl Rehearsal {

@@ -48,8 +48,9 @@ pub use cluster::{Cluster, GpuId, LinkId, NicId, NodeId, ServerId};
 pub use error::{FabricError, RouteError};
 pub use graph::{Fabric, build};
 pub use spec::{
-    Backup, CircuitDecision, ClosSpec, FabricSpec, GraphLink, GraphNode, GraphSpec, LeafSpineSpec,
-    MixNetSpec, OcsSpec, Panel, PlanesSpec, PredictorKind, RailXSpec, RailXTopology,
-    ReconfigurationDelay, Reconfigure, ReconfigurePolicy, Role, Splitting, TopoOptSpec,
+    ActivationDelay, Backup, CircuitDecision, ClosSpec, FabricSpec, GraphLink, GraphNode,
+    GraphSpec, LeafSpineSpec, MixNetSpec, OcsSpec, Panel, PlanesSpec, PredictorKind, RailXSpec,
+    RailXTopology, ReconfigurationDelay, Reconfigure, ReconfigurePolicy, Role, Splitting,
+    TopoOptSpec,
 };
 pub use wires::{Link, LinkClass, Node, NodeKind};

@@ -203,8 +203,39 @@ pub struct OcsSpec {
     pub device: String,
     /// Its ports, of two directions each.
     pub ports: u32,
-    /// How long it takes to change. Nothing in this crate reads it.
+    /// How long it takes to change. Nothing in this crate reads it, nor the next two.
     pub delay: ReconfigurationDelay,
+    /// How long the NICs behind it take to work again once they have light.
+    #[serde(default)]
+    pub activation: ActivationDelay,
+    /// Whether transceivers loop their light back while the switch moves, and so avoid that.
+    #[serde(default)]
+    pub loopback: bool,
+}
+
+/// How long NICs take to work again after their light was gone (MixNet, Appendix C).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum ActivationDelay {
+    /// Always the same.
+    Fixed {
+        /// The delay.
+        ps: Time,
+    },
+    /// Log-normal, through a mean and a 99th percentile.
+    Lognormal {
+        /// The mean.
+        mean_ps: Time,
+        /// The 99th percentile.
+        p99_ps: Time,
+    },
+}
+
+impl Default for ActivationDelay {
+    /// None at all.
+    fn default() -> Self {
+        ActivationDelay::Fixed { ps: Time::ZERO }
+    }
 }
 
 /// How long an optical switch takes to change.
@@ -408,6 +439,8 @@ impl FabricSpec {
                 device: "polatis".into(),
                 ports: 576,
                 delay: ReconfigurationDelay::Fixed { ps: Time::from_ms(25) },
+                activation: ActivationDelay::default(),
+                loopback: false,
             },
             reconfigure: Reconfigure {
                 first_forward: ReconfigurePolicy::Block,
@@ -431,6 +464,8 @@ impl FabricSpec {
                 device: "swot".into(),
                 ports: 320,
                 delay: ReconfigurationDelay::Fixed { ps: Time::from_us(200) },
+                activation: ActivationDelay::default(),
+                loopback: false,
             },
         })
     }

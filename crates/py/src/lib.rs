@@ -201,6 +201,8 @@ mod _core {
     #[pymodule_export]
     use super::mixnet::predict::{predict_evaluate, predict_fit};
     #[pymodule_export]
+    use super::mixnet::rehearse::rehearse;
+    #[pymodule_export]
     use super::railx::allocate::{railx_allocate, railx_largest};
     #[pymodule_export]
     use super::railx::build::railx_build;

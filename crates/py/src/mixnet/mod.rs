@@ -2,3 +2,4 @@
 
 pub(crate) mod decide;
 pub(crate) mod predict;
+pub(crate) mod rehearse;

@@ -4,6 +4,7 @@
 //! goes to the controller as a round of its agents, a broken NIC as a fault that an agent reports; the
 //! controller asks, this run decides, and the switch takes its time. What is patched here is what was
 //! verified there.
+//! Where a device's NICs have to start anew, ports are dark for that, too.
 //! Ignored: messages on their way. Regions whose circuits change inside an all-to-all have no
 //! controller: their plans weigh changes that are then not made, and join ports one way.
 //! Checked: the iterations are those of decisions applied at once, bit for bit; the sequence of port
@@ -14,7 +15,7 @@ use crate::failures::{Event, Health};
 use crate::sender::Demand;
 use lightloom_control::ocs::{Activation, Device};
 use lightloom_control::{self as control, Part, Question, Rehearsal};
-use lightloom_fabric::{NicId, ReconfigurePolicy, ServerId};
+use lightloom_fabric::{ActivationDelay, NicId, OcsSpec, ReconfigurePolicy, ServerId};
 use lightloom_schedule::mixnet::{CircuitCounts, PortMap, ServerDemand, assign, new_circuits};
 use lightloom_units::Time;
 use lightloom_workload::MatrixId;
@@ -59,7 +60,7 @@ impl Optical<'_> {
                 slice,
                 Rehearsal::unhurried(),
                 device,
-                Activation::Loopback { lock: Time::ZERO },
+                activation(&self.spec.ocs),
                 seed,
                 &mut as_it_stands,
             )
@@ -152,6 +153,17 @@ impl Optical<'_> {
         let wanted = assign(counts, standing, &self.numa_of_port);
         let dark = self.expected(new_circuits(standing, &wanted));
         (wanted, dark)
+    }
+}
+
+/// What NICs need once they have light.
+pub(super) fn activation(ocs: &OcsSpec) -> Activation {
+    match ocs.activation {
+        _ if ocs.loopback => Activation::Loopback { lock: Time::ZERO },
+        ActivationDelay::Fixed { ps } => Activation::Restart { mean: ps, p99: ps },
+        ActivationDelay::Lognormal { mean_ps, p99_ps } => {
+            Activation::Restart { mean: mean_ps, p99: p99_ps }
+        }
     }
 }
 

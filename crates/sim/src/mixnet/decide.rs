@@ -9,6 +9,7 @@
 //! Ignored: failed packet NICs.
 
 use super::Optical;
+use super::controlled::activation;
 use lightloom_control::ocs::delay;
 use lightloom_fabric::{MixNetSpec, ReconfigurePolicy};
 use lightloom_schedule::mixnet::{
@@ -100,7 +101,8 @@ impl Optical<'_> {
 
     /// How long so many new circuits are dark, as a rule.
     pub(super) fn expected(&self, circuits: u32) -> Time {
-        delay::expected(&self.spec.ocs.delay, circuits)
+        let ocs = &self.spec.ocs;
+        delay::expected(&ocs.delay, circuits).saturating_add(activation(ocs).expected())
     }
 
     /// How often the next all-to-all's demand comes in a row, what hides a change before it, and how

@@ -20,11 +20,14 @@
 //! plan says; in `tests/test_mixnet_inside.py` against one matching, over reconfiguration times.
 
 use super::Optical;
+use super::controlled::activation;
 use crate::failures::Health;
 use crate::sender::{AllToAll, Demand};
+use lightloom_control::ocs::delay;
 use lightloom_engine::{Orders, Patch, Patches};
 use lightloom_fabric::{
-    Fabric, GpuId, LinkId, MixNetSpec, NicId, ReconfigurationDelay, Reconfigure, ReconfigurePolicy,
+    ActivationDelay, Fabric, GpuId, LinkId, MixNetSpec, NicId, ReconfigurationDelay, Reconfigure,
+    ReconfigurePolicy,
 };
 use lightloom_schedule::mixnet::{Inside, Layout, Leg, Plan, PortMap, RouteOptions};
 use lightloom_schedule::swot;
@@ -54,13 +57,15 @@ pub(crate) fn check(spec: &MixNetSpec, by_flows: bool, fails: bool) -> Result<()
              allowed with failures: the other policies"
         ));
     }
-    match spec.ocs.delay {
-        ReconfigurationDelay::Fixed { .. } => Ok(()),
-        ReconfigurationDelay::Lognormal { .. } => Err(format!(
-            "fabric.ocs.delay: fabric.reconfigure.{key} = \"inside\" plans with one time; a \
-             distribution is for the other policies"
-        )),
-    }
+    let drawn = match (&spec.ocs.delay, spec.ocs.activation) {
+        (ReconfigurationDelay::Lognormal { .. }, _) => "delay",
+        (_, ActivationDelay::Lognormal { .. }) if !spec.ocs.loopback => "activation",
+        _ => return Ok(()),
+    };
+    Err(format!(
+        "fabric.ocs.{drawn}: fabric.reconfigure.{key} = \"inside\" plans with one time; a \
+         distribution is for the other policies"
+    ))
 }
 
 /// What plans are made of, and what they left.
@@ -84,10 +89,9 @@ struct Left {
 impl Planner {
     pub fn new(fabric: &Fabric, spec: &MixNetSpec, layout: &Layout) -> Self {
         let cluster = fabric.cluster();
-        let dark = match spec.ocs.delay {
-            ReconfigurationDelay::Fixed { ps } => ps,
-            ReconfigurationDelay::Lognormal { .. } => Time::ZERO, // see `check`
-        };
+        // Both are one time each: see `check`.
+        let dark =
+            delay::expected(&spec.ocs.delay, 1).saturating_add(activation(&spec.ocs).expected());
         let inside = Inside {
             layout: layout.clone(),
             circuits: swot::Planes {
