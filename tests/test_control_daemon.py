@@ -1,0 +1,183 @@
+"""The commands and the page against real daemons: an emulated switch, a controller, all agents."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lightloom.cli import daemon, run
+from lightloom.errors import InputError
+from test_control_page import CHROMIUM, look
+from test_controller_cli import MANUAL
+
+try:
+    LIGHTLOOMD: str | None = daemon.find()
+except InputError:
+    LIGHTLOOMD = None
+
+pytestmark = pytest.mark.skipif(LIGHTLOOMD is None, reason="no lightloomd: make daemon")
+
+REGION = """
+name = "region-7"
+[listen]
+address = "127.0.0.1:0"
+{listen}
+[switch]
+protocol = "tl1"
+address = "{switch}"
+ports = 8
+[[server]]
+name = "blue-a"
+tenant = "blue"
+ports = [1, 2]
+[[server]]
+name = "blue-b"
+tenant = "blue"
+ports = [3, 4]
+[[server]]
+name = "plum-a"
+tenant = "plum"
+ports = [5, 6]
+[[server]]
+name = "plum-b"
+tenant = "plum"
+ports = [7, 8]
+[decision]
+packet_nics = 1
+"""
+
+
+@contextlib.contextmanager
+def daemon_at(*words: str) -> Iterator[str]:
+    """Run a daemon; gives the address that it says it listens on."""
+    process = subprocess.Popen(
+        [str(LIGHTLOOMD), "--log-level", "error", *words], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        yield json.loads(process.stdout.readline())["listening"]
+    finally:
+        process.terminate()
+        assert process.wait(timeout=10) == 0
+
+
+@contextlib.contextmanager
+def region(place: Path, listen: str = "") -> Iterator[tuple[Path, str]]:
+    """A region and its switch; gives its file and the controller's address."""
+    with daemon_at("ocs", "serve", "--ports", "8", "--listen", "127.0.0.1:0", "--delay=1 ms") as at:
+        file = place / "region.toml"
+        file.write_text(REGION.format(listen=listen, switch=at))
+        with daemon_at("controller", "serve", str(file)) as address:
+            yield file, address
+
+
+def rehearse(file: Path, url: str, *words: str) -> list[Any]:
+    """Every server sends to the other of its tenant."""
+    demands = file.with_name("demands.json")
+    blue, plum = 3 << 20, 5 << 20
+    rows = [[0, blue, 0, 0], [blue, 0, 0, 0], [0, 0, 0, plum], [0, 0, plum, 0]]
+    demands.write_text(json.dumps([rows, rows]))
+    done = subprocess.run(
+        [str(LIGHTLOOMD), "agent", "rehearse", str(file), "--controller", url,
+         "--demands", str(demands), *words],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    time.sleep(0.2)  # pictures of the controller are up to 50 ms old
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_what_is_shown_is_what_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with region(tmp_path) as (file, address):
+        url = f"http://{address}"
+        maps = rehearse(file, url)
+        # Agents are gone, and their leases have not ended.
+        assert run(["controller", "circuits", "--json", "--url", url]) == 0
+        shown = json.loads(capsys.readouterr().out)
+        pairs = [[circuit["a"], circuit["b"]] for circuit in shown["circuits"]]
+        assert pairs == maps[-1]["circuits"] and len(pairs) == 4
+        assert shown["generation"] == maps[-1]["generation"]
+        switch_ports = [circuit["switch_ports"] for circuit in shown["circuits"]]
+        assert sorted(port for pair in switch_ports for port in pair) == list(range(1, 9))
+        assert run(["controller", "status", "--url", url]) == 0
+        out = capsys.readouterr().out
+        assert "4 of 4 servers present, 4 circuits, 0 of 8 ports out of use" in out
+        assert re.search(r"plum-b +●● +\d+ .* ago +plum", out)
+        assert run(["controller", "demand", "--url", url]) == 0
+        assert "16.0 MiB in round" in capsys.readouterr().out
+        assert run(["controller", "audit", "--url", url]) == 0
+        assert run(["controller", "mend", "plum-b.1", "--url", url]) == 0
+        capsys.readouterr()
+        assert run(["controller", "mend", "plum-b.2", "--url", url]) == 2
+        assert "[3, 2]: must be server and port" in capsys.readouterr().err
+        assert run(["controller", "events", "--url", url]) == 0
+        assert "reconfigured" in capsys.readouterr().out
+        if CHROMIUM is not None:
+            dom = look(url, tmp_path / "browser")
+            assert "<title>" in dom and "region-7" in dom and "plum-b" in dom
+            assert len(re.findall(r'<div class="server', dom)) == 4
+
+
+def test_tokens_and_certificates_as_the_manual_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps = re.findall(r"```sh\n(.*?)```", MANUAL, flags=re.DOTALL)
+    made = next(step for step in steps if "ca.key" in step)
+    subprocess.run(["bash", "-ec", made], cwd=tmp_path, check=True, capture_output=True)
+    listen = 'certificate = "server.pem"\nkey = "server.key"\n'
+    for name, role in (
+        ("operator", 'role = "operator"'),
+        ("viewer", 'role = "viewer"'),
+        ("blue", 'role = "tenant"\ntenant = "blue"'),
+    ):
+        (tmp_path / name).write_text(f"{name}-secret\n")
+        digest = hashlib.sha256(f"{name}-secret".encode()).hexdigest()
+        listen += f'[[token]]\nname = "{name}"\n{role}\nsha256 = "{digest}"\n'
+
+    with region(tmp_path, listen) as (file, address):
+        url, ca = f"https://{address}", str(tmp_path / "ca.pem")
+
+        def ask(name: str | None, *words: str) -> tuple[int, str, str]:
+            token = [] if name is None else ["--token-file", str(tmp_path / name)]
+            code = run(["controller", *words, "--url", url, "--ca", ca, *token])
+            out, err = capsys.readouterr()
+            return code, out, err
+
+        rehearse(file, url, "--ca", ca, "--token-file", str(tmp_path / "operator"))
+        everyone = json.loads(ask("operator", "status", "--json")[1])
+        assert len(everyone["servers"]) == 4 and everyone["role"] == "operator"
+        code, out, _ = ask("blue", "status")
+        assert code == 0 and "2 of 2 servers present, 2 circuits" in out and "plum" not in out
+        for words in (["circuits"], ["demand"], ["events"], ["status", "--json"]):
+            code, out, _ = ask("blue", *words)
+            assert code == 0 and "plum" not in out.replace("reconfigured", "")
+        assert "plum-a" in ask("viewer", "status")[1]
+        for name in ("viewer", "blue"):
+            for words in (["audit"], ["mend"]):
+                code, out, err = ask(name, *words)
+                assert (code, out) == (2, "") and "an operator's token is needed" in err
+        code, _, err = ask(None, "status")
+        assert code == 2 and err.endswith("(--token-file)\n")
+        code = run(["controller", "status", "--url", url])  # the system's authorities
+        assert code == 1 and "its certificate is not trusted" in capsys.readouterr().err
+        code = run(["controller", "status", "--url", f"http://{address}"])
+        assert code == 1 and "no answer" in capsys.readouterr().err
+
+
+def test_the_manuals_region_is_accepted(tmp_path: Path) -> None:
+    whole = re.findall(r"```toml\n(.*?)```", MANUAL, flags=re.DOTALL)[0]
+    (tmp_path / "region.toml").write_text(whole)
+    done = subprocess.run(
+        [str(LIGHTLOOMD), "controller", "check", str(tmp_path / "region.toml")],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "") and "region-0" in done.stdout
