@@ -203,8 +203,10 @@ fn same(a: &[u8; 32], b: &[u8; 32]) -> bool {
 /// # Errors
 /// What is missing.
 pub fn may_listen(address: SocketAddr, tls: bool, asks: bool) -> Result<(), Exposed> {
-    let bare = !address.ip().is_loopback() && !(tls && asks);
-    if bare { Err(Exposed { address, tls, asks, secret: "a token" }) } else { Ok(()) }
+    if address.ip().is_loopback() || (tls && asks) {
+        return Ok(());
+    }
+    Err(Exposed { address, tls, asks, secret: "a token" })
 }
 
 /// An address that others reach, without what keeps them out.
