@@ -92,6 +92,8 @@ mod replies {
     #[test]
     fn a_server_without_what_is_needed_is_refused() {
         is_down(&mut greeted(&[BASE, WRITABLE]), "module optical-switch");
+        let other = "http://www.polatis.com/yang/optical-switch-2?revision=2020-01-01";
+        is_down(&mut greeted(&[BASE, WRITABLE, other]), "module optical-switch");
         is_down(&mut greeted(&[BASE, MODULE]), "written");
         is_down(&mut greeted(&[WRITABLE, MODULE]), "neither version");
         let mut driver = NetconfDriver::new(NetconfSettings::new(8, vec![1]));
@@ -128,13 +130,12 @@ mod replies {
         let mut driver = up(WRITABLE);
         let (end, wanted) = ([Patch::new(1, 10), Patch::new(3, 12)], [Patch::new(1, 12)]);
         driver.order(T0, 7, &Order::Apply { end: end.to_vec(), set: wanted.to_vec() });
-        let space = "http://www.polatis.com/yang/optical-switch";
-        let nc = "xmlns:nc=\"urn:ietf:params:xml:ns:netconf:base:1.0\"";
         let text = format!(
-            "<rpc {SPACE} message-id=\"2\"><edit-config><target><running/></target><config>\
-             <cross-connects xmlns=\"{space}\">\
-             <pair {nc} nc:operation=\"delete\"><ingress>3</ingress></pair>\
-             <pair {nc} nc:operation=\"replace\"><ingress>1</ingress><egress>12</egress></pair>\
+            "<rpc message-id=\"2\" {SPACE}><edit-config><target><running/></target><config>\
+             <cross-connects xmlns=\"http://www.polatis.com/yang/optical-switch\" \
+             xmlns:nc=\"urn:ietf:params:xml:ns:netconf:base:1.0\">\
+             <pair nc:operation=\"delete\"><ingress>3</ingress></pair>\
+             <pair nc:operation=\"replace\"><ingress>1</ingress><egress>12</egress></pair>\
              </cross-connects></config></edit-config></rpc>"
         );
         assert_eq!(sent(&mut driver), [String::from_utf8(chunk(&text)).expect("UTF-8")]);
@@ -171,6 +172,21 @@ mod replies {
             reply(&mut driver, 2, inside);
             is_down(&mut driver, "");
         }
+    }
+
+    #[test]
+    fn patches_are_told_in_order() {
+        let mut driver = up(WRITABLE);
+        driver.order(T0, 1, &Order::Read);
+        let pair =
+            |i: u16, e: u16| format!("<pair><egress>{e}</egress><ingress>{i}</ingress></pair>");
+        let pairs = [pair(3, 9), pair(1, 12), pair(2, 10)].concat();
+        let space = "http://www.polatis.com/yang/optical-switch";
+        let data = format!("<cross-connects xmlns='{space}'>{pairs}</cross-connects>");
+        reply(&mut driver, 2, &format!("<data>{data}</data>"));
+        let answer =
+            Answer::State([(1, 12), (2, 10), (3, 9)].map(|(i, e)| Patch::new(i, e)).to_vec());
+        assert_eq!(heard(&mut driver), [DriverEvent::Answer { id: 1, answer }]);
     }
 
     #[test]

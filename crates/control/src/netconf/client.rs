@@ -10,26 +10,18 @@
 //! ingress, whatever its egress is by then; reading back shows what became of it.
 //! Checked: against a peer in memory by the suite of all drivers, and against netconfd.
 
+use super::call;
 use super::frame::{Framer, chunk, mark};
+use super::reply::{self, Reply, Server, cut};
 use super::xml::{Element, Space};
 use crate::driver::{Answer, Driver, DriverEvent, Order, Patch};
 use lightloom_units::Time;
 use std::collections::VecDeque;
 
-const BASE_1_0: &str = "urn:ietf:params:netconf:base:1.0";
-const BASE_1_1: &str = "urn:ietf:params:netconf:base:1.1";
-const WRITABLE: &str = "urn:ietf:params:netconf:capability:writable-running:1.0";
-const CANDIDATE: &str = "urn:ietf:params:netconf:capability:candidate:1.0";
-const MODULE: &str = "http://www.polatis.com/yang/optical-switch";
-/// The first revision of the module in which the list is called `pair`.
-const PAIR_SINCE: &str = "2017-08-04";
 /// netconfd overlooks a call that it reads together with our hello, until more comes: the first call
 /// waits for so long after the server's hello, and is repeated if it is not answered for so long.
 const SETTLE: Time = Time::from_ms(50);
 const REPEAT: Time = Time::from_ms(500);
-/// What a switch says in its own words is cut to this \[characters\].
-const WORDS: usize = 400;
-
 /// What the driver must be told of a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetconfSettings {
@@ -95,23 +87,6 @@ enum Phase {
     Up,
 }
 
-/// What the server's hello tells.
-#[derive(Clone, Debug, Default)]
-struct Server {
-    chunks: bool,
-    writable: bool,
-    /// Of the module of the switch, if it tells.
-    revision: Option<String>,
-}
-
-impl Server {
-    /// The name of the list of patches.
-    fn list(&self) -> &'static str {
-        let old = self.revision.as_deref().is_some_and(|revision| revision < PAIR_SINCE);
-        if old { "pairs" } else { "pair" }
-    }
-}
-
 /// A call under way, and what it is for.
 #[derive(Clone, Debug)]
 struct Job {
@@ -119,7 +94,7 @@ struct Job {
     order: Option<u64>,
     step: Step,
     /// The edit of the candidate, until it is made.
-    edit: Option<Element>,
+    edit: Option<String>,
     /// What went wrong.
     refused: Option<String>,
 }
@@ -134,13 +109,6 @@ enum Step {
     Commit,
     Discard,
     Unlock,
-}
-
-/// What a server says to a call.
-enum Reply {
-    Ok,
-    Data(Element),
-    Refused(String),
 }
 
 impl NetconfDriver {
@@ -181,7 +149,7 @@ impl NetconfDriver {
         let message = Element::parse(message)?;
         match self.phase {
             Phase::Greeting => {
-                self.server = greeted(&message)?;
+                self.server = reply::greeted(&message)?;
                 if self.server.chunks {
                     self.framer.speak_chunks();
                 }
@@ -192,7 +160,7 @@ impl NetconfDriver {
             _ if message.is(Space::Netconf, "rpc-reply") => self.replied(now, message),
             // RFC 5277 has them in a namespace of their own.
             _ if message.name == "notification" => {
-                let told: Vec<_> = message.children.iter().map(flat).collect();
+                let told: Vec<_> = message.children.iter().map(reply::flat).collect();
                 self.events.push_back(DriverEvent::Notice(cut(&told.join(" "))));
                 Ok(())
             }
@@ -206,13 +174,14 @@ impl NetconfDriver {
         let Some((_, job)) = job else {
             return Err(format!("a reply to call {call:?}, which is not under way"));
         };
-        let (reply, warning) = reply(message)?;
+        let (reply, warning) = reply::replied(message)?;
         self.events.extend(warning.map(DriverEvent::Notice));
         let more = !self.under_way.is_empty();
         self.deadline = more.then(|| now.saturating_add(self.settings.patience));
         match (job.order, reply) {
             (None, Reply::Data(data)) => {
-                let (device, ports) = self.described(&data)?;
+                let (device, listed) = reply::described(&data)?;
+                let ports = listed.unwrap_or(self.settings.ports);
                 self.ports = ports;
                 if self.phase == Phase::Asking {
                     self.phase = Phase::Up;
@@ -220,7 +189,9 @@ impl NetconfDriver {
                 }
             }
             (Some(id), Reply::Data(data)) if job.step == Step::Read => {
-                let answer = Answer::State(self.patches(&data)?);
+                let mut patches = reply::patches(&data, self.server.list())?;
+                patches.retain(|patch| self.is_ours(patch));
+                let answer = Answer::State(patches);
                 self.events.push_back(DriverEvent::Answer { id, answer });
             }
             (None, Reply::Refused(words)) => return Err(words),
@@ -280,8 +251,9 @@ impl NetconfDriver {
                     continue;
                 }
                 Order::Apply { end, set } => {
+                    let target = if self.server.writable { "running" } else { "candidate" };
                     let step = if self.server.writable { Step::Edit } else { Step::Lock };
-                    (step, Some(edit(self.server.list(), end, set)))
+                    (step, Some(call::edit(target, self.server.list(), end, set)))
                 }
             };
             self.begin(Job { order: Some(id), step, edit, refused: None });
@@ -293,65 +265,25 @@ impl NetconfDriver {
     }
 
     fn begin(&mut self, mut job: Job) {
-        let candidate = Element::netconf("target").with(Element::netconf("candidate"));
+        let edit = job.edit.take_if(|_| matches!(job.step, Step::Edit | Step::EditCandidate));
         let operation = match job.step {
-            Step::Describe => get([
-                Element::switch("product-information"),
-                Element::switch("port-config")
-                    .with(Element::switch("port").with(Element::switch("port-id"))),
-            ]),
-            Step::Read => get([Element::switch("cross-connects")]),
-            Step::Edit => {
-                let running = Element::netconf("target").with(Element::netconf("running"));
-                change(running, job.edit.take())
-            }
-            Step::EditCandidate => change(candidate, job.edit.take()),
-            Step::Lock => Element::netconf("lock").with(candidate),
-            Step::Unlock => Element::netconf("unlock").with(candidate),
-            Step::Commit => Element::netconf("commit"),
-            Step::Discard => Element::netconf("discard-changes"),
+            Step::Describe => call::DESCRIBE,
+            Step::Read => call::READ,
+            Step::Edit | Step::EditCandidate => edit.as_deref().unwrap_or_default(),
+            Step::Lock => call::LOCK,
+            Step::Unlock => call::UNLOCK,
+            Step::Commit => call::COMMIT,
+            Step::Discard => call::DISCARD,
         };
         self.call += 1;
-        let call = Element::netconf("rpc").attribute("message-id", &self.call.to_string());
-        let text = call.with(operation).to_string();
+        let text = call::numbered(self.call, operation);
         self.outgoing.push_back(if self.server.chunks { chunk(&text) } else { mark(&text) });
         self.under_way.push_back((self.call, job));
     }
 
-    fn described(&self, data: &Element) -> Result<(String, u16), String> {
-        let inside = |name| data.children.iter().find(|child| child.is(Space::Switch, name));
-        let product = inside("product-information");
-        let said = |name| product.and_then(|product| product.child(name)).map(|of| of.text.trim());
-        let words: Vec<_> = ["manufacturer", "model-name", "software-version"]
-            .into_iter()
-            .filter_map(said)
-            .collect();
-        let device = match words[..] {
-            [] => "a switch that does not name itself".to_owned(),
-            _ => cut(&words.join(" ")),
-        };
-        let mut highest = 0;
-        for port in inside("port-config").map_or(&[][..], |config| &config.children) {
-            highest = highest.max(number(port, "port-id")?);
-        }
-        // Ingresses and egresses are numbered in one row.
-        let ports = if highest == 0 { self.settings.ports } else { highest / 2 };
-        Ok((device, ports))
-    }
-
-    fn patches(&self, data: &Element) -> Result<Vec<Patch>, String> {
-        let connects = data.children.iter().find(|child| child.is(Space::Switch, "cross-connects"));
-        let mut patches = Vec::new();
-        for pair in connects.map_or(&[][..], |connects| &connects.children) {
-            if pair.is(Space::Switch, self.server.list()) {
-                patches.push(Patch::new(number(pair, "ingress")?, number(pair, "egress")?));
-            }
-        }
+    fn is_ours(&self, patch: &Patch) -> bool {
         let ours = |port: u16| self.settings.slice.binary_search(&port).is_ok();
-        patches
-            .retain(|patch| ours(patch.ingress) || ours(patch.egress.saturating_sub(self.ports)));
-        patches.sort_unstable();
-        Ok(patches)
+        ours(patch.ingress) || ours(patch.egress.saturating_sub(self.ports))
     }
 }
 
@@ -363,11 +295,7 @@ impl Driver for NetconfDriver {
         self.phase = Phase::Greeting;
         self.give_up = now.saturating_add(self.settings.patience);
         self.deadline = Some(self.give_up);
-        let speaks = |base| Element::netconf("capability").saying(base);
-        let capabilities =
-            Element::netconf("capabilities").with(speaks(BASE_1_0)).with(speaks(BASE_1_1));
-        let hello = Element::netconf("hello").with(capabilities);
-        self.outgoing.push_back(mark(&hello.to_string()));
+        self.outgoing.push_back(mark(call::HELLO));
     }
 
     fn disconnected(&mut self, _: Time) {
@@ -422,99 +350,4 @@ impl Driver for NetconfDriver {
         self.deadline = Some(next);
         self.describe();
     }
-}
-
-/// What a server's hello says of it.
-fn greeted(hello: &Element) -> Result<Server, String> {
-    let capabilities = hello.is(Space::Netconf, "hello").then(|| hello.child("capabilities"));
-    let Some(Some(capabilities)) = capabilities else {
-        return Err(format!("<{}> is no greeting", hello.name));
-    };
-    let says = |which: &str| capabilities.children.iter().any(|one| one.text.trim() == which);
-    let module = capabilities.children.iter().find_map(|one| one.text.trim().strip_prefix(MODULE));
-    let module = module.ok_or("it does not serve the module optical-switch")?;
-    let revision = module.split(['?', '&']).find_map(|part| part.strip_prefix("revision="));
-    let chunks = says(BASE_1_1);
-    if !chunks && !says(BASE_1_0) {
-        return Err("it speaks neither version 1.0 nor 1.1".into());
-    }
-    let writable = says(WRITABLE);
-    if !writable && !says(CANDIDATE) {
-        return Err("its configuration can be written neither at once nor as a candidate".into());
-    }
-    Ok(Server { chunks, writable, revision: revision.map(cut) })
-}
-
-fn get<const N: usize>(wanted: [Element; N]) -> Element {
-    let filter = Element::netconf("filter").attribute("type", "subtree");
-    Element::netconf("get").with(wanted.into_iter().fold(filter, Element::with))
-}
-
-fn change(target: Element, connects: Option<Element>) -> Element {
-    let config = connects.into_iter().fold(Element::netconf("config"), Element::with);
-    Element::netconf("edit-config").with(target).with(config)
-}
-
-/// Ends patches and sets others. A pair is known by its ingress and may be named once only: what is
-/// ended at an ingress that is also set is replaced.
-fn edit(list: &str, end: &[Patch], set: &[Patch]) -> Element {
-    let pair = |operation, patch: &Patch| {
-        Element::switch(list)
-            .attribute("operation", operation)
-            .with(Element::switch("ingress").saying(patch.ingress))
-    };
-    let named = |list: &[Patch]| -> Vec<u16> {
-        let mut ingresses: Vec<_> = list.iter().map(|patch| patch.ingress).collect();
-        ingresses.sort_unstable();
-        ingresses
-    };
-    let (ended, wanted) = (named(end), named(set));
-    let gone = end.iter().filter(|patch| wanted.binary_search(&patch.ingress).is_err());
-    let set = set.iter().map(|patch| {
-        let moved = ended.binary_search(&patch.ingress).is_ok();
-        pair(if moved { "replace" } else { "create" }, patch)
-            .with(Element::switch("egress").saying(patch.egress))
-    });
-    let gone = gone.map(|patch| pair("delete", patch));
-    gone.chain(set).fold(Element::switch("cross-connects"), Element::with)
-}
-
-/// What a server says to a call, and what it warns of.
-fn reply(message: Element) -> Result<(Reply, Option<String>), String> {
-    let (mut errors, mut warnings, mut reply) = (Vec::new(), Vec::new(), None);
-    for child in message.children {
-        if child.is(Space::Netconf, "rpc-error") {
-            let said = |name| child.child(name).map_or("", |of| of.text.trim());
-            let words = ["error-tag", "error-app-tag", "error-message", "error-path"].map(said);
-            let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
-            let list =
-                if said("error-severity") == "warning" { &mut warnings } else { &mut errors };
-            list.push(words.join(", "));
-        } else if child.is(Space::Netconf, "ok") {
-            reply = Some(Reply::Ok);
-        } else if child.is(Space::Netconf, "data") {
-            reply = Some(Reply::Data(child));
-        }
-    }
-    if !errors.is_empty() {
-        reply = Some(Reply::Refused(cut(&errors.join("; "))));
-    }
-    let warning = (!warnings.is_empty()).then(|| cut(&warnings.join("; ")));
-    Ok((reply.ok_or("a reply that says nothing")?, warning))
-}
-
-fn number(of: &Element, name: &str) -> Result<u16, String> {
-    let text = of.child(name).map_or("", |child| child.text.trim());
-    let number = text.parse().ok().filter(|&number| number > 0);
-    number.ok_or_else(|| format!("<{}>: {name} {text:?} is no port", of.name))
-}
-
-/// An element and all in it, in words.
-fn flat(element: &Element) -> String {
-    let inside: Vec<_> = element.children.iter().map(flat).collect();
-    format!("{} {}{}", element.name, element.text.trim(), inside.join(" ")).trim().to_owned()
-}
-
-fn cut(words: &str) -> String {
-    words.chars().take(WORDS).collect()
 }

@@ -1,7 +1,9 @@
 //! NETCONF, the second protocol of optical switches: frames, XML and a [`Driver`](crate::Driver).
 
+mod call;
 mod client;
 mod frame;
+mod reply;
 mod xml;
 
 pub use client::{NetconfDriver, NetconfSettings};
