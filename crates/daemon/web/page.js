@@ -144,14 +144,14 @@ function ring(status) {
     const pull = 0.25 + 0.5 * near;
     const [cx, cy] = [middle * pull + ((x1 + x2) / 2) * (1 - pull), middle * pull + ((y1 + y2) / 2) * (1 - pull)];
     const chord = make("path", { class: "chord", "data-ends": key, d: `M${x1} ${y1}Q${cx} ${cy} ${x2} ${y2}`,
-      "stroke-width": (n > 32 ? 0.9 : 1.6) * count, opacity: n > 32 ? 0.55 : 0.7 });
+      "stroke-width": (n > 96 ? 0.5 : n > 32 ? 0.9 : 1.6) * count, opacity: n > 96 ? 0.35 : n > 32 ? 0.55 : 0.7 });
     chord.append(make("title", {}, `${nameOf(a)} – ${nameOf(b)}: ${many(count, "circuit")}`));
     drawing.append(chord);
   }
-  const names = shortNames(servers);
+  const names = shortNames(servers), every = Math.ceil(n / 96);
   servers.forEach((it, at) => {
     const [x, y] = place(at, radius);
-    const dot = make("circle", { class: it.present ? "node" : "node off", cx: x, cy: y, r: n > 32 ? 4 : 6 });
+    const dot = make("circle", { class: it.present ? "node" : "node off", cx: x, cy: y, r: n > 96 ? 2.5 : n > 32 ? 4 : 6 });
     const [tx, ty, angle] = place(at, radius + (n > 32 ? 8 : 13));
     const left = Math.cos(angle) < -0.01;
     const turn = n > 16 ? ` rotate(${(angle * 180) / Math.PI + (left ? 180 : 0)})` : "";
@@ -160,7 +160,8 @@ function ring(status) {
     const label = make("text", { class: it.present ? "" : "off", transform: `translate(${tx} ${ty})${turn}`,
       dy: drop, "text-anchor": anchor }, names[at]);
     for (const part of [dot, label]) follow(part, it.server);
-    drawing.append(dot, label);
+    drawing.append(dot);
+    if (at % every === 0 || !it.present) drawing.append(label);
   });
   point();
 }
@@ -173,35 +174,40 @@ function heat(status) {
   $("demand-note").textContent = total
     ? `${bytes(total)} in round ${demand.rounds.join(", ")}; at most ${bytes(most)} a pair` : "none reported";
   if (!changed("heat", demand.bytes, status.circuits, state.names)) return;
-  const n = servers.length, names = shortNames(servers), drawing = $("heat");
-  const from = n > 16 ? 34 : 74, size = ((n > 16 ? 438 : 414) - from) / n, gap = n > 32 ? 0.25 : 1;
+  // Of very many servers, some share a row.
+  const share = Math.ceil(servers.length / 96), n = Math.ceil(servers.length / share);
+  const part = new Map(servers.map((it, at) => [it.server, Math.floor(at / share)]));
+  const sums = Array.from({ length: n }, () => new Array(n).fill(0));
+  demand.bytes.forEach((row, r) => row.forEach((value, c) => { sums[Math.floor(r / share)][Math.floor(c / share)] += value; }));
+  const top = Math.max(...sums.map((row) => Math.max(...row)));
+  const lit = new Set(status.circuits.flatMap(({ a, b }) => [`${part.get(a[0])} ${part.get(b[0])}`, `${part.get(b[0])} ${part.get(a[0])}`]));
+  const short = shortNames(servers), drawing = $("heat");
+  const first = (at) => servers[at * share];
+  const title = (at) => nameOf(first(at).server) + (share > 1 ? ` and ${share - 1} more` : "");
+  const from = n > 16 ? 34 : 74, size = ((n > 16 ? 438 : 414) - from) / n, gap = n > 32 ? 0.25 : 1, inset = n > 32 ? 0.5 : 1;
+  const every = n > 32 ? Math.ceil(n / 16) : 1;
   drawing.replaceChildren();
-  const lit = new Set(status.circuits.flatMap((it) => [`${it.a[0]} ${it.b[0]}`, `${it.b[0]} ${it.a[0]}`]));
   const frames = make("g");
-  servers.forEach((row, r) => {
-    servers.forEach((column, c) => {
-      if (r === c) return;
-      const value = demand.bytes[r][c];
+  for (let r = 0; r < n; r += 1) {
+    for (let c = 0; c < n; c += 1) {
+      if (r === c && share === 1) continue;
       const [x, y, side] = [from + c * size + gap, from + r * size + gap, size - 2 * gap];
-      const share = most ? Math.round(100 * Math.sqrt(value / most)) : 0; // small ones are seen, too
-      const cell = make("rect", { x, y, width: side, height: side, rx: n > 32 ? 0 : 2, "data-cell": `${row.server} ${column.server}`,
-        style: `fill: color-mix(in oklab, var(--hot) ${share}%, var(--cold))` });
-      const circuits = lit.has(`${row.server} ${column.server}`);
-      cell.append(make("title", {}, `${nameOf(row.server)} to ${nameOf(column.server)}: ${bytes(value)}${circuits ? ", over circuits" : ""}`));
+      const shade = top ? Math.round(100 * Math.sqrt(sums[r][c] / top)) : 0; // small ones are seen, too
+      const cell = make("rect", { x, y, width: side, height: side, rx: n > 32 ? 0 : 2, "data-cell": `${r} ${c}`,
+        style: `fill: color-mix(in oklab, var(--hot) ${shade}%, var(--cold))` });
+      const joined = share === 1 && lit.has(`${r} ${c}`);
+      cell.append(make("title", {}, `${title(r)} to ${title(c)}: ${bytes(sums[r][c])}${joined ? ", over circuits" : ""}`));
       drawing.append(cell);
-      const inset = n > 32 ? 0.5 : 1;
-      if (circuits) frames.append(make("rect", { class: "cross", x: x + inset, y: y + inset, width: side - 2 * inset,
+      if (joined) frames.append(make("rect", { class: "cross", x: x + inset, y: y + inset, width: side - 2 * inset,
         height: side - 2 * inset, rx: n > 32 ? 0 : 2, "stroke-width": n > 32 ? 0.9 : 2 }));
-    });
-    const every = n > 32 ? 4 : 1;
-    if (r % every) return;
+    }
+    if (r % every) continue;
     const at = from + (r + 0.5) * size;
-    const side = make("text", { x: from - 5, y: at + 3.5, "text-anchor": "end" }, names[r]);
-    const tilt = n > 16 ? -90 : -40;
-    const top = make("text", { transform: `translate(${at + (n > 16 ? 3.5 : 0)} ${from - 5}) rotate(${tilt})` }, names[r]);
-    for (const part of [side, top]) follow(part, row.server);
-    drawing.append(side, top);
-  });
+    const side = make("text", { x: from - 5, y: at + 3.5, "text-anchor": "end" }, short[r * share]);
+    const above = make("text", { transform: `translate(${at + (n > 16 ? 3.5 : 0)} ${from - 5}) rotate(${n > 16 ? -90 : -40})` }, short[r * share]);
+    for (const label of [side, above]) follow(label, first(r).server);
+    drawing.append(side, above);
+  }
   drawing.append(frames);
   drawing.append(make("text", { x: 4, y: 12 }, "from ↓ to →"));
   point();
