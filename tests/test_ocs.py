@@ -201,4 +201,5 @@ def test_a_measured_device_changes_as_measured(serve: Serve) -> None:
             assert "M  1 COMPLD" in session.ask("ENT-PATCH::1,10:1:;", "1")
             took.append(time.monotonic() - start)
             session.ask("DLT-PATCH::ALL:2:;", "2")
-    assert 0.035 < sorted(took)[10] < 0.055, took
+    # The upper bound is generous: the machine may have other things to do.
+    assert 0.035 < sorted(took)[10] < 0.2, took

@@ -187,18 +187,19 @@ async fn a_session_that_dies_or_talks_nonsense_harms_nobody() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_does_not_read_is_closed_and_holds_up_nobody() {
-    let stall = Duration::from_millis(400);
+    let stall = Duration::from_secs(1);
     let (address, _) = serve(Settings { stall, ..settings(4000, Time::ZERO) }).await;
-    let mut deaf = Session::login(address, "root").await;
-    let asking = tokio::spawn(async move {
-        // Each is answered with some 100 KiB.
-        loop {
-            let asked = deaf.0.write_all(b"RTRV-PORT-POWER:::1:;").await;
-            if asked.is_err() {
-                return;
+    // Each command is answered with some 100 KiB. One asks for all it can get, which is too much at
+    // once; one at its leisure, until what the system holds for it is full.
+    let mut deaf = Vec::new();
+    for pause in [Duration::ZERO, Duration::from_millis(2)] {
+        let mut session = Session::login(address, "root").await;
+        deaf.push(tokio::spawn(async move {
+            while session.0.write_all(b"RTRV-PORT-POWER:::1:;").await.is_ok() {
+                tokio::time::sleep(pause).await;
             }
-        }
-    });
+        }));
+    }
     let mut slowest = Duration::ZERO;
     let mut other = Session::login(address, "root").await;
     let start = Instant::now();
@@ -207,13 +208,15 @@ async fn one_that_does_not_read_is_closed_and_holds_up_nobody() {
         other.ask("2", "RTRV-NETYPE:::2:;").await;
         slowest = slowest.max(asked.elapsed());
     }
-    assert!(slowest < Duration::from_millis(300), "{slowest:?}");
-    timeout(LONG, asking).await.expect("it is closed in time").expect("it ends");
+    assert!(slowest < stall / 2, "{slowest:?}");
+    for session in deaf {
+        timeout(LONG, session).await.expect("it is closed in time").expect("it ends");
+    }
 }
 
 #[tokio::test]
 async fn who_does_not_log_in_or_says_nothing_is_closed() {
-    let (login, idle) = (Duration::from_millis(150), Duration::from_millis(400));
+    let (login, idle) = (Duration::from_millis(150), Duration::from_millis(1500));
     let (address, _) = serve(Settings { login, idle, ..settings(8, Time::ZERO) }).await;
     let start = Instant::now();
     let mut guesses = Session::open(address).await;
@@ -307,13 +310,13 @@ async fn faults_are_what_they_are_called() {
     Session::login(address, "root").await;
     assert!(asked.elapsed() >= Duration::from_millis(200));
 
-    let (address, patches) = with("silent@0s..300ms").await;
+    let (address, patches) = with("silent@0s..1s").await;
     let mut session = Session::open(address).await;
     session.say("ACT-USER::root:0::\"root's\";ENT-PATCH::1,9:1:;").await;
     let mut byte = [0];
     let heard = timeout(Duration::from_millis(100), session.0.read(&mut byte)).await;
     assert!(heard.is_err(), "it says nothing: {heard:?}");
-    tokio::time::sleep(Duration::from_millis(250)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     Session::login(address, "root").await;
     assert_eq!(patches(), [], "and has heard nothing");
 
