@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import io
 import json
 import os
+import pty
 import re
+import select
 import shutil
+import signal
 import socket
 import ssl
+import struct
 import subprocess
 import sys
+import termios
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -28,6 +35,7 @@ from lightloom.errors import InputError, RunError
 from rich.console import Console
 
 ROOT = Path(__file__).parents[1]
+MAIN = "from lightloom.cli import main; main()"
 MANUAL = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
 
 
@@ -149,23 +157,63 @@ def test_commands_show_and_tell(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_a_terminal_shows_it_anew_until_interrupted(tmp_path: Path) -> None:
-    """As a process of its own."""
+@pytest.mark.parametrize("words", [["events", "--watch"], ["demand", "--watch", "--json"]])
+def test_lines_go_on_until_interrupted(words: list[str]) -> None:
+    """As a process of its own, read by another."""
     region = Region(8)
     with serve(region) as url:
         process = subprocess.Popen(
-            [sys.executable, "-c", "from lightloom.cli import main; main()",
-             "controller", "events", "--watch", "--url", url],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            [sys.executable, "-c", MAIN, "controller", *words, "--url", url],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         assert process.stdout is not None
-        first = [process.stdout.readline() for _ in range(30)]
-        assert "plan 412" in first[-1]
+        first = [process.stdout.readline() for _ in range(30 if words[0] == "events" else 1)]
+        assert "plan 412" in first[-1] or '"rounds": [1024]' in first[-1]
         region.events.append({"number": 41, "unix_ms": 0, "event": "note", "text": "later"})
-        assert "later" in process.stdout.readline()
-        process.send_signal(2)
+        region.demand[0][1] = 123454321
+        assert re.search("later|123454321", process.stdout.readline())
+        process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=10)
-    assert process.returncode == 130 and "Traceback" not in err
+    assert (process.returncode, err) == (130, "interrupted\n")
+
+
+def test_a_screen_is_shown_anew_and_given_back() -> None:
+    """On a terminal; the controller goes away meanwhile and comes back."""
+    region = Region(8, trouble=True)
+    terminal, ours = pty.openpty()
+    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 100, 0, 0))
+    shown = b""
+
+    def until(what: bytes) -> None:
+        nonlocal shown
+        began = time.monotonic()
+        while what not in shown:
+            assert time.monotonic() < began + 30, shown[-2000:]
+            if select.select([terminal], [], [], 1.0)[0]:
+                shown += os.read(terminal, 65536)
+        shown = shown[shown.index(what) + len(what) :]
+
+    with serve(region) as url:
+        port = int(url.rpartition(":")[2])
+        process = subprocess.Popen(
+            [sys.executable, "-c", MAIN, "controller", "status", "--watch", "--url", url],
+            stdin=ours, stdout=ours, stderr=ours, env={**os.environ, "TERM": "xterm-256color"},
+        )  # fmt: skip
+        os.close(ours)
+        until(b"\x1b[?1049h")  # a screen of its own
+        until(b"server-silent")
+        until(b"MiB a pair")
+        region.alarms.clear()
+        until(b"no alarms")
+    until(b"trying again")
+    with serve(region, port):
+        until(b"no alarms")
+        process.send_signal(signal.SIGINT)
+        until(b"\x1b[?1049l")  # and the one before it
+    assert process.wait(timeout=10) == 130
+    os.close(terminal)
 
 
 def test_errors_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -231,7 +279,8 @@ class Odd(BaseHTTPRequestHandler):
             return
         self.send_response(500 if self.path == "/v1/broken" else 200)
         self.end_headers()
-        self.wfile.write(b"<html>")
+        with contextlib.suppress(BrokenPipeError):  # nobody waits that long
+            self.wfile.write(b"<html>")
 
     def log_message(self, *_: Any) -> None:
         pass

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -262,8 +262,7 @@ def everything(
         "",
         servers(status, names, width),
     ]
-    listed = count + 1 if count <= _MANY else -(-count // _columns(status["servers"], names, width))
-    left = height - 7 - max(1, len(_gathered(status["alarms"]))) - listed
+    left = height - 1 - len(Console(width=width).render_lines(Group(*parts)))
     picture = count if count <= 10 else (count + 1) // 2
     # Three changes at least, with their heading; then demand; then as many changes as have room.
     rows = min(10, max(3, left - picture - 6)) if left >= 6 else 0
