@@ -59,8 +59,8 @@ async fn kill(times: u64, seed: u64) {
         );
         controller = daemon;
         assert!(rounds.iter().all(Result::is_ok), "time {time}: {rounds:?}");
-        let status = status_when(&controller.address, "settled", settled).await;
         cast.rest(LONG).await.expect("rest");
+        let status = status_when(&controller.address, "settled", settled).await;
         let after = read_journal(&journal);
         assert!(after.confirmed >= before.confirmed, "{before:?} {after:?}");
         assert!(after.generation >= before.generation);
