@@ -226,7 +226,11 @@ impl Agent {
     /// When [`Agent::timeout`] wants to be called.
     pub fn next_timeout(&self) -> Time {
         let uses = self.circuits.iter().any(Option::is_some);
-        if uses { self.next_beat.min(self.lease_until) } else { self.next_beat }
+        if uses && self.planted != Some(Planted::ForgetsLeases) {
+            self.next_beat.min(self.lease_until)
+        } else {
+            self.next_beat
+        }
     }
 
     /// Time has passed.

@@ -189,8 +189,10 @@ pub struct Controller {
     next_audit: Time,
     last_order: u64,
     last_question: u64,
-    /// Ports that did not follow, and when they are tried again.
-    stuck: BTreeMap<PortId, Time>,
+    /// Ports that did not follow, and when they are tried again: all at once, since what one still
+    /// holds is in the way of another.
+    stuck: BTreeSet<PortId>,
+    retry_at: Time,
     foreign: BTreeSet<PortId>,
     unconfirmed: Option<Reconfiguration>,
     alarms: BTreeMap<Alarm, Time>,
@@ -211,8 +213,7 @@ impl Controller {
         for &(a, b) in memory.verified.iter().filter(|(a, b)| ours(a) && ours(b) && a.0 != b.0) {
             standing.connect(a, b);
         }
-        let retry = now + settings.retry;
-        let stuck = memory.stuck.iter().filter(|port| ours(port)).map(|&port| (port, retry));
+        let stuck = memory.stuck.iter().filter(|port| ours(port)).copied();
         let lease_end = now + settings.lease + settings.grace;
         let quarantine = if memory.touched { now + settings.lifetime } else { now };
         let mut controller = Controller {
@@ -234,6 +235,7 @@ impl Controller {
             last_order: 0,
             last_question: 0,
             stuck: stuck.collect(),
+            retry_at: now + settings.retry,
             foreign: BTreeSet::new(),
             unconfirmed: None,
             alarms: BTreeMap::new(),
@@ -244,7 +246,7 @@ impl Controller {
             settings,
             memory,
         };
-        for port in controller.stuck.keys().copied().collect::<Vec<_>>() {
+        for port in controller.stuck.clone() {
             controller.raise(now, Alarm::PortStuck { port });
         }
         controller.raise(now, Alarm::SwitchUnreachable);
@@ -285,11 +287,8 @@ impl Controller {
             | Phase::Verifying { deadline, .. }
             | Phase::Reading { deadline, .. } => *deadline,
             Phase::Draining { plan } => plan.drain_by,
-            Phase::Idle if self.up && self.must_read => {
-                let met = self.mute_until.is_some() || self.met();
-                if met { self.quarantine } else { Time::MAX }
-            }
-            Phase::Idle if self.up => self.next_audit,
+            Phase::Idle if self.up && self.must_read => self.quarantine,
+            Phase::Idle if self.up && self.met() => self.next_audit,
             _ => Time::MAX,
         };
         next = next.min(self.mute_until.unwrap_or(Time::MAX));
@@ -299,7 +298,7 @@ impl Controller {
         if idle {
             next = self.gather_by.iter().flatten().fold(next, |next, &by| next.min(by));
         }
-        self.stuck.values().fold(next, |next, &retry| next.min(retry))
+        if self.stuck.is_empty() { next } else { next.min(self.retry_at) }
     }
 
     /// What is to be done, in order.

@@ -33,31 +33,37 @@ pub(super) struct Plan {
 impl Controller {
     /// Begins what there is to do next.
     pub(super) fn next(&mut self, now: Time) {
-        if self.mute_until.is_none() && !(self.up && !self.must_read) {
-            // Nothing can be changed: what waits for circuits shall not wait longer. They come later.
+        if self.mute_until.is_none() {
             if self.is_behind() {
                 self.reissue(now);
             }
-            if let Some(rounds) = self.due(now) {
-                self.rounds = rounds;
-                self.replan = true;
-                self.tell_all();
+            if !(self.up && !self.must_read && self.met()) {
+                // Nothing can be changed: what waits for circuits shall not wait longer. They come
+                // later.
+                if let Some(rounds) = self.due(now) {
+                    self.rounds = rounds;
+                    self.replan = true;
+                    self.tell_all();
+                }
             }
         }
         if !self.up {
             return;
         }
         if self.must_read {
-            if now >= self.quarantine && (self.mute_until.is_some() || self.met()) {
+            if now >= self.quarantine {
                 self.read(now);
             }
+            return;
+        }
+        if !self.met() {
             return;
         }
         if now >= self.next_audit {
             return self.read(now);
         }
-        let (due, even) = (self.due(now), self.wants_even());
-        if due.is_some() || self.replan || self.is_behind() || (even && !self.counters.began_even) {
+        let (due, even) = (self.due(now), self.wants_even() && !self.counters.began_even);
+        if due.is_some() || self.replan || even {
             self.counters.began_even |= even;
             self.replan = false;
             let rounds = due.unwrap_or_else(|| self.rounds.clone());
@@ -112,7 +118,9 @@ impl Controller {
 
     /// Sets out for these circuits.
     pub(super) fn begin(&mut self, now: Time, target: PortMap, rounds: Vec<u64>) {
-        if self.changes(&target).is_empty() && !self.is_behind() && self.memory.generation > 0 {
+        let noted = self.standing.circuits().eq(self.memory.verified.iter().copied());
+        let current = noted && !self.is_behind() && self.memory.generation > 0;
+        if current && self.changes(&target).is_empty() {
             self.rounds = later(&self.rounds, &rounds);
             self.phase = Phase::Idle;
             return self.tell_all();
@@ -160,7 +168,8 @@ impl Controller {
     /// The ports of the region that these patches join.
     fn ends<'a>(&self, patches: impl Iterator<Item = &'a Patch>) -> BTreeSet<PortId> {
         let far = |patch: &Patch| patch.egress.saturating_sub(self.region.switch_ports());
-        let both = |patch: &Patch| [self.region.port_at(patch.ingress), self.region.port_at(far(patch))];
+        let both =
+            |patch: &Patch| [self.region.port_at(patch.ingress), self.region.port_at(far(patch))];
         patches.flat_map(both).flatten().collect()
     }
 
@@ -169,8 +178,7 @@ impl Controller {
         let Phase::Draining { plan } = &self.phase else { return };
         if self.floor > plan.generation {
             // An agent has obeyed what a lost journal said: the number of this plan says nothing.
-            self.phase = Phase::Idle;
-            return;
+            return self.give_up(now);
         }
         let hold = Mark { generation: plan.generation, stage: Stage::Hold };
         let using = |&&server: &&u16| {
@@ -221,7 +229,7 @@ impl Controller {
     fn endable(&self) -> Vec<Patch> {
         let ours = |switch_port: u16| {
             let port = self.region.port_at(switch_port);
-            port.is_some_and(|port| !self.stuck.contains_key(&port))
+            port.is_some_and(|port| !self.stuck.contains(&port))
         };
         let far = |patch: &Patch| patch.egress.saturating_sub(self.region.switch_ports());
         let both = |patch: &&Patch| ours(patch.ingress) && ours(far(patch));
@@ -254,8 +262,8 @@ impl Controller {
     /// The switch says that it is done, or that it is not: either way it is read.
     pub(super) fn patched(&mut self, now: Time, mut plan: Plan, answer: Answer) {
         plan.log.patched = now.saturating_sub(plan.log.began);
-        self.mends(now, Alarm::SwitchRefuses, matches!(answer, Answer::Refused(_)));
         if let Answer::Refused(words) = answer {
+            self.raise(now, Alarm::SwitchRefuses);
             self.note(format!("the switch refuses plan {}: {words}", plan.generation));
         }
         if self.planted == Some(Planted::SkipsVerification) {
@@ -268,25 +276,33 @@ impl Controller {
     /// What stands was read back.
     pub(super) fn verified(&mut self, now: Time, mut plan: Plan, patches: Vec<Patch>) {
         self.actual = patches;
-        (self.standing, plan.kept) = (self.lit(&self.standing), self.lit(&plan.kept));
+        let kept = self.lit(&plan.kept);
+        self.mends(now, Alarm::CircuitsChanged, kept != plan.kept);
+        (self.standing, plan.kept) = (self.lit(&self.standing), kept);
         let foreign = self.see_foreign(now);
         self.foreign.iter().for_each(|&port| plan.target.disconnect(port));
         let (end, set) = self.to_do(&plan.target);
-        let wrong = self.ends(end.iter().chain(&set));
-        if !wrong.is_empty() && (plan.log.attempts < self.settings.attempts || foreign) {
-            self.counters.retries += 1;
+        if end.is_empty() && set.is_empty() {
+            self.clear(&Alarm::SwitchRefuses);
+            return self.resume(now, plan);
+        }
+        self.counters.retries += 1;
+        if plan.log.attempts < self.settings.attempts || foreign {
             return self.patch(now, plan);
         }
-        for &port in &wrong {
+        // What cannot be ended may be why others cannot be set.
+        let culprits = self.ends(if end.is_empty() { &set } else { &end }.iter());
+        if self.stuck.is_empty() {
+            self.retry_at = now + self.settings.retry;
+        }
+        for port in culprits {
             plan.target.disconnect(port);
-            self.stuck.insert(port, now + self.settings.retry);
+            self.stuck.insert(port);
             self.raise(now, Alarm::PortStuck { port });
         }
-        if !wrong.is_empty() {
-            self.journal_stuck();
-            self.mask(now);
-        }
-        self.resume(now, plan);
+        self.journal_stuck();
+        self.mask(now);
+        self.patch(now, plan);
     }
 
     /// These circuits stand: agents may use them.
@@ -326,9 +342,16 @@ impl Controller {
         }
     }
 
+    /// Ends a plan that has not touched the switch. Agents that hold for it go on with what stands.
+    pub(super) fn give_up(&mut self, now: Time) {
+        self.phase = Phase::Idle;
+        self.reissue(now);
+    }
+
     /// The circuits that stand, once more under a number that is later than any that agents know.
     fn reissue(&mut self, now: Time) {
-        if self.memory.touched {
+        self.replan = true;
+        if self.must_read && self.memory.touched {
             return self.withdraw(now, "it was out of reach while a change was under way");
         }
         let generation = self.next_generation();

@@ -127,20 +127,20 @@ impl Controller {
                 }
             }
         }
-        let before = self.stuck.len();
-        self.stuck.retain(|_, retry| now < *retry);
-        if self.stuck.len() < before {
+        let retry = !self.stuck.is_empty() && now >= self.retry_at;
+        if retry {
+            self.stuck.clear();
             self.journal_stuck();
             self.clear_ports();
         }
-        if gone || self.stuck.len() < before {
+        if gone || retry {
             self.mask(now);
         }
     }
 
     pub(super) fn mended(&mut self, now: Time, ports: &[PortId]) {
         let before = self.stuck.len();
-        self.stuck.retain(|port, _| !ports.is_empty() && !ports.contains(port));
+        self.stuck.retain(|port| !ports.is_empty() && !ports.contains(port));
         if self.stuck.len() < before {
             self.journal_stuck();
         }
@@ -156,7 +156,7 @@ impl Controller {
             .alarms
             .keys()
             .filter(|alarm| match alarm {
-                Alarm::PortStuck { port } => !self.stuck.contains_key(port),
+                Alarm::PortStuck { port } => !self.stuck.contains(port),
                 Alarm::ForeignPatch { port } => !self.foreign.contains(port),
                 _ => false,
             })
@@ -166,12 +166,12 @@ impl Controller {
     }
 
     pub(super) fn journal_stuck(&mut self) {
-        let ports = self.stuck.keys().copied().collect();
+        let ports = self.stuck.iter().copied().collect();
         self.journal(crate::journal::Record::Stuck { ports });
     }
 
     /// Looks anew which ports are candidates, and has the region planned anew if others are.
-    pub(super) fn mask(&mut self, _now: Time) {
+    pub(super) fn mask(&mut self, now: Time) {
         let degree = self.region.degree();
         let blocked: Vec<bool> = (self.region.ports())
             .map(|(server, port)| {
@@ -181,10 +181,7 @@ impl Controller {
                     Part::Nic(at) | Part::Link(at) | Part::Gpu(at) => at == port,
                 });
                 let at = (server, port);
-                !seat.present
-                    || faulty
-                    || self.stuck.contains_key(&at)
-                    || self.foreign.contains(&at)
+                !seat.present || faulty || self.stuck.contains(&at) || self.foreign.contains(&at)
             })
             .collect();
         if blocked == self.blocked {
@@ -200,7 +197,7 @@ impl Controller {
                 self.blocked[at] && target.peer(usize::from(server), usize::from(port)).is_some()
             };
             if self.region.ports().any(|port| wants(&port)) {
-                self.phase = Phase::Idle;
+                self.give_up(now);
             }
         }
     }

@@ -51,9 +51,10 @@ impl Controller {
                 Answer::State(_) => self.distrust(now, "it reads where it was to patch"),
                 answer => self.patched(now, plan, answer),
             },
-            (Phase::Verifying { order, .. } | Phase::Reading { order, .. }, Answer::State(patches))
-                if order == id && !self.possible(&patches) =>
-            {
+            (
+                Phase::Verifying { order, .. } | Phase::Reading { order, .. },
+                Answer::State(patches),
+            ) if order == id && !self.possible(&patches) => {
                 self.distrust(now, "it says what cannot be");
             }
             (Phase::Verifying { plan, order, .. }, Answer::State(patches)) if order == id => {
@@ -89,9 +90,10 @@ impl Controller {
     fn seen(&mut self, now: Time, patches: Vec<Patch>) {
         self.counters.audits += 1;
         self.actual = patches;
+        self.must_read = false;
         // Before all agents are met no plan is begun; then it is read once more.
-        self.must_read = !self.met();
-        self.next_audit = now + self.settings.audit;
+        let met = self.met();
+        self.next_audit = if met { now + self.settings.audit } else { now };
         let mute = self.mute_until.take().is_some();
         self.clear(&Alarm::SwitchUntrusted);
         self.see_foreign(now);
@@ -101,7 +103,7 @@ impl Controller {
         self.mends(now, Alarm::CircuitsChanged, gone && !mute);
         let found = self.adoptable();
         let changed = gone || found.circuits().ne(self.standing.circuits()) || self.untidy();
-        if changed && !self.must_read {
+        if changed && met {
             let rounds = self.rounds.clone();
             self.replan = true;
             self.begin(now, found, rounds);

@@ -140,7 +140,8 @@ impl World {
             }
             Fault::StreamBreaks => self.break_stream(),
             Fault::SwitchSlow => {
-                self.line.mood.slow = self.chance.up_to(Time::from_ps(2 * self.settings.patience.ps()));
+                self.line.mood.slow =
+                    self.chance.up_to(Time::from_ps(2 * self.settings.patience.ps()));
                 self.at(over, Event::SwitchWell);
             }
             Fault::SwitchSilent => {
@@ -167,7 +168,8 @@ impl World {
             }
             Fault::MirrorSticks => {
                 let n = self.region.switch_ports();
-                let at = self.region.switch_port((server, port)) + if self.chance.hit(500) { n } else { 0 };
+                let at = self.region.switch_port((server, port))
+                    + if self.chance.hit(500) { n } else { 0 };
                 self.line.server.switch_mut().stick(at, true);
                 if !self.plan.forever {
                     self.at(over + lease, Event::Unstuck(at));
@@ -187,15 +189,23 @@ impl World {
             Fault::Tampering => {
                 let n = self.region.switch_ports();
                 let any = |chance: &mut Chance| {
-                    Patch::new(chance.from_to(1, n.into()) as u16, n + chance.from_to(1, n.into()) as u16)
+                    Patch::new(
+                        chance.from_to(1, n.into()) as u16,
+                        n + chance.from_to(1, n.into()) as u16,
+                    )
                 };
-                let set: Vec<Patch> = (0..self.chance.from_to(1, 3)).map(|_| any(&mut self.chance)).collect();
+                let set: Vec<Patch> =
+                    (0..self.chance.from_to(1, 3)).map(|_| any(&mut self.chance)).collect();
                 self.tamper(|switch| switch.tamper(&[], &set));
             }
             Fault::Operator => {
                 let all: Vec<PortId> = self.region.ports().collect();
                 let some = vec![self.chance.pick(&all)];
-                let inputs = [Input::Audit, Input::Mended { ports: Vec::new() }, Input::Mended { ports: some }];
+                let inputs = [
+                    Input::Audit,
+                    Input::Mended { ports: Vec::new() },
+                    Input::Mended { ports: some },
+                ];
                 let which = self.chance.below(3) as usize;
                 self.input(inputs[which].clone());
             }

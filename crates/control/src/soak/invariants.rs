@@ -91,7 +91,8 @@ impl Checks {
 
     /// The journal is gone.
     pub fn journal_lost(&mut self, nodes: &[Node], memory: &Memory) {
-        let known = nodes.iter().filter_map(|node| node.agent.as_ref()).map(|a| a.obeyed().generation);
+        let known =
+            nodes.iter().filter_map(|node| node.agent.as_ref()).map(|a| a.obeyed().generation);
         self.lost = known.fold(self.lost.max(memory.generation), u64::max);
         self.resumed.clear();
     }
@@ -127,11 +128,19 @@ impl Checks {
     }
 
     /// The controller is told what stands.
-    pub fn read(&mut self, now: Time, region: &Region, settings: &Settings, id: u64, state: &[Patch]) {
+    pub fn read(
+        &mut self,
+        now: Time,
+        region: &Region,
+        settings: &Settings,
+        id: u64,
+        state: &[Patch],
+    ) {
         let Some((read, issued)) = self.reads.remove(&id) else { return };
         let n = region.switch_ports();
         let later = |port: u16| self.ordered.get(&port).is_some_and(|&order| order > read);
-        let fresh = |patch: &&Patch| !later(patch.ingress) && !later(patch.egress.saturating_sub(n));
+        let fresh =
+            |patch: &&Patch| !later(patch.ingress) && !later(patch.egress.saturating_sub(n));
         self.seen = state.iter().filter(fresh).copied().collect();
         for (at, until) in self.spoilt.values_mut() {
             if *at <= issued {
@@ -169,7 +178,9 @@ impl Checks {
                 holds(RISING, *generation >= before.generation, || format!("{record:?}"))?;
                 let mut ports = BTreeSet::new();
                 for &(a, b) in circuits {
-                    holds(READ_BACK, self.was_read(region, a, b), || format!("{a:?} {b:?} in {record:?}"))?;
+                    holds(READ_BACK, self.was_read(region, a, b), || {
+                        format!("{a:?} {b:?} in {record:?}")
+                    })?;
                     let legal = a.0 != b.0 && region.tenant(a.0) == region.tenant(b.0);
                     let once = ports.insert(a) && ports.insert(b);
                     holds(LEGAL, legal && once, || format!("{a:?} {b:?} in {record:?}"))?;
@@ -203,7 +214,8 @@ impl Checks {
                     if ends.iter().any(|&end| self.is_spoilt(now, end)) {
                         continue;
                     }
-                    let both = lit(ends[0]) == Some(n + ends[1]) && lit(ends[1]) == Some(n + ends[0]);
+                    let both =
+                        lit(ends[0]) == Some(n + ends[1]) && lit(ends[1]) == Some(n + ends[0]);
                     holds(LIT, both, || {
                         let how = if may.is_some() { "may send" } else { "has bytes in flight" };
                         let at = (server, port);
@@ -235,7 +247,8 @@ impl Checks {
     /// One more step.
     pub fn step(&mut self, now: Time) -> Holds {
         let second = now.ps() / 1_000_000_000_000;
-        self.second = if self.second.0 == second { (second, self.second.1 + 1) } else { (second, 1) };
+        self.second =
+            if self.second.0 == second { (second, self.second.1 + 1) } else { (second, 1) };
         self.still = if self.still.0 == now { (now, self.still.1 + 1) } else { (now, 1) };
         holds(CALM, self.second.1 < 20_000, || format!("{} steps in a second", self.second.1))?;
         holds(CALM, self.still.1 < 2_000, || format!("{} steps at one time", self.still.1))

@@ -157,7 +157,11 @@ impl Line {
                 bytes = replaced(&bytes, b"::sesame;", b"::barley;");
             }
             while !bytes.is_empty() && !stream.broken {
-                let cut = if chance.hit(900) { bytes.len() } else { 1 + chance.below(bytes.len() as u64) as usize };
+                let cut = if chance.hit(900) {
+                    bytes.len()
+                } else {
+                    1 + chance.below(bytes.len() as u64) as usize
+                };
                 let rest = bytes.split_off(cut.min(bytes.len()));
                 let late = chance.up_to(self.latency) + chance.up_to(self.mood.slow);
                 stream.up_by = stream.up_by.max(now + late);
@@ -176,7 +180,11 @@ impl Line {
                 bytes = replaced(&bytes, b"COMPLD\r\n;", b"DENY\r\n   SROF\r\n;");
             }
             while !bytes.is_empty() {
-                let cut = if chance.hit(900) { bytes.len() } else { 1 + chance.below(bytes.len() as u64) as usize };
+                let cut = if chance.hit(900) {
+                    bytes.len()
+                } else {
+                    1 + chance.below(bytes.len() as u64) as usize
+                };
                 let rest = bytes.split_off(cut.min(bytes.len()));
                 let late = chance.up_to(self.latency) + chance.up_to(self.mood.slow);
                 stream.down_by = stream.down_by.max(now + late);
@@ -213,7 +221,8 @@ impl Line {
     pub fn patches(&self, region: &Region) -> Vec<Patch> {
         let ports = region.switch_ports();
         let ours = |patch: &Patch| {
-            region.port_at(patch.ingress).is_some() || region.port_at(patch.egress - ports).is_some()
+            region.port_at(patch.ingress).is_some()
+                || region.port_at(patch.egress - ports).is_some()
         };
         self.switch().patches().filter(ours).collect()
     }

@@ -111,3 +111,72 @@ pub fn trace(seed: u64, options: &Options) -> (Vec<String>, Result<Summary, Box<
     };
     (world.trace.unwrap_or_default().into(), result)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::planted::Planted;
+
+    const SEEDS: u64 = 1_000;
+
+    #[test]
+    fn a_thousand_seeds_break_nothing_and_much_happens() {
+        let mut all = Summary::default();
+        for seed in 0..SEEDS {
+            let summary =
+                run(seed, &Options::default()).unwrap_or_else(|failure| panic!("{failure}"));
+            all.add(&summary);
+        }
+        let in_scenarios = |what: &str| all.happened.get(what).map_or(0, |happened| happened.0);
+        for what in [
+            "controller crashed",
+            "recovered from a change under way",
+            "journal lost",
+            "agent crashed",
+            "agent frozen",
+            "servers cut off",
+            "stream broken",
+            "commands arrived after their stream broke",
+            "switch silent",
+            "circuits withdrawn",
+            "circuits-changed",
+            "ports stuck",
+            "foreign-patch",
+            "drain-stuck",
+            "decision-refused",
+        ] {
+            assert!(in_scenarios(what) >= SEEDS / 100, "{what}: {} scenarios", in_scenarios(what));
+        }
+        assert!(in_scenarios("plan confirmed") >= SEEDS * 95 / 100);
+    }
+
+    fn found(planted: Planted) -> Box<Failure> {
+        let options = Options { planted: Some(planted), ..Options::default() };
+        let failure = (0..SEEDS).find_map(|seed| run(seed, &options).err());
+        failure.unwrap_or_else(|| panic!("{planted:?} was not found"))
+    }
+
+    #[test]
+    fn planted_bugs_are_found() {
+        for (planted, invariants) in [
+            (Planted::SkipsVerification, ["read-back", "read-back"]),
+            (Planted::ForgetsGenerations, ["stale", "onward"]),
+            (Planted::SkipsDraining, ["lit", "lit"]),
+            (Planted::ForgetsLeases, ["lit", "lit"]),
+        ] {
+            let failure = found(planted);
+            assert!(invariants.contains(&failure.invariant.name), "{planted:?}: {failure}");
+        }
+    }
+
+    #[test]
+    fn a_seed_breaks_the_same_again() {
+        let options = Options { planted: Some(Planted::SkipsDraining), ..Options::default() };
+        let first = found(Planted::SkipsDraining);
+        let (lines, again) = trace(first.seed, &Options { trace: true, ..options });
+        let again = again.expect_err("it broke before");
+        assert_eq!((again.step, again.time, &again.what), (first.step, first.time, &first.what));
+        assert_eq!(lines, again.trace);
+        assert!(lines.iter().any(|line| line.contains("FAULT") || line.contains("order 1:")));
+    }
+}

@@ -2,7 +2,7 @@
 //! everything that can come between them.
 
 use super::chance::Chance;
-use super::faults::{Fault, Network, Plan};
+use super::faults::{Network, Plan};
 use super::invariants::{self, Broken, Checks, Holds};
 use super::line::{Carried, Line};
 use super::node::{Clock, Mail, Node, Plane};
@@ -69,8 +69,8 @@ pub(super) struct World {
     pub line: Line,
     /// By tenant: its round.
     rounds: Vec<u64>,
-    /// What was decided last, and for which question.
-    decided: Option<(u64, CircuitCounts)>,
+    /// What was decided last.
+    decided: Option<CircuitCounts>,
     checks: Checks,
     calm: bool,
     last_demand: bool,
@@ -85,7 +85,7 @@ pub(super) struct World {
 }
 
 /// Lines of a trace that are kept.
-const TRACED: usize = 400;
+const TRACED: usize = 100_000;
 
 impl World {
     pub fn new(seed: u64, options: &Options) -> Self {
@@ -285,7 +285,9 @@ impl World {
         if let Some(agent) = &mut node.agent {
             agent.fault(shows, part, works);
         }
-        self.note(|| format!("server {server}: {part:?} {}", if works { "works" } else { "fails" }));
+        self.note(|| {
+            format!("server {server}: {part:?} {}", if works { "works" } else { "fails" })
+        });
     }
 
     pub fn tamper(&mut self, change: impl FnOnce(&mut Switch)) {
@@ -349,7 +351,7 @@ impl World {
             }
             Event::Decided { life, question, counts } => {
                 if life == self.life && self.controller.is_some() {
-                    self.decided = Some((question, counts.clone()));
+                    self.decided = Some(counts.clone());
                     self.input(Input::Decided { question, counts });
                 }
             }
@@ -395,6 +397,7 @@ impl World {
             Event::PartMended(server, part) => self.part(server, part, true),
             Event::SwitchWell => self.line.mood = Default::default(),
             Event::Unstuck(port) => self.line.server.switch_mut().stick(port, false),
+            Event::StormOver if self.calm => {}
             Event::StormOver => self.network = self.plan.network,
             Event::FaultsStop => self.faults_stop(),
             Event::LastDemand => {
@@ -542,7 +545,11 @@ impl World {
                 if ours {
                     self.hold(invariants::stale(server, &directive, obeyed, &before, &after));
                 }
-                self.note(|| format!("agent {server} had obeyed {obeyed:?}, hears {directive:?}: uses {after:?}"));
+                self.note(|| {
+                    format!(
+                        "agent {server} had obeyed {obeyed:?}, hears {directive:?}: uses {after:?}"
+                    )
+                });
             }
         }
     }
@@ -584,7 +591,8 @@ impl World {
                     Carried::ToDriver { stream, at } => self.at(at, Event::ToDriver(stream)),
                 }
             }
-            while let Some(event) = self.controller.as_ref().and_then(|_| self.line.driver.event()) {
+            while let Some(event) = self.controller.as_ref().and_then(|_| self.line.driver.event())
+            {
                 quiet = false;
                 self.heard(event);
             }
@@ -722,8 +730,10 @@ impl World {
         let rate = 400_000_000_000;
         let rates = Rates { optical_bps: rate, packet_bps: rate, packet_nics: 2, share_eps: false };
         let (how, calm) = (self.chance.below(100), self.calm);
+        let standing = question.standing.counts();
         let counts = match how {
-            0..10 => choose(&question.demand, &question.standing.counts(), &usable, &rates),
+            // It knows nothing of tenants, and may join their servers.
+            0..10 if self.rounds.len() == 1 => choose(&question.demand, &standing, &usable, &rates),
             10..60 => self.any_counts(&usable),
             60..65 if !calm => self.absurd_counts(usable.len()),
             _ => allocate_within(&question.demand, &usable, true),
@@ -795,7 +805,8 @@ impl World {
             }
             let shows = node.shows(self.now);
             for port in 0..self.region.degree() {
-                let (has, should) = (agent.circuit(shows, port as u16), standing.peer(server, port));
+                let (has, should) =
+                    (agent.circuit(shows, port as u16), standing.peer(server, port));
                 if has != should {
                     return Some(format!("server {server} port {port}: {has:?} for {should:?}"));
                 }
@@ -818,7 +829,7 @@ impl World {
         if missing || (patches != wanted && !lasting) {
             return Some(format!("the switch has {patches:?} for {wanted:?}"));
         }
-        let Some((_, decided)) = &self.decided else { return Some("no decision".into()) };
+        let Some(decided) = &self.decided else { return Some("no decision".into()) };
         if !lasting && *decided != standing.counts() {
             return Some("circuits that were decided on do not stand".into());
         }
@@ -854,6 +865,3 @@ fn region(chance: &mut Chance) -> Region {
     let numa = (0..degree).map(|port| u8::from(port >= degree.div_ceil(2))).collect();
     Region::new(ports, wiring, tenants, numa).expect("2 servers and more, every port once")
 }
-
-#[allow(dead_code)]
-fn unused(_: Fault) {}
