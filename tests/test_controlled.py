@@ -142,6 +142,33 @@ def test_a_region_that_cannot_be(more: dict[str, Any], message: str) -> None:
         rehearsed([[0] * SERVERS**2], "timed", **more)
 
 
+def iteration(**more: Any) -> float:
+    never = {"fabric.hysteresis": False, "fabric.decision": "algorithm-1"}
+    done = run_all([job("timed").with_(**(never | more))])
+    assert done.stopped is None
+    return float(done.finished[0].summary["iteration_ps"])
+
+
+def test_ports_are_dark_until_their_nics_work() -> None:
+    plain = iteration()
+    late = iteration(**{"fabric.ocs.activation": "1 s"})
+    assert late == iteration(**{"fabric.ocs.delay": "1.025 s"})
+    assert late > plain + 10**12
+    assert iteration(**{"fabric.ocs.activation": "1 s", "fabric.ocs.loopback": True}) == plain
+    testbed = {"fabric.ocs.device": "polatis-testbed"}
+    assert iteration(**testbed) > late
+    measured = iteration(**{"fabric.ocs.device": "polatis-measured"})
+    assert iteration(**testbed, **{"fabric.ocs.loopback": True}) == measured
+
+
+def test_what_pays_for_the_dark_time_pays_for_nics_too() -> None:
+    """With hysteresis nothing changes that would be dark for seconds."""
+    never = {f"fabric.reconfigure.{when}": "reuse" for when in ("first_forward", "second_forward")}
+    kept = iteration(**never, **{"fabric.reconfigure.backward": "reuse"})
+    pays = {"fabric.hysteresis": True, "fabric.ocs.activation": "5.67 s"}
+    assert iteration(**pays) == kept
+
+
 REGION = """\
 name = "region-0"
 
