@@ -8,6 +8,8 @@
 
 mod arguments;
 mod fault;
+mod kept;
+mod session;
 
 pub use arguments::ServeArguments;
 pub use fault::{Fault, FaultKind};
@@ -15,28 +17,22 @@ pub use fault::{Fault, FaultKind};
 use crate::auth::may_listen;
 use crate::failure::Failure;
 use fault::{Faults, Heard, Said};
+use kept::{Kept, restore};
 use lightloom_control::Patch;
 use lightloom_control::ocs::{Device, Switch};
 use lightloom_control::tl1::{self, Framer, SessionId, Stamp, Tl1Server, User};
 use lightloom_units::Time;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-use serde::{Deserialize, Serialize};
+use session::Patience;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{Notify, Semaphore};
-use tokio::time::{sleep, sleep_until, timeout, timeout_at};
-use tokio_rustls::TlsAcceptor;
+use tokio::time::{sleep, sleep_until};
 use tokio_rustls::rustls::ServerConfig;
-
-/// A session is open, TLS and all, within this.
-const OPEN: Duration = Duration::from_secs(10);
-/// A command of a session is no longer \[B\], as in TL1's own server.
-const MOST_COMMAND: usize = 64 << 10;
 
 /// What an emulator is to be.
 #[derive(Clone, Debug)]
@@ -92,13 +88,6 @@ pub struct Emulator {
     shared: Arc<Shared>,
     sessions: usize,
     patience: Patience,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Patience {
-    login: Duration,
-    idle: Duration,
-    stall: Duration,
 }
 
 impl Emulator {
@@ -183,7 +172,7 @@ impl Emulator {
             };
             let (shared, tls, patience) = (self.shared.clone(), self.tls.clone(), self.patience);
             sessions.spawn(async move {
-                let why = serve(stream, tls, shared, patience).await;
+                let why = session::serve(stream, tls, &shared, patience).await;
                 tracing::debug!(%peer, why, "session ended");
                 drop(seat);
             });
@@ -306,155 +295,9 @@ impl Inner {
     }
 }
 
-/// A session, to its end: why it ended.
-async fn serve(
-    tcp: TcpStream,
-    tls: Option<Arc<ServerConfig>>,
-    shared: Arc<Shared>,
-    patience: Patience,
-) -> &'static str {
-    // Answers are small and somebody waits for each.
-    if tcp.set_nodelay(true).is_err() {
-        return "closed";
-    }
-    let Some(tls) = tls else { return session(tcp, &shared, patience).await };
-    match timeout(OPEN, TlsAcceptor::from(tls).accept(tcp)).await {
-        Ok(Ok(stream)) => session(stream, &shared, patience).await,
-        Ok(Err(_)) | Err(_) => "no TLS",
-    }
-}
-
-async fn session(
-    stream: impl AsyncRead + AsyncWrite,
-    shared: &Shared,
-    patience: Patience,
-) -> &'static str {
-    let bell = Arc::new(Notify::new());
-    let id = {
-        let mut inner = shared.lock();
-        let id = inner.server.open();
-        inner.bells.insert(id, bell.clone());
-        id
-    };
-    let open = Open { shared, id };
-    open.carry(stream, &bell, patience).await
-}
-
-/// Closed when dropped: also when the task is.
-struct Open<'a> {
-    shared: &'a Shared,
-    id: SessionId,
-}
-
-impl Drop for Open<'_> {
-    fn drop(&mut self) {
-        let mut inner = self.shared.lock();
-        inner.server.close(self.id);
-        inner.bells.remove(&self.id);
-    }
-}
-
-impl Open<'_> {
-    async fn carry(
-        &self,
-        stream: impl AsyncRead + AsyncWrite,
-        bell: &Notify,
-        patience: Patience,
-    ) -> &'static str {
-        let (mut reader, mut writer) = tokio::io::split(stream);
-        let mut framer = Framer::commands(MOST_COMMAND);
-        let mut buffer = vec![0; 16 << 10];
-        let mut logged_in = false;
-        let mut deadline = tokio::time::Instant::now() + patience.login;
-        loop {
-            let (said, open) = self.shared.take(self.id);
-            if !said.delay.is_zero() {
-                sleep(said.delay).await;
-            }
-            // The server completes nothing before somebody is logged in.
-            if !logged_in && contains(&said.bytes, b" COMPLD\r\n") {
-                logged_in = true;
-                deadline = tokio::time::Instant::now() + patience.idle;
-            }
-            // While it does not read what we say we do not hear what it says: it cannot pile up work.
-            let mut left = &said.bytes[..];
-            while !left.is_empty() {
-                match timeout(patience.stall, writer.write(left)).await {
-                    Ok(Ok(count)) if count > 0 => left = &left[count..],
-                    Ok(_) => return "closed by the other side",
-                    Err(_) => return "it does not read",
-                }
-            }
-            if !said.bytes.is_empty() && timeout(patience.stall, writer.flush()).await.is_err() {
-                return "it does not read";
-            }
-            if !open || said.broken {
-                // What has been said shall still arrive.
-                let _ = timeout(patience.stall, writer.shutdown()).await;
-                return if open { "broken, as asked" } else { "too much at once" };
-            }
-            tokio::select! {
-                read = timeout_at(deadline, reader.read(&mut buffer)) => match read {
-                    Ok(Ok(0) | Err(_)) => return "closed by the other side",
-                    Ok(Ok(count)) => {
-                        self.shared.receive(self.id, &mut framer, &buffer[..count]);
-                        if logged_in {
-                            deadline = tokio::time::Instant::now() + patience.idle;
-                        }
-                    }
-                    Err(_) => return if logged_in { "idle" } else { "nobody logged in" },
-                },
-                () = bell.notified() => {}
-            }
-        }
-    }
-}
-
-fn contains(bytes: &[u8], what: &[u8]) -> bool {
-    bytes.windows(what.len()).any(|window| window == what)
-}
-
 /// Off loopback only over TLS and for users.
 fn guard(listen: SocketAddr, tls: bool, users: &[User]) -> Result<(), Failure> {
     may_listen(listen, tls, !users.is_empty()).map_err(|exposed| {
         Failure::Input(format!("--listen: {}", exposed.asking("a user with a password")))
     })
-}
-
-/// Patches as they are kept in a file.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Kept {
-    ports: u16,
-    patches: Vec<Patch>,
-}
-
-impl Kept {
-    /// Replaces the file as a whole: it is never half written.
-    fn write(&self, path: &Path) -> std::io::Result<()> {
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(".new");
-        std::fs::write(&beside, serde_json::to_vec(self)?)?;
-        std::fs::rename(&beside, path)
-    }
-}
-
-/// The patches of a file are on the switch from the beginning. No file is no patches.
-fn restore(path: &Path, switch: &mut Switch) -> Result<Vec<Patch>, Failure> {
-    let wrong = |why: String| Failure::Input(format!("--state: {}: {why}", path.display()));
-    let text = match std::fs::read(path) {
-        Ok(text) => text,
-        Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(why) => return Err(wrong(why.to_string())),
-    };
-    let kept: Kept = serde_json::from_slice(&text).map_err(|why| wrong(why.to_string()))?;
-    if kept.ports != switch.ports() {
-        let ports = switch.ports();
-        return Err(wrong(format!("patches of {} ports; the switch has {ports}", kept.ports)));
-    }
-    switch.tamper(&[], &kept.patches);
-    if !switch.patches().eq(kept.patches.iter().copied()) {
-        return Err(wrong("patches that the switch cannot hold".into()));
-    }
-    Ok(kept.patches)
 }

@@ -192,7 +192,7 @@ async fn one_that_does_not_read_is_closed_and_holds_up_nobody() {
     // Each command is answered with some 100 KiB. One asks for all it can get, which is too much at
     // once; one at its leisure, until what the system holds for it is full.
     let mut deaf = Vec::new();
-    for pause in [Duration::ZERO, Duration::from_millis(2)] {
+    for pause in [Duration::ZERO, Duration::from_millis(20)] {
         let mut session = Session::login(address, "root").await;
         deaf.push(tokio::spawn(async move {
             while session.0.write_all(b"RTRV-PORT-POWER:::1:;").await.is_ok() {
@@ -227,6 +227,23 @@ async fn who_does_not_log_in_or_says_nothing_is_closed() {
     assert!((login..idle).contains(&start.elapsed()), "{:?}", start.elapsed());
     assert!(logged_in.ends(LONG).await);
     assert!(start.elapsed() >= idle);
+}
+
+#[tokio::test]
+async fn passwords_are_not_guessed_for_long() {
+    let (address, _) = serve(settings(8, Time::ZERO)).await;
+    let mut session = Session::open(address).await;
+    for guess in 0..9 {
+        let answer = session.ask("1", &format!("ACT-USER::root:1::guess{guess};")).await;
+        assert!(answer.contains("M  1 DENY"), "{answer}");
+    }
+    session.say("ACT-USER::root:1::guess9;").await;
+    assert!(session.ends(LONG).await);
+    // One that is logged in is denied as often as it likes.
+    let mut session = Session::login(address, "root").await;
+    for _ in 0..50 {
+        session.ask("1", "DLT-PATCH::99:1:;").await;
+    }
 }
 
 #[tokio::test]
