@@ -83,6 +83,11 @@ impl Controller {
             || self.floor > self.memory.generation
     }
 
+    /// The journal has the circuits that stand.
+    pub(super) fn is_noted(&self) -> bool {
+        self.standing.circuits().eq(self.memory.verified.iter().copied())
+    }
+
     /// The number of the next plan. If the journal has lost plans, agents may have heard of some that
     /// none has obeyed yet: these numbers are not used again.
     pub(super) fn next_generation(&self) -> u64 {
@@ -118,8 +123,7 @@ impl Controller {
 
     /// Sets out for these circuits.
     pub(super) fn begin(&mut self, now: Time, target: PortMap, rounds: Vec<u64>) {
-        let noted = self.standing.circuits().eq(self.memory.verified.iter().copied());
-        let current = noted && !self.is_behind() && self.memory.generation > 0;
+        let current = self.is_noted() && !self.is_behind() && self.memory.generation > 0;
         if current && self.changes(&target).is_empty() {
             self.rounds = later(&self.rounds, &rounds);
             self.phase = Phase::Idle;

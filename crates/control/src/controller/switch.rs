@@ -91,9 +91,6 @@ impl Controller {
         self.counters.audits += 1;
         self.actual = patches;
         self.must_read = false;
-        // Before all agents are met no plan is begun; then it is read once more.
-        let met = self.met();
-        self.next_audit = if met { now + self.settings.audit } else { now };
         let mute = self.mute_until.take().is_some();
         self.clear(&Alarm::SwitchUntrusted);
         self.see_foreign(now);
@@ -102,8 +99,12 @@ impl Controller {
         self.standing = lit;
         self.mends(now, Alarm::CircuitsChanged, gone && !mute);
         let found = self.adoptable();
-        let changed = gone || found.circuits().ne(self.standing.circuits()) || self.untidy();
-        if changed && met {
+        let noted = self.is_noted();
+        let changed = !noted || found.circuits().ne(self.standing.circuits()) || self.untidy();
+        // Before all agents are met no plan is begun: then it is read once more.
+        let begins = changed && self.met();
+        self.next_audit = if begins || !changed { now + self.settings.audit } else { now };
+        if begins {
             let rounds = self.rounds.clone();
             self.replan = true;
             self.begin(now, found, rounds);

@@ -19,4 +19,4 @@ mod run;
 mod world;
 
 pub use invariants::{INVARIANTS, Invariant};
-pub use run::{Failure, Options, Summary, run, trace};
+pub use run::{Failure, Options, Summary, run, run_many, trace};

@@ -5,6 +5,9 @@ use super::world::World;
 use lightloom_units::Time;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
 
 /// How a scenario is run.
 #[derive(Clone, Debug, Default)]
@@ -16,14 +19,14 @@ pub struct Options {
 }
 
 /// What happened in scenarios that went well: nothing would be shown by a world in which nothing does.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
     /// How many.
     pub scenarios: u64,
     /// Steps of all of them.
     pub steps: u64,
-    /// Their time, in all.
-    pub simulated: Time,
+    /// Their time, in all \[s\].
+    pub simulated_s: f64,
     /// By what happened: in how many scenarios, and how often in all.
     pub happened: BTreeMap<&'static str, (u64, u64)>,
 }
@@ -38,7 +41,7 @@ impl Summary {
     pub fn add(&mut self, other: &Summary) {
         self.scenarios += other.scenarios;
         self.steps += other.steps;
-        self.simulated = self.simulated.saturating_add(other.simulated);
+        self.simulated_s += other.simulated_s;
         for (what, (scenarios, times)) in &other.happened {
             let entry = self.happened.entry(what).or_default();
             *entry = (entry.0 + scenarios, entry.1 + times);
@@ -94,7 +97,7 @@ pub fn trace(seed: u64, options: &Options) -> (Vec<String>, Result<Summary, Box<
             Ok(true) => {
                 let mut summary = std::mem::take(&mut world.summary);
                 (summary.scenarios, summary.steps) = (1, world.steps());
-                summary.simulated = world.now;
+                summary.simulated_s = world.now.as_secs_f64();
                 break Ok(summary);
             }
             Err(broken) => {
@@ -110,6 +113,62 @@ pub fn trace(seed: u64, options: &Options) -> (Vec<String>, Result<Summary, Box<
         }
     };
     (world.trace.unwrap_or_default().into(), result)
+}
+
+/// Runs `count` scenarios from seed `first` on, on so many threads. `progress` is told how many are
+/// done, some ten times a second, and stops the run with `false`.
+///
+/// Returns what happened in those that went well, and of the failures that of the least seed. Which
+/// seeds were run before a failure stopped the others depends on the threads; the failure does not.
+///
+/// ```
+/// use lightloom_control::soak::run_many;
+/// let (summary, failure) = run_many(100, 8, 2, |_| true);
+/// assert_eq!((summary.scenarios, failure), (8, None));
+/// ```
+pub fn run_many(
+    first: u64,
+    count: u64,
+    threads: usize,
+    mut progress: impl FnMut(u64) -> bool,
+) -> (Summary, Option<Box<Failure>>) {
+    // Seeds are given out in rising order, and one that is given out is run: so the least that fails is
+    // found, whatever the threads do.
+    let (given, done, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    let work = || {
+        let (mut summary, mut failure) = (Summary::default(), None);
+        while !stop.load(Relaxed) {
+            let at = given.fetch_add(1, Relaxed);
+            if at >= count {
+                break;
+            }
+            match run(first + at, &Options::default()) {
+                Ok(one) => summary.add(&one),
+                Err(broken) => {
+                    stop.store(true, Relaxed);
+                    failure = Some(broken);
+                }
+            }
+            done.fetch_add(1, Relaxed);
+        }
+        (summary, failure)
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        while workers.iter().any(|worker| !worker.is_finished()) {
+            thread::sleep(Duration::from_millis(if count < 100 { 5 } else { 100 }));
+            if !progress(done.load(Relaxed).min(count)) {
+                stop.store(true, Relaxed);
+            }
+        }
+        let mut all = (Summary::default(), None::<Box<Failure>>);
+        for worker in workers {
+            let (summary, failure) = worker.join().expect("scenarios do not panic");
+            all.0.add(&summary);
+            all.1 = [all.1, failure].into_iter().flatten().min_by_key(|failure| failure.seed);
+        }
+        all
+    })
 }
 
 #[cfg(test)]
