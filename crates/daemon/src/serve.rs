@@ -5,6 +5,7 @@
 use crate::config::Config;
 use crate::controller::{Parts, Task};
 use crate::failure::Failure;
+use crate::hub::Hub;
 use crate::journal::Journal;
 use crate::wire::{self, Timing};
 use crate::{gateway, grpc};
@@ -30,47 +31,87 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// A connection over HTTP/2 is asked so often whether someone is there.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 
+/// A controller that listens.
+pub struct Server {
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    hub: Hub,
+    /// The controller's thread ends when this is dropped,
+    stop: oneshot::Sender<()>,
+    /// and says how it ended.
+    ended: oneshot::Receiver<Result<(), String>>,
+}
+
+impl Server {
+    /// Starts the controller of a region, within a Tokio runtime.
+    ///
+    /// # Errors
+    /// A port or a journal that is taken, a journal that is not of this region or not readable.
+    pub async fn start(config: Config) -> Result<Self, Failure> {
+        let wiring = config.wiring();
+        let (journal, memory) = Journal::open(&config.journal, &config.names.region, &wiring)
+            .map_err(|why| Failure::Run(why.to_string()))?;
+        let listener = TcpListener::bind(config.address)
+            .await
+            .map_err(|why| Failure::Run(format!("{}: {why}", config.address)))?;
+        let reconnect = Duration::from_nanos(config.settings.reconnect.ps() / 1000);
+        let switch = wire::spawn(config.endpoint, config.driver, Timing::new(reconnect));
+        let (ports, lease) = (config.region.degree(), config.settings.lease);
+        let (task, hub) = Task::new(Parts {
+            region: config.region,
+            settings: config.settings,
+            decider: config.decider,
+            journal,
+            memory,
+            switch,
+            names: config.names,
+        });
+        let (stop, ended) = on_a_thread(task)?;
+        let tokens = Arc::new(config.tokens);
+        let service = grpc::service(hub.clone(), tokens.clone(), ports, lease);
+        let router = gateway::router(hub.clone(), tokens).route_service(grpc::PATH, service);
+        let tls = config.tls.map(TlsAcceptor::from);
+        Ok(Server { listener, tls, router, hub, stop, ended })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// If the system does not say.
+    pub fn address(&self) -> Result<SocketAddr, Failure> {
+        self.listener.local_addr().map_err(|why| Failure::Run(why.to_string()))
+    }
+
+    /// What the controller publishes.
+    pub fn hub(&self) -> &Hub {
+        &self.hub
+    }
+
+    /// Serves until the controller fails.
+    ///
+    /// # Errors
+    /// A journal that cannot be written.
+    pub async fn run(self) -> Result<(), Failure> {
+        let ended = tokio::select! {
+            () = listen(self.listener, self.tls, self.router) => Ok(()),
+            ended = self.ended => ended.unwrap_or_else(|_| Err("the controller is gone".into())),
+        };
+        drop(self.stop);
+        ended.map_err(Failure::Run)
+    }
+}
+
 /// Runs the controller of a region until it fails; prints where it listens.
 ///
 /// # Errors
-/// A file that is wrong, a port or a journal that is taken, a journal that cannot be written.
+/// A file that is wrong; as [`Server::start`] and [`Server::run`].
 pub async fn controller(file: &Path) -> Result<(), Failure> {
-    let config = Config::load(file)?;
-    let wiring = config.wiring();
-    let run = |why: &dyn std::fmt::Display| Failure::Run(why.to_string());
-    let region = &config.names.region;
-    let (journal, memory) =
-        Journal::open(&config.journal, region, &wiring).map_err(|why| run(&why))?;
-    let listener = TcpListener::bind(config.address)
-        .await
-        .map_err(|why| Failure::Run(format!("{}: {why}", config.address)))?;
-    let address = listener.local_addr().map_err(|why| run(&why))?;
-
-    let reconnect = Duration::from_nanos(config.settings.reconnect.ps() / 1000);
-    let switch = wire::spawn(config.endpoint, config.driver, Timing::new(reconnect));
-    let (ports, lease) = (config.region.degree(), config.settings.lease);
-    let (task, hub) = Task::new(Parts {
-        region: config.region,
-        settings: config.settings,
-        decider: config.decider,
-        journal,
-        memory,
-        switch,
-        names: config.names,
-    });
-    let (stop, ended) = on_a_thread(task)?;
-    let tokens = Arc::new(config.tokens);
-    let service = grpc::service(hub.clone(), tokens.clone(), ports, lease);
-    let router = gateway::router(hub, tokens).route_service(grpc::PATH, service);
-    tracing::info!(%address, tls = config.tls.is_some(), "listening");
+    let server = Server::start(Config::load(file)?).await?;
+    let address = server.address()?;
+    tracing::info!(%address, tls = server.tls.is_some(), "listening");
     say(&serde_json::json!({ "listening": address.to_string() }).to_string());
-    let acceptor = config.tls.map(TlsAcceptor::from);
-    let ended = tokio::select! {
-        () = listen(listener, acceptor, router) => Ok(()),
-        ended = ended => ended.unwrap_or_else(|_| Err("the controller is gone".into())),
-    };
-    drop(stop);
-    ended.map_err(Failure::Run)
+    server.run().await
 }
 
 /// Prints what a region's file means.

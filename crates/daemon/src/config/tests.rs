@@ -95,7 +95,7 @@ fn what_is_wrong_is_named() {
         ),
         ("switch.example:830", "switch", "switch.address: switch: must be host:port"),
         ("2 s", "2", "timing.lease: \"2\" is not a time: "),
-        ("2 s", "2 ms", "timing.lease: 2 ms: must be from 100 ms to 1 h"),
+        ("2 s", "2 ms", "timing.lease: 2 ms: must be from 100 ms to 3600 s"),
         ("10 ms\"", "10 ms\"\nuses = 0", "decision.uses: 0: must be 1 or more"),
         ("\"netconf\"", "\"tl1\"", "switch.user: missing: who we are to the switch"),
     ];
@@ -111,7 +111,7 @@ fn what_is_wrong_is_named() {
 fn what_is_no_key_is_named_with_its_line() {
     let text = GOOD.replace("kind =", "knd =");
     let why = read(&text).err().unwrap_or_default();
-    assert!(why.starts_with("here/region.toml:24: unknown field `knd`, expected one of"), "{why}");
+    assert!(why.starts_with("here/region.toml:23: unknown field `knd`, expected one of"), "{why}");
     let why = read("name = [").err().unwrap_or_default();
     assert!(why.starts_with("here/region.toml:1: ") && !why.contains('\n'), "{why}");
     let why = read("name = \"a\"").err().unwrap_or_default();
