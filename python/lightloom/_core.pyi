@@ -261,6 +261,21 @@ def rehearse(request: str) -> str:
     (the controller's records) and trace (text, a line a step).
     """
 
+def soak_control(
+    first: int, count: int, threads: int, progress: Callable[[int], None] | None = None
+) -> dict[str, Any]:
+    """Run `count` scenarios of the control plane, from seed `first` on.
+
+    ``progress`` is given how many are done and stops the run by raising.
+
+    The result: scenarios and steps of those that went well, simulated_s, happened (by what
+    happened: in how many scenarios, and how often in all) and broken, the failure of the least
+    seed that failed, or None: seed, step, time_ps, invariant, says (what that means), what.
+    """
+
+def soak_control_trace(seed: int) -> tuple[list[str], dict[str, Any]]:
+    """Run one scenario: what happened, a line each, and the result as of `soak_control`."""
+
 def swot_schedule(request: str) -> str:
     """Schedule steps of one's own on planes by SWOT.
 

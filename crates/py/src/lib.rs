@@ -4,6 +4,7 @@
 //! Columns travel as little-endian bytes; a bad specification is a `ValueError`, a run that failed a
 //! `RuntimeError`, both with one message.
 
+mod control;
 mod mixnet;
 mod railx;
 mod swot;
@@ -196,6 +197,8 @@ mod _core {
     #[pymodule_export]
     use super::Workload;
 
+    #[pymodule_export]
+    use super::control::{soak_control, soak_control_trace};
     #[pymodule_export]
     use super::mixnet::decide::mixnet_circuits;
     #[pymodule_export]

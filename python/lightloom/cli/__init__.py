@@ -33,6 +33,7 @@ COMMANDS = {
     "report": "Rebuild the report of a Result.",
     "controller": "Run and watch the controller of a region's optical switch.",
     "ocs": "Emulate an optical switch.",
+    "soak": "Inject faults into the control plane, and check that nothing breaks.",
     "agent": "Attend to a region's controller as one of its servers.",
 }
 
