@@ -204,11 +204,12 @@ impl Agent {
         let Some(sent) = self.sent.front().filter(|sent| sent.0 == beat) else {
             return; // its lease has ended
         };
-        self.lease_until = self.lease_until.max(sent.1.saturating_add(self.settings.lease));
-        // Circuits go by the mark. Rounds may fall back when a controller starts anew.
+        let lease_until = sent.1.saturating_add(self.settings.lease);
+        // All goes by the mark, the lease too: an earlier plan says nothing of circuits that are in use.
         if mark < self.taken && self.planted != Some(Planted::ForgetsGenerations) {
             return;
         }
+        self.lease_until = self.lease_until.max(lease_until);
         let news = mark > self.taken || round > self.round || circuits != self.circuits;
         self.take(&circuits);
         (self.taken, self.circuits) = (mark, circuits);

@@ -78,7 +78,7 @@ impl Controller {
     }
 
     /// Agents have heard of a plan that is not finished, or of one that the journal has lost.
-    fn is_behind(&self) -> bool {
+    pub(super) fn is_behind(&self) -> bool {
         self.memory.generation != self.memory.verified_generation
             || self.floor > self.memory.generation
     }

@@ -47,9 +47,12 @@ impl Controller {
             return;
         }
         let absurd = report.obeyed.generation > self.memory.generation.max(self.floor) + (1 << 40);
-        let report = if absurd { None } else { self.read_demand(report) };
-        self.mends(now, Alarm::ReportRefused { server }, report.is_none());
-        let Some(report) = report else { return };
+        let asked = report.demand.as_ref();
+        let wrong = absurd || asked.is_some_and(|demand| !self.makes_sense(server, demand));
+        self.mends(now, Alarm::ReportRefused { server }, wrong);
+        if wrong {
+            return;
+        }
         let seat = &mut self.seats[usize::from(server)];
         if report.incarnation > seat.incarnation {
             seat.obeyed = Mark::default();
@@ -92,20 +95,12 @@ impl Controller {
         self.confirm(now);
     }
 
-    /// The report, if its demand can be one; without what goes to other tenants, which nobody asked for.
-    fn read_demand(&self, mut report: Report) -> Option<Report> {
-        let tenant = self.region.tenant(report.server);
-        if let Some(demand) = &mut report.demand {
-            if demand.bytes.len() != self.region.servers() {
-                return None;
-            }
-            for (to, bytes) in demand.bytes.iter_mut().enumerate() {
-                if self.region.tenant(to as u16) != tenant && *bytes > 0 {
-                    return None;
-                }
-            }
-        }
-        Some(report)
+    /// Whether this can be a server's demand: to servers of the region, and of its own tenant.
+    fn makes_sense(&self, server: u16, demand: &Demand) -> bool {
+        let tenant = self.region.tenant(server);
+        let own =
+            |(to, &bytes): (usize, &u64)| bytes == 0 || self.region.tenant(to as u16) == tenant;
+        demand.bytes.len() == self.region.servers() && demand.bytes.iter().enumerate().all(own)
     }
 
     /// Whether every agent has been heard since the controller started, or has stopped for want of a
@@ -221,8 +216,12 @@ impl Controller {
         for tenant in 0..rounds.len() {
             let of = |server: usize| usize::from(self.region.tenant(server as u16)) == tenant;
             let seats = self.seats.iter().enumerate().filter(|(at, seat)| of(*at) && seat.present);
-            let asked =
-                seats.map(|(_, seat)| seat.demand.as_ref().map_or(0, |demand| demand.round));
+            // After the first round, who has never asked for anything is not waited for.
+            let first = rounds[tenant] == 0;
+            let asked = seats.filter_map(|(_, seat)| match &seat.demand {
+                Some(demand) => Some(demand.round),
+                None => first.then_some(0),
+            });
             let (latest, least) = asked.fold((0, u64::MAX), |(latest, least), round| {
                 (latest.max(round), least.min(round))
             });

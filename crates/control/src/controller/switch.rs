@@ -108,7 +108,7 @@ impl Controller {
             let rounds = self.rounds.clone();
             self.replan = true;
             self.begin(now, found, rounds);
-        } else if mute {
+        } else if mute && !self.is_behind() {
             self.tell_all();
         }
     }
