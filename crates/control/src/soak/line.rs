@@ -69,8 +69,9 @@ impl Line {
         region: &Region,
         settings: &Settings,
     ) -> Result<Self, SwitchError> {
-        // A change that is begun late must be over within the lifetime.
-        let delay = chance.up_to(Time::from_ps(settings.lifetime.ps() / 3));
+        // A change that is begun late must be over within the lifetime, and any within the patience.
+        let most = settings.lifetime.min(settings.patience);
+        let delay = chance.up_to(Time::from_ps(most.ps() / 3));
         let device = Device {
             name: "soak".into(),
             ports: region.switch_ports(),
