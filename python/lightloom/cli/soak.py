@@ -73,7 +73,7 @@ def control(
 
 
 class _Progress:
-    """Tell on stderr how many scenarios are done: in place on a terminal, now and then elsewhere."""
+    """Tell on stderr how many scenarios are done: in place on a terminal, else now and then."""
 
     def __init__(self, total: int) -> None:
         self.total = total
