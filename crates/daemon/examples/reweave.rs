@@ -279,7 +279,7 @@ impl World {
 
     /// One round: what was spent until its circuits were verified, and on all of it.
     fn round(&mut self, rows: Vec<Vec<u64>>, round: u64) -> Option<Spent> {
-        self.now = self.now + Time::from_ms(30);
+        self.now += Time::from_ms(30);
         (self.spent, self.verified) = (Spent::default(), None);
         for (agent, bytes) in self.agents.iter_mut().zip(rows) {
             agent.demand(self.now, Demand { round, bytes });

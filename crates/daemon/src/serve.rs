@@ -31,6 +31,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// A connection over HTTP/2 is asked so often whether someone is there.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 
+/// How a controller's thread has ended.
+type Ended = oneshot::Receiver<Result<(), String>>;
+
 /// A controller that listens.
 pub struct Server {
     listener: TcpListener,
@@ -40,7 +43,7 @@ pub struct Server {
     /// The controller's thread ends when this is dropped,
     stop: oneshot::Sender<()>,
     /// and says how it ended.
-    ended: oneshot::Receiver<Result<(), String>>,
+    ended: Ended,
 }
 
 impl Server {
@@ -145,9 +148,7 @@ fn say(line: &str) {
 }
 
 /// Runs a task on a thread of its own until the sender is dropped; the receiver hears how it ended.
-fn on_a_thread(
-    task: Task,
-) -> Result<(oneshot::Sender<()>, oneshot::Receiver<Result<(), String>>), Failure> {
+fn on_a_thread(task: Task) -> Result<(oneshot::Sender<()>, Ended), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
