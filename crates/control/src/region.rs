@@ -169,15 +169,12 @@ impl Region {
 
     /// Both patches of every circuit, in rising order.
     pub fn patches(&self, map: &PortMap) -> Vec<Patch> {
-        let mut patches = Vec::new();
-        for from in self.ports() {
-            if let Some(to) = map.peer(usize::from(from.0), usize::from(from.1)) {
-                let egress = self.switch_ports + self.switch_port(to);
-                patches.push(Patch::new(self.switch_port(from), egress));
-            }
-        }
-        patches.sort_unstable();
-        patches
+        let patch = |(ingress, port): (usize, &Option<PortId>)| {
+            let (server, port) = (*port)?;
+            let peer = map.peer(usize::from(server), usize::from(port))?;
+            Some(Patch::new(ingress as u16, self.switch_ports + self.switch_port(peer)))
+        };
+        self.of_switch_port.iter().enumerate().filter_map(patch).collect()
     }
 
     /// The circuits of which both patches stand within the region, and the patches that make none.

@@ -22,9 +22,9 @@ pub(super) struct Plan {
     /// Circuits that agents use throughout.
     pub kept: PortMap,
     /// Servers of which a port changes, in rising order.
-    pub concerned: BTreeSet<u16>,
-    /// Ports over which nobody sends once these servers hold: the switch may change them.
-    pub quiet: BTreeSet<PortId>,
+    pub concerned: Vec<u16>,
+    /// By port: nobody sends over it once these servers hold, so the switch may change it.
+    pub quiet: Vec<bool>,
     /// Agents that have not let go by then are shunned.
     pub drain_by: Time,
     pub log: Reconfiguration,
@@ -124,7 +124,7 @@ impl Controller {
     /// Sets out for these circuits.
     pub(super) fn begin(&mut self, now: Time, target: PortMap, rounds: Vec<u64>) {
         let current = self.is_noted() && !self.is_behind() && self.memory.generation > 0;
-        if current && self.changes(&target).is_empty() {
+        if current && !self.changes(&target).contains(&true) {
             self.rounds = later(&self.rounds, &rounds);
             self.phase = Phase::Idle;
             return self.tell_all();
@@ -136,15 +136,21 @@ impl Controller {
     /// Sets out, though nothing may have to be changed. `log` says how often it has been tried.
     fn set_out(&mut self, now: Time, target: PortMap, rounds: Vec<u64>, mut log: Reconfiguration) {
         let changes = self.changes(&target);
-        let concerned: BTreeSet<u16> = changes.iter().map(|port| port.0).collect();
         let mut kept = self.standing.clone();
-        changes.iter().for_each(|&port| kept.disconnect(port));
-        let of_them = |port: &PortId| concerned.contains(&port.0) && peer(&kept, *port).is_none();
-        let quiet = self.region.ports().filter(of_them).collect();
+        let mut concerned: Vec<u16> = Vec::new();
+        for (port, _) in self.region.ports().zip(&changes).filter(|(_, changes)| **changes) {
+            kept.disconnect(port);
+            concerned.push(port.0);
+        }
+        concerned.dedup();
+        let of_them =
+            |port: PortId| concerned.binary_search(&port.0).is_ok() && peer(&kept, port).is_none();
+        let quiet = self.region.ports().map(of_them).collect();
         let generation = self.next_generation();
         let circuits: Vec<_> = target.circuits().collect();
         (log.generation, log.rounds) = (generation, rounds.clone());
-        (log.changed_ports, log.circuits) = (changes.len() as u32, circuits.len() as u32);
+        log.changed_ports = changes.iter().filter(|&&changes| changes).count() as u32;
+        log.circuits = circuits.len() as u32;
         self.journal(Record::Planned { generation, rounds: rounds.clone(), circuits });
         let drain_by = now + self.settings.lease;
         let plan = Plan { generation, rounds, target, kept, concerned, quiet, drain_by, log };
@@ -153,13 +159,15 @@ impl Controller {
         self.drain(now);
     }
 
-    /// Ports whose circuits change, and those that the switch is to touch for it: agents may use
+    /// By port: its circuit changes, or the switch is to touch it for one that does. Agents may use
     /// circuits there that were withdrawn, if they have not heard of it.
-    fn changes(&self, target: &PortMap) -> BTreeSet<PortId> {
-        let differs = |port: &PortId| peer(&self.standing, *port) != peer(target, *port);
-        let mut changes: BTreeSet<PortId> = self.region.ports().filter(differs).collect();
+    fn changes(&self, target: &PortMap) -> Vec<bool> {
+        let differs = |port| peer(&self.standing, port) != peer(target, port);
+        let mut changes: Vec<bool> = self.region.ports().map(differs).collect();
         let (end, set) = self.to_do(target);
-        changes.extend(self.ends(end.iter().chain(&set)));
+        for (server, port) in self.ends(end.iter().chain(&set)) {
+            changes[usize::from(server) * self.region.degree() + usize::from(port)] = true;
+        }
         changes
     }
 
@@ -169,12 +177,15 @@ impl Controller {
         (without(&self.endable(), &wanted), without(&wanted, &self.actual))
     }
 
-    /// The ports of the region that these patches join.
-    fn ends<'a>(&self, patches: impl Iterator<Item = &'a Patch>) -> BTreeSet<PortId> {
+    /// The ports of the region that these patches join, some more than once.
+    fn ends<'a>(
+        &'a self,
+        patches: impl Iterator<Item = &'a Patch>,
+    ) -> impl Iterator<Item = PortId> {
         let far = |patch: &Patch| patch.egress.saturating_sub(self.region.switch_ports());
         let both =
-            |patch: &Patch| [self.region.port_at(patch.ingress), self.region.port_at(far(patch))];
-        patches.flat_map(both).flatten().collect()
+            move |patch: &Patch| [patch.ingress, far(patch)].map(|end| self.region.port_at(end));
+        patches.flat_map(both).flatten()
     }
 
     /// Goes on to the switch once every agent concerned holds, or has stopped for want of a lease.
@@ -189,13 +200,15 @@ impl Controller {
             let seat = &self.seats[usize::from(server)];
             seat.present && seat.obeyed < hold
         };
-        let waiting: Vec<u16> = plan.concerned.iter().filter(using).copied().collect();
-        if waiting.is_empty() || self.planted == Some(Planted::SkipsDraining) {
+        if !plan.concerned.iter().any(|server| using(&server))
+            || self.planted == Some(Planted::SkipsDraining)
+        {
             let mut plan = plan.clone();
             plan.log.drained = now.saturating_sub(plan.log.began);
             return self.patch(now, plan);
         }
         if now >= plan.drain_by {
+            let waiting: Vec<u16> = plan.concerned.iter().filter(using).copied().collect();
             for server in waiting {
                 let until = now + self.settings.retry;
                 let seat = &mut self.seats[usize::from(server)];
@@ -213,8 +226,11 @@ impl Controller {
     /// Tells the switch what differs from what was read last.
     fn patch(&mut self, now: Time, mut plan: Plan) {
         let (end, set) = self.to_do(&plan.target);
-        let touched = self.ends(end.iter().chain(&set));
-        if !touched.is_subset(&plan.quiet) && self.planted != Some(Planted::SkipsDraining) {
+        let quiet = |(server, port): PortId| {
+            plan.quiet[usize::from(server) * self.region.degree() + usize::from(port)]
+        };
+        let loud = !self.ends(end.iter().chain(&set)).all(quiet);
+        if loud && self.planted != Some(Planted::SkipsDraining) {
             // What was read since is another state than the one that the plan was made for.
             return self.set_out(now, plan.target, plan.rounds, plan.log);
         }
@@ -295,7 +311,8 @@ impl Controller {
             return self.patch(now, plan);
         }
         // What cannot be ended may be why others cannot be set.
-        let culprits = self.ends(if end.is_empty() { &set } else { &end }.iter());
+        let culprits = if end.is_empty() { &set } else { &end };
+        let culprits: BTreeSet<PortId> = self.ends(culprits.iter()).collect();
         if self.stuck.is_empty() {
             self.retry_at = now + self.settings.retry;
         }
@@ -355,8 +372,9 @@ impl Controller {
     /// The circuits that stand, once more under a number that is later than any that agents know.
     fn reissue(&mut self, now: Time) {
         self.replan = true;
-        if self.must_read && self.memory.touched {
-            return self.withdraw(now, "it was out of reach while a change was under way");
+        if now < self.quarantine {
+            // Not to be noted as verified: what was sent to the switch may yet be carried out.
+            return self.withdraw(now, "a change may still be under way");
         }
         let generation = self.next_generation();
         let circuits = self.standing.circuits().collect();
