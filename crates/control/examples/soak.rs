@@ -1,12 +1,13 @@
-//! Runs scenarios: `soak FIRST COUNT` prints every broken invariant, `soak SEED` one trace.
+//! Runs scenarios: `soak FIRST COUNT` goes on after broken invariants and counts them, `soak SEED`
+//! prints one trace.
 
-use lightloom_control::soak::{Options, Summary, run, trace};
+use lightloom_control::soak::{Summary, run, trace};
 
 fn main() {
     let mut args = std::env::args().skip(1).map(|arg| arg.parse::<u64>().unwrap_or(0));
     let (first, count) = (args.next().unwrap_or(0), args.next());
     let Some(count) = count else {
-        let (lines, result) = trace(first, &Options { trace: true, ..Options::default() });
+        let (lines, result) = trace(first);
         lines.iter().for_each(|line| println!("{line}"));
         return println!("{:?}", result.map_err(|failure| failure.to_string()));
     };
@@ -14,7 +15,7 @@ fn main() {
     let began = std::time::Instant::now();
     let mut broken: std::collections::BTreeMap<&str, (u64, u64)> = Default::default();
     for seed in first..first + count {
-        match run(seed, &Options::default()) {
+        match run(seed) {
             Ok(summary) => all.add(&summary),
             Err(failure) => {
                 let entry = broken.entry(failure.invariant.name).or_default();

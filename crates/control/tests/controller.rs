@@ -6,6 +6,8 @@ use lightloom_schedule::mixnet::{CircuitCounts, Decision, Rates};
 use lightloom_units::Time;
 use std::fmt::Write;
 
+type Fault = fn(&mut Vec<Patch>, &Order) -> Option<Answer>;
+
 /// A region of three servers of two ports, on a switch of 8, whose every step is written down.
 struct Stage {
     now: Time,
@@ -14,7 +16,7 @@ struct Stage {
     patches: Vec<Patch>,
     orders: Vec<(u64, Order)>,
     /// What the switch does with an order to patch, if not that.
-    fault: Option<fn(&mut Vec<Patch>, &Order) -> Option<Answer>>,
+    fault: Option<Fault>,
     log: String,
 }
 

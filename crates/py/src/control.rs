@@ -1,6 +1,6 @@
 //! Scenarios of the control plane in which everything goes wrong, many at a time.
 
-use lightloom_control::soak::{self, Failure, Options, Summary};
+use lightloom_control::soak::{self, Failure, Summary};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -42,8 +42,7 @@ pub(crate) fn soak_control_trace(
     py: Python<'_>,
     seed: u64,
 ) -> PyResult<(Vec<String>, Bound<'_, PyDict>)> {
-    let options = Options { trace: true, ..Options::default() };
-    let (lines, result) = py.detach(|| soak::trace(seed, &options));
+    let (lines, result) = py.detach(|| soak::trace(seed));
     let (summary, failure) = match result {
         Ok(summary) => (summary, None),
         Err(failure) => (Summary::default(), Some(failure)),

@@ -124,21 +124,28 @@ impl Controller {
     /// Sets out for these circuits.
     pub(super) fn begin(&mut self, now: Time, target: PortMap, rounds: Vec<u64>) {
         let current = self.is_noted() && !self.is_behind() && self.memory.generation > 0;
-        if current && !self.changes(&target).contains(&true) {
+        let changes = self.changes(&target);
+        if current && !changes.contains(&true) {
             self.rounds = later(&self.rounds, &rounds);
             self.phase = Phase::Idle;
             return self.tell_all();
         }
         let log = Reconfiguration { began: now, ..Reconfiguration::default() };
-        self.set_out(now, target, rounds, log);
+        self.set_out(now, target, &changes, rounds, log);
     }
 
     /// Sets out, though nothing may have to be changed. `log` says how often it has been tried.
-    fn set_out(&mut self, now: Time, target: PortMap, rounds: Vec<u64>, mut log: Reconfiguration) {
-        let changes = self.changes(&target);
+    fn set_out(
+        &mut self,
+        now: Time,
+        target: PortMap,
+        changes: &[bool],
+        rounds: Vec<u64>,
+        mut log: Reconfiguration,
+    ) {
         let mut kept = self.standing.clone();
         let mut concerned: Vec<u16> = Vec::new();
-        for (port, _) in self.region.ports().zip(&changes).filter(|(_, changes)| **changes) {
+        for (port, _) in self.region.ports().zip(changes).filter(|(_, changes)| **changes) {
             kept.disconnect(port);
             concerned.push(port.0);
         }
@@ -232,7 +239,8 @@ impl Controller {
         let loud = !self.ends(end.iter().chain(&set)).all(quiet);
         if loud && self.planted != Some(Planted::SkipsDraining) {
             // What was read since is another state than the one that the plan was made for.
-            return self.set_out(now, plan.target, plan.rounds, plan.log);
+            let changes = self.changes(&plan.target);
+            return self.set_out(now, plan.target, &changes, plan.rounds, plan.log);
         }
         plan.log.attempts += 1;
         if end.is_empty() && set.is_empty() {
@@ -390,7 +398,15 @@ fn peer(map: &PortMap, (server, port): PortId) -> Option<PortId> {
 
 /// Those of `patches`, in rising order, that are not among `others`, in rising order.
 fn without(patches: &[Patch], others: &[Patch]) -> Vec<Patch> {
-    patches.iter().filter(|patch| others.binary_search(patch).is_err()).copied().collect()
+    let mut others = others.iter().peekable();
+    let mut alone = Vec::new();
+    for patch in patches {
+        while others.next_if(|other| *other < patch).is_some() {}
+        if others.peek() != Some(&patch) {
+            alone.push(*patch);
+        }
+    }
+    alone
 }
 
 fn later(a: &[u64], b: &[u64]) -> Vec<u64> {

@@ -213,26 +213,21 @@ impl Controller {
     pub(super) fn due(&mut self, now: Time) -> Option<Vec<u64>> {
         let mut due = false;
         let mut rounds = self.rounds.clone();
-        for tenant in 0..rounds.len() {
+        for (tenant, round) in rounds.iter_mut().enumerate() {
             let of = |server: usize| usize::from(self.region.tenant(server as u16)) == tenant;
             let seats = self.seats.iter().enumerate().filter(|(at, seat)| of(*at) && seat.present);
-            // After the first round, who has never asked for anything is not waited for.
-            let first = rounds[tenant] == 0;
-            let asked = seats.filter_map(|(_, seat)| match &seat.demand {
-                Some(demand) => Some(demand.round),
-                None => first.then_some(0),
-            });
+            let asked =
+                seats.map(|(_, seat)| seat.demand.as_ref().map_or(0, |demand| demand.round));
             let (latest, least) = asked.fold((0, u64::MAX), |(latest, least), round| {
                 (latest.max(round), least.min(round))
             });
-            let all = least == latest;
-            if latest <= rounds[tenant] {
+            if latest <= *round {
                 self.gather_by[tenant] = None;
                 continue;
             }
             let by = *self.gather_by[tenant].get_or_insert(now + self.settings.gather);
-            if all || now >= by {
-                (rounds[tenant], due) = (latest, true);
+            if least == latest || now >= by {
+                (*round, due) = (latest, true);
                 self.gather_by[tenant] = None;
             }
         }

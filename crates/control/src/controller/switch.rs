@@ -79,10 +79,11 @@ impl Controller {
     /// Whether a switch can be in this state: its own ports, none of them in two patches.
     fn possible(&self, patches: &[Patch]) -> bool {
         let n = self.region.switch_ports();
-        let mut taken = BTreeSet::new();
+        let mut taken = vec![false; 2 * usize::from(n) + 1];
+        let mut free = |port: u16| !std::mem::replace(&mut taken[usize::from(port)], true);
         patches.iter().all(|patch| {
             let own = (1..=n).contains(&patch.ingress) && (n + 1..=2 * n).contains(&patch.egress);
-            own && taken.insert(patch.ingress) && taken.insert(patch.egress)
+            own && free(patch.ingress) && free(patch.egress)
         })
     }
 

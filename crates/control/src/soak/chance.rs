@@ -19,7 +19,7 @@ impl Chance {
     }
 
     /// From `low` to `high`, both of them too.
-    pub fn from_to(&mut self, low: u64, high: u64) -> u64 {
+    pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
 
@@ -29,7 +29,7 @@ impl Chance {
     }
 
     pub fn ms(&mut self, low: u64, high: u64) -> Time {
-        Time::from_us(self.from_to(low * 1000, high * 1000))
+        Time::from_us(self.between(low * 1000, high * 1000))
     }
 
     pub fn up_to(&mut self, most: Time) -> Time {

@@ -33,7 +33,7 @@ pub(super) enum Fault {
 /// Every kind, its name in summaries, and how often of a thousand seeds have it.
 const KINDS: [(Fault, &str, u64); 18] = [
     (Fault::ControllerCrash, "controller crashed", 500),
-    (Fault::JournalLost, "journal lost", 60),
+    (Fault::JournalLost, "journal lost", 120),
     (Fault::AgentCrash, "agent crashed", 300),
     (Fault::Freeze, "agent frozen", 300),
     (Fault::Partition, "servers cut off", 400),
@@ -90,7 +90,7 @@ impl Plan {
             lost: chance.pick(&[0, 0, 10, 100, 300]),
             doubled: chance.pick(&[0, 10, 200]),
             delay: Time::from_us(chance.pick(&[50, 1_000, 20_000])),
-            late: chance.pick(&[0, 5, 50]),
+            late: chance.pick(&[0, 5, 50, 200]),
         };
         Plan { kinds, network, forever: chance.hit(100) }
     }
@@ -107,13 +107,16 @@ impl World {
         let long = self.chance.tail(Time::from_ps(lease.ps() / 2)) + Time::from_us(10);
         let over = self.now + long;
         match fault {
+            Fault::ControllerCrash if self.chance.hit(400) => self.ambush = Some(Event::Crash),
             // It comes to pass at one of the next things that the controller wants done.
             Fault::ControllerCrash => self.crash_after = Some((self.chance.below(8), false)),
             Fault::JournalLost => self.crash_after = Some((self.chance.below(8), true)),
             Fault::AgentCrash => {
                 self.nodes[node].agent = None;
                 self.nodes[node].mail.clear();
-                self.at(over, Event::AgentStarts(server));
+                let soon = self.now + self.chance.ms(0, 20);
+                let when = if self.chance.hit(500) { soon } else { over };
+                self.at(when, Event::AgentStarts(server));
             }
             Fault::Freeze => {
                 self.nodes[node].frozen = true;
@@ -123,7 +126,7 @@ impl World {
                 for other in 0..self.nodes.len() {
                     self.nodes[other].cut |= other == node || self.chance.hit(300);
                 }
-                let whole = self.chance.from_to(1, 4);
+                let whole = self.chance.between(1, 4);
                 self.at(over + Time::from_ps(lease.ps() * whole / 2), Event::Joined);
             }
             Fault::SlowDrain => {
@@ -138,6 +141,7 @@ impl World {
                     self.at(over + lease, Event::PartMended(server, part));
                 }
             }
+            Fault::StreamBreaks if self.chance.hit(600) => self.ambush = Some(Event::BreakStream),
             Fault::StreamBreaks => self.break_stream(),
             Fault::SwitchSlow => {
                 self.line.mood.slow =
@@ -190,12 +194,12 @@ impl World {
                 let n = self.region.switch_ports();
                 let any = |chance: &mut Chance| {
                     Patch::new(
-                        chance.from_to(1, n.into()) as u16,
-                        n + chance.from_to(1, n.into()) as u16,
+                        chance.between(1, n.into()) as u16,
+                        n + chance.between(1, n.into()) as u16,
                     )
                 };
                 let set: Vec<Patch> =
-                    (0..self.chance.from_to(1, 3)).map(|_| any(&mut self.chance)).collect();
+                    (0..self.chance.between(1, 3)).map(|_| any(&mut self.chance)).collect();
                 self.tamper(|switch| switch.tamper(&[], &set));
             }
             Fault::Operator => {
@@ -210,7 +214,7 @@ impl World {
                 self.input(inputs[which].clone());
             }
             Fault::Storm => {
-                self.network.lost = self.chance.from_to(200, 1000);
+                self.network.lost = self.chance.between(200, 1000);
                 self.at(over, Event::StormOver);
             }
         }

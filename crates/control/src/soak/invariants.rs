@@ -31,6 +31,7 @@ invariants! {
     SLICE, "slice", "every patch that the controller orders is within the region's slice";
     ONE_PATCH, "one-patch", "an ingress or egress is in at most one patch";
     LIT, "lit", "while an agent may send over a port, or has sent, the switch has both patches of that circuit lit";
+    HELD, "held", "nobody may send over a port whose circuit the switch is told to change";
     READ_BACK, "read-back", "circuits that agents may use were read back after the last order that touches their ports";
     LEGAL, "legal", "circuits that are released join two servers of one tenant, and every port at most once";
     RISING, "rising", "generations rise in the journal";
@@ -122,6 +123,22 @@ impl Checks {
                 self.ordered.insert(port, self.orders);
                 let n = region.switch_ports();
                 self.seen.retain(|seen| seen.ingress != port && seen.egress != n + port);
+            }
+        }
+        Ok(())
+    }
+
+    /// The ports that an order touches are still.
+    pub fn held(&self, now: Time, region: &Region, nodes: &[Node], order: &Order) -> Holds {
+        let Order::Apply { end, set } = order else { return Ok(()) };
+        for patch in end.iter().chain(set) {
+            for at in [patch.ingress, patch.egress.saturating_sub(region.switch_ports())] {
+                let Some((server, port)) = region.port_at(at) else { continue };
+                let node = &nodes[usize::from(server)];
+                let may = node.agent.as_ref().and_then(|a| a.circuit(node.shows(now), port));
+                holds(HELD, may.is_none(), || {
+                    format!("{:?} may send to {may:?}, and {patch:?} is ordered", (server, port))
+                })?;
             }
         }
         Ok(())

@@ -83,7 +83,7 @@ impl Line {
         let start = tl1::Stamp::from_unix(1_795_282_198);
         let settings_ = tl1::Settings { sid: "OCS".into(), users: vec![user], start };
         let server = Tl1Server::new(Switch::new(device, chance.below(u64::MAX))?, settings_);
-        let latency = Time::from_us(chance.from_to(1, 5_000));
+        let latency = Time::from_us(chance.between(1, 5_000));
         let longest = if chance.hit(300) { 64 + 5 * 2 * 3 } else { 4096 };
         Ok(Line {
             driver: driver(&slice, longest),
@@ -197,7 +197,7 @@ impl Line {
     }
 
     /// The next bytes arrive at the switch.
-    pub fn to_switch(&mut self, now: Time, number: u64) {
+    pub fn reaches_switch(&mut self, now: Time, number: u64) {
         if let Some(stream) = self.stream.as_mut().filter(|stream| stream.number == number) {
             if let Some(bytes) = stream.up.pop_front() {
                 self.server.receive(now, stream.session, &bytes);
@@ -206,7 +206,7 @@ impl Line {
     }
 
     /// The next bytes arrive at the controller.
-    pub fn to_driver(&mut self, now: Time, number: u64) {
+    pub fn reaches_driver(&mut self, now: Time, number: u64) {
         if let Some(stream) = self.stream.as_mut().filter(|stream| stream.number == number) {
             if let Some(bytes) = stream.down.pop_front() {
                 self.driver.receive(now, &bytes);

@@ -10,13 +10,16 @@
 //! Ignored: two controllers at once; disks that lie; more than 8 servers.
 //! Checked: bugs that are planted in controller and agent are found.
 
+mod acts;
 mod chance;
 mod faults;
 mod invariants;
 mod line;
+mod lives;
 mod node;
+mod rest;
 mod run;
 mod world;
 
 pub use invariants::{INVARIANTS, Invariant};
-pub use run::{Failure, Options, Summary, run, run_many, trace};
+pub use run::{Failure, Summary, run, run_many, trace};

@@ -1,6 +1,6 @@
 //! Scenarios, one or many.
 
-use super::invariants::Invariant;
+use super::invariants::{Broken, Invariant};
 use super::world::World;
 use lightloom_units::Time;
 use std::collections::BTreeMap;
@@ -10,12 +10,22 @@ use std::thread;
 use std::time::Duration;
 
 /// How a scenario is run.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Keep what happens, for [`Failure::trace`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Options {
+    /// Keep what happens.
     pub trace: bool,
     #[cfg(test)]
-    pub(crate) planted: Option<crate::planted::Planted>,
+    pub planted: Option<crate::planted::Planted>,
+}
+
+impl Options {
+    fn new(trace: bool) -> Self {
+        Options {
+            trace,
+            #[cfg(test)]
+            planted: None,
+        }
+    }
 }
 
 /// What happened in scenarios that went well: nothing would be shown by a world in which nothing does.
@@ -62,8 +72,6 @@ pub struct Failure {
     pub invariant: Invariant,
     /// How.
     pub what: String,
-    /// What happened before, if that was kept.
-    pub trace: Vec<String>,
 }
 
 impl fmt::Display for Failure {
@@ -79,36 +87,41 @@ impl fmt::Display for Failure {
 /// The first invariant that is broken.
 ///
 /// ```
-/// use lightloom_control::soak::{Options, run};
-/// let summary = run(1, &Options::default()).unwrap();
+/// use lightloom_control::soak::run;
+/// let summary = run(1).unwrap();
 /// assert!(summary.steps > 100);
-/// assert_eq!(summary, run(1, &Options::default()).unwrap());
+/// assert_eq!(Ok(summary), run(1));
 /// ```
-pub fn run(seed: u64, options: &Options) -> Result<Summary, Box<Failure>> {
-    trace(seed, options).1
+pub fn run(seed: u64) -> Result<Summary, Box<Failure>> {
+    play(seed, Options::new(false)).1
 }
 
-/// [`run`], and what happened.
-pub fn trace(seed: u64, options: &Options) -> (Vec<String>, Result<Summary, Box<Failure>>) {
+/// Runs one scenario and says what happens, a line each: the last 100,000 of them.
+///
+/// ```
+/// use lightloom_control::soak::{run, trace};
+/// let (lines, result) = trace(1);
+/// assert!(lines.iter().any(|line| line.contains("journal: Verified")));
+/// assert_eq!(result, run(1));
+/// ```
+pub fn trace(seed: u64) -> (Vec<String>, Result<Summary, Box<Failure>>) {
+    play(seed, Options::new(true))
+}
+
+fn play(seed: u64, options: Options) -> (Vec<String>, Result<Summary, Box<Failure>>) {
     let mut world = World::new(seed, options);
     let result = loop {
         match world.step() {
             Ok(false) => {}
             Ok(true) => {
                 let mut summary = std::mem::take(&mut world.summary);
-                (summary.scenarios, summary.steps) = (1, world.steps());
+                (summary.scenarios, summary.steps) = (1, world.steps);
                 summary.simulated_s = world.now.as_secs_f64();
                 break Ok(summary);
             }
-            Err(broken) => {
-                break Err(Box::new(Failure {
-                    seed,
-                    step: world.steps(),
-                    time: world.now,
-                    invariant: broken.invariant,
-                    what: broken.what,
-                    trace: world.trace.iter().flatten().cloned().collect(),
-                }));
+            Err(Broken { invariant, what }) => {
+                let (step, time) = (world.steps, world.now);
+                break Err(Box::new(Failure { seed, step, time, invariant, what }));
             }
         }
     };
@@ -142,7 +155,7 @@ pub fn run_many(
             if at >= count {
                 break;
             }
-            match run(first + at, &Options::default()) {
+            match run(first + at) {
                 Ok(one) => summary.add(&one),
                 Err(broken) => {
                     stop.store(true, Relaxed);
@@ -182,8 +195,7 @@ mod tests {
     fn a_thousand_seeds_break_nothing_and_much_happens() {
         let mut all = Summary::default();
         for seed in 0..SEEDS {
-            let summary =
-                run(seed, &Options::default()).unwrap_or_else(|failure| panic!("{failure}"));
+            let summary = run(seed).unwrap_or_else(|failure| panic!("{failure}"));
             all.add(&summary);
         }
         let in_scenarios = |what: &str| all.happened.get(what).map_or(0, |happened| happened.0);
@@ -210,8 +222,8 @@ mod tests {
     }
 
     fn found(planted: Planted) -> Box<Failure> {
-        let options = Options { planted: Some(planted), ..Options::default() };
-        let failure = (0..SEEDS).find_map(|seed| run(seed, &options).err());
+        let options = Options { planted: Some(planted), trace: false };
+        let failure = (0..SEEDS).find_map(|seed| play(seed, options).1.err());
         failure.unwrap_or_else(|| panic!("{planted:?} was not found"))
     }
 
@@ -230,12 +242,10 @@ mod tests {
 
     #[test]
     fn a_seed_breaks_the_same_again() {
-        let options = Options { planted: Some(Planted::SkipsDraining), ..Options::default() };
         let first = found(Planted::SkipsDraining);
-        let (lines, again) = trace(first.seed, &Options { trace: true, ..options });
-        let again = again.expect_err("it broke before");
-        assert_eq!((again.step, again.time, &again.what), (first.step, first.time, &first.what));
-        assert_eq!(lines, again.trace);
-        assert!(lines.iter().any(|line| line.contains("FAULT") || line.contains("order 1:")));
+        let options = Options { planted: Some(Planted::SkipsDraining), trace: true };
+        let (lines, again) = play(first.seed, options);
+        assert_eq!(again, Err(first));
+        assert!(lines.iter().any(|line| line.contains("order 1:")), "{lines:?}");
     }
 }

@@ -1,0 +1,213 @@
+//! What the machines want done is done, or sent on its way.
+
+use super::invariants;
+use super::line::Carried;
+use super::world::{Event, World};
+use crate::agent::AgentOutput;
+use crate::controller::{self, Controller, Input, Output, Question};
+use crate::driver::{Answer, Driver, DriverEvent, Order};
+use crate::journal::Record;
+use lightloom_schedule::mixnet::{CircuitCounts, Rates, allocate_within, choose};
+use lightloom_units::Time;
+
+impl World {
+    /// Everything that wants to be done is done, or sent on its way.
+    pub(super) fn settle(&mut self) {
+        loop {
+            let carried = self.line.carry(self.now, &mut self.chance);
+            let mut quiet = carried.is_empty();
+            for one in carried {
+                match one {
+                    Carried::ToSwitch { stream, at } => self.at(at, Event::ToSwitch(stream)),
+                    Carried::ToDriver { stream, at } => self.at(at, Event::ToDriver(stream)),
+                }
+            }
+            while let Some(event) = self.controller.as_ref().and_then(|_| self.line.driver.event())
+            {
+                quiet = false;
+                self.heard(event);
+            }
+            while let Some(output) = self.controller.as_mut().and_then(Controller::poll) {
+                quiet = false;
+                match &mut self.crash_after {
+                    Some((0, lost)) => {
+                        let lost = *lost;
+                        self.crash_after = None;
+                        self.crash(lost);
+                    }
+                    Some((left, _)) => {
+                        *left -= 1;
+                        self.carry_out(output);
+                    }
+                    None => self.carry_out(output),
+                }
+            }
+            for server in 0..self.nodes.len() {
+                for output in self.nodes[server].outputs() {
+                    quiet = false;
+                    self.agent_output(server as u16, output);
+                }
+            }
+            if quiet {
+                return;
+            }
+        }
+    }
+
+    /// The driver has something to tell.
+    pub(super) fn heard(&mut self, event: DriverEvent) {
+        match event {
+            DriverEvent::Up { device, ports } => self.input(Input::SwitchUp { device, ports }),
+            DriverEvent::Down(why) => {
+                self.hang_up();
+                self.input(Input::SwitchDown { why });
+            }
+            DriverEvent::Answer { id, answer } => {
+                if let Answer::State(state) = &answer {
+                    self.checks.read(self.now, &self.region, &self.settings, id, state);
+                    let alone = invariants::one_patch(state.iter().copied());
+                    self.hold(alone);
+                }
+                self.input(Input::Answer { id, answer });
+            }
+            DriverEvent::Notice(_) => {}
+        }
+    }
+
+    pub(super) fn carry_out(&mut self, output: Output) {
+        let now = self.now;
+        match output {
+            Output::Journal(record) => {
+                self.note(|| format!("journal: {record:?}"));
+                let holds = self.checks.journal(&self.region, &self.memory, &record);
+                self.hold(holds);
+                match &record {
+                    Record::Withdrawn { .. } => self.tally("circuits withdrawn"),
+                    Record::Stuck { ports } if !ports.is_empty() => self.tally("ports stuck"),
+                    Record::Verified { .. } => self.tally("plan verified"),
+                    Record::Confirmed { .. } => self.tally("plan confirmed"),
+                    _ => {}
+                }
+                self.memory.note(record.clone());
+                self.disk.push(record);
+            }
+            Output::Send { server, directive } => {
+                let holds = self.checks.sent(&self.region, server, &directive);
+                self.hold(holds);
+                self.post(server, Event::Directive(server, directive));
+            }
+            Output::Order { id, order } => {
+                self.note(|| format!("order {id}: {order:?}"));
+                let holds = self.checks.order(now, &self.region, id, &order);
+                self.hold(holds);
+                let holds = self.checks.held(now, &self.region, &self.nodes, &order);
+                self.hold(holds);
+                if matches!(order, Order::Apply { .. }) {
+                    self.tally("switch patched");
+                    if let Some(event) = self.ambush.take() {
+                        let soon = self.chance.tail(Time::from_ms(5));
+                        self.at(now + soon, event);
+                    }
+                }
+                self.line.driver.order(now, id, &order);
+            }
+            Output::Reconnect => {
+                self.note(|| "controller reconnects".into());
+                self.hang_up();
+            }
+            Output::Decide(question) => self.decide(question),
+            Output::Event(event) => {
+                self.note(|| format!("event: {event:?}"));
+                if let controller::Event::Raised { alarm } = &event {
+                    self.tally(alarm.name());
+                }
+            }
+        }
+    }
+
+    pub(super) fn agent_output(&mut self, server: u16, output: AgentOutput) {
+        let node = &mut self.nodes[usize::from(server)];
+        match output {
+            AgentOutput::Report(report) => self.post(server, Event::Report(report)),
+            AgentOutput::Use { circuits, .. } => {
+                let (now, region, checks) = (self.now, &self.region, &self.checks);
+                node.plane.uses(&circuits, |port, peer| {
+                    let ends = [(server, port), peer].map(|port| region.switch_port(port));
+                    ends.iter().any(|&end| checks.is_spoilt(now, end))
+                });
+            }
+            AgentOutput::Drain { token, ports } => {
+                node.plane.drain(token, ports);
+                let (incarnation, slow) = (node.incarnation, node.slow);
+                let lease = self.settings.lease;
+                let most = if slow { lease + lease } else { Time::from_ms(5) };
+                let long = self.chance.up_to(most);
+                self.at(self.now + long, Event::Drained { server, incarnation, token });
+            }
+        }
+    }
+
+    /// A message to or from a server goes its way, or does not.
+    pub(super) fn post(&mut self, server: u16, event: Event) {
+        let network = self.network;
+        if self.nodes[usize::from(server)].cut || self.chance.hit(network.lost) {
+            return;
+        }
+        let copies = 1 + u64::from(self.chance.hit(network.doubled));
+        for _ in 0..copies {
+            let much = self.chance.hit(network.late);
+            let late = if much { self.chance.up_to(self.settings.lease) } else { Time::ZERO };
+            let delay = self.chance.tail(network.delay);
+            self.at(self.now + delay + late, event.clone());
+        }
+    }
+
+    pub(super) fn decide(&mut self, question: Question) {
+        let usable = question.standing.usable();
+        let rate = 400_000_000_000;
+        let rates = Rates { optical_bps: rate, packet_bps: rate, packet_nics: 2, share_eps: false };
+        let (how, calm) = (self.chance.below(100), self.calm);
+        let standing = question.standing.counts();
+        let counts = match how {
+            // It knows nothing of tenants, and may join their servers.
+            0..10 if self.rounds.len() == 1 => choose(&question.demand, &standing, &usable, &rates),
+            10..60 => self.any_counts(&usable),
+            60..65 if !calm => self.absurd_counts(usable.len()),
+            _ => allocate_within(&question.demand, &usable, true),
+        };
+        let (life, number) = (self.life, question.number);
+        let long = self.chance.hit(50) && !calm;
+        let late = if long { self.chance.up_to(self.settings.lease) } else { self.chance.ms(0, 3) };
+        self.note(|| format!("question {number}: {usable:?} usable"));
+        self.at(self.now + late, Event::Decided { life, question: number, counts });
+    }
+
+    /// Circuits at random, as many as ports allow.
+    pub(super) fn any_counts(&mut self, usable: &[u32]) -> CircuitCounts {
+        let mut counts = CircuitCounts::dark(usable.len());
+        for _ in 0..2 * usable.len() {
+            let a = self.chance.below(usable.len() as u64) as usize;
+            let b = self.chance.below(usable.len() as u64) as usize;
+            let room = |at: usize| counts.degree(at) < usable[at];
+            let tenant = |at: usize| self.region.tenant(at as u16);
+            if a != b && room(a) && room(b) && tenant(a) == tenant(b) {
+                counts.join(a, b);
+            }
+        }
+        counts
+    }
+
+    /// Circuits that may well be more than there are ports, or between tenants.
+    pub(super) fn absurd_counts(&mut self, servers: usize) -> CircuitCounts {
+        let servers = servers + usize::from(self.chance.hit(200));
+        let mut counts = CircuitCounts::dark(servers);
+        for _ in 0..3 * servers {
+            let a = self.chance.below(servers as u64) as usize;
+            let b = self.chance.below(servers as u64) as usize;
+            if a != b {
+                counts.join(a, b);
+            }
+        }
+        counts
+    }
+}

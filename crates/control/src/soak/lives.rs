@@ -1,0 +1,144 @@
+//! Processes start and die, and servers have something to send.
+
+use super::invariants::{self, Broken};
+use super::node::{Mail, Plane};
+use super::world::{Event, World};
+use crate::agent::Agent;
+use crate::controller::Controller;
+use crate::journal::Memory;
+use crate::message::Demand;
+use lightloom_units::Time;
+
+impl World {
+    pub(super) fn start_controller(&mut self) {
+        self.life += 1;
+        self.connecting = false;
+        let replayed = Memory::replay(self.disk.iter().cloned());
+        if replayed != self.memory {
+            let what = format!("{replayed:?}, and it was {:?}", self.memory);
+            self.hold(Err(Broken { invariant: invariants::REPLAY, what }));
+        }
+        if self.memory.touched {
+            self.tally("recovered from a change under way");
+        }
+        self.note(|| format!("controller starts with {replayed:?}"));
+        let (region, settings) = (self.region.clone(), self.settings.clone());
+        #[allow(unused_mut)]
+        let mut controller = Controller::new(region, settings, replayed, self.now);
+        #[cfg(test)]
+        controller.plant(self.planted);
+        self.controller = Some(controller);
+        self.decided = None;
+        self.checks.started();
+        self.line.renew();
+        self.at(self.now, Event::Connect { life: self.life });
+        self.connecting = true;
+    }
+
+    pub(super) fn crash(&mut self, journal_lost: bool) {
+        self.note(|| "the controller crashes".into());
+        self.controller = None;
+        self.cut();
+        self.line.stream = None;
+        if journal_lost {
+            self.note(|| "and its journal is lost".into());
+            self.checks.journal_lost(&self.nodes, &self.memory);
+            self.disk.clear();
+            self.memory = Memory::default();
+        }
+        let most = Time::from_ps(self.settings.lease.ps() * 3 / 2);
+        let down = match self.chance.below(3) {
+            0 => self.chance.ms(0, 5),
+            1 => self.chance.ms(5, 200),
+            _ => self.chance.up_to(most),
+        };
+        // Without its journal it cannot know what the switch may yet be at.
+        let down = if journal_lost { down + self.settings.lifetime } else { down };
+        self.at(self.now + down, Event::ControllerStarts);
+    }
+
+    pub(super) fn start_agent(&mut self, server: u16) {
+        let node = &mut self.nodes[usize::from(server)];
+        if node.agent.is_some() {
+            return;
+        }
+        node.incarnation += 1;
+        let shows = node.shows(self.now);
+        #[allow(unused_mut)]
+        let mut agent = Agent::new(node.settings.clone(), node.incarnation, shows);
+        #[cfg(test)]
+        agent.plant(self.planted);
+        node.agent = Some(agent);
+        node.plane = Plane::new(self.region.degree());
+        self.note(|| format!("agent {server} starts"));
+        let tenant = usize::from(self.region.tenant(server));
+        if self.rounds[tenant] > 0 {
+            self.ask(server);
+        }
+    }
+
+    pub(super) fn thaw(&mut self, server: u16) {
+        self.nodes[usize::from(server)].frozen = false;
+        while let Some(mail) = self.nodes[usize::from(server)].mail.pop_front() {
+            self.deliver(server, mail);
+        }
+    }
+
+    pub(super) fn deliver(&mut self, server: u16, mail: Mail) {
+        let now = self.now;
+        let node = &mut self.nodes[usize::from(server)];
+        node.lands(now, &self.settings);
+        if node.frozen {
+            return node.mail.push_back(mail);
+        }
+        let shows = node.shows(now);
+        let ports = self.region.degree() as u16;
+        let Some(agent) = &mut node.agent else { return };
+        match mail {
+            Mail::Drained(token) => agent.drained(shows, token),
+            Mail::Directive(directive) => {
+                let uses = |agent: &Agent| -> Vec<_> {
+                    (0..ports).map(|port| agent.circuit(shows, port)).collect()
+                };
+                let (obeyed, before) = (agent.obeyed(), uses(agent));
+                agent.directive(shows, directive.clone());
+                let after = uses(agent);
+                let ours = directive.incarnation == node.incarnation;
+                if ours {
+                    self.hold(invariants::stale(server, &directive, obeyed, &before, &after));
+                }
+                self.note(|| {
+                    format!(
+                        "agent {server} had obeyed {obeyed:?}, hears {directive:?}: uses {after:?}"
+                    )
+                });
+            }
+        }
+    }
+
+    /// A tenant is about to send.
+    pub(super) fn demand(&mut self, tenant: u16) {
+        self.rounds[usize::from(tenant)] += 1;
+        for server in 0..self.nodes.len() as u16 {
+            if self.region.tenant(server) == tenant {
+                self.ask(server);
+            }
+        }
+    }
+
+    pub(super) fn ask(&mut self, server: u16) {
+        let tenant = self.region.tenant(server);
+        let round = self.rounds[usize::from(tenant)];
+        let servers = self.nodes.len() as u16;
+        let mut row = |to: u16| {
+            let theirs = to != server && self.region.tenant(to) == tenant;
+            if theirs && self.chance.hit(600) { self.chance.below(1_000_000) } else { 0 }
+        };
+        let bytes = (0..servers).map(&mut row).collect();
+        let node = &mut self.nodes[usize::from(server)];
+        let shows = node.shows(self.now);
+        if let Some(agent) = &mut node.agent {
+            agent.demand(shows, Demand { round, bytes });
+        }
+    }
+}

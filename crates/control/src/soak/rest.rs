@@ -1,0 +1,113 @@
+//! Faults stop, and all must come to rest in agreement.
+
+use super::faults::Network;
+use super::world::{Event, World};
+use crate::alarm::Alarm;
+use crate::driver::Patch;
+use crate::message::{Mark, Part, Stage};
+use lightloom_units::Time;
+
+impl World {
+    pub(super) fn faults_stop(&mut self) {
+        self.note(|| "faults stop".into());
+        self.calm = true;
+        self.network = Network::FINE;
+        self.line.mood = Default::default();
+        (self.crash_after, self.ambush) = (None, None);
+        for server in 0..self.nodes.len() as u16 {
+            let node = &mut self.nodes[usize::from(server)];
+            (node.cut, node.slow) = (false, false);
+            self.thaw(server);
+            if !self.plan.forever {
+                let agent = self.nodes[usize::from(server)].agent.as_ref();
+                let faults: Vec<Part> = agent.map(|a| a.faults().collect()).unwrap_or_default();
+                faults.into_iter().for_each(|part| self.part(server, part, true));
+            }
+        }
+        let n = self.region.switch_ports();
+        if !self.plan.forever {
+            (1..=2 * n).for_each(|port| self.line.server.switch_mut().stick(port, false));
+        }
+        // Those who joined ports of the region to their own take them apart again, or do not.
+        let outside: Vec<Patch> = (self.line.switch().patches())
+            .filter(|patch| {
+                let ends = [patch.ingress, patch.egress - n].map(|port| self.region.port_at(port));
+                ends[0].is_none() || ends[1].is_none()
+            })
+            .collect();
+        self.foreign_left = !outside.is_empty() && self.chance.hit(300);
+        if !self.foreign_left {
+            self.tamper(|switch| switch.tamper(&outside, &[]));
+        }
+        let s = &self.settings;
+        let sum = 3 * (s.lease + s.grace).ps()
+            + 3 * s.retry.ps()
+            + 3 * s.audit.ps()
+            + 6 * (s.patience + s.lifetime + s.reconnect).ps();
+        let settle = self.chance.up_to(s.retry + s.audit);
+        self.at(self.now + settle, Event::LastDemand);
+        self.deadline = self.now + settle + Time::from_ps(sum) + Time::from_ms(10_000);
+    }
+
+    /// What is left to be done: nothing, once all have come to agree.
+    pub(super) fn left(&self) -> Option<String> {
+        let Some(controller) = &self.controller else { return Some("no controller".into()) };
+        if controller.phase_name() != "idle" {
+            return Some(format!("the controller is {}", controller.phase_name()));
+        }
+        for (alarm, since) in controller.alarms() {
+            let lasting = match alarm {
+                Alarm::PortStuck { .. } | Alarm::PartFailed { .. } => self.plan.forever,
+                Alarm::SwitchRefuses => self.plan.forever || self.foreign_left,
+                Alarm::ForeignPatch { .. } => self.foreign_left,
+                _ => false,
+            };
+            if !lasting {
+                return Some(format!("{alarm} since {since}"));
+            }
+        }
+        let memory = controller.memory();
+        let standing = controller.standing();
+        let resumed = Mark { generation: memory.verified_generation, stage: Stage::Resume };
+        for (server, node) in self.nodes.iter().enumerate() {
+            let Some(agent) = &node.agent else { return Some(format!("no agent {server}")) };
+            let round = self.rounds[usize::from(self.region.tenant(server as u16))];
+            if agent.round() < round {
+                return Some(format!("server {server}: round {} of {round}", agent.round()));
+            }
+            if agent.obeyed() != resumed {
+                return Some(format!("server {server}: {:?} for {resumed:?}", agent.obeyed()));
+            }
+            let shows = node.shows(self.now);
+            for port in 0..self.region.degree() {
+                let (has, should) =
+                    (agent.circuit(shows, port as u16), standing.peer(server, port));
+                if has != should {
+                    return Some(format!("server {server} port {port}: {has:?} for {should:?}"));
+                }
+                let failed = agent.faults().any(|part| match part {
+                    Part::Server => true,
+                    Part::Nic(at) | Part::Link(at) | Part::Gpu(at) => usize::from(at) == port,
+                });
+                if failed && has.is_some() {
+                    return Some(format!("server {server} port {port} has failed and is used"));
+                }
+            }
+        }
+        let circuits: Vec<_> = standing.circuits().collect();
+        if memory.verified != circuits || memory.generation != memory.verified_generation {
+            return Some(format!("{circuits:?} stand, and the journal has {memory:?}"));
+        }
+        let (patches, wanted) = (self.line.patches(&self.region), self.region.patches(standing));
+        let missing = wanted.iter().any(|patch| patches.binary_search(patch).is_err());
+        let lasting = self.plan.forever || self.foreign_left;
+        if missing || (patches != wanted && !lasting) {
+            return Some(format!("the switch has {patches:?} for {wanted:?}"));
+        }
+        let Some(decided) = &self.decided else { return Some("no decision".into()) };
+        if !lasting && *decided != standing.counts() {
+            return Some("circuits that were decided on do not stand".into());
+        }
+        None
+    }
+}
