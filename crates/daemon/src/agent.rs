@@ -154,10 +154,13 @@ impl AgentClient {
     }
 
     async fn call(&self, call: Call) -> Result<(), Failure> {
-        self.calls.send(call).await.map_err(|_| {
-            let ended = self.views.borrow().ended.clone();
-            Failure::Run(ended.unwrap_or_else(|| "the agent has ended".into()))
-        })
+        let ended = || self.views.borrow().ended.clone();
+        let gone =
+            |why: Option<String>| Failure::Run(why.unwrap_or_else(|| "the agent has ended".into()));
+        if let Some(why) = ended() {
+            return Err(gone(Some(why)));
+        }
+        self.calls.send(call).await.map_err(|_| gone(ended()))
     }
 }
 
