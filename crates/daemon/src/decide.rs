@@ -19,7 +19,9 @@ use lightloom_units::Time;
 /// let region = Region::new(4, vec![1, 2, 3, 4], vec![0, 0, 1, 1], vec![0]).unwrap();
 /// let demand = ServerDemand::from_gpu_demand(4, 1, [(0, 1, 500), (2, 3, 500)]);
 /// let question = Question { number: 1, demand, standing: PortMap::dark(4, 1) };
-/// let counts = Decider::default().decide(&region, &question);
+/// let mut decider = Decider::default();
+/// decider.decision.rates.packet_bps = 100_000_000_000;
+/// let counts = decider.decide(&region, &question);
 /// assert_eq!((counts.get(0, 1), counts.get(2, 3), counts.total()), (1, 1, 2));
 /// ```
 #[derive(Clone, Debug)]
