@@ -8,7 +8,7 @@ RUST := $(shell find crates -name '*.rs' -o -name '*.html' -o -name Cargo.toml) 
 DEMO_OUT ?= results/demo
 VALIDATE_OUT ?= results/reproduce-mixnet
 
-.PHONY: help demo build daemon dev test test-rust test-python lint bench soak validate traces lock clean tools
+.PHONY: help demo build daemon dev test test-rust test-python lint bench soak validate traces proto lock clean tools
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -67,14 +67,21 @@ lint: dev ## rustfmt, clippy, ruff, mypy
 
 bench: dev ## the figures of merit, in CPU seconds on one thread
 	$(BIN)/python benches/run.py
+	$(BIN)/python benches/control.py
 
 validate: build ## MixNet's figures beside ours (under two hours on two cores)
 	$(BIN)/lightloom reproduce mixnet --out $(VALIDATE_OUT)
 	$(BIN)/python reproduce/mixnet.py $(VALIDATE_OUT)
 
-soak: dev ## the long tests
+soak: dev $(VENV)/.daemon ## the long tests
 	$(BIN)/python -m pytest -m soak
+	$(BIN)/lightloom soak control --seeds 100000
+	cargo test --quiet --locked --release -p lightloom-daemon --test controller -- --ignored
 	PROPTEST_CASES=5000 cargo test --quiet --locked --release --workspace --exclude lightloom-py
+
+proto: tools ## make the daemon's gRPC code anew (needs protoc)
+	@command -v protoc >/dev/null || { echo "missing: protoc (on Debian: apt-get install protobuf-compiler)"; exit 1; }
+	cargo run --quiet --manifest-path crates/daemon/proto/generate/Cargo.toml
 
 lock: tools ## resolve the Python dependencies anew (needs uv)
 	@command -v uv >/dev/null || { echo "missing: uv (pip install uv)"; exit 1; }
