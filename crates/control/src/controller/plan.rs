@@ -126,6 +126,7 @@ impl Controller {
         let current = self.is_noted() && !self.is_behind() && self.memory.generation > 0;
         let changes = self.changes(&target);
         if current && !changes.contains(&true) {
+            self.clear(&Alarm::SwitchRefuses); // of what it refused, nothing is left
             self.rounds = later(&self.rounds, &rounds);
             self.phase = Phase::Idle;
             return self.tell_all();

@@ -65,7 +65,8 @@ impl World {
             DriverEvent::Answer { id, answer } => {
                 if let Answer::State(state) = &answer {
                     self.checks.read(self.now, &self.region, &self.settings, id, state);
-                    let alone = invariants::one_patch(state.iter().copied());
+                    // What is said may be torn: it is asked for piece by piece, others patch meanwhile.
+                    let alone = invariants::one_patch(self.line.switch().patches());
                     self.hold(alone);
                 }
                 self.input(Input::Answer { id, answer });
