@@ -232,8 +232,8 @@ mod tests {
         for (planted, invariants) in [
             (Planted::SkipsVerification, ["read-back", "read-back"]),
             (Planted::ForgetsGenerations, ["stale", "onward"]),
-            (Planted::SkipsDraining, ["lit", "lit"]),
-            (Planted::ForgetsLeases, ["lit", "lit"]),
+            (Planted::SkipsDraining, ["held", "lit"]),
+            (Planted::ForgetsLeases, ["held", "lit"]),
         ] {
             let failure = found(planted);
             assert!(invariants.contains(&failure.invariant.name), "{planted:?}: {failure}");
