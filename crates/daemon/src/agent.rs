@@ -12,6 +12,7 @@ mod link;
 pub use line::AgentArguments;
 pub use link::Controller;
 
+use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::proto::wire::Description;
 use lightloom_control::{
@@ -20,7 +21,7 @@ use lightloom_control::{
 use lightloom_units::Time;
 use link::{Link, News};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep_until, timeout};
 
@@ -79,7 +80,7 @@ impl AgentClient {
         let link = Link::open(controller, server, latest)?;
         let (calls, asked) = mpsc::channel(64);
         let (pictures, views) = watch::channel(View::default());
-        let task = Task { agent: None, start: Instant::now(), reports, link, asked, pictures };
+        let task = Task { agent: None, clock: Clock::start(), reports, link, asked, pictures };
         tokio::spawn(task.run());
         Ok(AgentClient { calls, views })
     }
@@ -167,7 +168,7 @@ impl AgentClient {
 struct Task {
     /// Once the region is known.
     agent: Option<(Arc<Description>, Agent)>,
-    start: Instant,
+    clock: Clock,
     reports: watch::Sender<Option<Report>>,
     link: Link,
     asked: mpsc::Receiver<Call>,
@@ -181,8 +182,7 @@ impl Task {
         loop {
             self.carry_out();
             let timer = self.agent.as_ref().map(|(_, agent)| agent.next_timeout());
-            let timer = timer.map(|at| self.start + Duration::from_nanos(at.ps().div_ceil(1000)));
-            let timer = timer.unwrap_or(self.start);
+            let timer = self.clock.at(timer.unwrap_or_default());
             tokio::select! {
                 biased;
                 () = sleep_until(timer.into()), if self.agent.is_some() => {
@@ -191,7 +191,7 @@ impl Task {
                         agent.timeout(now);
                     }
                 }
-                news = self.link.next() => match self.news(news) {
+                news = self.link.next() => match self.news(news).and_then(|()| self.young()) {
                     Ok(()) => for call in waiting.drain(..) {
                         self.call(call);
                     },
@@ -220,7 +220,15 @@ impl Task {
     }
 
     fn now(&self) -> Time {
-        Time::from_ps((self.start.elapsed().as_nanos() as u64).saturating_mul(1000))
+        self.clock.now()
+    }
+
+    /// A stream opens anew now and then, so this is soon enough asked there.
+    fn young(&self) -> Result<(), String> {
+        match self.clock.is_worn_out() {
+            true => Err("this agent has run for 200 days: start it anew".into()),
+            false => Ok(()),
+        }
     }
 
     fn news(&mut self, news: News) -> Result<(), String> {

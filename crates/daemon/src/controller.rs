@@ -6,10 +6,10 @@
 //! than a millisecond and is done in line. The thread is its own because writing to disk blocks it:
 //! if the disk hangs, agents are not answered, and leave the circuits when their leases end.
 //!
-//! Ignored: what comes later than 213 days after the start, when picoseconds run out; the daemon then
-//! ends, and is started again as after any other end.
+//! After 200 days it ends, before picoseconds run out, and is started again as after any other end.
 //! Checked: real daemons against a real emulator (`tests/controller.rs`).
 
+use crate::clock::Clock;
 use crate::decide::Decider;
 use crate::hub::{Answer, Command, Hub, Snapshot};
 use crate::journal::{Journal, JournalError};
@@ -41,7 +41,7 @@ pub struct Task {
     pictures: watch::Sender<Arc<Snapshot>>,
     /// By server: the life of its agent, and where it listens.
     agents: Vec<Option<(u64, watch::Sender<Answer>)>>,
-    start: Instant,
+    clock: Clock,
     started: SystemTime,
     records: Vec<Record>,
 }
@@ -67,7 +67,7 @@ pub struct Parts {
 impl Task {
     /// A controller that starts, and the hub around it.
     pub fn new(parts: Parts) -> (Self, Hub) {
-        let (start, started) = (Instant::now(), SystemTime::now());
+        let (clock, started) = (Clock::start(), SystemTime::now());
         let Parts { region, settings, decider, journal, memory, switch, names } = parts;
         let agents = vec![None; region.servers()];
         let controller = Controller::new(region, settings, memory, Time::ZERO);
@@ -84,7 +84,7 @@ impl Task {
             commands,
             pictures,
             agents,
-            start,
+            clock,
             started,
             records: Vec::new(),
         };
@@ -98,9 +98,13 @@ impl Task {
     pub async fn run(mut self, mut stop: oneshot::Receiver<()>) -> Result<(), JournalError> {
         let mut pictured = Instant::now();
         let mut changed = true;
-        let mut ticked = self.start;
+        let mut ticked = Instant::now();
         loop {
             self.carry_out()?;
+            if self.clock.is_worn_out() {
+                tracing::warn!("this controller has run for 200 days: it ends, to be started anew");
+                return Ok(());
+            }
             if changed && pictured.elapsed() >= PICTURE || pictured.elapsed() >= IDLE_PICTURE {
                 self.picture();
                 (pictured, changed) = (Instant::now(), false);
@@ -136,13 +140,12 @@ impl Task {
     }
 
     fn now(&self) -> Time {
-        Time::from_ps((self.start.elapsed().as_nanos() as u64).saturating_mul(1000))
+        self.clock.now()
     }
 
     /// When the machine wants to be called, at the latest in an hour.
     fn timer(&self) -> Instant {
-        let at = Duration::from_nanos(self.controller.next_timeout().ps().div_ceil(1000));
-        (self.start + at).min(Instant::now() + Duration::from_secs(3600))
+        self.clock.at(self.controller.next_timeout())
     }
 
     fn command(&mut self, command: Command) {

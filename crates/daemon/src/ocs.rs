@@ -15,6 +15,7 @@ pub use arguments::ServeArguments;
 pub use fault::{Fault, FaultKind};
 
 use crate::auth::may_listen;
+use crate::clock::Clock;
 use crate::failure::Failure;
 use fault::{Faults, Heard, Said};
 use kept::{Kept, restore};
@@ -114,7 +115,7 @@ impl Emulator {
         let faults = Faults::new(faults, ChaCha8Rng::seed_from_u64(seed ^ 0xFA));
         let inner = Inner { server, bells: BTreeMap::new(), faults, state, kept };
         let shared =
-            Shared { inner: Mutex::new(inner), sooner: Notify::new(), start: Instant::now() };
+            Shared { inner: Mutex::new(inner), sooner: Notify::new(), clock: Clock::start() };
         Ok(Emulator {
             listener,
             tls,
@@ -186,7 +187,7 @@ struct Shared {
     inner: Mutex<Inner>,
     /// Something is due sooner than it was.
     sooner: Notify,
-    start: Instant,
+    clock: Clock,
 }
 
 #[derive(Debug)]
@@ -207,16 +208,16 @@ impl Shared {
     }
 
     fn now(&self) -> Time {
-        Time::from_ns(self.start.elapsed().as_nanos() as u64)
+        self.clock.now()
     }
 
     /// Calls the server when it wants to be.
     async fn tick(&self) {
         loop {
             let next = self.lock().server.next_timeout();
-            let due = next.map(|at| self.start + Duration::from_nanos(at.ps().div_ceil(1000)));
+            let due = next.map(|at| self.clock.at(at));
             tokio::select! {
-                () = sleep_until(due.unwrap_or(self.start).into()), if due.is_some() => {
+                () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => {
                     let mut inner = self.lock();
                     let now = self.now();
                     inner.server.timeout(now);
@@ -234,7 +235,7 @@ impl Shared {
         if inner.faults.is_empty() {
             inner.server.receive(now, id, bytes);
         } else {
-            for heard in inner.faults.hear(self.start.elapsed(), framer, bytes) {
+            for heard in inner.faults.hear(self.clock.elapsed(), framer, bytes) {
                 inner.obey(now, id, heard);
             }
         }
@@ -253,7 +254,7 @@ impl Shared {
         let open = inner.server.is_open(id);
         let said = match bytes.is_empty() || inner.faults.is_empty() {
             true => Said { delay: Duration::ZERO, bytes, broken: false },
-            false => inner.faults.say(self.start.elapsed(), bytes),
+            false => inner.faults.say(self.clock.elapsed(), bytes),
         };
         (said, open)
     }

@@ -10,6 +10,7 @@ mod stream;
 
 pub use stream::{Endpoint, Stream, open};
 
+use crate::clock::Clock;
 use lightloom_control::{Driver, DriverEvent, Input, Order};
 use lightloom_units::Time;
 use std::io;
@@ -81,8 +82,8 @@ pub fn spawn(endpoint: Endpoint, driver: Box<dyn Driver + Send>, timing: Timing)
     let (calls, asked) = mpsc::unbounded_channel();
     // Answers are no more than orders; what else comes may wait in the stream.
     let (events, told) = mpsc::channel(64);
-    let start = Instant::now();
-    let task = Task { endpoint, driver, timing, start, stream: 0, asked, events };
+    let clock = Clock::start();
+    let task = Task { endpoint, driver, timing, clock, stream: 0, asked, events };
     tokio::spawn(task.run());
     SwitchHandle { calls, events: told, stream: 0 }
 }
@@ -91,7 +92,7 @@ struct Task {
     endpoint: Endpoint,
     driver: Box<dyn Driver + Send>,
     timing: Timing,
-    start: Instant,
+    clock: Clock,
     /// Counts streams.
     stream: u64,
     asked: mpsc::UnboundedReceiver<(u64, Call)>,
@@ -165,7 +166,7 @@ impl Task {
                 }
                 out.extend_from_slice(&more);
             }
-            let timer = self.driver.next_timeout().map(|at| self.start + duration(at));
+            let timer = self.driver.next_timeout().map(|at| self.clock.at(at));
             let writes = sent < out.len();
             tokio::select! {
                 read = stream.reader.read(&mut buffer) => match read {
@@ -188,7 +189,7 @@ impl Task {
                 () = sleep_until(deadline.into()), if writes || !flushed => {
                     return Ok((up, format!("it does not read for {:?}", self.timing.write)));
                 }
-                () = sleep_until(timer.unwrap_or(self.start).into()), if timer.is_some() => {
+                () = sleep_until(timer.unwrap_or_else(Instant::now).into()), if timer.is_some() => {
                     let now = self.now();
                     self.driver.timeout(now);
                 }
@@ -211,7 +212,7 @@ impl Task {
     }
 
     fn now(&self) -> Time {
-        Time::from_ns(self.start.elapsed().as_nanos() as u64)
+        self.clock.now()
     }
 }
 
@@ -226,9 +227,4 @@ async fn push(
     } else {
         writer.write(bytes).await.map(Some)
     }
-}
-
-/// Rounded up: at that time it is due.
-fn duration(time: Time) -> Duration {
-    Duration::from_nanos(time.ps().div_ceil(1000))
 }
