@@ -7,7 +7,7 @@ use lightloom_units::Time;
 pub struct Settings {
     /// Agents may use circuits for so long after a report that was answered. The same as theirs.
     pub lease: Time,
-    /// An agent's clock may be behind by so much at the end of a lease.
+    /// An agent's clock may be behind by so much at the end of a lease, with what is then in flight.
     pub grace: Time,
     /// How long demands of a round wait for those of other servers.
     pub gather: Time,
