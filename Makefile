@@ -55,7 +55,11 @@ test: test-rust test-python ## every fast test: Rust, Python, documentation exam
 test-rust: | tools
 	cargo test --quiet --locked --workspace --exclude lightloom-py
 
-test-python: dev $(VENV)/.daemon
+# The daemons that tests run: those of `make daemon` if they were built, else those that Rust tests run.
+test-python: dev
+	@if [ -f $(VENV)/.daemon ]; then $(MAKE) --no-print-directory daemon; else \
+	  cargo build --quiet --locked --workspace --exclude lightloom-py --bins && \
+	  install -m 755 target/debug/lightloomd $(BIN)/lightloomd; fi
 	$(BIN)/python -m pytest
 
 lint: dev ## rustfmt, clippy, ruff, mypy

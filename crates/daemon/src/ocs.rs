@@ -58,6 +58,8 @@ pub struct Settings {
     pub stall: Duration,
     /// Where patches are kept, if they are.
     pub state: Option<PathBuf>,
+    /// Light at every ingress \[dBm\], if there is any.
+    pub light: Option<f64>,
     /// What it does wrong.
     pub faults: Vec<Fault>,
 }
@@ -76,6 +78,7 @@ impl Settings {
             idle: Duration::from_secs(600),
             stall: Duration::from_secs(10),
             state: None,
+            light: None,
             faults: Vec::new(),
         }
     }
@@ -98,7 +101,7 @@ impl Emulator {
     /// [`Failure::Input`] for a switch that cannot be, patches that it cannot hold, or an address off
     /// loopback without TLS and users; [`Failure::Run`] if it cannot listen.
     pub async fn bind(settings: Settings) -> Result<Self, Failure> {
-        let Settings { listen, tls, device, seed, users, state, faults, .. } = settings;
+        let Settings { listen, tls, device, seed, users, state, light, faults, .. } = settings;
         guard(listen, tls.is_some(), &users)?;
         let mut switch =
             Switch::new(device, seed).map_err(|why| Failure::Input(format!("--ports: {why}")))?;
@@ -106,6 +109,8 @@ impl Emulator {
             Some(path) => restore(path, &mut switch)?,
             None => Vec::new(),
         };
+        (1..=switch.ports()).for_each(|at| switch.illuminate(Time::ZERO, at, light));
+        while switch.event().is_some() {} // that it is lit is no news to anyone
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let start = Stamp::from_unix(unix.as_secs());
         let server = Tl1Server::new(switch, tl1::Settings { sid: "OCS".into(), users, start });

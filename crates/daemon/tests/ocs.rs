@@ -280,6 +280,21 @@ async fn a_user_has_no_ports_but_its_own() {
 }
 
 #[tokio::test]
+async fn light_passes_what_is_patched_and_not_shut() {
+    let settings = Settings { light: Some(-2.0), ..settings(8, Time::ZERO) };
+    let (address, _) = serve(settings).await;
+    let mut session = Session::login(address, "root").await;
+    session.ask("1", "INH-MSG-ALL:::1:;ENT-PATCH::1,12:1:;").await;
+    let power = session.ask("2", "RTRV-PORT-POWER::1&12&13:2:;").await;
+    for line in ["\"1:-2.00\"", "\"12:-3.50\"", "\"13:-50.00\""] {
+        assert!(power.contains(line), "{power}");
+    }
+    session.ask("3", "OPR-PORT-SHUTTER::12:3:;").await;
+    let power = session.ask("4", "RTRV-PORT-POWER::12:4:;").await;
+    assert!(power.contains("\"12:-50.00\""), "{power}");
+}
+
+#[tokio::test]
 async fn patches_outlive_the_process() {
     let state = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join(format!("patches-{}.json", std::process::id()));

@@ -38,6 +38,9 @@ def serve(
         None, "--certificate", help="Certificate (PEM): TL1 over TLS."
     ),
     key: Path | None = typer.Option(None, "--key", help="Its key (PEM)."),
+    light: float | None = typer.Option(
+        None, "--light", help="Light at every ingress [dBm], as of transceivers that are on (none)."
+    ),
     state: Path | None = typer.Option(
         None, "--state", help="A file that keeps the patches when the emulator ends."
     ),
@@ -69,6 +72,7 @@ def serve(
         ("--users-file", users_file),
         ("--certificate", certificate),
         ("--key", key),
+        ("--light", light),
         ("--state", state),
         *(("--fault", fault) for fault in faults),
         ("--sessions", sessions),

@@ -4,7 +4,7 @@ use super::fault::duration;
 use super::{Emulator, Fault, Settings, guard};
 use crate::failure::Failure;
 use crate::tls;
-use lightloom_control::ocs::Device;
+use lightloom_control::ocs::{Device, Switch};
 use lightloom_control::tl1::{Secret, User};
 use lightloom_fabric::ReconfigurationDelay;
 use lightloom_units::Time;
@@ -54,6 +54,9 @@ pub struct ServeArguments {
     /// A session that says nothing for so long is closed
     #[arg(long, value_parser = duration, default_value = "10 min", value_name = "TIME")]
     idle: Duration,
+    /// Light at every ingress [dBm], as from transceivers that are on; without it there is none
+    #[arg(long, value_parser = light, allow_hyphen_values = true, value_name = "DBM")]
+    light: Option<f64>,
     /// A file that keeps the patches when the emulator ends
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
@@ -61,6 +64,13 @@ pub struct ServeArguments {
     /// @FROM..TO if not always
     #[arg(long = "fault", value_name = "FAULT")]
     faults: Vec<Fault>,
+}
+
+/// What a transceiver may send, and the switch can tell from darkness.
+fn light(text: &str) -> Result<f64, String> {
+    let (least, most) = (Switch::FLOOR_DBM, 30.0);
+    let dbm = text.parse().ok().filter(|dbm| (least..=most).contains(dbm));
+    dbm.ok_or_else(|| format!("must be from {least} to {most} dBm"))
 }
 
 impl ServeArguments {
@@ -108,6 +118,7 @@ impl ServeArguments {
             listen: self.listen,
             tls,
             seed: self.seed,
+            light: self.light,
             sessions: self.sessions as usize,
             idle: self.idle,
             state: self.state,
