@@ -7,8 +7,9 @@ BIN := $(VENV)/bin
 RUST := $(shell find crates -name '*.rs' -o -name '*.html' -o -name Cargo.toml) Cargo.toml Cargo.lock
 DEMO_OUT ?= results/demo
 VALIDATE_OUT ?= results/reproduce-mixnet
+FUZZ_SECONDS ?= 200
 
-.PHONY: help demo build daemon dev test test-rust test-python lint bench soak validate traces proto lock clean tools
+.PHONY: help demo build daemon dev test test-rust test-python lint bench soak fuzz validate traces proto lock clean tools
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -82,6 +83,11 @@ soak: dev $(VENV)/.daemon ## the long tests
 	$(BIN)/lightloom soak control --seeds 100000
 	cargo test --quiet --locked --release -p lightloom-daemon --test controller -- --ignored
 	PROPTEST_CASES=5000 cargo test --quiet --locked --release --workspace --exclude lightloom-py
+
+fuzz: tools ## fuzz the TL1 parser, server and driver for ten minutes (needs cargo-fuzz)
+	@cargo fuzz --version >/dev/null 2>&1 || { echo "missing: cargo-fuzz (cargo install cargo-fuzz)"; exit 1; }
+	for target in tl1_parse tl1_server tl1_driver; do \
+	  RUSTC_BOOTSTRAP=1 cargo fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; done
 
 proto: tools ## make the daemon's gRPC code anew (needs protoc)
 	@command -v protoc >/dev/null || { echo "missing: protoc (on Debian: apt-get install protobuf-compiler)"; exit 1; }
