@@ -216,6 +216,20 @@ def test_a_screen_is_shown_anew_and_given_back() -> None:
     os.close(terminal)
 
 
+def test_watch_alone_is_the_status_of_the_default_url(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lightloom.cli import controller
+
+    shown: list[object] = []
+    monkeypatch.setattr(controller, "status", lambda *words, **flags: shown.append(flags["watch"]))
+    assert call(capsys, "controller", "--watch")[0] == 0
+    assert shown == [True]
+    code, out, err = call(capsys, "controller", "--watch", "status")
+    assert (code, out, err) == (2, "", "error: --watch: say controller status --watch\n")
+    assert call(capsys, "controller")[0] == 2
+
+
 def test_errors_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     token = tmp_path / "token"
     with serve(Region(8)) as url:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from lightloom.control.client import Client
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer(invoke_without_command=True)
 
 _URL = typer.Option("http://127.0.0.1:8470", "--url", help="Where the controller listens.")
 _TOKEN = typer.Option(None, "--token-file", help="A file that holds a token.")
@@ -32,11 +32,23 @@ _KEPT = 300
 
 
 @app.callback()
-def controller() -> None:
+def controller(
+    context: typer.Context,
+    watch: bool = typer.Option(False, "--watch", help="As status --watch, of the default URL."),
+) -> None:
     """Run and watch the controller of a region's optical switch.
 
     Example: lightloom controller serve region.toml
     """
+    from lightloom.errors import InputError
+
+    if watch and context.invoked_subcommand is not None:
+        raise InputError(f"--watch: say controller {context.invoked_subcommand} --watch")
+    if watch:
+        status("http://127.0.0.1:8470", None, None, watch=True, as_json=False)
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(2)
 
 
 @app.command()
