@@ -534,7 +534,8 @@ mod tests {
             }
             let reached = objective(&window, |i, j| fitted.get(i, j));
             prop_assert!((reached - fitted.objective).abs() < 1e-12);
-            let allowed = (1e-6 * fitted.constant_objective).max(1e-11) * 1.001;
+            // Where a constant explains nearly all, rounding ends the fit at some 1e-11 of a square.
+            let allowed = (1e-6 * fitted.constant_objective).max(1e-10) * 1.001;
             prop_assert!(fitted.gap <= allowed, "gap {} of {allowed}", fitted.gap);
             let total: f64 = window.iter().map(|sample| sample.2).sum();
             let mean = |i: usize| window.iter().map(|s| s.2 / total * s.1[i]).sum::<f64>();
