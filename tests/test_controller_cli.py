@@ -35,7 +35,11 @@ from lightloom.errors import InputError, RunError
 from rich.console import Console
 
 ROOT = Path(__file__).parents[1]
-MAIN = "from lightloom.cli import main; main()"
+# A shell's background job ignores interrupts, and so would whatever it starts.
+MAIN = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from lightloom.cli import main; main()"
+)
 MANUAL = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
 
 
