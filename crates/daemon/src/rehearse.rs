@@ -6,6 +6,8 @@ use crate::config::Config;
 use crate::failure::Failure;
 use lightloom_control::{Mark, PortId, Stage};
 use lightloom_units::Time;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
@@ -22,9 +24,16 @@ const REST: Duration = Duration::from_millis(200);
 pub struct RehearseArguments {
     /// The region's file
     region: PathBuf,
-    /// Demands: a JSON list of rounds, each a matrix of bytes from each server to each other
+    /// Demands: a JSON list of rounds, each a matrix of bytes from each server to each other; without
+    /// it they are drawn, uneven, some MB a pair
     #[arg(long, value_name = "FILE")]
-    demands: PathBuf,
+    demands: Option<PathBuf>,
+    /// How many are drawn
+    #[arg(long, default_value_t = 12, conflicts_with = "demands", value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+    /// For those that are drawn
+    #[arg(long, default_value_t = 1, conflicts_with = "demands")]
+    seed: u64,
     #[command(flatten)]
     controller: Controller,
     /// A round is answered by then
@@ -51,7 +60,10 @@ impl RehearseArguments {
     pub async fn run(self) -> Result<(), Failure> {
         let config = Config::load(&self.region)?;
         let names = &config.names.servers;
-        let demands = demands(&self.demands, names.len())?;
+        let demands = match &self.demands {
+            Some(file) => demands(file, names.len())?,
+            None => drawn(&config.names.tenant_of_server, self.rounds, self.seed),
+        };
         let patience = Duration::from_nanos(self.patience.ps() / 1000);
         let mut cast = Cast::gather(&self.controller, names, patience).await?;
         cast.rest(patience).await?;
@@ -78,6 +90,19 @@ fn demands(path: &PathBuf, servers: usize) -> Result<Vec<Vec<Vec<u64>>>, Failure
         }
     }
     Ok(demands)
+}
+
+/// Demands between servers of one tenant: all have some, few have much.
+fn drawn(tenants: &[u16], rounds: u16, seed: u64) -> Vec<Vec<Vec<u64>>> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut pair = |from: usize, to: usize| {
+        // One in 2^32 is the least that divides: at most 4 PB.
+        let share = (f64::from(random.next_u32()) + 1.0) / 2f64.powi(32);
+        u64::from(from != to && tenants[from] == tenants[to]) * (1e6 / share) as u64
+    };
+    let n = tenants.len();
+    let mut round = || (0..n).map(|from| (0..n).map(|to| pair(from, to)).collect()).collect();
+    (0..rounds).map(|_| round()).collect()
 }
 
 /// The agents of a region.
@@ -220,6 +245,24 @@ async fn drain(agent: std::sync::Weak<AgentClient>) {
         let Some(agent) = agent.upgrade() else { return };
         if agent.drained(token).await.is_err() {
             return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::drawn;
+
+    #[test]
+    fn demands_that_are_drawn_stay_within_tenants() {
+        let tenants = [0, 1, 0, 1, 0];
+        let rounds = drawn(&tenants, 3, 7);
+        assert_eq!(rounds, drawn(&tenants, 3, 7));
+        assert_ne!(rounds[0], rounds[1]);
+        for (from, row) in rounds.iter().flat_map(|round| round.iter().enumerate()) {
+            for (to, &bytes) in row.iter().enumerate() {
+                assert_eq!(bytes > 0, from != to && tenants[from] == tenants[to]);
+            }
         }
     }
 }

@@ -51,9 +51,13 @@ def serve(
 @app.command()
 def rehearse(
     region: Path = typer.Argument(metavar="REGION", help="A region's file (TOML)."),
-    demands: Path = typer.Option(
-        ..., "--demands", help="Rounds (JSON), each a matrix of bytes from server to server."
+    demands: Path | None = typer.Option(
+        None,
+        "--demands",
+        help="Rounds (JSON), each a matrix of bytes from server to server; else they are drawn.",
     ),
+    rounds: int | None = typer.Option(None, "--rounds", help="How many rounds are drawn (12)."),
+    seed: int | None = typer.Option(None, "--seed", help="Seed of those that are drawn (1)."),
     controller: str | None = typer.Option(
         None, "--controller", help="Where the controller listens (http://127.0.0.1:8470)."
     ),
@@ -63,12 +67,14 @@ def rehearse(
 ) -> None:
     """Play all agents of a region to a running controller; prints the port maps, a line a round.
 
-    Example: lightloom agent rehearse region.toml --demands demands.json
+    Example: lightloom agent rehearse region.toml --rounds 20
     """
     from lightloom.cli import daemon
 
     given = (
         ("--demands", demands),
+        ("--rounds", rounds),
+        ("--seed", seed),
         ("--controller", controller),
         ("--token-file", token_file),
         ("--ca", ca),
