@@ -9,6 +9,7 @@
 
 use crate::driver::Patch;
 use crate::message::PortId;
+use lightloom_fabric::MOST_PORTS;
 use lightloom_schedule::mixnet::PortMap;
 use thiserror::Error;
 
@@ -26,9 +27,9 @@ pub struct Region {
 /// A region that cannot be, or circuits that it cannot have.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RegionError {
-    /// Less than two servers, or more than 4096 ports.
+    /// Less than two servers, or more ports than a switch has.
     #[error(
-        "{0} servers of {1} optical ports: a region has 2 servers or more, 1 port or more each, and 4096 ports at most"
+        "{0} servers of {1} optical ports: a region has 2 servers or more, 1 port or more each, and {MOST_PORTS} ports at most"
     )]
     Size(usize, usize),
     /// Lists that do not fit.
@@ -84,7 +85,7 @@ impl Region {
         numa_of_port: Vec<u8>,
     ) -> Result<Self, RegionError> {
         let (servers, degree) = (tenants.len(), numa_of_port.len());
-        if servers < 2 || degree == 0 || servers * degree > 4096 {
+        if servers < 2 || degree == 0 || servers * degree > MOST_PORTS as usize {
             return Err(RegionError::Size(servers, degree));
         }
         if wiring.len() != servers * degree {
@@ -177,32 +178,31 @@ impl Region {
         self.of_switch_port.iter().enumerate().filter_map(patch).collect()
     }
 
-    /// The circuits of which both patches stand within the region, and the patches that make none.
-    pub fn circuits(&self, patches: &[Patch]) -> (Vec<(PortId, PortId)>, Vec<Patch>) {
+    /// The circuits of which both patches stand within the region, in rising order.
+    ///
+    /// ```
+    /// use lightloom_control::{Patch, Region};
+    /// let region = Region::in_a_row(3, 1, 4).unwrap();
+    /// let [there, back] = Patch::pair(4, 1, 3);
+    /// assert_eq!(region.circuits(&[there, back]), [((0, 0), (2, 0))]);
+    /// assert_eq!(region.circuits(&[there]), []);
+    /// ```
+    pub fn circuits(&self, patches: &[Patch]) -> Vec<(PortId, PortId)> {
         let mut egress_of = vec![0; usize::from(self.switch_ports) + 1];
         for patch in patches {
             if let Some(egress) = egress_of.get_mut(usize::from(patch.ingress)) {
                 *egress = patch.egress;
             }
         }
-        let (mut circuits, mut others) = (Vec::new(), Vec::new());
-        for &patch in patches {
+        let circuit = |patch: &Patch| {
             let far = patch.egress.saturating_sub(self.switch_ports);
-            let ends = (self.port_at(patch.ingress), self.port_at(far));
-            match ends {
-                (Some(a), Some(b))
-                    if patch.ingress != far
-                        && egress_of[usize::from(far)] == self.switch_ports + patch.ingress =>
-                {
-                    if a < b {
-                        circuits.push((a, b));
-                    }
-                }
-                _ => others.push(patch),
-            }
-        }
+            let (a, b) = (self.port_at(patch.ingress)?, self.port_at(far)?);
+            let back = egress_of[usize::from(far)] == self.switch_ports + patch.ingress;
+            (back && a < b).then_some((a, b))
+        };
+        let mut circuits: Vec<_> = patches.iter().filter_map(circuit).collect();
         circuits.sort_unstable();
-        (circuits, others)
+        circuits
     }
 
     /// Every port, server by server.
@@ -241,5 +241,67 @@ impl Region {
             return Err(RegionError::Illegal(server, port, broken));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Three servers of two ports on a switch of 9, wired in no order; the last is another tenant's.
+    fn region() -> Region {
+        Region::new(9, vec![4, 1, 9, 2, 3, 7], vec![0, 0, 1], vec![0, 1]).expect("it fits")
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let of = |wiring: &[u16], tenants: &[u16]| {
+            Region::new(9, wiring.to_vec(), tenants.to_vec(), vec![0]).expect_err("wrong")
+        };
+        assert_eq!(of(&[1], &[0]), RegionError::Size(1, 1));
+        assert_eq!(of(&[1], &[0, 0]).to_string(), "switch ports: 1 given for 2");
+        assert_eq!(of(&[1, 1], &[0, 0]), RegionError::Doubled(1));
+        let no = |at| RegionError::NoPort { server: 1, port: 0, at, ports: 9 };
+        assert_eq!((of(&[1, 0], &[0, 0]), of(&[1, 10], &[0, 0])), (no(0), no(10)));
+        assert!(Region::in_a_row(3, 2, 5).is_err() && Region::in_a_row(3, 2, 6).is_ok());
+    }
+
+    #[test]
+    fn circuits_that_break_a_rule_are_named() {
+        let broken = |change: fn(&mut PortMap)| {
+            let mut map = PortMap::dark(3, 2);
+            change(&mut map);
+            region().legal(&map).expect_err("illegal").to_string()
+        };
+        let same = broken(|map| map.connect((1, 0), (1, 1)));
+        assert_eq!(same, "server 1, port 0: its circuit ends in the same server");
+        let tenants = broken(|map| map.connect((0, 1), (2, 0)));
+        assert_eq!(tenants, "server 0, port 1: its circuit ends at another tenant");
+        assert!(region().legal(&PortMap::dark(3, 1)).is_err());
+        let mut map = PortMap::dark(3, 2);
+        map.connect((0, 1), (1, 0));
+        assert_eq!(region().legal(&map), Ok(()));
+    }
+
+    proptest! {
+        /// Patches of a map make its circuits again, whatever else stands on the switch.
+        #[test]
+        fn circuits_are_read_off_their_patches(
+            ports in Just((0..6u16).collect::<Vec<_>>()).prop_shuffle(), circuits in 0..4usize,
+        ) {
+            let region = region();
+            let mut map = PortMap::dark(3, 2);
+            for pair in ports.chunks(2).take(circuits) {
+                map.connect((pair[0] / 2, pair[0] % 2), (pair[1] / 2, pair[1] % 2));
+            }
+            let mut patches = region.patches(&map);
+            prop_assert_eq!(patches.len(), 2 * map.circuits().count());
+            prop_assert!(patches.is_sorted());
+            patches.push(Patch::new(5, 9 + 6));
+            patches.push(Patch::new(6, 9 + 5));
+            let read = region.circuits(&patches);
+            prop_assert_eq!(read, map.circuits().collect::<Vec<_>>());
+        }
     }
 }

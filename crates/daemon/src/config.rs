@@ -15,6 +15,7 @@ use crate::wire::Endpoint;
 use lightloom_control::netconf::{NetconfDriver, NetconfSettings};
 use lightloom_control::tl1::{Login, Options, Secret, Tl1Driver};
 use lightloom_control::{Driver, Region, Settings};
+use lightloom_fabric::MOST_PORTS;
 use lightloom_units::{BitRate, Time};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -227,8 +228,8 @@ impl File<'_> {
 
 fn servers(file: &File<'_>, raw: &raw::Raw) -> Result<(Names, Region), Failure> {
     let ports = raw.switch.ports;
-    if !(1..=4096).contains(&ports) {
-        return Err(file.wrong("switch.ports", ports, "must be from 1 to 4096"));
+    if !(1..=MOST_PORTS).contains(&u32::from(ports)) {
+        return Err(file.wrong("switch.ports", ports, format!("must be from 1 to {MOST_PORTS}")));
     }
     let listed: Vec<raw::Server> = match (&raw.servers, raw.server.is_empty()) {
         (None, false) => raw.server.clone(),

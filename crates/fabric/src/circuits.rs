@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// No optical switch has more ports.
-pub(crate) const MOST_PORTS: u32 = 4096;
+pub const MOST_PORTS: u32 = 4096;
 
 /// A circuit that an optical switch cannot hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

@@ -43,7 +43,7 @@ mod topoopt;
 mod wires;
 
 pub use bill::{Bill, BillLine, Item};
-pub use circuits::{CircuitError, CrossConnect, Patches};
+pub use circuits::{CircuitError, CrossConnect, MOST_PORTS, Patches};
 pub use cluster::{Cluster, GpuId, LinkId, NicId, NodeId, ServerId};
 pub use error::{FabricError, RouteError};
 pub use graph::{Fabric, build};

@@ -116,7 +116,7 @@ impl Controller {
 
     /// The circuits that the switch holds and the region may have.
     fn adoptable(&self) -> PortMap {
-        let (circuits, _) = self.region.circuits(&self.actual);
+        let circuits = self.region.circuits(&self.actual);
         let mut map = self.masked(&PortMap::dark(self.region.servers(), self.region.degree()));
         let free = |map: &PortMap, port: (u16, u16)| {
             !map.is_blocked(usize::from(port.0), usize::from(port.1))

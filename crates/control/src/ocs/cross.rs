@@ -5,13 +5,14 @@
 //! Checked: against a set of patches, in the switch's tests.
 
 use crate::driver::Patch;
+use lightloom_fabric::MOST_PORTS;
 use thiserror::Error;
 
 /// What an optical switch will not do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SwitchError {
     /// A switch that cannot be.
-    #[error("{0} ports: an optical switch has 1 to 4096")]
+    #[error("{0} ports: an optical switch has 1 to {MOST_PORTS}")]
     Ports(u16),
     /// A delay without a distribution.
     #[error(

@@ -10,7 +10,7 @@
 use super::cross::{Cross, SwitchError};
 use super::delay;
 use crate::driver::Patch;
-use lightloom_fabric::ReconfigurationDelay;
+use lightloom_fabric::{MOST_PORTS, ReconfigurationDelay};
 use lightloom_units::Time;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use std::collections::VecDeque;
@@ -52,7 +52,7 @@ pub enum Event {
 ///
 /// ```
 /// use lightloom_control::{Patch, ocs::{Device, Switch}};
-/// use lightloom_fabric::ReconfigurationDelay;
+/// use lightloom_fabric::{MOST_PORTS, ReconfigurationDelay};
 /// use lightloom_units::Time;
 /// let delay = ReconfigurationDelay::Fixed { ps: Time::from_ms(25) };
 /// let mut switch = Switch::new(Device { name: "polatis".into(), ports: 8, delay }, 1).unwrap();
@@ -93,7 +93,7 @@ impl Switch {
     /// If it has no port or more than 4096, or a delay without figures.
     pub fn new(device: Device, seed: u64) -> Result<Self, SwitchError> {
         let ports = device.ports;
-        if !(1..=4096).contains(&ports) {
+        if !(1..=MOST_PORTS).contains(&u32::from(ports)) {
             return Err(SwitchError::Ports(ports));
         }
         if let ReconfigurationDelay::Lognormal { pairs, mean_ps, p99_ps } = &device.delay {

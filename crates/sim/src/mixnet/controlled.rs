@@ -15,13 +15,10 @@ use crate::failures::{Event, Health};
 use crate::sender::Demand;
 use lightloom_control::ocs::{Activation, Device};
 use lightloom_control::{self as control, Part, Question, Rehearsal};
-use lightloom_fabric::{ActivationDelay, NicId, OcsSpec, ReconfigurePolicy, ServerId};
+use lightloom_fabric::{ActivationDelay, MOST_PORTS, NicId, OcsSpec, ReconfigurePolicy, ServerId};
 use lightloom_schedule::mixnet::{CircuitCounts, PortMap, ServerDemand, assign, new_circuits};
 use lightloom_units::Time;
 use lightloom_workload::MatrixId;
-
-/// The most ports that a controller drives.
-const MOST_PORTS: usize = 4096;
 
 impl Optical<'_> {
     /// Gives every region whose circuits may change a controller, at work since before the iteration.
@@ -39,7 +36,7 @@ impl Optical<'_> {
             if servers < 2 {
                 continue;
             }
-            if servers * degree > MOST_PORTS {
+            if servers * degree > MOST_PORTS as usize {
                 return Err(format!(
                     "fabric.optical_nics = {degree}: a region of {servers} servers has \
                      {} optical ports; a controller drives {MOST_PORTS} at most",
