@@ -136,11 +136,6 @@ impl Agent {
         self.lease_until
     }
 
-    /// Ports that were taken away and may still have something in flight.
-    pub fn undrained(&self) -> impl Iterator<Item = u16> + '_ {
-        self.undrained.iter().copied()
-    }
-
     /// The last directive that was carried out.
     pub fn obeyed(&self) -> Mark {
         self.obeyed

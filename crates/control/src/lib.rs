@@ -23,8 +23,8 @@ pub mod tl1;
 pub use agent::{Agent, AgentOutput, AgentSettings};
 pub use alarm::Alarm;
 pub use controller::{
-    AlarmView, CircuitView, Controller, Counters, DemandView, Event, Input, Output, Question,
-    Reconfiguration, ServerView, Status, SwitchView,
+    CircuitView, Controller, Counters, DemandView, Event, Input, Output, Question, Reconfiguration,
+    ServerView, Status, SwitchView,
 };
 pub use driver::{Answer, Driver, DriverEvent, Order, Patch};
 pub use journal::{Memory, Record};

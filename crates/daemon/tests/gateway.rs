@@ -3,8 +3,8 @@
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode, header};
 use lightloom_control::{
-    Alarm, AlarmView, CircuitView, Counters, DemandView, Event, Mark, Part, Reconfiguration,
-    ServerView, Status, SwitchView,
+    Alarm, CircuitView, Counters, DemandView, Event, Mark, Part, Reconfiguration, ServerView,
+    Status, SwitchView,
 };
 use lightloom_daemon::auth::{Access, Role, Token, Tokens};
 use lightloom_daemon::gateway::{PHASES, router};
@@ -34,16 +34,10 @@ fn status() -> Status {
         circuits: vec![Some((server ^ 1, 0)), None],
         blocked: vec![false, server == 1],
     };
-    let alarm = |alarm: Alarm| AlarmView {
-        name: alarm.name(),
-        text: alarm.to_string(),
-        alarm,
-        since: Time::from_ms(5),
-    };
+    let alarm = |alarm: Alarm| (alarm, Time::from_ms(5));
     let circuit =
         |a: u16| CircuitView { a: (a, 0), b: (a + 1, 0), switch_ports: (2 * a + 1, 2 * a + 3) };
-    let mut counters = Counters::default();
-    counters.plans = 11;
+    let counters = Counters { plans: 11, ..Counters::default() };
     Status {
         now: Time::from_ms(1000),
         phase: "idle",

@@ -24,7 +24,7 @@ mod switch;
 mod view;
 
 pub use view::{
-    AlarmView, CircuitView, Counters, DemandView, Reconfiguration, ServerView, Status, SwitchView,
+    CircuitView, Counters, DemandView, Reconfiguration, ServerView, Status, SwitchView,
 };
 
 use crate::alarm::Alarm;
@@ -183,6 +183,8 @@ pub struct Controller {
     floor: u64,
     phase: Phase,
     replan: bool,
+    /// Even circuits were planned: once is enough.
+    began_even: bool,
     up: bool,
     device: Option<(String, u16)>,
     quarantine: Time,
@@ -228,6 +230,7 @@ impl Controller {
             floor: 0,
             phase: Phase::Idle,
             replan: false,
+            began_even: false,
             up: false,
             device: None,
             quarantine,

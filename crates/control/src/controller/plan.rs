@@ -62,9 +62,9 @@ impl Controller {
         if now >= self.next_audit {
             return self.read(now);
         }
-        let (due, even) = (self.due(now), self.wants_even() && !self.counters.began_even);
+        let (due, even) = (self.due(now), self.wants_even() && !self.began_even);
         if due.is_some() || self.replan || even {
-            self.counters.began_even |= even;
+            self.began_even |= even;
             self.replan = false;
             let rounds = due.unwrap_or_else(|| self.rounds.clone());
             let masked = self.masked(&self.standing);

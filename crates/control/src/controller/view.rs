@@ -23,9 +23,6 @@ pub struct Counters {
     pub withdrawals: u64,
     /// Directives that were sent.
     pub directives: u64,
-    /// Even circuits were planned.
-    #[serde(skip)]
-    pub(super) began_even: bool,
 }
 
 /// One change of circuits. Times but the first are since then \[ps\].
@@ -98,19 +95,6 @@ pub struct DemandView {
     pub bytes: Vec<Vec<u64>>,
 }
 
-/// Something that is not as it should be.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct AlarmView {
-    /// Its name in the manual.
-    pub name: &'static str,
-    /// In words.
-    pub text: String,
-    /// Which.
-    pub alarm: Alarm,
-    /// Since when.
-    pub since: Time,
-}
-
 /// The optical switch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SwitchView {
@@ -125,7 +109,7 @@ pub struct SwitchView {
 }
 
 /// All there is to see. Times \[ps\] are since the controller started.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     /// Now.
     pub now: Time,
@@ -145,8 +129,8 @@ pub struct Status {
     pub circuits: Vec<CircuitView>,
     /// Demand.
     pub demand: DemandView,
-    /// Alarms.
-    pub alarms: Vec<AlarmView>,
+    /// What is not as it should be, and since when.
+    pub alarms: Vec<(Alarm, Time)>,
     /// Counts.
     pub counters: Counters,
 }
@@ -176,12 +160,6 @@ impl Controller {
             let demand = self.seats[at].demand.as_ref();
             demand.map_or_else(|| vec![0; n], |demand| demand.bytes.clone())
         };
-        let alarm = |(alarm, &since): (&Alarm, &Time)| AlarmView {
-            name: alarm.name(),
-            text: alarm.to_string(),
-            alarm: alarm.clone(),
-            since,
-        };
         Status {
             now,
             phase: self.phase_name(),
@@ -197,7 +175,7 @@ impl Controller {
             servers: (0..n).map(server).collect(),
             circuits: self.standing.circuits().map(circuit).collect(),
             demand: DemandView { rounds: self.rounds.clone(), bytes: (0..n).map(row).collect() },
-            alarms: self.alarms.iter().map(alarm).collect(),
+            alarms: self.alarms().map(|(alarm, since)| (alarm.clone(), since)).collect(),
             counters: self.counters,
         }
     }

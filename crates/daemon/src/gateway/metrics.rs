@@ -182,7 +182,7 @@ impl Collector for Picture {
         let help = "Alarms that stand, by name";
         let mut to = encoder.encode_descriptor("alarms", help, None, MetricType::Gauge)?;
         for name in Alarm::NAMES {
-            let number = status.alarms.iter().filter(|alarm| alarm.name == name).count();
+            let number = status.alarms.iter().filter(|(alarm, _)| alarm.name() == name).count();
             ConstGauge::new(number as u64).encode(to.encode_family(&[("alarm", name)])?)?;
         }
         Ok(())

@@ -180,12 +180,12 @@ impl Seen<'_> {
     pub fn status(&self) -> StatusAnswer {
         let snapshot = self.snapshot();
         let status = &snapshot.status;
-        let alarm = |view: &lightloom_control::AlarmView| AlarmAnswer {
-            name: view.name,
-            text: words(&view.alarm, self.names()),
-            server: server_of(&view.alarm),
-            since: view.since,
-            alarm: view.alarm.clone(),
+        let alarm = |(alarm, since): &(Alarm, Time)| AlarmAnswer {
+            name: alarm.name(),
+            text: words(alarm, self.names()),
+            server: server_of(alarm),
+            since: *since,
+            alarm: alarm.clone(),
         };
         StatusAnswer {
             region: self.names().region.clone(),
@@ -200,7 +200,12 @@ impl Seen<'_> {
             servers: status.servers.iter().filter(|s| self.server(s.server)).cloned().collect(),
             circuits: self.circuits_of(status),
             demand: self.demand_of(status),
-            alarms: status.alarms.iter().filter(|a| self.alarm(&a.alarm)).map(alarm).collect(),
+            alarms: status
+                .alarms
+                .iter()
+                .filter(|(alarm, _)| self.alarm(alarm))
+                .map(alarm)
+                .collect(),
             counters: self.access.sees_all().then_some(status.counters),
         }
     }
