@@ -158,15 +158,10 @@ impl Line {
                 bytes = replaced(&bytes, b"::sesame;", b"::barley;");
             }
             while !bytes.is_empty() && !stream.broken {
-                let cut = if chance.hit(900) {
-                    bytes.len()
-                } else {
-                    1 + chance.below(bytes.len() as u64) as usize
-                };
-                let rest = bytes.split_off(cut.min(bytes.len()));
+                let piece = piece(&mut bytes, chance);
                 let late = chance.up_to(self.latency) + chance.up_to(self.mood.slow);
                 stream.up_by = stream.up_by.max(now + late);
-                stream.up.push_back(std::mem::replace(&mut bytes, rest));
+                stream.up.push_back(piece);
                 carried.push(Carried::ToSwitch { stream: stream.number, at: stream.up_by });
             }
         }
@@ -181,15 +176,10 @@ impl Line {
                 bytes = replaced(&bytes, b"COMPLD\r\n;", b"DENY\r\n   SROF\r\n;");
             }
             while !bytes.is_empty() {
-                let cut = if chance.hit(900) {
-                    bytes.len()
-                } else {
-                    1 + chance.below(bytes.len() as u64) as usize
-                };
-                let rest = bytes.split_off(cut.min(bytes.len()));
+                let piece = piece(&mut bytes, chance);
                 let late = chance.up_to(self.latency) + chance.up_to(self.mood.slow);
                 stream.down_by = stream.down_by.max(now + late);
-                stream.down.push_back(std::mem::replace(&mut bytes, rest));
+                stream.down.push_back(piece);
                 carried.push(Carried::ToDriver { stream: stream.number, at: stream.down_by });
             }
         }
@@ -242,6 +232,16 @@ impl Line {
         touched.dedup();
         touched
     }
+}
+
+/// Takes the first of the pieces that these bytes travel in: mostly all of them.
+fn piece(bytes: &mut Vec<u8>, chance: &mut Chance) -> Vec<u8> {
+    let cut = match chance.hit(900) {
+        true => bytes.len(),
+        false => 1 + chance.below(bytes.len() as u64) as usize,
+    };
+    let rest = bytes.split_off(cut.min(bytes.len()));
+    std::mem::replace(bytes, rest)
 }
 
 fn secret() -> Secret {
