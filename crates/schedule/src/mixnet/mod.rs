@@ -38,6 +38,7 @@ mod decision;
 mod delegation;
 mod demand;
 pub mod failover;
+mod few;
 mod greedy;
 mod inside;
 mod ports;
