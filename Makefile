@@ -53,8 +53,9 @@ dev: build $(VENV)/.installed-dev
 
 test: test-rust test-python ## every fast test: Rust, Python, documentation examples
 
+# Random tests draw the same each time; `make soak` draws anew.
 test-rust: | tools
-	cargo test --quiet --locked --workspace --exclude lightloom-py
+	PROPTEST_RNG_SEED=1 cargo test --quiet --locked --workspace --exclude lightloom-py
 
 # The daemons that tests run: those of `make daemon` if they were built, else those that Rust tests run.
 test-python: dev
@@ -79,7 +80,8 @@ validate: build ## MixNet's figures beside ours (under two hours on two cores)
 	$(BIN)/python reproduce/mixnet.py $(VALIDATE_OUT)
 
 soak: dev $(VENV)/.daemon ## the long tests
-	$(BIN)/python -m pytest -m soak
+	$(BIN)/python -m pytest -m soak --hypothesis-profile=anew
+	$(BIN)/python -m pytest --hypothesis-profile=anew
 	$(BIN)/lightloom soak control --seeds 100000
 	cargo test --quiet --locked --release -p lightloom-daemon --test controller -- --ignored
 	PROPTEST_CASES=5000 cargo test --quiet --locked --release --workspace --exclude lightloom-py

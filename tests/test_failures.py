@@ -175,13 +175,13 @@ def survive(engine: str, texts: list[str]) -> None:
     check(done)
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 @given(failures())
 def test_whatever_fails_flows_arrive(texts):
     survive("flow", texts)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(failures())
 def test_whatever_fails_packets_arrive(texts):
     survive("packet", texts)

@@ -242,7 +242,7 @@ def leaves(tree: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int,
 PLACES = leaves(TREE)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(place=st.sampled_from(PLACES), value=PARTS, drop=st.booleans())
 def test_no_plan_ends_in_a_traceback(place: tuple[str | int, ...], value: Any, drop: bool) -> None:
     tree = copy.deepcopy(TREE)
@@ -262,7 +262,7 @@ def test_no_plan_ends_in_a_traceback(place: tuple[str | int, ...], value: Any, d
             assert "\n" not in str(error)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(text=st.binary(max_size=80) | st.text('0123456789,.-+enaif \n"', max_size=60))
 def test_no_demand_ends_in_a_traceback(
     text: bytes | str, tmp_path_factory: pytest.TempPathFactory
@@ -275,7 +275,7 @@ def test_no_demand_ends_in_a_traceback(
         refused_or_square(file)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(at=st.integers(0, 300), byte=st.integers(0, 255), cut=st.integers(0, 300))
 def test_no_damaged_array_ends_in_a_traceback(
     at: int, byte: int, cut: int, tmp_path_factory: pytest.TempPathFactory

@@ -216,7 +216,7 @@ def test_what_a_step_waits_for_is_needed() -> None:
     assert failures > 10
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.lists(st.integers(1, 10**9), min_size=1, max_size=4), min_size=3, max_size=3))
 def test_any_split_can_be_said(volumes: list[list[int]]) -> None:
     splits = [list(enumerate(step)) for step in volumes]

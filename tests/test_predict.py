@@ -38,7 +38,7 @@ def windows(draw):
     return [(x.tolist(), y.tolist(), 0.9**age) for age, (x, y) in enumerate(loads)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(windows())
 def test_the_fit_is_as_good_as_the_oracle(samples):
     found = fit(samples)

@@ -28,7 +28,7 @@ def demands(draw: st.DrawFn) -> tuple[Bytes, int]:
     return sizes.astype(np.uint64), gpus
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(demands())
 def test_the_closed_form_is_the_optimum(made: tuple[Bytes, int]) -> None:
     sizes, gpus = made
@@ -44,7 +44,7 @@ def test_the_closed_form_is_the_optimum(made: tuple[Bytes, int]) -> None:
         assert loads.max() <= closed * (1 + 1e-6)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(demands())
 def test_more_choice_is_never_worse(made: tuple[Bytes, int]) -> None:
     sizes, gpus = made
@@ -69,7 +69,7 @@ def assigned(sizes: Bytes, gpus: int, both_ends: bool) -> tuple[Bytes, Bytes]:
 
 
 @compiled
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(demands(), st.booleans())
 def test_lpt_is_within_a_chunk_of_the_optimum(made: tuple[Bytes, int], both_ends: bool) -> None:
     sizes, gpus = made

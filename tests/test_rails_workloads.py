@@ -19,7 +19,7 @@ TEXTS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     text=TEXTS,
     domains=st.sampled_from([2, 4, 8, 16]),
@@ -54,7 +54,7 @@ def test_whatever_is_asked_adds_up_exactly(
     assert (again[0] == drawn[0]).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     sparsity=st.floats(0, 0.99),
     domains=st.integers(1, 9),

@@ -62,7 +62,7 @@ def test_port_maps_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert len(joined) == 5 * 9 * 8 + 9 * 5 * 4
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     mesh=st.integers(1, 3),
     ports=st.integers(3, 4),

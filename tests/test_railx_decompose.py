@@ -19,7 +19,7 @@ def arcs(ring: list[int]) -> list[tuple[int, int]]:
     return list(zip(ring, ring[1:] + ring[:1], strict=True))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(2, 120).filter(lambda nodes: nodes not in (4, 6)))
 def test_each_ordered_pair_is_on_one_ring(nodes: int) -> None:
     rings = decompose._ask(nodes, rings=True)["rings"]

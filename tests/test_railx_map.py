@@ -84,7 +84,7 @@ def test_single_rails_are_never_worse(capsys: pytest.CaptureFixture[str]) -> Non
     assert single["fixed"]["cost_s"] <= whole["fixed"]["cost_s"]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(ports=st.integers(2, 12), seed=st.randoms(use_true_random=False))
 def test_a_split_is_the_best_of_all(ports: int, seed: Any) -> None:
     loads = [(seed.uniform(0, 10), seed.choice([0.0, seed.uniform(0, 3)]))

@@ -14,7 +14,7 @@ from lightloom.resolve import Resolved, load_scenario
 from lightloom.scenario import Scenario
 from lightloom.toml_text import to_toml
 
-COMMON = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+COMMON = settings(max_examples=300, suppress_health_check=list(HealthCheck))
 
 VALID = [
     Scenario.preset("mixtral-8x7b", fabric="mixnet").to_tree(),

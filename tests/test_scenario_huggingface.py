@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from lightloom import presets
 from lightloom.errors import InputError
@@ -148,7 +148,6 @@ def test_what_cannot_be_read_is_named(
     assert str(error.value).startswith(f"{tmp_path}/config.json: ") and says in str(error.value)
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_any_value_in_any_place(tmp_path_factory: pytest.TempPathFactory, data: Any) -> None:
     config = dict(data.draw(st.sampled_from(ALL)))

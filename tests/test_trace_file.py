@@ -40,7 +40,7 @@ metas = st.dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(counts, metas)
 def test_what_is_saved_is_loaded(tmp_path_factory, array, meta):
     path = tmp_path_factory.mktemp("trace") / "t.parquet"
@@ -238,7 +238,7 @@ def whole(tmp_path_factory) -> tuple[Path, bytes]:
     return path, path.read_bytes()
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300)
 @given(st.data())
 def test_damage_is_an_input_error(whole, data):
     path, content = whole

@@ -268,7 +268,7 @@ ORIGINALS = _originals()
 
 
 @pytest.mark.parametrize("ending", ORIGINALS)
-@settings(max_examples=250, deadline=None, derandomize=True)
+@settings(max_examples=250)
 @given(data=st.data())
 def test_damage_is_an_input_error(tmp_path_factory, ending, data):
     broken = bytearray(ORIGINALS[ending])

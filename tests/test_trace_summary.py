@@ -47,7 +47,7 @@ def test_a_single_iteration_expert_and_source():
         assert measures[name] == pytest.approx(value), name
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     hnp.arrays(
         np.int64,

@@ -23,7 +23,7 @@ shapes = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from(KINDS), shapes)
 def test_every_token_chooses_k_different_experts(kind, shape):
     trace = generate(kind, shape)

@@ -18,7 +18,6 @@ pytestmark = pytest.mark.soak
 
 EXAMPLES = settings(
     max_examples=int(os.environ.get("SOAK_EXAMPLES", "600")),
-    deadline=None,
     suppress_health_check=list(HealthCheck),
 )
 COMPUTE = {"embedding", "attention", "gate", "expert", "dense_mlp", "head", "optimizer"}
