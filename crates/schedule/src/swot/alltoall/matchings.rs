@@ -79,6 +79,10 @@ fn greedy(planes: &Planes, demand: &Demand) -> Vec<Matching> {
             }
         }
         let (_, to, lasts) = best.expect("at least one duration is tried");
+        // Where switching costs next to nothing, short ones look best; each must finish an entry.
+        let entries = to.iter().enumerate().map(|(from, &to)| rest[from * n + to]);
+        let lasts =
+            entries.filter(|&bytes| bytes > 0).min().map_or(lasts, |least| lasts.max(least));
         let mut most = 0;
         for (from, &to) in to.iter().enumerate() {
             let bytes = &mut rest[from * n + to];
