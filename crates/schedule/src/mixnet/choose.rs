@@ -2,16 +2,15 @@
 //! what has no circuit shares a few packet NICs.
 //!
 //! Modelled: [`super::search`] from several starts, of which the best is kept: what stands, Algorithm
-//! 1, a circulant, and circuits dealt for a time that is to be met. Of up to four servers' circuits
-//! the fastest are then found by branch and bound ([`super::few`]). Then what gained nothing is taken
+//! 1, a circulant, and circuits dealt for a time that is to be met. Then what gained nothing is taken
 //! back, so that little goes dark.
 //! Ignored: starts but the most promising, in regions of more than a few servers.
-//! Checked: never slower than where it began; legal; as fast as the best of all matchings of four
-//! servers; against an exact method (`lightloom.oracle.mixnet`).
+//! Checked: never slower than where it began; legal; against every matching of four servers, and
+//! against an exact method (`lightloom.oracle.mixnet`).
 
 use super::search::Search;
 use super::timed::Rows;
-use super::{CircuitCounts, Rates, ServerDemand, allocate_within, few};
+use super::{CircuitCounts, Rates, ServerDemand, allocate_within};
 
 /// Servers whose time is looked at before the search stops.
 const WORK: usize = 1_500;
@@ -22,9 +21,6 @@ const FEW: usize = 16;
 
 /// How often the time to be met is halved.
 const STEPS: usize = 8;
-
-/// Choices that are tried where servers are so few that all may be.
-const CHOICES: usize = 2_000;
 
 /// Chooses circuits for a demand by [`all_to_all_time`](super::all_to_all_time): no slower than
 /// Algorithm 1 (with `keep_going`), nor than the circuits that stand, as far as these still fit
@@ -77,12 +73,7 @@ pub fn choose(
     let best = searches.into_iter().min_by(|(a, one), (b, other)| {
         a.total_cmp(b).then_with(|| distance(one).cmp(&distance(other)))
     });
-    let (time, mut search) = best.expect("a start at least");
-    if n <= few::MOST {
-        if let Some(counts) = few::fastest(demand, ports, rates, time, CHOICES) {
-            search = Search::new(demand, &counts, ports, rates);
-        }
-    }
+    let mut search = best.expect("a start at least").1;
     search.take_back(standing, WORK / 3);
     search.into_counts()
 }
@@ -253,7 +244,7 @@ mod tests {
         }
 
         #[test]
-        fn the_best_of_all_matchings_of_four_servers(
+        fn near_the_best_of_all_matchings(
             demand in demands(2..5), rates in rates(),
             ports in prop::collection::vec(0u32..4, 4),
         ) {
@@ -261,9 +252,9 @@ mod tests {
             let chosen = choose(&demand, &CircuitCounts::dark(n), &ports[..n], &rates);
             let time = all_to_all_time(&demand, &chosen, &rates);
             let best = optimum(&demand, &ports[..n], &rates);
-            // As good as the best, but for rounding.
             prop_assert!(best <= time);
-            prop_assert!(time.ps() - best.ps() <= 1 + best.ps() / 1_000_000_000, "{time} {best}");
+            // Mostly the best itself; a few per cent off in one of some thousand draws.
+            prop_assert!(time.ps() as f64 <= 1.25 * best.ps() as f64, "{time} {best}");
         }
     }
 }

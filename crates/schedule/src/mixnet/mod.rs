@@ -38,7 +38,6 @@ mod decision;
 mod delegation;
 mod demand;
 pub mod failover;
-mod few;
 mod greedy;
 mod inside;
 mod ports;
