@@ -23,7 +23,9 @@ async fn demand_becomes_circuits_that_are_verified_and_those_of_a_simulated_run(
     let (servers, degree) = (8, 6);
     let folder = Folder::new("sequence");
     let ocs = Daemon::ocs(48, &["--delay", "1 ms"]).await;
-    let file = folder.write("region.toml", &region(0, &ocs.address, servers, degree, ""));
+    // Nobody is given up on, however busy the machine is.
+    let timing = "[timing]\ngather = \"1 min\"\nlease = \"1 min\"\npatience = \"1 min\"";
+    let file = folder.write("region.toml", &region(0, &ocs.address, servers, degree, timing));
     let controller = Daemon::controller(&file).await;
     let mut cast = Cast::gather(&controller.url(), &names(servers), LONG).await.expect("agents");
     cast.rest(LONG).await.expect("rest");

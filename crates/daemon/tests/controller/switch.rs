@@ -37,10 +37,18 @@ async fn drill(fault: &str, name: &str) {
     let raised = |event: &Value| event["event"] == "raised" && event["alarm"]["kind"] == name;
     assert!(events["events"].as_array().expect("a list").iter().any(raised), "{events:#}");
     assert!(longest < Duration::from_secs(3), "a round took {longest:?}");
-    status_when(&controller.address, "well again", settled).await;
-    let played = cast.play(dice.demand(usize::from(servers)), LONG).await.expect("answered");
-    assert!(played.circuits.len() >= 3, "{played:?}");
-    assert_eq!(read_switch(&ocs.address, 8).await, patches(&played.circuits, servers, degree));
+    // A machine that is busy elsewhere may be late, too: then the region is on packet switches once more.
+    let (mut played, mut held);
+    let again = Instant::now();
+    loop {
+        status_when(&controller.address, "well again", settled).await;
+        played = cast.play(dice.demand(usize::from(servers)), LONG).await.expect("answered");
+        held = read_switch(&ocs.address, 8).await;
+        if played.circuits.len() >= 3 && held == patches(&played.circuits, servers, degree) {
+            break;
+        }
+        assert!(again.elapsed() < LONG, "{played:?} {held:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
