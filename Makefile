@@ -84,7 +84,7 @@ soak: dev $(VENV)/.daemon ## the long tests
 	$(BIN)/python -m pytest --hypothesis-profile=anew
 	$(BIN)/lightloom soak control --seeds 100000
 	cargo test --quiet --locked --release -p lightloom-daemon --test controller -- --ignored
-	PROPTEST_CASES=5000 cargo test --quiet --locked --release --workspace --exclude lightloom-py
+	PROPTEST_CASES=1000 cargo test --quiet --locked --release --workspace --exclude lightloom-py
 
 fuzz: tools ## fuzz the TL1 parser, server and driver for ten minutes (needs cargo-fuzz)
 	@cargo fuzz --version >/dev/null 2>&1 || { echo "missing: cargo-fuzz (cargo install cargo-fuzz)"; exit 1; }
