@@ -252,17 +252,24 @@ impl Shared {
         }
     }
 
-    /// What there is for a session, and whether it goes on.
-    fn take(&self, id: SessionId) -> (Said, bool) {
+    /// What there is for a session, and what is to come.
+    fn take(&self, id: SessionId) -> (Said, Still) {
         let mut inner = self.lock();
         let bytes = inner.server.transmit(id).unwrap_or_default();
-        let open = inner.server.is_open(id);
+        let still = Still { open: inner.server.is_open(id), owes: inner.server.owes(id) };
         let said = match bytes.is_empty() || inner.faults.is_empty() {
             true => Said { delay: Duration::ZERO, bytes, broken: false },
             false => inner.faults.say(self.clock.elapsed(), bytes),
         };
-        (said, open)
+        (said, still)
     }
+}
+
+/// What is to come of a session: whether it goes on, and whether it waits for answers.
+#[derive(Clone, Copy, Debug)]
+struct Still {
+    open: bool,
+    owes: bool,
 }
 
 impl Inner {

@@ -230,6 +230,23 @@ async fn who_does_not_log_in_or_says_nothing_is_closed() {
 }
 
 #[tokio::test]
+async fn who_has_said_all_hears_all_the_answers() {
+    let (address, patches) = serve(settings(8, Time::from_ms(30))).await;
+    let mut session = Session::open(address).await;
+    let all =
+        "ACT-USER::root:1::\"root's\";ENT-PATCH::1,9:2:;RTRV-PATCH:::3:;ENT-PATCH::1,10:4:;DLT";
+    session.say(all).await;
+    session.0.shutdown().await.expect("it listens");
+    let mut heard = String::new();
+    let read = timeout(LONG, session.0.read_to_string(&mut heard)).await;
+    read.expect("closed in time").expect("it speaks");
+    for answer in ["M  1 COMPLD", "M  2 COMPLD", "M  3 COMPLD\r\n   \"1,9\"", "M  4 DENY"] {
+        assert!(heard.contains(answer), "no {answer} in {heard}");
+    }
+    assert_eq!(patches(), [Patch::new(1, 9)]);
+}
+
+#[tokio::test]
 async fn passwords_are_not_guessed_for_long() {
     let (address, _) = serve(settings(8, Time::ZERO)).await;
     let mut session = Session::open(address).await;

@@ -136,6 +136,11 @@ impl Tl1Server {
         self.sessions.get(&session).is_some_and(|session| !session.closed)
     }
 
+    /// Whether commands of a session are not answered yet.
+    pub fn owes(&self, session: SessionId) -> bool {
+        self.sessions.get(&session).is_some_and(|session| !session.turns.is_empty())
+    }
+
     /// Sessions that are open, or still to be closed.
     pub fn sessions(&self) -> usize {
         self.sessions.len()

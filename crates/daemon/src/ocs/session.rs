@@ -1,7 +1,8 @@
 //! One session of an emulated switch: its stream carried to the server and back, within bounds.
 //!
 //! While a session does not read what we say we do not hear what it says, so it cannot pile up work;
-//! what others' changes have for it meanwhile is bounded by the server.
+//! what others' changes have for it meanwhile is bounded by the server. A session that says no more
+//! (`printf ... | nc`) is closed when what it said is answered.
 
 use super::Shared;
 use lightloom_control::tl1::{Framer, SessionId};
@@ -10,7 +11,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
@@ -87,10 +88,10 @@ impl Open<'_> {
         let (mut reader, mut writer) = tokio::io::split(stream);
         let mut framer = Framer::commands(MOST_COMMAND);
         let mut buffer = vec![0; 16 << 10];
-        let (mut logged_in, mut guesses) = (false, 0);
+        let (mut logged_in, mut guesses, mut silent) = (false, 0, false);
         let mut deadline = Instant::now() + patience.login;
         loop {
-            let (said, open) = self.shared.take(self.id);
+            let (said, still) = self.shared.take(self.id);
             if !said.delay.is_zero() {
                 sleep(said.delay).await;
             }
@@ -113,29 +114,32 @@ impl Open<'_> {
             if !said.bytes.is_empty() && timeout(patience.stall, writer.flush()).await.is_err() {
                 return "it does not read";
             }
-            let ends = match (open, said.broken, guesses < MOST_GUESSES) {
-                (false, ..) => Some("too much at once"),
-                (_, true, _) => Some("broken, as asked"),
-                (.., false) => Some("too many guesses"),
-                (true, false, true) => None,
-            };
-            if let Some(why) = ends {
+            let ends = [
+                (!still.open, "too much at once"),
+                (said.broken, "broken, as asked"),
+                (guesses >= MOST_GUESSES, "too many guesses"),
+                (silent && !still.owes, "closed by the other side"),
+            ];
+            if let Some((_, why)) = ends.into_iter().find(|(ends, _)| *ends) {
                 // What has been said shall still arrive.
                 let _ = timeout(patience.stall, writer.shutdown()).await;
                 return why;
             }
             tokio::select! {
-                read = timeout_at(deadline, reader.read(&mut buffer)) => match read {
-                    Ok(Ok(0) | Err(_)) => return "closed by the other side",
-                    Ok(Ok(count)) => {
+                read = reader.read(&mut buffer), if !silent => match read {
+                    Err(_) => return "closed by the other side",
+                    Ok(0) => silent = true,
+                    Ok(count) => {
                         self.shared.receive(self.id, &mut framer, &buffer[..count]);
                         if logged_in {
                             deadline = Instant::now() + patience.idle;
                         }
                     }
-                    Err(_) => return if logged_in { "idle" } else { "nobody logged in" },
                 },
                 () = bell.notified() => {}
+                () = sleep_until(deadline) => {
+                    return if logged_in { "idle" } else { "nobody logged in" };
+                }
             }
         }
     }
