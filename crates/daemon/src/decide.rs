@@ -1,8 +1,8 @@
 //! Which circuits: the simulator's decisions, asked tenant by tenant.
 //!
 //! Modelled: each tenant's circuits are chosen for its own demand among its own servers, by the code of
-//! `lightloom simulate`, for the rates that the region's file names. A tenant that asks for nothing keeps what it
-//! has. Ignored: demands still to come; the delay is what the file says, not what was measured.
+//! `lightloom simulate`, for the rates that the region's file names. A tenant that asks for nothing keeps
+//! what it has. Ignored: demands still to come; the delay is what the file says, not what was measured.
 //! Checked: against the rules of one region, tenant by tenant, in the tests below.
 
 use lightloom_control::{Question, Region};

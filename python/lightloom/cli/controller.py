@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(invoke_without_command=True)
 
-_URL = typer.Option("http://127.0.0.1:8470", "--url", help="Where the controller listens.")
+_AT = "http://127.0.0.1:8470"
+_URL = typer.Option(_AT, "--url", help="Where the controller listens.")
 _TOKEN = typer.Option(None, "--token-file", help="A file that holds a token.")
 _CA = typer.Option(None, "--ca", help="Certificates (PEM) that the controller's is signed by.")
 _JSON = typer.Option(False, "--json", help="Print JSON, as the controller says it.")
@@ -45,7 +46,7 @@ def controller(
     if watch and context.invoked_subcommand is not None:
         raise InputError(f"--watch: say controller {context.invoked_subcommand} --watch")
     if watch:
-        status("http://127.0.0.1:8470", None, None, watch=True, as_json=False)
+        status(_AT, None, None, watch=True, as_json=False)
     elif context.invoked_subcommand is None:
         typer.echo(context.get_help())
         raise typer.Exit(2)

@@ -52,7 +52,7 @@ pub enum Event {
 ///
 /// ```
 /// use lightloom_control::{Patch, ocs::{Device, Switch}};
-/// use lightloom_fabric::{MOST_PORTS, ReconfigurationDelay};
+/// use lightloom_fabric::ReconfigurationDelay;
 /// use lightloom_units::Time;
 /// let delay = ReconfigurationDelay::Fixed { ps: Time::from_ms(25) };
 /// let mut switch = Switch::new(Device { name: "polatis".into(), ports: 8, delay }, 1).unwrap();
@@ -90,7 +90,7 @@ impl Switch {
     /// A switch without patches, all shutters open, no light. The seed is for its delays.
     ///
     /// # Errors
-    /// If it has no port or more than 4096, or a delay without figures.
+    /// If it has no port or more than [`MOST_PORTS`], or a delay without figures.
     pub fn new(device: Device, seed: u64) -> Result<Self, SwitchError> {
         let ports = device.ports;
         if !(1..=MOST_PORTS).contains(&u32::from(ports)) {

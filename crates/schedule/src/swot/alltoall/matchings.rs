@@ -81,8 +81,9 @@ fn greedy(planes: &Planes, demand: &Demand) -> Vec<Matching> {
         let (_, to, lasts) = best.expect("at least one duration is tried");
         // Where switching costs next to nothing, short ones look best; each must finish an entry.
         let entries = to.iter().enumerate().map(|(from, &to)| rest[from * n + to]);
+        let shortest = entries.filter(|&bytes| bytes > 0).min();
         let lasts =
-            entries.filter(|&bytes| bytes > 0).min().map_or(lasts, |least| lasts.max(least));
+            lasts.max(shortest.expect("the heaviest matching has an entry, as there is one"));
         let mut most = 0;
         for (from, &to) in to.iter().enumerate() {
             let bytes = &mut rest[from * n + to];
