@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from lightloom import _core
-from lightloom.mixnet import gap
+from lightloom.oracle import mixnet_gap as gap
 from lightloom.oracle.mixnet import Rates, solve
 from lightloom.scenario import Scenario
 from lightloom.simulation import simulate

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from lightloom import _core
 from lightloom.cli import run
 from lightloom.errors import InputError
-from lightloom.mixnet.predict import evaluate, fit_ms
-from lightloom.mixnet.predict_trace import drift, open_trace
 from lightloom.oracle import copilot as oracle
+from lightloom.predict import drift, evaluate, fit_ms, open_trace
 from lightloom.trace import GatingTrace, Knobs, Shape, generate
 
 IMPORTED = Path(__file__).resolve().parents[2] / "shared" / "data" / "gating"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from lightloom.mixnet import gap
+from lightloom.oracle import mixnet_gap as gap
 
 pytestmark = pytest.mark.soak
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from lightloom.mixnet.predict import Evaluation, Score
+    from lightloom.predict import Evaluation, Score
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -71,7 +71,7 @@ def evaluate_command(
     """
     from lightloom.cli import progress
     from lightloom.errors import InputError
-    from lightloom.mixnet.predict import evaluate
+    from lightloom.predict import evaluate
 
     try:
         tops = tuple(dict.fromkeys(int(k) for k in top.split(",")))

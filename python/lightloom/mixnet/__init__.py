@@ -1,1 +1,1 @@
-"""MixNet's published figures made anew, and the predictions that its circuits are set for."""
+"""MixNet's published figures made anew."""

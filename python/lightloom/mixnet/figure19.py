@@ -37,7 +37,7 @@ def parts() -> tuple[Part, ...]:
 
 
 def _rows(trace: str, told: Told) -> Rows:
-    from lightloom.mixnet.predict import evaluate
+    from lightloom.predict import evaluate
 
     # Accuracy is of loads; rows of ranks would only take time.
     found = evaluate(trace, tops=TOPS, rows="alike", decision="algorithm-1", progress=told)

@@ -6,7 +6,7 @@ shares its servers' packet NICs, out and in apart. With ``share_eps`` a pair tha
 some bytes over packet switches too; the product of T and of the number of circuits is made linear
 by parts of T, of which only that of the chosen number is not zero.
 
-Used by tests and by `lightloom.mixnet.gap`. Meant for up to 12 servers.
+Used by tests and by `lightloom.oracle.mixnet_gap`. Meant for up to 12 servers.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Demands are recorded (an iteration and layer of the trace that a model runs on, 
 model's preset says) or random (log-normal, so that a few pairs send most). Each is decided from
 dark, with every NIC at 400 Gbps. Checked: in ``tests/test_mixnet_decision.py``.
 
-``python -m lightloom.mixnet.gap`` prints the table of ``docs/decisions.md``.
+``python -m lightloom.oracle.mixnet_gap`` prints the table of ``docs/decisions.md``.
 """
 
 from __future__ import annotations

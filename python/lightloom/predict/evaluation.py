@@ -6,12 +6,6 @@ the code that a simulation runs, from the predicted matrix between EP ranks, and
 comes is timed with them; the same with circuits chosen from what comes. Means are over all layers
 but the first, which has none before it.
 Ignored: the dark time of a change; the network's core. Checked: ``tests/test_predict.py``.
-
-Examples
---------
->>> found = evaluate("synthetic:drift", tops=(1,))
->>> found.score("copilot").accuracy[1] > found.score("previous-layer").accuracy[1]
-True
 """
 
 from __future__ import annotations
@@ -26,7 +20,7 @@ import numpy as np
 
 from lightloom import _core
 from lightloom.errors import InputError
-from lightloom.mixnet.predict_trace import open_trace
+from lightloom.predict.traces import open_trace
 from lightloom.trace import GatingTrace
 
 WINDOW, DECAY = 16, 0.9
