@@ -14,8 +14,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from lightloom.mixnet.panels import KINDS, MODELS, RATES, STATIC, TABLES, gains, mean, run, some
-from lightloom.mixnet.runs import Ran, Run, Store, cpus
+from lightloom.papers.mixnet.jobs import (
+    KINDS,
+    MODELS,
+    RATES,
+    STATIC,
+    TABLES,
+    gains,
+    mean,
+    run,
+    some,
+)
+from lightloom.papers.runs import Ran, Run, Store, cpus
 from rails import DOCS
 
 PAGE = DOCS / "validation.md"

@@ -12,7 +12,7 @@ from lightloom import Scenario
 from lightloom.cli import run
 from lightloom.cost import bill_of, cost_of
 from lightloom.errors import InputError
-from lightloom.mixnet import figure16
+from lightloom.papers.mixnet import figure16
 from lightloom.simulation import Finished, run_all, run_name
 from lightloom.trace import GatingTrace, Shape, generate, widen
 

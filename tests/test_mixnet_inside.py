@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from lightloom import Scenario
 from lightloom.cli import run
-from lightloom.mixnet import figure28
+from lightloom.papers.mixnet import figure28
 from lightloom.simulation import Finished, run_all, simulate
 
 JOB: dict[str, Any] = {

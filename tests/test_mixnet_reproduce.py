@@ -13,12 +13,13 @@ import pytest
 from lightloom import Scenario
 from lightloom.cli import run
 from lightloom.errors import InputError, RunError
-from lightloom.mixnet import figures, runs
-from lightloom.mixnet.figure import Line, Part, Told
-from lightloom.mixnet.figure02 import traffic
-from lightloom.mixnet.figures import FIGURES, figure, reproduce
-from lightloom.mixnet.panels import KINDS, matrix
-from lightloom.mixnet.runs import Ran, Run, Store, perform
+from lightloom.papers import frame as figures
+from lightloom.papers import runs
+from lightloom.papers.frame import FIGURES, figure, reproduce
+from lightloom.papers.mixnet.figure02 import traffic
+from lightloom.papers.mixnet.jobs import KINDS, matrix
+from lightloom.papers.part import Line, Part, Told
+from lightloom.papers.runs import Ran, Run, Store, perform
 from lightloom.simulation import run_all
 from matplotlib.figure import Figure as Picture
 

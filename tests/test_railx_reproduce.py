@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from lightloom.cli import run
 from lightloom.errors import RunError
-from lightloom.railx import figure_plots, figures
+from lightloom.papers.railx import plots as figure_plots
+from lightloom.railx import figures
 
 CURVE = [
     {"panel": panel, "series": series, "x": x, "y": 0.1 * x, "what": "at 2", "paper": paper}
@@ -70,7 +71,7 @@ def test_figures_are_drawn_and_made_once(
 ) -> None:
     place = tmp_path / "f"
     answer = made(place, capsys, "--figures", "14,16")
-    assert curves == ["lightloom.railx.figure14", "lightloom.railx.bandwidth"]
+    assert curves == ["lightloom.papers.railx.figure14", "lightloom.railx.bandwidth"]
     assert len(answer["rows"]) == 2 * len(CURVE)
     # Only what the paper gives comes into the table.
     assert [line["part"] for line in answer["table"]] == ["14a"] * 2 + ["16a"] * 2
@@ -106,7 +107,7 @@ def test_what_was_finished_is_kept(
     assert not (place / "figure-16.png").exists()
     monkeypatch.setattr(figures, "_make", make)
     made(place, capsys, "--figures", "14,16")
-    assert curves == ["lightloom.railx.figure14", "lightloom.railx.bandwidth"]
+    assert curves == ["lightloom.papers.railx.figure14", "lightloom.railx.bandwidth"]
 
 
 @pytest.mark.usefixtures("curves")

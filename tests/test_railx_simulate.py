@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from lightloom.cli import run
 from lightloom.errors import InputError
-from lightloom.railx import figure14, figures, flits
+from lightloom.papers.railx import figure14
+from lightloom.railx import figures, flits
 from lightloom.railx.flits import Mesh, Network, Railx, Router, simulate
 from lightloom.railx.networks import FatTree, HammingMesh, RailOnly, Torus
 

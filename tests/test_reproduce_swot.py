@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from lightloom import _core
 from lightloom.cli import run
+from lightloom.papers.swot.figure09 import LINES, table
+from lightloom.papers.swot.points import MB
 from lightloom.swot import FIGURES, Point, Row, panels
-from lightloom.swot.lines import LINES, table
-from lightloom.swot.panels import MB
 
 # One schedule fast, and two sizes instead of the paper's range.
 SMALL = ["--effort", "quick", "--sizes", "512KB,16MB"]

@@ -109,8 +109,8 @@ _Made = tuple[Any, Sequence[str], str]
 
 def _rails(figures: str | None, place: Path, given: Mapping[str, Any]) -> _Made:
     from lightloom.cli import progress
-    from lightloom.rails.figures import FIGURES, HEADINGS
-    from lightloom.rails.figures import reproduce as make
+    from lightloom.papers.rails.compared import FIGURES, HEADINGS
+    from lightloom.papers.rails.compared import reproduce as make
 
     chosen = _numbers(figures, FIGURES)
     parts = len({name for number in chosen for name in FIGURES[number]})
@@ -122,10 +122,10 @@ def _rails(figures: str | None, place: Path, given: Mapping[str, Any]) -> _Made:
 
 def _swot(figures: str | None, place: Path, given: Mapping[str, Any]) -> _Made:
     from lightloom.cli import progress
+    from lightloom.papers.swot.points import panels
     from lightloom.plan.job import quantity
     from lightloom.swot.figures import FIGURES, HEADINGS
     from lightloom.swot.figures import reproduce as make
-    from lightloom.swot.panels import panels
     from lightloom.units import Size
 
     chosen = _numbers(figures, FIGURES)
@@ -155,8 +155,8 @@ def _railx(figures: str | None, place: Path, given: Mapping[str, Any]) -> _Made:
 
 def _mixnet(figures: str | None, place: Path, given: Mapping[str, Any]) -> _Made:
     from lightloom.cli import progress
-    from lightloom.mixnet.figures import FIGURES, HEADINGS, outstanding
-    from lightloom.mixnet.figures import reproduce as make
+    from lightloom.papers.frame import FIGURES, HEADINGS, outstanding
+    from lightloom.papers.frame import reproduce as make
 
     chosen = _numbers(figures, FIGURES)
     with progress.runs(outstanding(chosen, place)) as on_progress:

@@ -19,21 +19,20 @@ from pathlib import Path
 
 from lightloom import reproduction, store
 from lightloom.errors import InputError, RunError
-from lightloom.railx.figure_lines import lines
+from lightloom.papers.railx.lines import lines
 from lightloom.reproduction import Rows
 
 # The function of this package that makes a figure: of what it is told of its progress.
 _MAKERS = {
-    14: ("figure14", "figure14"),
-    15: ("collectives", "figure15"),
-    16: ("bandwidth", "figure16"),
-    17: ("availability", "figure17"),
+    14: ("papers.railx.figure14", "figure14"),
+    15: ("railx.collectives", "figure15"),
+    16: ("railx.bandwidth", "figure16"),
+    17: ("railx.availability", "figure17"),
 }
 FIGURES = tuple(
     number
     for number, (name, function) in _MAKERS.items()
-    if find_spec(f"lightloom.railx.{name}")
-    and hasattr(import_module(f"lightloom.railx.{name}"), function)
+    if find_spec(f"lightloom.{name}") and hasattr(import_module(f"lightloom.{name}"), function)
 )
 TABLES = (2, 3, 6)
 HEADINGS = ("part", "setting", "what", "RailX says", "here")
@@ -156,12 +155,12 @@ def _make(name: str, told: Callable[[float], None]) -> Rows:
             row.as_json() | {"here": {c: row.printed(c) for c in row.paper}} for row in table6()
         ]
     module, function = _MAKERS[int(name.split()[1])]
-    rows: Rows = getattr(import_module(f"lightloom.railx.{module}"), function)(told)
+    rows: Rows = getattr(import_module(f"lightloom.{module}"), function)(told)
     return rows
 
 
 def _write(made: Reproduced) -> None:
-    from lightloom.railx import figure_plots
+    from lightloom.papers.railx import plots as figure_plots
 
     store.write_json(
         made.directory / "rows.json",

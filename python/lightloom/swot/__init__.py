@@ -7,7 +7,7 @@ Examples
 ['8a', '8b']
 """
 
+from lightloom.papers.swot.points import Panel, Point, Row, panels
 from lightloom.swot.figures import FIGURES, Reproduced, reproduce
-from lightloom.swot.panels import Panel, Point, Row, panels
 
 __all__ = ["FIGURES", "Panel", "Point", "Reproduced", "Row", "panels", "reproduce"]

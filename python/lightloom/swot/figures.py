@@ -16,9 +16,9 @@ from typing import Any
 
 from lightloom import reproduction, store
 from lightloom.errors import InputError, RunError
+from lightloom.papers.swot.points import Panel, Row, panels
 from lightloom.plan.job import EFFORTS
 from lightloom.presets import unknown
-from lightloom.swot.panels import Panel, Row, panels
 
 FIGURES = (7, 8, 9, 10, 11)
 HEADINGS = ("figure", "setting", "what", "SWOT says", "here")
@@ -41,7 +41,7 @@ class Reproduced:
     @property
     def table(self) -> list[dict[str, str]]:
         """The paper's figures beside ours, for the panels that are done."""
-        from lightloom.swot.lines import table
+        from lightloom.papers.swot.figure09 import table
 
         return table({name: rows for name, (_, rows) in self.panels.items()})
 
@@ -155,7 +155,7 @@ def _run(panel: Panel, effort: str, told: Callable[[str, float], None]) -> tuple
 
 
 def _write(made: Reproduced, unfinished: set[int]) -> None:
-    from lightloom.swot import figure_plots
+    from lightloom.papers.swot import plots as figure_plots
 
     store.write_json(
         made.directory / "rows.json",

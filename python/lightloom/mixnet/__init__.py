@@ -1,1 +1,0 @@
-"""MixNet's published figures made anew."""

@@ -1,0 +1,1 @@
+"""MixNet, figure by figure."""

@@ -1,0 +1,105 @@
+"""Figure 10: the prototype, 32 A100 GPUs in four servers, against packet switches alone.
+
+Modelled: the models cut to as many layers as Appendix C says (7, 16, 12), without pipeline stages;
+reconfiguration as measured there. The prototype's server has four NICs of 100 Gbps for eight GPUs,
+three of them optical. A NIC belongs to a GPU here, so a server has eight of 50 Gbps, six of them
+optical: the same rates between servers. Ignored: its NVLinks join pairs of GPUs only, those here
+all of a server; and NICs that take seconds to wake, as the paper does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from lightloom.papers.mixnet.jobs import MAIN, TABLES, by_kind, gains, measured, run, some
+from lightloom.papers.part import Line, Part, Rows, Told
+from lightloom.papers.runs import Run
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+
+NUMBER = 10
+TITLE = "Iteration time on the prototype of 32 GPUs"
+LAYERS = {"mixtral-8x7b": 7, "llama-moe": 16, "qwen-moe": 12}
+FABRICS = ("fat-tree", *MAIN)
+GBPS = 50
+
+
+def _runs(model: str, table: str) -> Mapping[tuple[str, int], Run]:
+    changes: dict[str, Any] = {
+        "model.layers": LAYERS[model],
+        "parallelism.pp": 1,
+        "compute.gpu": "a100",
+    }
+    measured = {"fabric.ocs.device": "polatis-measured"}
+    return {
+        (fabric, GBPS): run(
+            fabric,
+            model,
+            GBPS,
+            changes=changes | (measured if fabric.startswith("mixnet") else {}),
+            gpus=32,
+            table=table,
+        )
+        for fabric in FABRICS
+    }
+
+
+def parts() -> tuple[Part, ...]:
+    """Return a piece a model and table of compute times."""
+    return tuple(
+        Part(
+            f"figure 10 {model} {table}",
+            partial(_rows, model, table),
+            runs=tuple(_runs(model, table).values()),
+        )
+        for table in TABLES
+        for model in LAYERS
+    )
+
+
+def _rows(model: str, table: str, told: Told) -> Rows:
+    return measured(told, _runs(model, table), model=model, table=table)
+
+
+def lines(rows: Rows) -> list[Line]:
+    """Return MixNet's speed over that of packet switches."""
+    made = []
+    for table in TABLES:
+        for model, layers in LAYERS.items():
+            mine = some(rows, model=model, table=table)
+            speed = {
+                kind: f"{gains(mine, 'fat-tree', kind, rates=(GBPS,))[0]:.2f}" for kind in MAIN
+            }
+            made.append(
+                Line(10, f"{model}, {layers} layers, {table}", "over four packet NICs",
+                     "comparable", by_kind(speed))
+            )  # fmt: skip
+    return made
+
+
+def draw(rows: Rows) -> Picture:
+    """Draw a bar a model and fabric, split by cause."""
+    from lightloom.papers.mixnet.plots import legend_below, page, stacked
+    from lightloom.report.palette import CAUSES
+
+    colors = {cause.label: cause.light for cause in CAUSES}
+    with page(13, 5.4, f"Figure {NUMBER}: {TITLE}") as figure:
+        grid = figure.subplots(len(TABLES), len(LAYERS), squeeze=False)
+        for panels, table in zip(grid, TABLES, strict=True):
+            for axes, model in zip(panels, LAYERS, strict=True):
+                mine = some(rows, model=model, table=table)
+                stacked(
+                    axes,
+                    ["4 x 100G packets" if row["fabric"] == "fat-tree" else row["fabric"]
+                     for row in mine],
+                    {cause.label: [row[cause.column] for row in mine] for cause in CAUSES},
+                    colors,
+                )  # fmt: skip
+                axes.set_title(f"{model}, {LAYERS[model]} layers, {table}", fontsize=10)
+        for axes in grid[-1]:
+            axes.set_xlabel("iteration [s]")
+        legend_below(figure, grid[0][0])
+    return figure

@@ -1,0 +1,129 @@
+"""Figure 14: what failures cost, from the beginning of an iteration on.
+
+Modelled: Mixtral 8x22B and DeepSeek-R1 on 1,024 GPUs with links of 400 Gbps, the defaults of fabric
+`mixnet`; always server 64, its parts, and what stands in for them (``docs/failures.md``). It is in
+the middle of the pipeline: the first stage of DeepSeek-R1 has dense layers and time to spare. The
+paper does not say which NICs fail, nor how many; here one and two optical ones, one and both on
+packet switches. As in the paper, no time is counted to restore a checkpoint. Ignored: failures in
+the middle of an iteration.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lightloom.failures import parse
+from lightloom.papers.part import Line, Part, Rows, Told
+from lightloom.papers.runs import Run
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+
+NUMBER = 14
+TITLE = "What failures cost"
+MODELS = ("mixtral-8x22b", "deepseek-r1")
+CASES = {
+    "none": (),
+    "one optical NIC": ("nic:server64.nic1@0s",),
+    "two optical NICs": ("nic:server64.nic1@0s", "nic:server64.nic5@0s"),
+    "one packet NIC": ("nic:server64.nic0@0s",),
+    "both packet NICs": ("eps:server64@0s",),
+    "one GPU, backup by OCS": ("gpu:server64.gpu1@0s,backup=ocs",),
+    "one GPU, backup by EPS": ("gpu:server64.gpu1@0s,backup=eps",),
+    "one server": ("server:server64@0s",),
+}
+NICS = tuple(CASES)[1:5]
+# Section 7.5: the increase of the iteration time.
+PAPER = {
+    ("deepseek-r1", "one optical NIC"): "+3.3 %",
+    ("mixtral-8x22b", "one GPU, backup by OCS"): "+5.1 %",
+    ("deepseek-r1", "one server"): "+6.5 %",
+}
+
+
+def runs(model: str) -> dict[str, Run]:
+    """Return a model's runs by case."""
+    rate = ("fabric.link_bandwidth", "400 Gbps")
+    return {
+        case: Run(model, "mixnet", 1024, (rate, ("failures", tuple(map(parse, texts)))))
+        if texts
+        else Run(model, "mixnet", 1024, (rate,))
+        for case, texts in CASES.items()
+    }
+
+
+def parts() -> tuple[Part, ...]:
+    """Return a piece a model."""
+    return tuple(
+        Part(f"figure 14 {model}", partial(_rows, model), runs=tuple(runs(model).values()))
+        for model in MODELS
+    )
+
+
+def _rows(model: str, told: Told) -> Rows:
+    ran = {case: told.ran[run] for case, run in runs(model).items()}
+    whole = ran["none"].iteration_s
+    return [
+        {
+            "model": model,
+            "case": case,
+            "iteration_s": one.iteration_s,
+            "compute_s": one.compute_s,
+            "exposed_a2a_s": one.exposed_a2a_s,
+            "exposed_other_s": one.exposed_other_s,
+            "reconfiguration_s": one.reconfiguration_s,
+            "more": one.iteration_s / whole - 1,
+        }
+        for case, one in ran.items()
+    ]
+
+
+def lines(rows: Rows) -> list[Line]:
+    """Return by how much each failure lengthens the iteration."""
+    return [
+        Line(
+            NUMBER,
+            f"{row['model']}, {row['case']}",
+            "longer iteration",
+            PAPER.get((row["model"], row["case"]), ""),
+            f"{round(row['more'], 3) + 0.0:+.1%}".replace("%", " %"),
+        )
+        for row in rows
+        if row["case"] != "none"
+    ]
+
+
+def draw(rows: Rows) -> Picture:
+    """Draw a panel for NICs and one for GPUs and servers: iteration times, and none failing."""
+    from lightloom.papers.mixnet.plots import legend_below, page
+
+    panels = {"NICs": NICS, "GPUs and servers": tuple(CASES)[5:]}
+    with page(12, 5.2, f"Figure {NUMBER}: {TITLE}, 1,024 GPUs, 400 Gbps") as figure:
+        grid = figure.subplots(1, len(panels), width_ratios=[4, 3])
+        for axes, (title, cases) in zip(grid, panels.items(), strict=True):
+            for at, model in enumerate(MODELS):
+                more = {row["case"]: row["more"] for row in rows if row["model"] == model}
+                places = [index + 0.4 * at for index in range(len(cases))]
+                heights = [100 * more[case] for case in cases]
+                bars = axes.bar(places, heights, width=0.38, label=model)
+                axes.bar_label(bars, fmt="%+.1f", fontsize=8, padding=2)
+                papers = [
+                    (place, float(PAPER[model, case].strip("+ %")))
+                    for place, case in zip(places, cases, strict=True)
+                    if (model, case) in PAPER
+                ]
+                label = "the paper" if at == 0 and title != "NICs" else None
+                if papers:
+                    axes.plot(*zip(*papers, strict=True), "k_", markersize=22, label=label)
+            axes.set_xticks(
+                [index + 0.2 for index in range(len(cases))],
+                [case.replace(", ", "\n").replace(" NIC", "\nNIC") for case in cases],
+                fontsize=9,
+            )
+            axes.set_title(title, fontsize=10)
+            axes.axhline(0, color="#1f2530", linewidth=0.8)
+            axes.grid(axis="y")
+        grid[0].set_ylabel("longer iteration [%]")
+        legend_below(figure, grid[1], 4)
+    return figure

@@ -1,0 +1,282 @@
+"""Figure 28: how slow an optical switch may be, Mixtral 8x22B on 128 servers at 400 Gbps.
+
+Three ways to use it. *reuse, then hide* is the paper's (Appendix D.7): the first all-to-all of a
+forward pass keeps the circuits that stand, the others' are set under the compute before them.
+*block* sets one matching for every demand and waits. *inside* sets circuits again and again during
+each all-to-all, or none, whatever should be over sooner; what a matching would do is among its
+choices. *never* keeps the circuits of an even demand, whatever the switch can do. Points at 1 us
+say what is left of it once packet NICs take a part of pairs that have circuits too (`share_eps`).
+
+Beside the curves: the compute between all-to-alls, under which a change can hide, as it is in an
+iteration whose switch takes no time; and what the first micro-batch's dispatches send, as time that
+it would take over all NICs of the busiest server at once.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from lightloom.papers.mixnet.jobs import mean, run, some
+from lightloom.papers.part import Line, Part, Rows, Told
+from lightloom.papers.runs import Run
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+
+NUMBER = 28
+TITLE = "Reconfiguration delay"
+MODEL, GBPS, NICS = "mixtral-8x22b", 400, 8
+PAPER, INSIDE, BLOCK, NEVER = "reuse, then hide", "inside", "block", "never"
+POLICIES = {
+    PAPER: ("reuse", "hide", "hide"),
+    INSIDE: ("inside", "inside", "inside"),
+    BLOCK: ("block", "block", "block"),
+}
+SHARED = {INSIDE: POLICIES[INSIDE], BLOCK: POLICIES[BLOCK], NEVER: ("reuse", "reuse", "reuse")}
+DELAYS = {
+    "1 us": 1e-6, "10 us": 1e-5, "100 us": 1e-4, "300 us": 3e-4, "1 ms": 1e-3, "3 ms": 3e-3,
+    "10 ms": 1e-2, "25 ms": 2.5e-2, "50 ms": 5e-2, "100 ms": 0.1, "300 ms": 0.3, "1 s": 1.0,
+    "10 s": 10.0,
+}  # fmt: skip
+PHASES = ("first_forward", "second_forward", "backward")
+FLAT = 1.01
+"""A curve is flat, and two are alike, within this ratio."""
+BEFORE = ("dispatch forward", "combine forward", "combine backward", "dispatch backward")
+
+
+def _run(name: str, delay: str, *, shared: bool = False) -> Run:
+    policies = {**POLICIES, **SHARED}[name]
+    changes: dict[str, Any] = {
+        "fabric.decision": "algorithm-1",
+        "fabric.hysteresis": False,
+        "fabric.ocs.delay": delay,
+    }
+    for phase, policy in zip(PHASES, policies, strict=True):
+        changes[f"fabric.reconfigure.{phase}"] = policy
+    if shared:
+        changes["fabric.share_eps"] = True
+    return run("mixnet", MODEL, GBPS, changes=changes)
+
+
+def _points() -> dict[tuple[str, bool], Run]:
+    """Return runs at 1 us, by name and whether packet NICs share."""
+    each = {(name, True): _run(name, "1 us", shared=True) for name in SHARED}
+    return {**each, (NEVER, False): _run(NEVER, "1 us")}
+
+
+def parts() -> tuple[Part, ...]:
+    """Return the curves, and what explains them."""
+    runs = (*(_run(name, delay) for name in POLICIES for delay in DELAYS), *_points().values())
+    return (Part("figure 28", _curves, runs=runs), Part("figure 28 gaps", _why))
+
+
+def _curves(told: Told) -> Rows:
+    points: Rows = [
+        {
+            "what": "point",
+            "name": name,
+            "shared": shared,
+            "iteration_s": told.ran[each].iteration_s,
+            "exposed_a2a_s": told.ran[each].exposed_a2a_s,
+        }
+        for (name, shared), each in _points().items()
+    ]
+    return points + [
+        {
+            "what": "curve",
+            "name": name,
+            "delay_s": seconds,
+            "iteration_s": told.ran[_run(name, delay)].iteration_s,
+            "exposed_a2a_s": told.ran[_run(name, delay)].exposed_a2a_s,
+            "reconfiguration_s": told.ran[_run(name, delay)].reconfiguration_s,
+        }
+        for name in POLICIES
+        for delay, seconds in DELAYS.items()
+    ]
+
+
+def _why(told: Told) -> Rows:
+    """Return the compute before each kind of all-to-all, and how long dispatches take."""
+    from lightloom.simulation import run_all
+
+    rows: Rows = []
+    for at, name in enumerate(POLICIES):
+        done = run_all([_run(name, "1 us").scenario()], priced=False)
+        if done.stopped is not None:
+            raise done.stopped
+        tables = done.finished[0].tables
+        tasks = tables["tasks"].to_pylist()
+        if name == PAPER:
+            rows += gaps(tasks)
+        took = [
+            (task["end_ps"] - task["start_ps"]) / 1e12
+            for task in tasks
+            if task["kind"] == "dispatch" and task["pass"] == "forward" and task["micro_batch"] == 0
+        ]
+        rows.append({"what": "dispatch", "name": name, "mean_s": mean(took)})
+        if name == PAPER:
+            rows.append({"what": "dispatch", "name": "all NICs", "mean_s": _bound(tables)})
+        told((at + 1) / len(POLICIES))
+    return rows
+
+
+def gaps(tasks: Rows) -> Rows:
+    """Return the time between a region's all-to-alls: least, median, mean [s] by the later one.
+
+    >>> def task(kind, start, end):
+    ...     return {"kind": kind, "pass": "forward", "replica": 0, "stage": 0,
+    ...             "start_ps": start * 10**12, "end_ps": end * 10**12}
+    >>> gaps([task("dispatch", 0, 1), task("expert", 1, 3), task("combine", 3, 4)])
+    [{'what': 'gap', 'name': 'combine forward', 'least_s': 2.0, 'median_s': 2.0, 'mean_s': 2.0}]
+    """
+    regions: dict[tuple[int, int], list[dict[str, Any]]] = {}
+    for task in tasks:
+        if task["kind"] in ("dispatch", "combine"):
+            regions.setdefault((task["replica"], task["stage"]), []).append(task)
+    found: dict[str, list[float]] = {}
+    for region in regions.values():
+        region.sort(key=lambda task: task["start_ps"])
+        for before, after in pairwise(region):
+            name = f"{after['kind']} {after['pass']}"
+            found.setdefault(name, []).append((after["start_ps"] - before["end_ps"]) / 1e12)
+    return [
+        {
+            "what": "gap",
+            "name": name,
+            "least_s": min(found[name]),
+            "median_s": sorted(found[name])[len(found[name]) // 2],
+            "mean_s": mean(found[name]),
+        }
+        for name in BEFORE
+        if name in found
+    ]
+
+
+def _bound(tables: Any) -> float:
+    """Return the mean time of the recorded dispatches if the busiest server's NICs all shared."""
+    lines: dict[tuple[int, int], dict[tuple[str, int], int]] = {}
+    for row in tables["demand"].to_pylist():
+        if row["source"] != row["destination"]:
+            loads = lines.setdefault((row["stage"], row["layer"]), {})
+            for line in (("out", row["source"]), ("in", row["destination"])):
+                loads[line] = loads.get(line, 0) + row["bytes"]
+    most = [max(loads.values()) for loads in lines.values()]
+    return mean([bytes_ * 8 / (NICS * GBPS * 1e9) for bytes_ in most])
+
+
+def flat_until(rows: Rows, name: str) -> float:
+    """Return the longest delay [s] up to which a curve stays as low as where it begins.
+
+    >>> rows = [{"what": "curve", "name": "x", "delay_s": d, "iteration_s": t}
+    ...         for d, t in ((1, 5.0), (2, 5.01), (3, 6.0), (4, 5.0))]
+    >>> flat_until(rows, "x")
+    2.0
+    """
+    curve = sorted(some(rows, what="curve", name=name), key=lambda row: row["delay_s"])
+    until = curve[0]["delay_s"]
+    for row in curve:
+        if row["iteration_s"] > FLAT * curve[0]["iteration_s"]:
+            break
+        until = row["delay_s"]
+    return float(until)
+
+
+def faster_until(rows: Rows, name: str, rival: str) -> float | None:
+    """Return the longest delay [s] up to which one curve is below another, or None."""
+    rivals = {row["delay_s"]: row["iteration_s"] for row in some(rows, what="curve", name=rival)}
+    for row in some(rows, what="point", name=rival, shared=False):  # whatever the delay
+        rivals = dict.fromkeys(DELAYS.values(), row["iteration_s"])
+    until = None
+    for row in sorted(some(rows, what="curve", name=name), key=lambda row: row["delay_s"]):
+        if row["iteration_s"] * FLAT > rivals[row["delay_s"]]:
+            break
+        until = row["delay_s"]
+    return until
+
+
+def lines(rows: Rows) -> list[Line]:
+    """Return where the paper's curve stops being flat, and what circuits inside are worth."""
+    setting = f"{MODEL}, {GBPS} Gbps"
+    at = {(row["name"], row["delay_s"]): row for row in some(rows, what="curve")}
+    first = at[PAPER, 1e-6]["iteration_s"]
+
+    def ratio(name: str, delay: float) -> str:
+        return f"{at[name, delay]['iteration_s'] / first:.2f}"
+
+    made = [
+        Line(28, setting, f"{PAPER}: flat up to", "1 s", _said(flat_until(rows, PAPER))),
+        Line(28, setting, f"{PAPER}: 25 ms over 1 us", "about 1", ratio(PAPER, 2.5e-2)),
+        Line(28, setting, f"{PAPER}: 1 s over 1 us", "rises beyond", ratio(PAPER, 1.0)),
+        Line(28, setting, f"{BLOCK}: flat up to", "", _said(flat_until(rows, BLOCK))),
+        Line(28, setting, f"{INSIDE}: flat up to", "", _said(flat_until(rows, INSIDE))),
+    ]
+    for delay, seconds in (("1 us", 1e-6), ("1 ms", 1e-3), ("25 ms", 2.5e-2)):
+        each = ", ".join(f"{ratio(name, seconds)} ({name})" for name in (INSIDE, BLOCK))
+        made.append(Line(28, setting, f"at {delay}, over {PAPER} at 1 us", "", each))
+    for shared, how in ((False, ""), (True, ", packet NICs filled")):
+        points = [row for row in some(rows, what="point") if row["shared"] == shared]
+        ours = ", ".join(f"{row['iteration_s'] / first:.2f} ({row['name']})" for row in points)
+        made.append(Line(28, setting, f"at 1 us{how}, over {PAPER}", "", ours))
+    for rival in (PAPER, BLOCK, NEVER):
+        until = faster_until(rows, INSIDE, rival)
+        ours = "never" if until is None else f"up to {_said(until)}"
+        made.append(Line(28, setting, f"{INSIDE} beats {rival} by 1 %", "", ours))
+    for row in some(rows, what="gap"):
+        ours = f"{_said(row['least_s'])}, {_said(row['median_s'])}"
+        made.append(Line(28, setting, f"compute before {row['name']}: least, median", "", ours))
+    took = ", ".join(
+        f"{_said(row['mean_s'])} ({row['name']})" for row in some(rows, what="dispatch")
+    )
+    made.append(Line(28, setting, "a forward dispatch, switch of 1 us", "", took))
+    return made
+
+
+def _said(seconds: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size * 0.9995:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def draw(rows: Rows) -> Picture:
+    """Draw the curves over the delay, whole and near 1, and the compute that a change can hide."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    from lightloom.papers.mixnet.plots import HUES, QUIET, SHAPES, page
+
+    with page(11, 4.6, f"Figure 28: reconfiguration delay, {MODEL} at {GBPS} Gbps") as figure:
+        whole, near = figure.subplots(1, 2)
+        first = some(rows, what="curve", name=PAPER, delay_s=1e-6)[0]["iteration_s"]
+        for axes in (whole, near):
+            for name, color, shape in zip(POLICIES, HUES, SHAPES, strict=False):
+                curve = sorted(some(rows, what="curve", name=name), key=lambda row: row["delay_s"])
+                x = [row["delay_s"] for row in curve]
+                y = [row["iteration_s"] / first for row in curve]
+                axes.plot(x, y, label=name, color=color, marker=shape, markersize=5, linewidth=1.4)
+            axes.axvline(0.025, color=QUIET, linewidth=0.8, linestyle=":")
+            axes.set_xscale("log")
+            axes.xaxis.set_major_locator(LogLocator(numticks=12))
+            axes.xaxis.set_minor_locator(NullLocator())
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _said(value)))
+            axes.set_xlabel("reconfiguration delay (dotted: 25 ms)")
+            axes.grid(axis="y")
+        whole.set_yscale("log")
+        whole.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        whole.set_ylabel(f"iteration over '{PAPER}' at 1 us")
+        whole.legend(fontsize=8, loc="upper left")
+        for at, row in enumerate(some(rows, what="gap")):
+            low, high, height = max(row["least_s"], 1e-6), row["median_s"], 1.5 - 0.04 * at
+            near.plot(
+                [low, high], [height, height], color=QUIET, linewidth=3, marker="|", markersize=7
+            )
+            said = f"before {row['name']}"
+            paper = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+            near.text(high * 1.3, height, said, va="center", fontsize=7, color=QUIET, bbox=paper)
+        for row in some(rows, what="point", name=NEVER, shared=False):
+            near.axhline(row["iteration_s"] / first, color=QUIET, linewidth=1, linestyle="--")
+            near.text(8e-7, row["iteration_s"] / first + 0.004, NEVER, fontsize=8, color=QUIET)
+        near.set_xlim(7e-7, 1.0)
+        near.set_ylim(0.9, 1.55)
+        near.set_title("near 1; bars: compute before an all-to-all, least to median", fontsize=9)
+    return figure

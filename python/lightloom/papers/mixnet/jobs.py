@@ -1,0 +1,135 @@
+"""What several of MixNet's figures run and compare: models, fabrics, ways to set circuits.
+
+Modelled: jobs of Section 7 on 1,024 H100 GPUs, one iteration each. A *kind* of MixNet is the preset
+with some values changed. Checked: keys of runs are unique, in ``tests/test_mixnet_reproduce.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from lightloom.papers.part import Rows, Told
+from lightloom.papers.runs import Run, network
+
+MODELS = ("mixtral-8x22b", "mixtral-8x7b", "qwen-moe-32", "deepseek-r1")
+RATES = (100, 200, 400, 800)
+TABLES = ("roofline", "paper-profile")
+STATIC = ("fat-tree", "fat-tree-3to1", "rail-optimized", "topoopt")
+_PRINTED = {"fabric.decision": "algorithm-1", "fabric.hysteresis": False}
+
+
+def _when(first: str, rest: str = "hide") -> dict[str, str]:
+    return {
+        "fabric.reconfigure.first_forward": first,
+        "fabric.reconfigure.second_forward": rest,
+        "fabric.reconfigure.backward": rest,
+    }
+
+
+# The preset as it is, and ways that go by Algorithm 1 at every demand, as printed. They differ in
+# the first all-to-all of a forward pass: `block` waits (Section 7.1), `reuse` takes the circuits
+# that stand (Appendix B.1), `hide` has foreseen its demand. `never` keeps those of an even demand.
+KINDS: Mapping[str, Mapping[str, Any]] = {
+    "mixnet": {},
+    "mixnet block": {**_PRINTED, **_when("block")},
+    "mixnet reuse": {**_PRINTED, **_when("reuse")},
+    "mixnet hide": {**_PRINTED, **_when("hide")},
+    "mixnet never": {**_PRINTED, **_when("reuse", "reuse")},
+}
+# Those that the tables name.
+MAIN = ("mixnet", "mixnet block", "mixnet never")
+
+Runs = Mapping[tuple[str, int], Run]
+"""Runs by fabric (or kind of MixNet) and rate [Gbps]."""
+
+
+def run(fabric: str, *parts: Any, changes: Mapping[str, Any] | None = None, **more: Any) -> Run:
+    """Return a run on a fabric or a kind of MixNet: model and rate, then as `network`.
+
+    >>> run("mixnet never", "mixtral-8x7b", 400).fabric
+    'mixnet'
+    """
+    model, gbps = parts
+    kind = KINDS.get(fabric)
+    preset = fabric if kind is None else "mixnet"
+    return network(model, preset, gbps, {**(kind or {}), **(changes or {})}, **more)
+
+
+def matrix(
+    model: str,
+    table: str,
+    fabrics: Iterable[str] = (*STATIC, *KINDS),
+    rates: Sequence[int] = RATES,
+    changes: Mapping[str, Any] | None = None,
+) -> Runs:
+    """Return a job's runs on each fabric at each rate."""
+    return {
+        (fabric, gbps): run(fabric, model, gbps, changes=changes, table=table)
+        for fabric in fabrics
+        for gbps in rates
+    }
+
+
+def measured(told: Told, runs: Runs, **what: Any) -> Rows:
+    """Return a row a run: fabric, rate, the split of the iteration, cost; and `what` they are."""
+    rows: Rows = []
+    for (fabric, gbps), each in runs.items():
+        ran = told.ran[each]
+        rows.append(
+            {
+                **what,
+                "fabric": fabric,
+                "gbps": gbps,
+                "iteration_s": ran.iteration_s,
+                "compute_s": ran.compute_s,
+                "exposed_a2a_s": ran.exposed_a2a_s,
+                "exposed_other_s": ran.exposed_other_s,
+                "reconfiguration_s": ran.reconfiguration_s,
+                "reconfigurations": ran.reconfigurations,
+                "cost_usd": ran.cost_usd,
+            }
+        )
+    return rows
+
+
+def gains(
+    rows: Rows, rival: str, fabric: str, *, a_dollar: bool = False, rates: Sequence[int] = RATES
+) -> list[float]:
+    """Return how many times faster `fabric` is than `rival` at each rate, or faster a dollar."""
+    at = {(row["fabric"], row["gbps"]): row for row in rows}
+
+    def pace(name: str, gbps: int) -> float:
+        row = at[name, gbps]
+        return 1 / float(row["iteration_s"] * (row["cost_usd"] if a_dollar else 1.0))
+
+    return [pace(fabric, gbps) / pace(rival, gbps) for gbps in rates]
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the mean.
+
+    >>> mean([1.0, 2.0])
+    1.5
+    """
+    return sum(values) / len(values)
+
+
+def some(rows: Rows, **what: Any) -> Rows:
+    """Return the rows that have these values.
+
+    >>> some([{"x": 1, "y": 2}, {"x": 2, "y": 3}], x=2)
+    [{'x': 2, 'y': 3}]
+    """
+    return [row for row in rows if all(row[key] == value for key, value in what.items())]
+
+
+def by_kind(values: Mapping[str, str]) -> str:
+    """Say a value for each kind of MixNet in one cell.
+
+    >>> by_kind({"mixnet": "1.3", "mixnet block": "0.9"})
+    '1.3 (block 0.9)'
+    """
+    first, *others = values.items()
+    rest = "; ".join(f"{name.removeprefix('mixnet ')} {value}" for name, value in others)
+    return f"{first[1]} ({rest})" if rest else first[1]

@@ -1,0 +1,69 @@
+"""A layer's forward pass, step by step: what Figures 3 and 17 show.
+
+Modelled: the production cluster of Section 3, 128 H800 GPUs on a rail-optimized network at 400
+Gbps, two micro-batches a replica; each step's time is the mean over blocks, layers and batches.
+A step of TP is in line, before and after attention and the experts. Ignored: the dense first
+layers that some models have.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from lightloom.papers.part import Rows, Told
+from lightloom.scenario import Scenario
+from lightloom.simulation import run_all
+
+STEPS = ("attention", "tp", "gate", "dispatch", "expert", "combine")
+COLORS = {
+    "attention": "#c9ced6", "tp": "#56b4e9", "gate": "#a7afba",
+    "dispatch": "#0072b2", "expert": "#7d8794", "combine": "#3f9bdc",
+}  # fmt: skip
+GPUS = 128
+
+
+def layer_steps(model: str, micro_batches: Sequence[int], table: str, told: Told) -> Rows:
+    """Return a row a micro-batch size: milliseconds of each step, and the all-to-alls' share.
+
+    >>> row, = layer_steps("mixtral-8x7b", [8], "paper-profile", Told())
+    >>> round(row["expert_ms"] / 10) * 10
+    120
+    """
+    rows: Rows = []
+    for at, size in enumerate(micro_batches):
+        job = Scenario.preset(
+            model,
+            gpus=GPUS,
+            fabric="rail-optimized",
+            bandwidth="400 Gbps",
+            **{
+                "compute.gpu": "h800",
+                "compute.table": table,
+                "training.micro_batch": size,
+                "training.micro_batches": 2,
+            },
+        )
+        runs = run_all([job], priced=False)
+        if runs.stopped is not None:
+            raise runs.stopped
+        tasks = runs.finished[0].tables["tasks"].to_pylist()
+        spent: Counter[str] = Counter()
+        for task in tasks:
+            if task["pass"] == "forward" and task["layer"] >= job.model.dense_layers:
+                kind = "expert" if task["kind"] == "shared_expert" else task["kind"]
+                spent[kind] += task["end_ps"] - task["start_ps"]
+        passes = sum(task["kind"] == "gate" and task["pass"] == "forward" for task in tasks)
+        steps = {f"{step}_ms": round(spent[step] / passes / 1e9, 4) for step in STEPS}
+        share = (steps["dispatch_ms"] + steps["combine_ms"]) / sum(steps.values())
+        rows.append(
+            {
+                "model": model,
+                "table": table,
+                "micro_batch": size,
+                **steps,
+                "a2a_share": round(share, 4),
+            }
+        )
+        told((at + 1) / len(micro_batches))
+    return rows

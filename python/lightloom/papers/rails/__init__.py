@@ -1,0 +1,1 @@
+"""RailS, figure by figure."""

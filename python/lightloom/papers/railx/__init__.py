@@ -1,0 +1,1 @@
+"""RailX, figure by figure."""

@@ -1,0 +1,1 @@
+"""SWOT, figure by figure."""
