@@ -96,13 +96,13 @@ def packets(pattern: str, hosts: int, size: int, transport: str) -> Figures:
 
 def chunks() -> list[Figures]:
     """Assign one node's 1 GiB in chunks of 32 KiB to 8 rails by LPT, again and again."""
-    done = subprocess.run([_example("schedule", "lpt")], stdout=-1, check=True, text=True)
+    done = subprocess.run([_example("rails", "lpt")], stdout=-1, check=True, text=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def decisions() -> list[list[Figures]]:
     """MixNet's circuits for a demand, and a fit of Copilot's matrix: wall time of one thread."""
-    done = subprocess.run([_example("schedule", "circuits")], stdout=-1, check=True, text=True)
+    done = subprocess.run([_example("circuits", "circuits")], stdout=-1, check=True, text=True)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     return [[line for line in lines if key in line] for key in ("servers", "experts")]
 

@@ -1,10 +1,10 @@
 //! What it costs to set circuits through a region's machines: `cargo run --release -p
 //! lightloom-control --example rehearsal`. Decisions are made beforehand; only the machines run.
 
+use lightloom_circuits::{CircuitCounts, ServerDemand, allocate_within};
 use lightloom_control::ocs::{Activation, Device};
 use lightloom_control::{Question, Region, Rehearsal};
 use lightloom_fabric::ReconfigurationDelay;
-use lightloom_schedule::mixnet::{CircuitCounts, ServerDemand, allocate_within};
 use lightloom_units::Time;
 use std::time::Instant;
 

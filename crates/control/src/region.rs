@@ -9,8 +9,8 @@
 
 use crate::driver::Patch;
 use crate::message::PortId;
+use lightloom_circuits::PortMap;
 use lightloom_fabric::MOST_PORTS;
-use lightloom_schedule::mixnet::PortMap;
 use thiserror::Error;
 
 /// Servers, tenants and the ports of the optical switch.

@@ -23,7 +23,7 @@ use crate::message::{Demand, Part, Report};
 use crate::ocs::{Activation, Device, Switch, SwitchError};
 use crate::region::Region;
 use crate::settings::Settings;
-use lightloom_schedule::mixnet::{CircuitCounts, PortMap, ServerDemand, changed_ports};
+use lightloom_circuits::{CircuitCounts, PortMap, ServerDemand, changed_ports};
 use lightloom_units::Time;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use std::collections::VecDeque;
@@ -49,7 +49,7 @@ pub struct Woven {
 /// use lightloom_control::ocs::{Activation, Device};
 /// use lightloom_control::{Region, Rehearsal};
 /// use lightloom_fabric::ReconfigurationDelay;
-/// use lightloom_schedule::mixnet::{ServerDemand, allocate_within};
+/// use lightloom_circuits::{ServerDemand, allocate_within};
 /// use lightloom_units::Time;
 /// let region = Region::in_a_row(3, 1, 3).unwrap();
 /// let delay = ReconfigurationDelay::Fixed { ps: Time::from_ms(25) };

@@ -1,8 +1,8 @@
 //! A controller, step by step: what it does in which order, as text.
 
+use lightloom_circuits::{CircuitCounts, Decision, Rates};
 use lightloom_control::*;
 use lightloom_fabric::CircuitDecision;
-use lightloom_schedule::mixnet::{CircuitCounts, Decision, Rates};
 use lightloom_units::Time;
 use std::fmt::Write;
 

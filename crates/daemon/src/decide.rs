@@ -5,8 +5,8 @@
 //! what it has. Ignored: demands still to come; the delay is what the file says, not what was measured.
 //! Checked: against the rules of one region, tenant by tenant, in the tests below.
 
+use lightloom_circuits::{CircuitCounts, Decision, PortMap, Prospect, ServerDemand};
 use lightloom_control::{Question, Region};
-use lightloom_schedule::mixnet::{CircuitCounts, Decision, PortMap, Prospect, ServerDemand};
 use lightloom_units::Time;
 
 /// Answers [`Question`]s.
@@ -14,7 +14,7 @@ use lightloom_units::Time;
 /// ```
 /// use lightloom_control::{Question, Region};
 /// use lightloom_daemon::decide::Decider;
-/// use lightloom_schedule::mixnet::{PortMap, ServerDemand};
+/// use lightloom_circuits::{PortMap, ServerDemand};
 /// // Four servers of one port; the first two are one tenant's.
 /// let region = Region::new(4, vec![1, 2, 3, 4], vec![0, 0, 1, 1], vec![0]).unwrap();
 /// let demand = ServerDemand::from_gpu_demand(4, 1, [(0, 1, 500), (2, 3, 500)]);
@@ -41,8 +41,8 @@ pub struct Decider {
 impl Default for Decider {
     /// By time, without hysteresis; eight NICs of 400 Gbps, six of them optical.
     fn default() -> Self {
+        use lightloom_circuits::Rates;
         use lightloom_fabric::CircuitDecision;
-        use lightloom_schedule::mixnet::Rates;
         let rate = 400_000_000_000;
         let rates = Rates { optical_bps: rate, packet_bps: rate, packet_nics: 2, share_eps: false };
         Decider {

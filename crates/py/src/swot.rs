@@ -1,7 +1,7 @@
 //! SWOT on steps of one's own, for tests and studies; collectives by name are in `plan_collective`.
 
-use lightloom_schedule::swot::{Effort, Held, Planes, Problem, Schedule, Step};
-use lightloom_schedule::swot::{ideal, lockstep, overlap, replay};
+use lightloom_swot::{Effort, Held, Planes, Problem, Schedule, Step};
+use lightloom_swot::{ideal, lockstep, overlap, replay};
 use lightloom_units::Time;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;

@@ -8,7 +8,7 @@ use lightloom_fabric::routers::{
     FatTree, HammingMesh, Mesh, Network, RailOnly, RailxLinks, Routing, Torus, railx,
 };
 use lightloom_flit::{MeasureError, Measured, Settings, Traffic, measure};
-use lightloom_schedule::railx::{Named, Part, Share, Topology, channel_loads, select, throughput};
+use lightloom_railx::{Named, Part, Share, Topology, channel_loads, select, throughput};
 use serde::Deserialize;
 
 /// What is to be simulated, but for the load.

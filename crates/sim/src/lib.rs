@@ -1,7 +1,7 @@
 //! The facade: a resolved specification and a gating trace in, tables out.
 //!
 //! Here decisions meet engines: [`sender`](self) answers an engine's questions with what
-//! `lightloom-schedule` decides, and holds no decision of its own.
+//! `lightloom-circuits`, `-swot`, `-rails` and `-railx` decide, and holds no decision of its own.
 
 mod critical;
 mod failures;

@@ -9,7 +9,7 @@
 use crate::sender::{AllToAll, Demand};
 use lightloom_engine::{NOT_A_TRANSFER, TaskId};
 use lightloom_packet::PacketSpec;
-use lightloom_schedule::allreduce;
+use lightloom_workload::collective::hierarchical;
 use lightloom_workload::{Comm, TaskGraph};
 use std::collections::HashMap;
 
@@ -77,7 +77,7 @@ impl<'a> Pace<'a> {
                 Comm::AllReduce { stage, scope, bytes_per_gpu } => {
                     return *plans.entry((stage, scope, bytes_per_gpu)).or_insert_with(|| {
                         let groups = placement.gradient_groups(stage, scope);
-                        let plan = allreduce::hierarchical(&groups, bytes_per_gpu, per_server);
+                        let plan = hierarchical(&groups, bytes_per_gpu, per_server);
                         [sum(&plan.reduce), sum(&plan.ring), sum(&plan.gather)]
                     });
                 }

@@ -4,11 +4,11 @@
 //! gave its servers, so that each hop has a circuit.
 
 use crate::sender::{AllToAll, Demand};
+use lightloom_circuits::topoopt::Design;
 use lightloom_engine::Orders;
 use lightloom_fabric::{Fabric, GpuId, LinkId, ServerId};
-use lightloom_schedule::allreduce::RingPlan;
-use lightloom_schedule::topoopt::Design;
 use lightloom_units::{Bytes, Time};
+use lightloom_workload::collective::RingPlan;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;

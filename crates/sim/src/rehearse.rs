@@ -6,10 +6,10 @@
 //! simulation are known. Checked: in `tests/test_controlled.py`, a simulation and the daemon on the
 //! same demands; a golden trace.
 
+use lightloom_circuits::{Decision, Prospect, Rates, ServerDemand};
 use lightloom_control::ocs::{Activation, Device};
 use lightloom_control::{PortId, Question, Record, Region, Rehearsal, Step};
 use lightloom_fabric::{CircuitDecision, ReconfigurationDelay};
-use lightloom_schedule::mixnet::{Decision, Prospect, Rates, ServerDemand};
 use lightloom_units::Time;
 use serde::{Deserialize, Serialize};
 

@@ -16,8 +16,8 @@ use crate::spec::Spec;
 use lightloom_engine::{Orders, Patches, Policy, TaskId};
 use lightloom_fabric::{Fabric, GpuId, LinkId};
 use lightloom_packet::BalancerSpec;
-use lightloom_schedule::allreduce::{self, RingPlan};
 use lightloom_units::{Bytes, Time};
+use lightloom_workload::collective::{RingPlan, hierarchical};
 use lightloom_workload::{BlockId, Comm, Gating, MatrixId, Placement, Scope, TaskGraph};
 use std::collections::HashMap;
 
@@ -300,7 +300,7 @@ impl<'a> Sender<'a> {
         let plan = self.rings.entry((stage, scope, bytes_per_gpu)).or_insert_with(|| {
             let mut groups = placement.gradient_groups(stage, scope);
             groups.iter_mut().for_each(|group| seats.seat(group));
-            allreduce::hierarchical(&groups, bytes_per_gpu, per_server)
+            hierarchical(&groups, bytes_per_gpu, per_server)
         });
         let plan = std::mem::take(plan);
         if let Way::Planes(planes) = &mut self.way {

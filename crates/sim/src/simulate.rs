@@ -16,11 +16,11 @@ use crate::spec::{EngineSpec, Spec};
 use crate::tables::{
     Table, demand_table, figures, links_table, reconfigurations_table, tasks_table, transfers_table,
 };
+use lightloom_circuits::topoopt::{self, AllReduceGroup, Design, TopoOptInput};
 use lightloom_engine::{Engine, EngineError, Patches, Scenario, Tasks};
 use lightloom_fabric::{Fabric, FabricSpec, ServerId};
 use lightloom_flow::FlowEngine;
 use lightloom_packet::{BalancerSpec, PacketEngine};
-use lightloom_schedule::topoopt::{self, AllReduceGroup, Design, TopoOptInput};
 use lightloom_units::Time;
 use lightloom_workload::{Comm, ComputeOrigin, Gating, Placement, TaskGraph, build};
 use std::collections::BTreeMap;

@@ -34,7 +34,7 @@ use crate::message::{Directive, PortId, Report};
 use crate::planted::Planted;
 use crate::region::Region;
 use crate::settings::Settings;
-use lightloom_schedule::mixnet::{CircuitCounts, PortMap, ServerDemand};
+use lightloom_circuits::{CircuitCounts, PortMap, ServerDemand};
 use lightloom_units::Time;
 use plan::Plan;
 use seats::Seat;

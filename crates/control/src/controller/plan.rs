@@ -6,7 +6,7 @@ use crate::driver::{Answer, Order, Patch};
 use crate::journal::Record;
 use crate::message::{Mark, PortId, Stage};
 use crate::planted::Planted;
-use lightloom_schedule::mixnet::{CircuitCounts, PortMap, assign};
+use lightloom_circuits::{CircuitCounts, PortMap, assign};
 use lightloom_units::Time;
 use std::collections::BTreeSet;
 

@@ -3,7 +3,7 @@
 use super::{Controller, Output, Phase};
 use crate::alarm::Alarm;
 use crate::message::{Demand, Directive, Mark, Part, PortId, Report, Stage};
-use lightloom_schedule::mixnet::{PortMap, ServerDemand};
+use lightloom_circuits::{PortMap, ServerDemand};
 use lightloom_units::Time;
 
 /// An agent, as the controller knows it.

@@ -4,7 +4,7 @@ use super::{Controller, Event, Output, Phase};
 use crate::alarm::Alarm;
 use crate::driver::{Answer, Order, Patch};
 use crate::journal::Record;
-use lightloom_schedule::mixnet::PortMap;
+use lightloom_circuits::PortMap;
 use lightloom_units::Time;
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
 use super::*;
+use lightloom_circuits::{allocate_within, assign};
 use lightloom_fabric::ReconfigurationDelay;
-use lightloom_schedule::mixnet::{allocate_within, assign};
 use proptest::prelude::*;
 
 const DELAY: Time = Time::from_ms(25);
@@ -49,7 +49,7 @@ proptest! {
             prop_assert_eq!(asked, vec![demand]);
             prop_assert_eq!(region.standing(), &wanted);
             prop_assert_eq!(woven.changed as usize, changed_ports(&map, &wanted).len());
-            let new = lightloom_schedule::mixnet::new_circuits(&map, &wanted);
+            let new = lightloom_circuits::new_circuits(&map, &wanted);
             prop_assert_eq!(woven.dark, if new > 0 { DELAY } else { Time::ZERO });
             let on_switch: Vec<_> = region.switch.patches().collect();
             prop_assert_eq!(on_switch, region.controller().region().patches(&wanted));

@@ -7,7 +7,7 @@ use crate::agent::AgentOutput;
 use crate::controller::{self, Controller, Input, Output, Question};
 use crate::driver::{Answer, Driver, DriverEvent, Order};
 use crate::journal::Record;
-use lightloom_schedule::mixnet::{CircuitCounts, Rates, allocate_within, choose};
+use lightloom_circuits::{CircuitCounts, Rates, allocate_within, choose};
 use lightloom_units::Time;
 
 impl World {

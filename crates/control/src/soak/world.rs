@@ -16,7 +16,7 @@ use crate::ocs::Switch;
 use crate::region::Region;
 use crate::settings::Settings;
 use crate::tl1::SessionId;
-use lightloom_schedule::mixnet::CircuitCounts;
+use lightloom_circuits::CircuitCounts;
 use lightloom_units::Time;
 use std::collections::{BTreeMap, VecDeque};
 

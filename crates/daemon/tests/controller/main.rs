@@ -5,12 +5,12 @@ mod kill;
 mod switch;
 mod world;
 
+use lightloom_circuits::ServerDemand;
 use lightloom_control::ocs::{Activation, Device};
 use lightloom_control::{Region, Rehearsal};
 use lightloom_daemon::decide::Decider;
 use lightloom_daemon::rehearse::Cast;
 use lightloom_fabric::ReconfigurationDelay;
-use lightloom_schedule::mixnet::ServerDemand;
 use lightloom_units::Time;
 use world::*;
 

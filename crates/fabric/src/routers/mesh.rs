@@ -3,7 +3,7 @@
 //! Modelled: a router a chip, a channel each way between neighbours. A packet may take any virtual
 //! channel at every hop: one is enough, as no packet turns from Y to X.
 //! Checked: every path is as short as can be; no cycle among the channels (`check` of the crate
-//! `lightloom-schedule`).
+//! `lightloom-railx`).
 
 use super::{ChannelKind, Choice, End, Network, Routing};
 use crate::FabricError;

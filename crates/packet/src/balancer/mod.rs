@@ -1,6 +1,6 @@
 //! Load balancers: one a file, each the choice of one sub-flow among equal ways, as a pure state
 //! machine. RailS, which chooses rails before anything is sent, is a decision of its own
-//! (`lightloom_schedule::rails`).
+//! (`lightloom_rails`).
 
 mod ecmp;
 mod min_rtt;

@@ -1,6 +1,6 @@
 //! Circuits for one all-to-all of a region.
 
-use lightloom_schedule::mixnet::{
+use lightloom_circuits::{
     CircuitCounts, Rates, ServerDemand, all_to_all_time, allocate_within, choose,
 };
 use pyo3::exceptions::{PyRuntimeError, PyValueError};

@@ -1,8 +1,8 @@
 //! MixNet's predictors: their fits, and their scores on a trace.
 
 use crate::watched;
-use lightloom_schedule::mixnet::Rates;
-use lightloom_schedule::mixnet::predict::{
+use lightloom_circuits::Rates;
+use lightloom_circuits::predict::{
     Asked, CANDIDATES, Decision, Evaluation, LayerScores, PredictorKind, Region, Rows, Sample,
     Transition, Window, evaluate,
 };

@@ -1,6 +1,6 @@
 //! Failed nodes: the largest job, and where several jobs go.
 
-use lightloom_schedule::railx::{Allocation, Faults, Packing, Wanted, algorithm_2, largest, pack};
+use lightloom_railx::{Allocation, Faults, Packing, Wanted, algorithm_2, largest, pack};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 use lightloom_fabric::railx::{Axis, Grid, Layout};
 use lightloom_fabric::routers::{RailxLinks, Routing, railx};
 use lightloom_fabric::{CircuitError, CrossConnect};
-use lightloom_schedule::railx::{
+use lightloom_railx::{
     Dimension, Form, Formulas, Measures, Named, Part, Share, Topology, Unsafe, check, select,
 };
 use pyo3::exceptions::{PyRuntimeError, PyValueError};

@@ -1,6 +1,6 @@
 //! Rings that join every two nodes.
 
-use lightloom_schedule::railx::{MOST_NODES, NoDecomposition, decompose, verify};
+use lightloom_railx::{MOST_NODES, NoDecomposition, decompose, verify};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,9 @@
 //! A job's traffic, where it goes, and which rails it gets.
 
 use lightloom_fabric::railx::Grid;
-use lightloom_schedule::railx::bandwidth::{Objective, Split, Stage, Turns, segments, split};
-use lightloom_schedule::railx::placement::{Hall, Mapping, Phase, Question, place};
-use lightloom_schedule::railx::volume::{Traffic, Work};
+use lightloom_railx::bandwidth::{Objective, Split, Stage, Turns, segments, split};
+use lightloom_railx::placement::{Hall, Mapping, Phase, Question, place};
+use lightloom_railx::volume::{Traffic, Work};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,9 @@
 //! What works at this moment, and the ways over it: [`failover`]'s decisions as links of the fabric.
 
 use super::{Event, gpu_at};
+use lightloom_circuits::failover::{self, Passage, Wish, Working};
 use lightloom_engine::Patches;
 use lightloom_fabric::{Fabric, FabricSpec, GpuId, LinkClass, LinkId, NicId, ServerId};
-use lightloom_schedule::mixnet::failover::{self, Passage, Wish, Working};
 use lightloom_units::Time;
 
 /// The state of every NIC and circuit, kept only where something fails.

@@ -13,10 +13,10 @@
 use super::Optical;
 use crate::failures::{Event, Health};
 use crate::sender::Demand;
+use lightloom_circuits::{CircuitCounts, PortMap, ServerDemand, assign, new_circuits};
 use lightloom_control::ocs::{Activation, Device};
 use lightloom_control::{self as control, Part, Question, Rehearsal};
 use lightloom_fabric::{ActivationDelay, MOST_PORTS, NicId, OcsSpec, ReconfigurePolicy, ServerId};
-use lightloom_schedule::mixnet::{CircuitCounts, PortMap, ServerDemand, assign, new_circuits};
 use lightloom_units::Time;
 use lightloom_workload::MatrixId;
 

@@ -1,4 +1,4 @@
-//! Which circuits a region's next all-to-all gets: the decisions of [`lightloom_schedule::mixnet`]
+//! Which circuits a region's next all-to-all gets: the decisions of [`lightloom_circuits`]
 //! with what this run knows.
 //!
 //! Modelled: circuits serve the all-to-alls of one demand that follow one another, its dispatch and
@@ -10,11 +10,9 @@
 
 use super::Optical;
 use super::controlled::activation;
+use lightloom_circuits::{CircuitCounts, Decision, Layout, PortMap, Prospect, Rates, ServerDemand};
 use lightloom_control::ocs::delay;
 use lightloom_fabric::{MixNetSpec, ReconfigurePolicy};
-use lightloom_schedule::mixnet::{
-    CircuitCounts, Decision, Layout, PortMap, Prospect, Rates, ServerDemand,
-};
 use lightloom_units::Time;
 use lightloom_workload::{Comm, MatrixId};
 

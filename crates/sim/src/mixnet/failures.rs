@@ -11,10 +11,10 @@
 use super::Optical;
 use crate::failures::{Event, Health};
 use crate::sender::{AllToAll, Demand};
+use lightloom_circuits::failover::{CutOff, lifelines};
+use lightloom_circuits::{CircuitCounts, PortMap, ServerDemand};
 use lightloom_engine::Patches;
 use lightloom_fabric::{GpuId, NicId, ReconfigurePolicy};
-use lightloom_schedule::mixnet::failover::{CutOff, lifelines};
-use lightloom_schedule::mixnet::{CircuitCounts, PortMap, ServerDemand};
 use lightloom_units::Time;
 
 impl Optical<'_> {

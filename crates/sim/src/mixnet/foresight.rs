@@ -7,8 +7,8 @@
 //! Ignored: micro-batches that run at the same time; a controller would learn from these too.
 //! Checked: nothing that comes later in the trace changes a prediction; matrices sum to the tokens.
 
+use lightloom_circuits::predict::{Forecaster, Window};
 use lightloom_fabric::PredictorKind;
-use lightloom_schedule::mixnet::predict::{Forecaster, Window};
 use lightloom_workload::{Gating, MatrixId};
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Circuits that change inside an all-to-all ([`lightloom_schedule::mixnet::Inside`]): its plan as
+//! Circuits that change inside an all-to-all ([`lightloom_circuits::Inside`]): its plan as
 //! orders, and the choice between it and one matching.
 //!
 //! Modelled: when such an all-to-all begins, its ways are weighed by how long they should take: the
@@ -23,15 +23,14 @@ use super::Optical;
 use super::controlled::activation;
 use crate::failures::Health;
 use crate::sender::{AllToAll, Demand};
+use lightloom_circuits::{Inside, Layout, Leg, Plan, PortMap, RouteOptions};
 use lightloom_control::ocs::delay;
 use lightloom_engine::{Orders, Patch, Patches};
 use lightloom_fabric::{
     ActivationDelay, Fabric, GpuId, LinkId, MixNetSpec, NicId, ReconfigurationDelay, Reconfigure,
     ReconfigurePolicy,
 };
-use lightloom_schedule::mixnet::{Inside, Layout, Leg, Plan, PortMap, RouteOptions};
-use lightloom_schedule::swot;
-use lightloom_schedule::swot::alltoall::{Hold, Ports};
+use lightloom_swot::alltoall::{Hold, Ports};
 use lightloom_units::{Bytes, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -94,7 +93,7 @@ impl Planner {
             delay::expected(&spec.ocs.delay, 1).saturating_add(activation(&spec.ocs).expected());
         let inside = Inside {
             layout: layout.clone(),
-            circuits: swot::Planes {
+            circuits: lightloom_swot::Planes {
                 planes: layout.optical_nics.len() as u32,
                 rate_bps: spec.ocs.link_bps,
                 reconfiguration_ps: dark,

@@ -28,12 +28,12 @@ pub(crate) use inside::check as check_inside;
 use crate::failures::{Health, Plan};
 use crate::sender::{AllToAll, Demand};
 use foresight::Foresight;
+use lightloom_circuits::{
+    Decision, GreedyOptions, Layout, PortMap, Router, ServerDemand, allocate, assign,
+};
 use lightloom_control::Rehearsal;
 use lightloom_engine::{Orders, Patch, Patches, TaskId};
 use lightloom_fabric::{Fabric, MixNetSpec, NicId, ReconfigurePolicy, ServerId};
-use lightloom_schedule::mixnet::{
-    Decision, GreedyOptions, Layout, PortMap, Router, ServerDemand, allocate, assign,
-};
 use lightloom_units::Time;
 use lightloom_workload::{BlockId, Comm, Gating, MatrixId, Placement, TaskGraph};
 

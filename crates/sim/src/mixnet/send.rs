@@ -3,8 +3,8 @@
 use super::Optical;
 use crate::failures::Health;
 use crate::sender::{AllToAll, Demand};
+use lightloom_circuits::{Layout, RouteOptions};
 use lightloom_engine::Orders;
-use lightloom_schedule::mixnet::{Layout, RouteOptions};
 use lightloom_units::{Bytes, Time};
 
 impl Optical<'_> {

@@ -3,9 +3,9 @@
 use super::Optical;
 use crate::failures::Health;
 use crate::sender::{AllToAll, Demand};
+use lightloom_circuits::{PortMap, ServerDemand};
 use lightloom_engine::{Patch, Patches};
 use lightloom_fabric::ReconfigurePolicy;
-use lightloom_schedule::mixnet::{PortMap, ServerDemand};
 use lightloom_units::Time;
 use lightloom_workload::{MatrixId, Pass, TaskKind};
 

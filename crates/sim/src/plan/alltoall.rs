@@ -1,9 +1,9 @@
 //! A non-uniform all-to-all on planes, by single ports and by matchings.
 
 use super::{PlanningError, Tracks, input};
-use lightloom_schedule::swot::alltoall::{Demand, Hold, bound, completion, matchings, plan, ports};
-use lightloom_schedule::swot::plan::Wanted;
-use lightloom_schedule::swot::{Held, Planes, Problem, Step, lockstep};
+use lightloom_swot::alltoall::{Demand, Hold, bound, completion, matchings, plan, ports};
+use lightloom_swot::plan::Wanted;
+use lightloom_swot::{Held, Planes, Problem, Step, lockstep};
 use lightloom_units::{BitRate, Bytes, Time};
 use serde::{Deserialize, Serialize};
 

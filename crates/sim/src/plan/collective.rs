@@ -1,8 +1,8 @@
 //! A collective on planes, by each scheduler.
 
 use super::{PlanningError, Tracks, input};
-use lightloom_schedule::swot::plan::{Circuits, NO_PORT, Plan, Wanted};
-use lightloom_schedule::swot::{
+use lightloom_swot::plan::{Circuits, NO_PORT, Plan, Wanted};
+use lightloom_swot::{
     Effort, Held, Parts, Planes, Problem, Schedule, Solution, Step, earliest, ideal, lockstep,
     one_shot, overlap, replay,
 };

@@ -1,7 +1,7 @@
 //! A plan as its file has it: for each plane what the controller does, for each node what it sends.
 
 use super::{PlanningError, input};
-use lightloom_schedule::swot::plan::{Circuits, Plan, Reconfiguration, Transmission, Wanted};
+use lightloom_swot::plan::{Circuits, Plan, Reconfiguration, Transmission, Wanted};
 use lightloom_units::{BitRate, Bytes, Time};
 use serde::{Deserialize, Serialize};
 

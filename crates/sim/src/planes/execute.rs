@@ -17,7 +17,7 @@ use lightloom_engine::{
 };
 use lightloom_fabric::{Fabric, LinkId, NicId};
 use lightloom_flow::FlowEngine;
-use lightloom_schedule::swot::plan::{Plan, Reconfiguration, Transmission};
+use lightloom_swot::plan::{Plan, Reconfiguration, Transmission};
 use lightloom_units::{Bytes, Time};
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ pub struct PlaneUse {
 /// order; [`SimError::Run`] if its circuits cannot carry it.
 ///
 /// ```
-/// use lightloom_schedule::swot::plan::{Plan, Reconfiguration, Transmission};
+/// use lightloom_swot::plan::{Plan, Reconfiguration, Transmission};
 /// use lightloom_units::{BitRate, Bytes, Time};
 /// // Two nodes, one plane: 1 MB from node 0 to node 1, once the circuit is there.
 /// let plan = Plan {

@@ -21,10 +21,9 @@ mod tests;
 
 use lightloom_engine::{Orders, Patch};
 use lightloom_fabric::{Fabric, GpuId, LinkId, PlanesSpec, ReconfigurationDelay};
-use lightloom_schedule::allreduce::RingPlan;
-use lightloom_schedule::swot;
-use lightloom_schedule::swot::alltoall::{Entry, Hold, Ports, hand_over};
+use lightloom_swot::alltoall::{Entry, Hold, Ports, hand_over};
 use lightloom_units::{Bytes, Time};
+use lightloom_workload::collective::RingPlan;
 use std::collections::BTreeMap;
 
 /// What one GPU sends another: (from, to, bytes).
@@ -37,7 +36,7 @@ type Legs = BTreeMap<(u32, u32), u64>;
 pub(crate) struct Planes<'a> {
     fabric: &'a Fabric,
     ports: Ports,
-    circuits: swot::Planes,
+    circuits: lightloom_swot::Planes,
     /// The circuits of the last transfer.
     last: Vec<Hold>,
 }
@@ -60,7 +59,7 @@ impl<'a> Planes<'a> {
         Ok(Planes {
             fabric,
             ports: Ports::dark(cluster.servers(), cluster.nics_per_server),
-            circuits: swot::Planes {
+            circuits: lightloom_swot::Planes {
                 planes: cluster.nics_per_server,
                 rate_bps: spec.ocs.link_bps,
                 reconfiguration_ps: dark,
@@ -135,7 +134,7 @@ impl<'a> Planes<'a> {
         let demand: Vec<Entry> =
             between.iter().map(|(&(from, to), pairs)| (from, to, sum(pairs))).collect();
         let latency_ps = self.circuits.latency_ps * u64::from(steps.max(1));
-        self.ports.book(&demand, now, &swot::Planes { latency_ps, ..self.circuits })
+        self.ports.book(&demand, now, &lightloom_swot::Planes { latency_ps, ..self.circuits })
     }
 
     /// Adds the in-server hops between the GPUs of `between` and the NICs of `holds`.

@@ -3,8 +3,8 @@ use lightloom_engine::conformance::{Graph, Work};
 use lightloom_engine::{Engine, Outcome, Policy, Scenario, Silent, TaskId};
 use lightloom_fabric::{Cluster, FabricSpec, LinkClass, NicId, build};
 use lightloom_flow::FlowEngine;
-use lightloom_schedule::allreduce::hierarchical;
 use lightloom_units::BitRate;
+use lightloom_workload::collective::hierarchical;
 use proptest::prelude::*;
 
 const SERVERS: u32 = 4;

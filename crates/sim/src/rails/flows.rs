@@ -5,7 +5,7 @@
 //!   spines if these are on different rails;
 //! - REPS, MinRTT: from all NICs of the source's domain to the destination GPU's own: one flow of a
 //!   lane a NIC, and over the scale-up network an even share to each other GPU of the domain;
-//! - RailS: chunks dealt to rails ([`lightloom_schedule::rails`]), each from a NIC to the one of the
+//! - RailS: chunks dealt to rails ([`lightloom_rails`]), each from a NIC to the one of the
 //!   same rail; those of a rail and destination take its queue pairs in turn, one flow a queue pair.
 //!   From the source GPU to the rail's, and from the rail's to the destination, they take the
 //!   scale-up network, one flow a pair of GPUs.
@@ -19,8 +19,8 @@
 use lightloom_engine::Orders;
 use lightloom_fabric::{Cluster, Fabric, GpuId, NicId, ServerId};
 use lightloom_packet::BalancerSpec;
-use lightloom_schedule::rails::lpt::sizes;
-use lightloom_schedule::rails::{self, Message};
+use lightloom_rails::Message;
+use lightloom_rails::lpt::sizes;
 use lightloom_units::{Bytes, Time};
 use std::ops::Range;
 
@@ -171,7 +171,7 @@ impl Flows {
             messages[domain].push(Message { bytes, destination, source: from % rails });
             pairs_of[domain].push(pair as u32);
         }
-        let plan = rails::plan(&messages, rails as usize, chunk, both_ends);
+        let plan = lightloom_rails::plan(&messages, rails as usize, chunk, both_ends);
         // A rail's queue pairs, shared evenly by its destinations.
         let others = (domains.len() as u32).saturating_sub(1).max(1);
         let queues = (queue_pairs / others).max(1);

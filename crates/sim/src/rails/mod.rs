@@ -20,7 +20,7 @@ use lightloom_engine::{
 use lightloom_fabric::{ClosSpec, Cluster, Fabric, FabricSpec, NicId, Splitting};
 use lightloom_flow::FlowEngine;
 use lightloom_packet::{BalancerSpec, PacketEngine};
-use lightloom_schedule::rails::{Message, mse, plan};
+use lightloom_rails::{Message, mse, plan};
 use lightloom_units::{BitRate, Bytes, Time};
 use serde::Deserialize;
 

@@ -1,7 +1,7 @@
 //! An all-reduce over a RailX system: in closed form, or run on an engine.
 //!
 //! Every step is a task, all of whose sends start together; see
-//! [`Program`](lightloom_schedule::railx::collective::Program). Checked: against the closed form, on
+//! [`Program`](lightloom_railx::collective::Program). Checked: against the closed form, on
 //! the flow engine within a thousandth where no mesh link binds.
 
 use crate::SimError;
@@ -11,10 +11,8 @@ use lightloom_fabric::railx::Grid;
 use lightloom_fabric::{Cluster, Fabric, FabricError, RailXSpec, RailXTopology};
 use lightloom_flit::FlitEngine;
 use lightloom_flow::FlowEngine;
-use lightloom_schedule::railx::Named;
-use lightloom_schedule::railx::collective::{
-    Algorithm, Links, Program, Stage, all_reduce, printed,
-};
+use lightloom_railx::Named;
+use lightloom_railx::collective::{Algorithm, Links, Program, Stage, all_reduce, printed};
 use lightloom_units::{Bytes, Time};
 use serde::Deserialize;
 

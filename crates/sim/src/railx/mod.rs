@@ -9,7 +9,7 @@ use crate::SimError;
 use lightloom_engine::Patch;
 use lightloom_fabric::railx::{Axis, Grid};
 use lightloom_fabric::{Cluster, Fabric, FabricError, RailXSpec, RailXTopology};
-use lightloom_schedule::railx::{MOST_NODES, Named};
+use lightloom_railx::{MOST_NODES, Named};
 
 /// The fabric of a job on RailX.
 pub(crate) fn fabric(cluster: &Cluster, spec: &RailXSpec) -> Result<Fabric, SimError> {

@@ -13,6 +13,7 @@ mod algorithm;
 mod binomial;
 mod bruck;
 mod double_tree;
+mod hierarchical;
 mod pairwise;
 mod rabenseifner;
 mod recursive_doubling;
@@ -21,6 +22,7 @@ mod ring;
 mod tests;
 
 pub use algorithm::{Algorithm, CollectiveError, LARGEST, MOST_NODES};
+pub use hierarchical::{RingPlan, Transfer, hierarchical};
 
 use double_tree::Trees;
 use lightloom_units::{BitRate, Bytes, Time};

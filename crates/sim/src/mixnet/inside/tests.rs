@@ -1,9 +1,9 @@
 use super::*;
+use lightloom_circuits::Router;
 use lightloom_engine::conformance::{Graph, Work};
 use lightloom_engine::{Engine, Outcome, Policy, Scenario, Silent, TaskId};
 use lightloom_fabric::{Cluster, FabricSpec, LinkClass, build};
 use lightloom_flow::FlowEngine;
-use lightloom_schedule::mixnet::Router;
 use proptest::prelude::*;
 
 const SERVERS: u32 = 4;

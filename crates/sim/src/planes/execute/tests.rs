@@ -1,7 +1,7 @@
 use super::*;
 use lightloom_engine::EngineError;
-use lightloom_schedule::swot::alltoall::{self, Demand};
-use lightloom_schedule::swot::{
+use lightloom_swot::alltoall::{self, Demand};
+use lightloom_swot::{
     Effort, Held, Planes, Problem, Schedule, Step, earliest, lockstep, one_shot, overlap,
 };
 use lightloom_units::BitRate;

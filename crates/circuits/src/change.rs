@@ -1,0 +1,267 @@
+//! Whether other circuits pay for their dark time (hysteresis), and how few changes suffice.
+//!
+//! Modelled: circuits are chosen for the next few all-to-alls of the same demand. The first of them
+//! meets the ports that change dark for as long as no computation hides: pairs all of whose circuits
+//! stand, and packets, carry on meanwhile; the others begin when their new circuits are lit. The
+//! all-to-alls thereafter, up to the next change that could be hidden, meet the circuits left to
+//! them: theirs not being known, they are weighed by demands that were usual. That they may become
+//! faster is no reason to wait for circuits; that they may become slower is one not to.
+//! [`settle`] weighs what stands, every state on the way from there to what no single move improves
+//! (so a few changes suffice where a few pay: MixNet, Appendix B.2), what [`choose`] finds for the
+//! demand, and circuits for an even demand. Where not even all NICs of every server, each at its full
+//! rate, would make up for the dark time, nothing is searched.
+//! Ignored: the gathering before the exchange, under which some dark time is hidden too; in the case
+//! without search, circuits that are given up and not replaced.
+//! Checked: never a worse total than leaving all as it is; against the cases by hand.
+
+use super::choose::improve;
+use super::timed::{Rows, whole};
+use super::{CircuitCounts, Rates, ServerDemand, allocate_within, choose};
+use lightloom_units::Time;
+
+/// What circuits are chosen for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prospect<'a> {
+    /// All-to-alls of this demand, or its transpose, still to come.
+    pub uses: u32,
+    /// Computation before the first of them, under which ports may be dark for nothing.
+    pub hidden: Time,
+    /// All-to-alls of other demands after these, before circuits can change for nothing again.
+    pub later: u32,
+    /// What those are taken to send, each as often; nothing if none.
+    pub usual: &'a [ServerDemand],
+}
+
+/// How long these all-to-alls take together, the wait for dark ports included, if `standing` becomes
+/// `new` at a cost of `dark` time.
+///
+/// # Panics
+/// If the arguments are not of as many servers.
+///
+/// ```
+/// use lightloom_circuits::*;
+/// use lightloom_units::Time;
+/// let rate = 400_000_000_000;
+/// let rates = Rates { optical_bps: rate, packet_bps: rate, packet_nics: 1, share_eps: false };
+/// let demand = ServerDemand::from_gpu_demand(3, 1, [(0, 1, 400_000), (0, 2, 200_000)]);
+/// let (dark, mut one) = (CircuitCounts::dark(3), CircuitCounts::dark(3));
+/// one.join(0, 1);
+/// let prospect = Prospect { uses: 2, hidden: Time::from_us(15), later: 0, usual: &[] };
+/// // As it is, packets take 12 us, twice. With the circuit 8 us, but first 5 us of waiting.
+/// let total = |to| total_time(&demand, &dark, to, &rates, Time::from_us(20), prospect);
+/// assert_eq!(total(&dark), Time::from_us(24));
+/// assert_eq!(total(&one), Time::from_us(5 + 8 + 8));
+/// ```
+pub fn total_time(
+    demand: &ServerDemand,
+    standing: &CircuitCounts,
+    new: &CircuitCounts,
+    rates: &Rates,
+    dark: Time,
+    prospect: Prospect<'_>,
+) -> Time {
+    let rows = Rows::new(demand, new, rates);
+    let lit = rows.longest();
+    let exposed = dark.saturating_sub(prospect.hidden).ps() as f64;
+    let first = if prospect.uses == 0 {
+        0.0
+    } else if new.beyond(standing) == 0 {
+        lit
+    } else if rates.share_eps {
+        // Packets are dealt for circuits that are lit.
+        exposed + lit
+    } else {
+        lit.max(rows.latest(standing, exposed))
+    };
+    let thereafter =
+        |counts: &CircuitCounts| prospect.mean(|usual| Rows::new(usual, counts, rates).longest());
+    let mut later = thereafter(new);
+    if exposed > 0.0 && new != standing {
+        later = later.max(thereafter(standing));
+    }
+    whole(first + f64::from(prospect.uses.saturating_sub(1)) * lit + later)
+}
+
+/// Chooses circuits that pay for their dark time: of what stands and what could replace it, what has
+/// the least [`total_time`]. Of equals what changes least, so what stands if nothing is better.
+///
+/// `dark` says how long ports are dark if so many circuits are new.
+///
+/// # Panics
+/// As [`choose`].
+///
+/// ```
+/// # use lightloom_circuits::*;
+/// # use lightloom_units::Time;
+/// # let rate = 400_000_000_000;
+/// # let rates = Rates { optical_bps: rate, packet_bps: rate, packet_nics: 1, share_eps: false };
+/// let demand = ServerDemand::from_gpu_demand(3, 1, [(0, 1, 400_000), (0, 2, 200_000)]);
+/// let prospect = Prospect { uses: 2, hidden: Time::ZERO, later: 0, usual: &[] };
+/// let after = |dark| settle(&demand, &CircuitCounts::dark(3), &[1; 3], &rates, |_| dark, prospect);
+/// // A circuit to server 2: 11 + 4 us, then 8 us for what goes to server 1; instead of 12 us twice.
+/// assert_eq!(after(Time::from_us(11)).get(0, 2), 1);
+/// assert_eq!(after(Time::from_us(12)).total(), 0);
+/// ```
+pub fn settle(
+    demand: &ServerDemand,
+    standing: &CircuitCounts,
+    ports: &[u32],
+    rates: &Rates,
+    dark: impl Fn(u32) -> Time,
+    prospect: Prospect<'_>,
+) -> CircuitCounts {
+    let total = |new: &CircuitCounts| {
+        let changed = new.beyond(standing);
+        (total_time(demand, standing, new, rates, dark(changed), prospect), changed)
+    };
+    let mut best = (total(standing), standing.clone());
+    let exposed = dark(1).saturating_sub(prospect.hidden);
+    if exposed > Time::ZERO {
+        let known = Prospect { later: 0, ..prospect };
+        let stays = total_time(demand, standing, standing, rates, Time::ZERO, known);
+        if stays <= hoped(least(demand, ports, rates), exposed, prospect.uses) {
+            return best.1;
+        }
+    }
+    let mut weigh = |new: &CircuitCounts| {
+        let reached = total(new);
+        if reached < best.0 {
+            best = (reached, new.clone());
+        }
+    };
+    improve(demand, standing, ports, rates, |on_the_way| weigh(on_the_way));
+    weigh(&choose(demand, standing, ports, rates));
+    if prospect.later > 0 {
+        let even = ServerDemand { n: demand.n, bytes: vec![1; demand.n * demand.n] };
+        weigh(&allocate_within(&even, ports, true));
+    }
+    best.1
+}
+
+/// What no circuits of which one is new undercut, if they are dark for `exposed` and `least` is the
+/// least time of an all-to-all.
+fn hoped(least: Time, exposed: Time, uses: u32) -> Time {
+    let again = least.ps().saturating_mul(uses.saturating_sub(1).into());
+    Time::from_ps(exposed.max(least).ps().saturating_add(again))
+}
+
+impl Prospect<'_> {
+    /// The time of all later all-to-alls, if `time` is that of one \[ps\].
+    fn mean(&self, time: impl Fn(&ServerDemand) -> f64) -> f64 {
+        if self.usual.is_empty() || self.later == 0 {
+            return 0.0;
+        }
+        self.usual.iter().map(time).sum::<f64>() / self.usual.len() as f64 * f64::from(self.later)
+    }
+}
+
+/// The time in which all NICs of the busiest server could carry its bytes.
+fn least(demand: &ServerDemand, ports: &[u32], rates: &Rates) -> Time {
+    let n = demand.n;
+    let packet_bps = u128::from(rates.packet_bps) * u128::from(rates.packet_nics);
+    let time = |server: usize| {
+        let others = || (0..n).filter(|&other| other != server);
+        let out: u128 = others().map(|to| u128::from(demand.get(server, to))).sum();
+        let into: u128 = others().map(|from| u128::from(demand.get(from, server))).sum();
+        let bps = packet_bps + u128::from(rates.optical_bps) * u128::from(ports[server]);
+        (out.max(into) * 8_000_000_000_000).checked_div(bps).unwrap_or(0)
+    };
+    Time::from_ps((0..n).map(time).max().unwrap_or(0).try_into().unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::all_to_all_time;
+    use proptest::prelude::*;
+
+    const RATES: Rates = Rates {
+        optical_bps: 400_000_000_000,
+        packet_bps: 400_000_000_000,
+        packet_nics: 2,
+        share_eps: false,
+    };
+
+    fn demands() -> impl Strategy<Value = (ServerDemand, CircuitCounts)> {
+        let bytes = prop_oneof![1 => Just(0u64), 4 => 1u64 << 20..1 << 30];
+        (2usize..8).prop_flat_map(move |n| {
+            let table = prop::collection::vec(bytes.clone(), n * n);
+            (table.clone(), table).prop_map(move |(bytes, before)| {
+                let before = ServerDemand { n, bytes: before };
+                (ServerDemand { n, bytes }, allocate_within(&before, &vec![4; n], true))
+            })
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn never_worse_than_what_stands(
+            (demand, standing) in demands(), dark in 0u64..1 << 36, hidden in 0u64..1 << 36,
+            uses in 1u32..5, later in 0u32..5, share_eps: bool,
+        ) {
+            let rates = Rates { share_eps, ..RATES };
+            let usual = &[ServerDemand { n: demand.n, bytes: vec![1 << 27; demand.n * demand.n] }];
+            let prospect = Prospect { uses, hidden: Time::from_ps(hidden), later, usual };
+            let ports = vec![4; demand.n];
+            let dark = |changed| Time::from_ps(dark + u64::from(changed) * 1000);
+            let chosen = settle(&demand, &standing, &ports, &rates, dark, prospect);
+            let total = |new: &CircuitCounts| {
+                total_time(&demand, &standing, new, &rates, dark(new.beyond(&standing)), prospect)
+            };
+            prop_assert!((0..demand.n).all(|server| chosen.degree(server) <= 4));
+            prop_assert!(total(&chosen) <= total(&standing));
+            prop_assert!(chosen == standing || total(&chosen) < total(&standing));
+            let best = choose(&demand, &standing, &ports, &rates);
+            prop_assert!(best.beyond(&standing) == 0 || total(&chosen) <= total(&best));
+            let (once, after) =
+                (all_to_all_time(&demand, &standing, &rates), all_to_all_time(&usual[0], &standing, &rates));
+            let all = once.ps() * u64::from(uses) + after.ps() * u64::from(later);
+            prop_assert!(total(&standing).ps().abs_diff(all) < 10);
+        }
+
+        #[test]
+        fn what_is_hidden_costs_nothing(
+            (demand, standing) in demands(), dark in 0u64..1 << 40,
+        ) {
+            let prospect = Prospect { uses: 2, hidden: Time::from_ps(dark), later: 0, usual: &[] };
+            let dark = |_| Time::from_ps(dark);
+            let ports = vec![4; demand.n];
+            let chosen = settle(&demand, &standing, &ports, &RATES, dark, prospect);
+            let time = |counts: &CircuitCounts| all_to_all_time(&demand, counts, &RATES);
+            prop_assert!(time(&chosen) <= time(&choose(&demand, &standing, &ports, &RATES)));
+        }
+
+        #[test]
+        fn a_dearer_change_is_never_made_more_readily(
+            (demand, standing) in demands(), dark in 0u64..1 << 34, more in 0u64..1 << 34,
+        ) {
+            let prospect = Prospect { uses: 2, hidden: Time::ZERO, later: 0, usual: &[] };
+            let ports = vec![4; demand.n];
+            let total = |dark: u64| {
+                let dark = |_| Time::from_ps(dark);
+                let chosen = settle(&demand, &standing, &ports, &RATES, dark, prospect);
+                total_time(&demand, &standing, &chosen, &RATES, dark(0), prospect)
+            };
+            prop_assert!(total(dark) <= total(dark + more));
+        }
+    }
+
+    /// Pair 0-1's circuit stays lit while one to server 2 is being set.
+    #[test]
+    fn only_new_circuits_are_waited_for() {
+        let demand = ServerDemand::from_gpu_demand(3, 1, [(0, 1, 500_000), (0, 2, 100_000)]);
+        let mut standing = CircuitCounts::dark(3);
+        standing.join(0, 1);
+        let mut new = standing.clone();
+        new.join(0, 2);
+        let prospect = Prospect { uses: 1, hidden: Time::from_us(1), later: 0, usual: &[] };
+        let total = |dark| total_time(&demand, &standing, &new, &RATES, dark, prospect);
+        assert_eq!(total(Time::from_us(9)), Time::from_us(10)); // 1's 10 us; 2's 8 + 2
+        assert_eq!(total(Time::from_us(10)), Time::from_us(11));
+        new.join(0, 1);
+        assert_eq!(
+            total_time(&demand, &standing, &new, &RATES, Time::from_us(9), prospect),
+            Time::from_us(13)
+        );
+    }
+}

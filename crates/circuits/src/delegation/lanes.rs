@@ -1,0 +1,91 @@
+//! The NIC pairs that carry what one server sends another, and whose bytes each of them carries.
+
+use super::{Entry, Layout};
+use crate::PortMap;
+
+/// A NIC of the sender and one of the receiver, the delegates they belong to, and how many bytes
+/// they still take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lane {
+    pub nics: (u16, u16),
+    pub gpus: (u16, u16),
+    pub circuit: bool,
+    pub left: u64,
+}
+
+/// Opens the lanes from server `a` to server `b` and shares `bytes` over them: `over_packets` evenly
+/// over the packet NICs, the rest evenly over the circuits. Without circuits all go over packets.
+pub(super) fn open(
+    lanes: &mut Vec<Lane>,
+    (a, b): (usize, usize),
+    bytes: u64,
+    over_packets: u64,
+    ports: &PortMap,
+    layout: &Layout,
+) {
+    let lane = |nics: (u16, u16), circuit| Lane {
+        nics,
+        gpus: (layout.nic_gpu[usize::from(nics.0)], layout.nic_gpu[usize::from(nics.1)]),
+        circuit,
+        left: 0,
+    };
+    lanes.clear();
+    for (port, peer) in ports.ports(a).iter().enumerate() {
+        if let Some((_, at)) = peer.filter(|&(server, _)| usize::from(server) == b) {
+            let nics = (layout.optical_nics[port], layout.optical_nics[usize::from(at)]);
+            lanes.push(lane(nics, true));
+        }
+    }
+    let circuits = lanes.len();
+    let over_packets = if circuits == 0 { bytes } else { over_packets };
+    share(lanes, bytes - over_packets);
+    if over_packets > 0 {
+        lanes.extend(layout.packet_nics.iter().map(|&nic| lane((nic, nic), false)));
+        share(&mut lanes[circuits..], over_packets);
+    }
+}
+
+/// Shares bytes evenly; the first lanes take the remainder.
+fn share(lanes: &mut [Lane], bytes: u64) {
+    let ways = lanes.len() as u64;
+    for (at, lane) in (0..).zip(lanes) {
+        lane.left = bytes / ways + u64::from(at < bytes % ways);
+    }
+}
+
+/// Fills the lanes exactly with the entries, which are used up. Tells `each` what goes where: the
+/// entry's (source, destination), the lane, and the bytes.
+pub(super) fn fill(
+    lanes: &mut [Lane],
+    entries: &mut [Entry],
+    mut each: impl FnMut((u16, u16), &Lane, u64),
+) {
+    if let [lane] = lanes {
+        for entry in entries {
+            each((entry.source, entry.destination), lane, entry.bytes);
+        }
+        return;
+    }
+    // First what needs neither gather nor scatter, then what needs one, then the rest.
+    type Fits = fn(&Entry, &Lane) -> bool;
+    let rounds: [Fits; 4] = [
+        |entry, lane| (entry.source, entry.destination) == lane.gpus,
+        |entry, lane| entry.source == lane.gpus.0,
+        |entry, lane| entry.destination == lane.gpus.1,
+        |_, _| true,
+    ];
+    for fits in rounds {
+        for entry in entries.iter_mut().filter(|entry| entry.bytes > 0) {
+            for lane in lanes.iter_mut().filter(|lane| lane.left > 0) {
+                if fits(entry, lane) {
+                    let bytes = entry.bytes.min(lane.left);
+                    entry.bytes -= bytes;
+                    lane.left -= bytes;
+                    if bytes > 0 {
+                        each((entry.source, entry.destination), lane, bytes);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The topologies that need no more than a scale.
+
+use super::Topology;
+use crate::decompose;
+use lightloom_fabric::FabricError;
+use lightloom_fabric::railx::{Axis, Grid};
+use serde::{Deserialize, Serialize};
+
+/// A topology by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Named {
+    /// Parallel rings.
+    Torus,
+    /// Rows and columns all to all.
+    HyperX,
+    /// Columns all to all, and groups all to all.
+    Dragonfly,
+}
+
+impl Named {
+    /// The largest scale that a hall allows, by its radices and rails ([`Grid::check`]); its columns
+    /// and rows are not read.
+    ///
+    /// ```
+    /// use lightloom_fabric::railx::Grid;
+    /// use lightloom_railx::Named;
+    /// let hall = Grid::new(4, 1, 64, 1, 1);
+    /// let scale = |named: Named| {
+    ///     let grid = named.largest(hall);
+    ///     (grid.columns, grid.rows)
+    /// };
+    /// assert_eq!(scale(Named::Torus), (32, 32));
+    /// assert_eq!(scale(Named::HyperX), (5, 5));
+    /// assert_eq!(scale(Named::Dragonfly), (21, 5));
+    /// ```
+    pub fn largest(self, hall: Grid) -> Grid {
+        let (x, y) = (hall.room(Axis::X), hall.room(Axis::Y));
+        let rails = hall.rails();
+        let local = largest_all_to_all(y.min(rails + 1));
+        let (columns, rows) = match self {
+            Named::Torus => (x, y),
+            Named::HyperX => (largest_all_to_all(x.min(rails + 1)), local),
+            Named::Dragonfly => (largest_all_to_all(x.min(local * rails + 1)), local),
+        };
+        Grid { columns, rows, ..hall }
+    }
+
+    /// Builds it.
+    ///
+    /// # Errors
+    /// As [`Topology::torus`], [`Topology::hyperx`] and [`Topology::dragonfly`].
+    pub fn build(self, grid: Grid) -> Result<Topology, FabricError> {
+        match self {
+            Named::Torus => Topology::torus(grid),
+            Named::HyperX => Topology::hyperx(grid),
+            Named::Dragonfly => Topology::dragonfly(grid),
+        }
+    }
+}
+
+/// The largest number of nodes, at most `most`, that rings are known to join all to all.
+///
+/// ```
+/// use lightloom_railx::largest_all_to_all;
+/// assert_eq!([1, 4, 5, 6, 63].map(largest_all_to_all), [1, 3, 5, 5, 63]);
+/// ```
+pub fn largest_all_to_all(most: u32) -> u32 {
+    (1..=most).rev().find(|&nodes| decompose(nodes).is_ok()).unwrap_or(0)
+}

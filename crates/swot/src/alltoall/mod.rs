@@ -1,0 +1,210 @@
+//! A non-uniform all-to-all on optical planes, without barriers: MoE's dispatch and combine.
+//!
+//! What each node has for each other node is known, uneven, and needs no step to end before another
+//! begins. A circuit from a transmitter to a receiver of one plane holds both ports while it is set
+//! (dark) and while it carries. Entries may be split: over planes, and in time. Two ways to switch:
+//! [`ports`] sets single ports while the others of the plane carry on; [`matchings`] switches a plane
+//! as a whole. [`best`] takes the shorter. [`Ports`] books one all-to-all after the other, quickly, on
+//! ports in any state: what a training iteration needs.
+//!
+//! Modelled: the reconfiguration time at both ports of a new circuit, none for a circuit that stands;
+//! the latency of each transmission, during which its ports are taken. Ignored: multi-hop paths, and
+//! limits of how many ports a switch can set at a time.
+//! Source: SWOT, Section 6, names non-uniform traffic as future work; the methods here are list
+//! scheduling of an open shop with set-ups and decomposition into matchings (Birkhoff; Inukai 1979).
+//! Checked: bytes conserved and ports serial on random demands, the optimum of tiny ones by trying
+//! every order, and the plan's own check.
+
+mod booking;
+mod bound;
+mod hand_over;
+mod matchings;
+mod ports;
+#[cfg(test)]
+mod tests;
+
+pub use booking::{Entry, Ports};
+pub use bound::bound;
+pub use hand_over::hand_over;
+pub use matchings::matchings;
+pub use ports::ports;
+
+use super::Planes;
+use super::plan::{NO_PORT, Plan, Reconfiguration, Transmission};
+use lightloom_units::{Bytes, Time};
+
+/// What nodes have for each other.
+///
+/// ```
+/// use lightloom_swot::alltoall::Demand;
+/// let demand = Demand::new(2, vec![9, 5, 7, 9])?;
+/// assert_eq!(demand.entries().collect::<Vec<_>>(), [(0, 1, 5), (1, 0, 7)]);
+/// assert!(Demand::new(2, vec![1, 2, 3]).is_err());
+/// # Ok::<(), lightloom_swot::alltoall::DemandError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Demand {
+    nodes: u32,
+    bytes: Vec<u64>,
+}
+
+/// Why a demand is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DemandError {
+    /// No nodes, or more than 4096.
+    #[error("the demand has {0} nodes; allowed: 1 to 4096")]
+    Nodes(u32),
+    /// Not a square.
+    #[error("the demand of {nodes} nodes has {entries} entries; allowed: {nodes} rows of {nodes}")]
+    Shape {
+        /// Nodes.
+        nodes: u32,
+        /// Entries given.
+        entries: usize,
+    },
+    /// More than is summed in 64 bits.
+    #[error("the demand's bytes exceed 2^50; allowed: less")]
+    Large,
+}
+
+impl Demand {
+    /// `bytes[from * nodes + to]`; what a node has for itself is left out.
+    ///
+    /// # Errors
+    /// [`DemandError`]: what is wrong and what is allowed.
+    pub fn new(nodes: u32, mut bytes: Vec<u64>) -> Result<Self, DemandError> {
+        if !(1..=4096).contains(&nodes) {
+            return Err(DemandError::Nodes(nodes));
+        }
+        let n = nodes as usize;
+        if bytes.len() != n * n {
+            return Err(DemandError::Shape { nodes, entries: bytes.len() });
+        }
+        (0..n).for_each(|i| bytes[i * n + i] = 0);
+        let total = bytes.iter().try_fold(0u64, |sum, &b| sum.checked_add(b));
+        if total.is_none_or(|total| total > 1 << 50) {
+            return Err(DemandError::Large);
+        }
+        Ok(Demand { nodes, bytes })
+    }
+
+    /// Nodes.
+    pub fn nodes(&self) -> u32 {
+        self.nodes
+    }
+
+    /// (from, to, bytes) of what is not zero, by sender then receiver.
+    pub fn entries(&self) -> impl Iterator<Item = (u32, u32, u64)> + '_ {
+        let n = self.nodes;
+        (0..n * n).zip(&self.bytes).filter(|(_, b)| **b > 0).map(move |(i, &b)| (i / n, i % n, b))
+    }
+}
+
+/// A circuit in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// The plane.
+    pub plane: u32,
+    /// Who sends.
+    pub from: u32,
+    /// Who receives.
+    pub to: u32,
+    /// From when on its ports are its own; they are dark until `start_ps` if it is set then \[ps\].
+    pub dark_ps: Time,
+    /// When it can carry data, and does \[ps\].
+    pub start_ps: Time,
+    /// When the last byte has arrived \[ps\].
+    pub end_ps: Time,
+    /// What it carries \[B\].
+    pub bytes: Bytes,
+    /// Whether it is set; otherwise it stands already.
+    pub set: bool,
+}
+
+/// How planes switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Switching {
+    /// Single ports, while the others carry on.
+    Ports,
+    /// A plane as a whole.
+    Matchings,
+}
+
+/// The shorter of [`ports`] and [`matchings`] from dark planes, and which it is. A tie goes to
+/// matchings, which a switch carries out in fewer commands.
+///
+/// ```
+/// use lightloom_swot::Planes;
+/// use lightloom_swot::alltoall::{Demand, best, bound, completion};
+/// use lightloom_units::{BitRate, Time};
+/// let planes = Planes {
+///     planes: 2,
+///     rate_bps: BitRate::from_gbps(400),
+///     reconfiguration_ps: Time::from_us(20),
+///     latency_ps: Time::ZERO,
+/// };
+/// // Node 0 has 10 MB for node 1, which has 5 MB for node 0: 200 and 100 us on one plane.
+/// let demand = Demand::new(2, vec![0, 10_000_000, 5_000_000, 0])?;
+/// let (holds, _) = best(&planes, &demand);
+/// assert_eq!(completion(&holds), Time::from_us(120));
+/// assert_eq!(bound(&planes, &demand), Time::from_us(120));
+/// # Ok::<(), lightloom_swot::alltoall::DemandError>(())
+/// ```
+pub fn best(planes: &Planes, demand: &Demand) -> (Vec<Hold>, Switching) {
+    let whole = matchings(planes, demand);
+    let single = ports(planes, demand);
+    if completion(&whole) <= completion(&single) {
+        (whole, Switching::Matchings)
+    } else {
+        (single, Switching::Ports)
+    }
+}
+
+/// When the last byte has arrived; zero of nothing.
+pub fn completion(holds: &[Hold]) -> Time {
+    holds.iter().map(|hold| hold.end_ps).max().unwrap_or(Time::ZERO)
+}
+
+/// The two tracks of these circuits, on planes that begin dark.
+pub fn plan(planes: &Planes, demand: &Demand, holds: &[Hold]) -> Plan {
+    let mut reconfigurations: Vec<Reconfiguration> = Vec::new();
+    let mut order: Vec<&Hold> = holds.iter().collect();
+    order.sort_by_key(|h| (h.dark_ps, h.plane, h.from, h.to));
+    for hold in order.iter().filter(|hold| hold.set) {
+        let circuit = (hold.from, hold.to);
+        match reconfigurations.last_mut() {
+            Some(last) if (last.plane, last.start_ps) == (hold.plane, hold.dark_ps) => {
+                last.circuits.push(circuit);
+            }
+            _ => reconfigurations.push(Reconfiguration {
+                plane: hold.plane,
+                start_ps: hold.dark_ps,
+                ready_ps: hold.start_ps,
+                circuits: vec![circuit],
+            }),
+        }
+    }
+    order.sort_by_key(|h| (h.start_ps, h.plane, h.from, h.to));
+    let transmissions = order.iter().map(|hold| Transmission {
+        node: hold.from,
+        peer: hold.to,
+        plane: hold.plane,
+        bytes: hold.bytes,
+        start_ps: hold.start_ps,
+        end_ps: hold.end_ps,
+        step: 0,
+        after_step: None,
+    });
+    Plan {
+        nodes: demand.nodes,
+        planes: planes.planes,
+        rate_bps: planes.rate_bps,
+        latency_ps: planes.latency_ps,
+        reconfiguration_ps: planes.reconfiguration_ps,
+        initial: vec![vec![NO_PORT; demand.nodes as usize]; planes.planes as usize],
+        transmissions: transmissions.collect(),
+        reconfigurations,
+        completion_ps: completion(holds),
+        bound_ps: bound(planes, demand),
+    }
+}

@@ -1,0 +1,206 @@
+//! What is asked of a scheduler, and what it answers.
+
+use lightloom_units::{BitRate, Bytes, Time};
+use serde::{Deserialize, Serialize};
+
+/// Parallel optical planes over the same nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Planes {
+    /// Planes (k), from 1 to 64.
+    pub planes: u32,
+    /// Rate of one node on one plane (B / k) \[bit/s\].
+    pub rate_bps: BitRate,
+    /// How long a plane is dark when it switches (t_r) \[ps\].
+    pub reconfiguration_ps: Time,
+    /// What a transmission takes beyond its bytes (alpha) \[ps\].
+    pub latency_ps: Time,
+}
+
+/// One step: every node sends `volume` to its peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// Which configuration of a plane serves it; steps of one number are served by the same.
+    pub configuration: u32,
+    /// What each node sends, over all planes \[B\].
+    pub volume_bytes: Bytes,
+}
+
+/// What a plane holds before the collective begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Held {
+    /// This configuration.
+    Configuration(u32),
+    /// Nothing that any step can use.
+    Dark,
+    /// Whatever is best: its first use needs no switching.
+    Free,
+}
+
+/// A collective on planes.
+///
+/// ```
+/// use lightloom_swot::{Held, Planes, Problem, Step, lockstep};
+/// use lightloom_units::{BitRate, Bytes, Time};
+/// // The worked example of SWOT, Section 3.1: Rabenseifner's all-reduce on two planes.
+/// let planes = Planes {
+///     planes: 2,
+///     rate_bps: BitRate::from_gbps(400),
+///     reconfiguration_ps: Time::from_us(200),
+///     latency_ps: Time::ZERO,
+/// };
+/// let steps = [(0, 20), (1, 10), (2, 5), (2, 5), (1, 10), (0, 20)]
+///     .map(|(configuration, mb)| Step { configuration, volume_bytes: Bytes::new(mb * 1_000_000) });
+/// let problem = Problem::new(planes, vec![Held::Configuration(0); 2], steps.to_vec())?;
+/// assert_eq!(lockstep(&problem).completion_ps, Time::from_us(1500));
+/// # Ok::<(), lightloom_swot::ProblemError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    planes: Planes,
+    initial: Vec<Held>,
+    steps: Vec<Step>,
+}
+
+/// Why a problem is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProblemError {
+    /// No planes, or more than 64.
+    #[error("planes is {0}; allowed: 1 to 64")]
+    Planes(u32),
+    /// A rate of nothing.
+    #[error("the rate of a plane is 0; allowed: any positive rate")]
+    Rate,
+    /// An initial state for some other number of planes.
+    #[error("the initial state names {given} planes; there are {planes}")]
+    Initial {
+        /// Entries given.
+        given: usize,
+        /// Planes.
+        planes: u32,
+    },
+    /// No steps.
+    #[error("there are no steps; allowed: at least one")]
+    NoSteps,
+    /// A step that sends nothing.
+    #[error("step {0} sends 0 bytes; allowed: at least 1")]
+    Empty(usize),
+    /// More time than a clock of 64 bits holds.
+    #[error("the steps up to {0} may take longer than 2^62 ps (53 days); allowed: less")]
+    TooLong(usize),
+}
+
+impl Problem {
+    /// A problem, checked.
+    ///
+    /// # Errors
+    /// [`ProblemError`]: what is wrong and what is allowed.
+    pub fn new(planes: Planes, initial: Vec<Held>, steps: Vec<Step>) -> Result<Self, ProblemError> {
+        if !(1..=64).contains(&planes.planes) {
+            return Err(ProblemError::Planes(planes.planes));
+        }
+        if planes.rate_bps.bps() == 0 {
+            return Err(ProblemError::Rate);
+        }
+        if initial.len() != planes.planes as usize {
+            return Err(ProblemError::Initial { given: initial.len(), planes: planes.planes });
+        }
+        if steps.is_empty() {
+            return Err(ProblemError::NoSteps);
+        }
+        let mut total = Time::ZERO;
+        for (s, step) in steps.iter().enumerate() {
+            if step.volume_bytes == Bytes::ZERO {
+                return Err(ProblemError::Empty(s));
+            }
+            // The longest that any schedule here needs: all on one plane, switched before it.
+            total = total
+                .saturating_add(planes.rate_bps.time_for(step.volume_bytes))
+                .saturating_add(planes.latency_ps)
+                .saturating_add(planes.reconfiguration_ps);
+            if total.ps() >= 1 << 62 {
+                return Err(ProblemError::TooLong(s));
+            }
+        }
+        Ok(Problem { planes, initial, steps })
+    }
+
+    /// The planes.
+    pub fn planes(&self) -> Planes {
+        self.planes
+    }
+
+    /// What each plane holds at the beginning.
+    pub fn initial(&self) -> &[Held] {
+        &self.initial
+    }
+
+    /// The steps, in order; at least one.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+}
+
+/// A part of a step on a plane: it starts at `start_ps`, and its last byte is there at `end_ps`,
+/// `latency + bytes / rate` later, rounded up to a picosecond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Use {
+    /// The step.
+    pub step: u32,
+    /// The plane.
+    pub plane: u32,
+    /// What each node sends there, at least 1 \[B\].
+    pub bytes: Bytes,
+    /// When every node starts \[ps\].
+    pub start_ps: Time,
+    /// When the last byte has arrived \[ps\].
+    pub end_ps: Time,
+}
+
+/// A plane switching.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Switch {
+    /// The plane.
+    pub plane: u32,
+    /// What it holds from `ready_ps` on.
+    pub configuration: u32,
+    /// When it goes dark \[ps\].
+    pub start_ps: Time,
+    /// When it can carry data \[ps\].
+    pub ready_ps: Time,
+}
+
+/// Who carries what, and when.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Schedule {
+    /// What each plane holds at the beginning; `None` is dark, or nothing that matters.
+    pub initial: Vec<Option<u32>>,
+    /// By step, then plane.
+    pub uses: Vec<Use>,
+    /// By plane, then time.
+    pub switches: Vec<Switch>,
+    /// When the last byte of the last step has arrived \[ps\].
+    pub completion_ps: Time,
+}
+
+/// A schedule, and how good it is known to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Solution {
+    /// The best schedule found.
+    pub schedule: Schedule,
+    /// No schedule completes before \[ps\].
+    pub bound_ps: Time,
+}
+
+impl Solution {
+    /// (found - bound) / found; 0 is proven optimal.
+    pub fn gap(&self) -> f64 {
+        let found = self.schedule.completion_ps;
+        found.saturating_sub(self.bound_ps).ps() as f64 / found.ps().max(1) as f64
+    }
+}
