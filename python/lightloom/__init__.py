@@ -1,23 +1,28 @@
 """Lightloom: design, simulate and run the reconfigurable networks of GPU clusters.
 
+`Scenario` is a job on a network; `simulate` runs it, `compare` runs it on several networks, and
+both return a `Result`. The rooms `trace`, `plan`, `rails`, `railx`, `predict` and `cost` hold the
+rest; nothing is loaded before it is used.
+
 Examples
 --------
 >>> import lightloom
 >>> job = lightloom.Scenario.preset("mixtral-8x7b", gpus=1024, fabric="mixnet")
 >>> job.dp
 8
+>>> lightloom.plan.algorithms("all-to-all")[0]
+'pairwise-alltoall'
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-from lightloom._core import __version__
-from lightloom.errors import InputError, LightloomError, RunError
+from lightloom.lazy import TYPE_CHECKING, lazy
 
 if TYPE_CHECKING:
+    from lightloom import cost, plan, predict, rails, railx, trace
+    from lightloom._core import __version__
     from lightloom.comparison import compare
+    from lightloom.errors import InputError, LightloomError, RunError
     from lightloom.report import Result
     from lightloom.scenario import Scenario
     from lightloom.simulation import simulate
@@ -32,22 +37,32 @@ __all__ = [
     "Scenario",
     "__version__",
     "compare",
+    "cost",
+    "plan",
+    "predict",
+    "rails",
+    "railx",
     "simulate",
+    "trace",
 ]
 
-# Where the rest lives: loaded when it is asked for, so that a command starts at once.
-_HOMES = {
-    "GatingTrace": "lightloom.trace",
-    "Result": "lightloom.report",
-    "Scenario": "lightloom.scenario",
-    "compare": "lightloom.comparison",
-    "simulate": "lightloom.simulation",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'lightloom' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "GatingTrace": "lightloom.trace",
+        "InputError": "lightloom.errors",
+        "LightloomError": "lightloom.errors",
+        "Result": "lightloom.report",
+        "RunError": "lightloom.errors",
+        "Scenario": "lightloom.scenario",
+        "__version__": "lightloom._core",
+        "compare": "lightloom.comparison",
+        "cost": "lightloom.cost",
+        "plan": "lightloom.plan",
+        "predict": "lightloom.predict",
+        "rails": "lightloom.rails",
+        "railx": "lightloom.railx",
+        "simulate": "lightloom.simulation",
+        "trace": "lightloom.trace",
+    },
+)

@@ -1,0 +1,6 @@
+"""``python -m lightloom``: the ``lightloom`` command."""
+
+from lightloom.cli import main
+
+if __name__ == "__main__":
+    main()
