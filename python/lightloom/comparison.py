@@ -7,16 +7,18 @@ better in one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lightloom import presets, store
+from lightloom.arguments import names, rates
 from lightloom.cost import BASELINE, FABRICS
 from lightloom.errors import InputError
 from lightloom.scenario import Scenario
 from lightloom.simulation import Finished, run_all, write_result
+from lightloom.units import Rate
 
 if TYPE_CHECKING:
     from lightloom.report import Result
@@ -27,8 +29,8 @@ BANDWIDTHS = ("100 Gbps", "200 Gbps", "400 Gbps", "800 Gbps")
 def compare(
     job: Scenario | str | PathLike[str],
     *,
-    fabrics: Sequence[str] = FABRICS,
-    bandwidths: Sequence[str] = BANDWIDTHS,
+    fabrics: str | Iterable[str] = FABRICS,
+    bandwidths: Rate | float | str | Iterable[Rate | float | str] = BANDWIDTHS,
     out: str | PathLike[str] | None = None,
     command: str = "lightloom.compare",
     warnings: Sequence[str] = (),
@@ -42,15 +44,15 @@ def compare(
     job
         A `Scenario`, a model preset, or the path of a specification.
     fabrics
-        Names of fabric presets, and the name of the job's own fabric if it is none.
+        Names of fabric presets, or one; the job's own fabric has its own name if it is none.
     bandwidths
-        Link rates with their units.
+        Link rates, or one: numbers in Gbps, or text such as ``"400 Gbps"``.
     out
         Directory of the Result; by default ``results/compare-MODEL``.
     command, warnings, on_progress
         As in `lightloom.simulate`.
     **overrides
-        Values by dotted key, as in `Scenario.with_`.
+        Sections as dicts, or values by dotted key, as in `Scenario.with_`.
 
     Returns
     -------
@@ -72,26 +74,29 @@ def compare(
     ...     result = lightloom.compare(
     ...         "mixtral-8x7b",
     ...         fabrics=["fat-tree", "mixnet"],
-    ...         bandwidths=["400 Gbps"],
+    ...         bandwidths=400,
     ...         out=f"{place}/result",
-    ...         **{"cluster.gpus": 128, "training.micro_batches": 4},
+    ...         cluster={"gpus": 128},
+    ...         training={"micro_batches": 4},
     ...     )
     ...     [row["run"] for row in result.rows]
     ['fat-tree@400G', 'mixnet@400G']
     """
     from lightloom.resolve import load_job
 
+    fabrics = names(fabrics, "fabrics")
+    links = [str(rate) for rate in rates(bandwidths, "bandwidths")]
     if isinstance(job, Scenario):
         base = job.with_(**overrides) if overrides else job
     else:
         base = load_job(str(job), overrides).scenario
-    scenarios = list(_scenarios(base, fabrics, bandwidths))
+    scenarios = list(_scenarios(base, fabrics, links))
     directory = Path(out) if out is not None else Path("results") / f"compare-{base.model.name}"
     store.check_place(directory)
     runs = run_all(scenarios, on_progress=on_progress)
     finished, stopped = runs.finished, runs.stopped
     more = {
-        "compare": {"fabrics": list(fabrics), "bandwidths": list(bandwidths)},
+        "compare": {"fabrics": list(fabrics), "bandwidths": links},
         "complete": stopped is None,
     }
     if stopped is not None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from lightloom import _core, presets
+from lightloom.arguments import names, rates
 from lightloom.errors import InputError
 from lightloom.scenario import Scenario
 from lightloom.sections import Power, Prices
@@ -155,27 +156,46 @@ def bill_of(scenario: Scenario) -> tuple[BillLine, ...]:
 
 
 def cost_table(
-    scenario: Scenario, fabrics: Sequence[str] = FABRICS, bandwidths: Sequence[str] = ("400 Gbps",)
+    scenario: Scenario,
+    fabrics: str | Iterable[str] = FABRICS,
+    bandwidths: Rate | float | str | Iterable[Rate | float | str] = "400 Gbps",
 ) -> list[CostRow]:
     """Price the scenario's job on several fabrics at several link rates.
 
-    A fabric that the scenario has already keeps its settings; the others are presets.
+    Parameters
+    ----------
+    scenario
+        The job. A fabric that it has already keeps its settings; the others are presets.
+    fabrics
+        Names of fabric presets, or one.
+    bandwidths
+        Link rates, or one: numbers in Gbps, or text such as ``"400 Gbps"``.
+
+    Raises
+    ------
+    InputError
+        If a fabric cannot be built, or an item has no price.
+
+    Examples
+    --------
+    >>> job = Scenario.preset("mixtral-8x7b", gpus=128)
+    >>> [row.cost.total_usd for row in cost_table(job, ["fat-tree", "mixnet"], 400)]
+    [1395584.0, 605984.0]
     """
-    rows = []
-    for bandwidth in bandwidths:
-        link = {"fabric.link_bandwidth": bandwidth}
+    chosen, rows = names(fabrics, "fabrics"), []
+    for bandwidth in rates(bandwidths, "bandwidths"):
         jobs = {
-            fabric: scenario.with_(**{"fabric.preset": fabric}, **link)
-            for fabric in dict.fromkeys((*fabrics, BASELINE))
+            fabric: scenario.with_(fabric={"preset": fabric, "link_bandwidth": str(bandwidth)})
+            for fabric in dict.fromkeys((*chosen, BASELINE))
         }
         bills = {fabric: bill_of(job) for fabric, job in jobs.items()}
         costs = {fabric: cost_of(bill, scenario.prices) for fabric, bill in bills.items()}
         reference = costs[BASELINE].total_usd
-        for fabric in fabrics:
+        for fabric in chosen:
             cost = costs[fabric]
             draw = power_of(bills[fabric], scenario.power)
             ratio = reference / cost.total_usd if cost.total_usd else float("inf")
-            rows.append(CostRow(jobs[fabric], Rate.parse(bandwidth), cost, draw, ratio))
+            rows.append(CostRow(jobs[fabric], bandwidth, cost, draw, ratio))
     return rows
 
 

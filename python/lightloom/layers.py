@@ -143,6 +143,8 @@ def nested(overrides: Mapping[str, Any], label: str) -> Tree:
     """
     tree: Tree = {}
     for key, value in overrides.items():
+        if not isinstance(key, str):
+            raise InputError(f"{label}: {key!r}: a key must be text")
         if not _KEY.fullmatch(key):
             raise InputError(
                 f"{label}: {short_text(key)}: not a key; write it as in fabric.link_bandwidth"

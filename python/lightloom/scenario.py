@@ -22,12 +22,13 @@ from pydantic_core import PydanticCustomError
 
 from lightloom import sections as tables
 from lightloom.engines import Engine, PacketEngine
+from lightloom.errors import InputError
 from lightloom.fabrics import SPLITS, SPLITTING, Fabric, MixNet, Planes
 from lightloom.failures import Failure
 from lightloom.fields import Label, Section
 from lightloom.shapes import misfits
 from lightloom.toml_text import key_text, to_toml
-from lightloom.units import Quantity, Time
+from lightloom.units import Quantity, Rate, Time
 
 
 class Scenario(Section):
@@ -38,7 +39,7 @@ class Scenario(Section):
     >>> job = Scenario.preset("mixtral-8x7b", gpus=1024, fabric="mixnet", bandwidth="200 Gbps")
     >>> job.dp, job.fabric.ocs.ports
     (8, 576)
-    >>> job.with_(**{"cluster.gpus": 2048}).dp
+    >>> job.with_(cluster={"gpus": 2048}).dp
     16
     >>> Scenario.preset("mixtral-8x7b", gpus=1000)
     Traceback (most recent call last):
@@ -87,36 +88,75 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
         *,
         gpus: int | None = None,
         fabric: str | None = None,
-        bandwidth: str | None = None,
+        bandwidth: Rate | float | str | None = None,
         **overrides: Any,
     ) -> Scenario:
-        """Make a job from presets; further keyword arguments are sections or dotted keys."""
+        """Make a job from presets.
+
+        Parameters
+        ----------
+        model, fabric
+            Names of presets; without `fabric` the fat-tree.
+        gpus
+            GPUs of the cluster, 1024 unless given.
+        bandwidth
+            Of the fabric's links: a number in Gbps, or text such as ``"400 Gbps"``.
+        **overrides
+            Sections as dicts, or values by dotted key, as in `with_`.
+
+        Raises
+        ------
+        InputError
+            One message that names key, value and what is allowed.
+        """
+        from lightloom.arguments import rate
         from lightloom.resolve import load_scenario
 
         chosen = {
             "model.preset": model,
             "cluster.gpus": gpus,
             "fabric.preset": fabric,
-            "fabric.link_bandwidth": bandwidth,
+            "fabric.link_bandwidth": None
+            if bandwidth is None
+            else str(rate(bandwidth, "bandwidth")),
         }
-        given = {key: value for key, value in chosen.items() if value is not None} | overrides
-        return load_scenario({}, given).scenario
+        given = {key: value for key, value in chosen.items() if value is not None}
+        return load_scenario({}, _joined(given, overrides)).scenario
 
-    def with_(self, **changes: Any) -> Scenario:
-        """Return the same job with some values changed, given by dotted keys.
+    def with_(self, changes: Mapping[str, Any] | None = None, /, **more: Any) -> Scenario:
+        """Return the same job with some values changed.
 
         Naming another preset or kind for a section starts that section afresh; naming the present
         one changes nothing. Where equal paths share as the engine would have it, they do so after
         a change of engine.
+
+        Parameters
+        ----------
+        changes, **more
+            Sections as dicts, or values by dotted key; no value twice.
+
+        Raises
+        ------
+        InputError
+            One message that names key, value and what is allowed.
+
+        Examples
+        --------
+        >>> job = Scenario.preset("mixtral-8x7b", gpus=128)
+        >>> job.with_(fabric={"link_bandwidth": "200 Gbps"}).fabric.link_bandwidth
+        Rate('200 Gbps')
+        >>> job.with_({"training.micro_batches": 4}, seed=2).training.micro_batches
+        4
         """
         from lightloom.layers import look_up
         from lightloom.resolve import load_scenario
 
+        given = _joined({} if changes is None else changes, more)
         tree = self.to_tree()
         shared = look_up(tree, *SPLITS.get(self.fabric.kind, "").split("."))
         if shared and shared.get("splitting") == SPLITTING[self.engine.kind][0]:
             del shared["splitting"]
-        return load_scenario(tree, changes, label=self.title).scenario
+        return load_scenario(tree, given, label=self.title).scenario
 
     @property
     def title(self) -> str:
@@ -182,6 +222,21 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
         for key, reason in misfits(self):
             raise PydanticCustomError("misfit", "{reason}", {"key": key, "reason": reason})
         return self
+
+
+def _joined(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Join tables and dotted keys of two sources into tables; what both give is an error."""
+    from lightloom.layers import nested
+
+    if not isinstance(first, Mapping):
+        raise InputError(
+            f'override: a {type(first).__name__}: must be a dict, as in {{"cluster.gpus": 128}}'
+        )
+    trees = [nested(given, "override") for given in (first, second)]
+    ours, theirs = (dict(leaves(tree)) for tree in trees)
+    if twice := ours.keys() & theirs.keys():
+        raise InputError(f"override: {min(twice)}: given twice")
+    return nested({**ours, **theirs}, "override")
 
 
 def leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
