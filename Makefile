@@ -15,7 +15,7 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 demo: build ## build into .venv and compare five fabrics for Mixtral 8x7B on 1,024 GPUs
-	$(BIN)/lightloom compare mixtral-8x7b --gpus 1024 --out $(DEMO_OUT)
+	$(BIN)/lightloom compare mixtral-8x7b --gpus 1024 --out $(DEMO_OUT) --force
 
 tools:
 	@command -v cargo >/dev/null || { echo "missing: cargo (install Rust with your package manager or rustup, 1.85 or later)"; exit 1; }

@@ -159,7 +159,9 @@ def test_a_table_for_people(
     monkeypatch.chdir(tmp_path)
     assert run(["compare", *JOB, "--fabrics", "fat-tree,mixnet", "--bandwidth", "0.4 Tbps"]) == 0
     out = capsys.readouterr().out
-    assert "mixnet" in out and "open results/compare-mixtral-8x7b/report.html" in out
+    (place,) = (tmp_path / "results").iterdir()
+    assert place.name.startswith("compare-mixtral-8x7b-128-")
+    assert "mixnet" in out and f"open results/{place.name}/report.html" in out
     assert max(map(len, out.splitlines())) <= 100
     assert "\x1b" not in out, "no colours in a pipe"
 
@@ -335,3 +337,51 @@ def test_help_shows_its_brackets(capsys: pytest.CaptureFixture[str]) -> None:
     assert "to train on [the Python standard library's sources]" in text
     assert run(["trace", "generate", "--help"]) == 0
     assert "0 is even [1.0]" in capsys.readouterr().out
+
+
+ONE = [*JOB, "--fabrics", "mixnet", "--bandwidth", "400"]
+
+
+def test_out_of_a_result_keeps_what_a_user_put_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["compare", *ONE, "--out", "mine", "--json"]) == 0
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    capsys.readouterr()
+    again = ["compare", *ONE, "--seed", "2", "--out", "mine", "--json"]
+    assert run(again) == 2
+    assert "mine: holds a Result; allowed: another directory, or --force" in capsys.readouterr().err
+    assert lightloom.Result.open("mine").info["seed"] == 1
+    assert run([*again, "--force"]) == 0
+    assert lightloom.Result.open("mine").info["seed"] == 2
+    assert (tmp_path / "mine" / "notes.txt").read_text() == "mine"
+    held = {path.name for path in (tmp_path / "mine").iterdir()} - {"notes.txt"}
+    assert held == set(lightloom.Result.open("mine").info["files"])
+
+
+def test_another_job_has_another_default_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    few = ["--set", "training.micro_batches=1", "--json"]
+    base = ["mixtral-8x7b", "--fabrics", "mixnet", "--bandwidth", "400", "--gpus", "128", *few]
+    variants: list[list[str]] = [
+        [],
+        ["--gpus", "256"],
+        ["--fabrics", "topoopt"],
+        ["--bandwidth", "200"],
+        ["--seed", "2"],
+        ["--set", "engine.tolerance=0.01"],
+        ["--set", "model.preset=llama-moe", "--set", "parallelism.pp=1"],
+    ]
+    for variant in variants:  # the last of an option counts
+        assert run(["compare", *base, *variant]) == 0
+    assert len(list((tmp_path / "results").iterdir())) == len(variants)
+    assert run(["compare", *base]) == 0, "the same job again takes its own place"
+    assert len(list((tmp_path / "results").iterdir())) == len(variants)
+    for seed in ("1", "2", "2"):
+        few_of_one = ["mixtral-8x7b", "--set", "cluster.gpus=128", *few, "--seed", seed]
+        assert run(["simulate", *few_of_one]) == 0
+    places = [path.name for path in (tmp_path / "results").iterdir()]
+    assert sum(name.startswith("mixtral-8x7b-on-fat-tree-") for name in places) == 2

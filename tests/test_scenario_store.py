@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,8 +14,8 @@ from lightloom.errors import InputError
 TABLE = pa.table({"run": [0, 0, 1], "kind": ["expert", "gate", "expert"], "start_ps": [0, 5, 9]})
 
 
-def write(directory: Path, seed: int = 1) -> None:
-    with store.create(directory) as draft:
+def write(directory: Path, seed: int = 1, force: bool = False) -> None:
+    with store.create(directory, force=force) as draft:
         store.write_tables(draft, {"tasks": TABLE})
         store.write_json(draft / store.INFO, {"lightloom": "0.1.0", "seed": seed})
 
@@ -30,15 +32,6 @@ def test_equal_results_are_equal_bytes(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
 
-def test_a_result_replaces_a_result(tmp_path: Path) -> None:
-    write(tmp_path / "out")
-    (tmp_path / "out" / "report.html").touch()
-    write(tmp_path / "out", seed=2)
-    assert sorted(contents(tmp_path / "out")) == ["result.json", "tasks.parquet"]
-    assert store.read_info(tmp_path / "out")["seed"] == 2
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
-
-
 def test_an_empty_directory_is_filled(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     write(tmp_path / "out")
@@ -50,7 +43,7 @@ def test_a_failed_run_leaves_what_was_there(tmp_path: Path) -> None:
     before = contents(tmp_path / "out")
 
     def fail() -> None:
-        with store.create(tmp_path / "out") as draft:
+        with store.create(tmp_path / "out", force=True) as draft:
             store.write_json(draft / store.INFO, {"lightloom": "0.1.0"})
             raise KeyboardInterrupt
 
@@ -97,3 +90,145 @@ def test_what_is_not_a_result_is_named(tmp_path: Path) -> None:
     (tmp_path / "out" / "tasks.parquet").write_bytes(b"PAR1 and then nothing PAR1")
     with pytest.raises(InputError, match="not a readable Parquet file"):
         store.read_table(tmp_path / "out", "tasks")
+
+
+def add_files_of_a_user(out: Path) -> dict[str, bytes]:
+    """Put files, a directory and a link of a user's own into a Result."""
+    (out / "thesis").mkdir()
+    files = {"notes.txt": b"mine", "thesis/one.tex": b"years of work", "fit.parquet": b"own"}
+    for name, data in files.items():
+        (out / name).write_bytes(data)
+    (out / "latest").symlink_to("thesis")
+    return files
+
+
+def kept(out: Path, files: dict[str, bytes]) -> bool:
+    return (
+        all((out / name).read_bytes() == data for name, data in files.items())
+        and (out / "latest").is_symlink()
+    )
+
+
+def test_a_result_is_replaced_by_force_alone(tmp_path: Path) -> None:
+    write(tmp_path / "out")
+    before = contents(tmp_path / "out")
+    for attempt in (lambda: store.check_place(tmp_path / "out"), lambda: write(tmp_path / "out")):
+        with pytest.raises(InputError, match=r"out: holds a Result; allowed: .*--force"):
+            attempt()
+    assert contents(tmp_path / "out") == before
+    store.check_place(tmp_path / "out", force=True)
+
+
+@pytest.mark.parametrize("manifest", [True, False], ids=["with a manifest", "written before"])
+def test_force_replaces_what_the_result_wrote_and_nothing_else(
+    tmp_path: Path, manifest: bool
+) -> None:
+    out = tmp_path / "out"
+    with store.create(out) as draft:
+        store.write_tables(draft, {"tasks": TABLE, "queues": TABLE})
+        store.write_json(draft / store.INFO, {"lightloom": "0.1.0", "seed": 1})
+    if not manifest:
+        info = store.read_info(out)
+        del info["files"]
+        store.write_json(out / store.INFO, info)
+    files = add_files_of_a_user(out)
+    inode = (out / "notes.txt").stat().st_ino
+    write(out, seed=2, force=True)
+    assert store.read_info(out)["seed"] == 2
+    assert not (out / "queues.parquet").exists(), "the Result's own, and not of the new one"
+    assert kept(out, files)
+    assert (out / "notes.txt").stat().st_ino == inode, "whoever has it open goes on writing to it"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    write(out, seed=3, force=True)
+    assert kept(out, files)
+
+
+def test_a_file_of_a_user_is_never_overwritten_by_one_of_the_same_name(tmp_path: Path) -> None:
+    write(tmp_path / "out")
+    (tmp_path / "out" / "report.html").write_text("mine")
+    with pytest.raises(InputError, match=r"out/report\.html: .* did not write"):
+        store.check_place(tmp_path / "out", force=True)
+
+
+@pytest.mark.parametrize("how", ["raise", "kill"])
+def test_an_interrupted_replacement_leaves_the_old_or_the_new_whole(
+    tmp_path: Path, how: str
+) -> None:
+    """Stop at each call that changes a directory; the Result is whole, and the user's files stay.
+
+    As `kill -9` does, or as Ctrl-C.
+    """
+    code = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
+import test_scenario_store as test
+from lightloom import store
+out, at, how = test.Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+calls = 0
+def hook(event, arguments):
+    global calls
+    changes = event in ("os.rename", "os.remove", "os.rmdir", "os.link", "os.mkdir", "os.symlink",
+                        "ctypes.dlsym")
+    if changes and "out" in str(arguments) or event == "ctypes.dlsym":
+        calls += 1
+        if calls == at and how == "kill":
+            os._exit(9)
+        if calls == at:
+            raise KeyboardInterrupt
+sys.addaudithook(hook)
+test.write(out, seed=2, force=True)
+os._exit(0)
+"""
+    seen = set()
+    for at in range(1, 100):
+        out = tmp_path / f"{at}" / "out"
+        write(out)
+        files = add_files_of_a_user(out)
+        arguments = [str(Path(__file__).parent), str(out), str(at), how]
+        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True)
+        seed = store.read_info(out)["seed"]
+        assert store.read_table(out, "tasks").equals(TABLE)
+        assert kept(out, files), f"stopped at call {at}"
+        seen.add(seed)
+        if done.returncode == 0:
+            break
+    assert seen == {1, 2} and at > 8
+
+
+def test_a_filesystem_without_an_exchange_or_links_is_served_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    write(tmp_path / "out")
+    files = add_files_of_a_user(tmp_path / "out")
+    monkeypatch.setattr(store, "_exchanged", lambda *_: False)
+    monkeypatch.setattr("os.link", refuse)
+    write(tmp_path / "out", seed=2, force=True)
+    assert store.read_info(tmp_path / "out")["seed"] == 2 and kept(tmp_path / "out", files)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_link_to_a_result_stays_a_link(tmp_path: Path) -> None:
+    write(tmp_path / "out")
+    (tmp_path / "latest").symlink_to("out")
+    write(tmp_path / "latest", seed=2, force=True)
+    assert (tmp_path / "latest").is_symlink()
+    assert store.read_info(tmp_path / "out")["seed"] == 2
+
+
+def test_a_default_place_differs_by_what_is_run() -> None:
+    places = {store.default_place("job", spec) for spec in ("a = 1\n", "a = 2\n", "a = 1\n")}
+    assert len(places) == 2
+    assert all(place.parent == Path("results") for place in places)
+    assert all(place.name.startswith("job-") for place in places)
+
+
+def test_a_report_of_a_result_without_a_manifest_makes_one(tmp_path: Path) -> None:
+    store.write_tables(tmp_path, {"tasks": TABLE})
+    store.write_json(tmp_path / store.INFO, {"lightloom": "0.1.0"})
+    (tmp_path / "notes.txt").touch()
+    store.add_files(tmp_path, ["report.html"])
+    files = store.read_info(tmp_path)["files"]
+    assert files == ["report.html", "result.json", "tasks.parquet"]

@@ -17,7 +17,7 @@ from lightloom.arguments import names, rates
 from lightloom.cost import BASELINE, FABRICS
 from lightloom.errors import InputError
 from lightloom.scenario import Scenario
-from lightloom.simulation import Finished, run_all, write_result
+from lightloom.simulation import Finished, run_all, slug, write_result
 from lightloom.units import Rate
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def compare(
     fabrics: str | Iterable[str] = FABRICS,
     bandwidths: Rate | float | str | Iterable[Rate | float | str] = BANDWIDTHS,
     out: str | PathLike[str] | None = None,
+    force: bool = False,
     command: str = "lightloom.compare",
     warnings: Sequence[str] = (),
     on_progress: Callable[[str, float], None] | None = None,
@@ -48,8 +49,9 @@ def compare(
     bandwidths
         Link rates, or one: numbers in Gbps, or text such as ``"400 Gbps"``.
     out
-        Directory of the Result; by default ``results/compare-MODEL``.
-    command, warnings, on_progress
+        Directory of the Result; by default ``results/compare-MODEL-GPUS-DIGEST``, with a digest of
+        what is compared, where a comparison of the same is replaced.
+    force, command, warnings, on_progress
         As in `lightloom.simulate`.
     **overrides
         Sections as dicts, or values by dotted key, as in `Scenario.with_`.
@@ -91,8 +93,10 @@ def compare(
     else:
         base = load_job(str(job), overrides).scenario
     scenarios = list(_scenarios(base, fabrics, links))
-    directory = Path(out) if out is not None else Path("results") / f"compare-{base.model.name}"
-    store.check_place(directory)
+    name = f"compare-{slug(base.model.name)}-{base.cluster.gpus}"
+    place = store.default_place(name, base.to_toml(), *fabrics, *links, *warnings)
+    directory, force = (place, True) if out is None else (Path(out), force)
+    store.check_place(directory, force=force)
     runs = run_all(scenarios, on_progress=on_progress)
     finished, stopped = runs.finished, runs.stopped
     more = {
@@ -104,8 +108,9 @@ def compare(
     if stopped is not None and not (finished and isinstance(stopped, KeyboardInterrupt)):
         raise stopped
     result = write_result(
-        directory, base, runs, judged(finished), command=command, warnings=warnings, more=more
-    )
+        directory, base, runs, judged(finished), force=force, command=command, warnings=warnings,
+        more=more,
+    )  # fmt: skip
     if stopped is not None:
         raise stopped
     return result

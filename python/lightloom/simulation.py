@@ -101,6 +101,7 @@ def simulate(
     scenario: Scenario | str | PathLike[str],
     *,
     out: str | PathLike[str] | None = None,
+    force: bool = False,
     command: str = "lightloom.simulate",
     warnings: Sequence[str] = (),
     on_progress: Callable[[str, float], None] | None = None,
@@ -112,7 +113,10 @@ def simulate(
     scenario
         A `Scenario`, or the path of a TOML specification.
     out
-        Directory of the Result; by default ``results/NAME`` below the working directory.
+        Directory of the Result; by default ``results/NAME-DIGEST`` below the working directory,
+        with a digest of the resolved specification, where a run of the same one is replaced.
+    force
+        Replace the files of a Result in `out`; what others put there stays.
     command
         What the Result names as its origin.
     warnings
@@ -143,13 +147,14 @@ def simulate(
     ['mixnet']
     """
     job = scenario if isinstance(scenario, Scenario) else Scenario.load(scenario)
-    directory = Path(out) if out is not None else Path("results") / _slug(job.title)
-    store.check_place(directory)
+    place = store.default_place(slug(job.title), job.to_toml(), *warnings)
+    directory, force = (place, True) if out is None else (Path(out), force)
+    store.check_place(directory, force=force)
     runs = run_all([job], on_progress=on_progress, priced=False)
     if runs.stopped is not None:
         raise runs.stopped
     rows = [run.row for run in runs.finished]
-    return write_result(directory, job, runs, rows, command=command, warnings=warnings)
+    return write_result(directory, job, runs, rows, force=force, command=command, warnings=warnings)
 
 
 def run_all(
@@ -241,6 +246,7 @@ def write_result(
     rows: Sequence[Mapping[str, Any]],
     *,
     command: str,
+    force: bool = False,
     warnings: Sequence[str] = (),
     more: Mapping[str, Any] | None = None,
 ) -> Result:
@@ -258,7 +264,7 @@ def write_result(
     tables["runs"] = pa.Table.from_pylist([dict(row) for row in rows], schema=_runs_schema(rows))
     tables["bill"] = _bill(finished)
     digest = hashlib.sha256(np.ascontiguousarray(trace.counts, dtype="<u4").tobytes()).hexdigest()
-    with store.create(directory) as draft:
+    with store.create(directory, force=force) as draft:
         (draft / store.SPEC).write_text(job.to_toml(), encoding="utf-8")
         store.write_tables(draft, tables)
         info: dict[str, Any] = {
@@ -398,5 +404,12 @@ def _trace_notes(trace: GatingTrace, job: Scenario) -> list[str]:
     ]
 
 
-def _slug(title: str) -> str:
+def slug(title: str) -> str:
+    """Write a title as a part of a path.
+
+    Examples
+    --------
+    >>> slug("two racks / 400G")
+    'two-racks-400G'
+    """
     return "-".join("".join(c if c.isalnum() or c == "." else " " for c in title).split()) or "run"

@@ -1,9 +1,11 @@
 """Result directories: Parquet tables, JSON and text, written whole or not at all.
 
 A Result is built in a directory beside its place and renamed into it, so that a reader never sees
-half of one and an interrupted run leaves nothing. The bytes depend on the contents alone: no time,
-no host, fixed compression. Ignored: appending to a Result. Checked: byte equality of two writes,
-and every refusal.
+half of one and an interrupted run leaves nothing. It names its files in `INFO`, under "files", and
+only these are replaced by another Result; what a user put beside them stays. The bytes depend on
+the contents alone: no time, no host, fixed compression. Ignored: appending to a Result, two
+processes that write the same one at once. Checked: byte equality of two writes, every refusal, and
+a stop at each step of a replacement.
 
 Examples
 --------
@@ -19,10 +21,13 @@ Examples
 
 from __future__ import annotations
 
+import ctypes
+import hashlib
 import json
+import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,14 +42,49 @@ INFO = "result.json"
 SPEC = "spec.toml"
 
 
-def check_place(directory: Path) -> None:
-    """Refuse a place that holds something other than a Result; call before a long run.
+# What Results are made of; one that was written before Results named their files wrote no others.
+KNOWN = frozenset(
+    (
+        INFO,
+        SPEC,
+        "report.html",
+        "timeline.json.gz",
+        *(f"{name}.png" for name in ("bars", "pareto", "heatmap", "timeline", "queues")),
+        *(
+            f"{name}.parquet"
+            for name in (
+                *("runs", "bill", "tasks", "links", "transfers", "demand", "reconfigurations"),
+                *("queues", "reorder", "schemes", "collectives", "nics", "ends", "flows"),
+            )
+        ),
+        *(
+            f"{name}.png"
+            for name in ("bus_bandwidth", "completion", "sender_loads", "receiver_loads")
+        ),
+    )
+)
+
+
+def default_place(name: str, *specification: str) -> Path:
+    """Return where a Result goes unless a user says: a name, and a digest of what is run.
+
+    Examples
+    --------
+    >>> default_place("compare-mixtral-8x7b", "gpus = 128")
+    PosixPath('results/compare-mixtral-8x7b-ca24a96c')
+    """
+    digest = hashlib.sha256("\0".join(specification).encode()).hexdigest()
+    return Path("results") / f"{name}-{digest[:8]}"
+
+
+def check_place(directory: Path, *, force: bool = False) -> None:
+    """Refuse a place that a Result cannot take; call before a long run.
 
     Raises
     ------
     InputError
-        If `directory` is a file, or is neither empty nor a Result, or cannot be written to, or is
-        where the process stands (it would be replaced under its feet).
+        If `directory` is a file, or holds something other than a Result, or a Result without
+        `force`, or cannot be written to, or is where the process stands.
     """
     try:
         if Path.cwd().is_relative_to(directory.resolve()):
@@ -57,27 +97,25 @@ def check_place(directory: Path) -> None:
             raise InputError(
                 f"{directory}: is a file; allowed: a new or empty directory, or a Result"
             )
-        elif any(directory.iterdir()) and not is_result(directory):
-            raise InputError(
-                f"{directory}: is not empty and not a Result; allowed: a new or empty directory, "
-                "or a Result to replace"
-            )
+        elif any(directory.iterdir()):
+            _check_taken(directory, force)
     except OSError as error:
         raise InputError(f"{directory}: cannot be used: {error.strerror or error}") from None
 
 
 @contextmanager
-def create(directory: Path) -> Iterator[Path]:
+def create(directory: Path, *, force: bool = False) -> Iterator[Path]:
     """Build a Result: yields a directory to fill, which takes its place when all went well.
 
-    A Result that stood there is replaced.
+    With `force` a Result that stands there is replaced: its own files, and no others.
 
     Raises
     ------
     InputError
         As `check_place`; nothing has been written then.
     """
-    check_place(directory)
+    check_place(directory, force=force)
+    directory = directory.resolve()  # a link to a Result stays a link
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
@@ -86,9 +124,16 @@ def create(directory: Path) -> Iterator[Path]:
     try:
         yield draft
         draft.chmod(0o755)  # mkdtemp's own is for its maker alone
+        add_files(draft, (path.name for path in draft.iterdir()))
         _take_place(draft, directory)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def add_files(directory: Path, names: Iterable[str]) -> None:
+    """Count files in a Result as written by it."""
+    own = {name for name in _own(directory) if (directory / name).is_file()}
+    write_json(directory / INFO, read_info(directory) | {"files": sorted({*own, *names})})
 
 
 def write_tables(directory: Path, tables: Mapping[str, pa.Table]) -> None:
@@ -158,17 +203,81 @@ def read_table(directory: Path, name: str) -> pa.Table:
         raise InputError(f"{path}: not a readable Parquet file: {reason}") from None
 
 
+def _check_taken(directory: Path, force: bool) -> None:
+    """Refuse what is no Result, a Result without `force`, and a user's file in the way of one."""
+    if not is_result(directory):
+        raise InputError(
+            f"{directory}: is not empty and not a Result; allowed: a new or empty directory, "
+            "or a Result to replace"
+        )
+    if not force:
+        raise InputError(
+            f"{directory}: holds a Result; allowed: another directory, or --force "
+            "(force=True in Python), which replaces its files and no others"
+        )
+    own = _own(directory)
+    for name in sorted(KNOWN - own):
+        if os.path.lexists(directory / name):
+            raise InputError(
+                f"{directory / name}: the Result there did not write it, and another would replace "
+                "it; move it away"
+            )
+
+
+def _own(directory: Path) -> frozenset[str]:
+    """Return the names of the files that a Result wrote."""
+    files = read_info(directory).get("files")
+    if not isinstance(files, list) or not all(isinstance(name, str) for name in files):
+        return KNOWN
+    return frozenset(files) | {INFO}
+
+
 def _take_place(draft: Path, directory: Path) -> None:
-    """Rename the draft into place, and back to what was if that fails."""
-    old = None
-    if directory.exists() and any(directory.iterdir()):
-        old = Path(tempfile.mkdtemp(prefix=f".{directory.name}.old.", dir=directory.parent))
-        directory.rename(old)  # onto an empty directory
+    """Put the draft in its place, with what users added to the Result there, in one step.
+
+    The draft's directory is then that of the old Result; whatever else it holds is in both.
+    """
+    if not directory.exists() or not any(directory.iterdir()):
+        draft.rename(directory)
+        return
+    own = _own(directory)
+    _share(directory, draft, own)
+    if not _exchanged(draft, directory):
+        _swap(draft, directory)
+    _share(draft, directory, own)  # what was added meanwhile
+
+
+def _share(source: Path, target: Path, own: frozenset[str] = frozenset()) -> None:
+    """Link everything but what is `own` from one directory into another, where it is not yet."""
+    for entry in os.scandir(source):
+        to = target / entry.name
+        if entry.name in own and not entry.is_dir(follow_symlinks=False):
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            to.mkdir(exist_ok=True)
+            _share(Path(entry.path), to)
+            shutil.copystat(entry.path, to)
+        elif not os.path.lexists(to):
+            try:
+                os.link(entry.path, to, follow_symlinks=False)
+            except OSError:  # a filesystem without links
+                shutil.copy2(entry.path, to, follow_symlinks=False)
+
+
+def _exchanged(a: Path, b: Path) -> bool:
+    """Exchange two directories in one step, where the system can (Linux's renameat2)."""
+    call = getattr(ctypes.CDLL(None), "renameat2", None)
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return call is not None and call(here, os.fsencode(a), here, os.fsencode(b), exchange) == 0
+
+
+def _swap(draft: Path, directory: Path) -> None:
+    """Exchange two directories in three steps, and go back if one fails."""
+    old = Path(tempfile.mkdtemp(prefix=f".{directory.name}.old.", dir=directory.parent))
+    directory.rename(old)  # onto an empty directory
     try:
         draft.rename(directory)
-    except OSError:
-        if old is not None:
-            old.rename(directory)
+    except BaseException:
+        old.rename(directory)
         raise
-    if old is not None:
-        shutil.rmtree(old, ignore_errors=True)
+    old.rename(draft)

@@ -57,7 +57,10 @@ def compare(
         None, "--micro-batches", help="Fewer micro-batches than the job's; the Result says so."
     ),
     out: Path | None = typer.Option(
-        None, "--out", help="Directory of the Result (results/compare-MODEL)."
+        None, "--out", help="Directory of the Result (results/compare-MODEL-GPUS-DIGEST)."
+    ),
+    force: bool = typer.Option(
+        False, "--force", help="Replace the Result in --out: its own files, and no others."
     ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
@@ -85,6 +88,7 @@ def compare(
             fabrics=chosen,
             bandwidths=rates,
             out=out,
+            force=force,
             command=shlex.join(["lightloom", *sys.argv[1:]]),
             warnings=warnings,
             on_progress=on_progress,

@@ -141,7 +141,7 @@ def show(result: Result) -> None:
     console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
     render_compare(result.rows, console)
     render_packets(result.rows, console)
-    console.print(f"\nresult in {result.directory}; open {result.directory / 'report.html'}")
+    print(f"\nresult in {result.directory}\nopen {result.directory / 'report.html'}")
     for warning in result.info.get("warnings") or ():
         print(f"warning: {warning}", file=sys.stderr)
 

@@ -57,7 +57,10 @@ def rails(
     ),
     seed: int = typer.Option(1, "--seed", help="Seed of every random draw."),
     out: Path | None = typer.Option(
-        None, "--out", help="Directory of the Result (results/rails-WORKLOAD)."
+        None, "--out", help="Directory of the Result (results/rails-WORKLOAD-DIGEST)."
+    ),
+    force: bool = typer.Option(
+        False, "--force", help="Replace the Result in --out: its own files, and no others."
     ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
@@ -68,9 +71,11 @@ def rails(
 
     Example: lightloom rails --workload sparse:0.6 --schemes rails,reps,plb,ecmp
     """
+    from lightloom import store
     from lightloom.cli import options, progress
     from lightloom.errors import InputError
     from lightloom.rails import Job, run
+    from lightloom.toml_text import to_toml
 
     rates = options.bandwidths(bandwidth)
     if len(rates) != 1:
@@ -90,11 +95,12 @@ def rails(
         seed=seed,
         settings=options.settings(settings),
     )
-    place = out or Path("results") / f"rails-{str(job.workload).replace(':', '-')}"
+    name = f"rails-{str(job.workload).replace(':', '-')}"
+    place = out or store.default_place(name, to_toml(job.to_tree()))
     with progress.runs(len(job.schemes)) as on_progress:
         done = run(
-            job, out=place, command=shlex.join(["lightloom", *sys.argv[1:]]),
-            on_progress=on_progress,
+            job, out=place, force=force or out is None,
+            command=shlex.join(["lightloom", *sys.argv[1:]]), on_progress=on_progress,
         )  # fmt: skip
     if as_json:
         print(json.dumps({"rows": [asdict(row) for row in done.rows]}, indent=2))

@@ -39,7 +39,12 @@ def simulate(
     micro_batches: int | None = typer.Option(
         None, "--micro-batches", help="Fewer micro-batches than the job's; the Result says so."
     ),
-    out: Path | None = typer.Option(None, "--out", help="Directory of the Result (results/NAME)."),
+    out: Path | None = typer.Option(
+        None, "--out", help="Directory of the Result (results/NAME-DIGEST)."
+    ),
+    force: bool = typer.Option(
+        False, "--force", help="Replace the Result in --out: its own files, and no others."
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Simulate one training iteration.
@@ -59,6 +64,7 @@ def simulate(
         result = run_one(
             scenario,
             out=out,
+            force=force,
             command=shlex.join(["lightloom", *sys.argv[1:]]),
             warnings=warnings,
             on_progress=on_progress,

@@ -117,6 +117,7 @@ def run(
     job: Job | None = None,
     *,
     out: str | PathLike[str] | None = None,
+    force: bool = False,
     command: str = "lightloom.rails.run",
     on_progress: Callable[[str, float], None] | None = None,
     jobs: int | None = None,
@@ -130,6 +131,8 @@ def run(
         A `Job`, or none and its values as keywords, as `Job.of` takes them.
     out
         Directory of the Result; none is written unless it is given.
+    force
+        Replace the files of a Result in `out`; what others put there stays.
     command
         What the Result names as its origin.
     on_progress
@@ -165,7 +168,7 @@ def run(
         raise InputError(f"rails: a job and {', '.join(values)} besides: give one or the other")
     directory = Path(out) if out is not None else None
     if directory is not None:
-        store.check_place(directory)
+        store.check_place(directory, force=force)
     drawn = demand(
         job.workload, job.domains, job.gpus_per_domain, job.size_bytes,
         collectives=job.collectives, seed=job.seed,
@@ -179,7 +182,7 @@ def run(
     made = [_scheme(job, name, drawn, outputs[name]) for name in job.schemes]
     comparison = Comparison(job, tuple(_with_gains(made)), directory)
     if directory is not None:
-        _write(comparison, directory, command)
+        _write(comparison, directory, command, force)
     return comparison
 
 
@@ -294,12 +297,12 @@ def _with_gains(made: Sequence[Scheme]) -> list[Scheme]:
     ]
 
 
-def _write(comparison: Comparison, directory: Path, command: str) -> None:
+def _write(comparison: Comparison, directory: Path, command: str, force: bool) -> None:
     """Write a Result: resolved values, tables, pictures."""
     from lightloom.rails import plots
 
     job = comparison.job
-    with store.create(directory) as draft:
+    with store.create(directory, force=force) as draft:
         (draft / store.SPEC).write_text(to_toml(job.to_tree()), encoding="utf-8")
         store.write_tables(draft, tables(comparison))
         store.write_json(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from os import PathLike
 from pathlib import Path
 
+from lightloom import store
 from lightloom.errors import RunError
 from lightloom.report.result import Result
 from lightloom.report.terminal import render_compare
@@ -64,6 +65,8 @@ def build_report(
         if result.tasks.num_rows or result.queues.num_rows:
             written.append(place / "timeline.json.gz")
             perfetto.write(result, written[-1])
+        if place.samefile(result.directory):
+            store.add_files(place, (path.name for path in written))
     except OSError as error:
         raise RunError(f"{error.filename or place}: cannot be written: {error.strerror}") from None
     return written

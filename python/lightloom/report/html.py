@@ -176,7 +176,7 @@ def _assumed(result: Result, notes: list[str]) -> str:
     facts += [
         (str(key).replace("_", " ").capitalize(), _said(value))
         for key, value in info.items()
-        if key not in ("warnings", "notes", "trace", "compute_origins")
+        if key not in ("warnings", "notes", "trace", "compute_origins", "files")
     ]
     listed = "".join(f"<dt>{text(key)}</dt><dd>{text(value)}</dd>" for key, value in facts)
     parts.append(f'<h3>How it was made</h3><dl class="facts">{listed}</dl>')

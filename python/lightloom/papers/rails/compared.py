@@ -148,7 +148,7 @@ def reproduce(
         for name in workloads
     }  # fmt: skip
     for name in workloads:
-        store.check_place(directory / "parts" / _slug(name))
+        store.check_place(directory / "parts" / _slug(name), force=True)
     parts: dict[str, Comparison] = {}
     iterations: dict[str, Mapping[str, float]] = {}
     stopped: KeyboardInterrupt | RunError | None = None
@@ -167,7 +167,10 @@ def reproduce(
                         done = sum(shares.values()) / len(DEFAULT_SCHEMES)
                         on_progress(name, min(done, 0.999))
 
-                found = run(job, out=place, command="lightloom reproduce rails", on_progress=told)
+                found = run(
+                    job, out=place, force=True, command="lightloom reproduce rails",
+                    on_progress=told,
+                )  # fmt: skip
             parts[name] = found
             if job.workload.kind == "mixtral":
                 iterations[name] = iteration_s(found)
