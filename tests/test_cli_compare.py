@@ -266,8 +266,9 @@ def runs(total):
 progress.runs = runs
 """
     done = program("compare", *JOB, "--json", "--out", "part", at=tmp_path, code=code)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
     kept = lightloom.Result.open(tmp_path / "part")
+    says = f"interrupted: {len(kept.rows)} of 20 runs are kept in part\n"
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", says)
     assert 1 <= len(kept.rows) < 20
     assert kept.info["complete"] is False
     assert kept.info["warnings"] == [f"stopped after {len(kept.rows)} of 20 runs"]
@@ -283,7 +284,8 @@ report.build_report = interrupted
 """
     one = ["--fabrics", "mixnet", "--bandwidth", "400", "--out", "kept"]
     done = program("compare", *JOB, *one, at=tmp_path, code=code)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+    says = "interrupted: every run is kept in kept; lightloom report kept draws its report\n"
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", says)
     kept = lightloom.Result.open(tmp_path / "kept")
     assert len(kept.rows) == 1 and kept.info["complete"] is True
     assert "lightloom report kept" in kept.info["warnings"][0]
@@ -301,7 +303,8 @@ def interrupted(scenario):
 simulation.load_trace = interrupted
 """
     done = program("compare", *JOB, "--out", "none", at=tmp_path, code=code)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+    says = "interrupted: nothing was kept\n"
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", says)
     assert list(tmp_path.iterdir()) == []
 
 

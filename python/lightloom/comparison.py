@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from lightloom import presets, store
 from lightloom.arguments import names, rates
 from lightloom.cost import BASELINE, FABRICS
-from lightloom.errors import InputError
+from lightloom.errors import InputError, Interrupted
 from lightloom.scenario import Scenario
 from lightloom.simulation import Finished, run_all, slug, write_result
 from lightloom.units import Rate
@@ -60,7 +60,8 @@ def compare(
     -------
     Result
         One row a fabric and rate in ``runs``. An interrupt leaves the runs that were finished in
-        the Result, marked incomplete, and is raised again.
+        the Result, marked incomplete, and is raised again as `lightloom.errors.Interrupted`, a
+        KeyboardInterrupt that says where.
 
     Raises
     ------
@@ -112,7 +113,8 @@ def compare(
         more=more,
     )  # fmt: skip
     if stopped is not None:
-        raise stopped
+        kept = f"{len(finished)} of {len(scenarios)} runs are kept in {directory}"
+        raise Interrupted(kept) from stopped
     return result
 
 

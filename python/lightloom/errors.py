@@ -32,3 +32,7 @@ class RunError(LightloomError):
     """A run that failed or did not finish."""
 
     exit_code = 1
+
+
+class Interrupted(KeyboardInterrupt):
+    """An interrupt; its text says what was kept of the work, and where."""

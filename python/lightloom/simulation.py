@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from lightloom import _core, shapes, store
 from lightloom.cost import Cost, bill_of, cost_of
-from lightloom.errors import InputError, RunError
+from lightloom.errors import InputError, Interrupted, RunError
 from lightloom.fabrics import MixNet, Planes
 from lightloom.gating import load_trace
 from lightloom.scenario import Scenario
@@ -231,6 +231,8 @@ def run_all(
                     halt.set()
         finally:
             halt.set()  # whatever ends the loop, leaving the pool waits for no run
+    if isinstance(stopped, KeyboardInterrupt):
+        stopped = Interrupted("nothing was kept")
     finished = tuple(future.result() for future in futures if future.exception() is None)
     origins = tuple(
         {"component": component, "pass": when, "origin": origin, "time_ps": ps}
@@ -296,7 +298,8 @@ def write_result(
             info["warnings"] = [*info["warnings"], undrawn]
             store.write_json(draft / store.INFO, info)
     if interrupt is not None:
-        raise interrupt
+        kept = f"every run is kept in {directory}; lightloom report {directory} draws its report"
+        raise Interrupted(kept) from interrupt
     return Result.open(directory)
 
 

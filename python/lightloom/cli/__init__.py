@@ -1,11 +1,13 @@
 """The ``lightloom`` command: one file a subcommand, loaded when it is called.
 
 Every way to end badly is one message on stderr and an exit code: 2 for bad input, 1 for a run that
-failed, 130 for an interrupt. A traceback appears only with ``--debug``.
+failed, 130 for an interrupt, 141 (as of SIGPIPE, without a message) where the reader of stdout has
+left. A traceback appears only with ``--debug``.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import traceback
@@ -37,7 +39,10 @@ COMMANDS = {
     "agent": "Attend to a region's controller as one of its servers.",
 }
 
+# Those that run until they are stopped.
+_ENDLESS = ("controller", "ocs", "agent")
 _INTERRUPTED = 130
+_CLOSED_PIPE = 141
 
 
 class _Commands(TyperGroup):
@@ -59,6 +64,17 @@ class _Commands(TyperGroup):
         command.name = name
         _harmonize(command)
         return name, command, args[1:]
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:  # Typer would turn it into an exit code, without words
+            nothing = "" if ctx.invoked_subcommand in _ENDLESS else "nothing was kept"
+            raise _StopError(str(error) or nothing) from error
+
+
+class _StopError(LightloomError):
+    """A command was interrupted; the text says what was kept."""
 
 
 def _harmonize(command: Any) -> None:
@@ -118,7 +134,14 @@ def lightloom(
 
 def main() -> None:
     """Run the command line and exit."""
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        # What could not be written is lost; without this the interpreter would say so once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = _broken(error)
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -133,17 +156,19 @@ def run(arguments: Sequence[str]) -> int:
     debug = "--debug" in arguments
     try:
         result = app([a for a in arguments if a != "--debug"], "lightloom", standalone_mode=False)
-    except KeyboardInterrupt:
-        return _fail("interrupted", _INTERRUPTED, debug)
+    except (KeyboardInterrupt, _StopError) as error:
+        kept = f": {error}" if str(error) else ""
+        return _fail(f"interrupted{kept}", _INTERRUPTED, debug)
     except typer.Abort:
         return _fail("aborted", 1, debug)
     except LightloomError as error:
         return _fail(f"error: {error}", error.exit_code, debug)
-    except SystemExit as error:  # a closed pipe, for one
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):
+            return _CLOSED_PIPE
         return error.code if isinstance(error.code, int) else 1
-    except OSError as error:  # a full disk, a closed stdout
-        where = f"{error.filename}: " if error.filename else ""
-        return _fail(f"error: {where}{error.strerror or error}", 1, debug)
+    except OSError as error:
+        return _broken(error, debug)
     except MemoryError:
         return _fail("error: out of memory", 1, debug)
     except Exception as error:
@@ -154,6 +179,14 @@ def run(arguments: Sequence[str]) -> int:
     if result == _INTERRUPTED:  # Typer turns an interrupt into this code
         return _fail("interrupted", _INTERRUPTED, False)
     return result if isinstance(result, int) else 0
+
+
+def _broken(error: OSError, debug: bool = False) -> int:
+    """Report what the system refused, such as a full disk, but not a reader who has left."""
+    if isinstance(error, BrokenPipeError):
+        return _CLOSED_PIPE
+    where = f"{error.filename}: " if error.filename else ""
+    return _fail(f"error: {where}{error.strerror or error}", 1, debug)
 
 
 def _fail(message: str, code: int, debug: bool) -> int:

@@ -24,10 +24,15 @@ def report(
 
     Example: lightloom report results/compare-mixtral-8x7b
     """
+    from lightloom.errors import Interrupted
     from lightloom.report import Result, build_report, render_compare
 
     opened = Result.open(result)
-    written = build_report(opened, out)
+    try:
+        written = build_report(opened, out)
+    except KeyboardInterrupt as error:
+        kept = f"{result} is whole but for its report, which the same command draws"
+        raise Interrupted(kept) from error
     if as_json:
         print(json.dumps({"title": opened.title, "files": [str(path) for path in written]}))
         return

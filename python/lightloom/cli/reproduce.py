@@ -67,7 +67,7 @@ def reproduce(
 
     Example: lightloom reproduce railx --tables 3,6
     """
-    from lightloom.errors import InputError
+    from lightloom.errors import InputError, Interrupted
     from lightloom.presets import unknown
 
     if paper not in PAPERS:
@@ -86,7 +86,13 @@ def reproduce(
             raise InputError(f"--{name}: is no setting of {paper}'s figures; allowed: {allowed}")
     place = out or Path("results") / f"reproduce-{paper}"
     make = {"rails": _rails, "swot": _swot, "railx": _railx, "mixnet": _mixnet}[paper]
-    made, says, end = make(figures, place, given)
+    try:
+        made, says, end = make(figures, place, given)
+    except KeyboardInterrupt as error:
+        if place.exists():
+            kept = f"what was finished is kept in {place}; the same command goes on from there"
+            raise Interrupted(kept) from error
+        raise
     if as_json:
         print(json.dumps({"rows": made.rows, "table": made.table}, indent=2))
         return
