@@ -171,7 +171,7 @@ def write_data(made: Mapping[str, Any], store: Store, runs: Iterable[Run]) -> No
     DATA.write_text(text, encoding="utf-8")
 
 
-def told(name: str, share: float) -> None:
+def report(name: str, share: float) -> None:
     """Say which run has ended."""
     if share >= 1:
         print(name, file=sys.stderr)
@@ -187,7 +187,7 @@ def main(directory: Path) -> None:
         )
     store = Store(directory / "runs.jsonl")
     runs = list(dict.fromkeys(beyond()))
-    store.perform(runs, told, cpus())
+    store.perform(runs, report, cpus())
     twelve = [row for row in made["rows"] if row["figure"] == 12]
     lines: dict[int, list[Sequence[str]]] = {}
     for row in made["table"]:

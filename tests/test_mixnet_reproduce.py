@@ -1,4 +1,4 @@
-"""``lightloom reproduce mixnet``: the frame, small figures, what is kept, refusals."""
+"""``lightloom reproduce mixnet``: small figures, simulated iterations that are kept, refusals."""
 
 from __future__ import annotations
 
@@ -13,19 +13,14 @@ import pytest
 from lightloom import Scenario
 from lightloom.cli import run
 from lightloom.errors import InputError, RunError
-from lightloom.papers import frame as figures
-from lightloom.papers import runs
-from lightloom.papers.frame import FIGURES, figure, reproduce
+from lightloom.papers import load, runs
 from lightloom.papers.mixnet.figure02 import traffic
 from lightloom.papers.mixnet.jobs import KINDS, matrix
-from lightloom.papers.part import Line, Part, Told
-from lightloom.papers.runs import Ran, Run, Store, perform
+from lightloom.papers.runs import Run, Store, perform
 from lightloom.simulation import run_all
-from matplotlib.figure import Figure as Picture
 
 SMALL = (("training.micro_batches", 2), ("model.layers", 4))
 QUICK = Run("mixtral-8x7b", "fat-tree", 128, SMALL)
-RAN = Ran(1.0, 0.5, 0.25, 0.25, 0.0, 0, 100.0, 10.0, 0.1, 1 << 20)
 
 
 def made(
@@ -58,16 +53,9 @@ def test_text_names_the_cpu_seconds(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "MixNet says" in out and "CPU seconds" in out
 
 
-@pytest.mark.parametrize("number", FIGURES)
-def test_a_figure_is_what_its_module_says(number: int) -> None:
-    module = figure(number)
-    assert number == module.NUMBER and module.TITLE
-    parts = module.parts()
-    assert parts and all(isinstance(part, Part) for part in parts)
-
-
 def test_names_of_parts_and_keys_of_runs_are_unique() -> None:
-    parts = [part for number in FIGURES for part in figure(number).parts()]
+    paper = load("mixnet")
+    parts = [part for name in paper.names() for part in paper.figure(name).parts()]
     assert max(Counter(part.name for part in parts).values()) == 1
     every = {each for part in parts for each in part.runs}
     assert len({each.key for each in every}) == len(every)
@@ -104,83 +92,14 @@ def test_a_directory_of_something_else_is_refused(
     (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
     assert run(["reproduce", "mixnet", "--figures", "18", "--out", str(tmp_path)]) == 2
     assert "not a reproduction" in capsys.readouterr().err
-    with pytest.raises(InputError, match="no figure 1 of MixNet"):
-        reproduce((1,), directory=tmp_path / "f")
-
-
-class Fake:
-    """A figure of two parts; the second one needs a run, and stops once."""
-
-    NUMBER, TITLE = 99, "a figure"
-
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-        self.stops = True
-
-    def parts(self) -> tuple[Part, ...]:
-        return Part("figure 99 a", self._first), Part("figure 99 b", self._second, runs=(QUICK,))
-
-    def _first(self, told: Told) -> list[dict[str, Any]]:
-        self.calls.append("a")
-        told(0.5)
-        return [{"x": 1}]
-
-    def _second(self, told: Told) -> list[dict[str, Any]]:
-        self.calls.append("b")
-        if self.stops:
-            raise KeyboardInterrupt
-        return [{"x": told.ran[QUICK].iteration_s}]
-
-    def lines(self, rows: list[dict[str, Any]]) -> list[Line]:
-        return [Line(99, "", "x", "", str(row["x"])) for row in rows]
-
-    def draw(self, rows: list[dict[str, Any]]) -> Picture:
-        return Picture()
-
-
-def test_an_interrupt_keeps_what_is_finished(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake, simulated = Fake(), []
-
-    def simulate(self: Store, wanted: Any, told: Any, jobs: int) -> None:
-        for each in self.missing(wanted):
-            simulated.append(each)
-            self.keep(each, RAN)
-
-    monkeypatch.setattr(figures, "FIGURES", (99,))
-    monkeypatch.setattr(figures, "figure", lambda number: fake)
-    monkeypatch.setattr(Store, "perform", simulate)
-    place, told = tmp_path / "f", []
-    assert figures.outstanding((99,), place) == 3  # two parts and a run
-    with pytest.raises(KeyboardInterrupt):
-        reproduce((99,), directory=place, on_progress=lambda name, share: told.append(name))
-    assert fake.calls == ["a", "b"] and simulated == [QUICK] and "figure 99 a" in told
-    assert json.loads((place / "rows.json").read_text())["missing"] == ["figure 99 b"]
-    assert not (place / "figure-99.png").exists()
-    assert figures.outstanding((99,), place) == 1
-
-    fake.stops = False
-    whole = reproduce((99,), directory=place)
-    assert fake.calls == ["a", "b", "b"] and simulated == [QUICK]
-    assert not whole.missing and [line["ours"] for line in whole.table] == ["1", "1.0"]
-    assert whole.cpu_s == pytest.approx(RAN.cpu_s, abs=0.05)
-
-    # A part that was damaged, or made by another version, is made anew; so is a run.
-    for name in ("figure-99-a", "figure-99-b"):
-        part = place / "parts" / f"{name}.json"
-        part.write_text(part.read_text().replace('"lightloom": "', '"lightloom": "0'))
-    (place / "runs.jsonl").write_text('{"run": "cut sho')
-    reproduce((99,), directory=place)
-    assert fake.calls == ["a", "b", "b", "a", "b"] and simulated == [QUICK, QUICK]
 
 
 def test_runs_are_kept_and_not_run_again(tmp_path: Path) -> None:
-    place, told = tmp_path / "runs.jsonl", []
+    place, reported = tmp_path / "runs.jsonl", []
     store = Store(place)
     other = QUICK._replace(fabric="mixnet")
-    store.perform((QUICK, other, QUICK), lambda name, share: told.append((name, share)), 2)
-    assert {name for name, share in told if share == 1.0} == {QUICK.key, other.key}
+    store.perform((QUICK, other, QUICK), lambda name, share: reported.append((name, share)), 2)
+    assert {name for name, share in reported if share == 1.0} == {QUICK.key, other.key}
     again = Store(place)
     assert again.ran == store.ran and again.missing((QUICK, other)) == []
     again.perform((QUICK, other), lambda name, share: pytest.fail("ran again"), 2)

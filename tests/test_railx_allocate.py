@@ -10,7 +10,9 @@ import pytest
 from lightloom.cli import run
 from lightloom.errors import InputError
 from lightloom.oracle.railx import largest
-from lightloom.railx.availability import aligned, apart, figure17, sample
+from lightloom.papers.part import Context
+from lightloom.papers.railx import figure17
+from lightloom.railx.availability import aligned, apart, sample
 from lightloom.railx.faults import Job, allocate, read_faults, read_jobs
 
 
@@ -179,7 +181,8 @@ def test_availability_is_figure_17s() -> None:
 
 def test_figure_17_has_all_points() -> None:
     shares: list[float] = []
-    rows = figure17(shares.append)
+    (part,) = figure17.parts()
+    rows = part.run(Context(shares.append))
     assert shares == sorted(shares) and shares[-1] == 1.0
     for panel, curves in (("a", 4), ("b", 5)):
         assert len({row["series"] for row in rows if row["panel"] == panel}) == curves

@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lightloom.cli import run
 from lightloom.errors import InputError
-from lightloom.railx.topology import Switch, build, table2
+from lightloom.papers.part import Context
+from lightloom.papers.railx import table02
+from lightloom.railx.topology import Switch, build
 
 HYPERX = ["railx", "build", "--mesh", "4", "--ports", "2", "--ocs", "128", "--topology", "hyperx"]
 
@@ -103,8 +105,10 @@ def test_the_default_scale_is_the_largest(ocs: int, scales: list[int]) -> None:
     assert [built.columns, built.rows] == scales * 2
 
 
-def test_table_2() -> None:
-    torus, hyperx, dragonfly = table2(halls=((4, 2, 128),))
+def test_table_2(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table02, "HALLS", ((4, 2, 128),))
+    (part,) = table02.parts()
+    torus, hyperx, dragonfly = part.run(Context())
     # Table 2 prints R; half of it is what rings have
     assert (torus["diameter"], torus["diameter_paper"]) == (64, 128)
     assert torus["chips"] == torus["chips_paper"] == 65536

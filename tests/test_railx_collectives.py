@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 from lightloom import InputError
-from lightloom.railx.collectives import ALGORITHMS, System, all_reduce, figure15
+from lightloom.papers.part import Context
+from lightloom.papers.railx import figure15
+from lightloom.railx.collectives import ALGORITHMS, System, all_reduce
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -54,10 +56,11 @@ def test_printed_lines_leave_out_small_terms() -> None:
 
 
 def test_the_figure_has_its_panels_and_tells_how_far_it_is() -> None:
-    told: list[float] = []
-    rows = figure15(told.append)
+    shares: list[float] = []
+    (part,) = figure15.parts()
+    rows = part.run(Context(shares.append))
     assert list(dict.fromkeys(row["panel"] for row in rows)) == list("abcde")
-    assert told == sorted(told) and told[0] >= 0 and told[-1] < 1
+    assert shares == sorted(shares) and shares[0] >= 0 and shares[-1] < 1
     said = [row for row in rows if row.get("paper")]
     assert said and all(row["y"] > 1 for row in said)
     flows = [row["y"] for row in rows if row["panel"] == "e" and row["series"].endswith("flow")]

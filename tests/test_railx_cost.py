@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lightloom.cli import run
 from lightloom.errors import InputError
-from lightloom.railx.cost import COLUMNS, DEPARTURES, TABLE_3, Components, at_scale, table6
+from lightloom.papers.railx import table03
+from lightloom.railx.cost import COLUMNS, DEPARTURES, Components, at_scale, table6
 from lightloom.railx.systems import (
     System,
     fat_tree,
@@ -34,7 +35,7 @@ def test_table_6_to_the_printed_digits() -> None:
     differing = {(row.name, column) for row in rows for column in row.departures}
     # No other cell differs, and each of these does; of Table 3's cells, all but one.
     assert differing == set(DEPARTURES) and len(differing) == 9
-    assert sum(column in TABLE_3 for _, column in differing) == 8
+    assert sum(column in table03.COLUMNS for _, column in differing) == 8
     here = {(row.name, c): row.printed(c) for row in rows for c in COLUMNS}
     assert here["3D-Torus w/ OCS", "musd"] == "54.6"
     assert here["3D-Torus w/ OCS", "per_injection"] == "0.07"

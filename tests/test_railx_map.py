@@ -12,7 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lightloom.cli import run
 from lightloom.errors import InputError
-from lightloom.railx.bandwidth import PORTS, figure16, split
+from lightloom.papers.part import Context
+from lightloom.papers.railx import figure16
+from lightloom.papers.railx.figure16 import PORTS
+from lightloom.railx.bandwidth import split
 from lightloom.railx.map import Hall, Work, map_job, read_degrees, read_model, traffic
 
 HALL = ["--mesh", "4", "--ports", "4", "--ocs", "128"]
@@ -155,11 +158,13 @@ def test_bad_input_is_refused(
 
 
 def test_figure_16_says_what_the_paper_says() -> None:
-    shares = [row for row in figure16() if row["panel"] == "c"]
+    (part,) = figure16.parts()
+    rows = part.run(Context())
+    shares = [row for row in rows if row["panel"] == "c"]
     plain, hidden = ([row["y"] for row in shares if row["series"] == name]
                      for name in ("DP in the open", "DP hidden"))  # fmt: skip
     assert plain[0] < PORTS / 2 and plain == sorted(plain) and plain[-1] > plain[0]
     assert all(more > fewer for more, fewer in zip(hidden, plain, strict=True))
     # the chosen split is the lowest point of its curve
-    curves = [row for row in figure16() if row["panel"] == "a" and row["series"] == "8K"]
+    curves = [row for row in rows if row["panel"] == "a" and row["series"] == "8K"]
     assert min(curves, key=lambda row: row["y"])["x"] == PORTS - plain[0]

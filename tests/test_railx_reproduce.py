@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from lightloom.cli import run
 from lightloom.errors import RunError
-from lightloom.papers.railx import plots as figure_plots
-from lightloom.railx import figures
+from lightloom.papers import Context, Paper, Part, Reproduction
+from lightloom.papers.railx.curves import draw
+from lightloom.papers.railx.lines import figure_lines
 
 CURVE = [
     {"panel": panel, "series": series, "x": x, "y": 0.1 * x, "what": "at 2", "paper": paper}
@@ -25,19 +26,29 @@ CURVE = [
 
 @pytest.fixture
 def curves(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Put a small curve in the place of every figure; returns what is asked for."""
+    """Put a small curve in the place of every figure; returns what is made."""
     asked: list[str] = []
+    whole = Paper.figure
 
-    def module(name: str) -> Any:
-        def make(told: Callable[[float], None]) -> list[dict[str, Any]]:
+    def figure(self: Paper, name: str) -> Any:
+        if name.startswith("table"):
+            return whole(self, name)
+
+        def make(context: Context) -> list[dict[str, Any]]:
             asked.append(name)
-            told(0.5)
+            context.progress(0.5)
             return list(CURVE)
 
-        return SimpleNamespace(**{function: make for _, function in figures._MAKERS.values()})
+        number = int(name.split()[1])
+        return SimpleNamespace(
+            parts=lambda: (Part(name, make),),
+            lines=lambda rows: figure_lines(number, rows),
+            draw=draw,
+        )
 
-    monkeypatch.setattr(figures, "import_module", module)
-    monkeypatch.setattr(figures, "FIGURES", (14, 16))
+    monkeypatch.setattr(Paper, "figure", figure)
+    known = {("railx", "figure"): (14, 16), ("railx", "table"): (2, 3, 6)}
+    monkeypatch.setattr(Paper, "numbers", lambda self, kind: known.get((self.name, kind), ()))
     return asked
 
 
@@ -71,7 +82,7 @@ def test_figures_are_drawn_and_made_once(
 ) -> None:
     place = tmp_path / "f"
     answer = made(place, capsys, "--figures", "14,16")
-    assert curves == ["lightloom.papers.railx.figure14", "lightloom.railx.bandwidth"]
+    assert curves == ["figure 14", "figure 16"]
     assert len(answer["rows"]) == 2 * len(CURVE)
     # Only what the paper gives comes into the table.
     assert [line["part"] for line in answer["table"]] == ["14a"] * 2 + ["16a"] * 2
@@ -93,21 +104,21 @@ def test_what_was_finished_is_kept(
     stop: BaseException, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch, curves: list[str],
 ) -> None:  # fmt: skip
-    place, make = tmp_path / "f", figures._make
+    place, make = tmp_path / "f", Reproduction._make
 
-    def stopping(name: str, told: Callable[[float], None]) -> figures.Rows:
-        if name == "figure 16":
+    def stopping(self: Reproduction, part: Part, report: Callable[[str, float], None]) -> None:
+        if part.name == "figure 16":
             raise stop
-        return make(name, told)
+        make(self, part, report)
 
-    monkeypatch.setattr(figures, "_make", stopping)
+    monkeypatch.setattr(Reproduction, "_make", stopping)
     assert run(["reproduce", "railx", "--figures", "14,16", "--out", str(place)]) == code
     kept = json.loads((place / "rows.json").read_text(encoding="utf-8"))
     assert len(kept["rows"]) == len(CURVE) and kept["missing"] == ["figure 16"]
     assert not (place / "figure-16.png").exists()
-    monkeypatch.setattr(figures, "_make", make)
+    monkeypatch.setattr(Reproduction, "_make", make)
     made(place, capsys, "--figures", "14,16")
-    assert curves == ["lightloom.papers.railx.figure14", "lightloom.railx.bandwidth"]
+    assert curves == ["figure 14", "figure 16"]
 
 
 @pytest.mark.usefixtures("curves")
@@ -151,7 +162,7 @@ def test_pictures_say_what_rows_say() -> None:
     ]  # fmt: skip
     rows += [{"panel": "a", "series": "limit", "x": 10, "y": 1e-5, "log": "xy"}]
     rows += [{"panel": "a", "series": "ring, flow", "x": None, "y": "for the table", "paper": "1"}]
-    (axes,) = figure_plots.draw(15, rows).axes
+    (axes,) = draw(rows).axes
     lines = {str(line.get_label()): line for line in axes.lines}
     assert list(lines) == ["ring, flow", "ring, flit", "direct, flow", "direct, flit", "limit"]
     assert [float(y) for y in lines["ring, flow"].get_ydata()] == pytest.approx([9e-6, 999e-6])  # type: ignore[union-attr]

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from lightloom.cli import run
 from lightloom.errors import InputError
+from lightloom.papers import reproduce
 from lightloom.papers.railx import figure14
-from lightloom.railx import figures, flits
+from lightloom.railx import flits
 from lightloom.railx.flits import Mesh, Network, Railx, Router, simulate
 from lightloom.railx.networks import FatTree, HammingMesh, RailOnly, Torus
 
@@ -188,11 +189,13 @@ def test_figure_14_is_drawn_from_small_networks(
     monkeypatch.setattr(figure14, "_railx", small)
     monkeypatch.setattr(figure14, "_CYCLES", 600)
     monkeypatch.setattr(figure14, "_WARM_UP", 200)
-    told: list[tuple[str, float]] = []
-    done = figures.reproduce(
-        (14,), directory=tmp_path / "f", on_progress=lambda name, share: told.append((name, share))
+    shares: list[float] = []
+    done = reproduce(
+        "railx",
+        (14,),
+        directory=tmp_path / "f",
+        on_progress=lambda name, share: shares.append(share),
     )
-    shares = [share for _, share in told]
     assert shares == sorted(shares) and shares[-1] == 1
     rows = done.parts["figure 14"]
     assert {row["panel"] for row in rows} == {"a", "b", "c"}

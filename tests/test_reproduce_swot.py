@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from lightloom import _core
 from lightloom.cli import run
-from lightloom.papers.swot.figure09 import LINES, table
-from lightloom.papers.swot.points import MB
-from lightloom.swot import FIGURES, Point, Row, panels
+from lightloom.papers import Context
+from lightloom.papers.swot import figure07, figure08, figure09, figure10, figure11
+from lightloom.papers.swot.points import MB, Point, Row
 
+FIGURES = (figure07, figure08, figure09, figure10, figure11)
 # One schedule fast, and two sizes instead of the paper's range.
 SMALL = ["--effort", "quick", "--sizes", "512KB,16MB"]
 
@@ -56,14 +57,16 @@ def test_small_messages_on_eight_planes() -> None:
 def test_every_figure_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = tmp_path / "f"
     answer = made(place, capsys, *SMALL)
-    for number in FIGURES:
-        assert (place / f"figure-{number}.png").stat().st_size > 1000
+    for figure in FIGURES:
+        assert (place / f"figure-{figure.NUMBER}.png").stat().st_size > 1000
     for row in answer["rows"]:
         assert row["bound_us"] <= row["swot_us"] <= row["lockstep_us"], row
         assert row["ideal_us"] <= row["swot_us"]
         if row["initial"] == "free" and row["one_shot_us"] is not None:
             assert row["bound_us"] <= row["one_shot_us"]
-    assert {line["figure"] for line in answer["table"]} == {line.figure for line in LINES}
+    assert {line["figure"] for line in answer["table"]} == {
+        *("7a", "7b", "7c", "7d", "8a", "8b", "9a", "9b", "10", "11")
+    }
     written = list(csv.DictReader((place / "rows.csv").open(encoding="utf-8")))
     assert len(written) == len(answer["rows"])
     assert [float(row["swot_us"]) for row in written] == [r["swot_us"] for r in answer["rows"]]
@@ -112,23 +115,23 @@ def test_figures_are_made_once(
 
 
 def test_the_table_leaves_out_what_did_not_run() -> None:
-    assert table({}) == []
+    assert figure09.lines([]) == []
     row = Row("9a 16", "bruck-alltoall", 16, 16 * MB, 4, 200.0, 5.0, "first-step",
               None, 940.0, 340.0, 470.0, 340.0, 8)  # fmt: skip
-    lines = {line["what"]: line["ours"] for line in table({"9a 16": [row]})}
+    lines = {line.what: line.ours for line in figure09.lines([row])}
     assert lines["shorter than the best baseline"] == "16 MB: 50.0%"
     assert "same, planes preset as one-shot's are" not in lines
-    assert table({"9a 16": []}) == []
 
 
 def test_panels_are_named_apart() -> None:
-    every = panels(FIGURES)
-    assert len({panel.name for panel in every}) == len(every)
-    for panel in every:
-        assert len(set(panel.points)) == len(panel.points)
+    every = [part for figure in FIGURES for part in figure.parts()]
+    assert len({part.name for part in every}) == len(every)
+    for part in every:
+        points = [str(point) for point in part.settings["points"]]
+        assert len(set(points)) == len(points)
     # Figure 7's nodes are those that one-shot can serve.
-    for panel in panels((7,), [MB]):
-        assert panel.points[0].solve(panel.name, "quick").one_shot_us is not None
+    for part in figure07.parts((MB,), "quick"):
+        assert part.run(Context())[0].one_shot_us is not None
 
 
 @pytest.mark.parametrize(

@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import typer
 
 app = typer.Typer()
-# The options of each paper that the other's figures know nothing of.
-PAPERS = {
-    "rails": ("domains", "size", "engine", "transport", "seed"),
-    "swot": ("sizes", "effort"),
-    "railx": ("tables",),
-    "mixnet": (),
-}
 
 
 @app.command()
@@ -67,11 +58,15 @@ def reproduce(
 
     Example: lightloom reproduce railx --tables 3,6
     """
-    from lightloom.errors import InputError, Interrupted
+    from lightloom.cli import progress
+    from lightloom.errors import InputError
+    from lightloom.papers import PAPERS, Reproduction, load
     from lightloom.presets import unknown
 
     if paper not in PAPERS:
-        raise InputError(f'paper "{paper}": is not reproduced{unknown(paper, tuple(PAPERS))}')
+        raise InputError(f'paper "{paper}": is not reproduced{unknown(paper, PAPERS)}')
+    about = load(paper)
+    known = (*(("tables",) if about.numbers("table") else ()), *about.options)
     given = {
         name: value
         for name, value in (
@@ -81,18 +76,19 @@ def reproduce(
         if value is not None
     }  # fmt: skip
     for name in given:
-        if name not in PAPERS[paper]:
-            allowed = ", ".join(f"--{option}" for option in ("figures", *PAPERS[paper]))
+        if name not in known:
+            allowed = ", ".join(f"--{option}" for option in ("figures", *known))
             raise InputError(f"--{name}: is no setting of {paper}'s figures; allowed: {allowed}")
-    place = out or Path("results") / f"reproduce-{paper}"
-    make = {"rails": _rails, "swot": _swot, "railx": _railx, "mixnet": _mixnet}[paper]
-    try:
-        made, says, end = make(figures, place, given)
-    except KeyboardInterrupt as error:
-        if place.exists():
-            kept = f"what was finished is kept in {place}; the same command goes on from there"
-            raise Interrupted(kept) from error
-        raise
+    given.pop("tables", None)
+    work = Reproduction(
+        about,
+        None if figures is None else _numbers(figures, about.numbers("figure"), "--figures"),
+        None if tables is None else _numbers(tables, about.numbers("table"), "--tables"),
+        directory=out or Path("results") / f"reproduce-{paper}",
+        **given,
+    )
+    with progress.runs(work.outstanding) as on_progress:
+        made = work.make(on_progress)
     if as_json:
         print(json.dumps({"rows": made.rows, "table": made.table}, indent=2))
         return
@@ -101,86 +97,25 @@ def reproduce(
 
     console = Console(width=None if sys.stdout.isatty() else 110, highlight=False)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for heading in says:
+    for heading in about.headings:
         table.add_column(heading)
     for row in made.table:
         table.add_row(*row.values())
     console.print(table)
-    console.print(f"\n{end} figures and tables in {made.directory}")
+    console.print()
+    if about.timed:
+        each = ", ".join(f"{name.split()[1]} {s:.0f}" for name, s in made.seconds.items())
+        text = f"CPU seconds a figure, shared runs counted in each: {each}; {made.cpu_s:.0f} in all"
+        console.print(text)
+    console.print(f"{about.remark(given)} figures and tables in {made.directory}")
 
 
-# What was made, the headings of its table, and what is said below it.
-_Made = tuple[Any, Sequence[str], str]
-
-
-def _rails(figures: str | None, place: Path, given: Mapping[str, Any]) -> _Made:
-    from lightloom.cli import progress
-    from lightloom.papers.rails.compared import FIGURES, HEADINGS
-    from lightloom.papers.rails.compared import reproduce as make
-
-    chosen = _numbers(figures, FIGURES)
-    parts = len({name for number in chosen for name in FIGURES[number]})
-    with progress.runs(parts) as on_progress:
-        made = make(chosen, directory=place, on_progress=on_progress, **given)
-    end = f"{given.get('domains', 128)} domains x 8 GPUs;"
-    return made, HEADINGS, end
-
-
-def _swot(figures: str | None, place: Path, given: Mapping[str, Any]) -> _Made:
-    from lightloom.cli import progress
-    from lightloom.papers.swot.points import panels
-    from lightloom.plan.job import quantity
-    from lightloom.swot.figures import FIGURES, HEADINGS
-    from lightloom.swot.figures import reproduce as make
-    from lightloom.units import Size
-
-    chosen = _numbers(figures, FIGURES)
-    settings = dict(given)
-    if "sizes" in given:
-        read = (quantity("sizes", part.strip(), Size) for part in given["sizes"].split(","))
-        settings["sizes"] = sorted(set(map(int, read)))
-    with progress.runs(len(panels(chosen))) as on_progress:
-        made = make(chosen, directory=place, on_progress=on_progress, **settings)
-    end = "800 Gbps a node, 200 us to switch and 5 us of latency where nothing else is said;"
-    return made, HEADINGS, end
-
-
-def _railx(figures: str | None, place: Path, given: Mapping[str, Any]) -> _Made:
-    from lightloom.cli import progress
-    from lightloom.railx.figures import FIGURES, HEADINGS, TABLES, parts
-    from lightloom.railx.figures import reproduce as make
-
-    tables: str | None = given.get("tables")
-    chosen = None if figures is None else _numbers(figures, FIGURES)
-    wanted = None if tables is None else _numbers(tables, TABLES, "--tables")
-    with progress.runs(parts(chosen, wanted)) as on_progress:
-        made = make(chosen, wanted, directory=place, on_progress=on_progress)
-    end = "docs/railx.md explains departures;"
-    return made, HEADINGS, end
-
-
-def _mixnet(figures: str | None, place: Path, given: Mapping[str, Any]) -> _Made:
-    from lightloom.cli import progress
-    from lightloom.papers.frame import FIGURES, HEADINGS, outstanding
-    from lightloom.papers.frame import reproduce as make
-
-    chosen = _numbers(figures, FIGURES)
-    with progress.runs(outstanding(chosen, place)) as on_progress:
-        made = make(chosen, directory=place, on_progress=on_progress)
-    each = ", ".join(f"{number} {seconds:.0f}" for number, seconds in made.seconds.items())
-    end = f"CPU seconds a figure, shared runs counted in each: {each}; {made.cpu_s:.0f} in all\n"
-    return made, HEADINGS, f"{end}docs/validation.md explains departures;"
-
-
-def _numbers(
-    figures: str | None, known: Iterable[int], option: str = "--figures"
-) -> tuple[int, ...]:
+def _numbers(text: str, known: tuple[int, ...], option: str) -> tuple[int, ...]:
     from lightloom.errors import InputError
 
-    known = tuple(known)
     allowed = ", ".join(map(str, known))
     numbers = []
-    for part in figures.split(",") if figures is not None else map(str, known):
+    for part in text.split(","):
         if not (part.strip().isascii() and part.strip().isdecimal()):
             raise InputError(f'{option} "{part}": must be a number; allowed: {allowed}')
         numbers.append(int(part))

@@ -40,8 +40,6 @@ COLUMNS = (
     "per_bandwidth",
 )  # fmt: skip
 """Of Table 6, in its order; `bandwidth` is in percent, `per_...` relative to the first row."""
-TABLE_3 = ("chips", "musd", "per_injection", "bandwidth", "per_bandwidth")
-"""The columns that Table 3 has; its rows and their figures are Table 6's."""
 
 # RailX, Table 6: its name of a row, and the cells as printed.
 _PAPER = {

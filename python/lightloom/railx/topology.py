@@ -1,8 +1,8 @@
 """RailX's topologies: the rings of every optical switch, and what they give on the graph.
 
 `build` sets the circuits of a torus, a HyperX, a dragonfly or a split into logical dimensions, and
-measures them; `table2` puts that beside the paper's Table 2. Throughputs are flits a cycle and chip
-under uniform traffic, rails carrying one flit a cycle each way.
+measures them. Throughputs are flits a cycle and chip under uniform traffic, rails carrying one flit
+a cycle each way.
 """
 
 from __future__ import annotations
@@ -279,50 +279,6 @@ def build(
     except ValueError as error:
         raise InputError(str(error)) from None
     return _built(topology, answer)
-
-
-def table2(
-    halls: tuple[tuple[int, int, int], ...] = ((4, 2, 128), (7, 9, 128)),
-) -> list[dict[str, Any]]:
-    """Return RailX's Table 2 beside what the graph gives, a row a topology and hall.
-
-    Parameters
-    ----------
-    halls
-        Mesh side, rail ports at a chip edge and switch radix of each; every topology is built as
-        large as it can be.
-
-    Returns
-    -------
-    list of dict
-        mesh, ports, ocs, topology, columns, rows, chips, chips_paper, diameter, diameter_paper,
-        bisection_circuits, bisection_exact, throughput_paper, cut_throughput, rail_throughput
-        (each packet by the nearest exit), even_throughput (rails of a dimension alike), notes.
-
-    Examples
-    --------
-    >>> rows = table2(halls=((2, 1, 32),))
-    >>> [(row["topology"], row["diameter"], row["diameter_paper"]) for row in rows]
-    [('torus', 16, 32), ('hyperx', 2, 2), ('dragonfly', 3, 3)]
-    """
-    rows = []
-    for mesh, ports, ocs in halls:
-        for topology in TOPOLOGIES[:3]:
-            built = build(topology, mesh=mesh, ports=ports, ocs=ocs)
-            measures, paper = built.measures, built.formulas
-            assert paper is not None, "the three have formulas"
-            rows.append({
-                "mesh": mesh, "ports": ports, "ocs": ocs, "topology": topology,
-                "columns": built.columns, "rows": built.rows,
-                "chips": built.chips, "chips_paper": paper.chips,
-                "diameter": measures.diameter, "diameter_paper": paper.diameter,
-                "bisection_circuits": measures.bisection_circuits,
-                "bisection_exact": measures.bisection_exact,
-                "throughput_paper": paper.throughput, "cut_throughput": measures.cut_throughput,
-                "rail_throughput": measures.throughput(),
-                "even_throughput": measures.throughput(even=True), "notes": built.notes,
-            })  # fmt: skip
-    return rows
 
 
 def _built(topology: str, answer: dict[str, Any]) -> Built:

@@ -13,7 +13,7 @@ import numpy as np
 
 from lightloom import _core
 from lightloom.gating import load_trace
-from lightloom.papers.part import Line, Part, Rows, Told
+from lightloom.papers.part import Context, Line, Part, Rows
 from lightloom.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def parts() -> tuple[Part, ...]:
     return (Part("figure 2", _rows, settings={"models": MODELS, "gpus": GPUS}),)
 
 
-def _rows(told: Told) -> Rows:
+def _rows(context: Context) -> Rows:
     rows: Rows = []
     for at, model in enumerate(MODELS):
         sent = traffic(Scenario.preset(model, gpus=GPUS))
@@ -55,7 +55,7 @@ def _rows(told: Told) -> Rows:
         for kind in KINDS:
             size = int(sent["bytes"][sent["kind"] == kind].sum())
             rows.append({"model": model, "kind": kind, "bytes": size, "share": size / whole})
-        told((at + 1) / len(MODELS))
+        context.progress((at + 1) / len(MODELS))
     return rows
 
 
@@ -83,7 +83,8 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw a group of bars a model."""
-    from lightloom.papers.mixnet.plots import HUES, QUIET, legend_below, page
+    from lightloom.papers.mixnet.plots import QUIET, legend_below, page
+    from lightloom.papers.plots import HUES
 
     share = {(row["model"], row["kind"]): row["share"] for row in rows}
     size = {(row["model"], row["kind"]): row["bytes"] for row in rows}

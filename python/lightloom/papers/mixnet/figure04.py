@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lightloom.papers.part import Line, Part, Rows, Told
+from lightloom.papers.part import Context, Line, Part, Rows
 from lightloom.trace import GatingTrace
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def parts() -> tuple[Part, ...]:
     )
 
 
-def _loads(_told: Told) -> Rows:
+def _loads(_context: Context) -> Rows:
     loads = GatingTrace.builtin(*TRACE).loads()
     shares = loads / loads.sum(axis=2, keepdims=True)
     return [
@@ -49,7 +49,7 @@ def _loads(_told: Told) -> Rows:
     ]
 
 
-def _matrices(_told: Told) -> Rows:
+def _matrices(_context: Context) -> Rows:
     counts = GatingTrace.builtin(*TRACE).counts
     places = np.linspace(0, counts.shape[0] - 1, SHOWN).round().astype(int)
     return [
@@ -84,7 +84,8 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw loads over iterations above, matrices below."""
-    from lightloom.papers.mixnet.plots import HUES, heat, page
+    from lightloom.papers.mixnet.plots import heat, page
+    from lightloom.papers.plots import HUES
 
     mine = [row for row in rows if row["panel"] == "a" and row["layer"] == LAYER]
     shares = np.array([row["shares"] for row in mine])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lightloom.papers.mixnet.figure02 import traffic
-from lightloom.papers.part import Line, Part, Rows, Told
+from lightloom.papers.part import Context, Line, Part, Rows
 from lightloom.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def parts() -> tuple[Part, ...]:
     return (Part("figure 5", _rows, settings={"model": MODEL, "gpus": GPUS}),)
 
 
-def _rows(_told: Told) -> Rows:
+def _rows(_context: Context) -> Rows:
     sent = traffic(Scenario.preset(MODEL, gpus=GPUS))
     rows: Rows = []
     for kind in KINDS:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lightloom.papers.mixnet.jobs import MAIN, TABLES, by_kind, gains, measured, run, some
-from lightloom.papers.part import Line, Part, Rows, Told
+from lightloom.papers.part import Context, Line, Part, Rows
 from lightloom.papers.runs import Run
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ def parts() -> tuple[Part, ...]:
     )
 
 
-def _rows(model: str, table: str, told: Told) -> Rows:
-    return measured(told, _runs(model, table), model=model, table=table)
+def _rows(model: str, table: str, context: Context) -> Rows:
+    return measured(context, _runs(model, table), model=model, table=table)
 
 
 def lines(rows: Rows) -> list[Line]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lightloom.cost import FABRICS
-from lightloom.papers.part import Line, Part, Rows, Told
+from lightloom.papers.part import Context, Line, Part, Rows
 from lightloom.papers.runs import price
 from lightloom.scenario import Scenario
 
@@ -28,7 +28,7 @@ def parts() -> tuple[Part, ...]:
     return (Part("figure 11", _rows, settings={"servers": SERVERS, "rates": RATES}),)
 
 
-def _rows(told: Told) -> Rows:
+def _rows(context: Context) -> Rows:
     rows: Rows = []
     for at, servers in enumerate(SERVERS):
         for name in NETWORKS:
@@ -39,7 +39,7 @@ def _rows(told: Told) -> Rows:
                                       bandwidth=f"{gbps} Gbps", **panel)  # fmt: skip
                 rows.append({"servers": servers, "fabric": name, "gbps": gbps,
                              "usd": price(job)})  # fmt: skip
-        told((at + 1) / len(SERVERS))
+        context.progress((at + 1) / len(SERVERS))
     return rows
 
 

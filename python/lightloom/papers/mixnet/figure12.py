@@ -21,7 +21,7 @@ from lightloom.papers.mixnet.jobs import (
     measured,
     some,
 )
-from lightloom.papers.part import Line, Part, Rows, Told
+from lightloom.papers.part import Context, Line, Part, Rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -47,8 +47,8 @@ def parts() -> tuple[Part, ...]:
     )
 
 
-def _rows(model: str, table: str, told: Told) -> Rows:
-    return measured(told, matrix(model, table), model=model, table=table)
+def _rows(model: str, table: str, context: Context) -> Rows:
+    return measured(context, matrix(model, table), model=model, table=table)
 
 
 def lines(rows: Rows) -> list[Line]:

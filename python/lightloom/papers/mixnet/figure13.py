@@ -22,7 +22,7 @@ from lightloom.papers.mixnet.jobs import (
     measured,
     some,
 )
-from lightloom.papers.part import Line, Part, Rows, Told
+from lightloom.papers.part import Context, Line, Part, Rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -53,8 +53,8 @@ def parts() -> tuple[Part, ...]:
     )
 
 
-def _rows(model: str, table: str, told: Told) -> Rows:
-    rows = measured(told, matrix(model, table, FABRICS), model=model, table=table)
+def _rows(model: str, table: str, context: Context) -> Rows:
+    rows = measured(context, matrix(model, table, FABRICS), model=model, table=table)
     # One MixNet at a time is set against the fabrics that there are.
     for kind in MAIN:
         field = [row for row in rows if row["fabric"] in (*STATIC, kind)]

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lightloom.failures import parse
-from lightloom.papers.part import Line, Part, Rows, Told
+from lightloom.papers.part import Context, Line, Part, Rows
 from lightloom.papers.runs import Run
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ def parts() -> tuple[Part, ...]:
     )
 
 
-def _rows(model: str, told: Told) -> Rows:
-    ran = {case: told.ran[run] for case, run in runs(model).items()}
+def _rows(model: str, context: Context) -> Rows:
+    ran = {case: context.ran[run] for case, run in runs(model).items()}
     whole = ran["none"].iteration_s
     return [
         {

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lightloom.papers.part import Line, Part, Rows, Told
+from lightloom.papers.part import Context, Line, Part, Rows
 from lightloom.scenario import Scenario
 from lightloom.trace import GatingTrace, Shape, generate, widen
 
@@ -118,14 +118,14 @@ def _job(micro_batches: int, trace: str, changes: dict[str, Any]) -> Scenario:
     return Scenario.preset("deepseek-v3", gpus=2048, **values)
 
 
-def _rows(setting: Setting, told: Told) -> Rows:
+def _rows(setting: Setting, context: Context) -> Rows:
     from lightloom.simulation import run_all
 
     shares: dict[str, float] = {}
 
     def progress(name: str, share: float) -> None:
         shares[name] = share
-        told(sum(shares.values()) / len(setting.systems))
+        context.progress(sum(shares.values()) / len(setting.systems))
 
     with tempfile.TemporaryDirectory() as place:
         trace = Path(place) / "sources.parquet"
@@ -188,7 +188,7 @@ def draw(rows: Rows) -> Picture:
 
 
 def _totals(axes: Axes, rows: Rows) -> None:
-    from lightloom.papers.mixnet.plots import HUES
+    from lightloom.papers.plots import HUES
 
     shown = [row for setting in PAPER for row in rows if row["setting"] == setting.name]
     base = shown[0]["iteration_s"]
@@ -214,7 +214,7 @@ def _totals(axes: Axes, rows: Rows) -> None:
 
 
 def _readings(axes: Axes, rows: Rows) -> None:
-    from lightloom.papers.mixnet.plots import HUES
+    from lightloom.papers.plots import HUES
 
     said = lines(rows)[::-1]
     names = [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lightloom.papers.part import Line, Part, Rows, Told
+from lightloom.papers.part import Context, Line, Part, Rows
 from lightloom.trace import GatingTrace
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def parts() -> tuple[Part, ...]:
     return (Part("figure 18", _rows, settings={"trace": TRACE, "last": LAST}),)
 
 
-def _rows(_told: Told) -> Rows:
+def _rows(_context: Context) -> Rows:
     loads = GatingTrace.builtin(*TRACE).loads()[-LAST:].sum(axis=0)
     shares = loads / loads.sum(axis=1, keepdims=True)
     return [

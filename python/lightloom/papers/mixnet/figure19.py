@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lightloom.papers.part import Line, Part, Rows, Told
+from lightloom.papers.part import Context, Line, Part, Rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -31,16 +31,18 @@ def parts() -> tuple[Part, ...]:
 
     def part(trace: str) -> Part:
         settings = {"trace": trace, "tops": TOPS}
-        return Part(f"figure 19 {trace}", lambda told: _rows(trace, told), settings=settings)
+        return Part(f"figure 19 {trace}", lambda context: _rows(trace, context), settings=settings)
 
     return tuple(part(trace) for trace in TRACES)
 
 
-def _rows(trace: str, told: Told) -> Rows:
+def _rows(trace: str, context: Context) -> Rows:
     from lightloom.predict import evaluate
 
     # Accuracy is of loads; rows of ranks would only take time.
-    found = evaluate(trace, tops=TOPS, rows="alike", decision="algorithm-1", progress=told)
+    found = evaluate(
+        trace, tops=TOPS, rows="alike", decision="algorithm-1", progress=context.progress
+    )
     return [
         {"trace": trace, "predictor": name, "k": k, "accuracy": round(share, 5)}
         for name in NAMES

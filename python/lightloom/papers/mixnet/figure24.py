@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lightloom import presets
-from lightloom.papers.part import Line, Part, Rows, Told
+from lightloom.papers.part import Context, Line, Part, Rows
 from lightloom.papers.runs import price
 from lightloom.scenario import Scenario
 from lightloom.units import Rate
@@ -43,7 +43,7 @@ def parts() -> tuple[Part, ...]:
     return (Part("figure 24", _rows, settings={"servers": SERVERS, "links": links()}),)
 
 
-def _rows(_told: Told) -> Rows:
+def _rows(_context: Context) -> Rows:
     rows: Rows = []
     each = links()
     for servers in SERVERS:

@@ -20,7 +20,7 @@ from lightloom.papers.mixnet.jobs import (
     measured,
     some,
 )
-from lightloom.papers.part import Line, Part, Rows, Told
+from lightloom.papers.part import Context, Line, Part, Rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -50,8 +50,8 @@ def parts() -> tuple[Part, ...]:
     )
 
 
-def _rows(model: str, batch: int, told: Told) -> Rows:
-    return measured(told, _runs(model, batch), model=model, micro_batch=batch)
+def _rows(model: str, batch: int, context: Context) -> Rows:
+    return measured(context, _runs(model, batch), model=model, micro_batch=batch)
 
 
 def lines(rows: Rows) -> list[Line]:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lightloom.papers.mixnet.jobs import run, some
-from lightloom.papers.part import Line, Part, Rows, Told
+from lightloom.papers.part import Context, Line, Part, Rows
 from lightloom.papers.runs import Run
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ def parts() -> tuple[Part, ...]:
     )
 
 
-def _rows(servers: int, told: Told) -> Rows:
+def _rows(servers: int, context: Context) -> Rows:
     rows: Rows = []
     for fabric in FABRICS:
-        ran = told.ran[_run(fabric, servers)]
+        ran = context.ran[_run(fabric, servers)]
         assert ran.cost_usd is not None, "Table 4 has prices at 400 Gbps"
         rows.append(
             {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lightloom.papers.mixnet.jobs import MAIN, run, some
-from lightloom.papers.part import Line, Part, Rows, Told
+from lightloom.papers.part import Context, Line, Part, Rows
 from lightloom.papers.runs import Run
 
 if TYPE_CHECKING:
@@ -38,15 +38,15 @@ def parts() -> tuple[Part, ...]:
     return (Part("figure 27", _rows, runs=runs),)
 
 
-def _rows(told: Told) -> Rows:
+def _rows(context: Context) -> Rows:
     return [
         {
             "kind": kind,
             "alpha": degree,
             "packet_gbps": PACKET_GBPS / (NICS - degree),
-            "iteration_s": told.ran[_run(kind, degree)].iteration_s,
-            "exposed_a2a_s": told.ran[_run(kind, degree)].exposed_a2a_s,
-            "reconfiguration_s": told.ran[_run(kind, degree)].reconfiguration_s,
+            "iteration_s": context.ran[_run(kind, degree)].iteration_s,
+            "exposed_a2a_s": context.ran[_run(kind, degree)].exposed_a2a_s,
+            "reconfiguration_s": context.ran[_run(kind, degree)].reconfiguration_s,
         }
         for kind in MAIN
         for degree in DEGREES

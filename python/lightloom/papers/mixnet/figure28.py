@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from lightloom.papers.mixnet.jobs import mean, run, some
-from lightloom.papers.part import Line, Part, Rows, Told
+from lightloom.papers.part import Context, Line, Part, Rows
 from lightloom.papers.runs import Run
 
 if TYPE_CHECKING:
@@ -71,14 +71,14 @@ def parts() -> tuple[Part, ...]:
     return (Part("figure 28", _curves, runs=runs), Part("figure 28 gaps", _why))
 
 
-def _curves(told: Told) -> Rows:
+def _curves(context: Context) -> Rows:
     points: Rows = [
         {
             "what": "point",
             "name": name,
             "shared": shared,
-            "iteration_s": told.ran[each].iteration_s,
-            "exposed_a2a_s": told.ran[each].exposed_a2a_s,
+            "iteration_s": context.ran[each].iteration_s,
+            "exposed_a2a_s": context.ran[each].exposed_a2a_s,
         }
         for (name, shared), each in _points().items()
     ]
@@ -87,16 +87,16 @@ def _curves(told: Told) -> Rows:
             "what": "curve",
             "name": name,
             "delay_s": seconds,
-            "iteration_s": told.ran[_run(name, delay)].iteration_s,
-            "exposed_a2a_s": told.ran[_run(name, delay)].exposed_a2a_s,
-            "reconfiguration_s": told.ran[_run(name, delay)].reconfiguration_s,
+            "iteration_s": context.ran[_run(name, delay)].iteration_s,
+            "exposed_a2a_s": context.ran[_run(name, delay)].exposed_a2a_s,
+            "reconfiguration_s": context.ran[_run(name, delay)].reconfiguration_s,
         }
         for name in POLICIES
         for delay, seconds in DELAYS.items()
     ]
 
 
-def _why(told: Told) -> Rows:
+def _why(context: Context) -> Rows:
     """Return the compute before each kind of all-to-all, and how long dispatches take."""
     from lightloom.simulation import run_all
 
@@ -117,7 +117,7 @@ def _why(told: Told) -> Rows:
         rows.append({"what": "dispatch", "name": name, "mean_s": mean(took)})
         if name == PAPER:
             rows.append({"what": "dispatch", "name": "all NICs", "mean_s": _bound(tables)})
-        told((at + 1) / len(POLICIES))
+        context.progress((at + 1) / len(POLICIES))
     return rows
 
 
@@ -243,7 +243,8 @@ def draw(rows: Rows) -> Picture:
     """Draw the curves over the delay, whole and near 1, and the compute that a change can hide."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-    from lightloom.papers.mixnet.plots import HUES, QUIET, SHAPES, page
+    from lightloom.papers.mixnet.plots import QUIET, page
+    from lightloom.papers.plots import HUES, SHAPES
 
     with page(11, 4.6, f"Figure 28: reconfiguration delay, {MODEL} at {GBPS} Gbps") as figure:
         whole, near = figure.subplots(1, 2)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lightloom.papers.part import Rows, Told
+from lightloom.papers.part import Context, Rows
 from lightloom.papers.runs import Run, network
 
 MODELS = ("mixtral-8x22b", "mixtral-8x7b", "qwen-moe-32", "deepseek-r1")
@@ -71,11 +71,11 @@ def matrix(
     }
 
 
-def measured(told: Told, runs: Runs, **what: Any) -> Rows:
+def measured(context: Context, runs: Runs, **what: Any) -> Rows:
     """Return a row a run: fabric, rate, the split of the iteration, cost; and `what` they are."""
     rows: Rows = []
     for (fabric, gbps), each in runs.items():
-        ran = told.ran[each]
+        ran = context.ran[each]
         rows.append(
             {
                 **what,

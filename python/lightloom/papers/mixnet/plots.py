@@ -1,4 +1,4 @@
-"""What the pictures of MixNet's figures share: a page, curves over a swept value, heat maps.
+"""What the pictures of MixNet's figures share: a titled page, curves over a swept value, heat maps.
 
 Everything is drawn without pyplot, in the colours of Results. Checked: by eye.
 """
@@ -11,28 +11,24 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from lightloom.papers import plots
+from lightloom.papers.plots import HUES, SHAPES
 from lightloom.report.palette import FABRICS
-from lightloom.report.plots import INK, MUTED, STYLE
+from lightloom.report.plots import INK, MUTED
 
 QUIET = MUTED
-# Okabe and Ito's hues (2008).
-HUES = ("#0072b2", "#c77f00", "#00805c", "#5b3cc4", "#b9588f", "#4d5663", "#56b4e9", "#d55e00")
-SHAPES = ("o", "s", "v", "D", "^", "P", "X", "*")
 HEAT = LinearSegmentedColormap.from_list("heat", ["#f4f7fa", "#8fc1e3", "#0072b2", "#003a5d"])
 
 
 @contextmanager
 def page(width: float, height: float, title: str = "") -> Iterator[Figure]:
-    """Yield an empty picture [inch] in the house's style, to be drawn within."""
-    with rc_context(STYLE):
-        figure = Figure((width, height))
-        figure.set_layout_engine("constrained")
+    """Yield an empty picture [inch] with a title, to be drawn within."""
+    with plots.page(width, height, dpi=160) as figure:
         if title:
             figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=12)
         yield figure

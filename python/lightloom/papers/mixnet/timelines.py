@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from lightloom.papers.part import Rows, Told
+from lightloom.papers.part import Context, Rows
 from lightloom.scenario import Scenario
 from lightloom.simulation import run_all
 
@@ -23,10 +23,10 @@ COLORS = {
 GPUS = 128
 
 
-def layer_steps(model: str, micro_batches: Sequence[int], table: str, told: Told) -> Rows:
+def layer_steps(model: str, micro_batches: Sequence[int], table: str, context: Context) -> Rows:
     """Return a row a micro-batch size: milliseconds of each step, and the all-to-alls' share.
 
-    >>> row, = layer_steps("mixtral-8x7b", [8], "paper-profile", Told())
+    >>> row, = layer_steps("mixtral-8x7b", [8], "paper-profile", Context())
     >>> round(row["expert_ms"] / 10) * 10
     120
     """
@@ -65,5 +65,5 @@ def layer_steps(model: str, micro_batches: Sequence[int], table: str, told: Told
                 "a2a_share": round(share, 4),
             }
         )
-        told((at + 1) / len(micro_batches))
+        context.progress((at + 1) / len(micro_batches))
     return rows

@@ -1,4 +1,4 @@
-"""RailX's Figure 14: uniform traffic on 1,296 chips of eight ports, flit by flit.
+"""Figure 14: uniform traffic on 1,296 chips of eight ports, flit by flit.
 
 Panel a: RailX (2D HyperX, 9 x 9 nodes of 4 x 4 chips, two rail ports an edge) beside other networks
 of as many chips and ports. Panel b: RailX with other meshes inside a node: links k times as wide as
@@ -15,12 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from lightloom.papers.part import Context, Line, Part, Rows
+from lightloom.papers.railx.lines import figure_lines
 from lightloom.railx import flits
 from lightloom.railx.flits import Network, Point, Railx, Router, simulate
 from lightloom.railx.networks import FatTree, HammingMesh, RailOnly, Torus
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+
+NUMBER = 14
+TITLE = "Uniform traffic"
 _EACH = 4
 """Virtual channels a class."""
 _SCALE = (9, 9)
@@ -33,8 +40,6 @@ _PRESSED = (0.75, 0.9, 1.1)
 _CYCLES, _WARM_UP = 2_000, 1_000
 _GOAL = 0.8
 """Flits a cycle and chip that RailX reaches in Section 6.3."""
-
-Rows = list[dict[str, Any]]
 
 
 def networks() -> dict[str, tuple[Network, int]]:
@@ -57,24 +62,23 @@ def networks() -> dict[str, tuple[Network, int]]:
     }
 
 
-def figure14(on_progress: Callable[[float], None] | None = None) -> Rows:
-    """Return the rows of Figure 14, panels a to c.
+def parts() -> tuple[Part, ...]:
+    """Return the one piece that it is made of."""
+    settings = {"cycles": _CYCLES, "warm_up": _WARM_UP, "shares": _SHARES, "pressed": _PRESSED}
+    return (Part("figure 14", _rows, settings=settings),)
 
-    Returns
-    -------
-    list of dict
-        panel, series, x, y, and what panels and tables need: title, x_axis, y_axis, log; what and
-        paper where the paper says something. Points of curves also have offered, accepted,
-        mean_latency, p99_latency, unstable and bound.
+
+def _rows(context: Context) -> Rows:
+    """Return the points of all panels.
+
+    Those of curves also have offered, accepted, mean_latency, p99_latency, unstable and bound.
     """
-    told = on_progress or (lambda _share: None)
-    rows = figure14a(lambda share: told(0.6 * share))
-    return rows + figure14b(lambda share: told(0.6 + 0.4 * share))
+    rows = _beside_others(lambda share: context.progress(0.6 * share))
+    return rows + _by_width(lambda share: context.progress(0.6 + 0.4 * share))
 
 
-def figure14a(on_progress: Callable[[float], None] | None = None) -> Rows:
+def _beside_others(progress: Callable[[float], None]) -> Rows:
     """Return panel a: RailX beside other networks."""
-    told = on_progress or (lambda _share: None)
     wired = networks()
     rows: Rows = []
     for done, (name, (network, classes)) in enumerate(wired.items()):
@@ -84,13 +88,12 @@ def figure14a(on_progress: Callable[[float], None] | None = None) -> Rows:
             rows.append(_said("a", name, "most accepted", str(_GOAL), _most(points)))
         if isinstance(network, HammingMesh):
             rows.append(_said("a", name, "most accepted", "below RailX", _most(points)))
-        told((done + 1) / len(wired))
+        progress((done + 1) / len(wired))
     return rows
 
 
-def figure14b(on_progress: Callable[[float], None] | None = None) -> Rows:
+def _by_width(progress: Callable[[float], None]) -> Rows:
     """Return panels b and c: RailX by the width of its meshes and by its routers."""
-    told = on_progress or (lambda _share: None)
     rows: Rows = []
     most: dict[int, float] = {}
     steps = 2 * len(_WIDTHS)
@@ -100,7 +103,7 @@ def figure14b(on_progress: Callable[[float], None] | None = None) -> Rows:
         most[width] = _most(points)
         title = "RailX by the width C of a mesh link"
         rows += _drawn("b", title, "", f"C = {width}", points, _bound(network))
-        told((done + 1) / steps)
+        progress((done + 1) / steps)
     for k, paper in zip(_KS, ("poor", "close to the best", "the best"), strict=True):
         for says, width in (("C = k", k), ("C = k n", k * _PORTS)):
             rows.append(_said("b", f"k = {k}, {says}", "most accepted", paper, most[width]))
@@ -110,7 +113,7 @@ def figure14b(on_progress: Callable[[float], None] | None = None) -> Rows:
             rows.append(row)
             if row["accepted"] >= _GOAL:
                 reached.append(f"C = {width} with {row['series']}")
-        told(0.5 + (done + 1) / steps)
+        progress(0.5 + (done + 1) / steps)
     found = "; ".join(reached) or "none"
     rows.append(_said("c", "RailX", f"what reaches {_GOAL}", "-", found))
     return rows
@@ -176,3 +179,15 @@ def _drawn(panel: str, title: str, log: str, name: str, points: list[Point], bou
 
 def _said(panel: str, series: str, what: str, paper: str, here: float | str) -> dict[str, Any]:
     return {"panel": panel, "series": series, "x": None, "y": here, "what": what, "paper": paper}
+
+
+def lines(rows: Rows) -> list[Line]:
+    """Return the most that networks accept."""
+    return figure_lines(NUMBER, rows)
+
+
+def draw(rows: Rows) -> Picture:
+    """Draw latencies, and the most accepted by router."""
+    from lightloom.papers.railx.curves import draw
+
+    return draw(rows)

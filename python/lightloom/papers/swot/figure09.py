@@ -1,111 +1,122 @@
-"""The figures that SWOT's text gives, and how ours are read from the rows.
+"""Figure 9: each scheme on the algorithm that is best for it, over sizes.
 
-Source: SWOT, Sections 4.2 and 4.3. Where the paper gives a largest value, so do we: over the sizes
-and planes of the panels named, whichever they are.
+Where the paper is silent: 16 and 256 nodes on 4 planes. Beyond it: Bruck's algorithm at other
+radixes than 2, and SWOT with planes that are preset, as one-shot's always are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from lightloom.papers.swot.points import ALL_REDUCE, ALL_TO_ALL, KB, MB, PLANES, Row, size_text
+from lightloom.papers.part import Line, Part
+from lightloom.papers.swot.points import (
+    KB,
+    MB,
+    SIZES,
+    Point,
+    Row,
+    Rows,
+    best,
+    by_panel,
+    panel,
+    size_text,
+)
 
-Rows = Sequence[Row]
-PRESENT = {"a": "reduce-scatter", "b": "all-reduce", "c": "pairwise", "d": "Bruck"}
-# The paper's text gives 72.7 and 89.7 % to pairwise and Bruck; its captions and what it says of
-# either, the other way round, which is what can be.
-_ONE_SHOT = {"a": "84.0 %", "b": "83.7 %", "c": "89.7 %", "d": "72.7 %"}
-_LOCKSTEP = {"a": "89.1 %", "b": "87.1 %", "c": "85.4 or 89.1 %", "d": "89.1 or 85.4 %"}
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
+
+NUMBER = 9
+TITLE = "The best algorithm of each scheme"
+NODES = (16, 256)
+ALL_TO_ALL = {"pairwise-alltoall": "P", "bruck-alltoall": "B"}
+ALL_REDUCE = {
+    "ring-allreduce": "R",
+    "recursive-doubling-allreduce": "RD",
+    "rabenseifner-allreduce": "HD",
+    "double-tree-allreduce": "DP",
+}
+"""The algorithms with the paper's letters."""
+RADIXES = (4, 8, 16, 32, 64)
+"""Of Bruck's algorithm beyond the paper's 2."""
+PANELS = {"9a": ("all-to-all", ALL_TO_ALL), "9b": ("all-reduce", ALL_REDUCE)}
+# SWOT, Section 4.3: sizes that it names, and by what share SWOT is shorter there.
+SAYS = {"9a": ((16 * MB,), "93.19 % (16 MB)"), "9b": ((256 * KB, 512 * KB), "7.06 to 9.71 %")}
 
 
-@dataclass(frozen=True)
-class Line:
-    """One figure of the paper, the panels that it needs, and ours."""
-
-    figure: str
-    panels: tuple[str, ...]
-    setting: str
-    what: str
-    paper: str
-    ours: Callable[[Rows], str]
+def parts(sizes: Sequence[int] | None = None, effort: str = "normal") -> tuple[Part, ...]:
+    """Return a panel a collective and number of nodes."""
+    return tuple(
+        panel(f"{name} {nodes}", _points(letters, nodes, sizes or SIZES), effort)
+        for name, (_, letters) in PANELS.items()
+        for nodes in NODES
+    )
 
 
-def table(done: Mapping[str, Rows]) -> list[dict[str, str]]:
-    """Return the lines whose panels are done and whose sizes ran."""
-    made = []
-    for line in LINES:
-        if all(name in done for name in line.panels):
-            ours = line.ours([row for name in line.panels for row in done[name]])
-            if ours:
-                made.append({"figure": line.figure, "setting": line.setting, "what": line.what,
-                             "paper": line.paper, "ours": ours})  # fmt: skip
+def _points(letters: Mapping[str, str], nodes: int, sizes: Sequence[int]) -> Iterator[Point]:
+    names = list(letters)
+    if letters is ALL_TO_ALL:
+        names += [f"bruck-alltoall:{radix}" for radix in RADIXES if radix < nodes]
+    for size in sizes:
+        for name in names:
+            for initial in ("first-step", "free"):
+                yield Point(name, nodes, size, initial=initial)
+
+
+def lines(rows: Rows) -> list[Line]:
+    """Return how far SWOT is below the best baseline at the sizes that the paper names."""
+    done, made = by_panel(rows), []
+    for name, (collective, letters) in PANELS.items():
+        sizes, paper = SAYS[name]
+        for nodes in NODES:
+            some = done.get(f"{name} {nodes}", [])
+            setting = f"{collective}, {nodes} nodes, 4 planes"
+            for what, says, ours in _compared(some, sizes, letters, paper):
+                if ours:
+                    made.append(Line(name, setting, what, says, ours))
     return made
 
 
-def best(rows: Rows, key: Callable[[Row], float | None]) -> Row | None:
-    """Return the row with the least `key`; None where no row has one.
-
-    Examples
-    --------
-    >>> best([], lambda row: row.swot_us) is None
-    True
-    """
-    having = [(value, at) for at, row in enumerate(rows) if (value := key(row)) is not None]
-    return rows[min(having)[1]] if having else None
-
-
-def _largest(of: Callable[[Row], float | None]) -> Callable[[Rows], str]:
-    """Return what finds the largest share, and where it is."""
-
-    def text(rows: Rows) -> str:
-        row = best(rows, lambda row: None if (share := of(row)) is None else -share)
-        if row is None:
-            return ""
-        share = of(row) or 0.0
-        return f"{share:.1%} ({size_text(row.size_bytes)}, k = {row.planes})"
-
-    return text
-
-
-def _at(nodes: int) -> Callable[[Rows], str]:
-    def text(rows: Rows) -> str:
-        return "".join(f"{row.below_lockstep:.1%}" for row in rows if row.nodes == nodes)
-
-    return text
-
-
-def _most_nodes(rows: Rows) -> str:
-    return str(max(row.nodes for row in rows if row.one_shot_us is not None))
+def _compared(
+    rows: Rows, sizes: Sequence[int], letters: Mapping[str, str], paper: str
+) -> Iterator[tuple[str, str, str]]:
+    """Yield what is compared, the paper's figure, and ours."""
+    both = (*sizes, 1000 * MB)
+    yield (
+        "shorter than the best baseline",
+        paper,
+        _below_best(rows, sizes, letters, "first-step", own=False),
+    )
+    yield (
+        "same, planes preset as one-shot's are",
+        paper,
+        _below_best(rows, sizes, letters, "free", own=False),
+    )
+    limits = (f"{size_text(size)}: {1 - base.ideal_us / base.static_us:.1%}"
+              for size, _, base in _baselines(rows, sizes, letters))  # fmt: skip
+    yield "same, without reconfiguration: the limit", "-", ", ".join(limits)
+    yield (
+        "SWOT's own best algorithm",
+        "-",
+        _below_best(rows, both, letters, "first-step", own=True),
+    )
+    yield "same, planes preset", "-", _below_best(rows, both, letters, "free", own=True)
 
 
 def _below_best(
-    sizes: Sequence[int], letters: Mapping[str, str], initial: str, *, own: bool
-) -> Callable[[Rows], str]:
-    """Return how far SWOT is below the best baseline, on its algorithm or on SWOT's own best."""
-
-    def text(rows: Rows) -> str:
-        parts = []
-        for size, some, base in _baselines(rows, sizes, letters):
-            mine = [row for row in some if row.initial == initial
-                    and (own or row.algorithm == base.algorithm)]  # fmt: skip
-            found = best(mine, lambda row: row.swot_us)
-            if found is not None:
-                share = f"{size_text(size)}: {1 - found.swot_us / base.static_us:.1%}"
-                parts.append(f"{share} ({found.algorithm})" if own else share)
-        return ", ".join(parts)
-
-    return text
-
-
-def _limit(sizes: Sequence[int], letters: Mapping[str, str]) -> Callable[[Rows], str]:
-    """Return how far the ideal is below the best baseline, on the baseline's algorithm."""
-
-    def text(rows: Rows) -> str:
-        return ", ".join(f"{size_text(size)}: {1 - base.ideal_us / base.static_us:.1%}"
-                         for size, _, base in _baselines(rows, sizes, letters))  # fmt: skip
-
-    return text
+    rows: Rows, sizes: Sequence[int], letters: Mapping[str, str], initial: str, *, own: bool
+) -> str:
+    """Say how far SWOT is below the best baseline, on its algorithm or on SWOT's own best."""
+    texts = []
+    for size, some, base in _baselines(rows, sizes, letters):
+        mine = [row for row in some if row.initial == initial
+                and (own or row.algorithm == base.algorithm)]  # fmt: skip
+        found = best(mine, lambda row: row.swot_us)
+        if found is not None:
+            share = f"{size_text(size)}: {1 - found.swot_us / base.static_us:.1%}"
+            texts.append(f"{share} ({found.algorithm})" if own else share)
+    return ", ".join(texts)
 
 
 def _baselines(
@@ -119,91 +130,82 @@ def _baselines(
             yield size, some, base
 
 
-def _degree(rows: Rows) -> str:
-    """Return what 4 and 8 planes gain over half as many [points], from least to most."""
-    shares = {(row.planes, row.size_bytes): 100 * row.below_lockstep for row in rows}
-    parts = []
-    for k in PLANES[1:]:
-        steps = [share - shares[k // 2, size] for (at, size), share in shares.items() if at == k]
-        low, high = (round(points, 1) + 0.0 for points in (min(steps), max(steps)))  # never -0.0
-        parts.append(f"{k // 2} to {k}: {low:+.1f} to {high:+.1f}")
-    return "; ".join(parts)
+def draw(rows: Rows) -> Picture:
+    """Draw each scheme's best algorithm above, and what SWOT gains below."""
+    from lightloom.papers.plots import page
+    from lightloom.papers.swot.plots import legend_above, over_sizes
+
+    done = by_panel(rows)
+    with page(16, 7) as figure:
+        grid = figure.subplots(2, len(done), height_ratios=(1.7, 1), sharex=True, squeeze=False)
+        for at, (name, some) in enumerate(done.items()):
+            collective, letters = PANELS[name.split()[0]]
+            _envelope(grid[0][at], grid[1][at], some, letters)
+            grid[0][at].set_title(f"({'ab'[at // 2]}) {collective}, {some[0].nodes} nodes")
+            over_sizes(grid[1][at], some)
+        grid[0][0].set_ylabel("completion [us]")
+        grid[1][0].set_ylabel("shorter than the better of\none-shot and lockstep")
+        legend_above(figure, grid[0][0])
+    return figure
 
 
-def _inflection(rows: Rows) -> str:
-    """Return the smallest size whose overhead is below half, for each reconfiguration time."""
-    parts = []
-    for delay in dict.fromkeys(row.reconfiguration_us for row in rows):
-        some = [row for row in rows if row.reconfiguration_us == delay]
-        sizes = [row.size_bytes for row in some]
-        below = [row.size_bytes for row in some if row.overhead < 0.5]
-        where = size_text(min(below)) if below else f"above {size_text(max(sizes))}"
-        parts.append(f"{delay / 1000:g} ms: {'all' if len(below) == len(sizes) else where}")
-    return ", ".join(parts)
+def _envelope(upper: Axes, lower: Axes, rows: Rows, letters: dict[str, str]) -> None:
+    """Draw each scheme's best algorithm by size above, and what SWOT gains below."""
+    from matplotlib.ticker import PercentFormatter
 
+    from lightloom.papers.swot.plots import STYLES, VALUES
+    from lightloom.report.plots import MUTED
 
-def _seven(letter: str) -> tuple[str, ...]:
-    return tuple(f"7{letter} k={k}" for k in PLANES)
+    sizes = sorted({row.size_bytes for row in rows})
+    lines: dict[str, list[tuple[int, float, str]]] = {}
 
+    def add(name: str, row: Row | None, value: Callable[[Row], float | None]) -> None:
+        time = value(row) if row is not None else None
+        if row is not None and time is not None:
+            radix = row.algorithm.partition(":")[2]
+            letter = letters.get(row.algorithm, f"B{radix}")
+            lines.setdefault(name, []).append((row.size_bytes, time, letter))
 
-def _nine(
-    figure: str, what: str, letters: Mapping[str, str], sizes: tuple[int, ...], paper: str
-) -> Iterator[Line]:
-    both = (*sizes, 1000 * MB)
-    for nodes in (16, 256):
-        for text, says, ours in (
-            (
-                "shorter than the best baseline",
-                paper,
-                _below_best(sizes, letters, "first-step", own=False),
-            ),
-            (
-                "same, planes preset as one-shot's are",
-                paper,
-                _below_best(sizes, letters, "free", own=False),
-            ),
-            ("same, without reconfiguration: the limit", "-", _limit(sizes, letters)),
-            ("SWOT's own best algorithm", "-", _below_best(both, letters, "first-step", own=True)),
-            ("same, planes preset", "-", _below_best(both, letters, "free", own=True)),
+    bases = []
+    for size in sizes:
+        first = [r for r in rows if r.size_bytes == size and r.initial == "first-step"]
+        free = [r for r in rows if r.size_bytes == size and r.initial == "free"]
+        known = [row for row in first if row.algorithm in letters]
+        for name in ("one-shot", "lockstep", "ideal"):
+            add(name, best(known, VALUES[name]), VALUES[name])
+        base = best(known, lambda row: row.static_us)
+        assert base is not None  # every size ran with every algorithm
+        bases.append(base.static_us)
+        for name, some, chosen in (
+            ("SWOT, the baseline's algorithm", first, base.algorithm),
+            ("SWOT, its own best", first, None),
+            ("SWOT, its own best, planes preset", free, None),
         ):
-            setting = f"{what}, {nodes} nodes, 4 planes"
-            yield Line(figure, (f"{figure} {nodes}",), setting, text, says, ours)
-
-
-_SEVEN = {"c": "k + 1 nodes", **dict.fromkeys("abd", "2^k nodes")}
-_EIGHT = "4 planes, 1 us"
-_CURVES = {
-    "all-reduce": "rabenseifner-allreduce",
-    "pairwise": "pairwise-alltoall",
-    "Bruck": "bruck-alltoall",
-}
-LINES = (
-    *(Line(f"7{letter}", _seven(letter), f"{name}, {_SEVEN[letter]}",
-           "shorter than one-shot, up to", _ONE_SHOT[letter],
-           _largest(lambda row: row.below_one_shot))
-      for letter, name in PRESENT.items()),
-    *(Line(f"7{letter}", _seven(letter), f"{name}, {_SEVEN[letter]}",
-           "shorter than lockstep, up to", _LOCKSTEP[letter],
-           _largest(lambda row: row.below_lockstep))
-      for letter, name in PRESENT.items()),
-    Line("8a", ("8a",), f"all-reduce 40 MB, 64 nodes, {_EIGHT}", "shorter than lockstep",
-         "39.6 %", _at(64)),
-    Line("8a", ("8a",), f"all-reduce 40 MB, 512 nodes, {_EIGHT}", "shorter than lockstep",
-         "46.9 %", _at(512)),
-    Line("8b", ("8b",), f"pairwise 32 MB, 5 nodes, {_EIGHT}", "shorter than lockstep",
-         "26.0 %", _at(5)),
-    Line("8b", ("8b",), f"pairwise 32 MB, 10 nodes, {_EIGHT}", "shorter than lockstep",
-         "45.5 %", _at(10)),
-    Line("8a", ("8a",), "all-reduce, 4 planes", "most nodes of one-shot", "16", _most_nodes),
-    Line("8b", ("8b",), "pairwise, 4 planes", "most nodes of one-shot", "5", _most_nodes),
-    *_nine("9a", "all-to-all", ALL_TO_ALL, (16 * MB,), "93.19 % (16 MB)"),
-    *_nine("9b", "all-reduce", ALL_REDUCE, (256 * KB, 512 * KB), "7.06 to 9.71 %"),
-    *(Line("10", (f"10 {algorithm}",), f"{name}, 256 nodes", "points gained by more planes",
-           "diminishing; 8 below 4 from some size on" if name != "Bruck" else "diminishing",
-           _degree)
-      for name, algorithm in _CURVES.items()),
-    *(Line("11", (f"11 {algorithm}",), f"{name}, 256 nodes, 4 planes",
-           "overhead below one half from", "larger sizes with slower switches; Bruck first",
-           _inflection)
-      for name, algorithm in _CURVES.items()),
-)  # fmt: skip
+            mine = [row for row in some if chosen in (None, row.algorithm)]
+            add(name, best(mine, lambda row: row.swot_us), lambda row: row.swot_us)
+    swot = {"color": STYLES["SWOT"]["color"]}
+    styles = STYLES | {
+        "SWOT, the baseline's algorithm": STYLES["SWOT"],
+        "SWOT, its own best": {"color": "#b9588f", "linestyle": "-", "marker": "D"},
+        "SWOT, its own best, planes preset": swot | {"color": "#b9588f", "linestyle": ":",
+                                                     "marker": ""},
+    }  # fmt: skip
+    for name, points in lines.items():
+        x, y, _ = zip(*points, strict=True)
+        upper.plot(x, y, label=name, markersize=3.2, linewidth=1.3, **styles[name])
+        if name.startswith("SWOT"):
+            gains = [1 - time / base for time, base in zip(y, bases, strict=True)]
+            lower.plot(x, gains, markersize=3.2, linewidth=1.3, **styles[name])
+    # The algorithms chosen, a line a scheme, below the curves.
+    place = upper.get_xaxis_transform()
+    for at, name in enumerate(("one-shot", "lockstep", "SWOT, its own best")):
+        for x_at, _, letter in lines.get(name, ()):
+            upper.text(x_at, -0.06 - 0.055 * at, letter, transform=place, ha="center", va="center",
+                       fontsize=7.5, color=styles[name]["color"])  # fmt: skip
+    upper.set_yscale("log")
+    upper.grid(axis="y")
+    lower.yaxis.set_major_formatter(PercentFormatter(1))
+    # One-shot's planes are preset for free: against that, small messages may lose without end.
+    lower.set_ylim(max(-1.0, lower.get_ylim()[0]), 1)
+    lower.axhline(0, color=MUTED, linewidth=0.8)
+    lower.grid(axis="y")

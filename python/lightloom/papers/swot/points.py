@@ -1,43 +1,39 @@
-"""What SWOT's Figures 7 to 11 are made of: panels of points, each a collective on planes.
+"""Points of SWOT's figures: a collective on planes, scheduled by each scheduler.
 
 Modelled: 800 Gbps a node shared by k planes, t_r = 200 us, 5 us a transmission (SWOT, Section 4.1),
-where a figure does not vary them; MB is 10^6 bytes, a size is a node's buffer. Where the paper is
-silent: Figure 7 has as many nodes as one-shot can serve, with k = 2, 4 and 8; Figure 8 has 40 MB
-(all-reduce) and 32 MB (all-to-all) at 1 us, which met the paper's four percentages when they were
-sought; Figure 9 has 16 and 256 nodes on 4 planes. Ignored: how long the paper's solver took.
+where a figure does not vary them; MB is 10^6 bytes, a size is a node's buffer. Ignored: how long
+the paper's solver took.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
 
+from lightloom.papers.part import Context, Part
 from lightloom.plan import Job, plan_collective
 from lightloom.units import Size
 
 KB, MB = 10**3, 10**6
 SIZES = (256 * KB, 512 * KB, *(MB << i for i in range(10)), 1000 * MB)
 """Of Figures 7, 9 and 10; Figure 11 goes on to 16 GB."""
-LARGE = (*SIZES, *(1000 * MB << i for i in range(1, 5)))
 PLANES = (2, 4, 8)
-DELAYS = ("20 us", "200 us", "2 ms", "20 ms")
-"""Of Figure 11. "Four orders of magnitude": the text has lost which; it names 0.2 and 20 ms."""
-ALL_TO_ALL = {"pairwise-alltoall": "P", "bruck-alltoall": "B"}
-ALL_REDUCE = {
-    "ring-allreduce": "R",
-    "recursive-doubling-allreduce": "RD",
-    "rabenseifner-allreduce": "HD",
-    "double-tree-allreduce": "DP",
-}
-"""The algorithms of Figure 9 with the paper's letters."""
-RADIXES = (4, 8, 16, 32, 64)
-"""Of Bruck's algorithm beyond the paper's 2, in Figure 9."""
 TITLES = {
     "rabenseifner-reduce-scatter": "reduce-scatter (Rabenseifner)",
     "rabenseifner-allreduce": "all-reduce (Rabenseifner)",
     "pairwise-alltoall": "all-to-all (pairwise)",
     "bruck-alltoall": "all-to-all (Bruck)",
 }
+CURVES = {
+    "all-reduce": "rabenseifner-allreduce",
+    "pairwise": "pairwise-alltoall",
+    "Bruck": "bruck-alltoall",
+}
+"""Of Figures 10 and 11, a panel each, on 256 nodes."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +110,10 @@ class Row:
     switches: int
     """Of SWOT's schedule."""
 
+    def as_json(self) -> dict[str, Any]:
+        """Return its values by name."""
+        return asdict(self)
+
     @property
     def below_lockstep(self) -> float:
         """By what share SWOT completes earlier than lockstep."""
@@ -135,90 +135,52 @@ class Row:
         return min(self.lockstep_us, self.one_shot_us or self.lockstep_us)
 
 
-@dataclass(frozen=True)
-class Panel:
-    """One part of a figure: what is run, kept and drawn together."""
-
-    figure: int
-    name: str
-    title: str
-    points: tuple[Point, ...]
+Rows = Sequence[Row]
 
 
-def panels(figures: Sequence[int], sizes: Sequence[int] | None = None) -> tuple[Panel, ...]:
-    """Return the panels of figures 7 to 11.
+def panel(name: str, points: Iterable[Point], effort: str) -> Part:
+    """Return a panel of a figure: what is run and kept together.
 
-    Parameters
-    ----------
-    figures
-        Numbers.
-    sizes
-        Buffers of a node [B] for the figures over sizes (all but 8), instead of the paper's range.
+    >>> panel("7a k=2", [Point("bruck-alltoall", 4, MB)], "quick").name
+    '7a k=2'
+    """
+    some = tuple(points)
+    settings = {"effort": effort, "points": [asdict(point) for point in some]}
+    return Part(name, partial(_solve, name, some, effort), settings=settings, row=Row)
+
+
+def _solve(name: str, points: Sequence[Point], effort: str, context: Context) -> list[Row]:
+    """Schedule points on all cores: the compiled core leaves the interpreter free."""
+    rows = []
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        try:
+            for row in pool.map(lambda point: point.solve(name, effort), points):
+                rows.append(row)
+                context.progress(len(rows) / len(points))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return rows
+
+
+def by_panel(rows: Rows) -> dict[str, list[Row]]:
+    """Return the rows of each panel, in order."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.panel, []).append(row)
+    return found
+
+
+def best(rows: Rows, key: Callable[[Row], float | None]) -> Row | None:
+    """Return the row with the least `key`; None where no row has one.
 
     Examples
     --------
-    >>> [panel.name for panel in panels((7, 10))][:4]
-    ['7a k=2', '7a k=4', '7a k=8', '7b k=2']
+    >>> best([], lambda row: row.swot_us) is None
+    True
     """
-    made = {7: _seven, 8: _eight, 9: _nine, 10: _ten, 11: _eleven}
-    return tuple(panel for figure in figures for panel in made[figure](sizes))
-
-
-def _seven(sizes: Sequence[int] | None) -> list[Panel]:
-    made = []
-    for letter, algorithm in zip("abcd", TITLES, strict=True):
-        for k in PLANES:
-            # As many as one-shot can serve: one configuration a plane.
-            nodes = k + 1 if algorithm == "pairwise-alltoall" else 2**k
-            points = tuple(Point(algorithm, nodes, size, k) for size in sizes or SIZES)
-            made.append(Panel(7, f"7{letter} k={k}", f"{k} planes, {nodes} nodes", points))
-    return made
-
-
-def _eight(_: Sequence[int] | None) -> list[Panel]:
-    reduce, exchange = "rabenseifner-allreduce", "pairwise-alltoall"
-    powers = tuple(Point(reduce, 2**i, 40 * MB, latency="1 us") for i in range(2, 10))
-    others = tuple(Point(exchange, n, 32 * MB, latency="1 us") for n in range(3, 17))
-    return [
-        Panel(8, "8a", f"{TITLES[reduce]}, 40 MB", powers),
-        Panel(8, "8b", f"{TITLES[exchange]}, 32 MB", others),
-    ]
-
-
-def _nine(sizes: Sequence[int] | None) -> list[Panel]:
-    made = []
-    for letter, what in zip("ab", ("all-to-all", "all-reduce"), strict=True):
-        for nodes in (16, 256):
-            names = list(ALL_REDUCE if what == "all-reduce" else ALL_TO_ALL)
-            if what == "all-to-all":
-                names += [f"bruck-alltoall:{radix}" for radix in RADIXES if radix < nodes]
-            points = tuple(
-                Point(name, nodes, size, initial=initial)
-                for size in sizes or SIZES
-                for name in names
-                for initial in ("first-step", "free")
-            )
-            made.append(Panel(9, f"9{letter} {nodes}", f"{what}, {nodes} nodes", points))
-    return made
-
-
-def _ten(sizes: Sequence[int] | None) -> list[Panel]:
-    return [
-        Panel(10, f"10 {algorithm}", TITLES[algorithm], tuple(
-            Point(algorithm, 256, size, k) for k in PLANES for size in sizes or SIZES
-        ))
-        for algorithm in ("rabenseifner-allreduce", "pairwise-alltoall", "bruck-alltoall")
-    ]  # fmt: skip
-
-
-def _eleven(sizes: Sequence[int] | None) -> list[Panel]:
-    return [
-        Panel(11, f"11 {algorithm}", TITLES[algorithm], tuple(
-            Point(algorithm, 256, size, reconfiguration=delay)
-            for delay in DELAYS for size in sizes or LARGE
-        ))
-        for algorithm in ("rabenseifner-allreduce", "pairwise-alltoall", "bruck-alltoall")
-    ]  # fmt: skip
+    having = [(value, at) for at, row in enumerate(rows) if (value := key(row)) is not None]
+    return rows[min(having)[1]] if having else None
 
 
 def size_text(size: int) -> str:

@@ -1,54 +1,38 @@
-"""RailX's Figures 14 to 17 as pictures, panel by panel, from finished rows."""
+"""What RailX's figures share: rows become curves, panel by panel, and lines of the table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
-from lightloom.report.plots import STYLE
+from lightloom.papers.part import Rows
+from lightloom.papers.plots import HUES, SHAPES, page
 
-# Okabe and Ito's hues (2008).
-HUES = ("#0072b2", "#c77f00", "#00805c", "#5b3cc4", "#b9588f", "#4d5663", "#56b4e9")
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)))
-SHAPES = ("o", "s", "v", "D", "^", "P", "X")
-_OVER_DP = {"x_axis": "ports of DP; the others of 10 are CP's",
-            "y_axis": "exposed communication of an iteration [s]"}  # fmt: skip
-_SAYS: dict[tuple[int, str], dict[str, str]] = {
-    (16, "a"): {"title": "nothing hidden", **_OVER_DP},
-    (16, "b"): {"title": "DP behind the backward pass", **_OVER_DP},
-    (16, "c"): {"title": "best split", "x_axis": "sequence [1024 tokens]", "log": "x",
-                "y_axis": "ports of CP"},
-}  # fmt: skip
-
-Rows = Sequence[dict[str, Any]]
 
 
-def draw(number: int, rows: Rows) -> Figure:
+def draw(rows: Rows, panels: Mapping[str, Mapping[str, str]] | None = None) -> Figure:
     """Draw one figure: a panel beside the other, a line a series.
 
     A panel's first row may say its ``title``, ``x_axis``, ``y_axis``, and ``log``: which of the
-    axes "x", "y" or "xy" are logarithmic. What it does not say is here. Of a time, what other work
-    hides (``hidden_s``) is left out.
+    axes "x", "y" or "xy" are logarithmic. What it does not say is in `panels`. Of a time, what
+    other work hides (``hidden_s``) is left out.
     """
-    panels = list(dict.fromkeys(str(row["panel"]) for row in rows))
-    with rc_context(STYLE):
-        columns = min(3, len(panels))
-        lines = -(-len(panels) // columns)
-        figure = Figure((max(6.0, 4.6 * columns), 4.2 * lines))
-        figure.set_layout_engine("constrained")
-        for at, panel in enumerate(panels):
+    names = list(dict.fromkeys(str(row["panel"]) for row in rows))
+    columns = min(3, len(names))
+    lines = -(-len(names) // columns)
+    with page(max(6.0, 4.6 * columns), 4.2 * lines) as figure:
+        for at, panel in enumerate(names):
             mine = [row for row in rows if str(row["panel"]) == panel]
-            says = {**_SAYS.get((number, panel), {}), **mine[0]}
             axes = figure.add_subplot(lines, columns, at + 1)
             _lines(axes, mine)
-            _dress(axes, panel, says)
+            _dress(axes, panel, {**(panels or {}).get(panel, {}), **mine[0]})
     return figure
 
 

@@ -1,0 +1,41 @@
+"""Figure 8: the distribution of completion times, on the workloads of Figure 7."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lightloom.papers.part import Line, Part
+from lightloom.papers.rails.compared import SPARSE, Rows, compared
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+
+NUMBER = 8
+TITLE = "Distribution of completion times"
+
+
+def parts(**settings: Any) -> tuple[Part, ...]:
+    """Return a piece a workload."""
+    return tuple(compared(name, **settings) for name in SPARSE)
+
+
+def lines(_rows: Rows) -> list[Line]:
+    """Return nothing: the paper's text gives no number of it."""
+    return []
+
+
+def draw(rows: Rows) -> Picture:
+    """Draw a panel a workload, a curve a scheme."""
+    from lightloom.papers.rails.plots import side_by_side
+    from lightloom.rails.plots import draw_cdf
+
+    with side_by_side(rows) as (figure, panels):
+        for axes, some in panels:
+            draw_cdf(axes, [each.scheme for each in some], legend=False)
+            axes.set_xlabel("completion time over RailS's", fontsize=8.5)
+            if axes is not panels[0][0]:
+                axes.set_ylabel("")
+            axes.set_title(some[0].workload)
+        handles, labels = panels[0][0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+    return figure
