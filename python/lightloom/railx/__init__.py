@@ -1,4 +1,4 @@
-"""RailX: topologies of circuit-switched rails, their traffic, cost, faults and figures.
+"""RailX: topologies of circuit-switched rails, their traffic, cost and faults.
 
 Examples
 --------
