@@ -146,7 +146,7 @@ def test_help_imports_no_subcommand_and_shows_examples(capsys: pytest.CaptureFix
         "print([m for m in sys.modules if m.startswith('lightloom.cli.')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.rstrip().endswith("[]")
+    assert done.stdout.rstrip().endswith("['lightloom.cli.top']")
     for command in COMMANDS:
         assert command in done.stdout
     for arguments in (["spec", "resolve"], ["cost"], []):

@@ -3,22 +3,23 @@
 Every way to end badly is one message on stderr and an exit code: 2 for bad input, 1 for a run that
 failed, 130 for an interrupt, 141 (as of SIGPIPE, without a message) where the reader of stdout has
 left. A traceback appears only with ``--debug``.
+
+What needs no subcommand is answered by `lightloom.cli.top`, everything else by Typer in
+`lightloom.cli.application`, which takes longer to load than a version to print: so this file
+imports almost nothing.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import sys
-import traceback
-from collections.abc import Sequence
-from importlib import import_module
-from typing import Any
-
-import typer
-from typer.core import TyperCommand, TyperGroup
 
 from lightloom.errors import LightloomError
+from lightloom.lazy import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
 # Each is `app`, a Typer application, in the file of its name.
 COMMANDS = {
@@ -39,101 +40,18 @@ COMMANDS = {
     "agent": "Attend to a region's controller as one of its servers.",
 }
 
-# Those that run until they are stopped.
-_ENDLESS = ("controller", "ocs", "agent")
 _INTERRUPTED = 130
 _CLOSED_PIPE = 141
 
 
-class _Commands(TyperGroup):
-    """Lists the subcommands without importing them."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name in COMMANDS:
-            return TyperCommand(cmd_name, help=COMMANDS[cmd_name])
-        return None
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        name = args[0] if args else None
-        if name not in COMMANDS:
-            return super().resolve_command(ctx, args)
-        command = typer.main.get_command(import_module(f"lightloom.cli.{name}").app)
-        command.name = name
-        _harmonize(command)
-        return name, command, args[1:]
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt as error:  # Typer would turn it into an exit code, without words
-            nothing = "" if ctx.invoked_subcommand in _ENDLESS else "nothing was kept"
-            raise _StopError(str(error) or nothing) from error
-
-
-class _StopError(LightloomError):
+class StopError(LightloomError):
     """A command was interrupted; the text says what was kept."""
-
-
-def _harmonize(command: Any) -> None:
-    """Give every subcommand the same help, whatever its own application chose."""
-    command.rich_markup_mode = "rich"
-    command.help = _prose(command.help or "")
-    command.params = [p for p in command.params if not str(p.name).endswith("_completion")]
-    for param in command.params:
-        if getattr(param, "help", None):
-            param.help = _prose(param.help)
-    for inner in getattr(command, "commands", {}).values():
-        _harmonize(inner)
-
-
-def _prose(text: str) -> str:
-    r"""Let the terminal wrap paragraphs, and show brackets instead of reading them as markup.
-
-    Examples
-    --------
-    >>> _prose("Even\nloads [none].\n\nExample: x")
-    'Even loads \\[none].\n\nExample: x'
-    """
-    # Rich takes a bracket for markup only before these.
-    paragraphs = re.sub(r"\[(?=[a-z#/@])", r"\\[", text).split("\n\n")
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
-
-
-app = typer.Typer(
-    cls=_Commands,
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        from lightloom import __version__
-
-        print(f"lightloom {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def lightloom(
-    version: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
-    ),
-    debug: bool = typer.Option(False, "--debug", help="Show a traceback of what went wrong."),
-) -> None:
-    """Design, simulate and run the reconfigurable networks of GPU clusters.
-
-    Example: lightloom compare mixtral-8x7b --gpus 1024
-    """
 
 
 def main() -> None:
     """Run the command line and exit."""
+    # To find plugins, Pydantic would read the metadata of every package that is installed.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     code = run(sys.argv[1:])
     try:
         sys.stdout.flush()
@@ -153,14 +71,19 @@ def run(arguments: Sequence[str]) -> int:
     lightloom ...
     0
     """
+    from lightloom.cli import top
+
     debug = "--debug" in arguments
+    given = [argument for argument in arguments if argument != "--debug"]
     try:
-        result = app([a for a in arguments if a != "--debug"], "lightloom", standalone_mode=False)
-    except (KeyboardInterrupt, _StopError) as error:
+        result = top.answer(given)
+        if result is None:
+            from lightloom.cli.application import app
+
+            result = app(given, "lightloom", standalone_mode=False)
+    except (KeyboardInterrupt, StopError) as error:
         kept = f": {error}" if str(error) else ""
         return _fail(f"interrupted{kept}", _INTERRUPTED, debug)
-    except typer.Abort:
-        return _fail("aborted", 1, debug)
     except LightloomError as error:
         return _fail(f"error: {error}", error.exit_code, debug)
     except SystemExit as error:
@@ -172,6 +95,8 @@ def run(arguments: Sequence[str]) -> int:
     except MemoryError:
         return _fail("error: out of memory", 1, debug)
     except Exception as error:
+        if type(error).__name__ == "Abort":  # Typer's
+            return _fail("aborted", 1, debug)
         if hasattr(error, "format_message"):  # an argument that cannot be understood
             return _usage(error)
         what = f"{type(error).__name__}: {error}".partition("\n")[0]
@@ -191,6 +116,8 @@ def _broken(error: OSError, debug: bool = False) -> int:
 
 def _fail(message: str, code: int, debug: bool) -> int:
     if debug:
+        import traceback
+
         traceback.print_exc()
     print(message, file=sys.stderr)
     return code

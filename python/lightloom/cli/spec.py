@@ -95,10 +95,6 @@ def _as_json(resolved: Resolved) -> dict[str, object]:
 
 
 def _print(resolved: Resolved, sources: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     from lightloom.toml_text import value_text
 
     if not sys.stdout.isatty():  # whole lines without colour, for grep and diff
@@ -106,6 +102,10 @@ def _print(resolved: Resolved, sources: bool) -> None:
             note = f": {source}" if sources and source else ""
             print(f"{key} = {value_text(value)}  # {layer}{note}")
         return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     console = Console(highlight=False)
     console.print(Text(resolved.scenario.title, style="bold"))
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
