@@ -1,6 +1,7 @@
 //! The suite that every driver must pass, against a switch that speaks its protocol:
-//! `lightloom_control::driver_conformance!(make)` makes each check a test of its own, where
-//! `make(ports, slice)` gives a driver for the ports of `slice` and a dark switch of `ports` ports.
+//! `lightloom_control::driver_conformance!(PROTOCOL, make)` makes each check a test of its own, where
+//! `make(ports)` gives a dark switch of `ports` ports. The driver is made as the daemon makes it, for a
+//! switch on loopback.
 //!
 //! Checked: the switch comes up and says its size; what is ordered stands and reads back, and nothing
 //! else does; answers come in the order of the orders, whatever is refused between them and however
@@ -9,6 +10,7 @@
 //! what was not asked, or answer twice.
 
 use crate::driver::{Answer, Driver, DriverEvent, Order, Patch};
+use crate::protocol::{Connection, Protocol};
 use lightloom_units::Time;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -38,8 +40,8 @@ const ROUNDS: usize = 10_000;
 const ENDLESS: usize = 64 << 20;
 
 /// A driver, a switch and the stream between them.
-struct Bench<D, P> {
-    driver: D,
+struct Bench<P> {
+    driver: Box<dyn Driver + Send>,
     peer: P,
     now: Time,
     /// Bytes of the switch are handed on in pieces of so many.
@@ -73,15 +75,18 @@ impl Chance {
     }
 }
 
-impl<D: Driver, P: Peer> Bench<D, P> {
-    fn new(make: impl FnOnce(u16, Vec<u16>) -> (D, P)) -> Self {
-        Bench::of(make(PORTS, (1..=PORTS).collect()))
-    }
+/// A driver as the daemon makes it, for an emulator on loopback.
+fn driver(protocol: &Protocol, slice: impl IntoIterator<Item = u16>) -> Box<dyn Driver + Send> {
+    let slice = slice.into_iter().collect();
+    let connection = Connection { ports: PORTS, slice, loopback: true, ..Connection::default() };
+    (protocol.driver)(&connection).unwrap_or_else(|wrong| panic!("{wrong:?}"))
+}
 
-    fn of((driver, peer): (D, P)) -> Self {
+impl<P: Peer> Bench<P> {
+    fn new(protocol: &Protocol, make: impl FnOnce(u16) -> P) -> Self {
         Bench {
-            driver,
-            peer,
+            driver: driver(protocol, 1..=PORTS),
+            peer: make(PORTS),
             now: Time::from_ms(1),
             piece: usize::MAX,
             garble: None,
@@ -223,16 +228,16 @@ fn patch(ingress: u16, egress_port: u16) -> Patch {
 }
 
 /// The switch comes up with its size, dark.
-pub fn comes_up_dark<D: Driver, P: Peer>(make: impl FnOnce(u16, Vec<u16>) -> (D, P)) {
-    let mut bench = Bench::new(make);
+pub fn comes_up_dark<P: Peer>(protocol: &Protocol, make: impl FnOnce(u16) -> P) {
+    let mut bench = Bench::new(protocol, make);
     bench.connect();
     assert!(bench.up, "{:?}", bench.went_down);
     assert_eq!(bench.answer(&Order::Read), Answer::State(Vec::new()));
 }
 
 /// What is set stands and reads back; what is ended is gone; ports change partners in one order.
-pub fn what_is_ordered_stands<D: Driver, P: Peer>(make: impl FnOnce(u16, Vec<u16>) -> (D, P)) {
-    let mut bench = Bench::new(make);
+pub fn what_is_ordered_stands<P: Peer>(protocol: &Protocol, make: impl FnOnce(u16) -> P) {
+    let mut bench = Bench::new(protocol, make);
     bench.connect();
     let pairs = |pairs: &[(u16, u16)]| {
         let mut patches: Vec<_> =
@@ -265,8 +270,8 @@ pub fn what_is_ordered_stands<D: Driver, P: Peer>(make: impl FnOnce(u16, Vec<u16
 
 /// A port in use, an egress in use and a port that is not there are refused, with words; what stood
 /// stands, and the orders around are answered in order.
-pub fn refusals_leave_the_rest<D: Driver, P: Peer>(make: impl FnOnce(u16, Vec<u16>) -> (D, P)) {
-    let mut bench = Bench::new(make);
+pub fn refusals_leave_the_rest<P: Peer>(protocol: &Protocol, make: impl FnOnce(u16) -> P) {
+    let mut bench = Bench::new(protocol, make);
     bench.connect();
     let stands = vec![patch(1, 2), patch(2, 1)];
     assert_eq!(bench.apply(&[], &stands), Answer::Done);
@@ -290,25 +295,36 @@ pub fn refusals_leave_the_rest<D: Driver, P: Peer>(make: impl FnOnce(u16, Vec<u1
     }
 }
 
+/// A change that is refused has changed nothing, if the protocol says that changes are whole.
+pub fn whole_changes_are_whole<P: Peer>(protocol: &Protocol, make: impl FnOnce(u16) -> P) {
+    let mut bench = Bench::new(protocol, make);
+    bench.connect();
+    let stands = vec![patch(1, 2), patch(2, 1), patch(3, 4)];
+    assert_eq!(bench.apply(&[], &stands), Answer::Done);
+    let refused = bench.apply(&[patch(1, 2)], &[patch(1, 5), patch(6, 4)]);
+    assert!(matches!(refused, Answer::Refused(_)), "{refused:?}: egress of port 4 is in use");
+    if protocol.whole {
+        assert_eq!(bench.answer(&Order::Read), Answer::State(stands));
+    }
+}
+
 /// A driver of some ports is told of patches that touch them, at either end, and of no others.
-pub fn reads_its_slice<D: Driver, P: Peer>(make: impl Fn(u16, Vec<u16>) -> (D, P)) {
-    let (whole, peer) = make(PORTS, (1..=PORTS).collect());
-    let mut bench = Bench::of((whole, peer));
+pub fn reads_its_slice<P: Peer>(protocol: &Protocol, make: impl Fn(u16) -> P) {
+    let mut bench = Bench::new(protocol, make);
     bench.connect();
     let all = [patch(1, 2), patch(2, 9), patch(9, 1), patch(10, 11), patch(11, 10)];
     assert_eq!(bench.apply(&[], &all), Answer::Done);
     bench.disconnect();
-    let (slice, _) = make(PORTS, vec![1, 2]);
-    let mut bench = Bench { driver: slice, ..bench };
+    bench.driver = driver(protocol, [1, 2]);
     bench.connect();
     let ours = vec![patch(1, 2), patch(2, 9), patch(9, 1)];
     assert_eq!(bench.answer(&Order::Read), Answer::State(ours));
 }
 
 /// However the switch's bytes are cut, the same comes of them.
-pub fn streams_may_be_cut_anywhere<D: Driver, P: Peer>(make: impl Fn(u16, Vec<u16>) -> (D, P)) {
+pub fn streams_may_be_cut_anywhere<P: Peer>(protocol: &Protocol, make: impl Fn(u16) -> P) {
     let run = |piece| {
-        let mut bench = Bench::new(&make);
+        let mut bench = Bench::new(protocol, &make);
         bench.piece = piece;
         bench.connect();
         bench.ask(&Order::Apply { end: vec![], set: Patch::pair(PORTS, 1, 2).to_vec() });
@@ -325,10 +341,11 @@ pub fn streams_may_be_cut_anywhere<D: Driver, P: Peer>(make: impl Fn(u16, Vec<u1
 }
 
 /// Orders of a stream that closed are never answered, and the next stream begins anew.
-pub fn a_closed_stream_takes_its_orders_along<D: Driver, P: Peer>(
-    make: impl FnOnce(u16, Vec<u16>) -> (D, P),
+pub fn a_closed_stream_takes_its_orders_along<P: Peer>(
+    protocol: &Protocol,
+    make: impl FnOnce(u16) -> P,
 ) {
-    let mut bench = Bench::new(make);
+    let mut bench = Bench::new(protocol, make);
     bench.connect();
     let pair = Patch::pair(PORTS, 1, 2).to_vec();
     assert_eq!(bench.apply(&[], &pair), Answer::Done);
@@ -344,8 +361,8 @@ pub fn a_closed_stream_takes_its_orders_along<D: Driver, P: Peer>(
 }
 
 /// A switch that says nothing is given up, and so is one that falls silent in its greeting.
-pub fn silence_is_given_up<D: Driver, P: Peer>(make: impl FnOnce(u16, Vec<u16>) -> (D, P)) {
-    let mut bench = Bench::new(make);
+pub fn silence_is_given_up<P: Peer>(protocol: &Protocol, make: impl FnOnce(u16) -> P) {
+    let mut bench = Bench::new(protocol, make);
     bench.driver.connected(bench.now);
     while bench.driver.transmit().is_some() {}
     bench.wait_for_down();
@@ -356,8 +373,8 @@ pub fn silence_is_given_up<D: Driver, P: Peer>(make: impl FnOnce(u16, Vec<u16>) 
 }
 
 /// Bytes that make no sense end in `Down` or in nothing, and an endless message in `Down`.
-pub fn nonsense_is_given_up<D: Driver, P: Peer>(make: impl FnOnce(u16, Vec<u16>) -> (D, P)) {
-    let mut bench = Bench::new(make);
+pub fn nonsense_is_given_up<P: Peer>(protocol: &Protocol, make: impl FnOnce(u16) -> P) {
+    let mut bench = Bench::new(protocol, make);
     let mut chance = Chance(1);
     for round in 0..300 {
         let greeted = round % 2 == 0;
@@ -388,9 +405,9 @@ pub fn nonsense_is_given_up<D: Driver, P: Peer>(make: impl FnOnce(u16, Vec<u16>)
 }
 
 /// Whatever becomes of the switch's bytes on their way, answers are of what was asked, in order, once.
-pub fn garbled_bytes_break_no_promise<D: Driver, P: Peer>(make: impl Fn(u16, Vec<u16>) -> (D, P)) {
+pub fn garbled_bytes_break_no_promise<P: Peer>(protocol: &Protocol, make: impl Fn(u16) -> P) {
     for seed in 0..300 {
-        let mut bench = Bench::new(&make);
+        let mut bench = Bench::new(protocol, &make);
         bench.garble = Some(Chance(seed));
         for port in 1..8 {
             bench.connect();
@@ -410,10 +427,10 @@ pub fn garbled_bytes_break_no_promise<D: Driver, P: Peer>(make: impl Fn(u16, Vec
 }
 
 /// Random legal orders, several under way at once: the switch ends up as asked, and says so.
-pub fn random_orders_end_as_asked<D: Driver, P: Peer>(make: impl Fn(u16, Vec<u16>) -> (D, P)) {
+pub fn random_orders_end_as_asked<P: Peer>(protocol: &Protocol, make: impl Fn(u16) -> P) {
     for seed in 0..60 {
         let mut chance = Chance(seed);
-        let mut bench = Bench::new(&make);
+        let mut bench = Bench::new(protocol, &make);
         bench.piece = 1 + chance.below(100);
         bench.connect();
         let mut model = BTreeMap::<u16, u16>::new();
@@ -461,23 +478,24 @@ pub fn random_orders_end_as_asked<D: Driver, P: Peer>(make: impl Fn(u16, Vec<u16
 /// Makes each check a test, in a module of the name given or `conformance`.
 #[macro_export]
 macro_rules! driver_conformance {
-    ($make:expr) => {
-        $crate::driver_conformance!(conformance, $make);
+    ($protocol:expr, $make:expr) => {
+        $crate::driver_conformance!(conformance, $protocol, $make);
     };
-    ($module:ident, $make:expr) => {
-        $crate::driver_conformance!(@tests $module, $make;
-            comes_up_dark, what_is_ordered_stands, refusals_leave_the_rest, reads_its_slice,
+    ($module:ident, $protocol:expr, $make:expr) => {
+        $crate::driver_conformance!(@tests $module, $protocol, $make;
+            comes_up_dark, what_is_ordered_stands, refusals_leave_the_rest,
+            whole_changes_are_whole, reads_its_slice,
             streams_may_be_cut_anywhere, a_closed_stream_takes_its_orders_along,
             silence_is_given_up, nonsense_is_given_up, garbled_bytes_break_no_promise,
             random_orders_end_as_asked);
     };
-    (@tests $module:ident, $make:expr; $($check:ident),*) => {
+    (@tests $module:ident, $protocol:expr, $make:expr; $($check:ident),*) => {
         mod $module {
             use super::*;
             $(
                 #[test]
                 fn $check() {
-                    $crate::conformance::$check($make);
+                    $crate::conformance::$check(&$protocol, $make);
                 }
             )*
         }

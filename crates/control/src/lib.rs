@@ -9,11 +9,13 @@ mod alarm;
 pub mod conformance;
 mod controller;
 mod driver;
+mod drivers;
 mod journal;
 mod message;
 pub mod netconf;
 pub mod ocs;
 mod planted;
+pub mod protocol;
 mod region;
 mod rehearsal;
 mod settings;
@@ -27,6 +29,7 @@ pub use controller::{
     ServerView, Status, SwitchView,
 };
 pub use driver::{Answer, Driver, DriverEvent, Order, Patch};
+pub use drivers::DRIVERS;
 pub use journal::{Memory, Record};
 pub use message::{Demand, Directive, Mark, Part, PortId, Report, Stage};
 pub use region::{Region, RegionError};

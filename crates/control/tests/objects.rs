@@ -7,6 +7,7 @@
 //! `size`, `list`, `remove <id>...`, `create <a>-<b>...`, answered by `ok ...` or `failed ...`.
 
 use lightloom_control::conformance::Peer;
+use lightloom_control::protocol::{Protocol, Reach};
 use lightloom_control::{Answer, Driver, DriverEvent, Order, Patch, driver_conformance};
 use lightloom_units::Time;
 use std::collections::{BTreeMap, VecDeque};
@@ -14,6 +15,18 @@ use std::collections::{BTreeMap, VecDeque};
 /// No answer is longer \[B\].
 const MAX_LINE: usize = 1 << 18;
 const PATIENCE: Time = Time::from_ms(5_000);
+
+const PROTOCOL: Protocol = Protocol {
+    name: "objects",
+    title: "cross-connects as objects",
+    reach: Reach::Tcp,
+    whole: false,
+    settings: &[],
+    driver: |connection| {
+        let slice = connection.slice.clone();
+        Ok(Box::new(Objects { slice, ..Objects::default() }))
+    },
+};
 
 /// The driver. It keeps no ids: they may be others' by the next order, so each order lists anew.
 #[derive(Default)]
@@ -275,9 +288,9 @@ impl Peer for Sai {
     }
 }
 
-fn made(ports: u16, slice: Vec<u16>) -> (Objects, Sai) {
+fn dark(ports: u16) -> Sai {
     let (objects, line, out) = (BTreeMap::new(), Vec::new(), VecDeque::new());
-    (Objects { slice, ..Objects::default() }, Sai { ports, next: 0, objects, line, out })
+    Sai { ports, next: 0, objects, line, out }
 }
 
-driver_conformance!(made);
+driver_conformance!(PROTOCOL, dark);

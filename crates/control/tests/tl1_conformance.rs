@@ -2,9 +2,7 @@
 
 use lightloom_control::conformance::Peer;
 use lightloom_control::ocs::{Device, Switch};
-use lightloom_control::tl1::{
-    Login, Options, Secret, SessionId, Settings, Stamp, Tl1Driver, Tl1Server, User,
-};
+use lightloom_control::tl1::{PROTOCOL, Secret, SessionId, Settings, Stamp, Tl1Server, User};
 use lightloom_control::{Patch, driver_conformance};
 use lightloom_fabric::ReconfigurationDelay;
 use lightloom_units::Time;
@@ -50,19 +48,17 @@ impl Peer for Emulated {
     }
 }
 
-fn taking(delay: Time) -> impl Fn(u16, Vec<u16>) -> (Tl1Driver, Emulated) {
-    move |ports, slice| {
+fn taking(delay: Time) -> impl Fn(u16) -> Emulated {
+    move |ports| {
         let delay = ReconfigurationDelay::Fixed { ps: delay };
         let device = Device { name: "polatis".into(), ports, delay };
-        let (name, password) = (String::from("region"), Secret::new("secret"));
-        let login = Login { user: name.clone(), password: password.clone() };
-        let users = vec![User { name, password, slice: None }];
-        let settings = Settings { sid: "OCS".into(), users, start: Stamp::from_unix(0) };
+        let user = User { name: "root".into(), password: Secret::new("root"), slice: None };
+        let settings =
+            Settings { sid: "OCS".into(), users: vec![user], start: Stamp::from_unix(0) };
         let switch = Switch::new(device, 1).expect("a size that switches have");
-        let driver = Tl1Driver::new(login, &slice, Options::default()).expect("a login in ASCII");
-        (driver, Emulated { server: Tl1Server::new(switch, settings), session: None })
+        Emulated { server: Tl1Server::new(switch, settings), session: None }
     }
 }
 
-driver_conformance!(at_once, taking(Time::ZERO));
-driver_conformance!(slowly, taking(Time::from_ms(25)));
+driver_conformance!(at_once, PROTOCOL, taking(Time::ZERO));
+driver_conformance!(slowly, PROTOCOL, taking(Time::from_ms(25)));

@@ -4,7 +4,9 @@
 //! Checked: every key that is wrong is named with its value and what is allowed, in the tests below;
 //! the files of `examples/` are read.
 
+mod file;
 mod raw;
+mod switch;
 
 use crate::auth::{Access, Role, Token, Tokens, may_listen};
 use crate::decide::Decider;
@@ -12,11 +14,10 @@ use crate::failure::Failure;
 use crate::hub::Names;
 use crate::tls;
 use crate::wire::Endpoint;
-use lightloom_control::netconf::{NetconfDriver, NetconfSettings};
-use lightloom_control::tl1::{Login, Options, Secret, Tl1Driver};
+use file::File;
 use lightloom_control::{Driver, Region, Settings};
 use lightloom_fabric::MOST_PORTS;
-use lightloom_units::{BitRate, Time};
+use lightloom_units::Time;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
@@ -62,7 +63,7 @@ pub struct Summary {
     pub ports_each: usize,
     /// Their names.
     pub tenants: Vec<String>,
-    /// `tl1` or `netconf`, and where.
+    /// Its protocol, and where it is.
     pub switch: String,
     /// Its ports.
     pub switch_ports: u16,
@@ -120,7 +121,7 @@ impl Config {
         }
         let (names, region) = servers(&file, &raw)?;
         let (address, tls, tokens) = listen(&file, &raw, &names)?;
-        let (endpoint, driver) = switch(&file, &raw.switch, &region)?;
+        let (protocol, endpoint, driver) = switch::read(&file, &raw.switch, &region)?;
         let journal = raw.journal.path.clone().unwrap_or_else(|| {
             path.file_stem()
                 .map_or_else(|| "region".into(), PathBuf::from)
@@ -132,7 +133,7 @@ impl Config {
             servers: region.servers(),
             ports_each: region.degree(),
             tenants: names.tenants.clone(),
-            switch: format!("{} at {}", raw.switch.protocol.name(), place(&endpoint)),
+            switch: format!("{} at {endpoint}", protocol.name),
             switch_ports: region.switch_ports(),
             listen: address.to_string(),
             tls: tls.is_some(),
@@ -169,60 +170,6 @@ impl Config {
             });
         }
         digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-}
-
-/// Where messages come from.
-struct File<'a> {
-    path: &'a Path,
-}
-
-impl File<'_> {
-    fn beside(&self, path: &Path) -> PathBuf {
-        self.path.parent().unwrap_or(Path::new("")).join(path)
-    }
-
-    fn wrong(&self, key: &str, value: impl ToString, allowed: impl ToString) -> Failure {
-        let (value, allowed) = (value.to_string(), allowed.to_string());
-        Failure::Input(format!("{}: {key}: {value}: {allowed}", self.path.display()))
-    }
-
-    fn lacks(&self, key: &str, why: impl ToString) -> Failure {
-        Failure::Input(format!("{}: {key}: {}", self.path.display(), why.to_string()))
-    }
-
-    fn syntax(&self, text: &str, why: &toml::de::Error) -> Failure {
-        let line =
-            why.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-        let line = line.map_or(String::new(), |line| format!(":{line}"));
-        let message = why.message().replace('\n', "; ");
-        Failure::Input(format!("{}{line}: {message}", self.path.display()))
-    }
-
-    /// A time within bounds, or what it is when the file does not say.
-    fn time(
-        &self,
-        key: &str,
-        text: &Option<String>,
-        default: Time,
-        bounds: (Time, Time),
-    ) -> Result<Time, Failure> {
-        let Some(text) = text else { return Ok(default) };
-        let time: Time = text.parse().map_err(|why| self.lacks(key, why))?;
-        let (least, most) = bounds;
-        if time < least || time > most {
-            return Err(self.wrong(key, text, format!("must be from {least} to {most}")));
-        }
-        Ok(time)
-    }
-
-    fn rate(&self, key: &str, text: &Option<String>, default: u64) -> Result<u64, Failure> {
-        let Some(text) = text else { return Ok(default) };
-        let rate: BitRate = text.parse().map_err(|why| self.lacks(key, why))?;
-        if rate.bps() == 0 {
-            return Err(self.wrong(key, text, "must be more than nothing"));
-        }
-        Ok(rate.bps())
     }
 }
 
@@ -362,111 +309,6 @@ fn listen(file: &File<'_>, raw: &raw::Raw, names: &Names) -> Result<Listen, Fail
     may_listen(address, tls.is_some(), !tokens.is_empty())
         .map_err(|why| file.lacks("listen.address", why))?;
     Ok((address, tls, Tokens::new(tokens)))
-}
-
-type Switch = (Endpoint, Box<dyn Driver + Send>);
-
-fn switch(file: &File<'_>, raw: &raw::Switch, region: &Region) -> Result<Switch, Failure> {
-    let netconf = raw.protocol == raw::Protocol::Netconf;
-    let endpoint = match (&raw.command, &raw.address, &raw.tls) {
-        (Some(command), None, None) => match command.split_first() {
-            Some((program, arguments)) => {
-                Endpoint::Command { program: program.clone(), arguments: arguments.to_vec() }
-            }
-            None => return Err(file.wrong("switch.command", "[]", "must name a program")),
-        },
-        (Some(_), _, _) => {
-            return Err(file.lacks("switch.command", "give it without an address and tls"));
-        }
-        (None, None, _) => {
-            return Err(file.lacks("switch.address", "missing: the switch's host:port"));
-        }
-        (None, Some(address), tls) => {
-            let port = address.rsplit_once(':').filter(|(host, _)| !host.is_empty());
-            let Some((host, Ok(port))) = port.map(|(host, port)| (host, port.parse::<u16>()))
-            else {
-                return Err(file.wrong("switch.address", address, "must be host:port"));
-            };
-            match tls {
-                Some(tls) => {
-                    let wrong = |why| file.lacks("switch.tls", why);
-                    let name = tls.server_name.as_deref().unwrap_or(host);
-                    let name = tls::name(name).map_err(wrong)?;
-                    let config = tls::client(&file.beside(&tls.ca)).map_err(wrong)?;
-                    Endpoint::Tls { address: address.clone(), name, config }
-                }
-                None if netconf => Endpoint::Command {
-                    program: "ssh".into(),
-                    arguments: ssh(raw.user.as_deref(), host, port),
-                },
-                None => Endpoint::Tcp { address: address.clone() },
-            }
-        }
-    };
-    if netconf {
-        let settings = NetconfSettings::new(region.switch_ports(), region.slice());
-        return Ok((endpoint, Box::new(NetconfDriver::new(settings))));
-    }
-    let login = login(file, raw, &endpoint)?;
-    let driver = Tl1Driver::new(login, &region.slice(), Options::default())
-        .map_err(|why| file.lacks("switch.user", why))?;
-    Ok((endpoint, Box::new(driver)))
-}
-
-/// Who we are to a switch that speaks TL1: `root`, as emulators have it, to one on loopback unless told.
-fn login(file: &File<'_>, raw: &raw::Switch, endpoint: &Endpoint) -> Result<Login, Failure> {
-    let here = match endpoint {
-        Endpoint::Tcp { address } => {
-            address.parse().is_ok_and(|address: SocketAddr| address.ip().is_loopback())
-        }
-        _ => false,
-    };
-    let (user, secret) = match (&raw.user, &raw.password_file) {
-        (Some(user), Some(secret)) => (user.clone(), secret),
-        (None, None) if here => {
-            return Ok(Login { user: "root".into(), password: Secret::new("root") });
-        }
-        (None, _) => return Err(file.lacks("switch.user", "missing: who we are to the switch")),
-        (_, None) => {
-            return Err(file.lacks("switch.password_file", "missing: a file with the password"));
-        }
-    };
-    let password = std::fs::read_to_string(file.beside(secret))
-        .map_err(|why| file.wrong("switch.password_file", secret.display(), why))?;
-    Ok(Login { user, password: Secret::new(password.trim_end_matches(['\r', '\n'])) })
-}
-
-/// Where a switch is, in words.
-fn place(endpoint: &Endpoint) -> String {
-    match endpoint {
-        Endpoint::Tcp { address } => address.clone(),
-        Endpoint::Tls { address, .. } => format!("{address} over TLS"),
-        Endpoint::Command { program, arguments } => {
-            let words = std::iter::once(program).chain(arguments);
-            words.map(String::as_str).collect::<Vec<_>>().join(" ")
-        }
-    }
-}
-
-/// NETCONF's subsystem, with keys of the user that the controller runs as.
-fn ssh(user: Option<&str>, host: &str, port: u16) -> Vec<String> {
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let target = user.map_or_else(|| host.to_owned(), |user| format!("{user}@{host}"));
-    let port = port.to_string();
-    [
-        "-s",
-        "-o",
-        "BatchMode=yes",
-        "-o",
-        "ServerAliveInterval=5",
-        "-p",
-        &port,
-        "--",
-        &target,
-        "netconf",
-    ]
-    .map(str::to_owned)
-    .to_vec()
 }
 
 fn decision(file: &File<'_>, raw: &raw::Decision) -> Result<Decider, Failure> {

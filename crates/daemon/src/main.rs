@@ -71,6 +71,12 @@ enum Controller {
         #[arg(long)]
         json: bool,
     },
+    /// List the protocols that switches are driven by, and the settings of each
+    Drivers {
+        /// For machines
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -153,5 +159,6 @@ async fn run(what: What) -> Result<(), Failure> {
         What::Agent(Agent::Rehearse(arguments)) => arguments.run().await,
         What::Controller(Controller::Serve { region }) => serve::controller(&region).await,
         What::Controller(Controller::Check { region, json }) => serve::check(&region, json),
+        What::Controller(Controller::Drivers { json }) => serve::drivers(json),
     }
 }

@@ -13,6 +13,8 @@ use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
+use lightloom_control::DRIVERS;
+use lightloom_control::protocol::Setting;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -138,6 +140,25 @@ pub fn check(file: &Path, json: bool) -> Result<(), Failure> {
         ("journal", summary.journal),
     ];
     lines.iter().for_each(|(name, value)| say(&format!("{name:<8} {value}")));
+    Ok(())
+}
+
+/// Prints the protocols that switches are driven by, each with the keys of `[switch]` that it reads.
+///
+/// # Errors
+/// If they cannot be written as JSON.
+pub fn drivers(json: bool) -> Result<(), Failure> {
+    if json {
+        say(&serde_json::to_string_pretty(DRIVERS).map_err(|why| Failure::Run(why.to_string()))?);
+        return Ok(());
+    }
+    for protocol in DRIVERS {
+        say(&format!("{:<8} {}", protocol.name, protocol.title));
+        for setting in protocol.reach.settings().iter().chain(protocol.settings) {
+            let Setting { key, meaning, default, .. } = setting;
+            say(&format!("{:<8} {:<15} {meaning} ({default})", "", format!("switch.{key}")));
+        }
+    }
     Ok(())
 }
 

@@ -75,6 +75,17 @@ def check(region: Path = _REGION, as_json: bool = _JSON) -> None:
 
 
 @app.command()
+def drivers(as_json: bool = _JSON) -> None:
+    """List the protocols that switches are driven by, and the settings of each.
+
+    Example: lightloom controller drivers
+    """
+    from lightloom.cli import daemon
+
+    daemon.become(["controller", "drivers", *(["--json"] if as_json else [])])
+
+
+@app.command()
 def status(
     url: str = _URL,
     token_file: Path | None = _TOKEN,

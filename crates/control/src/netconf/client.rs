@@ -15,6 +15,7 @@ use super::frame::{Framer, chunk, mark};
 use super::reply::{self, Reply, Server, cut};
 use super::xml::{Element, Space};
 use crate::driver::{Answer, Driver, DriverEvent, Order, Patch};
+use crate::protocol::{Connection, Protocol, Reach, WrongSetting};
 use lightloom_units::Time;
 use std::collections::VecDeque;
 
@@ -22,6 +23,22 @@ use std::collections::VecDeque;
 /// waits for so long after the server's hello, and is repeated if it is not answered for so long.
 const SETTLE: Time = Time::from_ms(50);
 const REPEAT: Time = Time::from_ms(500);
+
+/// NETCONF in the list of drivers.
+pub const PROTOCOL: Protocol = Protocol {
+    name: "netconf",
+    title: "NETCONF (RFC 6241) with the module optical-switch, as Polatis switches speak it",
+    reach: Reach::Ssh { subsystem: "netconf" },
+    whole: true,
+    settings: &[],
+    driver,
+};
+
+fn driver(connection: &Connection) -> Result<Box<dyn Driver + Send>, WrongSetting> {
+    let settings = NetconfSettings::new(connection.ports, connection.slice.clone());
+    Ok(Box::new(NetconfDriver::new(settings)))
+}
+
 /// What the driver must be told of a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetconfSettings {

@@ -1,4 +1,4 @@
-//! NETCONF, the second protocol of optical switches: frames, XML and a [`Driver`](crate::Driver).
+//! NETCONF, as optical switches speak it: frames, XML and a [`Driver`](crate::Driver).
 
 mod call;
 mod client;
@@ -6,6 +6,6 @@ mod frame;
 mod reply;
 mod xml;
 
-pub use client::{NetconfDriver, NetconfSettings};
+pub use client::{NetconfDriver, NetconfSettings, PROTOCOL};
 pub use frame::{FrameError, Framer, MAX_MESSAGE, chunk, mark};
 pub use xml::{Element, MAX_DEPTH, MAX_ELEMENTS, Space};

@@ -11,12 +11,54 @@ use super::command::{Command, Ports, Request, Secret};
 use super::frame::{Frame, Framer};
 use super::reply::{Message, denial, lines};
 use crate::driver::{Answer, Driver, DriverEvent, Order, Patch};
+use crate::protocol::{Connection, Protocol, Reach, Setting, SettingKind, WrongSetting};
 use lightloom_units::Time;
 use std::collections::VecDeque;
 use thiserror::Error;
 
 /// No message of a switch may be longer \[B\]: all patches of the largest take 60 KiB.
 const MOST_REPLY: usize = 1 << 20;
+
+/// TL1 in the list of drivers.
+pub const PROTOCOL: Protocol = Protocol {
+    name: "tl1",
+    title: "TL1 (Telcordia GR-831), as Polatis switches speak it",
+    reach: Reach::Tcp,
+    whole: false,
+    settings: &[
+        Setting {
+            key: "user",
+            kind: SettingKind::Text,
+            meaning: "the user that the controller logs in as",
+            default: "root, if the switch is an emulator on loopback",
+        },
+        Setting {
+            key: "password_file",
+            kind: SettingKind::File,
+            meaning: "a file that holds the user's password",
+            default: "given with user",
+        },
+    ],
+    driver,
+};
+
+fn driver(connection: &Connection) -> Result<Box<dyn Driver + Send>, WrongSetting> {
+    let given = |key| connection.values.get(key).map(String::as_str);
+    let (user, password) = match (given("user"), given("password_file")) {
+        (Some(user), Some(password)) => (user, password),
+        (None, None) if connection.loopback => ("root", "root"),
+        (None, _) => {
+            return Err(WrongSetting::new("user", "missing: who we are to the switch"));
+        }
+        (_, None) => {
+            return Err(WrongSetting::new("password_file", "missing: a file with the password"));
+        }
+    };
+    let login = Login { user: user.to_owned(), password: Secret::new(password) };
+    let driver = Tl1Driver::new(login, &connection.slice, Options::default())
+        .map_err(|why| WrongSetting::new(why.key(), why))?;
+    Ok(Box::new(driver))
+}
 
 /// How to be let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +73,13 @@ pub struct Login {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the {0} for a TL1 switch: at most 200 characters of ASCII, without quotes")]
 pub struct LoginError(&'static str);
+
+impl LoginError {
+    /// The setting that is wrong.
+    fn key(self) -> &'static str {
+        if self.0 == "user" { "user" } else { "password_file" }
+    }
+}
 
 /// How patient a driver is, and how terse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ mod frame;
 mod reply;
 mod server;
 
-pub use client::{Login, LoginError, Options, Tl1Driver};
+pub use client::{Login, LoginError, Options, PROTOCOL, Tl1Driver};
 pub use code::{Code, Denial};
 pub use command::{Command, Ports, Request, Secret};
 pub use desk::User;

@@ -1,6 +1,7 @@
 //! `region.toml` as it is written. What each key means is in `docs/operate.md`.
 
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 #[derive(Debug, Deserialize)]
@@ -49,32 +50,16 @@ pub(super) struct Token {
     pub sha256: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Protocol {
-    Tl1,
-    Netconf,
-}
-
-impl Protocol {
-    pub fn name(self) -> &'static str {
-        match self {
-            Protocol::Tl1 => "tl1",
-            Protocol::Netconf => "netconf",
-        }
-    }
-}
-
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Switch {
-    pub protocol: Protocol,
+    pub protocol: String,
     pub address: Option<String>,
     pub command: Option<Vec<String>>,
     pub tls: Option<Tls>,
     pub ports: u16,
-    pub user: Option<String>,
-    pub password_file: Option<PathBuf>,
+    /// Keys of the driver's own.
+    #[serde(flatten)]
+    pub own: BTreeMap<String, toml::Value>,
 }
 
 #[derive(Debug, Deserialize)]

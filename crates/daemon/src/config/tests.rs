@@ -98,6 +98,23 @@ fn what_is_wrong_is_named() {
         ("2 s", "2 ms", "timing.lease: 2 ms: must be from 100 ms to 3600 s"),
         ("10 ms\"", "10 ms\"\nuses = 0", "decision.uses: 0: must be 1 or more"),
         ("\"netconf\"", "\"tl1\"", "switch.user: missing: who we are to the switch"),
+        ("\"netconf\"", "\"snmp\"", "switch.protocol: snmp: must be one of tl1, netconf"),
+        (
+            "ports = 8",
+            "ports = 8\npassword = \"secret\"",
+            "switch.password: netconf has no such key, only protocol, address, command, ports, tls, user",
+        ),
+        ("ports = 8", "ports = 8\nuser = 7", "switch.user: 7: must be text"),
+        (
+            "address = \"switch.example:830\"",
+            "command = [\"ssh\"]\nuser = \"me\"",
+            "switch.user: give it with an address, and without tls",
+        ),
+        (
+            "\"netconf\"",
+            "\"tl1\"\nuser = \"me\"\npassword_file = \"none\"",
+            "switch.password_file: none: No such file",
+        ),
     ];
     for (from, to, why) in cases {
         assert!(GOOD.contains(from), "{from}");

@@ -1,6 +1,8 @@
 //! Byte streams to a switch: TCP, TLS over it, or a process that carries them (`ssh`).
 
+use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -37,6 +39,27 @@ pub enum Endpoint {
         /// Its arguments.
         arguments: Vec<String>,
     },
+}
+
+impl Endpoint {
+    /// Whether it is on this machine, without TLS.
+    pub fn is_loopback(&self) -> bool {
+        let ip = |address: &str| address.parse().map(|address: SocketAddr| address.ip());
+        matches!(self, Endpoint::Tcp { address } if ip(address).is_ok_and(|ip| ip.is_loopback()))
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Tcp { address } => f.write_str(address),
+            Endpoint::Tls { address, .. } => write!(f, "{address} over TLS"),
+            Endpoint::Command { program, arguments } => {
+                f.write_str(program)?;
+                arguments.iter().try_for_each(|argument| write!(f, " {argument}"))
+            }
+        }
+    }
 }
 
 /// An open stream.
