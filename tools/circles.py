@@ -110,7 +110,7 @@ class Crate:
         return self.files[module]
 
     def resolve(self, module: Module, segments: Module) -> tuple[Module | None, bool]:
-        """Find the deepest module of a path, None outside the crate, and say if the path ends there."""
+        """Find the deepest module of a path, None outside the crate; say if the path ends there."""
         first, *rest = segments
         if first in ("crate", "$crate"):
             at: Module = ()

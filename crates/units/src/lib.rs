@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Mul, Sub};
+use std::str::FromStr;
 
 /// A point in simulated time, or a span of it \[ps\].
 #[derive(
@@ -179,21 +180,24 @@ macro_rules! arithmetic {
 }
 arithmetic!(Time, Bytes, BitRate);
 
-impl fmt::Display for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        parse::write_scaled(f, self.0, parse::TIME)
-    }
+macro_rules! text {
+    ($type:ident, $units:expr, $what:literal, $example:literal) => {
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                parse::write_scaled(f, self.0, $units)
+            }
+        }
+        impl FromStr for $type {
+            type Err = ParseError;
+            fn from_str(text: &str) -> Result<Self, ParseError> {
+                parse::parse(text, $units, $what, $example).map($type)
+            }
+        }
+    };
 }
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        parse::write_scaled(f, self.0, parse::BYTES)
-    }
-}
-impl fmt::Display for BitRate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        parse::write_scaled(f, self.0, parse::RATE)
-    }
-}
+text!(Time, parse::TIME, "time", "\"25 ms\"");
+text!(Bytes, parse::BYTES, "size", "\"64 KiB\"");
+text!(BitRate, parse::RATE, "rate", "\"400 Gbps\" or \"900 GB/s\"");
 
 #[cfg(test)]
 mod tests {
@@ -222,5 +226,26 @@ mod tests {
             let _ = text.parse::<Bytes>();
             let _ = text.parse::<BitRate>();
         }
+    }
+
+    #[test]
+    fn known_texts() {
+        for (text, ps) in [("25 ms", 25_000_000_000), ("1us", 1_000_000), ("0.1 ns", 100)] {
+            assert_eq!(text.parse::<Time>().unwrap(), Time(ps));
+        }
+        assert_eq!("64 KiB".parse::<Bytes>().unwrap(), Bytes(65_536));
+        assert_eq!("900 GB/s".parse::<BitRate>().unwrap(), BitRate(7_200_000_000_000));
+        assert_eq!("1_000 Gbps".parse::<BitRate>().unwrap(), BitRate(1_000_000_000_000));
+    }
+
+    #[test]
+    fn bad_texts_say_what_is_allowed() {
+        for text in ["", "25", "ms", "-1 ms", "0.5 ps", "1e3 ms", "1..2 s", ". s", "1. s", "9e99 s"]
+        {
+            let message = text.parse::<Time>().unwrap_err().to_string();
+            assert!(message.contains("such as \"25 ms\""), "{message}");
+        }
+        assert!("99999999999 h".parse::<Time>().unwrap_err().to_string().contains("64 bits"));
+        assert!("400 Gb".parse::<BitRate>().unwrap_err().to_string().contains("Gbps, Mbps"));
     }
 }

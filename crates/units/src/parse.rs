@@ -1,12 +1,10 @@
 //! Unit strings: a decimal number, an optional space, a unit. Parsing is exact: "0.1 ns" is 100 ps,
 //! and "0.5 ps" is an error rather than 0 or 1.
 
-use super::{BitRate, Bytes, Time};
 use std::fmt;
-use std::str::FromStr;
 
 /// Unit names and how many base units each is, in the order of preference for printing.
-type Units = &'static [(&'static str, u64)];
+pub(crate) type Units = &'static [(&'static str, u64)];
 
 pub(crate) const TIME: Units = &[
     ("s", 1_000_000_000_000),
@@ -53,8 +51,22 @@ pub struct ParseError {
     example: &'static str,
 }
 
-/// Parses `text` into base units, exactly.
-fn parse(text: &str, units: Units) -> Result<u64, String> {
+/// Parses `text` into base units, exactly; an error names `what` it should be and an `example`.
+pub(crate) fn parse(
+    text: &str,
+    units: Units,
+    what: &'static str,
+    example: &'static str,
+) -> Result<u64, ParseError> {
+    base_units(text, units).map_err(|reason| ParseError {
+        text: text.to_string(),
+        what,
+        reason,
+        example,
+    })
+}
+
+fn base_units(text: &str, units: Units) -> Result<u64, String> {
     let text = text.trim();
     let split =
         text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(text.len());
@@ -98,49 +110,4 @@ pub(crate) fn write_scaled(f: &mut fmt::Formatter<'_>, value: u64, units: Units)
         }
     }
     write!(f, "{value} {}", base_name(units))
-}
-
-macro_rules! from_str {
-    ($type:ident, $units:expr, $what:literal, $example:literal) => {
-        impl FromStr for $type {
-            type Err = ParseError;
-            fn from_str(text: &str) -> Result<Self, ParseError> {
-                parse(text, $units).map($type).map_err(|reason| ParseError {
-                    text: text.to_string(),
-                    what: $what,
-                    reason,
-                    example: $example,
-                })
-            }
-        }
-    };
-}
-from_str!(Time, TIME, "time", "\"25 ms\"");
-from_str!(Bytes, BYTES, "size", "\"64 KiB\"");
-from_str!(BitRate, RATE, "rate", "\"400 Gbps\" or \"900 GB/s\"");
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn known_texts() {
-        for (text, ps) in [("25 ms", 25_000_000_000), ("1us", 1_000_000), ("0.1 ns", 100)] {
-            assert_eq!(text.parse::<Time>().unwrap(), Time(ps));
-        }
-        assert_eq!("64 KiB".parse::<Bytes>().unwrap(), Bytes(65_536));
-        assert_eq!("900 GB/s".parse::<BitRate>().unwrap(), BitRate(7_200_000_000_000));
-        assert_eq!("1_000 Gbps".parse::<BitRate>().unwrap(), BitRate(1_000_000_000_000));
-    }
-
-    #[test]
-    fn bad_texts_say_what_is_allowed() {
-        for text in ["", "25", "ms", "-1 ms", "0.5 ps", "1e3 ms", "1..2 s", ". s", "1. s", "9e99 s"]
-        {
-            let message = text.parse::<Time>().unwrap_err().to_string();
-            assert!(message.contains("such as \"25 ms\""), "{message}");
-        }
-        assert!("99999999999 h".parse::<Time>().unwrap_err().to_string().contains("64 bits"));
-        assert!("400 Gb".parse::<BitRate>().unwrap_err().to_string().contains("Gbps, Mbps"));
-    }
 }
