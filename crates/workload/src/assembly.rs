@@ -12,13 +12,14 @@
 //! Checked: closed forms of the pipeline's length and of all volumes; acyclic over random shapes;
 //! each (layer, micro-batch, pass, replica) once, each after what it needs.
 
-use crate::compute::{Component, Profile};
-use crate::dag::{Action, Comm, GraphBuilder, Pass, Task, TaskGraph, TaskKind};
+use crate::compute::Component;
+use crate::dag::{Action, Comm, GraphBuilder, Task, TaskGraph, TaskKind};
 use crate::error::{WorkloadError, require};
 use crate::gating::Gating;
 use crate::job::Job;
 use crate::parallelism::{Axis, BlockId, Parallelism, Scope};
-use crate::pipeline::{Slot, pipeline_order};
+use crate::pipeline::{Pass, Slot, pipeline_order};
+use crate::profile::Profile;
 use std::ops::Range;
 
 /// Builds the task graph of one iteration.

@@ -7,22 +7,8 @@
 
 use crate::gating::MatrixId;
 use crate::parallelism::{Axis, BlockId, Scope};
+use crate::pipeline::Pass;
 use lightloom_units::Time;
-use serde::Deserialize;
-
-/// In which pass a task runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[repr(u8)]
-pub enum Pass {
-    /// The forward pass.
-    Forward,
-    /// The backward pass.
-    Backward,
-    /// Neither: gradient sums and the optimizer.
-    #[serde(skip_deserializing)]
-    None,
-}
 
 /// What a task does. A backward task carries the name of the forward task that it undoes: the
 /// backward of `Combine` moves gradients from the tokens' owners to the experts.
@@ -205,17 +191,6 @@ impl TaskKind {
                 | TaskKind::Head
                 | TaskKind::Optimizer
         )
-    }
-}
-
-impl Pass {
-    /// The name in result tables.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Pass::Forward => "forward",
-            Pass::Backward => "backward",
-            Pass::None => "none",
-        }
     }
 }
 

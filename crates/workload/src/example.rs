@@ -1,6 +1,12 @@
 //! Ready-made jobs for examples and tests: MixNet, Table 1 and Appendix D.1, on H100.
 
-use crate::{Attention, Compute, Job, Model, Parallelism, Schedule, Training};
+use crate::attention::Attention;
+use crate::compute::Compute;
+use crate::job::Job;
+use crate::model::Model;
+use crate::parallelism::Parallelism;
+use crate::pipeline::Schedule;
+use crate::training::Training;
 
 /// Mixtral 8x7B on 1,024 GPUs: EP 8, TP 4, PP 4, eight replicas.
 pub fn mixtral_8x7b() -> Job {

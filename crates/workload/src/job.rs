@@ -4,12 +4,12 @@
 //! Ignored: parameters that only a framework adds (optimizer sharding, buffers).
 //! Checked: all-to-all volumes of five published jobs; any numbers at all give a job or an error.
 
-use crate::compute::{Compute, Profile};
-use crate::error::{WorkloadError, multiple, require};
-use crate::gating;
+use crate::compute::Compute;
+use crate::error::WorkloadError;
 use crate::model::Model;
 use crate::parallelism::{Parallelism, Placement};
-use crate::pipeline::{Schedule, layers_of};
+use crate::pipeline::layers_of;
+use crate::shapes;
 use crate::training::Training;
 use std::ops::Range;
 
@@ -24,63 +24,6 @@ pub struct Job {
     pub training: Training,
     /// The GPU.
     pub compute: Compute,
-}
-
-/// More tasks than this are refused, so that a graph fits in memory and ids in 32 bits.
-const MOST_TASKS: u64 = 1 << 26;
-
-/// Checks everything but the compute table, each part by itself and all together.
-pub(crate) fn check_shapes(
-    model: &Model,
-    p: &Parallelism,
-    training: &Training,
-) -> Result<(), WorkloadError> {
-    model.validate()?;
-    p.validate()?;
-    training.validate()?;
-    multiple("model.experts", model.experts, "parallelism.ep", p.ep)?;
-    multiple("model.hidden", model.hidden, "parallelism.tp", p.tp)?;
-    let heads = model.attention.heads();
-    multiple("model.attention.heads", heads, "parallelism.tp", p.tp)?;
-    let length = training.sequence_length;
-    multiple("training.sequence_length", length, "parallelism.cp", p.cp)?;
-    let chunks = u64::from(p.pp) * u64::from(training.virtual_stages);
-    let (key, value) = match training.schedule {
-        Schedule::OneForwardOneBackward => ("parallelism.pp", p.pp),
-        Schedule::Interleaved => ("training.virtual_stages", training.virtual_stages),
-    };
-    require(chunks <= u64::from(model.layers), key, value, || {
-        format!("pp * virtual_stages = {chunks} must be at most model.layers = {}", model.layers)
-    })?;
-    if training.schedule == Schedule::Interleaved {
-        require(p.pp >= 2, "parallelism.pp", p.pp, || {
-            "must be at least 2 with training.schedule = \"interleaved\"".into()
-        })?;
-        let count = training.micro_batches;
-        require(count % p.pp == 0, "training.micro_batches", count, || {
-            format!(
-                "must be a multiple of parallelism.pp = {} with training.schedule = \
-                     \"interleaved\"",
-                p.pp
-            )
-        })?;
-    }
-    let assignments = u128::from(training.micro_batch)
-        * u128::from(training.sequence_length)
-        * u128::from(model.top_k);
-    require(assignments <= 1 << 31, "training.micro_batch", training.micro_batch, || {
-        "micro_batch * sequence_length * top_k must be at most 2^31".into()
-    })?;
-    let volume = assignments * u128::from(p.ep) * u128::from(model.hidden) * 64;
-    require(volume < 1 << 62, "parallelism.ep", p.ep, || {
-        "one all-to-all would move more than 2^56 elements".into()
-    })?;
-    // Six tasks a layer and up to three for TP and CP, forward and backward.
-    let runs = u64::from(p.dp) * u64::from(training.micro_batches);
-    let tasks = runs.saturating_mul(18 * u64::from(model.layers) + 16 * chunks);
-    require(tasks <= MOST_TASKS, "training.micro_batches", training.micro_batches, || {
-        format!("the iteration would have about {tasks} tasks; allowed are {MOST_TASKS}")
-    })
 }
 
 impl Job {
@@ -98,17 +41,8 @@ impl Job {
     /// # Errors
     /// Names the first key that does not fit.
     pub fn validate(&self) -> Result<(), WorkloadError> {
-        check_shapes(&self.model, &self.parallelism, &self.training)?;
+        shapes::check(&self.model, &self.parallelism, &self.training)?;
         self.compute.validate()
-    }
-
-    /// The compute times, each with its origin.
-    ///
-    /// # Errors
-    /// If the job is invalid, or a time is absurdly long.
-    pub fn profile(&self) -> Result<Profile, WorkloadError> {
-        self.validate()?;
-        Profile::new(self)
     }
 
     /// Where the job's ranks live.
@@ -124,7 +58,7 @@ impl Job {
 
     /// Token assignments that a rank dispatches: the sum of each row of a token matrix.
     pub fn assignments_per_rank(&self) -> u64 {
-        gating::assignments(&self.model, &self.parallelism, &self.training)
+        shapes::assignments(&self.model, &self.parallelism, &self.training)
     }
 
     /// Tokens of one iteration. Every EP rank of every replica is a data-parallel rank.
@@ -196,7 +130,7 @@ impl Job {
         }
     }
 
-    /// Bytes of one token on one GPU: `check_shapes` has seen that TP divides the hidden width.
+    /// Bytes of one token on one GPU: `shapes::check` has seen that TP divides the hidden width.
     pub(crate) fn bytes_per_token(&self, element_bytes: u32) -> u64 {
         u64::from(self.model.hidden / self.parallelism.tp) * u64::from(element_bytes)
     }

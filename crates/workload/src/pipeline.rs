@@ -6,7 +6,6 @@
 //! Ignored: forward-only runs, schedules that split the backward pass (zero bubble, DualPipe).
 //! Checked: golden orders, each slot exactly once, and the bound on micro-batches in flight.
 
-use crate::dag::Pass;
 use serde::Deserialize;
 use std::ops::Range;
 
@@ -19,6 +18,31 @@ pub enum Schedule {
     /// 1F1B over several chunks of layers a stage, which divides the bubble by their number.
     #[serde(rename = "interleaved")]
     Interleaved,
+}
+
+/// In which pass a task runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[repr(u8)]
+pub enum Pass {
+    /// The forward pass.
+    Forward,
+    /// The backward pass.
+    Backward,
+    /// Neither: gradient sums and the optimizer.
+    #[serde(skip_deserializing)]
+    None,
+}
+
+impl Pass {
+    /// The name in result tables.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Pass::Forward => "forward",
+            Pass::Backward => "backward",
+            Pass::None => "none",
+        }
+    }
 }
 
 /// One step of a stage: one micro-batch through one chunk of its layers.

@@ -1,10 +1,6 @@
-//! Algorithms by name: what each is for, whether it can be built, and which is best.
+//! Algorithms by name: what each is for, and whether it can be built.
 
-use super::double_tree::Trees;
-use super::{
-    Collective, Primitive, Steps, binomial, bruck, pairwise, rabenseifner, recursive_doubling, ring,
-};
-use lightloom_units::{BitRate, Bytes, Time};
+use lightloom_units::Bytes;
 use std::fmt;
 use std::str::FromStr;
 
@@ -12,6 +8,42 @@ use std::str::FromStr;
 pub const MOST_NODES: u32 = 4096;
 /// The largest buffer: sums over nodes and steps stay far from 64 bits.
 pub const LARGEST: Bytes = Bytes::new(1 << 50);
+
+/// What a collective is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Primitive {
+    /// Each node ends with its block of the sum.
+    ReduceScatter,
+    /// Each node ends with every node's block.
+    AllGather,
+    /// Each node ends with the sum.
+    AllReduce,
+    /// Each node ends with the blocks that all others have for it.
+    AllToAll,
+    /// Each node ends with node 0's buffer.
+    Broadcast,
+}
+
+impl Primitive {
+    /// Every primitive.
+    pub const ALL: [Primitive; 5] = [
+        Primitive::ReduceScatter,
+        Primitive::AllGather,
+        Primitive::AllReduce,
+        Primitive::AllToAll,
+        Primitive::Broadcast,
+    ];
+    /// As written: `all-reduce`, ...
+    pub const fn name(self) -> &'static str {
+        match self {
+            Primitive::ReduceScatter => "reduce-scatter",
+            Primitive::AllGather => "all-gather",
+            Primitive::AllReduce => "all-reduce",
+            Primitive::AllToAll => "all-to-all",
+            Primitive::Broadcast => "broadcast",
+        }
+    }
+}
 
 /// A collective algorithm.
 ///
@@ -132,50 +164,7 @@ impl Algorithm {
         }
     }
 
-    /// The collective of so many nodes with so many bytes a node.
-    ///
-    /// # Errors
-    /// [`CollectiveError`]: which argument is wrong, and what is allowed.
-    pub fn build(self, nodes: u32, size: Bytes) -> Result<Collective, CollectiveError> {
-        self.check(nodes, size)?;
-        let mut steps = Steps::default();
-        let trees = match self {
-            Algorithm::DoubleTreeAllReduce => Some(Trees::new(nodes, size, true)),
-            Algorithm::DoubleTreeBroadcast => Some(Trees::new(nodes, size, false)),
-            _ => None,
-        };
-        match self {
-            Algorithm::RingReduceScatter => ring::steps(&mut steps, nodes, size, 1),
-            Algorithm::RingAllGather => ring::steps(&mut steps, nodes, size, 1),
-            Algorithm::RingAllReduce => ring::steps(&mut steps, nodes, size, 2),
-            Algorithm::RabenseifnerReduceScatter => {
-                rabenseifner::halving(&mut steps, nodes, nodes, size);
-            }
-            Algorithm::RabenseifnerAllGather => {
-                rabenseifner::doubling(&mut steps, nodes, nodes, size);
-            }
-            Algorithm::RabenseifnerAllReduce => rabenseifner::steps(&mut steps, nodes, size),
-            Algorithm::RecursiveHalvingReduceScatter => {
-                recursive_doubling::halving(&mut steps, nodes, size);
-            }
-            Algorithm::RecursiveDoublingAllGather => {
-                recursive_doubling::doubling(&mut steps, nodes, size);
-            }
-            Algorithm::RecursiveDoublingAllReduce => {
-                recursive_doubling::steps(&mut steps, nodes, size);
-            }
-            Algorithm::DoubleTreeAllReduce | Algorithm::DoubleTreeBroadcast => {
-                trees.iter().for_each(|trees| trees.steps(&mut steps, size));
-            }
-            Algorithm::BinomialBroadcast => binomial::steps(&mut steps, nodes, size),
-            Algorithm::PairwiseAllToAll => pairwise::steps(&mut steps, nodes, size),
-            Algorithm::BruckAllToAll { radix } => bruck::steps(&mut steps, nodes, radix, size),
-        }
-        let Steps { pairings, steps, .. } = steps;
-        Ok(Collective { algorithm: self, nodes, size, pairings, steps, trees })
-    }
-
-    fn check(self, nodes: u32, size: Bytes) -> Result<(), CollectiveError> {
+    pub(super) fn check(self, nodes: u32, size: Bytes) -> Result<(), CollectiveError> {
         if !(2..=MOST_NODES).contains(&nodes) {
             return Err(CollectiveError::Nodes(nodes));
         }
@@ -210,42 +199,6 @@ impl Algorithm {
             .filter(|a| a.primitive() == primitive && a.check(nodes, Bytes::new(1)).is_ok())
             .filter(|a| !known(a))
             .collect()
-    }
-
-    /// The algorithm with the least alpha-beta cost, on a network that joins any two nodes. Of equal
-    /// ones the first of [`Algorithm::candidates`].
-    ///
-    /// ```
-    /// use lightloom_units::{BitRate, Bytes, Time};
-    /// use lightloom_workload::collective::{Algorithm, Primitive};
-    /// let (latency, rate) = (Time::from_us(5), BitRate::from_gbps(800));
-    /// let best = |size| {
-    ///     Algorithm::cheapest(Primitive::AllToAll, 64, Bytes::new(size), latency, rate)
-    ///         .unwrap()
-    ///         .algorithm
-    /// };
-    /// assert_eq!(best(1_000), Algorithm::BruckAllToAll { radix: 2 });
-    /// assert_eq!(best(1_000_000_000), Algorithm::PairwiseAllToAll);
-    /// ```
-    ///
-    /// # Errors
-    /// [`CollectiveError`] if nodes or size are out of range.
-    pub fn cheapest(
-        primitive: Primitive,
-        nodes: u32,
-        size: Bytes,
-        latency: Time,
-        rate: BitRate,
-    ) -> Result<Collective, CollectiveError> {
-        let mut best: Option<(Time, Collective)> = None;
-        for algorithm in Self::candidates(primitive, nodes) {
-            let collective = algorithm.build(nodes, size)?;
-            let cost = collective.alpha_beta(latency, rate);
-            if best.as_ref().is_none_or(|(least, _)| cost < *least) {
-                best = Some((cost, collective));
-            }
-        }
-        best.map(|(_, collective)| collective).ok_or(CollectiveError::Nodes(nodes))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Broadcast from node 0 by a binomial tree: at step t nodes below 2^t send everything 2^t on.
 
-use super::{Move, NO_PEER, Pairing, Steps};
+use super::steps::{Move, NO_PEER, Pairing, Steps};
 use lightloom_units::Bytes;
 
 pub(super) fn steps(steps: &mut Steps, nodes: u32, size: Bytes) {

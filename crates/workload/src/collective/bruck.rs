@@ -4,7 +4,7 @@
 //! `p`, every node sends all it holds whose distance has that digit there `v r^p` nodes on. With
 //! r = 2 there are log2 N steps of half the buffer, with r = N it is pairwise exchange.
 
-use super::{Move, Pairing, Steps, block};
+use super::steps::{Move, Pairing, Steps, block};
 use lightloom_units::Bytes;
 
 /// (r^p, v) of every step.

@@ -11,7 +11,7 @@
 //! 256 of them a tree, 1 GiB in all, they get larger instead. An all-reduce reduces first and
 //! broadcasts then: doing both at once would need two pairings in one step.
 
-use super::{Move, NO_PEER, Pairing, Steps, block};
+use super::steps::{Move, NO_PEER, Pairing, Steps, block};
 use lightloom_units::Bytes;
 use std::collections::VecDeque;
 

@@ -18,73 +18,17 @@ mod pairwise;
 mod rabenseifner;
 mod recursive_doubling;
 mod ring;
+mod steps;
 #[cfg(test)]
 mod tests;
 
-pub use algorithm::{Algorithm, CollectiveError, LARGEST, MOST_NODES};
+pub use algorithm::{Algorithm, CollectiveError, LARGEST, MOST_NODES, Primitive};
 pub use hierarchical::{RingPlan, Transfer, hierarchical};
+pub use steps::{CollectiveStep, Move, NO_PEER, Pairing};
 
 use double_tree::Trees;
 use lightloom_units::{BitRate, Bytes, Time};
-use std::collections::HashMap;
-
-/// What a collective is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Primitive {
-    /// Each node ends with its block of the sum.
-    ReduceScatter,
-    /// Each node ends with every node's block.
-    AllGather,
-    /// Each node ends with the sum.
-    AllReduce,
-    /// Each node ends with the blocks that all others have for it.
-    AllToAll,
-    /// Each node ends with node 0's buffer.
-    Broadcast,
-}
-
-impl Primitive {
-    /// Every primitive.
-    pub const ALL: [Primitive; 5] = [
-        Primitive::ReduceScatter,
-        Primitive::AllGather,
-        Primitive::AllReduce,
-        Primitive::AllToAll,
-        Primitive::Broadcast,
-    ];
-    /// As written: `all-reduce`, ...
-    pub const fn name(self) -> &'static str {
-        match self {
-            Primitive::ReduceScatter => "reduce-scatter",
-            Primitive::AllGather => "all-gather",
-            Primitive::AllReduce => "all-reduce",
-            Primitive::AllToAll => "all-to-all",
-            Primitive::Broadcast => "broadcast",
-        }
-    }
-}
-
-/// In a map of peers: a node that sends nothing.
-pub const NO_PEER: u32 = u32::MAX;
-
-/// Whom each node can send to in a step: a partial permutation without fixed points.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Pairing {
-    /// Node `i` to `i + shift`, modulo the number of nodes.
-    Shift(u32),
-    /// As listed; [`NO_PEER`] where there is none.
-    Map(Vec<u32>),
-}
-
-impl Pairing {
-    /// Whom `node` of `nodes` can send to.
-    pub fn peer(&self, node: u32, nodes: u32) -> Option<u32> {
-        match self {
-            Pairing::Shift(by) => Some((node + by) % nodes),
-            Pairing::Map(peers) => Some(peers[node as usize]).filter(|&peer| peer != NO_PEER),
-        }
-    }
-}
+use steps::Steps;
 
 /// One collective by one algorithm on so many nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,47 +47,85 @@ pub struct Collective {
     trees: Option<Trees>,
 }
 
-/// One step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CollectiveStep {
-    /// Its pairing, as an index of [`Collective::pairings`].
-    pub pairing: u32,
-    /// What each node that sends in this step sends \[B\].
-    pub volume: Bytes,
-}
-
-/// What one node sends in one step.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Move {
-    /// Numbers of blocks: of slices of the buffer (of chunks, in a double tree); in an all-to-all,
-    /// `source * nodes + destination`.
-    pub blocks: Vec<u64>,
-    /// Whether the receiver adds them to its own, or takes them in their place.
-    pub reduce: bool,
-}
-
-/// Steps while they are put together.
-#[derive(Default)]
-struct Steps {
-    seen: HashMap<Pairing, u32>,
-    pairings: Vec<Pairing>,
-    steps: Vec<CollectiveStep>,
-}
-
-impl Steps {
-    fn push(&mut self, pairing: Pairing, volume: Bytes) {
-        let next = self.pairings.len() as u32;
-        let index = *self.seen.entry(pairing.clone()).or_insert(next);
-        if index == next {
-            self.pairings.push(pairing);
+impl Algorithm {
+    /// The collective of so many nodes with so many bytes a node.
+    ///
+    /// # Errors
+    /// [`CollectiveError`]: which argument is wrong, and what is allowed.
+    pub fn build(self, nodes: u32, size: Bytes) -> Result<Collective, CollectiveError> {
+        self.check(nodes, size)?;
+        let mut steps = Steps::default();
+        let trees = match self {
+            Algorithm::DoubleTreeAllReduce => Some(Trees::new(nodes, size, true)),
+            Algorithm::DoubleTreeBroadcast => Some(Trees::new(nodes, size, false)),
+            _ => None,
+        };
+        match self {
+            Algorithm::RingReduceScatter => ring::steps(&mut steps, nodes, size, 1),
+            Algorithm::RingAllGather => ring::steps(&mut steps, nodes, size, 1),
+            Algorithm::RingAllReduce => ring::steps(&mut steps, nodes, size, 2),
+            Algorithm::RabenseifnerReduceScatter => {
+                rabenseifner::halving(&mut steps, nodes, nodes, size);
+            }
+            Algorithm::RabenseifnerAllGather => {
+                rabenseifner::doubling(&mut steps, nodes, nodes, size);
+            }
+            Algorithm::RabenseifnerAllReduce => rabenseifner::steps(&mut steps, nodes, size),
+            Algorithm::RecursiveHalvingReduceScatter => {
+                recursive_doubling::halving(&mut steps, nodes, size);
+            }
+            Algorithm::RecursiveDoublingAllGather => {
+                recursive_doubling::doubling(&mut steps, nodes, size);
+            }
+            Algorithm::RecursiveDoublingAllReduce => {
+                recursive_doubling::steps(&mut steps, nodes, size);
+            }
+            Algorithm::DoubleTreeAllReduce | Algorithm::DoubleTreeBroadcast => {
+                trees.iter().for_each(|trees| trees.steps(&mut steps, size));
+            }
+            Algorithm::BinomialBroadcast => binomial::steps(&mut steps, nodes, size),
+            Algorithm::PairwiseAllToAll => pairwise::steps(&mut steps, nodes, size),
+            Algorithm::BruckAllToAll { radix } => bruck::steps(&mut steps, nodes, radix, size),
         }
-        self.steps.push(CollectiveStep { pairing: index, volume });
+        let Steps { pairings, steps, .. } = steps;
+        Ok(Collective { algorithm: self, nodes, size, pairings, steps, trees })
     }
-}
 
-/// `size` in so many equal blocks, padded.
-fn block(size: Bytes, blocks: u64) -> Bytes {
-    Bytes::new(size.get().div_ceil(blocks))
+    /// The algorithm with the least alpha-beta cost, on a network that joins any two nodes. Of equal
+    /// ones the first of [`Algorithm::candidates`].
+    ///
+    /// ```
+    /// use lightloom_units::{BitRate, Bytes, Time};
+    /// use lightloom_workload::collective::{Algorithm, Primitive};
+    /// let (latency, rate) = (Time::from_us(5), BitRate::from_gbps(800));
+    /// let best = |size| {
+    ///     Algorithm::cheapest(Primitive::AllToAll, 64, Bytes::new(size), latency, rate)
+    ///         .unwrap()
+    ///         .algorithm
+    /// };
+    /// assert_eq!(best(1_000), Algorithm::BruckAllToAll { radix: 2 });
+    /// assert_eq!(best(1_000_000_000), Algorithm::PairwiseAllToAll);
+    /// ```
+    ///
+    /// # Errors
+    /// [`CollectiveError`] if nodes or size are out of range.
+    pub fn cheapest(
+        primitive: Primitive,
+        nodes: u32,
+        size: Bytes,
+        latency: Time,
+        rate: BitRate,
+    ) -> Result<Collective, CollectiveError> {
+        let mut best: Option<(Time, Collective)> = None;
+        for algorithm in Self::candidates(primitive, nodes) {
+            let collective = algorithm.build(nodes, size)?;
+            let cost = collective.alpha_beta(latency, rate);
+            if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                best = Some((cost, collective));
+            }
+        }
+        best.map(|(_, collective)| collective).ok_or(CollectiveError::Nodes(nodes))
+    }
 }
 
 impl Collective {

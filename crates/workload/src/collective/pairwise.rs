@@ -1,6 +1,6 @@
 //! Pairwise exchange: at step s node `i` sends to `i + s` the block that is for it; N - 1 steps.
 
-use super::{Move, Pairing, Steps, block};
+use super::steps::{Move, Pairing, Steps, block};
 use lightloom_units::Bytes;
 
 pub(super) fn steps(steps: &mut Steps, nodes: u32, size: Bytes) {

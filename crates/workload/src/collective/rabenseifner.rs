@@ -8,7 +8,7 @@
 //! first: of the first 2 r nodes the even ones give all they have to their odd neighbors and get the
 //! result in the end, as the authors do; the halves alone are then not built.
 
-use super::{Move, NO_PEER, Pairing, Steps, block};
+use super::steps::{Move, NO_PEER, Pairing, Steps, block};
 use lightloom_units::Bytes;
 
 /// The largest power of two up to `nodes`, and how many nodes are left over.

@@ -7,7 +7,7 @@
 //! one step, and are not built: the ring has none of that trouble.
 
 use super::rabenseifner::{core, exchange, fold, rank_of};
-use super::{Move, Steps, block};
+use super::steps::{Move, Steps, block};
 use lightloom_units::Bytes;
 
 pub(super) fn doubling(steps: &mut Steps, nodes: u32, size: Bytes) {

@@ -1,6 +1,6 @@
 //! The ring (Patarasuk and Yuan 2009): node `i` sends to `i + 1`, one block a step, N - 1 steps.
 
-use super::{Move, Pairing, Steps, block};
+use super::steps::{Move, Pairing, Steps, block};
 use lightloom_units::Bytes;
 
 /// So many times around the ring.

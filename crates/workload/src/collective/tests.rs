@@ -1,5 +1,6 @@
 //! Symbolic blocks through every algorithm, for every number of nodes up to 64.
 
+use super::steps::block;
 use super::*;
 use std::collections::HashMap as Map;
 

@@ -1,0 +1,89 @@
+use super::Model;
+use crate::attention::Attention;
+use crate::example;
+
+/// Published totals (parameters in 10^9): Mixtral 46.7 and 141, DeepSeek-V3 671.
+#[test]
+fn parameter_totals_of_published_models() {
+    for (model, published) in [
+        (example::mixtral_8x7b().model, 46.7e9),
+        (example::mixtral_8x22b().model, 141e9),
+        (example::deepseek_r1().model, 671e9),
+    ] {
+        let error = model.parameters() as f64 / published - 1.0;
+        assert!(error.abs() < 0.01, "{}: off by {error}", model.name);
+    }
+}
+
+/// Without a sequence to look back on, a token costs two FLOPs for each parameter it meets: all
+/// but the input embedding, the norms and the experts not chosen.
+#[test]
+fn token_flops_are_twice_the_active_parameters() {
+    for model in
+        [example::mixtral_8x7b().model, example::qwen_moe().model, example::deepseek_r1().model]
+    {
+        let idle = u64::from(model.experts - model.top_k) * u64::from(model.moe_layers());
+        let norms = u64::from(model.hidden) * (2 * u64::from(model.layers) + 1)
+            + model.attention.norms() * u64::from(model.layers);
+        let embedding = model.embedding_weights().total();
+        let active = model.parameters() - embedding - norms - idle * model.expert_weights();
+        assert_eq!(model.token_flops(0), 2.0 * active as f64, "{}", model.name);
+    }
+}
+
+/// The causal half of the score matrix: 2 products of 2 FLOPs over S / 2 positions a head.
+#[test]
+fn attention_scores_count_half_the_square() {
+    let model = example::mixtral_8x7b().model;
+    let scores = model.attention_flops(4096) - model.attention_flops(0);
+    assert_eq!(scores, 2.0 * 2.0 * 2048.0 * (32.0 * 128.0));
+    let latent = example::deepseek_r1().model;
+    let scores = latent.attention_flops(4096) - latent.attention_flops(0);
+    assert_eq!(scores, 2.0 * 2048.0 * 128.0 * (192.0 + 128.0));
+}
+
+/// DeepSeek-V3's attention block, term by term.
+#[test]
+fn latent_attention_by_hand() {
+    let model = example::deepseek_r1().model;
+    let weights = model.attention_weights();
+    let queries = 1536 * 128 * (128 + 64);
+    let expanded = 512 * 128 * (128 + 128);
+    assert_eq!(weights.split, queries + expanded + 128 * 128 * 7168);
+    let norms = 1536 + 512 + 2 * 7168;
+    assert_eq!(weights.replicated, 7168 * (1536 + 512 + 64) + norms);
+    // Without compression queries come straight from the residual stream.
+    let mut plain = model.clone();
+    if let Attention::Mla { q_lora_rank, .. } = &mut plain.attention {
+        *q_lora_rank = 0;
+    }
+    let split = 7168 * 128 * 192 + expanded + 128 * 128 * 7168;
+    assert_eq!(plain.attention_weights().split, split);
+}
+
+#[test]
+fn limits_leave_room_for_the_largest_products() {
+    let largest = Model {
+        name: String::new(),
+        layers: 4096,
+        dense_layers: 2048,
+        hidden: 1 << 17,
+        vocabulary: 1 << 24,
+        attention: Attention::Mla {
+            heads: 1 << 13,
+            q_lora_rank: 1 << 17,
+            kv_lora_rank: 1 << 17,
+            qk_nope_head_dim: 1 << 13,
+            qk_rope_head_dim: 1 << 13,
+            v_head_dim: 1 << 13,
+        },
+        experts: 1 << 16,
+        top_k: 1 << 16,
+        expert_intermediate: 1 << 20,
+        shared_experts: 1024,
+        shared_intermediate: 1 << 20,
+        dense_intermediate: 1 << 20,
+    };
+    let message = largest.validate().unwrap_err().to_string();
+    assert!(message.contains("fewer than 2^56 parameters"), "{message}");
+}

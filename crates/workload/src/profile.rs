@@ -1,0 +1,169 @@
+//! The compute times of a job, each with its origin.
+
+use crate::compute::{Component, LONGEST, Origin, twice};
+use crate::error::{WorkloadError, require};
+use crate::job::Job;
+use crate::model::Load;
+use crate::pipeline::Pass;
+use lightloom_units::Time;
+
+/// One line of provenance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ComputeOrigin {
+    /// What.
+    pub component: Component,
+    /// In which pass.
+    pub pass: Pass,
+    /// Where its time comes from.
+    pub origin: Origin,
+    /// The time of one micro-batch on one GPU, with balanced experts.
+    pub time: Time,
+}
+
+/// The compute times of a job, each with its origin.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    origins: Vec<ComputeOrigin>,
+    expert: [ExpertTime; 2],
+}
+
+/// The time of routed experts as a function of the most loaded rank's tokens.
+#[derive(Clone, Copy, Debug)]
+enum ExpertTime {
+    /// max(seconds a token, fixed and per-token memory seconds).
+    Roofline { flop_s: f64, memory_fixed_s: f64, memory_s: f64 },
+    /// Seconds a token.
+    Linear { token_s: f64 },
+}
+
+const PASSES: [Pass; 2] = [Pass::Forward, Pass::Backward];
+
+impl Profile {
+    /// Times every component of a validated job.
+    ///
+    /// # Errors
+    /// If a task would compute for more than a quarter of an hour: names `compute.peak_flops`.
+    pub(crate) fn new(job: &Job) -> Result<Self, WorkloadError> {
+        let (compute, model) = (&job.compute, &job.model);
+        let p = &job.parallelism;
+        let load = |tokens: u64| Load {
+            tokens: tokens as f64,
+            tp: f64::from(p.tp),
+            bytes_per_element: f64::from(job.training.activation_bytes),
+        };
+        let tokens = load(job.tokens_per_rank());
+        let assignments = load(job.assignments_per_rank());
+        let local_experts = model.experts / p.ep;
+        let sequence = job.training.sequence_length;
+        let mut works = vec![
+            (Component::Embedding, model.embedding_work(tokens)),
+            (Component::Attention, model.attention_work(tokens, sequence)),
+            (Component::Gate, model.gate_work(tokens)),
+            (Component::Expert, model.expert_work(assignments, local_experts)),
+        ];
+        if model.shared_experts > 0 {
+            works.push((Component::SharedExpert, model.shared_work(tokens)));
+        }
+        if model.dense_layers > 0 {
+            works.push((Component::DenseMlp, model.dense_mlp_work(tokens)));
+        }
+        works.push((Component::Head, model.head_work(tokens)));
+
+        let mut origins = Vec::with_capacity(2 * works.len() + 1);
+        let mut expert = [ExpertTime::Linear { token_s: 0.0 }; 2];
+        for (component, work) in works {
+            for (index, pass) in PASSES.into_iter().enumerate() {
+                let measured = compute.lookup(component, pass, job.training.micro_batch);
+                let passes = [1.0, 2.0][index];
+                if component == Component::Expert {
+                    expert[index] = match measured {
+                        Some((time, _)) => {
+                            ExpertTime::Linear { token_s: time.as_secs_f64() / assignments.tokens }
+                        }
+                        None => {
+                            let fixed = model.expert_work(load(0), local_experts).bytes;
+                            ExpertTime::Roofline {
+                                flop_s: passes * compute.matmul_s(work.flops) / assignments.tokens,
+                                memory_fixed_s: passes * compute.memory_s(fixed),
+                                memory_s: passes * compute.memory_s(work.bytes - fixed)
+                                    / assignments.tokens,
+                            }
+                        }
+                    };
+                }
+                let (time, origin) = measured.unwrap_or_else(|| {
+                    let forward = compute.roofline(work);
+                    let time = if pass == Pass::Forward { forward } else { twice(forward) };
+                    (time, Origin::Roofline)
+                });
+                origins.push(ComputeOrigin { component, pass, origin, time });
+            }
+        }
+        let slowest_step =
+            (0..p.pp).map(|stage| job.optimizer_time(stage)).max().unwrap_or(Time::ZERO);
+        origins.push(ComputeOrigin {
+            component: Component::Optimizer,
+            pass: Pass::None,
+            origin: Origin::Roofline,
+            time: slowest_step,
+        });
+        for line in &origins {
+            require(line.time <= LONGEST, "compute.peak_flops", compute.peak_flops, || {
+                format!(
+                    "one {} task would take {} on this GPU; allowed are {LONGEST}",
+                    line.component.as_str(),
+                    line.time
+                )
+            })?;
+        }
+        Ok(Profile { origins, expert })
+    }
+
+    /// Where each compute time of the job comes from.
+    pub fn origins(&self) -> &[ComputeOrigin] {
+        &self.origins
+    }
+
+    /// The time of a component for one micro-batch, with balanced experts; zero for a component
+    /// that the model does not have.
+    pub fn time(&self, component: Component, pass: Pass) -> Time {
+        self.origins
+            .iter()
+            .find(|line| line.component == component && line.pass == pass)
+            .map_or(Time::ZERO, |line| line.time)
+    }
+
+    /// The time of a layer's routed and shared experts where the most loaded EP rank received
+    /// `hottest` token assignments.
+    pub fn expert_time(&self, pass: Pass, hottest: u64) -> Time {
+        let tokens = hottest as f64;
+        let seconds = match self.expert[usize::from(pass == Pass::Backward)] {
+            ExpertTime::Roofline { flop_s, memory_fixed_s, memory_s } => {
+                (flop_s * tokens).max(memory_fixed_s + memory_s * tokens)
+            }
+            ExpertTime::Linear { token_s } => token_s * tokens,
+        };
+        Time::from_secs_f64(seconds).saturating_add(self.time(Component::SharedExpert, pass))
+    }
+}
+
+impl Job {
+    /// The compute times, each with its origin.
+    ///
+    /// # Errors
+    /// If the job is invalid, or a time is absurdly long.
+    pub fn profile(&self) -> Result<Profile, WorkloadError> {
+        self.validate()?;
+        Profile::new(self)
+    }
+
+    /// The optimizer step of a stage: bound by memory.
+    pub(crate) fn optimizer_time(&self, stage: u32) -> Time {
+        let bytes = self.parameters_per_gpu(stage) as f64
+            * f64::from(self.compute.optimizer_bytes_per_parameter);
+        Time::from_secs_f64(self.compute.memory_s(bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests;

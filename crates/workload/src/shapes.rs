@@ -1,0 +1,73 @@
+//! Whether a model, its degrees of parallelism and its training fit together.
+//!
+//! Checked: with jobs of any numbers at all (`tests/spec.rs`), each misfit by its key.
+
+use crate::error::{WorkloadError, multiple, require};
+use crate::model::Model;
+use crate::parallelism::Parallelism;
+use crate::pipeline::Schedule;
+use crate::training::Training;
+
+/// More tasks than this are refused, so that a graph fits in memory and ids in 32 bits.
+const MOST_TASKS: u64 = 1 << 26;
+
+/// Checks everything but the compute table, each part by itself and all together.
+pub(crate) fn check(
+    model: &Model,
+    p: &Parallelism,
+    training: &Training,
+) -> Result<(), WorkloadError> {
+    model.validate()?;
+    p.validate()?;
+    training.validate()?;
+    multiple("model.experts", model.experts, "parallelism.ep", p.ep)?;
+    multiple("model.hidden", model.hidden, "parallelism.tp", p.tp)?;
+    let heads = model.attention.heads();
+    multiple("model.attention.heads", heads, "parallelism.tp", p.tp)?;
+    let length = training.sequence_length;
+    multiple("training.sequence_length", length, "parallelism.cp", p.cp)?;
+    let chunks = u64::from(p.pp) * u64::from(training.virtual_stages);
+    let (key, value) = match training.schedule {
+        Schedule::OneForwardOneBackward => ("parallelism.pp", p.pp),
+        Schedule::Interleaved => ("training.virtual_stages", training.virtual_stages),
+    };
+    require(chunks <= u64::from(model.layers), key, value, || {
+        format!("pp * virtual_stages = {chunks} must be at most model.layers = {}", model.layers)
+    })?;
+    if training.schedule == Schedule::Interleaved {
+        require(p.pp >= 2, "parallelism.pp", p.pp, || {
+            "must be at least 2 with training.schedule = \"interleaved\"".into()
+        })?;
+        let count = training.micro_batches;
+        require(count % p.pp == 0, "training.micro_batches", count, || {
+            format!(
+                "must be a multiple of parallelism.pp = {} with training.schedule = \
+                     \"interleaved\"",
+                p.pp
+            )
+        })?;
+    }
+    let assignments = u128::from(training.micro_batch)
+        * u128::from(training.sequence_length)
+        * u128::from(model.top_k);
+    require(assignments <= 1 << 31, "training.micro_batch", training.micro_batch, || {
+        "micro_batch * sequence_length * top_k must be at most 2^31".into()
+    })?;
+    let volume = assignments * u128::from(p.ep) * u128::from(model.hidden) * 64;
+    require(volume < 1 << 62, "parallelism.ep", p.ep, || {
+        "one all-to-all would move more than 2^56 elements".into()
+    })?;
+    // Six tasks a layer and up to three for TP and CP, forward and backward.
+    let runs = u64::from(p.dp) * u64::from(training.micro_batches);
+    let tasks = runs.saturating_mul(18 * u64::from(model.layers) + 16 * chunks);
+    require(tasks <= MOST_TASKS, "training.micro_batches", training.micro_batches, || {
+        format!("the iteration would have about {tasks} tasks; allowed are {MOST_TASKS}")
+    })
+}
+
+/// Token assignments that one EP rank sends from each of its CP ranks.
+pub(crate) fn assignments(model: &Model, p: &Parallelism, training: &Training) -> u64 {
+    u64::from(training.micro_batch)
+        * u64::from(training.sequence_length / p.cp)
+        * u64::from(model.top_k)
+}
