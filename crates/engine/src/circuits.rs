@@ -1,7 +1,8 @@
 //! What joins what inside optical switches during a run, and which of their ports are dark. Indexed
 //! by link; a link that no optical switch ends or begins is joined to nothing and never dark.
 
-use crate::{EngineError, Patch};
+use crate::error::EngineError;
+use crate::orders::Patch;
 use lightloom_fabric::{Fabric, LinkId, NodeKind};
 use lightloom_units::Time;
 

@@ -8,10 +8,12 @@
 //! phases, tracks, circuits that are dark. Checked to be refused: cycles, flows without a circuit, patches
 //! under a running flow.
 
-use crate::{
-    Engine, EngineError, Incident, NOT_A_TRANSFER, Observer, Orders, Outcome, Patch, Patches,
-    Policy, Scenario, Silent, TaskId, Tasks,
-};
+use crate::engine::{Engine, Policy, Scenario};
+use crate::error::EngineError;
+use crate::incident::Incident;
+use crate::orders::{Orders, Patch, Patches};
+use crate::outcome::{Observer, Outcome, Silent};
+use crate::tasks::{NOT_A_TRANSFER, TaskId, Tasks};
 use lightloom_fabric::{Cluster, Fabric, FabricSpec, GpuId, LinkId, NicId, build};
 use lightloom_units::{BitRate, Bytes, Time};
 

@@ -1,6 +1,6 @@
 //! What a run leaves behind, and who may watch it.
 
-use crate::TaskId;
+use crate::tasks::TaskId;
 use lightloom_units::{Bytes, Time};
 
 /// Watches a run. Every method does nothing unless it is overridden.

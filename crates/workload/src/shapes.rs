@@ -1,6 +1,6 @@
 //! Whether a model, its degrees of parallelism and its training fit together.
 //!
-//! Checked: with jobs of any numbers at all (`tests/spec.rs`), each misfit by its key.
+//! Checked: any numbers at all give a job or an error (`tests/graph.rs`).
 
 use crate::error::{WorkloadError, multiple, require};
 use crate::model::Model;

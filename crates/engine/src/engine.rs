@@ -1,0 +1,102 @@
+//! What an engine runs, whom it asks, and what it is.
+
+use crate::error::EngineError;
+use crate::incident::Incident;
+use crate::orders::Orders;
+use crate::orders::Patch;
+use crate::orders::Patches;
+use crate::outcome::Observer;
+use crate::outcome::Outcome;
+use crate::tasks::TaskId;
+use crate::tasks::Tasks;
+use lightloom_fabric::{Fabric, LinkId};
+use lightloom_units::Time;
+
+/// What is to be run: tasks on a fabric.
+#[derive(Clone, Copy)]
+pub struct Scenario<'a> {
+    /// What is wired.
+    pub fabric: &'a Fabric,
+    /// What is to be done, and in which order.
+    pub tasks: Tasks<'a>,
+    /// The circuits that stand when the run begins.
+    pub circuits: &'a [Patch],
+    /// What breaks and heals, in any order.
+    pub incidents: &'a [Incident],
+}
+
+/// Answers an engine's questions at simulated times.
+///
+/// The same decision code stands behind a policy under simulation and behind the controller on
+/// hardware: a policy only translates.
+pub trait Policy {
+    /// The turn of a transfer has come: say what it sends, in phases, and which circuits are to be
+    /// patched now.
+    ///
+    /// # Errors
+    /// A message that says why the transfer cannot be carried out; the run ends with it.
+    fn begin(
+        &mut self,
+        task: TaskId,
+        transfer: u32,
+        now: Time,
+        orders: &mut Orders,
+    ) -> Result<(), String>;
+
+    /// The last byte of a transfer has arrived: circuits may be patched now for what comes next.
+    ///
+    /// # Errors
+    /// As [`Policy::begin`].
+    fn end(
+        &mut self,
+        task: TaskId,
+        transfer: u32,
+        now: Time,
+        patches: &mut Patches,
+    ) -> Result<(), String> {
+        let _ = (task, transfer, now, patches);
+        Ok(())
+    }
+
+    /// Incident `index` of the scenario has come: what it takes down is down. Flows on it are asked
+    /// for after this by [`Policy::displaced`]; circuits may be patched now.
+    ///
+    /// # Errors
+    /// As [`Policy::begin`].
+    fn incident(&mut self, index: u32, now: Time, patches: &mut Patches) -> Result<(), String> {
+        let _ = (index, now, patches);
+        Ok(())
+    }
+
+    /// A circuit under a flow of this transfer is being patched elsewhere, or a link of its path is
+    /// down; the flow runs, or is about to start. `path` is the flow's; put another there and return `true`, and what has not
+    /// arrived goes over that one. Otherwise the run ends with [`EngineError::CircuitInUse`] or
+    /// [`EngineError::LinkDown`], as it does on an engine that cannot move flows.
+    fn displaced(
+        &mut self,
+        task: TaskId,
+        transfer: u32,
+        now: Time,
+        path: &mut Vec<LinkId>,
+    ) -> bool {
+        let _ = (task, transfer, now, path);
+        false
+    }
+}
+
+/// A simulator of [`Scenario`]s.
+pub trait Engine {
+    /// The engine's name, as in a specification.
+    fn name(&self) -> &'static str;
+
+    /// Runs the scenario to its end.
+    ///
+    /// # Errors
+    /// [`EngineError`] if the run cannot finish; nothing is returned of a run that did not.
+    fn run(
+        &self,
+        scenario: &Scenario<'_>,
+        policy: &mut dyn Policy,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, EngineError>;
+}
