@@ -2,8 +2,7 @@
 //! later, links break and heal, and flows whose path is gone go on over another.
 
 use crate::pool::Pool;
-use crate::settling::mark;
-use crate::{Event, NONE, Run};
+use crate::run::{Event, NONE, Run, mark};
 use lightloom_engine::{Answer, EngineError, Patches};
 use lightloom_fabric::LinkId;
 use lightloom_units::{Bytes, Time};

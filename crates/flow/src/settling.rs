@@ -3,7 +3,7 @@
 
 use crate::component::{Component, Done};
 use crate::partition::Partition;
-use crate::{Event, NONE, Run};
+use crate::run::{Event, NONE, Run, mark};
 use lightloom_engine::EngineError;
 use lightloom_units::{Bytes, Time};
 
@@ -116,13 +116,5 @@ impl Run<'_> {
         if let Some(at) = component.next_done(self.tolerance) {
             self.queue.push(at, Event::Drained { component: id, version });
         }
-    }
-}
-
-/// Notes that a component is to be taken apart at the end of this instant.
-pub(crate) fn mark(components: &mut [Component], dissolving: &mut Vec<u32>, id: u32) {
-    if id != NONE && !components[id as usize].dissolving {
-        components[id as usize].dissolving = true;
-        dissolving.push(id);
     }
 }
