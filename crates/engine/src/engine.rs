@@ -2,13 +2,9 @@
 
 use crate::error::EngineError;
 use crate::incident::Incident;
-use crate::orders::Orders;
-use crate::orders::Patch;
-use crate::orders::Patches;
-use crate::outcome::Observer;
-use crate::outcome::Outcome;
-use crate::tasks::TaskId;
-use crate::tasks::Tasks;
+use crate::orders::{Orders, Patch, Patches};
+use crate::outcome::{Observer, Outcome};
+use crate::tasks::{TaskId, Tasks};
 use lightloom_fabric::{Fabric, LinkId};
 use lightloom_units::Time;
 

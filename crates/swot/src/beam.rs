@@ -7,8 +7,8 @@
 //! serve it, and how many of them leave half a reconfiguration or a whole one before the others; the
 //! linear program of [`pattern`](super::pattern) has the last word on times.
 
-use super::Held;
 use super::pattern::{Pattern, Scaled, planes_of};
+use crate::problem::Held;
 use std::collections::{HashMap, HashSet};
 
 /// How wide to search.

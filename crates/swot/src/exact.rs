@@ -6,8 +6,8 @@
 //! Long collectives of equal steps get a bound from windows.
 //! Checked: against every pattern on tiny instances, and against HiGHS.
 
-use super::Held;
 use super::pattern::{Ends, Pattern, Scaled, Solver, planes_of};
+use crate::problem::Held;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 

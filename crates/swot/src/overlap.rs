@@ -13,7 +13,8 @@
 use super::beam::{Width, patterns};
 use super::exact::{prove, windows};
 use super::pattern::{Pattern, Scaled, Solver, planes_of};
-use super::{Held, Parts, Problem, Schedule, Solution, earliest, lockstep, one_shot};
+use crate::problem::{Held, Problem, Schedule, Solution};
+use crate::simple::{Parts, earliest, lockstep, one_shot};
 use lightloom_units::{Bytes, Time};
 use std::collections::HashSet;
 
@@ -270,8 +271,9 @@ impl Search<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Planes, Problem, Step, ideal};
     use super::*;
+    use crate::problem::{Planes, Problem, Step};
+    use crate::simple::ideal;
     use lightloom_units::BitRate;
     use proptest::prelude::*;
     use rand::{Rng, SeedableRng};

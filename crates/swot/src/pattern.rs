@@ -12,7 +12,7 @@
 //! replay and against HiGHS.
 
 use super::lp::{Envelope, Rows, minimise};
-use super::{Held, Problem};
+use crate::problem::{Held, Problem};
 use lightloom_units::Bytes;
 
 /// Which planes serve each step, as sets of bits.
@@ -83,7 +83,7 @@ pub(super) struct Timing {
 
 impl Timing {
     /// Whole bytes for each share; they sum to the volume of their step.
-    pub fn parts(&self, problem: &Problem) -> super::Parts {
+    pub fn parts(&self, problem: &Problem) -> crate::simple::Parts {
         let mut parts = Vec::with_capacity(self.shares.len());
         for (shares, step) in self.shares.iter().zip(problem.steps()) {
             let volume = step.volume_bytes.get();

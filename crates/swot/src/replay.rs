@@ -7,7 +7,7 @@
 //!
 //! Checked: by every kind of corruption of valid schedules; each is named.
 
-use super::{Held, Problem, Schedule, Switch, Use};
+use crate::problem::{Held, Problem, Schedule, Switch, Use};
 use lightloom_units::Time;
 
 /// Why a schedule is none of its problem.
@@ -282,8 +282,9 @@ fn volumes(problem: &Problem, schedule: &Schedule) -> Result<Vec<Time>, Violatio
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Parts, Planes, Step, earliest, lockstep, one_shot};
     use super::*;
+    use crate::problem::{Planes, Step};
+    use crate::simple::{Parts, earliest, lockstep, one_shot};
     use lightloom_units::{BitRate, Bytes};
     use proptest::prelude::*;
 

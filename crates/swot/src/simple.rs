@@ -3,7 +3,7 @@
 //! And [`earliest`], which every scheduler ends in: once it is known which plane carries how many
 //! bytes of each step, starting everything as early as it can be is best.
 
-use super::{Held, Problem, Schedule, Switch, Use};
+use crate::problem::{Held, Problem, Schedule, Switch, Use};
 use lightloom_units::{BitRate, Bytes, Time};
 
 /// The bytes that each plane carries of each step: `parts[step]` is (plane, bytes), planes rising.

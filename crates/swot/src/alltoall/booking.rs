@@ -19,8 +19,8 @@
 //! Checked: bytes add up, no port serves two at once, nothing is set over a standing booking; against
 //! the bound of the fullest port on random demands.
 
-use super::Hold;
-use crate::Planes;
+use super::hold::Hold;
+use crate::problem::Planes;
 use lightloom_units::{BitRate, Bytes, Time};
 
 /// What one server sends another: (from, to, bytes).

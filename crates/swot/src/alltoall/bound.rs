@@ -1,7 +1,7 @@
 //! How fast any schedule of an all-to-all from dark planes can be.
 
-use super::Demand;
-use crate::Planes;
+use super::demand::Demand;
+use crate::problem::Planes;
 use lightloom_units::{Bytes, Time};
 
 /// No schedule completes before.

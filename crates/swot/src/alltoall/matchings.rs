@@ -7,9 +7,10 @@
 //! dealt to the planes, longest first. The first matching of each plane is set while others are; from
 //! then on each plane switches on its own, so it overlaps with the others by itself.
 
-use super::{Demand, Hold};
-use crate::Planes;
+use super::demand::Demand;
+use super::hold::Hold;
 use crate::lp::{Envelope, Rows, minimise};
+use crate::problem::Planes;
 use lightloom_units::{Bytes, Time};
 
 /// Durations tried for each matching, as shares of the nonzero rest in rising order.

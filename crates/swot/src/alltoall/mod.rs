@@ -17,7 +17,9 @@
 
 mod booking;
 mod bound;
+mod demand;
 mod hand_over;
+mod hold;
 mod matchings;
 mod ports;
 #[cfg(test)]
@@ -25,101 +27,14 @@ mod tests;
 
 pub use booking::{Entry, Ports};
 pub use bound::bound;
+pub use demand::{Demand, DemandError};
 pub use hand_over::hand_over;
+pub use hold::{Hold, completion};
 pub use matchings::matchings;
 pub use ports::ports;
 
-use super::Planes;
 use super::plan::{NO_PORT, Plan, Reconfiguration, Transmission};
-use lightloom_units::{Bytes, Time};
-
-/// What nodes have for each other.
-///
-/// ```
-/// use lightloom_swot::alltoall::Demand;
-/// let demand = Demand::new(2, vec![9, 5, 7, 9])?;
-/// assert_eq!(demand.entries().collect::<Vec<_>>(), [(0, 1, 5), (1, 0, 7)]);
-/// assert!(Demand::new(2, vec![1, 2, 3]).is_err());
-/// # Ok::<(), lightloom_swot::alltoall::DemandError>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Demand {
-    nodes: u32,
-    bytes: Vec<u64>,
-}
-
-/// Why a demand is none.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DemandError {
-    /// No nodes, or more than 4096.
-    #[error("the demand has {0} nodes; allowed: 1 to 4096")]
-    Nodes(u32),
-    /// Not a square.
-    #[error("the demand of {nodes} nodes has {entries} entries; allowed: {nodes} rows of {nodes}")]
-    Shape {
-        /// Nodes.
-        nodes: u32,
-        /// Entries given.
-        entries: usize,
-    },
-    /// More than is summed in 64 bits.
-    #[error("the demand's bytes exceed 2^50; allowed: less")]
-    Large,
-}
-
-impl Demand {
-    /// `bytes[from * nodes + to]`; what a node has for itself is left out.
-    ///
-    /// # Errors
-    /// [`DemandError`]: what is wrong and what is allowed.
-    pub fn new(nodes: u32, mut bytes: Vec<u64>) -> Result<Self, DemandError> {
-        if !(1..=4096).contains(&nodes) {
-            return Err(DemandError::Nodes(nodes));
-        }
-        let n = nodes as usize;
-        if bytes.len() != n * n {
-            return Err(DemandError::Shape { nodes, entries: bytes.len() });
-        }
-        (0..n).for_each(|i| bytes[i * n + i] = 0);
-        let total = bytes.iter().try_fold(0u64, |sum, &b| sum.checked_add(b));
-        if total.is_none_or(|total| total > 1 << 50) {
-            return Err(DemandError::Large);
-        }
-        Ok(Demand { nodes, bytes })
-    }
-
-    /// Nodes.
-    pub fn nodes(&self) -> u32 {
-        self.nodes
-    }
-
-    /// (from, to, bytes) of what is not zero, by sender then receiver.
-    pub fn entries(&self) -> impl Iterator<Item = (u32, u32, u64)> + '_ {
-        let n = self.nodes;
-        (0..n * n).zip(&self.bytes).filter(|(_, b)| **b > 0).map(move |(i, &b)| (i / n, i % n, b))
-    }
-}
-
-/// A circuit in use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hold {
-    /// The plane.
-    pub plane: u32,
-    /// Who sends.
-    pub from: u32,
-    /// Who receives.
-    pub to: u32,
-    /// From when on its ports are its own; they are dark until `start_ps` if it is set then \[ps\].
-    pub dark_ps: Time,
-    /// When it can carry data, and does \[ps\].
-    pub start_ps: Time,
-    /// When the last byte has arrived \[ps\].
-    pub end_ps: Time,
-    /// What it carries \[B\].
-    pub bytes: Bytes,
-    /// Whether it is set; otherwise it stands already.
-    pub set: bool,
-}
+use crate::problem::Planes;
 
 /// How planes switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,11 +75,6 @@ pub fn best(planes: &Planes, demand: &Demand) -> (Vec<Hold>, Switching) {
     }
 }
 
-/// When the last byte has arrived; zero of nothing.
-pub fn completion(holds: &[Hold]) -> Time {
-    holds.iter().map(|hold| hold.end_ps).max().unwrap_or(Time::ZERO)
-}
-
 /// The two tracks of these circuits, on planes that begin dark.
 pub fn plan(planes: &Planes, demand: &Demand, holds: &[Hold]) -> Plan {
     let mut reconfigurations: Vec<Reconfiguration> = Vec::new();
@@ -196,12 +106,12 @@ pub fn plan(planes: &Planes, demand: &Demand, holds: &[Hold]) -> Plan {
         after_step: None,
     });
     Plan {
-        nodes: demand.nodes,
+        nodes: demand.nodes(),
         planes: planes.planes,
         rate_bps: planes.rate_bps,
         latency_ps: planes.latency_ps,
         reconfiguration_ps: planes.reconfiguration_ps,
-        initial: vec![vec![NO_PORT; demand.nodes as usize]; planes.planes as usize],
+        initial: vec![vec![NO_PORT; demand.nodes() as usize]; planes.planes as usize],
         transmissions: transmissions.collect(),
         reconfigurations,
         completion_ps: completion(holds),

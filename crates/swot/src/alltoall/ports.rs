@@ -8,9 +8,10 @@
 //! it, the shares and a little noise are varied, and the shortest schedule stands. The work is
 //! counted, so one demand has one schedule.
 
-use super::booking::{End, NOBODY};
-use super::{Demand, Entry, Hold, Ports, completion};
-use crate::Planes;
+use super::booking::{End, Entry, NOBODY, Ports};
+use super::demand::Demand;
+use super::hold::{Hold, completion};
+use crate::problem::Planes;
 use lightloom_units::{Bytes, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

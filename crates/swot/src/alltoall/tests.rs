@@ -1,7 +1,7 @@
 //! Properties of schedules, whoever made them.
 
 use super::*;
-use lightloom_units::BitRate;
+use lightloom_units::{BitRate, Bytes, Time};
 use proptest::prelude::*;
 use std::collections::HashMap;
 

@@ -6,8 +6,8 @@
 //! they name. Of the whole: what was wanted is sent, to whom it was, and nothing else; the completion
 //! is the last end, and the bound is no later.
 
-use super::super::Step;
-use super::{Circuits, NO_PORT, Plan, Reconfiguration, Transmission};
+use super::tracks::{Circuits, NO_PORT, Plan, Reconfiguration, Transmission};
+use crate::problem::Step;
 use lightloom_units::Time;
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,6 +1,5 @@
 use super::*;
-use crate::compute::Compute;
-use crate::compute::Measured;
+use crate::compute::{Compute, Measured};
 use crate::example;
 
 fn measured(component: Component, pass: Pass, micro_batch: u32, ms: u64) -> Measured {

@@ -1,5 +1,6 @@
 use super::*;
-use crate::{Held, Planes, Problem, earliest, lockstep};
+use crate::problem::{Held, Planes, Problem};
+use crate::simple::{earliest, lockstep};
 use lightloom_units::{BitRate, Bytes};
 use proptest::prelude::*;
 
