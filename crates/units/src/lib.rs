@@ -14,6 +14,7 @@
 //! assert_eq!("25 ms".parse::<Time>().unwrap().to_string(), "25 ms");
 //! ```
 
+pub mod kind;
 mod parse;
 
 pub use parse::ParseError;
