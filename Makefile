@@ -66,6 +66,7 @@ test-python: dev
 
 lint: dev ## rustfmt, clippy, ruff, mypy
 	cargo fmt --check
+	rustfmt --check --edition 2024 $$(grep -rl --include='*.rs' 'static KIND:' crates) # what lists of kinds declare
 	CARGO_TARGET_DIR=target/lint cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

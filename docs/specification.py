@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from lightloom import engines, fabrics, failures, presets, scenario, sections
+from lightloom import engines, fabrics, failures, fields, presets, scenario, sections
 from lightloom.layers import look_up
 from lightloom.toml_text import value_text
 from lightloom.units import Quantity
@@ -87,14 +87,7 @@ TRANSPORTS = {
     "spray": engines.Spray,
     "dctcp": engines.Dctcp,
 }
-BALANCERS = {
-    "ecmp": engines.Ecmp,
-    "plb": engines.Plb,
-    "reps": engines.Reps,
-    "min-rtt": engines.MinRtt,
-    "round-robin": engines.RoundRobin,
-    "rails": engines.Rails,
-}
+BALANCERS = fields.variants("balancer")
 OVERFLOWS = {"drop": engines.Drop, "trim": engines.Trim, "pfc": engines.Pfc}
 # Presets that bring defaults by the kind of a table of the engine.
 BY_KIND = {
@@ -202,7 +195,10 @@ def rows(table: Table) -> list[Row]:
 
 
 def meanings(model: type[sections.Section]) -> dict[str, str]:
-    """Read the text below each field of a class."""
+    """Read the text of each field: its description, or what stands below it in the class."""
+    described = {name: field.description for name, field in model.model_fields.items()}
+    if all(described.values()):
+        return {name: text or "" for name, text in described.items()}
     (tree,) = ast.parse(inspect.getsource(model)).body
     assert isinstance(tree, ast.ClassDef)
     texts = {}

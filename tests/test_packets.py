@@ -11,7 +11,7 @@ from typing import Any
 import lightloom
 import pyarrow.parquet as pq
 import pytest
-from lightloom import Scenario, engines, presets
+from lightloom import Scenario, engines, kinds, presets
 from lightloom.cli import run
 from lightloom.report import packets
 from lightloom.report.terminal import PACKETS
@@ -58,8 +58,8 @@ def test_a_transport_chooses_what_suits_it(transport: str) -> None:
 def test_the_core_accepts_every_combination() -> None:
     """Whatever resolves is what the compiled engine reads, key by key."""
     for transport in TRANSPORTS:
-        for balancer in ("ecmp", "plb", "reps", "min-rtt", "round-robin", "rails"):
-            orderly = balancer in engines.ORDERLY or transport not in engines.IN_ORDER
+        for balancer, kind in kinds.family("balancer").kinds.items():
+            orderly = kind.capabilities["keeps_order"] or transport not in engines.IN_ORDER
             if not orderly:
                 continue
             for overflow in ("drop", "trim", "pfc"):

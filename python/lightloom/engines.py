@@ -1,18 +1,19 @@
-"""The table ``[engine]`` of a specification: one class an engine, a transport, a balancer.
+"""The table ``[engine]`` of a specification: one class an engine, a transport.
 
-A key that nothing reads for the chosen kind is an unknown key; what values must satisfy together is
-in `shapes.py`, what they are unless given in ``presets/engines``, ``transports``, ``balancers`` and
-``overflows``. The text under a key, written where the key first occurs, is what
-``docs/specification.md`` says of it. Checked: files under ``tests/malformed``.
+Balancers describe themselves (`lightloom.kinds`). A key that nothing reads for the chosen kind is
+an unknown key; what values must satisfy together is in `shapes.py`, what they are unless given in
+``presets/engines``, ``transports``, ``balancers`` and ``overflows``. The text under a key, written
+where the key first occurs, is what ``docs/specification.md`` says of it. Checked: files under
+``tests/malformed``.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from lightloom.fields import Count, Positive, Section, Share
+from lightloom.fields import Positive, Section, Share, one_of
 from lightloom.units import Rate, Size, Time
 
 # The engine keeps a packet's size, headers included, in 16 bits.
@@ -104,57 +105,6 @@ class Dctcp(Section):
     retransmit_after: _Span
 
 
-class Ecmp(Section):
-    """Each flow on one path, by a hash."""
-
-    kind: Literal["ecmp"]
-    """How flows spread over equal paths."""
-
-
-class Plb(Section):
-    """By a hash that changes at idle moments after congestion (Qureshi et al., SIGCOMM 2022)."""
-
-    kind: Literal["plb"]
-    marked_share: Share
-    """Share of marked packets in a round trip that makes it a congested one."""
-    rounds: Annotated[int, Field(ge=1, le=1000)]
-    """Congested round trips in a row after which an idle flow moves."""
-    rounds_busy: Annotated[int, Field(ge=1, le=1000)]
-    """Congested round trips in a row after which any flow moves."""
-
-
-class Reps(Section):
-    """Each packet on its own, by paths that were good lately (REPS, Bonato et al., 2024)."""
-
-    kind: Literal["reps"]
-    paths: Annotated[int, Field(ge=1, le=65535)]
-    """Paths that a flow tries, at most."""
-
-
-class MinRtt(Section):
-    """Each packet by the sub-flow with the shortest round trip that has room."""
-
-    kind: Literal["min-rtt"]
-
-
-class RoundRobin(Section):
-    """Each packet by the next path."""
-
-    kind: Literal["round-robin"]
-
-
-class Rails(Section):
-    """All-to-alls in chunks, each on the rail that LPT gives it (RailS); the rest round robin."""
-
-    kind: Literal["rails"]
-    chunk: Annotated[Size, Field(ge=256, le=1 << 30)]
-    """Size of a chunk."""
-    queue_pairs: Count
-    """Queue pairs of a rail."""
-    both_ends: bool
-    """`true`: a chunk's rail depends on the receivers' loads too."""
-
-
 class Drop(Section):
     """A packet that finds the queue full is lost."""
 
@@ -181,12 +131,15 @@ class Pfc(Section):
 
 
 Transport = Annotated[Dcqcn | Roce | Ndp | Spray | Dctcp, Field(discriminator="kind")]
-Balancer = Annotated[Ecmp | Plb | Reps | MinRtt | RoundRobin | Rails, Field(discriminator="kind")]
 Overflow = Annotated[Drop | Trim | Pfc, Field(discriminator="kind")]
 
-# Those whose receivers take packets in order only, and the balancers that keep the order.
+# Those whose receivers take packets in order only.
 IN_ORDER = ("dcqcn", "roce")
-ORDERLY = ("ecmp", "plb")
+
+if TYPE_CHECKING:
+    Balancer = Any
+else:
+    Balancer = one_of("balancer")
 
 
 class Switch(Section):

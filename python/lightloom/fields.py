@@ -1,15 +1,19 @@
 """What a single value of a specification may be: counts, widths, shares, rates, times, choices.
 
-The base of every table, and the types that tables share. Checked: files under ``tests/malformed``.
+The base of every table, the types that tables share, and the tables of kinds that describe
+themselves (`lightloom.kinds`). Checked: files under ``tests/malformed``.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any, ClassVar, Literal, Union
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from lightloom.units import Rate, Time
+from lightloom import kinds
+from lightloom.units import Rate, Size, Time
 
 # Generous limits: beyond them a typing error is likelier than a job, and memory would run out.
 Count = Annotated[int, Field(ge=1, le=1 << 20)]
@@ -34,3 +38,72 @@ class Section(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, ser_json_inf_nan="constants"
     )
+
+
+class Variant(Section):
+    """The table of a kind that describes itself."""
+
+    family: ClassVar[str]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by name: the class is made when it is asked for."""
+        return _revived, (self.family, self.__dict__["kind"], self.__getstate__())
+
+
+def _revived(family: str, kind: str, state: dict[Any, Any]) -> Variant:
+    made = variants(family)[kind].model_construct()
+    made.__setstate__(state)
+    return made
+
+
+@cache
+def variants(family: str) -> dict[str, type[Variant]]:
+    """Return the table of each kind of a family, by the kind's name.
+
+    Examples
+    --------
+    >>> variants("balancer")["plb"].model_fields["rounds"].description
+    'Congested round trips in a row after which an idle flow moves.'
+    """
+    listed = kinds.family(family)
+    return {name: _table(kind, listed) for name, kind in listed.kinds.items()}
+
+
+def one_of(family: str) -> Any:
+    """Return the type of a table that chooses one kind of a family by its key ``kind``."""
+    union: Any = Union
+    return Annotated[union[tuple(variants(family).values())], Field(discriminator="kind")]
+
+
+def _table(kind: kinds.Kind, family: kinds.Family) -> type[Variant]:
+    literal: Any = Literal
+    fields: dict[str, Any] = {"kind": (literal[kind.name], Field(description=family.text))}
+    for key in kind.keys:
+        value = _value(key.form)
+        if key.optional:
+            fields[key.name] = (value | None, Field(default=None, description=key.text))
+        else:
+            fields[key.name] = (value, Field(description=key.text))
+    name = "".join(word.capitalize() for word in kind.name.split("-"))
+    made = create_model(name, __base__=Variant, __doc__=kind.about, **fields)
+    made.family = family.name
+    return made
+
+
+def _value(form: str | Mapping[str, Any]) -> Any:
+    """Return the type of a value of a form, as `crates/units/src/kind.rs` names it."""
+    name, limits = (form, None) if isinstance(form, str) else next(iter(form.items()))
+    match name, limits:
+        case "count" | "size" | "time" | "rate", {"min": low, "max": high}:
+            unit = {"count": int, "size": Size, "time": Time, "rate": Rate}[name]
+            return Annotated[unit, Field(ge=low, le=high)]
+        case "number", {"above": low, "max": high}:
+            return Annotated[float, Field(gt=low, le=high, allow_inf_nan=False)]
+        case "bool", _:
+            return bool
+        case "choice", [*words]:
+            literal: Any = Literal
+            return literal[tuple(words)]
+        case "text", _:
+            return Label
+    raise LookupError(f"no such form: {form}")

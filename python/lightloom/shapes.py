@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lightloom import engines, fabrics, failures
+from lightloom import engines, fabrics, failures, kinds
 from lightloom.sections import GroupedQueryAttention
 
 if TYPE_CHECKING:
@@ -298,14 +298,16 @@ def _packets(scenario: Scenario, engine: engines.PacketEngine) -> Iterator[Misfi
             f"{table}.splitting",
             'engine "packet" sends each packet over one path; allowed: "ecmp", or engine "flow"',
         )
-    if transport.kind in engines.IN_ORDER and balancer.kind not in engines.ORDERLY:
-        allowed = ", ".join(f'"{kind}"' for kind in engines.ORDERLY)
+    balancers = kinds.family("balancer")
+    able = balancers.kinds[balancer.kind].capabilities
+    if transport.kind in engines.IN_ORDER and not able["keeps_order"]:
+        allowed = ", ".join(f'"{kind}"' for kind in balancers.able("keeps_order"))
         yield (
             "engine.balancer.kind",
             f'must keep the order of packets for transport "{transport.kind}", which goes back to '
             f"the first missing one; allowed: {allowed}",
         )
-    if balancer.kind == "rails" and fabric.kind != "rail-optimized":
+    if able["nics"] == "rails" and fabric.kind != "rail-optimized":
         yield (
             "engine.balancer.kind",
             f'needs rails, which fabric "{fabric.kind}" has not; allowed: another balancer, or '

@@ -1,9 +1,10 @@
 //! Messages and the connections that carry them. A flow of one lane is a message with one connection;
 //! of several lanes, a message whose packets are handed out to whichever connection can send next.
 
-use crate::balancer::Balancer;
+use crate::balancer::AnyBalancer;
 use crate::net::NONE;
-use crate::transport::{Control, PathInfo};
+use crate::transport::AnyTransport;
+use crate::transport::plug::PathInfo;
 use std::collections::VecDeque;
 
 /// What a flow sends.
@@ -40,8 +41,8 @@ pub(crate) struct Course {
     pub long: u32,
     pub path: Path,
     pub info: PathInfo,
-    pub control: Control,
-    pub balancer: Balancer,
+    pub control: AnyTransport,
+    pub balancer: AnyBalancer,
 }
 
 /// One sub-flow: its sender, its receiver, and where its packets go.
@@ -84,8 +85,8 @@ pub(crate) struct Conn {
     pub resend: VecDeque<u32>,
     /// The one packet that is not full, and its payload.
     pub partial: (u32, u32),
-    pub control: Control,
-    pub balancer: Balancer,
+    pub control: AnyTransport,
+    pub balancer: AnyBalancer,
     pub last_heard: u64,
     pub silences: u32,
 

@@ -10,13 +10,14 @@
 //! Ignored: the time that hosts think; the bytes that selective acknowledgements take. A sender that
 //! heard nothing for too long knows what arrived, as acknowledgements then would tell.
 
+use crate::balancer::plug::{Heard, Next};
 use crate::conn::Conn;
 use crate::link::{Class, Link, Origin};
 use crate::net::NONE;
 use crate::net::Thing;
 use crate::packet::Kind;
 use crate::run::{Far, Run};
-use crate::transport::Ack;
+use crate::transport::plug::Ack;
 use lightloom_engine::EngineError;
 use lightloom_fabric::{LinkId, NicId};
 use lightloom_units::Time;
@@ -194,7 +195,7 @@ impl Run<'_> {
             let nic = conn.links[conn.path.before as usize];
             let turn = &mut self.net.tallies[nic as usize].turn;
             *turn = turn.wrapping_add(1);
-            conn.balancer.way(*turn, conn.under_way - 1)
+            conn.balancer.path(Next { turn: *turn, under_way: conn.under_way - 1 })
         } else {
             0
         };
@@ -488,7 +489,7 @@ impl Run<'_> {
         // A way of a path that it has left says nothing about those it has now.
         let known = way < conn.path.ways.max(1);
         if known && (conn.path.ways > 1 || conn.sibling != conn_id) {
-            conn.balancer.acked(way, marked, round_trip, now);
+            conn.balancer.acked(Heard { path: way, marked, round_trip, now });
         }
         self.ready(conn_id, now);
     }

@@ -1,12 +1,13 @@
 //! Where flows come from: messages and connections for the orders of a phase.
 
-use crate::BalancerSpec;
-use crate::balancer::{Balancer, mix};
+use crate::balancer::AnyBalancer;
+use crate::balancer::plug::{Paths, mix};
 use crate::conn::{Conn, Course, Message, Path};
 use crate::link::Origin;
 use crate::net::NONE;
 use crate::run::Run;
-use crate::transport::{Control, PathInfo};
+use crate::transport::AnyTransport;
+use crate::transport::plug::PathInfo;
 use lightloom_engine::Sending;
 use lightloom_fabric::{LinkClass, LinkId, NodeKind};
 use lightloom_units::Time;
@@ -79,10 +80,10 @@ impl Run<'_> {
         let course = self.course(message, lane, mtu, now);
         let product = course.info.bandwidth_delay() as u64;
         if let Some(window) = self.spec.transport.given_window()
-            && window < product
+            && window.get() < product
             && self.narrow_window.is_none_or(|(other, _)| other < product)
         {
-            self.narrow_window = Some((product, window));
+            self.narrow_window = Some((product, window.get()));
         }
         let id = self.free_conns.pop().unwrap_or(self.net.conns.len() as u32);
         let mut conn = Conn::new(message, number, mtu as u32, course);
@@ -123,8 +124,8 @@ impl Run<'_> {
             mix(self.seed
                 ^ mix(self.ledger.outcome.flows << 32 ^ u64::from(message) ^ now.ps() << 8))
                 ^ mix(u64::from(links[0]));
-        let control = Control::new(&self.spec.transport, info, now.ps());
-        let balancer = Balancer::new(&self.spec.balancer, path.ways.max(1), hash);
+        let control = AnyTransport::new(&self.spec.transport, info, now.ps());
+        let balancer = AnyBalancer::new(&self.spec.balancer, path.ways.max(1), hash);
         let long = self.net.long.keep(&links[fetched_over as usize..]);
         Course { links, fetched_over, long, path, info, control, balancer }
     }
@@ -167,8 +168,8 @@ impl Run<'_> {
         if lane[up + 1..down].iter().any(|&l| matches!(fabric.link(l).class, LinkClass::Host)) {
             return alone;
         }
-        if self.spec.balancer == (BalancerSpec::Ecmp {}) {
-            return alone; // the policy's own route is that of a hash
+        if self.spec.balancer.kind().capabilities.paths == Paths::Route {
+            return alone;
         }
         let ways =
             fabric.nic_ways(lightloom_fabric::NicId(source), lightloom_fabric::NicId(destination));

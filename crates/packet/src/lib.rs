@@ -3,7 +3,7 @@
 //! Modelled: store-and-forward switches with output queues in bytes, ECN, priority flow control with
 //! headroom, trimming and drops; control packets before data; links with rate and delay; hosts whose
 //! links serve their flows in turn; the scale-up network, losslessly; circuits that hold or lose what
-//! is sent while they are dark; five transports, and load balancers over equal ways. A packet's way
+//! is sent while they are dark; transports, and load balancers over equal ways. A packet's way
 //! is fixed when it is sent. Links break and heal: what waits for a broken one is lost.
 //! Ignored: see `switch.rs`, `host.rs` and each transport.
 //! Cost: one event a packet and link, two where it had to wait; no allocation per packet, nothing
@@ -18,6 +18,7 @@ mod host;
 mod launch;
 mod link;
 mod net;
+mod overflow;
 mod packet;
 mod run;
 mod spec;
@@ -27,11 +28,17 @@ mod tests;
 mod transport;
 mod wheel;
 
-pub use spec::{
-    BalancerSpec, Dark, DcqcnSpec, Overflow, PacketSpec, SpraySpec, SwitchSpec, TransportSpec,
-};
+pub use balancer::plug::{Capabilities as BalancerCapabilities, Chunks, Nics, Paths};
+pub use balancer::{BALANCERS, BalancerSpec};
+pub use overflow::plug::{Capabilities as OverflowCapabilities, Pause};
+pub use overflow::{OVERFLOWS, OverflowSpec};
+pub use spec::{Dark, PacketSpec, SwitchSpec};
+pub use transport::plug::Capabilities as TransportCapabilities;
+pub use transport::{TRANSPORTS, TransportSpec};
 
 use lightloom_engine::{Engine, EngineError, Observer, Outcome, Policy, Scenario};
+#[cfg(test)]
+use lightloom_units::Time;
 
 /// The packet engine.
 #[derive(Clone, Debug)]
@@ -57,60 +64,63 @@ impl Engine for PacketEngine {
     }
 }
 
+/// Some settings that a kind allows, as JSON.
+#[cfg(test)]
+fn any_settings<C>(family: &lightloom_units::kind::Family<C>, name: &str) -> String {
+    use lightloom_units::kind::Form;
+    let kind = family.kinds.iter().find(|kind| kind.name == name).expect("a kind of the family");
+    let value = |form: &Form| match *form {
+        Form::Count { min, max } => 64.clamp(min, max).to_string(),
+        Form::Size { min, max } => (64u64 << 10).clamp(min, max).to_string(),
+        Form::Time { min, max } => Time::from_us(50).ps().clamp(min, max).to_string(),
+        Form::Rate { min, max } => 400_000_000u64.clamp(min, max).to_string(),
+        Form::Number { above, max } => ((above + max.min(1.0)) / 2.0).to_string(),
+        Form::Bool => "false".into(),
+        Form::Choice(words) => format!("{:?}", words[0]),
+        Form::Text => "\"text\"".into(),
+    };
+    let set = |key: &lightloom_units::kind::Key| {
+        let value = if key.optional { "null".into() } else { value(&key.form) };
+        format!(", {:?}: {value}", key.name)
+    };
+    let keys: String = kind.keys.iter().map(set).collect();
+    format!(r#"{{"kind": {name:?}{keys}}}"#)
+}
+
+/// A transport's settings for tests, as JSON.
+#[cfg(test)]
+pub(crate) fn transport_settings(transport: &str) -> String {
+    let own = match transport {
+        "dcqcn" => {
+            r#", "gain": 0.00390625, "notification_interval": 50000000, "alpha_timer": 55000000,
+            "rate_timer": 55000000, "byte_counter": 10000000, "fast_recovery": 5,
+            "additive_increase": 400000000, "hyper_increase": 4000000000,
+            "minimum_rate": 100000000"#
+        }
+        "dctcp" => r#", "gain": 0.0625"#,
+        "spray" => {
+            r#", "target_delay": null, "increase": 4.0, "decrease": 0.5, "least_window": 0.25"#
+        }
+        "roce" | "ndp" => "",
+        other => return any_settings(&TRANSPORTS, other),
+    };
+    format!(r#"{{"kind": {transport:?}, "window": null{own}, "retransmit_after": 4000000000}}"#)
+}
+
 /// Settings for tests: a transport by name with the switches that suit it, and a balancer by name.
 #[cfg(test)]
 pub(crate) fn settings(transport: &str, balancer: &str) -> PacketSpec {
-    let rto = r#""retransmit_after": 4000000000"#;
     let pfc = r#"{"kind": "pfc", "xoff": 300000, "xon": 200000, "headroom": 300000}"#;
-    let (transport, overflow, ecn, probability) = match transport {
-        "dcqcn" => (
-            format!(
-                r#"{{"kind": "dcqcn", "window": null, "gain": 0.00390625,
-                "notification_interval": 50000000, "alpha_timer": 55000000,
-                "rate_timer": 55000000, "byte_counter": 10000000, "fast_recovery": 5,
-                "additive_increase": 400000000, "hyper_increase": 4000000000,
-                "minimum_rate": 100000000, {rto}}}"#
-            ),
-            pfc,
-            (40_000, 400_000),
-            0.01,
-        ),
-        "roce" => (
-            format!(r#"{{"kind": "roce", "window": null, {rto}}}"#),
-            pfc,
-            (1u64 << 40, 1u64 << 40),
-            1.0,
-        ),
-        "ndp" => (
-            format!(r#"{{"kind": "ndp", "window": null, {rto}}}"#),
-            r#"{"kind": "trim"}"#,
-            (1u64 << 40, 1u64 << 40),
-            1.0,
-        ),
-        "dctcp" => (
-            format!(r#"{{"kind": "dctcp", "window": null, "gain": 0.0625, {rto}}}"#),
-            r#"{"kind": "drop"}"#,
-            (80_000, 80_000),
-            1.0,
-        ),
-        _ => (
-            format!(
-                r#"{{"kind": "spray", "window": null, "target_delay": null, "increase": 4.0,
-                "decrease": 0.5, "least_window": 0.25, {rto}}}"#
-            ),
-            r#"{"kind": "trim"}"#,
-            (25_000, 100_000),
-            1.0,
-        ),
+    let trim = r#"{"kind": "trim"}"#;
+    let never = (1u64 << 40, 1u64 << 40);
+    let (overflow, (low, high), probability) = match transport {
+        "dcqcn" => (pfc, (40_000, 400_000), 0.01),
+        "roce" => (pfc, never, 1.0),
+        "ndp" => (trim, never, 1.0),
+        "dctcp" => (r#"{"kind": "drop"}"#, (80_000, 80_000), 1.0),
+        _ => (trim, (25_000, 100_000), 1.0),
     };
-    let balancer = match balancer {
-        "plb" => r#"{"kind": "plb", "marked_share": 0.5, "rounds": 3, "rounds_busy": 12}"#,
-        "reps" => r#"{"kind": "reps", "paths": 64}"#,
-        "min-rtt" => r#"{"kind": "min-rtt"}"#,
-        "round-robin" => r#"{"kind": "round-robin"}"#,
-        _ => r#"{"kind": "ecmp"}"#,
-    };
-    let (low, high) = ecn;
+    let (transport, balancer) = (transport_settings(transport), any_settings(&BALANCERS, balancer));
     let queue = if transport.contains("ndp") { 8 * 4160 } else { 1 << 18 };
     let json = format!(
         r#"{{"mtu": 4096, "header": 64, "scale_up_mtu": 32768, "ack_every": 1,

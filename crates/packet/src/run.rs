@@ -1,10 +1,10 @@
 //! One run: tasks, transfers and circuits, and the two queues of what happens, soon and later.
 
-use crate::balancer::mix;
+use crate::balancer::plug::{Paths, mix};
 use crate::link::{Class, Link, Origin, Tally};
 use crate::net::{Net, Puller, Thing};
 use crate::wheel::Wheel;
-use crate::{BalancerSpec, Dark, Overflow, PacketEngine, PacketSpec};
+use crate::{Dark, PacketEngine, PacketSpec};
 use lightloom_engine::{
     Due, EngineError, EventQueue, Ledger, Observer, Outcome, PacketLink, Packets, Policy,
     QueueSample, Scenario, Sending, Step, Wake,
@@ -121,7 +121,7 @@ impl<'a> Run<'a> {
                 .map(|link| Tally { turn: link.from.0, ..Tally::default() })
                 .collect(),
             classes,
-            pullers: match spec.transport.pulls() {
+            pullers: match spec.transport.kind().capabilities.pulls {
                 true => vec![Puller::IDLE; links.len()],
                 false => vec![],
             },
@@ -140,19 +140,11 @@ impl<'a> Run<'a> {
             .filter(|&time| time < 1 << 34)
             .max()
             .unwrap_or(0);
-        let (trims, pauses) = (
-            matches!(switch.overflow, Overflow::Trim {}),
-            matches!(switch.overflow, Overflow::Pfc { .. }),
-        );
-        let (xoff, xon, headroom) = match switch.overflow {
-            Overflow::Pfc { xoff, xon, headroom } => (xoff.get(), xon.get(), headroom.get()),
-            _ => (0, 0, 0),
-        };
+        let (overflow, pause) = (switch.overflow.kind().capabilities, switch.overflow.pause());
+        let xoff = pause.map_or(0, |pause| pause.xoff.get());
         let span = switch.ecn_high.get().saturating_sub(switch.ecn_low.get());
-        let sprays = !matches!(
-            spec.balancer,
-            BalancerSpec::Ecmp {} | BalancerSpec::MinRtt {} | BalancerSpec::Plb { .. }
-        );
+        let hosts = spec.transport.kind().capabilities;
+        let sprays = spec.balancer.kind().capabilities.paths == Paths::EveryPacket;
         Run {
             spec,
             scenario,
@@ -169,20 +161,20 @@ impl<'a> Run<'a> {
             order: Vec::new(),
             wakes: Vec::new(),
             header: spec.header.get(),
-            queue_limit: if pauses { u64::MAX } else { switch.queue.get() },
-            trims,
-            pauses,
+            queue_limit: if overflow.limits_queue { switch.queue.get() } else { u64::MAX },
+            trims: overflow.trims,
+            pauses: pause.is_some(),
             xoff,
-            xon,
-            xoff_and_headroom: xoff.saturating_add(headroom),
+            xon: pause.map_or(0, |pause| pause.xon.get()),
+            xoff_and_headroom: pause.map_or(0, |p| xoff.saturating_add(p.headroom.get())),
             ecn_low: switch.ecn_low.get(),
             ecn_high: switch.ecn_high.get(),
             ecn_slope: if span == 0 { 1.0 } else { switch.ecn_probability / span as f64 },
             ack_every: spec.ack_every.clamp(1, 1 << 14),
-            go_back_n: spec.transport.go_back_n(),
-            gaps_are_losses: !trims && !sprays,
-            notification_interval: spec.transport.notification_interval(),
-            retransmit_after: spec.transport.retransmit_after().max(1),
+            go_back_n: hosts.go_back_n,
+            gaps_are_losses: !overflow.trims && !sprays,
+            notification_interval: spec.transport.notification_interval().map(Time::ps),
+            retransmit_after: spec.transport.retransmit_after().ps().max(1),
             dark: spec.dark,
             random: mix(engine.seed ^ 0x5EED) | 1,
             seed: engine.seed,

@@ -1,6 +1,8 @@
 //! What the engine must do, by hand calculation and by invariants, for every transport.
 
-use crate::{Dark, Overflow, PacketEngine, PacketSpec, engine, settings};
+use crate::{
+    BALANCERS, Dark, PacketEngine, PacketSpec, TRANSPORTS, any_settings, engine, settings,
+};
 use lightloom_engine::conformance::{Graph, Script, Work, joined, mixnet, over_the_circuit};
 use lightloom_engine::{
     Engine, EngineError, Observer, Orders, Outcome, Policy, Scenario, Silent, TaskId,
@@ -13,7 +15,16 @@ use lightloom_units::{BitRate, Bytes, Time};
 use proptest::prelude::*;
 
 const RATE: BitRate = BitRate::from_gbps(100);
-const TRANSPORTS: [&str; 5] = ["spray", "ndp", "roce", "dcqcn", "dctcp"];
+
+/// Settings as JSON, with one of them changed.
+fn with<T: serde::de::DeserializeOwned>(json: &str, from: &str, to: &str) -> T {
+    assert!(json.contains(from), "{json}");
+    serde_json::from_str(&json.replace(from, to)).expect("settings of the right shape")
+}
+
+fn names<C>(family: &lightloom_units::kind::Family<C>) -> Vec<&'static str> {
+    family.kinds.iter().map(|kind| kind.name).collect()
+}
 
 /// Hosts of one GPU and one NIC on leaves and spines of eight ports, or a fat-tree.
 fn hosts(count: u32, tiers: u8) -> Fabric {
@@ -74,7 +85,7 @@ fn run(engine: &PacketEngine, fabric: &Fabric, orders: Orders) -> (Outcome, Vec<
 fn one_flow_by_hand_to_the_picosecond() {
     let fabric = hosts(8, 2);
     let wire = |payload: u64| (payload + 64) * 80; // 80 ps a byte at 100 Gbps
-    for transport in TRANSPORTS {
+    for transport in names(&TRANSPORTS) {
         for (bytes, hops) in [(1u64, 4u64), (4096, 4), (4097, 4), (10 * 4096 + 100, 4)] {
             let (outcome, _) =
                 run(&engine(transport, "ecmp"), &fabric, orders(&fabric, [(0, 7, bytes)]));
@@ -104,8 +115,10 @@ fn incast() {
     for (transport, limit) in [("spray", 1.10), ("ndp", 1.12), ("roce", 1.04), ("dctcp", 1.25)] {
         let flows = (0..8).map(|i| (3 * i + 1, 31, 4_000_000));
         let mut engine = engine(transport, "ecmp");
-        if let crate::TransportSpec::Dctcp { window, .. } = &mut engine.spec.transport {
-            *window = Some(Bytes::new(41_600)); // eight full windows at once would overflow the queue
+        if transport == "dctcp" {
+            // Eight full windows at once would overflow the queue.
+            let json = crate::transport_settings(transport);
+            engine.spec.transport = with(&json, r#""window": null"#, r#""window": 41600"#);
         }
         let (outcome, ends) = run(&engine, &fabric, orders(&fabric, flows));
         let ideal = RATE.time_for(Bytes::new(32_000_000)).as_secs_f64();
@@ -174,11 +187,8 @@ fn lossless_means_no_drops() {
 fn too_little_headroom_loses_packets_and_all_arrive() {
     let fabric = hosts(32, 3);
     let mut engine = engine("roce", "ecmp");
-    engine.spec.switch.overflow = Overflow::Pfc {
-        xoff: Bytes::new(20_000),
-        xon: Bytes::new(10_000),
-        headroom: Bytes::new(5_000),
-    };
+    let pfc = r#"{"kind": "pfc", "xoff": 20000, "xon": 10000, "headroom": 5000}"#;
+    engine.spec.switch.overflow = serde_json::from_str(pfc).expect("its keys");
     let flows = (0..8).map(|i| (3 * i + 1, 31, 1_000_000));
     let (outcome, ends) = run(&engine, &fabric, orders(&fabric, flows));
     let packets = outcome.packets.expect("counted");
@@ -192,8 +202,8 @@ fn one_seed_one_outcome() {
     let fabric = hosts(32, 3);
     let flows: Vec<_> =
         (0..32u32).flat_map(|i| [(i, (i + 9) % 32, 200_000), (i, (i + 17) % 32, 90_000)]).collect();
-    for transport in TRANSPORTS {
-        for balancer in ["ecmp", "plb", "reps", "min-rtt", "round-robin"] {
+    for transport in names(&TRANSPORTS) {
+        for balancer in names(&BALANCERS) {
             let run_with = |seed| {
                 let engine = PacketEngine { spec: settings(transport, balancer), seed };
                 run(&engine, &fabric, orders(&fabric, flows.clone())).0
@@ -276,7 +286,7 @@ fn flicker(spec: PacketSpec, dark: Time) -> Outcome {
 #[test]
 fn dark_circuits_hold_or_lose_what_is_on_them() {
     let dark = Time::from_us(300);
-    for transport in TRANSPORTS {
+    for transport in names(&TRANSPORTS) {
         let mut spec = settings(transport, "ecmp");
         let ideal = RATE.time_for(Bytes::new(16 << 20)).as_secs_f64();
         let held = flicker(spec.clone(), dark);
@@ -316,7 +326,7 @@ impl Policy for Mover {
 /// A circuit is patched away under a flow: with another path from the policy no byte is lost.
 #[test]
 fn a_flow_moves_when_its_circuit_goes() {
-    for transport in TRANSPORTS {
+    for transport in names(&TRANSPORTS) {
         let fabric = mixnet();
         let mut first = over_the_circuit(&fabric, 8 << 20);
         first.patches = joined(&fabric, Time::ZERO);
@@ -366,11 +376,38 @@ fn queues_are_sampled_and_narrow_windows_noted() {
     assert!(packets.samples.iter().any(|s| s.queued.get() > 10_000));
     assert!(packets.samples.windows(2).all(|w| (w[0].at, w[0].link) < (w[1].at, w[1].link)));
     assert!(packets.notes.is_empty());
-    if let crate::TransportSpec::Spray(spray) = &mut engine.spec.transport {
-        spray.window = Some(Bytes::new(20_000));
-    }
+    let json = crate::transport_settings("spray");
+    engine.spec.transport = with(&json, r#""window": null"#, r#""window": 20000"#);
     let packets = run(&engine, &fabric, orders(&fabric, flows)).0.packets.expect("counted");
     assert!(packets.notes[0].contains("below the bandwidth-delay product"), "{:?}", packets.notes);
+}
+
+/// A kind's name in the list is the one that a specification is read by, and its keys are those of its
+/// table, no more and no fewer.
+#[test]
+fn every_kind_is_read_by_its_name_and_keys() {
+    fn check<C, T: serde::de::DeserializeOwned>(
+        family: &'static lightloom_units::kind::Family<C>,
+        name_of: impl Fn(&T) -> &'static str,
+    ) {
+        for name in names(family) {
+            let json = any_settings(family, name);
+            let read: T = serde_json::from_str(&json).expect(name);
+            assert_eq!(name_of(&read), name);
+            let more = json.replace('}', r#", "more": 1}"#);
+            let error = serde_json::from_str::<T>(&more).err().expect(name).to_string();
+            assert!(error.contains("unknown field `more`"), "{error}");
+        }
+    }
+    check(&BALANCERS, |read: &crate::BalancerSpec| {
+        assert_eq!(read.chunks().is_some(), read.kind().capabilities.nics == crate::Nics::Rails);
+        read.kind().name
+    });
+    check(&TRANSPORTS, |read: &crate::TransportSpec| read.kind().name);
+    check(&crate::OVERFLOWS, |read: &crate::OverflowSpec| {
+        assert_eq!(read.pause().is_none(), read.kind().capabilities.limits_queue);
+        read.kind().name
+    });
 }
 
 proptest! {
@@ -380,13 +417,13 @@ proptest! {
     /// was sent is what arrived, was lost or was sent again.
     #[test]
     fn all_bytes_arrive(
-        transport in 0usize..5, balancer in 0usize..5, seed in 0u64..1000, ack_every in 1u32..9,
+        transport in prop::sample::select(names(&TRANSPORTS)),
+        balancer in prop::sample::select(names(&BALANCERS)), seed in 0u64..1000, ack_every in 1u32..9,
         queue in 5_000u64..60_000,
         flows in prop::collection::vec((0u32..16, 1u32..16, 1u64..400_000), 1..40),
     ) {
         let fabric = hosts(16, 3);
-        let balancer = ["ecmp", "plb", "reps", "min-rtt", "round-robin"][balancer];
-        let mut spec = settings(TRANSPORTS[transport], balancer);
+        let mut spec = settings(transport, balancer);
         spec.switch.queue = Bytes::new(queue);
         spec.ack_every = ack_every;
         let flows: Vec<_> = flows.iter().map(|&(a, step, bytes)| (a, (a + step) % 16, bytes)).collect();
@@ -409,7 +446,8 @@ proptest! {
     /// is lost on the way.
     #[test]
     fn lanes_deliver_everything(
-        transport in 0usize..5, balancer in 0usize..5, queue in 5_000u64..40_000,
+        transport in prop::sample::select(names(&TRANSPORTS)),
+        balancer in prop::sample::select(names(&BALANCERS)), queue in 5_000u64..40_000,
         flows in prop::collection::vec((0u32..16, 0u32..16, 1u64..300_000, 1u32..5), 1..30),
     ) {
         let cluster = Cluster { gpus_per_server: 4, nics_per_server: 4, ..hosts(16, 2).cluster().clone() };
@@ -419,10 +457,7 @@ proptest! {
             ..ClosSpec::new(RATE, Time::from_us(1))
         });
         let fabric = build(&cluster, &spec, 1, &[]).expect("a valid fabric");
-        let mut spec = settings(
-            TRANSPORTS[transport],
-            ["ecmp", "plb", "reps", "min-rtt", "round-robin"][balancer],
-        );
+        let mut spec = settings(transport, balancer);
         spec.switch.queue = Bytes::new(queue);
         let (mut orders, mut total) = (Orders::default(), 0);
         for &(from, to, bytes, lanes) in flows.iter().filter(|f| f.0 / 4 != f.1 / 4) {
@@ -471,7 +506,8 @@ proptest! {
     ) {
         let fabric = hosts(16, 3);
         let mut spec = settings("dctcp", "ecmp");
-        spec.balancer = crate::BalancerSpec::Plb { marked_share: 0.1, rounds, rounds_busy: 1 };
+        let plb = format!(r#"{{"kind": "plb", "marked_share": 0.1, "rounds": {rounds}, "rounds_busy": 1}}"#);
+        spec.balancer = serde_json::from_str(&plb).expect("its keys");
         spec.switch.queue = Bytes::new(queue);
         (spec.switch.ecn_low, spec.switch.ecn_high) = (Bytes::new(4_000), Bytes::new(4_000));
         let flows: Vec<_> = flows.iter().map(|&(a, step, bytes)| (a, (a + step) % 16, bytes)).collect();

@@ -257,6 +257,12 @@ mod _core {
         BitRate::from_bps(bps).to_string()
     }
 
+    /// The kinds of a family, such as "balancer", as JSON; see `lightloom_units::kind`.
+    #[pyfunction]
+    fn kinds(family: &str) -> PyResult<String> {
+        lightloom_sim::kinds(family).map_err(PyValueError::new_err)
+    }
+
     /// What the network of a resolved specification is made of, and what a reader must know of it.
     #[pyfunction]
     fn bill<'py>(py: Python<'py>, spec_json: &str) -> PyResult<Bound<'py, PyList>> {

@@ -6,6 +6,7 @@
 mod critical;
 mod failures;
 mod flits;
+mod kinds;
 mod mixnet;
 mod moves;
 mod pace;
@@ -26,6 +27,7 @@ mod traffic;
 pub use critical::Breakdown;
 pub use failures::{Failure, Part, Wired};
 pub use flits::{FlitSpec, Flits, NetworkSpec, TrafficSpec};
+pub use kinds::kinds;
 pub use moves::{Message, Messages, messages};
 pub use planes::execute::{PlanRun, PlaneUse, run_plan, run_plan_on};
 pub use rails::{Collective, RailsRun, RailsSpec, rails, rails_assign};

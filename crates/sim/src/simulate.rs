@@ -20,7 +20,7 @@ use lightloom_circuits::topoopt::{self, AllReduceGroup, Design, TopoOptInput};
 use lightloom_engine::{Engine, EngineError, Patches, Scenario, Tasks};
 use lightloom_fabric::{Fabric, FabricSpec, ServerId};
 use lightloom_flow::FlowEngine;
-use lightloom_packet::{BalancerSpec, PacketEngine};
+use lightloom_packet::PacketEngine;
 use lightloom_units::Time;
 use lightloom_workload::{Comm, ComputeOrigin, Gating, Placement, TaskGraph, build};
 use std::collections::BTreeMap;
@@ -231,10 +231,7 @@ fn over_rails(engine: &EngineSpec) -> Way<'static> {
     match engine {
         EngineSpec::Packet(packet) if spreads(&packet.balancer) => {
             let scheme = packet.balancer;
-            let unit = match scheme {
-                BalancerSpec::Rails { chunk, .. } => chunk,
-                _ => packet.mtu,
-            };
+            let unit = scheme.chunks().map_or(packet.mtu, |chunks| chunks.chunk);
             Way::Rails { scheme, unit }
         }
         _ => Way::Packets,

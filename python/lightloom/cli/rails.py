@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from lightloom import kinds
+
 if TYPE_CHECKING:
     from lightloom.rails import Comparison
 
@@ -32,8 +34,8 @@ def rails(
     schemes: str = typer.Option(
         "rails,reps,min-rtt,plb,ecmp",
         "--schemes",
-        help="With commas: rails, rails-both (LPT at both ends), reps, min-rtt, plb, round-robin, "
-        "ecmp.",
+        help=f"With commas: {', '.join(kinds.family('balancer').kinds)}, rails-both (LPT at both "
+        "ends).",
     ),
     size: str | None = typer.Option(
         None,

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lightloom import _core
+from lightloom import _core, kinds
 from lightloom.errors import InputError
 from lightloom.oracle.rails import Ends
 from lightloom.presets import unknown
@@ -22,21 +22,18 @@ from lightloom.units import Rate
 if TYPE_CHECKING:
     from lightloom.scenario import Scenario
 
-# What users may write, and the balancer of the packet engine that it is.
+_BALANCERS = kinds.family("balancer").kinds
+# What users may write, and the balancer of the packet engine that it is: itself; one that deals
+# chunks to rails also by the loads of both ends.
 SCHEMES = {
-    "rails": "rails",
-    "rails-both": "rails",
-    "reps": "reps",
-    "min-rtt": "min-rtt",
-    "plb": "plb",
-    "round-robin": "round-robin",
-    "ecmp": "ecmp",
+    name: kind.name
+    for kind in _BALANCERS.values()
+    for name in (kind.name, f"{kind.name}-both")[: 1 + (kind.capabilities["nics"] == "rails")]
 }
 # Where the bytes of each may leave and land (see `lightloom.oracle.rails.floor_bytes`).
 ENDS: Mapping[str, Ends] = {
-    "rails": "rails", "rails-both": "rails", "reps": "lanes", "min-rtt": "lanes",
-    "plb": "own", "round-robin": "own", "ecmp": "own",
-}  # fmt: skip
+    name: _BALANCERS[balancer].capabilities["nics"] for name, balancer in SCHEMES.items()
+}
 DEFAULT_SCHEMES = ("rails", "reps", "min-rtt", "plb", "ecmp")
 ENGINES = ("packet", "flow")
 # The keys of a specification that mean something here.
@@ -172,10 +169,10 @@ class Job:
             "engine.transport.kind": self.transport,
             "engine.balancer.kind": SCHEMES[scheme],
         }
-        if SCHEMES[scheme] == "rails":
+        if ENDS[scheme] == "rails":
             overrides["engine.balancer.chunk"] = _core.format_bytes(self.chunk_bytes)
             overrides["engine.balancer.queue_pairs"] = self.queue_pairs
-            overrides["engine.balancer.both_ends"] = scheme == "rails-both"
+            overrides["engine.balancer.both_ends"] = scheme != SCHEMES[scheme]
         for key, value in self.settings.items():
             # The flow engine's own setting is left to `to_core`.
             flows_own = self.engine == "flow" and key == "engine.tolerance"

@@ -6,6 +6,7 @@ pyplot's state. Colours are a scheme's own in every picture; lines differ in the
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,19 +16,25 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from lightloom.rails.job import SCHEMES
 from lightloom.rails.runs import BASELINE, Comparison, Scheme
 from lightloom.report.plots import _HEAT, INK, MUTED, STYLE
 
-# Okabe and Ito's hues (2008), and a dash pattern each.
-STYLES: dict[str, tuple[str, Any]] = {
-    "rails": ("#5b3cc4", "-"),
-    "rails-both": ("#b9588f", (0, (6, 1.5))),
-    "reps": ("#0072b2", (0, (4, 1.5))),
-    "min-rtt": ("#00805c", (0, (1.2, 1.2))),
-    "plb": ("#c77f00", (0, (5, 1.5, 1, 1.5))),
-    "round-robin": ("#7a5c1e", (0, (8, 2, 1, 2, 1, 2))),
-    "ecmp": ("#4d5663", (0, (2.5, 1))),
-}
+# Okabe and Ito's hues (2008) and others between them, and a dash pattern each, in the order of the
+# schemes; the last ones wait for schemes to come.
+_STYLES: tuple[tuple[str, Any], ...] = (
+    ("#4d5663", (0, (2.5, 1))),
+    ("#c77f00", (0, (5, 1.5, 1, 1.5))),
+    ("#0072b2", (0, (4, 1.5))),
+    ("#00805c", (0, (1.2, 1.2))),
+    ("#7a5c1e", (0, (8, 2, 1, 2, 1, 2))),
+    ("#5b3cc4", "-"),
+    ("#b9588f", (0, (6, 1.5))),
+    ("#b0413e", (0, (3, 1, 1, 1))),
+    ("#2a7886", (0, (7, 1.5, 2, 1.5))),
+    ("#5f6b1f", (0, (2, 1, 4, 1))),
+)
+STYLES = dict(zip(SCHEMES, itertools.cycle(_STYLES), strict=False))
 # More domains than this are drawn as an even sample of them.
 _MOST_DOMAINS = 32
 

@@ -1,18 +1,51 @@
-//! PLB (Qureshi et al., SIGCOMM 2022): a sub-flow stays on the way of its flow label's hash; after
+//! PLB (Qureshi et al., SIGCOMM 2022): a sub-flow stays on the path of its flow label's hash; after
 //! enough congested round trips in a row it takes another label, at once when nothing is under way,
 //! otherwise only after more of them.
 
-use super::pick;
+use super::plug::{Balancer, Capabilities, Heard, Next, Nics, Paths, pick};
+use lightloom_units::kind::{Form, Key, Kind};
+use serde::Deserialize;
+
+pub(crate) static KIND: Kind<Capabilities> = Kind {
+    name: "plb",
+    summary: "By a hash that changes at idle moments after congestion",
+    source: Some("PLB, Qureshi et al., SIGCOMM 2022"),
+    keys: &[
+        Key::new(
+            "marked_share",
+            Form::SHARE,
+            "Share of marked packets in a round trip that makes it a congested one.",
+        ),
+        Key::new(
+            "rounds",
+            Form::Count { min: 1, max: 1000 },
+            "Congested round trips in a row after which an idle flow moves.",
+        ),
+        Key::new(
+            "rounds_busy",
+            Form::Count { min: 1, max: 1000 },
+            "Congested round trips in a row after which any flow moves.",
+        ),
+    ],
+    capabilities: Capabilities { keeps_order: true, paths: Paths::One, nics: Nics::Own },
+};
+
+/// The keys of [`KIND`].
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    marked_share: f64,
+    rounds: u32,
+    rounds_busy: u32,
+}
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plb {
-    ways: u16,
-    way: u16,
+    paths: u16,
+    path: u16,
     hash: u64,
     label: u64,
-    share: f64,
-    rounds: u32,
-    rounds_busy: u32,
+    settings: Settings,
     congested: u32,
     /// Of this round trip: acknowledged, marked, and when it ends \[ps\].
     acked: u32,
@@ -20,43 +53,34 @@ pub(crate) struct Plb {
     ends: u64,
 }
 
-impl Plb {
-    pub fn new(ways: u16, hash: u64, share: f64, rounds: u32, rounds_busy: u32) -> Self {
-        let way = pick(hash, ways);
-        Plb {
-            ways,
-            way,
-            hash,
-            label: 0,
-            share,
-            rounds,
-            rounds_busy,
-            congested: 0,
-            acked: 0,
-            marked: 0,
-            ends: 0,
-        }
+impl Balancer for Plb {
+    type Settings = Settings;
+
+    fn new(&settings: &Settings, paths: u16, hash: u64) -> Self {
+        let path = pick(hash, paths);
+        Plb { paths, path, hash, label: 0, settings, congested: 0, acked: 0, marked: 0, ends: 0 }
     }
 
     #[inline]
-    pub fn way(&mut self, under_way: u32) -> u16 {
-        let idle = under_way == 0 && self.congested >= self.rounds;
-        if idle || self.congested >= self.rounds_busy {
+    fn path(&mut self, next: Next) -> u16 {
+        let idle = next.under_way == 0 && self.congested >= self.settings.rounds;
+        if idle || self.congested >= self.settings.rounds_busy {
             self.label += 1;
-            self.way = pick(self.hash.wrapping_add(self.label), self.ways);
+            self.path = pick(self.hash.wrapping_add(self.label), self.paths);
             self.congested = 0;
         }
-        self.way
+        self.path
     }
 
     #[inline]
-    pub fn acked(&mut self, marked: bool, round_trip: u64, now: u64) {
+    fn acked(&mut self, heard: Heard) {
         self.acked += 1;
-        self.marked += u32::from(marked);
-        if now >= self.ends {
-            let congested = f64::from(self.marked) >= self.share * f64::from(self.acked);
+        self.marked += u32::from(heard.marked);
+        if heard.now >= self.ends {
+            let share = self.settings.marked_share;
+            let congested = f64::from(self.marked) >= share * f64::from(self.acked);
             self.congested = if congested && self.marked > 0 { self.congested + 1 } else { 0 };
-            (self.acked, self.marked, self.ends) = (0, 0, now + round_trip);
+            (self.acked, self.marked, self.ends) = (0, 0, heard.now + heard.round_trip);
         }
     }
 }
@@ -67,21 +91,25 @@ mod tests {
 
     #[test]
     fn moves_when_idle_after_some_congested_rounds_and_when_busy_after_more() {
-        let mut b = Plb::new(1000, 1, 0.5, 3, 12);
-        let first = b.way(5);
-        let round = |b: &mut Plb, i: u64, marked| b.acked(marked, 10, i * 10);
+        let settings = Settings { marked_share: 0.5, rounds: 3, rounds_busy: 12 };
+        let mut b = Plb::new(&settings, 1000, 1);
+        let path = |b: &mut Plb, under_way| b.path(Next { turn: 0, under_way });
+        let first = path(&mut b, 5);
+        let round = |b: &mut Plb, i: u64, marked| {
+            b.acked(Heard { path: 0, marked, round_trip: 10, now: i * 10 });
+        };
         (0..3).for_each(|i| round(&mut b, i, true));
-        assert_eq!(b.way(5), first, "busy: it stays");
-        assert_ne!(b.way(0), first, "idle: it moves");
-        let second = b.way(1);
+        assert_eq!(path(&mut b, 5), first, "busy: it stays");
+        assert_ne!(path(&mut b, 0), first, "idle: it moves");
+        let second = path(&mut b, 1);
         (3..14).for_each(|i| round(&mut b, i, true));
-        assert_eq!(b.way(5), second);
+        assert_eq!(path(&mut b, 5), second);
         round(&mut b, 14, true);
-        assert_ne!(b.way(5), second, "congested for long: it moves although busy");
-        let third = b.way(5);
+        assert_ne!(path(&mut b, 5), second, "congested for long: it moves although busy");
+        let third = path(&mut b, 5);
         (15..17).for_each(|i| round(&mut b, i, true));
         round(&mut b, 17, false);
         (18..20).for_each(|i| round(&mut b, i, true));
-        assert_eq!(b.way(0), third, "a good round trip in between starts the count anew");
+        assert_eq!(path(&mut b, 0), third, "a good round trip in between starts the count anew");
     }
 }

@@ -1,18 +1,37 @@
-//! Round robin, packet by packet: a NIC's packets go round all ways, whichever flow they are of. Each
-//! NIC starts at its own number, so that neighbours under one switch take different ways at a time.
+//! Round robin, packet by packet: a NIC's packets go round all paths, whichever flow they are of. Each
+//! NIC starts at its own number, so that neighbours under one switch take different paths at a time.
+
+use super::plug::{Balancer, Capabilities, Next, Nics, Paths};
+use lightloom_units::kind::Kind;
+use serde::Deserialize;
+
+pub(crate) static KIND: Kind<Capabilities> = Kind {
+    name: "round-robin",
+    summary: "Each packet by the next path",
+    source: None,
+    keys: &[],
+    capabilities: Capabilities { keeps_order: false, paths: Paths::EveryPacket, nics: Nics::Own },
+};
+
+/// There are none.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {}
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RoundRobin {
-    ways: u16,
+    paths: u16,
 }
 
-impl RoundRobin {
-    pub fn new(ways: u16) -> Self {
-        RoundRobin { ways }
+impl Balancer for RoundRobin {
+    type Settings = Settings;
+
+    fn new(_: &Settings, paths: u16, _: u64) -> Self {
+        RoundRobin { paths }
     }
     #[inline]
-    pub fn way(&self, turn: u32) -> u16 {
-        (turn % u32::from(self.ways)) as u16
+    fn path(&mut self, next: Next) -> u16 {
+        (next.turn % u32::from(self.paths)) as u16
     }
 }
 
@@ -21,9 +40,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_way_once_a_round() {
-        let b = RoundRobin::new(12);
-        let mut seen: Vec<u16> = (7..19).map(|turn| b.way(turn)).collect();
+    fn every_path_once_a_round() {
+        let mut b = RoundRobin::new(&Settings {}, 12, 0);
+        let path = |turn| b.path(Next { turn, under_way: 0 });
+        let mut seen: Vec<u16> = (7..19).map(path).collect();
         seen.sort_unstable();
         assert_eq!(seen, (0..12).collect::<Vec<_>>());
     }

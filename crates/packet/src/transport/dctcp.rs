@@ -1,8 +1,31 @@
 //! DCTCP (Alizadeh et al., SIGCOMM 2010; RFC 8257): the window shrinks by half of the share of marked
 //! packets, estimated once a window. Slow start from the first window; selective acknowledgements.
 
-use super::{Ack, PathInfo};
-use lightloom_units::Bytes;
+use super::plug::{Ack, Capabilities, FIRST_WINDOW, PathInfo, RETRANSMIT_AFTER, Transport};
+use lightloom_units::kind::{Form, Key, Kind};
+use lightloom_units::{Bytes, Time};
+use serde::Deserialize;
+
+pub(crate) static KIND: Kind<Capabilities> = Kind {
+    name: "dctcp",
+    summary: "DCTCP with selective acknowledgements",
+    source: Some("Alizadeh et al., SIGCOMM 2010; RFC 8257"),
+    keys: &[
+        FIRST_WINDOW,
+        Key::new("gain", Form::SHARE, "The gain of the estimate of the marked share."),
+        RETRANSMIT_AFTER,
+    ],
+    capabilities: Capabilities { go_back_n: false, pulls: false },
+};
+
+/// The keys of [`KIND`].
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    window: Option<Bytes>,
+    gain: f64,
+    retransmit_after: Time,
+}
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dctcp {
@@ -21,12 +44,14 @@ pub(crate) struct Dctcp {
     round_trip: u64,
 }
 
-impl Dctcp {
-    pub fn new(window: Option<Bytes>, gain: f64, path: PathInfo) -> Self {
+impl Transport for Dctcp {
+    type Settings = Settings;
+
+    fn new(settings: &Settings, path: PathInfo, _: u64) -> Self {
         Dctcp {
-            window: path.window(window),
+            window: path.window(settings.window),
             packet: path.packet,
-            gain,
+            gain: settings.gain,
             alpha: 1.0,
             threshold: f64::INFINITY,
             acked: 0.0,
@@ -37,11 +62,11 @@ impl Dctcp {
     }
 
     #[inline]
-    pub fn window(&self) -> f64 {
+    fn window(&self) -> f64 {
         self.window
     }
 
-    pub fn acked(&mut self, ack: Ack) {
+    fn acked(&mut self, ack: Ack) {
         let bytes = f64::from(ack.packets) * self.packet;
         self.round_trip = ack.round_trip;
         self.acked += bytes;
@@ -62,21 +87,29 @@ impl Dctcp {
         }
     }
 
-    fn shrink(&mut self, share: f64) {
-        self.window = (self.window * (1.0 - share)).max(self.packet);
-        self.threshold = self.window;
-    }
-
-    pub fn lost(&mut self, now: u64) {
+    fn lost(&mut self, _: u64, now: u64) {
         if now >= self.recovered {
             self.shrink(0.5);
             self.recovered = now + self.round_trip;
         }
     }
 
-    pub fn timed_out(&mut self) {
+    fn timed_out(&mut self) {
         self.threshold = (self.window / 2.0).max(2.0 * self.packet);
         self.window = self.packet;
+    }
+    fn given_window(settings: &Settings) -> Option<Bytes> {
+        settings.window
+    }
+    fn retransmit_after(settings: &Settings) -> Time {
+        settings.retransmit_after
+    }
+}
+
+impl Dctcp {
+    fn shrink(&mut self, share: f64) {
+        self.window = (self.window * (1.0 - share)).max(self.packet);
+        self.threshold = self.window;
     }
 }
 
@@ -91,7 +124,12 @@ mod tests {
     #[test]
     fn halves_at_first_and_then_by_the_marked_share() {
         let path = PathInfo { rate: 0.0125, round_trip: 8_000_000, packet: 1000.0 };
-        let mut d = Dctcp::new(Some(Bytes::new(10_000)), 1.0 / 16.0, path);
+        let settings = Settings {
+            window: Some(Bytes::new(10_000)),
+            gain: 1.0 / 16.0,
+            retransmit_after: Time::from_ms(10),
+        };
+        let mut d = Dctcp::new(&settings, path, 0);
         (0..10).for_each(|_| d.acked(ack(true)));
         assert_eq!(d.window(), 5_000.0);
         // One mark in ten from now on: alpha comes down to a tenth, and so do the cuts.
@@ -99,9 +137,9 @@ mod tests {
             d.acked(ack(i % 10 == 0));
         }
         assert!((d.alpha - 0.1).abs() < 0.05, "{}", d.alpha);
-        d.lost(0);
+        d.lost(0, 0);
         let halved = d.window();
-        d.lost(1);
+        d.lost(0, 1);
         assert_eq!(d.window(), halved, "one loss a round trip counts");
     }
 }

@@ -2,8 +2,26 @@
 //! Switches cut the payload off what they cannot queue; the receiver asks for it again at once, and
 //! paces its pulls over all of its flows at the rate of its link ([`crate::host`]).
 
-use super::PathInfo;
-use lightloom_units::Bytes;
+use super::plug::{Capabilities, FIRST_WINDOW, PathInfo, RETRANSMIT_AFTER, Transport};
+use lightloom_units::kind::Kind;
+use lightloom_units::{Bytes, Time};
+use serde::Deserialize;
+
+pub(crate) static KIND: Kind<Capabilities> = Kind {
+    name: "ndp",
+    summary: "Receiver-driven, on trimmed packets",
+    source: Some("NDP, Handley et al., SIGCOMM 2017"),
+    keys: &[FIRST_WINDOW, RETRANSMIT_AFTER],
+    capabilities: Capabilities { go_back_n: false, pulls: true },
+};
+
+/// The keys of [`KIND`].
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    window: Option<Bytes>,
+    retransmit_after: Time,
+}
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ndp {
@@ -11,22 +29,38 @@ pub(crate) struct Ndp {
     credit: u32,
 }
 
-impl Ndp {
-    pub fn new(window: Option<Bytes>, path: PathInfo) -> Self {
-        Ndp { credit: (path.window(window) / path.packet).round().max(1.0) as u32 }
+impl Transport for Ndp {
+    type Settings = Settings;
+
+    fn new(settings: &Settings, path: PathInfo, _: u64) -> Self {
+        Ndp { credit: (path.window(settings.window) / path.packet).round().max(1.0) as u32 }
     }
-    pub fn may_send(&self) -> bool {
+    /// The receiver's pulls are the limit.
+    #[inline]
+    fn window(&self) -> f64 {
+        f64::INFINITY
+    }
+    #[inline]
+    fn may_send(&self, _: u32, _: f64) -> bool {
         self.credit > 0
     }
-    pub fn sent(&mut self) {
+    #[inline]
+    fn sent(&mut self, _: u64, _: u64) -> u64 {
         self.credit = self.credit.saturating_sub(1);
+        0
     }
-    pub fn pulled(&mut self) {
+    fn pulled(&mut self) {
         self.credit += 1;
     }
     /// Its packets, or the pulls for them, were lost: one packet asks for the next.
-    pub fn timed_out(&mut self) {
+    fn timed_out(&mut self) {
         self.credit = self.credit.max(1);
+    }
+    fn given_window(settings: &Settings) -> Option<Bytes> {
+        settings.window
+    }
+    fn retransmit_after(settings: &Settings) -> Time {
+        settings.retransmit_after
     }
 }
 
@@ -37,19 +71,13 @@ mod tests {
     #[test]
     fn one_pull_is_one_packet() {
         let path = PathInfo { rate: 0.0125, round_trip: 8_000_000, packet: 4160.0 };
-        let mut ndp = Ndp::new(None, path);
-        let first = (0..)
-            .take_while(|_| {
-                ndp.may_send() && {
-                    ndp.sent();
-                    true
-                }
-            })
-            .count();
+        let settings = Settings { window: None, retransmit_after: Time::from_ms(4) };
+        let mut ndp = Ndp::new(&settings, path, 0);
+        let send = |ndp: &mut Ndp| ndp.may_send(0, 4160.0) && ndp.sent(4160, 0) == 0;
+        let first = (0..).take_while(|_| send(&mut ndp)).count();
         assert_eq!(first, 38); // 1.5 times 25: 100 kB at 100 Gbps and 8 us, rounded up
         ndp.pulled();
-        assert!(ndp.may_send());
-        ndp.sent();
-        assert!(!ndp.may_send());
+        assert!(send(&mut ndp));
+        assert!(!send(&mut ndp));
     }
 }

@@ -14,8 +14,53 @@
 //! of it as the target delay allows (NSCC's quick adaptation); what was sent before and is trimmed says
 //! nothing new then. Departure: no credit from the receiver.
 
-use super::{Ack, PathInfo};
-use crate::SpraySpec;
+use super::plug::{Ack, Capabilities, FIRST_WINDOW, PathInfo, RETRANSMIT_AFTER, SPAN, Transport};
+use lightloom_units::kind::{Form, Key, Kind};
+use lightloom_units::{Bytes, Time};
+use serde::Deserialize;
+
+pub(crate) static KIND: Kind<Capabilities> = Kind {
+    name: "spray",
+    summary: "A sender's window over sprayed packets, in the spirit of Ultra Ethernet's NSCC",
+    source: None,
+    keys: &[
+        FIRST_WINDOW,
+        Key::optional(
+            "target_delay",
+            SPAN,
+            "Queueing delay aimed at. Unless given: half of the path's round trip.",
+        ),
+        Key::new(
+            "increase",
+            Form::Number { above: 0.0, max: 1000.0 },
+            "Packets by which the window grows in a round trip without congestion.",
+        ),
+        Key::new(
+            "decrease",
+            Form::SHARE,
+            "The most of its window that a flow gives up in a round trip.",
+        ),
+        Key::new(
+            "least_window",
+            Form::SHARE,
+            "The least window, in packets: below 1 it is one packet in more than a round trip.",
+        ),
+        RETRANSMIT_AFTER,
+    ],
+    capabilities: Capabilities { go_back_n: false, pulls: false },
+};
+
+/// The keys of [`KIND`].
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    window: Option<Bytes>,
+    target_delay: Option<Time>,
+    increase: f64,
+    decrease: f64,
+    least_window: f64,
+    retransmit_after: Time,
+}
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spray {
@@ -44,18 +89,20 @@ pub(crate) struct Spray {
 /// Weight of a packet's delay in the average.
 const WEIGHT: f64 = 1.0 / 8.0;
 
-impl Spray {
-    pub fn new(spec: SpraySpec, path: PathInfo) -> Self {
-        let window = path.window(spec.window);
+impl Transport for Spray {
+    type Settings = Settings;
+
+    fn new(settings: &Settings, path: PathInfo, _: u64) -> Self {
+        let window = path.window(settings.window);
         Spray {
             window,
             largest: window,
-            least: spec.least_window * path.packet,
+            least: settings.least_window * path.packet,
             packet: path.packet,
-            increase: spec.increase,
-            decrease: spec.decrease,
+            increase: settings.increase,
+            decrease: settings.decrease,
             base: path.round_trip,
-            target: spec.target_delay.map_or(path.round_trip as f64 / 2.0, |t| t.ps() as f64),
+            target: settings.target_delay.map_or(path.round_trip as f64 / 2.0, |t| t.ps() as f64),
             delay: 0.0,
             settled: 0,
             trimmed: None,
@@ -65,20 +112,20 @@ impl Spray {
     }
 
     #[inline]
-    pub fn window(&self) -> f64 {
+    fn window(&self) -> f64 {
         self.window
     }
 
-    /// How long a flow with less than a packet of window stays silent after one \[ps\].
+    /// A flow with less than a packet of window stays silent for long after one.
     #[inline]
-    pub fn gap(&self) -> u64 {
+    fn sent(&mut self, _: u64, _: u64) -> u64 {
         match self.window < self.packet {
             true => ((self.base as f64 + self.delay) * self.packet / self.window) as u64,
             false => 0,
         }
     }
 
-    pub fn acked(&mut self, ack: Ack) {
+    fn acked(&mut self, ack: Ack) {
         let delay = ack.round_trip.saturating_sub(self.base) as f64;
         self.delay += WEIGHT * (delay - self.delay);
         let bytes = f64::from(ack.packets) * self.packet;
@@ -109,7 +156,7 @@ impl Spray {
     }
 
     /// A packet sent at a time was trimmed.
-    pub fn lost(&mut self, sent: u64, now: u64) {
+    fn lost(&mut self, sent: u64, now: u64) {
         if sent < self.adapted {
             return;
         }
@@ -122,19 +169,24 @@ impl Spray {
         };
     }
 
-    pub fn timed_out(&mut self) {
+    fn timed_out(&mut self) {
         self.window = self.packet;
+    }
+    fn given_window(settings: &Settings) -> Option<Bytes> {
+        settings.window
+    }
+    fn retransmit_after(settings: &Settings) -> Time {
+        settings.retransmit_after
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lightloom_units::Time;
 
     fn spray() -> Spray {
         let path = PathInfo { rate: 0.0125, round_trip: 8_000_000, packet: 4160.0 };
-        let spec = SpraySpec {
+        let settings = Settings {
             window: None,
             target_delay: Some(Time::from_us(4)),
             increase: 4.0,
@@ -142,7 +194,7 @@ mod tests {
             least_window: 0.25,
             retransmit_after: Time::from_ms(1),
         };
-        Spray::new(spec, path)
+        Spray::new(&settings, path, 0)
     }
     fn ack(now: u64, marked: bool, queueing: u64) -> Ack {
         Ack { now, packets: 1, marked, round_trip: 8_000_000 + queueing, idle: false }

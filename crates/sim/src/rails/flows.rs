@@ -18,7 +18,7 @@
 
 use lightloom_engine::Orders;
 use lightloom_fabric::{Cluster, Fabric, GpuId, NicId, ServerId};
-use lightloom_packet::BalancerSpec;
+use lightloom_packet::{BalancerSpec, Chunks, Nics};
 use lightloom_rails::Message;
 use lightloom_rails::lpt::sizes;
 use lightloom_units::{Bytes, Time};
@@ -67,12 +67,12 @@ pub(crate) struct Flows {
 
 /// Whether a scheme decides over which of its domain's NICs a GPU sends.
 pub(crate) fn spreads(scheme: &BalancerSpec) -> bool {
-    lanes(scheme) || matches!(scheme, BalancerSpec::Rails { .. })
+    scheme.kind().capabilities.nics != Nics::Own
 }
 
 /// Whether a scheme's flows have a lane a NIC.
 pub(crate) fn lanes(scheme: &BalancerSpec) -> bool {
-    matches!(scheme, BalancerSpec::Reps { .. } | BalancerSpec::MinRtt {})
+    scheme.kind().capabilities.nics == Nics::Lanes
 }
 
 impl Flows {
@@ -101,12 +101,10 @@ impl Flows {
                 made.pairs.push((from, to, bytes));
             }
         }
-        match *scheme {
-            BalancerSpec::Rails { chunk, queue_pairs, both_ends } => {
-                made.in_chunks(cluster, &domains, chunk.get(), queue_pairs, both_ends);
-            }
-            _ if lanes(scheme) => made.in_lanes(cluster),
-            _ => made.by_own_nics(cluster),
+        match scheme.chunks() {
+            Some(chunks) => made.in_chunks(cluster, &domains, chunks),
+            None if lanes(scheme) => made.in_lanes(cluster),
+            None => made.by_own_nics(cluster),
         }
         made
     }
@@ -158,10 +156,9 @@ impl Flows {
         &mut self,
         cluster: &Cluster,
         domains: &Range<u32>,
-        chunk: u64,
-        queue_pairs: u32,
-        both_ends: bool,
+        Chunks { chunk, queue_pairs, both_ends }: Chunks,
     ) {
+        let chunk = chunk.get();
         let rails = cluster.gpus_per_server;
         let mut messages = vec![vec![]; domains.len()];
         let mut pairs_of = vec![vec![]; domains.len()];
@@ -283,16 +280,20 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const RAILS: BalancerSpec =
-        BalancerSpec::Rails { chunk: Bytes::new(100), queue_pairs: 8, both_ends: false };
+    const RAILS: &str = r#"{"kind": "rails", "chunk": 100, "queue_pairs": 8, "both_ends": false}"#;
+
+    fn scheme(json: &str) -> BalancerSpec {
+        serde_json::from_str(json).expect("a balancer")
+    }
 
     fn schemes() -> impl Strategy<Value = BalancerSpec> {
-        prop_oneof![
-            Just(BalancerSpec::Ecmp {}),
-            Just(BalancerSpec::Reps { paths: 4 }),
-            Just(RAILS),
-            Just(BalancerSpec::Rails { chunk: Bytes::new(64), queue_pairs: 1, both_ends: true }),
-        ]
+        prop::sample::select(vec![
+            r#"{"kind": "ecmp"}"#,
+            r#"{"kind": "reps", "paths": 4}"#,
+            RAILS,
+            r#"{"kind": "rails", "chunk": 64, "queue_pairs": 1, "both_ends": true}"#,
+        ])
+        .prop_map(scheme)
     }
 
     proptest! {
@@ -335,7 +336,7 @@ mod tests {
     /// One GPU sends 800 B to one GPU: eight chunks over four rails, two forwarded by each.
     #[test]
     fn chunks_are_forwarded_at_both_ends() {
-        let flows = Flows::new(&Cluster::of(8, 4), 0..2, &RAILS, [(1, 6, 800)]);
+        let flows = Flows::new(&Cluster::of(8, 4), 0..2, &scheme(RAILS), [(1, 6, 800)]);
         assert_eq!(flows.sent, [200, 200, 200, 200, 0, 0, 0, 0]);
         assert_eq!(flows.received, [0, 0, 0, 0, 200, 200, 200, 200]);
         let inside: Vec<_> = flows
@@ -363,7 +364,7 @@ mod tests {
     /// Eight queue pairs a rail and one destination: eight flows of a chunk each.
     #[test]
     fn chunks_take_queue_pairs_in_turn() {
-        let flows = Flows::new(&Cluster::of(4, 2), 0..2, &RAILS, [(0, 2, 2_400)]);
+        let flows = Flows::new(&Cluster::of(4, 2), 0..2, &scheme(RAILS), [(0, 2, 2_400)]);
         let nics = flows.flows.iter().filter(|flow| matches!(flow.way, Way::Nics(..)));
         let sizes: Vec<u64> = nics.map(|flow| flow.bytes).collect();
         assert_eq!(sizes.len(), 16);

@@ -19,7 +19,7 @@ use lightloom_engine::{
 };
 use lightloom_fabric::{ClosSpec, Cluster, Fabric, FabricSpec, NicId, Splitting};
 use lightloom_flow::FlowEngine;
-use lightloom_packet::{BalancerSpec, PacketEngine};
+use lightloom_packet::{BalancerSpec, Chunks, Nics, PacketEngine, Paths};
 use lightloom_rails::{Message, mse, plan};
 use lightloom_units::{BitRate, Bytes, Time};
 use serde::Deserialize;
@@ -142,10 +142,10 @@ impl RailsSpec {
 
     /// What is forwarded as one piece.
     fn unit(&self) -> Bytes {
-        match (&self.scheme, &self.engine) {
-            (BalancerSpec::Rails { chunk, .. }, _) => *chunk,
-            (_, EngineSpec::Packet(packet)) => packet.mtu,
-            (_, EngineSpec::Flow { .. } | EngineSpec::Flit(_)) => Bytes::ZERO,
+        match (self.scheme.chunks(), &self.engine) {
+            (Some(chunks), _) => chunks.chunk,
+            (None, EngineSpec::Packet(packet)) => packet.mtu,
+            (None, EngineSpec::Flow { .. } | EngineSpec::Flit(_)) => Bytes::ZERO,
         }
     }
 }
@@ -176,7 +176,7 @@ pub fn rails(
     progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<RailsRun, SimError> {
     let gpus = spec.gpus()? as usize;
-    check(demand, gpus, &spec.scheme)?;
+    check(demand, gpus, spec.scheme.chunks())?;
     let matrices = demand.chunks_exact(gpus * gpus);
     let fabric = spec.fabric()?;
     let count = matrices.len();
@@ -186,10 +186,9 @@ pub fn rails(
         packets: None,
         notes: fabric.notes().to_vec(),
     };
-    if matches!(
-        (&spec.engine, &spec.scheme),
-        (EngineSpec::Flow { .. }, BalancerSpec::Plb { .. } | BalancerSpec::RoundRobin {})
-    ) {
+    let choice = spec.scheme.kind().capabilities;
+    let loses = choice.nics == Nics::Own && choice.paths != Paths::Route;
+    if loses && matches!(spec.engine, EngineSpec::Flow { .. }) {
         run.notes.push("the flow engine has no packets: flows take the paths of ECMP".into());
     }
     let mut rows: [Vec<i64>; 5] = Default::default();
@@ -247,8 +246,7 @@ pub fn rails_assign(
             demand.len()
         )));
     }
-    let scheme = BalancerSpec::Rails { chunk, queue_pairs: 1, both_ends };
-    check(demand, gpus, &scheme)?;
+    check(demand, gpus, Some(Chunks { chunk, queue_pairs: 1, both_ends }))?;
     let mut messages = vec![vec![]; gpus / rails];
     for (from, to, bytes) in pairs(demand, gpus) {
         let (domain, destination) = (from / gpus_per_domain, to / gpus_per_domain);
@@ -262,7 +260,7 @@ pub fn rails_assign(
 }
 
 /// Refuses a demand that is no matrices, or too large, and a scheme that cannot deal it.
-fn check(demand: &[u64], gpus: usize, scheme: &BalancerSpec) -> Result<(), SimError> {
+fn check(demand: &[u64], gpus: usize, chunks: Option<Chunks>) -> Result<(), SimError> {
     let size = gpus * gpus;
     if demand.is_empty() || demand.len() % size != 0 {
         return Err(SimError::Input(format!(
@@ -270,15 +268,15 @@ fn check(demand: &[u64], gpus: usize, scheme: &BalancerSpec) -> Result<(), SimEr
             demand.len()
         )));
     }
-    let chunk = match *scheme {
-        BalancerSpec::Rails { queue_pairs: 0, .. } => {
+    let chunk = match chunks {
+        Some(Chunks { queue_pairs: 0, .. }) => {
             return Err(SimError::Input("queue_pairs = 0: must be at least 1".into()));
         }
-        BalancerSpec::Rails { chunk, .. } if chunk == Bytes::ZERO => {
+        Some(Chunks { chunk: Bytes::ZERO, .. }) => {
             return Err(SimError::Input("chunk = 0 bytes: must be at least 1".into()));
         }
-        BalancerSpec::Rails { chunk, .. } => chunk.get(),
-        _ => u64::MAX,
+        Some(Chunks { chunk, .. }) => chunk.get(),
+        None => u64::MAX,
     };
     for matrix in demand.chunks_exact(size) {
         let bytes = matrix.iter().fold(0u64, |sum, &bytes| sum.saturating_add(bytes));

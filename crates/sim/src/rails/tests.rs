@@ -130,8 +130,8 @@ fn what_cannot_be_run_is_named() {
     assert!(error(&good, &[u64::MAX; 16]).contains("more than 2^63"));
     let few = RailsSpec { domains: 1, ..good.clone() };
     assert!(error(&few, &[0; 4]).contains("domains = 1"));
-    let tiny = BalancerSpec::Rails { chunk: Bytes::new(1), queue_pairs: 1, both_ends: false };
-    let tiny = RailsSpec { scheme: tiny, ..good.clone() };
+    let tiny = r#"{"kind": "rails", "chunk": 1, "queue_pairs": 1, "both_ends": false}"#;
+    let tiny = RailsSpec { scheme: serde_json::from_str(tiny).expect("rails"), ..good.clone() };
     assert!(error(&tiny, &matrix(4, |_, _| 1 << 40)).contains("chunk = 1 bytes"));
     let stopped = rails(&good, &matrix(4, |_, _| MIB), &mut |_| false);
     assert!(matches!(stopped, Err(SimError::Run(EngineError::Interrupted))));

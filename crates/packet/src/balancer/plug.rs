@@ -1,0 +1,117 @@
+//! What a load balancer is: the choice of one sub-flow among its equal paths, as a pure state machine,
+//! and what the rest of the house must know of it.
+
+use lightloom_units::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// What others must know of a load balancer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Capabilities {
+    /// Whether a flow's packets arrive in order but for rare moves, as go-back-N needs it.
+    pub keeps_order: bool,
+    /// Which packets of a sub-flow take a path of their own.
+    pub paths: Paths,
+    /// Over which NICs of its server an all-to-all leaves on a fabric of rails.
+    pub nics: Nics,
+}
+
+/// Which packets of a sub-flow take a path of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Paths {
+    /// None: all take the route that the fabric's hash gives the flow.
+    Route,
+    /// All take one path for a while. A gap in what arrives is a loss.
+    One,
+    /// Each packet. A gap says nothing.
+    EveryPacket,
+}
+
+/// Over which NICs of its server a GPU's part of an all-to-all leaves on a fabric of rails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Nics {
+    /// Its own.
+    Own,
+    /// All of them: a flow has a lane for each, and packets go where there is room.
+    Lanes,
+    /// All of them: a plan deals chunks to rails before anything is sent. Needs a fabric of rails.
+    Rails,
+}
+
+/// How an all-to-all is dealt to rails by a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Chunks {
+    /// Size of a chunk.
+    pub chunk: Bytes,
+    /// Queue pairs of a rail.
+    pub queue_pairs: u32,
+    /// Whether a chunk's rail depends on the receivers' loads too.
+    pub both_ends: bool,
+}
+
+/// What a packet's path may depend on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Next {
+    /// Packets that its NIC has sent, of all flows, from a start of the NIC's own.
+    pub turn: u32,
+    /// Packets of the sub-flow under way.
+    pub under_way: u32,
+}
+
+/// An acknowledgement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heard {
+    /// The path of the packet that it answers.
+    pub path: u16,
+    /// Whether that packet was marked.
+    pub marked: bool,
+    /// How long both were under way \[ps\].
+    pub round_trip: u64,
+    /// Now \[ps\].
+    pub now: u64,
+}
+
+/// What chooses a path for each packet of a sub-flow.
+pub(crate) trait Balancer: Sized {
+    /// What its table of the specification holds.
+    type Settings;
+
+    /// For a sub-flow with so many equal paths, at least one; `hash` is its own.
+    fn new(settings: &Self::Settings, paths: u16, hash: u64) -> Self;
+
+    /// The path of the next packet, below the number of paths.
+    fn path(&mut self, next: Next) -> u16;
+
+    /// An acknowledgement came.
+    #[inline]
+    fn acked(&mut self, heard: Heard) {
+        let _ = heard;
+    }
+
+    /// The smoothed round trip, if sub-flows of a flow are compared by it \[ps\].
+    #[inline]
+    fn round_trip(&self) -> Option<u64> {
+        None
+    }
+
+    /// How all-to-alls are dealt to rails, for [`Nics::Rails`].
+    fn chunks(settings: &Self::Settings) -> Option<Chunks> {
+        let _ = settings;
+        None
+    }
+}
+
+/// SplitMix64's finaliser (Steele et al., OOPSLA 2014).
+pub(crate) fn mix(state: u64) -> u64 {
+    let mut z = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// One of `0..n`, by a hash.
+pub(crate) fn pick(hash: u64, n: u16) -> u16 {
+    ((u128::from(mix(hash)) * u128::from(n)) >> 64) as u16
+}

@@ -1,0 +1,41 @@
+//! The families of kinds that a specification chooses from, as data for those who list them.
+
+use lightloom_packet::{BALANCERS, OVERFLOWS, TRANSPORTS};
+use lightloom_units::kind::Family;
+use serde::Serialize;
+
+/// Every family.
+const FAMILIES: &[&dyn Listed] = &[&TRANSPORTS, &BALANCERS, &OVERFLOWS];
+
+/// A family, whatever its capabilities are.
+trait Listed: Sync {
+    fn name(&self) -> &'static str;
+    fn json(&self) -> Result<String, serde_json::Error>;
+}
+
+impl<C: Serialize + Sync> Listed for Family<C> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+    fn json(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string(self)
+    }
+}
+
+/// The kinds of a family, a [`Family`] as JSON.
+///
+/// ```
+/// let json = lightloom_sim::kinds("balancer")?;
+/// assert!(json.contains(r#""name":"round-robin""#));
+/// # Ok::<(), String>(())
+/// ```
+///
+/// # Errors
+/// If there is no such family; the message lists those there are.
+pub fn kinds(family: &str) -> Result<String, String> {
+    let Some(found) = FAMILIES.iter().find(|listed| listed.name() == family) else {
+        let names: Vec<_> = FAMILIES.iter().map(|listed| listed.name()).collect();
+        return Err(format!("no family {family:?}; allowed: {}", names.join(", ")));
+    };
+    found.json().map_err(|error| error.to_string())
+}

@@ -1,0 +1,89 @@
+"""The kinds that a specification chooses from, as the compiled core lists them.
+
+A *family* is what there is to choose from at one place: balancers, transports. Whoever lists kinds
+(sections, rules, help, documents, pictures) reads them here; none is written down a second time.
+Checked: every list that users see against the families (``tests/test_kinds.py``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from lightloom import _core
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of a kind's table.
+
+    Attributes
+    ----------
+    text
+        What it means.
+    form
+        What it may be: the name of a form, with its limits or choices if it has any.
+    optional
+        Whether it may stay without a value.
+    """
+
+    name: str
+    text: str
+    form: str | Mapping[str, Any]
+    optional: bool
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind as it describes itself; `capabilities` is what others must know of it."""
+
+    name: str
+    summary: str
+    source: str | None
+    keys: tuple[Key, ...]
+    capabilities: Mapping[str, Any]
+
+    @property
+    def about(self) -> str:
+        """The summary and its source, as a sentence."""
+        return f"{self.summary} ({self.source})." if self.source else f"{self.summary}."
+
+
+@dataclass(frozen=True)
+class Family:
+    """What one chooses from: `text` says what choosing decides, `kinds` has each by its name."""
+
+    name: str
+    text: str
+    kinds: Mapping[str, Kind]
+
+    def able(self, capability: str, value: object = True) -> tuple[str, ...]:
+        """Return the names of the kinds with a capability, in the order of the list.
+
+        Examples
+        --------
+        >>> family("balancer").able("paths", "every_packet")
+        ('reps', 'round-robin', 'rails')
+        """
+        kinds = self.kinds.values()
+        return tuple(kind.name for kind in kinds if kind.capabilities[capability] == value)
+
+
+@cache
+def family(name: str) -> Family:
+    """Return a family by its name.
+
+    Examples
+    --------
+    >>> family("balancer").kinds["ecmp"].about
+    'Each flow on one path, by a hash.'
+    """
+    listed = json.loads(_core.kinds(name))
+    kinds = [
+        Kind(**{**kind, "keys": tuple(Key(**key) for key in kind["keys"])})
+        for kind in listed["kinds"]
+    ]
+    return Family(listed["name"], listed["text"], {kind.name: kind for kind in kinds})

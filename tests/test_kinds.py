@@ -1,0 +1,74 @@
+"""Kinds are listed once, by the compiled core; whoever lists them for users reads that list."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+from pathlib import Path
+
+import pytest
+from lightloom import _core, fields, kinds, presets
+from lightloom.cli import run
+from lightloom.rails.job import SCHEMES
+from lightloom.rails.plots import STYLES
+from lightloom.resolve import load_scenario
+
+ROOT = Path(__file__).parents[1]
+FAMILIES = ("balancer",)
+
+
+def test_a_family_that_there_is_not() -> None:
+    with pytest.raises(ValueError, match='no family "wheel"; allowed: '):
+        _core.kinds("wheel")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_kind_says_what_users_need(family: str) -> None:
+    listed = kinds.family(family)
+    assert listed.text.endswith(".")
+    for kind in listed.kinds.values():
+        assert re.fullmatch(r"[a-z]+(-[a-z]+)*", kind.name)
+        assert kind.summary[0].isupper() and not kind.summary.endswith(".")
+        names = [key.name for key in kind.keys]
+        assert len(set(names)) == len(names) and "kind" not in names
+        for key in kind.keys:
+            assert key.text.endswith(".") and re.fullmatch(r"[a-z]+(_[a-z]+)*", key.name)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_key_has_a_value_from_a_preset_or_needs_none(family: str) -> None:
+    table = {"overflow": "engine.switch.overflow"}.get(family, f"engine.{family}")
+    for kind in kinds.family(family).kinds.values():
+        needed = {key.name for key in kind.keys if not key.optional}
+        preset = f"{family}s"
+        values = {}
+        if kind.name in presets.names(preset):
+            found: object = presets.load(preset, kind.name).values
+            for part in table.split("."):
+                assert isinstance(found, dict)
+                found = found[part]
+            assert isinstance(found, dict)
+            values = found
+        assert needed <= set(values) <= needed | {"kind"}
+
+
+def test_the_page_and_the_help_list_every_balancer(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "specification.md").read_text(encoding="utf-8")
+    assert run(["rails", "--help"]) == 0
+    help_text = " ".join(re.sub("[│\n]", " ", capsys.readouterr().out).split())
+    for kind in kinds.family("balancer").kinds.values():
+        assert f"- `{kind.name}`: {kind.about}\n" in page
+        assert kind.name in SCHEMES
+        assert kind.name in help_text
+    assert len({json.dumps(style) for style in STYLES.values()}) == len(SCHEMES)
+
+
+def test_tables_that_are_made_can_be_pickled() -> None:
+    job = load_scenario(
+        {"model": {"preset": "mixtral-8x7b"}, "engine": {"kind": "packet"}},
+        {"engine.balancer.kind": "reps"},
+    ).scenario
+    again = pickle.loads(pickle.dumps(job))
+    assert again == job
+    assert type(again.engine.balancer) is fields.variants("balancer")["reps"]
