@@ -253,7 +253,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(
 def test_an_interrupt_keeps_the_finished_runs(tmp_path: Path) -> None:
     """Ctrl-C as soon as one run is done: exit code 130, and a Result that says it is incomplete."""
     code = """
-import os, signal, lightloom.cli.progress as progress
+import os, signal, lightloom.progress as progress
 from contextlib import contextmanager
 
 @contextmanager

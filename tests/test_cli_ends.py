@@ -102,7 +102,7 @@ def test_an_interrupt_with_nothing_kept_says_so(
 
 def test_an_interrupted_reproduction_says_where_it_goes_on(tmp_path: Path) -> None:
     code = """
-import os, signal, lightloom.cli.progress as progress
+import os, signal, lightloom.progress as progress
 from contextlib import contextmanager
 
 @contextmanager

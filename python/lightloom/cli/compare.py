@@ -71,7 +71,8 @@ def compare(
 
     Example: lightloom compare mixtral-8x7b --gpus 1024
     """
-    from lightloom.cli import options, progress
+    from lightloom import progress
+    from lightloom.cli import options
     from lightloom.comparison import compare as run_comparison
     from lightloom.cost import FABRICS
 

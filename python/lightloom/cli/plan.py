@@ -369,7 +369,7 @@ class _Outputs:
 
 
 def _best(job: Any, primitive: str, nodes: int, scheduler: str) -> tuple[dict[str, Row], str]:
-    from lightloom.cli import progress
+    from lightloom import progress
     from lightloom.errors import InputError
     from lightloom.plan import best
 

@@ -69,7 +69,7 @@ def evaluate_command(
 
     Example: lightloom predict evaluate e8k2 --decision algorithm-1
     """
-    from lightloom.cli import progress
+    from lightloom import progress
     from lightloom.errors import InputError
     from lightloom.predict import evaluate
 

@@ -73,8 +73,8 @@ def rails(
 
     Example: lightloom rails --workload sparse:0.6 --schemes rails,reps,plb,ecmp
     """
-    from lightloom import store
-    from lightloom.cli import options, progress
+    from lightloom import progress, store
+    from lightloom.cli import options
     from lightloom.errors import InputError
     from lightloom.rails import Job, run
     from lightloom.toml_text import to_toml

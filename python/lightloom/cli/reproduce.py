@@ -58,7 +58,7 @@ def reproduce(
 
     Example: lightloom reproduce railx --tables 3,6
     """
-    from lightloom.cli import progress
+    from lightloom import progress
     from lightloom.errors import InputError
     from lightloom.papers import PAPERS, Reproduction, load
     from lightloom.presets import unknown

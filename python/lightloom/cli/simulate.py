@@ -51,7 +51,8 @@ def simulate(
 
     Example: lightloom simulate job.toml --set "fabric.link_bandwidth=200 Gbps" --json
     """
-    from lightloom.cli import options, progress
+    from lightloom import progress
+    from lightloom.cli import options
     from lightloom.failures import added
     from lightloom.simulation import simulate as run_one
 

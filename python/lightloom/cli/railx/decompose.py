@@ -87,8 +87,8 @@ def _one(nodes: int, as_json: bool) -> None:
 
 
 def _all(most: int, as_json: bool) -> None:
-    from lightloom.cli.progress import runs
     from lightloom.errors import InputError, RunError
+    from lightloom.progress import runs
 
     limit = _limit()
     if not FIRST <= most <= limit:

@@ -64,7 +64,7 @@ def run(
 
     Example: lightloom railx simulate --network mesh --scale 8x8 --load 0.1..0.5:0.05 --credits link
     """
-    from lightloom.cli import progress
+    from lightloom import progress
     from lightloom.errors import InputError
     from lightloom.plan.terminal import console
     from lightloom.railx import flits
