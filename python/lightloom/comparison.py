@@ -7,7 +7,7 @@ better in one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,9 @@ from lightloom import presets, store
 from lightloom.arguments import names, rates
 from lightloom.cost import BASELINE, FABRICS
 from lightloom.errors import InputError, Interrupted
+from lightloom.progress import OnProgress, displayed
 from lightloom.scenario import Scenario
-from lightloom.simulation import Finished, run_all, slug, write_result
+from lightloom.simulation import Finished, gathered, run_all
 from lightloom.units import Rate
 
 if TYPE_CHECKING:
@@ -33,9 +34,10 @@ def compare(
     bandwidths: Rate | float | str | Iterable[Rate | float | str] = BANDWIDTHS,
     out: str | PathLike[str] | None = None,
     force: bool = False,
+    progress: bool = True,
     command: str = "lightloom.compare",
     warnings: Sequence[str] = (),
-    on_progress: Callable[[str, float], None] | None = None,
+    on_progress: OnProgress | None = None,
     **overrides: Any,
 ) -> Result:
     """Compare fabrics for one training job.
@@ -48,10 +50,7 @@ def compare(
         Names of fabric presets, or one; the job's own fabric has its own name if it is none.
     bandwidths
         Link rates, or one: numbers in Gbps, or text such as ``"400 Gbps"``.
-    out
-        Directory of the Result; by default ``results/compare-MODEL-GPUS-DIGEST``, with a digest of
-        what is compared, where a comparison of the same is replaced.
-    force, command, warnings, on_progress
+    out, force, progress, command, warnings, on_progress
         As in `lightloom.simulate`.
     **overrides
         Sections as dicts, or values by dotted key, as in `Scenario.with_`.
@@ -59,9 +58,9 @@ def compare(
     Returns
     -------
     Result
-        One row a fabric and rate in ``runs``. An interrupt leaves the runs that were finished in
-        the Result, marked incomplete, and is raised again as `lightloom.errors.Interrupted`, a
-        KeyboardInterrupt that says where.
+        One row a fabric and rate in ``runs``. With `out`, an interrupt leaves the runs that were
+        finished in the Result, marked incomplete, and is raised again as
+        `lightloom.errors.Interrupted`, a KeyboardInterrupt that says where.
 
     Raises
     ------
@@ -72,17 +71,15 @@ def compare(
 
     Examples
     --------
-    >>> import lightloom, tempfile
-    >>> with tempfile.TemporaryDirectory() as place:
-    ...     result = lightloom.compare(
-    ...         "mixtral-8x7b",
-    ...         fabrics=["fat-tree", "mixnet"],
-    ...         bandwidths=400,
-    ...         out=f"{place}/result",
-    ...         cluster={"gpus": 128},
-    ...         training={"micro_batches": 4},
-    ...     )
-    ...     [row["run"] for row in result.rows]
+    >>> import lightloom
+    >>> result = lightloom.compare(
+    ...     "mixtral-8x7b",
+    ...     fabrics=["fat-tree", "mixnet"],
+    ...     bandwidths=400,
+    ...     cluster={"gpus": 128},
+    ...     training={"micro_batches": 4},
+    ... )
+    >>> [row["run"] for row in result.rows]
     ['fat-tree@400G', 'mixnet@400G']
     """
     from lightloom.resolve import load_job
@@ -94,11 +91,10 @@ def compare(
     else:
         base = load_job(str(job), overrides).scenario
     scenarios = list(_scenarios(base, fabrics, links))
-    name = f"compare-{slug(base.model.name)}-{base.cluster.gpus}"
-    place = store.default_place(name, base.to_toml(), *fabrics, *links, *warnings)
-    directory, force = (place, True) if out is None else (Path(out), force)
-    store.check_place(directory, force=force)
-    runs = run_all(scenarios, on_progress=on_progress)
+    if out is not None:
+        store.check_place(Path(out), force=force)
+    with displayed(len(scenarios), progress, on_progress) as report:
+        runs = run_all(scenarios, on_progress=report)
     finished, stopped = runs.finished, runs.stopped
     more = {
         "compare": {"fabrics": list(fabrics), "bandwidths": links},
@@ -106,15 +102,15 @@ def compare(
     }
     if stopped is not None:
         warnings = [f"stopped after {len(finished)} of {len(scenarios)} runs", *warnings]
-    if stopped is not None and not (finished and isinstance(stopped, KeyboardInterrupt)):
+    kept = finished and out is not None and isinstance(stopped, KeyboardInterrupt)
+    if stopped is not None and not kept:
         raise stopped
-    result = write_result(
-        directory, base, runs, judged(finished), force=force, command=command, warnings=warnings,
-        more=more,
-    )  # fmt: skip
+    result = gathered(base, runs, judged(finished), command=command, warnings=warnings, more=more)
+    if out is not None:
+        result = result.save(out, force=force)
     if stopped is not None:
-        kept = f"{len(finished)} of {len(scenarios)} runs are kept in {directory}"
-        raise Interrupted(kept) from stopped
+        where = f"{len(finished)} of {len(scenarios)} runs are kept in {out}"
+        raise Interrupted(where) from stopped
     return result
 
 

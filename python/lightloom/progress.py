@@ -1,13 +1,18 @@
-"""Progress on stderr, for anything longer than a second."""
+"""Progress of anything longer than a second: on a terminal, in a notebook, in a log."""
 
 from __future__ import annotations
 
+import html
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+
+# How long a run is awaited without a word [s].
+PATIENCE_S = 1.0
 
 
 def remaining(running: Iterable[tuple[float, float]], done: Iterable[float], waiting: int) -> str:
@@ -69,62 +74,128 @@ class _Shares:
         return sum(self.shares.values())
 
 
+OnProgress = Callable[[str, float], None]
+
+
+def displayed(
+    total: int, wanted: bool, on_progress: OnProgress | None
+) -> AbstractContextManager[OnProgress | None]:
+    """Show `total` runs on a terminal or in a notebook if `wanted`, unless a function is given."""
+    if on_progress is not None or not wanted:
+        return nullcontext(on_progress)
+    return runs(total, lines=False)
+
+
 @contextmanager
-def runs(total: int) -> Iterator[Callable[[str, float], None]]:
-    """Show how far `total` runs have come; yields what is told each run's name and share done.
+def runs(total: int, *, lines: bool = True) -> Iterator[OnProgress]:
+    """Show how far `total` runs have come; yields what takes each run's name and share done.
 
-    A bar on a terminal, a line now and then elsewhere, nothing in the first second. The time left
-    is that of each run at its own pace so far.
+    A display of its own in a notebook, a bar on a terminal; elsewhere a line now and then if
+    `lines`. Nothing in the first second. The time left is that of each run at its own pace so far.
     """
-    began = time.monotonic()
-    state = _Shares(total)
-    lock = threading.Lock()
-    if sys.stderr.isatty():
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn
-
-        columns = (
-            TextColumn("{task.fields[finished]} of {task.total} runs"),
-            BarColumn(),
-            TextColumn("{task.percentage:>3.0f} %  {task.fields[left]}"),
-            TextColumn("[dim]{task.description}"),
-        )
-        bar = Progress(*columns, console=Console(stderr=True), transient=True)
-        task = bar.add_task("", total=total, finished=0, left="")
-
-        def on_terminal(name: str, share: float) -> None:
-            with lock:
-                now = time.monotonic()
-                state.tell(name, share, now)
-                if now - began > 1 and not bar.live.is_started:
-                    bar.start()
-                bar.update(
-                    task,
-                    completed=state.done,
-                    description=name,
-                    finished=len(state.took),
-                    left=state.left(now),
-                )
-
-        try:
-            yield on_terminal
-        finally:
-            if bar.live.is_started:
-                bar.stop()
+    shares, lock, began = _Shares(total), threading.Lock(), time.monotonic()
+    shown = _notebook if _in_notebook() else _bar if sys.stderr.isatty() else _lines
+    if shown is _lines and not lines:
+        yield lambda name, share: None
         return
-    last = began
+    with shown(shares) as draw:
 
-    def on_pipe(name: str, share: float) -> None:
+        def on_progress(name: str, share: float) -> None:
+            with lock:
+                shares.tell(name, share, time.monotonic())
+                if time.monotonic() - began >= PATIENCE_S:
+                    draw(name)
+
+        yield on_progress
+
+
+@contextmanager
+def _bar(shares: _Shares) -> Iterator[Callable[[str], None]]:
+    """Draw a bar on stderr, which goes when all is done."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (
+        TextColumn("{task.fields[finished]} of {task.total} runs"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %  {task.fields[left]}"),
+        TextColumn("[dim]{task.description}"),
+    )
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task("", total=shares.total, finished=0, left="")
+
+    def draw(name: str) -> None:
+        if not bar.live.is_started:
+            bar.start()
+        bar.update(
+            task,
+            completed=shares.done,
+            description=name,
+            finished=len(shares.took),
+            left=shares.left(time.monotonic()),
+        )
+
+    try:
+        yield draw
+    finally:
+        if bar.live.is_started:
+            bar.stop()
+
+
+@contextmanager
+def _lines(shares: _Shares) -> Iterator[Callable[[str], None]]:
+    """Print a line on stderr every 5 s, and not many more in an hour than in a minute."""
+    began = last = time.monotonic()
+
+    def draw(name: str) -> None:
         nonlocal last
-        with lock:
-            now = time.monotonic()
-            state.tell(name, share, now)
-            # A line every 5 s, and not many more in an hour than in a minute.
-            if now - last > max(5, (now - began) / 20):
-                last = now
-                left = state.left(now)
-                text = f"{len(state.took)} of {total} runs done, {state.done / total:.0%}, "
-                text += f"{now - began:.0f} s" + (f", {left}" if left else "")
-                print(text, file=sys.stderr, flush=True)
+        now = time.monotonic()
+        if now - last > max(5, (now - began) / 20):
+            last = now
+            left = shares.left(now)
+            text = f"{len(shares.took)} of {shares.total} runs done, "
+            text += f"{shares.done / shares.total:.0%}, {now - began:.0f} s"
+            print(f"{text}, {left}" if left else text, file=sys.stderr, flush=True)
 
-    yield on_pipe
+    yield draw
+
+
+@contextmanager
+def _notebook(shares: _Shares) -> Iterator[Callable[[str], None]]:
+    """Draw a bar below a notebook's cell, replaced by a line of text at the end.
+
+    It is HTML that replaces itself, which every notebook shows without an extension.
+    """
+    from IPython.display import display
+
+    identity = f"lightloom-{uuid.uuid4().hex}"
+    began, last = time.monotonic(), 0.0
+
+    def show(text: str, bar: str = "") -> None:
+        nonlocal last
+        page = f"<div>{bar} {html.escape(text)}</div>"
+        data = {"text/html": page, "text/plain": text}
+        display(data, raw=True, display_id=identity, update=last > 0.0)
+        last = time.monotonic()
+
+    def state() -> str:
+        return f"{len(shares.took)} of {shares.total} runs"
+
+    def draw(name: str) -> None:
+        if time.monotonic() - last > 0.2:
+            left = shares.left(time.monotonic())
+            bar = f'<progress max="{shares.total}" value="{shares.done:.3f}"></progress>'
+            show(" · ".join(filter(None, (state(), left, name))), bar)
+
+    try:
+        yield draw
+    finally:
+        if last:
+            show(f"{state()}, {time.monotonic() - began:.0f} s")
+
+
+def _in_notebook() -> bool:
+    """Whether a kernel runs this code, so that its output is a page; IPython's shell has none."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    return getattr(shell, "kernel", None) is not None

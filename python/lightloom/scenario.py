@@ -27,8 +27,11 @@ from lightloom.fabrics import SPLITS, SPLITTING, Fabric, MixNet, Planes
 from lightloom.failures import Failure
 from lightloom.fields import Label, Section
 from lightloom.shapes import misfits
-from lightloom.toml_text import key_text, to_toml
+from lightloom.toml_text import key_text, to_toml, value_text
 from lightloom.units import Quantity, Rate, Time
+
+# Sections that a notebook shows at once.
+_SHOWN = ("model", "parallelism", "training", "gating", "cluster", "fabric", "engine")
 
 
 class Scenario(Section):
@@ -216,6 +219,18 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
     def to_core_json(self) -> str:
         """Return `to_core` as JSON text, the same for equal scenarios."""
         return json.dumps(self.to_core(), separators=(",", ":"), allow_nan=False)
+
+    def _repr_html_(self) -> str:
+        """Show the job in a notebook: what matters as a table, every value below it."""
+        from lightloom.page import facts
+
+        tree = self.to_tree()
+        rows = [
+            (section, ", ".join(f"{key} = {value_text(value)}" for key, value in leaves(table)))
+            for section, table in tree.items()
+            if section in _SHOWN
+        ]
+        return facts(self.title, rows, more=("every value", self.to_toml()))
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -10,7 +10,7 @@ import hashlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from os import PathLike
@@ -25,6 +25,7 @@ from lightloom.cost import Cost, bill_of, cost_of
 from lightloom.errors import InputError, Interrupted, RunError
 from lightloom.fabrics import MixNet, Planes
 from lightloom.gating import load_trace
+from lightloom.progress import OnProgress, displayed
 from lightloom.scenario import Scenario
 from lightloom.trace import GatingTrace
 
@@ -102,27 +103,31 @@ def simulate(
     *,
     out: str | PathLike[str] | None = None,
     force: bool = False,
+    progress: bool = True,
     command: str = "lightloom.simulate",
     warnings: Sequence[str] = (),
-    on_progress: Callable[[str, float], None] | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Result:
     """Simulate one training iteration.
 
     Parameters
     ----------
     scenario
-        A `Scenario`, or the path of a TOML specification.
+        A `Scenario`, the name of a model preset, or the path of a specification.
     out
-        Directory of the Result; by default ``results/NAME-DIGEST`` below the working directory,
-        with a digest of the resolved specification, where a run of the same one is replaced.
+        Directory to write the Result to. Without one it is only in memory, and `Result.save`
+        writes it.
     force
         Replace the files of a Result in `out`; what others put there stays.
+    progress
+        Show how far the run is, on a terminal and in a notebook; elsewhere nothing is shown.
     command
         What the Result names as its origin.
     warnings
         What the Result warns of, in front of its own warnings.
     on_progress
-        Called with a run's name and the share of it that is done; may raise to stop.
+        Called with a run's name and the share of it that is done, instead of showing it; may raise
+        to stop.
 
     Returns
     -------
@@ -138,29 +143,30 @@ def simulate(
 
     Examples
     --------
-    >>> import lightloom, tempfile
+    >>> import lightloom
     >>> job = lightloom.Scenario.preset("mixtral-8x7b", gpus=128, fabric="mixnet")
-    >>> job = job.with_(**{"training.micro_batches": 4})
-    >>> with tempfile.TemporaryDirectory() as place:
-    ...     result = lightloom.simulate(job, out=f"{place}/result")
-    ...     [row["fabric"] for row in result.rows]
-    ['mixnet']
+    >>> result = lightloom.simulate(job.with_(training={"micro_batches": 4}))
+    >>> [row["fabric"] for row in result.rows], result.runs.num_rows
+    (['mixnet'], 1)
     """
-    job = scenario if isinstance(scenario, Scenario) else Scenario.load(scenario)
-    place = store.default_place(slug(job.title), job.to_toml(), *warnings)
-    directory, force = (place, True) if out is None else (Path(out), force)
-    store.check_place(directory, force=force)
-    runs = run_all([job], on_progress=on_progress, priced=False)
+    from lightloom.resolve import load_job
+
+    job = scenario if isinstance(scenario, Scenario) else load_job(os.fspath(scenario)).scenario
+    if out is not None:
+        store.check_place(Path(out), force=force)
+    with displayed(1, progress, on_progress) as report:
+        runs = run_all([job], on_progress=report, priced=False)
     if runs.stopped is not None:
         raise runs.stopped
     rows = [run.row for run in runs.finished]
-    return write_result(directory, job, runs, rows, force=force, command=command, warnings=warnings)
+    result = gathered(job, runs, rows, command=command, warnings=warnings)
+    return result if out is None else result.save(out, force=force)
 
 
 def run_all(
     scenarios: Sequence[Scenario],
     *,
-    on_progress: Callable[[str, float], None] | None = None,
+    on_progress: OnProgress | None = None,
     jobs: int | None = None,
     priced: bool = True,
 ) -> Runs:
@@ -241,22 +247,17 @@ def run_all(
     return Runs(finished, stopped, trace, origins)
 
 
-def write_result(
-    directory: Path,
+def gathered(
     job: Scenario,
     runs: Runs,
     rows: Sequence[Mapping[str, Any]],
     *,
     command: str,
-    force: bool = False,
     warnings: Sequence[str] = (),
     more: Mapping[str, Any] | None = None,
 ) -> Result:
-    """Write runs as a Result directory, with its report, and open it.
-
-    An interrupt while the report is drawn is raised again, but the Result stays.
-    """
-    from lightloom.report import Result, build_report
+    """Gather runs in a Result, in memory; `rows` are its ``runs``, `more` what it says besides."""
+    from lightloom.report import Result
 
     finished, trace = runs.finished, runs.trace
     tables = {
@@ -266,41 +267,26 @@ def write_result(
     tables["runs"] = pa.Table.from_pylist([dict(row) for row in rows], schema=_runs_schema(rows))
     tables["bill"] = _bill(finished)
     digest = hashlib.sha256(np.ascontiguousarray(trace.counts, dtype="<u4").tobytes()).hexdigest()
-    with store.create(directory, force=force) as draft:
-        (draft / store.SPEC).write_text(job.to_toml(), encoding="utf-8")
-        store.write_tables(draft, tables)
-        info: dict[str, Any] = {
-            "lightloom": _core.__version__,
-            "python": ".".join(map(str, sys.version_info[:3])),
-            "pyarrow": pa.__version__,
-            "command": command,
-            "seed": job.seed,
-            "trace": {
-                "name": job.gating.trace,
-                "origin": str(trace.meta.get("origin", "unknown")),
-                "shape": list(trace.counts.shape),
-                "sha256": digest,
-            },
-            "compute_origins": list(runs.origins),
-            "notes": list(dict.fromkeys(note for run in finished for note in run.notes)),
-            "warnings": list(
-                dict.fromkeys((*warnings, *(line for run in finished for line in run.warnings)))
-            ),
-            **(more or {}),
-        }
-        store.write_json(draft / store.INFO, info)
-        interrupt: KeyboardInterrupt | None = None
-        try:
-            build_report(draft)
-        except KeyboardInterrupt as error:
-            interrupt = error
-            undrawn = f"the report was not drawn to its end; lightloom report {directory} does"
-            info["warnings"] = [*info["warnings"], undrawn]
-            store.write_json(draft / store.INFO, info)
-    if interrupt is not None:
-        kept = f"every run is kept in {directory}; lightloom report {directory} draws its report"
-        raise Interrupted(kept) from interrupt
-    return Result.open(directory)
+    info: dict[str, Any] = {
+        "lightloom": _core.__version__,
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "pyarrow": pa.__version__,
+        "command": command,
+        "seed": job.seed,
+        "trace": {
+            "name": job.gating.trace,
+            "origin": str(trace.meta.get("origin", "unknown")),
+            "shape": list(trace.counts.shape),
+            "sha256": digest,
+        },
+        "compute_origins": list(runs.origins),
+        "notes": list(dict.fromkeys(note for run in finished for note in run.notes)),
+        "warnings": list(
+            dict.fromkeys((*warnings, *(line for run in finished for line in run.warnings)))
+        ),
+        **(more or {}),
+    }
+    return Result(None, info, job.to_toml(), tables)
 
 
 def run_name(scenario: Scenario) -> str:
@@ -405,14 +391,3 @@ def _trace_notes(trace: GatingTrace, job: Scenario) -> list[str]:
         f"the trace routes each token to {trace.top_k} experts, the model to {job.model.top_k}: "
         "its proportions are used"
     ]
-
-
-def slug(title: str) -> str:
-    """Write a title as a part of a path.
-
-    Examples
-    --------
-    >>> slug("two racks / 400G")
-    'two-racks-400G'
-    """
-    return "-".join("".join(c if c.isalnum() or c == "." else " " for c in title).split()) or "run"

@@ -66,15 +66,16 @@ KNOWN = frozenset(
 
 
 def default_place(name: str, *specification: str) -> Path:
-    """Return where a Result goes unless a user says: a name, and a digest of what is run.
+    """Return where a command puts a Result unless a user says: a name, and a digest of what is run.
 
     Examples
     --------
-    >>> default_place("compare-mixtral-8x7b", "gpus = 128")
-    PosixPath('results/compare-mixtral-8x7b-ca24a96c')
+    >>> default_place("two racks / 400G", "gpus = 128")
+    PosixPath('results/two-racks-400G-ca24a96c')
     """
     digest = hashlib.sha256("\0".join(specification).encode()).hexdigest()
-    return Path("results") / f"{name}-{digest[:8]}"
+    words = "".join(c if c.isalnum() or c == "." else " " for c in name).split()
+    return Path("results") / "-".join((*words, digest[:8]))
 
 
 def check_place(directory: Path, *, force: bool = False) -> None:
@@ -132,8 +133,13 @@ def create(directory: Path, *, force: bool = False) -> Iterator[Path]:
 
 def add_files(directory: Path, names: Iterable[str]) -> None:
     """Count files in a Result as written by it."""
-    own = {name for name in _own(directory) if (directory / name).is_file()}
-    write_json(directory / INFO, read_info(directory) | {"files": sorted({*own, *names})})
+    everything = sorted({*files(directory), *names})
+    write_json(directory / INFO, read_info(directory) | {"files": everything})
+
+
+def files(directory: Path) -> list[str]:
+    """Return the names of the files that a Result wrote and that are still there."""
+    return sorted(name for name in _own(directory) if (directory / name).is_file())
 
 
 def write_tables(directory: Path, tables: Mapping[str, pa.Table]) -> None:

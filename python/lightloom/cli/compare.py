@@ -71,7 +71,7 @@ def compare(
 
     Example: lightloom compare mixtral-8x7b --gpus 1024
     """
-    from lightloom import progress
+    from lightloom import progress, store
     from lightloom.cli import options
     from lightloom.comparison import compare as run_comparison
     from lightloom.cost import FABRICS
@@ -83,13 +83,15 @@ def compare(
     )  # fmt: skip
     own = base.fabric.name
     chosen = options.fabrics(fabrics, own) if fabrics is not None else list(FABRICS)
+    name = f"compare-{base.model.name}-{base.cluster.gpus}"
+    place = out or store.default_place(name, base.to_toml(), *chosen, *rates, *warnings)
     with progress.runs(len(chosen) * len(rates)) as on_progress:
         result = run_comparison(
             base,
             fabrics=chosen,
             bandwidths=rates,
-            out=out,
-            force=force,
+            out=place,
+            force=force or out is None,
             command=shlex.join(["lightloom", *sys.argv[1:]]),
             warnings=warnings,
             on_progress=on_progress,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import tomllib
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lightloom import presets
@@ -141,7 +142,7 @@ def show(result: Result) -> None:
     console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
     render_compare(result.rows, console)
     render_packets(result.rows, console)
-    print(f"\nresult in {result.directory}\nopen {result.directory / 'report.html'}")
+    print(f"\nresult in {result.place}\nopen {Path(result.place) / 'report.html'}")
     for warning in result.info.get("warnings") or ():
         print(f"warning: {warning}", file=sys.stderr)
 

@@ -51,7 +51,7 @@ def simulate(
 
     Example: lightloom simulate job.toml --set "fabric.link_bandwidth=200 Gbps" --json
     """
-    from lightloom import progress
+    from lightloom import progress, store
     from lightloom.cli import options
     from lightloom.failures import added
     from lightloom.simulation import simulate as run_one
@@ -61,11 +61,12 @@ def simulate(
         seed=seed, engine=engine, transport=transport, balancer=balancer,
     )  # fmt: skip
     scenario = added(scenario, fail)
+    place = out or store.default_place(scenario.title, scenario.to_toml(), *warnings)
     with progress.runs(1) as on_progress:
         result = run_one(
             scenario,
-            out=out,
-            force=force,
+            out=place,
+            force=force or out is None,
             command=shlex.join(["lightloom", *sys.argv[1:]]),
             warnings=warnings,
             on_progress=on_progress,

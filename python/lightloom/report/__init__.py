@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 
 from lightloom import store
-from lightloom.errors import RunError
+from lightloom.errors import InputError, RunError
 from lightloom.report.result import Result
 from lightloom.report.terminal import render_compare
 
@@ -27,7 +27,7 @@ def build_report(
     result_dir : path or Result
         The Result directory.
     out : path, optional
-        Where to write; by default into the Result directory itself.
+        Where to write; by default into the Result directory itself, if it has one.
 
     Returns
     -------
@@ -46,6 +46,8 @@ def build_report(
 
     result = result_dir if isinstance(result_dir, Result) else Result.open(result_dir)
     place = result.directory if out is None else Path(out)
+    if place is None:
+        raise InputError("out: must be a directory, for the Result is only in memory")
     page = html.render(result)  # reads every table, so that a broken one stops us here
     try:
         place.mkdir(parents=True, exist_ok=True)
@@ -65,7 +67,7 @@ def build_report(
         if result.tasks.num_rows or result.queues.num_rows:
             written.append(place / "timeline.json.gz")
             perfetto.write(result, written[-1])
-        if place.samefile(result.directory):
+        if result.directory is not None and place.samefile(result.directory):
             store.add_files(place, (path.name for path in written))
     except OSError as error:
         raise RunError(f"{error.filename or place}: cannot be written: {error.strerror}") from None

@@ -165,7 +165,7 @@ def heatmap(
             demand = demand.filter(pc.equal(demand[column], wanted[column]))
     if not demand.num_rows:
         asked = ", ".join(f"{key} {value}" for key, value in wanted.items() if value is not None)
-        raise InputError(f"{result.directory}: no demand recorded" + (f" of {asked}" * bool(asked)))
+        raise InputError(f"{result.place}: no demand recorded" + (f" of {asked}" * bool(asked)))
     key = {c: demand[c][0].as_py() for c in ("run", "replica", "stage", "layer", "micro_batch")}
     table = result.demand
     for column, value in key.items():

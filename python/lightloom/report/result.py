@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import html
 import math
+import shutil
 import tomllib
+from collections.abc import Mapping
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -19,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lightloom import store
-from lightloom.errors import InputError
+from lightloom.errors import InputError, Interrupted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -115,8 +117,8 @@ class Result:
 
     Attributes
     ----------
-    directory : Path
-        Where the Result lies.
+    directory : Path or None
+        Where the Result lies; None while it is only in memory (see `save`).
     info : dict
         ``result.json``: the version that wrote it ("lightloom"), seed, command, warnings, notes.
     spec_text : str
@@ -130,10 +132,17 @@ class Result:
     lightloom.errors.InputError: /nonexistent: not a Result: there is no such directory
     """
 
-    def __init__(self, directory: Path, info: dict[str, Any], spec_text: str) -> None:
+    def __init__(
+        self,
+        directory: Path | None,
+        info: dict[str, Any],
+        spec_text: str,
+        tables: Mapping[str, pa.Table] | None = None,
+    ) -> None:
         self.directory = directory
         self.info = info
         self.spec_text = spec_text
+        self._tables = tables or {}
 
     @classmethod
     def open(cls, directory: str | PathLike[str]) -> Self:
@@ -165,13 +174,68 @@ class Result:
             raise InputError(f"{place / 'runs.parquet'}: column run: the same name twice")
         return result
 
+    def save(self, directory: str | PathLike[str], *, force: bool = False) -> Result:
+        """Write the Result as a directory: its specification, tables, pictures and report.
+
+        Parameters
+        ----------
+        directory
+            A new or empty directory.
+        force
+            Replace the files of a Result that stands there; what others put there stays.
+
+        Returns
+        -------
+        Result
+            The Result in `directory`; this one stays where it is.
+
+        Raises
+        ------
+        InputError
+            If the place cannot be used; nothing has been written then.
+        Interrupted
+            If the report was interrupted while it was drawn; all else has been written.
+
+        Examples
+        --------
+        >>> import lightloom, tempfile
+        >>> job = lightloom.Scenario.preset("mixtral-8x7b", gpus=128)
+        >>> result = lightloom.simulate(job.with_(training={"micro_batches": 2}))
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     saved = result.save(f"{place}/mine")
+        ...     saved.rows == result.rows, (saved.directory / "report.html").exists()
+        (True, True)
+        """
+        from lightloom.report import build_report
+
+        place, interrupt = Path(directory), None
+        with store.create(place, force=force) as draft:
+            if self.directory is not None:
+                for name in store.files(self.directory):
+                    shutil.copyfile(self.directory / name, draft / name)
+            else:
+                (draft / store.SPEC).write_text(self.spec_text, encoding="utf-8")
+                store.write_tables(draft, self._tables)
+                store.write_json(draft / store.INFO, self.info)
+                try:
+                    build_report(draft)
+                except KeyboardInterrupt as error:
+                    interrupt = error
+                    undrawn = f"the report was not drawn to its end; lightloom report {place} does"
+                    warnings = [*self.info.get("warnings", ()), undrawn]
+                    store.write_json(draft / store.INFO, self.info | {"warnings": warnings})
+        if interrupt is not None:
+            kept = f"every run is kept in {place}; lightloom report {place} draws its report"
+            raise Interrupted(kept) from interrupt
+        return Result.open(place)
+
     @cached_property
     def spec(self) -> dict[str, Any]:
         """The resolved specification as nested tables."""
         try:
             return tomllib.loads(self.spec_text)
         except (tomllib.TOMLDecodeError, RecursionError) as error:
-            raise InputError(f"{self.directory / store.SPEC}: not TOML: {error}") from None
+            raise InputError(f"{self.place}: {store.SPEC}: not TOML: {error}") from None
 
     @cached_property
     def runs(self) -> pa.Table:
@@ -226,6 +290,11 @@ class Result:
         return rows
 
     @property
+    def place(self) -> str:
+        """What messages call the Result: its directory, if it has one."""
+        return "the Result" if self.directory is None else str(self.directory)
+
+    @property
     def title(self) -> str:
         """What was run, in one line: model, GPUs, fabrics, trace, seed, version."""
         rows = self.rows
@@ -272,9 +341,7 @@ class Result:
             If there is no run of that name.
         """
         if run not in self.run_names:
-            raise InputError(
-                f"{self.directory}: no run {run!r}; allowed: {', '.join(self.run_names)}"
-            )
+            raise InputError(f"{self.place}: no run {run!r}; allowed: {', '.join(self.run_names)}")
         return table.filter(pc.equal(table["run"], run))
 
     def bars(self) -> Figure:
@@ -310,7 +377,8 @@ class Result:
         return packets.queue_plot(self, run)
 
     def __repr__(self) -> str:
-        return f"Result({str(self.directory)!r}: {self.title})"
+        where = "" if self.directory is None else f"{str(self.directory)!r}: "
+        return f"Result({where}{self.title})"
 
     def _repr_html_(self) -> str:
         """Show the comparison as a table in a notebook."""
@@ -328,6 +396,8 @@ class Result:
 
     def _read(self, name: str) -> pa.Table:
         """Read a table and check what a report needs of it."""
+        if self.directory is None:
+            return self._tables[name]
         path = self.directory / f"{name}.parquet"
         columns = COLUMNS.get(name) or PACKET_COLUMNS[name]
         if name in PACKET_COLUMNS and not path.exists():

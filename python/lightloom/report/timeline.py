@@ -44,7 +44,7 @@ def timeline(result: Result, run: str | None = None) -> Figure:
         run = next((name for name in result.by_interest if name in recorded), result.run_names[0])
     tasks = result.of_run(result.tasks, run)
     if not tasks.num_rows:
-        raise InputError(f"{result.directory}: no tasks recorded of run {run}")
+        raise InputError(f"{result.place}: no tasks recorded of run {run}")
     tasks = tasks.filter(pc.equal(tasks["replica"], pc.min(tasks["replica"])))
     rows: list[dict[str, Any]] = tasks.to_pylist()
     stages = sorted({t["stage"] for t in rows})

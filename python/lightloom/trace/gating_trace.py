@@ -132,6 +132,24 @@ class GatingTrace:
         loads: npt.NDArray[np.uint64] = self.counts.sum(axis=2, dtype=np.uint64)
         return loads
 
+    def _repr_html_(self) -> str:
+        """Show shape, load and origin of the trace in a notebook."""
+        from lightloom.page import facts
+
+        loads = self.loads()
+        busiest = float((loads.max(axis=2) / loads.mean(axis=2)).mean())
+        rows = [
+            ("iterations", self.iterations),
+            ("MoE layers", self.layers),
+            ("source ranks", self.sources),
+            ("experts", self.experts),
+            ("top-k", self.top_k),
+            ("assignments", f"{int(loads.sum()):,}"),
+            ("busiest expert", f"{busiest:.2f} x the mean load"),
+            *self.meta.items(),
+        ]
+        return facts("Gating trace", rows)
+
     def save(self, path: str | Path) -> None:
         """Write the trace; the same trace gives the same bytes, and a reader never sees a part.
 

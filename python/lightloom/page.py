@@ -1,0 +1,37 @@
+"""What a notebook shows of a value: a small table of facts as HTML, everything in it escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+
+def facts(
+    title: str, rows: Iterable[tuple[str, object]], *, more: tuple[str, str] = ("", "")
+) -> str:
+    """Return a table of names and values as HTML.
+
+    Parameters
+    ----------
+    title
+        A line above it.
+    rows
+        A name and a value each.
+    more
+        What unfolds below it: a line to click on, and a text of many lines.
+
+    Examples
+    --------
+    >>> "a &lt; b" in facts("a < b", [("experts", 8)])
+    True
+    """
+    left = 'style="text-align: left; vertical-align: top"'
+    body = "".join(
+        f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(str(value))}</td></tr>"
+        for name, value in rows
+    )
+    line, text = map(escape, more)
+    folded = f"<details><summary>{line}</summary><pre>{text}</pre></details>" if line else ""
+    return (
+        f"<div><strong>{escape(title)}</strong><table><tbody>{body}</tbody></table>{folded}</div>"
+    )
