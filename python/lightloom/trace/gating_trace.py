@@ -146,9 +146,10 @@ class GatingTrace:
             ("top-k", self.top_k),
             ("assignments", f"{int(loads.sum()):,}"),
             ("busiest expert", f"{busiest:.2f} x the mean load"),
-            *self.meta.items(),
+            ("origin", self.meta.get("origin", "unknown")),
         ]
-        return facts("Gating trace", rows)
+        known = "\n".join(f"{key} = {value}" for key, value in self.meta.items())
+        return facts("Gating trace", rows, more=("where it comes from", known))
 
     def save(self, path: str | Path) -> None:
         """Write the trace; the same trace gives the same bytes, and a reader never sees a part.
