@@ -25,8 +25,8 @@ from lightloom.papers.mixnet.jobs import (
     run,
     some,
 )
-from lightloom.papers.runs import Ran, Run, Store, cpus
-from rails import DOCS
+from lightloom.papers.runs import Outcome, Run, Store, cpus
+from tables import DOCS
 
 PAGE = DOCS / "validation.md"
 DATA = DOCS / "data" / "mixnet.json"
@@ -107,7 +107,7 @@ def split(rows: list[dict[str, Any]]) -> str:
     return markdown([*head, "changes"], lines)
 
 
-def beyond_tables(ran: Mapping[Run, Ran]) -> dict[str, str]:
+def beyond_tables(ran: Mapping[Run, Outcome]) -> dict[str, str]:
     """Make the tables that go beyond the paper."""
     greedy: list[list[str]] = []
     shared: list[list[str]] = []

@@ -86,14 +86,6 @@ def test_refusals(
     assert not (tmp_path / "f").exists()
 
 
-def test_a_directory_of_something_else_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
-    assert run(["reproduce", "mixnet", "--figures", "18", "--out", str(tmp_path)]) == 2
-    assert "not a reproduction" in capsys.readouterr().err
-
-
 def test_runs_are_kept_and_not_run_again(tmp_path: Path) -> None:
     place, reported = tmp_path / "runs.jsonl", []
     store = Store(place)
@@ -101,7 +93,7 @@ def test_runs_are_kept_and_not_run_again(tmp_path: Path) -> None:
     store.perform((QUICK, other, QUICK), lambda name, share: reported.append((name, share)), 2)
     assert {name for name, share in reported if share == 1.0} == {QUICK.key, other.key}
     again = Store(place)
-    assert again.ran == store.ran and again.missing((QUICK, other)) == []
+    assert again.outcomes == store.outcomes and again.missing((QUICK, other)) == []
     again.perform((QUICK, other), lambda name, share: pytest.fail("ran again"), 2)
     mine, kept = perform(QUICK), again.of((QUICK,))[QUICK]
     assert (mine.iteration_s, mine.cost_usd) == (kept.iteration_s, kept.cost_usd)
@@ -123,7 +115,7 @@ def test_progress_may_stop_runs(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs.jsonl")
     with pytest.raises(KeyboardInterrupt):
         store.perform((QUICK, QUICK._replace(fabric="mixnet")), stop, 1)
-    assert runs.Store(tmp_path / "runs.jsonl").ran.keys() == store.ran.keys()
+    assert runs.Store(tmp_path / "runs.jsonl").outcomes.keys() == store.outcomes.keys()
 
 
 def test_traffic_is_what_is_simulated() -> None:

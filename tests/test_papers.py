@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lightloom.cli import run
 from lightloom.errors import InputError
 from lightloom.papers import PAPERS, Context, Line, Paper, Part, Reproduction, load, reproduce
-from lightloom.papers.runs import Ran, Run, Store
+from lightloom.papers.runs import Outcome, Run, Store
 from matplotlib.figure import Figure as Picture
 
 QUICK = Run("mixtral-8x7b", "fat-tree", 128)
-RAN = Ran(1.0, 0.5, 0.25, 0.25, 0.0, 0, 100.0, 10.0, 0.1, 1 << 20)
+RAN = Outcome(1.0, 0.5, 0.25, 0.25, 0.0, 0, 100.0, 10.0, 0.1, 1 << 20)
 
 FIGURES = [(paper, name) for paper in PAPERS for name in load(paper).names()]
 
@@ -67,6 +68,17 @@ def test_what_is_not_made_is_refused(tmp_path: Path) -> None:
     assert not place.exists()
 
 
+@pytest.mark.parametrize("paper", PAPERS)
+def test_places_that_are_taken(
+    paper: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
+    for place in (tmp_path, tmp_path / "mine.txt"):
+        assert run(["reproduce", paper, "--out", str(place)]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
 class Fake:
     """A figure of two parts; the second one needs a run, and stops once."""
 
@@ -86,7 +98,7 @@ class Fake:
         self.calls.append("b")
         if self.stops:
             raise KeyboardInterrupt
-        return [{"x": context.ran[QUICK].iteration_s}]
+        return [{"x": context.outcomes[QUICK].iteration_s}]
 
     def lines(self, rows: list[dict[str, Any]]) -> list[Line]:
         return [Line(99, "", "x", "", str(row["x"])) for row in rows]

@@ -13,8 +13,7 @@ import pytest
 from lightloom.cli import run
 from lightloom.errors import RunError
 from lightloom.papers import Context, Paper, Part, Reproduction
-from lightloom.papers.railx.curves import draw
-from lightloom.papers.railx.lines import figure_lines
+from lightloom.papers.railx.curves import draw, figure_lines
 
 CURVE = [
     {"panel": panel, "series": series, "x": x, "y": 0.1 * x, "what": "at 2", "paper": paper}
@@ -144,14 +143,6 @@ def test_bad_input(
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1 and named in err
     assert not list(tmp_path.iterdir())
-
-
-def test_places_that_are_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
-    for place in (tmp_path, tmp_path / "mine.txt"):
-        assert run(["reproduce", "railx", "--tables", "6", "--out", str(place)]) == 2
-        assert "allowed: a new or empty directory" in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
 def test_pictures_say_what_rows_say() -> None:

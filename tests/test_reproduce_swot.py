@@ -160,11 +160,3 @@ def test_bad_input(
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1 and named in err
     assert not list(tmp_path.iterdir())
-
-
-def test_places_that_are_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
-    for place in (tmp_path, tmp_path / "mine.txt"):
-        assert run(["reproduce", "swot", "--out", str(place)]) == 2
-        assert "allowed: a new or empty directory" in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]

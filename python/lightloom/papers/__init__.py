@@ -24,7 +24,7 @@ Examples
 from lightloom.papers.frame import Made, Paper, Reproduction, load, reproduce
 from lightloom.papers.part import Context, Line, Part
 
-PAPERS = ("mixnet", "rails", "swot", "railx")
+PAPERS = ("rails", "swot", "railx", "mixnet")
 
 __all__ = ["PAPERS", "Context", "Line", "Made", "Paper", "Part", "Reproduction", "load",
            "reproduce"]  # fmt: skip

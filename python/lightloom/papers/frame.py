@@ -17,15 +17,22 @@ from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
 from lightloom import store
 from lightloom.errors import InputError, Interrupted, RunError
-from lightloom.papers.part import Context, Line, Part, Rows, markdown, plain, take, write_csv
-from lightloom.papers.runs import Ran, Run, Store, cpus
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
+from lightloom.papers.part import (
+    Context,
+    Line,
+    Part,
+    Picture,
+    Rows,
+    markdown,
+    plain,
+    take,
+    write_csv,
+)
+from lightloom.papers.runs import Outcome, Run, Store, cpus
 
 
 class Figure(Protocol):
@@ -259,7 +266,7 @@ class Reproduction:
         made = self._made()
         if made.parts:
             made.write()
-        if isinstance(stopped, KeyboardInterrupt) and (self.found or self.runs.ran):
+        if isinstance(stopped, KeyboardInterrupt) and (self.found or self.runs.outcomes):
             where = f"kept in {self.directory}; the same command goes on from there"
             raise Interrupted(f"what was finished is {where}") from stopped
         if stopped is not None:
@@ -289,7 +296,7 @@ class Reproduction:
     def _made(self) -> Made:
         seconds: dict[str, float] = {}
         own: dict[str, float] = {}
-        shared: dict[Run, Ran] = {}
+        shared: dict[Run, Outcome] = {}
         for name, parts in self.figures.items() if self.paper.timed else ():
             for part in parts:
                 if part.name in self.found:

@@ -12,12 +12,20 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lightloom import __version__, store
 from lightloom.errors import InputError
-from lightloom.papers.runs import Ran, Run
+from lightloom.papers.runs import Outcome, Run
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    Picture = Figure
+else:
+    Picture = Any  # nothing is imported to draw with before something is drawn
+
+Row = TypeVar("Row")
 Rows = list[dict[str, Any]]
 """Points of a figure: plain values (text, numbers, lists of them, None), as JSON can hold them."""
 
@@ -29,8 +37,8 @@ class Context:
     progress: Callable[[float], None] = lambda _share: None
     """To be called with the share of the part that is done, between 0 and 1, now and then: progress
     and the time left come from it, and an interrupt arrives there."""
-    ran: Mapping[Run, Ran] = field(default_factory=dict)
-    """Results of the part's `Part.runs`."""
+    outcomes: Mapping[Run, Outcome] = field(default_factory=dict)
+    """Of the part's `Part.runs`."""
     directory: Path = Path()
     """Of the reproduction."""
 
@@ -95,7 +103,7 @@ class Part:
             "lightloom": __version__,
             "part": self.name,
             "settings": dict(self.settings),
-            "runs": [f"{run.key} {run.digest}" for run in self.runs],
+            "runs": [run.name for run in self.runs],
         }
         return dict(json.loads(json.dumps(head)))  # as it is read back: lists, no tuples
 
@@ -124,6 +132,14 @@ class Line:
 def plain(row: Any) -> dict[str, Any]:
     """Return a row's values by name; one that is no dictionary has ``as_json``."""
     return row if isinstance(row, dict) else dict(row.as_json())
+
+
+def grouped(rows: Iterable[Row], name: str) -> dict[str, list[Row]]:
+    """Return the rows by the value of an attribute, in order."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(getattr(row, name), []).append(row)
+    return found
 
 
 def take(directory: Path) -> None:

@@ -1,12 +1,14 @@
-"""What all pictures share: a page in the house's style, hues and markers."""
+"""What all pictures share: a page in the house's style, hues and markers, ticks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from matplotlib import rc_context
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from lightloom.report.plots import STYLE
 
@@ -22,3 +24,12 @@ def page(width: float, height: float, dpi: float | None = None) -> Iterator[Figu
         figure = Figure((width, height), dpi=dpi)
         figure.set_layout_engine("constrained")
         yield figure
+
+
+def every_x(
+    axes: Axes, places: Sequence[float], text: Callable[[float], str] = "{:,g}".format
+) -> None:
+    """Put a tick at each of these places and nowhere else."""
+    axes.xaxis.set_major_locator(FixedLocator(list(places)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))

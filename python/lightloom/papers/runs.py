@@ -14,7 +14,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
@@ -69,6 +69,11 @@ class Run(NamedTuple):
         """
         return _digest(self)
 
+    @property
+    def name(self) -> str:
+        """Key and digest: what the run is kept under."""
+        return f"{self.key} {self.digest}"
+
     def scenario(self) -> Scenario:
         """Return what is to be run."""
         job = Scenario.preset(self.model, gpus=self.gpus, fabric=self.fabric, **dict(self.changes))
@@ -84,7 +89,7 @@ class Run(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Ran:
+class Outcome:
     """What a run came to: the split of its iteration [s], and what it took."""
 
     iteration_s: float
@@ -101,8 +106,13 @@ class Ran:
     peak_bytes: int
     """The most memory that its process held."""
 
+    @property
+    def split(self) -> dict[str, float]:
+        """The iteration and its parts [s], by name."""
+        return {f"{name}_s": getattr(self, f"{name}_s") for name in _SECONDS}
 
-def perform(run: Run, on_progress: Callable[[float], None] | None = None) -> Ran:
+
+def perform(run: Run, on_progress: Callable[[float], None] | None = None) -> Outcome:
     """Simulate a run in this process.
 
     >>> perform(Run("mixtral-8x7b", "mixnet", 128, (("training.micro_batches", 4),))).cost_usd
@@ -120,7 +130,7 @@ def perform(run: Run, on_progress: Callable[[float], None] | None = None) -> Ran
     training = job.training
     tokens = training.sequence_length * training.micro_batch * training.micro_batches
     rate = tokens * job.parallelism.ep * job.dp / seconds["iteration_s"]
-    return Ran(
+    return Outcome(
         **seconds,
         reconfigurations=int(summary["reconfigurations"]),
         tokens_per_s=round(rate),
@@ -135,10 +145,6 @@ def _digest(run: Run) -> str:
     return hashlib.sha256(run.scenario().to_toml().encode()).hexdigest()[:16]
 
 
-def _name(run: Run) -> str:
-    return f"{run.key} {run.digest}"
-
-
 class Store:
     """Runs that are finished, in a file to which each is added as it ends."""
 
@@ -148,7 +154,7 @@ class Store:
         So do runs of what is another specification today: a preset may have changed.
         """
         self.place = place
-        self.ran: dict[str, Ran] = {}
+        self.outcomes: dict[str, Outcome] = {}
         if place.exists():
             for line in place.read_text(encoding="utf-8").splitlines():
                 try:
@@ -156,22 +162,22 @@ class Store:
                     version, key = kept.pop("lightloom"), kept.pop("run")
                     digest = kept.pop("digest")
                     if version == __version__:
-                        self.ran[f"{key} {digest}"] = Ran(**kept)
+                        self.outcomes[f"{key} {digest}"] = Outcome(**kept)
                 except (ValueError, KeyError, TypeError, AttributeError):
                     continue
 
     def missing(self, runs: Iterable[Run]) -> list[Run]:
         """Return those that are not finished, once each, the longest first."""
-        todo = [run for run in dict.fromkeys(runs) if _name(run) not in self.ran]
+        todo = [run for run in dict.fromkeys(runs) if run.name not in self.outcomes]
         return sorted(todo, key=lambda run: -run.weight)
 
-    def of(self, runs: Iterable[Run]) -> dict[Run, Ran]:
+    def of(self, runs: Iterable[Run]) -> dict[Run, Outcome]:
         """Return those of some runs that are finished."""
-        return {run: self.ran[_name(run)] for run in runs if _name(run) in self.ran}
+        return {run: self.outcomes[run.name] for run in runs if run.name in self.outcomes}
 
-    def keep(self, run: Run, ran: Ran) -> None:
+    def keep(self, run: Run, ran: Outcome) -> None:
         """Add a finished run."""
-        self.ran[_name(run)] = ran
+        self.outcomes[run.name] = ran
         named = {"lightloom": __version__, "run": run.key, "digest": run.digest}
         line = json.dumps(named | asdict(ran))
         with self.place.open("a", encoding="utf-8") as file:
@@ -195,7 +201,7 @@ class Store:
         with ProcessPoolExecutor(
             jobs, context, initializer=_adopt, initargs=(shares,), max_tasks_per_child=1
         ) as pool:
-            running: dict[Future[Ran], int] = {}
+            running: dict[Future[Outcome], int] = {}
             try:
                 waiting = list(enumerate(todo))[::-1]
                 while waiting or running:
@@ -230,16 +236,16 @@ def _adopt(shares: Any) -> None:
     _shares = shares
 
 
-def _perform(at: int, run: Run) -> Ran:
-    def told(share: float) -> None:
+def _perform(at: int, run: Run) -> Outcome:
+    def report(share: float) -> None:
         if _shares[at] < 0:
             raise KeyboardInterrupt
         _shares[at] = share
 
-    return perform(run, told)
+    return perform(run, report)
 
 
-def _result(future: Future[Ran], run: Run) -> Ran:
+def _result(future: Future[Outcome], run: Run) -> Outcome:
     try:
         return future.result()
     except BrokenProcessPool:
@@ -280,21 +286,3 @@ def cpus() -> int:
     True
     """
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def network(
-    model: str,
-    fabric: str,
-    gbps: float,
-    changes: Mapping[str, Any] | None = None,
-    *,
-    gpus: int = 1024,
-    table: str = "roofline",
-) -> Run:
-    """Return a run with all links of one rate and a table of compute times.
-
-    >>> network("mixtral-8x7b", "topoopt", 400).key
-    'mixtral-8x7b topoopt 1024 compute.table=roofline fabric.link_bandwidth=400 Gbps'
-    """
-    values = {"compute.table": table, "fabric.link_bandwidth": f"{gbps:g} Gbps", **(changes or {})}
-    return Run(model, fabric, gpus, tuple(values.items()))

@@ -7,17 +7,12 @@ parts: around attention, and around experts, whose every assignment is gathered 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from lightloom import _core
 from lightloom.gating import load_trace
-from lightloom.papers.part import Context, Line, Part, Rows
+from lightloom.papers.part import Context, Line, Part, Picture, Rows
 from lightloom.scenario import Scenario
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 NUMBER = 2
 TITLE = "Traffic volume by parallelism"

@@ -6,14 +6,10 @@ The roofline, and the table with the experts' time that the figure itself shows.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from lightloom.papers.mixnet.jobs import TABLES, some
-from lightloom.papers.mixnet.timelines import COLORS, STEPS, layer_steps
-from lightloom.papers.part import Line, Part, Rows
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
+from lightloom.papers.mixnet.timelines import draw_steps, layer_steps
+from lightloom.papers.part import Line, Part, Picture, Rows
 
 NUMBER = 3
 TITLE = "Timeline of a forward layer"
@@ -52,24 +48,11 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw a bar a micro-batch size and table."""
-    from lightloom.papers.mixnet.plots import legend_below, page, stacked
+    from lightloom.papers.mixnet.plots import legend_below, page
 
     with page(10, 4.4, f"Figure {NUMBER}: {TITLE}, 128 H800 GPUs, 400 Gbps") as figure:
         panels = figure.subplots(1, len(TABLES), squeeze=False)[0]
         for axes, table in zip(panels, TABLES, strict=True):
-            mine = some(rows, table=table)
-            stacked(
-                axes,
-                [f"micro-batch {row['micro_batch']}" for row in mine],
-                {step: [row[f"{step}_ms"] for row in mine] for step in STEPS},
-                COLORS,
-            )
-            for at, row in enumerate(mine):
-                whole = sum(row[f"{step}_ms"] for step in STEPS)
-                axes.text(whole, at, f" all-to-all {row['a2a_share']:.0%}", va="center",
-                          fontsize=8)  # fmt: skip
-            axes.set_xlim(right=axes.get_xlim()[1] * 1.2)
-            axes.set_title(f"{MODEL}, {table}")
-            axes.set_xlabel("time [ms]")
+            draw_steps(axes, some(rows, table=table))
         legend_below(figure, panels[0])
     return figure

@@ -7,15 +7,10 @@ source rank to each expert: what dispatch moves, but for hidden size and bytes a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from lightloom.papers.part import Context, Line, Part, Rows
+from lightloom.papers.part import Context, Line, Part, Picture, Rows
 from lightloom.trace import GatingTrace
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 NUMBER = 4
 TITLE = "All-to-all traffic during training"

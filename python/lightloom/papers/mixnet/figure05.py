@@ -6,16 +6,11 @@ are in the order of their numbers: TP, then EP, then the pipeline's stages.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from lightloom.papers.mixnet.figure02 import traffic
-from lightloom.papers.part import Context, Line, Part, Rows
+from lightloom.papers.part import Context, Line, Part, Picture, Rows
 from lightloom.scenario import Scenario
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 NUMBER = 5
 TITLE = "Traffic matrix of all GPUs"

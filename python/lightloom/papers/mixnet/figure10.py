@@ -10,15 +10,11 @@ all of a server; and NICs that take seconds to wake, as the paper does.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lightloom.papers.mixnet.jobs import MAIN, TABLES, by_kind, gains, measured, run, some
-from lightloom.papers.part import Context, Line, Part, Rows
+from lightloom.papers.mixnet.jobs import MAIN, TABLES, by_kind, gains, part, run, some
+from lightloom.papers.part import Line, Part, Picture, Rows
 from lightloom.papers.runs import Run
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 NUMBER = 10
 TITLE = "Iteration time on the prototype of 32 GPUs"
@@ -50,18 +46,10 @@ def _runs(model: str, table: str) -> Mapping[tuple[str, int], Run]:
 def parts() -> tuple[Part, ...]:
     """Return a piece a model and table of compute times."""
     return tuple(
-        Part(
-            f"figure 10 {model} {table}",
-            partial(_rows, model, table),
-            runs=tuple(_runs(model, table).values()),
-        )
+        part(f"figure 10 {model} {table}", _runs(model, table), model=model, table=table)
         for table in TABLES
         for model in LAYERS
     )
-
-
-def _rows(model: str, table: str, context: Context) -> Rows:
-    return measured(context, _runs(model, table), model=model, table=table)
 
 
 def lines(rows: Rows) -> list[Line]:

@@ -6,15 +6,10 @@ is flat as in the paper; what it costs on panels that exist, in tiers, stands be
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lightloom.cost import FABRICS
-from lightloom.papers.part import Context, Line, Part, Rows
+from lightloom.papers.part import Context, Line, Part, Picture, Rows
 from lightloom.papers.runs import price
 from lightloom.scenario import Scenario
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 NUMBER = 11
 TITLE = "Networking cost"

@@ -5,9 +5,6 @@ Modelled: 1,024 H100 GPUs (`lightloom.papers.mixnet.jobs`), with both tables of 
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING
-
 from lightloom.papers.mixnet.jobs import (
     KINDS,
     MAIN,
@@ -18,13 +15,10 @@ from lightloom.papers.mixnet.jobs import (
     gains,
     matrix,
     mean,
-    measured,
+    part,
     some,
 )
-from lightloom.papers.part import Context, Line, Part, Rows
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
+from lightloom.papers.part import Line, Part, Picture, Rows
 
 NUMBER = 12
 TITLE = "Iteration time in a cluster of 128 servers with 1,024 GPUs"
@@ -37,18 +31,10 @@ OVER_TOPOOPT = {
 def parts() -> tuple[Part, ...]:
     """Return a piece a model and table of compute times."""
     return tuple(
-        Part(
-            f"figure 12 {model} {table}",
-            partial(_rows, model, table),
-            runs=tuple(matrix(model, table).values()),
-        )
+        part(f"figure 12 {model} {table}", matrix(model, table), model=model, table=table)
         for table in TABLES
         for model in MODELS
     )
-
-
-def _rows(model: str, table: str, context: Context) -> Rows:
-    return measured(context, matrix(model, table), model=model, table=table)
 
 
 def lines(rows: Rows) -> list[Line]:

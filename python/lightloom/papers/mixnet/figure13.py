@@ -8,7 +8,7 @@ slow (TopoOpt, the over-subscribed fat-tree) belong to it here.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lightloom.papers.mixnet.jobs import (
     MAIN,
@@ -22,10 +22,7 @@ from lightloom.papers.mixnet.jobs import (
     measured,
     some,
 )
-from lightloom.papers.part import Context, Line, Part, Rows
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
+from lightloom.papers.part import Context, Line, Part, Picture, Rows
 
 NUMBER = 13
 TITLE = "Performance and cost"

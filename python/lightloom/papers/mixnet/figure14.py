@@ -11,14 +11,10 @@ the middle of an iteration.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from lightloom.failures import parse
-from lightloom.papers.part import Context, Line, Part, Rows
+from lightloom.papers.part import Context, Line, Part, Picture, Rows
 from lightloom.papers.runs import Run
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 NUMBER = 14
 TITLE = "What failures cost"
@@ -62,19 +58,10 @@ def parts() -> tuple[Part, ...]:
 
 
 def _rows(model: str, context: Context) -> Rows:
-    ran = {case: context.ran[run] for case, run in runs(model).items()}
+    ran = {case: context.outcomes[run] for case, run in runs(model).items()}
     whole = ran["none"].iteration_s
     return [
-        {
-            "model": model,
-            "case": case,
-            "iteration_s": one.iteration_s,
-            "compute_s": one.compute_s,
-            "exposed_a2a_s": one.exposed_a2a_s,
-            "exposed_other_s": one.exposed_other_s,
-            "reconfiguration_s": one.reconfiguration_s,
-            "more": one.iteration_s / whole - 1,
-        }
+        {"model": model, "case": case, **one.split, "more": one.iteration_s / whole - 1}
         for case, one in ran.items()
     ]
 

@@ -17,13 +17,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lightloom.papers.part import Context, Line, Part, Rows
+from lightloom.papers.part import Context, Line, Part, Picture, Rows
 from lightloom.scenario import Scenario
 from lightloom.trace import GatingTrace, Shape, generate, widen
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
 
 NUMBER = 16
 TITLE = "NVL72 and MixNet with optical I/O"

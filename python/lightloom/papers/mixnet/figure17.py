@@ -6,14 +6,10 @@ Table 1's configurations: 16 and 64 experts on 16 expert-parallel ranks, no TP.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from lightloom.papers.mixnet.jobs import TABLES, some
-from lightloom.papers.mixnet.timelines import COLORS, STEPS, layer_steps
-from lightloom.papers.part import Line, Part, Rows
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
+from lightloom.papers.mixnet.timelines import draw_steps, layer_steps
+from lightloom.papers.part import Line, Part, Picture, Rows
 
 NUMBER = 17
 TITLE = "Timeline of MoE models"
@@ -47,25 +43,12 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw a panel a model and table."""
-    from lightloom.papers.mixnet.plots import legend_below, page, stacked
+    from lightloom.papers.mixnet.plots import legend_below, page
 
     with page(10, 6.8, f"Figure {NUMBER}: {TITLE}, 128 H800 GPUs, 400 Gbps") as figure:
         grid = figure.subplots(len(PAPER), len(TABLES), squeeze=False)
         for panels, model in zip(grid, PAPER, strict=True):
             for axes, table in zip(panels, TABLES, strict=True):
-                mine = some(rows, model=model, table=table)
-                stacked(
-                    axes,
-                    [f"micro-batch {row['micro_batch']}" for row in mine],
-                    {step: [row[f"{step}_ms"] for row in mine] for step in STEPS},
-                    COLORS,
-                )
-                for at, row in enumerate(mine):
-                    whole = sum(row[f"{step}_ms"] for step in STEPS)
-                    axes.text(whole, at, f" all-to-all {row['a2a_share']:.0%}", va="center",
-                              fontsize=8)  # fmt: skip
-                axes.set_xlim(right=axes.get_xlim()[1] * 1.2)
-                axes.set_title(f"{model}, {table}")
-                axes.set_xlabel("time [ms]")
+                draw_steps(axes, some(rows, model=model, table=table))
         legend_below(figure, grid[0][0])
     return figure

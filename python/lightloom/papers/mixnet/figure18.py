@@ -6,15 +6,10 @@ From the end of the recording that ships for eight experts (eight blocks); the p
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from lightloom.papers.part import Context, Line, Part, Rows
+from lightloom.papers.part import Context, Line, Part, Picture, Rows
 from lightloom.trace import GatingTrace
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 NUMBER = 18
 TITLE = "Token distribution across MoE blocks"

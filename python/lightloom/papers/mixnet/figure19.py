@@ -6,12 +6,7 @@ On the recordings that ship; the paper's are its own, and it prints no numbers b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lightloom.papers.part import Context, Line, Part, Rows
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
+from lightloom.papers.part import Context, Line, Part, Picture, Rows
 
 NUMBER = 19
 TITLE = "Accuracy of MixNet-Copilot"

@@ -8,16 +8,11 @@ transceivers and a fibre made as one, so it stands between the copper cable and 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lightloom import presets
-from lightloom.papers.part import Context, Line, Part, Rows
+from lightloom.papers.part import Context, Line, Part, Picture, Rows
 from lightloom.papers.runs import price
 from lightloom.scenario import Scenario
 from lightloom.units import Rate
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 NUMBER = 24
 TITLE = "Cost with other links to the first switch, 400 Gbps"
@@ -77,7 +72,8 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw a curve a fabric and link."""
-    from lightloom.papers.mixnet.plots import every_x, page
+    from lightloom.papers.mixnet.plots import page
+    from lightloom.papers.plots import every_x
     from lightloom.report.palette import FABRICS as LOOKS
 
     dashes = dict(zip(links(), ((0, (1, 1.2)), (0, (4, 1.5)), "-"), strict=True))

@@ -5,9 +5,6 @@ Modelled: Figure 12's cluster with the roofline's compute times.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING
-
 from lightloom.papers.mixnet.jobs import (
     MAIN,
     RATES,
@@ -17,13 +14,10 @@ from lightloom.papers.mixnet.jobs import (
     gains,
     matrix,
     mean,
-    measured,
+    part,
     some,
 )
-from lightloom.papers.part import Context, Line, Part, Rows
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
+from lightloom.papers.part import Line, Part, Picture, Rows
 
 NUMBER = 25
 TITLE = "Large batches"
@@ -40,18 +34,10 @@ def _runs(model: str, batch: int) -> Runs:
 def parts() -> tuple[Part, ...]:
     """Return a piece a model and batch."""
     return tuple(
-        Part(
-            f"figure 25 {model} {batch}",
-            partial(_rows, model, batch),
-            runs=tuple(_runs(model, batch).values()),
-        )
+        part(f"figure 25 {model} {batch}", _runs(model, batch), model=model, micro_batch=batch)
         for model in MODELS
         for batch in BATCHES
     )
-
-
-def _rows(model: str, batch: int, context: Context) -> Rows:
-    return measured(context, _runs(model, batch), model=model, micro_batch=batch)
 
 
 def lines(rows: Rows) -> list[Line]:

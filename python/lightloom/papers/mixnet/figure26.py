@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING
 
 from lightloom.papers.mixnet.jobs import run, some
-from lightloom.papers.part import Context, Line, Part, Rows
+from lightloom.papers.part import Context, Line, Part, Picture, Rows
 from lightloom.papers.runs import Run
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 NUMBER = 26
 TITLE = "Scalability"
@@ -43,7 +39,7 @@ def parts() -> tuple[Part, ...]:
 def _rows(servers: int, context: Context) -> Rows:
     rows: Rows = []
     for fabric in FABRICS:
-        ran = context.ran[_run(fabric, servers)]
+        ran = context.outcomes[_run(fabric, servers)]
         assert ran.cost_usd is not None, "Table 4 has prices at 400 Gbps"
         rows.append(
             {

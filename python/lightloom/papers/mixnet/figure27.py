@@ -6,14 +6,9 @@ more of them are slower ("cost-equivalent" in the paper). Optical NICs keep 100 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lightloom.papers.mixnet.jobs import MAIN, run, some
-from lightloom.papers.part import Context, Line, Part, Rows
+from lightloom.papers.part import Context, Line, Part, Picture, Rows
 from lightloom.papers.runs import Run
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 NUMBER = 27
 TITLE = "Optical degree"
@@ -44,9 +39,9 @@ def _rows(context: Context) -> Rows:
             "kind": kind,
             "alpha": degree,
             "packet_gbps": PACKET_GBPS / (NICS - degree),
-            "iteration_s": context.ran[_run(kind, degree)].iteration_s,
-            "exposed_a2a_s": context.ran[_run(kind, degree)].exposed_a2a_s,
-            "reconfiguration_s": context.ran[_run(kind, degree)].reconfiguration_s,
+            "iteration_s": context.outcomes[_run(kind, degree)].iteration_s,
+            "exposed_a2a_s": context.outcomes[_run(kind, degree)].exposed_a2a_s,
+            "reconfiguration_s": context.outcomes[_run(kind, degree)].reconfiguration_s,
         }
         for kind in MAIN
         for degree in DEGREES
@@ -67,7 +62,8 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw a curve a kind of MixNet."""
-    from lightloom.papers.mixnet.plots import curves, every_x, page
+    from lightloom.papers.mixnet.plots import curves, page
+    from lightloom.papers.plots import every_x
 
     with page(8, 4.2) as figure:
         left, right = figure.subplots(1, 2)

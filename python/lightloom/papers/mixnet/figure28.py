@@ -15,14 +15,11 @@ it would take over all NICs of the busiest server at once.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lightloom.papers.mixnet.jobs import mean, run, some
-from lightloom.papers.part import Context, Line, Part, Rows
+from lightloom.papers.part import Context, Line, Part, Picture, Rows
 from lightloom.papers.runs import Run
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 NUMBER = 28
 TITLE = "Reconfiguration delay"
@@ -77,8 +74,8 @@ def _curves(context: Context) -> Rows:
             "what": "point",
             "name": name,
             "shared": shared,
-            "iteration_s": context.ran[each].iteration_s,
-            "exposed_a2a_s": context.ran[each].exposed_a2a_s,
+            "iteration_s": context.outcomes[each].iteration_s,
+            "exposed_a2a_s": context.outcomes[each].exposed_a2a_s,
         }
         for (name, shared), each in _points().items()
     ]
@@ -87,9 +84,9 @@ def _curves(context: Context) -> Rows:
             "what": "curve",
             "name": name,
             "delay_s": seconds,
-            "iteration_s": context.ran[_run(name, delay)].iteration_s,
-            "exposed_a2a_s": context.ran[_run(name, delay)].exposed_a2a_s,
-            "reconfiguration_s": context.ran[_run(name, delay)].reconfiguration_s,
+            "iteration_s": context.outcomes[_run(name, delay)].iteration_s,
+            "exposed_a2a_s": context.outcomes[_run(name, delay)].exposed_a2a_s,
+            "reconfiguration_s": context.outcomes[_run(name, delay)].reconfiguration_s,
         }
         for name in POLICIES
         for delay, seconds in DELAYS.items()

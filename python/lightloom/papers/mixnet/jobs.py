@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lightloom.papers.part import Context, Rows
-from lightloom.papers.runs import Run, network
+from lightloom.papers.part import Context, Part, Rows
+from lightloom.papers.runs import Run
 
 MODELS = ("mixtral-8x22b", "mixtral-8x7b", "qwen-moe-32", "deepseek-r1")
 RATES = (100, 200, 400, 800)
@@ -44,16 +44,25 @@ Runs = Mapping[tuple[str, int], Run]
 """Runs by fabric (or kind of MixNet) and rate [Gbps]."""
 
 
-def run(fabric: str, *parts: Any, changes: Mapping[str, Any] | None = None, **more: Any) -> Run:
-    """Return a run on a fabric or a kind of MixNet: model and rate, then as `network`.
+def run(
+    fabric: str,
+    model: str,
+    gbps: float,
+    *,
+    changes: Mapping[str, Any] | None = None,
+    gpus: int = 1024,
+    table: str = "roofline",
+) -> Run:
+    """Return a run on a fabric or a kind of MixNet, with all links of one rate.
 
+    >>> run("topoopt", "mixtral-8x7b", 400).key
+    'mixtral-8x7b topoopt 1024 compute.table=roofline fabric.link_bandwidth=400 Gbps'
     >>> run("mixnet never", "mixtral-8x7b", 400).fabric
     'mixnet'
     """
-    model, gbps = parts
-    kind = KINDS.get(fabric)
-    preset = fabric if kind is None else "mixnet"
-    return network(model, preset, gbps, {**(kind or {}), **(changes or {})}, **more)
+    values = {"compute.table": table, "fabric.link_bandwidth": f"{gbps:g} Gbps"}
+    values |= {**KINDS.get(fabric, {}), **(changes or {})}
+    return Run(model, "mixnet" if fabric in KINDS else fabric, gpus, tuple(values.items()))
 
 
 def matrix(
@@ -71,26 +80,19 @@ def matrix(
     }
 
 
+def part(name: str, runs: Runs, **what: Any) -> Part:
+    """Return a part with a row a run, as `measured` gives it."""
+    return Part(name, lambda context: measured(context, runs, **what), runs=tuple(runs.values()))
+
+
 def measured(context: Context, runs: Runs, **what: Any) -> Rows:
     """Return a row a run: fabric, rate, the split of the iteration, cost; and `what` they are."""
-    rows: Rows = []
-    for (fabric, gbps), each in runs.items():
-        ran = context.ran[each]
-        rows.append(
-            {
-                **what,
-                "fabric": fabric,
-                "gbps": gbps,
-                "iteration_s": ran.iteration_s,
-                "compute_s": ran.compute_s,
-                "exposed_a2a_s": ran.exposed_a2a_s,
-                "exposed_other_s": ran.exposed_other_s,
-                "reconfiguration_s": ran.reconfiguration_s,
-                "reconfigurations": ran.reconfigurations,
-                "cost_usd": ran.cost_usd,
-            }
-        )
-    return rows
+    ran = {at: context.outcomes[run] for at, run in runs.items()}
+    return [
+        {**what, "fabric": fabric, "gbps": gbps, **one.split,
+         "reconfigurations": one.reconfigurations, "cost_usd": one.cost_usd}
+        for (fabric, gbps), one in ran.items()
+    ]  # fmt: skip
 
 
 def gains(

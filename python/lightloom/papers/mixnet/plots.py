@@ -14,10 +14,9 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from lightloom.papers import plots
-from lightloom.papers.plots import HUES, SHAPES
+from lightloom.papers.plots import HUES, SHAPES, every_x
 from lightloom.report.palette import FABRICS
 from lightloom.report.plots import INK, MUTED
 
@@ -69,13 +68,6 @@ def curves(
     axes.grid(axis="y")
 
 
-def every_x(axes: Axes, places: Sequence[float]) -> None:
-    """Put a tick at each of these places and nowhere else."""
-    axes.xaxis.set_major_locator(FixedLocator(list(places)))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-
-
 def heat(
     axes: Axes,
     matrix: npt.ArrayLike,
@@ -114,11 +106,6 @@ def stacked(
     axes.tick_params(length=0)
     axes.tick_params(axis="y", labelcolor=INK)
     axes.grid(axis="x")
-
-
-def note(axes: Axes, text: str) -> None:
-    """Write quietly in the upper left corner."""
-    axes.text(0.02, 0.97, text, transform=axes.transAxes, va="top", fontsize=8, color=QUIET)
 
 
 def legend_below(figure: Figure, axes: Axes, columns: int = 6) -> None:

@@ -10,10 +10,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from lightloom.papers.part import Context, Rows
 from lightloom.scenario import Scenario
 from lightloom.simulation import run_all
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 STEPS = ("attention", "tp", "gate", "dispatch", "expert", "combine")
 COLORS = {
@@ -67,3 +71,17 @@ def layer_steps(model: str, micro_batches: Sequence[int], table: str, context: C
         )
         context.progress((at + 1) / len(micro_batches))
     return rows
+
+
+def draw_steps(axes: Axes, rows: Rows) -> None:
+    """Draw a bar a micro-batch size of one model and table, and the all-to-alls' share."""
+    from lightloom.papers.mixnet.plots import stacked
+
+    names = [f"micro-batch {row['micro_batch']}" for row in rows]
+    stacked(axes, names, {step: [row[f"{step}_ms"] for row in rows] for step in STEPS}, COLORS)
+    for at, row in enumerate(rows):
+        whole = sum(row[f"{step}_ms"] for step in STEPS)
+        axes.text(whole, at, f" all-to-all {row['a2a_share']:.0%}", va="center", fontsize=8)
+    axes.set_xlim(right=axes.get_xlim()[1] * 1.2)
+    axes.set_title(f"{rows[0]['model']}, {rows[0]['table']}")
+    axes.set_xlabel("time [ms]")

@@ -173,14 +173,6 @@ def iteration_s(found: Comparison) -> dict[str, float]:
     return {row.scheme: rest_s + count * row.completion_s for row in found.rows}
 
 
-def by_workload(rows: Rows) -> dict[str, Rows]:
-    """Return the rows of each workload, in order."""
-    found: dict[str, Rows] = {}
-    for row in rows:
-        found.setdefault(row.workload, []).append(row)
-    return found
-
-
 def by_scheme(rows: Rows) -> Mapping[str, Row]:
     """Return one workload's rows by scheme."""
     return {each.row.scheme: each.row for each in rows}

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lightloom.papers.part import Line, Part
-from lightloom.papers.rails.compared import SPARSE, Rows, by_workload, compared, gain, gains
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
+from lightloom.papers.part import Line, Part, Picture, grouped
+from lightloom.papers.rails.compared import SPARSE, Rows, compared, gain, gains
 
 NUMBER = 7
 TITLE = "Bus bandwidth"
@@ -21,7 +18,7 @@ def parts(**settings: Any) -> tuple[Part, ...]:
 
 def lines(rows: Rows) -> list[Line]:
     """Return the gains that the paper names."""
-    done = by_workload(rows)
+    done = grouped(rows, "workload")
     even = done["uniform"]
     all_others = "bus bandwidth, RailS over the others"
     return [

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from lightloom.papers.part import Line, Part
-from lightloom.papers.rails.compared import SPARSE, Rows, compared
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
+from lightloom.papers.part import Line, Picture
+from lightloom.papers.rails import figure07
+from lightloom.papers.rails.compared import Rows
 
 NUMBER = 8
 TITLE = "Distribution of completion times"
-
-
-def parts(**settings: Any) -> tuple[Part, ...]:
-    """Return a piece a workload."""
-    return tuple(compared(name, **settings) for name in SPARSE)
+parts = figure07.parts
 
 
 def lines(_rows: Rows) -> list[Line]:

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from lightloom.papers.part import Line, Part
-from lightloom.papers.rails.compared import SPARSE, Rows, by_scheme, by_workload, compared, cut
+from lightloom.papers.part import Line, Picture, grouped
+from lightloom.papers.rails import figure07
+from lightloom.papers.rails.compared import SPARSE, Rows, by_scheme, cut
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
 
 NUMBER = 9
 TITLE = "Completion times"
-
-
-def parts(**settings: Any) -> tuple[Part, ...]:
-    """Return a piece a workload."""
-    return tuple(compared(name, **settings) for name in SPARSE)
+parts = figure07.parts
 
 
 def lines(rows: Rows) -> list[Line]:
     """Return how much shorter the paper says that RailS's all-to-alls are."""
-    done = by_workload(rows)
+    done = grouped(rows, "workload")
     even = done["uniform"]
     shorter = "all-to-all shorter than the others'"
     return [

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lightloom.papers.part import Line, Part
+from lightloom.papers.part import Line, Part, Picture
 from lightloom.papers.rails.compared import Rows, compared, cut, errors, gain
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 NUMBER = 10
 TITLE = "Skewed senders"
@@ -41,7 +38,24 @@ def lines(rows: Rows) -> list[Line]:
 
 
 def draw(rows: Rows) -> Picture:
-    """Draw bandwidth, completion times and the loads of NICs."""
-    from lightloom.papers.rails.plots import skewed
+    """Draw bandwidth, completion times, and bytes of NICs by domain and rail."""
+    from lightloom.papers.plots import page
+    from lightloom.papers.rails.plots import bandwidths
+    from lightloom.rails.plots import draw_cdf, draw_loads
 
-    return skewed(rows)
+    schemes = [each.scheme for each in rows]
+    with page(11.5, 7.6) as figure:
+        halves: Any = figure.subfigures(2, 1, height_ratios=(1, 1.15))
+        left, right = halves[0].subplots(1, 2)
+        bandwidths(left, rows)
+        left.set_title("(a) bus bandwidth")
+        draw_cdf(right, schemes)
+        right.set_title("(d) completion times")
+        for side, title, place in zip(
+            ("sender", "receiver"), ("(b) bytes sent", "(c) bytes received"),
+            halves[1].subfigures(1, 2), strict=True,
+        ):  # fmt: skip
+            grid = place.subplots(1, len(schemes), squeeze=False)[0]
+            draw_loads(grid, schemes, side)
+            place.suptitle(title, x=0.02, ha="left", fontsize=11, fontweight="bold")
+    return figure

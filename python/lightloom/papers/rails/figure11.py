@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lightloom.papers.part import Line, Part
+from lightloom.papers.rails import figure10
 from lightloom.papers.rails.compared import OTHERS, Rows, compared, cut, errors, gain
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 NUMBER = 11
 TITLE = "Skewed receivers"
@@ -36,8 +34,4 @@ def lines(rows: Rows) -> list[Line]:
     ]  # fmt: skip
 
 
-def draw(rows: Rows) -> Picture:
-    """Draw bandwidth, completion times and the loads of NICs."""
-    from lightloom.papers.rails.plots import skewed
-
-    return skewed(rows)
+draw = figure10.draw

@@ -3,27 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.axis import Axis
-from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, NullFormatter, NullLocator
+from lightloom.papers.part import Line, Picture, Rows
 
-from lightloom.papers.part import Rows
-from lightloom.papers.plots import HUES, SHAPES, page
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)))
 
 
-def draw(rows: Rows, panels: Mapping[str, Mapping[str, str]] | None = None) -> Figure:
+def figure_lines(number: int, rows: Rows) -> list[Line]:
+    """Return a line for each point that the paper gives a number for.
+
+    >>> row = {"panel": "a", "series": "RailX", "what": "saturation", "paper": "0.8", "y": 0.75}
+    >>> figure_lines(14, [row])[0].cells()
+    ('14a', 'RailX', 'saturation', '0.8', '0.750')
+    """
+    return [
+        Line(f"{number}{row['panel']}", row["series"], row["what"], row["paper"], _text(row["y"]))
+        for row in rows
+        if row.get("paper") is not None
+    ]
+
+
+def _text(value: float | str) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def draw(rows: Rows, panels: Mapping[str, Mapping[str, str]] | None = None) -> Picture:
     """Draw one figure: a panel beside the other, a line a series.
 
     A panel's first row may say its ``title``, ``x_axis``, ``y_axis``, and ``log``: which of the
     axes "x", "y" or "xy" are logarithmic. What it does not say is in `panels`. Of a time, what
     other work hides (``hidden_s``) is left out.
     """
+    from lightloom.papers.plots import page
+
     names = list(dict.fromkeys(str(row["panel"]) for row in rows))
     columns = min(3, len(names))
     lines = -(-len(names) // columns)
@@ -38,6 +55,8 @@ def draw(rows: Rows, panels: Mapping[str, Mapping[str, str]] | None = None) -> F
 
 def _lines(axes: Axes, rows: Rows) -> None:
     """Draw a line a series; names alike but for what follows their last comma share a colour."""
+    from lightloom.papers.plots import HUES, SHAPES
+
     heads: dict[str, int] = {}
     tails: dict[str, int] = {}
     for name in dict.fromkeys(str(row["series"]) for row in rows):
@@ -80,16 +99,19 @@ def _dress(axes: Axes, panel: str, says: Mapping[str, Any]) -> None:
 
 def _logarithmic(axes: Axes, name: str, axis: Axis, label: str) -> None:
     """Make an axis logarithmic, seconds and bytes with prefixes, few places each with a tick."""
+    import numpy as np
+    from matplotlib import ticker
+
     axes.set(**{f"{name}scale": "log"})
     places = np.unique(np.concatenate([np.asarray(line.get_xdata()) for line in axes.lines]))
     if name == "x" and 0 < len(places) <= 8:
-        axis.set_major_locator(FixedLocator(places.tolist()))
-        axis.set_minor_locator(NullLocator())
+        axis.set_major_locator(ticker.FixedLocator(places.tolist()))
+        axis.set_minor_locator(ticker.NullLocator())
     text, _, unit = label.removesuffix("]").rpartition(" [")
     if unit in ("s", "B") and label.endswith("]"):
-        axis.set_major_formatter(EngFormatter(unit))
+        axis.set_major_formatter(ticker.EngFormatter(unit))
     else:
         text = label
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(NullFormatter())
+        axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(ticker.NullFormatter())
     axis.set_label_text(text)

@@ -15,16 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
-from lightloom.papers.part import Context, Line, Part, Rows
-from lightloom.papers.railx.lines import figure_lines
+from lightloom.papers.part import Context, Part, Rows
+from lightloom.papers.railx.curves import draw as draw_curves
+from lightloom.papers.railx.curves import figure_lines
 from lightloom.railx import flits
 from lightloom.railx.flits import Network, Point, Railx, Router, simulate
 from lightloom.railx.networks import FatTree, HammingMesh, RailOnly, Torus
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 NUMBER = 14
 TITLE = "Uniform traffic"
@@ -181,13 +180,5 @@ def _said(panel: str, series: str, what: str, paper: str, here: float | str) -> 
     return {"panel": panel, "series": series, "x": None, "y": here, "what": what, "paper": paper}
 
 
-def lines(rows: Rows) -> list[Line]:
-    """Return the most that networks accept."""
-    return figure_lines(NUMBER, rows)
-
-
-def draw(rows: Rows) -> Picture:
-    """Draw latencies, and the most accepted by router."""
-    from lightloom.papers.railx.curves import draw
-
-    return draw(rows)
+lines = partial(figure_lines, NUMBER)
+draw = draw_curves

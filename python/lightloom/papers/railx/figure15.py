@@ -9,15 +9,14 @@ nodes that 128-port switches hold.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
-from lightloom.papers.part import Context, Line, Part, Rows
-from lightloom.papers.railx.lines import figure_lines
+from lightloom.papers.part import Context, Part, Rows
+from lightloom.papers.railx.curves import draw as draw_curves
+from lightloom.papers.railx.curves import figure_lines
 from lightloom.railx.collectives import ALGORITHMS, System, all_reduce
 from lightloom.units import Size
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 NUMBER = 15
 TITLE = "All-reduce"
@@ -87,13 +86,5 @@ def _series(head: dict[str, Any], series: str, sizes: tuple[int, ...], values: l
     ]
 
 
-def lines(rows: Rows) -> list[Line]:
-    """Return what the paper says of points."""
-    return figure_lines(NUMBER, rows)
-
-
-def draw(rows: Rows) -> Picture:
-    """Draw the five panels."""
-    from lightloom.papers.railx.curves import draw
-
-    return draw(rows)
+lines = partial(figure_lines, NUMBER)
+draw = draw_curves

@@ -10,17 +10,15 @@ a context ring is not hidden.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
 
-from lightloom.papers.part import Context, Line, Part, Rows
-from lightloom.papers.railx.lines import figure_lines
+from lightloom.papers.part import Context, Part, Rows
+from lightloom.papers.railx.curves import draw as draw_curves
+from lightloom.papers.railx.curves import figure_lines
 from lightloom.presets import load
 from lightloom.railx.bandwidth import split
 from lightloom.railx.map import Work, traffic
 from lightloom.units import FlopRate
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 NUMBER = 16
 TITLE = "Ports of two dimensions"
@@ -119,13 +117,5 @@ def loads(length: int) -> tuple[float, float, float]:
     return cp / rate, dp / rate, backward
 
 
-def lines(rows: Rows) -> list[Line]:
-    """Return what the paper says of points."""
-    return figure_lines(NUMBER, rows)
-
-
-def draw(rows: Rows) -> Picture:
-    """Draw both kinds of time, and the best split."""
-    from lightloom.papers.railx.curves import draw
-
-    return draw(rows, PANELS)
+lines = partial(figure_lines, NUMBER)
+draw = partial(draw_curves, panels=PANELS)

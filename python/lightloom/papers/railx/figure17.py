@@ -6,14 +6,13 @@ of all nodes, over the share that failed, on grids of four sizes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
-from lightloom.papers.part import Context, Line, Part, Rows
-from lightloom.papers.railx.lines import figure_lines
+from lightloom.papers.part import Context, Part, Rows
+from lightloom.papers.railx.curves import draw as draw_curves
+from lightloom.papers.railx.curves import figure_lines
 from lightloom.railx.availability import SAMPLES, Sampled, aligned, apart, sample
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 NUMBER = 17
 TITLE = "Availability"
@@ -79,13 +78,5 @@ def _rows(context: Context) -> Rows:
     return rows + worst
 
 
-def lines(rows: Rows) -> list[Line]:
-    """Return availability at the typical share of failed nodes."""
-    return figure_lines(NUMBER, rows)
-
-
-def draw(rows: Rows) -> Picture:
-    """Draw nodes, and shares of all nodes."""
-    from lightloom.papers.railx.curves import draw
-
-    return draw(rows)
+lines = partial(figure_lines, NUMBER)
+draw = draw_curves

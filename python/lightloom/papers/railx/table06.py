@@ -1,13 +1,20 @@
-"""Table 6: what networks cost, by their parts, recomputed from prices and counted parts."""
+"""Table 6: what networks cost, cell by cell beside what the paper prints."""
 
 from __future__ import annotations
 
-from lightloom.papers.part import Line, Part, Rows
-from lightloom.papers.railx.costs import cost_lines, priced
-from lightloom.railx.cost import COLUMNS
+from collections.abc import Sequence
+from functools import partial
+
+from lightloom.papers.part import Context, Line, Part, Rows
+from lightloom.railx.cost import COLUMNS, table6
 
 NUMBER = 6
 TITLE = "Cost of networks, part by part"
+_CELLS = {
+    "chips": "chips", "switches": "switches", "copper_k": "1000 copper cables",
+    "transceivers_k": "1000 transceivers", "musd": "M$", "per_injection": "cost / injection",
+    "bandwidth": "global %", "per_bandwidth": "cost / global",
+}  # fmt: skip
 
 
 def parts() -> tuple[Part, ...]:
@@ -15,6 +22,28 @@ def parts() -> tuple[Part, ...]:
     return (Part("table 6", priced),)
 
 
-def lines(rows: Rows) -> list[Line]:
-    """Return how many cells follow from the paper's own prices, and which do not."""
-    return cost_lines("table 6", rows, COLUMNS)
+def priced(_context: Context) -> Rows:
+    """Return a row a system, with its cells as the paper prints them and as they are here."""
+    return [row.as_json() | {"here": {c: row.printed(c) for c in row.paper}} for row in table6()]
+
+
+def cost_lines(part: str, columns: Sequence[str], rows: Rows) -> list[Line]:
+    """Return how many cells follow, those that do not, and what is to be said of systems."""
+    wrong, found = 0, []
+    for row in rows:
+        reasons: dict[str, list[str]] = {}
+        for column in columns:
+            if column in row["departures"]:
+                reasons.setdefault(row["departures"][column], []).append(column)
+        for why, cells in reasons.items():
+            wrong += len(cells)
+            here = ", ".join(row["here"][cell] for cell in cells)
+            printed = ", ".join(row["paper"][cell] for cell in cells)
+            what = ", ".join(_CELLS[cell] for cell in cells)
+            found.append(Line(part, row["name"], what, printed, f"{here} ({why})"))
+        found += [Line(part, row["name"], "note", "-", note) for note in row["notes"]]
+    count = len(rows) * len(columns)
+    return [Line(part, "all", "cells that follow", str(count), str(count - wrong)), *found]
+
+
+lines = partial(cost_lines, "table 6", COLUMNS)

@@ -7,9 +7,8 @@ largest value, so do we, over the sizes and planes of a panel, whichever they ar
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
-from lightloom.papers.part import Line, Part
+from lightloom.papers.part import Line, Part, Picture, grouped
 from lightloom.papers.swot.points import (
     PLANES,
     SIZES,
@@ -18,13 +17,9 @@ from lightloom.papers.swot.points import (
     Row,
     Rows,
     best,
-    by_panel,
     panel,
     size_text,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 NUMBER = 7
 TITLE = "Completion time over the size of the message"
@@ -87,7 +82,7 @@ def draw(rows: Rows) -> Picture:
 
     with page(14, 8.4) as figure:
         grid = figure.subplots(len(PLANES), len(TITLES), sharex=True, squeeze=False)
-        for at, some in enumerate(by_panel(rows).values()):
+        for at, some in enumerate(grouped(rows, "panel").values()):
             column, line = divmod(at, len(PLANES))
             axes, first = grid[line][column], some[0]
             completions(axes, some, lambda row: row.size_bytes)

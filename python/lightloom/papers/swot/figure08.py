@@ -7,13 +7,9 @@ four percentages when they were sought.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from lightloom.papers.part import Line, Part
-from lightloom.papers.swot.points import MB, TITLES, Point, Rows, by_panel, panel, size_text
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
+from lightloom.papers.part import Line, Part, Picture, grouped
+from lightloom.papers.swot.points import MB, TITLES, Point, Rows, panel, size_text
 
 NUMBER = 8
 TITLE = "Scaling with the number of nodes"
@@ -34,7 +30,7 @@ def parts(sizes: Sequence[int] | None = None, effort: str = "normal") -> tuple[P
 
 def lines(rows: Rows) -> list[Line]:
     """Return how far SWOT is below lockstep, and the most nodes that one-shot serves."""
-    done = by_panel(rows)
+    done = grouped(rows, "panel")
     made = []
     for name, job, nodes, paper in (
         ("8a", "all-reduce 40 MB", 64, "39.6 %"), ("8a", "all-reduce 40 MB", 512, "46.9 %"),
@@ -53,14 +49,12 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw the all-reduce beside the all-to-all."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
-
-    from lightloom.papers.plots import page
+    from lightloom.papers.plots import every_x, page
     from lightloom.papers.swot.plots import STYLES, completions, legend_above
     from lightloom.report.plots import MUTED
 
     with page(11, 4) as figure:
-        for axes, some in zip(figure.subplots(1, 2), by_panel(rows).values(), strict=True):
+        for axes, some in zip(figure.subplots(1, 2), grouped(rows, "panel").values(), strict=True):
             first = some[0]
             completions(axes, some, lambda row: row.nodes)
             axes.set_title(f"{TITLES[first.algorithm]}, {size_text(first.size_bytes)}")
@@ -69,9 +63,7 @@ def draw(rows: Rows) -> Picture:
             axes.set_ylim(bottom=0)
             if first.algorithm != EXCHANGE:
                 axes.set_xscale("log", base=2)
-            axes.xaxis.set_major_locator(FixedLocator([row.nodes for row in some]))
-            axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
-            axes.xaxis.set_minor_locator(NullLocator())
+            every_x(axes, [row.nodes for row in some])
             for row in some:
                 axes.annotate(f"-{row.below_lockstep:.0%}", (row.nodes, row.swot_us), (0, -12),
                               textcoords="offset points", ha="center", fontsize=7.5,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from lightloom.papers.part import Line, Part
+from lightloom.papers.part import Line, Part, Picture, grouped
 from lightloom.papers.swot.points import (
     KB,
     MB,
@@ -18,14 +18,12 @@ from lightloom.papers.swot.points import (
     Row,
     Rows,
     best,
-    by_panel,
     panel,
     size_text,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
 
 NUMBER = 9
 TITLE = "The best algorithm of each scheme"
@@ -66,7 +64,7 @@ def _points(letters: Mapping[str, str], nodes: int, sizes: Sequence[int]) -> Ite
 
 def lines(rows: Rows) -> list[Line]:
     """Return how far SWOT is below the best baseline at the sizes that the paper names."""
-    done, made = by_panel(rows), []
+    done, made = grouped(rows, "panel"), []
     for name, (collective, letters) in PANELS.items():
         sizes, paper = SAYS[name]
         for nodes in NODES:
@@ -135,7 +133,7 @@ def draw(rows: Rows) -> Picture:
     from lightloom.papers.plots import page
     from lightloom.papers.swot.plots import legend_above, over_sizes
 
-    done = by_panel(rows)
+    done = grouped(rows, "panel")
     with page(16, 7) as figure:
         grid = figure.subplots(2, len(done), height_ratios=(1.7, 1), sharex=True, squeeze=False)
         for at, (name, some) in enumerate(done.items()):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from lightloom.papers.part import Line, Part
+from lightloom.papers.part import Line, Part, Picture, grouped
 from lightloom.papers.swot.points import (
     CURVES,
     PLANES,
@@ -13,12 +12,8 @@ from lightloom.papers.swot.points import (
     TITLES,
     Point,
     Rows,
-    by_panel,
     panel,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 NUMBER = 10
 TITLE = "Planes"
@@ -35,7 +30,7 @@ def parts(sizes: Sequence[int] | None = None, effort: str = "normal") -> tuple[P
 
 def lines(rows: Rows) -> list[Line]:
     """Return what more planes gain."""
-    done = by_panel(rows)
+    done = grouped(rows, "panel")
     return [
         Line(10, f"{name}, 256 nodes", "points gained by more planes",
              "diminishing; 8 below 4 from some size on" if name != "Bruck" else "diminishing",
@@ -60,7 +55,7 @@ def draw(rows: Rows) -> Picture:
     from lightloom.papers.plots import page
     from lightloom.papers.swot.plots import HUES, SHAPES, legend_above, shares
 
-    done = by_panel(rows)
+    done = grouped(rows, "panel")
     with page(13, 4) as figure:
         grid = figure.subplots(1, len(done), sharey=True)
         for axes, every in zip(grid, done.values(), strict=True):

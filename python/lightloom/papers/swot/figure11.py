@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from lightloom.papers.part import Line, Part
+from lightloom.papers.part import Line, Part, Picture, grouped
 from lightloom.papers.swot.points import (
     CURVES,
     MB,
@@ -13,13 +12,9 @@ from lightloom.papers.swot.points import (
     TITLES,
     Point,
     Rows,
-    by_panel,
     panel,
     size_text,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 NUMBER = 11
 TITLE = "Reconfiguration time"
@@ -40,7 +35,7 @@ def parts(sizes: Sequence[int] | None = None, effort: str = "normal") -> tuple[P
 
 def lines(rows: Rows) -> list[Line]:
     """Return the size from which on overhead is below one half."""
-    done = by_panel(rows)
+    done = grouped(rows, "panel")
     return [
         Line(11, f"{name}, 256 nodes, 4 planes", "overhead below one half from",
              "larger sizes with slower switches; Bruck first",
@@ -66,7 +61,7 @@ def draw(rows: Rows) -> Picture:
     from lightloom.papers.plots import page
     from lightloom.papers.swot.plots import HUES, SHAPES, legend_above, shares
 
-    done = by_panel(rows)
+    done = grouped(rows, "panel")
     with page(13, 4) as figure:
         grid = figure.subplots(1, len(done), sharey=True)
         for axes, every in zip(grid, done.values(), strict=True):

@@ -7,8 +7,9 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentFormatter
+from matplotlib.ticker import PercentFormatter
 
+from lightloom.papers.plots import every_x
 from lightloom.papers.swot.points import KB, MB, Row, Rows, size_text
 
 # Okabe and Ito's hues (2008); a dash pattern and a marker each.
@@ -55,9 +56,7 @@ def over_sizes(axes: Axes, rows: Rows, *, label: bool = True) -> None:
     if axes.get_yscale() == "linear" and axes.get_ylim()[1] > 2:  # times, not shares
         axes.set_yscale("log")
     ticks = [tick for tick in _TICKS if min(sizes) <= tick <= max(sizes)]
-    axes.xaxis.set_major_locator(FixedLocator(ticks))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: size_text(round(x))))
-    axes.xaxis.set_minor_locator(NullLocator())
+    every_x(axes, ticks, lambda size: size_text(round(size)))
     axes.tick_params(axis="x", labelsize=7.5, rotation=35)
     if label:
         axes.set_xlabel("buffer of a node")

@@ -163,14 +163,6 @@ def _solve(name: str, points: Sequence[Point], effort: str, context: Context) ->
     return rows
 
 
-def by_panel(rows: Rows) -> dict[str, list[Row]]:
-    """Return the rows of each panel, in order."""
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        found.setdefault(row.panel, []).append(row)
-    return found
-
-
 def best(rows: Rows, key: Callable[[Row], float | None]) -> Row | None:
     """Return the row with the least `key`; None where no row has one.
 
