@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use lightloom_control::tl1::{Login, Options, Secret, Tl1Driver};
+use lightloom_control::drivers::tl1::{Login, Options, Secret, Tl1Driver};
 use lightloom_control::{Driver, DriverEvent, Order, Patch};
 use lightloom_units::Time;
 

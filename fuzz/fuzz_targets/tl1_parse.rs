@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use lightloom_control::tl1::{Command, Frame, Framer, Message, Ports, Request, lines};
+use lightloom_control::drivers::tl1::{Command, Frame, Framer, Message, Ports, Request, lines};
 
 fuzz_target!(|bytes: &[u8]| {
     let mut framer = Framer::commands(256);

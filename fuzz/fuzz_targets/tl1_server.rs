@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use lightloom_control::ocs::{Device, Switch};
-use lightloom_control::tl1::{Frame, Framer, Message, Secret, Settings, Stamp, Tl1Server, User};
+use lightloom_control::drivers::tl1::{Frame, Framer, Message, Secret, Settings, Stamp, Tl1Server, User};
 use lightloom_fabric::ReconfigurationDelay;
 use lightloom_units::Time;
 

@@ -9,7 +9,7 @@
 //! (each pair an ingress and an egress). What the switch answers is printed, a line each, with the time
 //! since the order \[ms\].
 
-use lightloom_control::netconf::{NetconfDriver, NetconfSettings};
+use lightloom_control::drivers::netconf::{NetconfDriver, NetconfSettings};
 use lightloom_control::{Answer, Driver, DriverEvent, Order, Patch};
 use lightloom_units::Time;
 use std::error::Error;

@@ -3,8 +3,10 @@
 //!
 //! `cargo run --release -p lightloom-control --example tl1_apply`
 
+use lightloom_control::drivers::tl1::{
+    Login, Options, Secret, Settings, Stamp, Tl1Driver, Tl1Server, User,
+};
 use lightloom_control::ocs::{Device, Switch};
-use lightloom_control::tl1::{Login, Options, Secret, Settings, Stamp, Tl1Driver, Tl1Server, User};
 use lightloom_control::{Answer, Driver, DriverEvent, Order, Patch};
 use lightloom_fabric::ReconfigurationDelay;
 use lightloom_units::Time;

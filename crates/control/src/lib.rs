@@ -9,10 +9,9 @@ mod alarm;
 pub mod conformance;
 mod controller;
 mod driver;
-mod drivers;
+pub mod drivers;
 mod journal;
 mod message;
-pub mod netconf;
 pub mod ocs;
 mod planted;
 pub mod protocol;
@@ -20,7 +19,6 @@ mod region;
 mod rehearsal;
 mod settings;
 pub mod soak;
-pub mod tl1;
 
 pub use agent::{Agent, AgentOutput, AgentSettings};
 pub use alarm::Alarm;
@@ -29,7 +27,6 @@ pub use controller::{
     ServerView, Status, SwitchView,
 };
 pub use driver::{Answer, Driver, DriverEvent, Order, Patch};
-pub use drivers::DRIVERS;
 pub use journal::{Memory, Record};
 pub use message::{Demand, Directive, Mark, Part, PortId, Report, Stage};
 pub use region::{Region, RegionError};

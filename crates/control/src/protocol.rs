@@ -1,7 +1,7 @@
 //! What is known of a protocol before its driver runs: its name, how a switch that speaks it is reached,
 //! the settings that its driver reads.
 //!
-//! Each driver has a [`Protocol`] beside its code, and [`DRIVERS`](crate::DRIVERS) lists them all. The
+//! Each driver has a [`Protocol`] beside its code, and [`DRIVERS`](crate::drivers::DRIVERS) lists them all. The
 //! daemon's configuration, its messages and `lightloom controller drivers` read the list.
 
 use crate::driver::Driver;

@@ -3,7 +3,7 @@
 mod netconf_peer;
 
 use lightloom_control::driver_conformance;
-use lightloom_control::netconf::PROTOCOL;
+use lightloom_control::drivers::netconf::PROTOCOL;
 use netconf_peer::{Manner, Switch};
 
 fn speaking(manner: Manner) -> impl Fn(u16) -> Switch {
@@ -22,7 +22,7 @@ driver_conformance!(
 mod replies {
     //! What a server may say besides what the switches above do.
 
-    use lightloom_control::netconf::{NetconfDriver, NetconfSettings, chunk, mark};
+    use lightloom_control::drivers::netconf::{NetconfDriver, NetconfSettings, chunk, mark};
     use lightloom_control::{Answer, Driver, DriverEvent, Order, Patch};
     use lightloom_units::Time;
     use proptest::prelude::*;

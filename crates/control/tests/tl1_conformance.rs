@@ -1,8 +1,10 @@
 //! The TL1 driver against the emulated switch, by the suite of all drivers.
 
 use lightloom_control::conformance::Peer;
+use lightloom_control::drivers::tl1::{
+    PROTOCOL, Secret, SessionId, Settings, Stamp, Tl1Server, User,
+};
 use lightloom_control::ocs::{Device, Switch};
-use lightloom_control::tl1::{PROTOCOL, Secret, SessionId, Settings, Stamp, Tl1Server, User};
 use lightloom_control::{Patch, driver_conformance};
 use lightloom_fabric::ReconfigurationDelay;
 use lightloom_units::Time;

@@ -1,10 +1,10 @@
 //! The TL1 driver against the TL1 server, in memory; text both ways; arbitrary bytes.
 
-use lightloom_control::ocs::{Device, Switch};
-use lightloom_control::tl1::{
+use lightloom_control::drivers::tl1::{
     Command, Framer, Login, Message, Options, Ports, Request, Secret, Settings, Stamp, Tl1Driver,
     Tl1Server, User, lines,
 };
+use lightloom_control::ocs::{Device, Switch};
 use lightloom_control::{Answer, Driver, DriverEvent, Order, Patch};
 use lightloom_fabric::ReconfigurationDelay;
 use lightloom_units::Time;
@@ -32,7 +32,7 @@ fn driver(slice: &[u16], longest: usize) -> Tl1Driver {
 /// Both ends, joined; bytes go in pieces of this size.
 struct Link {
     server: Tl1Server,
-    session: lightloom_control::tl1::SessionId,
+    session: lightloom_control::drivers::tl1::SessionId,
     driver: Tl1Driver,
     piece: usize,
     now: Time,
@@ -130,7 +130,7 @@ proptest! {
         prop_assert_eq!(text.bytes().filter(|byte| *byte == b';').count(), 1 + semicolons(&request));
         let mut framer = Framer::commands(1 << 16);
         let mut input = text.as_bytes();
-        let Some(lightloom_control::tl1::Frame::Whole(frame, b';')) = framer.next(&mut input) else {
+        let Some(lightloom_control::drivers::tl1::Frame::Whole(frame, b';')) = framer.next(&mut input) else {
             panic!("no frame in {text}");
         };
         prop_assert!(input.is_empty());
@@ -158,9 +158,9 @@ proptest! {
             prop_assert!(patches.iter().all(|p| p.ingress <= 4 && (13..=16).contains(&p.egress)));
             prop_assert!(logged_in || patches.is_empty());
             if let Some(bytes) = server.transmit(session) {
-                let mut framer = lightloom_control::tl1::Framer::replies(1 << 20);
+                let mut framer = lightloom_control::drivers::tl1::Framer::replies(1 << 20);
                 let mut input = &bytes[..];
-                while let Some(lightloom_control::tl1::Frame::Whole(text, b';')) = framer.next(&mut input) {
+                while let Some(lightloom_control::drivers::tl1::Frame::Whole(text, b';')) = framer.next(&mut input) {
                     Message::parse(std::str::from_utf8(&text).unwrap()).unwrap();
                 }
                 prop_assert!(input.is_empty() && framer.held() == 0);

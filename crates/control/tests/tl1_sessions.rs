@@ -1,7 +1,7 @@
 //! Sessions with the emulated switch, as text: what goes in, what comes out.
 
+use lightloom_control::drivers::tl1::{Secret, SessionId, Settings, Stamp, Tl1Server, User};
 use lightloom_control::ocs::{Device, Switch};
-use lightloom_control::tl1::{Secret, SessionId, Settings, Stamp, Tl1Server, User};
 use lightloom_fabric::ReconfigurationDelay;
 use lightloom_units::Time;
 
@@ -332,7 +332,7 @@ fn a_session_of_the_documentation() {
     }
     assert_eq!(steps, 7);
     // Every code and its words are in the table of the page.
-    for code in lightloom_control::tl1::Code::ALL {
+    for code in lightloom_control::drivers::tl1::Code::ALL {
         let (letters, words) = code.words();
         assert!(text.contains(&format!("| `{letters}` | {words} |")), "{letters}");
     }

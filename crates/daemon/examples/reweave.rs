@@ -8,10 +8,10 @@
 //! Demands are as a mixture of experts makes them: some servers are asked for several times as much as
 //! others, and which ones drifts from round to round.
 
-use lightloom_control::ocs::{Device, Switch};
-use lightloom_control::tl1::{
+use lightloom_control::drivers::tl1::{
     Login, Options, Secret, Settings as Tl1Settings, Stamp, Tl1Driver, Tl1Server, User,
 };
+use lightloom_control::ocs::{Device, Switch};
 use lightloom_control::{
     Agent, AgentOutput, AgentSettings, Controller, Demand, Driver, DriverEvent, Event, Input,
     Memory, Output, Record, Region, Report, Settings,
@@ -131,7 +131,7 @@ struct World {
     decider: Decider,
     driver: Tl1Driver,
     server: Tl1Server,
-    session: lightloom_control::tl1::SessionId,
+    session: lightloom_control::drivers::tl1::SessionId,
     agents: Vec<Agent>,
     now: Time,
     spent: Spent,

@@ -1,6 +1,6 @@
 //! An optical switch, emulated, on TL1 over TCP or TLS.
 //!
-//! Modelled: the switch of `lightloom_control::ocs` behind `lightloom_control::tl1`, at the pace of the
+//! Modelled: the switch of `lightloom_control::ocs` behind `lightloom_control::drivers::tl1`, at the pace of the
 //! clock; many sessions at once; patches that outlive the process, in a file, as those of a real switch
 //! outlive its controller; what goes wrong, as [`Fault`]s. A session that is not let in, says nothing
 //! or does not read is closed in time, and what waits for it is bounded. Ignored: light; nothing shines
@@ -20,8 +20,8 @@ use crate::failure::Failure;
 use fault::{Faults, Heard, Said};
 use kept::{Kept, restore};
 use lightloom_control::Patch;
+use lightloom_control::drivers::tl1::{self, Framer, SessionId, Stamp, Tl1Server, User};
 use lightloom_control::ocs::{Device, Switch};
-use lightloom_control::tl1::{self, Framer, SessionId, Stamp, Tl1Server, User};
 use lightloom_units::Time;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use session::Patience;

@@ -13,7 +13,7 @@ use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
-use lightloom_control::DRIVERS;
+use lightloom_control::drivers::DRIVERS;
 use lightloom_control::protocol::Setting;
 use std::io::Write;
 use std::net::SocketAddr;

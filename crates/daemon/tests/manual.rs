@@ -1,6 +1,7 @@
 //! The manual, the dashboard and the program say the same.
 
-use lightloom_control::{Alarm, DRIVERS, Region};
+use lightloom_control::drivers::DRIVERS;
+use lightloom_control::{Alarm, Region};
 use lightloom_daemon::config::Config;
 use lightloom_daemon::gateway::Metrics;
 use lightloom_daemon::hub::{Hub, Names, Snapshot};

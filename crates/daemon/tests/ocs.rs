@@ -1,8 +1,8 @@
 //! The emulated switch over TCP: sessions by hand, many at once, and such as behave badly.
 
 use lightloom_control::Patch;
+use lightloom_control::drivers::tl1::{Secret, User};
 use lightloom_control::ocs::Device;
-use lightloom_control::tl1::{Secret, User};
 use lightloom_daemon::ocs::{Emulator, Settings};
 use lightloom_fabric::ReconfigurationDelay;
 use lightloom_units::Time;

@@ -1,7 +1,7 @@
 //! The emulated switch over TLS, and as a process: who is let in, and what is refused at the start.
 
+use lightloom_control::drivers::tl1::{Login, Options, Secret, Tl1Driver, User};
 use lightloom_control::ocs::Device;
-use lightloom_control::tl1::{Login, Options, Secret, Tl1Driver, User};
 use lightloom_control::{Answer, Input, Order, Patch};
 use lightloom_daemon::ocs::{Emulator, Settings};
 use lightloom_daemon::tls;

@@ -1,7 +1,7 @@
 //! A driver carried to a switch: the emulated one, ones that misbehave, and none at all.
 
+use lightloom_control::drivers::tl1::{Login, Options, Secret, Tl1Driver, User};
 use lightloom_control::ocs::Device;
-use lightloom_control::tl1::{Login, Options, Secret, Tl1Driver, User};
 use lightloom_control::{Answer, Driver, DriverEvent, Input, Order, Patch};
 use lightloom_daemon::ocs::{Emulator, Settings};
 use lightloom_daemon::wire::{Endpoint, SwitchHandle, Timing, spawn};

@@ -5,10 +5,10 @@
 //! [`Settings::lifetime`] of the break.
 
 use super::chance::Chance;
+use crate::drivers::tl1::{self, Login, Options, Secret, SessionId, Tl1Driver, Tl1Server, User};
 use crate::ocs::{Device, Switch, SwitchError};
 use crate::region::Region;
 use crate::settings::Settings;
-use crate::tl1::{self, Login, Options, Secret, SessionId, Tl1Driver, Tl1Server, User};
 use crate::{Driver, Patch};
 use lightloom_fabric::ReconfigurationDelay;
 use lightloom_units::Time;

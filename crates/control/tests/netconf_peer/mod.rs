@@ -2,7 +2,7 @@
 
 use lightloom_control::Patch;
 use lightloom_control::conformance::Peer;
-use lightloom_control::netconf::{Element, Framer, Space, chunk, mark};
+use lightloom_control::drivers::netconf::{Element, Framer, Space, chunk, mark};
 use lightloom_units::Time;
 use std::collections::{BTreeMap, VecDeque};
 

@@ -5,8 +5,9 @@ use crate::config::raw;
 use crate::failure::Failure;
 use crate::tls;
 use crate::wire::Endpoint;
+use lightloom_control::drivers::DRIVERS;
 use lightloom_control::protocol::{Connection, Protocol, Reach, Setting, SettingKind};
-use lightloom_control::{DRIVERS, Driver, Region};
+use lightloom_control::{Driver, Region};
 use std::collections::BTreeMap;
 use std::path::Path;
 

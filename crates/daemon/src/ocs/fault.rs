@@ -1,6 +1,6 @@
 //! What an emulated switch does wrong, for drills.
 
-use lightloom_control::tl1::{Command, Frame, Framer, Request};
+use lightloom_control::drivers::tl1::{Command, Frame, Framer, Request};
 use lightloom_units::Time;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::RngCore;

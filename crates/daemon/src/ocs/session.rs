@@ -5,7 +5,7 @@
 //! (`printf ... | nc`) is closed when what it said is answered.
 
 use super::Shared;
-use lightloom_control::tl1::{Framer, SessionId};
+use lightloom_control::drivers::tl1::{Framer, SessionId};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};

@@ -1,6 +1,6 @@
 //! Daemons as processes, a folder for their files, and eyes that are not theirs.
 
-use lightloom_control::tl1::{Login, Options, Secret, Tl1Driver};
+use lightloom_control::drivers::tl1::{Login, Options, Secret, Tl1Driver};
 use lightloom_control::{Answer, Driver, DriverEvent, Memory, Order, Patch, PortId};
 use lightloom_daemon::agent::Controller;
 use lightloom_units::Time;

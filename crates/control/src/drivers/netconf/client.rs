@@ -65,7 +65,7 @@ impl NetconfSettings {
 ///
 /// ```
 /// use lightloom_control::Driver;
-/// use lightloom_control::netconf::{NetconfDriver, NetconfSettings};
+/// use lightloom_control::drivers::netconf::{NetconfDriver, NetconfSettings};
 /// use lightloom_units::Time;
 /// let mut driver = NetconfDriver::new(NetconfSettings::new(384, vec![1, 2, 3, 4]));
 /// driver.connected(Time::ZERO);

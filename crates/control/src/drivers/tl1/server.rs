@@ -48,7 +48,7 @@ pub struct SessionId(u64);
 ///
 /// ```
 /// use lightloom_control::ocs::{Device, Switch};
-/// use lightloom_control::tl1::{Secret, Settings, Stamp, Tl1Server, User};
+/// use lightloom_control::drivers::tl1::{Secret, Settings, Stamp, Tl1Server, User};
 /// use lightloom_fabric::ReconfigurationDelay;
 /// use lightloom_units::Time;
 /// let delay = ReconfigurationDelay::Fixed { ps: Time::from_ms(25) };

@@ -67,7 +67,7 @@ pub struct Secret(String);
 /// A command and whom it is for.
 ///
 /// ```
-/// use lightloom_control::{Patch, tl1::{Command, Request}};
+/// use lightloom_control::{Patch, drivers::tl1::{Command, Request}};
 /// let request = Request::parse(b"ent-patch::1&&3,9&11&&12:42:").unwrap();
 /// let patches = vec![Patch::new(1, 9), Patch::new(2, 11), Patch::new(3, 12)];
 /// assert_eq!(request.command, Command::Enter(patches));

@@ -19,7 +19,7 @@ pub enum Frame {
 /// Cuts a stream into messages.
 ///
 /// ```
-/// use lightloom_control::tl1::{Frame, Framer};
+/// use lightloom_control::drivers::tl1::{Frame, Framer};
 /// let mut framer = Framer::commands(100);
 /// let mut input = &b"RTRV-PATCH:::7:;\r\nACT-USER::x:8::\"a;b\";RTRV"[..];
 /// let mut text = || match framer.next(&mut input) {

@@ -45,7 +45,7 @@ impl Code {
     /// The four letters, and what they stand for.
     ///
     /// ```
-    /// use lightloom_control::tl1::Code;
+    /// use lightloom_control::drivers::tl1::Code;
     /// assert_eq!(Code::Plna.words(), ("PLNA", "Privilege, Login Not Active"));
     /// ```
     pub fn words(self) -> (&'static str, &'static str) {

@@ -12,7 +12,7 @@ use std::fmt;
 /// The date of a message, by the switch's clock.
 ///
 /// ```
-/// use lightloom_control::tl1::Stamp;
+/// use lightloom_control::drivers::tl1::Stamp;
 /// assert_eq!(Stamp::from_unix(1_795_282_198).to_string(), "26-11-21 17:29:58");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub enum Alarm {
 /// A message of a switch.
 ///
 /// ```
-/// use lightloom_control::tl1::{Message, lines};
+/// use lightloom_control::drivers::tl1::{Message, lines};
 /// let text = "OCS 26-11-21 17:29:58\r\nM  42 COMPLD\r\n   \"1,9\"\r\n   \"2,11\"\r\n";
 /// let Ok(Message::Response { ctag: "42", completed: true, text }) = Message::parse(text) else {
 ///     panic!("this was an answer");

@@ -31,7 +31,7 @@ pub enum FrameError {
 /// The receiving end of a stream.
 ///
 /// ```
-/// use lightloom_control::netconf::{Framer, chunk, mark};
+/// use lightloom_control::drivers::netconf::{Framer, chunk, mark};
 /// let mut framer = Framer::default();
 /// framer.push(&mark("<hello/>"));
 /// assert_eq!(framer.message(), Ok(Some(b"<hello/>".to_vec())));

@@ -99,7 +99,7 @@ impl Default for Options {
 /// A [`Driver`] in TL1.
 ///
 /// ```
-/// use lightloom_control::tl1::{Login, Options, Secret, Tl1Driver};
+/// use lightloom_control::drivers::tl1::{Login, Options, Secret, Tl1Driver};
 /// use lightloom_control::{Driver, DriverEvent};
 /// use lightloom_units::Time;
 /// let login = Login { user: "root".into(), password: Secret::new("pass word") };

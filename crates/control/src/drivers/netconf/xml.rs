@@ -36,7 +36,7 @@ pub enum Space {
 /// An element with what is in it.
 ///
 /// ```
-/// use lightloom_control::netconf::{Element, Space};
+/// use lightloom_control::drivers::netconf::{Element, Space};
 /// let text = r#"<o:pair xmlns:o="http://www.polatis.com/yang/optical-switch"><o:ingress> 7 </o:ingress></o:pair>"#;
 /// let pair = Element::parse(text.as_bytes()).unwrap();
 /// assert_eq!(pair.space, Space::Switch);
