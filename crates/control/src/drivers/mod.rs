@@ -1,5 +1,6 @@
 //! All drivers: a new one is a file or folder here, and a line in [`DRIVERS`].
 
+pub mod line;
 pub mod netconf;
 pub mod tl1;
 
@@ -13,4 +14,4 @@ use crate::protocol::Protocol;
 /// names.dedup();
 /// assert!(names.contains(&"tl1") && names.len() == DRIVERS.len());
 /// ```
-pub const DRIVERS: &[&Protocol] = &[&tl1::PROTOCOL, &netconf::PROTOCOL];
+pub const DRIVERS: &[&Protocol] = &[&tl1::PROTOCOL, &netconf::PROTOCOL, &line::PROTOCOL];
