@@ -156,7 +156,7 @@ pub fn drivers(json: bool) -> Result<(), Failure> {
         say(&format!("{:<8} {}", protocol.name, protocol.title));
         for setting in protocol.reach.settings().iter().chain(protocol.settings) {
             let Setting { key, meaning, default, .. } = setting;
-            say(&format!("{:<8} {:<15} {meaning} ({default})", "", format!("switch.{key}")));
+            say(&format!("{:<8} {:<20}  {meaning} ({default})", "", format!("switch.{key}")));
         }
     }
     Ok(())
