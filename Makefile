@@ -9,7 +9,7 @@ DEMO_OUT ?= results/demo
 VALIDATE_OUT ?= results/reproduce-mixnet
 FUZZ_SECONDS ?= 200
 
-.PHONY: help demo build daemon dev test test-rust test-python lint bench soak fuzz validate traces proto lock clean tools
+.PHONY: help demo build daemon dev test test-rust test-python lint bench soak fuzz validate traces proto lock clean tools tools-rust
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -17,10 +17,12 @@ help: ## list the targets
 demo: build ## build into .venv and compare five fabrics for Mixtral 8x7B on 1,024 GPUs
 	$(BIN)/lightloom compare mixtral-8x7b --gpus 1024 --out $(DEMO_OUT) --force
 
-tools:
+tools-rust:
 	@command -v cargo >/dev/null || { echo "missing: cargo (install Rust with your package manager or rustup, 1.85 or later)"; exit 1; }
-	@command -v $(PYTHON) >/dev/null || { echo "missing: $(PYTHON) (on Debian: apt-get install python3 python3-venv)"; exit 1; }
 	@command -v cc >/dev/null || { echo "missing: cc, which cargo links with (on Debian: apt-get install gcc)"; exit 1; }
+
+tools: tools-rust
+	@command -v $(PYTHON) >/dev/null || { echo "missing: $(PYTHON) (on Debian: apt-get install python3 python3-venv)"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "missing: Python 3.11 or later ($(PYTHON) is older; say make PYTHON=python3.12)"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "missing: the venv module of $(PYTHON) (on Debian: apt-get install python3-venv)"; exit 1; }
 
@@ -42,12 +44,13 @@ $(VENV)/.built: $(VENV)/.installed $(RUST) pyproject.toml
 
 build: $(VENV)/.built ## build the extension and install the package into .venv
 
-$(VENV)/.daemon: $(VENV)/.made $(RUST)
+$(VENV)/.daemon: $(RUST) | tools-rust
+	@mkdir -p $(BIN)
 	cargo build --release --locked --quiet -p lightloom-daemon
 	install -m 755 target/release/lightloomd $(BIN)/lightloomd
 	@touch $@
 
-daemon: build $(VENV)/.daemon ## build lightloomd, the daemons of the control plane, into .venv
+daemon: $(VENV)/.daemon ## build lightloomd, the daemons of the control plane, into .venv
 
 dev: build $(VENV)/.installed-dev
 

@@ -4,7 +4,7 @@
 //! directive meant for it; it stops using circuits when its lease ends. When circuits are taken from
 //! it, it has the data plane drain them, and says that it holds only once it has.
 //! Ignored: what the data plane sends meanwhile; it has packet switches for that.
-//! Checked: the fault-injecting world of `soak`.
+//! Checked: the fault-injecting world of `lightloom-soak`.
 //!
 //! ```
 //! use lightloom_control::*;
@@ -25,7 +25,7 @@
 //! ```
 
 use crate::message::{Demand, Directive, Mark, Part, PortId, Report, Stage};
-use crate::planted::Planted;
+use crate::planted::{Bug, Planted};
 use lightloom_units::Time;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -92,7 +92,7 @@ pub struct Agent {
     faults: BTreeSet<Part>,
     demand: Option<Demand>,
     outputs: VecDeque<AgentOutput>,
-    planted: Option<Planted>,
+    bug: Bug,
 }
 
 impl Agent {
@@ -115,20 +115,20 @@ impl Agent {
             faults: BTreeSet::new(),
             demand: None,
             outputs: VecDeque::new(),
-            planted: None,
+            bug: Bug::default(),
         }
     }
 
     /// With a bug, for tests that must find it.
-    #[cfg(test)]
-    pub(crate) fn plant(&mut self, bug: Option<Planted>) {
-        self.planted = bug;
+    #[cfg(feature = "testing")]
+    pub fn plant(&mut self, bug: Option<Planted>) {
+        self.bug = Bug(bug);
     }
 
     /// The circuit that a port may use now: the port at its other end.
     pub fn circuit(&self, now: Time, port: u16) -> Option<PortId> {
         let circuit = self.circuits.get(usize::from(port)).copied().flatten();
-        circuit.filter(|_| now < self.lease_until || self.planted == Some(Planted::ForgetsLeases))
+        circuit.filter(|_| now < self.lease_until || self.bug.is(Planted::ForgetsLeases))
     }
 
     /// Until when circuits may be used, by the agent's clock.
@@ -201,7 +201,7 @@ impl Agent {
         };
         let lease_until = sent.1.saturating_add(self.settings.lease);
         // All goes by the mark, the lease too: an earlier plan says nothing of circuits that are in use.
-        if mark < self.taken && self.planted != Some(Planted::ForgetsGenerations) {
+        if mark < self.taken && !self.bug.is(Planted::ForgetsGenerations) {
             return;
         }
         self.lease_until = self.lease_until.max(lease_until);
@@ -222,7 +222,7 @@ impl Agent {
     /// When [`Agent::timeout`] wants to be called.
     pub fn next_timeout(&self) -> Time {
         let uses = self.circuits.iter().any(Option::is_some);
-        if uses && self.planted != Some(Planted::ForgetsLeases) {
+        if uses && !self.bug.is(Planted::ForgetsLeases) {
             self.next_beat.min(self.lease_until)
         } else {
             self.next_beat
@@ -247,7 +247,7 @@ impl Agent {
         while self.sent.front().is_some_and(|sent| sent.1 + self.settings.lease <= now) {
             self.sent.pop_front();
         }
-        let ended = now >= self.lease_until && self.planted != Some(Planted::ForgetsLeases);
+        let ended = now >= self.lease_until && !self.bug.is(Planted::ForgetsLeases);
         if ended && self.circuits.iter().any(Option::is_some) {
             let none = vec![None; self.circuits.len()];
             self.take(&none);

@@ -6,6 +6,7 @@
 
 mod agent;
 mod alarm;
+#[cfg(any(test, feature = "testing"))]
 pub mod conformance;
 mod controller;
 mod driver;
@@ -13,12 +14,11 @@ pub mod drivers;
 mod journal;
 mod message;
 pub mod ocs;
-mod planted;
+pub mod planted;
 pub mod protocol;
 mod region;
 mod rehearsal;
 mod settings;
-pub mod soak;
 
 pub use agent::{Agent, AgentOutput, AgentSettings};
 pub use alarm::Alarm;

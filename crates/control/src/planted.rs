@@ -1,8 +1,10 @@
 //! Bugs that tests plant, to see that they are found.
+//!
+//! Only the feature `testing` can plant one; without it no machine has room for a bug.
 
-/// A bug. No build but that of this crate's tests can have one.
+/// A bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Planted {
+pub enum Planted {
     /// The controller takes the switch's word and does not read back.
     SkipsVerification,
     /// The agent obeys a directive although it has obeyed a later one.
@@ -11,4 +13,18 @@ pub(crate) enum Planted {
     SkipsDraining,
     /// The agent goes on without a lease.
     ForgetsLeases,
+}
+
+/// The bug of a machine, if one is planted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Bug(#[cfg(feature = "testing")] pub Option<Planted>);
+
+impl Bug {
+    /// Whether this bug is planted.
+    pub(crate) fn is(self, _bug: Planted) -> bool {
+        #[cfg(feature = "testing")]
+        return self.0 == Some(_bug);
+        #[cfg(not(feature = "testing"))]
+        false
+    }
 }

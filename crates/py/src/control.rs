@@ -1,6 +1,6 @@
 //! Scenarios of the control plane in which everything goes wrong, many at a time.
 
-use lightloom_control::soak::{self, Failure, Summary};
+use lightloom_soak::{self as soak, Failure, Summary};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

@@ -16,7 +16,7 @@
 //!
 //! Modelled: one region on one switch; several tenants, whose rounds are their own. Ignored: two
 //! controllers at once; the caller sees to it that there is one (the daemon locks its journal).
-//! Checked: the fault-injecting world of `soak`.
+//! Checked: the fault-injecting world of `lightloom-soak`.
 
 mod plan;
 mod seats;
@@ -31,6 +31,8 @@ use crate::alarm::Alarm;
 use crate::driver::{Answer, Order, Patch};
 use crate::journal::{Memory, Record};
 use crate::message::{Directive, PortId, Report};
+use crate::planted::Bug;
+#[cfg(feature = "testing")]
 use crate::planted::Planted;
 use crate::region::Region;
 use crate::settings::Settings;
@@ -200,7 +202,7 @@ pub struct Controller {
     alarms: BTreeMap<Alarm, Time>,
     counters: Counters,
     outputs: VecDeque<Output>,
-    planted: Option<Planted>,
+    bug: Bug,
 }
 
 impl Controller {
@@ -244,7 +246,7 @@ impl Controller {
             alarms: BTreeMap::new(),
             counters: Counters::default(),
             outputs: VecDeque::new(),
-            planted: None,
+            bug: Bug::default(),
             region,
             settings,
             memory,
@@ -258,9 +260,9 @@ impl Controller {
     }
 
     /// With a bug, for tests that must find it.
-    #[cfg(test)]
-    pub(crate) fn plant(&mut self, bug: Option<Planted>) {
-        self.planted = bug;
+    #[cfg(feature = "testing")]
+    pub fn plant(&mut self, bug: Option<Planted>) {
+        self.bug = Bug(bug);
     }
 
     /// Something has happened.

@@ -209,7 +209,7 @@ impl Controller {
             seat.present && seat.obeyed < hold
         };
         if !plan.concerned.iter().any(|server| using(&server))
-            || self.planted == Some(Planted::SkipsDraining)
+            || self.bug.is(Planted::SkipsDraining)
         {
             let mut plan = plan.clone();
             plan.log.drained = now.saturating_sub(plan.log.began);
@@ -238,7 +238,7 @@ impl Controller {
             plan.quiet[usize::from(server) * self.region.degree() + usize::from(port)]
         };
         let loud = !self.ends(end.iter().chain(&set)).all(quiet);
-        if loud && self.planted != Some(Planted::SkipsDraining) {
+        if loud && !self.bug.is(Planted::SkipsDraining) {
             // What was read since is another state than the one that the plan was made for.
             let changes = self.changes(&plan.target);
             return self.set_out(now, plan.target, &changes, plan.rounds, plan.log);
@@ -295,7 +295,7 @@ impl Controller {
             self.raise(now, Alarm::SwitchRefuses);
             self.note(format!("the switch refuses plan {}: {words}", plan.generation));
         }
-        if self.planted == Some(Planted::SkipsVerification) {
+        if self.bug.is(Planted::SkipsVerification) {
             self.actual = self.region.patches(&plan.target);
             return self.resume(now, plan);
         }

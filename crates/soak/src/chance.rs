@@ -6,7 +6,7 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 /// The dice of a scenario.
 #[derive(Clone, Debug)]
-pub(super) struct Chance(ChaCha8Rng);
+pub(crate) struct Chance(ChaCha8Rng);
 
 impl Chance {
     pub fn new(seed: u64) -> Self {

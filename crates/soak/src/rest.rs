@@ -1,14 +1,12 @@
 //! Faults stop, and all must come to rest in agreement.
 
-use super::faults::Network;
-use super::world::{Event, World};
-use crate::alarm::Alarm;
-use crate::driver::Patch;
-use crate::message::{Mark, Part, Stage};
+use crate::faults::Network;
+use crate::world::{Event, World};
+use lightloom_control::{Alarm, Mark, Part, Patch, Stage};
 use lightloom_units::Time;
 
 impl World {
-    pub(super) fn faults_stop(&mut self) {
+    pub(crate) fn faults_stop(&mut self) {
         self.note(|| "faults stop".into());
         self.calm = true;
         self.network = Network::FINE;
@@ -50,7 +48,7 @@ impl World {
     }
 
     /// What is left to be done: nothing, once all have come to agree.
-    pub(super) fn left(&self) -> Option<String> {
+    pub(crate) fn left(&self) -> Option<String> {
         let Some(controller) = &self.controller else { return Some("no controller".into()) };
         if controller.phase_name() != "idle" {
             return Some(format!("the controller is {}", controller.phase_name()));

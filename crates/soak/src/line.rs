@@ -4,19 +4,19 @@
 //! to the switch then, some first part may yet arrive; what it makes the switch do is over within
 //! [`Settings::lifetime`] of the break.
 
-use super::chance::Chance;
-use crate::drivers::tl1::{self, Login, Options, Secret, SessionId, Tl1Driver, Tl1Server, User};
-use crate::ocs::{Device, Switch, SwitchError};
-use crate::region::Region;
-use crate::settings::Settings;
-use crate::{Driver, Patch};
+use crate::chance::Chance;
+use lightloom_control::drivers::tl1::{
+    self, Login, Options, Secret, SessionId, Tl1Driver, Tl1Server, User,
+};
+use lightloom_control::ocs::{Device, Switch, SwitchError};
+use lightloom_control::{Driver, Patch, Region, Settings};
 use lightloom_fabric::ReconfigurationDelay;
 use lightloom_units::Time;
 use std::collections::VecDeque;
 
 /// One stream, while the controller's end of it is open.
 #[derive(Clone, Debug)]
-pub(super) struct Stream {
+pub(crate) struct Stream {
     pub number: u64,
     session: SessionId,
     /// Bytes on their way, and when the last of them arrive.
@@ -30,7 +30,7 @@ pub(super) struct Stream {
 
 /// How the switch and its streams misbehave now.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Mood {
+pub(crate) struct Mood {
     /// Whatever it is told takes longer by up to so much.
     pub slow: Time,
     /// It says nothing.
@@ -44,14 +44,14 @@ pub(super) struct Mood {
 }
 
 /// Something that will come out at one end.
-pub(super) enum Carried {
+pub(crate) enum Carried {
     ToSwitch { stream: u64, at: Time },
     ToDriver { stream: u64, at: Time },
 }
 
 /// The switch and what leads to it.
 #[derive(Clone, Debug)]
-pub(super) struct Line {
+pub(crate) struct Line {
     pub driver: Tl1Driver,
     pub server: Tl1Server,
     pub stream: Option<Stream>,

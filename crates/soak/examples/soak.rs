@@ -1,7 +1,7 @@
 //! Runs scenarios: `soak FIRST COUNT` goes on after broken invariants and counts them, `soak SEED`
 //! prints one trace.
 
-use lightloom_control::soak::{Summary, run, trace};
+use lightloom_soak::{Summary, run, trace};
 
 fn main() {
     let mut args = std::env::args().skip(1).map(|arg| arg.parse::<u64>().unwrap_or(0));

@@ -1,18 +1,18 @@
 //! What the machines want done is done, or sent on its way.
 
-use super::invariants;
-use super::line::Carried;
-use super::world::{Event, World};
-use crate::agent::AgentOutput;
-use crate::controller::{self, Controller, Input, Output, Question};
-use crate::driver::{Answer, Driver, DriverEvent, Order};
-use crate::journal::Record;
+use crate::invariants;
+use crate::line::Carried;
+use crate::world::{Event, World};
 use lightloom_circuits::{CircuitCounts, Rates, allocate_within, choose};
+use lightloom_control::{
+    AgentOutput, Answer, Controller, Driver, DriverEvent, Event as ControllerEvent, Input, Order,
+    Output, Question, Record,
+};
 use lightloom_units::Time;
 
 impl World {
     /// Everything that wants to be done is done, or sent on its way.
-    pub(super) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         loop {
             let carried = self.line.carry(self.now, &mut self.chance);
             let mut quiet = carried.is_empty();
@@ -55,7 +55,7 @@ impl World {
     }
 
     /// The driver has something to tell.
-    pub(super) fn heard(&mut self, event: DriverEvent) {
+    pub(crate) fn heard(&mut self, event: DriverEvent) {
         match event {
             DriverEvent::Up { device, ports } => self.input(Input::SwitchUp { device, ports }),
             DriverEvent::Down(why) => {
@@ -75,7 +75,7 @@ impl World {
         }
     }
 
-    pub(super) fn carry_out(&mut self, output: Output) {
+    pub(crate) fn carry_out(&mut self, output: Output) {
         let now = self.now;
         match output {
             Output::Journal(record) => {
@@ -119,14 +119,14 @@ impl World {
             Output::Decide(question) => self.decide(question),
             Output::Event(event) => {
                 self.note(|| format!("event: {event:?}"));
-                if let controller::Event::Raised { alarm } = &event {
+                if let ControllerEvent::Raised { alarm } = &event {
                     self.tally(alarm.name());
                 }
             }
         }
     }
 
-    pub(super) fn agent_output(&mut self, server: u16, output: AgentOutput) {
+    pub(crate) fn agent_output(&mut self, server: u16, output: AgentOutput) {
         let node = &mut self.nodes[usize::from(server)];
         match output {
             AgentOutput::Report(report) => self.post(server, Event::Report(report)),
@@ -149,7 +149,7 @@ impl World {
     }
 
     /// A message to or from a server goes its way, or does not.
-    pub(super) fn post(&mut self, server: u16, event: Event) {
+    pub(crate) fn post(&mut self, server: u16, event: Event) {
         let network = self.network;
         if self.nodes[usize::from(server)].cut || self.chance.hit(network.lost) {
             return;
@@ -163,7 +163,7 @@ impl World {
         }
     }
 
-    pub(super) fn decide(&mut self, question: Question) {
+    pub(crate) fn decide(&mut self, question: Question) {
         let usable = question.standing.usable();
         let rate = 400_000_000_000;
         let rates = Rates { optical_bps: rate, packet_bps: rate, packet_nics: 2, share_eps: false };
@@ -184,7 +184,7 @@ impl World {
     }
 
     /// Circuits at random, as many as ports allow.
-    pub(super) fn any_counts(&mut self, usable: &[u32]) -> CircuitCounts {
+    pub(crate) fn any_counts(&mut self, usable: &[u32]) -> CircuitCounts {
         let mut counts = CircuitCounts::dark(usable.len());
         for _ in 0..2 * usable.len() {
             let a = self.chance.below(usable.len() as u64) as usize;
@@ -199,7 +199,7 @@ impl World {
     }
 
     /// Circuits that may well be more than there are ports, or between tenants.
-    pub(super) fn absurd_counts(&mut self, servers: usize) -> CircuitCounts {
+    pub(crate) fn absurd_counts(&mut self, servers: usize) -> CircuitCounts {
         let servers = servers + usize::from(self.chance.hit(200));
         let mut counts = CircuitCounts::dark(servers);
         for _ in 0..3 * servers {

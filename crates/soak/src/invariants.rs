@@ -1,12 +1,9 @@
 //! What must be true after every step.
 
-use super::node::Node;
-use crate::controller::Controller;
-use crate::driver::{Order, Patch};
-use crate::journal::{Memory, Record};
-use crate::message::{Directive, Mark, PortId, Stage};
-use crate::region::Region;
-use crate::settings::Settings;
+use crate::node::Node;
+use lightloom_control::{
+    Controller, Directive, Mark, Memory, Order, Patch, PortId, Record, Region, Settings, Stage,
+};
 use lightloom_units::Time;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +18,7 @@ pub struct Invariant {
 
 macro_rules! invariants {
     ($($id:ident, $name:literal, $says:literal;)*) => {
-        $(pub(super) const $id: Invariant = Invariant { name: $name, says: $says };)*
+        $(pub(crate) const $id: Invariant = Invariant { name: $name, says: $says };)*
         /// Every invariant that a scenario checks.
         pub const INVARIANTS: &[Invariant] = &[$($id),*];
     };
@@ -45,12 +42,12 @@ invariants! {
 
 /// An invariant that does not hold, and how.
 #[derive(Clone, Debug)]
-pub(super) struct Broken {
+pub(crate) struct Broken {
     pub invariant: Invariant,
     pub what: String,
 }
 
-pub(super) type Holds = Result<(), Broken>;
+pub(crate) type Holds = Result<(), Broken>;
 
 fn holds(invariant: Invariant, true_: bool, what: impl FnOnce() -> String) -> Holds {
     if true_ { Ok(()) } else { Err(Broken { invariant, what: what() }) }
@@ -58,7 +55,7 @@ fn holds(invariant: Invariant, true_: bool, what: impl FnOnce() -> String) -> Ho
 
 /// What has to be remembered in order to check.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Checks {
+pub(crate) struct Checks {
     /// Orders of all lives of the controller.
     orders: u64,
     /// By switch port: the last order to patch that touches it.
@@ -273,7 +270,7 @@ impl Checks {
 }
 
 /// What a directive did to an agent that had obeyed a later one.
-pub(super) fn stale(
+pub(crate) fn stale(
     server: u16,
     directive: &Directive,
     obeyed: Mark,
@@ -287,19 +284,19 @@ pub(super) fn stale(
 }
 
 /// The journal says what the controller knows.
-pub(super) fn replay(disk: &Memory, controller: &Controller) -> Holds {
+pub(crate) fn replay(disk: &Memory, controller: &Controller) -> Holds {
     holds(REPLAY, disk == controller.memory(), || {
         format!("{disk:?} in the journal, {:?} in the controller", controller.memory())
     })
 }
 
 /// Nothing is wanted in the past.
-pub(super) fn calm(who: &str, now: Time, next: Time) -> Holds {
+pub(crate) fn calm(who: &str, now: Time, next: Time) -> Holds {
     holds(CALM, next > now, || format!("{who} wants to be called at {next}, and it is {now}"))
 }
 
 /// A port is in one patch at most.
-pub(super) fn one_patch(patches: impl Iterator<Item = Patch>) -> Holds {
+pub(crate) fn one_patch(patches: impl Iterator<Item = Patch>) -> Holds {
     let mut ports = BTreeSet::new();
     for patch in patches {
         let once = ports.insert(patch.ingress) && ports.insert(patch.egress);
@@ -309,7 +306,7 @@ pub(super) fn one_patch(patches: impl Iterator<Item = Patch>) -> Holds {
 }
 
 /// Nothing is left to be done.
-pub(super) fn progress(left: Option<String>) -> Holds {
+pub(crate) fn progress(left: Option<String>) -> Holds {
     match left {
         None => Ok(()),
         Some(what) => Err(Broken { invariant: PROGRESS, what }),

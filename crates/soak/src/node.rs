@@ -1,9 +1,7 @@
 //! A server of the region: its agent, its clock, and the data plane that uses circuits.
 
-use super::chance::Chance;
-use crate::agent::{Agent, AgentOutput, AgentSettings};
-use crate::message::{Directive, PortId};
-use crate::settings::Settings;
+use crate::chance::Chance;
+use lightloom_control::{Agent, AgentOutput, AgentSettings, Directive, PortId, Settings};
 use lightloom_units::Time;
 use std::collections::VecDeque;
 
@@ -12,7 +10,7 @@ const MILLION: u128 = 1_000_000;
 
 /// A clock that is not quite right: in a million units it shows `rate`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clock {
+pub(crate) struct Clock {
     rate: u128,
 }
 
@@ -44,7 +42,7 @@ impl Clock {
 
 /// What is in flight, or may be put on a port.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Plane {
+pub(crate) struct Plane {
     /// By port: where bytes went that may not have arrived.
     pub flying: Vec<Option<PortId>>,
     /// By port: it was used since it was told to drain.
@@ -89,14 +87,14 @@ impl Plane {
 
 /// What comes to an agent.
 #[derive(Clone, Debug)]
-pub(super) enum Mail {
+pub(crate) enum Mail {
     Directive(Directive),
     Drained(u64),
 }
 
 /// A server.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
+pub(crate) struct Node {
     pub settings: AgentSettings,
     pub clock: Clock,
     pub agent: Option<Agent>,

@@ -1,15 +1,13 @@
 //! What goes wrong, and how often.
 
-use super::chance::Chance;
-use super::world::{Event, World};
-use crate::controller::Input;
-use crate::driver::Patch;
-use crate::message::{Part, PortId};
+use crate::chance::Chance;
+use crate::world::{Event, World};
+use lightloom_control::{Input, Part, Patch, PortId};
 use lightloom_units::Time;
 
 /// Something that goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     ControllerCrash,
     JournalLost,
     AgentCrash,
@@ -54,7 +52,7 @@ const KINDS: [(Fault, &str, u64); 18] = [
 
 /// How often each kind strikes in this scenario, and what messages suffer at all times.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     /// Kind, name, mean time between two.
     pub kinds: Vec<(Fault, &'static str, Time)>,
     pub network: Network,
@@ -64,7 +62,7 @@ pub(super) struct Plan {
 
 /// What happens to messages between agents and controller.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Network {
+pub(crate) struct Network {
     /// Of a thousand.
     pub lost: u64,
     pub doubled: u64,
@@ -98,7 +96,7 @@ impl Plan {
 
 impl World {
     /// Something goes wrong.
-    pub(super) fn strike(&mut self, fault: Fault) {
+    pub(crate) fn strike(&mut self, fault: Fault) {
         let servers = self.nodes.len() as u64;
         let server = self.chance.below(servers) as u16;
         let port = self.chance.below(self.region.degree() as u64) as u16;

@@ -1,28 +1,25 @@
 //! The world of a scenario: one clock, one controller, agents with their data planes, a switch, and
 //! everything that can come between them.
 
-use super::chance::Chance;
-use super::faults::{Network, Plan};
-use super::invariants::{self, Broken, Checks, Holds};
-use super::line::Line;
-use super::node::{Clock, Mail, Node, Plane};
-use super::run::{Options, Summary};
-use crate::agent::AgentSettings;
-use crate::controller::{Controller, Input};
-use crate::driver::Driver;
-use crate::drivers::tl1::SessionId;
-use crate::journal::{Memory, Record};
-use crate::message::{Directive, Part, Report};
-use crate::ocs::Switch;
-use crate::region::Region;
-use crate::settings::Settings;
+use crate::chance::Chance;
+use crate::faults::{Network, Plan};
+use crate::invariants::{self, Broken, Checks, Holds};
+use crate::line::Line;
+use crate::node::{Clock, Mail, Node, Plane};
+use crate::run::{Options, Summary};
 use lightloom_circuits::CircuitCounts;
+use lightloom_control::drivers::tl1::SessionId;
+use lightloom_control::ocs::Switch;
+use lightloom_control::{
+    AgentSettings, Controller, Directive, Driver, Input, Memory, Part, Record, Region, Report,
+    Settings,
+};
 use lightloom_units::Time;
 use std::collections::{BTreeMap, VecDeque};
 
 /// What will happen.
 #[derive(Clone, Debug)]
-pub(super) enum Event {
+pub(crate) enum Event {
     Report(Report),
     Directive(u16, Directive),
     Drained { server: u16, incarnation: u64, token: u64 },
@@ -51,7 +48,7 @@ pub(super) enum Event {
 
 /// A scenario as it stands.
 #[derive(Clone, Debug)]
-pub(super) struct World {
+pub(crate) struct World {
     pub now: Time,
     pub chance: Chance,
     pub region: Region,
@@ -85,7 +82,7 @@ pub(super) struct World {
     pub steps: u64,
     pub broken: Option<Broken>,
     #[cfg(test)]
-    pub planted: Option<crate::planted::Planted>,
+    pub planted: Option<lightloom_control::planted::Planted>,
 }
 
 /// Lines of a trace that are kept.

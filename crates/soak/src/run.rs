@@ -1,7 +1,7 @@
 //! Scenarios, one or many.
 
-use super::invariants::{Broken, Invariant};
-use super::world::World;
+use crate::invariants::{Broken, Invariant};
+use crate::world::World;
 use lightloom_units::Time;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,11 +11,11 @@ use std::time::Duration;
 
 /// How a scenario is run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Options {
+pub(crate) struct Options {
     /// Keep what happens.
     pub trace: bool,
     #[cfg(test)]
-    pub planted: Option<crate::planted::Planted>,
+    pub planted: Option<lightloom_control::planted::Planted>,
 }
 
 impl Options {
@@ -42,7 +42,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    pub(super) fn count(&mut self, what: &'static str) {
+    pub(crate) fn count(&mut self, what: &'static str) {
         let entry = self.happened.entry(what).or_default();
         *entry = (1, entry.1 + 1);
     }
@@ -87,7 +87,7 @@ impl fmt::Display for Failure {
 /// The first invariant that is broken.
 ///
 /// ```
-/// use lightloom_control::soak::run;
+/// use lightloom_soak::run;
 /// let summary = run(1).unwrap();
 /// assert!(summary.steps > 100);
 /// assert_eq!(Ok(summary), run(1));
@@ -99,7 +99,7 @@ pub fn run(seed: u64) -> Result<Summary, Box<Failure>> {
 /// Runs one scenario and says what happens, a line each: the last 100,000 of them.
 ///
 /// ```
-/// use lightloom_control::soak::{run, trace};
+/// use lightloom_soak::{run, trace};
 /// let (lines, result) = trace(1);
 /// assert!(lines.iter().any(|line| line.contains("journal: Verified")));
 /// assert_eq!(result, run(1));
@@ -135,7 +135,7 @@ fn play(seed: u64, options: Options) -> (Vec<String>, Result<Summary, Box<Failur
 /// seeds were run before a failure stopped the others depends on the threads; the failure does not.
 ///
 /// ```
-/// use lightloom_control::soak::run_many;
+/// use lightloom_soak::run_many;
 /// let (summary, failure) = run_many(100, 8, 2, |_| true);
 /// assert_eq!((summary.scenarios, failure), (8, None));
 /// ```
@@ -187,7 +187,7 @@ pub fn run_many(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::planted::Planted;
+    use lightloom_control::planted::Planted;
 
     const SEEDS: u64 = 1_000;
 

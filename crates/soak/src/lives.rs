@@ -1,16 +1,13 @@
 //! Processes start and die, and servers have something to send.
 
-use super::invariants::{self, Broken};
-use super::node::{Mail, Plane};
-use super::world::{Event, World};
-use crate::agent::Agent;
-use crate::controller::Controller;
-use crate::journal::Memory;
-use crate::message::Demand;
+use crate::invariants::{self, Broken};
+use crate::node::{Mail, Plane};
+use crate::world::{Event, World};
+use lightloom_control::{Agent, Controller, Demand, Memory};
 use lightloom_units::Time;
 
 impl World {
-    pub(super) fn start_controller(&mut self) {
+    pub(crate) fn start_controller(&mut self) {
         self.life += 1;
         self.connecting = false;
         let replayed = Memory::replay(self.disk.iter().cloned());
@@ -35,7 +32,7 @@ impl World {
         self.connecting = true;
     }
 
-    pub(super) fn crash(&mut self, journal_lost: bool) {
+    pub(crate) fn crash(&mut self, journal_lost: bool) {
         self.note(|| "the controller crashes".into());
         self.controller = None;
         self.cut();
@@ -57,7 +54,7 @@ impl World {
         self.at(self.now + down, Event::ControllerStarts);
     }
 
-    pub(super) fn start_agent(&mut self, server: u16) {
+    pub(crate) fn start_agent(&mut self, server: u16) {
         let node = &mut self.nodes[usize::from(server)];
         if node.agent.is_some() {
             return;
@@ -77,14 +74,14 @@ impl World {
         }
     }
 
-    pub(super) fn thaw(&mut self, server: u16) {
+    pub(crate) fn thaw(&mut self, server: u16) {
         self.nodes[usize::from(server)].frozen = false;
         while let Some(mail) = self.nodes[usize::from(server)].mail.pop_front() {
             self.deliver(server, mail);
         }
     }
 
-    pub(super) fn deliver(&mut self, server: u16, mail: Mail) {
+    pub(crate) fn deliver(&mut self, server: u16, mail: Mail) {
         let now = self.now;
         let node = &mut self.nodes[usize::from(server)];
         node.lands(now, &self.settings);
@@ -117,7 +114,7 @@ impl World {
     }
 
     /// A tenant is about to send.
-    pub(super) fn demand(&mut self, tenant: u16) {
+    pub(crate) fn demand(&mut self, tenant: u16) {
         self.rounds[usize::from(tenant)] += 1;
         for server in 0..self.nodes.len() as u16 {
             if self.region.tenant(server) == tenant {
@@ -126,7 +123,7 @@ impl World {
         }
     }
 
-    pub(super) fn ask(&mut self, server: u16) {
+    pub(crate) fn ask(&mut self, server: u16) {
         let tenant = self.region.tenant(server);
         let round = self.rounds[usize::from(tenant)];
         let servers = self.nodes.len() as u16;
