@@ -12,14 +12,60 @@
 //! Checked: both splittings have the same rates across every cut between tiers and the same bill;
 //! routes by the crate's properties; bills by closed forms.
 
+use crate::bill::Item;
+use crate::cluster::{LinkId, NicId, NodeId};
+use crate::error::{FabricError, RouteError};
 use crate::hash::Choice;
 use crate::wires::{Cable, LinkClass, NodeKind, Wires, back};
-use crate::{Bill, ClosSpec, FabricError, Item, LinkId, NicId, NodeId, RouteError, Splitting};
-use lightloom_units::BitRate;
+use lightloom_units::{BitRate, Time};
+use serde::{Deserialize, Serialize};
+
+/// Switches in tiers (a folded Clos network).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClosSpec {
+    /// Rate of every link, but for uplinks of an over-subscribed switch \[bit/s\].
+    pub link_bps: BitRate,
+    /// Delay of every link, with that of the switch behind it \[ps\].
+    pub link_delay_ps: Time,
+    /// 2 or 3.
+    pub tiers: u8,
+    /// Rate down over rate up at the first tier, from 1; the tiers above shrink by as much.
+    pub oversubscription: f64,
+    /// Ports a switch, even; the smallest that fits if not given.
+    pub radix: Option<u32>,
+    /// How flows share equal paths.
+    pub splitting: Splitting,
+}
+
+/// How flows share paths of equal cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Splitting {
+    /// Every flow over all of them evenly, like a fluid. Parallel switches are one node then, and
+    /// their links one bundle.
+    Ideal,
+    /// Each flow over one, by a hash. Switches and links are the physical ones.
+    Ecmp,
+}
+
+impl ClosSpec {
+    /// Three tiers, non-blocking, ideal splitting, switches as small as can be.
+    pub fn new(rate: BitRate, delay: Time) -> Self {
+        ClosSpec {
+            link_bps: rate,
+            link_delay_ps: delay,
+            tiers: 3,
+            oversubscription: 1.0,
+            radix: None,
+            splitting: Splitting::Ideal,
+        }
+    }
+}
 
 /// Where NICs are plugged in, and the links between switches.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Clos {
+pub struct Clos {
     /// By NIC; `None` for those that are not on these switches.
     ports: Vec<Option<Port>>,
     tors: Vec<Tor>,
@@ -52,14 +98,13 @@ struct Pod {
 pub(crate) type Rails = Vec<Vec<NicId>>;
 
 impl Clos {
-    /// Plugs in the NICs of `rails` and adds what it takes to the bill. `key` is where the
+    /// Plugs in the NICs of `rails`, and puts on the bill what it takes. `key` is where the
     /// specification stands, for errors.
     pub(crate) fn build(
         spec: &ClosSpec,
         key: &str,
         rails: &Rails,
         wires: &mut Wires,
-        bill: &mut Bill,
     ) -> Result<Self, FabricError> {
         let half = radix(spec, key, rails)? / 2;
         let nics = rails.iter().flatten().map(|nic| nic.index() + 1).max().unwrap_or(0);
@@ -75,9 +120,9 @@ impl Clos {
         // Lanes are slowed by over-subscription; what is bought is as many at the full rate.
         let uplinks = uplink_bps.div_ceil(u128::from(spec.link_bps.bps())) as u64;
         let ends = 2 * uplinks * u64::from(spec.tiers - 1);
-        bill.add(Item::Nic, spec.link_bps, hosts);
-        bill.add(Item::SwitchPort, spec.link_bps, hosts + ends);
-        bill.add(Item::Transceiver, spec.link_bps, 2 * hosts + ends);
+        wires.bill.add(Item::Nic, spec.link_bps, hosts);
+        wires.bill.add(Item::SwitchPort, spec.link_bps, hosts + ends);
+        wires.bill.add(Item::Transceiver, spec.link_bps, 2 * hosts + ends);
         Ok(clos)
     }
 
@@ -289,18 +334,25 @@ fn radix(spec: &ClosSpec, key: &str, rails: &Rails) -> Result<u32, FabricError> 
     Ok(asked)
 }
 
+/// Some shape: another for each number.
+pub(crate) fn shape(n: u32) -> ClosSpec {
+    let splitting = if n % 2 == 0 { Splitting::Ideal } else { Splitting::Ecmp };
+    let (tiers, oversubscription) = (2 + (n / 2 % 2) as u8, 1.0 + f64::from(n / 4 % 7) / 2.0);
+    let rate = BitRate::from_gbps(100);
+    ClosSpec { tiers, oversubscription, splitting, ..ClosSpec::new(rate, Time::from_us(1)) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cluster, FabricSpec, build};
-    use lightloom_units::Time;
+    use crate::{Cluster, FatTree, build};
 
     type Change = fn(&mut ClosSpec);
 
     fn message(gpus: u32, change: Change) -> String {
         let mut spec = ClosSpec::new(BitRate::from_gbps(400), Time::from_us(1));
         change(&mut spec);
-        let built = build(&Cluster::of(gpus, 8), &FabricSpec::FatTree(spec), 1, &[]);
+        let built = build(&Cluster::of(gpus, 8), &FatTree(spec).into(), 1, &[]);
         built.expect_err("a bad value").to_string()
     }
 

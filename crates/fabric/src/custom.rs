@@ -10,66 +10,161 @@
 //! Checked: routes by the crate's properties; each rule by a graph that breaks it
 //! (`tests/graphs.rs`).
 
+use crate::bill::Item;
+use crate::cluster::{Cluster, GpuId, LinkId, NicId, NodeId, ServerId};
+use crate::error::{FabricError, RouteError};
+use crate::graph::Routes;
 use crate::hash::Choice;
+use crate::kind::{Capabilities, FabricKeys, FabricKind, FabricSpec, Site, example};
 use crate::shortest::{Edge, Shortest};
 use crate::wires::{Cable, LinkClass, NodeKind, Wires, back};
-use crate::{
-    Bill, Cluster, FabricError, GpuId, GraphLink, GraphSpec, Item, LinkId, NicId, NodeId, Role,
-    RouteError, ServerId,
-};
+use lightloom_units::{BitRate, Time};
+use serde::{Deserialize, Serialize};
+use std::any::Any;
 use std::collections::HashMap;
+use std::sync::Arc;
 
-/// A graph, and where its NICs lead.
-#[derive(Clone, Debug)]
-pub(crate) struct Custom {
-    graph: Shortest,
-    /// By NIC.
-    edges: Vec<Edge>,
+/// A graph given node by node and link by link.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GraphSpec {
+    /// Servers and switches. The servers are the cluster's, in this order.
+    pub nodes: Vec<GraphNode>,
+    /// What joins them.
+    pub links: Vec<GraphLink>,
 }
 
-impl Custom {
-    pub(crate) fn build(
-        cluster: &Cluster,
-        spec: &GraphSpec,
-        wires: &mut Wires,
-        bill: &mut Bill,
-    ) -> Result<Self, FabricError> {
-        let vertices = vertices(cluster, spec, wires)?;
+/// A server or a switch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GraphNode {
+    /// How links name it.
+    pub name: String,
+    /// What it is.
+    pub role: Role,
+}
+
+/// What a node of a graph is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// A server of the cluster.
+    GpuServer,
+    /// A packet switch.
+    Switch,
+}
+
+/// A duplex link, or several parallel ones.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GraphLink {
+    /// The name of one end.
+    pub a: String,
+    /// The name of the other.
+    pub b: String,
+    /// Rate of each lane and direction \[bit/s\].
+    pub rate_bps: BitRate,
+    /// Delay \[ps\].
+    pub delay_ps: Time,
+    /// How many in parallel. At a server each lane takes a NIC.
+    #[serde(default = "one")]
+    pub lanes: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+const CAN: Capabilities =
+    Capabilities { failures: false, switches: Some("fabric.links"), ..Capabilities::SWITCHED };
+
+/// See [`GraphSpec`].
+pub static KIND: FabricKind = FabricKind::of::<GraphSpec>("graph", CAN, |n| {
+    example(n, 1, |cluster| on_leaves(cluster, 1 + n % 2))
+});
+
+impl FabricKeys for GraphSpec {
+    fn kind(&self) -> &'static FabricKind {
+        &KIND
+    }
+
+    fn build(&self, site: &Site<'_>) -> Result<(Wires, Arc<dyn Routes>), FabricError> {
+        let (cluster, mut wires) = (site.cluster, Wires::new(site.cluster));
+        let vertices = vertices(cluster, self, &mut wires)?;
         let mut draft = Draft {
-            edges: vec![vec![]; spec.nodes.len()],
+            edges: vec![vec![]; self.nodes.len()],
             used: vec![0; cluster.servers() as usize],
         };
-        for (index, link) in spec.links.iter().enumerate() {
+        for (index, link) in self.links.iter().enumerate() {
             let ends = check(index, link, &vertices)?;
             for end in ends {
                 let item = if end.switch.is_some() { Item::SwitchPort } else { Item::Nic };
-                bill.add(item, link.rate_bps, u64::from(link.lanes));
-                bill.add(Item::Transceiver, link.rate_bps, u64::from(link.lanes));
+                wires.bill.add(item, link.rate_bps, u64::from(link.lanes));
+                wires.bill.add(Item::Transceiver, link.rate_bps, u64::from(link.lanes));
             }
             draft
-                .add(cluster, link, ends, wires)
-                .map_err(|server| lanes_differ(spec, cluster, server, "more"))?;
+                .add(cluster, link, ends, &mut wires)
+                .map_err(|server| lanes_differ(self, cluster, server, "more"))?;
         }
         let short = draft.used.iter().position(|&used| used < cluster.nics_per_server);
         if let Some(server) = short {
-            return Err(lanes_differ(spec, cluster, server as u32, "fewer"));
+            return Err(lanes_differ(self, cluster, server as u32, "fewer"));
         }
         // A server's edges were added in the order of its NICs.
         let of_nics = draft.edges[..draft.used.len()].iter().flatten().copied().collect();
         let graph = Shortest::new(cluster.servers(), draft.edges);
         match (1..cluster.servers()).find(|&server| !graph.reaches(server, 0)) {
-            None => Ok(Custom { graph, edges: of_nics }),
+            None => {
+                let nics = (0..cluster.nics_per_server).collect();
+                Ok((wires, Arc::new(Custom { graph, edges: of_nics, nics })))
+            }
             Some(server) => {
-                let (a, b) = (server_name(spec, 0), server_name(spec, server));
+                let (a, b) = (server_name(self, 0), server_name(self, server));
                 let reason = format!("no path joins servers {a:?} and {b:?}");
-                let count = format!("{} links", spec.links.len());
+                let count = format!("{} links", self.links.len());
                 Err(FabricError::new("fabric.links", count, reason))
             }
         }
     }
 
-    /// One shortest path between GPUs of different servers.
-    pub(crate) fn route(
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// Every server's NICs shared by one or two switches, which are joined.
+fn on_leaves(cluster: &Cluster, leaves: u32) -> FabricSpec {
+    let node = |name: String, role| GraphNode { name, role };
+    let servers = || (0..cluster.servers()).map(|s| format!("server-{s}"));
+    let (rate_bps, delay_ps) = (BitRate::from_gbps(100), Time::from_us(1));
+    let link = |a: String, b: String, lanes| GraphLink { a, b, rate_bps, delay_ps, lanes };
+    let nics = cluster.nics_per_server;
+    let leaf = |l: u32| format!("leaf-{l}");
+    let between = (1..leaves).map(|l| link(leaf(0), leaf(l), nics));
+    let share = move |l: u32| if leaves == 1 { nics } else { (nics + 1 - l) / 2 };
+    let up = servers().flat_map(|s| (0..leaves).map(move |l| link(leaf(l), s.clone(), share(l))));
+    GraphSpec {
+        nodes: (servers().map(|name| node(name, Role::GpuServer)))
+            .chain((0..leaves).map(|l| node(leaf(l), Role::Switch)))
+            .collect(),
+        links: between.chain(up).filter(|link| link.lanes > 0).collect(),
+    }
+    .into()
+}
+
+/// A graph, and where its NICs lead.
+#[derive(Debug)]
+struct Custom {
+    graph: Shortest,
+    /// By NIC.
+    edges: Vec<Edge>,
+    /// All NICs of a server.
+    nics: Vec<u32>,
+}
+
+impl Routes for Custom {
+    /// One shortest path.
+    fn route(
         &self,
         cluster: &Cluster,
         ends: (GpuId, GpuId),
@@ -80,7 +175,7 @@ impl Custom {
     }
 
     /// One shortest path that leaves by `source` and ends at `destination`.
-    pub(crate) fn nic_route(
+    fn nic_route(
         &self,
         cluster: &Cluster,
         (source, destination): (NicId, NicId),
@@ -120,6 +215,14 @@ impl Custom {
         }
         path.push(back(last.link));
         Ok(())
+    }
+
+    fn packet_nics(&self, _: ServerId) -> &[u32] {
+        &self.nics
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 

@@ -1,33 +1,79 @@
-//! Fat-tree and leaf-spine: NICs fill the switches in order, server by server, and a GPU sends from
-//! its own NIC to the destination's own NIC. Everything else is in `clos.rs`.
+//! Fat-tree: NICs fill the switches in order, server by server, and a GPU sends from its own NIC to the
+//! destination's own NIC. Everything else is in `clos.rs`.
 
-use crate::clos::Clos;
+use crate::clos::{Clos, ClosSpec, shape};
+use crate::cluster::{Cluster, GpuId, LinkId, NicId, ServerId};
+use crate::error::{FabricError, RouteError};
+use crate::graph::Routes;
+use crate::kind::{Capabilities, FabricKeys, FabricKind, FabricSpec, Site, example};
 use crate::wires::Wires;
-use crate::{
-    Bill, ClosSpec, Cluster, FabricError, GpuId, LeafSpineSpec, LinkId, NicId, RouteError,
-};
+use lightloom_units::{BitRate, Time};
+use serde::{Deserialize, Serialize};
+use std::any::Any;
+use std::sync::Arc;
 
-pub(crate) fn build(
-    cluster: &Cluster,
-    spec: &ClosSpec,
-    wires: &mut Wires,
-    bill: &mut Bill,
-) -> Result<Clos, FabricError> {
-    Clos::build(spec, "fabric", &vec![(0..cluster.nics()).map(NicId).collect()], wires, bill)
+/// A fat-tree of two or three tiers; a GPU sends from its own NIC.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FatTree(pub ClosSpec);
+
+/// See [`FatTree`].
+pub static KIND: FabricKind = FabricKind::of::<FatTree>("fat-tree", Capabilities::SWITCHED, |n| {
+    example(n, 1, |_| FatTree(shape(n)).into())
+});
+
+impl FabricKeys for FatTree {
+    fn kind(&self) -> &'static FabricKind {
+        &KIND
+    }
+
+    fn build(&self, site: &Site<'_>) -> Result<(Wires, Arc<dyn Routes>), FabricError> {
+        let mut wires = Wires::new(site.cluster);
+        let hosts = vec![(0..site.cluster.nics()).map(NicId).collect()];
+        let clos = Clos::build(&self.0, "fabric", &hosts, &mut wires)?;
+        let nics = (0..site.cluster.nics_per_server).collect();
+        Ok((wires, Arc::new(OwnNics { clos, nics })))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
 }
 
-/// Leaf and spine as the fat-tree of two tiers that it is.
-pub(crate) fn two_tiers(spec: &LeafSpineSpec) -> ClosSpec {
-    let &LeafSpineSpec { link_bps, link_delay_ps, oversubscription, radix, splitting } = spec;
-    ClosSpec { link_bps, link_delay_ps, tiers: 2, oversubscription, radix, splitting }
+impl FabricSpec {
+    /// A non-blocking fat-tree of three tiers with ideal splitting.
+    pub fn fat_tree(rate: BitRate, delay: Time) -> Self {
+        FatTree(ClosSpec::new(rate, delay)).into()
+    }
 }
 
-pub(crate) fn route(
-    clos: &Clos,
-    cluster: &Cluster,
-    (source, destination): (GpuId, GpuId),
-    key: u64,
-    path: &mut Vec<LinkId>,
-) -> Result<(), RouteError> {
-    clos.route(cluster.nic_of(source), cluster.nic_of(destination), key, path)
+/// From a GPU's own NIC to the destination's own.
+#[derive(Debug)]
+struct OwnNics {
+    clos: Clos,
+    /// All NICs of a server.
+    nics: Vec<u32>,
+}
+
+impl Routes for OwnNics {
+    fn route(
+        &self,
+        cluster: &Cluster,
+        (source, destination): (GpuId, GpuId),
+        key: u64,
+        path: &mut Vec<LinkId>,
+    ) -> Result<(), RouteError> {
+        self.clos.route(cluster.nic_of(source), cluster.nic_of(destination), key, path)
+    }
+
+    fn switches(&self) -> Option<&Clos> {
+        Some(&self.clos)
+    }
+
+    fn packet_nics(&self, _: ServerId) -> &[u32] {
+        &self.nics
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
 }

@@ -32,25 +32,37 @@ mod error;
 mod fat_tree;
 mod graph;
 mod hash;
+mod kind;
+mod leaf_spine;
+mod list;
 mod mixnet;
+mod ocs;
 mod planes;
 mod rail_optimized;
 pub mod railx;
 pub mod routers;
 mod shortest;
-mod spec;
 mod topoopt;
 mod wires;
 
 pub use bill::{Bill, BillLine, Item};
 pub use circuits::{CircuitError, CrossConnect, MOST_PORTS, Patches};
+pub use clos::{ClosSpec, Splitting};
 pub use cluster::{Cluster, GpuId, LinkId, NicId, NodeId, ServerId};
+pub use custom::{GraphLink, GraphNode, GraphSpec, Role};
 pub use error::{FabricError, RouteError};
-pub use graph::{Fabric, build};
-pub use spec::{
-    ActivationDelay, Backup, CircuitDecision, ClosSpec, FabricSpec, GraphLink, GraphNode,
-    GraphSpec, LeafSpineSpec, MixNetSpec, OcsSpec, Panel, PlanesSpec, PredictorKind, RailXSpec,
-    RailXTopology, ReconfigurationDelay, Reconfigure, ReconfigurePolicy, Role, Splitting,
-    TopoOptSpec,
+pub use fat_tree::FatTree;
+pub use graph::{Fabric, Routes};
+pub use kind::{Backup, Capabilities, FabricKeys, FabricKind, FabricSpec, Site, build, build_at};
+pub use leaf_spine::LeafSpineSpec;
+pub use list::FABRICS;
+pub use mixnet::MixNetSpec;
+pub use ocs::{
+    ActivationDelay, CircuitDecision, OcsSpec, PredictorKind, ReconfigurationDelay, Reconfigure,
+    ReconfigurePolicy,
 };
-pub use wires::{Link, LinkClass, Node, NodeKind};
+pub use planes::PlanesSpec;
+pub use rail_optimized::RailOptimized;
+pub use railx::{RailXSpec, RailXTopology};
+pub use topoopt::{Panel, TopoOptSpec};
+pub use wires::{Link, LinkClass, Node, NodeKind, Wires};

@@ -14,48 +14,84 @@
 //! Checked: routes by the crate's properties; the limit of ports; the bill against MixNet Table 4's
 //! prices.
 
-use crate::clos::Clos;
-use crate::wires::{Cable, LinkClass, NodeKind, Wires, back, relay};
-use crate::{
-    Backup, Bill, Cluster, FabricError, GpuId, Item, LinkId, MixNetSpec, NicId, RouteError,
-    ServerId,
+use crate::bill::Item;
+use crate::clos::{Clos, ClosSpec, shape};
+use crate::cluster::{Cluster, GpuId, LinkId, NicId, ServerId};
+use crate::error::{FabricError, RouteError};
+use crate::graph::Routes;
+use crate::kind::{Backup, Capabilities, FabricKeys, FabricKind, FabricSpec, Site, example};
+use crate::ocs::{
+    ActivationDelay, CircuitDecision, OcsSpec, ReconfigurationDelay, Reconfigure, ReconfigurePolicy,
 };
+use crate::wires::{Cable, LinkClass, NodeKind, Wires, back, relay};
+use lightloom_units::{BitRate, Time};
+use serde::{Deserialize, Serialize};
+use std::any::Any;
+use std::sync::Arc;
 
-/// What MixNet wires.
-#[derive(Clone, Debug)]
-pub(crate) struct MixNet {
-    pub(crate) eps: Clos,
-    region_servers: u32,
-    pub(crate) regions: u32,
-    backups: Vec<Backup>,
-    /// NICs of a server on packet switches, and on the optical one, by index in the server.
-    pub(crate) packet: Vec<u32>,
-    pub(crate) optical: Vec<u32>,
-    /// By NIC: its link into the optical switch.
-    circuits: Vec<Option<LinkId>>,
+/// MixNet: some NICs of a server on its region's optical switch, the others on packet switches.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MixNetSpec {
+    /// NICs a server on the optical switch (the paper's alpha).
+    pub optical_nics: u32,
+    /// Whether the optical NICs are ports co-packaged with GPUs (MixNet Section 8).
+    #[serde(default)]
+    pub co_packaged: bool,
+    /// The electrical packet switches.
+    pub eps: ClosSpec,
+    /// The optical circuit switch of each region.
+    pub ocs: OcsSpec,
+    /// When circuits change. Nothing in this crate reads it.
+    pub reconfigure: Reconfigure,
+    /// How circuits are chosen for a demand. Nothing in this crate reads it.
+    pub decision: CircuitDecision,
+    /// Whether circuits change only where that pays for the dark time. Nothing here reads it.
+    pub hysteresis: bool,
+    /// Whether Algorithm 1 goes on past the first pair without a free port. Nothing here reads it.
+    pub greedy_continue: bool,
+    /// Whether pairs with circuits use packet switches too. Nothing in this crate reads it.
+    pub share_eps: bool,
 }
 
-impl MixNet {
-    pub(crate) fn build(
-        cluster: &Cluster,
-        spec: &MixNetSpec,
-        region_servers: u32,
-        wires: &mut Wires,
-        bill: &mut Bill,
-        notes: &mut Vec<String>,
-    ) -> Result<Self, FabricError> {
-        check(cluster, spec, region_servers)?;
+const CAN: Capabilities = Capabilities {
+    carrier: "circuits",
+    regions: true,
+    many_nics: true,
+    switches: Some("fabric.eps"),
+    parts: &["eps", "ocs"],
+    ..Capabilities::SWITCHED
+};
+
+/// See [`MixNetSpec`].
+pub static KIND: FabricKind = FabricKind::of::<MixNetSpec>("mixnet", CAN, |n| {
+    example(n, 2, |cluster| {
+        let optical_nics = 1 + n % (cluster.nics_per_server - 1);
+        let spec = MixNetSpec::new(optical_nics, BitRate::from_gbps(100), Time::from_us(1));
+        MixNetSpec { eps: shape(n), ..spec }.into()
+    })
+});
+
+impl FabricKeys for MixNetSpec {
+    fn kind(&self) -> &'static FabricKind {
+        &KIND
+    }
+
+    fn build(&self, site: &Site<'_>) -> Result<(Wires, Arc<dyn Routes>), FabricError> {
+        let Site { cluster, region_servers, .. } = *site;
+        let mut wires = Wires::new(cluster);
+        check(site, self)?;
         let nics = cluster.nics_per_server;
-        let packets = nics - spec.optical_nics;
+        let packets = nics - self.optical_nics;
         // i * n / m for i < m leaves the floor or the ceiling of m / parts in each equal part.
         let packet: Vec<u32> = (0..packets).map(|i| i * nics / packets).collect();
         let optical: Vec<u32> = (0..nics).filter(|i| !packet.contains(i)).collect();
-        let regions = (cluster.servers() - spec.backups.len() as u32) / region_servers;
+        let regions = (cluster.servers() - site.backups.len() as u32) / region_servers;
         let mut mixnet = MixNet {
             eps: Clos::default(),
             region_servers,
             regions,
-            backups: spec.backups.clone(),
+            backups: site.backups.to_vec(),
             packet,
             optical,
             circuits: vec![None; cluster.nics() as usize],
@@ -65,7 +101,7 @@ impl MixNet {
             locals.iter().map(|&local| cluster.nic(server, local)).collect()
         };
         let hosts = servers().flat_map(|server| nics_of(server, mixnet.packet_nics(server)));
-        mixnet.eps = Clos::build(&spec.eps, "fabric.eps", &vec![hosts.collect()], wires, bill)?;
+        mixnet.eps = Clos::build(&self.eps, "fabric.eps", &vec![hosts.collect()], &mut wires)?;
         let switches: Vec<_> =
             (0..regions).map(|region| wires.node(NodeKind::Ocs { region })).collect();
         let mut count = 0;
@@ -73,8 +109,8 @@ impl MixNet {
             let Some(region) = mixnet.region_of(server) else { continue };
             for nic in nics_of(server, &mixnet.optical) {
                 let cable = Cable {
-                    rate: spec.ocs.link_bps,
-                    delay: spec.ocs.link_delay_ps,
+                    rate: self.ocs.link_bps,
+                    delay: self.ocs.link_delay_ps,
                     class: LinkClass::Circuit,
                     lanes: 1,
                 };
@@ -83,57 +119,97 @@ impl MixNet {
                 count += 1;
             }
         }
-        let items: &[Item] = match spec.co_packaged {
+        let items: &[Item] = match self.co_packaged {
             true => &[Item::OcsPort, Item::OpticalIo],
             false => &[Item::OcsPort, Item::Nic, Item::Transceiver],
         };
         for &item in items {
-            bill.add(item, spec.ocs.link_bps, count);
+            wires.bill.add(item, self.ocs.link_bps, count);
         }
         match region_servers {
-            1 => notes.push("a region is one server: its optical NICs idle".into()),
-            2 => notes.push("a region is two servers: all circuits join the one pair".into()),
+            1 => wires.notes.push("a region is one server: its optical NICs idle".into()),
+            2 => wires.notes.push("a region is two servers: all circuits join the one pair".into()),
             _ => {}
         }
-        Ok(mixnet)
+        Ok((wires, Arc::new(mixnet)))
     }
 
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl MixNetSpec {
+    /// `optical_nics` a server, both parts at one rate, as the paper simulates it (Section 7.1: 25 ms,
+    /// blocking before the first all-to-all of a forward pass, hidden otherwise; 576 ports of a
+    /// Polatis).
+    pub fn new(optical_nics: u32, rate: BitRate, delay: Time) -> Self {
+        MixNetSpec {
+            optical_nics,
+            co_packaged: false,
+            eps: ClosSpec::new(rate, delay),
+            ocs: OcsSpec {
+                link_bps: rate,
+                link_delay_ps: delay,
+                device: "polatis".into(),
+                ports: 576,
+                delay: ReconfigurationDelay::Fixed { ps: Time::from_ms(25) },
+                activation: ActivationDelay::default(),
+                loopback: false,
+            },
+            reconfigure: Reconfigure {
+                first_forward: ReconfigurePolicy::Block,
+                second_forward: ReconfigurePolicy::Hide,
+                backward: ReconfigurePolicy::Hide,
+                predictor: None,
+            },
+            decision: CircuitDecision::Algorithm1,
+            hysteresis: false,
+            greedy_continue: true,
+            share_eps: false,
+        }
+    }
+}
+
+impl FabricSpec {
+    /// See [`MixNetSpec::new`].
+    pub fn mixnet(optical_nics: u32, rate: BitRate, delay: Time) -> Self {
+        MixNetSpec::new(optical_nics, rate, delay).into()
+    }
+}
+
+/// What MixNet wires.
+#[derive(Debug)]
+struct MixNet {
+    eps: Clos,
+    region_servers: u32,
+    regions: u32,
+    backups: Vec<Backup>,
+    /// NICs of a server on packet switches, and on the optical one, by index in the server.
+    packet: Vec<u32>,
+    optical: Vec<u32>,
+    /// By NIC: its link into the optical switch.
+    circuits: Vec<Option<LinkId>>,
+}
+
+impl MixNet {
     /// What a server that stands in for others is wired to.
     fn backup(&self, server: ServerId) -> Option<Backup> {
         let first = self.regions * self.region_servers;
         self.backups.get(server.0.checked_sub(first)? as usize).copied()
     }
 
-    /// NICs of a server on packet switches, by index in the server.
-    pub(crate) fn packet_nics(&self, server: ServerId) -> &[u32] {
-        match self.backup(server) {
-            Some(Backup::Circuits(_)) => &[],
-            _ => &self.packet,
-        }
+    /// The packet NIC that a GPU uses: each serves as many GPUs as another, or one fewer.
+    fn gateway(&self, cluster: &Cluster, gpu: GpuId) -> NicId {
+        let own = cluster.local_nic(cluster.nic_of(gpu));
+        let at_or_below = self.packet.partition_point(|&nic| nic <= own);
+        cluster.nic(cluster.server_of(gpu), self.packet[at_or_below - 1])
     }
+}
 
-    /// NICs of a server on an optical switch, by index in the server.
-    pub(crate) fn optical_nics(&self, server: ServerId) -> &[u32] {
-        if self.region_of(server).is_some() { &self.optical } else { &[] }
-    }
-
-    /// The region whose optical switch a server is on.
-    pub(crate) fn region_of(&self, server: ServerId) -> Option<u32> {
-        match self.backup(server) {
-            Some(Backup::Packets) => None,
-            Some(Backup::Circuits(region)) => Some(region),
-            None => Some(server.0 / self.region_servers).filter(|&region| region < self.regions),
-        }
-    }
-
-    /// Links of a NIC into the optical switch and out of it.
-    pub(crate) fn circuit(&self, nic: NicId) -> Option<(LinkId, LinkId)> {
-        let tx = self.circuits.get(nic.index()).copied().flatten()?;
-        Some((tx, back(tx)))
-    }
-
-    /// The way over packet switches, by the nearest packet NIC at either end.
-    pub(crate) fn route(
+impl Routes for MixNet {
+    /// Over packet switches, by the nearest packet NIC at either end.
+    fn route(
         &self,
         cluster: &Cluster,
         (source, destination): (GpuId, GpuId),
@@ -147,17 +223,47 @@ impl MixNet {
         Ok(())
     }
 
-    /// The packet NIC that a GPU uses: each serves as many GPUs as another, or one fewer.
-    fn gateway(&self, cluster: &Cluster, gpu: GpuId) -> NicId {
-        let own = cluster.local_nic(cluster.nic_of(gpu));
-        let at_or_below = self.packet.partition_point(|&nic| nic <= own);
-        cluster.nic(cluster.server_of(gpu), self.packet[at_or_below - 1])
+    fn switches(&self) -> Option<&Clos> {
+        Some(&self.eps)
+    }
+
+    fn packet_nics(&self, server: ServerId) -> &[u32] {
+        match self.backup(server) {
+            Some(Backup::Circuits(_)) => &[],
+            _ => &self.packet,
+        }
+    }
+
+    fn optical_nics(&self, server: ServerId) -> &[u32] {
+        if self.region_of(server).is_some() { &self.optical } else { &[] }
+    }
+
+    fn circuit(&self, nic: NicId) -> Option<(LinkId, LinkId)> {
+        let tx = self.circuits.get(nic.index()).copied().flatten()?;
+        Some((tx, back(tx)))
+    }
+
+    fn region_of(&self, server: ServerId) -> Option<u32> {
+        match self.backup(server) {
+            Some(Backup::Packets) => None,
+            Some(Backup::Circuits(region)) => Some(region),
+            None => Some(server.0 / self.region_servers).filter(|&region| region < self.regions),
+        }
+    }
+
+    fn regions(&self) -> u32 {
+        self.regions
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 
-fn check(cluster: &Cluster, spec: &MixNetSpec, region_servers: u32) -> Result<(), FabricError> {
+fn check(site: &Site<'_>, spec: &MixNetSpec) -> Result<(), FabricError> {
+    let Site { cluster, region_servers, backups, .. } = *site;
     let nics = cluster.nics_per_server;
-    let servers = cluster.servers().saturating_sub(spec.backups.len() as u32);
+    let servers = cluster.servers().saturating_sub(backups.len() as u32);
     if !(1..nics).contains(&spec.optical_nics) {
         let allowed = match nics {
             1 => "a server of one NIC has none to spare for circuits".into(),
@@ -180,16 +286,20 @@ fn check(cluster: &Cluster, spec: &MixNetSpec, region_servers: u32) -> Result<()
     let regions = servers / region_servers;
     let backups_of = |region| {
         let here = |backup: &&Backup| **backup == Backup::Circuits(region);
-        spec.backups.iter().filter(here).count() as u64
+        backups.iter().filter(here).count() as u64
     };
-    let backups = (0..regions).map(backups_of).max().unwrap_or(0);
-    let needed = (u64::from(region_servers) + backups) * u64::from(spec.optical_nics);
+    let standing_in = (0..regions).map(backups_of).max().unwrap_or(0);
+    let needed = (u64::from(region_servers) + standing_in) * u64::from(spec.optical_nics);
     if needed > u64::from(spec.ocs.ports) {
         let reason = format!(
             "too few on {:?}: a region of {region_servers} servers{} with fabric.optical_nics = {} \
              needs {needed}",
             spec.ocs.device,
-            if backups == 0 { String::new() } else { format!(" and {backups} to stand in") },
+            if standing_in == 0 {
+                String::new()
+            } else {
+                format!(" and {standing_in} to stand in")
+            },
             spec.optical_nics
         );
         return Err(FabricError::new("fabric.ocs.ports", spec.ocs.ports, reason));
@@ -200,18 +310,14 @@ fn check(cluster: &Cluster, spec: &MixNetSpec, region_servers: u32) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FabricSpec, build};
-    use lightloom_units::{BitRate, Time};
+    use crate::{build, build_at};
 
     fn spec() -> MixNetSpec {
-        match FabricSpec::mixnet(6, BitRate::from_gbps(400), Time::from_us(1)) {
-            FabricSpec::MixNet(spec) => spec,
-            _ => unreachable!("the constructor's kind"),
-        }
+        MixNetSpec::new(6, BitRate::from_gbps(400), Time::from_us(1))
     }
 
     fn message(spec: MixNetSpec, region_servers: u32) -> String {
-        let built = build(&Cluster::of(1024, 8), &FabricSpec::MixNet(spec), region_servers, &[]);
+        let built = build(&Cluster::of(1024, 8), &spec.into(), region_servers, &[]);
         built.expect_err("a bad value").to_string()
     }
 
@@ -219,10 +325,10 @@ mod tests {
     fn a_region_must_fit_its_switch() {
         // 96 servers of 6 are the 576 ports of a Polatis.
         let cluster = Cluster::of(96 * 8, 8);
-        assert!(build(&cluster, &FabricSpec::MixNet(spec()), 96, &[]).is_ok());
+        assert!(build(&cluster, &spec().into(), 96, &[]).is_ok());
         let mut one_less = spec();
         one_less.ocs.ports = 575;
-        assert!(build(&cluster, &FabricSpec::MixNet(one_less), 96, &[]).is_err());
+        assert!(build(&cluster, &one_less.into(), 96, &[]).is_err());
         assert_eq!(
             message(spec(), 128),
             "fabric.ocs.ports = 576: too few on \"polatis\": a region of 128 servers with \
@@ -250,7 +356,7 @@ mod tests {
     #[test]
     fn regions_too_small_to_choose_are_noted() {
         let notes = |region| {
-            let spec = FabricSpec::MixNet(spec());
+            let spec = spec().into();
             build(&Cluster::of(64, 8), &spec, region, &[]).expect("valid").notes().to_vec()
         };
         assert_eq!(notes(1), ["a region is one server: its optical NICs idle"]);
@@ -265,7 +371,7 @@ mod tests {
         let cluster = Cluster { nics_per_server: 24, ..Cluster::of(64, 8) };
         let mut spec = MixNetSpec { optical_nics: 16, co_packaged: true, ..spec() };
         spec.ocs.link_bps = BitRate::from_gbps(3_600);
-        let fabric = build(&cluster, &FabricSpec::MixNet(spec.clone()), 4, &[]).expect("valid");
+        let fabric = build(&cluster, &spec.clone().into(), 4, &[]).expect("valid");
         assert_eq!(fabric.packet_nics(ServerId(0)), [0, 3, 6, 9, 12, 15, 18, 21]);
         for (a, b) in [(0, 63), (17, 3)] {
             let mut path = vec![];
@@ -278,7 +384,7 @@ mod tests {
         assert_eq!(count(Item::Nic, 400), 64);
         // The same with NICs in place of ports.
         spec.co_packaged = false;
-        let fabric = build(&cluster, &FabricSpec::MixNet(spec), 4, &[]).expect("valid");
+        let fabric = build(&cluster, &spec.into(), 4, &[]).expect("valid");
         let count = |item| fabric.bill().count(item, BitRate::from_gbps(3_600));
         assert_eq!([Item::OpticalIo, Item::Nic, Item::Transceiver].map(count), [0, 128, 128]);
         // No other fabric knows what to do with them.
@@ -293,10 +399,10 @@ mod tests {
     /// Two regions of two servers; one server stands in anywhere, one on the switch of region 1.
     #[test]
     fn what_stands_in_is_wired_one_way_only() {
-        let backups = vec![Backup::Packets, Backup::Circuits(1)];
-        let mut with = MixNetSpec { backups, ..spec() };
-        let fabric = build(&Cluster::of(48, 8), &FabricSpec::MixNet(with.clone()), 2, &[]);
-        let fabric = fabric.expect("valid");
+        let (cluster, backups) = (Cluster::of(48, 8), [Backup::Packets, Backup::Circuits(1)]);
+        let site = Site { region_servers: 2, backups: &backups, ..Site::new(&cluster) };
+        let mut with = spec();
+        let fabric = build_at(&site, &with.clone().into()).expect("valid");
         let of =
             |server| (fabric.packet_nics(ServerId(server)), fabric.region_of(ServerId(server)));
         let packet: &[u32] = &[0, 4];
@@ -317,7 +423,7 @@ mod tests {
         assert_eq!(count(Item::OcsPort), 5 * 6);
         assert_eq!(count(Item::Nic), 5 * 6 + 5 * 2);
         with.ocs.ports = 17;
-        let error = build(&Cluster::of(48, 8), &FabricSpec::MixNet(with), 2, &[]).expect_err("few");
+        let error = build_at(&site, &with.into()).expect_err("few");
         assert_eq!(
             error.to_string(),
             "fabric.ocs.ports = 17: too few on \"polatis\": a region of 2 servers and 1 to stand in \
@@ -332,7 +438,7 @@ mod tests {
         for (nics, numa_nodes) in [(8, 2), (8, 4), (6, 3), (16, 2), (5, 1)] {
             let cluster = Cluster { numa_nodes, ..Cluster::of(4 * nics, nics) };
             for optical_nics in 1..nics {
-                let spec = FabricSpec::MixNet(MixNetSpec { optical_nics, ..spec() });
+                let spec = MixNetSpec { optical_nics, ..spec() }.into();
                 let fabric = build(&cluster, &spec, 4, &[]).expect("valid");
                 let packet = fabric.packet_nics(ServerId(0));
                 assert_eq!(packet.len() as u32, nics - optical_nics);

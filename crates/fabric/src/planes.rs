@@ -10,42 +10,131 @@
 //! tiers, so a cluster of more servers than a device has ports is an error.
 //! Checked: the limit of ports, the bill by its closed form, delays that add up, odd ones too.
 
+use crate::bill::Item;
+use crate::cluster::{Cluster, GpuId, LinkId, NicId, ServerId};
+use crate::error::{FabricError, RouteError};
+use crate::graph::{Fabric, Routes};
+use crate::kind::{Capabilities, FabricKeys, FabricKind, FabricSpec, Site, example};
+use crate::ocs::{ActivationDelay, OcsSpec, ReconfigurationDelay};
 use crate::wires::{Cable, LinkClass, NodeKind, Wires, back};
-use crate::{Bill, Cluster, FabricError, Item, LinkId, NicId, OcsSpec, PlanesSpec};
 use lightloom_units::{BitRate, Time};
+use serde::{Deserialize, Serialize};
+use std::any::Any;
+use std::sync::Arc;
+
+/// Optical planes, one for each NIC of a server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlanesSpec {
+    /// The optical circuit switch of each plane.
+    pub ocs: OcsSpec,
+}
+
+const CAN: Capabilities = Capabilities {
+    carrier: "planes",
+    refuses: &[
+        ("packet", "books its circuits by the clock, which packets do not keep"),
+        ("flit", "books its circuits by the clock, which flits do not keep"),
+    ],
+    failures: false,
+    switches: None,
+    parts: &["ocs"],
+    ..Capabilities::SWITCHED
+};
+
+/// See [`PlanesSpec`].
+pub static KIND: FabricKind = FabricKind::of::<PlanesSpec>("planes", CAN, |n| {
+    example(n, 1, |_| FabricSpec::planes(BitRate::from_gbps(100), Time::from_us(1)))
+});
+
+impl FabricKeys for PlanesSpec {
+    fn kind(&self) -> &'static FabricKind {
+        &KIND
+    }
+
+    fn build(&self, site: &Site<'_>) -> Result<(Wires, Arc<dyn Routes>), FabricError> {
+        let (cluster, ocs, mut wires) = (site.cluster, &self.ocs, Wires::new(site.cluster));
+        check(cluster, ocs)?;
+        for item in [Item::Nic, Item::OcsPort, Item::Transceiver] {
+            wires.bill.add(item, ocs.link_bps, u64::from(cluster.nics()));
+        }
+        let planes = Planes::wire(cluster, ocs.link_bps, [ocs.link_delay_ps; 2], &mut wires);
+        Ok((wires, Arc::new(planes)))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl PlanesSpec {
+    /// Planes of switches with 320 ports that change in 200 us (SWOT, Section 4.1).
+    pub fn new(rate: BitRate, delay: Time) -> Self {
+        PlanesSpec {
+            ocs: OcsSpec {
+                link_bps: rate,
+                link_delay_ps: delay,
+                device: "swot".into(),
+                ports: 320,
+                delay: ReconfigurationDelay::Fixed { ps: Time::from_us(200) },
+                activation: ActivationDelay::default(),
+                loopback: false,
+            },
+        }
+    }
+}
+
+impl FabricSpec {
+    /// See [`PlanesSpec::new`].
+    pub fn planes(rate: BitRate, delay: Time) -> Self {
+        PlanesSpec::new(rate, delay).into()
+    }
+}
+
+impl Fabric {
+    /// `nodes` servers with a NIC on each of `planes` optical planes, as a collective's plan has
+    /// them. A circuit takes exactly `latency`; any rate and latency will do, and there is no bill.
+    ///
+    /// # Errors
+    /// No nodes or planes, or more than 2^20 NICs.
+    ///
+    /// ```
+    /// # use lightloom_fabric::*;
+    /// # use lightloom_units::{BitRate, Time};
+    /// let fabric = Fabric::planes(8, 4, BitRate::from_gbps(200), Time::from_us(5)).unwrap();
+    /// let nic = |node, plane| fabric.cluster().nic(ServerId(node), plane);
+    /// let path = [fabric.circuit_tx(nic(2, 3)).unwrap(), fabric.circuit_rx(nic(7, 3)).unwrap()];
+    /// assert_eq!(fabric.link(path[0]).to, fabric.link(path[1]).from); // both on plane 3
+    /// ```
+    pub fn planes(
+        nodes: u32,
+        planes: u32,
+        rate: BitRate,
+        latency: Time,
+    ) -> Result<Fabric, FabricError> {
+        let nics = nodes.saturating_mul(planes);
+        let cluster = Cluster { numa_nodes: 1, ..Cluster::of(nics, planes) };
+        cluster.validate()?;
+        let mut wires = Wires::new(&cluster);
+        let half = Time::from_ps(latency.ps() / 2);
+        let wired = Planes::wire(&cluster, rate, [latency.saturating_sub(half), half], &mut wires);
+        Ok(Fabric::new(&cluster, wires, Arc::new(wired)))
+    }
+}
 
 /// What planes wire.
-#[derive(Clone, Debug)]
-pub(crate) struct Planes {
+#[derive(Debug)]
+struct Planes {
     /// The NICs of a server, by index: each is on the plane of that number.
-    pub(crate) optical: Vec<u32>,
+    optical: Vec<u32>,
     /// NIC 0's link into its plane; the others follow in order.
     first: LinkId,
     nics: u32,
 }
 
 impl Planes {
-    pub(crate) fn build(
-        cluster: &Cluster,
-        spec: &PlanesSpec,
-        wires: &mut Wires,
-        bill: &mut Bill,
-    ) -> Result<Self, FabricError> {
-        let ocs = &spec.ocs;
-        check(cluster, ocs)?;
-        for item in [Item::Nic, Item::OcsPort, Item::Transceiver] {
-            bill.add(item, ocs.link_bps, u64::from(cluster.nics()));
-        }
-        Ok(Self::wire(cluster, ocs.link_bps, [ocs.link_delay_ps; 2], wires))
-    }
-
     /// Wires every NIC to its plane; `delays` are those of the fibres into the switch and out of it.
-    pub(crate) fn wire(
-        cluster: &Cluster,
-        rate: BitRate,
-        delays: [Time; 2],
-        wires: &mut Wires,
-    ) -> Self {
+    fn wire(cluster: &Cluster, rate: BitRate, delays: [Time; 2], wires: &mut Wires) -> Self {
         let per_server = cluster.nics_per_server;
         let switches: Vec<_> =
             (0..per_server).map(|plane| wires.node(NodeKind::Ocs { region: plane })).collect();
@@ -58,11 +147,30 @@ impl Planes {
         }
         Planes { optical: (0..per_server).collect(), first, nics: cluster.nics() }
     }
+}
 
-    /// Links of a NIC into its plane and out of it.
-    pub(crate) fn circuit(&self, nic: NicId) -> Option<(LinkId, LinkId)> {
+impl Routes for Planes {
+    fn route(
+        &self,
+        cluster: &Cluster,
+        (source, _): (GpuId, GpuId),
+        _: u64,
+        _: &mut Vec<LinkId>,
+    ) -> Result<(), RouteError> {
+        Err(RouteError::NotOnPacketFabric { nic: cluster.nic_of(source) })
+    }
+
+    fn optical_nics(&self, _: ServerId) -> &[u32] {
+        &self.optical
+    }
+
+    fn circuit(&self, nic: NicId) -> Option<(LinkId, LinkId)> {
         let tx = LinkId(self.first.0 + 2 * nic.0);
         (nic.0 < self.nics).then_some((tx, back(tx)))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 
@@ -84,13 +192,10 @@ fn check(cluster: &Cluster, ocs: &OcsSpec) -> Result<(), FabricError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Fabric, FabricSpec, ServerId, build};
+    use crate::build;
 
     fn spec() -> PlanesSpec {
-        match FabricSpec::planes(BitRate::from_gbps(400), Time::from_us(1)) {
-            FabricSpec::Planes(spec) => spec,
-            _ => unreachable!("the constructor's kind"),
-        }
+        PlanesSpec::new(BitRate::from_gbps(400), Time::from_us(1))
     }
 
     #[test]
@@ -98,7 +203,7 @@ mod tests {
         let with = |servers: u32, ports: u32| {
             let mut spec = spec();
             spec.ocs.ports = ports;
-            build(&Cluster::of(8 * servers, 8), &FabricSpec::Planes(spec), 4, &[])
+            build(&Cluster::of(8 * servers, 8), &spec.into(), 4, &[])
         };
         assert!(with(64, 64).is_ok());
         assert_eq!(
@@ -108,7 +213,7 @@ mod tests {
         );
         let mut slow = spec();
         slow.ocs.link_bps = BitRate::from_bps(9);
-        let message = build(&Cluster::of(64, 8), &FabricSpec::Planes(slow), 4, &[]);
+        let message = build(&Cluster::of(64, 8), &slow.into(), 4, &[]);
         let message = message.expect_err("too slow").to_string();
         assert!(
             message.starts_with("fabric.ocs.link_bandwidth = 9 bps: must be from"),
@@ -118,8 +223,7 @@ mod tests {
 
     #[test]
     fn nics_of_one_number_meet_in_one_switch() {
-        let fabric =
-            build(&Cluster::of(32, 4), &FabricSpec::Planes(spec()), 1, &[]).expect("valid");
+        let fabric = build(&Cluster::of(32, 4), &spec().into(), 1, &[]).expect("valid");
         let (tx, rx) = (|nic| fabric.circuit_tx(NicId(nic)), |nic| fabric.circuit_rx(NicId(nic)));
         for a in 0..32 {
             let up = *fabric.link(tx(a).expect("every NIC is optical"));

@@ -5,30 +5,85 @@
 //! Modelled: switches of radix k; k/2 servers form a unit with one switch a rail, pods hold k/2
 //! switches, in order. Ignored: rails that are not joined at all (rail-only fabrics).
 
-use crate::clos::Clos;
+use crate::clos::{Clos, ClosSpec, shape};
+use crate::cluster::{Cluster, GpuId, LinkId, ServerId};
+use crate::error::{FabricError, RouteError};
+use crate::graph::Routes;
+use crate::kind::{Capabilities, FabricKeys, FabricKind, FabricSpec, Site, example};
 use crate::wires::{Wires, relay};
-use crate::{Bill, ClosSpec, Cluster, FabricError, GpuId, LinkId, RouteError, ServerId};
+use lightloom_units::{BitRate, Time};
+use serde::{Deserialize, Serialize};
+use std::any::Any;
+use std::sync::Arc;
 
-pub(crate) fn build(
-    cluster: &Cluster,
-    spec: &ClosSpec,
-    wires: &mut Wires,
-    bill: &mut Bill,
-) -> Result<Clos, FabricError> {
-    let servers = || (0..cluster.servers()).map(ServerId);
-    let rail = |i| servers().map(|server| cluster.nic(server, i)).collect();
-    let rails = (0..cluster.nics_per_server).map(rail).collect();
-    Clos::build(spec, "fabric", &rails, wires, bill)
+/// NIC `i` of every server on the switches of rail `i`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RailOptimized(pub ClosSpec);
+
+const CAN: Capabilities = Capabilities { carrier: "rails", rails: true, ..Capabilities::SWITCHED };
+
+/// See [`RailOptimized`].
+pub static KIND: FabricKind = FabricKind::of::<RailOptimized>("rail-optimized", CAN, |n| {
+    example(n, 1, |_| RailOptimized(shape(n)).into())
+});
+
+impl FabricKeys for RailOptimized {
+    fn kind(&self) -> &'static FabricKind {
+        &KIND
+    }
+
+    fn build(&self, site: &Site<'_>) -> Result<(Wires, Arc<dyn Routes>), FabricError> {
+        let (cluster, mut wires) = (site.cluster, Wires::new(site.cluster));
+        let servers = || (0..cluster.servers()).map(ServerId);
+        let rail = |i| servers().map(|server| cluster.nic(server, i)).collect();
+        let rails = (0..cluster.nics_per_server).map(rail).collect();
+        let clos = Clos::build(&self.0, "fabric", &rails, &mut wires)?;
+        let nics = (0..cluster.nics_per_server).collect();
+        Ok((wires, Arc::new(Rails { clos, nics })))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
 }
 
-pub(crate) fn route(
-    clos: &Clos,
-    cluster: &Cluster,
-    (source, destination): (GpuId, GpuId),
-    key: u64,
-    path: &mut Vec<LinkId>,
-) -> Result<(), RouteError> {
-    let exit = cluster.gpu(cluster.server_of(source), cluster.local(destination));
-    relay(source, exit, path);
-    clos.route(cluster.nic_of(exit), cluster.nic_of(destination), key, path)
+impl FabricSpec {
+    /// A non-blocking rail-optimized fabric of three tiers with ideal splitting.
+    pub fn rail_optimized(rate: BitRate, delay: Time) -> Self {
+        RailOptimized(ClosSpec::new(rate, delay)).into()
+    }
+}
+
+/// First inside the server to the destination's rail.
+#[derive(Debug)]
+struct Rails {
+    clos: Clos,
+    /// All NICs of a server.
+    nics: Vec<u32>,
+}
+
+impl Routes for Rails {
+    fn route(
+        &self,
+        cluster: &Cluster,
+        (source, destination): (GpuId, GpuId),
+        key: u64,
+        path: &mut Vec<LinkId>,
+    ) -> Result<(), RouteError> {
+        let exit = cluster.gpu(cluster.server_of(source), cluster.local(destination));
+        relay(source, exit, path);
+        self.clos.route(cluster.nic_of(exit), cluster.nic_of(destination), key, path)
+    }
+
+    fn switches(&self) -> Option<&Clos> {
+        Some(&self.clos)
+    }
+
+    fn packet_nics(&self, _: ServerId) -> &[u32] {
+        &self.nics
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
 }

@@ -9,67 +9,174 @@
 //! plugged in, also one that no circuit uses.
 //! Ignored: robots' time to set the panel, loss of light through panels.
 
+use crate::bill::Item;
+use crate::cluster::{Cluster, GpuId, LinkId, ServerId};
+use crate::error::{FabricError, RouteError};
+use crate::graph::Routes;
+use crate::kind::{Capabilities, FabricKeys, FabricKind, FabricSpec, Site, build};
 use crate::shortest::{Edge, Shortest};
 use crate::wires::{Cable, LinkClass, Wires, back};
-use crate::{Bill, Cluster, FabricError, Item, Panel, ServerId, TopoOptSpec};
+use lightloom_units::{BitRate, Time};
+use serde::{Deserialize, Serialize};
+use std::any::Any;
+use std::sync::Arc;
 
-pub(crate) fn build(
-    cluster: &Cluster,
-    spec: &TopoOptSpec,
-    circuits: &[(ServerId, ServerId)],
-    wires: &mut Wires,
-    bill: &mut Bill,
-    notes: &mut Vec<String>,
-) -> Result<Shortest, FabricError> {
-    check(cluster, spec)?;
-    let nics = u64::from(cluster.servers()) * u64::from(spec.degree);
-    let (panel_ports, fibres) = match spec.panel {
-        Panel::Flat => (1, 2),
-        Panel::MultiTier => (3, 4),
-    };
-    bill.add(Item::Nic, spec.link_bps, nics);
-    bill.add(Item::Transceiver, spec.link_bps, nics);
-    bill.add(Item::PatchPort, spec.link_bps, panel_ports * nics);
-    match spec.panel {
-        Panel::Flat if nics > u64::from(spec.panel_ports) => notes.push(format!(
-            "{nics} NICs on a flat patch panel of {} ports: optimistic, port limit waived",
-            spec.panel_ports
-        )),
-        Panel::Flat => {}
-        Panel::MultiTier => notes.push("multi-tier patch panel: 3 panel ports a NIC".into()),
+/// The most paths between two servers that all-to-alls are spread over.
+const MOST_PATHS: usize = 16;
+
+/// TopoOpt: servers joined by circuits on a patch panel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TopoOptSpec {
+    /// Rate of a circuit \[bit/s\].
+    pub link_bps: BitRate,
+    /// Delay of each fibre of a circuit: two through a flat panel, four through tiers \[ps\].
+    pub link_delay_ps: Time,
+    /// NICs a server on the panel.
+    pub degree: u32,
+    /// One panel, or panels in two tiers.
+    pub panel: Panel,
+    /// Ports of a panel.
+    pub panel_ports: u32,
+}
+
+/// What TopoOpt's NICs are plugged into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Panel {
+    /// One panel, one port a NIC; as large as need be, whatever its limit, but a note says so.
+    Flat,
+    /// Panels in two tiers (leaves and spines), three ports a NIC.
+    MultiTier,
+}
+
+const CAN: Capabilities =
+    Capabilities { carrier: "panel", failures: false, switches: None, ..Capabilities::SWITCHED };
+
+/// See [`TopoOptSpec`].
+pub static KIND: FabricKind = FabricKind::of::<TopoOptSpec>("topoopt", CAN, |n| {
+    let (servers, degree) = (3 + n % 11, 2 + n % 7);
+    let cluster = Cluster::of(8 * servers, 8);
+    // A ring, and chords where the degree allows.
+    let chord = |by| move |s| (ServerId(s), ServerId((s + by) % servers));
+    let strides = (1..=degree / 2).filter(|by| by % servers != 0);
+    let panel: Vec<_> = strides.flat_map(|by| (0..servers).map(chord(by))).collect();
+    let spec = FabricSpec::topoopt(degree, BitRate::from_gbps(100), Time::from_us(1));
+    build(&cluster, &spec, 1, &panel).expect("an example fits its cluster")
+});
+
+impl FabricKeys for TopoOptSpec {
+    fn kind(&self) -> &'static FabricKind {
+        &KIND
     }
-    let cable = Cable {
-        rate: spec.link_bps,
-        delay: spec.link_delay_ps * fibres,
-        class: LinkClass::Panel,
-        lanes: 1,
-    };
-    let mut used = vec![0; cluster.servers() as usize];
-    let mut edges = vec![vec![]; cluster.servers() as usize];
-    for (index, &(a, b)) in circuits.iter().enumerate() {
-        if a == b || a.0 >= cluster.servers() || b.0 >= cluster.servers() {
-            let reason = format!("must join two of {} servers", cluster.servers());
-            let (key, pair) = (format!("circuits[{index}]"), format!("({}, {})", a.0, b.0));
-            return Err(FabricError::new(&key, pair, reason));
-        }
-        let mut next_nic = |server: ServerId| {
-            let local = used[server.index()];
-            used[server.index()] += 1;
-            match local < spec.degree {
-                true => Ok(cluster.nic(server, local)),
-                false => Err(FabricError::new(
-                    "fabric.degree",
-                    spec.degree,
-                    format!("server {} has more circuits than that", server.0),
-                )),
-            }
+
+    fn build(&self, site: &Site<'_>) -> Result<(Wires, Arc<dyn Routes>), FabricError> {
+        let (cluster, mut wires) = (site.cluster, Wires::new(site.cluster));
+        check(cluster, self)?;
+        let nics = u64::from(cluster.servers()) * u64::from(self.degree);
+        let (panel_ports, fibres) = match self.panel {
+            Panel::Flat => (1, 2),
+            Panel::MultiTier => (3, 4),
         };
-        let (m, n) = (next_nic(a)?, next_nic(b)?);
-        let link = wires.duplex(wires.nic(m), wires.nic(n), cable);
-        edges[a.index()].push(Edge { to: b.0, link, exit: Some(m), entry: Some(n) });
-        edges[b.index()].push(Edge { to: a.0, link: back(link), exit: Some(n), entry: Some(m) });
+        wires.bill.add(Item::Nic, self.link_bps, nics);
+        wires.bill.add(Item::Transceiver, self.link_bps, nics);
+        wires.bill.add(Item::PatchPort, self.link_bps, panel_ports * nics);
+        match self.panel {
+            Panel::Flat if nics > u64::from(self.panel_ports) => wires.notes.push(format!(
+                "{nics} NICs on a flat patch panel of {} ports: optimistic, port limit waived",
+                self.panel_ports
+            )),
+            Panel::Flat => {}
+            Panel::MultiTier => {
+                wires.notes.push("multi-tier patch panel: 3 panel ports a NIC".into())
+            }
+        }
+        let cable = Cable {
+            rate: self.link_bps,
+            delay: self.link_delay_ps * fibres,
+            class: LinkClass::Panel,
+            lanes: 1,
+        };
+        let mut used = vec![0; cluster.servers() as usize];
+        let mut edges = vec![vec![]; cluster.servers() as usize];
+        for (index, &(a, b)) in site.panel.iter().enumerate() {
+            if a == b || a.0 >= cluster.servers() || b.0 >= cluster.servers() {
+                let reason = format!("must join two of {} servers", cluster.servers());
+                let (key, pair) = (format!("circuits[{index}]"), format!("({}, {})", a.0, b.0));
+                return Err(FabricError::new(&key, pair, reason));
+            }
+            let mut next_nic = |server: ServerId| {
+                let local = used[server.index()];
+                used[server.index()] += 1;
+                match local < self.degree {
+                    true => Ok(cluster.nic(server, local)),
+                    false => Err(FabricError::new(
+                        "fabric.degree",
+                        self.degree,
+                        format!("server {} has more circuits than that", server.0),
+                    )),
+                }
+            };
+            let (m, n) = (next_nic(a)?, next_nic(b)?);
+            let link = wires.duplex(wires.nic(m), wires.nic(n), cable);
+            edges[a.index()].push(Edge { to: b.0, link, exit: Some(m), entry: Some(n) });
+            edges[b.index()].push(Edge {
+                to: a.0,
+                link: back(link),
+                exit: Some(n),
+                entry: Some(m),
+            });
+        }
+        Ok((wires, Arc::new(Patched(Shortest::new(cluster.servers(), edges)))))
     }
-    Ok(Shortest::new(cluster.servers(), edges))
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl TopoOptSpec {
+    /// `degree` NICs a server on a flat panel of 1008 ports (MixNet Table 2, Telescent).
+    pub fn new(degree: u32, rate: BitRate, delay: Time) -> Self {
+        TopoOptSpec {
+            link_bps: rate,
+            link_delay_ps: delay,
+            degree,
+            panel: Panel::Flat,
+            panel_ports: 1008,
+        }
+    }
+}
+
+impl FabricSpec {
+    /// See [`TopoOptSpec::new`].
+    pub fn topoopt(degree: u32, rate: BitRate, delay: Time) -> Self {
+        TopoOptSpec::new(degree, rate, delay).into()
+    }
+}
+
+/// Servers joined by circuits of the panel.
+#[derive(Debug)]
+struct Patched(Shortest);
+
+impl Routes for Patched {
+    fn route(
+        &self,
+        cluster: &Cluster,
+        ends: (GpuId, GpuId),
+        key: u64,
+        path: &mut Vec<LinkId>,
+    ) -> Result<(), RouteError> {
+        self.0.route(cluster, ends, key, false, path)
+    }
+
+    fn panel_paths(&self, cluster: &Cluster, a: ServerId, b: ServerId) -> Vec<Vec<LinkId>> {
+        self.0.paths(cluster, (a, b), MOST_PATHS)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
 }
 
 fn check(cluster: &Cluster, spec: &TopoOptSpec) -> Result<(), FabricError> {
@@ -96,19 +203,15 @@ fn check(cluster: &Cluster, spec: &TopoOptSpec) -> Result<(), FabricError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Fabric, FabricSpec, build};
-    use lightloom_units::{BitRate, Time};
+    use crate::{Fabric, build};
 
     fn spec() -> TopoOptSpec {
-        match FabricSpec::topoopt(2, BitRate::from_gbps(400), Time::from_us(1)) {
-            FabricSpec::TopoOpt(spec) => spec,
-            _ => unreachable!("the constructor's kind"),
-        }
+        TopoOptSpec::new(2, BitRate::from_gbps(400), Time::from_us(1))
     }
 
     fn with(spec: TopoOptSpec, gpus: u32, pairs: &[(u32, u32)]) -> Result<Fabric, FabricError> {
         let circuits: Vec<_> = pairs.iter().map(|&(a, b)| (ServerId(a), ServerId(b))).collect();
-        build(&Cluster::of(gpus, 8), &FabricSpec::TopoOpt(spec), 1, &circuits)
+        build(&Cluster::of(gpus, 8), &spec.into(), 1, &circuits)
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! nodes: GPUs, then one scale-up switch a server, then NICs; and all but RailX with the same links:
 //! GPU `g` to its scale-up switch is link `2 g`, the way back `2 g + 1`.
 
-use crate::{Cluster, GpuId, LinkId, NicId, NodeId};
+use crate::bill::Bill;
+use crate::cluster::{Cluster, GpuId, LinkId, NicId, NodeId};
 use lightloom_units::{BitRate, Time};
 use std::fmt;
 
@@ -91,11 +92,13 @@ pub struct Link {
     pub lanes: u32,
 }
 
-/// A fabric's nodes and links while it is being built.
+/// A fabric while it is being built: nodes, links, what must be bought, what a reader must know.
 #[derive(Debug)]
-pub(crate) struct Wires {
+pub struct Wires {
     pub(crate) nodes: Vec<Node>,
     pub(crate) links: Vec<Link>,
+    pub(crate) bill: Bill,
+    pub(crate) notes: Vec<String>,
     first_nic: u32,
 }
 
@@ -127,6 +130,8 @@ impl Wires {
         Wires {
             nodes: nodes.collect(),
             links: Vec::new(),
+            bill: Bill::default(),
+            notes: Vec::new(),
             first_nic: cluster.gpus + cluster.servers(),
         }
     }

@@ -1,7 +1,8 @@
 //! Bills: a golden table, closed forms, and MixNet's cost ratios.
 
 use lightloom_fabric::{
-    Bill, ClosSpec, Cluster, FabricSpec, Item, MixNetSpec, Panel, Splitting, TopoOptSpec, build,
+    Bill, ClosSpec, Cluster, FabricSpec, FatTree, Item, MixNetSpec, Panel, RailOptimized,
+    Splitting, TopoOptSpec, build,
 };
 use lightloom_units::{BitRate, Time};
 use proptest::prelude::*;
@@ -16,9 +17,8 @@ fn bill(gpus: u32, spec: &FabricSpec) -> Bill {
     build(&Cluster::of(gpus, 8), spec, 4, &[]).expect("valid").bill().clone()
 }
 
-fn oversubscribed(rate: BitRate, tiers: u8, ratio: f64, splitting: Splitting) -> FabricSpec {
-    let spec = ClosSpec::new(rate, DELAY);
-    FabricSpec::FatTree(ClosSpec { tiers, oversubscription: ratio, splitting, ..spec })
+fn oversubscribed(rate: BitRate, tiers: u8, ratio: f64, splitting: Splitting) -> ClosSpec {
+    ClosSpec { tiers, oversubscription: ratio, splitting, ..ClosSpec::new(rate, DELAY) }
 }
 
 fn kinds(rate: BitRate) -> [(&'static str, FabricSpec); 9] {
@@ -31,12 +31,12 @@ fn kinds(rate: BitRate) -> [(&'static str, FabricSpec); 9] {
     };
     [
         ("fat-tree", FabricSpec::fat_tree(rate, DELAY)),
-        ("fat-tree 3:1", oversubscribed(rate, 3, 3.0, Splitting::Ideal)),
-        ("fat-tree 2 tiers", oversubscribed(rate, 2, 1.0, Splitting::Ecmp)),
+        ("fat-tree 3:1", FatTree(oversubscribed(rate, 3, 3.0, Splitting::Ideal)).into()),
+        ("fat-tree 2 tiers", FatTree(oversubscribed(rate, 2, 1.0, Splitting::Ecmp)).into()),
         ("leaf-spine", FabricSpec::leaf_spine(rate, DELAY)),
         ("rail-optimized", FabricSpec::rail_optimized(rate, DELAY)),
         ("topoopt", FabricSpec::topoopt(8, rate, DELAY)),
-        ("topoopt tiers", FabricSpec::TopoOpt(topoopt)),
+        ("topoopt tiers", topoopt.into()),
         ("mixnet", FabricSpec::mixnet(6, rate, DELAY)),
         ("planes", FabricSpec::planes(rate, DELAY)),
     ]
@@ -108,11 +108,9 @@ fn mixnet_costs_what_its_paper_says() {
 
 #[test]
 fn mixnet_lists_each_part_at_its_own_rate() {
-    let FabricSpec::MixNet(mut spec) = FabricSpec::mixnet(6, gbps(400), DELAY) else {
-        unreachable!("what was asked for");
-    };
+    let mut spec = MixNetSpec::new(6, gbps(400), DELAY);
     spec.eps.link_bps = gbps(100);
-    let bill = bill(1024, &FabricSpec::MixNet(MixNetSpec { ..spec }));
+    let bill = bill(1024, &spec.into());
     let lines: Vec<_> = bill.lines().map(|l| (l.item.name(), l.rate, l.count)).collect();
     let (slow, fast) = (gbps(100), gbps(400));
     let expected = [
@@ -140,10 +138,7 @@ proptest! {
     ) {
         let splitting = if ecmp { Splitting::Ecmp } else { Splitting::Ideal };
         let spec = oversubscribed(gbps(400), tiers, ratio, splitting);
-        let spec = match spec {
-            FabricSpec::FatTree(clos) if rails => FabricSpec::RailOptimized(clos),
-            other => other,
-        };
+        let spec = if rails { RailOptimized(spec).into() } else { FatTree(spec).into() };
         let bill = bill(servers * 8, &spec);
         let hosts = u64::from(servers) * 8;
         let ends = 2 * u64::from(tiers - 1) * (hosts as f64 / ratio).ceil() as u64;

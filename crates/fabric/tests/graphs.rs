@@ -1,8 +1,8 @@
 //! Graphs given link by link: what is wired, which way is taken, and what is refused.
 
 use lightloom_fabric::{
-    Cluster, Fabric, FabricError, FabricSpec, GpuId, GraphLink, GraphNode, GraphSpec, Item,
-    LinkClass, NicId, Role, RouteError, ServerId, build,
+    Cluster, Fabric, FabricError, GpuId, GraphLink, GraphNode, GraphSpec, Item, LinkClass, NicId,
+    Role, RouteError, ServerId, build,
 };
 use lightloom_units::{BitRate, Time};
 
@@ -26,7 +26,7 @@ fn dumbbell() -> GraphSpec {
 }
 
 fn with(spec: GraphSpec, gpus: u32) -> Result<Fabric, FabricError> {
-    build(&Cluster::of(gpus, 2), &FabricSpec::Graph(spec), 1, &[])
+    build(&Cluster::of(gpus, 2), &spec.into(), 1, &[])
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! What holds for every fabric: routes are chains, splittings agree, dropped links never bind.
 
 use lightloom_fabric::{
-    ClosSpec, Cluster, Fabric, FabricSpec, GpuId, GraphLink, GraphNode, GraphSpec, LinkClass,
-    LinkId, MixNetSpec, NicId, NodeId, Role, RouteError, ServerId, Splitting, build,
+    ClosSpec, Cluster, FABRICS, Fabric, FabricSpec, FatTree, GpuId, GraphLink, GraphNode,
+    GraphSpec, LeafSpineSpec, LinkClass, LinkId, MixNetSpec, NicId, NodeId, NodeKind,
+    RailOptimized, Role, RouteError, ServerId, Splitting, TopoOptSpec, build,
 };
 use lightloom_units::{BitRate, Time};
 use proptest::prelude::*;
@@ -22,7 +23,8 @@ fn place(fabric: &Fabric, node: NodeId) -> NodeId {
 }
 
 /// Panics unless `path` is a chain of links from one GPU to another that uses no link twice and
-/// passes no node twice, but for GPUs that relay between their NIC and the scale-up network.
+/// passes no node twice, but for GPUs that relay between their NIC and the scale-up network, and
+/// optical switches, through which it may take several circuits.
 fn check_chain(fabric: &Fabric, from: GpuId, to: GpuId, path: &[LinkId]) {
     let mut at = fabric.gpu_node(from);
     for &link in path {
@@ -34,7 +36,9 @@ fn check_chain(fabric: &Fabric, from: GpuId, to: GpuId, path: &[LinkId]) {
     let distinct: HashSet<_> = path.iter().collect();
     assert_eq!(distinct.len(), path.len(), "a link twice in {path:?}");
     let mut seen = HashSet::from([fabric.gpu_node(from)]);
-    assert!(path.iter().all(|&l| seen.insert(fabric.link(l).to)), "a loop in {path:?}");
+    let optical = |node: NodeId| matches!(fabric.nodes()[node.index()].kind, NodeKind::Ocs { .. });
+    let fresh = |node| optical(node) || seen.insert(node);
+    assert!(path.iter().map(|&l| fabric.link(l).to).all(fresh), "a loop in {path:?}");
 }
 
 fn clos(tiers: u8, oversubscription: f64, splitting: Splitting) -> ClosSpec {
@@ -42,10 +46,7 @@ fn clos(tiers: u8, oversubscription: f64, splitting: Splitting) -> ClosSpec {
 }
 
 fn with_eps(optical_nics: u32, eps: ClosSpec) -> FabricSpec {
-    match FabricSpec::mixnet(optical_nics, RATE, DELAY) {
-        FabricSpec::MixNet(spec) => FabricSpec::MixNet(MixNetSpec { eps, ..spec }),
-        other => other,
-    }
+    MixNetSpec { eps, ..MixNetSpec::new(optical_nics, RATE, DELAY) }.into()
 }
 
 /// Circuits of TopoOpt: a ring, and chords as far as the degree allows.
@@ -79,7 +80,7 @@ fn graph(servers: u32, nics: u32, leaves: u32) -> GraphSpec {
     }
 }
 
-/// A cluster, and every kind of fabric on it.
+/// A cluster, and fabrics of many shapes on it.
 fn cases() -> impl Strategy<Value = (Cluster, FabricSpec, u32)> {
     let cluster = (1u32..40, prop::sample::select(vec![1u32, 2, 3, 4, 8]));
     let shape = (2u8..4, 1.0f64..6.0, any::<bool>(), any::<bool>());
@@ -91,8 +92,8 @@ fn cases() -> impl Strategy<Value = (Cluster, FabricSpec, u32)> {
         let degree = 1 + n % per;
         let mut cluster = Cluster::of(servers * per, per);
         let spec = match kind {
-            0 | 1 => FabricSpec::FatTree(switches),
-            2 => FabricSpec::RailOptimized(switches),
+            0 | 1 => FatTree(switches).into(),
+            2 => RailOptimized(switches).into(),
             3 if per > 1 => with_eps(1 + n % (per - 1), switches),
             3 => FabricSpec::leaf_spine(RATE, DELAY),
             4 => {
@@ -101,78 +102,146 @@ fn cases() -> impl Strategy<Value = (Cluster, FabricSpec, u32)> {
                 with_eps(1 + n % (cluster.nics_per_server - 1), switches)
             }
             5 => FabricSpec::topoopt(degree, RATE, DELAY),
-            _ => FabricSpec::Graph(graph(servers, per, n)),
+            _ => graph(servers, per, n).into(),
         };
         let regions = (1..=servers.min(n)).rev().find(|r| servers % r == 0).unwrap_or(1);
         (cluster, spec, regions)
     })
 }
 
+/// The same fabric with another splitting, if it has one.
+fn with_splitting(spec: &FabricSpec, splitting: Splitting) -> FabricSpec {
+    let clos = |clos: &ClosSpec| ClosSpec { splitting, ..clos.clone() };
+    if let Some(FatTree(of)) = spec.keys() {
+        FatTree(clos(of)).into()
+    } else if let Some(RailOptimized(of)) = spec.keys() {
+        RailOptimized(clos(of)).into()
+    } else if let Some(of) = spec.keys::<LeafSpineSpec>() {
+        LeafSpineSpec { splitting, ..of.clone() }.into()
+    } else if let Some(of) = spec.keys::<MixNetSpec>() {
+        MixNetSpec { eps: clos(&of.eps), ..of.clone() }.into()
+    } else {
+        spec.clone()
+    }
+}
+
 fn build_case(cluster: &Cluster, spec: &FabricSpec, region_servers: u32) -> Fabric {
-    let circuits = match spec {
-        FabricSpec::TopoOpt(spec) => panel(cluster.servers(), spec.degree),
-        _ => vec![],
+    let circuits = match spec.keys::<TopoOptSpec>() {
+        Some(spec) => panel(cluster.servers(), spec.degree),
+        None => vec![],
     };
     build(cluster, spec, region_servers, &circuits).expect("a valid case")
 }
 
+type Picks = Vec<(u32, u32, u64)>;
+
+fn picks(size: impl Into<prop::collection::SizeRange>) -> impl Strategy<Value = Picks> {
+    prop::collection::vec((any::<u32>(), any::<u32>(), any::<u64>()), size)
+}
+
+/// Routes lead from source to destination; `joined`: over packets, every two servers.
+fn check_routes(fabric: &Fabric, picks: &Picks, joined: bool) {
+    let (cluster, mut path) = (fabric.cluster(), Vec::new());
+    for &(a, b, key) in picks {
+        let (a, b) = (GpuId(a % cluster.gpus), GpuId(b % cluster.gpus));
+        path.clear();
+        match fabric.route(a, b, key, &mut path) {
+            Ok(()) => check_chain(fabric, a, b, &path),
+            Err(RouteError::NotOnPacketFabric { .. }) => {
+                assert!(fabric.packet_nics(cluster.server_of(a)).is_empty());
+                assert!(path.is_empty());
+            }
+            Err(RouteError::NoPath { .. }) => assert!(!joined && path.is_empty()),
+            Err(other) => panic!("{other}"),
+        }
+        let (a, b) = (cluster.server_of(a), cluster.server_of(b));
+        for path in fabric.panel_paths(a, b) {
+            let ends = (fabric.link(path[0]).from, fabric.link(path[path.len() - 1]).to);
+            let gpus = (GpuId(place(fabric, ends.0).0), GpuId(place(fabric, ends.1).0));
+            assert_eq!((cluster.server_of(gpus.0), cluster.server_of(gpus.1)), (a, b));
+            check_chain(fabric, gpus.0, gpus.1, &path);
+        }
+    }
+}
+
+/// Routes over packets leave and arrive by the NICs asked for.
+fn check_nic_routes(fabric: &Fabric, picks: &Picks) {
+    let cluster = fabric.cluster();
+    let on_packets = |nic| {
+        let packet = fabric.packet_nics(cluster.server_of_nic(nic));
+        packet.contains(&cluster.local_nic(nic))
+    };
+    for &(a, b, key) in picks {
+        let (a, b) = (NicId(a % cluster.nics()), NicId(b % cluster.nics()));
+        let mut path = vec![];
+        match fabric.nic_route(a, b, key, &mut path) {
+            Ok(()) => {
+                assert!(on_packets(a) && on_packets(b));
+                check_chain(fabric, cluster.gpu_of(a), cluster.gpu_of(b), &path);
+                let packets = |class| {
+                    use LinkClass::{Custom, Host, Uplink};
+                    matches!(class, Host | Uplink { .. } | Custom)
+                };
+                assert!(path.iter().all(|&l| packets(fabric.link(l).class)));
+            }
+            Err(RouteError::NotOnPacketFabric { nic }) => assert!(!on_packets(nic)),
+            Err(other) => panic!("{other}"),
+        }
+    }
+}
+
+/// Random traffic that fits every link that is kept also fits those that are dropped: scaled until the
+/// fullest of the kept is exactly full, no dropped link carries more than its rate.
+fn check_dropped(fabric: &Fabric, picks: &Picks) {
+    let cluster = fabric.cluster();
+    let mut load = vec![0.0; fabric.links().len()];
+    let mut path = Vec::new();
+    for &(a, b, amount) in picks {
+        let (a, b) = (GpuId(a % cluster.gpus), GpuId(b % cluster.gpus));
+        path.clear();
+        if fabric.route(a, b, amount, &mut path).is_ok() {
+            let amount = 1.0 + (amount % 99) as f64;
+            path.iter().for_each(|link| load[link.0 as usize] += amount);
+        }
+    }
+    let fill = |kept: bool| {
+        let links = fabric.links().iter().enumerate();
+        let of_kind = links.filter(|(l, _)| kept != fabric.never_binds(LinkId(*l as u32)));
+        of_kind.map(|(l, link)| load[l] / link.rate.bps() as f64).fold(0.0, f64::max)
+    };
+    assert!(fill(false) <= fill(true) * (1.0 + 1e-9));
+}
+
 proptest! {
+    /// Every kind of the list, by its own examples.
     #[test]
-    fn routes_are_chains_from_source_to_destination(
-        (cluster, spec, region) in cases(),
-        picks in prop::collection::vec((any::<u32>(), any::<u32>(), any::<u64>()), 24),
+    fn every_kind_routes_by_its_links(
+        kind in prop::sample::select(FABRICS.to_vec()), n in 0u32..1000, picks in picks(1..64),
     ) {
-        let fabric = build_case(&cluster, &spec, region);
-        let mut path = Vec::new();
-        for (a, b, key) in picks {
-            let (a, b) = (GpuId(a % cluster.gpus), GpuId(b % cluster.gpus));
-            path.clear();
-            match fabric.route(a, b, key, &mut path) {
-                Ok(()) => check_chain(&fabric, a, b, &path),
-                // A degree of one joins no three servers.
-                Err(RouteError::NoPath { .. }) => {
-                    prop_assert!(matches!(&spec, FabricSpec::TopoOpt(t) if t.degree == 1));
-                    prop_assert!(path.is_empty());
-                }
-                Err(other) => panic!("{other}"),
-            }
-            let (a, b) = (cluster.server_of(a), cluster.server_of(b));
-            for path in fabric.panel_paths(a, b) {
-                let ends = (fabric.link(path[0]).from, fabric.link(path[path.len() - 1]).to);
-                let gpus = (GpuId(place(&fabric, ends.0).0), GpuId(place(&fabric, ends.1).0));
-                prop_assert_eq!((cluster.server_of(gpus.0), cluster.server_of(gpus.1)), (a, b));
-                check_chain(&fabric, gpus.0, gpus.1, &path);
-            }
+        let fabric = (kind.example)(n);
+        check_routes(&fabric, &picks, true);
+        check_nic_routes(&fabric, &picks);
+        check_dropped(&fabric, &picks);
+        prop_assert!(fabric.bill().lines().all(|line| line.count > 0));
+        for (tx, rx) in fabric.standing() {
+            prop_assert_eq!(fabric.link(tx).to, fabric.link(rx).from);
         }
     }
 
     #[test]
-    fn nic_routes_leave_and_arrive_by_the_nics_asked_for(
-        (cluster, spec, region) in cases(),
-        picks in prop::collection::vec((any::<u32>(), any::<u32>(), any::<u64>()), 24),
+    fn routes_are_chains_from_source_to_destination(
+        (cluster, spec, region) in cases(), picks in picks(24),
     ) {
-        let fabric = build_case(&cluster, &spec, region);
-        let on_packets = |nic| {
-            let packet = fabric.packet_nics(cluster.server_of_nic(nic));
-            packet.contains(&cluster.local_nic(nic))
-        };
-        for (a, b, key) in picks {
-            let (a, b) = (NicId(a % cluster.nics()), NicId(b % cluster.nics()));
-            let mut path = vec![];
-            match fabric.nic_route(a, b, key, &mut path) {
-                Ok(()) => {
-                    prop_assert!(on_packets(a) && on_packets(b));
-                    check_chain(&fabric, cluster.gpu_of(a), cluster.gpu_of(b), &path);
-                    let packets = |class| matches!(
-                        class,
-                        LinkClass::Host | LinkClass::Uplink { .. } | LinkClass::Custom
-                    );
-                    prop_assert!(path.iter().all(|&l| packets(fabric.link(l).class)));
-                }
-                Err(RouteError::NotOnPacketFabric { nic }) => prop_assert!(!on_packets(nic)),
-                Err(other) => panic!("{other}"),
-            }
-        }
+        // A degree of one joins no three servers.
+        let joined = spec.keys::<TopoOptSpec>().is_none_or(|spec| spec.degree > 1);
+        check_routes(&build_case(&cluster, &spec, region), &picks, joined);
+    }
+
+    #[test]
+    fn nic_routes_leave_and_arrive_by_the_nics_asked_for(
+        (cluster, spec, region) in cases(), picks in picks(24),
+    ) {
+        check_nic_routes(&build_case(&cluster, &spec, region), &picks);
     }
 
     /// The same rate between every two tiers, the same lanes, the same bill.
@@ -181,18 +250,7 @@ proptest! {
         (cluster, spec, region) in cases(),
     ) {
         let both = [Splitting::Ideal, Splitting::Ecmp].map(|splitting| {
-            let mut spec = spec.clone();
-            match &mut spec {
-                FabricSpec::FatTree(clos) | FabricSpec::RailOptimized(clos) => {
-                    clos.splitting = splitting;
-                }
-                FabricSpec::LeafSpine(leaves) => leaves.splitting = splitting,
-                FabricSpec::MixNet(mixnet) => mixnet.eps.splitting = splitting,
-                FabricSpec::TopoOpt(_)
-                | FabricSpec::Planes(_)
-                | FabricSpec::RailX(_)
-                | FabricSpec::Graph(_) => {}
-            }
+            let spec = with_splitting(&spec, splitting);
             build_case(&cluster, &spec, region)
         });
         let cuts = both.each_ref().map(|fabric| {
@@ -207,29 +265,11 @@ proptest! {
         prop_assert_eq!(both[0].bill(), both[1].bill());
     }
 
-    /// Random traffic that fits every link that is kept also fits those that are dropped: scaled
-    /// until the fullest of the kept is exactly full, no dropped link carries more than its rate.
     #[test]
     fn links_that_never_bind_do_not(
-        (cluster, spec, region) in cases(),
-        picks in prop::collection::vec((any::<u32>(), any::<u32>(), 1u32..100), 1..200),
+        (cluster, spec, region) in cases(), picks in picks(1..200),
     ) {
-        let fabric = build_case(&cluster, &spec, region);
-        let mut load = vec![0.0; fabric.links().len()];
-        let mut path = Vec::new();
-        for (key, (a, b, amount)) in picks.into_iter().enumerate() {
-            let (a, b) = (GpuId(a % cluster.gpus), GpuId(b % cluster.gpus));
-            path.clear();
-            if fabric.route(a, b, key as u64, &mut path).is_ok() {
-                path.iter().for_each(|link| load[link.0 as usize] += f64::from(amount));
-            }
-        }
-        let fill = |kept: bool| {
-            let links = fabric.links().iter().enumerate();
-            let of_kind = links.filter(|(l, _)| kept != fabric.never_binds(LinkId(*l as u32)));
-            of_kind.map(|(l, link)| load[l] / link.rate.bps() as f64).fold(0.0, f64::max)
-        };
-        prop_assert!(fill(false) <= fill(true) * (1.0 + 1e-9));
+        check_dropped(&build_case(&cluster, &spec, region), &picks);
     }
 }
 
@@ -247,7 +287,7 @@ fn which_links_never_bind() {
         dropped.into_iter().filter(|entry| entry.1).map(|entry| entry.0).collect::<Vec<_>>()
     };
     let [first, second] = [1, 2].map(|tier| LinkClass::Uplink { tier });
-    let fat_tree = |ratio, splitting| FabricSpec::FatTree(clos(3, ratio, splitting));
+    let fat_tree = |ratio, splitting| -> FabricSpec { FatTree(clos(3, ratio, splitting)).into() };
     assert_eq!(dropped(&fat_tree(1.0, Splitting::Ideal)), [first, second]);
     assert_eq!(dropped(&fat_tree(3.0, Splitting::Ideal)), [second]);
     assert_eq!(dropped(&fat_tree(1.0, Splitting::Ecmp)), []);
@@ -257,7 +297,7 @@ fn which_links_never_bind() {
 /// With ECMP the flows of one pair find every core, and evenly.
 #[test]
 fn ecmp_uses_every_path_evenly() {
-    let spec = FabricSpec::FatTree(clos(3, 1.0, Splitting::Ecmp));
+    let spec = FatTree(clos(3, 1.0, Splitting::Ecmp)).into();
     let fabric = build(&Cluster::of(1024, 8), &spec, 1, &[]).expect("valid");
     let mut uses: BTreeMap<LinkId, u32> = BTreeMap::new();
     for key in 0..64_000 {
@@ -320,7 +360,7 @@ fn switches_hold_as_many_as_they_should() {
     for (tiers, radix, room) in [(3, 4, 16), (3, 16, 1024), (2, 8, 32), (2, 46, 1058)] {
         let at = |gpus| {
             let spec = ClosSpec { radix: Some(radix), ..clos(tiers, 1.0, Splitting::Ecmp) };
-            build(&Cluster::of(gpus, 1), &FabricSpec::FatTree(spec), 1, &[])
+            build(&Cluster::of(gpus, 1), &FatTree(spec).into(), 1, &[])
         };
         assert!(at(room).is_ok());
         let error = at(room + 1).expect_err("one too many");
@@ -333,7 +373,7 @@ fn switches_hold_as_many_as_they_should() {
 #[test]
 fn large_clusters_build() {
     for spec in [
-        FabricSpec::FatTree(clos(3, 1.0, Splitting::Ecmp)),
+        FatTree(clos(3, 1.0, Splitting::Ecmp)).into(),
         FabricSpec::rail_optimized(RATE, DELAY),
         FabricSpec::mixnet(6, RATE, DELAY),
     ] {

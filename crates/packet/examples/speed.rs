@@ -6,7 +6,7 @@
 
 use lightloom_engine::conformance::{Graph, Script, Work};
 use lightloom_engine::{Engine, Orders, Scenario, Silent};
-use lightloom_fabric::{ClosSpec, Cluster, FabricSpec, GpuId, Splitting, build};
+use lightloom_fabric::{ClosSpec, Cluster, FatTree, GpuId, Splitting, build};
 use lightloom_packet::{PacketEngine, PacketSpec};
 use lightloom_units::{BitRate, Bytes, Time};
 use std::time::Instant;
@@ -31,7 +31,7 @@ fn main() {
     };
     let mut clos = ClosSpec::new(BitRate::from_gbps(100), Time::from_us(1));
     clos.splitting = Splitting::Ecmp;
-    let fabric = build(&cluster, &FabricSpec::FatTree(clos), 1, &[]).expect("a valid fabric");
+    let fabric = build(&cluster, &FatTree(clos).into(), 1, &[]).expect("a valid fabric");
     let mut orders = Orders::default();
     let mut flow = |from: u32, to: u32| {
         fabric.route(GpuId(from), GpuId(to), 7, orders.path()).expect("hosts of this fabric");

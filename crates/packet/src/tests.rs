@@ -8,8 +8,8 @@ use lightloom_engine::{
     Engine, EngineError, Observer, Orders, Outcome, Policy, Scenario, Silent, TaskId,
 };
 use lightloom_fabric::{
-    ClosSpec, Cluster, Fabric, FabricSpec, GpuId, LeafSpineSpec, LinkClass, LinkId, Splitting,
-    build,
+    ClosSpec, Cluster, Fabric, FabricSpec, FatTree, GpuId, LeafSpineSpec, LinkClass, LinkId,
+    RailOptimized, Splitting, build,
 };
 use lightloom_units::{BitRate, Bytes, Time};
 use proptest::prelude::*;
@@ -37,17 +37,18 @@ fn hosts(count: u32, tiers: u8) -> Fabric {
         scale_up_delay_ps: Time::from_ns(500),
     };
     let spec = match tiers {
-        2 => FabricSpec::LeafSpine(LeafSpineSpec {
+        2 => FabricSpec::from(LeafSpineSpec {
             link_bps: RATE,
             link_delay_ps: Time::from_us(1),
             oversubscription: 1.0,
             radix: Some(8),
             splitting: Splitting::Ecmp,
         }),
-        _ => FabricSpec::FatTree(ClosSpec {
+        _ => FatTree(ClosSpec {
             splitting: Splitting::Ecmp,
             ..ClosSpec::new(RATE, Time::from_us(1))
-        }),
+        })
+        .into(),
     };
     build(&cluster, &spec, 1, &[]).expect("a valid fabric")
 }
@@ -240,12 +241,12 @@ fn sprayed_flows_use_all_ways() {
 fn a_flow_of_two_lanes_goes_over_both() {
     let cluster =
         Cluster { gpus_per_server: 2, nics_per_server: 2, ..hosts(8, 2).cluster().clone() };
-    let spec = FabricSpec::RailOptimized(ClosSpec {
+    let spec = RailOptimized(ClosSpec {
         splitting: Splitting::Ecmp,
         tiers: 2,
         ..ClosSpec::new(RATE, Time::from_us(1))
     });
-    let fabric = build(&cluster, &spec, 1, &[]).expect("a valid fabric");
+    let fabric = build(&cluster, &spec.into(), 1, &[]).expect("a valid fabric");
     for balancer in ["min-rtt", "reps", "round-robin"] {
         let mut orders = Orders::default();
         for rail in 0..2 {
@@ -451,12 +452,12 @@ proptest! {
         flows in prop::collection::vec((0u32..16, 0u32..16, 1u64..300_000, 1u32..5), 1..30),
     ) {
         let cluster = Cluster { gpus_per_server: 4, nics_per_server: 4, ..hosts(16, 2).cluster().clone() };
-        let spec = FabricSpec::RailOptimized(ClosSpec {
+        let spec = RailOptimized(ClosSpec {
             splitting: Splitting::Ecmp,
             tiers: 2,
             ..ClosSpec::new(RATE, Time::from_us(1))
         });
-        let fabric = build(&cluster, &spec, 1, &[]).expect("a valid fabric");
+        let fabric = build(&cluster, &spec.into(), 1, &[]).expect("a valid fabric");
         let mut spec = settings(transport, balancer);
         spec.switch.queue = Bytes::new(queue);
         let (mut orders, mut total) = (Orders::default(), 0);
@@ -522,8 +523,8 @@ proptest! {
 #[test]
 fn uneven_ways_cost_even_spreading_most() {
     let clos = ClosSpec { splitting: Splitting::Ecmp, ..ClosSpec::new(RATE, Time::from_us(1)) };
-    let fabric = build(&Cluster::of(32, 8), &FabricSpec::RailOptimized(clos), 1, &[])
-        .expect("a valid fabric");
+    let fabric =
+        build(&Cluster::of(32, 8), &RailOptimized(clos).into(), 1, &[]).expect("a valid fabric");
     let ideal = RATE.time_for(Bytes::new(10_000_000)).as_secs_f64();
     let [even, reps] = ["round-robin", "reps"].map(|balancer| {
         let ring = (0..32u32).map(|g| (g, (g + 8) % 32, 10_000_000));

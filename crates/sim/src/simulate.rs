@@ -18,7 +18,9 @@ use crate::tables::{
 };
 use lightloom_circuits::topoopt::{self, AllReduceGroup, Design, TopoOptInput};
 use lightloom_engine::{Engine, EngineError, Patches, Scenario, Tasks};
-use lightloom_fabric::{Fabric, FabricSpec, ServerId};
+use lightloom_fabric::{
+    Fabric, FabricKind, MixNetSpec, PlanesSpec, ServerId, Site, TopoOptSpec, build_at,
+};
 use lightloom_flow::FlowEngine;
 use lightloom_packet::PacketEngine;
 use lightloom_units::Time;
@@ -125,8 +127,11 @@ impl Workload {
         let circuits = panel.as_ref().map_or(&[][..], |design| &design.circuits);
         let fabric = fabric_of(spec, &plan, circuits)?;
         let incidents = plan.incidents(&spec.failures, &fabric, &self.placement, &self.graph)?;
-        let way = match (&spec.fabric, &panel) {
-            (FabricSpec::MixNet(mixnet), _) => {
+        let kind = spec.fabric.kind();
+        can_run(kind, spec.engine.name())?;
+        let way = match (kind.can.carrier, &panel) {
+            ("circuits", _) => {
+                let mixnet: &MixNetSpec = spec.fabric.keys().expect("regions are MixNet's");
                 let by_flows = matches!(spec.engine, EngineSpec::Flow { .. });
                 check_inside(mixnet, by_flows, !spec.failures.is_empty())
                     .map_err(SimError::Input)?;
@@ -141,25 +146,12 @@ impl Workload {
                 );
                 Way::Circuits(Box::new(optical.map_err(SimError::Input)?))
             }
-            (FabricSpec::Planes(planes), _) => {
-                if !matches!(spec.engine, EngineSpec::Flow { .. }) {
-                    return Err(SimError::Input(
-                        "engine.kind: fabric \"planes\" books its circuits by the clock, \
-                         which only engine \"flow\" keeps"
-                            .into(),
-                    ));
-                }
+            ("planes", _) => {
+                let planes: &PlanesSpec = spec.fabric.keys().expect("planes are of one kind");
                 Way::Planes(Box::new(Planes::new(&fabric, planes).map_err(SimError::Input)?))
             }
-            (FabricSpec::RailX(_), _) if matches!(spec.engine, EngineSpec::Packet(_)) => {
-                return Err(SimError::Input(
-                    "engine.kind = \"packet\": fabric \"railx\" has no packet switches, which \
-                     that engine's queues are in; allowed: \"flow\""
-                        .into(),
-                ));
-            }
             (_, Some(design)) => Way::Panel(Panel::new(design)),
-            (FabricSpec::RailOptimized(_), _) => over_rails(&spec.engine),
+            ("rails", _) => over_rails(&spec.engine),
             _ => Way::Packets,
         };
         let circuits = match &way {
@@ -179,7 +171,7 @@ impl Workload {
             incidents: &incidents,
         };
         let notes = plan.notes(&spec.failures, fabric.cluster());
-        let mut health = Health::new(&fabric, &spec.fabric, std::mem::take(&mut plan.events));
+        let mut health = Health::new(&fabric, kind.can.rails, std::mem::take(&mut plan.events));
         health.patched(&Patches { patches: circuits.clone(), delay: Time::ZERO }, Time::ZERO);
         let mut sender =
             Sender::new(&fabric, &self.graph, &self.placement, &self.gating, way, health, spec);
@@ -214,6 +206,18 @@ impl Workload {
             warnings: outcome.packets.map_or_else(Vec::new, |packets| packets.notes),
         })
     }
+}
+
+/// Whether an engine can run a kind of fabric.
+fn can_run(kind: &FabricKind, engine: &str) -> Result<(), SimError> {
+    let Some(why) = kind.refuses(engine) else { return Ok(()) };
+    let able = ["flow", "packet", "flit"].into_iter().filter(|name| kind.refuses(name).is_none());
+    let able: Vec<String> = able.map(|name| format!("\"{name}\"")).collect();
+    Err(SimError::Input(format!(
+        "engine.kind = \"{engine}\": fabric \"{}\" {why}; allowed: {}",
+        kind.name,
+        able.join(", ")
+    )))
 }
 
 fn engine(spec: &Spec) -> Box<dyn Engine> {
@@ -266,17 +270,14 @@ fn fabric_of(spec: &Spec, plan: &Plan, panel: &[(u32, u32)]) -> Result<Fabric, S
              tp * cp * ep = {block}"
         )));
     }
-    if let FabricSpec::RailX(railx) = &spec.fabric {
+    if let Some(railx) = spec.fabric.keys() {
         return railx::fabric(&spec.cluster, railx);
     }
     let panel: Vec<_> = panel.iter().map(|&(a, b)| (ServerId(a), ServerId(b))).collect();
-    lightloom_fabric::build(
-        &plan.cluster(&spec.cluster),
-        &plan.fabric(&spec.fabric),
-        region_servers(spec),
-        &panel,
-    )
-    .map_err(|error| SimError::Input(error.to_string()))
+    let cluster = plan.cluster(&spec.cluster);
+    let (region_servers, backups) = (region_servers(spec), &plan.backups[..]);
+    let site = Site { region_servers, backups, panel: &panel, ..Site::new(&cluster) };
+    build_at(&site, &spec.fabric).map_err(|error| SimError::Input(error.to_string()))
 }
 
 fn region_servers(spec: &Spec) -> u32 {
@@ -290,7 +291,7 @@ fn panel_design(
     placement: &Placement,
     gating: &Gating,
 ) -> Result<Option<Design>, SimError> {
-    let FabricSpec::TopoOpt(topoopt) = &spec.fabric else { return Ok(None) };
+    let Some(topoopt) = spec.fabric.keys::<TopoOptSpec>() else { return Ok(None) };
     let per_server = spec.cluster.gpus_per_server.max(1);
     let mut between: BTreeMap<(u32, u32), u64> = BTreeMap::new();
     let mut add = |from: u32, to: u32, bytes: u64| {

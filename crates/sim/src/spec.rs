@@ -79,6 +79,17 @@ pub struct Record {
     pub replicas: u32,
 }
 
+impl EngineSpec {
+    /// The `kind` by which a specification asks for it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            EngineSpec::Flow { .. } => "flow",
+            EngineSpec::Packet(_) => "packet",
+            EngineSpec::Flit(_) => "flit",
+        }
+    }
+}
+
 impl Spec {
     /// Parses the JSON that Python made.
     ///

@@ -17,7 +17,7 @@ mod wired;
 
 pub use layout::{Layout, Ring};
 pub use neighbours::Neighbours;
-pub use wired::Wired;
+pub use wired::{KIND, RailXSpec, RailXTopology, Wired};
 
 use crate::FabricError;
 use crate::circuits::MOST_PORTS;

@@ -13,16 +13,148 @@
 //! conformance of rates and bills on random grids.
 
 use super::{Axis, Grid, Layout, Neighbours};
+use crate::bill::Item;
+use crate::cluster::{Cluster, GpuId, LinkId, NodeId, ServerId};
+use crate::error::{FabricError, RouteError};
+use crate::graph::{Fabric, Routes};
 use crate::hash::Choice;
+use crate::kind::{Capabilities, FabricKeys, FabricKind, Site, build_at};
 use crate::wires::{Cable, LinkClass, NodeKind, Wires, back};
-use crate::{
-    Bill, Cluster, FabricError, GpuId, Item, LinkId, NodeId, RailXSpec, RouteError, ServerId,
-};
-use lightloom_units::BitRate;
+use lightloom_units::{BitRate, Time};
+use serde::{Deserialize, Serialize};
+use std::any::Any;
 use std::collections::VecDeque;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
+
+/// RailX: a server is a node of `mesh` x `mesh` chips, whose own ports are on the rails.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RailXSpec {
+    /// Rate of a rail \[bit/s\].
+    pub link_bps: BitRate,
+    /// Delay of each of the two fibres of a circuit \[ps\].
+    pub link_delay_ps: Time,
+    /// Chips along a side of a node (the paper's m).
+    pub mesh: u32,
+    /// Rails of an outer chip edge (n).
+    pub ports: u32,
+    /// Ports of an optical switch (R), even.
+    pub ocs_ports: u32,
+    /// What the rails form. Nothing in this crate reads it: circuits are decided elsewhere.
+    pub topology: RailXTopology,
+    /// Nodes in a row; if not given, chosen so that the nodes fill a grid. Nor is this read here.
+    pub columns: Option<u32>,
+    /// Rate of a mesh link over that of a chip edge's rails together (k).
+    pub inside: f64,
+    /// Delay of a mesh link \[ps\].
+    pub mesh_delay_ps: Time,
+}
+
+/// What RailX's rails form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RailXTopology {
+    /// Rings.
+    Torus,
+    /// Rows and columns all to all.
+    HyperX,
+    /// Columns all to all, and columns with columns.
+    Dragonfly,
+}
+
+const CAN: Capabilities = Capabilities {
+    carrier: "railx",
+    refuses: &[("packet", "has no packet switches, which that engine's queues are in")],
+    failures: false,
+    switches: None,
+    ..Capabilities::SWITCHED
+};
+
+/// See [`RailXSpec`].
+pub static KIND: FabricKind = FabricKind::of::<RailXSpec>("railx", CAN, |n| {
+    let (mesh, ports) = (1 + n % 3, 1 + n / 3 % 2);
+    let grid = Grid::new(mesh, ports, 16, 1 + n % 5, 1 + n / 5 % 4);
+    let mut layout = Layout::dark(grid);
+    for (axis, line, rail) in layout.places().collect::<Vec<_>>() {
+        layout.add(axis, line, rail, (0..grid.positions(axis)).collect());
+    }
+    let (rate, delay) = (BitRate::from_gbps(100), Time::from_us(1));
+    let spec = RailXSpec { mesh, ports, ..RailXSpec::new(RailXTopology::Torus, rate, delay) };
+    Fabric::railx(&Cluster::of(grid.chips(), mesh * mesh), &spec, &layout)
+        .expect("an example fits its cluster")
+});
+
+impl FabricKeys for RailXSpec {
+    fn kind(&self) -> &'static FabricKind {
+        &KIND
+    }
+
+    fn build(&self, site: &Site<'_>) -> Result<(Wires, Arc<dyn Routes>), FabricError> {
+        let reason = "needs its circuits, which Fabric::railx is given";
+        let refused = || FabricError::new("fabric.kind", "railx", reason);
+        let mut wires = Wires::bare(site.cluster);
+        let wired = Wired::build(site.cluster, self, site.layout.ok_or_else(refused)?, &mut wires)?;
+        Ok((wires, Arc::new(wired)))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl RailXSpec {
+    /// Nodes of 4 x 4 chips, two rails a chip edge, switches of 128 ports, a mesh four times as fast
+    /// as its rails (RailX, Sections 6.1.2 and 6.4).
+    pub fn new(topology: RailXTopology, rate: BitRate, delay: Time) -> Self {
+        RailXSpec {
+            link_bps: rate,
+            link_delay_ps: delay,
+            mesh: 4,
+            ports: 2,
+            ocs_ports: 128,
+            topology,
+            columns: None,
+            inside: 4.0,
+            mesh_delay_ps: Time::from_ns(10),
+        }
+    }
+}
 
 const UNREACHABLE: u16 = u16::MAX;
+
+impl Fabric {
+    /// RailX with the circuits of a layout; a server is one of its nodes.
+    ///
+    /// # Errors
+    /// As [`build_at`]; if the layout cannot be set, or is of another grid than the cluster.
+    ///
+    /// ```
+    /// # use lightloom_fabric::*;
+    /// # use lightloom_fabric::railx::{Axis, Grid, Layout};
+    /// # use lightloom_units::{BitRate, Time};
+    /// let (rate, delay) = (BitRate::from_gbps(400), Time::from_ns(150));
+    /// let spec = RailXSpec::new(RailXTopology::Torus, rate, delay);
+    /// let mut layout = Layout::dark(Grid::new(4, 2, 128, 3, 1));
+    /// layout.add(Axis::X, 0, 5, vec![0, 1, 2]);
+    /// let fabric = Fabric::railx(&Cluster::of(48, 16), &spec, &layout).unwrap();
+    /// let mut path = Vec::new();
+    /// fabric.route(GpuId(8), GpuId(16), 7, &mut path).unwrap(); // column 0, row 2 to node 1
+    /// let hops: Vec<_> = path.iter().map(|&l| fabric.link(l).class.to_string()).collect();
+    /// assert_eq!(hops, ["mesh", "mesh", "mesh", "rail", "rail", "mesh", "mesh"]);
+    /// ```
+    pub fn railx(
+        cluster: &Cluster,
+        spec: &RailXSpec,
+        layout: &Layout,
+    ) -> Result<Fabric, FabricError> {
+        build_at(&Site { layout: Some(layout), ..Site::new(cluster) }, &spec.clone().into())
+    }
+
+    /// The links of RailX, by what they join; none of other fabrics.
+    pub fn wired(&self) -> Option<&Wired> {
+        self.routes()
+    }
+}
 
 /// The links of a RailX fabric, by what they join; see [`crate::Fabric::wired`].
 #[derive(Clone, Debug)]
@@ -36,13 +168,11 @@ pub struct Wired {
 }
 
 impl Wired {
-    pub(crate) fn build(
+    fn build(
         cluster: &Cluster,
         spec: &RailXSpec,
         layout: &Layout,
         wires: &mut Wires,
-        bill: &mut Bill,
-        notes: &mut Vec<String>,
     ) -> Result<Self, FabricError> {
         let grid = layout.grid;
         check(cluster, spec, layout)?;
@@ -89,9 +219,9 @@ impl Wired {
             }
         }
         for item in [Item::OcsPort, Item::Transceiver] {
-            bill.add(item, spec.link_bps, 2 * layout.circuits());
+            wires.bill.add(item, spec.link_bps, 2 * layout.circuits());
         }
-        notes.push(format!(
+        wires.notes.push(format!(
             "railx: {} x {} nodes of {} chips; rail ports are the chips' own: no NICs on the bill",
             grid.columns,
             grid.rows,
@@ -189,9 +319,12 @@ impl Wired {
             found.into()
         })
     }
+}
 
-    pub(crate) fn route(
+impl Routes for Wired {
+    fn route(
         &self,
+        _: &Cluster,
         (source, destination): (GpuId, GpuId),
         key: u64,
         path: &mut Vec<LinkId>,
@@ -226,6 +359,19 @@ impl Wired {
         }
         self.mesh_path(node, here, there, path);
         Ok(())
+    }
+
+    fn scale_up_path(&self, source: GpuId, destination: GpuId, path: &mut Vec<LinkId>) {
+        let ((node, from), (_, to)) = (self.place(source), self.place(destination));
+        self.mesh_path(node, from, to, path);
+    }
+
+    fn standing(&self) -> Vec<(LinkId, LinkId)> {
+        self.circuits().collect()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 
@@ -273,8 +419,6 @@ fn check(cluster: &Cluster, spec: &RailXSpec, layout: &Layout) -> Result<(), Fab
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Fabric, RailXTopology};
-    use lightloom_units::Time;
     use proptest::prelude::*;
 
     fn spec(mesh: u32, ports: u32) -> RailXSpec {

@@ -3,7 +3,7 @@
 use super::{Event, gpu_at};
 use lightloom_circuits::failover::{self, Passage, Wish, Working};
 use lightloom_engine::Patches;
-use lightloom_fabric::{Fabric, FabricSpec, GpuId, LinkClass, LinkId, NicId, ServerId};
+use lightloom_fabric::{Fabric, GpuId, LinkClass, LinkId, NicId, ServerId};
 use lightloom_units::Time;
 
 /// The state of every NIC and circuit, kept only where something fails.
@@ -22,9 +22,8 @@ pub(crate) struct Health<'a> {
 }
 
 impl<'a> Health<'a> {
-    /// All works, before the first of `events`.
-    pub fn new(fabric: &'a Fabric, spec: &FabricSpec, events: Vec<Event>) -> Self {
-        let rails = matches!(spec, FabricSpec::RailOptimized(_));
+    /// All works, before the first of `events`; `rails`: NICs of one index are on one rail.
+    pub fn new(fabric: &'a Fabric, rails: bool, events: Vec<Event>) -> Self {
         let nics = if events.is_empty() { 0 } else { fabric.cluster().nics() as usize };
         let (broken, circuit) = (vec![0; nics], vec![None; nics]);
         let mut health = Health { fabric, broken, packet: vec![], circuit, rails, events };

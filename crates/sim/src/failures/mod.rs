@@ -26,7 +26,7 @@ use crate::simulate::SimError;
 use crate::spec::{EngineSpec, Spec};
 use lightloom_engine::Incident;
 use lightloom_fabric::{
-    Backup, Cluster, Fabric, FabricSpec, GpuId, LinkClass, LinkId, NicId, ServerId,
+    Backup, Cluster, FABRICS, Fabric, FabricKind, GpuId, LinkClass, LinkId, NicId, ServerId,
 };
 use lightloom_units::Time;
 use lightloom_workload::{Placement, TaskGraph, TaskKind};
@@ -180,15 +180,6 @@ impl Plan {
     pub fn cluster(&self, job: &Cluster) -> Cluster {
         let more = self.backups.len() as u32 * job.gpus_per_server;
         Cluster { gpus: job.gpus.saturating_add(more), ..job.clone() }
-    }
-
-    /// The fabric's specification with the servers that stand in.
-    pub fn fabric(&self, job: &FabricSpec) -> FabricSpec {
-        let mut fabric = job.clone();
-        if let FabricSpec::MixNet(mixnet) = &mut fabric {
-            mixnet.backups = self.backups.clone();
-        }
-        fabric
     }
 
     /// What the engine is told, and, kept here, what the policy makes of it.
@@ -370,28 +361,30 @@ impl Pool<'_> {
 /// What the fabric and the engine cannot do.
 fn refuse(spec: &Spec) -> Result<(), SimError> {
     let kind = spec.fabric.kind();
-    let mixnet = matches!(spec.fabric, FabricSpec::MixNet(_));
-    let clos = matches!(
-        spec.fabric,
-        FabricSpec::FatTree(_) | FabricSpec::LeafSpine(_) | FabricSpec::RailOptimized(_)
-    );
+    let named = |can: fn(&FabricKind) -> bool| {
+        let able = FABRICS.iter().filter(|kind| can(kind));
+        able.map(|kind| format!("\"{}\"", kind.name)).collect::<Vec<_>>().join(", ")
+    };
     if matches!(spec.engine, EngineSpec::Flit(_)) {
         let reason = "engine.kind = \"flit\": knows no failures; allowed: \"flow\", \"packet\"";
         return Err(SimError::Input(reason.into()));
     }
-    if !mixnet && !clos {
+    if !kind.can.failures {
         return Err(SimError::Input(format!(
-            "failures: fabric \"{kind}\" has no ways around them; allowed: \"fat-tree\", \
-             \"leaf-spine\", \"rail-optimized\", \"mixnet\""
+            "failures: fabric \"{}\" has no ways around them; allowed: {}",
+            kind.name,
+            named(|kind| kind.can.failures)
         )));
     }
     for failure in &spec.failures {
         let optical = matches!(failure.part, Part::OcsPort { .. } | Part::Ocs { .. })
             || failure.backup == Wired::Ocs;
-        if optical && !mixnet {
+        if optical && !kind.can.regions {
             return Err(SimError::Input(format!(
-                "failures: {}: fabric \"{kind}\" has no optical switches; allowed: \"mixnet\"",
-                failure.name
+                "failures: {}: fabric \"{}\" has no optical switches; allowed: {}",
+                failure.name,
+                kind.name,
+                named(|kind| kind.can.regions)
             )));
         }
     }

@@ -16,9 +16,8 @@ fn fabric() -> Fabric {
 }
 
 fn spec() -> (FabricSpec, PlanesSpec) {
-    let spec = FabricSpec::planes(RATE, Time::from_us(1));
-    let FabricSpec::Planes(planes) = spec.clone() else { unreachable!("the constructor's kind") };
-    (spec, planes)
+    let spec = PlanesSpec::new(RATE, Time::from_us(1));
+    (spec.clone().into(), spec)
 }
 
 /// What a transfer is to be.

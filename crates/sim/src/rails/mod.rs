@@ -17,7 +17,7 @@ use flows::{Flows, forwarding, lanes};
 use lightloom_engine::{
     Engine, EngineError, Observer, Orders, Outcome, Policy, Scenario, TaskId, Tasks,
 };
-use lightloom_fabric::{ClosSpec, Cluster, Fabric, FabricSpec, NicId, Splitting};
+use lightloom_fabric::{ClosSpec, Cluster, Fabric, NicId, RailOptimized, Splitting};
 use lightloom_flow::FlowEngine;
 use lightloom_packet::{BalancerSpec, Chunks, Nics, PacketEngine, Paths};
 use lightloom_rails::{Message, mse, plan};
@@ -124,7 +124,7 @@ impl RailsSpec {
             radix: Some(ports),
             ..ClosSpec::new(self.link_bps, self.link_delay_ps)
         };
-        lightloom_fabric::build(&cluster, &FabricSpec::RailOptimized(spec), 1, &[])
+        lightloom_fabric::build(&cluster, &RailOptimized(spec).into(), 1, &[])
             .map_err(|error| SimError::Input(error.to_string()))
     }
 

@@ -45,8 +45,7 @@ pub(crate) fn fabric(cluster: &Cluster, spec: &RailXSpec) -> Result<Fabric, SimE
 
 /// The circuits of a fabric that stand from the beginning; none but on RailX.
 pub(crate) fn standing(fabric: &Fabric) -> Vec<Patch> {
-    let circuits = fabric.wired().into_iter().flat_map(|wired| wired.circuits());
-    circuits.map(|(tx, rx)| Patch { tx, rx: Some(rx) }).collect()
+    fabric.standing().into_iter().map(|(tx, rx)| Patch { tx, rx: Some(rx) }).collect()
 }
 
 /// The grid of so many nodes whose sides differ least.

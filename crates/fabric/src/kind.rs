@@ -1,0 +1,230 @@
+//! What a kind of fabric is: the keys by which a specification asks for it, what it can do, and what
+//! builds it. Every kind is a file of its own and a line in [`FABRICS`](crate::FABRICS).
+
+use crate::cluster::{Cluster, ServerId};
+use crate::error::FabricError;
+use crate::graph::{Fabric, Routes};
+use crate::railx::Layout;
+use crate::wires::Wires;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+/// A kind of fabric.
+#[derive(Debug)]
+pub struct FabricKind {
+    /// The `kind` by which a specification asks for it.
+    pub name: &'static str,
+    /// What it can do, and what it cannot.
+    pub can: Capabilities,
+    /// One on a cluster of its choice, with its circuits: another for each number. Tests of all fabrics
+    /// take it.
+    pub example: fn(u32) -> Fabric,
+    read: fn(Value) -> serde_json::Result<FabricSpec>,
+}
+
+/// What the rest of the house must know of a kind of fabric without knowing the kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Capabilities {
+    /// The carrier of the simulator that moves bytes over it.
+    pub carrier: &'static str,
+    /// Engines that cannot run it, and why.
+    pub refuses: &'static [(&'static str, &'static str)],
+    /// Whether it leads around NICs that fail.
+    pub failures: bool,
+    /// Whether servers fall into regions, each on an optical switch whose circuits change.
+    pub regions: bool,
+    /// Whether NIC `i` of every server is on the same switches, so that a balancer can choose rails.
+    pub rails: bool,
+    /// Whether a GPU may have several NICs.
+    pub many_nics: bool,
+    /// The table of a specification that says the rate and delay of links at packet switches; a list of
+    /// links says them one by one.
+    pub switches: Option<&'static str>,
+    /// Inner tables for each of which a link setting of the whole fabric stands.
+    pub parts: &'static [&'static str],
+}
+
+impl Capabilities {
+    /// Of packet switches that every engine can run and that lead around failures.
+    pub const SWITCHED: Self = Capabilities {
+        carrier: "packets",
+        refuses: &[],
+        failures: true,
+        regions: false,
+        rails: false,
+        many_nics: false,
+        switches: Some("fabric"),
+        parts: &[],
+    };
+}
+
+/// The keys of one kind of fabric, with their values: the type of a kind's table.
+pub trait FabricKeys: fmt::Debug + Any + Send + Sync {
+    /// The kind.
+    fn kind(&self) -> &'static FabricKind;
+
+    /// Wires the fabric: nodes, links, bill, notes, and how to route over them.
+    ///
+    /// # Errors
+    /// Names a key and its value as in the specification, and what is allowed.
+    fn build(&self, site: &Site<'_>) -> Result<(Wires, Arc<dyn Routes>), FabricError>;
+
+    /// Itself, for whoever knows the type.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// How a server that stands in for others is wired (MixNet, Section 5.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Backup {
+    /// By its packet NICs only: it can stand in anywhere.
+    Packets,
+    /// By its optical NICs only, to the switch of this region.
+    Circuits(u32),
+}
+
+/// Where a fabric is built, and what was decided for it before.
+#[derive(Clone, Copy, Debug)]
+pub struct Site<'a> {
+    /// Servers, GPUs and NICs.
+    pub cluster: &'a Cluster,
+    /// How many consecutive servers make a region.
+    pub region_servers: u32,
+    /// How the cluster's last servers are wired, which belong to no region: they stand in for servers
+    /// and GPUs that fail.
+    pub backups: &'a [Backup],
+    /// Circuits of a patch panel, each a pair of servers, several for a pair that has several.
+    pub panel: &'a [(ServerId, ServerId)],
+    /// Circuits of RailX.
+    pub layout: Option<&'a Layout>,
+}
+
+impl<'a> Site<'a> {
+    /// A cluster, regions of one server, and nothing decided.
+    pub fn new(cluster: &'a Cluster) -> Self {
+        Site { cluster, region_servers: 1, backups: &[], panel: &[], layout: None }
+    }
+}
+
+/// A fabric as it is asked for: the `fabric` table of a resolved specification. Every key must be
+/// there but those that may be left out, and no other: defaults are filled in before.
+///
+/// ```
+/// use lightloom_fabric::{FabricSpec, TopoOptSpec};
+/// let text = r#"{"kind": "topoopt", "link_bps": 400000000000, "link_delay_ps": 1000000,
+///                "degree": 8, "panel": "flat", "panel_ports": 1008}"#;
+/// let spec: FabricSpec = serde_json::from_str(text).unwrap();
+/// assert_eq!(spec.kind().name, "topoopt");
+/// assert_eq!(spec.keys::<TopoOptSpec>().unwrap().degree, 8);
+/// assert!(serde_json::from_str::<FabricSpec>(&text.replace("degree", "degrees")).is_err());
+/// ```
+#[derive(Clone, Debug)]
+pub struct FabricSpec(Arc<dyn FabricKeys>);
+
+impl<K: FabricKeys> From<K> for FabricSpec {
+    fn from(keys: K) -> Self {
+        FabricSpec(Arc::new(keys))
+    }
+}
+
+impl FabricSpec {
+    /// Which kind it is, and what that can do.
+    pub fn kind(&self) -> &'static FabricKind {
+        self.0.kind()
+    }
+
+    /// The keys and their values, if it is of the kind that has them.
+    pub fn keys<K: FabricKeys>(&self) -> Option<&K> {
+        self.0.as_any().downcast_ref()
+    }
+}
+
+impl FabricKind {
+    pub(crate) const fn of<K: FabricKeys + DeserializeOwned>(
+        name: &'static str,
+        can: Capabilities,
+        example: fn(u32) -> Fabric,
+    ) -> Self {
+        FabricKind {
+            name,
+            can,
+            example,
+            read: |keys| Ok(serde_json::from_value::<K>(keys)?.into()),
+        }
+    }
+
+    /// Reads the keys of this kind, without `kind` itself.
+    ///
+    /// # Errors
+    /// Names a key that is missing, that no such fabric has, or whose value it cannot be.
+    pub fn read(&self, keys: Value) -> serde_json::Result<FabricSpec> {
+        (self.read)(keys)
+    }
+
+    /// Why an engine cannot run it; none if it can.
+    ///
+    /// ```
+    /// let railx = lightloom_fabric::FABRICS.iter().find(|kind| kind.name == "railx").unwrap();
+    /// assert!(railx.refuses("packet").unwrap().starts_with("has no packet switches"));
+    /// assert_eq!(railx.refuses("flow"), None);
+    /// ```
+    pub fn refuses(&self, engine: &str) -> Option<&'static str> {
+        self.can.refuses.iter().find(|(name, _)| *name == engine).map(|(_, why)| *why)
+    }
+}
+
+/// Builds a fabric: [`Site`] with `region_servers` and `panel`. A panel without circuits has a bill but
+/// no routes; RailX needs a layout, which [`build_at`] takes.
+///
+/// # Errors
+/// Names a key and its value as in the specification, and what is allowed.
+///
+/// ```
+/// use lightloom_fabric::{Cluster, FabricSpec, build};
+/// use lightloom_units::{BitRate, Time};
+/// let spec = FabricSpec::mixnet(8, BitRate::from_gbps(400), Time::from_us(1));
+/// let error = build(&Cluster::of(64, 8), &spec, 4, &[]).unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "fabric.optical_nics = 8: must be from 1 to 7, as one of cluster.nics_per_server = 8 stays \
+///      on packets"
+/// );
+/// ```
+pub fn build(
+    cluster: &Cluster,
+    spec: &FabricSpec,
+    region_servers: u32,
+    panel: &[(ServerId, ServerId)],
+) -> Result<Fabric, FabricError> {
+    build_at(&Site { region_servers, panel, ..Site::new(cluster) }, spec)
+}
+
+/// What [`FabricKind::example`] builds: a fabric on `1 + n % 13` servers, or on as many as there must be,
+/// of up to eight GPUs.
+pub(crate) fn example(n: u32, least: u32, spec: impl Fn(&Cluster) -> FabricSpec) -> Fabric {
+    let per_server = [8, 4, 2, 3][n as usize / 3 % 4].max(least);
+    let cluster = Cluster::of((1 + n % 13) * per_server, per_server);
+    build(&cluster, &spec(&cluster), 1, &[]).expect("an example fits its cluster")
+}
+
+/// Builds a fabric.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_at(site: &Site<'_>, spec: &FabricSpec) -> Result<Fabric, FabricError> {
+    let cluster = site.cluster;
+    cluster.validate()?;
+    if cluster.nics_per_gpu() > 1 && !spec.kind().can.many_nics {
+        let allowed = format!(
+            "fabric \"{}\" has a NIC each GPU: must equal cluster.gpus_per_server = {}",
+            spec.kind().name,
+            cluster.gpus_per_server
+        );
+        let given = cluster.nics_per_server;
+        return Err(FabricError::new("cluster.nics_per_server", given, allowed));
+    }
+    let (wires, routes) = spec.0.build(site)?;
+    Ok(Fabric::new(cluster, wires, routes))
+}
