@@ -14,9 +14,12 @@
 //! without search, circuits that are given up and not replaced.
 //! Checked: never a worse total than leaving all as it is; against the cases by hand.
 
+use super::choose;
 use super::choose::improve;
 use super::timed::{Rows, whole};
-use super::{CircuitCounts, Rates, ServerDemand, allocate_within, choose};
+use crate::demand::ServerDemand;
+use crate::greedy::{CircuitCounts, allocate_within};
+use crate::timed::Rates;
 use lightloom_units::Time;
 
 /// What circuits are chosen for.
@@ -172,7 +175,7 @@ fn least(demand: &ServerDemand, ports: &[u32], rates: &Rates) -> Time {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::all_to_all_time;
+    use crate::timed::all_to_all_time;
     use proptest::prelude::*;
 
     const RATES: Rates = Rates {

@@ -10,7 +10,9 @@
 
 use super::search::Search;
 use super::timed::Rows;
-use super::{CircuitCounts, Rates, ServerDemand, allocate_within};
+use crate::demand::ServerDemand;
+use crate::greedy::{CircuitCounts, allocate_within};
+use crate::timed::Rates;
 
 /// Servers whose time is looked at before the search stops.
 const WORK: usize = 1_500;
@@ -145,7 +147,7 @@ fn packed(demand: &ServerDemand, ports: &[u32], rates: &Rates) -> CircuitCounts 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::all_to_all_time;
+    use crate::timed::all_to_all_time;
     use lightloom_units::Time;
     use proptest::prelude::*;
     use rand::{Rng, SeedableRng};

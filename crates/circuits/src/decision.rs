@@ -1,10 +1,12 @@
 //! Circuits for a demand, as a specification asks for them: by Algorithm 1 or by time, with or without
 //! hysteresis. Simulator and controller ask this, and only they know when.
 
-use super::{
-    CircuitCounts, PortMap, Prospect, Rates, ServerDemand, allocate_within, choose, settle,
-    total_time,
-};
+use super::choose;
+use crate::change::{Prospect, settle, total_time};
+use crate::demand::ServerDemand;
+use crate::greedy::{CircuitCounts, allocate_within};
+use crate::ports::PortMap;
+use crate::timed::Rates;
 use lightloom_fabric::CircuitDecision;
 use lightloom_units::Time;
 

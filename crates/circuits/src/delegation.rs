@@ -12,38 +12,15 @@
 //! Checked: every byte of every (source, destination) pair is followed through its legs and hops;
 //! the balance of delegates; the sharing against bisection.
 
-use super::PortMap;
-
 mod lanes;
+mod layout;
 mod sharing;
 
+pub use layout::{Layout, RouteOptions};
+
+use crate::ports::PortMap;
 use lanes::Lane;
-
-/// Where a region's NICs are: the same in every server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layout {
-    /// Servers of the region.
-    pub servers: u16,
-    /// GPUs of a server.
-    pub gpus_per_server: u16,
-    /// NICs on packet switches, by index in the server. At least one.
-    pub packet_nics: Vec<u16>,
-    /// NICs on the optical switch: entry `p` is the NIC of optical port `p`.
-    pub optical_nics: Vec<u16>,
-    /// By NIC: the GPU of the server it belongs to.
-    pub nic_gpu: Vec<u16>,
-}
-
-/// How [`Router::route`] shares bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RouteOptions {
-    /// Let pairs that have circuits use packet switches too, so that both end together.
-    pub share_eps: bool,
-    /// Rate of an optical NIC \[bit/s\]; read with `share_eps` only.
-    pub optical_bps: u64,
-    /// Rate of a packet NIC \[bit/s\]; read with `share_eps` only.
-    pub packet_bps: u64,
-}
+use layout::Entry;
 
 /// Bytes between two GPUs of a server, over its scale-up network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,14 +79,6 @@ pub struct Router {
     gather: Vec<u64>,
     local: Vec<u64>,
     scatter: Vec<u64>,
-}
-
-/// What one GPU sends another, each by index in its server.
-#[derive(Clone, Copy, Debug, Default)]
-struct Entry {
-    source: u16,
-    destination: u16,
-    bytes: u64,
 }
 
 /// [`Router::route`] with fresh buffers.
@@ -242,19 +211,6 @@ impl Router {
                 self.sorted[*start as usize] = Entry { source, destination, bytes };
             }
         }
-    }
-}
-
-impl Layout {
-    fn check(&self, ports: &PortMap) {
-        assert!(self.gpus_per_server > 0, "a server has GPUs");
-        assert!(!self.packet_nics.is_empty(), "a server has a NIC on packet switches");
-        let wired = (ports.servers(), ports.degree());
-        assert_eq!(
-            wired,
-            (usize::from(self.servers), self.optical_nics.len()),
-            "servers and optical ports of the circuits and of the layout"
-        );
     }
 }
 

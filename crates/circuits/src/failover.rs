@@ -12,7 +12,7 @@
 //! Checked: every way is one of working NICs and standing circuits from end to end, and there is one
 //! whenever a search finds one of that form; lifelines keep within the ports.
 
-use super::CircuitCounts;
+use crate::greedy::CircuitCounts;
 
 /// From a NIC of one server to a NIC of another, `(server, NIC of the server)` each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -248,7 +248,9 @@ fn make_room(counts: &mut CircuitCounts, ports: &[u32], stranded: &[bool], serve
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{PortMap, ServerDemand, allocate_within, assign};
+    use crate::demand::ServerDemand;
+    use crate::greedy::allocate_within;
+    use crate::ports::{PortMap, assign};
     use proptest::prelude::*;
 
     const N: usize = 5;

@@ -11,7 +11,7 @@
 //! dense demands; judge a result by the time of the whole all-to-all.
 //! Checked: against Algorithm 1 transcribed line by line with exact fractions.
 
-use super::ServerDemand;
+use crate::demand::ServerDemand;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;

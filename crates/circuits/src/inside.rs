@@ -13,7 +13,8 @@
 //! at a time; nothing is faster than all NICs together; even demands come near that.
 //! Source: MixNet, Section 5 (delegation), with the scheduler named as future work in SWOT, Section 6.
 
-use super::{Hop, Layout, Leg, PortMap, RouteOptions, Router, Routing};
+use crate::delegation::{Hop, Layout, Leg, RouteOptions, Router, Routing};
+use crate::ports::PortMap;
 use lightloom_swot::Planes;
 use lightloom_swot::alltoall::{Entry, Hold, Ports, completion, hand_over};
 use lightloom_units::{BitRate, Bytes, Time};

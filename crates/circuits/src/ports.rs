@@ -12,7 +12,7 @@
 //! these counts has fewer new circuits; kept circuits reach their upper bound; from dark, with two equal nodes, every pair is split evenly at both ends; blocked ports
 //! stay dark.
 
-use super::CircuitCounts;
+use crate::greedy::CircuitCounts;
 
 /// The circuits that stand between the optical ports of a region's servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -280,7 +280,8 @@ pub fn new_circuits(old: &PortMap, new: &PortMap) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{GreedyOptions, ServerDemand, allocate, allocate_within};
+    use crate::demand::ServerDemand;
+    use crate::greedy::{GreedyOptions, allocate, allocate_within};
     use proptest::prelude::*;
 
     fn counts(n: usize, degree: u32) -> impl Strategy<Value = CircuitCounts> {

@@ -9,7 +9,9 @@
 //! Checked: by those who use it, [`super::choose`] and [`super::change`].
 
 use super::timed::Rows;
-use super::{CircuitCounts, Rates, ServerDemand};
+use crate::demand::ServerDemand;
+use crate::greedy::CircuitCounts;
+use crate::timed::Rates;
 
 /// Circuits that are being improved.
 pub(super) struct Search<'a> {

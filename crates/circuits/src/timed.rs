@@ -11,7 +11,8 @@
 //! Checked: against the routes of [`route`](super::route), NIC by NIC; by hand; and against the flow
 //! engine (`tests/test_mixnet_decision.py`).
 
-use super::{CircuitCounts, ServerDemand};
+use crate::demand::ServerDemand;
+use crate::greedy::CircuitCounts;
 use lightloom_units::Time;
 
 /// What a server's NICs carry.
@@ -234,7 +235,8 @@ fn ps(bytes: u64, ps_per_byte: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Layout, PortMap, RouteOptions, assign, route};
+    use crate::delegation::{Layout, RouteOptions, route};
+    use crate::ports::{PortMap, assign};
     use proptest::prelude::*;
 
     fn cases() -> impl Strategy<Value = (ServerDemand, CircuitCounts, Rates)> {

@@ -1,7 +1,7 @@
 //! The NIC pairs that carry what one server sends another, and whose bytes each of them carries.
 
-use super::{Entry, Layout};
-use crate::PortMap;
+use super::layout::{Entry, Layout};
+use crate::ports::PortMap;
 
 /// A NIC of the sender and one of the receiver, the delegates they belong to, and how many bytes
 /// they still take.

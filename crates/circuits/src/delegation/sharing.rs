@@ -1,7 +1,7 @@
 //! How many bytes of pairs that have circuits go over packet switches, so that both end together.
 
-use super::{Layout, RouteOptions};
-use crate::PortMap;
+use super::layout::{Layout, RouteOptions};
+use crate::ports::PortMap;
 
 /// Sets, for each pair of servers that has circuits, the bytes that its circuits cannot carry in the
 /// time of the whole exchange; the others stay as they are.
@@ -69,7 +69,8 @@ fn end(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CircuitCounts, assign};
+    use crate::greedy::CircuitCounts;
+    use crate::ports::assign;
     use proptest::prelude::*;
 
     const N: usize = 4;

@@ -1,5 +1,7 @@
 use super::*;
-use crate::{CircuitCounts, GreedyOptions, ServerDemand, allocate, assign};
+use crate::demand::ServerDemand;
+use crate::greedy::{CircuitCounts, GreedyOptions, allocate};
+use crate::ports::assign;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

@@ -1,7 +1,9 @@
 //! Plans followed byte by byte.
 
 use super::*;
-use crate::{CircuitCounts, assign, route};
+use crate::delegation::route;
+use crate::greedy::CircuitCounts;
+use crate::ports::assign;
 use proptest::prelude::*;
 
 const SERVERS: u16 = 4;

@@ -5,7 +5,8 @@
 //! of the prediction. Each layer goes by its own sums, because layers differ: the first has none
 //! before it. Sums fade like the window's weights, at half their pace, so that old merits pass.
 
-use super::{PredictorKind, Window};
+use super::history::Window;
+use lightloom_fabric::PredictorKind;
 
 /// Who is asked, in the order of ties: at first, Copilot.
 pub const CANDIDATES: [PredictorKind; 5] = [

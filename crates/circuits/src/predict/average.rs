@@ -1,6 +1,7 @@
 //! A layer's own loads of recent passes, averaged with the window's weights.
 
-use super::{History, uniform};
+use super::history::History;
+use super::uniform;
 
 /// The weighted average of a layer's window; uniform before anything was seen.
 ///

@@ -5,7 +5,9 @@
 //! which chose expert i goes on to expert j does not depend on where it is. A matrix for each source
 //! would be fitted on as few samples as one for all loads (measured: docs/prediction.md).
 
-use super::{History, Sample, Transition, average};
+use super::average::average;
+use super::history::History;
+use super::transition::{Sample, Transition};
 
 /// The predictor, with its last fit.
 #[derive(Clone, Debug, Default)]

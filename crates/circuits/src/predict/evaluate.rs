@@ -10,10 +10,14 @@
 //! Checked: a trace that repeats costs nothing but to who cannot know; who knows has the circuits of
 //! the truth.
 
-use super::super::{PortMap, ServerDemand};
-use super::{
-    Auto, CANDIDATES, Forecaster, PredictorKind, Region, Window, relative_error, top_k_accuracy,
-};
+use super::auto::{Auto, CANDIDATES};
+use super::forecaster::Forecaster;
+use super::history::Window;
+use super::region::Region;
+use super::scores::{relative_error, top_k_accuracy};
+use crate::demand::ServerDemand;
+use crate::ports::PortMap;
+use lightloom_fabric::PredictorKind;
 
 /// What circuits are chosen from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -277,9 +281,9 @@ impl LayerScores {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::Rates;
-    use super::super::Decision;
     use super::*;
+    use crate::predict::region::Decision;
+    use crate::timed::Rates;
 
     fn asked(rows: Rows) -> Asked {
         let rate = 400_000_000_000;

@@ -1,9 +1,15 @@
 //! A predictor with its history: what a simulator or a controller drives.
 
-use super::{
-    Auto, CANDIDATES, Copilot, History, PredictorKind, Transition, Window, average,
-    previous_iteration, previous_layer, relative_error, uniform,
-};
+use super::auto::{Auto, CANDIDATES};
+use super::average::average;
+use super::copilot::Copilot;
+use super::history::{History, Window};
+use super::previous_iteration::previous_iteration;
+use super::previous_layer::previous_layer;
+use super::scores::relative_error;
+use super::transition::Transition;
+use super::uniform::uniform;
+use lightloom_fabric::PredictorKind;
 
 /// Predicts what each source sends each expert of a layer, before its gate; is told what came.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 //! A pass is one run of a micro-batch through the model, layer by layer; it ends when a layer comes
 //! that is not deeper than the last one.
 
-use super::Sample;
+use super::transition::Sample;
 use std::collections::VecDeque;
 
 /// How far back predictors look, and how fast they forget.

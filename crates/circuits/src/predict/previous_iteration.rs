@@ -1,6 +1,7 @@
 //! The same layer's load of the pass before.
 
-use super::{History, uniform};
+use super::history::History;
+use super::uniform;
 
 /// The layer's last load; uniform before there was one.
 ///

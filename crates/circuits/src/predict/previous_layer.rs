@@ -1,6 +1,7 @@
 //! The layer before's load of the same pass, as it is: what circuits left unchanged assume.
 
-use super::{History, average};
+use super::average::average;
+use super::history::History;
 
 /// The load of the layer before. Where there is none, as for the first layer, the layer's average.
 ///

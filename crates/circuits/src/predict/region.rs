@@ -4,10 +4,11 @@
 //! Modelled: EP ranks lie on servers in order, so many a server, or one on several; a rank's tokens
 //! are spread over its GPUs evenly. Checked: on demands whose circuits are known.
 
-use super::super::{
-    CircuitCounts, GreedyOptions, PortMap, Rates, ServerDemand, all_to_all_time, allocate, assign,
-    changed_ports, choose,
-};
+use super::super::choose;
+use crate::demand::ServerDemand;
+use crate::greedy::{CircuitCounts, GreedyOptions, allocate};
+use crate::ports::{PortMap, assign, changed_ports};
+use crate::timed::{Rates, all_to_all_time};
 
 /// How circuits are chosen for a demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

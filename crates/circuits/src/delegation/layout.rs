@@ -1,0 +1,50 @@
+//! Where the NICs of a region are, and what is sent between its GPUs.
+
+use crate::ports::PortMap;
+
+/// Where a region's NICs are: the same in every server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Servers of the region.
+    pub servers: u16,
+    /// GPUs of a server.
+    pub gpus_per_server: u16,
+    /// NICs on packet switches, by index in the server. At least one.
+    pub packet_nics: Vec<u16>,
+    /// NICs on the optical switch: entry `p` is the NIC of optical port `p`.
+    pub optical_nics: Vec<u16>,
+    /// By NIC: the GPU of the server it belongs to.
+    pub nic_gpu: Vec<u16>,
+}
+
+/// How [`Router::route`] shares bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RouteOptions {
+    /// Let pairs that have circuits use packet switches too, so that both end together.
+    pub share_eps: bool,
+    /// Rate of an optical NIC \[bit/s\]; read with `share_eps` only.
+    pub optical_bps: u64,
+    /// Rate of a packet NIC \[bit/s\]; read with `share_eps` only.
+    pub packet_bps: u64,
+}
+
+/// What one GPU sends another, each by index in its server.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Entry {
+    pub(super) source: u16,
+    pub(super) destination: u16,
+    pub(super) bytes: u64,
+}
+
+impl Layout {
+    pub(super) fn check(&self, ports: &PortMap) {
+        assert!(self.gpus_per_server > 0, "a server has GPUs");
+        assert!(!self.packet_nics.is_empty(), "a server has a NIC on packet switches");
+        let wired = (ports.servers(), ports.degree());
+        assert_eq!(
+            wired,
+            (usize::from(self.servers), self.optical_nics.len()),
+            "servers and optical ports of the circuits and of the layout"
+        );
+    }
+}
