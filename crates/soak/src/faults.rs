@@ -1,98 +1,10 @@
-//! What goes wrong, and how often.
+//! What a fault does to the world.
 
 use crate::chance::Chance;
+use crate::plan::Fault;
 use crate::world::{Event, World};
 use lightloom_control::{Input, Part, Patch, PortId};
 use lightloom_units::Time;
-
-/// Something that goes wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    ControllerCrash,
-    JournalLost,
-    AgentCrash,
-    Freeze,
-    Partition,
-    SlowDrain,
-    PartFails,
-    StreamBreaks,
-    SwitchSlow,
-    SwitchSilent,
-    SwitchDenies,
-    SwitchReboots,
-    Lockout,
-    MirrorSticks,
-    CircuitDrops,
-    Tampering,
-    Operator,
-    Storm,
-}
-
-/// Every kind, its name in summaries, and how often of a thousand seeds have it.
-const KINDS: [(Fault, &str, u64); 18] = [
-    (Fault::ControllerCrash, "controller crashed", 500),
-    (Fault::JournalLost, "journal lost", 120),
-    (Fault::AgentCrash, "agent crashed", 300),
-    (Fault::Freeze, "agent frozen", 300),
-    (Fault::Partition, "servers cut off", 400),
-    (Fault::SlowDrain, "slow to drain", 200),
-    (Fault::PartFails, "part failed", 300),
-    (Fault::StreamBreaks, "stream broken", 400),
-    (Fault::SwitchSlow, "switch slow", 250),
-    (Fault::SwitchSilent, "switch silent", 250),
-    (Fault::SwitchDenies, "switch denied what it did", 200),
-    (Fault::SwitchReboots, "switch rebooted", 120),
-    (Fault::Lockout, "login refused", 120),
-    (Fault::MirrorSticks, "mirror stuck", 250),
-    (Fault::CircuitDrops, "circuit dropped", 200),
-    (Fault::Tampering, "switch tampered with", 120),
-    (Fault::Operator, "operator at work", 200),
-    (Fault::Storm, "messages lost in a storm", 250),
-];
-
-/// How often each kind strikes in this scenario, and what messages suffer at all times.
-#[derive(Clone, Debug)]
-pub(crate) struct Plan {
-    /// Kind, name, mean time between two.
-    pub kinds: Vec<(Fault, &'static str, Time)>,
-    pub network: Network,
-    /// What sticks stays so, what fails stays failed.
-    pub forever: bool,
-}
-
-/// What happens to messages between agents and controller.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Network {
-    /// Of a thousand.
-    pub lost: u64,
-    pub doubled: u64,
-    /// Mean delay; some come much later.
-    pub delay: Time,
-    pub late: u64,
-}
-
-impl Network {
-    /// When nothing is wrong.
-    pub const FINE: Network = Network { lost: 0, doubled: 0, delay: Time::from_us(200), late: 0 };
-}
-
-impl Plan {
-    pub fn draw(chance: &mut Chance) -> Self {
-        let busy = chance.pick(&[300, 700, 1000, 1500]);
-        let kinds = KINDS.iter().filter_map(|&(fault, name, often)| {
-            let mean = chance.pick(&[700, 2_000, 6_000]);
-            chance.hit(often * busy / 1000).then_some((fault, name, Time::from_ms(mean)))
-        });
-        let kinds = kinds.collect();
-        let network = Network {
-            lost: chance.pick(&[0, 0, 10, 100, 300]),
-            doubled: chance.pick(&[0, 10, 200]),
-            delay: Time::from_us(chance.pick(&[50, 1_000, 20_000])),
-            late: chance.pick(&[0, 5, 50, 200]),
-        };
-        Plan { kinds, network, forever: chance.hit(100) }
-    }
-}
 
 impl World {
     /// Something goes wrong.

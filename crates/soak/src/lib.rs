@@ -17,9 +17,12 @@ mod invariants;
 mod line;
 mod lives;
 mod node;
+mod plan;
 mod rest;
 mod run;
+mod summary;
 mod world;
 
 pub use invariants::{INVARIANTS, Invariant};
-pub use run::{Failure, Summary, run, run_many, trace};
+pub use run::{Failure, run, run_many, trace};
+pub use summary::Summary;

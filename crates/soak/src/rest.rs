@@ -1,6 +1,6 @@
 //! Faults stop, and all must come to rest in agreement.
 
-use crate::faults::Network;
+use crate::plan::Network;
 use crate::world::{Event, World};
 use lightloom_control::{Alarm, Mark, Part, Patch, Stage};
 use lightloom_units::Time;

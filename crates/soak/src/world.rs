@@ -2,11 +2,11 @@
 //! everything that can come between them.
 
 use crate::chance::Chance;
-use crate::faults::{Network, Plan};
 use crate::invariants::{self, Broken, Checks, Holds};
 use crate::line::Line;
 use crate::node::{Clock, Mail, Node, Plane};
-use crate::run::{Options, Summary};
+use crate::plan::{Network, Plan};
+use crate::summary::{Options, Summary};
 use lightloom_circuits::CircuitCounts;
 use lightloom_control::drivers::tl1::SessionId;
 use lightloom_control::ocs::Switch;

@@ -1,6 +1,10 @@
 //! One plan: decide, drain, patch, verify, resume.
 
-use super::{Controller, Event, Output, Phase, Question, Reconfiguration};
+use super::io::{Event, Output, Question};
+use super::machine::Controller;
+use super::phase::{Phase, Plan};
+use super::record::Seat;
+use super::view::Reconfiguration;
 use crate::alarm::Alarm;
 use crate::driver::{Answer, Order, Patch};
 use crate::journal::Record;
@@ -12,23 +16,6 @@ use std::collections::BTreeSet;
 
 /// So many plans may have been begun, at most, since an agent obeyed the last one.
 const SKIPPED: u64 = 1 << 16;
-
-/// Circuits on their way.
-#[derive(Clone, Debug)]
-pub(super) struct Plan {
-    pub generation: u64,
-    pub rounds: Vec<u64>,
-    pub target: PortMap,
-    /// Circuits that agents use throughout.
-    pub kept: PortMap,
-    /// Servers of which a port changes, in rising order.
-    pub concerned: Vec<u16>,
-    /// By port: nobody sends over it once these servers hold, so the switch may change it.
-    pub quiet: Vec<bool>,
-    /// Agents that have not let go by then are shunned.
-    pub drain_by: Time,
-    pub log: Reconfiguration,
-}
 
 impl Controller {
     /// Begins what there is to do next.
@@ -359,7 +346,7 @@ impl Controller {
     pub(super) fn confirm(&mut self, now: Time) {
         let Some(log) = &self.unconfirmed else { return };
         let resume = Mark { generation: log.generation, stage: Stage::Resume };
-        let missing = |seat: &super::Seat| {
+        let missing = |seat: &Seat| {
             seat.present && seat.heard.is_some() && seat.shunned.is_none() && seat.obeyed < resume
         };
         if self.seats.iter().any(missing) {

@@ -1,6 +1,8 @@
 //! The controller's end of the switch: when it is read, believed, and given up.
 
-use super::{Controller, Event, Output, Phase};
+use super::io::{Event, Output};
+use super::machine::Controller;
+use super::phase::Phase;
 use crate::alarm::Alarm;
 use crate::driver::{Answer, Order, Patch};
 use crate::journal::Record;

@@ -1,6 +1,5 @@
-//! A controller as an operator sees it.
+//! A controller as an operator sees it: the parts of its status.
 
-use super::{Controller, Phase};
 use crate::alarm::Alarm;
 use crate::message::{Mark, Part, PortId};
 use lightloom_units::Time;
@@ -133,63 +132,4 @@ pub struct Status {
     pub alarms: Vec<(Alarm, Time)>,
     /// Counts.
     pub counters: Counters,
-}
-
-impl Controller {
-    /// All there is to see.
-    pub fn status(&self, now: Time) -> Status {
-        let degree = self.region.degree();
-        let n = self.region.servers();
-        let server = |at: usize| {
-            let seat = &self.seats[at];
-            ServerView {
-                server: at as u16,
-                tenant: self.region.tenant(at as u16),
-                present: seat.present && seat.heard.is_some(),
-                heard: seat.heard,
-                obeyed: seat.obeyed,
-                faults: seat.faults.clone(),
-                round: seat.demand.as_ref().map(|demand| demand.round),
-                circuits: self.standing.ports(at).to_vec(),
-                blocked: self.blocked[at * degree..(at + 1) * degree].to_vec(),
-            }
-        };
-        let switch_ports = |a, b| (self.region.switch_port(a), self.region.switch_port(b));
-        let circuit = |(a, b)| CircuitView { a, b, switch_ports: switch_ports(a, b) };
-        let row = |at: usize| {
-            let demand = self.seats[at].demand.as_ref();
-            demand.map_or_else(|| vec![0; n], |demand| demand.bytes.clone())
-        };
-        Status {
-            now,
-            phase: self.phase_name(),
-            generation: self.memory.generation,
-            verified_generation: self.memory.verified_generation,
-            confirmed_generation: self.memory.confirmed,
-            switch: SwitchView {
-                up: self.up,
-                device: self.device.as_ref().map(|(device, _)| device.clone()),
-                ports: self.region.switch_ports(),
-                read: !self.must_read,
-            },
-            servers: (0..n).map(server).collect(),
-            circuits: self.standing.circuits().map(circuit).collect(),
-            demand: DemandView { rounds: self.rounds.clone(), bytes: (0..n).map(row).collect() },
-            alarms: self.alarms().map(|(alarm, since)| (alarm.clone(), since)).collect(),
-            counters: self.counters,
-        }
-    }
-
-    /// As in [`Status::phase`].
-    pub fn phase_name(&self) -> &'static str {
-        match self.phase {
-            _ if self.mute_until.is_some() => "starting",
-            Phase::Idle => "idle",
-            Phase::Deciding { .. } => "deciding",
-            Phase::Draining { .. } => "draining",
-            Phase::Patching { .. } => "patching",
-            Phase::Verifying { .. } => "verifying",
-            Phase::Reading { .. } => "reading",
-        }
-    }
 }

@@ -5,7 +5,8 @@
 //! controller is reached and lost, `{"use":{...}}` whenever other circuits are to be used or a demand is
 //! answered, `{"drain":{"token":1,"ports":[0]}}`, and `{"error":".."}` for a line that makes no sense.
 
-use super::{AgentClient, Controller, View};
+use super::client::{AgentClient, View};
+use super::link::Controller;
 use crate::failure::Failure;
 use lightloom_control::{Demand, Part};
 use serde::Deserialize;

@@ -8,8 +8,10 @@
 //! something must be JSON, which browsers do not send elsewhere unasked, and where no token is required
 //! we must be called by an address, so that no name of theirs can be made to mean us.
 
+mod answer;
 mod metrics;
 mod routes;
+mod state;
 mod view;
 
 pub use metrics::{Metrics, PHASES};
@@ -20,22 +22,16 @@ pub use view::{
 
 use crate::auth::{Tokens, Unknown};
 use crate::hub::Hub;
+use answer::{Problem, html, script, typed};
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use state::Gateway;
 use std::net::IpAddr;
 use std::sync::Arc;
-
-/// What routes share.
-#[derive(Clone)]
-struct Gateway {
-    hub: Hub,
-    metrics: Arc<Metrics>,
-    tokens: Arc<Tokens>,
-}
 
 /// All routes. It has a fallback of its own: add other services to it, not it to others. Call it within
 /// a Tokio runtime.
@@ -71,21 +67,6 @@ pub fn router(hub: Hub, tokens: Arc<Tokens>) -> Router {
         .layer(DefaultBodyLimit::max(1 << 16))
         .layer(from_fn_with_state(gateway.clone(), harden))
         .with_state(gateway)
-}
-
-/// A status code and why.
-struct Problem(StatusCode, String);
-
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        let body = axum::Json(serde_json::json!({ "error": self.1 }));
-        let mut response = (self.0, body).into_response();
-        if self.0 == StatusCode::UNAUTHORIZED {
-            let scheme = HeaderValue::from_static("Bearer");
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
-        }
-        response
-    }
 }
 
 /// Lets in who may come in, and notes what they may do.
@@ -131,18 +112,6 @@ fn is_address(host: &str) -> bool {
         None => host,
     };
     bare.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok()
-}
-
-fn typed(kind: &'static str, body: &'static str) -> Response {
-    ([(header::CONTENT_TYPE, kind)], body).into_response()
-}
-
-fn html(body: &'static str) -> Response {
-    typed("text/html; charset=utf-8", body)
-}
-
-fn script(body: &'static str) -> Response {
-    typed("text/javascript; charset=utf-8", body)
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! One function a route.
 
+use super::answer::{Problem, typed};
+use super::state::Gateway;
 use super::view::Seen;
-use super::{Gateway, Problem};
 use crate::auth::Access;
 use crate::hub::Command;
 use axum::Json;
@@ -129,7 +130,7 @@ pub(super) async fn readyz(State(gateway): State<Gateway>) -> Response {
 }
 
 pub(super) async fn openapi() -> Response {
-    super::typed("application/json", include_str!("../../web/openapi.json"))
+    typed("application/json", include_str!("../../web/openapi.json"))
 }
 
 async fn tell(

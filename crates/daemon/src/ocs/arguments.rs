@@ -1,7 +1,7 @@
 //! `lightloomd ocs serve` and what can be said to it.
 
-use super::fault::duration;
-use super::{Emulator, Fault, Settings, guard};
+use super::emulator::{Emulator, Settings, guard};
+use super::fault::{Fault, duration};
 use crate::failure::Failure;
 use crate::tls;
 use lightloom_control::drivers::tl1::{Secret, User};

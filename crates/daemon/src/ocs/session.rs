@@ -4,7 +4,7 @@
 //! what others' changes have for it meanwhile is bounded by the server. A session that says no more
 //! (`printf ... | nc`) is closed when what it said is answered.
 
-use super::Shared;
+use super::shared::Shared;
 use lightloom_control::drivers::tl1::{Framer, SessionId};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ const MOST_COMMAND: usize = 64 << 10;
 /// A session that has been denied so often before anyone logged in is closed.
 const MOST_GUESSES: usize = 10;
 
-/// How long a session may let us wait: [`super::Settings`].
+/// How long a session may let us wait: from the settings of the emulator.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     pub(super) login: Duration,

@@ -1,43 +1,12 @@
 //! What a controller knows of its agents, and what it tells them.
 
-use super::{Controller, Output, Phase};
+use super::io::Output;
+use super::machine::Controller;
+use super::phase::Phase;
 use crate::alarm::Alarm;
 use crate::message::{Demand, Directive, Mark, Part, PortId, Report, Stage};
 use lightloom_circuits::{PortMap, ServerDemand};
 use lightloom_units::Time;
-
-/// An agent, as the controller knows it.
-#[derive(Clone, Debug)]
-pub(super) struct Seat {
-    pub incarnation: u64,
-    pub beat: u64,
-    pub heard: Option<Time>,
-    pub obeyed: Mark,
-    pub faults: Vec<Part>,
-    pub demand: Option<Demand>,
-    /// By then the agent uses no circuit, if nothing more is said to it.
-    pub lease_end: Time,
-    /// Before `lease_end`: it may use circuits.
-    pub present: bool,
-    /// It does not let go of its circuits and is not spoken to until then.
-    pub shunned: Option<Time>,
-}
-
-impl Seat {
-    pub fn new(lease_end: Time) -> Self {
-        Seat {
-            incarnation: 0,
-            beat: 0,
-            heard: None,
-            obeyed: Mark::default(),
-            faults: Vec::new(),
-            demand: None,
-            lease_end,
-            present: true,
-            shunned: None,
-        }
-    }
-}
 
 impl Controller {
     pub(super) fn report(&mut self, now: Time, report: Report) {

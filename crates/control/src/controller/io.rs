@@ -1,0 +1,116 @@
+//! What a controller hears and what it wants done.
+
+use super::view::Reconfiguration;
+use crate::alarm::Alarm;
+use crate::driver::{Answer, Order};
+use crate::journal::Record;
+use crate::message::{Directive, PortId, Report};
+use lightloom_circuits::{CircuitCounts, PortMap, ServerDemand};
+
+/// What happens to a controller.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// An agent speaks.
+    Report(Report),
+    /// The switch lets us in, and has so many ports.
+    SwitchUp {
+        /// Its own name for itself.
+        device: String,
+        /// So many ingresses, and as many egresses.
+        ports: u16,
+    },
+    /// The stream to the switch is closed.
+    SwitchDown {
+        /// Why, in words.
+        why: String,
+    },
+    /// The switch answers an order.
+    Answer {
+        /// As in [`Output::Order`].
+        id: u64,
+        /// What it says.
+        answer: Answer,
+    },
+    /// A [`Question`] is answered.
+    Decided {
+        /// Its number.
+        question: u64,
+        /// Circuits by pair of servers.
+        counts: CircuitCounts,
+    },
+    /// An operator says that ports which did not follow, or were joined elsewhere, are mended.
+    Mended {
+        /// Which; none means all.
+        ports: Vec<PortId>,
+    },
+    /// An operator wants the switch to be read now.
+    Audit,
+}
+
+/// What a controller wants done, in this order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Output {
+    /// Write this down; not before it is safe on disk may any later output be carried out.
+    Journal(Record),
+    /// Tell an agent.
+    Send {
+        /// The server.
+        server: u16,
+        /// What to tell.
+        directive: Directive,
+    },
+    /// Give the switch an order.
+    Order {
+        /// For [`Input::Answer`].
+        id: u64,
+        /// The order.
+        order: Order,
+    },
+    /// Close the stream to the switch, if there is one, and open another.
+    Reconnect,
+    /// Decide on circuits, and answer with [`Input::Decided`].
+    Decide(Question),
+    /// Something for logs and views.
+    Event(Event),
+}
+
+/// Which circuits, for this demand?
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    /// Names the question.
+    pub number: u64,
+    /// What servers send each other.
+    pub demand: ServerDemand,
+    /// The circuits that stand, without those of ports that are out of use.
+    pub standing: PortMap,
+}
+
+/// Something for logs and views.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    /// An alarm is raised.
+    Raised {
+        /// Which.
+        alarm: Alarm,
+    },
+    /// It is over.
+    Cleared {
+        /// Which.
+        alarm: Alarm,
+    },
+    /// Circuits were changed, or it was tried.
+    Reconfigured(Reconfiguration),
+    /// No circuit may be used.
+    Withdrawn {
+        /// The plan that says so.
+        generation: u64,
+        /// Why.
+        why: String,
+    },
+    /// Something else, in words.
+    Note {
+        /// What.
+        text: String,
+    },
+}

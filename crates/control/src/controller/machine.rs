@@ -1,0 +1,243 @@
+//! The controller: what it knows, and what it does when something happens or time passes.
+
+use super::io::{Event, Input, Output};
+use super::phase::Phase;
+use super::record::Seat;
+use super::view::{Counters, Reconfiguration};
+use crate::alarm::Alarm;
+use crate::driver::{Order, Patch};
+use crate::journal::{Memory, Record};
+use crate::message::PortId;
+use crate::planted::Bug;
+#[cfg(feature = "testing")]
+use crate::planted::Planted;
+use crate::region::Region;
+use crate::settings::Settings;
+use lightloom_circuits::PortMap;
+use lightloom_units::Time;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// One region's controller.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    pub(super) region: Region,
+    pub(super) settings: Settings,
+    pub(super) memory: Memory,
+    /// The circuits that agents may use: verified, and not withdrawn.
+    pub(super) standing: PortMap,
+    /// By port: it is out of use.
+    pub(super) blocked: Vec<bool>,
+    /// What was read last of the region's ports.
+    pub(super) actual: Vec<Patch>,
+    /// What is in `actual` may not be so any more.
+    pub(super) must_read: bool,
+    /// Nothing is known yet: agents are not answered until then.
+    pub(super) mute_until: Option<Time>,
+    pub(super) seats: Vec<Seat>,
+    /// By tenant: rounds that were answered, and when a round that is being gathered is decided on.
+    pub(super) rounds: Vec<u64>,
+    pub(super) gather_by: Vec<Option<Time>>,
+    /// The greatest generation that an agent has obeyed: it may be beyond a journal that was lost.
+    pub(super) floor: u64,
+    pub(super) phase: Phase,
+    pub(super) replan: bool,
+    /// Even circuits were planned: once is enough.
+    pub(super) began_even: bool,
+    pub(super) up: bool,
+    pub(super) device: Option<(String, u16)>,
+    pub(super) quarantine: Time,
+    pub(super) next_audit: Time,
+    pub(super) last_order: u64,
+    pub(super) last_question: u64,
+    /// Ports that did not follow, and when they are tried again: all at once, since what one still
+    /// holds is in the way of another.
+    pub(super) stuck: BTreeSet<PortId>,
+    pub(super) retry_at: Time,
+    pub(super) foreign: BTreeSet<PortId>,
+    pub(super) unconfirmed: Option<Reconfiguration>,
+    pub(super) alarms: BTreeMap<Alarm, Time>,
+    pub(super) counters: Counters,
+    pub(super) outputs: VecDeque<Output>,
+    pub(super) bug: Bug,
+}
+
+impl Controller {
+    /// A controller that starts, with what its journal says.
+    ///
+    /// The memory of another region is of no use: circuits that this one cannot have are forgotten.
+    pub fn new(region: Region, settings: Settings, memory: Memory, now: Time) -> Self {
+        let (servers, degree) = (region.servers(), region.degree());
+        let tenants = (0..servers as u16).map(|server| region.tenant(server)).max().unwrap_or(0);
+        let mut standing = PortMap::dark(servers, degree);
+        let ours = |port: &PortId| usize::from(port.0) < servers && usize::from(port.1) < degree;
+        for &(a, b) in memory.verified.iter().filter(|(a, b)| ours(a) && ours(b) && a.0 != b.0) {
+            standing.connect(a, b);
+        }
+        let stuck = memory.stuck.iter().filter(|port| ours(port)).copied();
+        let lease_end = now + settings.lease + settings.grace;
+        let quarantine = if memory.touched { now + settings.lifetime } else { now };
+        let mut controller = Controller {
+            standing,
+            blocked: vec![false; servers * degree],
+            actual: Vec::new(),
+            must_read: true,
+            mute_until: Some(quarantine + settings.patience),
+            seats: vec![Seat::new(lease_end); servers],
+            rounds: vec![0; usize::from(tenants) + 1],
+            gather_by: vec![None; usize::from(tenants) + 1],
+            floor: 0,
+            phase: Phase::Idle,
+            replan: false,
+            began_even: false,
+            up: false,
+            device: None,
+            quarantine,
+            next_audit: now + settings.audit,
+            last_order: 0,
+            last_question: 0,
+            stuck: stuck.collect(),
+            retry_at: now + settings.retry,
+            foreign: BTreeSet::new(),
+            unconfirmed: None,
+            alarms: BTreeMap::new(),
+            counters: Counters::default(),
+            outputs: VecDeque::new(),
+            bug: Bug::default(),
+            region,
+            settings,
+            memory,
+        };
+        for port in controller.stuck.clone() {
+            controller.raise(now, Alarm::PortStuck { port });
+        }
+        controller.raise(now, Alarm::SwitchUnreachable);
+        controller.mask(now);
+        controller
+    }
+
+    /// With a bug, for tests that must find it.
+    #[cfg(feature = "testing")]
+    pub fn plant(&mut self, bug: Option<Planted>) {
+        self.bug = Bug(bug);
+    }
+
+    /// Something has happened.
+    pub fn handle(&mut self, now: Time, input: Input) {
+        match input {
+            Input::Report(report) => self.report(now, report),
+            Input::SwitchUp { device, ports } => self.switch_up(now, device, ports),
+            Input::SwitchDown { why } => self.switch_down(now, &why),
+            Input::Answer { id, answer } => self.answer(now, id, answer),
+            Input::Decided { question, counts } => self.decided(now, question, &counts),
+            Input::Mended { ports } => self.mended(now, &ports),
+            Input::Audit => self.next_audit = now,
+        }
+        self.advance(now);
+    }
+
+    /// Time has passed.
+    pub fn timeout(&mut self, now: Time) {
+        self.advance(now);
+    }
+
+    /// When [`Controller::timeout`] wants to be called.
+    pub fn next_timeout(&self) -> Time {
+        let idle = matches!(self.phase, Phase::Idle);
+        let mut next = match &self.phase {
+            Phase::Patching { deadline, .. }
+            | Phase::Verifying { deadline, .. }
+            | Phase::Reading { deadline, .. } => *deadline,
+            Phase::Draining { plan } => plan.drain_by,
+            Phase::Idle if self.up && self.must_read => self.quarantine,
+            Phase::Idle if self.up && self.met() => self.next_audit,
+            _ => Time::MAX,
+        };
+        next = next.min(self.mute_until.unwrap_or(Time::MAX));
+        for seat in self.seats.iter().filter(|seat| seat.present) {
+            next = next.min(seat.lease_end);
+        }
+        if idle {
+            next = self.gather_by.iter().flatten().fold(next, |next, &by| next.min(by));
+        }
+        if self.stuck.is_empty() { next } else { next.min(self.retry_at) }
+    }
+
+    /// What is to be done, in order.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// What is written in the journal, folded: that of a restart.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// The circuits that agents may use.
+    pub fn standing(&self) -> &PortMap {
+        &self.standing
+    }
+
+    /// The region.
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// What is not as it should be.
+    pub fn alarms(&self) -> impl Iterator<Item = (&Alarm, Time)> {
+        self.alarms.iter().map(|(alarm, &since)| (alarm, since))
+    }
+
+    /// Does what can be done now.
+    fn advance(&mut self, now: Time) {
+        self.presence(now);
+        if self.mute_until.is_some_and(|until| now >= until) {
+            self.distrust(now, "it could not be read when the controller started");
+        }
+        match &self.phase {
+            Phase::Patching { deadline, .. }
+            | Phase::Verifying { deadline, .. }
+            | Phase::Reading { deadline, .. }
+                if now >= *deadline =>
+            {
+                self.distrust(now, "it did not answer in time");
+            }
+            Phase::Draining { .. } => self.drain(now),
+            _ => {}
+        }
+        if matches!(self.phase, Phase::Idle) {
+            self.next(now);
+        }
+    }
+
+    pub(super) fn journal(&mut self, record: Record) {
+        self.memory.note(record.clone());
+        self.outputs.push_back(Output::Journal(record));
+    }
+
+    pub(super) fn order(&mut self, order: Order) -> u64 {
+        self.last_order += 1;
+        self.outputs.push_back(Output::Order { id: self.last_order, order });
+        self.last_order
+    }
+
+    pub(super) fn raise(&mut self, now: Time, alarm: Alarm) {
+        if !self.alarms.contains_key(&alarm) {
+            self.alarms.insert(alarm.clone(), now);
+            self.outputs.push_back(Output::Event(Event::Raised { alarm }));
+        }
+    }
+
+    pub(super) fn clear(&mut self, alarm: &Alarm) {
+        if self.alarms.remove(alarm).is_some() {
+            self.outputs.push_back(Output::Event(Event::Cleared { alarm: alarm.clone() }));
+        }
+    }
+
+    pub(super) fn note(&mut self, text: impl Into<String>) {
+        self.outputs.push_back(Output::Event(Event::Note { text: text.into() }));
+    }
+
+    pub(super) fn mends(&mut self, now: Time, alarm: Alarm, wrong: bool) {
+        if wrong { self.raise(now, alarm) } else { self.clear(&alarm) }
+    }
+}

@@ -1,0 +1,33 @@
+//! What a controller is at, and the plan that it carries out.
+
+use super::view::Reconfiguration;
+use lightloom_circuits::PortMap;
+use lightloom_units::Time;
+
+/// What the controller is at.
+#[derive(Clone, Debug)]
+pub(super) enum Phase {
+    Idle,
+    Deciding { question: u64, rounds: Vec<u64>, masked: PortMap },
+    Draining { plan: Plan },
+    Patching { plan: Plan, order: u64, deadline: Time },
+    Verifying { plan: Plan, order: u64, deadline: Time },
+    Reading { order: u64, deadline: Time },
+}
+
+/// Circuits on their way.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub generation: u64,
+    pub rounds: Vec<u64>,
+    pub target: PortMap,
+    /// Circuits that agents use throughout.
+    pub kept: PortMap,
+    /// Servers of which a port changes, in rising order.
+    pub concerned: Vec<u16>,
+    /// By port: nobody sends over it once these servers hold, so the switch may change it.
+    pub quiet: Vec<bool>,
+    /// Agents that have not let go by then are shunned.
+    pub drain_by: Time,
+    pub log: Reconfiguration,
+}

@@ -1,0 +1,37 @@
+//! What a controller knows of one agent.
+
+use crate::message::{Demand, Mark, Part};
+use lightloom_units::Time;
+
+/// An agent, as the controller knows it.
+#[derive(Clone, Debug)]
+pub(super) struct Seat {
+    pub incarnation: u64,
+    pub beat: u64,
+    pub heard: Option<Time>,
+    pub obeyed: Mark,
+    pub faults: Vec<Part>,
+    pub demand: Option<Demand>,
+    /// By then the agent uses no circuit, if nothing more is said to it.
+    pub lease_end: Time,
+    /// Before `lease_end`: it may use circuits.
+    pub present: bool,
+    /// It does not let go of its circuits and is not spoken to until then.
+    pub shunned: Option<Time>,
+}
+
+impl Seat {
+    pub fn new(lease_end: Time) -> Self {
+        Seat {
+            incarnation: 0,
+            beat: 0,
+            heard: None,
+            obeyed: Mark::default(),
+            faults: Vec::new(),
+            demand: None,
+            lease_end,
+            present: true,
+            shunned: None,
+        }
+    }
+}

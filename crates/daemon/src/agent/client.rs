@@ -1,0 +1,303 @@
+//! The task that carries an agent, and what others see of it.
+
+use super::link::{Controller, Link, News};
+use crate::clock::Clock;
+use crate::failure::Failure;
+use crate::proto::wire::Description;
+use lightloom_control::{
+    Agent, AgentOutput, AgentSettings, Demand, Mark, Part, PortId, Report, Stage,
+};
+use lightloom_units::Time;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{sleep_until, timeout};
+
+/// Reports in one lease when nothing happens.
+const BEATS: u64 = 6;
+
+/// Which circuits to use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Use {
+    /// The plan they are of.
+    pub mark: Mark,
+    /// Demands up to this round have been answered.
+    pub round: u64,
+    /// By optical port: the port at the other end.
+    pub circuits: Vec<Option<PortId>>,
+}
+
+/// What the data plane must know.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    /// The region, once the controller was reached.
+    pub region: Option<Arc<Description>>,
+    /// Whether the controller is reached now, or why not.
+    pub link: Option<Result<(), String>>,
+    /// The circuits to use, and no other.
+    pub circuits: Use,
+    /// How often that was said, changed or not.
+    pub said: u64,
+    /// Ports to be drained, and the token for [`AgentClient::drained`].
+    pub drain: Option<(u64, Vec<u16>)>,
+    /// Why the agent has ended, if it has.
+    pub ended: Option<String>,
+}
+
+/// One server's agent. It ends when this is dropped.
+#[derive(Debug)]
+pub struct AgentClient {
+    calls: mpsc::Sender<Call>,
+    views: watch::Receiver<View>,
+}
+
+#[derive(Debug)]
+enum Call {
+    Demand(Demand),
+    Drained(u64),
+    Fault(Part, bool),
+}
+
+impl AgentClient {
+    /// Starts the agent of a server, within a Tokio runtime.
+    ///
+    /// # Errors
+    /// If the address, the token or the authority cannot be used.
+    pub fn start(controller: &Controller, server: &str) -> Result<Self, Failure> {
+        let (reports, latest) = watch::channel(None);
+        let link = Link::open(controller, server, latest)?;
+        let (calls, asked) = mpsc::channel(64);
+        let (pictures, views) = watch::channel(View::default());
+        let task = Task { agent: None, clock: Clock::start(), reports, link, asked, pictures };
+        tokio::spawn(task.run());
+        Ok(AgentClient { calls, views })
+    }
+
+    /// The server is about to send this in the all-to-all of this number.
+    ///
+    /// # Errors
+    /// If the agent has ended; with why.
+    pub async fn demand(&self, round: u64, bytes: Vec<u64>) -> Result<(), Failure> {
+        self.call(Call::Demand(Demand { round, bytes })).await
+    }
+
+    /// Nothing is in flight any more on the ports of [`View::drain`].
+    ///
+    /// # Errors
+    /// As [`AgentClient::demand`].
+    pub async fn drained(&self, token: u64) -> Result<(), Failure> {
+        self.call(Call::Drained(token)).await
+    }
+
+    /// A part of the server fails, or works again.
+    ///
+    /// # Errors
+    /// As [`AgentClient::demand`].
+    pub async fn fault(&self, part: Part, works: bool) -> Result<(), Failure> {
+        self.call(Call::Fault(part, works)).await
+    }
+
+    /// The latest picture, which tells when it changes.
+    pub fn view(&self) -> watch::Receiver<View> {
+        self.views.clone()
+    }
+
+    /// The circuits to use for a round, once it is answered.
+    ///
+    /// # Errors
+    /// If that takes longer than `patience`, or the agent has ended.
+    pub async fn answered(&self, round: u64, patience: Duration) -> Result<Use, Failure> {
+        self.when(patience, |view| {
+            view.circuits.round >= round && view.circuits.mark.stage == Stage::Resume
+        })
+        .await
+        .map(|view| view.circuits)
+    }
+
+    /// The first picture of which this is true.
+    ///
+    /// # Errors
+    /// As [`AgentClient::answered`].
+    pub async fn when(
+        &self,
+        patience: Duration,
+        is: impl Fn(&View) -> bool,
+    ) -> Result<View, Failure> {
+        let mut views = self.view();
+        let seen = timeout(patience, views.wait_for(|view| is(view) || view.ended.is_some())).await;
+        match seen {
+            Ok(Ok(view)) => match &view.ended {
+                Some(why) => Err(Failure::Run(why.clone())),
+                None => Ok(view.clone()),
+            },
+            Ok(Err(_)) => Err(Failure::Run("the agent has ended".into())),
+            Err(_) => {
+                let view = self.views.borrow();
+                let why = match &view.link {
+                    Some(Err(why)) => why.as_str(),
+                    _ => "no answer",
+                };
+                Err(Failure::Run(format!("the controller: {why} within {patience:?}")))
+            }
+        }
+    }
+
+    async fn call(&self, call: Call) -> Result<(), Failure> {
+        let ended = || self.views.borrow().ended.clone();
+        let gone =
+            |why: Option<String>| Failure::Run(why.unwrap_or_else(|| "the agent has ended".into()));
+        if let Some(why) = ended() {
+            return Err(gone(Some(why)));
+        }
+        self.calls.send(call).await.map_err(|_| gone(ended()))
+    }
+}
+
+struct Task {
+    /// Once the region is known.
+    agent: Option<(Arc<Description>, Agent)>,
+    clock: Clock,
+    reports: watch::Sender<Option<Report>>,
+    link: Link,
+    asked: mpsc::Receiver<Call>,
+    pictures: watch::Sender<View>,
+}
+
+impl Task {
+    async fn run(mut self) {
+        // What was said before the region was known.
+        let mut waiting: Vec<Call> = Vec::new();
+        loop {
+            self.carry_out();
+            let timer = self.agent.as_ref().map(|(_, agent)| agent.next_timeout());
+            let timer = self.clock.at(timer.unwrap_or_default());
+            tokio::select! {
+                biased;
+                () = sleep_until(timer.into()), if self.agent.is_some() => {
+                    let now = self.now();
+                    if let Some((_, agent)) = &mut self.agent {
+                        agent.timeout(now);
+                    }
+                }
+                news = self.link.next() => match self.news(news).and_then(|()| self.young()) {
+                    Ok(()) => for call in waiting.drain(..) {
+                        self.call(call);
+                    },
+                    Err(why) => {
+                        // Circuits are left first.
+                        self.pictures.send_modify(|view| {
+                            view.circuits.circuits.iter_mut().for_each(|circuit| *circuit = None);
+                            (view.said, view.ended) = (view.said + 1, Some(why));
+                        });
+                        return;
+                    }
+                },
+                call = self.asked.recv() => match call {
+                    Some(call) if self.agent.is_some() => self.call(call),
+                    Some(call) => {
+                        // The latest demand; faults all.
+                        if matches!(call, Call::Demand(_)) {
+                            waiting.retain(|call| !matches!(call, Call::Demand(_)));
+                        }
+                        waiting.push(call);
+                    }
+                    None => return,
+                },
+            }
+        }
+    }
+
+    fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// A stream opens anew now and then, so this is soon enough asked there.
+    fn young(&self) -> Result<(), String> {
+        match self.clock.is_worn_out() {
+            true => Err("this agent has run for 200 days: start it anew".into()),
+            false => Ok(()),
+        }
+    }
+
+    fn news(&mut self, news: News) -> Result<(), String> {
+        let now = self.now();
+        match news {
+            News::Up(description) => {
+                match &self.agent {
+                    None => {
+                        let agent = Agent::new(settings(&description)?, incarnation(), now);
+                        let description = Arc::new(description);
+                        self.pictures.send_modify(|view| view.region = Some(description.clone()));
+                        self.agent = Some((description, agent));
+                    }
+                    Some((known, _)) if **known == description => {}
+                    // Its lease is another, or its servers are: nothing that was agreed holds.
+                    Some(_) => return Err("the region is another now: start anew".into()),
+                }
+                if let Some((_, agent)) = &mut self.agent {
+                    agent.connected(now);
+                }
+                self.pictures.send_modify(|view| view.link = Some(Ok(())));
+            }
+            News::Directive(directive) => {
+                if let Some((_, agent)) = &mut self.agent {
+                    agent.directive(now, directive);
+                }
+            }
+            News::Down(why) => self.pictures.send_modify(|view| view.link = Some(Err(why))),
+            News::Over(why) => return Err(why),
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, call: Call) {
+        let now = self.now();
+        let Some((description, agent)) = &mut self.agent else { return };
+        match call {
+            Call::Demand(demand) if demand.bytes.len() == description.servers.len() => {
+                agent.demand(now, demand);
+            }
+            Call::Demand(demand) => {
+                let (given, servers) = (demand.bytes.len(), description.servers.len());
+                tracing::error!(given, servers, "a demand needs one number for each server");
+            }
+            Call::Drained(token) => agent.drained(now, token),
+            Call::Fault(part, works) => agent.fault(now, part, works),
+        }
+    }
+
+    fn carry_out(&mut self) {
+        let Some((_, agent)) = &mut self.agent else { return };
+        while let Some(output) = agent.poll() {
+            match output {
+                AgentOutput::Report(report) => {
+                    self.reports.send_replace(Some(report));
+                }
+                AgentOutput::Drain { token, ports } => {
+                    self.pictures.send_modify(|view| view.drain = Some((token, ports)));
+                }
+                AgentOutput::Use { mark, round, circuits } => self.pictures.send_modify(|view| {
+                    view.circuits = Use { mark, round, circuits };
+                    view.said += 1;
+                }),
+            }
+        }
+    }
+}
+
+fn settings(description: &Description) -> Result<AgentSettings, String> {
+    let small = |number: u32| u16::try_from(number).map_err(|_| "absurd region".to_string());
+    let lease = Time::from_ps(description.lease_ps);
+    Ok(AgentSettings {
+        server: small(description.number)?,
+        ports: small(description.ports)?,
+        lease,
+        beat: Time::from_ps(lease.ps() / BEATS),
+    })
+}
+
+/// Greater after every start: microseconds since 1970.
+fn incarnation() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    (since.as_micros() as u64).max(1)
+}
