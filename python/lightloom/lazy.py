@@ -38,7 +38,10 @@ def lazy(
         home = homes.get(name)
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = import_module(home)
+        try:
+            module = import_module(home)
+        except AttributeError as error:  # "no such attribute" would hide what is wrong in there
+            raise ImportError(f"{home}: {error}") from error
         value = module if home == f"{package}.{name}" else getattr(module, name)
         setattr(sys.modules[package], name, value)
         return value
