@@ -2,7 +2,7 @@
 //!
 //! Checked: RailX's bounds and BookSim's mesh, through the command line.
 
-use crate::SimError;
+use crate::error::SimError;
 use lightloom_fabric::railx::Grid;
 use lightloom_fabric::routers::{
     FatTree, HammingMesh, Mesh, Network, RailOnly, RailxLinks, Routing, Torus, railx,

@@ -1,9 +1,13 @@
 //! The facade: a resolved specification and a gating trace in, tables out.
 //!
-//! Here decisions meet engines: [`sender`](self) answers an engine's questions with what
+//! Here decisions meet engines: a carrier answers an engine's questions with what
 //! `lightloom-circuits`, `-swot`, `-rails` and `-railx` decide, and holds no decision of its own.
 
+mod carrier;
 mod critical;
+mod demand;
+mod error;
+mod execute;
 mod failures;
 mod flits;
 mod kinds;
@@ -11,9 +15,7 @@ mod mixnet;
 mod moves;
 mod pace;
 mod packets;
-mod panel;
 pub mod plan;
-mod planes;
 mod rails;
 mod railx;
 mod record;
@@ -25,16 +27,17 @@ mod tables;
 mod traffic;
 
 pub use critical::Breakdown;
+pub use demand::DemandRecord;
+pub use error::SimError;
+pub use execute::{PlanRun, PlaneUse, run_plan, run_plan_on};
 pub use failures::{Failure, Part, Wired};
 pub use flits::{FlitSpec, Flits, NetworkSpec, TrafficSpec};
 pub use kinds::kinds;
 pub use moves::{Message, Messages, messages};
-pub use planes::execute::{PlanRun, PlaneUse, run_plan, run_plan_on};
 pub use rails::{Collective, RailsRun, RailsSpec, rails, rails_assign};
-pub use railx::collective::{AllReduceEngine, AllReduceSpec, all_reduce_time as railx_all_reduce};
+pub use railx::{AllReduceEngine, AllReduceSpec, all_reduce_time as railx_all_reduce};
 pub use record::{Histogram, Progress};
 pub use rehearse::{Answered, RegionSpec, Rehearsed, rehearse};
-pub use sender::DemandRecord;
-pub use simulate::{Run, SimError, TraceCounts, Workload, fabric_without_circuits};
+pub use simulate::{Run, TraceCounts, Workload, fabric_without_circuits};
 pub use spec::{EngineSpec, GatingSpec, Record, Redraw, Spec};
 pub use tables::{Column, Table};

@@ -6,7 +6,7 @@
 //! Ignored: packets sent again, the true length of paths, relays on the way (what goes over several
 //! paths in turn counts once). Nothing of a result depends on it.
 
-use crate::sender::{AllToAll, Demand};
+use crate::demand::{AllToAll, Demand};
 use lightloom_engine::{NOT_A_TRANSFER, TaskId};
 use lightloom_packet::PacketSpec;
 use lightloom_workload::collective::hierarchical;

@@ -99,6 +99,11 @@ impl Spec {
         serde_json::from_str(text).map_err(|error| format!("the resolved specification: {error}"))
     }
 
+    /// Servers that hold one block; 1 if a server holds several.
+    pub fn region_servers(&self) -> u32 {
+        (self.parallelism.block_size() / self.cluster.gpus_per_server.max(1)).max(1)
+    }
+
     /// The job: what the task graph is built from.
     pub fn job(&self) -> Job {
         Job {

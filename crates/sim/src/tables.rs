@@ -1,8 +1,8 @@
 //! Results as columns, ready to become Arrow tables.
 
+use crate::demand::DemandRecord;
 use crate::packets::packet_figures;
 use crate::record::Recorder;
-use crate::sender::DemandRecord;
 use lightloom_engine::{Outcome, Reconfiguration};
 use lightloom_fabric::Fabric;
 use lightloom_units::{Bytes, Time};

@@ -5,7 +5,7 @@
 //! all-to-all's own share, which needs no network. Checked: bytes of the all-to-alls equal those
 //! that the flow engine delivers, the others `Job::volumes`, in `tests/test_mixnet_reproduce.py`.
 
-use crate::sender::{AllToAll, Demand};
+use crate::demand::{AllToAll, Demand};
 use crate::tables::Table;
 use lightloom_workload::{Axis, Comm, Gating, Placement, TaskGraph};
 use std::collections::BTreeMap;

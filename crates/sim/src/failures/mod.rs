@@ -22,7 +22,7 @@ mod seats;
 pub(crate) use health::Health;
 pub(crate) use seats::Seats;
 
-use crate::simulate::SimError;
+use crate::error::SimError;
 use crate::spec::{EngineSpec, Spec};
 use lightloom_engine::Incident;
 use lightloom_fabric::{

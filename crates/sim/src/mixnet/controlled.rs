@@ -11,8 +11,8 @@
 //! maps against the daemon's, in `tests/test_controlled.py`.
 
 use super::Optical;
+use crate::demand::Demand;
 use crate::failures::{Event, Health};
-use crate::sender::Demand;
 use lightloom_circuits::{CircuitCounts, PortMap, ServerDemand, assign, new_circuits};
 use lightloom_control::ocs::{Activation, Device};
 use lightloom_control::{self as control, Part, Question, Rehearsal};

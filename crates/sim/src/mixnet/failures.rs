@@ -9,8 +9,8 @@
 //! circuits as they were.
 
 use super::Optical;
+use crate::demand::{AllToAll, Demand};
 use crate::failures::{Event, Health};
-use crate::sender::{AllToAll, Demand};
 use lightloom_circuits::failover::{CutOff, lifelines};
 use lightloom_circuits::{CircuitCounts, PortMap, ServerDemand};
 use lightloom_engine::Patches;

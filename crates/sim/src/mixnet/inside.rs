@@ -21,8 +21,8 @@
 
 use super::Optical;
 use super::controlled::activation;
+use crate::demand::{AllToAll, Demand};
 use crate::failures::Health;
-use crate::sender::{AllToAll, Demand};
 use lightloom_circuits::{Inside, Layout, Leg, Plan, PortMap, RouteOptions};
 use lightloom_control::ocs::delay;
 use lightloom_engine::{Orders, Patch, Patches};

@@ -25,8 +25,8 @@ mod weave;
 
 pub(crate) use inside::check as check_inside;
 
+use crate::demand::{AllToAll, Demand};
 use crate::failures::{Health, Plan};
-use crate::sender::{AllToAll, Demand};
 use foresight::Foresight;
 use lightloom_circuits::{
     Decision, GreedyOptions, Layout, PortMap, Router, ServerDemand, allocate, assign,

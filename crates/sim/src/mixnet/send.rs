@@ -1,8 +1,8 @@
 //! An all-to-all as flows: delegation over the circuits that stand (MixNet 5.3).
 
 use super::Optical;
+use crate::demand::{AllToAll, Demand};
 use crate::failures::Health;
-use crate::sender::{AllToAll, Demand};
 use lightloom_circuits::{Layout, RouteOptions};
 use lightloom_engine::Orders;
 use lightloom_units::{Bytes, Time};

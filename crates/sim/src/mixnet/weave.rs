@@ -1,8 +1,8 @@
 //! Which circuits a region gets, and when: the policies of [`super`] turned into patches.
 
 use super::Optical;
+use crate::demand::{AllToAll, Demand};
 use crate::failures::Health;
-use crate::sender::{AllToAll, Demand};
 use lightloom_circuits::{PortMap, ServerDemand};
 use lightloom_engine::{Patch, Patches};
 use lightloom_fabric::ReconfigurePolicy;

@@ -10,7 +10,7 @@
 
 pub(crate) mod flows;
 
-use crate::SimError;
+use crate::error::SimError;
 use crate::spec::EngineSpec;
 use crate::tables::{Column, Table};
 use flows::{Flows, forwarding, lanes};

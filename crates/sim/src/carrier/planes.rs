@@ -1,6 +1,6 @@
-//! Parallel optical planes: plans carried out on them ([`execute`]), and training iterations.
+//! Parallel optical planes: all is circuits, booked by the clock.
 //!
-//! Modelled, of an iteration: all that goes between servers goes over circuits of NIC `i` of one server
+//! Modelled: all that goes between servers goes over circuits of NIC `i` of one server
 //! to NIC `i` of another, set and torn down port by port. Each transfer (the all-to-all of a block, a
 //! pipeline send, a sum of gradients, a collective between servers) is scheduled when its turn comes,
 //! from its demand between servers and from what the ports are booked for ([`ports`]); circuits that
@@ -15,10 +15,12 @@
 //! Checked: bytes are conserved; nothing is faster than its servers' NICs together; with no
 //! reconfiguration time, close to a non-blocking fat-tree with NICs as fast.
 
-pub(crate) mod execute;
 #[cfg(test)]
 mod tests;
 
+use super::form::{Carrier, CarrierKind, Decided, Pair, State, Sum, Turn};
+use crate::demand::AllToAll;
+use crate::error::SimError;
 use lightloom_engine::{Orders, Patch};
 use lightloom_fabric::{Fabric, GpuId, LinkId, PlanesSpec, ReconfigurationDelay};
 use lightloom_swot::alltoall::{Entry, Hold, Ports, hand_over};
@@ -26,14 +28,20 @@ use lightloom_units::{Bytes, Time};
 use lightloom_workload::collective::RingPlan;
 use std::collections::BTreeMap;
 
-/// What one GPU sends another: (from, to, bytes).
-type Pair = (u32, u32, u64);
+pub(crate) static KIND: CarrierKind = CarrierKind {
+    name: "planes",
+    decide: Decided::nothing,
+    begin: |setting| {
+        let spec: &PlanesSpec = setting.spec.fabric.keys().expect("only planes name this carrier");
+        Ok(Box::new(Planes::new(setting.fabric, spec).map_err(SimError::Input)?))
+    },
+};
 
 /// Bytes between two GPUs of a server.
 type Legs = BTreeMap<(u32, u32), u64>;
 
 /// The ports' bookings, and what turns a transfer into orders.
-pub(crate) struct Planes<'a> {
+struct Planes<'a> {
     fabric: &'a Fabric,
     ports: Ports,
     circuits: lightloom_swot::Planes,
@@ -46,7 +54,7 @@ impl<'a> Planes<'a> {
     ///
     /// # Errors
     /// Names the key if the reconfiguration time is not always the same.
-    pub fn new(fabric: &'a Fabric, spec: &PlanesSpec) -> Result<Self, String> {
+    fn new(fabric: &'a Fabric, spec: &PlanesSpec) -> Result<Self, String> {
         let &ReconfigurationDelay::Fixed { ps: dark } = &spec.ocs.delay else {
             return Err(
                 "fabric.ocs.delay: planes are booked ahead by one time; a distribution is \
@@ -69,18 +77,8 @@ impl<'a> Planes<'a> {
         })
     }
 
-    /// The planes over which the last transfer went from one server to another.
-    pub fn circuits_between(&self, from: u32, to: u32) -> u32 {
-        let mut planes = 0u64;
-        for hold in self.last.iter().filter(|hold| (hold.from, hold.to) == (from, to)) {
-            planes |= 1 << (hold.plane % 64);
-        }
-        planes.count_ones()
-    }
-
-    /// Sends `pairs` at once. Each flow stands for `steps` that follow one another, as around a ring,
-    /// and pays the delay of a circuit for each.
-    pub fn send(&mut self, pairs: &[Pair], steps: u32, now: Time, orders: &mut Orders) {
+    /// Each flow pays the delay of a circuit for each of its steps.
+    fn exchange(&mut self, pairs: &[Pair], steps: u32, now: Time, orders: &mut Orders) {
         let (inside, between) = self.split(pairs);
         let holds = self.book(&between, steps, now);
         let mut legs = inside;
@@ -92,7 +90,7 @@ impl<'a> Planes<'a> {
     }
 
     /// Sums gradients: inside servers, around rings between them, inside again.
-    pub fn all_reduce(&mut self, plan: &RingPlan, now: Time, orders: &mut Orders) {
+    fn sum(&mut self, plan: &RingPlan, now: Time, orders: &mut Orders) {
         let (inside, between) = self.split(&plan.ring);
         let reduced = now + self.inside(&plan.reduce);
         let holds = self.book(&between, plan.steps, reduced);
@@ -209,5 +207,52 @@ impl<'a> Planes<'a> {
         load.values().max().map_or(Time::ZERO, |&bytes| {
             cluster.scale_up_bps.time_for(Bytes::new(bytes)) + cluster.scale_up_delay_ps * 2
         })
+    }
+}
+
+impl Carrier for Planes<'_> {
+    /// The planes over which the last transfer went from one server to another.
+    fn circuits_between(&self, from: u32, to: u32) -> u32 {
+        let mut planes = 0u64;
+        for hold in self.last.iter().filter(|hold| (hold.from, hold.to) == (from, to)) {
+            planes |= 1 << (hold.plane % 64);
+        }
+        planes.count_ones()
+    }
+
+    fn send(
+        &mut self,
+        _: &State<'_>,
+        pairs: &[Pair],
+        steps: u32,
+        turn: Turn,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        self.exchange(pairs, steps, turn.now, orders);
+        Ok(())
+    }
+
+    fn all_to_all(
+        &mut self,
+        state: &mut State<'_>,
+        a2a: AllToAll,
+        turn: Turn,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        let mut pairs = Vec::new();
+        state.demand.for_each(a2a, |from, to, bytes| pairs.push((from, to, bytes)));
+        self.exchange(&pairs, 1, turn.now, orders);
+        Ok(())
+    }
+
+    fn all_reduce(
+        &mut self,
+        _: &State<'_>,
+        sum: &Sum<'_>,
+        turn: Turn,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        self.sum(sum.plan, turn.now, orders);
+        Ok(())
     }
 }

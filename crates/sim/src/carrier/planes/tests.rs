@@ -43,9 +43,9 @@ impl Policy for Jobs<'_> {
         orders: &mut Orders,
     ) -> Result<(), String> {
         match &self.jobs[transfer as usize] {
-            Job::Send(pairs, steps) => self.planes.send(pairs, *steps, now, orders),
+            Job::Send(pairs, steps) => self.planes.exchange(pairs, *steps, now, orders),
             Job::Sum(groups, bytes) => {
-                self.planes.all_reduce(&hierarchical(groups, *bytes, GPUS), now, orders);
+                self.planes.sum(&hierarchical(groups, *bytes, GPUS), now, orders);
             }
         }
         self.booked[transfer as usize] =

@@ -1,18 +1,47 @@
-//! RailX as the network of a job: which grid its nodes fill, and the circuits that stand on it.
+//! RailX as the network of a job: which grid its nodes fill, and the circuits that stand on it. All
+//! collectives are flows, for a node's mesh carries what passes through too.
 //!
 //! Circuits are set before the job starts and stay. Unless told how many columns there are, the
 //! squarest grid is taken that the topology allows, wide rather than high.
 
-pub(crate) mod collective;
-
-use crate::SimError;
-use lightloom_engine::Patch;
-use lightloom_fabric::railx::{Axis, Grid};
+use super::form::{Carrier, CarrierKind, Decided, State, Turn, around};
+use crate::error::SimError;
+use lightloom_engine::{Orders, Patch};
+use lightloom_fabric::railx::{Axis, Grid, Layout};
 use lightloom_fabric::{Cluster, Fabric, FabricError, RailXSpec, RailXTopology};
 use lightloom_railx::{MOST_NODES, Named};
 
-/// The fabric of a job on RailX.
-pub(crate) fn fabric(cluster: &Cluster, spec: &RailXSpec) -> Result<Fabric, SimError> {
+pub(crate) static KIND: CarrierKind = CarrierKind {
+    name: "railx",
+    decide: |spec, _| {
+        let railx: &RailXSpec = spec.fabric.keys().expect("only RailX names this carrier");
+        Ok(Decided { layout: Some(layout(&spec.cluster, railx)?), ..Decided::default() })
+    },
+    begin: |setting| Ok(Box::new(RailX(standing(setting.fabric)))),
+};
+
+/// With its circuits.
+struct RailX(Vec<Patch>);
+
+impl Carrier for RailX {
+    fn standing(&self) -> Vec<Patch> {
+        self.0.clone()
+    }
+
+    fn collective(
+        &mut self,
+        state: &State<'_>,
+        groups: &[Vec<u32>],
+        (bytes, steps): (u64, u32),
+        turn: Turn,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        self.send(state, &around(groups, bytes), steps, turn, orders)
+    }
+}
+
+/// The circuits of a job on RailX.
+fn layout(cluster: &Cluster, spec: &RailXSpec) -> Result<Layout, SimError> {
     cluster.validate().map_err(input)?;
     let hall = Grid::new(spec.mesh, spec.ports, spec.ocs_ports, 1, 1);
     hall.check().map_err(of_fabric)?;
@@ -39,8 +68,7 @@ pub(crate) fn fabric(cluster: &Cluster, spec: &RailXSpec) -> Result<Fabric, SimE
         Some(columns) => Grid { columns, rows: nodes / columns, ..hall },
         None => squarest(named, hall, nodes).ok_or_else(|| misfit(named, hall, cluster))?,
     };
-    let topology = named.build(grid).map_err(of_fabric)?;
-    Fabric::railx(cluster, spec, &topology.layout).map_err(input)
+    Ok(named.build(grid).map_err(of_fabric)?.layout)
 }
 
 /// The circuits of a fabric that stand from the beginning; none but on RailX.
@@ -110,6 +138,10 @@ fn of_fabric(error: FabricError) -> SimError {
 mod tests {
     use super::*;
     use lightloom_units::{BitRate, Time};
+
+    fn fabric(cluster: &Cluster, spec: &RailXSpec) -> Result<Fabric, SimError> {
+        Fabric::railx(cluster, spec, &layout(cluster, spec)?).map_err(input)
+    }
 
     fn spec(topology: RailXTopology) -> RailXSpec {
         RailXSpec::new(topology, BitRate::from_gbps(400), Time::from_ns(150))

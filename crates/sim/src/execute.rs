@@ -11,7 +11,7 @@
 //! Checked: lockstep, one-shot and random earliest schedules of random collectives, equal to the
 //! picosecond; broken plans.
 
-use crate::simulate::SimError;
+use crate::error::SimError;
 use lightloom_engine::{
     Engine, NOT_A_TRANSFER, Orders, Patch, Policy, Scenario, Silent, TaskId, Tasks,
 };

@@ -1,0 +1,259 @@
+//! What a carrier is: how a fabric moves an all-to-all, a send, a sum of gradients, a collective, and
+//! what an incident does to it.
+//!
+//! The methods of [`Carrier`] are those of packet switches: one flow a pair of GPUs, over the fabric's
+//! own routes. Gradients are summed hierarchically: inside each server, by rings between servers, inside
+//! again. Collectives inside one server take their closed form, for nothing else is on the scale-up
+//! network then; those that span servers are flows. A carrier writes what it does otherwise.
+
+use crate::demand::{AllToAll, Demand};
+use crate::error::SimError;
+use crate::failures::{Event, Health, Plan};
+use crate::spec::Spec;
+use lightloom_circuits::topoopt::Design;
+use lightloom_engine::{Orders, Patch, Patches, TaskId};
+use lightloom_fabric::railx::Layout;
+use lightloom_fabric::{Fabric, GpuId};
+use lightloom_units::{Bytes, Time};
+use lightloom_workload::collective::RingPlan;
+use lightloom_workload::{BlockId, Gating, Placement, Scope, TaskGraph};
+
+/// What one GPU sends another: (from, to, bytes).
+pub(crate) type Pair = (u32, u32, u64);
+
+/// A kind of carrier; [`lightloom_fabric::Capabilities`] names it for each kind of fabric.
+pub(crate) struct CarrierKind {
+    pub name: &'static str,
+    /// Decides circuits that the fabric is built with; of a job, if there is one.
+    pub decide: fn(&Spec, Option<&Job<'_>>) -> Result<Decided, SimError>,
+    /// Begins an iteration.
+    pub begin: for<'a> fn(&Setting<'a>) -> Result<Box<dyn Carrier + 'a>, SimError>,
+}
+
+/// What a job sends.
+#[derive(Clone, Copy)]
+pub(crate) struct Job<'a> {
+    pub graph: &'a TaskGraph,
+    pub placement: &'a Placement,
+    pub gating: &'a Gating,
+}
+
+/// Circuits that are decided before the fabric is built.
+#[derive(Default)]
+pub(crate) struct Decided {
+    pub panel: Option<Design>,
+    pub layout: Option<Layout>,
+}
+
+impl Decided {
+    /// For fabrics that are built without circuits.
+    pub fn nothing(_: &Spec, _: Option<&Job<'_>>) -> Result<Self, SimError> {
+        Ok(Decided::default())
+    }
+}
+
+/// What an iteration begins with.
+pub(crate) struct Setting<'a> {
+    pub spec: &'a Spec,
+    pub fabric: &'a Fabric,
+    pub job: Job<'a>,
+    pub plan: &'a Plan,
+    pub decided: &'a Decided,
+}
+
+/// What changes during an iteration, whatever carries it: which GPU each rank runs on, and what works.
+pub(crate) struct State<'a> {
+    pub fabric: &'a Fabric,
+    pub demand: Demand<'a>,
+    pub health: Health<'a>,
+}
+
+/// A transfer whose turn has come.
+#[derive(Clone, Copy)]
+pub(crate) struct Turn {
+    pub task: TaskId,
+    /// For the hash that picks paths.
+    pub key: u64,
+    pub now: Time,
+}
+
+/// Gradients to be summed.
+pub(crate) struct Sum<'a> {
+    pub stage: u32,
+    pub scope: Scope,
+    pub plan: &'a RingPlan,
+}
+
+/// How bytes travel over a fabric.
+pub(crate) trait Carrier {
+    /// Circuits that stand when the iteration begins.
+    fn standing(&self) -> Vec<Patch> {
+        vec![]
+    }
+
+    /// Circuits that join two servers, for the report.
+    fn circuits_between(&self, from: u32, to: u32) -> u32 {
+        let _ = (from, to);
+        0
+    }
+
+    /// What a reader must know of the iteration.
+    fn note(&self) -> Option<String> {
+        None
+    }
+
+    /// One flow from GPU to GPU, in the open phase.
+    fn flow(
+        &self,
+        state: &State<'_>,
+        (from, to, bytes): Pair,
+        key: u64,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        state.health.route(GpuId(from), GpuId(to), key, orders.path())?;
+        orders.flow(Bytes::new(bytes));
+        Ok(())
+    }
+
+    /// Sends `pairs` at once. Each flow stands for `steps` that follow one another, as around a ring.
+    fn send(
+        &mut self,
+        state: &State<'_>,
+        pairs: &[Pair],
+        steps: u32,
+        turn: Turn,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        let first = orders.all_flows().len();
+        for &pair in pairs {
+            self.flow(state, pair, turn.key, orders)?;
+        }
+        end_steps(state.fabric, first, steps, orders);
+        Ok(())
+    }
+
+    /// An all-to-all.
+    fn all_to_all(
+        &mut self,
+        state: &mut State<'_>,
+        a2a: AllToAll,
+        turn: Turn,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        by_packets(self, state, a2a, turn, orders)
+    }
+
+    /// Sums gradients.
+    fn all_reduce(
+        &mut self,
+        state: &State<'_>,
+        sum: &Sum<'_>,
+        turn: Turn,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        for &pair in &sum.plan.reduce {
+            self.flow(state, pair, turn.key, orders)?;
+        }
+        orders.end_phase(Time::ZERO);
+        let first = orders.all_flows().len();
+        self.rings(state, sum, turn.key, orders)?;
+        end_steps(state.fabric, first, sum.plan.steps, orders);
+        for &pair in &sum.plan.gather {
+            self.flow(state, pair, turn.key, orders)?;
+        }
+        orders.end_phase(Time::ZERO);
+        Ok(())
+    }
+
+    /// What a sum of gradients sends between servers, in the open phase.
+    fn rings(
+        &self,
+        state: &State<'_>,
+        sum: &Sum<'_>,
+        key: u64,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        sum.plan.ring.iter().try_for_each(|&pair| self.flow(state, pair, key, orders))
+    }
+
+    /// A collective of each group, around a ring; each hop carries so many bytes in so many steps.
+    fn collective(
+        &mut self,
+        state: &State<'_>,
+        groups: &[Vec<u32>],
+        (bytes, steps): (u64, u32),
+        turn: Turn,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        let cluster = state.fabric.cluster();
+        let server = |gpu: &u32| gpu / cluster.gpus_per_server;
+        let inside = |group: &Vec<u32>| group.iter().all(|gpu| server(gpu) == server(&group[0]));
+        if groups.iter().all(inside) {
+            let delay = cluster.scale_up_delay_ps * (2 * u64::from(steps));
+            orders.end_phase(cluster.scale_up_bps.time_for(Bytes::new(bytes)) + delay);
+            return Ok(());
+        }
+        self.send(state, &around(groups, bytes), steps, turn, orders)
+    }
+
+    /// The last byte of a block's all-to-all has arrived.
+    fn end(
+        &mut self,
+        state: &mut State<'_>,
+        block: BlockId,
+        now: Time,
+        patches: &mut Patches,
+    ) -> Result<(), String> {
+        let _ = (state, block, now, patches);
+        Ok(())
+    }
+
+    /// Something fails or heals, and `state` knows it already.
+    fn incident(
+        &mut self,
+        state: &mut State<'_>,
+        event: &Event,
+        now: Time,
+        patches: &mut Patches,
+    ) -> Result<(), String> {
+        let _ = (state, event, now, patches);
+        Ok(())
+    }
+}
+
+/// An all-to-all, one flow a pair of GPUs.
+pub(crate) fn by_packets(
+    carrier: &(impl Carrier + ?Sized),
+    state: &State<'_>,
+    a2a: AllToAll,
+    turn: Turn,
+    orders: &mut Orders,
+) -> Result<(), String> {
+    let mut failed = None;
+    state.demand.for_each_in_turn(a2a, |from, to, bytes| {
+        let sent = carrier.flow(state, (from, to, bytes), turn.key, orders);
+        failed = sent.err().or(failed.take());
+    });
+    orders.end_phase(Time::ZERO);
+    failed.map_or(Ok(()), Err)
+}
+
+/// What every member of each group sends the next.
+pub(crate) fn around(groups: &[Vec<u32>], bytes: u64) -> Vec<Pair> {
+    let ring = |group: &Vec<u32>| {
+        let next = group.iter().cycle().skip(1);
+        group.iter().zip(next).map(|(&from, &to)| (from, to, bytes)).collect::<Vec<_>>()
+    };
+    groups.iter().flat_map(ring).collect()
+}
+
+/// Ends a phase of ring flows, those from `first` on. One flow a hop stands for all the steps: it pays
+/// the first step's delay, the phase the others' at the slowest hop's.
+fn end_steps(fabric: &Fabric, first: usize, steps: u32, orders: &mut Orders) {
+    if steps <= 1 {
+        return orders.end_phase(Time::ZERO);
+    }
+    let delay = |flow| orders.links(flow).iter().map(|&link| fabric.link(link).delay).sum();
+    let slowest = orders.all_flows()[first..].iter().map(delay).max().unwrap_or(Time::ZERO);
+    orders.end_phase(slowest * u64::from(steps - 1));
+}

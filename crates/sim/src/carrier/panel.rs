@@ -1,0 +1,240 @@
+//! Traffic over a patch panel whose circuits stand from the beginning (TopoOpt): between servers
+//! without a circuit it hops through others. What one server sends another is one flow a path, split
+//! evenly over all the shortest ones. A ring of gradients is spread over the strides that the design
+//! gave its servers, so that each hop has a circuit.
+
+use super::form::{Carrier, CarrierKind, Decided, Job, Pair, State, Sum, Turn};
+use crate::demand::{AllToAll, Demand};
+use crate::error::SimError;
+use crate::spec::Spec;
+use lightloom_circuits::topoopt::{self, AllReduceGroup, Design, TopoOptInput};
+use lightloom_engine::Orders;
+use lightloom_fabric::{Fabric, GpuId, LinkId, ServerId, TopoOptSpec};
+use lightloom_units::{Bytes, Time};
+use lightloom_workload::Comm;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+type Paths = Rc<Vec<Vec<LinkId>>>;
+
+pub(crate) static KIND: CarrierKind = CarrierKind {
+    name: "panel",
+    decide: |spec, job| {
+        let panel = job.map(|job| design(spec, job)).transpose()?;
+        Ok(Decided { panel, ..Decided::default() })
+    },
+    begin: |setting| {
+        let design = setting.decided.panel.as_ref().expect("decided, as there is a job");
+        Ok(Box::new(Panel::new(design)))
+    },
+};
+
+/// The circuits of a panel, and the paths already looked up.
+#[derive(Default)]
+struct Panel {
+    circuits: HashMap<(u32, u32), u32>,
+    /// The strides of the rings over a group of servers, in rising order of servers.
+    strides: HashMap<Vec<u32>, Vec<u32>>,
+    paths: RefCell<HashMap<(u32, u32), Paths>>,
+}
+
+impl Panel {
+    fn new(design: &Design) -> Self {
+        let mut panel = Panel::default();
+        for &(a, b) in &design.circuits {
+            *panel.circuits.entry((a, b)).or_default() += 1;
+            *panel.circuits.entry((b, a)).or_default() += 1;
+        }
+        for ring in &design.rings {
+            panel.strides.entry(ring.servers.clone()).or_default().push(ring.stride);
+        }
+        panel
+    }
+
+    fn paths(&self, fabric: &Fabric, a: u32, b: u32) -> Paths {
+        let mut paths = self.paths.borrow_mut();
+        let found = paths
+            .entry((a, b))
+            .or_insert_with(|| Rc::new(fabric.panel_paths(ServerId(a), ServerId(b))));
+        Rc::clone(found)
+    }
+
+    fn between(
+        &self,
+        fabric: &Fabric,
+        a: u32,
+        b: u32,
+        bytes: u64,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        let paths = self.paths(fabric, a, b);
+        let ways = paths.len() as u64;
+        if ways == 0 {
+            return Err(format!("no circuits lead from server {a} to server {b}"));
+        }
+        for (at, path) in paths.iter().enumerate() {
+            orders.path().extend(path);
+            orders.flow(Bytes::new(bytes / ways + u64::from((at as u64) < bytes % ways)));
+        }
+        Ok(())
+    }
+}
+
+impl Carrier for Panel {
+    fn circuits_between(&self, a: u32, b: u32) -> u32 {
+        self.circuits.get(&(a, b)).copied().unwrap_or(0)
+    }
+
+    fn flow(
+        &self,
+        state: &State<'_>,
+        (from, to, bytes): Pair,
+        _: u64,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        let fabric = state.fabric;
+        let per_server = fabric.cluster().gpus_per_server;
+        let (a, b) = (from / per_server, to / per_server);
+        if a == b {
+            fabric.scale_up_path(GpuId(from), GpuId(to), orders.path());
+            orders.flow(Bytes::new(bytes));
+            return Ok(());
+        }
+        self.between(fabric, a, b, bytes, orders)
+    }
+
+    fn all_to_all(
+        &mut self,
+        state: &mut State<'_>,
+        a2a: AllToAll,
+        _: Turn,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        let fabric = state.fabric;
+        let per_server = fabric.cluster().gpus_per_server;
+        let mut between: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+        state.demand.for_each(a2a, |from, to, bytes| {
+            let (a, b) = (from / per_server, to / per_server);
+            if a == b {
+                fabric.scale_up_path(GpuId(from), GpuId(to), orders.path());
+                orders.flow(Bytes::new(bytes));
+            } else {
+                *between.entry((a, b)).or_default() += bytes;
+            }
+        });
+        for ((a, b), bytes) in between {
+            self.between(fabric, a, b, bytes, orders)?;
+        }
+        orders.end_phase(Time::ZERO);
+        Ok(())
+    }
+
+    /// Around rings of successive servers, over the strides that have circuits.
+    fn rings(
+        &self,
+        state: &State<'_>,
+        sum: &Sum<'_>,
+        key: u64,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        let fabric = state.fabric;
+        let groups = state.demand.placement.gradient_groups(sum.stage, sum.scope);
+        let per_server = fabric.cluster().gpus_per_server;
+        let mut group_of = HashMap::new();
+        let servers: Vec<Vec<u32>> = groups
+            .iter()
+            .enumerate()
+            .map(|(at, group)| {
+                group_of.extend(group.iter().map(|&gpu| (gpu, at)));
+                let mut servers: Vec<u32> = group.iter().map(|gpu| gpu / per_server).collect();
+                servers.sort_unstable();
+                servers.dedup();
+                servers
+            })
+            .collect();
+        for &(from, to, bytes) in &sum.plan.ring {
+            let members = &servers[group_of[&from]];
+            let strides = match self.strides.get(members) {
+                // A flat ring also hops inside servers; those hops stay as they are.
+                Some(strides) if from / per_server != to / per_server => strides.as_slice(),
+                _ => {
+                    self.flow(state, (from, to, bytes), key, orders)?;
+                    continue;
+                }
+            };
+            let ways = strides.len() as u64;
+            let place = members.binary_search(&(from / per_server)).unwrap_or(0);
+            for (at, &stride) in strides.iter().enumerate() {
+                let next = members[(place + stride as usize) % members.len()];
+                let share = bytes / ways + u64::from((at as u64) < bytes % ways);
+                self.between(fabric, members[place], next, share, orders)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Circuits for what the job sends in one iteration.
+fn design(spec: &Spec, job: &Job<'_>) -> Result<Design, SimError> {
+    let keys: &TopoOptSpec = spec.fabric.keys().expect("only TopoOpt names this carrier");
+    let Job { graph, placement, gating } = *job;
+    let per_server = spec.cluster.gpus_per_server.max(1);
+    let mut between: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+    let mut add = |from: u32, to: u32, bytes: u64| {
+        let (a, b) = (from / per_server, to / per_server);
+        if a != b {
+            *between.entry((a.min(b), a.max(b))).or_default() += bytes;
+        }
+    };
+    let mut sums: BTreeMap<Vec<u32>, u64> = BTreeMap::new();
+    let demand = Demand::new(placement, gating);
+    for comm in &graph.comms {
+        match *comm {
+            Comm::AllToAll { block, matrix, transposed, bytes_per_token } => {
+                let a2a = AllToAll { block, matrix, transposed, bytes_per_token };
+                demand.for_each(a2a, &mut add);
+            }
+            Comm::Send { from, to, bytes_per_gpu } => placement
+                .block_gpus(from)
+                .zip(placement.block_gpus(to))
+                .for_each(|(from, to)| add(from, to, bytes_per_gpu)),
+            Comm::AllReduce { stage, scope, bytes_per_gpu } => {
+                for group in placement.gradient_groups(stage, scope) {
+                    let mut servers: Vec<u32> = group.iter().map(|gpu| gpu / per_server).collect();
+                    servers.sort_unstable();
+                    servers.dedup();
+                    // What the rings between servers carry, over all their hops.
+                    let hops = servers.len().saturating_sub(1) as u64;
+                    if hops > 0 {
+                        *sums.entry(servers).or_default() += 2 * hops * bytes_per_gpu;
+                    }
+                }
+            }
+            Comm::Collective { block, over, bytes_per_gpu, .. } => {
+                for group in placement.axis_groups(block, over) {
+                    for (at, &from) in group.iter().enumerate() {
+                        add(from, group[(at + 1) % group.len()], bytes_per_gpu);
+                    }
+                }
+            }
+        }
+    }
+    let input = TopoOptInput {
+        servers: (spec.cluster.gpus / per_server) as usize,
+        degree: keys.degree,
+        all_reduce: sums
+            .into_iter()
+            .map(|(servers, bytes)| AllReduceGroup { servers, bytes })
+            .collect(),
+        mp: between.into_iter().map(|((a, b), bytes)| (a, b, bytes)).collect(),
+    };
+    let design = topoopt::find(&input);
+    if !design.connected {
+        return Err(SimError::Input(format!(
+            "fabric.degree = {}: too few circuits to connect {} servers; at least 2 are needed",
+            keys.degree, input.servers
+        )));
+    }
+    Ok(design)
+}
