@@ -388,3 +388,114 @@ def test_another_job_has_another_default_directory(
         assert run(["simulate", *few_of_one]) == 0
     places = [path.name for path in (tmp_path / "results").iterdir()]
     assert sum(name.startswith("mixtral-8x7b-on-fat-tree-") for name in places) == 2
+
+
+def first_lines(place: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
+    """Return the first line of a Result's report on the terminal, and that of its page."""
+    capsys.readouterr()
+    assert run(["report", str(place)]) == 0
+    page = (place / "report.html").read_text(encoding="utf-8")
+    (heading,) = re.findall(r"<h1><strong>(.*?)</strong>", page, re.DOTALL)
+    return capsys.readouterr().out.splitlines()[0], heading
+
+
+def test_a_reduced_run_says_so_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = tmp_path / "few"
+    assert run(["compare", *ONE, "--micro-batches", "1", "--out", str(place)]) == 0
+    says = "REDUCED: 1 of the job's 4 micro-batches"
+    assert capsys.readouterr().out.splitlines()[0] == says
+    line, heading = first_lines(place, capsys)
+    assert line.startswith(f"{says} · mixtral-8x7b on 128 GPUs")
+    assert heading == says.replace("'", "&#x27;")
+    job = ["mixtral-8x7b", "--set", "cluster.gpus=128", "--micro-batches", "1"]
+    assert run(["simulate", *job, "--out", str(tmp_path / "one")]) == 0
+    assert capsys.readouterr().out.startswith("REDUCED: 1 of the job's 16 micro-batches\n")
+
+
+def test_an_interrupted_comparison_says_so_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = lightloom.Scenario.preset("mixtral-8x7b", gpus=128, training={"micro_batches": 4})
+    stopped = 0
+
+    def stop_after_one(name: str, share: float) -> None:
+        nonlocal stopped
+        stopped += share == 1.0
+        if stopped > 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt, match="runs are kept in"):
+        lightloom.compare(job, out=tmp_path / "out", on_progress=stop_after_one)
+    kept = lightloom.Result.open(tmp_path / "out")
+    says = f"INTERRUPTED: {len(kept.rows)} of 20 runs"
+    assert kept.title.startswith(f"{says} · mixtral-8x7b on 128 GPUs")
+    line, heading = first_lines(tmp_path / "out", capsys)
+    assert line == kept.title and heading == says
+
+
+def test_a_whole_comparison_says_nothing_of_the_kind(compared: Any, place: Path) -> None:
+    title = lightloom.Result.open(place / "result").title
+    assert title.startswith("mixtral-8x7b on 128 GPUs")
+
+
+def test_the_table_says_what_no_wait_for_circuits_means(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["compare", *ONE, "--out", str(tmp_path / "idle")]) == 0
+    says = 'reconf. "-": no iteration waited for circuits that change; none changed'
+    assert says in capsys.readouterr().out.splitlines()
+
+
+def free(*items: str) -> list[str]:
+    """Return settings under which items cost nothing, whatever their rate."""
+    rates = ("100 Gbps", "200 Gbps", "400 Gbps", "800 Gbps")
+    settings = [f'prices.{item}."{rate}"=0' for item in items for rate in rates]
+    return [text for setting in settings for text in ("--set", setting)]
+
+
+ITEMS = ("nic", "transceiver", "switch_port", "ocs_port", "patch_port")
+
+
+@pytest.mark.parametrize("items", [ITEMS, ("nic", "transceiver", "switch_port")])
+def test_networks_that_cost_nothing(
+    items: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    two = [*JOB, "--fabrics", "fat-tree,mixnet", "--bandwidth", "400", *free(*items)]
+    assert run(["compare", *two, "--out", str(tmp_path / "out"), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert rows[0]["cost_usd"] == 0
+    assert [row["perf_per_dollar_vs_fat_tree"] for row in rows] == [None, None]
+    assert (tmp_path / "out" / "report.html").exists()
+    assert run(["compare", *two, "--out", str(tmp_path / "out"), "--force"]) == 0
+    out, err = capsys.readouterr()
+    named = "fat-tree, mixnet" if items == ITEMS else "fat-tree"
+    assert f"warning: prices: the network of {named} costs nothing" in err
+    assert "internal" not in err
+    assert out.splitlines()[2].split()[-3:][:2] in (["0.00", "-"], ["-", "yes"])
+    prices = ["cost", *JOB[:3], "--fabrics", "mixnet", "--bandwidth", "400", *free(*items)]
+    assert run([*prices, "--json"]) == 0
+    text = capsys.readouterr().out
+    assert "Infinity" not in text and "NaN" not in text
+    ratio = json.loads(text)["rows"][0]["fat_tree_over_this"]
+    assert ratio == (None if items == ITEMS else 0)
+    assert run(prices) == 0
+
+
+def test_a_graph_of_ones_own_is_part_of_its_comparison(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph = str(Path(__file__).parents[1] / "examples" / "own-graph.toml")
+    out = ["--out", str(tmp_path / "out"), "--json", "--micro-batches", "1"]
+    assert run(["compare", graph, "--bandwidth", "100,400", *out]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    cells = [(row["bandwidth_gbps"], row["fabric"]) for row in rows]
+    assert cells == [*((100, name) for name in FABRICS), *((400, name) for name in FABRICS),
+                     (400, "two racks")]  # fmt: skip
+    assert rows[-1]["perf_per_dollar_vs_fat_tree"] > 0
+    assert run(["cost", graph, "--bandwidth", "400", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"][-1]["fabric"] == "two racks"
+    result = lightloom.compare(
+        graph, bandwidths=100, out=tmp_path / "own", training={"micro_batches": 1}
+    )
+    assert [row["run"] for row in result.rows][-1] == "two racks@400G"
+    assert result.rows[-1]["perf_per_dollar_vs_fat_tree"] is None, "no fat-tree at that rate"

@@ -7,15 +7,15 @@ better in one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lightloom import presets, store
+from lightloom import store
 from lightloom.arguments import names, rates
-from lightloom.cost import BASELINE, FABRICS
-from lightloom.errors import InputError, Interrupted
+from lightloom.cost import BASELINE, fabrics_of, on_fabrics
+from lightloom.errors import Interrupted
 from lightloom.progress import OnProgress, displayed
 from lightloom.scenario import Scenario
 from lightloom.simulation import Finished, gathered, run_all
@@ -30,13 +30,13 @@ BANDWIDTHS = ("100 Gbps", "200 Gbps", "400 Gbps", "800 Gbps")
 def compare(
     job: Scenario | str | PathLike[str],
     *,
-    fabrics: str | Iterable[str] = FABRICS,
+    fabrics: str | Iterable[str] | None = None,
     bandwidths: Rate | float | str | Iterable[Rate | float | str] = BANDWIDTHS,
     out: str | PathLike[str] | None = None,
     force: bool = False,
     progress: bool = True,
     command: str = "lightloom.compare",
-    warnings: Sequence[str] = (),
+    reduced_from: int | None = None,
     on_progress: OnProgress | None = None,
     **overrides: Any,
 ) -> Result:
@@ -47,10 +47,11 @@ def compare(
     job
         A `Scenario`, a model preset, or the path of a specification.
     fabrics
-        Names of fabric presets, or one; the job's own fabric has its own name if it is none.
+        Names of fabric presets, or one; the job's own fabric has its own name if it is none. Unless
+        given: `lightloom.cost.FABRICS`, and the job's own.
     bandwidths
         Link rates, or one: numbers in Gbps, or text such as ``"400 Gbps"``.
-    out, force, progress, command, warnings, on_progress
+    out, force, progress, command, reduced_from, on_progress
         As in `lightloom.simulate`.
     **overrides
         Sections as dicts, or values by dotted key, as in `Scenario.with_`.
@@ -84,28 +85,42 @@ def compare(
     """
     from lightloom.resolve import load_job
 
-    fabrics = names(fabrics, "fabrics")
-    links = [str(rate) for rate in rates(bandwidths, "bandwidths")]
+    links = rates(bandwidths, "bandwidths")
     if isinstance(job, Scenario):
         base = job.with_(**overrides) if overrides else job
     else:
         base = load_job(str(job), overrides).scenario
-    scenarios = list(_scenarios(base, fabrics, links))
+    fabrics = fabrics_of(base) if fabrics is None else names(fabrics, "fabrics")
+    scenarios = list(on_fabrics(base, fabrics, links))
     if out is not None:
         store.check_place(Path(out), force=force)
     with displayed(len(scenarios), progress, on_progress) as report:
         runs = run_all(scenarios, on_progress=report)
     finished, stopped = runs.finished, runs.stopped
     more = {
-        "compare": {"fabrics": list(fabrics), "bandwidths": links},
+        "compare": {
+            "fabrics": list(fabrics),
+            "bandwidths": list(map(str, links)),
+            "runs": len(scenarios),
+        },
         "complete": stopped is None,
     }
+    warnings = []
     if stopped is not None:
-        warnings = [f"stopped after {len(finished)} of {len(scenarios)} runs", *warnings]
+        warnings.append(f"stopped after {len(finished)} of {len(scenarios)} runs")
     kept = finished and out is not None and isinstance(stopped, KeyboardInterrupt)
     if stopped is not None and not kept:
         raise stopped
-    result = gathered(base, runs, judged(finished), command=command, warnings=warnings, more=more)
+    rows = judged(finished)
+    free = dict.fromkeys(row["fabric"] for row in rows if row["cost_usd"] == 0)
+    if free:
+        warnings.append(
+            f"prices: the network of {', '.join(free)} costs nothing, so that its performance per "
+            "dollar is not defined"
+        )
+    result = gathered(
+        base, runs, rows, command=command, reduced_from=reduced_from, warnings=warnings, more=more
+    )
     if out is not None:
         result = result.save(out, force=force)
     if stopped is not None:
@@ -114,34 +129,17 @@ def compare(
     return result
 
 
-def _scenarios(
-    base: Scenario, fabrics: Sequence[str], bandwidths: Sequence[str]
-) -> Iterator[Scenario]:
-    """Yield the job on each fabric at each rate; on a graph of its own once, at its own rates."""
-    for at, rate in enumerate(bandwidths):
-        for fabric in fabrics:
-            if fabric in presets.names("fabrics"):
-                yield base.with_(**{"fabric.preset": fabric, "fabric.link_bandwidth": rate})
-            elif fabric != base.fabric.name:
-                known = presets.unknown(fabric, presets.names("fabrics"))
-                raise InputError(f"{base.title}: fabric {fabric!r}: no such preset{known}")
-            elif base.fabric.kind != "graph":
-                yield base.with_(**{"fabric.link_bandwidth": rate})
-            elif at == 0:
-                yield base
-
-
 def judged(finished: Sequence[Finished]) -> list[dict[str, Any]]:
     """Return the rows of runs with what only a comparison can say."""
     rows = [run.row for run in finished]
     value = {
         row["bandwidth_gbps"]: 1 / (row["iteration_s"] * row["cost_usd"])
         for row in rows
-        if row["fabric"] == BASELINE
+        if row["fabric"] == BASELINE and row["cost_usd"]
     }
     for row in rows:
         baseline = value.get(row["bandwidth_gbps"])
-        if baseline is not None:
+        if baseline is not None and row["cost_usd"]:
             row["perf_per_dollar_vs_fat_tree"] = (
                 1 / (row["iteration_s"] * row["cost_usd"]) / baseline
             )

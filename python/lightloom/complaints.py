@@ -27,6 +27,8 @@ CHOICES = {
     "prices": ("preset",),
     "power": ("preset",),
 }
+# An unknown key explains a missing one (a typing error makes both), and so does an unknown kind.
+_FIRST = {"extra_forbidden": 0, "union_tag_invalid": 1}
 _WORDS = {
     "Input should be a valid integer": "must be a whole number",
     "Input should be a valid string": "must be text",
@@ -69,8 +71,7 @@ def message(
     section
         The type that `tree` was validated as.
     """
-    # An unknown key first: it explains a missing one (a typing error makes both).
-    details = min(error.errors(include_url=False), key=lambda e: e["type"] != "extra_forbidden")
+    details = min(error.errors(include_url=False), key=lambda e: _FIRST.get(e["type"], 2))
     if details["type"] == "misfit":
         key = str(details["ctx"]["key"])
         reason = details["msg"]

@@ -7,13 +7,14 @@ ratios between fabrics that follow from MixNet Table 4, and totals against sums 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from lightloom import _core, presets
 from lightloom.arguments import names, rates
 from lightloom.errors import InputError
+from lightloom.fabrics import Graph, MixNet, Planes
 from lightloom.scenario import Scenario
 from lightloom.sections import Power, Prices
 from lightloom.units import Rate
@@ -85,7 +86,65 @@ class CostRow:
     bandwidth: Rate
     cost: Cost
     draw: Draw
-    fat_tree_over_this: float
+    fat_tree_over_this: float | None
+    """None where this one costs nothing."""
+
+
+def fabrics_of(job: Scenario) -> tuple[str, ...]:
+    """Return what a job is compared on unless its user says: the usual ones, and its own fabric.
+
+    Examples
+    --------
+    >>> fabrics_of(Scenario.preset("mixtral-8x7b", fabric="planes"))[-2:]
+    ('mixnet', 'planes')
+    """
+    return tuple(dict.fromkeys((*FABRICS, job.fabric.name)))
+
+
+def on_fabrics(
+    job: Scenario, fabrics: Sequence[str], bandwidths: Sequence[Rate]
+) -> Iterator[Scenario]:
+    """Yield the job on each fabric at each rate, and on a graph of its own once, at its own rate.
+
+    A fabric that the job has already keeps its settings; the others are presets.
+
+    Raises
+    ------
+    InputError
+        If a fabric is neither a preset nor the job's own.
+    """
+    known = presets.names("fabrics")
+    for name in fabrics:
+        if name not in known and name != job.fabric.name:
+            allowed = presets.unknown(name, known)
+            raise InputError(f"{job.title}: fabric {name!r}: no such preset{allowed}")
+    graph = isinstance(job.fabric, Graph) and job.fabric.name in fabrics
+    for rate in bandwidths:
+        for name in fabrics:
+            if name in known:
+                yield job.with_(fabric={"preset": name, "link_bandwidth": str(rate)})
+            elif not graph:
+                yield job.with_(fabric={"link_bandwidth": str(rate)})
+            elif rate == link_rate(job):
+                yield job
+    if graph and link_rate(job) not in bandwidths:
+        yield job
+
+
+def link_rate(job: Scenario) -> Rate:
+    """Return the rate of the fabric's links.
+
+    If they differ, of MixNet's circuits, but of its packet switches if GPUs have optical ports; of
+    a graph, the highest.
+    """
+    fabric = job.fabric
+    if isinstance(fabric, MixNet) and fabric.co_packaged:
+        return fabric.eps.link_bandwidth
+    if isinstance(fabric, MixNet | Planes):
+        return fabric.ocs.link_bandwidth
+    if isinstance(fabric, Graph):
+        return max((link.rate for link in fabric.links), default=Rate(0))
+    return fabric.link_bandwidth
 
 
 def cost_of(bill: Iterable[BillLine], prices: Prices) -> Cost:
@@ -167,7 +226,7 @@ def cost_table(
     scenario
         The job. A fabric that it has already keeps its settings; the others are presets.
     fabrics
-        Names of fabric presets, or one.
+        Names of fabric presets, or one; the job's own fabric has its own name if it is none.
     bandwidths
         Link rates, or one: numbers in Gbps, or text such as ``"400 Gbps"``.
 
@@ -182,20 +241,18 @@ def cost_table(
     >>> [row.cost.total_usd for row in cost_table(job, ["fat-tree", "mixnet"], 400)]
     [1395584.0, 605984.0]
     """
-    chosen, rows = names(fabrics, "fabrics"), []
-    for bandwidth in rates(bandwidths, "bandwidths"):
-        jobs = {
-            fabric: scenario.with_(fabric={"preset": fabric, "link_bandwidth": str(bandwidth)})
-            for fabric in dict.fromkeys((*chosen, BASELINE))
-        }
-        bills = {fabric: bill_of(job) for fabric, job in jobs.items()}
-        costs = {fabric: cost_of(bill, scenario.prices) for fabric, bill in bills.items()}
-        reference = costs[BASELINE].total_usd
-        for fabric in chosen:
-            cost = costs[fabric]
-            draw = power_of(bills[fabric], scenario.power)
-            ratio = reference / cost.total_usd if cost.total_usd else float("inf")
-            rows.append(CostRow(jobs[fabric], bandwidth, cost, draw, ratio))
+    rows = []
+    references: dict[Rate, float] = {}
+    links = rates(bandwidths, "bandwidths")
+    for job in on_fabrics(scenario, names(fabrics, "fabrics"), links):
+        rate = link_rate(job)
+        if rate not in references:
+            baseline = scenario.with_(fabric={"preset": BASELINE, "link_bandwidth": str(rate)})
+            references[rate] = cost_of(bill_of(baseline), scenario.prices).total_usd
+        bill = bill_of(job)
+        cost = cost_of(bill, scenario.prices)
+        ratio = references[rate] / cost.total_usd if cost.total_usd else None
+        rows.append(CostRow(job, rate, cost, power_of(bill, scenario.power), ratio))
     return rows
 
 

@@ -21,9 +21,8 @@ import numpy as np
 import pyarrow as pa
 
 from lightloom import _core, shapes, store
-from lightloom.cost import Cost, bill_of, cost_of
+from lightloom.cost import Cost, bill_of, cost_of, link_rate
 from lightloom.errors import InputError, Interrupted, RunError
-from lightloom.fabrics import MixNet, Planes
 from lightloom.gating import load_trace
 from lightloom.progress import OnProgress, displayed
 from lightloom.scenario import Scenario
@@ -87,7 +86,7 @@ class Finished:
             "run": self.name,
             "model": self.scenario.model.name,
             "fabric": self.scenario.fabric.name,
-            "bandwidth_gbps": bandwidth_gbps(self.scenario),
+            "bandwidth_gbps": float(link_rate(self.scenario).gbps),
             "gpus": self.scenario.cluster.gpus,
             **seconds,
             "cost_usd": self.cost.total_usd if self.cost else None,
@@ -105,7 +104,7 @@ def simulate(
     force: bool = False,
     progress: bool = True,
     command: str = "lightloom.simulate",
-    warnings: Sequence[str] = (),
+    reduced_from: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> Result:
     """Simulate one training iteration.
@@ -123,8 +122,8 @@ def simulate(
         Show how far the run is, on a terminal and in a notebook; elsewhere nothing is shown.
     command
         What the Result names as its origin.
-    warnings
-        What the Result warns of, in front of its own warnings.
+    reduced_from
+        How many micro-batches the job has, if fewer are run: the Result says so first.
     on_progress
         Called with a run's name and the share of it that is done, instead of showing it; may raise
         to stop.
@@ -159,7 +158,7 @@ def simulate(
     if runs.stopped is not None:
         raise runs.stopped
     rows = [run.row for run in runs.finished]
-    result = gathered(job, runs, rows, command=command, warnings=warnings)
+    result = gathered(job, runs, rows, command=command, reduced_from=reduced_from)
     return result if out is None else result.save(out, force=force)
 
 
@@ -253,6 +252,7 @@ def gathered(
     rows: Sequence[Mapping[str, Any]],
     *,
     command: str,
+    reduced_from: int | None = None,
     warnings: Sequence[str] = (),
     more: Mapping[str, Any] | None = None,
 ) -> Result:
@@ -260,6 +260,15 @@ def gathered(
     from lightloom.report import Result
 
     finished, trace = runs.finished, runs.trace
+    if reduced_from is not None:
+        few = job.training.micro_batches
+        more = {**(more or {}), "reduced": {"micro_batches": few, "of": reduced_from}}
+        warnings = [
+            *warnings,
+            f"training.micro_batches = {few}: reduced from the job's {reduced_from} by "
+            "--micro-batches; an iteration is shorter than the job's, and the pipeline's ends "
+            "weigh more",
+        ]
     tables = {
         name: pa.concat_tables([run.tables[name] for run in finished]).unify_dictionaries()
         for name in TABLES
@@ -297,22 +306,7 @@ def run_name(scenario: Scenario) -> str:
     >>> run_name(Scenario.preset("mixtral-8x7b", fabric="mixnet", bandwidth="200 Gbps"))
     'mixnet@200G'
     """
-    return f"{scenario.fabric.name}@{bandwidth_gbps(scenario):g}G"
-
-
-def bandwidth_gbps(scenario: Scenario) -> float:
-    """Return the rate of the fabric's links [Gbit/s].
-
-    If they differ, of MixNet's circuits, but of its packet switches if GPUs have optical ports.
-    """
-    fabric = scenario.fabric
-    if isinstance(fabric, MixNet) and fabric.co_packaged:
-        return float(fabric.eps.link_bandwidth.gbps)
-    if isinstance(fabric, MixNet | Planes):
-        return float(fabric.ocs.link_bandwidth.gbps)
-    if fabric.kind == "graph":
-        return float(max((link.rate.gbps for link in fabric.links), default=0.0))
-    return float(fabric.link_bandwidth.gbps)
+    return f"{scenario.fabric.name}@{link_rate(scenario).gbps:g}G"
 
 
 def _arrow(run: str, columns: Mapping[str, tuple[Any, ...]]) -> pa.Table:

@@ -36,8 +36,11 @@ def compare(
     gpus: int | None = typer.Option(
         None, "--gpus", help="GPUs of the cluster (1024 unless the job says)."
     ),
-    bandwidth: str = typer.Option(
-        "100,200,400,800", "--bandwidth", help="Link rates, in Gbps where no unit is given."
+    bandwidth: str | None = typer.Option(
+        None,
+        "--bandwidth",
+        help="Link rates, in Gbps where no unit is given.",
+        show_default="100,200,400,800",
     ),
     fabrics: str | None = typer.Option(None, "--fabrics", help="Fabric presets, with commas."),
     settings: list[str] = typer.Option(
@@ -74,17 +77,16 @@ def compare(
     from lightloom import progress, store
     from lightloom.cli import options
     from lightloom.comparison import compare as run_comparison
-    from lightloom.cost import FABRICS
 
-    rates = options.bandwidths(bandwidth)
-    base, warnings = options.job(
-        job, settings, micro_batches,
-        seed=seed, gpus=gpus, engine=engine, transport=transport, balancer=balancer,
+    overrides = options.settings(
+        settings, seed=seed, gpus=gpus, engine=engine, transport=transport, balancer=balancer,
+        fabrics=options.fabrics(fabrics), bandwidth=bandwidth and options.bandwidths(bandwidth),
     )  # fmt: skip
-    own = base.fabric.name
-    chosen = options.fabrics(fabrics, own) if fabrics is not None else list(FABRICS)
+    base, reduced_from = options.job(job, overrides, micro_batches)
+    chosen, rates = options.grid(base, overrides, fabrics, bandwidth)
     name = f"compare-{base.model.name}-{base.cluster.gpus}"
-    place = out or store.default_place(name, base.to_toml(), *chosen, *rates, *warnings)
+    what = (*chosen, *rates, str(reduced_from))
+    place = out or store.default_place(name, base.to_toml(), *what)
     with progress.runs(len(chosen) * len(rates)) as on_progress:
         result = run_comparison(
             base,
@@ -93,7 +95,7 @@ def compare(
             out=place,
             force=force or out is None,
             command=shlex.join(["lightloom", *sys.argv[1:]]),
-            warnings=warnings,
+            reduced_from=reduced_from,
             on_progress=on_progress,
         )
     from lightloom.report.terminal import PACKETS

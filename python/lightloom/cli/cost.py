@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -24,8 +23,11 @@ def cost(
     gpus: int | None = typer.Option(
         None, "--gpus", help="GPUs of the cluster (1024 unless the job says)."
     ),
-    bandwidth: str = typer.Option(
-        "100,200,400,800", "--bandwidth", help="Link rates, in Gbps where no unit is given."
+    bandwidth: str | None = typer.Option(
+        None,
+        "--bandwidth",
+        help="Link rates, in Gbps where no unit is given.",
+        show_default="100,200,400,800",
     ),
     fabrics: str | None = typer.Option(None, "--fabrics", help="Fabric presets, with commas."),
     settings: list[str] = typer.Option(
@@ -41,14 +43,13 @@ def cost(
     """
     from lightloom import cost as costs
     from lightloom.cli import options
-    from lightloom.resolve import load_job
 
-    overrides = options.settings(settings)
-    if gpus is not None:
-        overrides["cluster.gpus"] = gpus
-    chosen = options.fabrics(fabrics) if fabrics is not None else list(costs.FABRICS)
-    rates = options.bandwidths(bandwidth)
-    scenario = load_job(job, overrides, override_label="command line").scenario
+    overrides = options.settings(
+        settings, gpus=gpus, fabrics=options.fabrics(fabrics),
+        bandwidth=bandwidth and options.bandwidths(bandwidth),
+    )  # fmt: skip
+    scenario, _ = options.job(job, overrides)
+    chosen, rates = options.grid(scenario, overrides, fabrics, bandwidth)
     rows = costs.cost_table(scenario, chosen, rates)
     if as_json:
         print(json.dumps({"rows": [_as_json(row) for row in rows]}, indent=2))
@@ -80,46 +81,61 @@ def _as_json(row: CostRow) -> dict[str, Any]:
 
 
 def _print_table(rows: list[CostRow]) -> None:
-    from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
+    from lightloom import screen
     from lightloom.cost import ITEMS
+    from lightloom.screen import Column
 
-    console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
+    console = screen.console()
     cluster = rows[0].scenario.cluster
     console.print(
         f"{cluster.gpus} GPUs, {rows[0].scenario.servers} servers of {cluster.gpus_per_server}; "
         f'prices "{rows[0].scenario.prices.name}", fibre left out'
     )
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("link")
-    table.add_column("fabric", no_wrap=True)
     counted = {line.item for row in rows for line in row.cost.lines}
     # Few fabrics have optical ports on GPUs, and they need a price of the user's own.
     items = [item for item in ITEMS if item != "optical_io" or item in counted]
-    for name in (*map(_plural, items), "cost M$", "fat-tree /\u00a0this", "known kW"):
-        table.add_column(name.replace(" ", "\n"), justify="right", vertical="bottom")
+    columns = [
+        Column("Gbps"),
+        Column("fabric", name=True),
+        *(
+            Column(
+                _plural(item).replace(" ", "\n"),
+                "trans-\nceivers" if item == "transceiver" else "",
+                rank=len(items) - at,
+            )
+            for at, item in enumerate(items)
+        ),
+        Column("cost\nM$"),
+        Column("fat-tree /\nthis", "fat-tree\n/ this"),
+        Column("known\nkW", rank=len(items) + 1),
+    ]
+    table: list[list[Text] | None] = []
     last = None
     for row in rows:
         if last not in (None, row.bandwidth):
-            table.add_row("")
+            table.append(None)
         counts = [sum(line.count for line in row.cost.lines if line.item == item) for item in items]
-        table.add_row(
-            "" if row.bandwidth == last else str(row.bandwidth),
+        ratio = row.fat_tree_over_this
+        cells = (
+            "" if row.bandwidth == last else f"{row.bandwidth.gbps:g}",
             row.scenario.fabric.name,
-            *(f"{count:,}" if count else Text("-", style="dim") for count in counts),
+            *(f"{count:,}" if count else "-" for count in counts),
             f"{row.cost.total_usd / 1e6:.3f}",
-            f"{row.fat_tree_over_this:.3f}",
-            f"{row.draw.watts / 1e3:.1f}" if row.draw.watts else Text("-", style="dim"),
+            "-" if ratio is None else f"{ratio:.3f}",
+            f"{row.draw.watts / 1e3:.1f}" if row.draw.watts else "-",
         )
+        table.append([Text(cell, style="dim" if cell == "-" else "") for cell in cells])
         last = row.bandwidth
-    console.print(table)
+    screen.print_table(columns, table, console)
     known = {
         line.item for row in rows for line in row.cost.lines if line.item not in row.draw.without
     }
     names = ", ".join(_plural(item) for item in ITEMS if item in known) or "nothing"
     console.print(f"known kW counts {names}: no source gives watts for the rest", style="dim")
+    if any(row.fat_tree_over_this is None for row in rows):
+        console.print("fat-tree / this is not defined where this costs nothing", style="dim")
 
 
 def _plural(item: str) -> str:

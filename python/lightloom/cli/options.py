@@ -4,89 +4,174 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lightloom import presets
 from lightloom.errors import InputError
+from lightloom.layers import nested
+from lightloom.toml_text import key_text
 from lightloom.units import Rate
 
 if TYPE_CHECKING:
     from lightloom.report import Result
     from lightloom.scenario import Scenario
 
-# Short forms of keys, by the option's name.
-SHORT = {
+# The key that an option stands for, by the option's name.
+KEYS = {
     "seed": "seed",
     "gpus": "cluster.gpus",
     "engine": "engine.kind",
     "transport": "engine.transport.kind",
     "balancer": "engine.balancer.kind",
+    "bandwidth": "fabric.link_bandwidth",
+    "fabrics": "fabric.preset",
+    "fail": "failures",
 }
+BANDWIDTHS = "100,200,400,800"
 
 
 def job(
-    name: str,
-    texts: Iterable[str],
-    micro_batches: int | None = None,
-    **short: Any,
-) -> tuple[Scenario, list[str]]:
-    """Resolve what a command line asks for, and say where that is less than the job.
+    name: str, overrides: Mapping[str, Any], micro_batches: int | None = None
+) -> tuple[Scenario, int | None]:
+    """Resolve what a command line asks for; and how many micro-batches the job has if fewer run.
 
     Parameters
     ----------
     name
         A model preset, a specification or a ``config.json``.
-    texts
-        ``--set KEY=VALUE``.
+    overrides
+        What `settings` returned.
     micro_batches
-        ``--micro-batches``: a warning says how many the job has.
-    **short
-        Options of `SHORT`; None where not given.
+        ``--micro-batches``.
+
+    Raises
+    ------
+    InputError
+        If the job cannot be resolved, or has fewer micro-batches.
     """
     from lightloom.resolve import load_job
 
     def resolved(more: Mapping[str, Any]) -> Scenario:
         return load_job(name, {**overrides, **more}, override_label="command line").scenario
 
-    overrides = settings(texts)
-    overrides |= {SHORT[key]: value for key, value in short.items() if value is not None}
     if micro_batches is None:
-        return resolved({}), []
+        return resolved({}), None
     key = "training.micro_batches"
-    own, few = resolved({}).training.micro_batches, resolved({key: micro_batches})
-    if micro_batches >= own:
-        return few, []
-    return few, [
-        f"{key} = {micro_batches}: reduced from the job's {own} by --micro-batches; "
-        "an iteration is shorter than the job's, and the pipeline's ends weigh more"
-    ]
+    own = resolved({}).training.micro_batches
+    if micro_batches > own:
+        raise InputError(
+            f"--micro-batches {micro_batches}: the job has {key} = {own}; allowed: 1 to {own}, or "
+            f"--set {key}={micro_batches}"
+        )
+    return resolved({key: micro_batches}), own if micro_batches < own else None
 
 
-def settings(texts: Iterable[str]) -> dict[str, Any]:
-    """Read ``--set KEY=VALUE``: a TOML value, or text where it is not one.
+def settings(texts: Iterable[str], **options: Any) -> dict[str, Any]:
+    """Read ``--set KEY=VALUE``, a TOML value, or text where it is not one, and options of `KEYS`.
+
+    An option with several values, a list, stands for one run with each: it says what ``--set`` may
+    say besides, and is not in what is returned.
 
     Raises
     ------
     InputError
-        If there is no key or no value.
+        If there is no key or no value, or if two of them give one key different values.
 
     Examples
     --------
-    >>> settings(["seed=2", "fabric.link_bandwidth=100 Gbps", "fabric.share_eps = true"])
-    {'seed': 2, 'fabric.link_bandwidth': '100 Gbps', 'fabric.share_eps': True}
+    >>> settings(["seed=2", "fabric={link_bandwidth='100 Gbps', share_eps=true}"], gpus=128)
+    {'cluster.gpus': 128, 'seed': 2, 'fabric.link_bandwidth': '100 Gbps', 'fabric.share_eps': True}
+    >>> settings(["cluster.gpus=256"], gpus=128)
+    Traceback (most recent call last):
+    ...
+    lightloom.errors.InputError: --gpus 128 and --set "cluster.gpus=256": two values for \
+cluster.gpus; allowed: one
     """
-    values = {}
+    values: dict[str, Any] = {}
+    given: dict[str, tuple[str, tuple[Any, ...]]] = {}
+    for option, value in options.items():
+        if isinstance(value, list) and value:
+            given[KEYS[option]] = (f"--{option} {','.join(value)}", tuple(value))
+        elif value is not None and value != []:
+            given[KEYS[option]] = (f"--{option} {value}", (value,))
+            values[KEYS[option]] = value
     for text in texts:
-        key, equals, value = text.partition("=")
-        if not (key.strip() and equals and value.strip()):
+        name, equals, written = text.partition("=")
+        if not (name.strip() and equals and written.strip()):
             raise InputError(f'--set "{text}": must be KEY=VALUE, as in --set seed=2')
         try:
-            values[key.strip()] = tomllib.loads(f"value = {value}")["value"]
+            parsed = tomllib.loads(f"value = {written}")["value"]
         except (ValueError, RecursionError):
-            values[key.strip()] = value.strip()
+            parsed = written.strip()
+        for key, value in _leaves(nested({name.strip(): parsed}, "command line")):
+            words, allowed = given.setdefault(key, (f'--set "{text}"', (value,)))
+            if not any(_same(value, other) for other in allowed):
+                raise InputError(f'{words} and --set "{text}": two values for {key}; allowed: one')
+            values[key] = value
     return values
+
+
+def grid(
+    own: Scenario, overrides: Mapping[str, Any], fabrics: str | None, bandwidth: str | None
+) -> tuple[list[str], list[str]]:
+    """Choose the fabrics and the rates to put side by side: what is given, or the usual ones.
+
+    Raises
+    ------
+    InputError
+        If there is no such fabric, or no run would read what ``--set`` says of the job's own.
+    """
+    from lightloom.cost import fabrics_of
+
+    set_rate = overrides.get(KEYS["bandwidth"])
+    rates = bandwidths(bandwidth or (BANDWIDTHS if set_rate is None else str(set_rate)))
+    name = own.fabric.name
+    chosen = list(fabrics_of(own)) if fabrics is None else _known(fabrics, name)
+    for key in overrides:
+        section, _, inner = key.partition(".")
+        if section != "fabric" or key == KEYS["bandwidth"]:
+            continue
+        if name not in chosen:
+            raise InputError(
+                f'--fabrics {fabrics} and --set {key}: the setting is of "{name}", which the list '
+                "leaves out"
+            )
+        if inner.endswith(".link_bandwidth"):
+            _check_part(own, inner, rates)
+    return chosen, rates
+
+
+def _check_part(own: Scenario, part: str, rates: Iterable[str]) -> None:
+    """Refuse a rate of a part of the fabric that `rates` replace."""
+    from lightloom.layers import look_up
+
+    def rate(job: Scenario) -> Any:
+        return look_up(job.to_tree()["fabric"], *part.split("."))
+
+    if rate(own) not in [rate(own.with_(**{KEYS["bandwidth"]: each})) for each in rates]:
+        raise InputError(
+            f"--bandwidth {','.join(rates)} and --set fabric.{part}: the rates are those of the "
+            "whole fabric; allowed: one of them"
+        )
+
+
+def _leaves(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        path = f"{above}{key_text(key)}"
+        if isinstance(value, dict) and value:
+            yield from _leaves(value, f"{path}.")
+        else:
+            yield path, value
+
+
+def _same(a: object, b: object) -> bool:
+    """Whether two values are equal, or the same rate in other words."""
+    try:
+        return a == b or Rate.parse(str(a)) == Rate.parse(str(b))
+    except ValueError:
+        return False
 
 
 def bandwidths(text: str) -> list[str]:
@@ -117,31 +202,35 @@ or "400 Gbps"
     return list(dict.fromkeys(rates))
 
 
-def fabrics(text: str, own: str | None = None) -> list[str]:
-    """Read ``--fabrics``: names of presets in a row, or the name of the job's `own` fabric.
+def fabrics(text: str | None) -> list[str] | None:
+    """Read ``--fabrics``: names in a row; None where it is not given.
 
     Examples
     --------
     >>> fabrics("fat-tree,mixnet")
     ['fat-tree', 'mixnet']
     """
-    known = (*presets.names("fabrics"), *(() if own is None else (own,)))
-    names = _parts(text, "--fabrics")
+    return None if text is None else list(dict.fromkeys(_parts(text, "--fabrics")))
+
+
+def _known(text: str, own: str) -> list[str]:
+    """Read ``--fabrics``, each a preset or the job's own fabric."""
+    known = tuple(dict.fromkeys((*presets.names("fabrics"), own)))
+    names = fabrics(text) or []
     for name in names:
         if name not in known:
             raise InputError(f'--fabrics "{name}": no such preset{presets.unknown(name, known)}')
-    return list(dict.fromkeys(names))
+    return names
 
 
 def show(result: Result) -> None:
     """Print the runs of a Result and where it lies, and on stderr what it warns of."""
-    from rich.console import Console
-
     from lightloom.report.terminal import render_compare, render_packets
 
-    console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
-    render_compare(result.rows, console)
-    render_packets(result.rows, console)
+    if result.shortfalls:
+        print(" · ".join(result.shortfalls))
+    render_compare(result.rows)
+    render_packets(result.rows)
     print(f"\nresult in {result.place}\nopen {Path(result.place) / 'report.html'}")
     for warning in result.info.get("warnings") or ():
         print(f"warning: {warning}", file=sys.stderr)

@@ -56,19 +56,19 @@ def simulate(
     from lightloom.failures import added
     from lightloom.simulation import simulate as run_one
 
-    scenario, warnings = options.job(
-        job, settings, micro_batches,
-        seed=seed, engine=engine, transport=transport, balancer=balancer,
-    )  # fmt: skip
+    overrides = options.settings(
+        settings, seed=seed, engine=engine, transport=transport, balancer=balancer, fail=fail
+    )
+    scenario, reduced_from = options.job(job, overrides, micro_batches)
     scenario = added(scenario, fail)
-    place = out or store.default_place(scenario.title, scenario.to_toml(), *warnings)
+    place = out or store.default_place(scenario.title, scenario.to_toml(), str(reduced_from))
     with progress.runs(1) as on_progress:
         result = run_one(
             scenario,
             out=place,
             force=force or out is None,
             command=shlex.join(["lightloom", *sys.argv[1:]]),
-            warnings=warnings,
+            reduced_from=reduced_from,
             on_progress=on_progress,
         )
     row = result.rows[0]

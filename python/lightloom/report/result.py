@@ -296,7 +296,7 @@ class Result:
 
     @property
     def title(self) -> str:
-        """What was run, in one line: model, GPUs, fabrics, trace, seed, version."""
+        """What was run, in one line: what it lacks, model, GPUs, fabrics, trace, seed, version."""
         rows = self.rows
         models = ", ".join(dict.fromkeys(row["model"] for row in rows))
         sizes = ", ".join(dict.fromkeys(f"{row['gpus']:,}" for row in rows))
@@ -304,10 +304,25 @@ class Result:
         rates = list(dict.fromkeys(f"{row['bandwidth_gbps']:g}" for row in rows))
         what = fabrics[0] if len(fabrics) == 1 else f"{len(fabrics)} fabrics"
         seed = self.info.get("seed", self.spec.get("seed", "?"))
-        return (
+        return "".join(f"{what} · " for what in self.shortfalls) + (
             f"{models} on {sizes} GPUs · {what} at {', '.join(rates)} Gbps · "
             f"trace {self.trace} · seed {seed} · lightloom {self.info['lightloom']}"
         )
+
+    @property
+    def shortfalls(self) -> list[str]:
+        """How this is less than what was asked for: runs that were not finished, micro-batches."""
+        said = []
+        if self.info.get("complete") is False:
+            compared = self.info.get("compare")
+            asked = compared.get("runs") if isinstance(compared, dict) else None
+            of = f" of {asked}" if asked else ""
+            said.append(f"INTERRUPTED: {len(self.rows)}{of} runs")
+        reduced = self.info.get("reduced")
+        if isinstance(reduced, dict):
+            few, own = reduced.get("micro_batches"), reduced.get("of")
+            said.append(f"REDUCED: {few} of the job's {own} micro-batches")
+        return said
 
     @property
     def trace(self) -> str:
@@ -382,9 +397,10 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Show the comparison as a table in a notebook."""
-        from lightloom.report.terminal import HEADINGS, cells
+        from lightloom.report.terminal import COLUMNS as SHOWN
+        from lightloom.report.terminal import cells
 
-        head = "".join(f"<th>{html.escape(' '.join(h.split()))}</th>" for h in HEADINGS)
+        head = "".join(f"<th>{html.escape(' '.join(c.heading.split()))}</th>" for c in SHOWN)
         body = "".join(
             "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells(row)) + "</tr>"
             for row in self.rows

@@ -1,40 +1,41 @@
 """The tables that ``lightloom compare`` and ``simulate`` print.
 
 One block a bandwidth, one line a fabric; each cause of time in seconds, so that a line adds up to
-its iteration. At most 100 columns; colour only on a terminal, and no meaning in colour alone.
+its iteration. As wide as the terminal at most (`lightloom.screen`); colour only there, and no
+meaning in colour alone.
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from lightloom import screen
 from lightloom.report.palette import CAUSES
+from lightloom.screen import Column
 
-HEADINGS = (
-    "Gbps",
-    "fabric",
-    "iteration\ns",
-    "compute\ns",
-    "all-to-all\ns",
-    "other\ns",
-    "reconf.\ns",
-    "cost\nM$",
-    "perf/$ vs\nfat-tree",
-    "Pareto",
+COLUMNS = (
+    Column("Gbps"),
+    Column("fabric", name=True),
+    Column("iteration\ns", "iter.\ns"),
+    Column("compute\ns", rank=1),
+    Column("all-to-all\ns", "all-to-\nall s"),
+    Column("other\ns", rank=3),
+    Column("reconf.\ns", rank=2),
+    Column("cost\nM$"),
+    Column("perf/$ vs\nfat-tree", "perf/$\nvs fat-\ntree"),
+    Column("Pareto", left=True),
 )
 
 
 def cells(row: Mapping[str, Any], decimals: int = 3) -> tuple[str, ...]:
-    """Write one run as text, in the order of `HEADINGS`; times with so many `decimals`.
+    """Write one run as text, in the order of `COLUMNS`; times with so many `decimals`.
 
     Examples
     --------
@@ -82,28 +83,14 @@ def render_compare(
                   iteration  compute  all-to-all  other  reconf.  cost  perf/$ vs
     Gbps  fabric          s        s           s      s        s    M$   fat-tree  Pareto
      400  mixnet      5.250    4.000       1.000  0.250        -  3.10      2.25x  yes
+    reconf. "-": no iteration waited for circuits that change; none changed
     """
-    if console is None:
-        # A pipe gets whole lines; what reads it wraps as it likes.
-        console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
     rows: Sequence[Mapping[str, Any]] = runs.to_pylist() if isinstance(runs, pa.Table) else runs
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for heading in HEADINGS:
-        left = heading in ("fabric", "Pareto")
-        table.add_column(
-            heading,
-            justify="left" if left else "right",
-            no_wrap=heading != "fabric",
-            overflow="fold",
-            min_width=min(16, max(len(row["fabric"]) for row in rows))
-            if heading == "fabric"
-            else None,
-            vertical="bottom" if not heading else "top",
-        )
+    table: list[list[Text] | None] = []
     decimals = _decimals(max((row["iteration_s"] for row in rows), default=1.0))
     for i, (_, block) in enumerate(groupby(rows, key=lambda row: row["bandwidth_gbps"])):
         if i:
-            table.add_row("")
+            table.append(None)
         lines = list(block)
         fastest = min(row["iteration_s"] for row in lines)
         gain = max(row["perf_per_dollar_vs_fat_tree"] or 0.0 for row in lines)
@@ -120,8 +107,19 @@ def render_compare(
             for text in texts[3:7]:
                 if text.plain == "-":
                     text.stylize("dim")
-            table.add_row(*texts)
-    console.print(table)
+            table.append(texts)
+    out = console or screen.console()
+    screen.print_table(COLUMNS, table, out)
+    _explain_dashes(rows, out)
+
+
+def _explain_dashes(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
+    """Say under the table why a column holds nothing."""
+    if rows and not any(row["reconfiguration_s"] for row in rows):
+        counts = {row["run"]: int(row.get("reconfigurations") or 0) for row in rows if "run" in row}
+        changed = [f"{run} {count:,} times" for run, count in counts.items() if count]
+        said = f"under compute they did: {', '.join(changed)}" if changed else "none changed"
+        out.print(f'reconf. "-": no iteration waited for circuits that change; {said}', style="dim")
 
 
 # Figures of packets, and their headings; a Result of the flow engine has none of them.
@@ -169,22 +167,19 @@ def render_packets(rows: Sequence[Mapping[str, Any]], console: Console | None = 
     """
     if not rows or "packets" not in rows[0]:
         return
-    console = console or Console(width=None if sys.stdout.isatty() else 100, highlight=False)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for heading in ("Gbps", "fabric", *PACKETS.values()):
-        left = heading == "fabric"
-        table.add_column(
-            heading,
-            justify="left" if left else "right",
-            no_wrap=not left,
-            overflow="fold",
-            vertical="bottom",
-        )
-    for row in rows:
-        figures = (count(row[name]) for name in PACKETS)
-        table.add_row(f"{row['bandwidth_gbps']:g}", Text(str(row["fabric"])), *figures)
-    console.print()
-    console.print(table)
+    table = [
+        [
+            Text(f"{row['bandwidth_gbps']:g}"),
+            Text(str(row["fabric"])),
+            *(Text(count(row[name])) for name in PACKETS),
+        ]
+        for row in rows
+    ]
+    out = console or screen.console()
+    out.print()
+    ranks = {"timeouts": 1, "pause_s": 2, "resent": 3, "packet_hops": 4}
+    figures = (Column(heading, rank=ranks.get(name, 0)) for name, heading in PACKETS.items())
+    screen.print_table((*COLUMNS[:2], *figures), table, out)
 
 
 def _decimals(longest: float) -> int:
