@@ -336,7 +336,7 @@ def test_help_shows_its_brackets(capsys: pytest.CaptureFixture[str]) -> None:
     """Rich would take them for markup and leave them out."""
     assert run(["trace", "record", "--help"]) == 0
     text = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert "pip install 'lightloom[torch]'" in text
+    assert "pip install 'torch>=2.4'" in text
     assert "to train on [the Python standard library's sources]" in text
     assert run(["trace", "generate", "--help"]) == 0
     assert "0 is even [1.0]" in capsys.readouterr().out

@@ -13,7 +13,7 @@ from lightloom.trace.corpus import standard_library, text_at, tokenize
 from lightloom.trace.record import Batches, Recording, record
 
 needs_torch = pytest.mark.skipif(
-    find_spec("torch") is None, reason="needs PyTorch: pip install 'lightloom[torch]'"
+    find_spec("torch") is None, reason="needs PyTorch: pip install 'torch>=2.4'"
 )
 TINY = Recording(
     experts=4,
@@ -101,7 +101,7 @@ def test_what_cannot_be_trained(changes, message):
 
 def test_without_torch_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
-    with pytest.raises(InputError, match=r"pip install 'lightloom\[torch\]'"):
+    with pytest.raises(InputError, match=r"pip install 'torch>=2.4'"):
         record(TINY)
 
 

@@ -51,7 +51,7 @@ def record_command(
 ) -> None:
     """Train a small MoE language model and record where its gates send tokens.
 
-    Needs PyTorch (pip install 'lightloom[torch]'); a CPU is enough. Ctrl-C saves what has been
+    Needs PyTorch (pip install 'torch>=2.4'); a CPU is enough. Ctrl-C saves what has been
     recorded so far.
 
     Example: lightloom trace record --experts 8 --top-k 2 --sources 8 --layers 8 --iterations 200

@@ -8,7 +8,7 @@ capacity (nothing is dropped), the router's z-loss. Checked: counts add up to to
 expert holds more than every token once; same seed and threads, same trace
 (``tests/test_trace_record.py``).
 
-The only module here that needs PyTorch (``pip install lightloom[torch]``).
+The only module here that needs PyTorch (``pip install 'torch>=2.4'``).
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def record(
         import torch
     except ImportError as error:
         raise InputError(
-            "trace record needs PyTorch, which is not installed: pip install 'lightloom[torch]'"
+            "trace record needs PyTorch, which is not installed: pip install 'torch>=2.4'"
         ) from error
     from lightloom.trace.tiny_moe import TinyMoe
 
