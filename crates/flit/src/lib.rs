@@ -23,6 +23,7 @@
 //!
 //! [`Routing`]: lightloom_fabric::routers::Routing
 
+mod draws;
 mod engine;
 mod measure;
 mod part;

@@ -1,6 +1,7 @@
 //! A network under a load: how long packets take and how much gets through.
 
-use crate::part::{Guide, Packet, Part, Places, Sink, cut};
+use crate::part::cut::cut;
+use crate::part::{Guide, Packet, Part, Places, Sink};
 use crate::settings::{Settings, SettingsError};
 use crate::source::Bernoulli;
 use crate::threads::Post;

@@ -8,10 +8,8 @@
 //! `allocation` and `switching` are the halves of a router's cycle.
 
 mod allocation;
-mod cut;
+pub(crate) mod cut;
 mod switching;
-
-pub(crate) use cut::cut;
 
 use crate::wheel::Wheel;
 use lightloom_fabric::routers::Choice;

@@ -1,7 +1,10 @@
 //! What every network must show: nothing lost, no channel too full, latencies flit by flit, the same
 //! bits on any number of threads.
 
-use crate::{Arbitration, Credits, Measured, Settings, Traffic, measure};
+use crate::measure;
+use crate::measure::Measured;
+use crate::settings::{Arbitration, Credits, Settings};
+use crate::traffic::Traffic;
 use lightloom_fabric::routers::{ChannelKind, Choice, Network, Routing};
 use proptest::prelude::*;
 

@@ -1,6 +1,6 @@
 //! Who sends to whom.
 
-use crate::source::Draws;
+use crate::draws::Draws;
 
 /// A pattern of traffic between terminals.
 #[derive(Clone, Debug, PartialEq)]

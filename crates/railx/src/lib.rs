@@ -19,4 +19,5 @@ pub use hamiltonian::{MOST_NODES, NoDecomposition, decompose, substitute, verify
 pub use measure::{Cut, Diameter, Formulas, Loads, Measures, channel_loads, throughput};
 pub use packing::{Packing, Placed, Wanted, pack};
 pub use routing::{Adaptive, ChipTorus, Dragonfly, Minimal, NonMinimal, ROUTINGS, select};
-pub use topology::{Dimension, Form, Named, Part, Share, Topology, Wiring, largest_all_to_all};
+pub use topology::named::{Named, largest_all_to_all};
+pub use topology::{Dimension, Form, Part, Share, Topology, Wiring};

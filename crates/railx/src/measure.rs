@@ -10,6 +10,7 @@
 
 mod cut;
 mod distance;
+mod graph;
 mod loads;
 mod walk;
 
@@ -19,6 +20,7 @@ pub use loads::Loads;
 pub use walk::{channel_loads, throughput};
 
 use super::topology::{Form, Topology, Wiring};
+use graph::Graph;
 use lightloom_fabric::railx::{Axis, Grid, Neighbours};
 
 /// A topology's measures. Throughputs are flits a cycle and chip, rails carrying one.
@@ -97,34 +99,6 @@ impl Formulas {
         let chips = chips(room.min(rails * (rails + 1) + 1), local);
         let dragonfly = topology.form == Form::Dragonfly;
         dragonfly.then_some(Formulas { chips, diameter: 3, throughput })
-    }
-}
-
-/// Nodes and how many circuits join them.
-struct Graph {
-    first: Vec<u32>,
-    /// By node: another node, and the circuits between the two.
-    arcs: Vec<(u32, u32)>,
-}
-
-impl Graph {
-    fn of(grid: Grid, neighbours: &Neighbours) -> Self {
-        let mut graph = Graph { first: vec![0], arcs: Vec::new() };
-        for node in 0..grid.nodes() {
-            let mut next: Vec<u32> = neighbours.ends(node).map(|(.., next)| next).collect();
-            next.sort_unstable();
-            let same = next.chunk_by(|a, b| a == b);
-            graph.arcs.extend(same.map(|circuits| (circuits[0], circuits.len() as u32)));
-            graph.first.push(graph.arcs.len() as u32);
-        }
-        graph
-    }
-    fn nodes(&self) -> u32 {
-        self.first.len() as u32 - 1
-    }
-    fn arcs(&self, node: u32) -> &[(u32, u32)] {
-        let [from, to] = [node, node + 1].map(|n| self.first[n as usize] as usize);
-        &self.arcs[from..to]
     }
 }
 

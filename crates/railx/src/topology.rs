@@ -7,9 +7,7 @@
 //! Checked: every ring visits what it should once, every pair of nodes of an all-to-all is joined
 //! equally often and from + to -, the port maps are legal, on random shapes.
 
-mod named;
-
-pub use named::{Named, largest_all_to_all};
+pub(crate) mod named;
 
 use super::hamiltonian::{NoDecomposition, decompose};
 use lightloom_fabric::FabricError;

@@ -1,7 +1,7 @@
 //! Flows under way: the packets that are left of each at its source, and its path.
 
-use super::FlitEngine;
 use super::plant::{Hop, Plant};
+use super::settings::FlitEngine;
 use crate::part::{Guide, Packet, Poll, Sink, Source};
 use lightloom_fabric::LinkId;
 use lightloom_fabric::routers::Choice;

@@ -5,9 +5,10 @@
 //! A GPU and its NIC are one router, for a path goes from the one straight on from the other. An
 //! optical switch is none: a circuit is one channel from NIC to NIC, as long as its two fibres.
 
-use super::FlitEngine;
 use super::clock::Clock;
-use crate::part::{Part, Places, cut};
+use super::settings::FlitEngine;
+use crate::part::cut::cut;
+use crate::part::{Part, Places};
 use crate::settings::Settings;
 use lightloom_engine::Patch;
 use lightloom_fabric::routers::{ChannelKind, Network};

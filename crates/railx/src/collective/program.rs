@@ -6,7 +6,7 @@
 //! Checked: who gets what, step by step, on small grids; times on the flow engine against the
 //! equations.
 
-use super::Algorithm;
+use super::algorithm::Algorithm;
 use lightloom_fabric::railx::{Axis, Grid, Wired};
 use lightloom_fabric::{Fabric, FabricError, GpuId, LinkId};
 use lightloom_units::Bytes;
@@ -340,7 +340,7 @@ fn mesh_ring(mesh: u32) -> Vec<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Topology;
+    use crate::topology::Topology;
     use lightloom_fabric::{Cluster, LinkClass, RailXSpec, RailXTopology};
     use lightloom_units::{BitRate, Time};
     use std::collections::{BTreeMap, BTreeSet};

@@ -4,7 +4,7 @@
 //! that are scattered, each bettered by the exchanges of Kernighan and Lin until none helps; so the
 //! answer is a cut that exists, and a thinner one may too.
 
-use super::Graph;
+use super::graph::Graph;
 use crate::topology::{Form, Topology};
 
 /// A thin cut.

@@ -3,7 +3,7 @@
 //! All rows of a product have the same rings, and all columns: the graph is the Cartesian product of
 //! a row and a column, and distances in those add up.
 
-use super::Graph;
+use super::graph::Graph;
 use crate::topology::{Form, Topology};
 use lightloom_fabric::railx::{Axis, Grid, Layout, Neighbours};
 

@@ -1,5 +1,6 @@
+use super::graph::Graph;
 use super::*;
-use crate::{Dimension, Part, Share};
+use crate::topology::{Dimension, Part, Share};
 use lightloom_fabric::railx::Axis;
 use lightloom_fabric::routers::{Choice, PortUse, RailxLinks, RailxPorts, Routing, railx};
 use proptest::prelude::*;

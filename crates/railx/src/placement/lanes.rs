@@ -1,10 +1,34 @@
 //! The legal placements of a job: factors of every degree, the dimensions they make, and how those
 //! are joined.
 
-use super::{Factors, Hall, Joined, Question};
+use super::question::{Hall, Question};
 use crate::bandwidth::Share;
 use crate::volume::Kind;
 use lightloom_fabric::railx::Axis;
+use serde::Serialize;
+
+/// Where the ranks of one kind are: the product of the three is its degree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Factors {
+    /// Whose.
+    pub kind: Kind,
+    /// Inside a node.
+    pub inside: u32,
+    /// Along X.
+    pub x: u32,
+    /// Along Y.
+    pub y: u32,
+}
+
+/// How a dimension's nodes are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Joined {
+    /// A ring on each rail.
+    Ring,
+    /// Every two directly.
+    AllToAll,
+}
 
 /// A placement and the dimensions it makes.
 pub(super) struct Candidate {

@@ -2,7 +2,7 @@
 
 use super::lanes::candidates;
 use super::*;
-use crate::bandwidth::{Objective, Share};
+use crate::bandwidth::{Objective, Share, Turns};
 use crate::volume::Work;
 use lightloom_workload::{Parallelism, example};
 use proptest::prelude::*;

@@ -9,7 +9,7 @@
 //! paper says. Each class may have several virtual channels, of which a packet takes any.
 
 use super::table::{Doors, Places, Towards};
-use crate::{Form, Topology};
+use crate::topology::{Form, Topology};
 use lightloom_fabric::railx::Axis;
 use lightloom_fabric::routers::{Choice, Routing};
 

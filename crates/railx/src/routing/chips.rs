@@ -8,7 +8,7 @@
 
 use super::rounds::Rounds;
 use super::table::{Came, Places, side};
-use crate::{Form, Topology, Wiring};
+use crate::topology::{Form, Topology, Wiring};
 use lightloom_fabric::railx::Axis;
 use lightloom_fabric::routers::{Choice, Routing};
 

@@ -10,7 +10,7 @@
 //! Virtual channels rise with every rail: four classes.
 
 use super::table::{Came, Doors, Exits, Places, Towards, circuits};
-use crate::{Dimension, Form, Topology, Wiring};
+use crate::topology::{Dimension, Form, Topology, Wiring};
 use lightloom_fabric::railx::Axis;
 use lightloom_fabric::routers::{Choice, Routing};
 

@@ -11,7 +11,7 @@
 //! class may have several virtual channels, of which a packet takes any.
 
 use super::table::{Exits, Places};
-use crate::{Dimension, Form, Topology, Wiring};
+use crate::topology::{Dimension, Form, Topology, Wiring};
 use lightloom_fabric::railx::Axis;
 use lightloom_fabric::routers::{Choice, Routing};
 

@@ -14,7 +14,7 @@ pub use dragonfly::Dragonfly;
 pub use minimal::Minimal;
 pub use nonminimal::NonMinimal;
 
-use crate::{Form, Topology};
+use crate::topology::{Form, Topology};
 use lightloom_fabric::routers::Routing;
 
 /// The names that [`select`] knows.

@@ -19,7 +19,7 @@
 
 use super::rounds::Rounds;
 use super::table::{Came, Door, Doors, Places, Towards, side};
-use crate::{Form, Topology, Wiring};
+use crate::topology::{Form, Topology, Wiring};
 use lightloom_fabric::railx::{Axis, Grid};
 use lightloom_fabric::routers::{Choice, PortUse, RailxPorts, Routing};
 

@@ -1,6 +1,6 @@
 //! Tables that routing looks up at every hop: small, and the same for all lines of an axis.
 
-use crate::{Dimension, Wiring};
+use crate::topology::{Dimension, Wiring};
 use lightloom_fabric::railx::{Axis, Grid, Layout};
 use lightloom_fabric::routers::{PortUse, RailxPorts, SIDES};
 

@@ -1,5 +1,7 @@
 use super::*;
-use crate::{Part, Share, Unsafe, Wiring, channel_loads, check, throughput};
+use crate::deadlock::{Unsafe, check};
+use crate::measure::{channel_loads, throughput};
+use crate::topology::{Part, Share, Wiring};
 use lightloom_fabric::railx::{Axis, Grid};
 use lightloom_fabric::routers::{ChannelKind, Choice, Network, RailxLinks, railx};
 use std::collections::{HashMap, VecDeque};

@@ -1,7 +1,7 @@
 //! The topologies that need no more than a scale.
 
 use super::Topology;
-use crate::decompose;
+use crate::hamiltonian::decompose;
 use lightloom_fabric::FabricError;
 use lightloom_fabric::railx::{Axis, Grid};
 use serde::{Deserialize, Serialize};

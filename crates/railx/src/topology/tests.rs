@@ -1,3 +1,4 @@
+use super::named::largest_all_to_all;
 use super::*;
 use lightloom_fabric::railx::Neighbours;
 use proptest::prelude::*;
