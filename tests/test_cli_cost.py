@@ -122,3 +122,16 @@ def test_the_fabrics_compared_are_presets() -> None:
     from lightloom import presets
 
     assert set(cost.FABRICS) <= set(presets.names("fabrics")) and cost.BASELINE in cost.FABRICS
+
+
+def test_the_origin_of_a_price_is_whoever_gave_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """A list of another name keeps its figures' source; a given figure is given, whatever it is."""
+    settings = ["--set", "prices.name=mine", "--set", 'prices.nic."400 Gbps"=1499.0']
+    one = ["--gpus", "128", "--fabrics", "fat-tree", "--bandwidth", "400", "--json"]
+    assert run(["cost", "mixtral-8x7b", *one, *settings]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert {line["item"]: line["source"] for line in row["bill"]} == {
+        "nic": "given: command line",
+        "transceiver": "MixNet Table 4",
+        "switch_port": "MixNet Table 4",
+    }

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lightloom.cost import CostRow
+    from lightloom.layers import Origin
+    from lightloom.units import Rate
 
 app = typer.Typer()
 
@@ -43,21 +47,27 @@ def cost(
     """
     from lightloom import cost as costs
     from lightloom.cli import options
+    from lightloom.resolve import load_job
 
     overrides = options.settings(
         settings, gpus=gpus, fabrics=options.fabrics(fabrics),
         bandwidth=bandwidth and options.bandwidths(bandwidth),
     )  # fmt: skip
-    scenario, _ = options.job(job, overrides)
+    resolved = load_job(job, overrides, override_label="command line")
+    scenario = resolved.scenario
     chosen, rates = options.grid(scenario, overrides, fabrics, bandwidth)
     rows = costs.cost_table(scenario, chosen, rates)
     if as_json:
-        print(json.dumps({"rows": [_as_json(row) for row in rows]}, indent=2))
+        print(json.dumps({"rows": [_as_json(row, resolved.origins) for row in rows]}, indent=2))
     else:
         _print_table(rows)
 
 
-def _as_json(row: CostRow) -> dict[str, Any]:
+def _as_json(row: CostRow, origins: Mapping[str, Origin]) -> dict[str, Any]:
+    def source(item: str, rate: Rate) -> str:
+        origin = origins[f'prices.{item}."{rate}"']
+        return origin.source or f"given: {origin.layer}"
+
     return {
         "fabric": row.scenario.fabric.name,
         "bandwidth_gbps": row.bandwidth.gbps,
@@ -73,7 +83,7 @@ def _as_json(row: CostRow) -> dict[str, Any]:
                 "count": line.count,
                 "unit_usd": line.unit_usd,
                 "total_usd": line.total_usd,
-                "source": line.source,
+                "source": source(line.item, line.rate),
             }
             for line in row.cost.lines
         ],
