@@ -5,16 +5,20 @@
 //! `RuntimeError`, both with one message.
 
 mod control;
+mod errors;
 mod mixnet;
+mod progress;
 mod railx;
 mod swot;
 
+use errors::{raised, unplanned};
 use lightloom_sim::plan::{
-    AllToAllSpec, CollectiveSpec, PlanningError, Task, Tracks, algorithms, check_plan,
-    plan_alltoall, plan_collective,
+    AllToAllSpec, CollectiveSpec, Task, Tracks, algorithms, check_plan, plan_alltoall,
+    plan_collective,
 };
-use lightloom_sim::{Column, RailsSpec, SimError, Spec, Table, TraceCounts, run_plan};
+use lightloom_sim::{Column, RailsSpec, Spec, Table, TraceCounts, run_plan};
 use lightloom_units::{BitRate, Bytes, Time};
+use progress::watched;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -28,20 +32,6 @@ fn parsed<T: FromStr<Err: Display>>(text: &str) -> PyResult<T> {
 
 fn spec(json: &str) -> PyResult<Spec> {
     Spec::from_json(json).map_err(PyValueError::new_err)
-}
-
-fn raised(error: SimError) -> PyErr {
-    match error {
-        SimError::Input(message) => PyValueError::new_err(message),
-        SimError::Run(error) => PyRuntimeError::new_err(error.to_string()),
-    }
-}
-
-fn unplanned(error: PlanningError) -> PyErr {
-    match error {
-        PlanningError::Input(message) => PyValueError::new_err(message),
-        wrong @ PlanningError::Invalid { .. } => PyRuntimeError::new_err(wrong.to_string()),
-    }
 }
 
 fn as_python<'py>(py: Python<'py>, table: &Table) -> PyResult<Bound<'py, PyDict>> {
@@ -64,36 +54,6 @@ fn as_python<'py>(py: Python<'py>, table: &Table) -> PyResult<Bound<'py, PyDict>
         columns.set_item(name, value)?;
     }
     Ok(columns)
-}
-
-/// Runs without the interpreter's lock; `progress` is given the share that is done and stops the run
-/// by raising, as an interrupt does.
-fn watched<R: Send>(
-    py: Python<'_>,
-    progress: Option<Py<PyAny>>,
-    run: impl FnOnce(&mut dyn FnMut(f64) -> bool) -> Result<R, SimError> + Send,
-) -> PyResult<R> {
-    let mut stopped: Option<PyErr> = None;
-    let result = py.detach(|| {
-        run(&mut |share| {
-            Python::attach(|py| {
-                let answer = py.check_signals().and_then(|()| {
-                    progress.as_ref().map_or(Ok(()), |p| p.call1(py, (share,)).map(drop))
-                });
-                match answer {
-                    Ok(()) => true,
-                    Err(error) => {
-                        stopped = Some(error);
-                        false
-                    }
-                }
-            })
-        })
-    });
-    match stopped {
-        Some(error) => Err(error),
-        None => result.map_err(raised),
-    }
 }
 
 fn little_endian<'py>(py: Python<'py>, values: impl Iterator<Item = u64>) -> Bound<'py, PyBytes> {

@@ -1,6 +1,6 @@
 //! MixNet's predictors: their fits, and their scores on a trace.
 
-use crate::watched;
+use crate::progress::watched;
 use lightloom_circuits::Rates;
 use lightloom_circuits::predict::{
     Asked, CANDIDATES, Decision, Evaluation, LayerScores, PredictorKind, Region, Rows, Sample,

@@ -16,5 +16,5 @@ pub(crate) fn railx_all_reduce(
     let spec: AllReduceSpec =
         serde_json::from_str(request).map_err(|e| PyValueError::new_err(e.to_string()))?;
     let run = |told: &mut dyn FnMut(f64) -> bool| lightloom_sim::railx_all_reduce(&spec, told);
-    crate::watched(py, progress, run).map(Time::ps)
+    crate::progress::watched(py, progress, run).map(Time::ps)
 }

@@ -1,6 +1,7 @@
 //! Networks of routers under a load.
 
-use crate::{raised, watched};
+use crate::errors::raised;
+use crate::progress::watched;
 use lightloom_sim::{FlitSpec, Flits};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
