@@ -51,10 +51,19 @@ class Row:
     key: str
     values: str
     default: str
-    meaning: str
+    # What it means, and to whom.
+    meanings: dict[str, list[str]]
     readers: list[str]
     # Where the default stands; empty where there is none.
     source: str = ""
+
+    @property
+    def meaning(self) -> str:
+        """What it means; where kinds do not agree, to each."""
+        if len(self.meanings) == 1:
+            return next(iter(self.meanings))
+        listed = self.meanings.items()
+        return " ".join(f"{', '.join(f'`{kind}`' for kind in of)}: {text}" for text, of in listed)
 
 
 # Text that may name a preset.
@@ -80,15 +89,9 @@ ENGINES = {
     "packet": engines.PacketEngine,
     "flit": engines.FlitEngine,
 }
-TRANSPORTS = {
-    "dcqcn": engines.Dcqcn,
-    "roce": engines.Roce,
-    "ndp": engines.Ndp,
-    "spray": engines.Spray,
-    "dctcp": engines.Dctcp,
-}
+TRANSPORTS = fields.variants("transport")
 BALANCERS = fields.variants("balancer")
-OVERFLOWS = {"drop": engines.Drop, "trim": engines.Trim, "pfc": engines.Pfc}
+OVERFLOWS = fields.variants("overflow")
 # Presets that bring defaults by the kind of a table of the engine.
 BY_KIND = {
     "engine.transport": ("transports",),
@@ -173,7 +176,7 @@ def rows(table: Table) -> list[Row]:
         default, source = default_of(f"{table.key}.{key}")
         names = presets.names(choice) if " " not in choice else ()
         values = ", ".join(f"`{name}`" for name in names) or choice
-        found[key] = Row(key, values, default, meaning, list(table.models), source)
+        found[key] = Row(key, values, default, {meaning: []}, list(table.models), source)
     for reader, model in table.models.items():
         texts = meanings(model)
         for name, field in model.model_fields.items():
@@ -182,13 +185,16 @@ def rows(table: Table) -> list[Row]:
                 continue  # it has a heading of its own
             if key in found:
                 found[key].readers.append(reader)
+                if issubclass(model, fields.Variant):
+                    found[key].meanings.setdefault(texts[name], []).append(reader)
                 if key == "kind":
                     found[key].values += f", {values_of(key, field)}"
                 continue
             path = f"{table.key}.{key}".removeprefix(".")
             default, source = default_of(path, field)
             meaning = texts.get(name) or _shared(name)
-            found[key] = Row(key, values_of(path, field), default, meaning, [reader], source)
+            told = {meaning: [reader]}
+            found[key] = Row(key, values_of(path, field), default, told, [reader], source)
             if path in SPREAD:
                 found[key].readers += ["mixnet", "planes"]
     return list(found.values())

@@ -15,7 +15,7 @@ from lightloom.rails.plots import STYLES
 from lightloom.resolve import load_scenario
 
 ROOT = Path(__file__).parents[1]
-FAMILIES = ("balancer",)
+FAMILIES = ("transport", "balancer", "overflow")
 
 
 def test_a_family_that_there_is_not() -> None:
@@ -53,14 +53,25 @@ def test_every_key_has_a_value_from_a_preset_or_needs_none(family: str) -> None:
         assert needed <= set(values) <= needed | {"kind"}
 
 
-def test_the_page_and_the_help_list_every_balancer(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_page_lists_every_kind(family: str) -> None:
     page = (ROOT / "docs" / "specification.md").read_text(encoding="utf-8")
-    assert run(["rails", "--help"]) == 0
-    help_text = " ".join(re.sub("[│\n]", " ", capsys.readouterr().out).split())
-    for kind in kinds.family("balancer").kinds.values():
+    for kind in kinds.family(family).kinds.values():
         assert f"- `{kind.name}`: {kind.about}\n" in page
-        assert kind.name in SCHEMES
-        assert kind.name in help_text
+
+
+@pytest.mark.parametrize("command", ["compare", "simulate", "rails"])
+def test_the_help_lists_every_transport_and_balancer(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([command, "--help"]) == 0
+    text = " ".join(re.sub("[│\n]", " ", capsys.readouterr().out).split())
+    for family in ("transport", "balancer"):
+        assert kinds.names(family) in text
+
+
+def test_every_balancer_is_a_scheme_with_a_line_of_its_own() -> None:
+    assert set(kinds.family("balancer").kinds) < set(SCHEMES)
     assert len({json.dumps(style) for style in STYLES.values()}) == len(SCHEMES)
 
 

@@ -17,7 +17,7 @@ from lightloom.report import packets
 from lightloom.report.terminal import PACKETS
 from lightloom.resolve import load_job
 
-TRANSPORTS = ("spray", "ndp", "dctcp", "dcqcn", "roce")
+TRANSPORTS = tuple(kinds.family("transport").kinds)
 FABRICS = ("fat-tree", "fat-tree-3to1", "leaf-spine", "rail-optimized", "topoopt", "mixnet")
 # EP 8 on 32 GPUs: four servers, two layers, so that a run takes a second.
 SMALL = {
@@ -59,10 +59,13 @@ def test_the_core_accepts_every_combination() -> None:
     """Whatever resolves is what the compiled engine reads, key by key."""
     for transport in TRANSPORTS:
         for balancer, kind in kinds.family("balancer").kinds.items():
-            orderly = kind.capabilities["keeps_order"] or transport not in engines.IN_ORDER
+            orderly = (
+                kind.capabilities["keeps_order"]
+                or not kinds.of("transport", transport)["go_back_n"]
+            )
             if not orderly:
                 continue
-            for overflow in ("drop", "trim", "pfc"):
+            for overflow in kinds.family("overflow").kinds:
                 scenario = job(
                     "rail-optimized",
                     **{
@@ -181,7 +184,7 @@ def test_every_transport_finishes_and_lossless_ones_lose_nothing(
     (ideal,) = lightloom.simulate(flow, out=tmp_path / "two").rows
     assert row["compute_s"] <= row["iteration_s"]
     assert row["iteration_s"] >= ideal["iteration_s"] * 0.999, "packets are no faster than fluid"
-    if transport in engines.IN_ORDER:
+    if kinds.of("transport", transport)["go_back_n"]:
         assert row["drops"] == row["resent"] == row["timeouts"] == 0
 
 

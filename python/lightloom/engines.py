@@ -1,10 +1,10 @@
-"""The table ``[engine]`` of a specification: one class an engine, a transport.
+"""The table ``[engine]`` of a specification: one class an engine.
 
-Balancers describe themselves (`lightloom.kinds`). A key that nothing reads for the chosen kind is
-an unknown key; what values must satisfy together is in `shapes.py`, what they are unless given in
-``presets/engines``, ``transports``, ``balancers`` and ``overflows``. The text under a key, written
-where the key first occurs, is what ``docs/specification.md`` says of it. Checked: files under
-``tests/malformed``.
+Transports, balancers and overflows describe themselves (`lightloom.kinds`). A key that nothing
+reads for the chosen kind is an unknown key; what values must satisfy together is in `shapes.py`,
+what they are unless given in ``presets/engines``, ``transports``, ``balancers`` and ``overflows``.
+The text under a key, written where the key first occurs, is what ``docs/specification.md`` says of
+it. Checked: files under ``tests/malformed``.
 """
 
 from __future__ import annotations
@@ -13,15 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from lightloom.fields import Positive, Section, Share, one_of
-from lightloom.units import Rate, Size, Time
+from lightloom.fields import Section, one_of
+from lightloom.units import Size, Time
 
 # The engine keeps a packet's size, headers included, in 16 bits.
 _Payload = Annotated[Size, Field(ge=256, le=60 << 10)]
 _Bytes = Annotated[Size, Field(gt=0, le=1 << 40)]
-# What is shorter than a packet's time costs events and decides nothing.
-_Span = Annotated[Time, Field(ge=100_000, le=10**15)]
-_Gain = Share
 
 
 class FlowEngine(Section):
@@ -34,112 +31,12 @@ class FlowEngine(Section):
     """0 is exact; t lets a flow end about t of its duration late, for a quicker run."""
 
 
-class Dcqcn(Section):
-    """RoCEv2 with go-back-N and DCQCN (Zhu et al., SIGCOMM 2015)."""
-
-    kind: Literal["dcqcn"]
-    """What the hosts speak; decides the defaults of the balancer and of the switches."""
-    window: _Bytes | None = None
-    """The most bytes of a flow under way at first. Unless given: without limit for `dcqcn` and
-    `roce`, else one and a half times the path's bandwidth-delay product."""
-    gain: _Gain
-    """`dcqcn`: g, the gain of alpha. `dctcp`: the gain of the estimate of the marked share."""
-    notification_interval: _Span
-    """N: a receiver sends at most one congestion notification a flow in this time."""
-    alpha_timer: _Span
-    """K: alpha decays after this time without a notification."""
-    rate_timer: _Span
-    """T: the rate rises after this time."""
-    byte_counter: _Bytes
-    """B: the rate rises after so many bytes."""
-    fast_recovery: Annotated[int, Field(ge=1, le=1000)]
-    """F: rises towards the target before the target itself rises."""
-    additive_increase: Annotated[Rate, Positive]
-    """R_AI: by how much the target rises."""
-    hyper_increase: Annotated[Rate, Positive]
-    """R_HAI: by how much it rises once timer and counter have both passed F."""
-    minimum_rate: Annotated[Rate, Positive]
-    """A flow's rate never falls below this."""
-    retransmit_after: _Span
-    """Silence after which everything not acknowledged is sent again."""
-
-
-class Roce(Section):
-    """RoCEv2 with go-back-N at line rate, held back by priority flow control alone."""
-
-    kind: Literal["roce"]
-    window: _Bytes | None = None
-    retransmit_after: _Span
-
-
-class Ndp(Section):
-    """Receiver-driven, on trimmed packets (NDP, Handley et al., SIGCOMM 2017)."""
-
-    kind: Literal["ndp"]
-    window: _Bytes | None = None
-    retransmit_after: _Span
-
-
-class Spray(Section):
-    """A sender's window over sprayed packets, in the spirit of Ultra Ethernet's NSCC."""
-
-    kind: Literal["spray"]
-    window: _Bytes | None = None
-    target_delay: _Span | None = None
-    """Queueing delay aimed at. Unless given: half of the path's round trip."""
-    increase: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]
-    """Packets by which the window grows in a round trip without congestion."""
-    decrease: Share
-    """The most of its window that a flow gives up in a round trip."""
-    least_window: Share
-    """The least window, in packets: below 1 it is one packet in more than a round trip."""
-    retransmit_after: _Span
-
-
-class Dctcp(Section):
-    """DCTCP (Alizadeh et al., SIGCOMM 2010; RFC 8257), with selective acknowledgements."""
-
-    kind: Literal["dctcp"]
-    window: _Bytes | None = None
-    gain: _Gain
-    retransmit_after: _Span
-
-
-class Drop(Section):
-    """A packet that finds the queue full is lost."""
-
-    kind: Literal["drop"]
-    """What happens when a queue is full."""
-
-
-class Trim(Section):
-    """A packet that finds the queue full loses its payload; its header goes on with priority."""
-
-    kind: Literal["trim"]
-
-
-class Pfc(Section):
-    """Queues do not fill up: an input port pauses its sender (IEEE 802.1Qbb)."""
-
-    kind: Literal["pfc"]
-    xoff: _Bytes
-    """Bytes from one input port that cause a pause."""
-    xon: _Bytes
-    """Bytes from one input port at which it ends."""
-    headroom: _Bytes
-    """Bytes above `xoff` for what is on the wire when a pause is sent; more is lost."""
-
-
-Transport = Annotated[Dcqcn | Roce | Ndp | Spray | Dctcp, Field(discriminator="kind")]
-Overflow = Annotated[Drop | Trim | Pfc, Field(discriminator="kind")]
-
-# Those whose receivers take packets in order only.
-IN_ORDER = ("dcqcn", "roce")
-
 if TYPE_CHECKING:
+    Transport = Any
     Balancer = Any
+    Overflow = Any
 else:
-    Balancer = one_of("balancer")
+    Transport, Balancer, Overflow = map(one_of, ("transport", "balancer", "overflow"))
 
 
 class Switch(Section):

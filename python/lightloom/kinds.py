@@ -87,3 +87,25 @@ def family(name: str) -> Family:
         for kind in listed["kinds"]
     ]
     return Family(listed["name"], listed["text"], {kind.name: kind for kind in kinds})
+
+
+def of(name: str, kind: str) -> Mapping[str, Any]:
+    """Return the capabilities of a kind of a family.
+
+    Examples
+    --------
+    >>> of("transport", "ndp")["pulls"], of("transport", "dcqcn")["go_back_n"]
+    (True, True)
+    """
+    return family(name).kinds[kind].capabilities
+
+
+def names(name: str) -> str:
+    """Return the names of a family's kinds as help texts list them.
+
+    Examples
+    --------
+    >>> names("overflow")
+    'drop, trim, pfc'
+    """
+    return ", ".join(family(name).kinds)

@@ -42,7 +42,7 @@ def doubts(scenario: Scenario) -> Iterator[str]:
     if not isinstance(engine, engines.PacketEngine):
         return
     overflow = engine.switch.overflow
-    if isinstance(overflow, engines.Pfc):
+    if not kinds.of("overflow", overflow.kind)["limits_queue"]:
         # Until a pause holds: what is on the wire, twice the delay, and a packet at each end.
         packets_bytes = 2 * (engine.mtu + engine.header)
         need = max(
@@ -298,10 +298,10 @@ def _packets(scenario: Scenario, engine: engines.PacketEngine) -> Iterator[Misfi
             f"{table}.splitting",
             'engine "packet" sends each packet over one path; allowed: "ecmp", or engine "flow"',
         )
-    balancers = kinds.family("balancer")
-    able = balancers.kinds[balancer.kind].capabilities
-    if transport.kind in engines.IN_ORDER and not able["keeps_order"]:
-        allowed = ", ".join(f'"{kind}"' for kind in balancers.able("keeps_order"))
+    able = kinds.of("balancer", balancer.kind)
+    if kinds.of("transport", transport.kind)["go_back_n"] and not able["keeps_order"]:
+        keeping = kinds.family("balancer").able("keeps_order")
+        allowed = ", ".join(f'"{kind}"' for kind in keeping)
         yield (
             "engine.balancer.kind",
             f'must keep the order of packets for transport "{transport.kind}", which goes back to '
@@ -325,12 +325,13 @@ def _queues(switch: engines.Switch, packet_bytes: int) -> Iterator[Misfit]:
     if switch.ecn_low > switch.ecn_high:
         yield "engine.switch.ecn_low", f"must be at most engine.switch.ecn_high = {switch.ecn_high}"
     overflow = switch.overflow
-    if isinstance(overflow, engines.Pfc):
+    if not kinds.of("overflow", overflow.kind)["limits_queue"]:
+        limiting = [f'"{kind}"' for kind in kinds.family("overflow").able("limits_queue")]
         if switch.queue is not None:
             yield (
                 "engine.switch.queue",
-                'nothing reads it for overflow "pfc", which has xoff and headroom; '
-                'allowed: leave it out, or overflow "drop" or "trim"',
+                f'nothing reads it for overflow "{overflow.kind}", which has xoff and headroom; '
+                f"allowed: leave it out, or overflow {' or '.join(limiting)}",
             )
         if overflow.xon > overflow.xoff:
             yield (

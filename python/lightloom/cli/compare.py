@@ -9,6 +9,8 @@ from pathlib import Path
 
 import typer
 
+from lightloom import kinds
+
 app = typer.Typer()
 
 # What `--json` prints of each row.
@@ -51,10 +53,12 @@ def compare(
         None, "--engine", help="Engine: flow, packet or flit (flow)."
     ),
     transport: str | None = typer.Option(
-        None, "--transport", help="Of the packet engine: spray, ndp, dctcp, dcqcn or roce (spray)."
+        None, "--transport", help=f"Of the packet engine: {kinds.names('transport')} (spray)."
     ),
     balancer: str | None = typer.Option(
-        None, "--balancer", help="Of the packet engine; the transport's unless given."
+        None,
+        "--balancer",
+        help=f"Of the packet engine: {kinds.names('balancer')}; the transport's unless given.",
     ),
     micro_batches: int | None = typer.Option(
         None, "--micro-batches", help="Fewer micro-batches than the job's; the Result says so."

@@ -34,8 +34,7 @@ def rails(
     schemes: str = typer.Option(
         "rails,reps,min-rtt,plb,ecmp",
         "--schemes",
-        help=f"With commas: {', '.join(kinds.family('balancer').kinds)}, rails-both (LPT at both "
-        "ends).",
+        help=f"With commas: {kinds.names('balancer')}, rails-both (LPT at both ends).",
     ),
     size: str | None = typer.Option(
         None,
@@ -50,7 +49,9 @@ def rails(
     ),
     engine: str = typer.Option("packet", "--engine", help="Engine: packet or flow."),
     transport: str = typer.Option(
-        "spray", "--transport", help="Transport of the packet engine: spray, ndp, dctcp, ..."
+        "spray",
+        "--transport",
+        help=f"Transport of the packet engine: {kinds.names('transport')}.",
     ),
     chunk: str = typer.Option("32 KiB", "--chunk", help="Size of RailS's chunks."),
     queue_pairs: int = typer.Option(64, "--queue-pairs", help="Queue pairs of a rail."),
