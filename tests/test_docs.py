@@ -145,15 +145,16 @@ def headings(path: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title).strip().lower().replace(" ", "-") for title in titles}
 
 
-def test_the_page_of_every_key_is_current() -> None:
+@pytest.mark.parametrize("page", ["specification", "traces"])
+def test_a_page_that_is_written_from_the_code_is_current(page: str) -> None:
     done = subprocess.run(
-        [sys.executable, ROOT / "docs" / "specification.py"],
+        [sys.executable, ROOT / "docs" / f"{page}.py"],
         capture_output=True,
         encoding="utf-8",
         check=True,
     )
-    page = (ROOT / "docs" / "specification.md").read_text(encoding="utf-8")
-    assert done.stdout == page, "run: python docs/specification.py --write"
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    assert done.stdout == text, f"run: python docs/{page}.py --write"
 
 
 # Written in pieces, so that this file is none of those that it looks for.

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lightloom.errors import InputError
-from lightloom.trace.synthetic import DEFAULTS, KINDS, Knobs, Shape, apportion, generate
+from lightloom.trace.synthetic import GENERATORS, KINDS, Knobs, Shape, apportion, generate
 
 shapes = st.builds(
     lambda experts, top_k, **rest: Shape(experts=experts, top_k=min(top_k, experts), **rest),
@@ -54,7 +54,7 @@ def test_the_command_in_the_metadata_repeats_the_trace(kind):
         k.removeprefix("--").replace("-", "_"): v
         for k, v in zip(words[4::2], words[5::2], strict=True)
     }
-    knobs = {name: float(flags.pop(name)) for name in DEFAULTS[kind]}
+    knobs = {knob.name: float(flags.pop(knob.name)) for knob in GENERATORS[kind].knobs}
     again = generate(words[3], Shape(**{k: int(v) for k, v in flags.items()}), Knobs(**knobs))
     assert np.array_equal(again.counts, generate(kind, Shape(iterations=3)).counts)
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+
+from lightloom.trace.synthetic import GENERATORS, KINDS, Shape, generate
 
 if TYPE_CHECKING:
     from lightloom.trace import GatingTrace
@@ -115,13 +119,8 @@ def import_command(
     _finish(trace, out, as_json)
 
 
-@app.command("generate")
 def generate_command(
-    kind: str = typer.Argument(
-        ...,
-        help="uniform, zipf-sender, zipf-receiver, sparse, rotating-hotspot, burst, hot-rank "
-        "or zero-load.",
-    ),
+    kind: str = typer.Argument(..., help=f"{', '.join(KINDS[:-1])} or {KINDS[-1]}."),
     experts: int = typer.Option(8, help="Experts of each layer."),
     sources: int = typer.Option(8, help="Source ranks."),
     top_k: int = typer.Option(2, help="Experts that a token chooses."),
@@ -129,50 +128,46 @@ def generate_command(
     iterations: int = typer.Option(20, help="Iterations."),
     tokens: int = typer.Option(4096, help="Tokens of one source in one iteration."),
     seed: int = typer.Option(1, help="Decides which ranks or experts are hot."),
-    exponent: float | None = typer.Option(None, help="zipf-*: 0 is even [1.0]."),
-    sparsity: float | None = typer.Option(
-        None, help="sparse: share of the experts a source does not reach [0.5]."
-    ),
-    factor: float | None = typer.Option(
-        None, help="rotating-hotspot, burst, hot-rank: weight of the hot beside the others [8.0]."
-    ),
-    period: int | None = typer.Option(
-        None,
-        help="rotating-hotspot: iterations until it moves [1]; burst: from one to the next [10].",
-    ),
-    length: int | None = typer.Option(None, help="burst: its iterations [2]."),
-    idle: float | None = typer.Option(
-        None, help="zero-load: share of the experts without load [0.25]."
-    ),
     out: Path = OUT,
     as_json: bool = JSON,
+    **knobs: float | None,
 ) -> None:
     """Make a trace from a formula (docs/traces.md lists them).
 
     Example: lightloom trace generate zipf-receiver --experts 64 --sources 64 --top-k 4 --layers 8
     --iterations 20 --tokens 4096 --exponent 1.2 --seed 1 --out zipf.parquet
     """
-    from lightloom.trace.synthetic import Knobs, Shape, generate
-
-    shape = Shape(
-        experts=experts,
-        sources=sources,
-        top_k=top_k,
-        layers=layers,
-        iterations=iterations,
-        tokens=tokens,
-        seed=seed,
-    )
-    knobs = Knobs(
-        exponent=exponent,
-        sparsity=sparsity,
-        factor=factor,
-        period=period,
-        length=length,
-        idle=idle,
-    )
+    shape = Shape(experts, sources, top_k, layers, iterations, tokens, seed)
+    given = {name: value for name, value in knobs.items() if value is not None}
     _check_place(out)
-    _finish(generate(kind, shape, knobs), out, as_json)
+    _finish(generate(kind, shape, given), out, as_json)
+
+
+def _with_knobs(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command an option for each knob of any generator, after those of the shape."""
+    signature = inspect.signature(command)
+    own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    options: dict[str, inspect.Parameter] = {}
+    meanings: dict[str, dict[str, list[str]]] = {}
+    for generator in GENERATORS.values():
+        for knob in generator.knobs:
+            said = meanings.setdefault(knob.name, {})
+            said.setdefault(f"{knob.text} [{knob.default}]", []).append(generator.name)
+            text = "; ".join(f"{', '.join(kinds)}: {what}" for what, kinds in said.items())
+            options[knob.name] = inspect.Parameter(
+                knob.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=typer.Option(None, help=f"{text}."),
+                annotation=type(knob.default) | None,
+            )
+    ends = [p for p in own if p.name in ("out", "as_json")]
+    shape = [p for p in own if p not in ends]
+    named = [p.replace(kind=p.KEYWORD_ONLY) for p in (*shape, *options.values(), *ends)]
+    command.__signature__ = signature.replace(parameters=named)  # type: ignore[attr-defined]
+    return command
+
+
+app.command("generate")(_with_knobs(generate_command))
 
 
 @app.command("widen")
