@@ -8,7 +8,7 @@
 //! only as loss; breaks at NICs, where all ways meet, move the flow.
 
 use crate::link::State;
-use crate::net::NONE;
+use crate::packet::NONE;
 use crate::run::Run;
 use lightloom_engine::{Answer, EngineError, Patches};
 use lightloom_fabric::LinkId;

@@ -2,7 +2,7 @@
 //! of several lanes, a message whose packets are handed out to whichever connection can send next.
 
 use crate::balancer::AnyBalancer;
-use crate::net::NONE;
+use crate::packet::NONE;
 use crate::transport::AnyTransport;
 use crate::transport::plug::PathInfo;
 use std::collections::VecDeque;

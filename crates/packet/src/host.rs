@@ -13,9 +13,8 @@
 use crate::balancer::plug::{Heard, Next};
 use crate::conn::Conn;
 use crate::link::{Class, Link, Origin};
-use crate::net::NONE;
 use crate::net::Thing;
-use crate::packet::Kind;
+use crate::packet::{Kind, NONE};
 use crate::run::{Far, Run};
 use crate::transport::plug::Ack;
 use lightloom_engine::EngineError;

@@ -4,7 +4,7 @@ use crate::balancer::AnyBalancer;
 use crate::balancer::plug::{Paths, mix};
 use crate::conn::{Conn, Course, Message, Path};
 use crate::link::Origin;
-use crate::net::NONE;
+use crate::packet::NONE;
 use crate::run::Run;
 use crate::transport::AnyTransport;
 use crate::transport::plug::PathInfo;

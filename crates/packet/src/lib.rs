@@ -60,7 +60,7 @@ impl Engine for PacketEngine {
         policy: &mut dyn Policy,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, EngineError> {
-        run::Run::new(self, scenario, policy, observer).complete()
+        run::Run::new(&self.spec, self.seed, scenario, policy, observer).complete()
     }
 }
 

@@ -1,7 +1,6 @@
 //! Links and the queues at their sending ends.
 
-use crate::net::NONE;
-use crate::packet::Packet;
+use crate::packet::{NONE, Packet};
 
 /// Where a link starts, as far as its queue cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,10 +2,7 @@
 
 use crate::conn::{Conn, Message};
 use crate::link::{Class, Link, Tally};
-use crate::packet::{LongPaths, Pool};
-
-/// No index: the end of a list, an empty ring.
-pub(crate) const NONE: u32 = u32::MAX;
+use crate::packet::{LongPaths, NONE, Pool};
 
 /// The two highest bits of an id in the wheel say what it is.
 const KIND: u32 = 0b11 << 30;

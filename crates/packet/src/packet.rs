@@ -1,7 +1,9 @@
 //! Packets, one cache line each, in a pool that is used again and again.
 
-use crate::net::NONE;
 use std::collections::HashMap;
+
+/// No index: the end of a list, an empty ring.
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// Links of a path that a packet carries itself; longer ones stand in [`LongPaths`].
 const INLINE: usize = 12;

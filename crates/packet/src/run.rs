@@ -3,8 +3,8 @@
 use crate::balancer::plug::{Paths, mix};
 use crate::link::{Class, Link, Origin, Tally};
 use crate::net::{Net, Puller, Thing};
+use crate::spec::{Dark, PacketSpec};
 use crate::wheel::Wheel;
-use crate::{Dark, PacketEngine, PacketSpec};
 use lightloom_engine::{
     Due, EngineError, EventQueue, Ledger, Observer, Outcome, PacketLink, Packets, Policy,
     QueueSample, Scenario, Sending, Step, Wake,
@@ -86,12 +86,12 @@ pub(crate) struct Run<'a> {
 
 impl<'a> Run<'a> {
     pub fn new(
-        engine: &'a PacketEngine,
+        spec: &'a PacketSpec,
+        seed: u64,
         scenario: &'a Scenario<'a>,
         policy: &'a mut dyn Policy,
         observer: &'a mut dyn Observer,
     ) -> Self {
-        let spec = &engine.spec;
         let (fabric, switch) = (scenario.fabric, spec.switch);
         let links = fabric.links();
         let kind = |node: lightloom_fabric::NodeId| fabric.nodes()[node.0 as usize].kind;
@@ -150,7 +150,7 @@ impl<'a> Run<'a> {
             scenario,
             ledger: Ledger::new(scenario, policy, observer),
             far: EventQueue::new(),
-            wheel: Wheel::new(horizon, mix(engine.seed)),
+            wheel: Wheel::new(horizon, mix(seed)),
             net,
             free_conns: Vec::new(),
             free_messages: Vec::new(),
@@ -176,8 +176,8 @@ impl<'a> Run<'a> {
             notification_interval: spec.transport.notification_interval().map(Time::ps),
             retransmit_after: spec.transport.retransmit_after().ps().max(1),
             dark: spec.dark,
-            random: mix(engine.seed ^ 0x5EED) | 1,
-            seed: engine.seed,
+            random: mix(seed ^ 0x5EED) | 1,
+            seed,
             events: 0,
             data_packets: 0,
             control_packets: 0,

@@ -1,7 +1,9 @@
 //! The engine's settings: the `engine` table of a resolved specification, as JSON. Every key must be
 //! there, and no other may: defaults are filled in before. Sizes are bytes, times picoseconds.
 
-use crate::{BalancerSpec, OverflowSpec, TransportSpec};
+use crate::balancer::BalancerSpec;
+use crate::overflow::OverflowSpec;
+use crate::transport::TransportSpec;
 use lightloom_units::{Bytes, Time};
 use serde::Deserialize;
 

@@ -8,12 +8,11 @@
 //! Ignored: shared buffers between ports, the time a switch takes inside (in the link's delay), a
 //! limit on control packets.
 
-use crate::Dark;
 use crate::link::{Origin, State};
-use crate::net::NONE;
 use crate::net::Thing;
-use crate::packet::Kind;
+use crate::packet::{Kind, NONE};
 use crate::run::{Far, Run};
+use crate::spec::Dark;
 use lightloom_fabric::LinkId;
 
 impl Run<'_> {
