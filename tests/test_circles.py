@@ -160,4 +160,64 @@ def test_bad_usage(tmp_path):
     assert check()[0] == 2
     code, out, err = check(tmp_path)
     assert (code, out) == (2, "")
-    assert f"{tmp_path}: not the folder of a crate" in err
+    assert f"{tmp_path}: neither a crate nor a Python package" in err
+
+
+@pytest.fixture
+def package(tmp_path):
+    """Write a Python package from its files, and check it."""
+
+    def write(**files):
+        folder = tmp_path / "planted"
+        for name, text in {"__init__": "", **files}.items():
+            file = folder / (name.replace("___", "/") + ".py")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        return check(folder)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        "from planted import first",
+        "from planted.first import A",
+        "import planted.first as one",
+        "from . import first",
+        "from .first import A",
+        "from planted import (\n    third,\n    first,\n)",
+        "try:\n    import planted.first\nexcept ImportError:\n    pass",
+        "try:\n    import other\nexcept ImportError:\n    import planted.first",
+        "if True:\n    pass\nelse:\n    from .first import A",
+        "class Late:\n    from .first import A",
+    ],
+)
+def test_each_form_of_an_import_counts(package, back):
+    code, out, _ = package(first="import planted.second\n", second=back + "\n", third="")
+    assert code == 1, out
+    assert "2 files import each other in a circle" in out
+    assert "  first.py:1: planted.second  -> second.py" in out
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "def late():\n    from planted import first",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .first import A",
+        "from elsewhere import first",
+        "import first",
+    ],
+)
+def test_an_import_that_does_not_run_at_once_does_not_count(package, other):
+    assert package(first="import planted.second\n", second=other + "\n")[:2] == (0, "")
+
+
+def test_a_package_that_exports_what_imports_it_is_a_circle(package):
+    code, out, _ = package(
+        __init__="from planted.room.first import A\n",
+        room_____init__="",
+        room___first="import planted\n",
+    )
+    assert code == 1
+    assert "  __init__.py:1: planted.room.first.A  -> room/first.py" in out

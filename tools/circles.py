@@ -1,20 +1,25 @@
 #!/usr/bin/env python3
-"""Finds files of a crate that import each other in a circle.
+"""Finds files of a crate, or of a Python package, that import each other in a circle.
 
-    python tools/circles.py crates/units crates/flow
+    python tools/circles.py crates/units crates/flow python/lightloom
 
-Counted as an import: each path of a `use` and each path in code that begins with `crate`, `super`,
-`self`, a module, or a name that a `use` gave to a module. A path leads to the file of the deepest
-module that it names: `super::Item` leads to the parent's file even if the parent only re-exports
-`Item`, and `crate::routing::Table` leads to `routing.rs`. Tests count like other code.
+Counted as an import in Rust: each path of a `use`, and each path in code that begins with `crate`,
+`super`, `self`, a module, or a name that a `use` gave to a module. A path leads to the file of the
+deepest module that it names: `super::Item` leads to the parent's file even if the parent only
+re-exports `Item`, and `crate::routing::Table` leads to `routing.rs`. Tests count like other code.
 Not counted: `mod x;`, comments, strings, and the path of a visibility (`pub(in crate::x)`).
 Not seen: what `include!` includes, and what a type or a trait brings without a path.
 
-The exit code is 0 without a circle, 1 with one, and 2 for a folder that is no crate.
+Counted in Python: each import that runs when a module is loaded, not those inside of functions or
+under `TYPE_CHECKING`. `from package import name` leads to the module `name` if there is one.
+
+The exit code is 0 without a circle, 1 with one, and 2 for a folder that is neither.
 """
 
+import ast
 import re
 import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -280,6 +285,47 @@ class Reader:
         return at + 1
 
 
+def python_imports(package: Path) -> list[Import]:
+    """List what the modules of a Python package import from each other when they are loaded."""
+    files: dict[Module, Path] = {}
+    for file in package.rglob("*.py"):
+        module = file.relative_to(package.parent).with_suffix("").parts
+        files[module[:-1] if module[-1] == "__init__" else module] = file
+    found = []
+    for module, file in files.items():
+        inside = module if file.name == "__init__.py" else module[:-1]
+        for statement in loaded(ast.parse(file.read_text(encoding="utf-8")).body):
+            for name in imported(statement, inside):
+                target = name
+                while target and target not in files:
+                    target = target[:-1]
+                if target and files[target] != file:
+                    found.append(Import(file, statement.lineno, ".".join(name), files[target]))
+    return found
+
+
+def loaded(body: Iterable[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Find the imports that run when a module is loaded."""
+    for statement in body:
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            yield statement
+        elif isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.unparse(statement.test):
+            yield from loaded(statement.orelse)
+        elif not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            for part in ast.iter_child_nodes(statement):
+                inner = part.body if isinstance(part, ast.ExceptHandler) else [part]
+                yield from loaded(item for item in inner if isinstance(item, ast.stmt))
+
+
+def imported(statement: ast.Import | ast.ImportFrom, inside: Module) -> list[Module]:
+    """List the names that an import in the package `inside` asks for, each as a whole path."""
+    if isinstance(statement, ast.Import):
+        return [tuple(alias.name.split(".")) for alias in statement.names]
+    base = inside[: len(inside) - statement.level + 1] if statement.level else ()
+    base += tuple(statement.module.split(".")) if statement.module else ()
+    return [(*base, alias.name) for alias in statement.names]
+
+
 def circles(imports: list[Import]) -> list[list[Import]]:
     """Group the imports within each set of files that all reach each other."""
     next_of: dict[Path, set[Path]] = {}
@@ -315,35 +361,37 @@ def targets(crate: Path) -> list[Path]:
     return [file for pattern in patterns for file in sorted(crate.glob(pattern))]
 
 
-def describe(crate: Path, circle: list[Import]) -> str:
+def describe(folder: Path, circle: list[Import]) -> str:
     """Describe a circle for people: its files, and the imports within it."""
     files = sorted({edge.source for edge in circle})
-    lines = [f"{crate}: {len(files)} files import each other in a circle"]
+    lines = [f"{folder}: {len(files)} files import each other in a circle"]
     for file in files:
         edges = sorted((edge for edge in circle if edge.source == file), key=lambda e: e.line)
         lines += [
-            f"  {file.relative_to(crate)}:{edge.line}: {edge.text}"
-            f"  -> {edge.target.relative_to(crate)}"
+            f"  {file.relative_to(folder)}:{edge.line}: {edge.text}"
+            f"  -> {edge.target.relative_to(folder)}"
             for edge in edges
         ]
     return "\n".join(lines)
 
 
 def main(arguments: list[str]) -> int:
-    """Check the crates in these folders."""
+    """Check the crates and packages in these folders."""
     if not arguments:
-        print("usage: circles.py CRATE...", file=sys.stderr)
+        print("usage: circles.py FOLDER...", file=sys.stderr)
         return 2
     found = False
-    for crate in map(Path, arguments):
-        roots = targets(crate)
-        if not roots or not (crate / "Cargo.toml").is_file():
-            print(f"{crate}: not the folder of a crate", file=sys.stderr)
+    for folder in map(Path, arguments):
+        if (folder / "__init__.py").is_file():
+            units = [python_imports(folder)]
+        elif (folder / "Cargo.toml").is_file() and (roots := targets(folder)):
+            units = [Crate(root).imports() for root in roots]
+        else:
+            print(f"{folder}: neither a crate nor a Python package", file=sys.stderr)
             return 2
-        for root in roots:
-            for circle in circles(Crate(root).imports()):
-                print(describe(crate, circle))
-                found = True
+        for circle in (circle for imports in units for circle in circles(imports)):
+            print(describe(folder, circle))
+            found = True
     return 1 if found else 0
 
 
