@@ -17,9 +17,9 @@ from rich.table import Table
 Rows = list[dict[str, str | int | float]]
 
 
-def reweave(mode: str, rounds: int) -> Rows:
+def reconfigure(mode: str, rounds: int) -> Rows:
     """Percentiles over as many rounds, in microseconds; `mode` is "cpu" or "wall"."""
-    command = ["cargo", "run", "--release", "-q", "-p", "lightloom-daemon", "--example", "reweave"]
+    command = ["cargo", "run", "--release", "-q", "-p", "lightloom-daemon", "--example", "reconfigure"]
     command += ["--", mode, str(rounds)]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -33,8 +33,8 @@ def main() -> None:
     options = parser.parse_args()
     tenth = 10 if options.quick else 1
     groups = {
-        "control plane: 64 servers, 384 ports, CPU [us]": reweave("cpu", 1000 // tenth),
-        "control plane: the daemon on loopback, wall [us]": reweave("wall", 200 // tenth),
+        "control plane: 64 servers, 384 ports, CPU [us]": reconfigure("cpu", 1000 // tenth),
+        "control plane: the daemon on loopback, wall [us]": reconfigure("wall", 200 // tenth),
     }
     if options.json:
         json.dump(groups, sys.stdout, indent=2)

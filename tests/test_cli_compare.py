@@ -318,7 +318,7 @@ def test_version_and_help(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         "plan": ["collective", "alltoall", "check", "run"],
         "controller": ["check", "drivers", "status", "circuits", "demand", "events", "serve"],
         "ocs": ["serve"],
-        "agent": ["serve", "rehearse"],
+        "agent": ["serve", "emulate"],
         "soak": ["control"],
         "railx": ["build", "map", "simulate", "cost", "allocate", "decompose"],
     }
@@ -329,7 +329,7 @@ def test_version_and_help(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
             text = " ".join(capsys.readouterr().out.split())
             assert f"Example: lightloom {' '.join(arguments)}" in text
             # Daemons speak to logs, and what agents say is JSON anyway.
-            assert "--json" in text or more in ("serve", "rehearse")
+            assert "--json" in text or more in ("serve", "emulate")
 
 
 def test_help_shows_its_brackets(capsys: pytest.CaptureFixture[str]) -> None:

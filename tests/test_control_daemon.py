@@ -79,14 +79,14 @@ def region(place: Path, listen: str = "") -> Iterator[tuple[Path, str]]:
             yield file, address
 
 
-def rehearse(file: Path, url: str, *words: str) -> list[Any]:
+def emulate(file: Path, url: str, *words: str) -> list[Any]:
     """Every server sends to the other of its tenant."""
     demands = file.with_name("demands.json")
     blue, plum = 3 << 20, 5 << 20
     rows = [[0, blue, 0, 0], [blue, 0, 0, 0], [0, 0, 0, plum], [0, 0, plum, 0]]
     demands.write_text(json.dumps([rows, rows]))
     done = subprocess.run(
-        [str(LIGHTLOOMD), "agent", "rehearse", str(file), "--controller", url,
+        [str(LIGHTLOOMD), "agent", "emulate", str(file), "--controller", url,
          "--demands", str(demands), *words],
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
@@ -98,7 +98,7 @@ def rehearse(file: Path, url: str, *words: str) -> list[Any]:
 def test_what_is_shown_is_what_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with region(tmp_path) as (file, address):
         url = f"http://{address}"
-        maps = rehearse(file, url)
+        maps = emulate(file, url)
         # Agents are gone, and their leases have not ended.
         assert run(["controller", "circuits", "--json", "--url", url]) == 0
         shown = json.loads(capsys.readouterr().out)
@@ -114,9 +114,9 @@ def test_what_is_shown_is_what_is(tmp_path: Path, capsys: pytest.CaptureFixture[
         assert run(["controller", "demand", "--url", url]) == 0
         assert "16.0 MiB in round" in capsys.readouterr().out
         assert run(["controller", "audit", "--url", url]) == 0
-        assert run(["controller", "mend", "plum-b.1", "--url", url]) == 0
+        assert run(["controller", "unblock", "plum-b.1", "--url", url]) == 0
         capsys.readouterr()
-        assert run(["controller", "mend", "plum-b.2", "--url", url]) == 2
+        assert run(["controller", "unblock", "plum-b.2", "--url", url]) == 2
         assert "[3, 2]: must be server and port" in capsys.readouterr().err
         assert run(["controller", "events", "--url", url]) == 0
         assert "reconfigured" in capsys.readouterr().out
@@ -151,7 +151,7 @@ def test_tokens_and_certificates_as_the_manual_says(
             out, err = capsys.readouterr()
             return code, out, err
 
-        rehearse(file, url, "--ca", ca, "--token-file", str(tmp_path / "operator"))
+        emulate(file, url, "--ca", ca, "--token-file", str(tmp_path / "operator"))
         everyone = json.loads(ask("operator", "status", "--json")[1])
         assert len(everyone["servers"]) == 4 and everyone["role"] == "operator"
         code, out, _ = ask("blue", "status")
@@ -161,7 +161,7 @@ def test_tokens_and_certificates_as_the_manual_says(
             assert code == 0 and "plum" not in out.replace("reconfigured", "")
         assert "plum-a" in ask("viewer", "status")[1]
         for name in ("viewer", "blue"):
-            for words in (["audit"], ["mend"]):
+            for words in (["audit"], ["unblock"]):
                 code, out, err = ask(name, *words)
                 assert (code, out) == (2, "") and "an operator's token is needed" in err
         code, _, err = ask(None, "status")

@@ -51,10 +51,10 @@ def test_a_region_is_drawn(tmp_path: Path) -> None:
     # Frames on both sides of the diagonal.
     assert count(dom, r'<rect class="cross') == 2 * len(pairs)
     blocked = sum(map(sum, region.blocked))
-    lit = 2 * len(region.circuits)
+    joined = 2 * len(region.circuits)
     tiles = dom[dom.index('id="servers"') :]
     assert count(tiles, r'class="port blocked"') == blocked
-    assert count(tiles, r'class="port lit"') == lit
+    assert count(tiles, r'class="port joined"') == joined
     for name in ("port-stuck", "server-silent", "part-failed"):
         assert f"<b>{name}</b>" in dom
     assert "node-02: the fibre of port 3 is dark" in dom
@@ -96,7 +96,7 @@ def test_a_token_is_asked_for(tmp_path: Path) -> None:
 def test_the_interface_is_described(tmp_path: Path) -> None:
     with serve(Region(8)) as url:
         dom = look(f"{url}/docs", tmp_path / "browser")
-    for path in ("GET /v1/status", "POST /v1/mend", "GET /metrics", "GET /healthz"):
+    for path in ("GET /v1/status", "POST /v1/unblock", "GET /metrics", "GET /healthz"):
         assert f"<code>{path}</code>" in dom
     assert '<section id="Server">' in dom and '<a href="#Server">Server</a>' in dom
 

@@ -242,7 +242,7 @@ def test_the_daemon_sets_what_was_simulated(
         file.write_text(REGION.format(switch=at, kind=kind))
         controller, url = serving(daemon, "controller", "serve", os.fspath(file))
         try:
-            command = [daemon, "agent", "rehearse", os.fspath(file), "--demands", os.fspath(listed)]
+            command = [daemon, "agent", "emulate", os.fspath(file), "--demands", os.fspath(listed)]
             said = subprocess.run(
                 [*command, "--controller", f"http://{url}"],
                 check=True,

@@ -149,14 +149,14 @@ def test_commands_show_and_tell(capsys: pytest.CaptureFixture[str]) -> None:
             assert code == 0 and out.strip() == json.dumps(region.answer(f"/v1/{name}", {}))
         code, out, _ = call(capsys, "controller", "events", "--url", url, "--json", "--limit", "2")
         assert [json.loads(line) for line in out.splitlines()] == region.events[-2:]
-        assert call(capsys, "controller", "mend", "node-02.3", "node-07.5", "--url", url) == (
-            0, "mended: node-02.3, node-07.5\n", ""
+        assert call(capsys, "controller", "unblock", "node-02.3", "node-07.5", "--url", url) == (
+            0, "unblocked: node-02.3, node-07.5\n", ""
         )  # fmt: skip
-        assert call(capsys, "controller", "mend", "--url", url)[0] == 0
+        assert call(capsys, "controller", "unblock", "--url", url)[0] == 0
         assert call(capsys, "controller", "audit", "--url", url)[0] == 0
     assert region.posted == [
-        ("/v1/mend", {"ports": [[2, 3], [7, 5]]}),
-        ("/v1/mend", {"ports": []}),
+        ("/v1/unblock", {"ports": [[2, 3], [7, 5]]}),
+        ("/v1/unblock", {"ports": []}),
         ("/v1/audit", {}),
     ]
 
@@ -244,9 +244,9 @@ def test_errors_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path)
             (["status", "--url", f"{url}/v1"], "must be http://HOST:PORT"),
             (["status", "--url", url, "--token-file", str(token)], "No such file"),
             (["status", "--url", url, "--ca", str(token)], "No such file"),
-            (["mend", "node-99.1", "--url", url], '"node-99.1": must be SERVER.PORT'),
-            (["mend", "node-01.x", "--url", url], '"node-01.x": must be SERVER.PORT'),
-            (["mend", "-3", "--url", url], "No such option"),
+            (["unblock", "node-99.1", "--url", url], '"node-99.1": must be SERVER.PORT'),
+            (["unblock", "node-01.x", "--url", url], '"node-01.x": must be SERVER.PORT'),
+            (["unblock", "-3", "--url", url], "No such option"),
         ):
             code, out, err = call(capsys, "controller", *words)
             assert (code, out) == (2, "") and err.count("\n") == 1, words
@@ -261,7 +261,7 @@ def test_errors_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path)
             capsys, "controller", "status", "--url", "http://10.0.0.1:1", "--token-file", str(token)
         )
         assert code == 2 and "https" in err and "secret" not in err
-    for name in ("status", "events", "audit", "mend"):
+    for name in ("status", "events", "audit", "unblock"):
         code, out, err = call(capsys, "controller", name, "--url", gone)
         assert (code, out, err) == (1, "", f"error: {gone}: no answer: Connection refused\n")
 
@@ -391,8 +391,8 @@ def test_daemons_are_found_and_become(
     assert became.pop()[1:] == [
         "agent", "serve", "--controller=http://127.0.0.1:8470", "--server=node-00"
     ]  # fmt: skip
-    call(capsys, "agent", "rehearse", "region.toml", "--demands", "d.json")
-    assert became.pop()[1:] == ["agent", "rehearse", "region.toml", "--demands=d.json"]
+    call(capsys, "agent", "emulate", "region.toml", "--demands", "d.json")
+    assert became.pop()[1:] == ["agent", "emulate", "region.toml", "--demands=d.json"]
 
 
 def test_devices_have_the_delay_of_their_preset(capsys: pytest.CaptureFixture[str]) -> None:

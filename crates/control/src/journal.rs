@@ -49,7 +49,7 @@ pub enum Record {
         /// The number of the plan.
         generation: u64,
     },
-    /// Switch ports that would not do as they were told leave the candidates; those that were mended
+    /// Switch ports that would not do as they were told leave the candidates; those that were unblocked
     /// are among them again.
     Stuck {
         /// All that are out of use for this reason now.
@@ -72,7 +72,7 @@ pub struct Memory {
     pub intent: Option<Vec<(PortId, PortId)>>,
     /// Whether the switch was told anything since: it may hold other circuits than these.
     pub touched: bool,
-    /// Ports out of use until an operator says that they are mended.
+    /// Ports out of use until an operator unblocks them.
     pub stuck: Vec<PortId>,
 }
 

@@ -89,8 +89,8 @@ proptest! {
                 let dark = moving
                     .iter()
                     .any(|(until, ports)| *until > now && ports.contains(&ingress));
-                let lit = patch.filter(|_| !dark).map(|patch| patch.egress);
-                prop_assert_eq!(switch.lit(now, ingress), lit);
+                let live = patch.filter(|_| !dark).map(|patch| patch.egress);
+                prop_assert_eq!(switch.live_egress(now, ingress), live);
             }
         }
     }
@@ -129,7 +129,10 @@ fn only_ports_that_change_are_dark_and_others_may_change_meanwhile() {
     let first = switch.apply(Time::ZERO, &[], &[Patch::new(1, 7), Patch::new(2, 8)]).unwrap();
     let (move_, keep) = (Patch::new(1, 7), Patch::new(2, 8));
     let second = switch.apply(first, &[move_], &[Patch::new(1, 9)]).unwrap();
-    assert_eq!((switch.lit(first, 1), switch.lit(first, keep.ingress)), (None, Some(8)));
+    assert_eq!(
+        (switch.live_egress(first, 1), switch.live_egress(first, keep.ingress)),
+        (None, Some(8))
+    );
     assert_eq!(switch.apply(first, &[], &[Patch::new(3, 7)]), Err(SwitchError::Busy(7)));
     let soon = first + Time::from_ms(10);
     let third = switch.apply(soon, &[], &[Patch::new(4, 10)]).unwrap();
@@ -170,7 +173,7 @@ fn shutters_and_power() {
     );
     for closed in [1, 9] {
         switch.shut(closed, true);
-        assert_eq!((switch.lit(now, 1), switch.power(now, 9)), (None, None));
+        assert_eq!((switch.live_egress(now, 1), switch.power(now, 9)), (None, None));
         assert_eq!(switch.power(now, 1), Some(-3.0), "it comes, but not through");
         switch.shut(closed, false);
     }

@@ -81,7 +81,7 @@ impl Access {
         }
     }
 
-    /// May have ports mended and the switch read.
+    /// May unblock ports and have the switch read.
     pub fn operates(&self) -> bool {
         self.role == Role::Operator
     }

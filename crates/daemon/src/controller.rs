@@ -168,8 +168,8 @@ impl Task {
                 *agent = Some((report.incarnation, answers));
                 self.controller.handle(now, Input::Report(report));
             }
-            Command::Mended { ports, done } => {
-                self.controller.handle(now, Input::Mended { ports });
+            Command::Unblock { ports, done } => {
+                self.controller.handle(now, Input::Unblock { ports });
                 // Whoever asked may have gone.
                 let _ = done.send(());
             }

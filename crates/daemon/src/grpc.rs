@@ -109,7 +109,7 @@ impl Control for Service {
         let answers = WatchStream::from_changes(attendance.answers.subscribe());
         let answers = answers.filter_map(|answer| match answer {
             Answer::Nothing => None,
-            Answer::Directive(told) => Some(Ok(directive(&told))),
+            Answer::Directive(one) => Some(Ok(directive(&one))),
             Answer::Superseded => {
                 Some(Err(Status::already_exists("this server has a later agent")))
             }
@@ -148,8 +148,8 @@ impl Attendance {
             let report = read_report(self.number, self.ports, servers, sent)
                 .map_err(|why| Status::invalid_argument(why.to_string()))?;
             let command = Command::Report { report, answers: self.answers.clone() };
-            let told = self.hub.commands.send(command).await;
-            told.map_err(|_| Status::unavailable("the controller ends"))?;
+            let sent = self.hub.commands.send(command).await;
+            sent.map_err(|_| Status::unavailable("the controller ends"))?;
             next = tokio::select! {
                 message = reports.message() => match message {
                     Ok(message) => message,

@@ -59,8 +59,8 @@ pub enum Command {
         /// Where directives go.
         answers: watch::Sender<Answer>,
     },
-    /// These ports are mended; none means all.
-    Mended {
+    /// Use these ports again; none means all.
+    Unblock {
         /// The ports.
         ports: Vec<PortId>,
         /// Told when it is done.

@@ -6,8 +6,8 @@
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand, ValueEnum};
 use lightloom_daemon::agent::AgentArguments;
+use lightloom_daemon::emulate::EmulateArguments;
 use lightloom_daemon::failure::Failure;
-use lightloom_daemon::rehearse::RehearseArguments;
 use lightloom_daemon::{ocs, serve};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -53,7 +53,7 @@ enum Agent {
     /// Attend for one server
     Serve(AgentArguments),
     /// Attend for all, with demands from a file
-    Rehearse(RehearseArguments),
+    Emulate(EmulateArguments),
 }
 
 #[derive(Debug, Subcommand)]
@@ -156,7 +156,7 @@ async fn run(what: What) -> Result<(), Failure> {
     match what {
         What::Ocs(Ocs::Serve(arguments)) => arguments.run().await,
         What::Agent(Agent::Serve(arguments)) => arguments.run().await,
-        What::Agent(Agent::Rehearse(arguments)) => arguments.run().await,
+        What::Agent(Agent::Emulate(arguments)) => arguments.run().await,
         What::Controller(Controller::Serve { region }) => serve::controller(&region).await,
         What::Controller(Controller::Check { region, json }) => serve::check(&region, json),
         What::Controller(Controller::Drivers { json }) => serve::drivers(json),

@@ -81,11 +81,11 @@ impl SwitchHandle {
 pub fn spawn(endpoint: Endpoint, driver: Box<dyn Driver + Send>, timing: Timing) -> SwitchHandle {
     let (calls, asked) = mpsc::unbounded_channel();
     // Answers are no more than orders; what else comes may wait in the stream.
-    let (events, told) = mpsc::channel(64);
+    let (events, inputs) = mpsc::channel(64);
     let clock = Clock::start();
     let task = Task { endpoint, driver, timing, clock, stream: 0, asked, events };
     tokio::spawn(task.run());
-    SwitchHandle { calls, events: told, stream: 0 }
+    SwitchHandle { calls, events: inputs, stream: 0 }
 }
 
 struct Task {

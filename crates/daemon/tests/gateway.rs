@@ -150,7 +150,7 @@ fn each<'a>(list: &'a Value, key: &str) -> Vec<&'a Value> {
 /// Requests to a path, token and body, and the code that each shall be answered with.
 fn requests(path: &str) -> Vec<(&'static str, Sent<'static>, u16)> {
     match path {
-        "/v1/mend" => vec![
+        "/v1/unblock" => vec![
             ("op", Some((JSON, r#"{"ports": [[1, 1], [3, 0]]}"#)), 200),
             ("op", Some((JSON, "{}")), 200),
             ("", Some((JSON, "{}")), 401),
@@ -183,7 +183,7 @@ async fn what_is_answered_is_what_the_description_says() {
     let World { hub, mut commands, picture } = world();
     tokio::spawn(async move {
         while let Some(command) = commands.recv().await {
-            if let Command::Mended { done, .. } | Command::Audit { done } = command {
+            if let Command::Unblock { done, .. } | Command::Audit { done } = command {
                 done.send(()).expect("someone waits");
             }
         }
@@ -336,12 +336,12 @@ async fn commands_reach_the_controller_or_are_said_not_to() {
     let World { hub, mut commands, .. } = world();
     let asking = hub.clone();
     let asked = tokio::spawn(async move {
-        ask(&asking, "POST", "/v1/mend", "op", Some((JSON, r#"{"ports": [[1, 1]]}"#))).await
+        ask(&asking, "POST", "/v1/unblock", "op", Some((JSON, r#"{"ports": [[1, 1]]}"#))).await
     });
-    let Some(Command::Mended { ports, done }) = commands.recv().await else { panic!() };
+    let Some(Command::Unblock { ports, done }) = commands.recv().await else { panic!() };
     assert_eq!(ports, [(1, 1)]);
     done.send(()).expect("someone waits");
-    assert_eq!(asked.await.expect("no panic").2, r#"{"mended":[[1,1]]}"#);
+    assert_eq!(asked.await.expect("no panic").2, r#"{"unblocked":[[1,1]]}"#);
     drop(commands);
     let (code, _, body) = ask(&hub, "POST", "/v1/audit", "op", Some((JSON, "{}"))).await;
     assert_eq!((code, body.as_str()), (503, r#"{"error":"the controller does not answer"}"#));

@@ -180,7 +180,7 @@ function heat(status) {
   const sums = Array.from({ length: n }, () => new Array(n).fill(0));
   demand.bytes.forEach((row, r) => row.forEach((value, c) => { sums[Math.floor(r / share)][Math.floor(c / share)] += value; }));
   const top = Math.max(...sums.map((row) => Math.max(...row)));
-  const lit = new Set(status.circuits.flatMap(({ a, b }) => [`${part.get(a[0])} ${part.get(b[0])}`, `${part.get(b[0])} ${part.get(a[0])}`]));
+  const circuits = new Set(status.circuits.flatMap(({ a, b }) => [`${part.get(a[0])} ${part.get(b[0])}`, `${part.get(b[0])} ${part.get(a[0])}`]));
   const short = shortNames(servers), drawing = $("heat");
   const first = (at) => servers[at * share];
   const title = (at) => nameOf(first(at).server) + (share > 1 ? ` and ${share - 1} more` : "");
@@ -195,7 +195,7 @@ function heat(status) {
       const shade = top ? Math.round(100 * Math.sqrt(sums[r][c] / top)) : 0; // small ones are seen, too
       const cell = make("rect", { x, y, width: side, height: side, rx: n > 32 ? 0 : 2, "data-cell": `${r} ${c}`,
         style: `fill: color-mix(in oklab, var(--hot) ${shade}%, var(--cold))` });
-      const joined = share === 1 && lit.has(`${r} ${c}`);
+      const joined = share === 1 && circuits.has(`${r} ${c}`);
       cell.append(make("title", {}, `${title(r)} to ${title(c)}: ${bytes(sums[r][c])}${joined ? ", over circuits" : ""}`));
       drawing.append(cell);
       if (joined) frames.append(make("rect", { class: "cross", x: x + inset, y: y + inset, width: side - 2 * inset,
@@ -264,7 +264,7 @@ function servers(status) {
   if (!changed("servers", rows, state.names)) return;
   $("servers").replaceChildren(...status.servers.map((it, at) => {
     const ports = make("div", { class: "ports" }, ...it.circuits.map((peer, port) => {
-      const kind = it.blocked[port] ? "blocked" : peer ? "lit" : "";
+      const kind = it.blocked[port] ? "blocked" : peer ? "joined" : "";
       const what = it.blocked[port] ? "out of use" : peer ? `to ${nameOf(peer[0])}, port ${peer[1]}` : "free";
       return make("i", { class: `port ${kind}`, title: `port ${port}: ${what}` });
     }));

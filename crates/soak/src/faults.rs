@@ -48,7 +48,7 @@ impl World {
                 let part = self.chance.pick(&parts);
                 self.part(server, part, false);
                 if !self.plan.forever {
-                    self.at(over + lease, Event::PartMended(server, part));
+                    self.at(over + lease, Event::PartRepaired(server, part));
                 }
             }
             Fault::StreamBreaks if self.chance.hit(600) => self.ambush = Some(Event::BreakStream),
@@ -117,8 +117,8 @@ impl World {
                 let some = vec![self.chance.pick(&all)];
                 let inputs = [
                     Input::Audit,
-                    Input::Mended { ports: Vec::new() },
-                    Input::Mended { ports: some },
+                    Input::Unblock { ports: Vec::new() },
+                    Input::Unblock { ports: some },
                 ];
                 let which = self.chance.below(3) as usize;
                 self.input(inputs[which].clone());

@@ -27,7 +27,7 @@ macro_rules! invariants {
 invariants! {
     SLICE, "slice", "every patch that the controller orders is within the region's slice";
     ONE_PATCH, "one-patch", "an ingress or egress is in at most one patch";
-    LIT, "lit", "while an agent may send over a port, or has sent, the switch has both patches of that circuit lit";
+    CONNECTED, "connected", "while an agent may send over a port, or has sent, the switch has both patches of that circuit in force";
     HELD, "held", "nobody may send over a port whose circuit the switch is told to change";
     READ_BACK, "read-back", "circuits that agents may use were read back after the last order that touches their ports";
     LEGAL, "legal", "circuits that are released join two servers of one tenant, and every port at most once";
@@ -209,12 +209,12 @@ impl Checks {
     }
 
     /// What agents may send arrives where they think.
-    pub fn lit(
+    pub fn connected(
         &self,
         now: Time,
         region: &Region,
         nodes: &[Node],
-        lit: impl Fn(u16) -> Option<u16>,
+        live: impl Fn(u16) -> Option<u16>,
     ) -> Holds {
         let n = region.switch_ports();
         for (server, node) in (0..).zip(nodes) {
@@ -229,11 +229,11 @@ impl Checks {
                         continue;
                     }
                     let both =
-                        lit(ends[0]) == Some(n + ends[1]) && lit(ends[1]) == Some(n + ends[0]);
-                    holds(LIT, both, || {
+                        live(ends[0]) == Some(n + ends[1]) && live(ends[1]) == Some(n + ends[0]);
+                    holds(CONNECTED, both, || {
                         let how = if may.is_some() { "may send" } else { "has bytes in flight" };
                         let at = (server, port);
-                        let found = ends.map(&lit);
+                        let found = ends.map(&live);
                         format!("{at:?} {how} to {peer:?}: switch ports {ends:?} lead to {found:?}")
                     })?;
                 }

@@ -182,8 +182,8 @@ mod tests {
         for (planted, invariants) in [
             (Planted::SkipsVerification, ["read-back", "read-back"]),
             (Planted::ForgetsGenerations, ["stale", "onward"]),
-            (Planted::SkipsDraining, ["held", "lit"]),
-            (Planted::ForgetsLeases, ["held", "lit"]),
+            (Planted::SkipsDraining, ["held", "connected"]),
+            (Planted::ForgetsLeases, ["held", "connected"]),
         ] {
             let failure = found(planted);
             assert!(invariants.contains(&failure.invariant.name), "{planted:?}: {failure}");

@@ -36,7 +36,7 @@ pub(crate) enum Event {
     Thaw(u16),
     Joined,
     DrainsWell(u16),
-    PartMended(u16, Part),
+    PartRepaired(u16, Part),
     SwitchWell,
     Unstuck(u16),
     StormOver,
@@ -248,8 +248,8 @@ impl World {
         self.checks.step(now)?;
         self.nodes.iter_mut().for_each(|node| node.lands(now, &self.settings));
         let switch = self.line.switch();
-        let lit = |ingress| switch.lit(now, ingress);
-        self.checks.lit(now, &self.region, &self.nodes, lit)?;
+        let live = |ingress| switch.live_egress(now, ingress);
+        self.checks.connected(now, &self.region, &self.nodes, live)?;
         for (server, node) in self.nodes.iter().enumerate() {
             self.checks.obeyed(server, node)?;
         }
@@ -392,7 +392,7 @@ impl World {
             Event::Thaw(server) => self.thaw(server),
             Event::Joined => self.nodes.iter_mut().for_each(|node| node.cut = false),
             Event::DrainsWell(server) => self.nodes[usize::from(server)].slow = false,
-            Event::PartMended(server, part) => self.part(server, part, true),
+            Event::PartRepaired(server, part) => self.part(server, part, true),
             Event::SwitchWell => self.line.mood = Default::default(),
             Event::Unstuck(port) => self.line.server.switch_mut().stick(port, false),
             Event::StormOver if self.calm => {}

@@ -49,7 +49,7 @@ def serve(
 
 
 @app.command()
-def rehearse(
+def emulate(
     region: Path = typer.Argument(metavar="REGION", help="A region's file (TOML)."),
     demands: Path | None = typer.Option(
         None,
@@ -65,9 +65,9 @@ def rehearse(
     ca: Path | None = typer.Option(None, "--ca", help="Certificates (PEM) to trust."),
     patience: str | None = typer.Option(None, "--patience", help="A round is answered by then."),
 ) -> None:
-    """Play all agents of a region to a running controller; prints the port maps, a line a round.
+    """Emulate all agents of a region for a running controller; prints the port maps, a line a round.
 
-    Example: lightloom agent rehearse region.toml --rounds 20
+    Example: lightloom agent emulate region.toml --rounds 20
     """
     from lightloom.cli import daemon
 
@@ -81,4 +81,4 @@ def rehearse(
         ("--patience", patience),
     )
     flags = [f"{flag}={value}" for flag, value in given if value is not None]
-    daemon.become(["agent", "rehearse", str(region), *flags])
+    daemon.become(["agent", "emulate", str(region), *flags])

@@ -200,7 +200,7 @@ def events(
 
 
 @app.command()
-def mend(
+def unblock(
     ports: list[str] = typer.Argument(
         None, metavar="[SERVER.PORT]...", help="Such as node-03.5, ports from 0; none means all."
     ),
@@ -209,15 +209,15 @@ def mend(
     ca: Path | None = _CA,
     as_json: bool = _JSON,
 ) -> None:
-    """Say that ports which did not follow, or were joined elsewhere, are mended.
+    """Use ports again that did not follow, or were joined elsewhere.
 
-    Example: lightloom controller mend node-03.5
+    Example: lightloom controller unblock node-03.5
     """
     client = _client(url, token_file, ca)
     numbers = _numbers(client, ports or [])
-    answer = client.post("/v1/mend", {"ports": numbers})
+    answer = client.post("/v1/unblock", {"ports": numbers})
     which = ", ".join(ports) if ports else "all ports that were out of use"
-    print(json.dumps(answer) if as_json else f"mended: {which}")
+    print(json.dumps(answer) if as_json else f"unblocked: {which}")
 
 
 @app.command()

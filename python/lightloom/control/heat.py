@@ -37,8 +37,8 @@ def demand(
     note = Text(f"{size(total)} in round {rounds}; at most {size(most)} a pair", "dim")
     shown = names.brief(numbers, 8)
     if len(rows) <= 10 and width >= 10 + 7 * len(rows):
-        lit = {(c["a"][0], c["b"][0]) for c in status["circuits"]}
-        lit |= {(b, a) for a, b in lit}
+        joined = {(c["a"][0], c["b"][0]) for c in status["circuits"]}
+        joined |= {(b, a) for a, b in joined}
         unit, name = _unit(most)
         note.append(f"; in {name}, * over circuits")
         table = Table.grid()
@@ -46,7 +46,7 @@ def demand(
         for a, row in zip(numbers, rows, strict=True):
             texts = [Text(f"{fit(names.server(a), 9):<10}", "dim")]
             for b, value in zip(numbers, row, strict=True):
-                sign = "*" if (a, b) in lit else " "
+                sign = "*" if (a, b) in joined else " "
                 number = "-" if a == b else _short(value / unit)
                 heat = _heat(value / most, text=True) if color and a != b else ""
                 texts.append(Text(f"{number:>6}{sign}", heat))

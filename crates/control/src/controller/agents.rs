@@ -11,30 +11,30 @@ use lightloom_units::Time;
 impl Controller {
     pub(super) fn report(&mut self, now: Time, report: Report) {
         let server = report.server;
-        let Some(seat) = self.seats.get(usize::from(server)) else { return };
-        if (report.incarnation, report.beat) <= (seat.incarnation, seat.beat) {
+        let Some(agent) = self.agents.get(usize::from(server)) else { return };
+        if (report.incarnation, report.beat) <= (agent.incarnation, agent.beat) {
             return;
         }
         let absurd = report.obeyed.generation > self.memory.generation.max(self.floor) + (1 << 40);
         let asked = report.demand.as_ref();
         let wrong = absurd || asked.is_some_and(|demand| !self.makes_sense(server, demand));
-        self.mends(now, Alarm::ReportRefused { server }, wrong);
+        self.set_alarm(now, Alarm::ReportRefused { server }, wrong);
         if wrong {
             return;
         }
-        let seat = &mut self.seats[usize::from(server)];
-        if report.incarnation > seat.incarnation {
-            seat.obeyed = Mark::default();
+        let agent = &mut self.agents[usize::from(server)];
+        if report.incarnation > agent.incarnation {
+            agent.obeyed = Mark::default();
         }
-        seat.incarnation = report.incarnation;
-        seat.beat = report.beat;
-        seat.obeyed = seat.obeyed.max(report.obeyed);
-        seat.heard = Some(now);
+        agent.incarnation = report.incarnation;
+        agent.beat = report.beat;
+        agent.obeyed = agent.obeyed.max(report.obeyed);
+        agent.heard = Some(now);
         if report.demand.is_some() {
-            seat.demand = report.demand;
+            agent.demand = report.demand;
         }
-        let changed = seat.faults != report.faults;
-        let old = std::mem::replace(&mut seat.faults, report.faults);
+        let changed = agent.faults != report.faults;
+        let old = std::mem::replace(&mut agent.faults, report.faults);
         self.floor = self.floor.max(report.obeyed.generation);
         let tenant = usize::from(self.region.tenant(server));
         self.rounds[tenant] = self.rounds[tenant].max(report.round);
@@ -42,19 +42,19 @@ impl Controller {
             for part in old {
                 self.clear(&Alarm::PartFailed { server, part });
             }
-            for part in self.seats[usize::from(server)].faults.clone() {
+            for part in self.agents[usize::from(server)].faults.clone() {
                 self.raise(now, Alarm::PartFailed { server, part });
             }
         }
-        let seat = &mut self.seats[usize::from(server)];
-        if seat.shunned.is_some_and(|until| now >= until) {
-            seat.shunned = None;
+        let agent = &mut self.agents[usize::from(server)];
+        if agent.excluded_until.is_some_and(|until| now >= until) {
+            agent.excluded_until = None;
             self.clear(&Alarm::DrainStuck { server });
         }
-        let seat = &mut self.seats[usize::from(server)];
-        let back = !seat.present && seat.shunned.is_none();
+        let agent = &mut self.agents[usize::from(server)];
+        let back = !agent.present && agent.excluded_until.is_none();
         if back {
-            seat.present = true;
+            agent.present = true;
             self.clear(&Alarm::ServerSilent { server });
         }
         if changed || back {
@@ -75,18 +75,18 @@ impl Controller {
     /// Whether every agent has been heard since the controller started, or has stopped for want of a
     /// lease. Until then there may be one that goes by a later plan than the journal knows of, if that
     /// was lost.
-    pub(super) fn met(&self) -> bool {
-        self.seats.iter().all(|seat| seat.heard.is_some() || !seat.present)
+    pub(super) fn agents_known(&self) -> bool {
+        self.agents.iter().all(|agent| agent.heard.is_some() || !agent.present)
     }
 
     /// Notices agents whose lease has ended.
     pub(super) fn presence(&mut self, now: Time) {
         let mut gone = false;
-        for server in 0..self.seats.len() {
-            let seat = &mut self.seats[server];
-            if seat.present && now >= seat.lease_end {
-                (seat.present, gone) = (false, true);
-                if seat.shunned.is_none() {
+        for server in 0..self.agents.len() {
+            let agent = &mut self.agents[server];
+            if agent.present && now >= agent.lease_end {
+                (agent.present, gone) = (false, true);
+                if agent.excluded_until.is_none() {
                     self.raise(now, Alarm::ServerSilent { server: server as u16 });
                 }
             }
@@ -102,7 +102,7 @@ impl Controller {
         }
     }
 
-    pub(super) fn mended(&mut self, now: Time, ports: &[PortId]) {
+    pub(super) fn unblock(&mut self, now: Time, ports: &[PortId]) {
         let before = self.stuck.len();
         self.stuck.retain(|port| !ports.is_empty() && !ports.contains(port));
         if self.stuck.len() < before {
@@ -139,13 +139,13 @@ impl Controller {
         let degree = self.region.degree();
         let blocked: Vec<bool> = (self.region.ports())
             .map(|(server, port)| {
-                let seat = &self.seats[usize::from(server)];
-                let faulty = seat.faults.iter().any(|&part| match part {
+                let agent = &self.agents[usize::from(server)];
+                let faulty = agent.faults.iter().any(|&part| match part {
                     Part::Server => true,
                     Part::Nic(at) | Part::Link(at) | Part::Gpu(at) => at == port,
                 });
                 let at = (server, port);
-                !seat.present || faulty || self.stuck.contains(&at) || self.foreign.contains(&at)
+                !agent.present || faulty || self.stuck.contains(&at) || self.foreign.contains(&at)
             })
             .collect();
         if blocked == self.blocked {
@@ -184,9 +184,10 @@ impl Controller {
         let mut rounds = self.rounds.clone();
         for (tenant, round) in rounds.iter_mut().enumerate() {
             let of = |server: usize| usize::from(self.region.tenant(server as u16)) == tenant;
-            let seats = self.seats.iter().enumerate().filter(|(at, seat)| of(*at) && seat.present);
+            let agents =
+                self.agents.iter().enumerate().filter(|(at, agent)| of(*at) && agent.present);
             let asked =
-                seats.map(|(_, seat)| seat.demand.as_ref().map_or(0, |demand| demand.round));
+                agents.map(|(_, agent)| agent.demand.as_ref().map_or(0, |demand| demand.round));
             let (latest, least) = asked.fold((0, u64::MAX), |(latest, least), round| {
                 (latest.max(round), least.min(round))
             });
@@ -207,15 +208,15 @@ impl Controller {
     pub(super) fn demand(&self) -> ServerDemand {
         let n = self.region.servers();
         let mut demand = ServerDemand::zero(n);
-        let present = |server: usize| self.seats[server].present;
-        for (from, seat) in self.seats.iter().enumerate().filter(|(from, _)| present(*from)) {
-            if let Some(row) = &seat.demand {
+        let present = |server: usize| self.agents[server].present;
+        for (from, agent) in self.agents.iter().enumerate().filter(|(from, _)| present(*from)) {
+            if let Some(row) = &agent.demand {
                 for to in (0..n).filter(|&to| to != from && present(to)) {
                     demand.add(from as u32, to as u32, row.bytes[to]);
                 }
             }
         }
-        if self.seats.iter().all(|seat| seat.demand.is_none()) {
+        if self.agents.iter().all(|agent| agent.demand.is_none()) {
             let tenant = |server: usize| self.region.tenant(server as u16);
             for from in (0..n).filter(|&from| present(from)) {
                 for to in (0..n).filter(|&to| to != from && present(to)) {
@@ -232,17 +233,17 @@ impl Controller {
     pub(super) fn wants_even(&self) -> bool {
         self.settings.start_even
             && self.standing.circuits().next().is_none()
-            && self.seats.iter().all(|seat| seat.demand.is_none() && seat.heard.is_some())
+            && self.agents.iter().all(|agent| agent.demand.is_none() && agent.heard.is_some())
     }
 
     /// Tells an agent what it shall do.
     pub(super) fn tell(&mut self, server: u16) {
-        let seat = &self.seats[usize::from(server)];
-        let Some(heard) = seat.heard else { return };
-        if self.mute_until.is_some() || seat.shunned.is_some() || !seat.present {
+        let agent = &self.agents[usize::from(server)];
+        let Some(heard) = agent.heard else { return };
+        if self.mute_until.is_some() || agent.excluded_until.is_some() || !agent.present {
             return;
         }
-        let (incarnation, beat) = (seat.incarnation, seat.beat);
+        let (incarnation, beat) = (agent.incarnation, agent.beat);
         let ports = 0..self.region.degree();
         let peer = |map: &PortMap, port| map.peer(usize::from(server), port);
         let (mark, circuits) = match &self.phase {
@@ -261,8 +262,8 @@ impl Controller {
         let round = self.rounds[usize::from(self.region.tenant(server))];
         self.counters.directives += 1;
         let lease_end = heard + self.settings.lease + self.settings.grace;
-        let seat = &mut self.seats[usize::from(server)];
-        seat.lease_end = seat.lease_end.max(lease_end);
+        let agent = &mut self.agents[usize::from(server)];
+        agent.lease_end = agent.lease_end.max(lease_end);
         let directive = Directive { incarnation, beat, mark, round, circuits };
         self.outputs.push_back(Output::Send { server, directive });
     }

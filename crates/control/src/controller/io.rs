@@ -38,8 +38,8 @@ pub enum Input {
         /// Circuits by pair of servers.
         counts: CircuitCounts,
     },
-    /// An operator says that ports which did not follow, or were joined elsewhere, are mended.
-    Mended {
+    /// An operator says that ports which did not follow, or were joined elsewhere, can be used again.
+    Unblock {
         /// Which; none means all.
         ports: Vec<PortId>,
     },

@@ -2,7 +2,7 @@
 
 use super::io::{Event, Input, Output};
 use super::phase::Phase;
-use super::record::Seat;
+use super::record::AgentRecord;
 use super::view::{Counters, Reconfiguration};
 use crate::alarm::Alarm;
 use crate::driver::{Order, Patch};
@@ -33,7 +33,7 @@ pub struct Controller {
     pub(super) must_read: bool,
     /// Nothing is known yet: agents are not answered until then.
     pub(super) mute_until: Option<Time>,
-    pub(super) seats: Vec<Seat>,
+    pub(super) agents: Vec<AgentRecord>,
     /// By tenant: rounds that were answered, and when a round that is being gathered is decided on.
     pub(super) rounds: Vec<u64>,
     pub(super) gather_by: Vec<Option<Time>>,
@@ -82,7 +82,7 @@ impl Controller {
             actual: Vec::new(),
             must_read: true,
             mute_until: Some(quarantine + settings.patience),
-            seats: vec![Seat::new(lease_end); servers],
+            agents: vec![AgentRecord::new(lease_end); servers],
             rounds: vec![0; usize::from(tenants) + 1],
             gather_by: vec![None; usize::from(tenants) + 1],
             floor: 0,
@@ -129,7 +129,7 @@ impl Controller {
             Input::SwitchDown { why } => self.switch_down(now, &why),
             Input::Answer { id, answer } => self.answer(now, id, answer),
             Input::Decided { question, counts } => self.decided(now, question, &counts),
-            Input::Mended { ports } => self.mended(now, &ports),
+            Input::Unblock { ports } => self.unblock(now, &ports),
             Input::Audit => self.next_audit = now,
         }
         self.advance(now);
@@ -149,12 +149,12 @@ impl Controller {
             | Phase::Reading { deadline, .. } => *deadline,
             Phase::Draining { plan } => plan.drain_by,
             Phase::Idle if self.up && self.must_read => self.quarantine,
-            Phase::Idle if self.up && self.met() => self.next_audit,
+            Phase::Idle if self.up && self.agents_known() => self.next_audit,
             _ => Time::MAX,
         };
         next = next.min(self.mute_until.unwrap_or(Time::MAX));
-        for seat in self.seats.iter().filter(|seat| seat.present) {
-            next = next.min(seat.lease_end);
+        for agent in self.agents.iter().filter(|agent| agent.present) {
+            next = next.min(agent.lease_end);
         }
         if idle {
             next = self.gather_by.iter().flatten().fold(next, |next, &by| next.min(by));
@@ -237,7 +237,7 @@ impl Controller {
         self.outputs.push_back(Output::Event(Event::Note { text: text.into() }));
     }
 
-    pub(super) fn mends(&mut self, now: Time, alarm: Alarm, wrong: bool) {
-        if wrong { self.raise(now, alarm) } else { self.clear(&alarm) }
+    pub(super) fn set_alarm(&mut self, now: Time, alarm: Alarm, active: bool) {
+        if active { self.raise(now, alarm) } else { self.clear(&alarm) }
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct Plan {
     pub concerned: Vec<u16>,
     /// By port: nobody sends over it once these servers hold, so the switch may change it.
     pub quiet: Vec<bool>,
-    /// Agents that have not let go by then are shunned.
+    /// Agents that have not let go by then are excluded.
     pub drain_by: Time,
     pub log: Reconfiguration,
 }

@@ -3,7 +3,7 @@
 use super::io::{Event, Output, Question};
 use super::machine::Controller;
 use super::phase::{Phase, Plan};
-use super::record::Seat;
+use super::record::AgentRecord;
 use super::view::Reconfiguration;
 use crate::alarm::Alarm;
 use crate::driver::{Answer, Order, Patch};
@@ -24,7 +24,7 @@ impl Controller {
             if self.is_behind() {
                 self.reissue(now);
             }
-            if !(self.up && !self.must_read && self.met()) {
+            if !(self.up && !self.must_read && self.agents_known()) {
                 // Nothing can be changed: what waits for circuits shall not wait longer. They come
                 // later.
                 if let Some(rounds) = self.due(now) {
@@ -43,7 +43,7 @@ impl Controller {
             }
             return;
         }
-        if !self.met() {
+        if !self.agents_known() {
             return;
         }
         if now >= self.next_audit {
@@ -98,7 +98,7 @@ impl Controller {
             && usable.iter().enumerate().all(|(server, &ports)| counts.degree(server) <= ports);
         let target = fits.then(|| assign(counts, &masked, self.region.numa_of_port()));
         let target = target.filter(|target| self.region.legal(target).is_ok());
-        self.mends(now, Alarm::DecisionRefused, target.is_none());
+        self.set_alarm(now, Alarm::DecisionRefused, target.is_none());
         // Circuits of ports that are out of use go all the same.
         let target = target.unwrap_or(masked);
         if self.up && !self.must_read {
@@ -192,8 +192,8 @@ impl Controller {
         }
         let hold = Mark { generation: plan.generation, stage: Stage::Hold };
         let using = |&&server: &&u16| {
-            let seat = &self.seats[usize::from(server)];
-            seat.present && seat.obeyed < hold
+            let agent = &self.agents[usize::from(server)];
+            agent.present && agent.obeyed < hold
         };
         if !plan.concerned.iter().any(|server| using(&server))
             || self.bug.is(Planted::SkipsDraining)
@@ -206,9 +206,9 @@ impl Controller {
             let waiting: Vec<u16> = plan.concerned.iter().filter(using).copied().collect();
             for server in waiting {
                 let until = now + self.settings.retry;
-                let seat = &mut self.seats[usize::from(server)];
-                if seat.shunned.is_none() && seat.heard.is_some() {
-                    seat.shunned = Some(until);
+                let agent = &mut self.agents[usize::from(server)];
+                if agent.excluded_until.is_none() && agent.heard.is_some() {
+                    agent.excluded_until = Some(until);
                     self.raise(now, Alarm::DrainStuck { server });
                 }
             }
@@ -258,16 +258,16 @@ impl Controller {
     }
 
     /// Those circuits of which both patches stood when the switch was read last.
-    pub(super) fn lit(&self, map: &PortMap) -> PortMap {
-        let mut lit = map.clone();
+    pub(super) fn observed(&self, map: &PortMap) -> PortMap {
+        let mut observed = map.clone();
         for (a, b) in map.circuits() {
             let ends = [a, b].map(|port| self.region.switch_port(port));
             let pair = Patch::pair(self.region.switch_ports(), ends[0], ends[1]);
             if pair.iter().any(|patch| self.actual.binary_search(patch).is_err()) {
-                lit.disconnect(a);
+                observed.disconnect(a);
             }
         }
-        lit
+        observed
     }
 
     fn verify(&mut self, now: Time, plan: Plan) {
@@ -292,9 +292,9 @@ impl Controller {
     /// What stands was read back.
     pub(super) fn verified(&mut self, now: Time, mut plan: Plan, patches: Vec<Patch>) {
         self.actual = patches;
-        let kept = self.lit(&plan.kept);
-        self.mends(now, Alarm::CircuitsChanged, kept != plan.kept);
-        (self.standing, plan.kept) = (self.lit(&self.standing), kept);
+        let kept = self.observed(&plan.kept);
+        self.set_alarm(now, Alarm::CircuitsChanged, kept != plan.kept);
+        (self.standing, plan.kept) = (self.observed(&self.standing), kept);
         let foreign = self.see_foreign(now);
         self.foreign.iter().for_each(|&port| plan.target.disconnect(port));
         let (end, set) = self.to_do(&plan.target);
@@ -346,10 +346,13 @@ impl Controller {
     pub(super) fn confirm(&mut self, now: Time) {
         let Some(log) = &self.unconfirmed else { return };
         let resume = Mark { generation: log.generation, stage: Stage::Resume };
-        let missing = |seat: &Seat| {
-            seat.present && seat.heard.is_some() && seat.shunned.is_none() && seat.obeyed < resume
+        let missing = |agent: &AgentRecord| {
+            agent.present
+                && agent.heard.is_some()
+                && agent.excluded_until.is_none()
+                && agent.obeyed < resume
         };
-        if self.seats.iter().any(missing) {
+        if self.agents.iter().any(missing) {
             return;
         }
         if let Some(mut log) = self.unconfirmed.take() {

@@ -5,7 +5,7 @@ use lightloom_units::Time;
 
 /// An agent, as the controller knows it.
 #[derive(Clone, Debug)]
-pub(super) struct Seat {
+pub(super) struct AgentRecord {
     pub incarnation: u64,
     pub beat: u64,
     pub heard: Option<Time>,
@@ -17,12 +17,12 @@ pub(super) struct Seat {
     /// Before `lease_end`: it may use circuits.
     pub present: bool,
     /// It does not let go of its circuits and is not spoken to until then.
-    pub shunned: Option<Time>,
+    pub excluded_until: Option<Time>,
 }
 
-impl Seat {
+impl AgentRecord {
     pub fn new(lease_end: Time) -> Self {
-        Seat {
+        AgentRecord {
             incarnation: 0,
             beat: 0,
             heard: None,
@@ -31,7 +31,7 @@ impl Seat {
             demand: None,
             lease_end,
             present: true,
-            shunned: None,
+            excluded_until: None,
         }
     }
 }

@@ -11,15 +11,15 @@ impl Controller {
         let degree = self.region.degree();
         let n = self.region.servers();
         let server = |at: usize| {
-            let seat = &self.seats[at];
+            let agent = &self.agents[at];
             ServerView {
                 server: at as u16,
                 tenant: self.region.tenant(at as u16),
-                present: seat.present && seat.heard.is_some(),
-                heard: seat.heard,
-                obeyed: seat.obeyed,
-                faults: seat.faults.clone(),
-                round: seat.demand.as_ref().map(|demand| demand.round),
+                present: agent.present && agent.heard.is_some(),
+                heard: agent.heard,
+                obeyed: agent.obeyed,
+                faults: agent.faults.clone(),
+                round: agent.demand.as_ref().map(|demand| demand.round),
                 circuits: self.standing.ports(at).to_vec(),
                 blocked: self.blocked[at * degree..(at + 1) * degree].to_vec(),
             }
@@ -27,7 +27,7 @@ impl Controller {
         let switch_ports = |a, b| (self.region.switch_port(a), self.region.switch_port(b));
         let circuit = |(a, b)| CircuitView { a, b, switch_ports: switch_ports(a, b) };
         let row = |at: usize| {
-            let demand = self.seats[at].demand.as_ref();
+            let demand = self.agents[at].demand.as_ref();
             demand.map_or_else(|| vec![0; n], |demand| demand.bytes.clone())
         };
         Status {

@@ -97,15 +97,15 @@ impl Controller {
         let mute = self.mute_until.take().is_some();
         self.clear(&Alarm::SwitchUntrusted);
         self.see_foreign(now);
-        let lit = self.lit(&self.standing);
-        let gone = lit.circuits().ne(self.standing.circuits());
-        self.standing = lit;
-        self.mends(now, Alarm::CircuitsChanged, gone && !mute);
+        let observed = self.observed(&self.standing);
+        let gone = observed.circuits().ne(self.standing.circuits());
+        self.standing = observed;
+        self.set_alarm(now, Alarm::CircuitsChanged, gone && !mute);
         let found = self.adoptable();
         let noted = self.is_noted();
         let changed = !noted || found.circuits().ne(self.standing.circuits()) || self.untidy();
-        // Before all agents are met no plan is begun: then it is read once more.
-        let begins = changed && self.met();
+        // Before all agents are known no plan is begun: then it is read once more.
+        let begins = changed && self.agents_known();
         self.next_audit = if begins || !changed { now + self.settings.audit } else { now };
         if begins {
             let rounds = self.rounds.clone();

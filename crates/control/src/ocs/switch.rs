@@ -58,8 +58,8 @@ pub enum Event {
 /// let mut switch = Switch::new(Device { name: "polatis".into(), ports: 8, delay }, 1).unwrap();
 /// let done = switch.apply(Time::ZERO, &[], &Patch::pair(8, 3, 5)).unwrap();
 /// assert_eq!(done, Time::from_ms(25));
-/// assert_eq!(switch.lit(Time::ZERO, 3), None, "dark while it moves");
-/// assert_eq!(switch.lit(done, 3), Some(13));
+/// assert_eq!(switch.live_egress(Time::ZERO, 3), None, "dark while it moves");
+/// assert_eq!(switch.live_egress(done, 3), Some(13));
 /// let used = switch.apply(done, &[], &[Patch::new(3, 14)]).unwrap_err();
 /// assert_eq!(used.to_string(), "port 3 is in use");
 /// ```
@@ -198,7 +198,7 @@ impl Switch {
 
     /// Where light from an ingress leaves: nowhere while its patch is being set, behind a shutter, or
     /// without a patch.
-    pub fn lit(&self, now: Time, ingress: u16) -> Option<u16> {
+    pub fn live_egress(&self, now: Time, ingress: u16) -> Option<u16> {
         let patch = self.cross.of(ingress).filter(|patch| patch.ingress == ingress)?;
         let dark =
             [ingress, patch.egress].into_iter().any(|p| self.moves(now, p) || self.is_closed(p));
@@ -232,7 +232,7 @@ impl Switch {
         let was = std::mem::replace(&mut self.light[at], dbm);
         if was.is_some() != dbm.is_some() {
             self.tell(Event::Power { port: ingress, dbm });
-            if let Some(port) = self.lit(now, ingress) {
+            if let Some(port) = self.live_egress(now, ingress) {
                 self.tell(Event::Power { port, dbm: self.power(now, port) });
             }
         }
@@ -244,13 +244,13 @@ impl Switch {
             return self.light.get(usize::from(port.checked_sub(1)?)).copied().flatten();
         }
         let ingress = self.cross.of(port)?.ingress;
-        self.lit(now, ingress)?;
+        self.live_egress(now, ingress)?;
         let dbm = self.light[usize::from(ingress - 1)]? - Self::INSERTION_LOSS_DB;
         (dbm >= Self::FLOOR_DBM).then_some(dbm)
     }
 
     /// A fault: a port, ingress or egress, keeps the patch that it has, or has none, whatever it is
-    /// told; the switch says that it did. With `false` it is mended.
+    /// told; the switch says that it did. With `false` it works again.
     pub fn stick(&mut self, port: u16, stuck: bool) {
         if let Some(at) = port.checked_sub(1).and_then(|at| self.stuck.get_mut(usize::from(at))) {
             *at = stuck;

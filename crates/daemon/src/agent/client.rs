@@ -179,7 +179,7 @@ impl Task {
                         agent.timeout(now);
                     }
                 }
-                news = self.link.next() => match self.news(news).and_then(|()| self.young()) {
+                news = self.link.next() => match self.news(news).and_then(|()| self.check_age()) {
                     Ok(()) => for call in waiting.drain(..) {
                         self.call(call);
                     },
@@ -212,7 +212,7 @@ impl Task {
     }
 
     /// A stream opens anew now and then, so this is soon enough asked there.
-    fn young(&self) -> Result<(), String> {
+    fn check_age(&self) -> Result<(), String> {
         match self.clock.is_worn_out() {
             true => Err("this agent has run for 200 days: start it anew".into()),
             false => Ok(()),

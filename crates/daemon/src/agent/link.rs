@@ -177,13 +177,13 @@ impl Line {
         let said = WatchStream::from_changes(self.reports.clone());
         let said = said.filter_map(move |said| said.map(|said| report(&name, &said)));
         // The service answers once it has read a report, which the agent now has for it.
-        let told = client.attend(self.with_token(said)).await;
-        let mut told = match told {
-            Ok(told) => told.into_inner(),
+        let directives = client.attend(self.with_token(said)).await;
+        let mut directives = match directives {
+            Ok(directives) => directives.into_inner(),
             Err(why) => return Ok(why),
         };
         loop {
-            match told.message().await {
+            match directives.message().await {
                 Ok(Some(directive)) => match read_directive(directive) {
                     Ok(directive) => {
                         self.tell.send(News::Directive(directive)).await.map_err(|_| Gone)?;

@@ -43,7 +43,7 @@ pub fn router(hub: Hub, tokens: Arc<Tokens>) -> Router {
         .route("/v1/circuits", get(routes::circuits))
         .route("/v1/demand", get(routes::demand))
         .route("/v1/events", get(routes::events))
-        .route("/v1/mend", post(routes::mend))
+        .route("/v1/unblock", post(routes::unblock))
         .route("/v1/audit", post(routes::audit))
         .route("/metrics", get(routes::metrics))
         .route_layer(from_fn_with_state(gateway.clone(), admit));

@@ -59,17 +59,17 @@ pub(super) async fn events(
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Mend {
+pub(super) struct Unblock {
     #[serde(default)]
     ports: Vec<PortId>,
 }
 
-pub(super) async fn mend(
+pub(super) async fn unblock(
     (State(gateway), Extension(access)): Asked,
-    body: Result<Json<Mend>, JsonRejection>,
+    body: Result<Json<Unblock>, JsonRejection>,
 ) -> Result<Response, Problem> {
     operator(&access)?;
-    let Json(Mend { ports }) = body.map_err(rejected)?;
+    let Json(Unblock { ports }) = body.map_err(rejected)?;
     let snapshot = gateway.hub.snapshot.borrow().clone();
     for &(server, port) in &ports {
         let view = snapshot.status.servers.get(usize::from(server));
@@ -82,9 +82,9 @@ pub(super) async fn mend(
         }
     }
     let asked = if ports.is_empty() { "all".into() } else { json!(ports) };
-    let (done, told) = oneshot::channel();
-    tell(&gateway, Command::Mended { ports, done }, told).await?;
-    Ok(Json(json!({ "mended": asked })).into_response())
+    let (done, finished) = oneshot::channel();
+    tell(&gateway, Command::Unblock { ports, done }, finished).await?;
+    Ok(Json(json!({ "unblocked": asked })).into_response())
 }
 
 #[derive(Deserialize)]
@@ -97,8 +97,8 @@ pub(super) async fn audit(
 ) -> Result<Response, Problem> {
     operator(&access)?;
     let Json(Nothing {}) = body.map_err(rejected)?;
-    let (done, told) = oneshot::channel();
-    tell(&gateway, Command::Audit { done }, told).await?;
+    let (done, finished) = oneshot::channel();
+    tell(&gateway, Command::Audit { done }, finished).await?;
     Ok(Json(json!({ "audit": "asked for" })).into_response())
 }
 
@@ -136,11 +136,11 @@ pub(super) async fn openapi() -> Response {
 async fn tell(
     gateway: &Gateway,
     command: Command,
-    told: oneshot::Receiver<()>,
+    finished: oneshot::Receiver<()>,
 ) -> Result<(), Problem> {
     let asked = async {
         gateway.hub.commands.send(command).await.ok()?;
-        told.await.ok()
+        finished.await.ok()
     };
     match tokio::time::timeout(PATIENCE, asked).await {
         Ok(Some(())) => Ok(()),

@@ -97,7 +97,7 @@ impl Emulator {
             None => Vec::new(),
         };
         (1..=switch.ports()).for_each(|at| switch.illuminate(Time::ZERO, at, light));
-        while switch.event().is_some() {} // that it is lit is no news to anyone
+        while switch.event().is_some() {} // that there is light is no news to anyone
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let start = Stamp::from_unix(unix.as_secs());
         let server = Tl1Server::new(switch, tl1::Settings { sid: "OCS".into(), users, start });
@@ -105,7 +105,7 @@ impl Emulator {
             .await
             .map_err(|why| Failure::Run(format!("--listen: {listen}: {why}")))?;
         let faults = Faults::new(faults, ChaCha8Rng::seed_from_u64(seed ^ 0xFA));
-        let inner = Inner { server, bells: BTreeMap::new(), faults, state, kept };
+        let inner = Inner { server, wakers: BTreeMap::new(), faults, state, kept };
         let shared =
             Shared { inner: Mutex::new(inner), sooner: Notify::new(), clock: Clock::start() };
         Ok(Emulator {
@@ -159,7 +159,7 @@ impl Emulator {
                     continue;
                 }
             };
-            let Ok(seat) = room.clone().try_acquire_owned() else {
+            let Ok(permit) = room.clone().try_acquire_owned() else {
                 tracing::warn!(%peer, sessions = self.sessions, "no room for another session");
                 continue;
             };
@@ -167,7 +167,7 @@ impl Emulator {
             sessions.spawn(async move {
                 let why = session::serve(stream, tls, &shared, patience).await;
                 tracing::debug!(%peer, why, "session ended");
-                drop(seat);
+                drop(permit);
             });
         }
     }

@@ -53,15 +53,15 @@ async fn session(
     shared: &Shared,
     patience: Patience,
 ) -> &'static str {
-    let bell = Arc::new(Notify::new());
+    let waker = Arc::new(Notify::new());
     let id = {
         let mut inner = shared.lock();
         let id = inner.server.open();
-        inner.bells.insert(id, bell.clone());
+        inner.wakers.insert(id, waker.clone());
         id
     };
     let open = Open { shared, id };
-    open.carry(stream, &bell, patience).await
+    open.carry(stream, &waker, patience).await
 }
 
 /// Closed when dropped: also when the task is.
@@ -74,7 +74,7 @@ impl Drop for Open<'_> {
     fn drop(&mut self) {
         let mut inner = self.shared.lock();
         inner.server.close(self.id);
-        inner.bells.remove(&self.id);
+        inner.wakers.remove(&self.id);
     }
 }
 
@@ -82,7 +82,7 @@ impl Open<'_> {
     async fn carry(
         &self,
         stream: impl AsyncRead + AsyncWrite,
-        bell: &Notify,
+        waker: &Notify,
         patience: Patience,
     ) -> &'static str {
         let (mut reader, mut writer) = tokio::io::split(stream);
@@ -136,7 +136,7 @@ impl Open<'_> {
                         }
                     }
                 },
-                () = bell.notified() => {}
+                () = waker.notified() => {}
                 () = sleep_until(deadline) => {
                     return if logged_in { "idle" } else { "nobody logged in" };
                 }

@@ -25,8 +25,8 @@ pub(super) struct Shared {
 #[derive(Debug)]
 pub(super) struct Inner {
     pub server: Tl1Server,
-    /// Rung when there are bytes for a session.
-    pub bells: BTreeMap<SessionId, Arc<Notify>>,
+    /// Woken when there are bytes for a session.
+    pub wakers: BTreeMap<SessionId, Arc<Notify>>,
     pub faults: Faults,
     pub state: Option<PathBuf>,
     /// The patches that are in the file.
@@ -53,7 +53,7 @@ impl Shared {
                     let mut inner = self.lock();
                     let now = self.now();
                     inner.server.timeout(now);
-                    inner.ring(None);
+                    inner.wake(None);
                 }
                 () = self.sooner.notified() => {}
             }
@@ -73,7 +73,7 @@ impl Shared {
         }
         // Before anyone hears that they stand.
         inner.keep();
-        inner.ring(Some(id));
+        inner.wake(Some(id));
         if inner.server.next_timeout() != before {
             self.sooner.notify_one();
         }
@@ -113,10 +113,10 @@ impl Inner {
     }
 
     /// Tells sessions that there is something for them; `but` knows.
-    pub fn ring(&self, but: Option<SessionId>) {
+    pub fn wake(&self, but: Option<SessionId>) {
         for id in self.server.waiting().filter(|id| Some(*id) != but) {
-            if let Some(bell) = self.bells.get(&id) {
-                bell.notify_one();
+            if let Some(waker) = self.wakers.get(&id) {
+                waker.notify_one();
             }
         }
     }

@@ -4,7 +4,7 @@
 use super::names;
 use super::world::*;
 use lightloom_control::Stage;
-use lightloom_daemon::rehearse::Cast;
+use lightloom_daemon::emulate::RegionAgents;
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -18,9 +18,10 @@ async fn kill(times: u64, seed: u64) {
     let file = folder.write("region.toml", &text);
     let journal = folder.0.join("region.journal");
     let mut controller = Daemon::controller(&file).await;
-    let mut cast = Cast::gather(&controller.url(), &names(servers), LONG).await.expect("agents");
-    cast.rest(LONG).await.expect("rest");
-    let agents = cast.agents().to_vec();
+    let mut emulated =
+        RegionAgents::start(&controller.url(), &names(servers), LONG).await.expect("agents");
+    emulated.rest(LONG).await.expect("rest");
+    let agents = emulated.agents().to_vec();
     let mut dice = Dice(seed);
     // In which state of its work the controller was killed.
     let mut found = [0; 3];
@@ -43,7 +44,7 @@ async fn kill(times: u64, seed: u64) {
             found[state.min(2)] += 1;
             (Daemon::controller(&file).await, memory)
         };
-        let round = cast.round() + 1;
+        let round = emulated.round() + 1;
         let (rounds, (daemon, before)) = tokio::join!(
             async {
                 for (agent, row) in agents.iter().zip(demand) {
@@ -59,13 +60,13 @@ async fn kill(times: u64, seed: u64) {
         );
         controller = daemon;
         assert!(rounds.iter().all(Result::is_ok), "time {time}: {rounds:?}");
-        cast.rest(LONG).await.expect("rest");
+        emulated.rest(LONG).await.expect("rest");
         let status = status_when(&controller.address, "settled", settled).await;
         let after = read_journal(&journal);
         assert!(after.confirmed >= before.confirmed, "{before:?} {after:?}");
         assert!(after.generation >= before.generation);
         assert_eq!(status["verified_generation"].as_u64(), Some(after.verified_generation));
-        let circuits = cast.circuits();
+        let circuits = emulated.circuits();
         assert_eq!(circuits, after.verified, "time {time}: agents and journal");
         let held = read_switch(&ocs.address, servers * degree).await;
         assert_eq!(held, patches(&circuits, servers, degree), "time {time}: agents and switch");

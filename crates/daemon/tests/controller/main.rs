@@ -9,7 +9,7 @@ use lightloom_circuits::ServerDemand;
 use lightloom_control::ocs::{Activation, Device};
 use lightloom_control::{Region, Rehearsal};
 use lightloom_daemon::decide::Decider;
-use lightloom_daemon::rehearse::Cast;
+use lightloom_daemon::emulate::RegionAgents;
 use lightloom_fabric::ReconfigurationDelay;
 use lightloom_units::Time;
 use world::*;
@@ -27,8 +27,9 @@ async fn demand_becomes_circuits_that_are_verified_and_those_of_a_simulated_run(
     let timing = "[timing]\ngather = \"1 min\"\nlease = \"1 min\"\npatience = \"1 min\"";
     let file = folder.write("region.toml", &region(0, &ocs.address, servers, degree, timing));
     let controller = Daemon::controller(&file).await;
-    let mut cast = Cast::gather(&controller.url(), &names(servers), LONG).await.expect("agents");
-    cast.rest(LONG).await.expect("rest");
+    let mut emulated =
+        RegionAgents::start(&controller.url(), &names(servers), LONG).await.expect("agents");
+    emulated.rest(LONG).await.expect("rest");
 
     let (decider, layout) =
         (Decider::default(), Region::in_a_row(servers, degree, 48).expect("ok"));
@@ -41,14 +42,14 @@ async fn demand_becomes_circuits_that_are_verified_and_those_of_a_simulated_run(
     let mut simulated =
         Rehearsal::new(layout, settings, device, none, 1, &mut decide).expect("a region");
     let even: Vec<_> = simulated.standing().circuits().collect();
-    assert_eq!(cast.circuits(), even, "for an even demand");
+    assert_eq!(emulated.circuits(), even, "for an even demand");
     assert!(even.len() >= 20, "{}", even.len());
 
     let mut dice = Dice(7);
     for round in 1..=12 {
         let rows = dice.demand(usize::from(servers));
         let demand = ServerDemand { n: usize::from(servers), bytes: rows.concat() };
-        let played = cast.play(rows, LONG).await.expect("answered");
+        let played = emulated.run_round(rows, LONG).await.expect("answered");
         let woven = simulated.round(Time::from_ms(1000 * round), &demand, &mut decide);
         let circuits: Vec<_> = simulated.standing().circuits().collect();
         assert_eq!((played.round, &played.circuits), (round, &circuits));

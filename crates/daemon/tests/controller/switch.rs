@@ -3,7 +3,7 @@
 
 use super::names;
 use super::world::*;
-use lightloom_daemon::rehearse::Cast;
+use lightloom_daemon::emulate::RegionAgents;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
@@ -19,18 +19,23 @@ async fn drill(fault: &str, name: &str) {
     let began = Instant::now();
     let file = folder.write("region.toml", &region(0, &ocs.address, servers, degree, TIMING));
     let controller = Daemon::controller(&file).await;
-    let mut cast = Cast::gather(&controller.url(), &names(servers), LONG).await.expect("agents");
-    cast.rest(LONG).await.expect("rest");
-    assert!(cast.circuits().len() >= 3, "circuits for an even demand");
+    let mut emulated =
+        RegionAgents::start(&controller.url(), &names(servers), LONG).await.expect("agents");
+    emulated.rest(LONG).await.expect("rest");
+    assert!(emulated.circuits().len() >= 3, "circuits for an even demand");
     let mut dice = Dice(3);
     let mut longest = Duration::ZERO;
     while began.elapsed() < Duration::from_secs(4) {
         let asked = Instant::now();
-        let round = cast.play(dice.demand(usize::from(servers)), LONG).await.expect("answered");
+        let round =
+            emulated.run_round(dice.demand(usize::from(servers)), LONG).await.expect("answered");
         longest = longest.max(asked.elapsed());
         let (_, status) = get(&controller.address, "/v1/status").await;
         let untrusted = alarm(&status, "switch-untrusted");
-        assert!(!untrusted || cast.circuits().is_empty() || round.generation == 0, "{status:#}");
+        assert!(
+            !untrusted || emulated.circuits().is_empty() || round.generation == 0,
+            "{status:#}"
+        );
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let (_, events) = get(&controller.address, "/v1/events?since=0").await;
@@ -42,7 +47,8 @@ async fn drill(fault: &str, name: &str) {
     let again = Instant::now();
     loop {
         status_when(&controller.address, "well again", settled).await;
-        played = cast.play(dice.demand(usize::from(servers)), LONG).await.expect("answered");
+        played =
+            emulated.run_round(dice.demand(usize::from(servers)), LONG).await.expect("answered");
         held = read_switch(&ocs.address, 8).await;
         if played.circuits.len() >= 3 && held == patches(&played.circuits, servers, degree) {
             break;

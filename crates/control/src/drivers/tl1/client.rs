@@ -283,14 +283,14 @@ impl Tl1Driver {
                 if end == b';' {
                     self.asked.pop_front();
                 }
-                self.heed(asked, completed, text, end == b';')
+                self.answered(asked, completed, text, end == b';')
             }
         }
     }
 
-    fn heed(&mut self, asked: Asked, done: bool, text: &str, last: bool) -> Result<(), String> {
+    fn answered(&mut self, asked: Asked, done: bool, text: &str, last: bool) -> Result<(), String> {
         match asked {
-            Asked::Order => return self.heed_order(done, text, last),
+            Asked::Order => return self.order_answered(done, text, last),
             Asked::Login if !done => return Err(format!("login denied: {}", denial(text))),
             _ if !done => return Err(format!("its make or size denied: {}", denial(text))),
             Asked::Login if last => {
@@ -320,7 +320,7 @@ impl Tl1Driver {
         Ok(())
     }
 
-    fn heed_order(&mut self, completed: bool, text: &str, last: bool) -> Result<(), String> {
+    fn order_answered(&mut self, completed: bool, text: &str, last: bool) -> Result<(), String> {
         let State::Up(ports) = self.state else { return Ok(()) };
         // Commands are asked for orders only, and those before it are all answered.
         let Some(pending) = self.orders.front_mut() else { return Ok(()) };

@@ -4,15 +4,15 @@
 mod client;
 mod code;
 mod command;
-mod desk;
 mod frame;
+mod guarded;
 mod reply;
 mod server;
 
 pub use client::{Login, LoginError, Options, PROTOCOL, Tl1Driver};
 pub use code::{Code, Denial};
 pub use command::{Command, Ports, Request, Secret};
-pub use desk::User;
 pub use frame::{Frame, Framer};
+pub use guarded::User;
 pub use reply::{Alarm, Message, Stamp, lines};
 pub use server::{SessionId, Settings, Tl1Server};

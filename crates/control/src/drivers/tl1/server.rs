@@ -10,8 +10,8 @@
 
 use super::code::{Code, Denial};
 use super::command::{Command, Request};
-use super::desk::{Desk, User};
 use super::frame::{Frame, Framer};
+use super::guarded::{GuardedSwitch, User};
 use super::reply::{Alarm, Stamp, write_header, write_report, write_response};
 use crate::driver::Patch;
 use crate::ocs::{Event, Switch};
@@ -64,7 +64,7 @@ pub struct SessionId(u64);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Tl1Server {
-    desk: Desk,
+    guarded: GuardedSwitch,
     sid: String,
     start: Stamp,
     sessions: BTreeMap<SessionId, Session>,
@@ -97,18 +97,18 @@ impl Tl1Server {
     /// A server without sessions.
     pub fn new(switch: Switch, settings: Settings) -> Self {
         let Settings { sid, users, start } = settings;
-        let desk = Desk::new(switch, users);
-        Tl1Server { desk, sid, start, sessions: BTreeMap::new(), opened: 0, reports: 0 }
+        let guarded = GuardedSwitch::new(switch, users);
+        Tl1Server { guarded, sid, start, sessions: BTreeMap::new(), opened: 0, reports: 0 }
     }
 
     /// The switch.
     pub fn switch(&self) -> &Switch {
-        &self.desk.switch
+        &self.guarded.switch
     }
 
     /// The switch, for what comes to it otherwise: light and faults. Call [`Tl1Server::timeout`] after.
     pub fn switch_mut(&mut self) -> &mut Switch {
-        &mut self.desk.switch
+        &mut self.guarded.switch
     }
 
     /// A stream is open.
@@ -174,13 +174,13 @@ impl Tl1Server {
 
     /// When [`Tl1Server::timeout`] wants to be called, if ever.
     pub fn next_timeout(&self) -> Option<Time> {
-        self.desk.switch.next_timeout()
+        self.guarded.switch.next_timeout()
     }
 
     /// Time has passed.
     pub fn timeout(&mut self, now: Time) {
-        self.desk.switch.advance(now);
-        while let Some(event) = self.desk.switch.event() {
+        self.guarded.switch.advance(now);
+        while let Some(event) = self.guarded.switch.event() {
             self.report(now, &event);
         }
         let ids: Vec<SessionId> = self.sessions.keys().copied().collect();
@@ -221,7 +221,7 @@ impl Tl1Server {
         let who = self.sessions.get(&id).and_then(|session| session.user);
         let user = match (&command, who) {
             (Command::Login { user, password }, _) => {
-                let user = self.desk.admit(user, password)?;
+                let user = self.guarded.admit(user, password)?;
                 self.session(id, |session| session.user = Some(user));
                 return done();
             }
@@ -231,16 +231,16 @@ impl Tl1Server {
         match command {
             Command::Login { .. } => done(),
             Command::Logout { user: name } => {
-                if !name.is_empty() && name != self.desk.name(user) {
+                if !name.is_empty() && name != self.guarded.name(user) {
                     return Err(Denial::new(Code::Piui, "another user is logged in"));
                 }
                 self.session(id, |session| session.user = None);
                 done()
             }
-            Command::Enter(patches) => self.desk.enter(now, user, patches).map(Turn::Done),
-            Command::Delete(ports) => self.desk.delete(now, user, &ports).map(Turn::Done),
-            Command::Shut(ports) => self.desk.shut(user, &ports, true).and_then(|()| done()),
-            Command::Open(ports) => self.desk.shut(user, &ports, false).and_then(|()| done()),
+            Command::Enter(patches) => self.guarded.enter(now, user, patches).map(Turn::Done),
+            Command::Delete(ports) => self.guarded.delete(now, user, &ports).map(Turn::Done),
+            Command::Shut(ports) => self.guarded.shut(user, &ports, true).and_then(|()| done()),
+            Command::Open(ports) => self.guarded.shut(user, &ports, false).and_then(|()| done()),
             Command::Messages(wanted) => {
                 self.session(id, |session| session.reports = wanted);
                 done()
@@ -261,7 +261,7 @@ impl Tl1Server {
                 }
                 Turn::Done(_) => Ok(String::new()),
                 Turn::Said(answer) => answer,
-                Turn::Look(user, command) => self.desk.look(now, user, &command),
+                Turn::Look(user, command) => self.guarded.look(now, user, &command),
             };
             if let Some(session) = self.sessions.get_mut(&id) {
                 write_header(&mut session.out, &self.sid, stamp);
@@ -284,8 +284,8 @@ impl Tl1Server {
                 Event::Changed { ended, set } => {
                     let seen = |patches: &[Patch]| {
                         let own = |patch: &&Patch| {
-                            self.desk.owns(user, patch.ingress)
-                                || self.desk.owns(user, patch.egress)
+                            self.guarded.owns(user, patch.ingress)
+                                || self.guarded.owns(user, patch.egress)
                         };
                         patches.iter().filter(own).count()
                     };
@@ -300,7 +300,7 @@ impl Tl1Server {
                         format!("SYSTEM:PATCH,TC,{when},,,,:\\\"{words}\\\""),
                     )
                 }
-                Event::Power { port, .. } if !self.desk.owns(user, *port) => continue,
+                Event::Power { port, .. } if !self.guarded.owns(user, *port) => continue,
                 Event::Power { port, dbm: Some(_) } => {
                     (Alarm::Event, "ALM PORT", format!("{port}:CL,LOS,SA,{when}"))
                 }

@@ -1,9 +1,9 @@
 //! How long a region takes from demand to circuits that are verified: 64 servers of six optical NICs on
 //! a switch of 384 ports that takes no time.
 //!
-//! `reweave cpu [ROUNDS]`: the machines in memory, in CPU time of one thread, part by part. What counts
+//! `reconfigure cpu [ROUNDS]`: the machines in memory, in CPU time of one thread, part by part. What counts
 //! is the controller's: decision, controller, TL1, journal (as text); the switch and the agents are not.
-//! `reweave wall [ROUNDS]`: the daemon as it is, in this process: TL1 over TCP on loopback, a journal on
+//! `reconfigure wall [ROUNDS]`: the daemon as it is, in this process: TL1 over TCP on loopback, a journal on
 //! disk, agents over gRPC.
 //! Demands are as a mixture of experts makes them: some servers are asked for several times as much as
 //! others, and which ones drifts from round to round.
@@ -19,8 +19,8 @@ use lightloom_control::{
 use lightloom_daemon::agent::Controller as Address;
 use lightloom_daemon::config::Config;
 use lightloom_daemon::decide::Decider;
+use lightloom_daemon::emulate::RegionAgents;
 use lightloom_daemon::ocs;
-use lightloom_daemon::rehearse::Cast;
 use lightloom_daemon::serve::Server;
 use lightloom_fabric::ReconfigurationDelay;
 use lightloom_units::Time;
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     match arguments.first().map(String::as_str) {
         Some("cpu") => cpu(rounds(1000)?),
         Some("wall") => tokio::runtime::Runtime::new()?.block_on(wall(rounds(200)?)),
-        _ => Err("reweave cpu|wall [ROUNDS]".into()),
+        _ => Err("reconfigure cpu|wall [ROUNDS]".into()),
     }
 }
 
@@ -317,7 +317,7 @@ fn cpu(rounds: usize) -> Result<(), Box<dyn std::error::Error>> {
 }
 
 async fn wall(rounds: usize) -> Result<(), Box<dyn std::error::Error>> {
-    let folder = std::env::temp_dir().join(format!("lightloom-reweave-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("lightloom-reconfigure-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
     let delay = ReconfigurationDelay::Fixed { ps: Time::ZERO };
     let device = Device { name: "polatis".into(), ports: PORTS, delay };
@@ -338,15 +338,15 @@ async fn wall(rounds: usize) -> Result<(), Box<dyn std::error::Error>> {
     tokio::spawn(server.run());
     let patience = Duration::from_secs(10);
     let address = Address { url, token_file: None, ca: None };
-    let mut cast = Cast::gather(&address, &names, patience).await?;
-    cast.rest(patience).await?;
+    let mut emulated = RegionAgents::start(&address, &names, patience).await?;
+    emulated.rest(patience).await?;
     let mut news = hub.news.subscribe();
     let mut demands = Demands::new();
     let mut used = Vec::new();
     for _ in 0..rounds {
         let demand = demands.next();
         let began = Instant::now();
-        cast.play(demand, patience).await?;
+        emulated.run_round(demand, patience).await?;
         used.push(began.elapsed().as_secs_f64() * 1e6);
     }
     let stages: Vec<_> = std::iter::from_fn(|| news.try_recv().ok())

@@ -25,14 +25,14 @@ pub struct User {
 
 /// A switch and its users, who are known by their place in the list.
 #[derive(Clone, Debug)]
-pub(super) struct Desk {
+pub(super) struct GuardedSwitch {
     pub switch: Switch,
     users: Vec<User>,
     /// By user: by port - 1, whether the port is theirs.
     slices: Vec<Option<Vec<bool>>>,
 }
 
-impl Desk {
+impl GuardedSwitch {
     pub fn new(switch: Switch, users: Vec<User>) -> Self {
         let ports = usize::from(switch.ports());
         let slice = |user: &User| {
@@ -47,7 +47,7 @@ impl Desk {
             Some(theirs)
         };
         let slices = users.iter().map(slice).collect();
-        Desk { switch, users, slices }
+        GuardedSwitch { switch, users, slices }
     }
 
     /// The user of this name and password.

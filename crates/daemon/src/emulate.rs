@@ -1,5 +1,5 @@
-//! A rehearsal: all agents of a region in one process, which report demands, round by round, to a
-//! controller that runs, and say which circuits they were given.
+//! All agents of a region, emulated in one process: they report demands, round by round, to a running
+//! controller, and say which circuits they get.
 
 use crate::agent::{AgentClient, Controller};
 use crate::config::Config;
@@ -19,9 +19,9 @@ use tokio::time::{Instant, sleep};
 /// Nothing has changed for so long: the region is at rest.
 const REST: Duration = Duration::from_millis(200);
 
-/// Play all agents of a region, and print the circuits of each round
+/// Emulate all agents of a region, and print the circuits of each round
 #[derive(Clone, Debug, clap::Args)]
-pub struct RehearseArguments {
+pub struct EmulateArguments {
     /// The region's file
     region: PathBuf,
     /// Demands: a JSON list of rounds, each a matrix of bytes from each server to each other; without
@@ -52,8 +52,8 @@ pub struct Round {
     pub circuits: Vec<(PortId, PortId)>,
 }
 
-impl RehearseArguments {
-    /// Plays all rounds and prints a line of JSON for each.
+impl EmulateArguments {
+    /// Runs all rounds and prints a line of JSON for each.
     ///
     /// # Errors
     /// Files that are wrong; a round that is not answered in time.
@@ -65,10 +65,10 @@ impl RehearseArguments {
             None => drawn(&config.names.tenant_of_server, self.rounds, self.seed),
         };
         let patience = Duration::from_nanos(self.patience.ps() / 1000);
-        let mut cast = Cast::gather(&self.controller, names, patience).await?;
-        cast.rest(patience).await?;
+        let mut emulated = RegionAgents::start(&self.controller, names, patience).await?;
+        emulated.rest(patience).await?;
         for demand in demands {
-            let round = cast.play(demand, patience).await?;
+            let round = emulated.run_round(demand, patience).await?;
             let line =
                 serde_json::to_string(&round).map_err(|why| Failure::Run(why.to_string()))?;
             let mut out = std::io::stdout();
@@ -106,18 +106,18 @@ fn drawn(tenants: &[u16], rounds: u16, seed: u64) -> Vec<Vec<Vec<u64>>> {
 }
 
 /// The agents of a region.
-pub struct Cast {
+pub struct RegionAgents {
     agents: Vec<Arc<AgentClient>>,
     round: u64,
 }
 
-impl Cast {
+impl RegionAgents {
     /// Starts an agent for each server, and waits until each has heard from the controller. They drain
     /// at once.
     ///
     /// # Errors
     /// If that takes longer than `patience`.
-    pub async fn gather(
+    pub async fn start(
         controller: &Controller,
         names: &[String],
         patience: Duration,
@@ -128,12 +128,12 @@ impl Cast {
             tokio::spawn(drain(Arc::downgrade(&agent)));
             agents.push(agent);
         }
-        let mut cast = Cast { agents, round: 0 };
-        for agent in &cast.agents {
+        let mut emulated = RegionAgents { agents, round: 0 };
+        for agent in &emulated.agents {
             let view = agent.when(patience, |view| view.said > 0).await?;
-            cast.round = cast.round.max(view.circuits.round);
+            emulated.round = emulated.round.max(view.circuits.round);
         }
-        Ok(cast)
+        Ok(emulated)
     }
 
     /// Waits until all agents use the circuits of one plan, and no other comes.
@@ -163,7 +163,7 @@ impl Cast {
     ///
     /// # Errors
     /// If that takes longer than `patience`.
-    pub async fn play(
+    pub async fn run_round(
         &mut self,
         demand: Vec<Vec<u64>>,
         patience: Duration,
@@ -175,7 +175,7 @@ impl Cast {
         for agent in &self.agents {
             agent.answered(self.round, patience).await?;
         }
-        // All have been told, but some perhaps of a later plan.
+        // All have circuits, but some perhaps of a later plan.
         let began = Instant::now();
         loop {
             if let Some(mark) = self.mark() {
@@ -197,7 +197,7 @@ impl Cast {
         &self.agents
     }
 
-    /// The last round that was answered when the region last rested, or played since.
+    /// The last round that was answered when the region last rested, or run since.
     pub fn round(&self) -> u64 {
         self.round
     }
