@@ -18,34 +18,34 @@ pub enum Alarm {
     CircuitsChanged,
     /// The circuits of a port are not what the switch was told, however often.
     PortStuck {
-        /// The port.
+        /// The server's port.
         port: PortId,
     },
     /// A port of this region is joined to one that is not.
     ForeignPatch {
-        /// The port.
+        /// The server's port.
         port: PortId,
     },
     /// Nothing was heard of an agent for longer than its lease.
     ServerSilent {
-        /// The server.
+        /// The server's number in the region.
         server: u16,
     },
     /// An agent is there but does not let go of circuits that shall change.
     DrainStuck {
-        /// The server.
+        /// The server's number in the region.
         server: u16,
     },
     /// Something of a server has failed, says its agent.
     PartFailed {
-        /// The server.
+        /// The server's number in the region.
         server: u16,
-        /// What.
+        /// The part that failed, by the index of its optical port.
         part: Part,
     },
     /// An agent sends what makes no sense.
     ReportRefused {
-        /// The server.
+        /// The server's number in the region.
         server: u16,
     },
     /// The circuits that were decided on are none that the region may have.

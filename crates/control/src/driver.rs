@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 pub struct Patch {
     /// Where light comes in, from 1.
     pub ingress: u16,
-    /// Where it leaves.
+    /// Where it leaves, from the number of ports + 1.
     pub egress: u16,
 }
 
@@ -84,7 +84,7 @@ pub enum DriverEvent {
     Answer {
         /// As in [`Driver::order`].
         id: u64,
-        /// What it says.
+        /// What the switch answers.
         answer: Answer,
     },
     /// Something that it says of itself.

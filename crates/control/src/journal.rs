@@ -41,7 +41,7 @@ pub enum Record {
     Withdrawn {
         /// The number of the plan that says so.
         generation: u64,
-        /// Why.
+        /// The reason, for the event and the log.
         why: String,
     },
     /// Every agent that is there uses them.

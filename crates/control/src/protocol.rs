@@ -22,7 +22,7 @@ pub struct Protocol {
     pub whole: bool,
     /// Keys of `[switch]` that the driver reads.
     pub settings: &'static [Setting],
-    /// Makes a driver.
+    /// Makes a driver that has no stream yet. The error names the setting that is wrong.
     #[serde(skip)]
     pub driver: fn(&Connection) -> Result<Box<dyn Driver + Send>, WrongSetting>,
 }
@@ -58,7 +58,7 @@ impl Reach {
 /// A key of `[switch]` that not every driver reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Setting {
-    /// The key.
+    /// Its name in the table `[switch]`.
     pub key: &'static str,
     /// What the key's value is.
     pub kind: SettingKind,
@@ -72,7 +72,7 @@ pub struct Setting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SettingKind {
-    /// Text.
+    /// The value itself.
     Text,
     /// The path of a file that holds the value, such as a password.
     File,
@@ -94,7 +94,7 @@ pub struct Connection {
 /// A setting whose value will not do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrongSetting {
-    /// Its key.
+    /// The name in the table `[switch]`.
     pub key: &'static str,
     /// What is wrong, and what is allowed; without the value, which may be a secret.
     pub why: String,

@@ -35,9 +35,9 @@ pub enum RegionError {
     /// Lists that do not fit.
     #[error("{what}: {found} given for {expected}")]
     Count {
-        /// What is listed.
+        /// What the list is of, in the plural.
         what: &'static str,
-        /// Its entries.
+        /// How many entries it has.
         found: usize,
         /// The entries there should be.
         expected: usize,
@@ -45,9 +45,9 @@ pub enum RegionError {
     /// A port that the switch has not.
     #[error("server {server}, port {port}: switch port {at} is not one of 1 to {ports}")]
     NoPort {
-        /// The server.
+        /// The server's number.
         server: u16,
-        /// Its port.
+        /// The index of its optical port.
         port: u16,
         /// Where it should be.
         at: u16,

@@ -49,7 +49,7 @@ impl Access {
         &self.name
     }
 
-    /// The role.
+    /// What whoever has the token may do.
     pub fn role(&self) -> &Role {
         &self.role
     }
@@ -127,7 +127,7 @@ impl fmt::Debug for Token {
 /// Why someone is let in nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Unknown {
-    /// There is none.
+    /// No token was sent.
     #[error("a token is required: send `Authorization: Bearer TOKEN`")]
     Missing,
     /// It is none of ours.

@@ -28,50 +28,50 @@ use tokio_rustls::rustls::ServerConfig;
 
 /// All that `region.toml` says.
 pub struct Config {
-    /// Who is who.
+    /// Names of servers and tenants.
     pub names: Names,
     /// Servers, tenants, ports.
     pub region: Region,
-    /// Times.
+    /// Leases, time-outs and attempts.
     pub settings: Settings,
     /// How circuits are chosen.
     pub decider: Decider,
-    /// Where to listen.
+    /// The address for agents and operators.
     pub address: SocketAddr,
-    /// With TLS, if at all.
+    /// The certificate and key to listen with, if there are any.
     pub tls: Option<Arc<ServerConfig>>,
-    /// Who may come.
+    /// The tokens that are known; without any, whoever reaches the address may come.
     pub tokens: Tokens,
-    /// The way to the switch.
+    /// How the switch is reached.
     pub endpoint: Endpoint,
-    /// In the switch's language.
+    /// The driver of its protocol.
     pub driver: Box<dyn Driver + Send>,
     /// The journal's file.
     pub journal: PathBuf,
-    /// In short.
+    /// What `lightloom controller check` prints.
     pub summary: Summary,
 }
 
 /// A region in short: `lightloomd controller check`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// Its name.
+    /// The name of the region.
     pub region: String,
-    /// How many there are.
+    /// Number of servers.
     pub servers: usize,
-    /// Optical ports of each.
+    /// Optical ports of each server.
     pub ports_each: usize,
-    /// Their names.
+    /// Names of tenants, by number.
     pub tenants: Vec<String>,
     /// Its protocol, and where it is.
     pub switch: String,
-    /// Its ports.
+    /// Duplex ports of the switch.
     pub switch_ports: u16,
     /// Where the controller listens.
     pub listen: String,
-    /// With TLS.
+    /// Whether it listens with TLS.
     pub tls: bool,
-    /// How many there are.
+    /// Number of tokens.
     pub tokens: usize,
     /// `timed` or `algorithm-1`.
     pub decision: String,

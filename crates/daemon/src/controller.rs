@@ -50,7 +50,7 @@ pub struct Task {
 pub struct Parts {
     /// Servers, tenants, ports.
     pub region: Region,
-    /// Times.
+    /// Leases, time-outs and attempts.
     pub settings: Settings,
     /// How circuits are chosen.
     pub decider: Decider,
@@ -58,9 +58,9 @@ pub struct Parts {
     pub journal: Journal,
     /// and what it said when it was opened.
     pub memory: Memory,
-    /// The switch.
+    /// The driver's task.
     pub switch: SwitchHandle,
-    /// Who is who.
+    /// Names of servers and tenants.
     pub names: crate::hub::Names,
 }
 

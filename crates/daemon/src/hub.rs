@@ -30,7 +30,7 @@ pub struct Logged {
     pub number: u64,
     /// When, in milliseconds since 1970.
     pub unix_ms: u64,
-    /// What.
+    /// The event itself.
     #[serde(flatten)]
     pub event: Event,
 }
@@ -54,14 +54,14 @@ pub enum Command {
     /// speaks, or it does so over another stream. Only the latest answer matters, so there is room for
     /// one: an agent that does not read holds nobody up.
     Report {
-        /// What it says.
+        /// The agent's report.
         report: Report,
-        /// Where directives go.
+        /// Where directives to this agent go.
         answers: watch::Sender<Answer>,
     },
     /// Use these ports again; none means all.
     Unblock {
-        /// The ports.
+        /// Servers and their optical ports.
         ports: Vec<PortId>,
         /// Told when it is done.
         done: oneshot::Sender<()>,
@@ -76,11 +76,11 @@ pub enum Command {
 /// Who is who, for those who read.
 #[derive(Clone, Debug, Serialize)]
 pub struct Names {
-    /// The region's.
+    /// The name of the region.
     pub region: String,
-    /// By server.
+    /// Names of servers, by number.
     pub servers: Vec<String>,
-    /// By tenant.
+    /// Names of tenants, by number.
     pub tenants: Vec<String>,
     /// By server: its tenant, by number.
     pub tenant_of_server: Vec<u16>,
@@ -89,7 +89,7 @@ pub struct Names {
 /// The shared part.
 #[derive(Clone, Debug)]
 pub struct Hub {
-    /// Who is who.
+    /// Names of servers and tenants.
     pub names: Arc<Names>,
     /// The controller a moment ago.
     pub snapshot: watch::Receiver<Arc<Snapshot>>,

@@ -34,7 +34,7 @@ pub enum JournalError {
     Foreign {
         /// The file.
         file: PathBuf,
-        /// Whose it is.
+        /// The region that the journal is of.
         what: String,
     },
     /// It was written by a later version.

@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// An invariant: its name, and what it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invariant {
-    /// Its name.
+    /// Its name in messages and in docs/soak.md.
     pub name: &'static str,
-    /// What it says.
+    /// What must hold, in words.
     pub says: &'static str,
 }
 

@@ -14,13 +14,13 @@ use std::time::Duration;
 pub struct Failure {
     /// The seed of the scenario: the same seed breaks it again.
     pub seed: u64,
-    /// After how many steps.
+    /// The number of the step.
     pub step: u64,
-    /// And when.
+    /// The time in the scenario.
     pub time: Time,
-    /// Which.
+    /// The invariant that does not hold.
     pub invariant: Invariant,
-    /// How.
+    /// What was found instead.
     pub what: String,
 }
 

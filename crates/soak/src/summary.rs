@@ -24,7 +24,7 @@ impl Options {
 /// What happened in scenarios that went well: nothing would be shown by a world in which nothing does.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
-    /// How many.
+    /// Number of scenarios.
     pub scenarios: u64,
     /// Steps of all of them.
     pub steps: u64,

@@ -10,7 +10,7 @@ use lightloom_circuits::{CircuitCounts, PortMap, ServerDemand};
 /// What happens to a controller.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
-    /// An agent speaks.
+    /// An agent reports.
     Report(Report),
     /// The switch lets us in, and has so many ports.
     SwitchUp {
@@ -28,12 +28,12 @@ pub enum Input {
     Answer {
         /// As in [`Output::Order`].
         id: u64,
-        /// What it says.
+        /// What the switch answers.
         answer: Answer,
     },
     /// A [`Question`] is answered.
     Decided {
-        /// Its number.
+        /// [`Question::number`].
         question: u64,
         /// Circuits by pair of servers.
         counts: CircuitCounts,
@@ -52,18 +52,18 @@ pub enum Input {
 pub enum Output {
     /// Write this down; not before it is safe on disk may any later output be carried out.
     Journal(Record),
-    /// Tell an agent.
+    /// Send a directive to an agent.
     Send {
-        /// The server.
+        /// The number of the agent's server.
         server: u16,
-        /// What to tell.
+        /// The circuits to use, and the stage of the plan.
         directive: Directive,
     },
     /// Give the switch an order.
     Order {
         /// For [`Input::Answer`].
         id: u64,
-        /// The order.
+        /// What the switch is to do.
         order: Order,
     },
     /// Close the stream to the switch, if there is one, and open another.
@@ -77,7 +77,7 @@ pub enum Output {
 /// Which circuits, for this demand?
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
-    /// Names the question.
+    /// For the answer, [`Input::Decided`].
     pub number: u64,
     /// What servers send each other.
     pub demand: ServerDemand,
@@ -91,12 +91,12 @@ pub struct Question {
 pub enum Event {
     /// An alarm is raised.
     Raised {
-        /// Which.
+        /// The alarm, with the server or port that it is about.
         alarm: Alarm,
     },
-    /// It is over.
+    /// An alarm is cleared.
     Cleared {
-        /// Which.
+        /// The alarm, with the server or port that it is about.
         alarm: Alarm,
     },
     /// Circuits were changed, or it was tried.
@@ -105,12 +105,12 @@ pub enum Event {
     Withdrawn {
         /// The plan that says so.
         generation: u64,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// Something else, in words.
     Note {
-        /// What.
+        /// The note.
         text: String,
     },
 }

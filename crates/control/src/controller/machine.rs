@@ -121,7 +121,7 @@ impl Controller {
         self.bug = Bug(bug);
     }
 
-    /// Something has happened.
+    /// Takes an input; what comes of it is in [`Controller::poll`].
     pub fn handle(&mut self, now: Time, input: Input) {
         match input {
             Input::Report(report) => self.report(now, report),
@@ -177,7 +177,7 @@ impl Controller {
         &self.standing
     }
 
-    /// The region.
+    /// The servers and switch ports that it controls.
     pub fn region(&self) -> &Region {
         &self.region
     }

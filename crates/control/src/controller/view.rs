@@ -33,7 +33,7 @@ pub struct Reconfiguration {
     pub rounds: Vec<u64>,
     /// When it was decided on.
     pub began: Time,
-    /// Until agents held.
+    /// Until all agents concerned had drained their ports.
     pub drained: Time,
     /// Until the switch said that it was done.
     pub patched: Time,
@@ -54,9 +54,9 @@ pub struct Reconfiguration {
 /// A server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ServerView {
-    /// Its number.
+    /// Its number in the region, from 0.
     pub server: u16,
-    /// Whose it is.
+    /// The number of its tenant, from 0.
     pub tenant: u16,
     /// Its agent is there.
     pub present: bool,
@@ -77,9 +77,9 @@ pub struct ServerView {
 /// A circuit that agents may use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CircuitView {
-    /// One end.
+    /// The end with the lower server and port.
     pub a: PortId,
-    /// The other.
+    /// The end with the higher server and port.
     pub b: PortId,
     /// The switch ports of both.
     pub switch_ports: (u16, u16),
@@ -101,7 +101,7 @@ pub struct SwitchView {
     pub up: bool,
     /// Its own name for itself.
     pub device: Option<String>,
-    /// Its ports.
+    /// Duplex ports, as the region's file says.
     pub ports: u16,
     /// Its state is known.
     pub read: bool,
@@ -110,7 +110,7 @@ pub struct SwitchView {
 /// All there is to see. Times \[ps\] are since the controller started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// Now.
+    /// When this status was taken.
     pub now: Time,
     /// What it is at: `starting`, `idle`, `deciding`, `draining`, `patching`, `verifying`, `reading`.
     pub phase: &'static str,
@@ -120,16 +120,16 @@ pub struct Status {
     pub verified_generation: u64,
     /// The last plan that all agents confirmed.
     pub confirmed_generation: u64,
-    /// The optical switch.
+    /// The optical switch, as its driver says.
     pub switch: SwitchView,
     /// Servers, by number.
     pub servers: Vec<ServerView>,
     /// Circuits, by their lower end.
     pub circuits: Vec<CircuitView>,
-    /// Demand.
+    /// The demand that agents reported last.
     pub demand: DemandView,
     /// What is not as it should be, and since when.
     pub alarms: Vec<(Alarm, Time)>,
-    /// Counts.
+    /// Counts since the controller started.
     pub counters: Counters,
 }

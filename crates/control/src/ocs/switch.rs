@@ -21,7 +21,7 @@ const MOST_EVENTS: usize = 1024;
 /// The make of an optical switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Device {
-    /// Its name.
+    /// What the switch calls itself.
     pub name: String,
     /// Its duplex ports, 1 to 4096: so many ingresses and as many egresses.
     pub ports: u16,
@@ -119,7 +119,7 @@ impl Switch {
         })
     }
 
-    /// Its make.
+    /// Name, ports and delay.
     pub fn device(&self) -> &Device {
         &self.device
     }

@@ -41,13 +41,13 @@ pub struct StatusAnswer {
     pub circuits: Vec<CircuitView>,
     /// Between these servers, in their order.
     pub demand: DemandView,
-    /// Alarms.
+    /// The alarms that are raised.
     pub alarms: Vec<AlarmAnswer>,
     /// Counts of the whole region; none for a tenant.
     pub counters: Option<Counters>,
 }
 
-/// An alarm.
+/// An alarm that is raised.
 #[derive(Clone, Debug, Serialize)]
 pub struct AlarmAnswer {
     /// Its name in the manual.
@@ -96,7 +96,7 @@ pub struct EventsAnswer {
 /// `GET /v1/names`.
 #[derive(Clone, Debug, Serialize)]
 pub struct NamesAnswer {
-    /// The region's.
+    /// The name of the region.
     pub region: String,
     /// Servers that may be seen.
     pub servers: Vec<ServerName>,
@@ -107,18 +107,18 @@ pub struct NamesAnswer {
 /// What a server is called.
 #[derive(Clone, Debug, Serialize)]
 pub struct ServerName {
-    /// Its number.
+    /// Its number in the region, from 0.
     pub server: u16,
     /// Its name.
     pub name: String,
-    /// Whose it is.
+    /// The number of its tenant.
     pub tenant: u16,
 }
 
 /// What a tenant is called.
 #[derive(Clone, Debug, Serialize)]
 pub struct TenantName {
-    /// Its number.
+    /// Its number, from 0.
     pub tenant: u16,
     /// Its name.
     pub name: String,
@@ -126,9 +126,9 @@ pub struct TenantName {
 
 /// What one who asks sees of a hub.
 pub struct Seen<'a> {
-    /// The hub.
+    /// What the controller publishes.
     pub hub: &'a Hub,
-    /// Who asks.
+    /// What the reader may see.
     pub access: &'a Access,
 }
 
@@ -225,7 +225,7 @@ impl Seen<'_> {
         DemandAnswer { servers, rounds, bytes }
     }
 
-    /// Who is who.
+    /// Names of servers and tenants.
     pub fn names_answer(&self) -> NamesAnswer {
         let names = self.names();
         let server = |(at, name): (usize, &String)| ServerName {

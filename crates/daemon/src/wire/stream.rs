@@ -19,12 +19,12 @@ use tokio_rustls::rustls::pki_types::ServerName;
 pub enum Endpoint {
     /// `host:port`.
     Tcp {
-        /// Of the switch.
+        /// `host:port` of the switch.
         address: String,
     },
     /// The same, over TLS.
     Tls {
-        /// Of the switch.
+        /// `host:port` of the switch.
         address: String,
         /// What its certificate says: [`crate::tls::name`].
         name: ServerName<'static>,
@@ -34,7 +34,7 @@ pub enum Endpoint {
     /// A process whose standard input and output are the stream: `ssh -s switch netconf`. It is ended
     /// with the stream.
     Command {
-        /// The program.
+        /// The program, by its path or found on the PATH.
         program: String,
         /// Its arguments.
         arguments: Vec<String>,
@@ -64,9 +64,9 @@ impl fmt::Display for Endpoint {
 
 /// An open stream.
 pub struct Stream {
-    /// What comes.
+    /// Bytes from the switch.
     pub reader: Box<dyn AsyncRead + Send + Unpin>,
-    /// What goes.
+    /// Bytes for the switch.
     pub writer: Box<dyn AsyncWrite + Send + Unpin>,
     /// The last line that the process has complained with, if there is a process and a complaint.
     complaint: Arc<Mutex<Option<String>>>,

@@ -71,9 +71,9 @@ impl Code {
 /// A denial, with words for a reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
-    /// Its class.
+    /// The code of GR-831.
     pub code: Code,
-    /// What was wrong.
+    /// The reason in words.
     pub words: String,
 }
 

@@ -18,14 +18,14 @@ const MOST_PORTS: usize = 8192;
 pub enum Command {
     /// `ACT-USER`: lets a user in.
     Login {
-        /// Who.
+        /// The name of the user, without quotes.
         user: String,
         /// What only this user knows.
         password: Secret,
     },
     /// `CANC-USER`: the user leaves. Without a name, whoever is in.
     Logout {
-        /// Who.
+        /// The name of the user, without quotes.
         user: String,
     },
     /// `ENT-PATCH`: sets patches.
@@ -54,7 +54,7 @@ pub enum Command {
 /// Ports of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ports {
-    /// All of them.
+    /// All ports, ingresses and egresses.
     All,
     /// These, ingresses and egresses.
     These(Vec<u16>),
@@ -81,7 +81,7 @@ pub struct Request {
     pub tid: String,
     /// What the answer repeats: letters and digits, 6 at most; `0` where none was given.
     pub ctag: String,
-    /// What is asked.
+    /// The verb and what it is for.
     pub command: Command,
 }
 

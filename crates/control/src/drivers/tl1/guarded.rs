@@ -17,7 +17,7 @@ use std::fmt::Write;
 pub struct User {
     /// The name to log in with.
     pub name: String,
-    /// And the password.
+    /// The password, compared in constant time.
     pub password: Secret,
     /// The duplex ports that this user has, from 1; all if none are named.
     pub slice: Option<Vec<u16>>,

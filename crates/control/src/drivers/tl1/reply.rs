@@ -24,7 +24,7 @@ impl Stamp {
         Stamp(seconds)
     }
 
-    /// So much later.
+    /// The date and time that are `time` later.
     pub fn after(self, time: Time) -> Self {
         Stamp(self.0.saturating_add(time.ps() / 1_000_000_000_000))
     }
@@ -77,27 +77,27 @@ pub enum Alarm {
 pub enum Message<'a> {
     /// The answer to a command.
     Response {
-        /// Of this command.
+        /// The tag of the command that it answers.
         ctag: &'a str,
         /// `COMPLD`, or else `DENY`.
         completed: bool,
-        /// What follows.
+        /// The lines after the head.
         text: &'a str,
     },
     /// Something that nobody asked for.
     Autonomous {
         /// How grave it is.
         alarm: Alarm,
-        /// Its number.
+        /// The switch's own number of the message.
         atag: &'a str,
         /// `REPT EVT PATCH` and the like.
         what: &'a str,
-        /// What follows.
+        /// The lines after the head.
         text: &'a str,
     },
     /// The command was received, and will be answered.
     Acknowledgment {
-        /// Of this command.
+        /// The tag of the command that it answers.
         ctag: &'a str,
     },
 }
