@@ -19,8 +19,8 @@ Rows = list[dict[str, str | int | float]]
 
 def reconfigure(mode: str, rounds: int) -> Rows:
     """Percentiles over as many rounds, in microseconds; `mode` is "cpu" or "wall"."""
-    command = ["cargo", "run", "--release", "-q", "-p", "lightloom-daemon", "--example", "reconfigure"]
-    command += ["--", mode, str(rounds)]
+    command = ["cargo", "run", "--release", "-q", "-p", "lightloom-daemon"]
+    command += ["--example", "reconfigure", "--", mode, str(rounds)]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -65,7 +65,7 @@ def emulate(
     ca: Path | None = typer.Option(None, "--ca", help="Certificates (PEM) to trust."),
     patience: str | None = typer.Option(None, "--patience", help="A round is answered by then."),
 ) -> None:
-    """Emulate all agents of a region for a running controller; prints the port maps, a line a round.
+    """Emulate all agents of a region for a running controller; print the port maps, a line a round.
 
     Example: lightloom agent emulate region.toml --rounds 20
     """
