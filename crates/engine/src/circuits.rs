@@ -88,25 +88,25 @@ impl Circuits {
         }
     }
 
-    /// When all of a path is lit, `now` or later.
+    /// When all circuits of a path can carry data: `now` or later.
     ///
     /// # Errors
     /// [`EngineError::NoCircuit`] if no circuit joins two links of the path that meet at an optical
     /// switch.
-    pub fn lit_along(&self, task: u32, path: &[LinkId], now: Time) -> Result<Time, EngineError> {
+    pub fn ready_along(&self, task: u32, path: &[LinkId], now: Time) -> Result<Time, EngineError> {
         if !self.any {
             return Ok(now);
         }
-        let mut lit = now;
+        let mut ready = now;
         for (hop, &tx) in path.iter().enumerate() {
             let next = path.get(hop + 1).copied();
             if self.enters_switch(tx) && (next.is_none() || self.leads_to(tx) != next) {
                 let rx = next.unwrap_or(LinkId(u32::MAX));
                 return Err(EngineError::NoCircuit { task, tx, rx });
             }
-            lit = lit.max(self.dark_until[tx.0 as usize]);
+            ready = ready.max(self.dark_until[tx.0 as usize]);
         }
-        Ok(lit)
+        Ok(ready)
     }
 
     /// Whether a link is broken.
@@ -144,7 +144,7 @@ impl Circuits {
     }
 
     /// Whether a link carries light at `now`: it is neither dark nor down.
-    pub(crate) fn is_lit(&self, link: LinkId, now: Time) -> bool {
+    pub(crate) fn carries(&self, link: LinkId, now: Time) -> bool {
         self.dark_until[link.0 as usize] <= now && !self.is_down(link)
     }
 }

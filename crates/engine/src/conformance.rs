@@ -24,7 +24,7 @@ pub struct Exactness {
     pub closed_form: f64,
 }
 
-/// A policy that sends what it was told beforehand: transfer `i` is `script[i]`.
+/// A policy that follows a script: transfer `i` is `script[i]`.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
     /// The orders for each transfer.
@@ -303,7 +303,7 @@ pub fn over_the_circuit(fabric: &Fabric, bytes: u64) -> Orders {
     orders
 }
 
-/// What is sent while the ports are dark waits for the light, and the wait is told.
+/// What is sent while the ports are dark waits for the circuit, and the wait is reported.
 pub fn dark_circuits_wait(engine: &dyn Engine, exactness: Exactness) {
     let fabric = mixnet();
     let mut orders = over_the_circuit(&fabric, 16 * MIB);
@@ -394,7 +394,7 @@ pub fn circuits_in_use_stay(engine: &dyn Engine, _: Exactness) {
     assert!(matches!(error, Err(EngineError::CircuitInUse { .. })), "{error:?}");
 }
 
-/// Tracks run beside one another, the phases of each one after the other; what is told as waiting is
+/// Tracks run beside one another, the phases of each one after the other; what is reported as waiting is
 /// what the last track waited.
 pub fn tracks_run_side_by_side(engine: &dyn Engine, exactness: Exactness) {
     let fabric = leaf_spine();
@@ -585,7 +585,7 @@ impl Policy for Detour {
     }
 }
 
-/// Two ways from GPU 0 to GPU 4: by its own NIC, and by its neighbour's.
+/// Two paths from GPU 0 to GPU 4: by its own NIC, and by its neighbour's.
 fn two_ways(fabric: &Fabric) -> [Vec<LinkId>; 2] {
     [0, 1].map(|exit| {
         let (mut path, per_server) = (Vec::new(), fabric.cluster().gpus_per_server);
@@ -606,7 +606,7 @@ pub fn what_breaks_is_left(engine: &dyn Engine, exactness: Exactness) {
     orders.flow(Bytes::new(64 * MIB));
     orders.end_phase(Time::ZERO);
     let alone = RATE.time_for(Bytes::new(64 * MIB));
-    let gone = own.iter().find(|&link| !other.contains(link)).copied().expect("ways differ");
+    let gone = own.iter().find(|&link| !other.contains(link)).copied().expect("paths differ");
     let at = Time::from_ps(alone.ps() / 2);
     let cut = [Incident { at, down: vec![gone], ..Incident::default() }];
     let cut = Scenario { incidents: &cut, ..scenario(&fabric, &graph) };
@@ -618,11 +618,11 @@ pub fn what_breaks_is_left(engine: &dyn Engine, exactness: Exactness) {
     assert_close(
         outcome.makespan,
         alone,
-        // What is under way when the link breaks may be lost, and the way is longer.
+        // What is under way when the link breaks may be lost, and the path is longer.
         Exactness { closed_form: exactness.closed_form + 0.05 },
     );
     let carried = |link: LinkId| outcome.link_bytes[link.0 as usize].get() as f64;
-    let new = other.iter().find(|&link| !own.contains(link)).copied().expect("ways differ");
+    let new = other.iter().find(|&link| !own.contains(link)).copied().expect("paths differ");
     let half = (32 * MIB) as f64;
     assert!((carried(gone) / half - 1.0).abs() < 0.05 + exactness.closed_form);
     assert!((carried(new) / half - 1.0).abs() < 0.05 + exactness.closed_form);
@@ -646,7 +646,7 @@ pub fn what_broke_before_is_left(engine: &dyn Engine, exactness: Exactness) {
     orders.path().extend(&own);
     orders.flow(Bytes::new(16 * MIB));
     orders.end_phase(Time::ZERO);
-    let gone = own.iter().find(|&link| !detour.contains(link)).copied().expect("ways differ");
+    let gone = own.iter().find(|&link| !detour.contains(link)).copied().expect("paths differ");
     let at = Time::from_ps(wait.ps() / 2);
     let cut = [Incident { at, down: vec![gone], ..Incident::default() }];
     let cut = Scenario { incidents: &cut, ..scenario(&fabric, &graph) };

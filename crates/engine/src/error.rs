@@ -33,17 +33,17 @@ pub enum EngineError {
     CircuitInUse {
         /// Into the optical switch.
         tx: LinkId,
-        /// When.
+        /// When it was to be patched.
         now: Time,
     },
-    /// A link broke under a flow that knows no other way.
+    /// A link broke under a flow that has no other path.
     #[error("task {task}: link {link:?} broke at {now} under a flow that has no other way")]
     LinkDown {
         /// The task.
         task: u32,
         /// The link.
         link: LinkId,
-        /// When.
+        /// When the link broke.
         now: Time,
     },
     /// The engine cannot carry out incidents.
@@ -75,7 +75,7 @@ pub enum EngineError {
     Policy {
         /// The task.
         task: u32,
-        /// Why.
+        /// What the policy says.
         reason: String,
     },
     /// The observer asked to stop.

@@ -20,7 +20,7 @@ use lightloom_units::Time;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Incident {
-    /// When.
+    /// When it happens.
     pub at: Time,
     /// Links that carry nothing from now on.
     pub down: Vec<LinkId>,

@@ -1,7 +1,7 @@
 //! What every engine keeps book of: which tasks may start, which transfers are under way and in which
 //! phase, which circuits stand, what was measured. An engine adds how bytes move, and nothing else.
 //!
-//! The ledger does no work and has no clock: it is told what has happened and answers with
+//! The ledger does no work and has no clock: it hears what has happened and answers with
 //! [`Step`]s, what is to be done next. An engine has one queue of events, of which [`Due`] is one
 //! kind, and four duties:
 //!
@@ -10,7 +10,7 @@
 //! 2. for [`Step::Wake`]: put the `Due` into its queue;
 //! 3. for [`Step::Patch`]: move or refuse the flows on the links that are [touched](Circuits::touched),
 //!    [join](Circuits::join) the patches, stop what is on them and tell [`Ledger::darkened`];
-//!    [`Step::Light`] undoes the darkness; for [`Step::Incident`] see [`Answer`];
+//!    [`Step::Ready`] undoes the darkness; for [`Step::Incident`] see [`Answer`];
 //! 4. for [`Step::Send`]: start the flows of the phase, tell [`Ledger::sent`], and as each flow
 //!    arrives [`Ledger::arrived`].
 //!
@@ -35,8 +35,8 @@ pub enum Due {
     Computed(u32),
     /// All flows of a track's phase have arrived, and its latency has passed.
     PhaseOver(u32),
-    /// The ports of a reconfiguration carry light again.
-    Light(u32),
+    /// The ports of a reconfiguration can carry data again.
+    Ready(u32),
     /// Something breaks or is whole again.
     Incident(u32),
     /// A held task starts.
@@ -47,9 +47,9 @@ pub enum Due {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "what is not given back never happens"]
 pub struct Wake {
-    /// When.
+    /// The time at which it happens.
     pub at: Time,
-    /// What.
+    /// What happens then.
     pub due: Due,
 }
 
@@ -65,8 +65,8 @@ pub enum Step {
         /// What changes, and how long it is dark.
         patches: Patches,
     },
-    /// These links carry light again. One may be named twice.
-    Light(Vec<LinkId>),
+    /// These links can carry data again. One may be named twice.
+    Ready(Vec<LinkId>),
     /// Start the flows of a phase, then tell [`Ledger::sent`].
     Send(Sending),
     /// Links broke or are whole again, and the policy has answered.
@@ -80,7 +80,7 @@ pub enum Step {
 pub struct Answer {
     /// Links that carry nothing now.
     pub down: Vec<LinkId>,
-    /// Links that carry again, unless they are dark: those are lit by [`Step::Light`] later.
+    /// Links that carry again, unless they are dark: those follow with [`Step::Ready`].
     pub up: Vec<LinkId>,
     /// What the policy patches.
     pub patches: Patches,
@@ -103,11 +103,12 @@ impl Sending {
     /// When the last of the phase's flows has light all along its lanes, `now` or later.
     ///
     /// # Errors
-    /// [`EngineError::NoCircuit`], as [`Circuits::lit_along`].
-    pub fn lit(&self, circuits: &Circuits, now: Time) -> Result<Time, EngineError> {
+    /// [`EngineError::NoCircuit`], as [`Circuits::ready_along`].
+    pub fn ready(&self, circuits: &Circuits, now: Time) -> Result<Time, EngineError> {
         let flows = self.orders.flows(self.phase).iter();
         let mut lanes = flows.flat_map(|flow| self.orders.lanes(flow));
-        lanes.try_fold(now, |lit, lane| Ok(lit.max(circuits.lit_along(self.task, lane, now)?)))
+        lanes
+            .try_fold(now, |ready, lane| Ok(ready.max(circuits.ready_along(self.task, lane, now)?)))
     }
 }
 
@@ -141,7 +142,7 @@ enum Entry {
     Flows(u32),
     PhaseOver(u32),
     Finish(u32),
-    Light(u32),
+    Ready(u32),
     Await(u32),
     Incident(u32),
     Started(u32),
@@ -175,16 +176,16 @@ enum Entry {
 ///         match step {
 ///             Step::Wake(wake) => queue.push(wake.at, wake.due),
 ///             Step::Send(sending) => {
-///                 let (track, lit) = (sending.track, sending.lit(&ledger.circuits, now)?);
+///                 let (track, ready) = (sending.track, sending.ready(&ledger.circuits, now)?);
 ///                 let flows = sending.orders.flows(sending.phase).to_vec();
-///                 ledger.sent(sending, flows.len() as u32, lit, now);
+///                 ledger.sent(sending, flows.len() as u32, ready, now);
 ///                 for flow in flows {
 ///                     if let Some(wake) = ledger.arrived(track, flow.bytes, now, now, now) {
 ///                         queue.push(wake.at, wake.due);
 ///                     }
 ///                 }
 ///             }
-///             Step::Patch { .. } | Step::Light(_) => unreachable!("no optical switch here"),
+///             Step::Patch { .. } | Step::Ready(_) => unreachable!("no optical switch here"),
 ///             Step::Incident(_) => unreachable!("nothing breaks here"),
 ///         }
 ///     }
@@ -277,18 +278,18 @@ impl<'a> Ledger<'a> {
         match due {
             Due::Computed(task) => self.entries.push(Entry::Finish(task)),
             Due::PhaseOver(track) => self.entries.push(Entry::PhaseOver(track)),
-            Due::Light(change) => self.entries.push(Entry::Light(change)),
+            Due::Ready(change) => self.entries.push(Entry::Ready(change)),
             Due::Incident(index) => self.entries.push(Entry::Incident(index)),
             Due::Started(task) => self.entries.push(Entry::Started(task)),
         }
     }
 
     /// The flows of a phase have been started, `flows` in the engine's own count, of which each is to
-    /// be reported by [`Ledger::arrived`]. The last of them has light from `lit` on.
-    pub fn sent(&mut self, sending: Sending, flows: u32, lit: Time, now: Time) {
+    /// be reported by [`Ledger::arrived`]. The circuits of all of them can carry from `ready` on.
+    pub fn sent(&mut self, sending: Sending, flows: u32, ready: Time, now: Time) {
         let track = &mut self.tracks[sending.track as usize];
         track.outstanding = flows;
-        track.waited += lit - now;
+        track.waited += ready - now;
         self.outcome.flows += u64::from(flows);
         self.transfers[track.transfer as usize].orders = sending.orders;
     }
@@ -325,7 +326,7 @@ impl<'a> Ledger<'a> {
     ) -> Wake {
         let ready = now.saturating_add(patches.delay);
         self.circuits.darken(&links, ready);
-        let due = Due::Light(self.darkened.len() as u32);
+        let due = Due::Ready(self.darkened.len() as u32);
         self.darkened.push(links);
         let patches = patches.patches.len() as u32;
         self.outcome.reconfigurations.push(Reconfiguration { task, at: now, ready, patches });
@@ -403,10 +404,10 @@ impl<'a> Ledger<'a> {
                 }
                 Entry::Incident(index) => self.incident(index, now)?,
                 Entry::Started(task) => self.carry_out(task, now)?,
-                Entry::Light(change) => {
+                Entry::Ready(change) => {
                     let mut links = std::mem::take(&mut self.darkened[change as usize]);
-                    links.retain(|&link| self.circuits.is_lit(link, now));
-                    Some(Step::Light(links))
+                    links.retain(|&link| self.circuits.carries(link, now));
+                    Some(Step::Ready(links))
                 }
             };
             if step.is_some() {
@@ -454,8 +455,8 @@ impl<'a> Ledger<'a> {
             let unfinished = self.outcome.end.iter().position(|&end| end == Time::MAX);
             EngineError::Policy { task: unfinished.map_or(first, |at| at as u32), reason }
         })?;
-        let lit = |link: &&LinkId| self.circuits.is_lit(**link, now);
-        let up = incident.up.iter().filter(lit).copied().collect();
+        let ready = |link: &&LinkId| self.circuits.carries(**link, now);
+        let up = incident.up.iter().filter(ready).copied().collect();
         Ok(Some(Step::Incident(Answer { down: incident.down.clone(), up, patches })))
     }
 

@@ -132,7 +132,7 @@ impl Orders {
     /// orders.end_phase(Time::from_us(5)); // wait, then
     /// orders.patch(Patch { tx: LinkId(0), rx: Some(LinkId(3)) }, Time::from_us(10));
     /// orders.path().extend([LinkId(0), LinkId(3)]);
-    /// orders.flow(Bytes::new(1_000)); // starts once the circuit is lit
+    /// orders.flow(Bytes::new(1_000)); // starts once the circuit is ready
     /// orders.end_phase(Time::ZERO);
     /// assert_eq!(orders.circuits(1).len(), 1);
     /// ```

@@ -119,7 +119,7 @@ pub struct PacketLink {
 /// A queue at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueSample {
-    /// When.
+    /// When the queue was looked at.
     pub at: Time,
     /// The link that it leads to.
     pub link: u32,

@@ -164,14 +164,14 @@ impl Sink for Counts {
     }
 }
 
-/// Flits that sources of one thread must create in a cycle, so that a thread of its own pays.
-const WORTH: f64 = if cfg!(test) { 1.0 } else { 300.0 };
+/// Flits that the sources of one thread must create in a cycle for that thread to pay.
+const FLITS_PER_THREAD: f64 = if cfg!(test) { 1.0 } else { 300.0 };
 
 /// Cycles without any movement, with flits in buffers, that are taken for a deadlock.
 const STILL: u64 = 1_000;
 
 /// Runs a network under `load` flits a cycle and terminal, and measures it. The result is the same,
-/// bit by bit, for any number of `threads`; small networks take fewer. `progress` is told the share
+/// bit by bit, for any number of `threads`; small networks take fewer. `progress` is given the share
 /// that is done, and ends the run by `false`.
 ///
 /// # Errors
@@ -206,8 +206,8 @@ pub fn measure(
         return Err(MeasureError::Load { load: load.to_string(), injection });
     }
     let guide = Routed(routing, routing.deterministic());
-    let worth = (load * f64::from(terminals) / WORTH) as usize;
-    let (parts, places) = cut(network, settings, settings.packet, threads.min(worth).max(1));
+    let paying = (load * f64::from(terminals) / FLITS_PER_THREAD) as usize;
+    let (parts, places) = cut(network, settings, settings.packet, threads.min(paying).max(1));
     let run = Run { guide, pattern, places, settings, load, terminals, draws: routing.draws() };
     let (parts, counts) = run.together(parts, progress)?;
     Ok(run.report(network, &parts, &counts))

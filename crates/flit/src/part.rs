@@ -25,7 +25,7 @@ pub(crate) struct Packet {
     pub tag: u32,
     /// What it drew; see [`lightloom_fabric::routers::Routing::draws`].
     pub draw: u16,
-    /// Flits.
+    /// Length \[flits\].
     pub len: u8,
     /// Channels crossed.
     pub hops: u8,
@@ -61,7 +61,7 @@ pub(crate) enum Poll {
     Packet(Packet),
     /// Nothing before that cycle.
     At(u64),
-    /// Nothing before another packet of the terminal has left, or the part is told to ask again.
+    /// Nothing before another packet of the terminal has left, or [`Part::wake`] is called.
     Full,
     /// Nothing ever.
     Idle,

@@ -33,10 +33,10 @@ impl Run<'_> {
         if !answer.patches.patches.is_empty() {
             self.reconfigure(None, &answer.patches, now);
         }
-        self.light(&answer.up);
+        self.set_ready(&answer.up);
     }
 
-    pub(crate) fn light(&mut self, links: &[LinkId]) {
+    pub(crate) fn set_ready(&mut self, links: &[LinkId]) {
         for &link in links {
             let at = link.0 as usize;
             if self.capacity[at] > 0.0 {

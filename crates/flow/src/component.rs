@@ -246,7 +246,7 @@ impl Component {
 
     /// Moves the flows that are left into `pool`.
     pub fn drain_into(&mut self, pool: &mut Pool) {
-        // Twins side by side, so that what is left of them is told to be twins again.
+        // Twins side by side, so that what is left of them is seen to be twins again.
         let (flows, links) = (self.flows.len(), self.links.len() - 1);
         for (at, flow) in self.flows.iter().enumerate().filter(|(_, f)| f.mark < f64::INFINITY) {
             let remaining = flow.mark - self.links[flow.server as usize].sent;

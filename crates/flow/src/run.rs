@@ -129,7 +129,7 @@ impl<'a> Run<'a> {
             match step {
                 Step::Wake(wake) => self.queue.push(wake.at, Event::Due(wake.due)),
                 Step::Patch { task, patches } => self.reconfigure(Some(task), &patches, now),
-                Step::Light(links) => self.light(&links),
+                Step::Ready(links) => self.set_ready(&links),
                 Step::Incident(answer) => self.incident(&answer, now),
                 Step::Send(sending) => self.launch(sending, now)?,
             }
@@ -139,7 +139,7 @@ impl<'a> Run<'a> {
 
     /// Starts the flows of a phase.
     fn launch(&mut self, sending: Sending, now: Time) -> Result<(), EngineError> {
-        let mut lit = now;
+        let mut ready = now;
         let mut started = 0;
         // A fluid takes all the lanes of its flow, as much of it on each as on another.
         let orders = &sending.orders;
@@ -152,14 +152,14 @@ impl<'a> Run<'a> {
         for (lane, bytes) in lanes.filter(|&(_, bytes)| bytes > 0) {
             let links = orders.lane_links(lane);
             started += 1;
-            lit = lit.max(self.ledger.circuits.lit_along(sending.task, links, now)?);
+            ready = ready.max(self.ledger.circuits.ready_along(sending.task, links, now)?);
             for &LinkId(link) in links {
                 self.ledger.outcome.link_bytes[link as usize] += Bytes::new(bytes);
             }
             let tag = Tag { slot: sending.track, lane, start: now, latency: Time::ZERO, bytes };
             self.enter(links, bytes as f64, tag);
         }
-        self.ledger.sent(sending, started, lit, now);
+        self.ledger.sent(sending, started, ready, now);
         Ok(())
     }
 

@@ -52,11 +52,11 @@ impl Run<'_> {
             self.reconfigure(None, &answer.patches, now)?;
         }
         self.displace(now)?;
-        self.light(&answer.up, now);
+        self.set_ready(&answer.up, now);
         Ok(())
     }
 
-    pub(crate) fn light(&mut self, links: &[LinkId], now: Time) {
+    pub(crate) fn set_ready(&mut self, links: &[LinkId], now: Time) {
         for link in links {
             self.net.links[link.0 as usize].state = State::Lit;
             self.kick(link.0, now.ps());

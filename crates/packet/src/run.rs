@@ -299,7 +299,7 @@ impl<'a> Run<'a> {
             match step {
                 Step::Wake(wake) => self.wake(wake),
                 Step::Patch { task, patches } => self.reconfigure(Some(task), &patches, now)?,
-                Step::Light(links) => self.light(&links, now),
+                Step::Ready(links) => self.set_ready(&links, now),
                 Step::Send(sending) => self.launch(sending, now)?,
                 Step::Incident(answer) => self.incident(&answer, now)?,
             }
@@ -313,10 +313,10 @@ impl<'a> Run<'a> {
 
     /// Starts the flows of a phase.
     fn launch(&mut self, sending: Sending, now: Time) -> Result<(), EngineError> {
-        let lit = sending.lit(&self.ledger.circuits, now)?;
+        let ready = sending.ready(&self.ledger.circuits, now)?;
         let first = self.new_connections(&sending, now);
         let count = sending.orders.flows(sending.phase).len() as u32;
-        self.ledger.sent(sending, count, lit, now);
+        self.ledger.sent(sending, count, ready, now);
         let mut order = std::mem::take(&mut self.order);
         for conn in order.drain(first..) {
             self.ready(conn, now.ps());

@@ -33,15 +33,15 @@ fn run(
                     queue.push(wake.at, Ok(wake.due));
                 }
                 Step::Incident(answer) => log.push(format!("{now}: {} down", answer.down.len())),
-                Step::Light(links) => log.push(format!("{now}: {} lit", links.len())),
+                Step::Ready(links) => log.push(format!("{now}: {} ready", links.len())),
                 Step::Send(sending) => {
                     log.push(format!("{now}: {} sends", sending.task));
                     let track = sending.track;
-                    let lit = sending.lit(&ledger.circuits, now)?;
+                    let ready = sending.ready(&ledger.circuits, now)?;
                     let flows = sending.orders.flows(sending.phase).to_vec();
-                    ledger.sent(sending, flows.len() as u32, lit, now);
+                    ledger.sent(sending, flows.len() as u32, ready, now);
                     for flow in flows {
-                        queue.push(lit + flight, Err((track, flow.bytes, now)));
+                        queue.push(ready + flight, Err((track, flow.bytes, now)));
                     }
                 }
             }
@@ -74,7 +74,7 @@ fn circuits_are_set_before_what_needs_them_and_the_wait_is_booked() {
     let graph = Graph::new(vec![Work::Send(0)], vec![]);
     let (outcome, log) = run(&fabric, &graph, &mut policy, Time::from_us(1)).expect("it runs");
     assert_eq!(log[..2], ["0 ps: 0 patches", "0 ps: 0 sends"].map(String::from));
-    assert!(log[2].contains("lit"), "{log:?}");
+    assert!(log[2].contains("ready"), "{log:?}");
     assert_eq!(outcome.waited, [dark]);
     assert_eq!(outcome.makespan, Time::from_us(26));
     assert_eq!(outcome.reconfigurations.len(), 1);

@@ -63,8 +63,8 @@ impl Engine for FlitEngine {
 enum Event {
     /// Something that the ledger waits for.
     Due(Due),
-    /// A message's path is lit.
-    Lit(u32),
+    /// The circuits of a message's path can carry data.
+    Ready(u32),
 }
 
 struct Run<'a> {
@@ -149,7 +149,7 @@ impl Run<'_> {
                 self.ledger.due(due);
                 self.keep_up(now)
             }
-            Event::Lit(message) => {
+            Event::Ready(message) => {
                 self.begin(message);
                 Ok(())
             }
@@ -169,7 +169,7 @@ impl Run<'_> {
                 Step::Wake(wake) => self.queue.push(wake.at, Event::Due(wake.due)),
                 Step::Patch { task, patches } => self.reconfigure(task, &patches, now)?,
                 // What would be sent over dark links waits at its source.
-                Step::Light(_) => {}
+                Step::Ready(_) => {}
                 Step::Send(sending) => self.launch(sending, now)?,
                 Step::Incident(_) => return Err(EngineError::NoIncidents { engine: "flit" }),
             }
@@ -198,7 +198,7 @@ impl Run<'_> {
     /// Starts the flows of a phase: each of a flow's lanes carries as much as another.
     fn launch(&mut self, sending: Sending, now: Time) -> Result<(), EngineError> {
         let (task, track) = (sending.task, sending.track);
-        let mut lit = now;
+        let mut ready = now;
         let mut started = 0;
         let orders = &sending.orders;
         for flow in orders.flows(sending.phase) {
@@ -209,8 +209,8 @@ impl Run<'_> {
                 if bytes == Bytes::ZERO {
                     continue;
                 }
-                let light = self.ledger.circuits.lit_along(task, links, now)?;
-                lit = lit.max(light);
+                let from = self.ledger.circuits.ready_along(task, links, now)?;
+                ready = ready.max(from);
                 for link in links {
                     self.users[link.index()] += 1;
                     self.ledger.outcome.link_bytes[link.index()] += bytes;
@@ -218,14 +218,14 @@ impl Run<'_> {
                 let unable = |reason| EngineError::Policy { task, reason };
                 let message = Message { track, bytes, start: now, links: links.to_vec() };
                 let at = self.messages.add(message, &self.plant, self.engine).map_err(unable)?;
-                match light > now {
-                    true => self.queue.push(light, Event::Lit(at)),
+                match from > now {
+                    true => self.queue.push(from, Event::Ready(at)),
                     false => self.begin(at),
                 }
                 started += 1;
             }
         }
-        self.ledger.sent(sending, started, lit, now);
+        self.ledger.sent(sending, started, ready, now);
         Ok(())
     }
 }
