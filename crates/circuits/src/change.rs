@@ -2,7 +2,7 @@
 //!
 //! Modelled: circuits are chosen for the next few all-to-alls of the same demand. The first of them
 //! meets the ports that change dark for as long as no computation hides: pairs all of whose circuits
-//! stand, and packets, carry on meanwhile; the others begin when their new circuits are lit. The
+//! stand, and packets, carry on meanwhile; the others begin when their new circuits carry. The
 //! all-to-alls thereafter, up to the next change that could be hidden, meet the circuits left to
 //! them: theirs not being known, they are weighed by demands that were usual. That they may become
 //! faster is no reason to wait for circuits; that they may become slower is one not to.
@@ -27,9 +27,9 @@ use lightloom_units::Time;
 pub struct Prospect<'a> {
     /// All-to-alls of this demand, or its transpose, still to come.
     pub uses: u32,
-    /// Computation before the first of them, under which ports may be dark for nothing.
+    /// Computation before the first of them, which hides as much dark time.
     pub hidden: Time,
-    /// All-to-alls of other demands after these, before circuits can change for nothing again.
+    /// All-to-alls of other demands after these, before circuits can change again at no cost.
     pub later: u32,
     /// What those are taken to send, each as often; nothing if none.
     pub usual: &'a [ServerDemand],
@@ -64,17 +64,17 @@ pub fn total_time(
     prospect: Prospect<'_>,
 ) -> Time {
     let rows = Rows::new(demand, new, rates);
-    let lit = rows.longest();
+    let steady = rows.longest();
     let exposed = dark.saturating_sub(prospect.hidden).ps() as f64;
     let first = if prospect.uses == 0 {
         0.0
     } else if new.beyond(standing) == 0 {
-        lit
+        steady
     } else if rates.share_eps {
-        // Packets are dealt for circuits that are lit.
-        exposed + lit
+        // Packets are shared out as if all new circuits could carry.
+        exposed + steady
     } else {
-        lit.max(rows.latest(standing, exposed))
+        steady.max(rows.latest(standing, exposed))
     };
     let thereafter =
         |counts: &CircuitCounts| prospect.mean(|usual| Rows::new(usual, counts, rates).longest());
@@ -82,7 +82,7 @@ pub fn total_time(
     if exposed > 0.0 && new != standing {
         later = later.max(thereafter(standing));
     }
-    whole(first + f64::from(prospect.uses.saturating_sub(1)) * lit + later)
+    whole(first + f64::from(prospect.uses.saturating_sub(1)) * steady + later)
 }
 
 /// Chooses circuits that pay for their dark time: of what stands and what could replace it, what has
@@ -122,7 +122,7 @@ pub fn settle(
     if exposed > Time::ZERO {
         let known = Prospect { later: 0, ..prospect };
         let stays = total_time(demand, standing, standing, rates, Time::ZERO, known);
-        if stays <= hoped(least(demand, ports, rates), exposed, prospect.uses) {
+        if stays <= bound_of_change(least(demand, ports, rates), exposed, prospect.uses) {
             return best.1;
         }
     }
@@ -132,7 +132,7 @@ pub fn settle(
             best = (reached, new.clone());
         }
     };
-    improve(demand, standing, ports, rates, |on_the_way| weigh(on_the_way));
+    improve(demand, standing, ports, rates, |between| weigh(between));
     weigh(&choose(demand, standing, ports, rates));
     if prospect.later > 0 {
         let even = ServerDemand { n: demand.n, bytes: vec![1; demand.n * demand.n] };
@@ -141,9 +141,9 @@ pub fn settle(
     best.1
 }
 
-/// What no circuits of which one is new undercut, if they are dark for `exposed` and `least` is the
-/// least time of an all-to-all.
-fn hoped(least: Time, exposed: Time, uses: u32) -> Time {
+/// A lower bound of the total time with circuits of which at least one is new: their ports are dark
+/// for `exposed`, and one all-to-all takes `least` or more.
+fn bound_of_change(least: Time, exposed: Time, uses: u32) -> Time {
     let again = least.ps().saturating_mul(uses.saturating_sub(1).into());
     Time::from_ps(exposed.max(least).ps().saturating_add(again))
 }

@@ -2,7 +2,7 @@
 //! what has no circuit shares a few packet NICs.
 //!
 //! Modelled: [`super::search`] from several starts, of which the best is kept: what stands, Algorithm
-//! 1, a circulant, and circuits dealt for a time that is to be met. Then what gained nothing is taken
+//! 1, a circulant, and circuits dealt for a deadline. Then what gained nothing is taken
 //! back, so that little goes dark.
 //! Ignored: starts but the most promising, in regions of more than a few servers.
 //! Checked: never slower than where it began; legal; against every matching of four servers, and
@@ -17,11 +17,11 @@ use crate::timed::Rates;
 /// Servers whose time is looked at before the search stops.
 const WORK: usize = 1_500;
 
-/// Up to so many servers, one start is worth little more than the others; beyond, a pair hardly ever
+/// Up to so many servers, no start is much better than the others; beyond, a pair hardly ever
 /// needs several circuits, and Algorithm 1 is nearly as good a start as there is.
-const FEW: usize = 16;
+const SMALL_REGION: usize = 16;
 
-/// How often the time to be met is halved.
+/// How often the deadline is bisected.
 const STEPS: usize = 8;
 
 /// Chooses circuits for a demand by [`all_to_all_time`](super::all_to_all_time): no slower than
@@ -53,7 +53,7 @@ pub fn choose(
 ) -> CircuitCounts {
     let n = demand.n;
     let mut starts = vec![standing.clone(), allocate_within(demand, ports, true)];
-    if n <= FEW {
+    if n <= SMALL_REGION {
         let even = ServerDemand { n, bytes: vec![1; n * n] };
         starts.push(allocate_within(&even, ports, true));
         starts.push(packed(demand, ports, rates));
@@ -65,7 +65,7 @@ pub fn choose(
         .collect();
     // The most promising first; with many servers it alone.
     searches.sort_by(|a, b| a.0.total_cmp(&b.0));
-    searches.truncate(if n <= FEW { 4 } else { 1 });
+    searches.truncate(if n <= SMALL_REGION { 4 } else { 1 });
     let mut work = WORK;
     for (time, search) in &mut searches {
         while search.step(&mut work) {}
@@ -98,8 +98,8 @@ pub(super) fn improve(
     }
 }
 
-/// Circuits for a time to be met: each pair gets as many as carry its demand by then, those first
-/// whose circuits carry most, until ports run out. Bisects for a time that is met.
+/// Circuits for a deadline: each pair gets as many as carry its demand by then, those first whose
+/// circuits carry most, until ports run out. Bisects for the earliest deadline that is kept.
 fn packed(demand: &ServerDemand, ports: &[u32], rates: &Rates) -> CircuitCounts {
     let n = demand.n;
     let pairs: Vec<(usize, usize, u64)> = (0..n)

@@ -1,15 +1,15 @@
-//! Ways around what has failed (MixNet, Section 5.4).
+//! Paths around what has failed (MixNet, Section 5.4).
 //!
 //! Modelled: a server whose NIC on packet switches has failed sends by another of its NICs, over its
 //! scale-up network ([`around`]). One that has none left, or never had any, is *stranded*: it sends over
-//! a circuit to a peer that has some, and from there by the peer's NIC, and is reached the same way.
+//! a circuit to a peer that has some, and from there by the peer's NIC, and is reached likewise.
 //! What was on a circuit that failed goes over another circuit of the two servers ([`beside`]), or over
 //! packet switches. [`lifelines`] sees to it that every stranded server has a circuit to a peer.
-//! Ways are as short as can be: one passage if both ends are on packet switches, or a circuit joins
-//! them; else one more for each end that is stranded. Among equal ways `salt` picks, so that many flows
+//! Paths are as short as can be: one passage if both ends are on packet switches, or a circuit joins
+//! them; else one more for each end that is stranded. Among equal paths `salt` picks, so that many flows
 //! spread.
-//! Ignored: load; ways over two stranded servers; which of two equal NICs is nearer.
-//! Checked: every way is one of working NICs and standing circuits from end to end, and there is one
+//! Ignored: load; paths over two stranded servers; which of two equal NICs is nearer.
+//! Checked: every path is one of working NICs and standing circuits from end to end, and there is one
 //! whenever a search finds one of that form; lifelines keep within the ports.
 
 use crate::greedy::CircuitCounts;
@@ -25,7 +25,7 @@ pub struct Passage {
     pub circuit: bool,
 }
 
-/// What works, by server: all that a way is chosen from.
+/// What works, by server: all that a path is chosen from.
 pub trait Working {
     /// NICs of a server on packet switches that work, by index in the server, rising.
     fn packet_nics(&self, server: u32) -> &[u16];
@@ -34,7 +34,7 @@ pub trait Working {
     fn circuits(&self, server: u32) -> Vec<(u16, (u32, u16))>;
 }
 
-/// The way that would be taken if all worked.
+/// The path that would be taken if all worked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wish {
     /// The NIC of the source that sends.
@@ -47,9 +47,9 @@ pub struct Wish {
     pub salt: u32,
 }
 
-/// The way from one server to another over what works; from one server to itself there is none.
+/// The path from one server to another over what works; from one server to itself there is none.
 ///
-/// `None` if there is no way of the form that [the module](self) describes.
+/// `None` if there is no path of the form that [the module](self) describes.
 ///
 /// ```
 /// use lightloom_circuits::failover::*;
@@ -69,13 +69,13 @@ pub struct Wish {
 ///     }
 /// }
 /// let wish = Wish { exit: 0, entry: 4, rail: false, salt: 0 };
-/// let way = around(&Now, 0, 2, wish).unwrap();
+/// let path = around(&Now, 0, 2, wish).unwrap();
 /// let by_light = Passage { from: (0, 1), to: (1, 2), circuit: true };
-/// assert_eq!(way, [by_light, Passage { from: (1, 0), to: (2, 4), circuit: false }]);
+/// assert_eq!(path, [by_light, Passage { from: (1, 0), to: (2, 4), circuit: false }]);
 /// assert_eq!(around(&Now, 0, 1, wish), Some(vec![by_light]));
 /// ```
 pub fn around(working: &impl Working, from: u32, to: u32, wish: Wish) -> Option<Vec<Passage>> {
-    let mut way = Vec::with_capacity(3);
+    let mut path = Vec::with_capacity(3);
     if from == to {
         return None;
     }
@@ -88,18 +88,18 @@ pub fn around(working: &impl Working, from: u32, to: u32, wish: Wish) -> Option<
     // By whom each end is on packet switches, and the circuit to there.
     let (out, into) = (reach(working, from, wish.salt), reach(working, to, wish.salt));
     let (out, into) = meeting(out, into, wish.salt)?;
-    way.extend(out.1);
+    path.extend(out.1);
     if out.0 != into.0 {
         let own = (out.1.is_none(), into.1.is_none());
-        way.push(packets(working, out.0, into.0, own, wish));
+        path.push(packets(working, out.0, into.0, own, wish));
     }
-    // A circuit is the same both ways.
-    way.extend(into.1.map(|Passage { from, to, .. }| Passage {
+    // A circuit is the same in both directions.
+    path.extend(into.1.map(|Passage { from, to, .. }| Passage {
         from: to,
         to: from,
         circuit: true,
     }));
-    Some(way)
+    Some(path)
 }
 
 /// A circuit from one server to another.
@@ -296,7 +296,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ways_are_whole_and_found_if_there_are_any(
+        fn paths_are_whole_and_found_if_there_are_any(
             region in regions(), from in 0..N as u32, step in 1..N as u32, exit in 0u16..5,
             (salt, rail) in (0u32..9, any::<bool>()),
         ) {
@@ -306,10 +306,10 @@ mod tests {
             let joins = |a: u32, b: u32| region.ports.between(a as usize, b as usize) > 0;
             let lands = |server: u32| on(server) || (0..N as u32).any(|p| on(p) && joins(server, p));
             let exists = joins(from, to) && !(on(from) && on(to)) || lands(from) && lands(to);
-            let way = around(&region, from, to, wish);
-            prop_assert_eq!(way.is_some(), exists, "{:?}", way);
+            let path = around(&region, from, to, wish);
+            prop_assert_eq!(path.is_some(), exists, "{:?}", path);
             let mut at = from;
-            for passage in way.iter().flatten() {
+            for passage in path.iter().flatten() {
                 prop_assert_eq!(passage.from.0, at);
                 at = passage.to.0;
                 if passage.circuit {
@@ -323,10 +323,10 @@ mod tests {
                     }
                 }
             }
-            if let Some(way) = way {
+            if let Some(path) = path {
                 prop_assert_eq!(at, to);
                 let ends = usize::from(!on(from)) + usize::from(!on(to));
-                prop_assert!(way.len() <= 1 + ends);
+                prop_assert!(path.len() <= 1 + ends);
             }
         }
 
@@ -363,9 +363,9 @@ mod tests {
             ports: PortMap::dark(N, 3),
         };
         let wish = Wish { exit: 0, entry: 0, rail: true, salt: 7 };
-        let way = around(&region, 0, 1, wish).expect("rail 2 is whole");
-        assert_eq!(way, [Passage { from: (0, 2), to: (1, 2), circuit: false }]);
-        let plain = around(&region, 0, 1, Wish { rail: false, ..wish }).expect("a way");
+        let path = around(&region, 0, 1, wish).expect("rail 2 is whole");
+        assert_eq!(path, [Passage { from: (0, 2), to: (1, 2), circuit: false }]);
+        let plain = around(&region, 0, 1, Wish { rail: false, ..wish }).expect("a path");
         assert_eq!(plain[0].to, (1, 0)); // only the end that failed changes
     }
 }

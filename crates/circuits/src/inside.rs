@@ -169,13 +169,13 @@ impl Inside {
         plan
     }
 
-    /// When an all-to-all with one matching is over, on the terms of [`Inside::plan`]; `lit` says from
-    /// when on a circuit carries light.
-    pub fn with_matching(&self, routing: &Routing, lit: impl Fn(&Hop) -> Time) -> Time {
+    /// When an all-to-all with one matching is over, on the terms of [`Inside::plan`]; `ready` says from
+    /// when on a circuit can carry data.
+    pub fn with_matching(&self, routing: &Routing, ready: impl Fn(&Hop) -> Time) -> Time {
         let gathered = self.legs(&[&routing.gather]);
         let circuits = routing.exchange.iter().filter(|hop| hop.circuit).map(|hop| {
             let Planes { latency_ps, rate_bps, .. } = self.circuits;
-            lit(hop).max(gathered) + latency_ps + rate_bps.time_for(Bytes::new(hop.bytes))
+            ready(hop).max(gathered) + latency_ps + rate_bps.time_for(Bytes::new(hop.bytes))
         });
         let carried = circuits.max().unwrap_or(gathered);
         carried.max(gathered + self.beside(routing)) + self.legs(&[&routing.scatter])

@@ -25,7 +25,7 @@ pub struct Load {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stage {
-    /// Iterations.
+    /// Iterations that it lasts.
     pub weight: f64,
     /// One a dimension, the same dimensions in every stage.
     pub loads: Vec<Load>,

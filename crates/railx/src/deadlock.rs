@@ -166,7 +166,7 @@ struct Visit {
 impl Search<'_> {
     /// Follows the packets of one terminal's router, depth first.
     fn follow(&mut self, from: u32, to: u32, draw: u32) -> Result<(), Unsafe> {
-        let starts = self.ways(from, None, to, draw)?;
+        let starts = self.next_states(from, None, to, draw)?;
         for start in starts {
             let mut path = Vec::new();
             self.enter(start, to, draw, &mut path)?;
@@ -214,13 +214,20 @@ impl Search<'_> {
         self.depth[state as usize] = 1;
         self.used[state as usize] = true;
         let there = self.network.channels()[(state / self.vcs) as usize].to.router;
-        let ahead = if there == to { Vec::new() } else { self.ways(there, Some(state), to, draw)? };
+        let ahead =
+            if there == to { Vec::new() } else { self.next_states(there, Some(state), to, draw)? };
         path.push(Visit { state, ahead });
         Ok(())
     }
 
     /// The virtual channels ahead; what depends on them is noted.
-    fn ways(&mut self, at: u32, held: Option<u32>, to: u32, draw: u32) -> Result<Vec<u32>, Unsafe> {
+    fn next_states(
+        &mut self,
+        at: u32,
+        held: Option<u32>,
+        to: u32,
+        draw: u32,
+    ) -> Result<Vec<u32>, Unsafe> {
         let came = held.map(|state| {
             (self.network.channels()[(state / self.vcs) as usize].to.port, (state % self.vcs) as u8)
         });

@@ -105,7 +105,7 @@ pub fn pack(faults: &Faults, jobs: &[Wanted]) -> Packing {
 /// How many rows are dropped for a job, and so how many columns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Menu {
-    /// A few ways that differ.
+    /// Several that differ.
     Some,
     /// As few rows as can be.
     Columns,

@@ -127,14 +127,14 @@ impl Question<'_> {
         });
         let once = match row.pattern {
             Pattern::Gather | Pattern::Sum => {
-                let ways = if row.pattern == Pattern::Sum { 2.0 } else { 1.0 };
+                let passes = if row.pattern == Pattern::Sum { 2.0 } else { 1.0 };
                 let mut dimensions = vec![(inside, hall.mesh_rate())];
                 let mut steps = 0;
                 for (nodes, lane, rails) in outside {
-                    dimensions.push((nodes, hall.chip_rate(lane.lit_otherwise(rails))));
+                    dimensions.push((nodes, hall.chip_rate(lane.used_otherwise(rails))));
                     steps += nodes - 1;
                 }
-                ways * (gather_s(row.volume_bytes, &dimensions) + f64::from(steps) * hall.hop_s)
+                passes * (gather_s(row.volume_bytes, &dimensions) + f64::from(steps) * hall.hop_s)
             }
             Pattern::AllToAll => {
                 let mut slowest = self.mesh_all_to_all_s(row.volume_bytes, inside);
@@ -146,7 +146,7 @@ impl Question<'_> {
                         Joined::Ring => (nodes * nodes / 4, nodes / 2),
                     };
                     let load = row.volume_bytes / f64::from(nodes) * f64::from(passed);
-                    slowest = slowest.max(load / hall.chip_rate(lane.lit(rails)));
+                    slowest = slowest.max(load / hall.chip_rate(lane.used(rails)));
                     hops += farthest;
                 }
                 slowest + f64::from(hops) * hall.hop_s
@@ -154,7 +154,7 @@ impl Question<'_> {
             Pattern::Send => {
                 // One way. Of a node's chips only the last stage's leave it, with all its rails.
                 let leaving = outside.map(|(_, lane, rails)| {
-                    let rate = hall.chip_rate(lane.lit_otherwise(rails)) / 2.0 * f64::from(inside);
+                    let rate = hall.chip_rate(lane.used_otherwise(rails)) / 2.0 * f64::from(inside);
                     row.volume_bytes / rate + hall.hop_s
                 });
                 let within =

@@ -78,7 +78,7 @@ pub enum ProblemError {
     Initial {
         /// Entries given.
         given: usize,
-        /// Planes.
+        /// Planes that there are.
         planes: u32,
     },
     /// No steps.

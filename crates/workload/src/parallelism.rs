@@ -44,7 +44,7 @@ pub struct Coordinates {
     pub cp: u32,
     /// Expert-parallel rank.
     pub ep: u32,
-    /// Replica.
+    /// Data-parallel replica.
     pub dp: u32,
     /// Pipeline stage.
     pub pp: u32,

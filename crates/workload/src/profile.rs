@@ -10,7 +10,7 @@ use lightloom_units::Time;
 /// One line of provenance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ComputeOrigin {
-    /// What.
+    /// The part of the model that is computed.
     pub component: Component,
     /// In which pass.
     pub pass: Pass,

@@ -47,9 +47,9 @@ pub(super) fn open(
 
 /// Shares bytes evenly; the first lanes take the remainder.
 fn share(lanes: &mut [Lane], bytes: u64) {
-    let ways = lanes.len() as u64;
+    let count = lanes.len() as u64;
     for (at, lane) in (0..).zip(lanes) {
-        lane.left = bytes / ways + u64::from(at < bytes % ways);
+        lane.left = bytes / count + u64::from(at < bytes % count);
     }
 }
 

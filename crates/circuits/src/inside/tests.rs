@@ -223,9 +223,9 @@ fn a_matching_lasts_as_long_as_its_slowest_part() {
     counts.join(2, 3);
     let matching = assign(&counts, &PortMap::dark(4, 3), &[0, 0, 0]);
     let options = RouteOptions { share_eps: false, optical_bps: 1, packet_bps: 1 };
-    let over = |demand: &[Pair], lit: Time| {
+    let over = |demand: &[Pair], ready: Time| {
         let routing = route(demand, &matching, &inside.layout, &options);
-        inside.with_matching(&routing, |_| lit)
+        inside.with_matching(&routing, |_| ready)
     };
     // GPU 1's NIC has the circuit: 5 MB take 100 us, and nothing is gathered or scattered.
     let one = [(1, 5, 5_000_000)];

@@ -11,7 +11,7 @@ use super::transition::Transition;
 use super::uniform::uniform;
 use lightloom_fabric::PredictorKind;
 
-/// Predicts what each source sends each expert of a layer, before its gate; is told what came.
+/// Predicts what each source sends each expert of a layer, before its gate; learns what came.
 #[derive(Clone, Debug)]
 pub struct Forecaster {
     kind: PredictorKind,
@@ -200,11 +200,11 @@ mod tests {
         assert_eq!(by[1], PredictorKind::PreviousLayer);
         assert_eq!(by[2], PredictorKind::PreviousIteration);
         // A cost of the caller's decides as well.
-        let mut told = Forecaster::new(PredictorKind::Auto, 1, n, Window::default());
+        let mut costed = Forecaster::new(PredictorKind::Auto, 1, n, Window::default());
         for _ in 0..3 {
-            told.predict(0);
-            told.observe_costing(0, &[1.0, 0.0, 0.0, 0.0], |said| 1.0 - said[0][3]);
+            costed.predict(0);
+            costed.observe_costing(0, &[1.0, 0.0, 0.0, 0.0], |said| 1.0 - said[0][3]);
         }
-        assert_eq!(told.predict(0).by, PredictorKind::Uniform);
+        assert_eq!(costed.predict(0).by, PredictorKind::Uniform);
     }
 }

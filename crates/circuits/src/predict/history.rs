@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 /// How far back predictors look, and how fast they forget.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Window {
-    /// Passes.
+    /// Passes that are remembered.
     pub length: usize,
     /// Weight of a pass beside that of the next one, above 0 and at most 1.
     pub decay: f64,

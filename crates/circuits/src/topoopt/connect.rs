@@ -2,22 +2,22 @@
 //!
 //! Rings and matchings go where the bytes are, and may leave pipeline stages, say, with no circuit
 //! between them. One would connect them, and carry all they exchange. So two parts get as many
-//! circuits as their exchange is worth at the topology's own price: circuits for all bytes. Each
-//! pair of servers across is chosen in proportion to its bytes; a server without a free port gives
+//! circuits as their share of all bytes is of all circuits. Each pair of servers
+//! across is chosen in proportion to its bytes; a server without a free port gives
 //! up a circuit that it can spare, and where both do so, the two they left are joined as well.
 
-use super::weave::{Purpose, Weave};
+use super::topology::{Purpose, Topology};
 use std::collections::BTreeMap;
 
 type Demand = BTreeMap<(u32, u32), u64>;
 
 /// Connects all servers; returns how many circuits that took, or `None` if their ports do not
 /// suffice. Two ports a server always do.
-pub(super) fn connect(weave: &mut Weave, demand: &Demand) -> Option<u32> {
+pub(super) fn connect(topology: &mut Topology, demand: &Demand) -> Option<u32> {
     let all: u128 = demand.values().map(|&bytes| u128::from(bytes)).sum();
     let mut crossings = 0;
     loop {
-        let part = weave.components();
+        let part = topology.components();
         let Some(other) = part.iter().copied().find(|&p| p != part[0]) else {
             return Some(crossings);
         };
@@ -39,14 +39,14 @@ pub(super) fn connect(weave: &mut Weave, demand: &Demand) -> Option<u32> {
             )
             .filter(|&(a, b, _)| part[a as usize] == x && part[b as usize] == y)
             .collect();
-        let worth = (bytes * u128::from(weave.total)).div_ceil(all.max(1));
+        let worth = (bytes * u128::from(topology.total)).div_ceil(all.max(1));
         let worth = u32::try_from(worth).unwrap_or(u32::MAX).max(1);
         // Each exchange of circuits makes two.
         let made: u32 = sample(&pairs, bytes, worth.div_ceil(2))
-            .map(|(a, b)| cross(weave, a, b, Purpose::Matching, demand))
+            .map(|(a, b)| cross(topology, a, b, Purpose::Matching, demand))
             .sum();
         crossings += match made {
-            0 => anywhere(weave, &part, (x, y), demand)?,
+            0 => anywhere(topology, &part, (x, y), demand)?,
             _ => made,
         };
     }
@@ -68,19 +68,19 @@ fn sample(pairs: &[(u32, u32, u64)], bytes: u128, count: u32) -> impl Iterator<I
 }
 
 /// Joins `a` and `c`, and the two whose circuits they gave up for it; returns how many circuits.
-fn cross(weave: &mut Weave, a: u32, c: u32, limit: Purpose, demand: &Demand) -> u32 {
-    let Some(b) = make_room(weave, a, limit, demand) else {
+fn cross(topology: &mut Topology, a: u32, c: u32, limit: Purpose, demand: &Demand) -> u32 {
+    let Some(b) = make_room(topology, a, limit, demand) else {
         return 0;
     };
-    let Some(d) = make_room(weave, c, limit, demand) else {
+    let Some(d) = make_room(topology, c, limit, demand) else {
         if let Some((b, purpose)) = b {
-            weave.join(a, b, purpose);
+            topology.join(a, b, purpose);
         }
         return 0;
     };
-    weave.join(a, c, Purpose::Crossing);
+    topology.join(a, c, Purpose::Crossing);
     if let (Some((b, _)), Some((d, _))) = (b, d) {
-        weave.join(b, d, Purpose::Crossing);
+        topology.join(b, d, Purpose::Crossing);
         return 2;
     }
     1
@@ -89,27 +89,33 @@ fn cross(weave: &mut Weave, a: u32, c: u32, limit: Purpose, demand: &Demand) -> 
 /// Frees a port of `server`, if none is free: `Some(None)` if one was, and the neighbour and purpose
 /// of the circuit it gave up if not.
 fn make_room(
-    weave: &mut Weave,
+    topology: &mut Topology,
     server: u32,
     limit: Purpose,
     demand: &Demand,
 ) -> Option<Option<(u32, Purpose)>> {
-    if weave.free(server) > 0 {
+    if topology.free(server) > 0 {
         return Some(None);
     }
-    let neighbour = weave.spare(server, limit, demand)?;
-    let purpose = weave.part(server, neighbour)?;
+    let neighbour = topology.spare(server, limit, demand)?;
+    let purpose = topology.part(server, neighbour)?;
     Some(Some((neighbour, purpose)))
 }
 
 /// Joins two parts wherever each can spare a port most cheaply.
-fn anywhere(weave: &mut Weave, part: &[u32], (x, y): (u32, u32), demand: &Demand) -> Option<u32> {
+fn anywhere(
+    topology: &mut Topology,
+    part: &[u32],
+    (x, y): (u32, u32),
+    demand: &Demand,
+) -> Option<u32> {
     let able = |wanted: u32| {
         let servers = (0..part.len() as u32).filter(|&s| part[s as usize] == wanted);
-        let can =
-            |&s: &u32| weave.free(s) > 0 || weave.spare(s, Purpose::Crossing, demand).is_some();
-        servers.clone().find(|&s| weave.free(s) > 0).or_else(|| servers.clone().find(can))
+        let can = |&s: &u32| {
+            topology.free(s) > 0 || topology.spare(s, Purpose::Crossing, demand).is_some()
+        };
+        servers.clone().find(|&s| topology.free(s) > 0).or_else(|| servers.clone().find(can))
     };
     let (a, c) = (able(x)?, able(y)?);
-    Some(cross(weave, a, c, Purpose::Crossing, demand))
+    Some(cross(topology, a, c, Purpose::Crossing, demand))
 }

@@ -19,10 +19,10 @@
 mod connect;
 mod matching;
 mod permutations;
-mod weave;
+mod topology;
 
 use std::collections::BTreeMap;
-use weave::{Purpose, Weave};
+use topology::{Purpose, Topology};
 
 /// Servers that sum gradients, and what that sends in an iteration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,18 +113,18 @@ pub fn find(input: &TopoOptInput) -> Design {
             *demand.entry((a.min(b), a.max(b))).or_default() += bytes;
         }
     }
-    let mut weave = Weave::new(input.servers, input.degree);
+    let mut topology = Topology::new(input.servers, input.degree);
     let ports = ring_ports(input.degree, groups.values().sum(), demand.values().sum());
-    let rings = lay_rings(&mut weave, &groups, ports);
-    lay_matchings(&mut weave, &demand);
+    let rings = lay_rings(&mut topology, &groups, ports);
+    lay_matchings(&mut topology, &demand);
     for (servers, bytes) in &groups {
         for (a, b) in permutations::ring(servers, 1) {
             *demand.entry((a.min(b), a.max(b))).or_default() += bytes / servers.len() as u64;
         }
     }
-    let crossings = connect::connect(&mut weave, &demand);
+    let crossings = connect::connect(&mut topology, &demand);
     Design {
-        circuits: weave.into_circuits(),
+        circuits: topology.into_circuits(),
         rings,
         crossings: crossings.unwrap_or(0),
         connected: crossings.is_some(),
@@ -146,8 +146,8 @@ fn ring_ports(degree: u32, all_reduce: u64, other: u64) -> u32 {
 }
 
 /// Sets rings in up to `ports` ports of each server.
-fn lay_rings(weave: &mut Weave, groups: &BTreeMap<Vec<u32>, u64>, ports: u32) -> Vec<Ring> {
-    let mut left = vec![ports; weave.free.len()];
+fn lay_rings(topology: &mut Topology, groups: &BTreeMap<Vec<u32>, u64>, ports: u32) -> Vec<Ring> {
+    let mut left = vec![ports; topology.free.len()];
     let mut rings = vec![0u32; groups.len()];
     let groups: Vec<(&Vec<u32>, u64)> = groups.iter().map(|(servers, &b)| (servers, b)).collect();
     let mut open: Vec<usize> = (0..groups.len()).collect();
@@ -170,7 +170,7 @@ fn lay_rings(weave: &mut Weave, groups: &BTreeMap<Vec<u32>, u64>, ports: u32) ->
     for (&(servers, _), &rings) in groups.iter().zip(&rings) {
         for stride in permutations::select(servers.len() as u32, rings) {
             for (a, b) in permutations::ring(servers, stride) {
-                weave.join(a, b, Purpose::Ring);
+                topology.join(a, b, Purpose::Ring);
             }
             laid.push(Ring { servers: servers.clone(), stride });
         }
@@ -179,16 +179,16 @@ fn lay_rings(weave: &mut Weave, groups: &BTreeMap<Vec<u32>, u64>, ports: u32) ->
 }
 
 /// Sets matchings of greatest weight until no two servers with demand have a free port each.
-fn lay_matchings(weave: &mut Weave, demand: &BTreeMap<(u32, u32), u64>) {
+fn lay_matchings(topology: &mut Topology, demand: &BTreeMap<(u32, u32), u64>) {
     let mut edges: Vec<(u32, u32, u64)> = demand.iter().map(|(&(a, b), &w)| (a, b, w)).collect();
     loop {
-        edges.retain(|&(a, b, _)| weave.free(a) > 0 && weave.free(b) > 0);
-        let matched = matching::heaviest(weave.free.len(), &edges);
+        edges.retain(|&(a, b, _)| topology.free(a) > 0 && topology.free(b) > 0);
+        let matched = matching::heaviest(topology.free.len(), &edges);
         if matched.is_empty() {
             return;
         }
         for &(a, b) in &matched {
-            weave.join(a, b, Purpose::Matching);
+            topology.join(a, b, Purpose::Matching);
         }
         for (a, b, weight) in &mut edges {
             if matched.binary_search(&(*a, *b)).is_ok() {
@@ -311,9 +311,12 @@ mod tests {
     #[test]
     fn a_pair_counts_half_after_each_circuit() {
         let matchings = |heavy, degree| {
-            let mut weave = Weave::new(4, degree);
-            lay_matchings(&mut weave, &BTreeMap::from([((0, 1), heavy), ((0, 2), 3), ((1, 3), 3)]));
-            weave.into_circuits()
+            let mut topology = Topology::new(4, degree);
+            lay_matchings(
+                &mut topology,
+                &BTreeMap::from([((0, 1), heavy), ((0, 2), 3), ((1, 3), 3)]),
+            );
+            topology.into_circuits()
         };
         // 16, then 8, against 6; then 4.
         assert_eq!(matchings(16, 2), [(0, 1), (0, 1)]);

@@ -11,7 +11,7 @@ pub(super) enum Purpose {
 }
 
 /// Duplex circuits between servers, each of which has so many ports.
-pub(super) struct Weave {
+pub(super) struct Topology {
     pub free: Vec<u32>,
     /// By pair `lower < higher`: what each of its circuits is for, in falling order.
     circuits: BTreeMap<(u32, u32), Vec<Purpose>>,
@@ -19,9 +19,9 @@ pub(super) struct Weave {
     pub total: u32,
 }
 
-impl Weave {
+impl Topology {
     pub fn new(servers: usize, degree: u32) -> Self {
-        Weave {
+        Topology {
             free: vec![degree; servers],
             circuits: BTreeMap::new(),
             neighbours: vec![Vec::new(); servers],

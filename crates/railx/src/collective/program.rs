@@ -63,8 +63,8 @@ impl Program {
             let value = format!("{} x {}", grid.columns, grid.rows);
             return refused("nodes", value, "must be as many columns as rows, at least 2");
         }
-        let lit = wired.neighbours().ends(0).count() as u32;
-        if lit != 4 * grid.rails() {
+        let used = wired.neighbours().ends(0).count() as u32;
+        if used != 4 * grid.rails() {
             let reason = "must leave no rail dark: of a HyperX, one less must divide the rails";
             return refused("nodes", grid.columns.to_string(), reason);
         }
@@ -97,12 +97,14 @@ impl Program {
             _ => grid.columns,
         };
         let line = |axis, parts: u64| {
-            let ways = 2 * u64::from(grid.ports);
+            let directions = 2 * u64::from(grid.ports);
             let part = bytes.div_ceil(2 * share * parts * u64::from(length));
             match algorithm {
-                Algorithm::Ring2d => (length - 1, maker.chip_rings(axis, part.div_ceil(ways))),
+                Algorithm::Ring2d => {
+                    (length - 1, maker.chip_rings(axis, part.div_ceil(directions)))
+                }
                 Algorithm::Hierarchical => {
-                    (length - 1, maker.node_rings(axis, part.div_ceil(ways)))
+                    (length - 1, maker.node_rings(axis, part.div_ceil(directions)))
                 }
                 _ => (1, maker.all_at_once(axis, part)),
             }
@@ -166,7 +168,7 @@ impl Maker<'_> {
         path
     }
 
-    /// Rings inside every node, both ways round.
+    /// Rings inside every node, in both directions.
     fn local_rings(&self, bytes: u64) -> Vec<Send> {
         let ring = mesh_ring(self.grid.mesh);
         let next = ring.iter().cycle().skip(1);
@@ -264,7 +266,7 @@ impl Maker<'_> {
         sends
     }
 
-    /// One of two rings over all chips of a torus that share no link, both ways round: row by row,
+    /// One of two rings over all chips of a torus that share no link, in both directions: row by row,
     /// each starting one further back, or transposed (Bae et al., IEEE ToC 2003). None if the rails
     /// do not lead from each node to the next.
     fn torus_ring(&self, transposed: bool, bytes: u64) -> Option<Vec<Send>> {

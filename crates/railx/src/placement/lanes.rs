@@ -10,7 +10,7 @@ use serde::Serialize;
 /// Where the ranks of one kind are: the product of the three is its degree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Factors {
-    /// Whose.
+    /// The kind of parallelism.
     pub kind: Kind,
     /// Inside a node.
     pub inside: u32,
@@ -50,8 +50,8 @@ impl Lane {
         self.kinds.iter().find(|lane| lane.0 == kind).map_or(1, |lane| lane.1)
     }
 
-    /// Rails that are lit in the turn of experts.
-    pub fn lit(&self, rails: u32) -> u32 {
+    /// Rails that have circuits in the turn of experts.
+    pub fn used(&self, rails: u32) -> u32 {
         match self.joined {
             Joined::Ring => rails,
             Joined::AllToAll => rails / set(self.size(Kind::Ep)) * set(self.size(Kind::Ep)),
@@ -59,8 +59,8 @@ impl Lane {
     }
 
     /// Rails that carry what is not the experts' own: all of those that are had by turns.
-    pub fn lit_otherwise(&self, rails: u32) -> u32 {
-        if self.kinds.len() > 1 { rails } else { self.lit(rails) }
+    pub fn used_otherwise(&self, rails: u32) -> u32 {
+        if self.kinds.len() > 1 { rails } else { self.used(rails) }
     }
 }
 

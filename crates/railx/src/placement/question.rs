@@ -27,7 +27,7 @@ pub struct Hall {
 /// A part of a training.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phase {
-    /// Iterations.
+    /// Iterations that it lasts.
     pub weight: f64,
     /// What is sent in one.
     pub traffic: Vec<Traffic>,

@@ -28,13 +28,14 @@ use lightloom_fabric::routers::{Choice, Routing};
 #[derive(Clone, Debug)]
 pub struct Adaptive {
     places: Places,
-    ways: Vec<Way>,
+    crossings: Vec<Crossing>,
     classes: u8,
     each: u8,
 }
 
+/// How a dimension is crossed.
 #[derive(Clone, Debug)]
-struct Way {
+struct Crossing {
     axis: Axis,
     /// By position along the axis: the digit.
     digits: Vec<u16>,
@@ -58,16 +59,17 @@ impl Adaptive {
         let Form::Product(dimensions) = &topology.form else {
             return Err("a dragonfly is no product of dimensions".into());
         };
-        let ways = dimensions.iter().filter(|dimension| dimension.scale > 1).map(|dimension| Way {
-            axis: dimension.axis,
-            digits: (0..grid.positions(dimension.axis))
-                .map(|at| (at / dimension.stride % dimension.scale) as u16)
-                .collect(),
-            doors: Doors::shortest(&topology.layout, dimension),
-        });
+        let crossings =
+            dimensions.iter().filter(|dimension| dimension.scale > 1).map(|dimension| Crossing {
+                axis: dimension.axis,
+                digits: (0..grid.positions(dimension.axis))
+                    .map(|at| (at / dimension.stride % dimension.scale) as u16)
+                    .collect(),
+                doors: Doors::shortest(&topology.layout, dimension),
+            });
         Ok(Adaptive {
             places: Places::new(grid),
-            ways: ways.collect(),
+            crossings: crossings.collect(),
             classes: classes as u8,
             each,
         })
@@ -110,14 +112,15 @@ impl Routing for Adaptive {
         let came = self.places.came(chip, came.map(|(port, _)| port));
         let (here, there) = (self.places.node(node), self.places.node(target));
         let mut hops = [u8::MAX; 4];
-        for way in &self.ways {
-            let (from, goal) = match way.axis {
+        for crossing in &self.crossings {
+            let (from, goal) = match crossing.axis {
                 Axis::X => (here.0, there.0),
                 Axis::Y => (here.1, there.1),
             };
-            let (from, goal) = (way.digits[usize::from(from)], way.digits[usize::from(goal)]);
-            for door in way.doors.of(from, goal) {
-                match self.places.way(came, chip, door.spot) {
+            let (from, goal) =
+                (crossing.digits[usize::from(from)], crossing.digits[usize::from(goal)]);
+            for door in crossing.doors.of(from, goal) {
+                match self.places.next_hop(came, chip, door.spot) {
                     Towards::Here => take(door.port, class + 1, 0),
                     Towards::Side(side, far) => hops[side] = hops[side].min(far),
                     Towards::Never => {}

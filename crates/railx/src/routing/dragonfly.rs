@@ -118,13 +118,13 @@ impl Routing for Dragonfly {
             let step = self.local.step(row, next, chip);
             return take(step.port, class + u8::from(step.rail));
         }
-        let way = |door| self.places.way(Came::Injected, chip, door);
-        let nearest = doors.iter().min_by_key(|door| match way(door.spot) {
+        let hop = |door| self.places.next_hop(Came::Injected, chip, door);
+        let nearest = doors.iter().min_by_key(|door| match hop(door.spot) {
             Towards::Side(_, hops) => hops,
             _ => 0,
         });
         let nearest = nearest.expect("there are doors");
-        match way(nearest.spot) {
+        match hop(nearest.spot) {
             Towards::Side(side, _) => take(self.places.side(chip, side), class),
             _ => take(nearest.port, class + 1),
         }

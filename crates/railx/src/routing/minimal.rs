@@ -3,7 +3,7 @@
 //! A packet corrects its node's digits one dimension after another, those of X first: over the mesh,
 //! along x and then along y, to the nearest chip from which a rail leads to the next node, then over
 //! that rail. Of exits equally near the one of the lower rail is taken, and of its ends the + end. In
-//! a ring it goes the shorter way round, + of two equal.
+//! a ring it goes round in the shorter direction, + of two equal.
 //!
 //! Virtual channels rise with every node hop, so that none waits for one behind it: the mesh of the
 //! source 0; a rail of dimension d and the mesh behind it one class of their own. A ring has two,
@@ -30,7 +30,7 @@ use lightloom_fabric::routers::{Choice, Routing};
 #[derive(Clone, Debug)]
 pub struct Minimal {
     places: Places,
-    dimensions: Vec<Way>,
+    dimensions: Vec<Crossing>,
     /// The class of the mesh of the destination: the highest.
     last: u8,
     /// Virtual channels of a class.
@@ -39,7 +39,7 @@ pub struct Minimal {
 
 /// How a dimension is crossed.
 #[derive(Clone, Debug)]
-struct Way {
+struct Crossing {
     axis: Axis,
     ring: bool,
     /// The class of its rails.
@@ -60,10 +60,10 @@ impl Minimal {
         };
         let grid = topology.layout.grid;
         let mut class = 1u8;
-        let mut ways = Vec::new();
+        let mut crossings = Vec::new();
         for dimension in dimensions.iter().filter(|dimension| dimension.scale > 1) {
             let ring = dimension.wiring == Wiring::Ring;
-            ways.push(Way {
+            crossings.push(Crossing {
                 axis: dimension.axis,
                 ring,
                 class,
@@ -82,7 +82,7 @@ impl Minimal {
                 "{class} classes of {each} virtual channels: 1 to 16 are possible"
             ));
         }
-        Ok(Minimal { places: Places::new(grid), dimensions: ways, last: class - 1, each })
+        Ok(Minimal { places: Places::new(grid), dimensions: crossings, last: class - 1, each })
     }
 
     /// Classes of virtual channels that a topology needs.
@@ -131,25 +131,28 @@ impl Routing for Minimal {
             return take(self.places.towards(chip, aim), self.last);
         }
         let (here, there) = (self.places.node(node), self.places.node(target));
-        for way in &self.dimensions {
-            let (from, goal) = match way.axis {
+        for crossing in &self.dimensions {
+            let (from, goal) = match crossing.axis {
                 Axis::X => (here.0, there.0),
                 Axis::Y => (here.1, there.1),
             };
-            let digit = way.digits[usize::from(goal)];
-            if way.digits[usize::from(from)] == digit {
+            let digit = crossing.digits[usize::from(goal)];
+            if crossing.digits[usize::from(from)] == digit {
                 continue;
             }
-            let step = way.exits.step(from, digit, chip);
+            let step = crossing.exits.step(from, digit, chip);
             // Within a ring a packet keeps the class in which it came, and rises at the dateline.
             let class = came.map_or(0, |(_, vc)| vc / self.each);
-            let under_way = way.ring && class >= way.class;
-            return match (step.rail, under_way) {
+            let on_ring = crossing.ring && class >= crossing.class;
+            return match (step.rail, on_ring) {
                 (false, true) => take(step.port, class),
-                (false, false) => take(step.port, way.class - 1),
+                (false, false) => take(step.port, crossing.class - 1),
                 (true, _) => {
-                    let crossed = under_way && class > way.class;
-                    take(step.port, way.class + u8::from(way.ring && (crossed || step.dateline)));
+                    let crossed = on_ring && class > crossing.class;
+                    take(
+                        step.port,
+                        crossing.class + u8::from(crossing.ring && (crossed || step.dateline)),
+                    );
                 }
             };
         }

@@ -42,7 +42,7 @@ const ROOM_ASTRAY: u8 = 4;
 pub struct NonMinimal {
     places: Places,
     along: [Along; 2],
-    /// By chip: its rails that are lit.
+    /// By chip: its rails with circuits.
     rails: Vec<Vec<(Axis, Door)>>,
     free: u8,
     bubble: bool,
@@ -122,11 +122,11 @@ impl NonMinimal {
                 ports: grid.ports as u16,
             })
         };
-        let lit = |axis, rail: u32| !layout.rings(axis, 0, rail).is_empty();
+        let used = |axis, rail: u32| !layout.rings(axis, 0, rail).is_empty();
         Ok(NonMinimal {
             places: Places::new(grid),
             along: [of(Axis::X)?, of(Axis::Y)?],
-            rails: rails(grid, lit),
+            rails: rails(grid, used),
             free,
             bubble,
             each,
@@ -203,7 +203,7 @@ impl NonMinimal {
         for along in self.along.iter().filter(|along| wrong[usize::from(along.axis == Axis::Y)]) {
             let (from, goal) = stand.positions(along.axis);
             for door in along.doors.of(from, goal) {
-                match self.places.way(stand.came, stand.chip, door.spot) {
+                match self.places.next_hop(stand.came, stand.chip, door.spot) {
                     Towards::Here => self.leave(stand, along, door, 0, choices),
                     Towards::Side(side, far) => hops[side] = hops[side].min(far),
                     Towards::Never => {}
@@ -284,13 +284,13 @@ impl Stand {
     }
 }
 
-/// The lit rails of every chip.
-fn rails(grid: Grid, lit: impl Fn(Axis, u32) -> bool) -> Vec<Vec<(Axis, Door)>> {
+/// The rails of every chip that have circuits.
+fn rails(grid: Grid, used: impl Fn(Axis, u32) -> bool) -> Vec<Vec<(Axis, Door)>> {
     let ports = RailxPorts::new(&grid);
     let spots = (0..grid.mesh).flat_map(|y| (0..grid.mesh).map(move |x| (x, y)));
     let of = |chip: (u32, u32)| {
         let rail = |port| match ports.used_for(chip, port)? {
-            PortUse::Rail { axis, rail, plus } if lit(axis, rail) => {
+            PortUse::Rail { axis, rail, plus } if used(axis, rail) => {
                 let spot = (chip.0 as u16, chip.1 as u16);
                 Some((axis, Door { spot, port, rail: rail as u16, plus }))
             }

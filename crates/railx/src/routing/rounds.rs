@@ -1,7 +1,7 @@
 //! The torus of chips that the rails of a grid make: along the mesh row of a chip and over its rails
 //! round the columns of nodes, and likewise along mesh columns round the rows of nodes.
 //!
-//! Every mesh line has the ring of its first rail that is lit; further rails with the same ring run
+//! Every mesh line has the ring of its first rail with circuits; further rails with the same ring run
 //! beside it. What does not fit a torus, as rails with other rings, is not used here.
 
 use lightloom_fabric::railx::{Axis, Layout};

@@ -107,9 +107,9 @@ impl Places {
     pub fn came(&self, chip: u32, port: Option<u16>) -> Came {
         port.map_or(Came::Injected, |port| self.came[chip as usize * self.most + usize::from(port)])
     }
-    /// How a packet that came so reaches another chip of the node.
+    /// The next hop inside the node of a packet that came so, towards the chip at `aim`.
     #[inline]
-    pub fn way(&self, came: Came, chip: u32, aim: (u16, u16)) -> Towards {
+    pub fn next_hop(&self, came: Came, chip: u32, aim: (u16, u16)) -> Towards {
         let (x, y) = self.spot(chip);
         let (by_x, by_y) = (x.abs_diff(aim.0), y.abs_diff(aim.1));
         let (axis, plus) = match (by_x, by_y) {

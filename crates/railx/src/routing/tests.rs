@@ -260,7 +260,7 @@ fn packets_may_go_astray() {
     let nodes: Vec<u32> = choices
         .iter()
         .filter(|c| astray(c))
-        .map(|c| network.out(from, c.port).expect("lit").to.router / 4)
+        .map(|c| network.out(from, c.port).expect("wired").to.router / 4)
         .collect();
     assert!(!nodes.is_empty() && nodes.iter().all(|&node| node != 1 && node < 5), "{nodes:?}");
     // In the last class there is nothing but the torus.

@@ -53,8 +53,8 @@ proptest! {
     ) {
         let torus = Topology::torus(Grid::new(mesh, ports, 16, columns, rows)).expect("it fits");
         check_rings(&torus)?;
-        let lit = |positions: u32, lines: u32| if positions > 1 { positions * lines } else { 0 };
-        let circuits = (lit(columns, rows) + lit(rows, columns)) * mesh * ports;
+        let ends = |positions: u32, lines: u32| if positions > 1 { positions * lines } else { 0 };
+        let circuits = (ends(columns, rows) + ends(rows, columns)) * mesh * ports;
         prop_assert_eq!(torus.layout.circuits(), u64::from(circuits));
     }
 
@@ -197,5 +197,5 @@ fn two_radices_make_one_large_dragonfly() {
     let built = Topology::dragonfly(hall).expect("radices for 5 nodes and 21 groups");
     let ports = |axis, line| built.layout.cross_connect(axis, line, 0).expect("legal").ports();
     assert_eq!((ports(Axis::X, 4), ports(Axis::Y, 20)), (42, 10));
-    assert_eq!(built.layout.circuits(), 21 * 5 * 4 * 2); // every rail is lit
+    assert_eq!(built.layout.circuits(), 21 * 5 * 4 * 2); // every rail has circuits
 }

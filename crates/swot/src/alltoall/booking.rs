@@ -37,8 +37,9 @@ pub(super) const NOBODY: u32 = u32::MAX;
 /// The completion time is sought to this part of the least it could be.
 const PRECISION: u64 = 4096;
 
-/// A circuit is set for part of an entry only if it can then serve for one WORTHth of its dark time.
-const WORTH: u64 = 4;
+/// A circuit is set for part of an entry only if it then carries for longer than its dark time over
+/// this.
+const DARK_SHARE: u64 = 4;
 /// How finely entries are dealt out.
 const PARTS: [u64; 3] = [1, 2, 4];
 /// No smaller piece is dealt, but for what is left of an entry \[B\].
@@ -76,7 +77,7 @@ impl Ports {
         Ports { planes, tx: ports.clone(), rx: ports }
     }
 
-    /// Joins two servers on a plane, one way. Whoever either port was joined to before, it is not now:
+    /// Joins two servers on a plane, in one direction. Whoever either port was joined to before, it is not now:
     /// a circuit stands if both of its ends say so.
     ///
     /// # Panics
@@ -113,7 +114,7 @@ impl Ports {
     }
 
     /// As [`Ports::book`], but nothing can be sent before `ready`: until then circuits may be set. What
-    /// is set too soon keeps its ports, lit, until then.
+    /// is set too soon keeps its ports until then.
     ///
     /// ```
     /// # use lightloom_swot::Planes;
@@ -279,19 +280,19 @@ impl Draft {
                     let start = tx.free.max(rx.free);
                     let set = tx.peer != to || rx.peer != from;
                     let dark = if set { planes.reconfiguration_ps } else { Time::ZERO };
-                    let lit = (start + dark).max(self.ready);
+                    let up = (start + dark).max(self.ready);
                     let room =
-                        room(deadline.saturating_sub(lit + planes.latency_ps), planes.rate_bps);
+                        room(deadline.saturating_sub(up + planes.latency_ps), planes.rate_bps);
                     // What is dark for long and serves for short is for what fits nowhere else.
                     let serves = planes.rate_bps.time_for(Bytes::new(room)).ps();
-                    let worth = room >= left || serves.saturating_mul(WORTH) > dark.ps();
-                    let idle = |end: End| lit - end.free.max(self.ready);
+                    let pays = room >= left || serves.saturating_mul(DARK_SHARE) > dark.ps();
+                    let idle = |end: End| up - end.free.max(self.ready);
                     let lost = (idle(tx) + idle(rx)).saturating_sub(dark);
-                    (room > 0 && worth).then_some((lost, lit, plane, room, set, start))
+                    (room > 0 && pays).then_some((lost, up, plane, room, set, start))
                 });
-                let (_, lit, plane, room, set, start) = places.min()?;
+                let (_, up, plane, room, set, start) = places.min()?;
                 let bytes = Bytes::new(left.min(room));
-                let end = lit + planes.latency_ps + planes.rate_bps.time_for(bytes);
+                let end = up + planes.latency_ps + planes.rate_bps.time_for(bytes);
                 left -= bytes.get();
                 tx[a + plane] = End { free: end, peer: to };
                 rx[b + plane] = End { free: end, peer: from };
@@ -301,7 +302,7 @@ impl Draft {
                     from,
                     to,
                     dark_ps: start,
-                    start_ps: lit,
+                    start_ps: up,
                     end_ps: end,
                     bytes,
                     set,
@@ -351,7 +352,7 @@ impl Draft {
             else {
                 return holds;
             };
-            let (lit, start, set) = soon(b);
+            let (up, start, set) = soon(b);
             let rest = &mut left[a * n + b];
             let share = out[a].max(into[b]) / (part * self.planes as u64);
             let mut bytes = share.max(least).min(*rest);
@@ -372,8 +373,8 @@ impl Draft {
                     from,
                     to,
                     dark_ps: start,
-                    start_ps: lit,
-                    end_ps: lit,
+                    start_ps: up,
+                    end_ps: up,
                     bytes,
                     set,
                 });

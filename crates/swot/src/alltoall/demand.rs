@@ -15,7 +15,7 @@ pub struct Demand {
     pub(super) bytes: Vec<u64>,
 }
 
-/// Why a demand is none.
+/// Why numbers are no demand.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DemandError {
     /// No nodes, or more than 4096.
@@ -24,7 +24,7 @@ pub enum DemandError {
     /// Not a square.
     #[error("the demand of {nodes} nodes has {entries} entries; allowed: {nodes} rows of {nodes}")]
     Shape {
-        /// Nodes.
+        /// Nodes that the demand is of.
         nodes: u32,
         /// Entries given.
         entries: usize,
@@ -55,7 +55,7 @@ impl Demand {
         Ok(Demand { nodes, bytes })
     }
 
-    /// Nodes.
+    /// How many nodes it is of.
     pub fn nodes(&self) -> u32 {
         self.nodes
     }

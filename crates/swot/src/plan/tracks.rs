@@ -16,7 +16,7 @@ pub const NO_PORT: i64 = -1;
 pub struct Plan {
     /// Nodes, each with one port a plane.
     pub nodes: u32,
-    /// Planes.
+    /// Optical planes, each of which joins all nodes.
     pub planes: u32,
     /// Rate of one port \[bit/s\].
     pub rate_bps: BitRate,

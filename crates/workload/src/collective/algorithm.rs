@@ -109,7 +109,7 @@ pub enum CollectiveError {
     /// No power of two: the ways around it send uneven blocks in a step.
     #[error("{algorithm} is built for powers of two only; nodes is {nodes}")]
     PowerOfTwo {
-        /// Which.
+        /// The algorithm that was asked for.
         algorithm: Algorithm,
         /// Nodes asked for.
         nodes: u32,
@@ -119,7 +119,7 @@ pub enum CollectiveError {
     Radix {
         /// Asked for.
         radix: u32,
-        /// Nodes.
+        /// Nodes that there are.
         nodes: u32,
     },
     /// Nothing to send, or too much.
