@@ -1,7 +1,7 @@
 //! A server's agent at work: [`lightloom_control::Agent`] with a stream to its controller.
 //!
 //! Modelled: the stream is opened anew whenever it breaks, after waits that double; all that is sent
-//! over it is the latest report, all that is kept of what comes the latest picture, so nothing piles up
+//! over it is the latest report, all that is kept of what comes the latest view, so nothing piles up
 //! at a runtime that is slow to look. Leases end here, whatever the stream does.
 //! Ignored: draining itself, which the data plane does.
 //! Checked: against real controllers that are killed and come back (`tests/controller_kill.rs`).

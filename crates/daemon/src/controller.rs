@@ -22,9 +22,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::sleep_until;
 
 /// Pictures of the controller are at least this far apart while it changes,
-const PICTURE: Duration = Duration::from_millis(50);
+const SNAPSHOT: Duration = Duration::from_millis(50);
 /// and this far while nothing does.
-const IDLE_PICTURE: Duration = Duration::from_secs(1);
+const IDLE_SNAPSHOT: Duration = Duration::from_secs(1);
 /// What has come is handed over at once, up to so much.
 const BATCH: usize = 256;
 /// The machine is not called more often than this for its timers.
@@ -38,7 +38,7 @@ pub struct Task {
     switch: SwitchHandle,
     hub: Hub,
     commands: mpsc::Receiver<Command>,
-    pictures: watch::Sender<Arc<Snapshot>>,
+    snapshots: watch::Sender<Arc<Snapshot>>,
     /// By server: the life of its agent, and where it listens.
     agents: Vec<Option<(u64, watch::Sender<Answer>)>>,
     clock: Clock,
@@ -72,7 +72,7 @@ impl Task {
         let agents = vec![None; region.servers()];
         let controller = Controller::new(region, settings, memory, Time::ZERO);
         let status = controller.status(Time::ZERO);
-        let (pictures, snapshot) = watch::channel(Arc::new(Snapshot { status, started }));
+        let (snapshots, snapshot) = watch::channel(Arc::new(Snapshot { status, started }));
         let (asks, commands) = mpsc::channel(1024);
         let hub = Hub::new(names, snapshot, asks);
         let task = Task {
@@ -82,7 +82,7 @@ impl Task {
             switch,
             hub: hub.clone(),
             commands,
-            pictures,
+            snapshots,
             agents,
             clock,
             started,
@@ -96,7 +96,7 @@ impl Task {
     /// # Errors
     /// If the journal cannot be written: nothing can be promised without it.
     pub async fn run(mut self, mut stop: oneshot::Receiver<()>) -> Result<(), JournalError> {
-        let mut pictured = Instant::now();
+        let mut published = Instant::now();
         let mut changed = true;
         let mut ticked = Instant::now();
         loop {
@@ -105,11 +105,11 @@ impl Task {
                 tracing::warn!("this controller has run for 200 days: it ends, to be started anew");
                 return Ok(());
             }
-            if changed && pictured.elapsed() >= PICTURE || pictured.elapsed() >= IDLE_PICTURE {
-                self.picture();
-                (pictured, changed) = (Instant::now(), false);
+            if changed && published.elapsed() >= SNAPSHOT || published.elapsed() >= IDLE_SNAPSHOT {
+                self.publish();
+                (published, changed) = (Instant::now(), false);
             }
-            let picture = pictured + if changed { PICTURE } else { IDLE_PICTURE };
+            let next = published + if changed { SNAPSHOT } else { IDLE_SNAPSHOT };
             let timer = self.timer().max(ticked + TICK);
             tokio::select! {
                 biased;
@@ -134,7 +134,7 @@ impl Task {
                     self.controller.timeout(self.now());
                     changed = true;
                 }
-                () = sleep_until(picture.into()) => {}
+                () = sleep_until(next.into()) => {}
             }
         }
     }
@@ -230,9 +230,9 @@ impl Task {
         Ok(())
     }
 
-    fn picture(&self) {
+    fn publish(&self) {
         let status = self.controller.status(self.now());
-        self.pictures.send_replace(Arc::new(Snapshot { status, started: self.started }));
+        self.snapshots.send_replace(Arc::new(Snapshot { status, started: self.started }));
     }
 }
 

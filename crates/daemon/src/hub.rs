@@ -1,4 +1,4 @@
-//! What the parts of a controller's daemon share: a picture of the controller that is renewed, what
+//! What the parts of a controller's daemon share: a snapshot of the controller that is renewed, what
 //! has happened, and a way to ask it something.
 //!
 //! One task owns the [`Controller`](lightloom_control::Controller); everyone else looks at a

@@ -63,7 +63,7 @@ fn status() -> Status {
 struct World {
     hub: Hub,
     commands: mpsc::Receiver<Command>,
-    picture: watch::Sender<Arc<Snapshot>>,
+    snapshots: watch::Sender<Arc<Snapshot>>,
 }
 
 fn world() -> World {
@@ -74,9 +74,9 @@ fn world() -> World {
         tenant_of_server: vec![0, 0, 1, 1],
     };
     let started = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
-    let (picture, seen) = watch::channel(Arc::new(Snapshot { status: status(), started }));
+    let (snapshots, seen) = watch::channel(Arc::new(Snapshot { status: status(), started }));
     let (to, commands) = mpsc::channel(4);
-    World { hub: Hub::new(names, seen, to), commands, picture }
+    World { hub: Hub::new(names, seen, to), commands, snapshots }
 }
 
 /// Operator `op`, viewer `eye`, tenant `blue`, and `gone`, whose tenant has no server here.
@@ -180,7 +180,7 @@ fn requests(path: &str) -> Vec<(&'static str, Sent<'static>, u16)> {
 
 #[tokio::test]
 async fn what_is_answered_is_what_the_description_says() {
-    let World { hub, mut commands, picture } = world();
+    let World { hub, mut commands, snapshots } = world();
     tokio::spawn(async move {
         while let Some(command) = commands.recv().await {
             if let Command::Unblock { done, .. } | Command::Audit { done } = command {
@@ -212,7 +212,7 @@ async fn what_is_answered_is_what_the_description_says() {
     }
     assert!(checked > 35, "{checked}");
     // The same while the controller knows nothing yet.
-    picture.send_modify(|snapshot| {
+    snapshots.send_modify(|snapshot| {
         let mut status = status();
         (status.phase, status.switch.device, status.switch.read) = ("starting", None, false);
         *snapshot = Arc::new(Snapshot { status, started: snapshot.started });
@@ -348,8 +348,8 @@ async fn commands_reach_the_controller_or_are_said_not_to() {
 }
 
 #[tokio::test]
-async fn metrics_say_what_the_picture_says() {
-    let World { hub, picture, .. } = world();
+async fn metrics_say_what_the_snapshot_says() {
+    let World { hub, snapshots, .. } = world();
     let app = router(hub.clone(), Arc::new(Tokens::default()));
     let scrape = async || {
         let request = Request::get("/metrics").header(header::HOST, "localhost");
@@ -390,7 +390,7 @@ async fn metrics_say_what_the_picture_says() {
     }
     assert_eq!(scrape().await, scrape().await);
     assert!(scrape().await.contains("seconds_count{stage=\"total\"} 3001"));
-    picture.send_modify(|snapshot| {
+    snapshots.send_modify(|snapshot| {
         let status = Status { phase: "draining", ..status() };
         *snapshot = Arc::new(Snapshot { status, started: snapshot.started });
     });

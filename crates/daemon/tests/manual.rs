@@ -23,7 +23,7 @@ fn exported() -> BTreeSet<String> {
         Time::ZERO,
     );
     let status = controller.status(Time::ZERO);
-    let (_picture, seen) =
+    let (_snapshots, seen) =
         watch::channel(Arc::new(Snapshot { status, started: SystemTime::UNIX_EPOCH }));
     let names = Names {
         region: "r".into(),

@@ -67,8 +67,8 @@ impl AgentClient {
         let (reports, latest) = watch::channel(None);
         let link = Link::open(controller, server, latest)?;
         let (calls, asked) = mpsc::channel(64);
-        let (pictures, views) = watch::channel(View::default());
-        let task = Task { agent: None, clock: Clock::start(), reports, link, asked, pictures };
+        let (publish, views) = watch::channel(View::default());
+        let task = Task { agent: None, clock: Clock::start(), reports, link, asked, publish };
         tokio::spawn(task.run());
         Ok(AgentClient { calls, views })
     }
@@ -97,7 +97,7 @@ impl AgentClient {
         self.call(Call::Fault(part, works)).await
     }
 
-    /// The latest picture, which tells when it changes.
+    /// The latest view; the receiver is woken when it changes.
     pub fn view(&self) -> watch::Receiver<View> {
         self.views.clone()
     }
@@ -114,7 +114,7 @@ impl AgentClient {
         .map(|view| view.circuits)
     }
 
-    /// The first picture of which this is true.
+    /// The first view of which this is true.
     ///
     /// # Errors
     /// As [`AgentClient::answered`].
@@ -160,7 +160,7 @@ struct Task {
     reports: watch::Sender<Option<Report>>,
     link: Link,
     asked: mpsc::Receiver<Call>,
-    pictures: watch::Sender<View>,
+    publish: watch::Sender<View>,
 }
 
 impl Task {
@@ -185,7 +185,7 @@ impl Task {
                     },
                     Err(why) => {
                         // Circuits are left first.
-                        self.pictures.send_modify(|view| {
+                        self.publish.send_modify(|view| {
                             view.circuits.circuits.iter_mut().for_each(|circuit| *circuit = None);
                             (view.said, view.ended) = (view.said + 1, Some(why));
                         });
@@ -227,7 +227,7 @@ impl Task {
                     None => {
                         let agent = Agent::new(settings(&description)?, incarnation(), now);
                         let description = Arc::new(description);
-                        self.pictures.send_modify(|view| view.region = Some(description.clone()));
+                        self.publish.send_modify(|view| view.region = Some(description.clone()));
                         self.agent = Some((description, agent));
                     }
                     Some((known, _)) if **known == description => {}
@@ -237,14 +237,14 @@ impl Task {
                 if let Some((_, agent)) = &mut self.agent {
                     agent.connected(now);
                 }
-                self.pictures.send_modify(|view| view.link = Some(Ok(())));
+                self.publish.send_modify(|view| view.link = Some(Ok(())));
             }
             News::Directive(directive) => {
                 if let Some((_, agent)) = &mut self.agent {
                     agent.directive(now, directive);
                 }
             }
-            News::Down(why) => self.pictures.send_modify(|view| view.link = Some(Err(why))),
+            News::Down(why) => self.publish.send_modify(|view| view.link = Some(Err(why))),
             News::Over(why) => return Err(why),
         }
         Ok(())
@@ -274,9 +274,9 @@ impl Task {
                     self.reports.send_replace(Some(report));
                 }
                 AgentOutput::Drain { token, ports } => {
-                    self.pictures.send_modify(|view| view.drain = Some((token, ports)));
+                    self.publish.send_modify(|view| view.drain = Some((token, ports)));
                 }
-                AgentOutput::Use { mark, round, circuits } => self.pictures.send_modify(|view| {
+                AgentOutput::Use { mark, round, circuits } => self.publish.send_modify(|view| {
                     view.circuits = Use { mark, round, circuits };
                     view.said += 1;
                 }),

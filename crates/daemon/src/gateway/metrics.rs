@@ -1,4 +1,4 @@
-//! What Prometheus reads: the picture as it is, and how long reconfigurations took.
+//! What Prometheus reads: the last snapshot, and how long reconfigurations took.
 //!
 //! Gauges and counters are read off the [`Snapshot`](crate::hub::Snapshot) when Prometheus asks.
 //! Histograms are fed from the events as they come; an event counts once, whoever notices it first.

@@ -1,7 +1,7 @@
 //! What operators read and ask over HTTP: JSON, metrics, health, a page to look at.
 //!
 //! The page and the description of the interface are open to all, and say nothing of the region. All
-//! else goes by [`Access`](crate::auth::Access). What is asked for is taken off the last picture that the controller
+//! else goes by [`Access`](crate::auth::Access). What is asked for is taken off the last snapshot that the controller
 //! published: no number of readers slows it.
 //!
 //! A page of another site that an operator's browser has open can do nothing here: what changes
