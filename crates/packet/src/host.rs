@@ -194,7 +194,7 @@ impl Run<'_> {
             let nic = conn.links[conn.path.before as usize];
             let turn = &mut self.net.tallies[nic as usize].turn;
             *turn = turn.wrapping_add(1);
-            conn.balancer.path(Next { turn: *turn, under_way: conn.under_way - 1 })
+            conn.balancer.path(Next { turn: *turn, under_way: conn.under_way - 1, now })
         } else {
             0
         };

@@ -93,7 +93,7 @@ mod tests {
     fn moves_when_idle_after_some_congested_rounds_and_when_busy_after_more() {
         let settings = Settings { marked_share: 0.5, rounds: 3, rounds_busy: 12 };
         let mut b = Plb::new(&settings, 1000, 1);
-        let path = |b: &mut Plb, under_way| b.path(Next { turn: 0, under_way });
+        let path = |b: &mut Plb, under_way| b.path(Next { turn: 0, under_way, now: 0 });
         let first = path(&mut b, 5);
         let round = |b: &mut Plb, i: u64, marked| {
             b.acked(Heard { path: 0, marked, round_trip: 10, now: i * 10 });

@@ -58,6 +58,8 @@ pub(crate) struct Next {
     pub turn: u32,
     /// Packets of the sub-flow under way.
     pub under_way: u32,
+    /// Now \[ps\].
+    pub now: u64,
 }
 
 /// An acknowledgement.
