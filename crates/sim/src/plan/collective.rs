@@ -252,7 +252,7 @@ pub fn plan_collective(spec: &CollectiveSpec) -> Result<CollectivePlans, Plannin
 /// If there is no such primitive.
 pub fn algorithms(of: Option<(&str, u32)>) -> Result<Vec<String>, PlanningError> {
     let Some((name, nodes)) = of else {
-        return Ok(Algorithm::ALL.iter().map(ToString::to_string).collect());
+        return Ok(Algorithm::all().map(|algorithm| algorithm.to_string()).collect());
     };
     let known = Primitive::ALL.into_iter().find(|primitive| primitive.name() == name);
     let primitive = known.ok_or_else(|| {

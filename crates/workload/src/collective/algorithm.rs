@@ -1,49 +1,30 @@
 //! Algorithms by name: what each is for, and whether it can be built.
 
+use super::plug::{Capabilities, Primitive, Program, Registered};
+use super::{binomial, bruck, double_tree, pairwise, rabenseifner, recursive_doubling, ring};
 use lightloom_units::Bytes;
+use lightloom_units::kind::Kind;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
+
+/// Every algorithm, a line a file.
+static LIST: &[&[Registered]] = &[
+    ring::ALGORITHMS,
+    rabenseifner::ALGORITHMS,
+    recursive_doubling::ALGORITHMS,
+    double_tree::ALGORITHMS,
+    binomial::ALGORITHMS,
+    pairwise::ALGORITHMS,
+    bruck::ALGORITHMS,
+];
+/// The radix where none is given.
+const RADIX: u32 = 2;
 
 /// The most nodes of a collective.
 pub const MOST_NODES: u32 = 4096;
 /// The largest buffer: sums over nodes and steps stay far from 64 bits.
 pub const LARGEST: Bytes = Bytes::new(1 << 50);
-
-/// What a collective is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Primitive {
-    /// Each node ends with its block of the sum.
-    ReduceScatter,
-    /// Each node ends with every node's block.
-    AllGather,
-    /// Each node ends with the sum.
-    AllReduce,
-    /// Each node ends with the blocks that all others have for it.
-    AllToAll,
-    /// Each node ends with node 0's buffer.
-    Broadcast,
-}
-
-impl Primitive {
-    /// Every primitive.
-    pub const ALL: [Primitive; 5] = [
-        Primitive::ReduceScatter,
-        Primitive::AllGather,
-        Primitive::AllReduce,
-        Primitive::AllToAll,
-        Primitive::Broadcast,
-    ];
-    /// As written: `all-reduce`, ...
-    pub const fn name(self) -> &'static str {
-        match self {
-            Primitive::ReduceScatter => "reduce-scatter",
-            Primitive::AllGather => "all-gather",
-            Primitive::AllReduce => "all-reduce",
-            Primitive::AllToAll => "all-to-all",
-            Primitive::Broadcast => "broadcast",
-        }
-    }
-}
 
 /// A collective algorithm.
 ///
@@ -59,46 +40,18 @@ impl Primitive {
 /// assert_eq!(collective.pairings.len(), 3);
 /// # Ok::<(), lightloom_workload::collective::CollectiveError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Algorithm {
-    /// Blocks travel around a ring and are added up.
-    RingReduceScatter,
-    /// Blocks travel around a ring.
-    RingAllGather,
-    /// Both, one after the other.
-    RingAllReduce,
-    /// Halves of what is left are exchanged, farther and farther.
-    RabenseifnerReduceScatter,
-    /// The same backwards.
-    RabenseifnerAllGather,
-    /// Both, one after the other (Rabenseifner 2004).
-    RabenseifnerAllReduce,
-    /// Halves of what is left are exchanged, nearer and nearer.
-    RecursiveHalvingReduceScatter,
-    /// What is there is exchanged, farther and farther, and doubles.
-    RecursiveDoublingAllGather,
-    /// The whole buffer is exchanged and added up, farther and farther.
-    RecursiveDoublingAllReduce,
-    /// Reduced up two binary trees and broadcast down them, in chunks.
-    DoubleTreeAllReduce,
-    /// Broadcast down two binary trees, in chunks.
-    DoubleTreeBroadcast,
-    /// Those that have it send it on.
-    BinomialBroadcast,
-    /// Each pair in its own step.
-    PairwiseAllToAll,
-    /// Blocks travel by the digits of their distance (Bruck et al. 1997).
-    BruckAllToAll {
-        /// Base of the digits, from 2.
-        radix: u32,
-    },
+#[derive(Clone, Copy)]
+pub struct Algorithm {
+    registered: &'static Registered,
+    /// Base of the digits, from 2; of those without a radix, 2.
+    radix: u32,
 }
 
 /// Why a collective cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CollectiveError {
     /// No algorithm has this name.
-    #[error("algorithm \"{name}\" is unknown; allowed: {}, bruck-alltoall:RADIX", names().join(", "))]
+    #[error("algorithm \"{name}\" is unknown; allowed: {}", names().join(", "))]
     Unknown {
         /// What was asked for.
         name: String,
@@ -128,40 +81,19 @@ pub enum CollectiveError {
 }
 
 impl Algorithm {
-    /// Every algorithm; Bruck's with radix 2.
-    pub const ALL: [Algorithm; 14] = [
-        Algorithm::RingReduceScatter,
-        Algorithm::RingAllGather,
-        Algorithm::RingAllReduce,
-        Algorithm::RabenseifnerReduceScatter,
-        Algorithm::RabenseifnerAllGather,
-        Algorithm::RabenseifnerAllReduce,
-        Algorithm::RecursiveHalvingReduceScatter,
-        Algorithm::RecursiveDoublingAllGather,
-        Algorithm::RecursiveDoublingAllReduce,
-        Algorithm::DoubleTreeAllReduce,
-        Algorithm::DoubleTreeBroadcast,
-        Algorithm::BinomialBroadcast,
-        Algorithm::PairwiseAllToAll,
-        Algorithm::BruckAllToAll { radix: 2 },
-    ];
+    /// Every algorithm; one with a radix, with 2.
+    pub fn all() -> impl Iterator<Item = Algorithm> {
+        LIST.iter().copied().flatten().map(|registered| Algorithm { registered, radix: RADIX })
+    }
+
+    /// What it says of itself.
+    pub fn kind(self) -> &'static Kind<Capabilities> {
+        &self.registered.kind
+    }
 
     /// What it is for.
-    pub const fn primitive(self) -> Primitive {
-        match self {
-            Algorithm::RingReduceScatter
-            | Algorithm::RabenseifnerReduceScatter
-            | Algorithm::RecursiveHalvingReduceScatter => Primitive::ReduceScatter,
-            Algorithm::RingAllGather
-            | Algorithm::RabenseifnerAllGather
-            | Algorithm::RecursiveDoublingAllGather => Primitive::AllGather,
-            Algorithm::RingAllReduce
-            | Algorithm::RabenseifnerAllReduce
-            | Algorithm::RecursiveDoublingAllReduce
-            | Algorithm::DoubleTreeAllReduce => Primitive::AllReduce,
-            Algorithm::PairwiseAllToAll | Algorithm::BruckAllToAll { .. } => Primitive::AllToAll,
-            Algorithm::DoubleTreeBroadcast | Algorithm::BinomialBroadcast => Primitive::Broadcast,
-        }
+    pub fn primitive(self) -> Primitive {
+        self.kind().capabilities.primitive
     }
 
     pub(super) fn check(self, nodes: u32, size: Bytes) -> Result<(), CollectiveError> {
@@ -171,30 +103,28 @@ impl Algorithm {
         if size == Bytes::ZERO || size > LARGEST {
             return Err(CollectiveError::Size(size));
         }
-        match self {
-            Algorithm::RabenseifnerReduceScatter
-            | Algorithm::RabenseifnerAllGather
-            | Algorithm::RecursiveHalvingReduceScatter
-            | Algorithm::RecursiveDoublingAllGather
-                if !nodes.is_power_of_two() =>
-            {
-                Err(CollectiveError::PowerOfTwo { algorithm: self, nodes })
-            }
-            Algorithm::BruckAllToAll { radix } if !(2..=nodes).contains(&radix) => {
-                Err(CollectiveError::Radix { radix, nodes })
-            }
-            _ => Ok(()),
+        let Capabilities { powers_of_two, radix, .. } = self.kind().capabilities;
+        if powers_of_two && !nodes.is_power_of_two() {
+            return Err(CollectiveError::PowerOfTwo { algorithm: self, nodes });
         }
+        if radix && !(2..=nodes).contains(&self.radix) {
+            return Err(CollectiveError::Radix { radix: self.radix, nodes });
+        }
+        Ok(())
     }
 
-    /// All that can be built for this number of nodes and differ; Bruck's with every radix up to 64
-    /// (from N - 1 on it is pairwise exchange).
+    pub(super) fn program(self, nodes: u32, size: Bytes) -> Arc<dyn Program> {
+        (self.registered.program)(nodes, size, self.radix)
+    }
+
+    /// All that can be built for this number of nodes and differ; those with a radix with every one up
+    /// to 64 (from N - 1 on Bruck's is pairwise exchange).
     pub fn candidates(primitive: Primitive, nodes: u32) -> Vec<Algorithm> {
-        let more = (3..=64).map(|radix| Algorithm::BruckAllToAll { radix });
-        let known =
-            |a: &Algorithm| matches!(a, Algorithm::BruckAllToAll { radix } if radix + 1 >= nodes);
-        Self::ALL
-            .into_iter()
+        let more = Self::all()
+            .filter(|a| a.kind().capabilities.radix)
+            .flat_map(|a| (RADIX + 1..=64).map(move |radix| Algorithm { radix, ..a }));
+        let known = |a: &Algorithm| a.kind().capabilities.radix && a.radix + 1 >= nodes;
+        Self::all()
             .chain(more)
             .filter(|a| a.primitive() == primitive && a.check(nodes, Bytes::new(1)).is_ok())
             .filter(|a| !known(a))
@@ -202,45 +132,48 @@ impl Algorithm {
     }
 }
 
+impl PartialEq for Algorithm {
+    fn eq(&self, other: &Self) -> bool {
+        (self.kind().name, self.radix) == (other.kind().name, other.radix)
+    }
+}
+
+impl Eq for Algorithm {}
+
+impl fmt::Debug for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
 impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self {
-            Algorithm::RingReduceScatter => "ring-reduce-scatter",
-            Algorithm::RingAllGather => "ring-allgather",
-            Algorithm::RingAllReduce => "ring-allreduce",
-            Algorithm::RabenseifnerReduceScatter => "rabenseifner-reduce-scatter",
-            Algorithm::RabenseifnerAllGather => "rabenseifner-allgather",
-            Algorithm::RabenseifnerAllReduce => "rabenseifner-allreduce",
-            Algorithm::RecursiveHalvingReduceScatter => "recursive-halving-reduce-scatter",
-            Algorithm::RecursiveDoublingAllGather => "recursive-doubling-allgather",
-            Algorithm::RecursiveDoublingAllReduce => "recursive-doubling-allreduce",
-            Algorithm::DoubleTreeAllReduce => "double-tree-allreduce",
-            Algorithm::DoubleTreeBroadcast => "double-tree-broadcast",
-            Algorithm::BinomialBroadcast => "binomial-broadcast",
-            Algorithm::PairwiseAllToAll => "pairwise-alltoall",
-            Algorithm::BruckAllToAll { radix: 2 } => "bruck-alltoall",
-            Algorithm::BruckAllToAll { radix } => return write!(f, "bruck-alltoall:{radix}"),
-        };
-        f.write_str(name)
+        f.write_str(self.kind().name)?;
+        if self.radix == RADIX { Ok(()) } else { write!(f, ":{}", self.radix) }
     }
 }
 
 impl FromStr for Algorithm {
     type Err = CollectiveError;
 
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        if let Some(radix) = name.strip_prefix("bruck-alltoall:") {
-            if let Ok(radix) = radix.parse() {
-                return Ok(Algorithm::BruckAllToAll { radix });
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let unknown = || CollectiveError::Unknown { name: text.to_owned() };
+        let (name, digits) = text.split_once(':').unzip();
+        let found = Self::all().find(|a| a.kind().name == name.unwrap_or(text));
+        let algorithm = found.ok_or_else(unknown)?;
+        match digits {
+            None => Ok(algorithm),
+            Some(digits) if algorithm.kind().capabilities.radix => {
+                digits.parse().map(|radix| Algorithm { radix, ..algorithm }).map_err(|_| unknown())
             }
+            Some(_) => Err(unknown()),
         }
-        Self::ALL
-            .into_iter()
-            .find(|algorithm| algorithm.to_string() == name)
-            .ok_or_else(|| CollectiveError::Unknown { name: name.to_owned() })
     }
 }
 
+/// What may be written.
 fn names() -> Vec<String> {
-    Algorithm::ALL.iter().map(ToString::to_string).collect()
+    let with_radix = Algorithm::all().filter(|a| a.kind().capabilities.radix);
+    let radices: Vec<_> = with_radix.map(|a| format!("{a}:RADIX")).collect();
+    Algorithm::all().map(|a| a.to_string()).chain(radices).collect()
 }

@@ -4,8 +4,26 @@
 //! `p`, every node sends all it holds whose distance has that digit there `v r^p` nodes on. With
 //! r = 2 there are log2 N steps of half the buffer, with r = N it is pairwise exchange.
 
+use super::plug::{Primitive, Program, Registered};
 use super::steps::{Move, Pairing, Steps, block};
 use lightloom_units::Bytes;
+use std::sync::Arc;
+
+pub(super) static ALGORITHMS: &[Registered] = &[Registered::new(
+    "bruck-alltoall",
+    Primitive::AllToAll,
+    "Blocks travel by the digits of their distance",
+    Some("Bruck et al. 1997"),
+    |nodes, size, radix| Arc::new(Bruck { nodes, size, radix }),
+)
+.with_radix()];
+
+#[derive(Debug)]
+struct Bruck {
+    nodes: u32,
+    size: Bytes,
+    radix: u32,
+}
 
 /// (r^p, v) of every step.
 fn digits(nodes: u32, radix: u32) -> impl Iterator<Item = (u32, u32)> {
@@ -23,21 +41,29 @@ fn distances(nodes: u32, radix: u32, place: u32, v: u32) -> impl Iterator<Item =
     (0..nodes).filter(move |d| d / place % radix == v)
 }
 
-pub(super) fn steps(steps: &mut Steps, nodes: u32, radix: u32, size: Bytes) {
-    for (place, v) in digits(nodes, radix) {
-        let blocks = distances(nodes, radix, place, v).count() as u64;
-        steps.push(Pairing::Shift(place * v), block(size, u64::from(nodes)) * blocks);
+impl Program for Bruck {
+    fn steps(&self, steps: &mut Steps) {
+        let Bruck { nodes, size, radix } = *self;
+        for (place, v) in digits(nodes, radix) {
+            let blocks = distances(nodes, radix, place, v).count() as u64;
+            steps.push(Pairing::Shift(place * v), block(size, u64::from(nodes)) * blocks);
+        }
     }
-}
 
-pub(super) fn moves(n: u32, radix: u32, step: usize, node: u32) -> Move {
-    let (place, v) = digits(n, radix).nth(step).expect("the step is one of the collective's");
-    let blocks = distances(n, radix, place, v)
-        .map(|d| {
-            // What is here has come as far as its lower digits say.
-            let source = (node + n - d % place) % n;
-            u64::from(source) * u64::from(n) + u64::from((source + d) % n)
-        })
-        .collect();
-    Move { blocks, reduce: false }
+    fn blocks(&self) -> u64 {
+        u64::from(self.nodes)
+    }
+
+    fn moves(&self, step: usize, node: u32) -> Move {
+        let (n, radix) = (self.nodes, self.radix);
+        let (place, v) = digits(n, radix).nth(step).expect("the step is one of the collective's");
+        let blocks = distances(n, radix, place, v)
+            .map(|d| {
+                // What is here has come as far as its lower digits say.
+                let source = (node + n - d % place) % n;
+                u64::from(source) * u64::from(n) + u64::from((source + d) % n)
+            })
+            .collect();
+        Move { blocks, reduce: false }
+    }
 }

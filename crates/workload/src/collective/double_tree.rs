@@ -11,9 +11,30 @@
 //! 256 of them a tree, 1 GiB in all, they get larger instead. An all-reduce reduces first and
 //! broadcasts then: doing both at once would need two pairings in one step.
 
+use super::plug::{Primitive, Program, Registered};
 use super::steps::{Move, NO_PEER, Pairing, Steps, block};
 use lightloom_units::Bytes;
 use std::collections::VecDeque;
+use std::sync::Arc;
+
+const SOURCE: Option<&str> = Some("Sanders, Speck and Träff 2009");
+
+pub(super) static ALGORITHMS: &[Registered] = &[
+    Registered::new(
+        "double-tree-allreduce",
+        Primitive::AllReduce,
+        "Reduced up two binary trees and broadcast down them, in chunks",
+        SOURCE,
+        |nodes, size, _| Arc::new(Trees::new(nodes, size, true)),
+    ),
+    Registered::new(
+        "double-tree-broadcast",
+        Primitive::Broadcast,
+        "Broadcast down two binary trees, in chunks",
+        SOURCE,
+        |nodes, size, _| Arc::new(Trees::new(nodes, size, false)),
+    ),
+];
 
 /// The most chunks of a tree.
 const MOST_CHUNKS: u64 = 256;
@@ -21,9 +42,10 @@ const MOST_CHUNKS: u64 = 256;
 const COLORS: u32 = 2;
 
 /// Both trees of a collective, and what happens when.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Trees {
+#[derive(Debug)]
+struct Trees {
     nodes: u32,
+    size: Bytes,
     chunks: u32,
     /// Of the first tree, by child; then of the second.
     edges: Vec<Edge>,
@@ -64,11 +86,41 @@ fn chunks(nodes: u32, size: Bytes) -> u64 {
     half.div_ceil(chunk).min(MOST_CHUNKS)
 }
 
+impl Program for Trees {
+    /// Blocks of the buffer: each tree's chunks.
+    fn blocks(&self) -> u64 {
+        2 * u64::from(self.chunks)
+    }
+
+    fn steps(&self, steps: &mut Steps) {
+        for &(up, step) in &self.steps {
+            let mut peers = vec![NO_PEER; self.nodes as usize];
+            for edge in self.edges.iter().filter(|edge| edge.color == step % COLORS) {
+                let (from, to) = edge.ends(up);
+                peers[from as usize] = to;
+            }
+            steps.push(Pairing::Map(peers), block(self.size, self.blocks()));
+        }
+    }
+
+    fn moves(&self, step: usize, node: u32) -> Move {
+        let (up, step) = self.steps[step];
+        let sends = match (up, node) {
+            (true, 0) => Vec::new(),
+            (true, _) => vec![self.to(0, node), self.to(1, node)],
+            (false, _) => self.of_parent[node as usize].clone(),
+        };
+        let blocks = sends.into_iter().filter_map(|e| self.chunk(self.edges[e], up, step));
+        Move { blocks: blocks.collect(), reduce: up }
+    }
+}
+
 impl Trees {
     /// To broadcast, or to reduce and broadcast.
-    pub(super) fn new(nodes: u32, size: Bytes, reduce: bool) -> Self {
+    fn new(nodes: u32, size: Bytes, reduce: bool) -> Self {
         let mut trees = Trees {
             nodes,
+            size,
             chunks: chunks(nodes, size) as u32,
             edges: Vec::with_capacity(2 * nodes as usize),
             of_parent: vec![Vec::new(); nodes as usize],
@@ -90,33 +142,6 @@ impl Trees {
             trees.steps.extend(busy.into_iter().map(|step| (*up, step)));
         }
         trees
-    }
-
-    /// Blocks of the buffer: each tree's chunks.
-    pub(super) fn blocks(&self) -> u64 {
-        2 * u64::from(self.chunks)
-    }
-
-    pub(super) fn steps(&self, steps: &mut Steps, size: Bytes) {
-        for &(up, step) in &self.steps {
-            let mut peers = vec![NO_PEER; self.nodes as usize];
-            for edge in self.edges.iter().filter(|edge| edge.color == step % COLORS) {
-                let (from, to) = edge.ends(up);
-                peers[from as usize] = to;
-            }
-            steps.push(Pairing::Map(peers), block(size, self.blocks()));
-        }
-    }
-
-    pub(super) fn moves(&self, step: usize, node: u32) -> Move {
-        let (up, step) = self.steps[step];
-        let sends = match (up, node) {
-            (true, 0) => Vec::new(),
-            (true, _) => vec![self.to(0, node), self.to(1, node)],
-            (false, _) => self.of_parent[node as usize].clone(),
-        };
-        let blocks = sends.into_iter().filter_map(|e| self.chunk(self.edges[e], up, step));
-        Move { blocks: blocks.collect(), reduce: up }
     }
 
     /// The block that an edge carries in a step.

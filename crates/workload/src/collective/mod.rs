@@ -1,4 +1,5 @@
-//! Collective algorithms: steps, pairings and volumes; one algorithm a file.
+//! Collective algorithms: steps, pairings and volumes; one algorithm a file, one line in the list in
+//! [`Algorithm`].
 //!
 //! A collective is a sequence of steps. In a step every node sends at most one message and receives at
 //! most one: a partial permutation, its [`Pairing`]. Which blocks a message holds can be asked
@@ -15,6 +16,7 @@ mod bruck;
 mod double_tree;
 mod hierarchical;
 mod pairwise;
+mod plug;
 mod rabenseifner;
 mod recursive_doubling;
 mod ring;
@@ -22,16 +24,18 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
-pub use algorithm::{Algorithm, CollectiveError, LARGEST, MOST_NODES, Primitive};
+pub use algorithm::{Algorithm, CollectiveError, LARGEST, MOST_NODES};
 pub use hierarchical::{RingPlan, Transfer, hierarchical};
+pub use plug::{Capabilities, Primitive};
 pub use steps::{CollectiveStep, Move, NO_PEER, Pairing};
 
-use double_tree::Trees;
 use lightloom_units::{BitRate, Bytes, Time};
+use plug::Program;
+use std::sync::Arc;
 use steps::Steps;
 
 /// One collective by one algorithm on so many nodes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Collective {
     /// The algorithm.
     pub algorithm: Algorithm,
@@ -43,8 +47,7 @@ pub struct Collective {
     pub pairings: Vec<Pairing>,
     /// The steps, in order.
     pub steps: Vec<CollectiveStep>,
-    /// Of a double tree.
-    trees: Option<Trees>,
+    program: Arc<dyn Program>,
 }
 
 impl Algorithm {
@@ -54,41 +57,10 @@ impl Algorithm {
     /// [`CollectiveError`]: which argument is wrong, and what is allowed.
     pub fn build(self, nodes: u32, size: Bytes) -> Result<Collective, CollectiveError> {
         self.check(nodes, size)?;
-        let mut steps = Steps::default();
-        let trees = match self {
-            Algorithm::DoubleTreeAllReduce => Some(Trees::new(nodes, size, true)),
-            Algorithm::DoubleTreeBroadcast => Some(Trees::new(nodes, size, false)),
-            _ => None,
-        };
-        match self {
-            Algorithm::RingReduceScatter => ring::steps(&mut steps, nodes, size, 1),
-            Algorithm::RingAllGather => ring::steps(&mut steps, nodes, size, 1),
-            Algorithm::RingAllReduce => ring::steps(&mut steps, nodes, size, 2),
-            Algorithm::RabenseifnerReduceScatter => {
-                rabenseifner::halving(&mut steps, nodes, nodes, size);
-            }
-            Algorithm::RabenseifnerAllGather => {
-                rabenseifner::doubling(&mut steps, nodes, nodes, size);
-            }
-            Algorithm::RabenseifnerAllReduce => rabenseifner::steps(&mut steps, nodes, size),
-            Algorithm::RecursiveHalvingReduceScatter => {
-                recursive_doubling::halving(&mut steps, nodes, size);
-            }
-            Algorithm::RecursiveDoublingAllGather => {
-                recursive_doubling::doubling(&mut steps, nodes, size);
-            }
-            Algorithm::RecursiveDoublingAllReduce => {
-                recursive_doubling::steps(&mut steps, nodes, size);
-            }
-            Algorithm::DoubleTreeAllReduce | Algorithm::DoubleTreeBroadcast => {
-                trees.iter().for_each(|trees| trees.steps(&mut steps, size));
-            }
-            Algorithm::BinomialBroadcast => binomial::steps(&mut steps, nodes, size),
-            Algorithm::PairwiseAllToAll => pairwise::steps(&mut steps, nodes, size),
-            Algorithm::BruckAllToAll { radix } => bruck::steps(&mut steps, nodes, radix, size),
-        }
+        let (program, mut steps) = (self.program(nodes, size), Steps::default());
+        program.steps(&mut steps);
         let Steps { pairings, steps, .. } = steps;
-        Ok(Collective { algorithm: self, nodes, size, pairings, steps, trees })
+        Ok(Collective { algorithm: self, nodes, size, pairings, steps, program })
     }
 
     /// The algorithm with the least alpha-beta cost, on a network that joins any two nodes. Of equal
@@ -103,8 +75,8 @@ impl Algorithm {
     ///         .unwrap()
     ///         .algorithm
     /// };
-    /// assert_eq!(best(1_000), Algorithm::BruckAllToAll { radix: 2 });
-    /// assert_eq!(best(1_000_000_000), Algorithm::PairwiseAllToAll);
+    /// assert_eq!(best(1_000).to_string(), "bruck-alltoall");
+    /// assert_eq!(best(1_000_000_000).to_string(), "pairwise-alltoall");
     /// ```
     ///
     /// # Errors
@@ -131,11 +103,7 @@ impl Algorithm {
 impl Collective {
     /// Into how many equal blocks each buffer is cut; the last ones may be padding.
     pub fn blocks(&self) -> u64 {
-        match self.algorithm {
-            Algorithm::RabenseifnerAllReduce => u64::from(rabenseifner::core(self.nodes).0),
-            Algorithm::RecursiveDoublingAllReduce | Algorithm::BinomialBroadcast => 1,
-            _ => self.trees.as_ref().map_or(u64::from(self.nodes), Trees::blocks),
-        }
+        self.program.blocks()
     }
 
     /// The blocks that a node sends in a step; none if it sends nothing then.
@@ -144,25 +112,7 @@ impl Collective {
     /// If there is no such step or node.
     pub fn moves(&self, step: usize, node: u32) -> Move {
         assert!(step < self.steps.len() && node < self.nodes, "no step {step} of node {node}");
-        let n = self.nodes;
-        match self.algorithm {
-            Algorithm::RingReduceScatter => ring::reduce(n, step, node),
-            Algorithm::RingAllGather => ring::gather(n, step, node),
-            Algorithm::RingAllReduce if step < n as usize - 1 => ring::reduce(n, step, node),
-            Algorithm::RingAllReduce => ring::gather(n, step + 1 - n as usize, node),
-            Algorithm::RabenseifnerReduceScatter => rabenseifner::halve(n, step, node),
-            Algorithm::RabenseifnerAllGather => rabenseifner::double(n, step, node),
-            Algorithm::RabenseifnerAllReduce => rabenseifner::moves(n, step, node),
-            Algorithm::RecursiveHalvingReduceScatter => recursive_doubling::halve(n, step, node),
-            Algorithm::RecursiveDoublingAllGather => recursive_doubling::double(step, node),
-            Algorithm::RecursiveDoublingAllReduce => recursive_doubling::moves(n, step, node),
-            Algorithm::DoubleTreeAllReduce | Algorithm::DoubleTreeBroadcast => {
-                self.trees.as_ref().expect("built with the collective").moves(step, node)
-            }
-            Algorithm::BinomialBroadcast => binomial::moves(n, step, node),
-            Algorithm::PairwiseAllToAll => pairwise::moves(n, step, node),
-            Algorithm::BruckAllToAll { radix } => bruck::moves(n, radix, step, node),
-        }
+        self.program.moves(step, node)
     }
 
     /// Latency and volume of every step, one after the other (Hockney's model).
@@ -170,7 +120,8 @@ impl Collective {
     /// ```
     /// # use lightloom_units::{BitRate, Bytes, Time};
     /// # use lightloom_workload::collective::Algorithm;
-    /// let pairwise = Algorithm::PairwiseAllToAll.build(5, Bytes::new(5_000_000))?;
+    /// let pairwise: Algorithm = "pairwise-alltoall".parse()?;
+    /// let pairwise = pairwise.build(5, Bytes::new(5_000_000))?;
     /// let cost = pairwise.alpha_beta(Time::from_us(1), BitRate::from_gbps(800));
     /// assert_eq!(cost, Time::from_us(4 * (1 + 10)));
     /// # Ok::<(), lightloom_workload::collective::CollectiveError>(())

@@ -1,15 +1,38 @@
 //! Pairwise exchange: at step s node `i` sends to `i + s` the block that is for it; N - 1 steps.
 
+use super::plug::{Primitive, Program, Registered};
 use super::steps::{Move, Pairing, Steps, block};
 use lightloom_units::Bytes;
+use std::sync::Arc;
 
-pub(super) fn steps(steps: &mut Steps, nodes: u32, size: Bytes) {
-    for by in 1..nodes {
-        steps.push(Pairing::Shift(by), block(size, u64::from(nodes)));
-    }
+pub(super) static ALGORITHMS: &[Registered] = &[Registered::new(
+    "pairwise-alltoall",
+    Primitive::AllToAll,
+    "Each pair in its own step",
+    None,
+    |nodes, size, _| Arc::new(Pairwise { nodes, size }),
+)];
+
+#[derive(Debug)]
+struct Pairwise {
+    nodes: u32,
+    size: Bytes,
 }
 
-pub(super) fn moves(n: u32, step: usize, node: u32) -> Move {
-    let to = (u64::from(node) + step as u64 + 1) % u64::from(n);
-    Move { blocks: vec![u64::from(node) * u64::from(n) + to], reduce: false }
+impl Program for Pairwise {
+    fn steps(&self, steps: &mut Steps) {
+        for by in 1..self.nodes {
+            steps.push(Pairing::Shift(by), block(self.size, u64::from(self.nodes)));
+        }
+    }
+
+    fn blocks(&self) -> u64 {
+        u64::from(self.nodes)
+    }
+
+    fn moves(&self, step: usize, node: u32) -> Move {
+        let n = u64::from(self.nodes);
+        let to = (u64::from(node) + step as u64 + 1) % n;
+        Move { blocks: vec![u64::from(node) * n + to], reduce: false }
+    }
 }

@@ -8,8 +8,121 @@
 //! first: of the first 2 r nodes the even ones give all they have to their odd neighbors and get the
 //! result in the end, as the authors do; the halves alone are then not built.
 
+use super::plug::{Primitive, Program, Registered};
 use super::steps::{Move, NO_PEER, Pairing, Steps, block};
 use lightloom_units::Bytes;
+use std::sync::Arc;
+
+pub(super) static ALGORITHMS: &[Registered] = &[
+    Registered::new(
+        "rabenseifner-reduce-scatter",
+        Primitive::ReduceScatter,
+        "Halves of what is left are exchanged, farther and farther",
+        Some("Rabenseifner, ICCS 2004"),
+        |nodes, size, _| Arc::new(Halving { nodes, size }),
+    )
+    .for_powers_of_two(),
+    Registered::new(
+        "rabenseifner-allgather",
+        Primitive::AllGather,
+        "What is there is exchanged, nearer and nearer, and doubles",
+        Some("Rabenseifner, ICCS 2004"),
+        |nodes, size, _| Arc::new(Doubling { nodes, size }),
+    )
+    .for_powers_of_two(),
+    Registered::new(
+        "rabenseifner-allreduce",
+        Primitive::AllReduce,
+        "Halves are exchanged and added up, then gathered backwards",
+        Some("Rabenseifner, ICCS 2004"),
+        |nodes, size, _| Arc::new(Both { nodes, size }),
+    ),
+];
+
+/// The sum, scattered.
+#[derive(Debug)]
+struct Halving {
+    nodes: u32,
+    size: Bytes,
+}
+
+impl Program for Halving {
+    fn steps(&self, steps: &mut Steps) {
+        halving(steps, self.nodes, self.nodes, self.size);
+    }
+    fn blocks(&self) -> u64 {
+        u64::from(self.nodes)
+    }
+    fn moves(&self, step: usize, node: u32) -> Move {
+        halve(self.nodes, step, node)
+    }
+}
+
+/// Its blocks, gathered.
+#[derive(Debug)]
+struct Doubling {
+    nodes: u32,
+    size: Bytes,
+}
+
+impl Program for Doubling {
+    fn steps(&self, steps: &mut Steps) {
+        doubling(steps, self.nodes, self.nodes, self.size);
+    }
+    fn blocks(&self) -> u64 {
+        u64::from(self.nodes)
+    }
+    fn moves(&self, step: usize, node: u32) -> Move {
+        double(self.nodes, step, node)
+    }
+}
+
+/// Both, one after the other, the surplus folded.
+#[derive(Debug)]
+struct Both {
+    nodes: u32,
+    size: Bytes,
+}
+
+impl Program for Both {
+    fn steps(&self, steps: &mut Steps) {
+        let Both { nodes, size } = *self;
+        let (core, surplus) = core(nodes);
+        let all = block(size, u64::from(core)) * u64::from(core);
+        if surplus > 0 {
+            steps.push(fold(nodes, surplus, false), all);
+        }
+        halving(steps, nodes, core, size);
+        doubling(steps, nodes, core, size);
+        if surplus > 0 {
+            steps.push(fold(nodes, surplus, true), all);
+        }
+    }
+
+    fn blocks(&self) -> u64 {
+        u64::from(core(self.nodes).0)
+    }
+
+    fn moves(&self, step: usize, node: u32) -> Move {
+        let (core, surplus) = core(self.nodes);
+        let bits = core.ilog2() as usize;
+        let all = || (0..u64::from(core)).collect();
+        let folded = node < 2 * surplus;
+        let step = if surplus == 0 { step + 1 } else { step };
+        match step {
+            0 if folded && node % 2 == 0 => Move { blocks: all(), reduce: true },
+            _ if step == 2 * bits + 1 && folded && node % 2 == 1 => {
+                Move { blocks: all(), reduce: false }
+            }
+            _ if step == 0 || step == 2 * bits + 1 => Move::default(),
+            _ => match rank_of(node, surplus) {
+                None => Move::default(),
+                Some(rank) if step <= bits => consecutive(core, halve(core, step - 1, rank)),
+                Some(rank) => consecutive(core, double(core, step - 1 - bits, rank)),
+            },
+        }
+    }
+}
 
 /// The largest power of two up to `nodes`, and how many nodes are left over.
 pub(super) fn core(nodes: u32) -> (u32, u32) {
@@ -46,27 +159,14 @@ pub(super) fn fold(nodes: u32, surplus: u32, back: bool) -> Pairing {
     Pairing::Map((0..nodes).map(peer).collect())
 }
 
-pub(super) fn steps(steps: &mut Steps, nodes: u32, size: Bytes) {
-    let (core, surplus) = core(nodes);
-    let all = block(size, u64::from(core)) * u64::from(core);
-    if surplus > 0 {
-        steps.push(fold(nodes, surplus, false), all);
-    }
-    halving(steps, nodes, core, size);
-    doubling(steps, nodes, core, size);
-    if surplus > 0 {
-        steps.push(fold(nodes, surplus, true), all);
-    }
-}
-
-pub(super) fn halving(steps: &mut Steps, nodes: u32, core: u32, size: Bytes) {
+fn halving(steps: &mut Steps, nodes: u32, core: u32, size: Bytes) {
     for bit in 0..core.ilog2() {
         let volume = block(size, u64::from(core)) * u64::from(core >> (bit + 1));
         steps.push(exchange(nodes, nodes - core, bit), volume);
     }
 }
 
-pub(super) fn doubling(steps: &mut Steps, nodes: u32, core: u32, size: Bytes) {
+fn doubling(steps: &mut Steps, nodes: u32, core: u32, size: Bytes) {
     for bit in (0..core.ilog2()).rev() {
         let volume = block(size, u64::from(core)) * u64::from(core >> (bit + 1));
         steps.push(exchange(nodes, nodes - core, bit), volume);
@@ -79,11 +179,11 @@ fn sharing(core: u32, rank: u32, bit: usize, same: bool) -> Vec<u64> {
     (u64::from(first)..u64::from(core)).step_by(2 << bit).collect()
 }
 
-pub(super) fn halve(core: u32, step: usize, rank: u32) -> Move {
+fn halve(core: u32, step: usize, rank: u32) -> Move {
     Move { blocks: sharing(core, rank, step, false), reduce: true }
 }
 
-pub(super) fn double(core: u32, step: usize, rank: u32) -> Move {
+fn double(core: u32, step: usize, rank: u32) -> Move {
     let bit = core.ilog2() as usize - 1 - step;
     Move { blocks: sharing(core, rank, bit, true), reduce: false }
 }
@@ -96,24 +196,4 @@ fn consecutive(core: u32, mut moved: Move) -> Move {
     }
     moved.blocks.sort_unstable();
     moved
-}
-
-pub(super) fn moves(nodes: u32, step: usize, node: u32) -> Move {
-    let (core, surplus) = core(nodes);
-    let bits = core.ilog2() as usize;
-    let all = || (0..u64::from(core)).collect();
-    let folded = node < 2 * surplus;
-    let step = if surplus == 0 { step + 1 } else { step };
-    match step {
-        0 if folded && node % 2 == 0 => Move { blocks: all(), reduce: true },
-        _ if step == 2 * bits + 1 && folded && node % 2 == 1 => {
-            Move { blocks: all(), reduce: false }
-        }
-        _ if step == 0 || step == 2 * bits + 1 => Move::default(),
-        _ => match rank_of(node, surplus) {
-            None => Move::default(),
-            Some(rank) if step <= bits => consecutive(core, halve(core, step - 1, rank)),
-            Some(rank) => consecutive(core, double(core, step - 1 - bits, rank)),
-        },
-    }
 }

@@ -6,21 +6,39 @@
 //! [`rabenseifner`](super::rabenseifner). The authors' ways around other numbers send uneven blocks in
 //! one step, and are not built: the ring has none of that trouble.
 
+use super::plug::{Primitive, Program, Registered};
 use super::rabenseifner::{core, exchange, fold, rank_of};
 use super::steps::{Move, Steps, block};
 use lightloom_units::Bytes;
+use std::sync::Arc;
 
-pub(super) fn doubling(steps: &mut Steps, nodes: u32, size: Bytes) {
-    for bit in 0..nodes.ilog2() {
-        steps.push(exchange(nodes, 0, bit), block(size, u64::from(nodes)) * (1 << bit));
-    }
-}
+const SOURCE: Option<&str> = Some("Thakur, Rabenseifner and Gropp 2005");
 
-pub(super) fn halving(steps: &mut Steps, nodes: u32, size: Bytes) {
-    for bit in (0..nodes.ilog2()).rev() {
-        steps.push(exchange(nodes, 0, bit), block(size, u64::from(nodes)) * (1 << bit));
-    }
-}
+pub(super) static ALGORITHMS: &[Registered] = &[
+    Registered::new(
+        "recursive-halving-reduce-scatter",
+        Primitive::ReduceScatter,
+        "Halves of what is left are exchanged, nearer and nearer",
+        SOURCE,
+        |nodes, size, _| Arc::new(Halving { nodes, size }),
+    )
+    .for_powers_of_two(),
+    Registered::new(
+        "recursive-doubling-allgather",
+        Primitive::AllGather,
+        "What is there is exchanged, farther and farther, and doubles",
+        SOURCE,
+        |nodes, size, _| Arc::new(Doubling { nodes, size }),
+    )
+    .for_powers_of_two(),
+    Registered::new(
+        "recursive-doubling-allreduce",
+        Primitive::AllReduce,
+        "The whole buffer is exchanged and added up, farther and farther",
+        SOURCE,
+        |nodes, size, _| Arc::new(Whole { nodes, size }),
+    ),
+];
 
 /// The 2^bit consecutive blocks that one is among.
 fn around(one: u32, bit: usize) -> Vec<u64> {
@@ -28,36 +46,85 @@ fn around(one: u32, bit: usize) -> Vec<u64> {
     (first..first + (1 << bit)).collect()
 }
 
-pub(super) fn double(step: usize, node: u32) -> Move {
-    Move { blocks: around(node, step), reduce: false }
+/// The sum, scattered.
+#[derive(Debug)]
+struct Halving {
+    nodes: u32,
+    size: Bytes,
 }
 
-pub(super) fn halve(nodes: u32, step: usize, node: u32) -> Move {
-    let bit = nodes.ilog2() as usize - 1 - step;
-    Move { blocks: around(node ^ 1 << bit, bit), reduce: true }
-}
-
-pub(super) fn steps(steps: &mut Steps, nodes: u32, size: Bytes) {
-    let (core, surplus) = core(nodes);
-    if surplus > 0 {
-        steps.push(fold(nodes, surplus, false), size);
+impl Program for Halving {
+    fn steps(&self, steps: &mut Steps) {
+        for bit in (0..self.nodes.ilog2()).rev() {
+            let volume = block(self.size, u64::from(self.nodes)) * (1 << bit);
+            steps.push(exchange(self.nodes, 0, bit), volume);
+        }
     }
-    for bit in 0..core.ilog2() {
-        steps.push(exchange(nodes, surplus, bit), size);
+    fn blocks(&self) -> u64 {
+        u64::from(self.nodes)
     }
-    if surplus > 0 {
-        steps.push(fold(nodes, surplus, true), size);
+    fn moves(&self, step: usize, node: u32) -> Move {
+        let bit = self.nodes.ilog2() as usize - 1 - step;
+        Move { blocks: around(node ^ 1 << bit, bit), reduce: true }
     }
 }
 
-pub(super) fn moves(nodes: u32, step: usize, node: u32) -> Move {
-    let (core, surplus) = core(nodes);
-    let step = if surplus == 0 { step + 1 } else { step };
-    let last = core.ilog2() as usize + 1;
-    let sends = match step {
-        0 => node < 2 * surplus && node % 2 == 0,
-        _ if step == last => node < 2 * surplus && node % 2 == 1,
-        _ => rank_of(node, surplus).is_some(),
-    };
-    if sends { Move { blocks: vec![0], reduce: step < last } } else { Move::default() }
+/// Blocks, gathered.
+#[derive(Debug)]
+struct Doubling {
+    nodes: u32,
+    size: Bytes,
+}
+
+impl Program for Doubling {
+    fn steps(&self, steps: &mut Steps) {
+        for bit in 0..self.nodes.ilog2() {
+            let volume = block(self.size, u64::from(self.nodes)) * (1 << bit);
+            steps.push(exchange(self.nodes, 0, bit), volume);
+        }
+    }
+    fn blocks(&self) -> u64 {
+        u64::from(self.nodes)
+    }
+    fn moves(&self, step: usize, node: u32) -> Move {
+        Move { blocks: around(node, step), reduce: false }
+    }
+}
+
+/// The whole buffer, the surplus folded.
+#[derive(Debug)]
+struct Whole {
+    nodes: u32,
+    size: Bytes,
+}
+
+impl Program for Whole {
+    fn steps(&self, steps: &mut Steps) {
+        let (core, surplus) = core(self.nodes);
+        if surplus > 0 {
+            steps.push(fold(self.nodes, surplus, false), self.size);
+        }
+        for bit in 0..core.ilog2() {
+            steps.push(exchange(self.nodes, surplus, bit), self.size);
+        }
+        if surplus > 0 {
+            steps.push(fold(self.nodes, surplus, true), self.size);
+        }
+    }
+
+    fn blocks(&self) -> u64 {
+        1
+    }
+
+    fn moves(&self, step: usize, node: u32) -> Move {
+        let (core, surplus) = core(self.nodes);
+        let step = if surplus == 0 { step + 1 } else { step };
+        let last = core.ilog2() as usize + 1;
+        let sends = match step {
+            0 => node < 2 * surplus && node % 2 == 0,
+            _ if step == last => node < 2 * surplus && node % 2 == 1,
+            _ => rank_of(node, surplus).is_some(),
+        };
+        if sends { Move { blocks: vec![0], reduce: step < last } } else { Move::default() }
+    }
 }
