@@ -72,4 +72,5 @@ balancers! {
     min_rtt::MinRtt,
     round_robin::RoundRobin,
     rails::Rails,
+    flowlets::Flowlets,
 }
