@@ -23,6 +23,7 @@ mod rehearse;
 mod sender;
 mod simulate;
 mod spec;
+mod table;
 mod tables;
 mod traffic;
 
@@ -40,4 +41,4 @@ pub use record::{Histogram, Progress};
 pub use rehearse::{Answered, RegionSpec, Rehearsed, rehearse};
 pub use simulate::{Run, TraceCounts, Workload, fabric_without_circuits};
 pub use spec::{EngineSpec, GatingSpec, Record, Redraw, Spec};
-pub use tables::{Column, Table};
+pub use table::{Column, Table};

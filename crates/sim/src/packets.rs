@@ -1,6 +1,6 @@
 //! What only an engine of packets measures, as figures and tables; nothing of other engines' runs.
 
-use crate::tables::Table;
+use crate::table::Table;
 use lightloom_engine::{Outcome, PacketLink};
 use lightloom_fabric::{Fabric, LinkClass};
 use lightloom_units::{Bytes, Time};
@@ -81,7 +81,7 @@ pub(crate) fn reorder_table(outcome: &Outcome) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tables::Column;
+    use crate::table::Column;
     use lightloom_engine::Packets;
 
     #[test]

@@ -11,8 +11,9 @@ use crate::packets::{queues_table, reorder_table, with_packets};
 use crate::record::{Progress, Recorder};
 use crate::sender::Sender;
 use crate::spec::{EngineSpec, Spec};
+use crate::table::Table;
 use crate::tables::{
-    Table, demand_table, figures, links_table, reconfigurations_table, tasks_table, transfers_table,
+    demand_table, figures, links_table, reconfigurations_table, tasks_table, transfers_table,
 };
 use lightloom_engine::{Engine, Patches, Scenario, Tasks};
 use lightloom_fabric::{Fabric, FabricKind, ServerId, Site, build_at};

@@ -1,7 +1,7 @@
 //! The resolved specification: every value present, every unit an integer. Python resolves defaults
 //! and presets; here the result is parsed once, and anything unknown is an error.
 
-use crate::failures::Failure;
+use crate::failures::spec::Failure;
 use lightloom_fabric::{Cluster, FabricSpec};
 use lightloom_flit::FlitEngine;
 use lightloom_packet::PacketSpec;

@@ -1,75 +1,14 @@
-//! Results as columns, ready to become Arrow tables.
+//! The tables of a run.
 
 use crate::demand::DemandRecord;
 use crate::packets::packet_figures;
 use crate::record::Recorder;
+use crate::table::Table;
 use lightloom_engine::{Outcome, Reconfiguration};
 use lightloom_fabric::Fabric;
 use lightloom_units::{Bytes, Time};
 use lightloom_workload::{TaskGraph, TaskKind};
 use std::collections::BTreeMap;
-
-/// One column of a table.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Column {
-    /// Signed integers.
-    Integers(Vec<i64>),
-    /// Floating-point numbers.
-    Numbers(Vec<f64>),
-    /// Names, as indices into a list of few.
-    Names {
-        /// Index of each row's name.
-        index: Vec<i32>,
-        /// The names.
-        names: Vec<String>,
-    },
-}
-
-/// A named table.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Table {
-    /// What the table is called in a Result.
-    pub name: &'static str,
-    /// Its columns, all of one length.
-    pub columns: Vec<(&'static str, Column)>,
-}
-
-impl Table {
-    pub(crate) fn new(name: &'static str) -> Self {
-        Table { name, columns: Vec::new() }
-    }
-    pub(crate) fn integers(
-        mut self,
-        name: &'static str,
-        values: impl Iterator<Item = i64>,
-    ) -> Self {
-        self.columns.push((name, Column::Integers(values.collect())));
-        self
-    }
-    pub(crate) fn numbers(mut self, name: &'static str, values: impl Iterator<Item = f64>) -> Self {
-        self.columns.push((name, Column::Numbers(values.collect())));
-        self
-    }
-    pub(crate) fn names<T: AsRef<str>>(
-        mut self,
-        name: &'static str,
-        values: impl Iterator<Item = T>,
-    ) -> Self {
-        let mut names: Vec<String> = Vec::new();
-        let index = values
-            .map(|value| {
-                let value = value.as_ref();
-                let at = names.iter().position(|known| known == value).unwrap_or_else(|| {
-                    names.push(value.to_string());
-                    names.len() - 1
-                });
-                at as i32
-            })
-            .collect();
-        self.columns.push((name, Column::Names { index, names }));
-        self
-    }
-}
 
 pub(crate) fn figures(
     fabric: &Fabric,

@@ -6,7 +6,7 @@
 //! that the flow engine delivers, the others `Job::volumes`, in `tests/test_mixnet_reproduce.py`.
 
 use crate::demand::{AllToAll, Demand};
-use crate::tables::Table;
+use crate::table::Table;
 use lightloom_workload::{Axis, Comm, Gating, Placement, TaskGraph};
 use std::collections::BTreeMap;
 

@@ -1,6 +1,5 @@
 //! What works at this moment, and the ways over it: [`failover`]'s decisions as links of the fabric.
 
-use super::{Event, gpu_at};
 use lightloom_circuits::failover::{self, Passage, Wish, Working};
 use lightloom_engine::Patches;
 use lightloom_fabric::{Fabric, GpuId, LinkClass, LinkId, NicId, ServerId};
@@ -238,5 +237,30 @@ impl Working for Lit<'_, '_> {
             whole.then_some((local as u16, far))
         };
         fabric.optical_nics(server).iter().filter_map(peer).collect()
+    }
+}
+
+/// What one incident changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub at: Time,
+    /// Index into the failures.
+    pub(super) failure: usize,
+    /// NICs that can be used no more, or again.
+    pub nics: Vec<NicId>,
+    /// They can be used no more.
+    pub breaks: bool,
+    /// Ranks that move, and the GPUs they move to.
+    pub moves: Vec<(u32, u32)>,
+}
+
+/// The GPU that a node is, or whose NIC it is.
+fn gpu_at(fabric: &Fabric, node: lightloom_fabric::NodeId) -> Option<GpuId> {
+    let cluster = fabric.cluster();
+    let first_nic = fabric.nic_node(NicId(0)).0;
+    match node.0.checked_sub(first_nic) {
+        Some(nic) if nic < cluster.nics() => Some(cluster.gpu_of(NicId(nic))),
+        None if node.0 < cluster.gpus => Some(GpuId(node.0)),
+        _ => None,
     }
 }

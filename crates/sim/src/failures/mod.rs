@@ -16,103 +16,24 @@
 //! Checked: random failures on a small job, on two engines: every byte arrives
 //! (`tests/test_failures.py`).
 
-mod health;
+pub(crate) mod health;
 mod seats;
+pub(crate) mod spec;
 
-pub(crate) use health::Health;
+pub(crate) use health::{Event, Health};
 pub(crate) use seats::Seats;
+pub use spec::{Failure, Part, Wired};
 
 use crate::error::SimError;
 use crate::spec::{EngineSpec, Spec};
+
 use lightloom_engine::Incident;
 use lightloom_fabric::{
-    Backup, Cluster, FABRICS, Fabric, FabricKind, GpuId, LinkClass, LinkId, NicId, ServerId,
+    Backup, Cluster, FABRICS, Fabric, FabricKind, LinkClass, LinkId, NicId, ServerId,
 };
 use lightloom_units::Time;
 use lightloom_workload::{Placement, TaskGraph, TaskKind};
-use serde::Deserialize;
 use std::collections::BTreeMap;
-
-/// One failure.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Failure {
-    /// As the user wrote it, for messages.
-    pub name: String,
-    /// What fails.
-    pub part: Part,
-    /// When.
-    pub at_ps: Time,
-    /// When it is whole again; of NICs, links and switches.
-    #[serde(default)]
-    pub until_ps: Option<Time>,
-    /// How long a checkpoint takes to restore; of GPUs and servers.
-    #[serde(default)]
-    pub restore_ps: Time,
-    /// How what stands in for a GPU is wired.
-    #[serde(default)]
-    pub backup: Wired,
-}
-
-/// What fails; NICs and GPUs by their index in the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Part {
-    /// A NIC.
-    Nic {
-        /// Its server.
-        server: u32,
-        /// Which of the server's.
-        nic: u32,
-    },
-    /// The cable of a NIC.
-    Link {
-        /// The NIC's server.
-        server: u32,
-        /// Which of the server's NICs.
-        nic: u32,
-    },
-    /// The port of an optical switch that a NIC is plugged into.
-    OcsPort {
-        /// The NIC's server.
-        server: u32,
-        /// Which of the server's NICs.
-        nic: u32,
-    },
-    /// All NICs of a server on packet switches.
-    Eps {
-        /// The server.
-        server: u32,
-    },
-    /// A region's optical switch.
-    Ocs {
-        /// The region.
-        region: u32,
-    },
-    /// A GPU.
-    Gpu {
-        /// Its server.
-        server: u32,
-        /// Which of the server's.
-        gpu: u32,
-    },
-    /// A server.
-    Server {
-        /// Which.
-        server: u32,
-    },
-}
-
-/// How a server that stands in is wired.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Wired {
-    /// To packet switches, wherever it is needed.
-    #[default]
-    Eps,
-    /// To the optical switch of the region where it is needed.
-    Ocs,
-}
 
 /// What a run does about failures: when what breaks, and who stands in.
 #[derive(Debug, Default)]
@@ -123,20 +44,6 @@ pub(crate) struct Plan {
     moves: Vec<Vec<(u32, u32)>>,
     /// In order of time, one for each of the engine's incidents.
     pub events: Vec<Event>,
-}
-
-/// What one incident changes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Event {
-    pub at: Time,
-    /// Index into the failures.
-    failure: usize,
-    /// NICs that can be used no more, or again.
-    pub nics: Vec<NicId>,
-    /// They can be used no more.
-    pub breaks: bool,
-    /// Ranks that move, and the GPUs they move to.
-    pub moves: Vec<(u32, u32)>,
 }
 
 impl Plan {
@@ -522,15 +429,4 @@ fn tasks_of(moves: &[(u32, u32)], placement: &Placement, graph: &TaskGraph) -> V
         !of_a_stage(graph.kind[at]) && blocks.iter().any(mine)
     };
     (0..graph.len() as u32).filter(held).collect()
-}
-
-/// The GPU that a node is, or whose NIC it is.
-fn gpu_at(fabric: &Fabric, node: lightloom_fabric::NodeId) -> Option<GpuId> {
-    let cluster = fabric.cluster();
-    let first_nic = fabric.nic_node(NicId(0)).0;
-    match node.0.checked_sub(first_nic) {
-        Some(nic) if nic < cluster.nics() => Some(cluster.gpu_of(NicId(nic))),
-        None if node.0 < cluster.gpus => Some(GpuId(node.0)),
-        _ => None,
-    }
 }

@@ -1,6 +1,8 @@
 //! A non-uniform all-to-all on planes, by single ports and by matchings.
 
-use super::{PlanningError, Tracks, input};
+use super::error::{PlanningError, input};
+use super::spans::{merge, uncovered};
+use super::tracks::{Tracks, json};
 use lightloom_swot::alltoall::{Demand, Hold, bound, completion, matchings, plan, ports};
 use lightloom_swot::plan::Wanted;
 use lightloom_swot::{Held, Planes, Problem, Step, lockstep};
@@ -103,7 +105,7 @@ impl AllToAllSpec {
 impl AllToAllPlans {
     /// As JSON, without the plan.
     pub fn to_json(&self) -> String {
-        super::json(self)
+        json(self)
     }
 }
 
@@ -247,14 +249,14 @@ fn row(scheduler: &'static str, holds: &[Hold], nodes: u32, least: Time) -> Swit
         sending[hold.from as usize].push((hold.start_ps, hold.end_ps));
     }
     for spans in &mut sending {
-        super::merge(spans);
+        merge(spans);
     }
     let set: Vec<&Hold> = holds.iter().filter(|hold| hold.dark_ps < hold.start_ps).collect();
     let (mut dark_ps, mut exposed_ps) = (Time::ZERO, Time::ZERO);
     for hold in &set {
         let span = (hold.dark_ps, hold.start_ps);
         dark_ps += span.1 - span.0;
-        exposed_ps += super::uncovered(span, &sending[hold.from as usize]);
+        exposed_ps += uncovered(span, &sending[hold.from as usize]);
     }
     SwitchingRow {
         scheduler,
@@ -273,8 +275,8 @@ fn gap(completion: Time, bound: Time) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Task, check_plan};
     use super::*;
+    use crate::plan::check::{Task, check_plan};
 
     fn spec(circuits: Circuits) -> AllToAllSpec {
         AllToAllSpec {

@@ -12,7 +12,7 @@ pub(crate) mod flows;
 
 use crate::error::SimError;
 use crate::spec::EngineSpec;
-use crate::tables::{Column, Table};
+use crate::table::{Column, Table};
 use flows::{Flows, forwarding, lanes};
 use lightloom_engine::{
     Engine, EngineError, Observer, Orders, Outcome, Policy, Scenario, TaskId, Tasks,

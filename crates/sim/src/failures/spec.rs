@@ -1,0 +1,85 @@
+//! What fails, as a specification says it.
+
+use lightloom_units::Time;
+use serde::Deserialize;
+
+/// One failure.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Failure {
+    /// As the user wrote it, for messages.
+    pub name: String,
+    /// What fails.
+    pub part: Part,
+    /// When.
+    pub at_ps: Time,
+    /// When it is whole again; of NICs, links and switches.
+    #[serde(default)]
+    pub until_ps: Option<Time>,
+    /// How long a checkpoint takes to restore; of GPUs and servers.
+    #[serde(default)]
+    pub restore_ps: Time,
+    /// How what stands in for a GPU is wired.
+    #[serde(default)]
+    pub backup: Wired,
+}
+
+/// What fails; NICs and GPUs by their index in the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Part {
+    /// A NIC.
+    Nic {
+        /// Its server.
+        server: u32,
+        /// Which of the server's.
+        nic: u32,
+    },
+    /// The cable of a NIC.
+    Link {
+        /// The NIC's server.
+        server: u32,
+        /// Which of the server's NICs.
+        nic: u32,
+    },
+    /// The port of an optical switch that a NIC is plugged into.
+    OcsPort {
+        /// The NIC's server.
+        server: u32,
+        /// Which of the server's NICs.
+        nic: u32,
+    },
+    /// All NICs of a server on packet switches.
+    Eps {
+        /// The server.
+        server: u32,
+    },
+    /// A region's optical switch.
+    Ocs {
+        /// The region.
+        region: u32,
+    },
+    /// A GPU.
+    Gpu {
+        /// Its server.
+        server: u32,
+        /// Which of the server's.
+        gpu: u32,
+    },
+    /// A server.
+    Server {
+        /// Which.
+        server: u32,
+    },
+}
+
+/// How a server that stands in is wired.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wired {
+    /// To packet switches, wherever it is needed.
+    #[default]
+    Eps,
+    /// To the optical switch of the region where it is needed.
+    Ocs,
+}
