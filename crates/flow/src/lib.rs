@@ -6,7 +6,7 @@
 //! many flows that start or end at one picosecond. A flow of S bytes alone on its path takes the
 //! path's delays plus S over the narrowest link.
 //! Ignored: packets, queues, losses, and the time that a transport takes to find the fair rate.
-//! Links that can never bind ([`Fabric::never_binds`]) are left out of the computation of rates,
+//! Links that can never bind ([`never_binds`](lightloom_fabric::Fabric::never_binds)) are left out of the computation of rates,
 //! which changes no rate.
 //! Cost: a change computes anew only the component of flows that it touches, and where flows end
 //! only rates as high as theirs; components fall apart as flows end.

@@ -17,7 +17,7 @@ pub struct Layout {
     pub nic_gpu: Vec<u16>,
 }
 
-/// How [`Router::route`] shares bytes.
+/// How [`Router::route`](super::Router::route) shares bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteOptions {
     /// Let pairs that have circuits use packet switches too, so that both end together.

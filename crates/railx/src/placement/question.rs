@@ -40,7 +40,7 @@ pub struct Phase {
 pub struct Question<'a> {
     /// The hall.
     pub hall: Hall,
-    /// Degree of each kind, in the order of [`Kind::ALL`].
+    /// Degree of each kind, in the order of [`Kind::ALL`](crate::volume::Kind::ALL).
     pub degrees: [u32; 5],
     /// Parts of the training, over which one mapping is to be best.
     pub phases: &'a [Phase],

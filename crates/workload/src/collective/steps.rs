@@ -28,7 +28,7 @@ impl Pairing {
 /// One step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CollectiveStep {
-    /// Its pairing, as an index of [`Collective::pairings`].
+    /// Its pairing, as an index of [`Collective::pairings`](super::Collective::pairings).
     pub pairing: u32,
     /// What each node that sends in this step sends \[B\].
     pub volume: Bytes,
