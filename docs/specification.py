@@ -74,16 +74,7 @@ NAMED = {
 }
 # What stands for every part of MixNet and of planes when it stands in `[fabric]`.
 SPREAD = ("fabric.link_bandwidth", "fabric.link_delay")
-KINDS = {
-    "fat-tree": fabrics.FatTree,
-    "leaf-spine": fabrics.LeafSpine,
-    "rail-optimized": fabrics.RailOptimized,
-    "topoopt": fabrics.TopoOpt,
-    "mixnet": fabrics.MixNet,
-    "planes": fabrics.Planes,
-    "railx": fabrics.RailX,
-    "graph": fabrics.Graph,
-}
+KINDS = fabrics.KINDS
 ENGINES = {
     "flow": engines.FlowEngine,
     "packet": engines.PacketEngine,
@@ -196,7 +187,7 @@ def rows(table: Table) -> list[Row]:
             told = {meaning: [reader]}
             found[key] = Row(key, values_of(path, field), default, told, [reader], source)
             if path in SPREAD:
-                found[key].readers += ["mixnet", "planes"]
+                found[key].readers += [kind for kind in KINDS if fabrics.can(kind, "parts")]
     return list(found.values())
 
 

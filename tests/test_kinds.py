@@ -6,12 +6,14 @@ import json
 import pickle
 import re
 from pathlib import Path
+from typing import Literal
 
 import pytest
-from lightloom import _core, fields, kinds, presets
+from lightloom import _core, fabrics, fields, kinds, presets
 from lightloom.cli import run
 from lightloom.rails.job import SCHEMES
 from lightloom.rails.plots import STYLES
+from lightloom.report.palette import FABRICS
 from lightloom.resolve import load_scenario
 
 ROOT = Path(__file__).parents[1]
@@ -83,3 +85,17 @@ def test_tables_that_are_made_can_be_pickled() -> None:
     again = pickle.loads(pickle.dumps(job))
     assert again == job
     assert type(again.engine.balancer) is fields.variants("balancer")["reps"]
+
+
+def test_fabrics_that_have_a_class_say_what_the_core_says() -> None:
+    for name, kind in kinds.family("fabric").kinds.items():
+        table = fabrics.KINDS[name]
+        assert " ".join((table.__doc__ or "").split()) == kind.about
+        assert table.model_fields["kind"].annotation == Literal[name]
+
+
+def test_every_fabric_has_a_preset_or_is_given_whole_and_a_style_of_its_own() -> None:
+    named = [kind for kind in fabrics.KINDS if kind in presets.names("fabrics")]
+    assert set(fabrics.KINDS) - set(named) == {"graph"}
+    assert len(set(FABRICS.values())) == len(FABRICS)
+    assert set(FABRICS) == {*fabrics.compared(), *fabrics.KINDS}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from lightloom import presets
+from lightloom import fabrics, presets
 from lightloom.compute_table import TABLES, read_table
 from lightloom.huggingface import read_config
 from lightloom.layers import Layer, Origin, Pile, copied
@@ -190,7 +190,7 @@ def _spread_links(pile: Pile, layer: Layer) -> None:
     """Let a link setting of the whole fabric stand for each of its parts."""
     fabric = layer.section("fabric")
     kind = fabric.get("kind", pile.get("fabric", "kind"))
-    parts = {"mixnet": ("eps", "ocs"), "planes": ("ocs",)}.get(str(kind), ())
+    parts = fabrics.can(kind, "parts")
     if not parts:
         return
     co_packaged = fabric.get("co_packaged", pile.get("fabric", "co_packaged")) is True

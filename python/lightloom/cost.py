@@ -14,7 +14,7 @@ from typing import Any, Literal
 from lightloom import _core, presets
 from lightloom.arguments import names, rates
 from lightloom.errors import InputError
-from lightloom.fabrics import Graph, MixNet, Planes
+from lightloom.fabrics import can, compared, switches
 from lightloom.scenario import Scenario
 from lightloom.sections import Power, Prices
 from lightloom.units import Rate
@@ -29,7 +29,7 @@ ITEMS: tuple[Item, ...] = (
     "optical_io",
 )
 # What `lightloom cost` and `lightloom compare` put side by side.
-FABRICS = ("fat-tree", "fat-tree-3to1", "rail-optimized", "topoopt", "mixnet")
+FABRICS = compared()
 BASELINE = "fat-tree"
 
 
@@ -118,7 +118,7 @@ def on_fabrics(
         if name not in known and name != job.fabric.name:
             allowed = presets.unknown(name, known)
             raise InputError(f"{job.title}: fabric {name!r}: no such preset{allowed}")
-    graph = isinstance(job.fabric, Graph) and job.fabric.name in fabrics
+    graph = isinstance(switches(job.fabric), tuple) and job.fabric.name in fabrics
     for rate in bandwidths:
         for name in fabrics:
             if name in known:
@@ -138,13 +138,13 @@ def link_rate(job: Scenario) -> Rate:
     a graph, the highest.
     """
     fabric = job.fabric
-    if isinstance(fabric, MixNet) and fabric.co_packaged:
-        return fabric.eps.link_bandwidth
-    if isinstance(fabric, MixNet | Planes):
-        return fabric.ocs.link_bandwidth
-    if isinstance(fabric, Graph):
-        return max((link.rate for link in fabric.links), default=Rate(0))
-    return fabric.link_bandwidth
+    part = switches(fabric)
+    if isinstance(part, tuple):
+        return max((link.rate for link in part), default=Rate(0))
+    if not getattr(fabric, "co_packaged", False):
+        part = [fabric, *(getattr(fabric, name) for name in can(fabric.kind, "parts"))][-1]
+    rate: Rate = part.link_bandwidth
+    return rate
 
 
 def cost_of(bill: Iterable[BillLine], prices: Prices) -> Cost:

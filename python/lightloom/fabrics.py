@@ -1,17 +1,20 @@
-"""The table ``[fabric]`` of a specification: one class a kind.
+"""The table ``[fabric]`` of a specification, and what each kind of fabric can do.
 
-A key that nothing reads for the chosen kind is an unknown key. What values must satisfy together
-is in `shapes.py`. The text under a key, written where the key first occurs, is what
+Kinds describe themselves in the compiled core (`lightloom.kinds`); those whose keys are tables of
+their own have a class here. A key that nothing reads for the chosen kind is an unknown key. What
+values must satisfy together is in `shapes.py`. The text under a key is what
 ``docs/specification.md`` says of it. Checked: files under ``tests/malformed``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from pydantic import Discriminator, Field, Tag
 
+from lightloom import kinds, presets
 from lightloom.fields import (
     Bandwidth,
     Count,
@@ -22,72 +25,9 @@ from lightloom.fields import (
     Ratio,
     Section,
     Splitting,
+    variants,
 )
 from lightloom.units import Rate, Time
-
-
-class FatTree(Section):
-    """A fat-tree of two or three tiers; `oversubscription` is at the top-of-rack switches."""
-
-    kind: Literal["fat-tree"]
-    """Which fabric; decides which other keys there are."""
-    name: Label
-    """What results call the fabric; the kind's name unless a preset brings one."""
-    link_bandwidth: Bandwidth
-    """Rate of every NIC and link, each way. On `mixnet`, `planes`: of parts that do not say.
-    On `railx`: of a rail."""
-    link_delay: Delay
-    """Delay of every link or fibre, with that of a switch behind it. On `mixnet`: of all parts."""
-    tiers: Literal[2, 3]
-    """Tiers of switches."""
-    oversubscription: Ratio
-    """Rate down over rate up at the switches next to servers; 1 is non-blocking."""
-    radix: Radix | None = None
-    """Ports of a switch. Unless given: the smallest with which the cluster fits."""
-    splitting: Splitting
-    """`ideal`: a flow spreads evenly over paths of equal cost. `ecmp`: a seeded hash picks one, or
-    the balancer of the packet engine, which knows no other. Unless given, `ideal` with engine
-    `flow` and `ecmp` with `packet`."""
-
-
-class LeafSpine(Section):
-    """Leaf and spine switches: a fat-tree of two tiers."""
-
-    kind: Literal["leaf-spine"]
-    name: Label
-    link_bandwidth: Bandwidth
-    link_delay: Delay
-    oversubscription: Ratio
-    radix: Radix | None = None
-    splitting: Splitting
-
-
-class RailOptimized(Section):
-    """NIC i of every server on the switches of rail i."""
-
-    kind: Literal["rail-optimized"]
-    name: Label
-    link_bandwidth: Bandwidth
-    link_delay: Delay
-    tiers: Literal[2, 3]
-    oversubscription: Ratio
-    radix: Radix | None = None
-    splitting: Splitting
-
-
-class TopoOpt(Section):
-    """Circuits set once for the job on a patch panel (TopoOpt, NSDI 2023)."""
-
-    kind: Literal["topoopt"]
-    name: Label
-    link_bandwidth: Bandwidth
-    link_delay: Delay
-    degree: Annotated[int, Field(ge=1, le=1024)]
-    """NICs of a server that are plugged into the panel."""
-    panel: Literal["flat", "multi-tier"]
-    """`flat`: one panel, as large as need be. `multi-tier`: panels as leaves and spines."""
-    panel_ports: Count
-    """Ports of one panel; a flat one may exceed them, and a note says so."""
 
 
 class Packet(Section):
@@ -222,30 +162,6 @@ class Planes(Section):
     ocs: PlaneOcs
 
 
-class RailX(Section):
-    """Nodes of GPUs in a mesh, rows and columns of nodes on optical switches (RailX)."""
-
-    kind: Literal["railx"]
-    name: Label
-    link_bandwidth: Bandwidth
-    link_delay: Delay
-    mesh: Annotated[int, Field(ge=1, le=64)]
-    """GPUs along a side of a node (the paper's m); a server of the cluster is a node."""
-    ports: Annotated[int, Field(ge=1, le=256)]
-    """Rails at a GPU on the edge of its node, for each such edge (the paper's n)."""
-    ocs_ports: Radix
-    """Ports of an optical switch (the paper's R); it joins half as many nodes."""
-    topology: Literal["torus", "hyperx", "dragonfly"]
-    """What the rails form: rings, rows and columns all to all, or groups."""
-    columns: Count | None = None
-    """Nodes in a row. Unless given, the squarest grid of nodes that the topology allows."""
-    inside: Annotated[float, Field(gt=0, le=1024, allow_inf_nan=False)]
-    """Rate of a mesh link over that of an edge's rails together (the paper's k). The mesh stands in
-    place of the scale-up network: `cluster.scale_up_bandwidth` is not read."""
-    mesh_delay: Annotated[Time, Field(serialization_alias="mesh_delay_ps")]
-    """Delay of a mesh link."""
-
-
 class GraphNode(Section):
     """A server, or a switch, of a graph given link by link."""
 
@@ -281,10 +197,18 @@ class Graph(Section):
     """Duplex links, a table `[[fabric.links]]` each."""
 
 
-Fabric = Annotated[
-    FatTree | LeafSpine | RailOptimized | TopoOpt | MixNet | Planes | RailX | Graph,
-    Field(discriminator="kind"),
-]
+FAMILY = kinds.family("fabric")
+_TABLES: Mapping[str, type[Section]] = {"mixnet": MixNet, "planes": Planes, "graph": Graph}
+# The table of each kind.
+KINDS: Mapping[str, type[Section]] = {
+    name: _TABLES.get(name) or variants("fabric")[name] for name in FAMILY.kinds
+}
+
+if TYPE_CHECKING:
+    Fabric = Any
+else:
+    union: Any = Union
+    Fabric = Annotated[union[tuple(KINDS.values())], Field(discriminator="kind")]
 
 # What holds of MixNet's transceivers where neither the device nor anyone else says more, and why.
 TRANSCEIVERS: dict[str, tuple[str | bool, str]] = {
@@ -292,15 +216,79 @@ TRANSCEIVERS: dict[str, tuple[str | bool, str]] = {
     "loopback": (False, "chosen here: today's transceivers do not"),
 }
 
-# Where each kind of fabric says how equal paths are shared, and what it is unless given, by engine.
-SPLITS = {
-    "fat-tree": "fabric",
-    "leaf-spine": "fabric",
-    "rail-optimized": "fabric",
-    "mixnet": "fabric.eps",
-}
+# How equal paths are shared unless a specification says so, by engine.
 SPLITTING = {
     "flow": ("ideal", "chosen here: equal shares over equal paths, the best that balancing can do"),
     "packet": ("ecmp", "packets take one path each: every link is wired by itself"),
     "flit": ("ideal", "chosen here: a packet takes the one of equal links with the most room"),
 }
+
+
+def can(kind: object, capability: str) -> Any:
+    """Return what a kind of fabric says of a capability; None of a kind that there is not.
+
+    Examples
+    --------
+    >>> can("mixnet", "parts"), can("mixnet", "regions"), can("loom", "parts")
+    (['eps', 'ocs'], True, None)
+    """
+    known = FAMILY.kinds.get(str(kind))
+    return known and known.capabilities[capability]
+
+
+def refusal(kind: str, engine: str) -> str | None:
+    """Say why an engine cannot run a kind of fabric, and which can; None if it can.
+
+    Examples
+    --------
+    >>> refusal("railx", "packet").partition(";")[2]
+    ' allowed: "flow", "flit"'
+    """
+    why = dict(can(kind, "refuses"))
+    if engine not in why:
+        return None
+    able = ", ".join(f'"{name}"' for name in SPLITTING if name not in why)
+    return f'fabric "{kind}" {why[engine]}; allowed: {able}'
+
+
+def switches(fabric: Any) -> Any:
+    """Return the table (or list of links) with the rate and delay of links at packet switches."""
+    table = can(fabric.kind, "switches")
+    for part in (table or "").split(".")[1:]:
+        fabric = getattr(fabric, part)
+    return table and fabric
+
+
+def splits(kind: object) -> str | None:
+    """Return the table in which a kind says how equal paths are shared, if it says so anywhere.
+
+    Examples
+    --------
+    >>> splits("fat-tree"), splits("mixnet"), splits("topoopt")
+    ('fabric', 'fabric.eps', None)
+    """
+    table = can(kind, "switches")
+    if table is None:
+        return None
+    fields = KINDS[str(kind)].model_fields
+    for part in table.split(".")[1:]:
+        fields = getattr(fields[part].annotation, "model_fields", {})
+    return table if "splitting" in fields else None
+
+
+@cache
+def compared() -> tuple[str, ...]:
+    """Return the presets that a comparison takes unless told, in the order of their kinds.
+
+    Examples
+    --------
+    >>> compared()
+    ('fat-tree', 'fat-tree-3to1', 'rail-optimized', 'topoopt', 'mixnet')
+    """
+    order = list(KINDS)
+    found = []
+    for name in presets.names("fabrics"):
+        preset = presets.load("fabrics", name)
+        if preset.compared:
+            found.append((order.index(preset.values["fabric"]["kind"]), name))
+    return tuple(name for _, name in sorted(found))

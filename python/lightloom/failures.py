@@ -142,13 +142,10 @@ def misfits(scenario: Scenario) -> Iterator[tuple[str, str]]:
     if not scenario.failures:
         return
     fabric = scenario.fabric
-    able = (fabrics.FatTree, fabrics.LeafSpine, fabrics.RailOptimized, fabrics.MixNet)
-    if not isinstance(fabric, able):
-        yield (
-            "failures",
-            f'fabric "{fabric.kind}" has no ways around them; allowed: fat-tree, leaf-spine, '
-            "rail-optimized, mixnet",
-        )
+    able = fabrics.FAMILY.able("failures")
+    if fabric.kind not in able:
+        allowed = ", ".join(able)
+        yield "failures", f'fabric "{fabric.kind}" has no ways around them; allowed: {allowed}'
     if scenario.engine.kind == "flit":
         yield "failures", 'engine "flit" knows none; allowed: flow, packet'
     for index, failure in enumerate(scenario.failures):
@@ -177,10 +174,11 @@ def _misfits(failure: Failure, scenario: Scenario) -> Iterator[tuple[str, str]]:
                 f"{name}{counts[name] - 1}",
             )
     fabric = scenario.fabric
-    mixnet = isinstance(fabric, fabrics.MixNet)
-    if kind in ("ocs", "ocs-port") and not mixnet:
-        yield "kind", f'fabric "{fabric.kind}" has no optical switches; allowed: mixnet'
-    elif kind == "ocs-port" and isinstance(fabric, fabrics.MixNet):
+    regions = fabrics.FAMILY.able("regions")
+    if kind in ("ocs", "ocs-port") and fabric.kind not in regions:
+        allowed = ", ".join(regions)
+        yield "kind", f'fabric "{fabric.kind}" has no optical switches; allowed: {allowed}'
+    elif kind == "ocs-port":
         nics = cluster.nics_per_server
         packets = nics - fabric.optical_nics
         on_packets = {index * nics // packets for index in range(packets)}
@@ -195,7 +193,7 @@ def _misfits(failure: Failure, scenario: Scenario) -> Iterator[tuple[str, str]]:
         yield "restore", f"nothing reads it for kind {kind}; allowed: gpu, server"
     if failure.backup is not None and kind != "gpu":
         yield "backup", f"nothing reads it for kind {kind}; allowed: gpu"
-    if failure.backup == "ocs" and not mixnet:
+    if failure.backup == "ocs" and fabric.kind not in regions:
         yield "backup", f'fabric "{fabric.kind}" has no optical switches; allowed: eps'
 
 

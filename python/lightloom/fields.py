@@ -80,10 +80,11 @@ def _table(kind: kinds.Kind, family: kinds.Family) -> type[Variant]:
     fields: dict[str, Any] = {"kind": (literal[kind.name], Field(description=family.text))}
     for key in kind.keys:
         value = _value(key.form)
+        more: Any = {"description": key.text, "serialization_alias": key.resolved}
         if key.optional:
-            fields[key.name] = (value | None, Field(default=None, description=key.text))
+            fields[key.name] = (value | None, Field(default=None, **more))
         else:
-            fields[key.name] = (value, Field(description=key.text))
+            fields[key.name] = (value, Field(**more))
     name = "".join(word.capitalize() for word in kind.name.split("-"))
     made = create_model(name, __base__=Variant, __doc__=kind.about, **fields)
     made.family = family.name
@@ -96,12 +97,18 @@ def _value(form: str | Mapping[str, Any]) -> Any:
     match name, limits:
         case "count" | "size" | "time" | "rate", {"min": low, "max": high}:
             unit = {"count": int, "size": Size, "time": Time, "rate": Rate}[name]
+            if unit is not int and low == 1:
+                return Annotated[unit, Field(gt=0, le=high)]
             return Annotated[unit, Field(ge=low, le=high)]
+        case "even", {"min": low, "max": high}:
+            return Annotated[int, Field(ge=low, le=high, multiple_of=2)]
+        case "ratio", {"min": low, "max": high}:
+            return Annotated[float, Field(ge=low, le=high, allow_inf_nan=False)]
         case "number", {"above": low, "max": high}:
             return Annotated[float, Field(gt=low, le=high, allow_inf_nan=False)]
         case "bool", _:
             return bool
-        case "choice", [*words]:
+        case "choice" | "numbers", [*words]:
             literal: Any = Literal
             return literal[tuple(words)]
         case "text", _:

@@ -28,12 +28,15 @@ class Key:
         What it may be: the name of a form, with its limits or choices if it has any.
     optional
         Whether it may stay without a value.
+    resolved
+        What the compiled core calls it, where that is another name.
     """
 
     name: str
     text: str
     form: str | Mapping[str, Any]
     optional: bool
+    resolved: str | None
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from lightloom import complaints, presets
 from lightloom.choices import choose, from_preset
 from lightloom.compute_table import derived
 from lightloom.errors import InputError
-from lightloom.fabrics import SPLITS, SPLITTING, TRANSCEIVERS
+from lightloom.fabrics import KINDS, SPLITTING, TRANSCEIVERS, splits
 from lightloom.layers import Layer, Leaf, Origin, Pile, copied, nested
 from lightloom.scenario import Scenario, leaves, plain
 from lightloom.toml_text import read_toml
@@ -140,7 +140,7 @@ def _defaults() -> Layer:
 
 def _split(pile: Pile) -> None:
     """Let the engine say how equal paths share, where nobody does."""
-    table = SPLITS.get(str(pile.get("fabric", "kind")))
+    table = splits(pile.get("fabric", "kind"))
     engine = str(pile.get("engine", "kind"))  # whatever it is, validation will say what it may be
     if table and engine in SPLITTING and pile.get(*table.split("."), "splitting") is None:
         value, reason = SPLITTING[engine]
@@ -159,9 +159,12 @@ def _predictor(pile: Pile) -> None:
 
 def _transceivers(pile: Pile) -> None:
     """Let NICs work once they have light, where neither the device nor anyone else says more."""
-    if pile.get("fabric", "kind") == "mixnet" and isinstance(pile.get("fabric", "ocs"), dict):
+    kind = KINDS.get(str(pile.get("fabric", "kind")))
+    table = kind.model_fields.get("ocs") if kind else None
+    if table and isinstance(pile.get("fabric", "ocs"), dict):
+        known = getattr(table.annotation, "model_fields", {})
         for key, (value, reason) in TRANSCEIVERS.items():
-            if pile.get("fabric", "ocs", key) is None:
+            if key in known and pile.get("fabric", "ocs", key) is None:
                 pile.merge({"fabric": {"ocs": {key: value}}}, _by_default(reason))
 
 

@@ -23,7 +23,7 @@ from pydantic_core import PydanticCustomError
 from lightloom import sections as tables
 from lightloom.engines import Engine, PacketEngine
 from lightloom.errors import InputError
-from lightloom.fabrics import SPLITS, SPLITTING, Fabric, MixNet, Planes
+from lightloom.fabrics import SPLITTING, Fabric, splits
 from lightloom.failures import Failure
 from lightloom.fields import Label, Section
 from lightloom.shapes import misfits
@@ -156,7 +156,7 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
 
         given = _joined({} if changes is None else changes, more)
         tree = self.to_tree()
-        shared = look_up(tree, *SPLITS.get(self.fabric.kind, "").split("."))
+        shared = look_up(tree, *(splits(self.fabric.kind) or "").split("."))
         if shared and shared.get("splitting") == SPLITTING[self.engine.kind][0]:
             del shared["splitting"]
         return load_scenario(tree, given, label=self.title).scenario
@@ -205,13 +205,10 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
             core["backup_servers"] = backups
         if self.failures:
             core["failures"] = [failure.to_core() for failure in self.failures]
-        if isinstance(self.fabric, MixNet | Planes):
-            delay = self.fabric.ocs.delay
-            if isinstance(delay, Time):
-                core["fabric"]["ocs"]["delay"] = {"kind": "fixed", "ps": int(delay)}
-        if isinstance(self.fabric, MixNet) and isinstance(self.fabric.ocs.activation, Time):
-            fixed = {"kind": "fixed", "ps": int(self.fabric.ocs.activation)}
-            core["fabric"]["ocs"]["activation"] = fixed
+        for key in ("delay", "activation"):  # of optical switches: one time, or a distribution
+            time = getattr(getattr(self.fabric, "ocs", None), key, None)
+            if isinstance(time, Time):
+                core["fabric"]["ocs"][key] = {"kind": "fixed", "ps": int(time)}
         if isinstance(self.engine, PacketEngine) and self.engine.switch.queue is None:
             core["engine"]["switch"]["queue"] = 0  # with priority flow control nothing reads it
         return core

@@ -7,8 +7,8 @@ specification a rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from lightloom import engines, fabrics, failures, kinds
 from lightloom.sections import GroupedQueryAttention
@@ -58,11 +58,10 @@ def doubts(scenario: Scenario) -> Iterator[str]:
 
 def _links(scenario: Scenario) -> Iterator[tuple[int, int]]:
     """Yield rate [bit/s] and delay [ps] of the links at packet switches."""
-    fabric = scenario.fabric
-    if isinstance(fabric, fabrics.Graph):
-        yield from ((int(link.rate), int(link.delay)) for link in fabric.links)
-    elif not isinstance(fabric, fabrics.TopoOpt | fabrics.Planes | fabrics.RailX):
-        part = fabric.eps if isinstance(fabric, fabrics.MixNet) else fabric
+    part = fabrics.switches(scenario.fabric)
+    if isinstance(part, tuple):
+        yield from ((int(link.rate), int(link.delay)) for link in part)
+    elif part is not None:
         yield int(part.link_bandwidth), int(part.link_delay)
 
 
@@ -98,7 +97,7 @@ def _cluster(scenario: Scenario) -> Iterator[Misfit]:
             "cluster.gpus",
             f"must be a multiple of cluster.gpus_per_server = {cluster.gpus_per_server}",
         )
-    if isinstance(scenario.fabric, fabrics.MixNet):
+    if fabrics.can(scenario.fabric.kind, "many_nics"):
         if cluster.nics_per_server % cluster.gpus_per_server:
             yield (
                 "cluster.nics_per_server",
@@ -168,21 +167,23 @@ def _training(scenario: Scenario) -> Iterator[Misfit]:
 
 
 def _fabric(scenario: Scenario) -> Iterator[Misfit]:
-    fabric, cluster = scenario.fabric, scenario.cluster
-    if isinstance(fabric, fabrics.TopoOpt) and fabric.degree > cluster.nics_per_server:
-        yield (
-            "fabric.degree",
-            f"must be at most cluster.nics_per_server = {cluster.nics_per_server}",
-        )
-    if isinstance(fabric, fabrics.TopoOpt) and fabric.degree < 2 < scenario.servers:
+    fabric, engine = scenario.fabric, scenario.engine.kind
+    if refusal := fabrics.refusal(fabric.kind, engine):
+        yield "engine.kind", refusal
+    if rule := _RULES.get(fabric.kind):
+        yield from rule(fabric, scenario)
+
+
+def _topoopt(fabric: Any, scenario: Scenario) -> Iterator[Misfit]:
+    nics = scenario.cluster.nics_per_server
+    if fabric.degree > nics:
+        yield "fabric.degree", f"must be at most cluster.nics_per_server = {nics}"
+    if fabric.degree < 2 < scenario.servers:
         yield "fabric.degree", f"must be at least 2 to connect {scenario.servers} servers"
-    if isinstance(fabric, fabrics.Graph):
-        yield from _graph(fabric, scenario)
-    if isinstance(fabric, fabrics.MixNet):
-        yield from _mixnet(fabric, scenario)
-    if isinstance(fabric, fabrics.RailX):
-        yield from _railx(fabric, scenario)
-    if isinstance(fabric, fabrics.Planes) and scenario.servers > fabric.ocs.ports:
+
+
+def _planes(fabric: fabrics.Planes, scenario: Scenario) -> Iterator[Misfit]:
+    if scenario.servers > fabric.ocs.ports:
         yield (
             "fabric.ocs.ports",
             f'too few on "{fabric.ocs.device}": a plane joins a NIC of each of '
@@ -190,7 +191,7 @@ def _fabric(scenario: Scenario) -> Iterator[Misfit]:
         )
 
 
-def _railx(fabric: fabrics.RailX, scenario: Scenario) -> Iterator[Misfit]:
+def _railx(fabric: Any, scenario: Scenario) -> Iterator[Misfit]:
     cluster, area = scenario.cluster, fabric.mesh**2
     if cluster.gpus_per_server != area:
         yield (
@@ -266,34 +267,25 @@ def _mixnet(fabric: fabrics.MixNet, scenario: Scenario) -> Iterator[Misfit]:
         yield "fabric.ocs.activation.p99", "must not be below the mean"
 
 
+# What else the values of a kind of fabric must satisfy, where it has rules of its own.
+_RULES: Mapping[str, Callable[[Any, Scenario], Iterable[Misfit]]] = {
+    "topoopt": _topoopt,
+    "graph": _graph,
+    "mixnet": _mixnet,
+    "railx": _railx,
+    "planes": _planes,
+}
+
+
 def _flits(scenario: Scenario, engine: engines.FlitEngine) -> Iterator[Misfit]:
-    if isinstance(scenario.fabric, fabrics.Planes):
-        yield (
-            "engine.kind",
-            'fabric "planes" books its circuits by the clock, which flits do not keep; '
-            'allowed: "flow"',
-        )
     if engine.packet and engine.buffer and engine.buffer < engine.packet:
         yield "engine.buffer", f"must hold a packet, engine.packet = {engine.packet} flits"
 
 
 def _packets(scenario: Scenario, engine: engines.PacketEngine) -> Iterator[Misfit]:
     fabric, transport, balancer = scenario.fabric, engine.transport, engine.balancer
-    if isinstance(fabric, fabrics.Planes):
-        yield (
-            "engine.kind",
-            'fabric "planes" books its circuits by the clock, which packets do not keep; '
-            'allowed: "flow"',
-        )
-    if isinstance(fabric, fabrics.RailX):
-        yield (
-            "engine.kind",
-            'fabric "railx" has no packet switches, which that engine\'s queues are in; '
-            'allowed: "flow"',
-        )
-    table = fabrics.SPLITS.get(fabric.kind)
-    part = fabric.eps if isinstance(fabric, fabrics.MixNet) else fabric
-    if table and getattr(part, "splitting", None) != "ecmp":
+    table = fabrics.splits(fabric.kind)
+    if table and fabrics.switches(fabric).splitting != "ecmp":
         yield (
             f"{table}.splitting",
             'engine "packet" sends each packet over one path; allowed: "ecmp", or engine "flow"',
@@ -307,11 +299,12 @@ def _packets(scenario: Scenario, engine: engines.PacketEngine) -> Iterator[Misfi
             f'must keep the order of packets for transport "{transport.kind}", which goes back to '
             f"the first missing one; allowed: {allowed}",
         )
-    if able["nics"] == "rails" and fabric.kind != "rail-optimized":
+    if able["nics"] == "rails" and not fabrics.can(fabric.kind, "rails"):
+        with_rails = ", ".join(f'"{kind}"' for kind in fabrics.FAMILY.able("rails"))
         yield (
             "engine.balancer.kind",
             f'needs rails, which fabric "{fabric.kind}" has not; allowed: another balancer, or '
-            'fabric.kind = "rail-optimized"',
+            f"fabric.kind = {with_rails}",
         )
     if transport.window is not None and transport.window < engine.mtu:
         yield "engine.transport.window", f"must be at least engine.mtu = {engine.mtu}"

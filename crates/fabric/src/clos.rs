@@ -15,8 +15,11 @@
 use crate::bill::Item;
 use crate::cluster::{LinkId, NicId, NodeId};
 use crate::error::{FabricError, RouteError};
+use crate::graph::Switches;
 use crate::hash::Choice;
+use crate::kind::{LINK_BANDWIDTH, LINK_DELAY, NAME};
 use crate::wires::{Cable, LinkClass, NodeKind, Wires, back};
+use lightloom_units::kind::{Form, Key};
 use lightloom_units::{BitRate, Time};
 use serde::{Deserialize, Serialize};
 
@@ -187,9 +190,11 @@ impl Clos {
         self.pods.push(pod);
         uplink_bps
     }
+}
 
+impl Switches for Clos {
     /// Appends the way from one NIC to another, from its link up to the other's link down.
-    pub(crate) fn route(
+    fn route(
         &self,
         source: NicId,
         destination: NicId,
@@ -220,11 +225,8 @@ impl Clos {
         path.push(back(to.up));
         Ok(())
     }
-}
 
-impl Clos {
-    /// How many ways [`Clos::way`] tells apart; 0 if a NIC is not on these switches.
-    pub(crate) fn ways(&self, source: NicId, destination: NicId) -> u32 {
+    fn ways(&self, source: NicId, destination: NicId) -> u32 {
         let tor = |nic: NicId| Some(self.ports.get(nic.index()).copied().flatten()?.tor);
         let (Some(a), Some(b)) = (tor(source), tor(destination)) else { return 0 };
         if a == b {
@@ -240,14 +242,8 @@ impl Clos {
         (aggregations * most) as u32
     }
 
-    /// Appends way `index` of [`Clos::ways`]: neighbouring indices part at the first switch.
-    pub(crate) fn way(
-        &self,
-        source: NicId,
-        destination: NicId,
-        index: u32,
-        path: &mut Vec<LinkId>,
-    ) {
+    /// Neighbouring indices part at the first switch.
+    fn way(&self, source: NicId, destination: NicId, index: u32, path: &mut Vec<LinkId>) {
         let port = |nic: NicId| self.ports.get(nic.index()).copied().flatten();
         let (Some(from), Some(to)) = (port(source), port(destination)) else { return };
         path.push(from.up);
@@ -333,6 +329,37 @@ fn radix(spec: &ClosSpec, key: &str, rails: &Rails) -> Result<u32, FabricError> 
     }
     Ok(asked)
 }
+
+/// Keys of tables of switches: of fat-tree, rail-optimized.
+pub(crate) const KEYS: &[Key] = &[
+    NAME,
+    LINK_BANDWIDTH,
+    LINK_DELAY,
+    Key::new("tiers", Form::Numbers(&[2, 3]), "Tiers of switches."),
+    OVERSUBSCRIPTION,
+    RADIX,
+    SPLITTING,
+];
+/// The key `oversubscription`.
+pub(crate) const OVERSUBSCRIPTION: Key = Key::new(
+    "oversubscription",
+    Form::Ratio { min: 1.0, max: 1024.0 },
+    "Rate down over rate up at the switches next to servers; 1 is non-blocking.",
+);
+/// The key `radix`.
+pub(crate) const RADIX: Key = Key::optional(
+    "radix",
+    Form::Even { min: 2, max: 4096 },
+    "Ports of a switch. Unless given: the smallest with which the cluster fits.",
+);
+/// The key `splitting`.
+pub(crate) const SPLITTING: Key = Key::new(
+    "splitting",
+    Form::Choice(&["ideal", "ecmp"]),
+    "`ideal`: a flow spreads evenly over paths of equal cost. `ecmp`: a seeded hash picks one, or the \
+     balancer of the packet engine, which knows no other. Unless given, `ideal` with engine `flow` and \
+     `ecmp` with `packet`.",
+);
 
 /// Some shape: another for each number.
 pub(crate) fn shape(n: u32) -> ClosSpec {

@@ -2,7 +2,6 @@
 //! knows beyond nodes and links.
 
 use crate::bill::Bill;
-use crate::clos::Clos;
 use crate::cluster::{Cluster, GpuId, LinkId, NicId, NodeId, ServerId};
 use crate::error::RouteError;
 use crate::wires::{Link, Node, Wires, relay};
@@ -52,7 +51,7 @@ pub trait Routes: fmt::Debug + Any + Send + Sync {
     ) -> Result<(), RouteError> {
         let _ = cluster;
         match self.switches() {
-            Some(clos) => clos.route(source, destination, key, path),
+            Some(switches) => switches.route(source, destination, key, path),
             None => Err(RouteError::NotOnPacketFabric { nic: source }),
         }
     }
@@ -62,8 +61,8 @@ pub trait Routes: fmt::Debug + Any + Send + Sync {
         relay(source, destination, path);
     }
 
-    /// The switches in tiers whose equal paths can be told apart.
-    fn switches(&self) -> Option<&Clos> {
+    /// The packet switches, if their equal paths can be told apart.
+    fn switches(&self) -> Option<&dyn Switches> {
         None
     }
 
@@ -109,6 +108,27 @@ pub trait Routes: fmt::Debug + Any + Send + Sync {
 
     /// Itself, for whoever knows the type.
     fn as_any(&self) -> &dyn Any;
+}
+
+/// Packet switches between NICs.
+pub trait Switches {
+    /// See [`Fabric::nic_route`].
+    ///
+    /// # Errors
+    /// A NIC that is not on these switches.
+    fn route(
+        &self,
+        source: NicId,
+        destination: NicId,
+        key: u64,
+        path: &mut Vec<LinkId>,
+    ) -> Result<(), RouteError>;
+
+    /// See [`Fabric::nic_ways`].
+    fn ways(&self, source: NicId, destination: NicId) -> u32;
+
+    /// See [`Fabric::nic_way`].
+    fn way(&self, source: NicId, destination: NicId, index: u32, path: &mut Vec<LinkId>);
 }
 
 impl Fabric {
@@ -276,14 +296,14 @@ impl Fabric {
     /// assert_eq!(path.len(), 6);
     /// ```
     pub fn nic_ways(&self, source: NicId, destination: NicId) -> u32 {
-        self.routes.switches().map_or(0, |clos| clos.ways(source, destination))
+        self.routes.switches().map_or(0, |switches| switches.ways(source, destination))
     }
 
     /// Appends one of the equal ways from one NIC's link up to another's link down, by its index
     /// below [`Fabric::nic_ways`]. Nothing is appended where there are none.
     pub fn nic_way(&self, source: NicId, destination: NicId, index: u32, path: &mut Vec<LinkId>) {
-        if let Some(clos) = self.routes.switches() {
-            clos.way(source, destination, index, path);
+        if let Some(switches) = self.routes.switches() {
+            switches.way(source, destination, index, path);
         }
     }
 

@@ -6,6 +6,8 @@ use crate::error::FabricError;
 use crate::graph::{Fabric, Routes};
 use crate::railx::Layout;
 use crate::wires::Wires;
+use lightloom_units::kind::{Form, Key, Kind};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::any::Any;
@@ -15,10 +17,9 @@ use std::sync::Arc;
 /// A kind of fabric.
 #[derive(Debug)]
 pub struct FabricKind {
-    /// The `kind` by which a specification asks for it.
-    pub name: &'static str,
-    /// What it can do, and what it cannot.
-    pub can: Capabilities,
+    /// What it says of itself. Of a kind whose keys are tables, no keys: its section is written out
+    /// where specifications are read.
+    pub about: Kind<Capabilities>,
     /// One on a cluster of its choice, with its circuits: another for each number. Tests of all fabrics
     /// take it.
     pub example: fn(u32) -> Fabric,
@@ -26,7 +27,7 @@ pub struct FabricKind {
 }
 
 /// What the rest of the house must know of a kind of fabric without knowing the kind.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Capabilities {
     /// The carrier of the simulator that moves bytes over it.
     pub carrier: &'static str,
@@ -60,6 +61,28 @@ impl Capabilities {
         parts: &[],
     };
 }
+
+/// The key `name`.
+pub(crate) const NAME: Key = Key::new(
+    "name",
+    Form::Text,
+    "What results call the fabric; the kind's name unless a preset brings one.",
+);
+/// The key `link_bandwidth`.
+pub(crate) const LINK_BANDWIDTH: Key = Key::new(
+    "link_bandwidth",
+    Form::Rate { min: 1, max: 1 << 63 },
+    "Rate of every NIC and link, each way. On `mixnet`, `planes`: of parts that do not say. On \
+     `railx`: of a rail.",
+)
+.resolved("link_bps");
+/// The key `link_delay`.
+pub(crate) const LINK_DELAY: Key = Key::new(
+    "link_delay",
+    Form::Time { min: 0, max: 1 << 63 },
+    "Delay of every link or fibre, with that of a switch behind it. On `mixnet`: of all parts.",
+)
+.resolved("link_delay_ps");
 
 /// The keys of one kind of fabric, with their values: the type of a kind's table.
 pub trait FabricKeys: fmt::Debug + Any + Send + Sync {
@@ -116,7 +139,7 @@ impl<'a> Site<'a> {
 /// let text = r#"{"kind": "topoopt", "link_bps": 400000000000, "link_delay_ps": 1000000,
 ///                "degree": 8, "panel": "flat", "panel_ports": 1008}"#;
 /// let spec: FabricSpec = serde_json::from_str(text).unwrap();
-/// assert_eq!(spec.kind().name, "topoopt");
+/// assert_eq!(spec.kind().name(), "topoopt");
 /// assert_eq!(spec.keys::<TopoOptSpec>().unwrap().degree, 8);
 /// assert!(serde_json::from_str::<FabricSpec>(&text.replace("degree", "degrees")).is_err());
 /// ```
@@ -143,16 +166,20 @@ impl FabricSpec {
 
 impl FabricKind {
     pub(crate) const fn of<K: FabricKeys + DeserializeOwned>(
-        name: &'static str,
-        can: Capabilities,
+        about: Kind<Capabilities>,
         example: fn(u32) -> Fabric,
     ) -> Self {
-        FabricKind {
-            name,
-            can,
-            example,
-            read: |keys| Ok(serde_json::from_value::<K>(keys)?.into()),
-        }
+        FabricKind { about, example, read: |keys| Ok(serde_json::from_value::<K>(keys)?.into()) }
+    }
+
+    /// The `kind` by which a specification asks for it.
+    pub const fn name(&self) -> &'static str {
+        self.about.name
+    }
+
+    /// What it can do, and what it cannot.
+    pub const fn can(&self) -> &Capabilities {
+        &self.about.capabilities
     }
 
     /// Reads the keys of this kind, without `kind` itself.
@@ -166,12 +193,12 @@ impl FabricKind {
     /// Why an engine cannot run it; none if it can.
     ///
     /// ```
-    /// let railx = lightloom_fabric::FABRICS.iter().find(|kind| kind.name == "railx").unwrap();
+    /// let railx = lightloom_fabric::FABRICS.iter().find(|kind| kind.name() == "railx").unwrap();
     /// assert!(railx.refuses("packet").unwrap().starts_with("has no packet switches"));
     /// assert_eq!(railx.refuses("flow"), None);
     /// ```
     pub fn refuses(&self, engine: &str) -> Option<&'static str> {
-        self.can.refuses.iter().find(|(name, _)| *name == engine).map(|(_, why)| *why)
+        self.can().refuses.iter().find(|(name, _)| *name == engine).map(|(_, why)| *why)
     }
 }
 
@@ -216,10 +243,10 @@ pub(crate) fn example(n: u32, least: u32, spec: impl Fn(&Cluster) -> FabricSpec)
 pub fn build_at(site: &Site<'_>, spec: &FabricSpec) -> Result<Fabric, FabricError> {
     let cluster = site.cluster;
     cluster.validate()?;
-    if cluster.nics_per_gpu() > 1 && !spec.kind().can.many_nics {
+    if cluster.nics_per_gpu() > 1 && !spec.kind().can().many_nics {
         let allowed = format!(
             "fabric \"{}\" has a NIC each GPU: must equal cluster.gpus_per_server = {}",
-            spec.kind().name,
+            spec.kind().name(),
             cluster.gpus_per_server
         );
         let given = cluster.nics_per_server;

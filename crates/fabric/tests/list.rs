@@ -9,10 +9,10 @@ use std::collections::HashSet;
 
 #[test]
 fn every_kind_has_a_name_of_its_own_and_refuses_unknown_keys() {
-    let names: HashSet<&str> = FABRICS.iter().map(|kind| kind.name).collect();
+    let names: HashSet<&str> = FABRICS.iter().map(|kind| kind.name()).collect();
     assert_eq!(names.len(), FABRICS.len());
     for kind in FABRICS {
-        let asked = json!({"kind": kind.name, "colour": "red"});
+        let asked = json!({"kind": kind.name(), "colour": "red"});
         let error = serde_json::from_value::<FabricSpec>(asked).expect_err("an unknown key");
         assert!(error.to_string().starts_with("unknown field `colour`"), "{error}");
     }

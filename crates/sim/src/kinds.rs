@@ -1,11 +1,12 @@
 //! The families of kinds that a specification chooses from, as data for those who list them.
 
+use lightloom_fabric::FABRICS;
 use lightloom_packet::{BALANCERS, OVERFLOWS, TRANSPORTS};
 use lightloom_units::kind::Family;
 use serde::Serialize;
 
 /// Every family.
-const FAMILIES: &[&dyn Listed] = &[&TRANSPORTS, &BALANCERS, &OVERFLOWS];
+const FAMILIES: &[&dyn Listed] = &[&Fabrics, &TRANSPORTS, &BALANCERS, &OVERFLOWS];
 
 /// A family, whatever its capabilities are.
 trait Listed: Sync {
@@ -19,6 +20,20 @@ impl<C: Serialize + Sync> Listed for Family<C> {
     }
     fn json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string(self)
+    }
+}
+
+/// The family of fabrics.
+struct Fabrics;
+
+impl Listed for Fabrics {
+    fn name(&self) -> &'static str {
+        "fabric"
+    }
+    fn json(&self) -> Result<String, serde_json::Error> {
+        let kinds: Vec<_> = FABRICS.iter().map(|kind| &kind.about).collect();
+        let text = "Which fabric; decides which other keys there are.";
+        serde_json::to_string(&serde_json::json!({"name": "fabric", "text": text, "kinds": kinds}))
     }
 }
 

@@ -130,7 +130,7 @@ impl Workload {
             incidents: &incidents,
         };
         let notes = plan.notes(&spec.failures, fabric.cluster());
-        let mut health = Health::new(&fabric, kind.can.rails, plan.events.clone());
+        let mut health = Health::new(&fabric, kind.can().rails, plan.events.clone());
         health.patched(&Patches { patches: circuits.clone(), delay: Time::ZERO }, Time::ZERO);
         let tokens = (&self.placement, &self.gating);
         let mut sender = Sender::new(&fabric, &self.graph, tokens, carrier, health, spec);
@@ -172,7 +172,7 @@ fn can_run(kind: &FabricKind, engine: &str) -> Result<(), SimError> {
     let able: Vec<String> = able.map(|name| format!("\"{name}\"")).collect();
     Err(SimError::Input(format!(
         "engine.kind = \"{engine}\": fabric \"{}\" {why}; allowed: {}",
-        kind.name,
+        kind.name(),
         able.join(", ")
     )))
 }

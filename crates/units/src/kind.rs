@@ -63,16 +63,22 @@ pub struct Key {
     pub form: Form,
     /// Whether it may be left out and then stays without a value; the text says what holds then.
     pub optional: bool,
+    /// What the resolved specification calls it, where that is another name.
+    pub resolved: Option<&'static str>,
 }
 
 impl Key {
     /// A key that must have a value, from the user or from a preset.
     pub const fn new(name: &'static str, form: Form, text: &'static str) -> Self {
-        Key { name, text, form, optional: false }
+        Key { name, text, form, optional: false, resolved: None }
     }
     /// A key that may stay without a value.
     pub const fn optional(name: &'static str, form: Form, text: &'static str) -> Self {
-        Key { name, text, form, optional: true }
+        Key { name, text, form, optional: true, resolved: None }
+    }
+    /// The same key, which the resolved specification calls by another name: one with a base unit.
+    pub const fn resolved(self, name: &'static str) -> Self {
+        Key { resolved: Some(name), ..self }
     }
 }
 
@@ -115,6 +121,22 @@ pub enum Form {
         /// The most.
         max: f64,
     },
+    /// A number from one limit to another.
+    Ratio {
+        /// The least.
+        min: f64,
+        /// The most.
+        max: f64,
+    },
+    /// An even number.
+    Even {
+        /// The least.
+        min: u64,
+        /// The most.
+        max: u64,
+    },
+    /// One of some numbers.
+    Numbers(&'static [u32]),
     /// `true` or `false`.
     Bool,
     /// One of some words.
@@ -196,9 +218,9 @@ mod tests {
             r#"{"name":"one","text":"Which.","kinds":[{"name":"only","summary":"The one there is","#
                 .to_string()
                 + r#""source":"hand","keys":["#
-                + r#"{"name":"share","text":"A share.","form":{"number":{"above":0.0,"max":1.0}},"optional":false},"#
-                + r#"{"name":"which","text":"One of two.","form":{"choice":["a","b"]},"optional":true},"#
-                + r#"{"name":"on","text":"Whether.","form":"bool","optional":false}"#
+                + r#"{"name":"share","text":"A share.","form":{"number":{"above":0.0,"max":1.0}},"optional":false,"resolved":null},"#
+                + r#"{"name":"which","text":"One of two.","form":{"choice":["a","b"]},"optional":true,"resolved":null},"#
+                + r#"{"name":"on","text":"Whether.","form":"bool","optional":false,"resolved":null}"#
                 + r#"],"capabilities":{}}]}"#
         );
     }

@@ -20,11 +20,15 @@ from lightloom.errors import InputError
 
 @dataclass(frozen=True)
 class Preset:
-    """One preset file: `values` in the user's form, and the source of each key."""
+    """One preset file: `values` in the user's form, and the source of each key.
+
+    A fabric that is `compared` is part of a comparison that names no fabrics.
+    """
 
     path: str
     values: Mapping[str, Any]
     sources: Mapping[str, str]
+    compared: bool = False
 
     def source(self, key: str) -> str:
         """Where the figure of a dotted key comes from; the nearest table that names a source."""
@@ -87,4 +91,4 @@ def _read(path: str) -> Preset:
     values = tomllib.loads(files(__name__).joinpath(path).read_text(encoding="utf-8"))
     sources = values.pop("source", {})
     values.pop("range", None)
-    return Preset(path, values, sources)
+    return Preset(path, values, sources, values.pop("compared", False))

@@ -14,7 +14,10 @@ Examples
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import NamedTuple
+
+from lightloom.fabrics import KINDS, compared
 
 
 class Cause(NamedTuple):
@@ -78,16 +81,20 @@ def group_of(kind: str) -> str:
 
 
 # Colour (light, dark), and matplotlib's marker. The page draws the same shapes.
-FABRICS = {
-    "fat-tree": ("#4d5663", "#c3cad4", "o"),
-    "fat-tree-3to1": ("#c77f00", "#e8ac3c", "v"),
-    "rail-optimized": ("#00805c", "#35bd96", "s"),
-    "topoopt": ("#b9588f", "#e29bc4", "D"),
-    "mixnet": ("#5b3cc4", "#a793ff", "*"),
-    "leaf-spine": ("#7a5c1e", "#c2a35f", "P"),
-    "planes": ("#b0413e", "#ec8a85", "h"),
-    "railx": ("#1f6fb5", "#7db8ee", "d"),
-}
+_STYLES = (
+    ("#4d5663", "#c3cad4", "o"),
+    ("#c77f00", "#e8ac3c", "v"),
+    ("#00805c", "#35bd96", "s"),
+    ("#b9588f", "#e29bc4", "D"),
+    ("#5b3cc4", "#a793ff", "*"),
+    ("#7a5c1e", "#c2a35f", "P"),
+    ("#b0413e", "#ec8a85", "h"),
+    ("#1f6fb5", "#7db8ee", "d"),
+    ("#46752f", "#93c47d", "<"),
+    ("#7b4ba3", "#c09fe0", ">"),
+)
+# Those that are compared come first, then the kinds of fabrics in their order.
+FABRICS = dict(zip(dict.fromkeys((*compared(), *KINDS)), cycle(_STYLES), strict=False))
 _OTHERS = (("#2a7886", "#6cc3d2", "^"), ("#8a3b3b", "#e08f8f", "X"), ("#5f6b1f", "#b5c15e", "p"))
 
 

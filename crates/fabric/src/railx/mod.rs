@@ -13,11 +13,9 @@
 
 mod layout;
 mod neighbours;
-mod wired;
 
 pub use layout::{Layout, Ring};
 pub use neighbours::Neighbours;
-pub use wired::{KIND, RailXSpec, RailXTopology, Wired};
 
 use crate::FabricError;
 use crate::circuits::MOST_PORTS;

@@ -7,7 +7,8 @@
 //! equations.
 
 use super::algorithm::Algorithm;
-use lightloom_fabric::railx::{Axis, Grid, Wired};
+use lightloom_fabric::Wired;
+use lightloom_fabric::railx::{Axis, Grid};
 use lightloom_fabric::{Fabric, FabricError, GpuId, LinkId};
 use lightloom_units::Bytes;
 

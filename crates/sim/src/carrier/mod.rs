@@ -19,7 +19,7 @@ static CARRIERS: [&CarrierKind; 6] =
 
 /// The carrier of a kind of fabric.
 pub(crate) fn of(fabric: &FabricKind) -> &'static CarrierKind {
-    let named = CARRIERS.iter().find(|carrier| carrier.name == fabric.can.carrier);
+    let named = CARRIERS.iter().find(|carrier| carrier.name == fabric.can().carrier);
     named.expect("every kind of fabric names a carrier, which a test looks up")
 }
 
@@ -30,7 +30,7 @@ mod tests {
     #[test]
     fn every_kind_of_fabric_has_its_carrier() {
         for kind in FABRICS {
-            assert_eq!(super::of(kind).name, kind.can.carrier);
+            assert_eq!(super::of(kind).name, kind.can().carrier);
         }
     }
 }

@@ -270,28 +270,28 @@ fn refuse(spec: &Spec) -> Result<(), SimError> {
     let kind = spec.fabric.kind();
     let named = |can: fn(&FabricKind) -> bool| {
         let able = FABRICS.iter().filter(|kind| can(kind));
-        able.map(|kind| format!("\"{}\"", kind.name)).collect::<Vec<_>>().join(", ")
+        able.map(|kind| format!("\"{}\"", kind.name())).collect::<Vec<_>>().join(", ")
     };
     if matches!(spec.engine, EngineSpec::Flit(_)) {
         let reason = "engine.kind = \"flit\": knows no failures; allowed: \"flow\", \"packet\"";
         return Err(SimError::Input(reason.into()));
     }
-    if !kind.can.failures {
+    if !kind.can().failures {
         return Err(SimError::Input(format!(
             "failures: fabric \"{}\" has no ways around them; allowed: {}",
-            kind.name,
-            named(|kind| kind.can.failures)
+            kind.name(),
+            named(|kind| kind.can().failures)
         )));
     }
     for failure in &spec.failures {
         let optical = matches!(failure.part, Part::OcsPort { .. } | Part::Ocs { .. })
             || failure.backup == Wired::Ocs;
-        if optical && !kind.can.regions {
+        if optical && !kind.can().regions {
             return Err(SimError::Input(format!(
                 "failures: {}: fabric \"{}\" has no optical switches; allowed: {}",
                 failure.name,
-                kind.name,
-                named(|kind| kind.can.regions)
+                kind.name(),
+                named(|kind| kind.can().regions)
             )));
         }
     }

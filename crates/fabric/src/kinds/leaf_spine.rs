@@ -1,11 +1,15 @@
 //! Leaf and spine: the fat-tree of two tiers that it is.
 
-use crate::clos::{ClosSpec, Splitting, shape};
+use crate::clos::{ClosSpec, OVERSUBSCRIPTION, RADIX, SPLITTING, Splitting, shape};
 use crate::error::FabricError;
-use crate::fat_tree::FatTree;
 use crate::graph::Routes;
-use crate::kind::{Capabilities, FabricKeys, FabricKind, FabricSpec, Site, example};
+use crate::kind::{
+    Capabilities, FabricKeys, FabricKind, FabricSpec, LINK_BANDWIDTH, LINK_DELAY, NAME, Site,
+    example,
+};
+use crate::kinds::fat_tree::FatTree;
 use crate::wires::Wires;
+use lightloom_units::kind::Kind;
 use lightloom_units::{BitRate, Time};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
@@ -27,13 +31,20 @@ pub struct LeafSpineSpec {
     pub splitting: Splitting,
 }
 
+const ABOUT: Kind<Capabilities> = Kind {
+    name: "leaf-spine",
+    summary: "Leaf and spine switches: a fat-tree of two tiers",
+    source: None,
+    keys: &[NAME, LINK_BANDWIDTH, LINK_DELAY, OVERSUBSCRIPTION, RADIX, SPLITTING],
+    capabilities: Capabilities::SWITCHED,
+};
+
 /// See [`LeafSpineSpec`].
-pub static KIND: FabricKind =
-    FabricKind::of::<LeafSpineSpec>("leaf-spine", Capabilities::SWITCHED, |n| {
-        let ClosSpec { link_bps, link_delay_ps, oversubscription, radix, splitting, .. } = shape(n);
-        let spec = LeafSpineSpec { link_bps, link_delay_ps, oversubscription, radix, splitting };
-        example(n, 1, |_| spec.clone().into())
-    });
+pub static KIND: FabricKind = FabricKind::of::<LeafSpineSpec>(ABOUT, |n| {
+    let ClosSpec { link_bps, link_delay_ps, oversubscription, radix, splitting, .. } = shape(n);
+    let spec = LeafSpineSpec { link_bps, link_delay_ps, oversubscription, radix, splitting };
+    example(n, 1, |_| spec.clone().into())
+});
 
 impl FabricKeys for LeafSpineSpec {
     fn kind(&self) -> &'static FabricKind {

@@ -13,9 +13,12 @@ use crate::bill::Item;
 use crate::cluster::{Cluster, GpuId, LinkId, ServerId};
 use crate::error::{FabricError, RouteError};
 use crate::graph::Routes;
-use crate::kind::{Capabilities, FabricKeys, FabricKind, FabricSpec, Site, build};
+use crate::kind::{
+    Capabilities, FabricKeys, FabricKind, FabricSpec, LINK_BANDWIDTH, LINK_DELAY, NAME, Site, build,
+};
 use crate::shortest::{Edge, Shortest};
 use crate::wires::{Cable, LinkClass, Wires, back};
+use lightloom_units::kind::{Form, Key, Kind};
 use lightloom_units::{BitRate, Time};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
@@ -50,11 +53,40 @@ pub enum Panel {
     MultiTier,
 }
 
-const CAN: Capabilities =
-    Capabilities { carrier: "panel", failures: false, switches: None, ..Capabilities::SWITCHED };
+const ABOUT: Kind<Capabilities> = Kind {
+    name: "topoopt",
+    summary: "Circuits set once for the job on a patch panel",
+    source: Some("TopoOpt, NSDI 2023"),
+    keys: &[
+        NAME,
+        LINK_BANDWIDTH,
+        LINK_DELAY,
+        Key::new(
+            "degree",
+            Form::Count { min: 1, max: 1024 },
+            "NICs of a server that are plugged into the panel.",
+        ),
+        Key::new(
+            "panel",
+            Form::Choice(&["flat", "multi-tier"]),
+            "`flat`: one panel, as large as need be. `multi-tier`: panels as leaves and spines.",
+        ),
+        Key::new(
+            "panel_ports",
+            Form::Count { min: 1, max: 1 << 20 },
+            "Ports of one panel; a flat one may exceed them, and a note says so.",
+        ),
+    ],
+    capabilities: Capabilities {
+        carrier: "panel",
+        failures: false,
+        switches: None,
+        ..Capabilities::SWITCHED
+    },
+};
 
 /// See [`TopoOptSpec`].
-pub static KIND: FabricKind = FabricKind::of::<TopoOptSpec>("topoopt", CAN, |n| {
+pub static KIND: FabricKind = FabricKind::of::<TopoOptSpec>(ABOUT, |n| {
     let (servers, degree) = (3 + n % 11, 2 + n % 7);
     let cluster = Cluster::of(8 * servers, 8);
     // A ring, and chords where the degree allows.

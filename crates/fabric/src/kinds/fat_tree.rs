@@ -1,12 +1,13 @@
 //! Fat-tree: NICs fill the switches in order, server by server, and a GPU sends from its own NIC to the
 //! destination's own NIC. Everything else is in `clos.rs`.
 
-use crate::clos::{Clos, ClosSpec, shape};
+use crate::clos::{Clos, ClosSpec, KEYS, shape};
 use crate::cluster::{Cluster, GpuId, LinkId, NicId, ServerId};
 use crate::error::{FabricError, RouteError};
-use crate::graph::Routes;
+use crate::graph::{Routes, Switches};
 use crate::kind::{Capabilities, FabricKeys, FabricKind, FabricSpec, Site, example};
 use crate::wires::Wires;
+use lightloom_units::kind::Kind;
 use lightloom_units::{BitRate, Time};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
@@ -16,10 +17,17 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FatTree(pub ClosSpec);
 
+const ABOUT: Kind<Capabilities> = Kind {
+    name: "fat-tree",
+    summary: "A fat-tree of two or three tiers; `oversubscription` is at the top-of-rack switches",
+    source: None,
+    keys: KEYS,
+    capabilities: Capabilities::SWITCHED,
+};
+
 /// See [`FatTree`].
-pub static KIND: FabricKind = FabricKind::of::<FatTree>("fat-tree", Capabilities::SWITCHED, |n| {
-    example(n, 1, |_| FatTree(shape(n)).into())
-});
+pub static KIND: FabricKind =
+    FabricKind::of::<FatTree>(ABOUT, |n| example(n, 1, |_| FatTree(shape(n)).into()));
 
 impl FabricKeys for FatTree {
     fn kind(&self) -> &'static FabricKind {
@@ -65,7 +73,7 @@ impl Routes for OwnNics {
         self.clos.route(cluster.nic_of(source), cluster.nic_of(destination), key, path)
     }
 
-    fn switches(&self) -> Option<&Clos> {
+    fn switches(&self) -> Option<&dyn Switches> {
         Some(&self.clos)
     }
 

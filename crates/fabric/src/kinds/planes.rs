@@ -17,6 +17,7 @@ use crate::graph::{Fabric, Routes};
 use crate::kind::{Capabilities, FabricKeys, FabricKind, FabricSpec, Site, example};
 use crate::ocs::{ActivationDelay, OcsSpec, ReconfigurationDelay};
 use crate::wires::{Cable, LinkClass, NodeKind, Wires, back};
+use lightloom_units::kind::Kind;
 use lightloom_units::{BitRate, Time};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
@@ -30,20 +31,26 @@ pub struct PlanesSpec {
     pub ocs: OcsSpec,
 }
 
-const CAN: Capabilities = Capabilities {
-    carrier: "planes",
-    refuses: &[
-        ("packet", "books its circuits by the clock, which packets do not keep"),
-        ("flit", "books its circuits by the clock, which flits do not keep"),
-    ],
-    failures: false,
-    switches: None,
-    parts: &["ocs"],
-    ..Capabilities::SWITCHED
+const ABOUT: Kind<Capabilities> = Kind {
+    name: "planes",
+    summary: "NIC i of every server on the optical circuit switch of plane i; no packet switches",
+    source: Some("SWOT"),
+    keys: &[],
+    capabilities: Capabilities {
+        carrier: "planes",
+        refuses: &[
+            ("packet", "books its circuits by the clock, which packets do not keep"),
+            ("flit", "books its circuits by the clock, which flits do not keep"),
+        ],
+        failures: false,
+        switches: None,
+        parts: &["ocs"],
+        ..Capabilities::SWITCHED
+    },
 };
 
 /// See [`PlanesSpec`].
-pub static KIND: FabricKind = FabricKind::of::<PlanesSpec>("planes", CAN, |n| {
+pub static KIND: FabricKind = FabricKind::of::<PlanesSpec>(ABOUT, |n| {
     example(n, 1, |_| FabricSpec::planes(BitRate::from_gbps(100), Time::from_us(1)))
 });
 

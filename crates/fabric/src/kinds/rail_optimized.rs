@@ -5,12 +5,13 @@
 //! Modelled: switches of radix k; k/2 servers form a unit with one switch a rail, pods hold k/2
 //! switches, in order. Ignored: rails that are not joined at all (rail-only fabrics).
 
-use crate::clos::{Clos, ClosSpec, shape};
+use crate::clos::{Clos, ClosSpec, KEYS, shape};
 use crate::cluster::{Cluster, GpuId, LinkId, ServerId};
 use crate::error::{FabricError, RouteError};
-use crate::graph::Routes;
+use crate::graph::{Routes, Switches};
 use crate::kind::{Capabilities, FabricKeys, FabricKind, FabricSpec, Site, example};
 use crate::wires::{Wires, relay};
+use lightloom_units::kind::Kind;
 use lightloom_units::{BitRate, Time};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
@@ -20,12 +21,17 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RailOptimized(pub ClosSpec);
 
-const CAN: Capabilities = Capabilities { carrier: "rails", rails: true, ..Capabilities::SWITCHED };
+const ABOUT: Kind<Capabilities> = Kind {
+    name: "rail-optimized",
+    summary: "NIC i of every server on the switches of rail i",
+    source: None,
+    keys: KEYS,
+    capabilities: Capabilities { carrier: "rails", rails: true, ..Capabilities::SWITCHED },
+};
 
 /// See [`RailOptimized`].
-pub static KIND: FabricKind = FabricKind::of::<RailOptimized>("rail-optimized", CAN, |n| {
-    example(n, 1, |_| RailOptimized(shape(n)).into())
-});
+pub static KIND: FabricKind =
+    FabricKind::of::<RailOptimized>(ABOUT, |n| example(n, 1, |_| RailOptimized(shape(n)).into()));
 
 impl FabricKeys for RailOptimized {
     fn kind(&self) -> &'static FabricKind {
@@ -75,7 +81,7 @@ impl Routes for Rails {
         self.clos.route(cluster.nic_of(exit), cluster.nic_of(destination), key, path)
     }
 
-    fn switches(&self) -> Option<&Clos> {
+    fn switches(&self) -> Option<&dyn Switches> {
         Some(&self.clos)
     }
 

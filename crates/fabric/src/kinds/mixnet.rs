@@ -18,12 +18,13 @@ use crate::bill::Item;
 use crate::clos::{Clos, ClosSpec, shape};
 use crate::cluster::{Cluster, GpuId, LinkId, NicId, ServerId};
 use crate::error::{FabricError, RouteError};
-use crate::graph::Routes;
+use crate::graph::{Routes, Switches};
 use crate::kind::{Backup, Capabilities, FabricKeys, FabricKind, FabricSpec, Site, example};
 use crate::ocs::{
     ActivationDelay, CircuitDecision, OcsSpec, ReconfigurationDelay, Reconfigure, ReconfigurePolicy,
 };
 use crate::wires::{Cable, LinkClass, NodeKind, Wires, back, relay};
+use lightloom_units::kind::Kind;
 use lightloom_units::{BitRate, Time};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
@@ -54,17 +55,23 @@ pub struct MixNetSpec {
     pub share_eps: bool,
 }
 
-const CAN: Capabilities = Capabilities {
-    carrier: "circuits",
-    regions: true,
-    many_nics: true,
-    switches: Some("fabric.eps"),
-    parts: &["eps", "ocs"],
-    ..Capabilities::SWITCHED
+const ABOUT: Kind<Capabilities> = Kind {
+    name: "mixnet",
+    summary: "Some NICs of each server on reconfigurable circuits of a region, the rest on packets",
+    source: None,
+    keys: &[],
+    capabilities: Capabilities {
+        carrier: "circuits",
+        regions: true,
+        many_nics: true,
+        switches: Some("fabric.eps"),
+        parts: &["eps", "ocs"],
+        ..Capabilities::SWITCHED
+    },
 };
 
 /// See [`MixNetSpec`].
-pub static KIND: FabricKind = FabricKind::of::<MixNetSpec>("mixnet", CAN, |n| {
+pub static KIND: FabricKind = FabricKind::of::<MixNetSpec>(ABOUT, |n| {
     example(n, 2, |cluster| {
         let optical_nics = 1 + n % (cluster.nics_per_server - 1);
         let spec = MixNetSpec::new(optical_nics, BitRate::from_gbps(100), Time::from_us(1));
@@ -223,7 +230,7 @@ impl Routes for MixNet {
         Ok(())
     }
 
-    fn switches(&self) -> Option<&Clos> {
+    fn switches(&self) -> Option<&dyn Switches> {
         Some(&self.eps)
     }
 

@@ -18,6 +18,7 @@ use crate::hash::Choice;
 use crate::kind::{Capabilities, FabricKeys, FabricKind, FabricSpec, Site, example};
 use crate::shortest::{Edge, Shortest};
 use crate::wires::{Cable, LinkClass, NodeKind, Wires, back};
+use lightloom_units::kind::Kind;
 use lightloom_units::{BitRate, Time};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
@@ -75,13 +76,21 @@ fn one() -> u32 {
     1
 }
 
-const CAN: Capabilities =
-    Capabilities { failures: false, switches: Some("fabric.links"), ..Capabilities::SWITCHED };
+const ABOUT: Kind<Capabilities> = Kind {
+    name: "graph",
+    summary: "Any other fabric, node by node and link by link",
+    source: None,
+    keys: &[],
+    capabilities: Capabilities {
+        failures: false,
+        switches: Some("fabric.links"),
+        ..Capabilities::SWITCHED
+    },
+};
 
 /// See [`GraphSpec`].
-pub static KIND: FabricKind = FabricKind::of::<GraphSpec>("graph", CAN, |n| {
-    example(n, 1, |cluster| on_leaves(cluster, 1 + n % 2))
-});
+pub static KIND: FabricKind =
+    FabricKind::of::<GraphSpec>(ABOUT, |n| example(n, 1, |cluster| on_leaves(cluster, 1 + n % 2)));
 
 impl FabricKeys for GraphSpec {
     fn kind(&self) -> &'static FabricKind {

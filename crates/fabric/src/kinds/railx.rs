@@ -12,14 +12,17 @@
 //! Checked: every route is a chain of links, of the fewest rails, X before Y on a HyperX; the
 //! conformance of rates and bills on random grids.
 
-use super::{Axis, Grid, Layout, Neighbours};
 use crate::bill::Item;
 use crate::cluster::{Cluster, GpuId, LinkId, NodeId, ServerId};
 use crate::error::{FabricError, RouteError};
 use crate::graph::{Fabric, Routes};
 use crate::hash::Choice;
-use crate::kind::{Capabilities, FabricKeys, FabricKind, Site, build_at};
+use crate::kind::{
+    Capabilities, FabricKeys, FabricKind, LINK_BANDWIDTH, LINK_DELAY, NAME, Site, build_at,
+};
+use crate::railx::{Axis, Grid, Layout, Neighbours};
 use crate::wires::{Cable, LinkClass, NodeKind, Wires, back};
+use lightloom_units::kind::{Form, Key, Kind};
 use lightloom_units::{BitRate, Time};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
@@ -62,16 +65,59 @@ pub enum RailXTopology {
     Dragonfly,
 }
 
-const CAN: Capabilities = Capabilities {
-    carrier: "railx",
-    refuses: &[("packet", "has no packet switches, which that engine's queues are in")],
-    failures: false,
-    switches: None,
-    ..Capabilities::SWITCHED
+const ABOUT: Kind<Capabilities> = Kind {
+    name: "railx",
+    summary: "Nodes of GPUs in a mesh, rows and columns of nodes on optical switches",
+    source: Some("RailX"),
+    keys: &[
+        NAME,
+        LINK_BANDWIDTH,
+        LINK_DELAY,
+        Key::new(
+            "mesh",
+            Form::Count { min: 1, max: 64 },
+            "GPUs along a side of a node (the paper's m); a server of the cluster is a node.",
+        ),
+        Key::new(
+            "ports",
+            Form::Count { min: 1, max: 256 },
+            "Rails at a GPU on the edge of its node, for each such edge (the paper's n).",
+        ),
+        Key::new(
+            "ocs_ports",
+            Form::Even { min: 2, max: 4096 },
+            "Ports of an optical switch (the paper's R); it joins half as many nodes.",
+        ),
+        Key::new(
+            "topology",
+            Form::Choice(&["torus", "hyperx", "dragonfly"]),
+            "What the rails form: rings, rows and columns all to all, or groups.",
+        ),
+        Key::optional(
+            "columns",
+            Form::Count { min: 1, max: 1 << 20 },
+            "Nodes in a row. Unless given, the squarest grid of nodes that the topology allows.",
+        ),
+        Key::new(
+            "inside",
+            Form::Number { above: 0.0, max: 1024.0 },
+            "Rate of a mesh link over that of an edge's rails together (the paper's k). The mesh stands \
+             in place of the scale-up network: `cluster.scale_up_bandwidth` is not read.",
+        ),
+        Key::new("mesh_delay", Form::Time { min: 0, max: 1 << 63 }, "Delay of a mesh link.")
+            .resolved("mesh_delay_ps"),
+    ],
+    capabilities: Capabilities {
+        carrier: "railx",
+        refuses: &[("packet", "has no packet switches, which that engine's queues are in")],
+        failures: false,
+        switches: None,
+        ..Capabilities::SWITCHED
+    },
 };
 
 /// See [`RailXSpec`].
-pub static KIND: FabricKind = FabricKind::of::<RailXSpec>("railx", CAN, |n| {
+pub static KIND: FabricKind = FabricKind::of::<RailXSpec>(ABOUT, |n| {
     let (mesh, ports) = (1 + n % 3, 1 + n / 3 % 2);
     let grid = Grid::new(mesh, ports, 16, 1 + n % 5, 1 + n / 5 % 4);
     let mut layout = Layout::dark(grid);
