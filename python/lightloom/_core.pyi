@@ -44,8 +44,24 @@ class Workload:
         """Return what GPUs send each other in one iteration, as columns: kind, from, to, bytes."""
 
     def run(
-        self, spec_json: str, progress: Callable[[float], None] | None = None
-    ) -> dict[str, Any]: ...
+        self,
+        spec_json: str,
+        progress: Callable[[float], None] | None = None,
+        decision: Callable[..., list[list[int]]] | None = None,
+        earlier: str | None = None,
+        recorded: bool = False,
+    ) -> dict[str, Any]:
+        """Run one iteration.
+
+        ``decision(demand, standing, ports, rates)`` chooses circuits in place of the
+        specification's rule: rows of bytes between servers, rows of circuits that stand, ports by
+        server, and (rate of a circuit, of a packet NIC, packet NICs); it returns rows of circuits.
+        ``earlier`` is what other traffic took of packet NICs in earlier iterations, as the result's
+        ``traffic`` has it: JSON, by region and server a list of records.
+
+        The result: ``summary``, ``tables``, ``notes``, ``warnings``, ``traffic`` and, if
+        ``recorded``, ``kept``, JSON of what the first region's controller was asked and answered.
+        """
 
 def parse_time(text: str) -> int: ...
 def parse_bytes(text: str) -> int: ...
@@ -85,7 +101,7 @@ def predict_evaluate(
     ``request`` is JSON: window and decay, own_rows (circuits from a prediction of every rank's
     row, or from the loads for all alike), tops (the k of top-k accuracy), and the region: ranks,
     gpus_per_rank, gpus_per_server, optical_nics, packet_nics, optical_bps, packet_bps, share_eps,
-    timed (or Algorithm 1) and token_bytes. ``counts`` are of ``shape`` [iteration, layer, source,
+    decision (a rule's name) and token_bytes. ``counts`` are of ``shape`` [iteration, layer, source,
     expert].
 
     The result: JSON, for each predictor (``"copilot"``, ``"average"``, ``"previous-iteration"``,
@@ -263,8 +279,9 @@ def rehearse(request: str) -> str:
     """Rehearse a region's control plane: the machines that simulator and controller share.
 
     ``request`` is JSON: region (servers, numa_of_port, switch_ports, delay_ps, pause_ps, decision,
-    hysteresis, keep_going, optical_bps, packet_bps, packet_nics, share_eps, uses) and demands, each
-    the bytes from each server to each other, row-major.
+    hysteresis, keep_going, optical_bps, packet_bps, packet_nics, share_eps and, unless it is even,
+    start) and rounds: of each bytes from each server to each other, row-major, and, if servers say
+    so, ahead, predicted and traffic.
 
     The result: JSON with rounds (round, generation, circuits as pairs of server and port), journal
     (the controller's records) and trace (text, a line a step).

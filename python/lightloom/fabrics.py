@@ -30,6 +30,12 @@ from lightloom.fields import (
 from lightloom.units import Rate, Time
 
 
+if TYPE_CHECKING:
+    Decision = str
+else:
+    Decision = Literal[tuple(kinds.family("decision").kinds)]
+
+
 class Packet(Section):
     """The packet-switched part of MixNet: a fat-tree of the remaining NICs."""
 
@@ -117,6 +123,8 @@ class Reconfigure(Section):
     ) = None
     """Who predicts; `auto`: whoever has been best so far. Read with `first_forward = "predict"`
     only, and then `auto` unless given."""
+    start: Literal["even", "dark"]
+    """The circuits that stand when a region begins: those of an even demand, or none."""
 
 
 class MixNet(Section):
@@ -133,9 +141,8 @@ class MixNet(Section):
     eps: Packet
     ocs: Ocs
     reconfigure: Reconfigure
-    decision: Literal["algorithm-1", "timed"]
-    """How circuits are chosen: `algorithm-1` as printed, or `timed`, by the time of the whole
-    all-to-all, packet NICs included."""
+    decision: Decision
+    """The rule that chooses circuits: see decisions.md."""
     hysteresis: bool
     """`true`: circuits change only where what is gained pays for the dark time."""
     greedy_continue: bool

@@ -42,7 +42,6 @@
 
 mod change;
 mod choose;
-mod decision;
 mod delegation;
 mod demand;
 pub mod failover;
@@ -56,7 +55,6 @@ pub mod topoopt;
 
 pub use change::{Prospect, settle, total_time};
 pub use choose::choose;
-pub use decision::Decision;
 pub use delegation::{Hop, Layout, Leg, RouteOptions, Router, Routing, route};
 pub use demand::ServerDemand;
 pub use greedy::{CircuitCounts, GreedyOptions, allocate, allocate_within};

@@ -3,7 +3,8 @@
 
 use lightloom_circuits::{CircuitCounts, ServerDemand, allocate_within};
 use lightloom_control::ocs::{Activation, Device};
-use lightloom_control::{Question, Region, Rehearsal};
+use lightloom_control::{Region, Rehearsal};
+use lightloom_decide::Question;
 use lightloom_fabric::ReconfigurationDelay;
 use lightloom_units::Time;
 use std::time::Instant;

@@ -11,7 +11,7 @@
 //! use lightloom_units::Time;
 //! let settings = AgentSettings { server: 0, ports: 2, ..AgentSettings::default() };
 //! let mut agent = Agent::new(settings, 1, Time::ZERO);
-//! agent.demand(Time::ZERO, Demand { round: 1, bytes: vec![0, 900] });
+//! agent.demand(Time::ZERO, Demand::new(1, vec![0, 900]));
 //! let AgentOutput::Report(report) = agent.poll().unwrap() else { panic!() };
 //! assert_eq!((report.beat, report.demand.is_some()), (1, true));
 //! // The controller has a circuit for port 1.
@@ -26,6 +26,7 @@
 
 use crate::message::{Demand, Directive, Mark, Part, PortId, Report, Stage};
 use crate::planted::{Bug, Planted};
+use lightloom_decide::Traffic;
 use lightloom_units::Time;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -91,6 +92,7 @@ pub struct Agent {
     token: u64,
     faults: BTreeSet<Part>,
     demand: Option<Demand>,
+    traffic: VecDeque<Traffic>,
     outputs: VecDeque<AgentOutput>,
     bug: Bug,
 }
@@ -114,6 +116,7 @@ impl Agent {
             token: 0,
             faults: BTreeSet::new(),
             demand: None,
+            traffic: VecDeque::new(),
             outputs: VecDeque::new(),
             bug: Bug::default(),
         }
@@ -163,6 +166,18 @@ impl Agent {
         }
         self.demand = Some(demand);
         self.report(now);
+    }
+
+    /// What other traffic has put on the server's packet NICs in an iteration, so far: it goes with the
+    /// next report. Of two records of an iteration the later is taken.
+    pub fn traffic(&mut self, record: Traffic) {
+        if self.traffic.back().is_some_and(|last| last.iteration == record.iteration) {
+            self.traffic.pop_back();
+        }
+        self.traffic.push_back(record);
+        if self.traffic.len() > 2 {
+            self.traffic.pop_front();
+        }
     }
 
     /// A part of the server fails, or works again.
@@ -289,6 +304,7 @@ impl Agent {
             round: self.round,
             faults: self.faults.iter().copied().collect(),
             demand: self.demand.clone(),
+            traffic: self.traffic.iter().copied().collect(),
         }));
     }
 }

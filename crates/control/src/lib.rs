@@ -23,12 +23,12 @@ mod settings;
 pub use agent::{Agent, AgentOutput, AgentSettings};
 pub use alarm::Alarm;
 pub use controller::{
-    CircuitView, Controller, Counters, DemandView, Event, Input, Output, Question, Reconfiguration,
+    CircuitView, Controller, Counters, DemandView, Event, Input, Output, Reconfiguration,
     ServerView, Status, SwitchView,
 };
 pub use driver::{Answer, Driver, DriverEvent, Order, Patch};
 pub use journal::{Memory, Record};
 pub use message::{Demand, Directive, Mark, Part, PortId, Report, Stage};
 pub use region::{Region, RegionError};
-pub use rehearsal::{Decide, Rehearsal, Step, Traced, Woven};
+pub use rehearsal::{Decide, Rehearsal, Round, Step, Traced, Woven};
 pub use settings::Settings;

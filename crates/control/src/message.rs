@@ -10,6 +10,7 @@
 //! that the controller cannot reach stops by itself, and the controller, which knows when it spoke
 //! last, knows by when.
 
+use lightloom_decide::{Ahead, Traffic};
 use serde::{Deserialize, Serialize};
 
 /// A server of the region and one of its optical ports, both from 0.
@@ -67,6 +68,19 @@ pub struct Demand {
     pub round: u64,
     /// To each server of the region \[B\]; its own entry is not read.
     pub bytes: Vec<u64>,
+    /// What lies ahead of the region, as the job's task graph says.
+    #[serde(default)]
+    pub ahead: Option<Ahead>,
+    /// Whether the gate has not decided yet, and this is what a predictor expects.
+    #[serde(default)]
+    pub predicted: bool,
+}
+
+impl Demand {
+    /// A demand of which nothing more is known.
+    pub fn new(round: u64, bytes: Vec<u64>) -> Self {
+        Demand { round, bytes, ahead: None, predicted: false }
+    }
 }
 
 /// What an agent knows.
@@ -86,6 +100,9 @@ pub struct Report {
     pub faults: Vec<Part>,
     /// The last demand, answered or not.
     pub demand: Option<Demand>,
+    /// What other traffic put on the server's packet NICs while all-to-alls were under way, in the last
+    /// two iterations of which the agent knows.
+    pub traffic: Vec<Traffic>,
 }
 
 /// What an agent shall do.

@@ -16,7 +16,7 @@ mod trace;
 pub use trace::{Step, Traced};
 
 use crate::agent::{Agent, AgentOutput, AgentSettings};
-use crate::controller::{Controller, Input, Output, Question};
+use crate::controller::{Controller, Input, Output};
 use crate::driver::{Answer, Order};
 use crate::journal::Memory;
 use crate::message::{Demand, Part, Report};
@@ -24,12 +24,33 @@ use crate::ocs::{Activation, Device, Switch, SwitchError};
 use crate::region::Region;
 use crate::settings::Settings;
 use lightloom_circuits::{CircuitCounts, PortMap, ServerDemand, changed_ports};
+use lightloom_decide::{Ahead, Question, Traffic};
 use lightloom_units::Time;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use std::collections::VecDeque;
 
 /// What answers a [`Question`].
 pub type Decide<'a> = &'a mut dyn FnMut(&Question) -> CircuitCounts;
+
+/// What servers report in a round.
+#[derive(Clone, Copy, Debug)]
+pub struct Round<'a> {
+    /// What they will send each other.
+    pub demand: &'a ServerDemand,
+    /// What lies ahead of them.
+    pub ahead: Option<Ahead>,
+    /// Whether the demand is only expected.
+    pub predicted: bool,
+    /// By server: what other traffic takes of its packet NICs; empty if none says so.
+    pub traffic: &'a [Vec<Traffic>],
+}
+
+impl<'a> From<&'a ServerDemand> for Round<'a> {
+    /// A demand of which nothing more is known.
+    fn from(demand: &'a ServerDemand) -> Self {
+        Round { demand, ahead: None, predicted: false, traffic: &[] }
+    }
+}
 
 /// What a round or a fault has led to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,7 +75,7 @@ pub struct Woven {
 /// let region = Region::in_a_row(3, 1, 3).unwrap();
 /// let delay = ReconfigurationDelay::Fixed { ps: Time::from_ms(25) };
 /// let device = Device { name: "polatis".into(), ports: 3, delay };
-/// let mut decide = |question: &lightloom_control::Question| {
+/// let mut decide = |question: &lightloom_decide::Question| {
 ///     allocate_within(&question.demand, &question.standing.usable(), true)
 /// };
 /// let none = Activation::Loopback { lock: Time::ZERO };
@@ -188,13 +209,22 @@ impl Rehearsal {
     ///
     /// # Panics
     /// If the demand is not of as many servers as the region.
-    pub fn round(&mut self, now: Time, demand: &ServerDemand, decide: Decide<'_>) -> Woven {
+    pub fn round<'r>(
+        &mut self,
+        now: Time,
+        round: impl Into<Round<'r>>,
+        decide: Decide<'_>,
+    ) -> Woven {
         let n = self.agents.len();
+        let Round { demand, ahead, predicted, traffic } = round.into();
         assert_eq!(demand.n, n, "servers of the demand");
         self.catch_up(now, decide);
         self.round += 1;
         for (server, row) in demand.bytes.chunks_exact(n).enumerate() {
-            let demand = Demand { round: self.round, bytes: row.to_vec() };
+            let demand = Demand { round: self.round, bytes: row.to_vec(), ahead, predicted };
+            for &record in traffic.get(server).into_iter().flatten() {
+                self.agents[server].traffic(record);
+            }
             self.agents[server].demand(self.clock, demand);
             self.hear(server);
         }

@@ -1,8 +1,8 @@
 //! A controller, step by step: what it does in which order, as text.
 
-use lightloom_circuits::{CircuitCounts, Decision, Rates};
+use lightloom_circuits::Rates;
 use lightloom_control::*;
-use lightloom_fabric::CircuitDecision;
+use lightloom_decide::{Decider, Settings as Decision};
 use lightloom_units::Time;
 use std::fmt::Write;
 
@@ -12,6 +12,7 @@ type Fault = fn(&mut Vec<Patch>, &Order) -> Option<Answer>;
 struct Stage {
     now: Time,
     controller: Controller,
+    decider: Decider,
     agents: Vec<Agent>,
     patches: Vec<Patch>,
     orders: Vec<(u64, Order)>,
@@ -33,7 +34,11 @@ impl Stage {
         };
         let agents = (0..3).map(agent).collect();
         let (patches, orders, log) = (Vec::new(), Vec::new(), String::new());
-        Stage { now: Time::ZERO, controller, agents, patches, orders, fault: None, log }
+        let rate = 400_000_000_000;
+        let rates = Rates { optical_bps: rate, packet_bps: rate, packet_nics: 1, share_eps: false };
+        let decision = Decision { rates, hysteresis: false, ..Decision::default() };
+        let decider = Decider::new(decision, &[0; 3]);
+        Stage { now: Time::ZERO, controller, decider, agents, patches, orders, fault: None, log }
     }
 
     fn up(mut self) -> Self {
@@ -90,17 +95,7 @@ impl Stage {
                 }
                 Output::Reconnect => writeln!(self.log, "  reconnect").expect("text"),
                 Output::Decide(question) => {
-                    let rate = 400_000_000_000;
-                    let rates = Rates {
-                        optical_bps: rate,
-                        packet_bps: rate,
-                        packet_nics: 1,
-                        share_eps: false,
-                    };
-                    let kind = CircuitDecision::Timed;
-                    let decision = Decision { kind, keep_going: true, rates };
-                    let counts: CircuitCounts =
-                        decision.fitting(&question.demand, &question.standing);
+                    let counts = self.decider.decide(&question).expect("circuits");
                     let input = Input::Decided { question: question.number, counts };
                     self.controller.handle(self.now, input);
                 }
@@ -162,7 +157,7 @@ impl Stage {
         writeln!(self.log, "round {round}").expect("text");
         for (at, row) in rows.iter().enumerate() {
             let bytes = row.iter().map(|kb| kb * 1000).collect();
-            self.agents[at].demand(self.now, Demand { round, bytes });
+            self.agents[at].demand(self.now, Demand::new(round, bytes));
         }
         self.settle();
     }

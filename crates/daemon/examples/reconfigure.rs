@@ -18,10 +18,10 @@ use lightloom_control::{
 };
 use lightloom_daemon::agent::Controller as Address;
 use lightloom_daemon::config::Config;
-use lightloom_daemon::decide::Decider;
 use lightloom_daemon::emulate::RegionAgents;
 use lightloom_daemon::ocs;
 use lightloom_daemon::serve::Server;
+use lightloom_decide::{Decider, Settings as Decision};
 use lightloom_fabric::ReconfigurationDelay;
 use lightloom_units::Time;
 use rand_chacha::ChaCha8Rng;
@@ -158,7 +158,10 @@ impl World {
         let settings = Settings { start_even: false, ..Settings::default() };
         let mut world = World {
             controller: Controller::new(region, settings, Memory::default(), Time::ZERO),
-            decider: Decider::default(),
+            decider: Decider::new(
+                Decision { hysteresis: false, ..Decision::default() },
+                &[0; SERVERS as usize],
+            ),
             driver,
             server,
             session,
@@ -248,8 +251,9 @@ impl World {
         while let Some(output) = outputs.pop_front() {
             match output {
                 Output::Decide(question) => {
-                    let (decider, region) = (&self.decider, self.controller.region());
-                    let counts = self.spent.on(Of::Decision, || decider.decide(region, &question));
+                    let decider = &mut self.decider;
+                    let counts = self.spent.on(Of::Decision, || decider.decide(&question));
+                    let counts = counts.expect("the rule of the preset has an answer");
                     let decided = Input::Decided { question: question.number, counts };
                     let controller = &mut self.controller;
                     outputs.extend(self.spent.on(Of::Controller, || {
@@ -282,7 +286,7 @@ impl World {
         self.now += Time::from_ms(30);
         (self.spent, self.verified) = (Spent::default(), None);
         for (agent, bytes) in self.agents.iter_mut().zip(rows) {
-            agent.demand(self.now, Demand { round, bytes });
+            agent.demand(self.now, Demand::new(round, bytes));
         }
         self.carry();
         let standing = self.controller.standing();

@@ -9,14 +9,15 @@ mod raw;
 mod switch;
 
 use crate::auth::{Access, Role, Token, Tokens, may_listen};
-use crate::decide::Decider;
 use crate::failure::Failure;
 use crate::hub::Names;
+use crate::preset;
 use crate::tls;
 use crate::wire::Endpoint;
 use file::File;
 use lightloom_control::{Driver, Region, Settings};
-use lightloom_fabric::MOST_PORTS;
+use lightloom_decide::{self as decide, Decider, rule};
+use lightloom_fabric::{MOST_PORTS, ReconfigurationDelay};
 use lightloom_units::Time;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -128,6 +129,8 @@ impl Config {
                 .with_extension("journal")
         });
         let journal = file.beside(&journal);
+        let decision = decision(&file, &raw.decision)?;
+        let decider = Decider::new(decision.clone(), &names.tenant_of_server);
         let summary = Summary {
             region: raw.name.clone(),
             servers: region.servers(),
@@ -138,12 +141,12 @@ impl Config {
             listen: address.to_string(),
             tls: tls.is_some(),
             tokens: raw.token.len(),
-            decision: raw.decision.kind.name().into(),
+            decision: decision.rule.name().into(),
             journal: journal.display().to_string(),
         };
         Ok(Config {
             settings: timing(&file, &raw.timing)?,
-            decider: decision(&file, &raw.decision)?,
+            decider,
             names,
             region,
             address,
@@ -311,9 +314,10 @@ fn listen(file: &File<'_>, raw: &raw::Raw, names: &Names) -> Result<Listen, Fail
     Ok((address, tls, Tokens::new(tokens)))
 }
 
-fn decision(file: &File<'_>, raw: &raw::Decision) -> Result<Decider, Failure> {
-    let mut decider = Decider::default();
-    let rates = &mut decider.decision.rates;
+/// The preset's settings, but for what the file says.
+fn decision(file: &File<'_>, raw: &raw::Decision) -> Result<decide::Settings, Failure> {
+    let mut settings = preset::settings().map_err(Failure::Run)?;
+    let rates = &mut settings.rates;
     let optical = &raw.optical_bandwidth;
     rates.optical_bps = file.rate("decision.optical_bandwidth", optical, rates.optical_bps)?;
     let packet = &raw.packet_bandwidth;
@@ -323,18 +327,23 @@ fn decision(file: &File<'_>, raw: &raw::Decision) -> Result<Decider, Failure> {
         let value = rates.packet_nics;
         return Err(file.wrong("decision.packet_nics", value, "must be from 0 to 4096"));
     }
-    rates.share_eps = raw.share_eps;
-    decider.decision.kind = raw.kind.decision();
-    decider.decision.keep_going = raw.keep_going.unwrap_or(true);
-    decider.hysteresis = raw.hysteresis;
+    rates.share_eps = raw.share_eps.unwrap_or(rates.share_eps);
+    if let Some(kind) = &raw.kind {
+        settings.rule = rule(kind).map_err(|allowed| file.wrong("decision.kind", kind, allowed))?;
+    }
+    settings.keep_going = raw.keep_going.unwrap_or(settings.keep_going);
+    settings.hysteresis = raw.hysteresis.unwrap_or(settings.hysteresis);
     let most = (Time::ZERO, Time::from_secs_f64(3600.0));
-    decider.delay = file.time("decision.delay", &raw.delay, decider.delay, most)?;
-    decider.hidden = file.time("decision.hidden", &raw.hidden, decider.hidden, most)?;
-    decider.uses = raw.uses.unwrap_or(decider.uses);
-    if decider.uses == 0 {
+    let delay = settings.dark.expected(1);
+    let delay = file.time("decision.delay", &raw.delay, delay, most)?;
+    settings.dark.switch = ReconfigurationDelay::Fixed { ps: delay };
+    let ahead = &mut settings.ahead;
+    ahead.hidden = file.time("decision.hidden", &raw.hidden, ahead.hidden, most)?;
+    ahead.uses = raw.uses.unwrap_or(ahead.uses);
+    if ahead.uses == 0 {
         return Err(file.wrong("decision.uses", 0, "must be 1 or more"));
     }
-    Ok(decider)
+    Ok(settings)
 }
 
 fn timing(file: &File<'_>, raw: &raw::Timing) -> Result<Settings, Failure> {

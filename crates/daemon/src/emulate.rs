@@ -4,11 +4,12 @@
 use crate::agent::{AgentClient, Controller};
 use crate::config::Config;
 use crate::failure::Failure;
-use lightloom_control::{Mark, PortId, Stage};
+use lightloom_control::{Demand, Mark, PortId, Stage};
+use lightloom_decide::{Ahead, Traffic};
 use lightloom_units::Time;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -24,8 +25,9 @@ const REST: Duration = Duration::from_millis(200);
 pub struct EmulateArguments {
     /// The region's file
     region: PathBuf,
-    /// Demands: a JSON list of rounds, each a matrix of bytes from each server to each other; without
-    /// it they are drawn, uneven, some MB a pair
+    /// Demands: a JSON list of rounds, each a matrix of bytes from each server to each other, or a table of
+    /// `bytes` and, as agents report them, `ahead`, `predicted` and, by server, `traffic`; without it
+    /// they are drawn, uneven, some MB a pair
     #[arg(long, value_name = "FILE")]
     demands: Option<PathBuf>,
     /// How many are drawn
@@ -39,6 +41,47 @@ pub struct EmulateArguments {
     /// A round is answered by then
     #[arg(long, value_parser = Time::from_str, default_value = "30 s", value_name = "TIME")]
     patience: Time,
+}
+
+/// What the servers of a region report in one round.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Asked {
+    /// From each server to each other \[B\].
+    pub bytes: Vec<Vec<u64>>,
+    /// What lies ahead of them.
+    #[serde(default)]
+    pub ahead: Option<Ahead>,
+    /// Whether the demand is only expected.
+    #[serde(default)]
+    pub predicted: bool,
+    /// By server: what other traffic takes of its packet NICs.
+    #[serde(default)]
+    pub traffic: Vec<Vec<Traffic>>,
+}
+
+impl From<Vec<Vec<u64>>> for Asked {
+    /// A demand of which nothing more is known.
+    fn from(bytes: Vec<Vec<u64>>) -> Self {
+        Asked { bytes, ..Asked::default() }
+    }
+}
+
+/// A round as it is written.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Given {
+    Matrix(Vec<Vec<u64>>),
+    Table(Asked),
+}
+
+impl From<Given> for Asked {
+    fn from(given: Given) -> Self {
+        match given {
+            Given::Matrix(bytes) => bytes.into(),
+            Given::Table(asked) => asked,
+        }
+    }
 }
 
 /// What a round was answered with.
@@ -62,7 +105,10 @@ impl EmulateArguments {
         let names = &config.names.servers;
         let demands = match &self.demands {
             Some(file) => demands(file, names.len())?,
-            None => drawn(&config.names.tenant_of_server, self.rounds, self.seed),
+            None => {
+                let drawn = drawn(&config.names.tenant_of_server, self.rounds, self.seed);
+                drawn.into_iter().map(Asked::from).collect()
+            }
         };
         let patience = Duration::from_nanos(self.patience.ps() / 1000);
         let mut emulated = RegionAgents::start(&self.controller, names, patience).await?;
@@ -78,18 +124,19 @@ impl EmulateArguments {
     }
 }
 
-fn demands(path: &PathBuf, servers: usize) -> Result<Vec<Vec<Vec<u64>>>, Failure> {
+fn demands(path: &PathBuf, servers: usize) -> Result<Vec<Asked>, Failure> {
     let wrong = |why: String| Failure::Input(format!("{}: {why}", path.display()));
     let text = std::fs::read(path).map_err(|why| wrong(why.to_string()))?;
-    let demands: Vec<Vec<Vec<u64>>> =
-        serde_json::from_slice(&text).map_err(|why| wrong(why.to_string()))?;
-    for (round, rows) in demands.iter().enumerate() {
+    let given: Vec<Given> = serde_json::from_slice(&text).map_err(|why| wrong(why.to_string()))?;
+    let asked: Vec<Asked> = given.into_iter().map(Asked::from).collect();
+    for (round, asked) in asked.iter().enumerate() {
+        let rows = &asked.bytes;
         if rows.len() != servers || rows.iter().any(|row| row.len() != servers) {
             let why = format!("round {round}: must be a matrix of {servers} by {servers} numbers");
             return Err(wrong(why));
         }
     }
-    Ok(demands)
+    Ok(asked)
 }
 
 /// Demands between servers of one tenant: all have some, few have much.
@@ -165,12 +212,18 @@ impl RegionAgents {
     /// If that takes longer than `patience`.
     pub async fn run_round(
         &mut self,
-        demand: Vec<Vec<u64>>,
+        asked: impl Into<Asked>,
         patience: Duration,
     ) -> Result<Round, Failure> {
         self.round += 1;
-        for (agent, row) in self.agents.iter().zip(demand) {
-            agent.demand(self.round, row).await?;
+        let Asked { bytes, ahead, predicted, traffic } = asked.into();
+        for (agent, records) in self.agents.iter().zip(traffic) {
+            for record in records {
+                agent.traffic(record).await?;
+            }
+        }
+        for (agent, bytes) in self.agents.iter().zip(bytes) {
+            agent.demand(Demand { round: self.round, bytes, ahead, predicted }).await?;
         }
         for agent in &self.agents {
             agent.answered(self.round, patience).await?;

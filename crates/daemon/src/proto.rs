@@ -11,6 +11,9 @@ pub mod wire {
 }
 
 use lightloom_control::{Demand, Directive, Mark, Part, Report, Stage};
+use lightloom_decide::traffic::Bytes;
+use lightloom_decide::{Ahead, Traffic};
+use lightloom_units::Time;
 use thiserror::Error;
 
 /// A message that makes no sense.
@@ -27,10 +30,45 @@ pub fn report(server: &str, report: &Report) -> wire::Report {
         obeyed: Some(mark(report.obeyed)),
         round: report.round,
         faults: report.faults.iter().map(|&fault| part(fault)).collect(),
-        demand: report
-            .demand
-            .as_ref()
-            .map(|demand| wire::Demand { round: demand.round, bytes: demand.bytes.clone() }),
+        demand: report.demand.as_ref().map(|demand| wire::Demand {
+            round: demand.round,
+            bytes: demand.bytes.clone(),
+            ahead: demand.ahead.map(|ahead| wire::Ahead {
+                uses: ahead.uses,
+                hidden_ps: ahead.hidden.ps(),
+                later: ahead.later,
+            }),
+            predicted: demand.predicted,
+        }),
+        traffic: report.traffic.iter().map(traffic).collect(),
+    }
+}
+
+fn traffic(record: &Traffic) -> wire::Traffic {
+    let bytes = |of: Bytes| Some(wire::TrafficBytes { out: of.out, into: of.into });
+    wire::Traffic {
+        iteration: record.iteration,
+        under_way_ps: record.under_way.ps(),
+        pp: bytes(record.pp),
+        dp: bytes(record.dp),
+        tp: bytes(record.tp),
+        cp: bytes(record.cp),
+        other: bytes(record.other),
+    }
+}
+
+fn read_traffic(sent: &wire::Traffic) -> Traffic {
+    let bytes = |of: Option<wire::TrafficBytes>| {
+        of.map_or_else(Bytes::default, |of| Bytes { out: of.out, into: of.into })
+    };
+    Traffic {
+        iteration: sent.iteration,
+        under_way: Time::from_ps(sent.under_way_ps),
+        pp: bytes(sent.pp),
+        dp: bytes(sent.dp),
+        tp: bytes(sent.tp),
+        cp: bytes(sent.cp),
+        other: bytes(sent.other),
     }
 }
 
@@ -59,7 +97,20 @@ pub fn read_report(
         .collect::<Result<Vec<Part>, Senseless>>()?;
     faults.sort_unstable();
     faults.dedup();
-    let demand = sent.demand.map(|demand| Demand { round: demand.round, bytes: demand.bytes });
+    let ahead = |ahead: wire::Ahead| Ahead {
+        uses: ahead.uses,
+        hidden: Time::from_ps(ahead.hidden_ps),
+        later: ahead.later,
+    };
+    let demand = sent.demand.map(|demand| Demand {
+        round: demand.round,
+        bytes: demand.bytes,
+        ahead: demand.ahead.map(ahead),
+        predicted: demand.predicted,
+    });
+    if sent.traffic.len() > 2 || !sent.traffic.is_sorted_by(|a, b| a.iteration < b.iteration) {
+        return Err(Senseless("traffic is of two iterations at most, in order"));
+    }
     if demand.as_ref().is_some_and(|demand| demand.bytes.len() != servers) {
         return Err(Senseless("a demand has one number for each server of the region"));
     }
@@ -71,6 +122,7 @@ pub fn read_report(
         round: sent.round,
         faults,
         demand,
+        traffic: sent.traffic.iter().map(read_traffic).collect(),
     })
 }
 
@@ -171,7 +223,10 @@ mod tests {
     #[test]
     fn what_is_sent_is_what_comes() {
         for obeyed in marks() {
-            for demand in [None, Some(Demand { round: 3, bytes: vec![0, u64::MAX, 7] })] {
+            let ahead = Some(Ahead { uses: 1, hidden: Time::from_ms(2), later: 3 });
+            let plain = Demand::new(3, vec![0, u64::MAX, 7]);
+            let predicted = Demand { ahead, predicted: true, ..plain.clone() };
+            for demand in [None, Some(plain), Some(predicted)] {
                 let faults = vec![Part::Nic(0), Part::Link(5), Part::Gpu(1), Part::Server];
                 let said = Report {
                     server: 2,
@@ -181,6 +236,10 @@ mod tests {
                     round: 4,
                     faults,
                     demand: demand.clone(),
+                    traffic: vec![
+                        Traffic::new(0),
+                        Traffic { other: Bytes { out: 7, into: u64::MAX }, ..Traffic::new(1) },
+                    ],
                 };
                 let came = read_report(2, 6, 3, sent(&report("node-02", &said)));
                 assert_eq!(came, Ok(said));
@@ -200,8 +259,10 @@ mod tests {
         let why = |report| read_report(0, 2, 3, report).expect_err("senseless").0;
         assert!(read_report(0, 2, 3, good()).is_ok());
         assert!(why(wire::Report { beat: 0, ..good() }).contains("beat"));
-        let demand = Some(wire::Demand { round: 1, bytes: vec![1; 4] });
+        let demand = Some(wire::Demand { round: 1, bytes: vec![1; 4], ..Default::default() });
         assert!(why(wire::Report { demand, ..good() }).contains("each server"));
+        let traffic = vec![wire::Traffic::default(); 2];
+        assert!(why(wire::Report { traffic, ..good() }).contains("in order"));
         let fault = |part| wire::Report { faults: vec![wire::Part { part }], ..good() };
         assert!(why(fault(None)).contains("names a part"));
         assert!(why(fault(Some(wire::part::Part::Nic(2)))).contains("has not"));

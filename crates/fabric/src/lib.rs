@@ -55,7 +55,7 @@ pub use kinds::rail_optimized::RailOptimized;
 pub use kinds::railx::{RailXSpec, RailXTopology, Wired};
 pub use kinds::topoopt::{Panel, TopoOptSpec};
 pub use ocs::{
-    ActivationDelay, CircuitDecision, OcsSpec, PredictorKind, ReconfigurationDelay, Reconfigure,
-    ReconfigurePolicy,
+    ActivationDelay, OcsSpec, PredictorKind, ReconfigurationDelay, Reconfigure, ReconfigurePolicy,
+    Start,
 };
 pub use wires::{Link, LinkClass, Node, NodeKind, Wires};

@@ -84,17 +84,20 @@ pub struct Reconfigure {
     /// Who predicts; given if and only if a phase is to be predicted.
     #[serde(default)]
     pub predictor: Option<PredictorKind>,
+    /// The circuits that stand when a region begins.
+    #[serde(default)]
+    pub start: Start,
 }
 
-/// How circuits are chosen for a demand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The circuits that stand when a region begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum CircuitDecision {
-    /// MixNet's Algorithm 1.
-    #[serde(rename = "algorithm-1")]
-    Algorithm1,
-    /// By the time of the whole all-to-all, packets included.
-    Timed,
+pub enum Start {
+    /// Those of an even demand.
+    #[default]
+    Even,
+    /// None.
+    Dark,
 }
 
 impl PredictorKind {

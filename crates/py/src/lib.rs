@@ -11,20 +11,24 @@ mod progress;
 mod railx;
 mod swot;
 
+use crate::mixnet::rule::PythonRule;
 use errors::{raised, unplanned};
+use lightloom_decide::Rule;
 use lightloom_sim::plan::{
     AllToAllSpec, CollectiveSpec, Task, Tracks, algorithms, check_plan, plan_alltoall,
     plan_collective,
 };
-use lightloom_sim::{Column, RailsSpec, Spec, Table, TraceCounts, run_plan};
+use lightloom_sim::{Beside, Column, RailsSpec, Spec, Table, TraceCounts, run_plan};
 use lightloom_units::{BitRate, Bytes, Time};
 use progress::watched;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
+use serde::Serialize;
 use std::fmt::Display;
 use std::str::FromStr;
+use std::sync::Arc;
 
 fn parsed<T: FromStr<Err: Display>>(text: &str) -> PyResult<T> {
     text.parse().map_err(|e: T::Err| PyValueError::new_err(e.to_string()))
@@ -59,6 +63,14 @@ fn as_python<'py>(py: Python<'py>, table: &Table) -> PyResult<Bound<'py, PyDict>
 fn little_endian<'py>(py: Python<'py>, values: impl Iterator<Item = u64>) -> Bound<'py, PyBytes> {
     let bytes: Vec<u8> = values.flat_map(u64::to_le_bytes).collect();
     PyBytes::new(py, &bytes)
+}
+
+fn json(value: &impl Serialize) -> PyResult<String> {
+    serde_json::to_string(value).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+}
+
+fn refused(error: impl Display) -> PyErr {
+    PyValueError::new_err(error.to_string())
 }
 
 /// The workload of a specification, built once and run on as many fabrics as one likes.
@@ -114,15 +126,29 @@ impl Workload {
 
     /// Runs one iteration on the fabric and engine of `spec_json`; `progress` is given the share
     /// done and stops the run by raising.
-    #[pyo3(signature = (spec_json, progress=None))]
+    /// `decision` chooses circuits in place of the specification's rule, `earlier` (JSON) is what other
+    /// traffic took of packet NICs before, `recorded` asks for what the first region's controller did.
+    #[pyo3(signature = (spec_json, progress=None, decision=None, earlier=None, recorded=false))]
     fn run<'py>(
         &self,
         py: Python<'py>,
         spec_json: &str,
         progress: Option<Py<PyAny>>,
+        decision: Option<Py<PyAny>>,
+        earlier: Option<&str>,
+        recorded: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
         let spec = spec(spec_json)?;
-        let run = watched(py, progress, |progress| self.0.run(&spec, progress))?;
+        let earlier: Vec<_> =
+            earlier.map_or_else(|| Ok(Vec::new()), serde_json::from_str).map_err(refused)?;
+        let function = decision.map(|function| Arc::new(PythonRule::new(function)));
+        let rule = function.clone().map(|function| -> Arc<dyn Rule> { function });
+        let beside = Beside { earlier: &earlier, rule: rule.as_ref(), recorded };
+        let run = watched(py, progress, |progress| self.0.run_beside(&spec, beside, progress));
+        if let Some(error) = function.and_then(|function| function.raised()) {
+            return Err(error);
+        }
+        let run = run?;
         let split = run.breakdown;
         let result = PyDict::new(py);
         let summary = PyDict::new(py);
@@ -142,6 +168,8 @@ impl Workload {
         result.set_item("tables", tables)?;
         result.set_item("notes", &run.notes)?;
         result.set_item("warnings", &run.warnings)?;
+        result.set_item("traffic", json(&run.traffic)?)?;
+        result.set_item("kept", run.kept.as_ref().map(json).transpose()?)?;
         Ok(result)
     }
 }

@@ -6,7 +6,24 @@ use lightloom_units::kind::Family;
 use serde::Serialize;
 
 /// Every family.
-const FAMILIES: &[&dyn Listed] = &[&Fabrics, &TRANSPORTS, &BALANCERS, &OVERFLOWS];
+const FAMILIES: &[&dyn Listed] = &[&Fabrics, &Rules, &TRANSPORTS, &BALANCERS, &OVERFLOWS];
+
+/// The rules that choose circuits.
+struct Rules;
+
+impl Listed for Rules {
+    fn name(&self) -> &'static str {
+        "decision"
+    }
+    fn json(&self) -> Result<String, serde_json::Error> {
+        let rules = lightloom_decide::rules();
+        let kinds: Vec<_> = rules.iter().map(|rule| rule.kind()).collect();
+        let text = "How circuits are chosen for a demand.";
+        serde_json::to_string(
+            &serde_json::json!({ "name": "decision", "text": text, "kinds": kinds }),
+        )
+    }
+}
 
 /// A family, whatever its capabilities are.
 trait Listed: Sync {

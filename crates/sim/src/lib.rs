@@ -3,6 +3,7 @@
 //! Here decisions meet engines: a carrier answers an engine's questions with what
 //! `lightloom-circuits`, `-swot`, `-rails` and `-railx` decide, and holds no decision of its own.
 
+mod beside;
 mod carrier;
 mod critical;
 mod demand;
@@ -27,6 +28,7 @@ mod table;
 mod tables;
 mod traffic;
 
+pub use beside::{Beside, Kept};
 pub use critical::Breakdown;
 pub use demand::DemandRecord;
 pub use error::SimError;
@@ -38,7 +40,7 @@ pub use moves::{Message, Messages, messages};
 pub use rails::{Collective, RailsRun, RailsSpec, rails, rails_assign};
 pub use railx::{AllReduceEngine, AllReduceSpec, all_reduce_time as railx_all_reduce};
 pub use record::{Histogram, Progress};
-pub use rehearse::{Answered, RegionSpec, Rehearsed, rehearse};
+pub use rehearse::{Answered, Asked, RegionSpec, Rehearsed, rehearse};
 pub use simulate::{Run, TraceCounts, Workload, fabric_without_circuits};
 pub use spec::{EngineSpec, GatingSpec, Record, Redraw, Spec};
 pub use table::{Column, Table};

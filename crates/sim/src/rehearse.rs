@@ -6,10 +6,11 @@
 //! simulation are known. Checked: in `tests/test_controlled.py`, a simulation and the daemon on the
 //! same demands; a golden trace.
 
-use lightloom_circuits::{Decision, Prospect, Rates, ServerDemand};
+use lightloom_circuits::{Rates, ServerDemand};
 use lightloom_control::ocs::{Activation, Device};
-use lightloom_control::{PortId, Question, Record, Region, Rehearsal, Step};
-use lightloom_fabric::{CircuitDecision, ReconfigurationDelay};
+use lightloom_control::{self as control, PortId, Record, Region, Rehearsal, Round, Step};
+use lightloom_decide::{Ahead, Dark, Decider, Question, Settings, Traffic, rule};
+use lightloom_fabric::{ReconfigurationDelay, Start};
 use lightloom_units::Time;
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +29,7 @@ pub struct RegionSpec {
     /// Seconds between two demands; only the trace shows it.
     pub pause_ps: Time,
     /// How circuits are chosen.
-    pub decision: CircuitDecision,
+    pub decision: String,
     /// Whether they change only where that pays for the dark time.
     pub hysteresis: bool,
     /// Whether Algorithm 1 goes on past the first pair without a free port.
@@ -41,8 +42,26 @@ pub struct RegionSpec {
     pub packet_nics: u32,
     /// Whether a pair with circuits also fills packet NICs.
     pub share_eps: bool,
-    /// All-to-alls of one demand.
-    pub uses: u32,
+    /// The circuits that stand before the first demand.
+    #[serde(default)]
+    pub start: Start,
+}
+
+/// What the servers of a region report in one round.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Asked {
+    /// From each server to each other, row-major \[B\].
+    pub bytes: Vec<u64>,
+    /// What lies ahead of them.
+    #[serde(default)]
+    pub ahead: Option<Ahead>,
+    /// Whether the demand is only expected.
+    #[serde(default)]
+    pub predicted: bool,
+    /// By server: what other traffic takes of its packet NICs.
+    #[serde(default)]
+    pub traffic: Vec<Vec<Traffic>>,
 }
 
 /// What one demand was answered with.
@@ -57,7 +76,7 @@ pub struct Answered {
 }
 
 /// What has happened.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Rehearsed {
     /// A row a demand.
     pub rounds: Vec<Answered>,
@@ -67,7 +86,7 @@ pub struct Rehearsed {
     pub trace: String,
 }
 
-/// Rehearses a region for demands, each a matrix of bytes from each server to each other, row-major.
+/// Rehearses a region for what its servers report, round by round.
 ///
 /// # Errors
 /// Says what is wrong with the region or a demand.
@@ -77,17 +96,17 @@ pub struct Rehearsed {
 /// let region: RegionSpec = serde_json::from_str(r#"{"servers": 3, "numa_of_port": [0],
 ///     "switch_ports": 4, "delay_ps": 25000000000, "pause_ps": 1000000, "decision": "algorithm-1",
 ///     "hysteresis": false, "keep_going": true, "optical_bps": 400000000000,
-///     "packet_bps": 300000000000, "packet_nics": 1, "share_eps": false, "uses": 2}"#).unwrap();
-/// let heard = rehearse(&region, &[vec![0, 0, 9, 0, 0, 0, 0, 0, 0]]).unwrap();
+///     "packet_bps": 300000000000, "packet_nics": 1, "share_eps": false}"#).unwrap();
+/// let heard = rehearse(&region, &[serde_json::from_str(r#"{"bytes": [0, 0, 9, 0, 0, 0, 0, 0, 0]}"#).unwrap()]).unwrap();
 /// assert_eq!(heard.rounds[0].circuits, [((0, 0), (2, 0))]);
 /// ```
-pub fn rehearse(spec: &RegionSpec, demands: &[Vec<u64>]) -> Result<Rehearsed, String> {
+pub fn rehearse(spec: &RegionSpec, rounds: &[Asked]) -> Result<Rehearsed, String> {
     let (n, degree) = (usize::from(spec.servers), spec.numa_of_port.len());
     if n * degree > usize::from(spec.switch_ports) {
         let ports = spec.switch_ports;
         return Err(format!("switch_ports = {ports}: {n} servers of {degree} need {}", n * degree));
     }
-    if let Some(round) = demands.iter().position(|demand| demand.len() != n * n) {
+    if let Some(round) = rounds.iter().position(|round| round.bytes.len() != n * n) {
         return Err(format!("demand {round}: must be a matrix of {n} by {n} numbers"));
     }
     let wiring = (1..=(n * degree) as u16).collect();
@@ -101,34 +120,50 @@ pub fn rehearse(spec: &RegionSpec, demands: &[Vec<u64>]) -> Result<Rehearsed, St
         packet_nics: spec.packet_nics,
         share_eps: spec.share_eps,
     };
-    let decision = Decision { kind: spec.decision, keep_going: spec.keep_going, rates };
+    let settings = Settings {
+        rule: rule(&spec.decision).map_err(|why| format!("decision: {why}"))?,
+        hysteresis: spec.hysteresis,
+        keep_going: spec.keep_going,
+        rates,
+        dark: Dark { switch: device.delay.clone(), activation: Time::ZERO },
+        ahead: Ahead::default(),
+    };
+    let mut decider = Decider::new(settings, &vec![0; n]);
     let mut decide = |question: &Question| {
-        let Question { demand, standing, .. } = question;
-        if !spec.hysteresis {
-            return decision.fitting(demand, standing);
-        }
-        let prospect = Prospect { uses: spec.uses, hidden: Time::ZERO, later: 0, usual: &[] };
-        decision.worthwhile(demand, standing, |_| spec.delay_ps, prospect)
+        decider.decide(question).unwrap_or_else(|_| question.standing.counts())
     };
     let none = Activation::Loopback { lock: Time::ZERO };
-    let unhurried = Rehearsal::unhurried();
+    let start_even = spec.start == Start::Even;
+    let unhurried = control::Settings { start_even, ..Rehearsal::unhurried() };
     let mut rehearsal = Rehearsal::traced(region, unhurried, device, none, 1, &mut decide)
         .map_err(|error| error.to_string())?;
     let mut now = Time::ZERO;
-    let mut rounds = Vec::with_capacity(demands.len());
-    for (round, bytes) in (1..).zip(demands) {
-        let demand = ServerDemand { n, bytes: bytes.clone() };
-        let woven = rehearsal.round(now, &demand, &mut decide);
+    let mut answers = Vec::with_capacity(rounds.len());
+    for (round, asked) in (1..).zip(rounds) {
+        let demand = ServerDemand { n, bytes: asked.bytes.clone() };
+        let said = Round {
+            demand: &demand,
+            ahead: asked.ahead,
+            predicted: asked.predicted,
+            traffic: &asked.traffic,
+        };
+        let woven = rehearsal.round(now, said, &mut decide);
         let circuits = rehearsal.standing().circuits().collect();
-        rounds.push(Answered { round, generation: woven.generation, circuits });
+        answers.push(Answered { round, generation: woven.generation, circuits });
         now = now.saturating_add(woven.dark).saturating_add(spec.pause_ps);
     }
+    let (journal, trace) = written(&mut rehearsal);
+    Ok(Rehearsed { rounds: answers, journal, trace })
+}
+
+/// What a traced region's controller wrote down, and all steps, a line each.
+pub(crate) fn written(region: &mut Rehearsal) -> (Vec<Record>, String) {
     let (mut journal, mut trace) = (Vec::new(), String::new());
-    for traced in rehearsal.trace() {
+    for traced in region.trace() {
         trace += &format!("{traced}\n");
         if let Step::Journal(record) = traced.step {
             journal.push(record);
         }
     }
-    Ok(Rehearsed { rounds, journal, trace })
+    (journal, trace)
 }

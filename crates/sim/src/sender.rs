@@ -99,8 +99,12 @@ impl Policy for Sender<'_> {
         orders: &mut Orders,
     ) -> Result<(), String> {
         let turn = Turn { task, key: self.key(transfer), now };
+        let comm = self.graph.comms[transfer as usize];
+        if !matches!(comm, Comm::AllToAll { .. }) {
+            self.carrier.other_begins(transfer, now);
+        }
         let (placement, seats) = (self.state.demand.placement, &self.state.demand.seats);
-        match self.graph.comms[transfer as usize] {
+        match comm {
             Comm::AllToAll { block, matrix, transposed, bytes_per_token } => {
                 let a2a = AllToAll { block, matrix, transposed, bytes_per_token };
                 self.carrier.all_to_all(&mut self.state, a2a, turn, orders)?;
@@ -133,7 +137,10 @@ impl Policy for Sender<'_> {
     ) -> Result<(), String> {
         match self.graph.comms[transfer as usize] {
             Comm::AllToAll { block, .. } => self.carrier.end(&mut self.state, block, now, patches),
-            _ => Ok(()),
+            _ => {
+                self.carrier.other_ends(transfer, now);
+                Ok(())
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! From a specification to what came out: build the fabric, let the policy decide, run the engine,
 //! and put the outcome into tables.
 
+use crate::beside::{Beside, Kept};
 use crate::carrier::{self, Decided, Job, Setting};
 use crate::critical::{Breakdown, attribute};
 use crate::demand::Demand;
@@ -15,6 +16,7 @@ use crate::table::Table;
 use crate::tables::{
     demand_table, figures, links_table, reconfigurations_table, tasks_table, transfers_table,
 };
+use lightloom_decide::Traffic;
 use lightloom_engine::{Engine, Patches, Scenario, Tasks};
 use lightloom_fabric::{Fabric, FabricKind, ServerId, Site, build_at};
 use lightloom_flow::FlowEngine;
@@ -56,6 +58,11 @@ pub struct Run {
     pub notes: Vec<String>,
     /// What a reader must not overlook.
     pub warnings: Vec<String>,
+    /// On fabrics whose circuits change, by region and server: what other traffic took of packet NICs in
+    /// earlier iterations, or should take by the task graph, and, last, what it took in this one.
+    pub traffic: Vec<Vec<Vec<Traffic>>>,
+    /// What the first region's controller was asked and did, if that was to be kept.
+    pub kept: Option<Kept>,
 }
 
 impl Workload {
@@ -103,6 +110,19 @@ impl Workload {
     /// [`SimError::Input`] if the fabric cannot be built or the spec is of another workload;
     /// [`SimError::Run`] if the run fails or `progress` says `false`.
     pub fn run(&self, spec: &Spec, progress: &mut Progress<'_>) -> Result<Run, SimError> {
+        self.run_beside(spec, Beside::default(), progress)
+    }
+
+    /// As [`Workload::run`], with what no specification holds.
+    ///
+    /// # Errors
+    /// As [`Workload::run`].
+    pub fn run_beside(
+        &self,
+        spec: &Spec,
+        beside: Beside<'_>,
+        progress: &mut Progress<'_>,
+    ) -> Result<Run, SimError> {
         if identity(spec) != self.job {
             return Err(SimError::Input("this specification is of another workload".into()));
         }
@@ -114,7 +134,8 @@ impl Workload {
         let fabric = fabric_of(spec, &plan, &decided)?;
         let incidents = plan.incidents(&spec.failures, &fabric, &self.placement, &self.graph)?;
         can_run(kind, spec.engine.name())?;
-        let setting = Setting { spec, fabric: &fabric, job, plan: &plan, decided: &decided };
+        let setting =
+            Setting { spec, fabric: &fabric, job, plan: &plan, decided: &decided, beside };
         let carrier = (carries.begin)(&setting)?;
         let circuits = carrier.standing();
         let scenario = Scenario {
@@ -145,6 +166,8 @@ impl Workload {
         let (breakdown, share) = attribute(&self.graph, &outcome);
         let mut notes: Vec<String> = fabric.notes().iter().cloned().chain(notes).collect();
         notes.extend(sender.carrier.note());
+        let kept = sender.carrier.kept();
+        let traffic = sender.carrier.traffic(outcome.makespan);
         notes.extend(self.gating.notes().iter().cloned());
         Ok(Run {
             breakdown,
@@ -160,6 +183,8 @@ impl Workload {
                 reorder_table(&outcome),
             ],
             notes,
+            traffic,
+            kept,
             warnings: outcome.packets.map_or_else(Vec::new, |packets| packets.notes),
         })
     }

@@ -6,8 +6,9 @@ use crate::world::{Event, World};
 use lightloom_circuits::{CircuitCounts, Rates, allocate_within, choose};
 use lightloom_control::{
     AgentOutput, Answer, Controller, Driver, DriverEvent, Event as ControllerEvent, Input, Order,
-    Output, Question, Record,
+    Output, Record,
 };
+use lightloom_decide::Question;
 use lightloom_units::Time;
 
 impl World {

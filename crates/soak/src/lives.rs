@@ -135,7 +135,7 @@ impl World {
         let node = &mut self.nodes[usize::from(server)];
         let shows = node.shows(self.now);
         if let Some(agent) = &mut node.agent {
-            agent.demand(shows, Demand { round, bytes });
+            agent.demand(shows, Demand::new(round, bytes));
         }
     }
 }

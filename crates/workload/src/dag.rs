@@ -46,7 +46,7 @@ pub enum TaskKind {
 }
 
 /// What a communication task moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Comm {
     /// GPU (ep = i, cp, tp) of the block sends `tokens[i][j] * bytes_per_token` bytes to GPU
     /// (ep = j, same cp and tp), or `tokens[j][i]` of them where `transposed`. The GPU's own share

@@ -18,14 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from lightloom import _core
+from lightloom import _core, kinds
 from lightloom.errors import InputError
 from lightloom.predict.traces import open_trace
 from lightloom.trace import GatingTrace
 
 WINDOW, DECAY = 16, 0.9
 ROWS = ("own", "alike")
-DECISIONS = ("algorithm-1", "timed")
+DECISIONS = tuple(kinds.family("decision").kinds)
 _MODELS = {
     8: "mixtral-8x22b",
     16: "llama-moe",
@@ -234,7 +234,7 @@ def evaluate(
         "ranks": place.ranks, "gpus_per_rank": place.tensor_parallel,
         "gpus_per_server": place.gpus_per_server, "optical_nics": place.optical_nics,
         "packet_nics": place.packet_nics, "optical_bps": place.nic_bps,
-        "packet_bps": place.nic_bps, "share_eps": False, "timed": decision == "timed",
+        "packet_bps": place.nic_bps, "share_eps": False, "decision": decision,
         "token_bytes": 8192,
     }  # fmt: skip
     counts = np.ascontiguousarray(loaded.counts, np.uint32)

@@ -3,9 +3,11 @@
 use super::io::Output;
 use super::machine::Controller;
 use super::phase::Phase;
+use super::record::AgentRecord;
 use crate::alarm::Alarm;
 use crate::message::{Demand, Directive, Mark, Part, PortId, Report, Stage};
 use lightloom_circuits::{PortMap, ServerDemand};
+use lightloom_decide::{Basis, Question};
 use lightloom_units::Time;
 
 impl Controller {
@@ -33,6 +35,7 @@ impl Controller {
         if report.demand.is_some() {
             agent.demand = report.demand;
         }
+        agent.traffic = report.traffic;
         let changed = agent.faults != report.faults;
         let old = std::mem::replace(&mut agent.faults, report.faults);
         self.floor = self.floor.max(report.obeyed.generation);
@@ -227,6 +230,35 @@ impl Controller {
             }
         }
         demand
+    }
+
+    /// What is asked of whoever decides, over the ports that are candidates. `due`: a round is to be
+    /// answered; else ports have failed or work again, or circuits were lost.
+    pub(super) fn question(&self, number: u64, masked: &PortMap, due: bool) -> Question {
+        let present = |agent: &&AgentRecord| agent.present;
+        let asked = || self.agents.iter().filter_map(|agent| agent.demand.as_ref());
+        let kept = |(from, to): &(PortId, PortId)| {
+            masked.peer(usize::from(from.0), usize::from(from.1)) == Some(*to)
+        };
+        let basis = match asked().next() {
+            None if self.standing.circuits().next().is_none() => Basis::Start,
+            None => Basis::Predicted,
+            _ if !due && !self.memory.verified.iter().all(kept) => Basis::Repair,
+            _ if asked().any(|demand| demand.predicted) => Basis::Predicted,
+            _ => Basis::Known,
+        };
+        let of = |agent: &AgentRecord| agent.demand.as_ref().and_then(|demand| demand.ahead);
+        Question {
+            basis,
+            ahead: self
+                .agents
+                .iter()
+                .map(|agent| Some(agent).filter(present).and_then(of))
+                .collect(),
+            traffic: self.agents.iter().map(|agent| agent.traffic.clone()).collect(),
+            number,
+            ..Question::new(self.demand(), masked.clone())
+        }
     }
 
     /// Whether nobody has asked for circuits and none stand, so that even ones are in place.

@@ -5,7 +5,8 @@ use crate::alarm::Alarm;
 use crate::driver::{Answer, Order};
 use crate::journal::Record;
 use crate::message::{Directive, PortId, Report};
-use lightloom_circuits::{CircuitCounts, PortMap, ServerDemand};
+use lightloom_circuits::CircuitCounts;
+use lightloom_decide::Question;
 
 /// What happens to a controller.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,17 +73,6 @@ pub enum Output {
     Decide(Question),
     /// Something for logs and views.
     Event(Event),
-}
-
-/// Which circuits, for this demand?
-#[derive(Clone, Debug, PartialEq)]
-pub struct Question {
-    /// For the answer, [`Input::Decided`].
-    pub number: u64,
-    /// What servers send each other.
-    pub demand: ServerDemand,
-    /// The circuits that stand, without those of ports that are out of use.
-    pub standing: PortMap,
 }
 
 /// Something for logs and views.

@@ -1,6 +1,6 @@
 //! One plan: decide, drain, patch, verify, resume.
 
-use super::io::{Event, Output, Question};
+use super::io::{Event, Output};
 use super::machine::Controller;
 use super::phase::{Phase, Plan};
 use super::record::AgentRecord;
@@ -53,11 +53,11 @@ impl Controller {
         if due.is_some() || self.replan || even {
             self.began_even |= even;
             self.replan = false;
-            let rounds = due.unwrap_or_else(|| self.rounds.clone());
             let masked = self.masked(&self.standing);
             self.last_question += 1;
-            let (number, demand) = (self.last_question, self.demand());
-            let question = Question { number, demand, standing: masked.clone() };
+            let number = self.last_question;
+            let question = self.question(number, &masked, due.is_some());
+            let rounds = due.unwrap_or_else(|| self.rounds.clone());
             self.counters.decisions += 1;
             self.outputs.push_back(Output::Decide(question));
             self.phase = Phase::Deciding { question: number, rounds, masked };

@@ -1,6 +1,7 @@
 //! What a controller knows of one agent.
 
 use crate::message::{Demand, Mark, Part};
+use lightloom_decide::Traffic;
 use lightloom_units::Time;
 
 /// An agent, as the controller knows it.
@@ -12,6 +13,7 @@ pub(super) struct AgentRecord {
     pub obeyed: Mark,
     pub faults: Vec<Part>,
     pub demand: Option<Demand>,
+    pub traffic: Vec<Traffic>,
     /// By then the agent uses no circuit, if nothing more is said to it.
     pub lease_end: Time,
     /// Before `lease_end`: it may use circuits.
@@ -29,6 +31,7 @@ impl AgentRecord {
             obeyed: Mark::default(),
             faults: Vec::new(),
             demand: None,
+            traffic: Vec::new(),
             lease_end,
             present: true,
             excluded_until: None,

@@ -16,8 +16,9 @@ use rand_chacha::ChaCha8Rng;
 /// ```
 /// use lightloom_control::ocs::Activation;
 /// use lightloom_units::Time;
-/// assert_eq!(Activation::MEASURED.expected(), Time::from_ms(5670));
-/// assert_eq!(Activation::Loopback { lock: Time::ZERO }.expected(), Time::ZERO);
+/// use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+/// let none = Activation::Loopback { lock: Time::ZERO };
+/// assert_eq!(none.draw(&mut ChaCha8Rng::seed_from_u64(1)), Time::ZERO);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
@@ -48,14 +49,6 @@ impl Activation {
                 let (mu, sigma) = lognormal(mean.ps() as f64, p99.ps() as f64);
                 Time::from_ps((mu + sigma * normal(random)).exp().round() as u64)
             }
-            Activation::Loopback { lock } => lock,
-        }
-    }
-
-    /// The mean activation.
-    pub fn expected(&self) -> Time {
-        match *self {
-            Activation::Restart { mean, .. } => mean,
             Activation::Loopback { lock } => lock,
         }
     }

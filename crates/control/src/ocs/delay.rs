@@ -1,6 +1,7 @@
 //! How long one reconfiguration takes: what the device's specification says, or a draw from what was
 //! measured (MixNet, Figure 21: means and 99th percentiles at 1, 4 and 16 pairs).
 
+use lightloom_decide::interpolate;
 use lightloom_fabric::ReconfigurationDelay;
 use lightloom_units::Time;
 use rand_chacha::ChaCha8Rng;
@@ -34,16 +35,6 @@ pub fn draw(delay: &ReconfigurationDelay, pairs: u32, random: &mut ChaCha8Rng) -
     }
 }
 
-/// The mean delay of changing so many pairs of ports.
-pub fn expected(delay: &ReconfigurationDelay, pairs: u32) -> Time {
-    match delay {
-        ReconfigurationDelay::Fixed { ps } => *ps,
-        ReconfigurationDelay::Lognormal { pairs: measured, mean_ps, .. } => {
-            Time::from_ps(interpolate(measured, mean_ps, pairs).round() as u64)
-        }
-    }
-}
-
 /// Parameters of the log-normal distribution with this mean and 99th percentile.
 ///
 /// mean = exp(mu + sigma^2 / 2) and p99 = exp(mu + z sigma); the smaller root of the quadratic in
@@ -53,19 +44,6 @@ pub(super) fn lognormal(mean: f64, p99: f64) -> (f64, f64) {
     let spread = (p99 / mean).ln().max(0.0);
     let sigma = Z99 - (Z99 * Z99 - 2.0 * spread).max(0.0).sqrt();
     (mean.ln() - sigma * sigma / 2.0, sigma)
-}
-
-fn interpolate(at: &[u32], values: &[Time], x: u32) -> f64 {
-    let value = |i: usize| values[i].ps() as f64;
-    let above = at.partition_point(|&p| p < x);
-    match above {
-        0 => value(0),
-        n if n == at.len() => value(n - 1),
-        n => {
-            let (low, high) = (f64::from(at[n - 1]), f64::from(at[n]));
-            value(n - 1) + (value(n) - value(n - 1)) * (f64::from(x) - low) / (high - low)
-        }
-    }
 }
 
 /// A standard normal number (Box and Muller, 1958).
@@ -101,15 +79,6 @@ mod tests {
             let average = draws.iter().sum::<f64>() / draws.len() as f64;
             assert!((average / mean - 1.0).abs() < 0.01, "{average} against {mean}");
             assert!((draws[39_600] / p99 - 1.0).abs() < 0.02, "{} against {p99}", draws[39_600]);
-        }
-    }
-
-    #[test]
-    fn pairs_are_interpolated_and_held_at_the_ends() {
-        let (at, values) = ([1, 4, 16], [10, 20, 44].map(Time::from_ps));
-        let known = [(0, 10.0), (1, 10.0), (2, 40.0 / 3.0), (4, 20.0), (10, 32.0), (99, 44.0)];
-        for (pairs, value) in known {
-            assert!((interpolate(&at, &values, pairs) - value).abs() < 1e-9);
         }
     }
 }

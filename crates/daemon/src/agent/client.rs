@@ -7,6 +7,7 @@ use crate::proto::wire::Description;
 use lightloom_control::{
     Agent, AgentOutput, AgentSettings, Demand, Mark, Part, PortId, Report, Stage,
 };
+use lightloom_decide::Traffic;
 use lightloom_units::Time;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -54,6 +55,7 @@ pub struct AgentClient {
 #[derive(Debug)]
 enum Call {
     Demand(Demand),
+    Traffic(Traffic),
     Drained(u64),
     Fault(Part, bool),
 }
@@ -73,12 +75,20 @@ impl AgentClient {
         Ok(AgentClient { calls, views })
     }
 
-    /// The server is about to send this in the all-to-all of this number.
+    /// The server is about to send this.
     ///
     /// # Errors
     /// If the agent has ended; with why.
-    pub async fn demand(&self, round: u64, bytes: Vec<u64>) -> Result<(), Failure> {
-        self.call(Call::Demand(Demand { round, bytes })).await
+    pub async fn demand(&self, demand: Demand) -> Result<(), Failure> {
+        self.call(Call::Demand(demand)).await
+    }
+
+    /// What other traffic has put on the server's packet NICs in an iteration, so far.
+    ///
+    /// # Errors
+    /// As [`AgentClient::demand`].
+    pub async fn traffic(&self, record: Traffic) -> Result<(), Failure> {
+        self.call(Call::Traffic(record)).await
     }
 
     /// Nothing is in flight any more on the ports of [`View::drain`].
@@ -261,6 +271,7 @@ impl Task {
                 let (given, servers) = (demand.bytes.len(), description.servers.len());
                 tracing::error!(given, servers, "a demand needs one number for each server");
             }
+            Call::Traffic(record) => agent.traffic(record),
             Call::Drained(token) => agent.drained(now, token),
             Call::Fault(part, works) => agent.fault(now, part, works),
         }

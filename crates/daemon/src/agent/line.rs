@@ -1,6 +1,7 @@
 //! An agent for runtimes in any language: a line of JSON each way, on standard input and output.
 //!
-//! In: `{"demand":{"round":1,"bytes":[0,900]}}`, `{"drained":{"token":1}}`,
+//! In: `{"demand":{"round":1,"bytes":[0,900]}}`, and with it, if the runtime knows, `"ahead":{"uses":2,
+//! "hidden_ps":0,"later":0}`; `{"traffic":{"iteration":1,"under_way_ps":10,"dp":{"out":5,"into":5}}}`, `{"drained":{"token":1}}`,
 //! `{"fault":{"part":{"nic":0},"works":false}}`. Out: `{"region":{...}}` and `{"down":{"why":".."}}` when the
 //! controller is reached and lost, `{"use":{...}}` whenever other circuits are to be used or a demand is
 //! answered, `{"drain":{"token":1,"ports":[0]}}`, and `{"error":".."}` for a line that makes no sense.
@@ -9,6 +10,7 @@ use super::client::{AgentClient, View};
 use super::link::Controller;
 use crate::failure::Failure;
 use lightloom_control::{Demand, Part};
+use lightloom_decide::Traffic;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::{BufRead, Read, Write};
@@ -34,6 +36,7 @@ pub struct AgentArguments {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 enum Line {
     Demand(Demand),
+    Traffic(Traffic),
     Drained { token: u64 },
     Fault { part: Part, works: bool },
 }
@@ -68,7 +71,8 @@ impl AgentArguments {
                 line = input.recv() => {
                     let Some(line) = line else { return Ok(()) };
                     match serde_json::from_slice(&line?) {
-                        Ok(Line::Demand(demand)) => agent.demand(demand.round, demand.bytes).await?,
+                        Ok(Line::Demand(demand)) => agent.demand(demand).await?,
+                        Ok(Line::Traffic(record)) => agent.traffic(record).await?,
                         Ok(Line::Drained { token }) => agent.drained(token).await?,
                         Ok(Line::Fault { part, works }) => agent.fault(part, works).await?,
                         Err(why) => say(&json!({ "error": why.to_string() })),

@@ -90,40 +90,15 @@ pub(super) struct Server {
     pub tenant: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub(super) enum Kind {
-    #[default]
-    #[serde(rename = "timed")]
-    Timed,
-    #[serde(rename = "algorithm-1")]
-    Algorithm1,
-}
-
-impl Kind {
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Timed => "timed",
-            Kind::Algorithm1 => "algorithm-1",
-        }
-    }
-
-    pub fn decision(self) -> lightloom_fabric::CircuitDecision {
-        match self {
-            Kind::Timed => lightloom_fabric::CircuitDecision::Timed,
-            Kind::Algorithm1 => lightloom_fabric::CircuitDecision::Algorithm1,
-        }
-    }
-}
-
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Decision {
-    pub kind: Kind,
-    pub hysteresis: bool,
+    pub kind: Option<String>,
+    pub hysteresis: Option<bool>,
     pub optical_bandwidth: Option<String>,
     pub packet_bandwidth: Option<String>,
     pub packet_nics: Option<u32>,
-    pub share_eps: bool,
+    pub share_eps: Option<bool>,
     pub keep_going: Option<bool>,
     pub delay: Option<String>,
     pub hidden: Option<String>,

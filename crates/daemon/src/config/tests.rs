@@ -39,7 +39,7 @@ fn what_is_written_is_what_is_had() {
     assert_eq!(config.region.switch_port((1, 0)), 7);
     assert_eq!(config.settings.lease, Time::from_ms(2000));
     assert_eq!(config.settings.audit, Settings::default().audit);
-    assert_eq!(config.decider.delay, Time::from_ms(10));
+    assert_eq!(config.decider.settings().dark.expected(1), Time::from_ms(10));
     assert_eq!(config.journal, Path::new("here/region.journal"));
     assert!(!config.tokens.is_empty());
     let Endpoint::Command { program, arguments } = &config.endpoint else { panic!("no ssh") };

@@ -67,6 +67,62 @@ pub struct Demand {
     /// Bytes to each server of the region.
     #[prost(uint64, repeated, tag = "2")]
     pub bytes: ::prost::alloc::vec::Vec<u64>,
+    /// What lies ahead of the region, as the job's task graph says.
+    #[prost(message, optional, tag = "3")]
+    pub ahead: ::core::option::Option<Ahead>,
+    /// The gate has not decided yet: this is what a predictor expects.
+    #[prost(bool, tag = "4")]
+    pub predicted: bool,
+}
+#[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Ahead {
+    /// All-to-alls of this demand, or of its transpose, that follow one another from the next on.
+    #[prost(uint32, tag = "1")]
+    pub uses: u32,
+    /// Computation before the first of them, during which ports may be dark at no cost.
+    #[prost(uint64, tag = "2")]
+    pub hidden_ps: u64,
+    /// All-to-alls of other demands after these, before circuits can change at no cost again.
+    #[prost(uint32, tag = "3")]
+    pub later: u32,
+}
+#[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TrafficBytes {
+    /// Sent by the server.
+    #[prost(uint64, tag = "1")]
+    pub out: u64,
+    /// Received by it.
+    #[prost(uint64, tag = "2")]
+    pub into: u64,
+}
+/// What other traffic than all-to-alls put on the server's packet NICs in one iteration while an all-to-all
+/// of its region was under way, by what it is for.
+#[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Traffic {
+    /// Numbered from 1; 0 is what the job's task graph says before the first.
+    #[prost(uint64, tag = "1")]
+    pub iteration: u64,
+    /// How long all-to-alls were under way.
+    #[prost(uint64, tag = "2")]
+    pub under_way_ps: u64,
+    /// Pipelines.
+    #[prost(message, optional, tag = "3")]
+    pub pp: ::core::option::Option<TrafficBytes>,
+    /// Gradients.
+    #[prost(message, optional, tag = "4")]
+    pub dp: ::core::option::Option<TrafficBytes>,
+    /// Tensor parallelism.
+    #[prost(message, optional, tag = "5")]
+    pub tp: ::core::option::Option<TrafficBytes>,
+    /// Context parallelism.
+    #[prost(message, optional, tag = "6")]
+    pub cp: ::core::option::Option<TrafficBytes>,
+    /// Anything else.
+    #[prost(message, optional, tag = "7")]
+    pub other: ::core::option::Option<TrafficBytes>,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -91,6 +147,9 @@ pub struct Report {
     /// The last demand, answered or not.
     #[prost(message, optional, tag = "7")]
     pub demand: ::core::option::Option<Demand>,
+    /// Of the last two iterations that the agent knows of, in order.
+    #[prost(message, repeated, tag = "8")]
+    pub traffic: ::prost::alloc::vec::Vec<Traffic>,
 }
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

@@ -1,6 +1,7 @@
 //! Who gets an answer: nobody off loopback without TLS and a token, no tenant beyond its servers.
 
 use super::world::*;
+use lightloom_control::Demand;
 use lightloom_daemon::agent::{AgentClient, Controller};
 use sha2::{Digest, Sha256};
 use std::net::{IpAddr, UdpSocket};
@@ -83,12 +84,12 @@ async fn no_token_no_answer_and_no_tenant_beyond_its_servers() {
     let last = AgentClient::start(&as_one(Some("boss")), "r1").expect("an agent");
     red.when(LONG, |view| view.said > 0).await.expect("let in");
     last.when(LONG, |view| view.said > 0).await.expect("let in");
-    red.demand(1, vec![900, 0, 0, 5]).await.expect("taken");
+    red.demand(Demand::new(1, vec![900, 0, 0, 5])).await.expect("taken");
     let circuits = |agent: &AgentClient| agent.view().borrow().circuits.circuits.clone();
     // The first rounds may be answered before the switch was read: on packet switches.
     for round in 1..=200 {
-        second.demand(round, vec![900, 0, 0, 0]).await.expect("taken");
-        blue.demand(round, vec![0, 700, 0, 0]).await.expect("taken");
+        second.demand(Demand::new(round, vec![900, 0, 0, 0])).await.expect("taken");
+        blue.demand(Demand::new(round, vec![0, 700, 0, 0])).await.expect("taken");
         blue.answered(round, LONG).await.expect("answered");
         if circuits(&blue) == [Some((1, 0))] {
             break;

@@ -3,6 +3,7 @@
 
 use super::names;
 use super::world::*;
+use lightloom_control::Demand;
 use lightloom_control::Stage;
 use lightloom_daemon::emulate::RegionAgents;
 use std::time::Duration;
@@ -48,7 +49,7 @@ async fn kill(times: u64, seed: u64) {
         let (rounds, (daemon, before)) = tokio::join!(
             async {
                 for (agent, row) in agents.iter().zip(demand) {
-                    agent.demand(round, row).await.expect("taken");
+                    agent.demand(Demand::new(round, row)).await.expect("taken");
                 }
                 let mut rounds = Vec::new();
                 for agent in &agents {

@@ -7,9 +7,10 @@ mod world;
 
 use lightloom_circuits::ServerDemand;
 use lightloom_control::ocs::{Activation, Device};
-use lightloom_control::{Region, Rehearsal};
-use lightloom_daemon::decide::Decider;
+use lightloom_control::{Demand, Region, Rehearsal};
 use lightloom_daemon::emulate::RegionAgents;
+use lightloom_daemon::preset;
+use lightloom_decide::{Decider, Question};
 use lightloom_fabric::ReconfigurationDelay;
 use lightloom_units::Time;
 use world::*;
@@ -31,10 +32,9 @@ async fn demand_becomes_circuits_that_are_verified_and_those_of_a_simulated_run(
         RegionAgents::start(&controller.url(), &names(servers), LONG).await.expect("agents");
     emulated.rest(LONG).await.expect("rest");
 
-    let (decider, layout) =
-        (Decider::default(), Region::in_a_row(servers, degree, 48).expect("ok"));
-    let other = layout.clone();
-    let mut decide = move |question: &_| decider.decide(&other, question);
+    let layout = Region::in_a_row(servers, degree, 48).expect("ok");
+    let mut decider = Decider::new(preset::settings().expect("a preset"), &[0; 8]);
+    let mut decide = |question: &Question| decider.decide(question).expect("circuits");
     let delay = ReconfigurationDelay::Fixed { ps: Time::from_ms(1) };
     let device = Device { name: "polatis".into(), ports: 48, delay };
     let none = Activation::Loopback { lock: Time::ZERO };
@@ -107,7 +107,7 @@ async fn a_later_agent_takes_a_server_over() {
     let ended = tokio::time::timeout(LONG, views.wait_for(|view| view.ended.is_some())).await;
     let ended = ended.expect("in time").expect("a view").ended.clone();
     assert_eq!(ended.as_deref(), Some("this server has a later agent"));
-    assert!(first.demand(1, vec![0, 1]).await.is_err());
+    assert!(first.demand(Demand::new(1, vec![0, 1])).await.is_err());
     let third = AgentClient::start(&controller.url(), "node-77").expect("an agent");
     let why = third.when(LONG, |_| false).await.expect_err("no such server").to_string();
     assert_eq!(why, "\"node-77\" is no server of r");

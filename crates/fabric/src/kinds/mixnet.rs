@@ -21,7 +21,7 @@ use crate::error::{FabricError, RouteError};
 use crate::graph::{Routes, Switches};
 use crate::kind::{Backup, Capabilities, FabricKeys, FabricKind, FabricSpec, Site, example};
 use crate::ocs::{
-    ActivationDelay, CircuitDecision, OcsSpec, ReconfigurationDelay, Reconfigure, ReconfigurePolicy,
+    ActivationDelay, OcsSpec, ReconfigurationDelay, Reconfigure, ReconfigurePolicy, Start,
 };
 use crate::wires::{Cable, LinkClass, NodeKind, Wires, back, relay};
 use lightloom_units::kind::Kind;
@@ -45,8 +45,8 @@ pub struct MixNetSpec {
     pub ocs: OcsSpec,
     /// When circuits change. Nothing in this crate reads it.
     pub reconfigure: Reconfigure,
-    /// How circuits are chosen for a demand. Nothing in this crate reads it.
-    pub decision: CircuitDecision,
+    /// By which rule circuits are chosen, of those of `lightloom-decide`. Nothing in this crate reads it.
+    pub decision: String,
     /// Whether circuits change only where that pays for the dark time. Nothing here reads it.
     pub hysteresis: bool,
     /// Whether Algorithm 1 goes on past the first pair without a free port. Nothing here reads it.
@@ -169,8 +169,9 @@ impl MixNetSpec {
                 second_forward: ReconfigurePolicy::Hide,
                 backward: ReconfigurePolicy::Hide,
                 predictor: None,
+                start: Start::Even,
             },
-            decision: CircuitDecision::Algorithm1,
+            decision: "algorithm-1".into(),
             hysteresis: false,
             greedy_continue: true,
             share_eps: false,

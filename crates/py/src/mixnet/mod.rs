@@ -3,3 +3,4 @@
 pub(crate) mod decide;
 pub(crate) mod predict;
 pub(crate) mod rehearse;
+pub(crate) mod rule;

@@ -2,10 +2,10 @@
 
 use crate::progress::watched;
 use lightloom_circuits::Rates;
-use lightloom_circuits::predict::{
-    Asked, CANDIDATES, Decision, Evaluation, LayerScores, PredictorKind, Region, Rows, Sample,
-    Transition, Window, evaluate,
-};
+use lightloom_circuits::predict::{CANDIDATES, PredictorKind, Sample, Transition, Window};
+use lightloom_decide::evaluate::{Evaluated, Evaluation, LayerScores, Rows, evaluate};
+use lightloom_decide::region::Region;
+use lightloom_decide::rule;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -28,7 +28,7 @@ struct Question {
     optical_bps: u64,
     packet_bps: u64,
     share_eps: bool,
-    timed: bool,
+    decision: String,
     token_bytes: u64,
 }
 
@@ -113,7 +113,7 @@ pub(crate) fn predict_evaluate(
     if !sized || !rated || q.optical_nics > 1 << 16 || q.ranks > 1 << 16 {
         return Err(refused("a region of servers with packet NICs"));
     }
-    let asked = Asked {
+    let asked = Evaluated {
         window: window(q.window, q.decay)?,
         rows: if q.own_rows { Rows::Own } else { Rows::Alike },
         tops: q.tops,
@@ -128,7 +128,7 @@ pub(crate) fn predict_evaluate(
                 packet_nics: q.packet_nics,
                 share_eps: q.share_eps,
             },
-            decision: if q.timed { Decision::Timed } else { Decision::Algorithm1 },
+            rule: rule(&q.decision).map_err(|why| refused(format!("decision: {why}")))?,
             token_bytes: q.token_bytes,
         },
     };

@@ -1,6 +1,6 @@
 //! A region's control plane, rehearsed: `lightloom_sim::rehearse` as JSON.
 
-use lightloom_sim::{RegionSpec, rehearse as rehearsed};
+use lightloom_sim::{Asked as Round, RegionSpec, rehearse as rehearsed};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::Deserialize;
@@ -10,7 +10,7 @@ use std::fmt::Display;
 #[serde(deny_unknown_fields)]
 struct Asked {
     region: RegionSpec,
-    demands: Vec<Vec<u64>>,
+    rounds: Vec<Round>,
 }
 
 fn refused(error: impl Display) -> PyErr {
@@ -21,6 +21,6 @@ fn refused(error: impl Display) -> PyErr {
 #[pyfunction]
 pub(crate) fn rehearse(py: Python<'_>, request: &str) -> PyResult<String> {
     let asked: Asked = serde_json::from_str(request).map_err(refused)?;
-    let heard = py.detach(|| rehearsed(&asked.region, &asked.demands)).map_err(refused)?;
+    let heard = py.detach(|| rehearsed(&asked.region, &asked.rounds)).map_err(refused)?;
     serde_json::to_string(&heard).map_err(refused)
 }

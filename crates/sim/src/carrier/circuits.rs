@@ -2,11 +2,13 @@
 //! packet switches. What is decided, and when, is in [`crate::mixnet`].
 
 use super::form::{Carrier, CarrierKind, Decided, State, Turn, by_packets};
+use crate::beside::Kept;
 use crate::demand::AllToAll;
 use crate::error::SimError;
 use crate::failures::Event;
 use crate::mixnet::{Optical, check_inside};
 use crate::spec::EngineSpec;
+use lightloom_decide::Traffic;
 use lightloom_engine::{Orders, Patch, Patches};
 use lightloom_fabric::MixNetSpec;
 use lightloom_units::Time;
@@ -22,11 +24,11 @@ pub(crate) static KIND: CarrierKind = CarrierKind {
         check_inside(mixnet, by_flows, !spec.failures.is_empty()).map_err(SimError::Input)?;
         let optical = Optical::new(
             setting.fabric,
-            job.graph,
-            (job.placement, job.gating),
+            job,
             mixnet,
             spec.region_servers(),
             setting.plan,
+            setting.beside,
             spec.seed,
         );
         Ok(Box::new(optical.map_err(SimError::Input)?))
@@ -44,6 +46,22 @@ impl Carrier for Optical<'_> {
 
     fn note(&self) -> Option<String> {
         self.predicted()
+    }
+
+    fn other_begins(&mut self, transfer: u32, now: Time) {
+        Optical::other_begins(self, transfer, now);
+    }
+
+    fn other_ends(&mut self, transfer: u32, now: Time) {
+        Optical::other_ends(self, transfer, now);
+    }
+
+    fn traffic(&self, now: Time) -> Vec<Vec<Vec<Traffic>>> {
+        Optical::traffic(self, now)
+    }
+
+    fn kept(&mut self) -> Option<Kept> {
+        Optical::kept(self)
     }
 
     fn all_to_all(

@@ -6,11 +6,13 @@
 //! again. Collectives inside one server take their closed form, for nothing else is on the scale-up
 //! network then; those that span servers are flows. A carrier writes what it does otherwise.
 
+use crate::beside::{Beside, Kept};
 use crate::demand::{AllToAll, Demand};
 use crate::error::SimError;
 use crate::failures::{Event, Health, Plan};
 use crate::spec::Spec;
 use lightloom_circuits::topoopt::Design;
+use lightloom_decide::Traffic;
 use lightloom_engine::{Orders, Patch, Patches, TaskId};
 use lightloom_fabric::railx::Layout;
 use lightloom_fabric::{Fabric, GpuId};
@@ -59,6 +61,7 @@ pub(crate) struct Setting<'a> {
     pub job: Job<'a>,
     pub plan: &'a Plan,
     pub decided: &'a Decided,
+    pub beside: Beside<'a>,
 }
 
 /// What changes during an iteration, whatever carries it: which GPU each rank runs on, and what works.
@@ -194,6 +197,27 @@ pub(crate) trait Carrier {
             return Ok(());
         }
         self.send(state, &around(groups, bytes), steps, turn, orders)
+    }
+
+    /// A transfer of other traffic than all-to-alls begins.
+    fn other_begins(&mut self, transfer: u32, now: Time) {
+        let _ = (transfer, now);
+    }
+
+    /// It has ended.
+    fn other_ends(&mut self, transfer: u32, now: Time) {
+        let _ = (transfer, now);
+    }
+
+    /// By region and server: what other traffic took of packet NICs while all-to-alls were under way.
+    fn traffic(&self, now: Time) -> Vec<Vec<Vec<Traffic>>> {
+        let _ = now;
+        vec![]
+    }
+
+    /// What the first region's controller was asked and did, if that was to be kept.
+    fn kept(&mut self) -> Option<Kept> {
+        None
     }
 
     /// The last byte of a block's all-to-all has arrived.

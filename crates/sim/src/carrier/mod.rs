@@ -2,7 +2,7 @@
 //! fabric names its carrier among its capabilities.
 
 mod circuits;
-mod form;
+pub(crate) mod form;
 mod packets;
 mod panel;
 mod planes;

@@ -10,22 +10,25 @@
 //! Checked: the iterations are those of decisions applied at once, bit for bit; the sequence of port
 //! maps against the daemon's, in `tests/test_controlled.py`.
 
-use super::Optical;
+use super::{Optical, Region};
 use crate::demand::Demand;
 use crate::failures::{Event, Health};
+use crate::rehearse::{Answered, Asked};
 use lightloom_circuits::{CircuitCounts, PortMap, ServerDemand, assign, new_circuits};
 use lightloom_control::ocs::{Activation, Device};
-use lightloom_control::{self as control, Part, Question, Rehearsal};
-use lightloom_fabric::{ActivationDelay, MOST_PORTS, NicId, OcsSpec, ReconfigurePolicy, ServerId};
+use lightloom_control::{self as control, Part, Rehearsal, Round};
+use lightloom_decide::{Basis, Dark, Question, Refusal};
+use lightloom_fabric::{
+    ActivationDelay, MOST_PORTS, NicId, OcsSpec, ReconfigurePolicy, ServerId, Start,
+};
 use lightloom_units::Time;
-use lightloom_workload::MatrixId;
 
 impl Optical<'_> {
     /// Gives every region whose circuits may change a controller, at work since before the iteration.
     ///
     /// # Errors
     /// If a region has more ports than a controller drives.
-    pub(super) fn employ_controllers(&mut self, seed: u64) -> Result<(), String> {
+    pub(super) fn start_controllers(&mut self, seed: u64) -> Result<(), String> {
         let when = &self.spec.reconfigure;
         let policies = [when.first_forward, when.second_forward, when.backward];
         if policies.contains(&ReconfigurePolicy::Inside) {
@@ -52,14 +55,21 @@ impl Optical<'_> {
             let device = Device { name, ports, delay: self.spec.ocs.delay.clone() };
             let standing = self.regions[region].ports.counts();
             let seed = seed ^ 0x0CB5 ^ (region as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            let mut as_it_stands = |_: &Question| standing.clone();
-            let mut controller = Rehearsal::new(
+            let mut keep = |_: &Question| standing.clone();
+            let make = match self.kept.is_some() && region == 0 {
+                true => Rehearsal::traced,
+                false => Rehearsal::new,
+            };
+            let mut controller = make(
                 slice,
-                Rehearsal::unhurried(),
+                control::Settings {
+                    start_even: when.start == Start::Even,
+                    ..Rehearsal::unhurried()
+                },
                 device,
                 activation(&self.spec.ocs),
                 seed,
-                &mut as_it_stands,
+                &mut keep,
             )
             .map_err(|error| format!("fabric.ocs: {error}"))?;
             // Servers that stand in from elsewhere have no circuits.
@@ -68,7 +78,7 @@ impl Optical<'_> {
                 .map(|at| (at as u16, Part::Server))
                 .collect();
             if !absent.is_empty() {
-                controller.fault(Time::ZERO, &absent, false, &mut as_it_stands);
+                controller.fault(Time::ZERO, &absent, false, &mut keep);
             }
             debug_assert_eq!(controller.standing().counts(), self.regions[region].ports.counts());
             self.regions[region].controller = Some(Box::new(controller));
@@ -76,33 +86,53 @@ impl Optical<'_> {
         Ok(())
     }
 
-    /// The circuits that a region gets for a demand, and how long those that change are dark;
-    /// `matrix` names the demand, if it is not a guess.
+    /// The circuits that a region gets for a demand, and how long those that change are dark.
     pub(super) fn circuits_for(
         &mut self,
         region: usize,
         between: &ServerDemand,
-        matrix: Option<MatrixId>,
+        predicted: bool,
         (demand, health, now): (&Demand<'_>, &Health<'_>, Time),
     ) -> Result<(PortMap, Time), String> {
-        let choose = |optical: &mut Self, demand_of: &ServerDemand, standing: &PortMap| {
-            let mut counts = optical.decide(region, demand_of, standing, matrix);
-            optical.secure(region, demand, health, standing, &mut counts)?;
-            Ok(counts)
+        let ahead = Some(self.ahead(region));
+        let traffic = self.traffic_of(region, now);
+        let sides = self.packet_sides(region, demand, health);
+        let Region { controller, decider, ports, .. } = &mut self.regions[region];
+        let mut refused = None;
+        let answer = match controller {
+            None => {
+                let basis = if predicted { Basis::Predicted } else { Basis::Known };
+                let ahead = vec![ahead; between.n];
+                let asked = Question::new(between.clone(), ports.clone());
+                let question = Question { basis, ahead, traffic, packet_sides: sides, ..asked };
+                let counts = decider.decide(&question);
+                counts.map(|counts| at_once(&counts, ports, &self.numa_of_port, &self.dark))
+            }
+            Some(controller) => {
+                let mut decide = |question: &Question| {
+                    let counts = match sides.is_empty() {
+                        true => decider.decide(question),
+                        false => decider
+                            .decide(&Question { packet_sides: sides.clone(), ..question.clone() }),
+                    };
+                    or_stay(counts, question, &mut refused)
+                };
+                let round = Round { demand: between, ahead, predicted, traffic: &traffic };
+                let done = controller.round(now, round, &mut decide);
+                let dark = done.dark;
+                if let Some(kept) = self.kept.as_mut().filter(|_| region == 0) {
+                    let bytes = between.bytes.clone();
+                    kept.asked.push(Asked { bytes, ahead, predicted, traffic });
+                    kept.answered.rounds.push(Answered {
+                        round: kept.asked.len() as u64,
+                        generation: done.generation,
+                        circuits: controller.standing().circuits().collect(),
+                    });
+                }
+                refused.map_or_else(|| Ok((controller.standing().clone(), dark)), Err)
+            }
         };
-        let Some(mut controller) = self.regions[region].controller.take() else {
-            let standing = self.regions[region].ports.clone();
-            let counts = choose(self, between, &standing)?;
-            return Ok(self.at_once(&standing, &counts));
-        };
-        let mut failed = None;
-        let woven = controller.round(now, between, &mut |question| {
-            let counts = choose(self, &question.demand, &question.standing);
-            or_stay(counts, question, &mut failed)
-        });
-        let ports = controller.standing().clone();
-        self.regions[region].controller = Some(controller);
-        failed.map_or(Ok((ports, woven.dark)), Err)
+        answer.map_err(|refusal| self.explained(region, &refusal))
     }
 
     /// The circuits that a region gets when something fails or heals, as [`Optical::circuits_for`].
@@ -112,28 +142,44 @@ impl Optical<'_> {
         event: &Event,
         (demand, health, now): (&Demand<'_>, &Health<'_>, Time),
     ) -> Result<(PortMap, Time), String> {
-        let Some(mut controller) = self.regions[region].controller.take() else {
-            let standing = self.regions[region].ports.clone();
-            let counts = self.recover(region, event.breaks, &standing, (demand, health))?;
-            return Ok(self.at_once(&standing, &counts));
-        };
-        let mut failed = None;
-        let mut decide = |question: &Question| {
-            let counts = self.recover(region, event.breaks, &question.standing, (demand, health));
-            or_stay(counts, question, &mut failed)
-        };
+        let recovery = self.recovery(region, event.breaks, demand);
+        let wish = self.wish(region, demand);
+        let sides = self.packet_sides(region, demand, health);
         // NICs that still suffer from something else stay out of use.
         let changed = |nic: &&_| health.is_broken(**nic) == event.breaks;
         let nics = event.nics.iter().filter(changed);
         let parts: Vec<_> = nics.filter_map(|&nic| self.part(region, nic)).collect();
-        let dark = match parts.as_slice() {
-            // Ranks have moved, or a packet NIC is concerned: what is sent is another now.
-            [] => controller.round(now, &self.wish(region, demand), &mut decide).dark,
-            parts => controller.fault(now, parts, !event.breaks, &mut decide).dark,
+        let Region { controller, decider, ports, .. } = &mut self.regions[region];
+        let mut refused = None;
+        let answer = match controller {
+            None => {
+                let counts = recovery.circuits(decider, ports, &sides);
+                counts.map(|counts| at_once(&counts, ports, &self.numa_of_port, &self.dark))
+            }
+            Some(controller) => {
+                let mut decide = |question: &Question| {
+                    let counts = recovery.circuits(decider, &question.standing, &sides);
+                    or_stay(counts, question, &mut refused)
+                };
+                let dark = match parts.as_slice() {
+                    // Ranks have moved, or a packet NIC is concerned: what is sent is another now.
+                    [] => controller.round(now, &wish, &mut decide).dark,
+                    parts => controller.fault(now, parts, !event.breaks, &mut decide).dark,
+                };
+                refused.map_or_else(|| Ok((controller.standing().clone(), dark)), Err)
+            }
         };
-        let ports = controller.standing().clone();
-        self.regions[region].controller = Some(controller);
-        failed.map_or(Ok((ports, dark)), Err)
+        answer.map_err(|refusal| self.explained(region, &refusal))
+    }
+
+    /// Why there are no circuits, with servers as the whole cluster numbers them.
+    fn explained(&self, region: usize, refusal: &Refusal) -> String {
+        match *refusal {
+            Refusal::CutOff(index) => {
+                Refusal::CutOff(self.server(region, index) as usize).to_string()
+            }
+            Refusal::Rule(..) => refusal.to_string(),
+        }
     }
 
     /// An optical NIC as the agent of its server calls it, if it is of this region.
@@ -144,13 +190,18 @@ impl Optical<'_> {
         let port = self.layout.optical_nics.iter().position(|&at| at == local)?;
         self.fabric.circuit_tx(nic).map(|_| (server as u16, Part::Nic(port as u16)))
     }
+}
 
-    /// Circuits that no controller sets, and how long it takes.
-    fn at_once(&self, standing: &PortMap, counts: &CircuitCounts) -> (PortMap, Time) {
-        let wanted = assign(counts, standing, &self.numa_of_port);
-        let dark = self.expected(new_circuits(standing, &wanted));
-        (wanted, dark)
-    }
+/// Circuits that no controller sets, and how long it takes.
+fn at_once(
+    counts: &CircuitCounts,
+    standing: &PortMap,
+    numa_of_port: &[u8],
+    dark: &Dark,
+) -> (PortMap, Time) {
+    let wanted = assign(counts, standing, numa_of_port);
+    let dark = dark.expected(new_circuits(standing, &wanted));
+    (wanted, dark)
 }
 
 /// What NICs need once they have light.
@@ -166,12 +217,12 @@ pub(super) fn activation(ocs: &OcsSpec) -> Activation {
 
 /// What was decided; nothing changes if that failed.
 fn or_stay(
-    counts: Result<CircuitCounts, String>,
+    counts: Result<CircuitCounts, Refusal>,
     question: &Question,
-    failed: &mut Option<String>,
+    refused: &mut Option<Refusal>,
 ) -> CircuitCounts {
-    counts.unwrap_or_else(|error| {
-        failed.get_or_insert(error);
+    counts.unwrap_or_else(|why| {
+        refused.get_or_insert(why);
         question.standing.counts()
     })
 }

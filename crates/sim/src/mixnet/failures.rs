@@ -2,7 +2,7 @@
 //! candidates and the circuits are chosen anew at once, with a lifeline for every server that has no
 //! packet NIC left. Servers that stand in for others are further servers of the region.
 //!
-//! What heals is a candidate again for the next re-weaving; where circuits are never re-woven, those
+//! What heals is a candidate again when circuits are next chosen; where they never change, those
 //! that stood at first are set again.
 //! Ignored: hysteresis, here: a circuit that is gone has no time that could be compared.
 //! Checked: in `tests/test_failures.py`, every byte arrives; a port that fails and heals leaves the
@@ -11,11 +11,45 @@
 use super::Optical;
 use crate::demand::{AllToAll, Demand};
 use crate::failures::{Event, Health};
-use lightloom_circuits::failover::{CutOff, lifelines};
 use lightloom_circuits::{CircuitCounts, PortMap, ServerDemand};
+use lightloom_decide::{Basis, Decider, PacketSide, Question, Refusal};
 use lightloom_engine::Patches;
 use lightloom_fabric::{GpuId, NicId, ReconfigurePolicy};
 use lightloom_units::Time;
+
+/// What is done when something fails or heals.
+pub(super) enum Recovery {
+    /// Ports that work again are candidates; whoever changes circuits next finds them.
+    Keep,
+    /// Circuits never change: those that stood at first are set again once nothing is broken, and
+    /// until then others for this demand.
+    PutBack(CircuitCounts, ServerDemand),
+    /// Circuits are lost, or what is sent is another: others are chosen at once.
+    Repair(ServerDemand),
+}
+
+impl Recovery {
+    /// The circuits that a region gets where these are left of those that stood.
+    pub fn circuits(
+        &self,
+        decider: &mut Decider,
+        left: &PortMap,
+        sides: &[PacketSide],
+    ) -> Result<CircuitCounts, Refusal> {
+        let usable = left.usable();
+        let whole = || usable.iter().all(|&ports| ports as usize == left.degree());
+        let demand = match self {
+            Recovery::Keep => return Ok(left.counts()),
+            Recovery::PutBack(first, _) if whole() => return Ok(first.clone()),
+            Recovery::PutBack(_, demand) | Recovery::Repair(demand) => demand.clone(),
+        };
+        decider.decide(&Question {
+            basis: Basis::Repair,
+            packet_sides: sides.to_vec(),
+            ..Question::new(demand, left.clone())
+        })
+    }
+}
 
 impl Optical<'_> {
     /// How many servers a region has, with those that stand in.
@@ -102,19 +136,12 @@ impl Optical<'_> {
         Ok(())
     }
 
-    /// The circuits that a region wants where these are left of those that stood.
-    pub(super) fn recover(
-        &self,
-        region: usize,
-        breaks: bool,
-        left: &PortMap,
-        (demand, health): (&Demand<'_>, &Health<'_>),
-    ) -> Result<CircuitCounts, String> {
-        match breaks {
-            true => self.replan(region, left, demand, health),
-            // Candidates again; whoever weaves next finds them.
-            false if self.changes() => Ok(left.counts()),
-            false => self.put_back(region, left, demand, health),
+    /// What is done about an event.
+    pub(super) fn recovery(&self, region: usize, breaks: bool, demand: &Demand<'_>) -> Recovery {
+        match (breaks, &self.regions[region].first) {
+            (false, _) if self.changes() => Recovery::Keep,
+            (false, Some(first)) => Recovery::PutBack(first.counts(), self.wish(region, demand)),
+            _ => Recovery::Repair(self.wish(region, demand)),
         }
     }
 
@@ -126,30 +153,11 @@ impl Optical<'_> {
             .any(|&policy| policy != ReconfigurePolicy::Reuse)
     }
 
-    /// Circuits for the demand whose circuits stand, over what works.
-    fn replan(
-        &self,
-        region: usize,
-        left: &PortMap,
-        demand: &Demand<'_>,
-        health: &Health<'_>,
-    ) -> Result<CircuitCounts, String> {
-        let between = self.wish(region, demand);
-        let mut counts = self.decision.fitting(&between, left);
-        self.secure(region, demand, health, left, &mut counts)?;
-        Ok(counts)
-    }
-
     /// What a region's circuits are for: the demand that they were set for, or as much from every rank
     /// to every other.
     pub(super) fn wish(&self, region: usize, demand: &Demand<'_>) -> ServerDemand {
-        let first = self.regions[region].first_server * self.fabric.cluster().gpus_per_server;
-        match self.regions[region].matrix {
-            Some(matrix) => {
-                let block = self.placement.block_of(first);
-                let a2a = AllToAll { block, matrix, transposed: false, bytes_per_token: 1 };
-                self.between(region, a2a, demand)
-            }
+        match self.regions[region].set_for {
+            Some(a2a) => self.between(region, a2a, demand),
             None => {
                 let ranks = self.ranks(region, demand);
                 let pair = |at: usize| ranks[at / ranks.len()] * ranks[at % ranks.len()];
@@ -159,50 +167,23 @@ impl Optical<'_> {
         }
     }
 
-    /// The circuits that stood before anything failed, if nothing is broken any more.
-    fn put_back(
-        &self,
-        region: usize,
-        left: &PortMap,
-        demand: &Demand<'_>,
-        health: &Health<'_>,
-    ) -> Result<CircuitCounts, String> {
-        let degree = self.layout.optical_nics.len();
-        let whole = |server| (0..degree).all(|port| !left.is_blocked(server, port));
-        match &self.regions[region].first {
-            Some(first) if (0..self.servers(region)).all(whole) => Ok(first.counts()),
-            _ => self.replan(region, left, demand, health),
-        }
-    }
-
-    /// Gives every server of a region that has ranks, but no packet NIC, a circuit to one that has.
-    pub(super) fn secure(
+    /// Which servers of a region have no packet NIC left, and whether they have ranks.
+    pub(super) fn packet_sides(
         &self,
         region: usize,
         demand: &Demand<'_>,
         health: &Health<'_>,
-        left: &PortMap,
-        counts: &mut CircuitCounts,
-    ) -> Result<(), String> {
+    ) -> Vec<PacketSide> {
         if !health.matters() {
-            return Ok(());
+            return Vec::new();
         }
         let ranks = self.ranks(region, demand);
-        let at = |index| self.server(region, index);
-        let none = |index: usize| health.is_stranded(at(index));
-        let stranded: Vec<bool> =
-            (0..ranks.len()).map(|index| none(index) && ranks[index] > 0).collect();
-        let mut usable = left.usable();
-        // Nor can one help that has none itself.
-        for index in (0..ranks.len()).filter(|&index| none(index) && !stranded[index]) {
-            usable[index] = 0;
-        }
-        lifelines(counts, &usable, &stranded).map_err(|CutOff(index)| {
-            format!(
-                "server {} is cut off: it has no NIC on packet switches, and no circuit",
-                at(index)
-            )
-        })
+        let side = |(index, &ranks): (usize, &u64)| match ranks {
+            _ if !health.is_stranded(self.server(region, index)) => PacketSide::Works,
+            0 => PacketSide::BrokenAndIdle,
+            _ => PacketSide::Broken,
+        };
+        ranks.iter().enumerate().map(side).collect()
     }
 
     /// By server of a region: how many of its ranks sit there.

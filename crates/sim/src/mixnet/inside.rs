@@ -20,11 +20,10 @@
 //! plan says; in `tests/test_mixnet_inside.py` against one matching, over reconfiguration times.
 
 use super::Optical;
-use super::controlled::activation;
 use crate::demand::{AllToAll, Demand};
 use crate::failures::Health;
 use lightloom_circuits::{Inside, Layout, Leg, Plan, PortMap, RouteOptions};
-use lightloom_control::ocs::delay;
+use lightloom_decide::Dark;
 use lightloom_engine::{Orders, Patch, Patches};
 use lightloom_fabric::{
     ActivationDelay, Fabric, GpuId, LinkId, MixNetSpec, NicId, ReconfigurationDelay, Reconfigure,
@@ -89,8 +88,8 @@ impl Planner {
     pub fn new(fabric: &Fabric, spec: &MixNetSpec, layout: &Layout) -> Self {
         let cluster = fabric.cluster();
         // Both are one time each: see `check`.
-        let dark =
-            delay::expected(&spec.ocs.delay, 1).saturating_add(activation(&spec.ocs).expected());
+        let ocs = &spec.ocs;
+        let dark = Dark::new(ocs.delay.clone(), &ocs.activation, ocs.loopback).expected(1);
         let inside = Inside {
             layout: layout.clone(),
             circuits: lightloom_swot::Planes {
@@ -208,7 +207,8 @@ impl Optical<'_> {
         let mut pairs = Vec::new();
         demand.for_each(a2a, |from, to, bytes| pairs.push((from - first, to - first, bytes)));
         let left = self.planner.left.remove(&region);
-        let (standing, matrix) = (self.regions[region].ports.clone(), self.regions[region].matrix);
+        let (standing, set_for) =
+            (self.regions[region].ports.clone(), self.regions[region].set_for);
         let home = self.planner.home.entry(region).or_insert_with(|| standing.clone()).clone();
         let nothing = Patches::default();
 
@@ -222,9 +222,9 @@ impl Optical<'_> {
             None => self.with_matching(region, &pairs, &standing, &nothing),
         };
         let mut patches = Patches::default();
-        self.reweave(region, a2a, demand, (health, now), &mut patches)?;
-        let woven = self.regions[region].ports.clone();
-        let change = self.with_matching(region, &pairs, &woven, &patches);
+        self.reconfigure(region, a2a, demand, (health, now), &mut patches)?;
+        let changed = self.regions[region].ports.clone();
+        let change = self.with_matching(region, &pairs, &changed, &patches);
         let mut ports = match &left {
             Some(left) => left.ports.clone(),
             None => Inside::ports(&standing),
@@ -236,11 +236,11 @@ impl Optical<'_> {
         if at_home == soonest {
             let stands = homewards.patches.is_empty();
             self.regions[region].ports = home;
-            self.regions[region].matrix = matrix.filter(|_| stands);
+            self.regions[region].set_for = set_for.filter(|_| stands);
             orders.patches = homewards;
         } else if away[0] == soonest {
             self.regions[region].ports = standing;
-            self.regions[region].matrix = matrix;
+            self.regions[region].set_for = set_for;
         } else if away[1] == soonest {
             orders.patches = patches;
         } else {
@@ -248,8 +248,8 @@ impl Optical<'_> {
             self.planner.order(self.fabric, first, &plan, key, orders)?;
             let matching = left.map_or(standing, |left| left.matching);
             self.planner.left.insert(region, Left { ports, holds: plan.holds, matching });
-            self.regions[region].ports = PortMap::dark(woven.servers(), woven.degree());
-            self.regions[region].matrix = None;
+            self.regions[region].ports = PortMap::dark(changed.servers(), changed.degree());
+            self.regions[region].set_for = None;
             return Ok(());
         }
         self.send(region, a2a, demand, health, key, orders)

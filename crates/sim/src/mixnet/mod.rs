@@ -1,4 +1,4 @@
-//! MixNet at run time: when to re-weave a region's circuits, and how its all-to-alls use them.
+//! MixNet at run time: when a region's circuits are chosen anew, and how its all-to-alls use them.
 //!
 //! A region holds one block (one replica at one stage); its all-to-alls come one after the other, so
 //! at most one matching is wanted at a time. Dispatch and combine have the same symmetrised demand,
@@ -8,34 +8,38 @@
 //! - *hide*: its circuits are set when the region's previous all-to-all ends, under the compute that
 //!   follows. For the first all-to-all of a layer's forward pass, whose demand the gate has not yet
 //!   decided, this assumes a perfect prediction: a bound, not a promise;
-//! - *predict*: as *hide*, for a demand that [`foresight`] expects; a region's very first all-to-all
+//! - *predict*: as *hide*, for a demand that [`Foresight`] expects; a region's very first all-to-all
 //!   takes the circuits that stand;
 //! - *reuse*: the circuits stay as they are;
 //! - *inside*: they change during the all-to-all itself ([`inside`]).
 //!
-//! An iteration begins with the circuits that a uniform demand would get.
+//! An iteration begins with the circuits that an even demand would get, or with none. Which circuits
+//! is decided by a [`Decider`] a region; here stands what it is told: the demand, what lies ahead of the
+//! region ([`ahead`]), and what other traffic takes of its packet NICs ([`traffic`]).
 
+mod ahead;
 mod controlled;
-mod decide;
 mod failures;
-mod foresight;
 mod inside;
+mod reconfigure;
 mod send;
-mod weave;
+mod traffic;
 
 pub(crate) use inside::check as check_inside;
 
+use crate::beside::{Beside, Kept};
+use crate::carrier::form::Job;
 use crate::demand::{AllToAll, Demand};
 use crate::failures::{Health, Plan};
-use foresight::Foresight;
-use lightloom_circuits::{
-    Decision, GreedyOptions, Layout, PortMap, Router, ServerDemand, allocate, assign,
-};
+use crate::rehearse::written;
+use lightloom_circuits::{Layout, PortMap, Rates, Router, ServerDemand, assign};
 use lightloom_control::Rehearsal;
+use lightloom_decide::{Basis, Dark, Decider, Foresight, Question, Rule, Settings, Traffic, rule};
 use lightloom_engine::{Orders, Patch, Patches, TaskId};
-use lightloom_fabric::{Fabric, MixNetSpec, NicId, ReconfigurePolicy, ServerId};
+use lightloom_fabric::{Fabric, MixNetSpec, NicId, ReconfigurePolicy, ServerId, Start};
 use lightloom_units::Time;
-use lightloom_workload::{BlockId, Comm, Gating, MatrixId, Placement, TaskGraph};
+use lightloom_workload::{BlockId, Comm, Placement, TaskGraph};
+use std::sync::Arc;
 
 struct Region {
     first_server: u32,
@@ -47,9 +51,11 @@ struct Region {
     /// The all-to-all tasks of this region, in order.
     sequence: Vec<u32>,
     next: usize,
-    /// The matrix whose circuits stand.
-    matrix: Option<MatrixId>,
-    memory: decide::Memory,
+    /// The all-to-all for which the circuits that stand were set.
+    set_for: Option<AllToAll>,
+    /// See [`Optical::ahead`]; made when it is first asked for.
+    gaps: Vec<(Time, u32)>,
+    decider: Decider,
     /// The controller that sets the circuits, if one does.
     controller: Option<Box<Rehearsal>>,
 }
@@ -59,7 +65,7 @@ pub(crate) struct Optical<'a> {
     graph: &'a TaskGraph,
     placement: &'a Placement,
     spec: &'a MixNetSpec,
-    decision: Decision,
+    dark: Dark,
     layout: Layout,
     numa_of_port: Vec<u8>,
     regions: Vec<Region>,
@@ -67,19 +73,25 @@ pub(crate) struct Optical<'a> {
     router: Router,
     planner: inside::Planner,
     foresight: Option<Foresight>,
+    ledger: traffic::Ledger<'a>,
+    /// By region and server: what earlier iterations said of other traffic, or the task graph.
+    earlier: Vec<Vec<Vec<Traffic>>>,
+    /// What the first region's controller was asked and answered, if that is kept.
+    kept: Option<Kept>,
     pairs: Vec<(u32, u32, u64)>,
 }
 
 impl<'a> Optical<'a> {
     pub fn new(
         fabric: &'a Fabric,
-        graph: &'a TaskGraph,
-        (placement, gating): (&'a Placement, &Gating),
+        job: Job<'a>,
         spec: &'a MixNetSpec,
         region_servers: u32,
         plan: &Plan,
+        beside: Beside<'_>,
         seed: u64,
     ) -> Result<Self, String> {
+        let Job { graph, placement, gating } = job;
         let cluster = fabric.cluster();
         let server = ServerId(0);
         let optical = fabric.optical_nics(server).to_vec();
@@ -96,8 +108,7 @@ impl<'a> Optical<'a> {
         let numa_of_port: Vec<u8> =
             optical.iter().map(|&at| cluster.numa_of(nic(at)) as u8).collect();
         let degree = optical.len();
-        let greedy =
-            GreedyOptions { optical_degree: degree as u32, keep_going: spec.greedy_continue };
+        let settings = settings(spec, layout.packet_nics.len() as u32, beside.rule)?;
         // All alike, but for servers that stand in and have nothing to send yet.
         let standing = |backups: &[u32]| {
             let (job, n) = (region_servers as usize, region_servers as usize + backups.len());
@@ -109,13 +120,38 @@ impl<'a> Optical<'a> {
                     (0..degree).for_each(|port| dark.block(at, port));
                 }
             }
-            assign(&allocate(&uniform, &greedy), &dark, &numa_of_port)
+            if spec.reconfigure.start == Start::Dark {
+                return dark;
+            }
+            let start = Question { basis: Basis::Start, ..Question::new(uniform, dark.clone()) };
+            let counts = Decider::new(settings.clone(), &vec![0; n]).decide(&start);
+            counts.map_or(dark.clone(), |counts| assign(&counts, &dark, &numa_of_port))
+        };
+        let earlier = match beside.earlier {
+            [] => {
+                let regions = (fabric.regions() as usize, region_servers);
+                let job = (placement, gating);
+                let expected = traffic::expected(graph, job, (cluster, spec), regions);
+                let one = |region: Vec<Traffic>| region.into_iter().map(|one| vec![one]).collect();
+                expected.into_iter().map(one).collect()
+            }
+            earlier => {
+                let servers = |region: &Vec<Vec<Traffic>>| region.len() == region_servers as usize;
+                if earlier.len() != fabric.regions() as usize || !earlier.iter().all(servers) {
+                    return Err(format!(
+                        "earlier traffic: must be of {} regions of {region_servers} servers",
+                        fabric.regions()
+                    ));
+                }
+                earlier.to_vec()
+            }
         };
         let plain = standing(&[]);
         let standing_in = plan.standing_in(cluster.gpus_per_server, region_servers);
         let regions = (0..fabric.regions())
             .map(|region| {
                 let backups = standing_in.get(&region).cloned().unwrap_or_default();
+                let servers = region_servers as usize + backups.len();
                 Region {
                     first_server: region * region_servers,
                     ports: if backups.is_empty() { plain.clone() } else { standing(&backups) },
@@ -123,8 +159,9 @@ impl<'a> Optical<'a> {
                     first: None,
                     sequence: Vec::new(),
                     next: 0,
-                    matrix: None,
-                    memory: decide::Memory::default(),
+                    set_for: None,
+                    gaps: Vec::new(),
+                    decider: Decider::new(settings.clone(), &vec![0; servers]),
                     controller: None,
                 }
             })
@@ -134,7 +171,7 @@ impl<'a> Optical<'a> {
             graph,
             placement,
             spec,
-            decision: decide::decision(spec, &layout),
+            dark: settings.dark.clone(),
             planner: inside::Planner::new(fabric, spec, &layout),
             layout,
             numa_of_port,
@@ -142,6 +179,14 @@ impl<'a> Optical<'a> {
             region_servers,
             router: Router::default(),
             foresight: spec.reconfigure.predictor.map(|kind| Foresight::new(kind, gating)),
+            ledger: traffic::Ledger::new(
+                placement,
+                cluster.gpus_per_server,
+                (fabric.regions() as usize, region_servers),
+                earlier.iter().flatten().flatten().map(|one| one.iteration).max().unwrap_or(0) + 1,
+            ),
+            earlier,
+            kept: beside.recorded.then(Kept::default),
             pairs: Vec::new(),
         };
         // A block's all-to-alls are chained, so any topological order has them in order.
@@ -153,7 +198,7 @@ impl<'a> Optical<'a> {
                 }
             }
         }
-        optical.employ_controllers(seed)?;
+        optical.start_controllers(seed)?;
         Ok(optical)
     }
 
@@ -201,6 +246,7 @@ impl<'a> Optical<'a> {
     ) -> Result<(), String> {
         let region = self.region(a2a.block);
         if self.when(task.0) == ReconfigurePolicy::Inside {
+            self.ledger.all_to_all_begins(region, now);
             self.regions[region].next += 1;
             return self.inside(region, a2a, demand, (health, now), key, orders);
         }
@@ -210,9 +256,11 @@ impl<'a> Optical<'a> {
             _ => false,
         };
         if blocks {
-            self.reweave(region, a2a, demand, (health, now), &mut orders.patches)?;
+            self.reconfigure(region, a2a, demand, (health, now), &mut orders.patches)?;
             health.patched(&orders.patches, now);
         }
+        let dark = orders.patches.delay;
+        self.ledger.all_to_all_begins(region, now.saturating_add(dark));
         self.regions[region].next += 1;
         self.send(region, a2a, demand, health, key, orders)
     }
@@ -226,6 +274,7 @@ impl<'a> Optical<'a> {
         patches: &mut Patches,
     ) -> Result<(), String> {
         let region = self.region(block);
+        self.ledger.all_to_all_ends(region, now);
         let Some(&next) = self.regions[region].sequence.get(self.regions[region].next) else {
             return Ok(());
         };
@@ -240,12 +289,44 @@ impl<'a> Optical<'a> {
             let a2a = AllToAll { block, matrix, transposed, bytes_per_token };
             match when {
                 ReconfigurePolicy::Predict => {
-                    self.foresee(region, a2a, demand, (health, now), patches)?;
+                    self.expect(region, a2a, demand, (health, now), patches)?;
                 }
-                _ => self.reweave(region, a2a, demand, (health, now), patches)?,
+                _ => self.reconfigure(region, a2a, demand, (health, now), patches)?,
             }
         }
         Ok(())
+    }
+
+    /// Another transfer than an all-to-all begins.
+    pub fn other_begins(&mut self, transfer: u32, now: Time) {
+        self.ledger.begins(transfer, &self.graph.comms[transfer as usize], now);
+    }
+
+    /// It has ended.
+    pub fn other_ends(&mut self, transfer: u32, now: Time) {
+        self.ledger.ends(transfer, now);
+    }
+
+    /// By region and server: what other traffic took while all-to-alls were under way, this iteration's
+    /// record last.
+    pub fn traffic(&self, now: Time) -> Vec<Vec<Vec<Traffic>>> {
+        (0..self.regions.len()).map(|region| self.traffic_of(region, now)).collect()
+    }
+
+    /// What the first region's controller was asked and did, if that was to be kept.
+    pub fn kept(&mut self) -> Option<Kept> {
+        let mut kept = self.kept.take()?;
+        let controller = self.regions.first_mut()?.controller.as_mut()?;
+        (kept.answered.journal, kept.answered.trace) = written(controller);
+        Some(kept)
+    }
+
+    fn traffic_of(&self, region: usize, now: Time) -> Vec<Vec<Traffic>> {
+        let mut servers = self.earlier[region].clone();
+        for (server, record) in servers.iter_mut().zip(self.ledger.records(region, now)) {
+            server.push(record);
+        }
+        servers
     }
 
     /// By whom demands were predicted, and how many of them, in words; none if nobody was asked to.
@@ -255,6 +336,30 @@ impl<'a> Optical<'a> {
         let each = trusted.iter().map(|(by, times)| format!("{times} by {}", by.name()));
         Some(format!("{all} demands were predicted: {}", each.collect::<Vec<_>>().join(", ")))
     }
+}
+
+/// How circuits are chosen, as a specification says.
+fn settings(
+    spec: &MixNetSpec,
+    packet_nics: u32,
+    other: Option<&Arc<dyn Rule>>,
+) -> Result<Settings, String> {
+    let named = |name: &str| {
+        rule(name).map_err(|allowed| format!("fabric.decision = \"{name}\": {allowed}"))
+    };
+    Ok(Settings {
+        rule: other.cloned().map_or_else(|| named(&spec.decision), Ok)?,
+        hysteresis: spec.hysteresis,
+        keep_going: spec.greedy_continue,
+        rates: Rates {
+            optical_bps: spec.ocs.link_bps.bps(),
+            packet_bps: spec.eps.link_bps.bps(),
+            packet_nics,
+            share_eps: spec.share_eps,
+        },
+        dark: Dark::new(spec.ocs.delay.clone(), &spec.ocs.activation, spec.ocs.loopback),
+        ..Settings::default()
+    })
 }
 
 /// Local NIC indices; a specification has at most 1024 NICs a server.

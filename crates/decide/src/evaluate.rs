@@ -10,14 +10,12 @@
 //! Checked: a trace that repeats costs nothing but to who cannot know; who knows has the circuits of
 //! the truth.
 
-use super::auto::{Auto, CANDIDATES};
-use super::forecaster::Forecaster;
-use super::history::Window;
-use super::region::Region;
-use super::scores::{relative_error, top_k_accuracy};
-use crate::demand::ServerDemand;
-use crate::ports::PortMap;
-use lightloom_fabric::PredictorKind;
+use crate::decider::Decider;
+use crate::region::Region;
+use lightloom_circuits::predict::{
+    Auto, CANDIDATES, Forecaster, PredictorKind, Window, relative_error, top_k_accuracy,
+};
+use lightloom_circuits::{PortMap, ServerDemand};
 
 /// What circuits are chosen from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +28,7 @@ pub enum Rows {
 
 /// What is evaluated.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct Evaluated {
     /// How far predictors look back.
     pub window: Window,
     /// What circuits are chosen from.
@@ -91,7 +89,7 @@ pub struct Evaluation {
 pub fn evaluate(
     counts: &[u32],
     shape: [usize; 4],
-    asked: &Asked,
+    asked: &Evaluated,
     now: &mut dyn FnMut() -> f64,
     progress: &mut dyn FnMut(f64) -> bool,
 ) -> Option<Vec<Evaluation>> {
@@ -149,7 +147,7 @@ pub fn evaluate(
 
 /// What a gate decided, in all its forms.
 struct Came<'a> {
-    asked: &'a Asked,
+    asked: &'a Evaluated,
     load: Vec<f64>,
     /// Tokens by rank.
     sent: Vec<f64>,
@@ -159,7 +157,7 @@ struct Came<'a> {
 }
 
 impl<'a> Came<'a> {
-    fn new(counts: &[u32], asked: &'a Asked, experts: usize) -> Self {
+    fn new(counts: &[u32], asked: &'a Evaluated, experts: usize) -> Self {
         let (ranks, sources) = (asked.region.ranks, counts.len() / experts);
         let mut load = vec![0.0; experts];
         let mut matrix = vec![0.0; ranks * ranks];
@@ -180,12 +178,14 @@ impl<'a> Came<'a> {
 /// Circuits that stand until a prediction changes them.
 struct Circuits<'a> {
     region: &'a Region,
+    decider: Decider,
     standing: PortMap,
 }
 
 impl<'a> Circuits<'a> {
-    fn new(asked: &'a Asked) -> Self {
-        Circuits { region: &asked.region, standing: asked.region.dark() }
+    fn new(asked: &'a Evaluated) -> Self {
+        let region = &asked.region;
+        Circuits { region, decider: region.decider(), standing: region.dark() }
     }
 
     /// Sets them for a matrix of tokens; the time of the all-to-all that comes, and ports changed.
@@ -193,7 +193,8 @@ impl<'a> Circuits<'a> {
         if self.region.servers() < 2 {
             return (0.0, 0);
         }
-        let wanted = self.region.decide(&self.region.demand(tokens), &self.standing);
+        let demand = self.region.demand(tokens);
+        let wanted = self.region.decide(&mut self.decider, &demand, &self.standing);
         let changed = self.region.changed(&self.standing, &wanted) as u64;
         self.standing = wanted;
         (self.region.seconds(comes, &self.standing), changed)
@@ -215,7 +216,7 @@ struct Said {
 }
 
 struct Runner<'a> {
-    asked: &'a Asked,
+    asked: &'a Evaluated,
     loads: Forecaster,
     rows: Forecaster,
     circuits: Circuits<'a>,
@@ -282,13 +283,14 @@ impl LayerScores {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::predict::region::Decision;
-    use crate::timed::Rates;
+    use crate::rule::Algorithm1;
+    use lightloom_circuits::Rates;
+    use std::sync::Arc;
 
-    fn asked(rows: Rows) -> Asked {
+    fn asked(rows: Rows) -> Evaluated {
         let rate = 400_000_000_000;
         let rates = Rates { optical_bps: rate, packet_bps: rate, packet_nics: 2, share_eps: false };
-        Asked {
+        Evaluated {
             window: Window::default(),
             rows,
             tops: vec![1, 2],
@@ -298,13 +300,13 @@ mod tests {
                 gpus_per_server: 8,
                 optical_nics: 6,
                 rates,
-                decision: Decision::Algorithm1,
+                rule: Arc::new(Algorithm1),
                 token_bytes: 8192,
             },
         }
     }
 
-    fn run(counts: &[u32], shape: [usize; 4], asked: &Asked) -> Vec<Evaluation> {
+    fn run(counts: &[u32], shape: [usize; 4], asked: &Evaluated) -> Vec<Evaluation> {
         evaluate(counts, shape, asked, &mut || 0.0, &mut |_| true).expect("nobody stops it")
     }
 

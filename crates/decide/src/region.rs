@@ -4,23 +4,15 @@
 //! Modelled: EP ranks lie on servers in order, so many a server, or one on several; a rank's tokens
 //! are spread over its GPUs evenly. Checked: on demands whose circuits are known.
 
-use super::super::choose;
-use crate::demand::ServerDemand;
-use crate::greedy::{CircuitCounts, GreedyOptions, allocate};
-use crate::ports::{PortMap, assign, changed_ports};
-use crate::timed::{Rates, all_to_all_time};
-
-/// How circuits are chosen for a demand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// MixNet's Algorithm 1, going on with other pairs where one is stuck.
-    Algorithm1,
-    /// By the time of the whole all-to-all, packets included.
-    Timed,
-}
+use crate::decider::Decider;
+use crate::question::Question;
+use crate::rule::Rule;
+use crate::settings::Settings;
+use lightloom_circuits::{PortMap, Rates, ServerDemand, all_to_all_time, assign, changed_ports};
+use std::sync::Arc;
 
 /// The servers of one block and their NICs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Region {
     /// EP ranks.
     pub ranks: usize,
@@ -32,8 +24,8 @@ pub struct Region {
     pub optical_nics: u32,
     /// What NICs carry.
     pub rates: Rates,
-    /// How circuits are chosen.
-    pub decision: Decision,
+    /// How circuits are chosen; dark time is not weighed.
+    pub rule: Arc<dyn Rule>,
     /// Bytes of a token on its way.
     pub token_bytes: u64,
 }
@@ -77,46 +69,43 @@ impl Region {
         })
     }
 
+    /// What decides for it.
+    pub fn decider(&self) -> Decider {
+        let (rule, rates) = (Arc::clone(&self.rule), self.rates);
+        let settings = Settings { rule, rates, hysteresis: false, ..Settings::default() };
+        Decider::new(settings, &vec![0; self.servers()])
+    }
+
     /// Circuits for a demand, the standing ones in mind.
-    pub fn decide(&self, demand: &ServerDemand, standing: &PortMap) -> PortMap {
-        let counts = match self.decision {
-            Decision::Algorithm1 => {
-                let degree = self.optical_nics;
-                allocate(demand, &GreedyOptions { optical_degree: degree, keep_going: true })
-            }
-            Decision::Timed => {
-                let ports = vec![self.optical_nics; demand.n];
-                choose(demand, &self.counts(standing), &ports, &self.rates)
-            }
-        };
+    ///
+    /// # Panics
+    /// If the rule has no answer; those of [`crate::rules`] always have one.
+    pub fn decide(
+        &self,
+        decider: &mut Decider,
+        demand: &ServerDemand,
+        standing: &PortMap,
+    ) -> PortMap {
+        let question = Question::new(demand.clone(), standing.clone());
+        let counts = decider.decide(&question).expect("the rule has an answer");
         assign(&counts, standing, &vec![0; self.optical_nics as usize])
     }
 
     /// How long an all-to-all takes over circuits \[s\].
     pub fn seconds(&self, demand: &ServerDemand, circuits: &PortMap) -> f64 {
-        all_to_all_time(demand, &self.counts(circuits), &self.rates).ps() as f64 * 1e-12
+        all_to_all_time(demand, &circuits.counts(), &self.rates).ps() as f64 * 1e-12
     }
 
     /// Ports that a change of circuits darkens.
     pub fn changed(&self, from: &PortMap, to: &PortMap) -> usize {
         changed_ports(from, to).len()
     }
-
-    fn counts(&self, circuits: &PortMap) -> CircuitCounts {
-        let n = circuits.servers();
-        let mut counts = CircuitCounts::dark(n);
-        for a in 0..n {
-            for b in a + 1..n {
-                (0..circuits.between(a, b)).for_each(|_| counts.join(a, b));
-            }
-        }
-        counts
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rule::Algorithm1;
 
     fn region(gpus_per_rank: usize) -> Region {
         let rate = 400_000_000_000;
@@ -126,7 +115,7 @@ mod tests {
             gpus_per_server: 8,
             optical_nics: 6,
             rates: Rates { optical_bps: rate, packet_bps: rate, packet_nics: 2, share_eps: false },
-            decision: Decision::Algorithm1,
+            rule: Arc::new(Algorithm1),
             token_bytes: 100,
         }
     }
@@ -156,8 +145,9 @@ mod tests {
             region.demand(&tokens)
         };
         let (truth, mistake) = (pair(0, 1), pair(2, 3));
-        let right = region.decide(&truth, &region.dark());
-        let wrong = region.decide(&mistake, &region.dark());
+        let mut decider = region.decider();
+        let right = region.decide(&mut decider, &truth, &region.dark());
+        let wrong = region.decide(&mut decider, &mistake, &region.dark());
         // Six circuits of 50 GB/s, or two packet NICs.
         assert!((region.seconds(&truth, &right) - 1e8 / 3e11).abs() < 1e-9);
         assert!((region.seconds(&truth, &wrong) - 1e8 / 1e11).abs() < 1e-9);

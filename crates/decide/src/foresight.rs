@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 /// Predicted matrices of one workload.
 #[derive(Clone, Debug)]
-pub(crate) struct Foresight {
+pub struct Foresight {
     ranks: usize,
     assignments: u32,
     matrices: HashMap<MatrixId, Predicted>,

@@ -1,4 +1,4 @@
-//! Which circuits a region gets, and when: the policies of [`super`] turned into patches.
+//! When a region's circuits are chosen anew: the policies of [`super`] turned into patches.
 
 use super::Optical;
 use crate::demand::{AllToAll, Demand};
@@ -7,7 +7,7 @@ use lightloom_circuits::{PortMap, ServerDemand};
 use lightloom_engine::{Patch, Patches};
 use lightloom_fabric::ReconfigurePolicy;
 use lightloom_units::Time;
-use lightloom_workload::{MatrixId, Pass, TaskKind};
+use lightloom_workload::{Pass, TaskKind};
 
 impl Optical<'_> {
     pub(super) fn when(&self, task: u32) -> ReconfigurePolicy {
@@ -19,8 +19,8 @@ impl Optical<'_> {
         }
     }
 
-    /// Orders whatever turns the region's circuits into those for `a2a`'s demand.
-    pub(super) fn reweave(
+    /// Has circuits chosen for `a2a`'s demand, and orders whatever turns the region's into those.
+    pub(super) fn reconfigure(
         &mut self,
         region: usize,
         a2a: AllToAll,
@@ -28,16 +28,12 @@ impl Optical<'_> {
         (health, now): (&Health<'_>, Time),
         order: &mut Patches,
     ) -> Result<(), String> {
-        // With hysteresis another look may pay: other computation hides the change.
-        if self.regions[region].matrix == Some(a2a.matrix) && !self.spec.hysteresis {
-            return Ok(());
-        }
         let between = self.between(region, a2a, demand);
-        self.weave(region, &between, Some(a2a.matrix), (demand, health, now), order)
+        self.set(region, &between, Some(a2a), (demand, health, now), order)
     }
 
-    /// As [`Optical::reweave`], for the demand that is expected: what comes may be another.
-    pub(super) fn foresee(
+    /// As [`Optical::reconfigure`], for the demand that is expected: what comes may be another.
+    pub(super) fn expect(
         &mut self,
         region: usize,
         a2a: AllToAll,
@@ -49,26 +45,29 @@ impl Optical<'_> {
         let tokens = foresight.matrix(a2a.matrix);
         let mut expected = ServerDemand::zero(self.servers(region));
         demand.for_each_of(&tokens, a2a, self.adding(region, &mut expected));
-        self.weave(region, &expected, None, (demand, health, now), order)
+        self.set(region, &expected, None, (demand, health, now), order)
     }
 
-    /// Circuits for what servers send each other; `matrix` names it, if it is not a guess.
-    fn weave(
+    /// Circuits for what servers send each other in `a2a`, if it is not a guess.
+    fn set(
         &mut self,
         region: usize,
         between: &ServerDemand,
-        matrix: Option<MatrixId>,
+        a2a: Option<AllToAll>,
         when: (&Demand<'_>, &Health<'_>, Time),
         order: &mut Patches,
     ) -> Result<(), String> {
-        let (wanted, dark) = self.circuits_for(region, between, matrix, when)?;
-        if self.spec.hysteresis && wanted == self.regions[region].ports {
+        let (wanted, dark) = self.circuits_for(region, between, a2a.is_none(), when)?;
+        if wanted == self.regions[region].ports {
+            if !self.spec.hysteresis {
+                self.regions[region].set_for = a2a;
+            }
             return Ok(());
         }
         self.patches(region, &self.regions[region].ports, &wanted, &mut order.patches);
         order.delay = dark;
         self.regions[region].ports = wanted;
-        self.regions[region].matrix = matrix;
+        self.regions[region].set_for = a2a;
         Ok(())
     }
 

@@ -1,0 +1,105 @@
+//! One tenant's decisions: its servers, numbered from 0, are a region of their own.
+
+use crate::memory::Memory;
+use crate::question::{Basis, PacketSide, Question};
+use crate::rule::Asked;
+use crate::settings::{Refusal, Settings};
+use crate::traffic::Window;
+use lightloom_circuits::failover::{CutOff, lifelines};
+use lightloom_circuits::{CircuitCounts, Prospect, Rates, ServerDemand, allocate_within};
+
+/// What is remembered of a tenant.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tenant {
+    pub memory: Memory,
+    pub window: Window,
+}
+
+impl Tenant {
+    /// Circuits for a question that is of this tenant's servers alone.
+    pub fn decide(
+        &mut self,
+        settings: &Settings,
+        question: &Question,
+    ) -> Result<CircuitCounts, Refusal> {
+        for (server, records) in question.traffic.iter().enumerate() {
+            records.iter().for_each(|&record| self.window.observe(server, record));
+        }
+        let (demand, ports) = (&question.demand, question.standing.usable());
+        let standing = question.standing.counts();
+        if demand.bytes.iter().all(|&bytes| bytes == 0) {
+            return Ok(standing);
+        }
+        let mut counts = match question.basis {
+            Basis::Start => allocate_within(demand, &ports, settings.keep_going),
+            _ => self.choose(settings, question, &standing, &ports)?,
+        };
+        check(settings, &counts, &ports)?;
+        secure(&mut counts, ports, &question.packet_sides)?;
+        if question.basis != Basis::Start {
+            self.memory.set(demand, &counts);
+        }
+        Ok(counts)
+    }
+
+    fn choose(
+        &mut self,
+        settings: &Settings,
+        question: &Question,
+        standing: &CircuitCounts,
+        ports: &[u32],
+    ) -> Result<CircuitCounts, Refusal> {
+        let demand = &question.demand;
+        if question.basis == Basis::Known {
+            self.memory.see(demand);
+        }
+        let rates = Rates { packet_bps: self.window.left(&settings.rates), ..settings.rates };
+        let keep_going = settings.keep_going;
+        let asked = Asked { demand, standing, ports, rates: &rates, keep_going };
+        let failed = |why| Refusal::Rule(settings.rule.name().into(), why);
+        let repairs = question.basis == Basis::Repair;
+        if !settings.hysteresis && !repairs && self.memory.set_for(demand, standing) {
+            return Ok(standing.clone()); // another look would move circuits for nothing
+        }
+        if !settings.hysteresis || repairs {
+            return settings.rule.fit(&asked).map_err(failed);
+        }
+        let ahead = question.ahead.iter().flatten().next().copied().unwrap_or(settings.ahead);
+        let usual: &[ServerDemand] = self.memory.usual();
+        let prospect =
+            Prospect { uses: ahead.uses, hidden: ahead.hidden, later: ahead.later, usual };
+        let dark = |circuits| settings.dark.expected(circuits);
+        settings.rule.worthwhile(&asked, &dark, prospect).map_err(failed)
+    }
+}
+
+/// Refuses circuits that the ports do not suffice for.
+fn check(settings: &Settings, counts: &CircuitCounts, ports: &[u32]) -> Result<(), Refusal> {
+    let failed = |why| Err(Refusal::Rule(settings.rule.name().into(), why));
+    if counts.servers() != ports.len() {
+        return failed(format!("circuits of {} servers, not {}", counts.servers(), ports.len()));
+    }
+    let over = (0..ports.len()).find(|&server| counts.degree(server) > ports[server]);
+    over.map_or(Ok(()), |server| {
+        let (circuits, ports) = (counts.degree(server), ports[server]);
+        failed(format!("{circuits} circuits at server {server}, which has {ports} ports"))
+    })
+}
+
+/// Gives a circuit to every server that can reach the others by circuits only.
+fn secure(
+    counts: &mut CircuitCounts,
+    mut ports: Vec<u32>,
+    sides: &[PacketSide],
+) -> Result<(), Refusal> {
+    if sides.iter().all(|&side| side == PacketSide::Works) {
+        return Ok(());
+    }
+    for (server, &side) in sides.iter().enumerate() {
+        if side == PacketSide::BrokenAndIdle {
+            ports[server] = 0;
+        }
+    }
+    let stranded: Vec<bool> = sides.iter().map(|&side| side == PacketSide::Broken).collect();
+    lifelines(counts, &ports, &stranded).map_err(|CutOff(server)| Refusal::CutOff(server))
+}

@@ -1,0 +1,249 @@
+//! What other traffic takes of packet NICs while all-to-alls are under way.
+//!
+//! Pipelines, gradients and collectives that span servers use the packet NICs, too. Whoever sends them
+//! reports, server by server, what they put there while an all-to-all of the region was under way: a
+//! [`Traffic`] an iteration and server, by [`Class`] of traffic.
+//!
+//! Modelled: the rate taken is the sum of bytes over the sum of times, of the last [`WINDOW`] iterations
+//! that have ended and of the one under way as far as it has come; out and in apart, the busier of the two;
+//! of all servers that report, the busiest. A record of iteration 0 is what the job's own task graph says: it
+//! counts until an iteration has ended, and then no more. A server that reports nothing is taken to be
+//! like the busiest that does; if none does, nothing is taken. An all-to-all is never left less than half
+//! of a NIC: it shares it fairly with the other flows there, and its own are the more numerous. The average
+//! over iterations keeps a decision from chasing its own effect.
+//! Ignored: that a server's NICs may be loaded unevenly.
+//! Checked: sums by hand; a record that comes twice counts once; a loop of decisions and measurements
+//! comes to rest (`crates/sim/tests/traffic.rs`).
+
+use lightloom_circuits::Rates;
+use lightloom_units::Time;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+/// How many ended iterations count.
+pub const WINDOW: usize = 4;
+
+/// What traffic is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Class {
+    /// Activations and their gradients, from stage to stage.
+    #[serde(rename = "pp")]
+    Pipeline,
+    /// Sums of gradients.
+    #[serde(rename = "dp")]
+    Gradients,
+    /// Collectives of tensor parallelism that span servers.
+    #[serde(rename = "tp")]
+    Tensor,
+    /// Collectives of context parallelism that span servers.
+    #[serde(rename = "cp")]
+    Context,
+    /// Anything else: checkpoints, data, other jobs.
+    #[serde(rename = "other")]
+    Other,
+}
+
+impl Class {
+    /// Every class, in the order in which a [`Traffic`] keeps them.
+    pub const ALL: [Class; 5] =
+        [Class::Pipeline, Class::Gradients, Class::Tensor, Class::Context, Class::Other];
+
+    /// As in a specification's tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Class::Pipeline => "pp",
+            Class::Gradients => "dp",
+            Class::Tensor => "tp",
+            Class::Context => "cp",
+            Class::Other => "other",
+        }
+    }
+}
+
+/// Bytes out of a server and into it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bytes {
+    /// Sent \[B\].
+    #[serde(default)]
+    pub out: u64,
+    /// Received \[B\].
+    #[serde(default)]
+    pub into: u64,
+}
+
+/// What one server's packet NICs carried of other traffic in one iteration, while all-to-alls of its
+/// region were under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Traffic {
+    /// Numbers iterations from 1; 0 is what the task graph says before the first.
+    pub iteration: u64,
+    /// How long all-to-alls were under way in it.
+    #[serde(rename = "under_way_ps")]
+    pub under_way: Time,
+    /// By class.
+    #[serde(default, skip_serializing_if = "none")]
+    pub pp: Bytes,
+    /// By class.
+    #[serde(default, skip_serializing_if = "none")]
+    pub dp: Bytes,
+    /// By class.
+    #[serde(default, skip_serializing_if = "none")]
+    pub tp: Bytes,
+    /// By class.
+    #[serde(default, skip_serializing_if = "none")]
+    pub cp: Bytes,
+    /// By class.
+    #[serde(default, skip_serializing_if = "none")]
+    pub other: Bytes,
+}
+
+fn none(bytes: &Bytes) -> bool {
+    *bytes == Bytes::default()
+}
+
+impl Traffic {
+    /// A record of an iteration in which nothing has been under way yet.
+    pub fn new(iteration: u64) -> Self {
+        Traffic { iteration, ..Traffic::default() }
+    }
+
+    /// The bytes of a class.
+    ///
+    /// ```
+    /// use lightloom_decide::{Class, Traffic};
+    /// let mut record = Traffic::new(1);
+    /// record.class(Class::Gradients).out += 5;
+    /// assert_eq!(record.dp.out, 5);
+    /// ```
+    pub fn class(&mut self, class: Class) -> &mut Bytes {
+        match class {
+            Class::Pipeline => &mut self.pp,
+            Class::Gradients => &mut self.dp,
+            Class::Tensor => &mut self.tp,
+            Class::Context => &mut self.cp,
+            Class::Other => &mut self.other,
+        }
+    }
+
+    fn all(&self) -> [Bytes; 5] {
+        [self.pp, self.dp, self.tp, self.cp, self.other]
+    }
+}
+
+/// The records of some servers that count.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Window {
+    servers: Vec<VecDeque<Traffic>>,
+}
+
+impl Window {
+    /// Takes a server's record: the latest of an iteration replaces the one before. An iteration that
+    /// comes after a later one is another job's, and all before it is forgotten.
+    pub fn observe(&mut self, server: usize, record: Traffic) {
+        if self.servers.len() <= server {
+            self.servers.resize(server + 1, VecDeque::new());
+        }
+        let kept = &mut self.servers[server];
+        match kept.iter_mut().find(|known| known.iteration == record.iteration) {
+            Some(known) => *known = record,
+            None => {
+                if kept.back().is_some_and(|last| last.iteration > record.iteration) {
+                    kept.clear();
+                }
+                kept.push_back(record);
+            }
+        }
+        if kept.back().is_some_and(|last| last.iteration > 1) {
+            kept.retain(|known| known.iteration > 0);
+        }
+        while kept.len() > WINDOW + 1 {
+            kept.pop_front();
+        }
+    }
+
+    /// What is left of a packet NIC for all-to-alls \[bit/s\].
+    pub fn left(&self, rates: &Rates) -> u64 {
+        let taken = self.servers.iter().map(|records| taken(records, rates)).max().unwrap_or(0);
+        rates.packet_bps - taken.min(rates.packet_bps / 2)
+    }
+}
+
+/// The rate that other traffic takes of each of a server's packet NICs \[bit/s\].
+fn taken(records: &VecDeque<Traffic>, rates: &Rates) -> u64 {
+    let time: u128 = records.iter().map(|record| u128::from(record.under_way.ps())).sum();
+    let sum = |bytes: fn(&Bytes) -> u64| -> u128 {
+        let of = |record: &Traffic| record.all().iter().map(|b| u128::from(bytes(b))).sum::<u128>();
+        records.iter().map(of).sum()
+    };
+    let busier = sum(|bytes| bytes.out).max(sum(|bytes| bytes.into));
+    let nics = u128::from(rates.packet_nics);
+    let bps = (busier * 8_000_000_000_000).checked_div(time * nics).unwrap_or(0);
+    bps.try_into().unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const RATES: Rates =
+        Rates { optical_bps: 800, packet_bps: 1000, packet_nics: 2, share_eps: false };
+
+    fn record(iteration: u64, seconds: u64, out: u64) -> Traffic {
+        let under_way = Time::from_ms(seconds * 1000);
+        Traffic { iteration, under_way, pp: Bytes { out, into: 0 }, ..Traffic::default() }
+    }
+
+    #[test]
+    fn an_expectation_counts_until_an_iteration_has_ended() {
+        let mut window = Window::default();
+        assert_eq!(window.left(&RATES), 1000);
+        window.observe(0, record(0, 10, 500)); // 50 B/s on two NICs: 200 bit/s each
+        assert_eq!(window.left(&RATES), 800);
+        window.observe(0, record(1, 10, 0));
+        assert_eq!(window.left(&RATES), 900);
+        window.observe(0, record(2, 0, 0));
+        assert_eq!(window.left(&RATES), 1000);
+    }
+
+    #[test]
+    fn the_busiest_server_and_direction_count_and_half_is_always_left() {
+        let mut window = Window::default();
+        window.observe(0, record(1, 10, 250));
+        let dp = Bytes { out: 0, into: 750 };
+        window.observe(2, Traffic { dp, ..record(1, 10, 250) });
+        assert_eq!(window.left(&RATES), 700);
+        window.observe(2, record(1, 10, 1 << 40));
+        assert_eq!(window.left(&RATES), 500);
+        let none = Rates { packet_nics: 0, ..RATES };
+        assert_eq!(window.left(&none), 1000);
+    }
+
+    #[test]
+    fn a_record_of_an_earlier_iteration_begins_anew() {
+        let mut window = Window::default();
+        (5..9).for_each(|iteration| window.observe(0, record(iteration, 10, 500)));
+        window.observe(0, record(1, 10, 250));
+        assert_eq!(window.left(&RATES), 900);
+    }
+
+    proptest! {
+        #[test]
+        fn records_come_in_any_repetition(
+            bytes in prop::collection::vec(0u64..1000, 1..12), again in prop::collection::vec(0usize..12, 0..20),
+        ) {
+            let (mut once, mut often) = (Window::default(), Window::default());
+            for (at, &bytes) in bytes.iter().enumerate() {
+                let now = record(at as u64 + 1, 1, bytes);
+                once.observe(0, now);
+                (0..=again.get(at).copied().unwrap_or(0)).for_each(|_| often.observe(0, now));
+            }
+            prop_assert_eq!(once.left(&RATES), often.left(&RATES));
+            let last = &bytes[bytes.len().saturating_sub(WINDOW + 1)..];
+            let mean = last.iter().sum::<u64>() * 8 / (2 * last.len() as u64);
+            prop_assert_eq!(once.left(&RATES), 1000 - mean.min(500));
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! A rule that chooses circuits, written in Python.
+
+use lightloom_circuits::CircuitCounts;
+use lightloom_decide::{Asked, Rule};
+use lightloom_units::kind::Kind;
+use pyo3::prelude::*;
+use std::sync::Mutex;
+
+static KIND: Kind<()> = Kind {
+    name: "python",
+    summary: "A function in Python",
+    source: None,
+    keys: &[],
+    capabilities: (),
+};
+
+/// Calls a function for every choice; the first exception is kept, to be raised when the run has ended.
+#[derive(Debug)]
+pub(crate) struct PythonRule {
+    function: Py<PyAny>,
+    raised: Mutex<Option<PyErr>>,
+}
+
+impl PythonRule {
+    pub(crate) fn new(function: Py<PyAny>) -> Self {
+        PythonRule { function, raised: Mutex::new(None) }
+    }
+
+    /// The exception that ended the run, if one did.
+    pub(crate) fn raised(&self) -> Option<PyErr> {
+        self.raised.lock().ok()?.take()
+    }
+
+    fn ask(&self, py: Python<'_>, asked: &Asked<'_>) -> PyResult<Vec<Vec<u32>>> {
+        let n = asked.demand.n;
+        let rows = |get: &dyn Fn(usize, usize) -> u64| -> Vec<Vec<u64>> {
+            (0..n).map(|a| (0..n).map(|b| get(a, b)).collect()).collect()
+        };
+        let demand = rows(&|a, b| if a == b { 0 } else { asked.demand.get(a, b) });
+        let standing = rows(&|a, b| asked.standing.get(a, b).into());
+        let rates = asked.rates;
+        let rates = (rates.optical_bps, rates.packet_bps, rates.packet_nics);
+        self.function.call1(py, (demand, standing, asked.ports.to_vec(), rates))?.extract(py)
+    }
+}
+
+impl Rule for PythonRule {
+    fn kind(&self) -> &'static Kind<()> {
+        &KIND
+    }
+
+    fn fit(&self, asked: &Asked<'_>) -> Result<CircuitCounts, String> {
+        let rows = Python::attach(|py| self.ask(py, asked)).map_err(|error| {
+            let why = error.to_string();
+            if let Ok(mut raised) = self.raised.lock() {
+                raised.get_or_insert(error);
+            }
+            why
+        })?;
+        let n = asked.demand.n;
+        if rows.len() != n || rows.iter().any(|row| row.len() != n) {
+            return Err(format!("must return {n} rows of {n} numbers of circuits"));
+        }
+        let mut counts = CircuitCounts::dark(n);
+        for (a, row) in rows.iter().enumerate() {
+            if row[a] != 0 {
+                return Err(format!("{} circuits from server {a} to itself", row[a]));
+            }
+            for (b, &there) in row.iter().enumerate().skip(a + 1) {
+                let back = rows[b][a];
+                if there != back {
+                    return Err(format!("{there} circuits from server {a} to {b}, {back} back"));
+                }
+                if there > asked.ports[a].min(asked.ports[b]) {
+                    return Err(format!("{there} circuits from server {a} to {b}: too few ports"));
+                }
+                (0..there).for_each(|_| counts.join(a, b));
+            }
+        }
+        Ok(counts)
+    }
+}

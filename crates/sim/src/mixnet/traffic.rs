@@ -1,0 +1,240 @@
+//! What other traffic puts on a region's packet NICs while its all-to-alls are under way: measured as
+//! a run goes, and expected before it from the job's own task graph.
+//!
+//! Modelled: a transfer's bytes flow evenly from its beginning to its end; those that fall into an
+//! all-to-all of a region, from the moment its circuits carry light, count for the region's servers. The
+//! expectation is the same measurement of an iteration in which every task takes as long as it would alone:
+//! computation as the graph has it, transfers at the full rate of the NICs that they use, all-to-alls
+//! evenly over all NICs of their servers.
+//! Ignored: ranks that have moved to other servers.
+//! Checked: by hand; all bytes of a transfer count if all of it falls into an all-to-all.
+
+use lightloom_decide::{Class, Traffic};
+use lightloom_fabric::{Cluster, MixNetSpec};
+use lightloom_units::{Bytes, Time};
+use lightloom_workload::collective::hierarchical;
+use lightloom_workload::{Axis, Comm, Gating, Placement, TaskGraph};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Bytes that a transfer sends from a server, and to it, over packet NICs; by server.
+type Footprint = Rc<[(u32, u64, u64)]>;
+
+/// What is under way in a region.
+#[derive(Clone, Copy, Debug, Default)]
+struct UnderWay {
+    since: Option<Time>,
+    before: Time,
+}
+
+impl UnderWay {
+    /// For how long all-to-alls have been under way until now.
+    fn until(&self, now: Time) -> Time {
+        let running = self.since.map_or(Time::ZERO, |since| now.saturating_sub(since));
+        self.before.saturating_add(running)
+    }
+}
+
+/// Measures one iteration.
+pub(super) struct Ledger<'a> {
+    placement: &'a Placement,
+    gpus_per_server: u32,
+    region_servers: u32,
+    regions: Vec<UnderWay>,
+    /// By server of all regions.
+    records: Vec<Traffic>,
+    /// By transfer under way: when it began, and for how long all-to-alls had been under way then.
+    open: HashMap<u32, (Time, Class, Footprint, Vec<Time>)>,
+    footprints: HashMap<Comm, Footprint>,
+}
+
+impl<'a> Ledger<'a> {
+    /// For as many regions, of servers in a row; `iteration` numbers the records.
+    pub fn new(
+        placement: &'a Placement,
+        gpus_per_server: u32,
+        (regions, region_servers): (usize, u32),
+        iteration: u64,
+    ) -> Self {
+        Ledger {
+            placement,
+            gpus_per_server,
+            region_servers,
+            regions: vec![UnderWay::default(); regions],
+            records: vec![Traffic::new(iteration); regions * region_servers as usize],
+            open: HashMap::new(),
+            footprints: HashMap::new(),
+        }
+    }
+
+    /// An all-to-all of a region begins to send.
+    pub fn all_to_all_begins(&mut self, region: usize, at: Time) {
+        self.regions[region].since = Some(at);
+    }
+
+    /// It has ended.
+    pub fn all_to_all_ends(&mut self, region: usize, now: Time) {
+        let region = &mut self.regions[region];
+        (region.before, region.since) = (region.until(now), None);
+    }
+
+    /// Another transfer begins.
+    pub fn begins(&mut self, transfer: u32, comm: &Comm, now: Time) {
+        let Some(class) = class(comm) else { return };
+        let footprint = self.footprint(comm);
+        if footprint.is_empty() {
+            return;
+        }
+        let of = |&(server, ..): &(u32, u64, u64)| self.under_way(server, now);
+        let before = footprint.iter().map(of).collect();
+        self.open.insert(transfer, (now, class, footprint, before));
+    }
+
+    /// It has ended.
+    pub fn ends(&mut self, transfer: u32, now: Time) {
+        let Some((began, class, footprint, before)) = self.open.remove(&transfer) else { return };
+        let took = u128::from(now.saturating_sub(began).ps());
+        if took == 0 {
+            return;
+        }
+        for (&(server, out, into), before) in footprint.iter().zip(before) {
+            let within = u128::from(self.under_way(server, now).saturating_sub(before).ps());
+            let share = |bytes: u64| (u128::from(bytes) * within / took) as u64;
+            let bytes = self.records[server as usize].class(class);
+            bytes.out += share(out);
+            bytes.into += share(into);
+        }
+    }
+
+    /// The record of each server of a region, as far as the iteration has come.
+    pub fn records(&self, region: usize, now: Time) -> impl Iterator<Item = Traffic> + '_ {
+        let under_way = self.regions[region].until(now);
+        let (first, count) = (region * self.region_servers as usize, self.region_servers as usize);
+        let of = move |record: &Traffic| Traffic { under_way, ..*record };
+        self.records[first..first + count].iter().map(of)
+    }
+
+    /// For how long all-to-alls of a server's region have been under way.
+    fn under_way(&self, server: u32, now: Time) -> Time {
+        self.regions[(server / self.region_servers) as usize].until(now)
+    }
+
+    fn footprint(&mut self, comm: &Comm) -> Footprint {
+        if let Some(known) = self.footprints.get(comm) {
+            return Rc::clone(known);
+        }
+        let mut servers: HashMap<u32, (u64, u64)> = HashMap::new();
+        let mut add = |from: u32, to: u32, bytes: u64| {
+            let (from, to) = (from / self.gpus_per_server, to / self.gpus_per_server);
+            if from != to {
+                servers.entry(from).or_default().0 += bytes;
+                servers.entry(to).or_default().1 += bytes;
+            }
+        };
+        match *comm {
+            Comm::AllToAll { .. } => {}
+            Comm::Send { from, to, bytes_per_gpu } => {
+                let pairs = self.placement.block_gpus(from).zip(self.placement.block_gpus(to));
+                pairs.for_each(|(from, to)| add(from, to, bytes_per_gpu));
+            }
+            Comm::AllReduce { stage, scope, bytes_per_gpu } => {
+                let groups = self.placement.gradient_groups(stage, scope);
+                let plan = hierarchical(&groups, bytes_per_gpu, self.gpus_per_server);
+                plan.ring.iter().for_each(|&(from, to, bytes)| add(from, to, bytes));
+            }
+            Comm::Collective { block, over, bytes_per_gpu, .. } => {
+                for group in self.placement.axis_groups(block, over) {
+                    let next = group.iter().cycle().skip(1);
+                    group.iter().zip(next).for_each(|(&a, &b)| add(a, b, bytes_per_gpu));
+                }
+            }
+        }
+        let known = self.records.len() as u32;
+        let mut footprint: Vec<_> =
+            servers.into_iter().map(|(server, (out, into))| (server, out, into)).collect();
+        footprint.retain(|&(server, ..)| server < known);
+        footprint.sort_unstable();
+        let footprint: Footprint = footprint.into();
+        self.footprints.insert(*comm, Rc::clone(&footprint));
+        footprint
+    }
+}
+
+/// What other traffic is for; none for all-to-alls.
+fn class(comm: &Comm) -> Option<Class> {
+    match comm {
+        Comm::AllToAll { .. } => None,
+        Comm::Send { .. } => Some(Class::Pipeline),
+        Comm::AllReduce { .. } => Some(Class::Gradients),
+        Comm::Collective { over: Axis::Cp, .. } => Some(Class::Context),
+        Comm::Collective { .. } => Some(Class::Tensor),
+    }
+}
+
+/// What the task graph says of an iteration: a record of each server of each region, of iteration 0.
+pub(super) fn expected(
+    graph: &TaskGraph,
+    (placement, gating): (&Placement, &Gating),
+    (cluster, spec): (&Cluster, &MixNetSpec),
+    regions: (usize, u32),
+) -> Vec<Vec<Traffic>> {
+    let mut ledger = Ledger::new(placement, cluster.gpus_per_server, regions, 0);
+    let packet_bps = |nics: u32| u128::from(spec.eps.link_bps.bps()) * u128::from(nics);
+    let packets = packet_bps(cluster.nics_per_server - spec.optical_nics);
+    let all = packets + u128::from(spec.ocs.link_bps.bps()) * u128::from(spec.optical_nics);
+    let time = |bytes: u128, bps: u128| -> Time {
+        let ps = (bytes * 8_000_000_000_000).checked_div(bps).unwrap_or(0);
+        Time::from_ps(ps.try_into().unwrap_or(u64::MAX))
+    };
+    let mut alone = |comm: &Comm| match *comm {
+        Comm::AllToAll { block, bytes_per_token, .. } => {
+            let gpus = placement.block_gpus(block).len() as u128;
+            let servers = gpus.div_ceil(u128::from(cluster.gpus_per_server)).max(1);
+            let tokens = u128::from(gating.assignments_per_rank());
+            let leave = gpus * tokens * u128::from(bytes_per_token) * (servers - 1) / servers;
+            time(leave / servers, all)
+        }
+        Comm::Send { bytes_per_gpu, .. }
+        | Comm::AllReduce { bytes_per_gpu, .. }
+        | Comm::Collective { bytes_per_gpu, .. } => {
+            let footprint = ledger.footprint(comm);
+            let busiest = footprint.iter().map(|&(_, out, into)| out.max(into)).max();
+            busiest.map_or_else(
+                || cluster.scale_up_bps.time_for(Bytes::new(bytes_per_gpu)),
+                |bytes| time(bytes.into(), packets),
+            )
+        }
+    };
+    let mut begins = vec![Time::ZERO; graph.len()];
+    let mut events = Vec::new();
+    for task in graph.topological_order().unwrap_or_default() {
+        let at = task as usize;
+        let comm = graph.communication(task);
+        let took = comm.map_or(graph.duration[at], &mut alone);
+        let end = begins[at].saturating_add(took);
+        if comm.is_some() && took > Time::ZERO {
+            events.push((end, false, task));
+            events.push((begins[at], true, task));
+        }
+        for &after in graph.successors.row(task) {
+            begins[after as usize] = begins[after as usize].max(end);
+        }
+    }
+    events.sort_unstable();
+    for (now, begin, task) in events {
+        let Some(comm) = graph.communication(task) else { continue };
+        match (comm, begin) {
+            (Comm::AllToAll { block, .. }, _) => {
+                let first = placement.block_gpus(*block).start / cluster.gpus_per_server;
+                let region = (first / regions.1) as usize;
+                match begin {
+                    true => ledger.all_to_all_begins(region, now),
+                    false => ledger.all_to_all_ends(region, now),
+                }
+            }
+            (_, true) => ledger.begins(task, comm, now),
+            (_, false) => ledger.ends(task, now),
+        }
+    }
+    (0..regions.0).map(|region| ledger.records(region, Time::MAX).collect()).collect()
+}
