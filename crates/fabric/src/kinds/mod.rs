@@ -29,6 +29,7 @@ fabrics! {
     planes,
     railx,
     graph,
+    dragonfly,
 }
 
 impl<'de> Deserialize<'de> for FabricSpec {
