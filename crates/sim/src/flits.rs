@@ -3,13 +3,17 @@
 //! Checked: RailX's bounds and BookSim's mesh, through the command line.
 
 use crate::error::SimError;
+use lightloom_fabric::FabricError;
 use lightloom_fabric::railx::Grid;
 use lightloom_fabric::routers::{
-    FatTree, HammingMesh, Mesh, Network, RailOnly, RailxLinks, Routing, Torus, railx,
+    NETWORKS, Network, NetworkKeys, NetworkKind, RailxLinks, Refused, Routed, Routing, railx,
 };
 use lightloom_flit::{MeasureError, Measured, Settings, Traffic, measure};
 use lightloom_railx::{Named, Part, Share, Topology, channel_loads, select, throughput};
 use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+use serde_json::{Map, Value};
+use std::sync::Arc;
 
 /// What is to be simulated, but for the load.
 #[derive(Clone, Debug, Deserialize)]
@@ -25,110 +29,88 @@ pub struct FlitSpec {
     pub settings: Settings,
 }
 
-/// Routers and channels.
+/// Routers and channels: a kind of [`networks`], and its keys.
+#[derive(Clone, Debug)]
+pub struct NetworkSpec(Arc<dyn NetworkKeys>);
+
+/// Every kind of network.
+pub fn networks() -> impl Iterator<Item = &'static NetworkKind> {
+    std::iter::once(&RAILX).chain(NETWORKS.iter().copied())
+}
+
+impl<'de> Deserialize<'de> for NetworkSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut keys = Map::deserialize(deserializer)?;
+        let name = keys.remove("kind").ok_or_else(|| D::Error::missing_field("kind"))?;
+        let Some(kind) = networks().find(|kind| name == kind.name) else {
+            let known: Vec<&str> = networks().map(|kind| kind.name).collect();
+            let known = known.join(", ");
+            return Err(D::Error::custom(format!("network = {name}: allowed: {known}")));
+        };
+        kind.read(Value::Object(keys)).map(NetworkSpec).map_err(D::Error::custom)
+    }
+}
+
+/// The kind `railx`.
+static RAILX: NetworkKind = NetworkKind::of::<RailxKeys>("railx");
+
+/// A grid of RailX.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum NetworkSpec {
-    /// A grid of RailX.
-    Railx {
-        /// Chips along each side of a node's mesh.
-        mesh: u32,
-        /// Rail ports at an outer chip edge.
-        ports: u32,
-        /// Ports of an optical switch.
-        ocs: u32,
-        /// Ports of the switches of rows, if others.
-        global_ocs: Option<u32>,
-        /// A topology by name; none for a split.
-        named: Option<Named>,
-        /// Columns and rows of nodes; the largest that can be, if not given.
-        scale: Option<[u32; 2]>,
-        /// Of a split: the parts of a row and of a column.
-        x: Vec<Part>,
-        /// See `x`.
-        y: Vec<Part>,
-        /// See `x`.
-        share: Share,
-        /// Flits a cycle of a mesh link.
-        inside: u16,
-        /// Cycles of a mesh link.
-        short_delay: u16,
-        /// Cycles of a rail.
-        long_delay: u16,
-    },
-    /// A mesh of two dimensions.
-    Mesh {
-        /// Routers in a row.
-        columns: u32,
-        /// Routers in a column.
-        rows: u32,
-        /// Flits a cycle.
-        width: u16,
-        /// Cycles.
-        delay: u16,
-    },
-    /// A torus of any number of dimensions.
-    Torus {
-        /// Routers along each.
-        sides: Vec<u32>,
-        /// Flits a cycle.
-        width: u16,
-        /// Cycles.
-        delay: u16,
-        /// Terminals of a chip.
-        lanes: u16,
-    },
-    /// Fat-trees, one a plane.
-    FatTree {
-        /// Of a switch, tier by tier from the leaves on.
-        children: Vec<u32>,
-        /// Of a chip, then of the switches below each tier.
-        parents: Vec<u32>,
-        /// Flits a cycle.
-        width: u16,
-        /// Cycles.
-        delay: u16,
-        /// Terminals of a chip.
-        lanes: u16,
-    },
-    /// Boards whose edges are joined line by line.
-    HammingMesh {
-        /// Chips along a side of a board.
-        board: u32,
-        /// Boards in a row.
-        columns: u32,
-        /// Boards in a column.
-        rows: u32,
-        /// Switches a line.
-        planes: u32,
-        /// Cycles on a board.
-        short_delay: u16,
-        /// Cycles to a switch.
-        long_delay: u16,
-        /// Terminals of a chip.
-        lanes: u16,
-    },
-    /// Switches inside nodes and along rails.
-    RailOnly {
-        /// How many.
-        nodes: u32,
-        /// Chips of a node.
-        chips: u32,
-        /// Switches of a node.
-        inside: u32,
-        /// Switches of a rail.
-        rails: u32,
-        /// Flits a cycle inside a node.
-        inside_width: u16,
-        /// Flits a cycle of a rail.
-        rail_width: u16,
-        /// Cycles inside a node.
-        short_delay: u16,
-        /// Cycles of a rail.
-        long_delay: u16,
-        /// Terminals of a chip.
-        lanes: u16,
-    },
+#[serde(deny_unknown_fields)]
+struct RailxKeys {
+    /// Chips along each side of a node's mesh.
+    mesh: u32,
+    /// Rail ports at an outer chip edge.
+    ports: u32,
+    /// Ports of an optical switch.
+    ocs: u32,
+    /// Ports of the switches of rows, if others.
+    global_ocs: Option<u32>,
+    /// A topology by name; none for a split.
+    named: Option<Named>,
+    /// Columns and rows of nodes; the largest that can be, if not given.
+    scale: Option<[u32; 2]>,
+    /// Of a split: the parts of a row and of a column.
+    x: Vec<Part>,
+    /// See `x`.
+    y: Vec<Part>,
+    /// See `x`.
+    share: Share,
+    /// Flits a cycle of a mesh link.
+    inside: u16,
+    /// Cycles of a mesh link.
+    short_delay: u16,
+    /// Cycles of a rail.
+    long_delay: u16,
+}
+
+impl NetworkKeys for RailxKeys {
+    fn build(&self, routing: &str, vcs: u8) -> Result<Routed, Refused> {
+        let topology = self.topology()?;
+        let routing = select(&topology, routing, vcs)?;
+        let links = RailxLinks {
+            inside_width: self.inside.max(1),
+            rail_width: 1,
+            short_delay: self.short_delay,
+            long_delay: self.long_delay,
+        };
+        Ok((railx(&topology.layout, links), routing))
+    }
+}
+
+impl RailxKeys {
+    fn topology(&self) -> Result<Topology, FabricError> {
+        let mut hall = Grid::new(self.mesh, self.ports, self.ocs, 1, 1);
+        hall.global_radix = self.global_ocs;
+        hall.check()?;
+        match self.named {
+            None => Topology::split(hall, &self.x, &self.y, self.share),
+            Some(named) => named.build(match self.scale {
+                Some([columns, rows]) => Grid { columns, rows, ..hall },
+                None => named.largest(hall),
+            }),
+        }
+    }
 }
 
 /// Who sends to whom.
@@ -184,7 +166,8 @@ impl Flits {
     /// # Errors
     /// [`SimError::Input`] names what cannot be.
     pub fn new(spec: &FlitSpec) -> Result<Self, SimError> {
-        let (network, routing) = spec.network.build(&spec.routing, spec.settings.vcs)?;
+        let built = spec.network.0.build(&spec.routing, spec.settings.vcs);
+        let (network, routing) = built.map_err(input)?;
         spec.settings.check(routing.vcs()).map_err(input)?;
         let terminals = network.terminals().len() as u32;
         let traffic = spec.traffic.pattern(terminals, spec.settings.seed)?;
@@ -236,109 +219,6 @@ impl Flits {
                 wrong => input(wrong),
             },
         )
-    }
-}
-
-impl NetworkSpec {
-    fn build(
-        &self,
-        routing: &str,
-        vcs: u8,
-    ) -> Result<(Network, Box<dyn Routing + Send>), SimError> {
-        let known = match self {
-            NetworkSpec::Railx { .. } => routing, // `select` knows them
-            NetworkSpec::FatTree { .. } => "adaptive, random",
-            _ => "dimension-order",
-        };
-        if known.split(", ").all(|known| routing != known) {
-            return Err(input(format!(
-                "routing = \"{routing}\": is not known here; allowed: {known}"
-            )));
-        }
-        let each = |classes: u8| match vcs / classes {
-            0 => Err(input(format!(
-                "vcs = {vcs}: {routing} routing needs {classes} on this network to be free of \
-                 deadlock"
-            ))),
-            each => Ok(each),
-        };
-        match self {
-            &NetworkSpec::Mesh { columns, rows, width, delay } => {
-                let mesh = Mesh::new(columns, rows, vcs).map_err(input)?;
-                Ok((mesh.network(width.max(1), delay), Box::new(mesh)))
-            }
-            NetworkSpec::Torus { sides, width, delay, lanes } => {
-                let torus = Torus::new(sides, each(2)?).map_err(input)?;
-                Ok((torus.network((*width).max(1), *delay, *lanes), Box::new(torus)))
-            }
-            NetworkSpec::FatTree { children, parents, width, delay, lanes } => {
-                let tree =
-                    FatTree::new(children, parents, routing == "adaptive", vcs).map_err(input)?;
-                Ok((tree.network((*width).max(1), *delay, *lanes), Box::new(tree)))
-            }
-            &NetworkSpec::HammingMesh {
-                board,
-                columns,
-                rows,
-                planes,
-                short_delay,
-                long_delay,
-                lanes,
-            } => {
-                let boards =
-                    HammingMesh::new(board, columns, rows, planes, each(2)?).map_err(input)?;
-                Ok((boards.network(short_delay, long_delay, lanes), Box::new(boards)))
-            }
-            &NetworkSpec::RailOnly {
-                nodes,
-                chips,
-                inside,
-                rails,
-                inside_width,
-                rail_width,
-                short_delay,
-                long_delay,
-                lanes,
-            } => {
-                let routing = RailOnly::new(nodes, chips, inside, rails, vcs).map_err(input)?;
-                let network = routing.network(
-                    (inside_width.max(1), short_delay),
-                    (rail_width.max(1), long_delay),
-                    lanes,
-                );
-                Ok((network, Box::new(routing)))
-            }
-            NetworkSpec::Railx { inside, short_delay, long_delay, .. } => {
-                let topology = self.topology()?;
-                let routing = select(&topology, routing, vcs).map_err(input)?;
-                let links = RailxLinks {
-                    inside_width: (*inside).max(1),
-                    rail_width: 1,
-                    short_delay: *short_delay,
-                    long_delay: *long_delay,
-                };
-                Ok((railx(&topology.layout, links), routing))
-            }
-        }
-    }
-
-    fn topology(&self) -> Result<Topology, SimError> {
-        let NetworkSpec::Railx { mesh, ports, ocs, global_ocs, named, scale, x, y, share, .. } =
-            self
-        else {
-            return Err(input("only a grid of RailX has a topology of rails"));
-        };
-        let mut hall = Grid::new(*mesh, *ports, *ocs, 1, 1);
-        hall.global_radix = *global_ocs;
-        hall.check().map_err(input)?;
-        match named {
-            None => Topology::split(hall, x, y, *share),
-            Some(named) => named.build(match *scale {
-                Some([columns, rows]) => Grid { columns, rows, ..hall },
-                None => named.largest(hall),
-            }),
-        }
-        .map_err(input)
     }
 }
 

@@ -10,9 +10,11 @@
 //! Checked: paths are as short as can be; no cycle among the channels; every switch reaches every
 //! chip below it.
 
+use super::kind::{NetworkKeys, NetworkKind, Refused, Routed, known};
 use super::torus::MOST_ROUTERS;
 use super::{ChannelKind, Choice, End, Network, Routing};
 use crate::FabricError;
+use serde::Deserialize;
 
 /// A fat-tree and its routing. Routers: chips, then the switches tier by tier. Ports: to the
 /// children, then to the parents.
@@ -173,6 +175,33 @@ impl Routing for FatTree {
             let rank = u8::from(n > 0);
             choices.extend((0..self.vcs).map(|vc| Choice { rank, ..Choice::new(port, vc) }));
         }
+    }
+}
+
+/// The kind `fat-tree`.
+pub static KIND: NetworkKind = NetworkKind::of::<FatTreeKeys>("fat-tree");
+
+/// Fat-trees, one a plane.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FatTreeKeys {
+    /// Of a switch, tier by tier from the leaves on.
+    children: Vec<u32>,
+    /// Of a chip, then of the switches below each tier.
+    parents: Vec<u32>,
+    /// Flits a cycle.
+    width: u16,
+    /// Cycles.
+    delay: u16,
+    /// Terminals of a chip.
+    lanes: u16,
+}
+
+impl NetworkKeys for FatTreeKeys {
+    fn build(&self, routing: &str, vcs: u8) -> Result<Routed, Refused> {
+        known(routing, &["adaptive", "random"])?;
+        let tree = FatTree::new(&self.children, &self.parents, routing == "adaptive", vcs)?;
+        Ok((tree.network(self.width.max(1), self.delay, self.lanes), Box::new(tree)))
     }
 }
 

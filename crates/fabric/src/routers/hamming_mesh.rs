@@ -10,9 +10,11 @@
 //! are many. Lines have one tier of switches.
 //! Checked: hops from the shape; no cycle among the channels, and one where the classes are merged.
 
+use super::kind::{NetworkKeys, NetworkKind, Refused, Routed, each, known};
 use super::torus::MOST_ROUTERS;
 use super::{ChannelKind, Choice, End, Network, Routing};
 use crate::FabricError;
+use serde::Deserialize;
 
 /// Boards and switches, and their routing. Routers: chips by rows of the whole grid, then the
 /// switches of the rows of chips, then of the columns; planes of one line follow each other. A chip
@@ -196,6 +198,39 @@ impl Routing for HammingMesh {
                 all(port, 0, self.each);
             }
         }
+    }
+}
+
+/// The kind `hamming-mesh`.
+pub static KIND: NetworkKind = NetworkKind::of::<HammingMeshKeys>("hamming-mesh");
+
+/// Boards whose edges are joined line by line.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HammingMeshKeys {
+    /// Chips along a side of a board.
+    board: u32,
+    /// Boards in a row.
+    columns: u32,
+    /// Boards in a column.
+    rows: u32,
+    /// Switches a line.
+    planes: u32,
+    /// Cycles on a board.
+    short_delay: u16,
+    /// Cycles to a switch.
+    long_delay: u16,
+    /// Terminals of a chip.
+    lanes: u16,
+}
+
+impl NetworkKeys for HammingMeshKeys {
+    fn build(&self, routing: &str, vcs: u8) -> Result<Routed, Refused> {
+        known(routing, &["dimension-order"])?;
+        let each = each(routing, vcs, 2)?;
+        let boards = HammingMesh::new(self.board, self.columns, self.rows, self.planes, each)?;
+        let network = boards.network(self.short_delay, self.long_delay, self.lanes);
+        Ok((network, Box::new(boards)))
     }
 }
 

@@ -5,8 +5,10 @@
 //! Checked: every path is as short as can be; no cycle among the channels (`check` of the crate
 //! `lightloom-railx`).
 
+use super::kind::{NetworkKeys, NetworkKind, Refused, Routed, known};
 use super::{ChannelKind, Choice, End, Network, Routing};
 use crate::FabricError;
+use serde::Deserialize;
 
 /// A mesh and its routing. Ports: 0 towards higher x, 1 lower x, 2 higher y, 3 lower y; those that
 /// would leave the mesh are dark.
@@ -106,6 +108,31 @@ impl Routing for Mesh {
 
     fn deterministic(&self) -> bool {
         self.vcs == 1
+    }
+}
+
+/// The kind `mesh`.
+pub static KIND: NetworkKind = NetworkKind::of::<MeshKeys>("mesh");
+
+/// A mesh of two dimensions.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MeshKeys {
+    /// Routers in a row.
+    columns: u32,
+    /// Routers in a column.
+    rows: u32,
+    /// Flits a cycle.
+    width: u16,
+    /// Cycles.
+    delay: u16,
+}
+
+impl NetworkKeys for MeshKeys {
+    fn build(&self, routing: &str, vcs: u8) -> Result<Routed, Refused> {
+        known(routing, &["dimension-order"])?;
+        let mesh = Mesh::new(self.columns, self.rows, vcs)?;
+        Ok((mesh.network(self.width.max(1), self.delay), Box::new(mesh)))
     }
 }
 

@@ -7,9 +7,11 @@
 //! Ignored: switches of several tiers.
 //! Checked: paths are as short as can be; no cycle among the channels.
 
+use super::kind::{NetworkKeys, NetworkKind, Refused, Routed, known};
 use super::torus::MOST_ROUTERS;
 use super::{ChannelKind, Choice, End, Network, Routing};
 use crate::FabricError;
+use serde::Deserialize;
 
 /// Chips on switches in two dimensions, and their routing. Routers: chips node by node, then scale-up
 /// switches node by node, then those of the rails. Ports of a chip: to its scale-up switches, then to
@@ -141,6 +143,43 @@ impl Routing for RailOnly {
             let rank = u8::from(n > 0);
             choices.extend((0..self.vcs).map(|vc| Choice { rank, ..Choice::new(port, vc) }));
         }
+    }
+}
+
+/// The kind `rail-only`.
+pub static KIND: NetworkKind = NetworkKind::of::<RailOnlyKeys>("rail-only");
+
+/// Switches inside nodes and along rails.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RailOnlyKeys {
+    /// How many.
+    nodes: u32,
+    /// Chips of a node.
+    chips: u32,
+    /// Switches of a node.
+    inside: u32,
+    /// Switches of a rail.
+    rails: u32,
+    /// Flits a cycle inside a node.
+    inside_width: u16,
+    /// Flits a cycle of a rail.
+    rail_width: u16,
+    /// Cycles inside a node.
+    short_delay: u16,
+    /// Cycles of a rail.
+    long_delay: u16,
+    /// Terminals of a chip.
+    lanes: u16,
+}
+
+impl NetworkKeys for RailOnlyKeys {
+    fn build(&self, routing: &str, vcs: u8) -> Result<Routed, Refused> {
+        known(routing, &["dimension-order"])?;
+        let rails = RailOnly::new(self.nodes, self.chips, self.inside, self.rails, vcs)?;
+        let node = (self.inside_width.max(1), self.short_delay);
+        let rail = (self.rail_width.max(1), self.long_delay);
+        Ok((rails.network(node, rail, self.lanes), Box::new(rails)))
     }
 }
 

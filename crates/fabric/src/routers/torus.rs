@@ -9,8 +9,10 @@
 //! Checked: every path is as short as can be; no cycle among the channels of small tori, and one
 //! where the classes are merged.
 
+use super::kind::{NetworkKeys, NetworkKind, Refused, Routed, each, known};
 use super::{ChannelKind, Choice, End, Network, Routing};
 use crate::FabricError;
+use serde::Deserialize;
 
 /// Routers of a network at most.
 pub(super) const MOST_ROUTERS: u64 = 1 << 20;
@@ -117,6 +119,31 @@ impl Routing for Torus {
             (at, to, port) = (at / side, to / side, port + 2);
         }
         unreachable!("the engine ejects a packet that is there");
+    }
+}
+
+/// The kind `torus`.
+pub static KIND: NetworkKind = NetworkKind::of::<TorusKeys>("torus");
+
+/// A torus of any number of dimensions.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TorusKeys {
+    /// Routers along each.
+    sides: Vec<u32>,
+    /// Flits a cycle.
+    width: u16,
+    /// Cycles.
+    delay: u16,
+    /// Terminals of a chip.
+    lanes: u16,
+}
+
+impl NetworkKeys for TorusKeys {
+    fn build(&self, routing: &str, vcs: u8) -> Result<Routed, Refused> {
+        known(routing, &["dimension-order"])?;
+        let torus = Torus::new(&self.sides, each(routing, vcs, 2)?)?;
+        Ok((torus.network(self.width.max(1), self.delay, self.lanes), Box::new(torus)))
     }
 }
 
