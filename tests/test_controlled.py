@@ -22,7 +22,7 @@ from lightloom.errors import InputError
 from lightloom.scenario import Scenario
 from lightloom.simulation import run_all
 
-GOLDEN = Path(__file__).parent / "golden" / "rehearsal.txt"
+GOLDEN = Path(__file__).parent / "golden" / "emulated.txt"
 SERVERS, PORTS = 8, 6
 KINDS = ("algorithm-1", "timed")
 AGAIN = (0, 0, 3, 2, 3)
@@ -78,10 +78,10 @@ def region(kind: str, **more: Any) -> dict[str, Any]:
     } | more
 
 
-def rehearsed(demands: list[Any], kind: str, **more: Any) -> Any:
+def emulated(demands: list[Any], kind: str, **more: Any) -> Any:
     flat = [np.ravel(demand).tolist() for demand in demands]
     request = {"region": region(kind, **more), "demands": flat}
-    return json.loads(_core.rehearse(json.dumps(request)))
+    return json.loads(_core.emulate_region(json.dumps(request)))
 
 
 def between(circuits: list[Any]) -> np.ndarray[Any, Any]:
@@ -99,7 +99,7 @@ def run(request: pytest.FixtureRequest) -> tuple[str, list[Any], list[Any]]:
 
 def test_the_machines_set_what_was_simulated(run: tuple[str, list[Any], list[Any]]) -> None:
     kind, demands, circuits = run
-    rounds = rehearsed(demands, kind)["rounds"]
+    rounds = emulated(demands, kind)["rounds"]
     assert len({json.dumps(said["circuits"]) for said in rounds}) > 3
     for said, simulated in zip(rounds, circuits, strict=True):
         np.testing.assert_array_equal(between(said["circuits"]), simulated)
@@ -107,7 +107,7 @@ def test_the_machines_set_what_was_simulated(run: tuple[str, list[Any], list[Any
 
 def test_a_demand_that_comes_again_changes_nothing(run: tuple[str, list[Any], list[Any]]) -> None:
     kind, demands, _ = run
-    said = rehearsed([demands[at] for at in (0, 0, 1, 1, 1)], kind)
+    said = emulated([demands[at] for at in (0, 0, 1, 1, 1)], kind)
     assert [round["generation"] for round in said["rounds"]] == [2, 2, 3, 3, 3]
     kinds = [next(iter(record)) for record in said["journal"]]
     assert kinds == ["planned", "patching", "verified", "confirmed"] * 3
@@ -115,9 +115,9 @@ def test_a_demand_that_comes_again_changes_nothing(run: tuple[str, list[Any], li
 
 def test_dark_ports_are_what_hysteresis_weighs(run: tuple[str, list[Any], list[Any]]) -> None:
     kind, demands, _ = run
-    slow = rehearsed(demands, kind, hysteresis=True, delay_ps=10**13)["rounds"]
+    slow = emulated(demands, kind, hysteresis=True, delay_ps=10**13)["rounds"]
     assert {round["generation"] for round in slow} == {1}
-    quick = rehearsed(demands, kind, hysteresis=True, delay_ps=10**6)["rounds"]
+    quick = emulated(demands, kind, hysteresis=True, delay_ps=10**6)["rounds"]
     assert len({round["generation"] for round in quick}) > 1
 
 
@@ -125,7 +125,7 @@ def test_the_trace_is_the_one_that_was_reviewed(run: tuple[str, list[Any], list[
     """``python tests/test_controlled.py`` writes it anew."""
     kind, demands, _ = run
     if kind == "algorithm-1":
-        assert rehearsed(demands[:3], kind)["trace"] == GOLDEN.read_text(encoding="utf-8")
+        assert emulated(demands[:3], kind)["trace"] == GOLDEN.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_the_trace_is_the_one_that_was_reviewed(run: tuple[str, list[Any], list[
 )
 def test_a_region_that_cannot_be(more: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        rehearsed([[0] * SERVERS**2], "timed", **more)
+        emulated([[0] * SERVERS**2], "timed", **more)
 
 
 def iteration(**more: Any) -> float:
@@ -232,7 +232,7 @@ def test_the_daemon_sets_what_was_simulated(
 ) -> None:
     kind, demands, _ = run
     demands = demands + [demands[at] for at in AGAIN]
-    expected = rehearsed(demands, kind)
+    expected = emulated(demands, kind)
     file, listed = tmp_path / "region.toml", tmp_path / "demands.json"
     listed.write_text(json.dumps(demands))
     switch, at = serving(
@@ -266,4 +266,4 @@ def test_the_daemon_sets_what_was_simulated(
 
 
 if __name__ == "__main__":
-    GOLDEN.write_text(rehearsed(simulated(KINDS[0])[0][:3], KINDS[0])["trace"], encoding="utf-8")
+    GOLDEN.write_text(emulated(simulated(KINDS[0])[0][:3], KINDS[0])["trace"], encoding="utf-8")

@@ -275,8 +275,8 @@ def railx_traffic(request: str) -> str:
     token_flops, the FLOPs of a token's forward pass.
     """
 
-def rehearse(request: str) -> str:
-    """Rehearse a region's control plane: the machines that simulator and controller share.
+def emulate_region(request: str) -> str:
+    """Emulate a region's control plane: the machines that simulator and controller share.
 
     ``request`` is JSON: region (servers, numa_of_port, switch_ports, delay_ps, pause_ps, decision,
     hysteresis, keep_going, optical_bps, packet_bps, packet_nics, share_eps and, unless it is even,

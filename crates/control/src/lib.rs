@@ -11,13 +11,13 @@ pub mod conformance;
 mod controller;
 mod driver;
 pub mod drivers;
+mod emulated_region;
 mod journal;
 mod message;
 pub mod ocs;
 pub mod planted;
 pub mod protocol;
 mod region;
-mod rehearsal;
 mod settings;
 
 pub use agent::{Agent, AgentOutput, AgentSettings};
@@ -27,8 +27,8 @@ pub use controller::{
     ServerView, Status, SwitchView,
 };
 pub use driver::{Answer, Driver, DriverEvent, Order, Patch};
+pub use emulated_region::{Decide, EmulatedRegion, RegionChange, Round, Step, Traced};
 pub use journal::{Memory, Record};
 pub use message::{Demand, Directive, Mark, Part, PortId, Report, Stage};
 pub use region::{Region, RegionError};
-pub use rehearsal::{Decide, Rehearsal, Round, Step, Traced, Woven};
 pub use settings::Settings;

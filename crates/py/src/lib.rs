@@ -190,9 +190,9 @@ mod _core {
     #[pymodule_export]
     use super::mixnet::decide::mixnet_circuits;
     #[pymodule_export]
-    use super::mixnet::predict::{predict_evaluate, predict_fit};
+    use super::mixnet::emulate::emulate_region;
     #[pymodule_export]
-    use super::mixnet::rehearse::rehearse;
+    use super::mixnet::predict::{predict_evaluate, predict_fit};
     #[pymodule_export]
     use super::railx::allocate::{railx_allocate, railx_largest};
     #[pymodule_export]

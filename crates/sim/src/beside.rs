@@ -1,6 +1,6 @@
 //! What a run is given, and what it gives back, beside specification and tables.
 
-use crate::rehearse::{Asked, Rehearsed};
+use crate::emulate::{Asked, EmulatedRun};
 use lightloom_decide::{Rule, Traffic};
 use serde::Serialize;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ pub struct Kept {
     /// What servers reported.
     pub asked: Vec<Asked>,
     /// What that led to.
-    pub answered: Rehearsed,
+    pub answered: EmulatedRun,
 }
 
 /// What a run is given beside its specification.

@@ -7,7 +7,7 @@ mod world;
 
 use lightloom_circuits::ServerDemand;
 use lightloom_control::ocs::{Activation, Device};
-use lightloom_control::{Demand, Region, Rehearsal};
+use lightloom_control::{Demand, EmulatedRegion, Region};
 use lightloom_daemon::emulate::RegionAgents;
 use lightloom_daemon::preset;
 use lightloom_decide::{Decider, Question};
@@ -38,9 +38,9 @@ async fn demand_becomes_circuits_that_are_verified_and_those_of_a_simulated_run(
     let delay = ReconfigurationDelay::Fixed { ps: Time::from_ms(1) };
     let device = Device { name: "polatis".into(), ports: 48, delay };
     let none = Activation::Loopback { lock: Time::ZERO };
-    let settings = Rehearsal::unhurried();
+    let settings = EmulatedRegion::settings();
     let mut simulated =
-        Rehearsal::new(layout, settings, device, none, 1, &mut decide).expect("a region");
+        EmulatedRegion::new(layout, settings, device, none, 1, &mut decide).expect("a region");
     let even: Vec<_> = simulated.standing().circuits().collect();
     assert_eq!(emulated.circuits(), even, "for an even demand");
     assert!(even.len() >= 20, "{}", even.len());
@@ -50,10 +50,10 @@ async fn demand_becomes_circuits_that_are_verified_and_those_of_a_simulated_run(
         let rows = dice.demand(usize::from(servers));
         let demand = ServerDemand { n: usize::from(servers), bytes: rows.concat() };
         let played = emulated.run_round(rows, LONG).await.expect("answered");
-        let woven = simulated.round(Time::from_ms(1000 * round), &demand, &mut decide);
+        let change = simulated.round(Time::from_ms(1000 * round), &demand, &mut decide);
         let circuits: Vec<_> = simulated.standing().circuits().collect();
         assert_eq!((played.round, &played.circuits), (round, &circuits));
-        assert_eq!(played.generation, woven.generation, "round {round}");
+        assert_eq!(played.generation, change.generation, "round {round}");
         let held = read_switch(&ocs.address, 48).await;
         assert_eq!(held, patches(&circuits, servers, degree), "what the switch holds");
         assert_eq!(read_journal(&folder.0.join("region.journal")).verified, circuits);

@@ -1,4 +1,4 @@
-//! A region's circuits as its controller sets them: the machines of [`lightloom_control`], rehearsed.
+//! A region's circuits as its controller sets them: the machines of [`lightloom_control`], emulated.
 //!
 //! Modelled: every region has a controller, an agent a server and an optical switch of its own. Demand
 //! goes to the controller as a round of its agents, a broken NIC as a fault that an agent reports; the
@@ -12,11 +12,11 @@
 
 use super::{Optical, Region};
 use crate::demand::Demand;
+use crate::emulate::{Answered, Asked};
 use crate::failures::{Event, Health};
-use crate::rehearse::{Answered, Asked};
 use lightloom_circuits::{CircuitCounts, PortMap, ServerDemand, assign, new_circuits};
 use lightloom_control::ocs::{Activation, Device};
-use lightloom_control::{self as control, Part, Rehearsal, Round};
+use lightloom_control::{self as control, EmulatedRegion, Part, Round};
 use lightloom_decide::{Basis, Dark, Question, Refusal};
 use lightloom_fabric::{
     ActivationDelay, MOST_PORTS, NicId, OcsSpec, ReconfigurePolicy, ServerId, Start,
@@ -57,14 +57,14 @@ impl Optical<'_> {
             let seed = seed ^ 0x0CB5 ^ (region as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let mut keep = |_: &Question| standing.clone();
             let make = match self.kept.is_some() && region == 0 {
-                true => Rehearsal::traced,
-                false => Rehearsal::new,
+                true => EmulatedRegion::traced,
+                false => EmulatedRegion::new,
             };
             let mut controller = make(
                 slice,
                 control::Settings {
                     start_even: when.start == Start::Even,
-                    ..Rehearsal::unhurried()
+                    ..EmulatedRegion::settings()
                 },
                 device,
                 activation(&self.spec.ocs),

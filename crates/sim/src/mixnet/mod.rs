@@ -30,10 +30,10 @@ pub(crate) use inside::check as check_inside;
 use crate::beside::{Beside, Kept};
 use crate::carrier::form::Job;
 use crate::demand::{AllToAll, Demand};
+use crate::emulate::written;
 use crate::failures::{Health, Plan};
-use crate::rehearse::written;
 use lightloom_circuits::{Layout, PortMap, Rates, Router, ServerDemand, assign};
-use lightloom_control::Rehearsal;
+use lightloom_control::EmulatedRegion;
 use lightloom_decide::{Basis, Dark, Decider, Foresight, Question, Rule, Settings, Traffic, rule};
 use lightloom_engine::{Orders, Patch, Patches, TaskId};
 use lightloom_fabric::{Fabric, MixNetSpec, NicId, ReconfigurePolicy, ServerId, Start};
@@ -57,7 +57,7 @@ struct Region {
     gaps: Vec<(Time, u32)>,
     decider: Decider,
     /// The controller that sets the circuits, if one does.
-    controller: Option<Box<Rehearsal>>,
+    controller: Option<Box<EmulatedRegion>>,
 }
 
 pub(crate) struct Optical<'a> {

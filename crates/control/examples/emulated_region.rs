@@ -1,9 +1,9 @@
 //! What it costs to set circuits through a region's machines: `cargo run --release -p
-//! lightloom-control --example rehearsal`. Decisions are made beforehand; only the machines run.
+//! lightloom-control --example emulated_region`. Decisions are made beforehand; only the machines run.
 
 use lightloom_circuits::{CircuitCounts, ServerDemand, allocate_within};
 use lightloom_control::ocs::{Activation, Device};
-use lightloom_control::{Region, Rehearsal};
+use lightloom_control::{EmulatedRegion, Region};
 use lightloom_decide::Question;
 use lightloom_fabric::ReconfigurationDelay;
 use lightloom_units::Time;
@@ -23,7 +23,7 @@ fn main() {
         let none = Activation::Loopback { lock: Time::ZERO };
         let mut first = |_: &Question| counts[0].clone();
         let mut region =
-            Rehearsal::new(region, Rehearsal::unhurried(), device, none, 1, &mut first)
+            EmulatedRegion::new(region, EmulatedRegion::settings(), device, none, 1, &mut first)
                 .expect("the device has the region's ports");
         let mut round = 0;
         let mut each = |choose: &dyn Fn(u32) -> usize| {

@@ -1,6 +1,6 @@
-//! A region's control plane, rehearsed: `lightloom_sim::rehearse` as JSON.
+//! A region's control plane, emulated: `lightloom_sim::emulate_region` as JSON.
 
-use lightloom_sim::{Asked as Round, RegionSpec, rehearse as rehearsed};
+use lightloom_sim::{Asked as Round, RegionSpec, emulate_region as emulated};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::Deserialize;
@@ -17,10 +17,10 @@ fn refused(error: impl Display) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// Rehearses a region for demands; see the stub for what goes in and comes out.
+/// Emulates a region for demands; see the stub for what goes in and comes out.
 #[pyfunction]
-pub(crate) fn rehearse(py: Python<'_>, request: &str) -> PyResult<String> {
+pub(crate) fn emulate_region(py: Python<'_>, request: &str) -> PyResult<String> {
     let asked: Asked = serde_json::from_str(request).map_err(refused)?;
-    let heard = py.detach(|| rehearsed(&asked.region, &asked.rounds)).map_err(refused)?;
+    let heard = py.detach(|| emulated(&asked.region, &asked.rounds)).map_err(refused)?;
     serde_json::to_string(&heard).map_err(refused)
 }

@@ -4,10 +4,10 @@
 //!
 //! Modelled: every step of a plan (decide, drain, patch, verify, resume) by the machines themselves.
 //! The clock of the machines runs ahead of the caller's to the end of every change, and timers that
-//! come due on the way go off. A change that is asked for before the one before it is over waits for
+//! come due on the way fire. A change that is asked for before the one before it is over waits for
 //! it. NICs whose circuits changed come up [`Activation`] later, all of one change together.
 //! Ignored: time that messages take, and bytes in flight: draining is over at once, since the caller
-//! re-weaves between two all-to-alls.
+//! reconfigures between two all-to-alls.
 //! Checked: the circuits are those of `assign`, one decision after the other, at random; the dark time
 //! is the switch's; a golden trace; in `tests/test_controlled.py`, the daemon on the same demands.
 
@@ -54,7 +54,7 @@ impl<'a> From<&'a ServerDemand> for Round<'a> {
 
 /// What a round or a fault has led to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Woven {
+pub struct RegionChange {
     /// The plan whose circuits stand.
     pub generation: u64,
     /// How many ports of servers changed.
@@ -68,7 +68,7 @@ pub struct Woven {
 ///
 /// ```
 /// use lightloom_control::ocs::{Activation, Device};
-/// use lightloom_control::{Region, Rehearsal};
+/// use lightloom_control::{Region, EmulatedRegion};
 /// use lightloom_fabric::ReconfigurationDelay;
 /// use lightloom_circuits::{ServerDemand, allocate_within};
 /// use lightloom_units::Time;
@@ -80,17 +80,17 @@ pub struct Woven {
 /// };
 /// let none = Activation::Loopback { lock: Time::ZERO };
 /// let mut region =
-///     Rehearsal::new(region, Rehearsal::unhurried(), device, none, 1, &mut decide).unwrap();
+///     EmulatedRegion::new(region, EmulatedRegion::settings(), device, none, 1, &mut decide).unwrap();
 /// assert_eq!(region.standing().between(0, 1), 1, "circuits for an even demand");
 /// let demand = ServerDemand::from_gpu_demand(3, 1, [(1, 2, 900)]);
-/// let woven = region.round(Time::from_ms(1), &demand, &mut decide);
-/// assert_eq!((woven.changed, woven.dark), (3, Time::from_ms(25)));
+/// let change = region.round(Time::from_ms(1), &demand, &mut decide);
+/// assert_eq!((change.changed, change.dark), (3, Time::from_ms(25)));
 /// assert_eq!(region.standing().between(1, 2), 1);
 /// let same = region.round(Time::from_ms(90), &demand, &mut decide);
 /// assert_eq!((same.changed, same.dark), (0, Time::ZERO));
 /// ```
 #[derive(Clone, Debug)]
-pub struct Rehearsal {
+pub struct EmulatedRegion {
     controller: Controller,
     agents: Vec<Agent>,
     switch: Switch,
@@ -109,7 +109,7 @@ pub struct Rehearsal {
     trace: Option<Vec<Traced>>,
 }
 
-impl Rehearsal {
+impl EmulatedRegion {
     /// A region that has started: its circuits serve an even demand, if `settings` ask for that. The
     /// caller's clock begins then. The seed is for the delays of the switch and of NICs.
     ///
@@ -123,16 +123,16 @@ impl Rehearsal {
         seed: u64,
         decide: Decide<'_>,
     ) -> Result<Self, SwitchError> {
-        let mut rehearsal = Rehearsal::unstarted(region, settings, device, activation, seed)?;
-        rehearsal.start(decide);
-        Ok(rehearsal)
+        let mut emulated = EmulatedRegion::unstarted(region, settings, device, activation, seed)?;
+        emulated.start(decide);
+        Ok(emulated)
     }
 
-    /// As [`Rehearsal::new`], and all that happens from the very start is kept for
-    /// [`Rehearsal::trace`].
+    /// As [`EmulatedRegion::new`], and all that happens from the very start is kept for
+    /// [`EmulatedRegion::trace`].
     ///
     /// # Errors
-    /// As [`Rehearsal::new`].
+    /// As [`EmulatedRegion::new`].
     pub fn traced(
         region: Region,
         settings: Settings,
@@ -141,15 +141,15 @@ impl Rehearsal {
         seed: u64,
         decide: Decide<'_>,
     ) -> Result<Self, SwitchError> {
-        let mut rehearsal = Rehearsal::unstarted(region, settings, device, activation, seed)?;
-        rehearsal.trace = Some(Vec::new());
-        rehearsal.start(decide);
-        Ok(rehearsal)
+        let mut emulated = EmulatedRegion::unstarted(region, settings, device, activation, seed)?;
+        emulated.trace = Some(Vec::new());
+        emulated.start(decide);
+        Ok(emulated)
     }
 
     /// Settings for a region in which nobody falls silent: no lease ends, nothing is read or tried
     /// again by the clock within eleven days.
-    pub fn unhurried() -> Settings {
+    pub fn settings() -> Settings {
         let never = Time::from_secs_f64(1e6);
         Settings {
             lease: never,
@@ -180,7 +180,7 @@ impl Rehearsal {
         let agents = (0..region.servers() as u16)
             .map(|server| Agent::new(of(server), 1, Time::ZERO))
             .collect();
-        Ok(Rehearsal {
+        Ok(EmulatedRegion {
             agents,
             switch: Switch::new(device, seed)?,
             activation,
@@ -199,7 +199,7 @@ impl Rehearsal {
 
     fn start(&mut self, decide: Decide<'_>) {
         self.reach_switch();
-        self.go_off();
+        self.fire_timers();
         self.settle(decide);
         self.epoch = self.clock;
     }
@@ -214,7 +214,7 @@ impl Rehearsal {
         now: Time,
         round: impl Into<Round<'r>>,
         decide: Decide<'_>,
-    ) -> Woven {
+    ) -> RegionChange {
         let n = self.agents.len();
         let Round { demand, ahead, predicted, traffic } = round.into();
         assert_eq!(demand.n, n, "servers of the demand");
@@ -226,9 +226,9 @@ impl Rehearsal {
                 self.agents[server].traffic(record);
             }
             self.agents[server].demand(self.clock, demand);
-            self.hear(server);
+            self.take_outputs(server);
         }
-        self.weave(now, decide)
+        self.reconfigure(now, decide)
     }
 
     /// Parts of servers fail, or work again, all at once; circuits that cannot stay go, and the region
@@ -242,13 +242,13 @@ impl Rehearsal {
         parts: &[(u16, Part)],
         works: bool,
         decide: Decide<'_>,
-    ) -> Woven {
+    ) -> RegionChange {
         self.catch_up(now, decide);
         for &(server, part) in parts {
             self.agents[usize::from(server)].fault(self.clock, part, works);
         }
-        (0..self.agents.len()).for_each(|server| self.hear(server));
-        self.weave(now, decide)
+        (0..self.agents.len()).for_each(|server| self.take_outputs(server));
+        self.reconfigure(now, decide)
     }
 
     /// The circuits that stand.
@@ -261,25 +261,26 @@ impl Rehearsal {
         &self.controller
     }
 
-    /// What has happened since the last call, if the rehearsal is [`Rehearsal::traced`].
+    /// What has happened since the last call, if the region is [`EmulatedRegion::traced`].
     pub fn trace(&mut self) -> Vec<Traced> {
         self.trace.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Has everything happen that comes of what agents have just said.
-    fn weave(&mut self, now: Time, decide: Decide<'_>) -> Woven {
+    fn reconfigure(&mut self, now: Time, decide: Decide<'_>) -> RegionChange {
         let generation = |controller: &Controller| controller.memory().verified_generation;
         let (old, before) = (generation(&self.controller), self.standing().clone());
         self.settle(decide);
-        let mut woven = Woven { generation: generation(&self.controller), ..Woven::default() };
-        if woven.generation != old {
-            woven.changed = changed_ports(&before, self.standing()).len() as u32;
+        let mut change =
+            RegionChange { generation: generation(&self.controller), ..RegionChange::default() };
+        if change.generation != old {
+            change.changed = changed_ports(&before, self.standing()).len() as u32;
         }
-        if woven.changed > 0 {
+        if change.changed > 0 {
             let dark = self.clock.saturating_sub(self.epoch.saturating_add(now));
-            woven.dark = dark.saturating_add(self.activation.draw(&mut self.random));
+            change.dark = dark.saturating_add(self.activation.draw(&mut self.random));
         }
-        woven
+        change
     }
 
     /// Lets time pass up to `now` of the caller.
@@ -291,7 +292,7 @@ impl Rehearsal {
 
     /// Lets time pass until all that was asked for is answered.
     fn settle(&mut self, decide: Decide<'_>) {
-        self.pump(decide);
+        self.deliver(decide);
         while !self.settled() && self.step(Time::MAX, decide) {}
     }
 
@@ -310,13 +311,13 @@ impl Rehearsal {
             return false;
         }
         self.clock = self.clock.max(next);
-        self.go_off();
-        self.pump(decide);
+        self.fire_timers();
+        self.deliver(decide);
         true
     }
 
     /// What is due now.
-    fn go_off(&mut self) {
+    fn fire_timers(&mut self) {
         if let Some((id, _)) = self.changing.filter(|(_, done)| *done <= self.clock) {
             self.changing = None;
             self.switch.advance(self.clock);
@@ -326,7 +327,7 @@ impl Rehearsal {
         for server in 0..self.agents.len() {
             if self.agents[server].next_timeout() <= self.clock {
                 self.agents[server].timeout(self.clock);
-                self.hear(server);
+                self.take_outputs(server);
             }
         }
         if self.controller.next_timeout() <= self.clock {
@@ -335,7 +336,7 @@ impl Rehearsal {
     }
 
     /// Carries messages until there are none. A question waits until all that is known is told.
-    fn pump(&mut self, decide: Decide<'_>) {
+    fn deliver(&mut self, decide: Decide<'_>) {
         loop {
             while let Some(output) = self.controller.poll() {
                 self.carry_out(output);
@@ -360,7 +361,7 @@ impl Rehearsal {
             Output::Journal(record) => self.note(|| Step::Journal(record)),
             Output::Send { server, directive } => {
                 self.agents[usize::from(server)].directive(self.clock, directive);
-                self.hear(usize::from(server));
+                self.take_outputs(usize::from(server));
             }
             Output::Order { id, order } => {
                 self.obey(id, &order);
@@ -397,7 +398,7 @@ impl Rehearsal {
     }
 
     /// Takes what an agent wants done. Nothing is in flight on its circuits.
-    fn hear(&mut self, server: usize) {
+    fn take_outputs(&mut self, server: usize) {
         while let Some(output) = self.agents[server].poll() {
             match output {
                 AgentOutput::Report(report) => self.reports.push_back(report),

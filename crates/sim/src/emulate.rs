@@ -1,4 +1,4 @@
-//! One region's control plane, rehearsed for a list of demands: what `lightloom simulate` does to a
+//! One region's control plane, emulated for a list of demands: what `lightloom simulate` does to a
 //! region's circuits, and what the daemon does, without a job around it.
 //!
 //! Modelled: the machines that the simulator drives, with its decisions. Demands come one at a time,
@@ -8,7 +8,7 @@
 
 use lightloom_circuits::{Rates, ServerDemand};
 use lightloom_control::ocs::{Activation, Device};
-use lightloom_control::{self as control, PortId, Record, Region, Rehearsal, Round, Step};
+use lightloom_control::{self as control, EmulatedRegion, PortId, Record, Region, Round, Step};
 use lightloom_decide::{Ahead, Dark, Decider, Question, Settings, Traffic, rule};
 use lightloom_fabric::{ReconfigurationDelay, Start};
 use lightloom_units::Time;
@@ -77,7 +77,7 @@ pub struct Answered {
 
 /// What has happened.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Rehearsed {
+pub struct EmulatedRun {
     /// A row a demand.
     pub rounds: Vec<Answered>,
     /// What the controller wrote down.
@@ -86,21 +86,21 @@ pub struct Rehearsed {
     pub trace: String,
 }
 
-/// Rehearses a region for what its servers report, round by round.
+/// Emulates a region for what its servers report, round by round.
 ///
 /// # Errors
 /// Says what is wrong with the region or a demand.
 ///
 /// ```
-/// use lightloom_sim::{RegionSpec, rehearse};
+/// use lightloom_sim::{RegionSpec, emulate_region};
 /// let region: RegionSpec = serde_json::from_str(r#"{"servers": 3, "numa_of_port": [0],
 ///     "switch_ports": 4, "delay_ps": 25000000000, "pause_ps": 1000000, "decision": "algorithm-1",
 ///     "hysteresis": false, "keep_going": true, "optical_bps": 400000000000,
 ///     "packet_bps": 300000000000, "packet_nics": 1, "share_eps": false}"#).unwrap();
-/// let heard = rehearse(&region, &[serde_json::from_str(r#"{"bytes": [0, 0, 9, 0, 0, 0, 0, 0, 0]}"#).unwrap()]).unwrap();
+/// let heard = emulate_region(&region, &[serde_json::from_str(r#"{"bytes": [0, 0, 9, 0, 0, 0, 0, 0, 0]}"#).unwrap()]).unwrap();
 /// assert_eq!(heard.rounds[0].circuits, [((0, 0), (2, 0))]);
 /// ```
-pub fn rehearse(spec: &RegionSpec, rounds: &[Asked]) -> Result<Rehearsed, String> {
+pub fn emulate_region(spec: &RegionSpec, rounds: &[Asked]) -> Result<EmulatedRun, String> {
     let (n, degree) = (usize::from(spec.servers), spec.numa_of_port.len());
     if n * degree > usize::from(spec.switch_ports) {
         let ports = spec.switch_ports;
@@ -113,7 +113,7 @@ pub fn rehearse(spec: &RegionSpec, rounds: &[Asked]) -> Result<Rehearsed, String
     let region = Region::new(spec.switch_ports, wiring, vec![0; n], spec.numa_of_port.clone())
         .map_err(|error| error.to_string())?;
     let delay = ReconfigurationDelay::Fixed { ps: spec.delay_ps };
-    let device = Device { name: "rehearsed".into(), ports: spec.switch_ports, delay };
+    let device = Device { name: "emulated".into(), ports: spec.switch_ports, delay };
     let rates = Rates {
         optical_bps: spec.optical_bps,
         packet_bps: spec.packet_bps,
@@ -134,8 +134,8 @@ pub fn rehearse(spec: &RegionSpec, rounds: &[Asked]) -> Result<Rehearsed, String
     };
     let none = Activation::Loopback { lock: Time::ZERO };
     let start_even = spec.start == Start::Even;
-    let unhurried = control::Settings { start_even, ..Rehearsal::unhurried() };
-    let mut rehearsal = Rehearsal::traced(region, unhurried, device, none, 1, &mut decide)
+    let settings = control::Settings { start_even, ..EmulatedRegion::settings() };
+    let mut emulated = EmulatedRegion::traced(region, settings, device, none, 1, &mut decide)
         .map_err(|error| error.to_string())?;
     let mut now = Time::ZERO;
     let mut answers = Vec::with_capacity(rounds.len());
@@ -147,17 +147,17 @@ pub fn rehearse(spec: &RegionSpec, rounds: &[Asked]) -> Result<Rehearsed, String
             predicted: asked.predicted,
             traffic: &asked.traffic,
         };
-        let woven = rehearsal.round(now, said, &mut decide);
-        let circuits = rehearsal.standing().circuits().collect();
-        answers.push(Answered { round, generation: woven.generation, circuits });
-        now = now.saturating_add(woven.dark).saturating_add(spec.pause_ps);
+        let change = emulated.round(now, said, &mut decide);
+        let circuits = emulated.standing().circuits().collect();
+        answers.push(Answered { round, generation: change.generation, circuits });
+        now = now.saturating_add(change.dark).saturating_add(spec.pause_ps);
     }
-    let (journal, trace) = written(&mut rehearsal);
-    Ok(Rehearsed { rounds: answers, journal, trace })
+    let (journal, trace) = written(&mut emulated);
+    Ok(EmulatedRun { rounds: answers, journal, trace })
 }
 
 /// What a traced region's controller wrote down, and all steps, a line each.
-pub(crate) fn written(region: &mut Rehearsal) -> (Vec<Record>, String) {
+pub(crate) fn written(region: &mut EmulatedRegion) -> (Vec<Record>, String) {
     let (mut journal, mut trace) = (Vec::new(), String::new());
     for traced in region.trace() {
         trace += &format!("{traced}\n");

@@ -10,12 +10,12 @@ fn greedily(question: &Question) -> CircuitCounts {
     allocate_within(&question.demand, &question.standing.usable(), true)
 }
 
-fn rehearsal(servers: u16, degree: u16, settings: Settings) -> Rehearsal {
+fn region_of(servers: u16, degree: u16, settings: Settings) -> EmulatedRegion {
     let ports = servers * degree;
     let region = Region::in_a_row(servers, degree, ports).unwrap();
     let delay = ReconfigurationDelay::Fixed { ps: DELAY };
     let device = Device { name: "fixed".into(), ports, delay };
-    Rehearsal::traced(region, settings, device, NONE, 1, &mut greedily).unwrap()
+    EmulatedRegion::traced(region, settings, device, NONE, 1, &mut greedily).unwrap()
 }
 
 fn demands(n: usize) -> impl Strategy<Value = Vec<ServerDemand>> {
@@ -33,8 +33,8 @@ proptest! {
     fn circuits_are_those_of_the_decision_one_after_the_other(
         demands in demands(5), impatient in any::<bool>(), pause in 1..20_000u64,
     ) {
-        let settings = if impatient { Settings::default() } else { Rehearsal::unhurried() };
-        let mut region = rehearsal(5, 4, settings);
+        let settings = if impatient { Settings::default() } else { EmulatedRegion::settings() };
+        let mut region = region_of(5, 4, settings);
         let numa = region.controller().region().numa_of_port().to_vec();
         let mut map = region.standing().clone();
         let mut now = Time::ZERO;
@@ -42,18 +42,18 @@ proptest! {
             let counts = allocate_within(&demand, &[4; 5], true);
             let wanted = assign(&counts, &map, &numa);
             let mut asked = Vec::new();
-            let woven = region.round(now, &demand, &mut |question| {
+            let change = region.round(now, &demand, &mut |question| {
                 asked.push(question.demand.clone());
                 greedily(question)
             });
             prop_assert_eq!(asked, vec![demand]);
             prop_assert_eq!(region.standing(), &wanted);
-            prop_assert_eq!(woven.changed as usize, changed_ports(&map, &wanted).len());
+            prop_assert_eq!(change.changed as usize, changed_ports(&map, &wanted).len());
             let new = lightloom_circuits::new_circuits(&map, &wanted);
-            prop_assert_eq!(woven.dark, if new > 0 { DELAY } else { Time::ZERO });
+            prop_assert_eq!(change.dark, if new > 0 { DELAY } else { Time::ZERO });
             let on_switch: Vec<_> = region.switch.patches().collect();
             prop_assert_eq!(on_switch, region.controller().region().patches(&wanted));
-            prop_assert_eq!(region.controller().memory().confirmed, woven.generation);
+            prop_assert_eq!(region.controller().memory().confirmed, change.generation);
             prop_assert!(region.controller().alarms().next().is_none());
             map = wanted;
             now += DELAY + Time::from_ms(pause);
@@ -64,7 +64,7 @@ proptest! {
     fn what_fails_is_out_of_use_until_it_works_again(
         demand in demands(4), failed in prop::collection::btree_set((0..4u16, 0..3u16), 1..8),
     ) {
-        let mut region = rehearsal(4, 3, Rehearsal::unhurried());
+        let mut region = region_of(4, 3, EmulatedRegion::settings());
         let now = Time::from_ms(100);
         region.round(now, &demand[0], &mut greedily);
         let parts: Vec<_> = failed.iter().map(|&(server, port)| (server, Part::Nic(port))).collect();
@@ -83,7 +83,7 @@ proptest! {
 
 #[test]
 fn a_change_waits_for_the_one_before_it() {
-    let mut region = rehearsal(3, 1, Rehearsal::unhurried());
+    let mut region = region_of(3, 1, EmulatedRegion::settings());
     let between = |a, b| ServerDemand::from_gpu_demand(3, 1, [(a, b, 900)]);
     let first = region.round(Time::from_ms(100), &between(1, 2), &mut greedily);
     assert_eq!(first.dark, DELAY);
@@ -93,8 +93,8 @@ fn a_change_waits_for_the_one_before_it() {
 
 #[test]
 fn a_switch_slower_than_the_controller_is_patient_leaves_the_region_on_packets() {
-    let settings = Settings { patience: Time::from_ms(10), ..Rehearsal::unhurried() };
-    let mut region = rehearsal(3, 1, settings);
+    let settings = Settings { patience: Time::from_ms(10), ..EmulatedRegion::settings() };
+    let mut region = region_of(3, 1, settings);
     let demand = ServerDemand::from_gpu_demand(3, 1, [(1, 2, 900)]);
     region.round(Time::from_ms(100), &demand, &mut greedily);
     assert_eq!(region.standing().circuits().count(), 0);
@@ -108,10 +108,11 @@ fn nics_take_their_time_after_the_switch() {
     let device = Device { name: "fixed".into(), ports: 3, delay };
     let restart = Activation::Restart { mean: Time::from_ms(5670), p99: Time::from_ms(5670) };
     let mut region =
-        Rehearsal::new(region, Rehearsal::unhurried(), device, restart, 1, &mut greedily).unwrap();
+        EmulatedRegion::new(region, EmulatedRegion::settings(), device, restart, 1, &mut greedily)
+            .unwrap();
     let demand = ServerDemand::from_gpu_demand(3, 1, [(1, 2, 900)]);
-    let woven = region.round(Time::ZERO, &demand, &mut greedily);
-    assert_eq!(woven.dark, DELAY + Time::from_ms(5670));
+    let change = region.round(Time::ZERO, &demand, &mut greedily);
+    assert_eq!(change.dark, DELAY + Time::from_ms(5670));
 }
 
 #[test]
@@ -120,5 +121,5 @@ fn a_device_of_other_ports_is_refused() {
     let delay = ReconfigurationDelay::Fixed { ps: DELAY };
     let device = Device { name: "fixed".into(), ports: 4, delay };
     let settings = Settings::default();
-    assert!(Rehearsal::new(region, settings, device, NONE, 1, &mut greedily).is_err());
+    assert!(EmulatedRegion::new(region, settings, device, NONE, 1, &mut greedily).is_err());
 }

@@ -1,4 +1,4 @@
-//! What happens in a rehearsal, step by step, and as text.
+//! What happens in an emulated region, step by step, and as text.
 
 use crate::driver::{Answer, Order};
 use crate::journal::Record;
@@ -6,7 +6,7 @@ use crate::message::{Mark, PortId, Stage};
 use lightloom_units::Time;
 use std::fmt;
 
-/// A line of a [`Rehearsal`]'s trace.
+/// A line of an [`EmulatedRegion`]'s trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Traced {
     /// When, on the machines' clock: 0 is the controller's start.
