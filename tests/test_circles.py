@@ -138,6 +138,17 @@ def test_modules_of_folders_and_inline_ones_are_found(crate):
     assert "3 files" in out
 
 
+def test_a_file_that_a_macro_declares_is_found_by_its_place(crate):
+    code, out, _ = crate(
+        lib="mod kinds;\n",
+        kinds__mod="macro_rules! kinds { ($($name:ident),*) => { $(mod $name;)* } }\nkinds!(one);\n"
+        "fn f() { one::go(); }\n",
+        kinds__one="use super::Kind;\n",
+    )
+    assert code == 1
+    assert "src/kinds/mod.rs:3: one::go  -> src/kinds/one.rs" in out
+
+
 def test_tests_that_use_their_parent_are_no_circle(crate):
     code, out, _ = crate(
         lib="mod a;\n", a="pub fn go() {}\n#[cfg(test)]\nmod tests;\n", a__tests="use super::*;\n"

@@ -102,6 +102,19 @@ class Crate:
         self.names: dict[Module, dict[str, Module]] = {}
         self.mentions: list[Mention] = []
         self.read(root, (), root.parent)
+        if root.name == "lib.rs":
+            self.read_others(root.parent)
+
+    def read_others(self, folder: Path) -> None:
+        """Read files that no `mod` names, because a macro declares them, by their place."""
+        known = set(self.files.values())
+        for file in sorted(folder.rglob("*.rs"), key=lambda file: len(file.parts)):
+            parts = file.relative_to(folder).with_suffix("").parts
+            module = parts[:-1] if parts[-1] == "mod" else parts
+            if file not in known and module and module[:-1] in self.files and parts[0] != "main":
+                self.names[module[:-1]][module[-1]] = module
+                self.read(file, module, folder.joinpath(*module))
+                known = set(self.files.values())
 
     def read(self, file: Path, module: Module, folder: Path) -> None:
         """Read a file and those of its child modules, which lie in `folder`."""
