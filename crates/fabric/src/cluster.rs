@@ -1,39 +1,9 @@
 //! Servers, GPUs and NICs, and how they are numbered.
 
-use crate::FabricError;
+use crate::error::FabricError;
+use crate::ids::{GpuId, NicId, ServerId};
 use lightloom_units::{BitRate, Time};
 use serde::{Deserialize, Serialize};
-
-macro_rules! id {
-    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {$(
-        $(#[$doc])*
-        #[derive(
-            Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize,
-            Deserialize,
-        )]
-        #[serde(transparent)]
-        pub struct $name(pub u32);
-
-        impl $name {
-            /// As an index into a table.
-            pub const fn index(self) -> usize {
-                self.0 as usize
-            }
-        }
-    )*};
-}
-id! {
-    /// Index into [`crate::Fabric::nodes`].
-    NodeId,
-    /// Index into [`crate::Fabric::links`]; every link is directed.
-    LinkId,
-    /// A GPU; server `s` holds GPUs `s * gpus_per_server ..`.
-    GpuId,
-    /// A server.
-    ServerId,
-    /// A NIC, numbered over the cluster: `server * nics_per_server + index in the server`.
-    NicId,
-}
 
 /// Servers of GPUs on a scale-up network, equally many NICs each GPU, mostly one.
 ///

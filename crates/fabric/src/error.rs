@@ -1,6 +1,6 @@
 //! What can be wrong with a fabric's specification, or with a question to a fabric.
 
-use crate::{GpuId, NicId, ServerId};
+use crate::ids::{GpuId, NicId, ServerId};
 use lightloom_units::{BitRate, Time};
 use std::fmt::Display;
 

@@ -2,8 +2,9 @@
 //! knows beyond nodes and links.
 
 use crate::bill::Bill;
-use crate::cluster::{Cluster, GpuId, LinkId, NicId, NodeId, ServerId};
+use crate::cluster::Cluster;
 use crate::error::RouteError;
+use crate::ids::{GpuId, LinkId, NicId, NodeId, ServerId};
 use crate::wires::{Link, Node, Wires, relay};
 use std::any::Any;
 use std::fmt;

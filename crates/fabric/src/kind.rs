@@ -1,9 +1,10 @@
 //! What a kind of fabric is: the keys by which a specification asks for it, what it can do, and what
 //! builds it. Every kind is a file of its own and a line in [`FABRICS`](crate::FABRICS).
 
-use crate::cluster::{Cluster, ServerId};
+use crate::cluster::Cluster;
 use crate::error::FabricError;
 use crate::graph::{Fabric, Routes};
+use crate::ids::ServerId;
 use crate::railx::Layout;
 use crate::wires::Wires;
 use lightloom_units::kind::{Form, Key, Kind};

@@ -8,9 +8,11 @@
 //! Checked: against Floyd and Warshall on random graphs; paths by the crate's properties.
 //! Distances to a destination are computed when first asked for.
 
+use crate::cluster::Cluster;
+use crate::error::RouteError;
 use crate::hash::Choice;
+use crate::ids::{GpuId, LinkId, NicId, ServerId};
 use crate::wires::relay;
-use crate::{Cluster, GpuId, LinkId, NicId, RouteError, ServerId};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::OnceLock;

@@ -3,7 +3,8 @@
 //! GPU `g` to its scale-up switch is link `2 g`, the way back `2 g + 1`.
 
 use crate::bill::Bill;
-use crate::cluster::{Cluster, GpuId, LinkId, NicId, NodeId};
+use crate::cluster::Cluster;
+use crate::ids::{GpuId, LinkId, NicId, NodeId};
 use lightloom_units::{BitRate, Time};
 use std::fmt;
 

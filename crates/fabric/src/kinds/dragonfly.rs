@@ -9,10 +9,11 @@
 //! Checked: routes, bills and dropped links by the crate's properties; links of groups by hand.
 
 use crate::bill::Item;
-use crate::cluster::{Cluster, GpuId, LinkId, NicId, ServerId};
+use crate::cluster::Cluster;
 use crate::error::{FabricError, RouteError};
 use crate::graph::{Routes, Switches};
 use crate::hash::Choice;
+use crate::ids::{GpuId, LinkId, NicId, ServerId};
 use crate::kind::{
     Capabilities, FabricKeys, FabricKind, LINK_BANDWIDTH, LINK_DELAY, NAME, Site, build,
 };

@@ -2,9 +2,10 @@
 //! destination's own NIC. Everything else is in `clos.rs`.
 
 use crate::clos::{Clos, ClosSpec, KEYS, shape};
-use crate::cluster::{Cluster, GpuId, LinkId, NicId, ServerId};
+use crate::cluster::Cluster;
 use crate::error::{FabricError, RouteError};
 use crate::graph::{Routes, Switches};
+use crate::ids::{GpuId, LinkId, NicId, ServerId};
 use crate::kind::{Capabilities, FabricKeys, FabricKind, FabricSpec, Site, example};
 use crate::wires::Wires;
 use lightloom_units::kind::Kind;

@@ -11,10 +11,11 @@
 //! (`tests/graphs.rs`).
 
 use crate::bill::Item;
-use crate::cluster::{Cluster, GpuId, LinkId, NicId, NodeId, ServerId};
+use crate::cluster::Cluster;
 use crate::error::{FabricError, RouteError};
 use crate::graph::Routes;
 use crate::hash::Choice;
+use crate::ids::{GpuId, LinkId, NicId, NodeId, ServerId};
 use crate::kind::{Capabilities, FabricKeys, FabricKind, FabricSpec, Site, example};
 use crate::shortest::{Edge, Shortest};
 use crate::wires::{Cable, LinkClass, NodeKind, Wires, back};

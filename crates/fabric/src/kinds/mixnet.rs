@@ -16,9 +16,10 @@
 
 use crate::bill::Item;
 use crate::clos::{Clos, ClosSpec, shape};
-use crate::cluster::{Cluster, GpuId, LinkId, NicId, ServerId};
+use crate::cluster::Cluster;
 use crate::error::{FabricError, RouteError};
 use crate::graph::{Routes, Switches};
+use crate::ids::{GpuId, LinkId, NicId, ServerId};
 use crate::kind::{Backup, Capabilities, FabricKeys, FabricKind, FabricSpec, Site, example};
 use crate::ocs::{
     ActivationDelay, OcsSpec, ReconfigurationDelay, Reconfigure, ReconfigurePolicy, Start,
@@ -318,7 +319,7 @@ fn check(site: &Site<'_>, spec: &MixNetSpec) -> Result<(), FabricError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{build, build_at};
+    use crate::kind::{build, build_at};
 
     fn spec() -> MixNetSpec {
         MixNetSpec::new(6, BitRate::from_gbps(400), Time::from_us(1))

@@ -11,9 +11,10 @@
 //! Checked: the limit of ports, the bill by its closed form, delays that add up, odd ones too.
 
 use crate::bill::Item;
-use crate::cluster::{Cluster, GpuId, LinkId, NicId, ServerId};
+use crate::cluster::Cluster;
 use crate::error::{FabricError, RouteError};
 use crate::graph::{Fabric, Routes};
+use crate::ids::{GpuId, LinkId, NicId, ServerId};
 use crate::kind::{Capabilities, FabricKeys, FabricKind, FabricSpec, Site, example};
 use crate::ocs::{ActivationDelay, OcsSpec, ReconfigurationDelay};
 use crate::wires::{Cable, LinkClass, NodeKind, Wires, back};
@@ -199,7 +200,7 @@ fn check(cluster: &Cluster, ocs: &OcsSpec) -> Result<(), FabricError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::build;
+    use crate::kind::build;
 
     fn spec() -> PlanesSpec {
         PlanesSpec::new(BitRate::from_gbps(400), Time::from_us(1))

@@ -6,9 +6,10 @@
 //! switches, in order. Ignored: rails that are not joined at all (rail-only fabrics).
 
 use crate::clos::{Clos, ClosSpec, KEYS, shape};
-use crate::cluster::{Cluster, GpuId, LinkId, ServerId};
+use crate::cluster::Cluster;
 use crate::error::{FabricError, RouteError};
 use crate::graph::{Routes, Switches};
+use crate::ids::{GpuId, LinkId, ServerId};
 use crate::kind::{Capabilities, FabricKeys, FabricKind, FabricSpec, Site, example};
 use crate::wires::{Wires, relay};
 use lightloom_units::kind::Kind;

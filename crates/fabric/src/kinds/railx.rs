@@ -13,10 +13,11 @@
 //! conformance of rates and bills on random grids.
 
 use crate::bill::Item;
-use crate::cluster::{Cluster, GpuId, LinkId, NodeId, ServerId};
+use crate::cluster::Cluster;
 use crate::error::{FabricError, RouteError};
 use crate::graph::{Fabric, Routes};
 use crate::hash::Choice;
+use crate::ids::{GpuId, LinkId, NodeId, ServerId};
 use crate::kind::{
     Capabilities, FabricKeys, FabricKind, LINK_BANDWIDTH, LINK_DELAY, NAME, Site, build_at,
 };

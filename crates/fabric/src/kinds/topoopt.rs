@@ -10,9 +10,10 @@
 //! Ignored: robots' time to set the panel, loss of light through panels.
 
 use crate::bill::Item;
-use crate::cluster::{Cluster, GpuId, LinkId, ServerId};
+use crate::cluster::Cluster;
 use crate::error::{FabricError, RouteError};
 use crate::graph::Routes;
+use crate::ids::{GpuId, LinkId, ServerId};
 use crate::kind::{
     Capabilities, FabricKeys, FabricKind, FabricSpec, LINK_BANDWIDTH, LINK_DELAY, NAME, Site, build,
 };
@@ -235,7 +236,8 @@ fn check(cluster: &Cluster, spec: &TopoOptSpec) -> Result<(), FabricError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Fabric, build};
+    use crate::graph::Fabric;
+    use crate::kind::build;
 
     fn spec() -> TopoOptSpec {
         TopoOptSpec::new(2, BitRate::from_gbps(400), Time::from_us(1))
@@ -251,7 +253,7 @@ mod tests {
         let fabric = with(spec(), 24, &[(0, 1), (1, 2)]).expect("within the degree");
         let panels = || fabric.links().iter().filter(|link| link.class == LinkClass::Panel);
         let nics: Vec<u32> =
-            panels().map(|link| link.from.0 - fabric.nic_node(crate::NicId(0)).0).collect();
+            panels().map(|link| link.from.0 - fabric.nic_node(crate::ids::NicId(0)).0).collect();
         assert_eq!(nics, [0, 8, 9, 16]); // both ways of a circuit, NICs 0 and 1 of server 1
         assert!(panels().all(|link| link.delay == Time::from_us(2)));
         let message =

@@ -1,7 +1,8 @@
 //! Which circuits stand: the rings of every optical switch.
 
-use super::{Axis, Grid};
-use crate::{CircuitError, CrossConnect, FabricError};
+use super::grid::{Axis, Grid};
+use crate::circuits::{CircuitError, CrossConnect};
+use crate::error::FabricError;
 use serde::{Deserialize, Serialize};
 
 /// Positions of one line in the order in which a rail visits them, closed: the + port of each is

@@ -1,6 +1,7 @@
 //! Where every rail of every node leads.
 
-use super::{Axis, Layout};
+use super::grid::Axis;
+use super::layout::Layout;
 
 /// The node at the far end of each rail end, looked up at once.
 ///

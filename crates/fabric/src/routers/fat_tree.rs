@@ -11,9 +11,10 @@
 //! chip below it.
 
 use super::kind::{NetworkKeys, NetworkKind, Refused, Routed, known};
+use super::network::{ChannelKind, End, Network};
+use super::routing::{Choice, Routing};
 use super::torus::MOST_ROUTERS;
-use super::{ChannelKind, Choice, End, Network, Routing};
-use crate::FabricError;
+use crate::error::FabricError;
 use serde::Deserialize;
 
 /// A fat-tree and its routing. Routers: chips, then the switches tier by tier. Ports: to the

@@ -11,9 +11,10 @@
 //! Checked: hops from the shape; no cycle among the channels, and one where the classes are merged.
 
 use super::kind::{NetworkKeys, NetworkKind, Refused, Routed, each, known};
+use super::network::{ChannelKind, End, Network};
+use super::routing::{Choice, Routing};
 use super::torus::MOST_ROUTERS;
-use super::{ChannelKind, Choice, End, Network, Routing};
-use crate::FabricError;
+use crate::error::FabricError;
 use serde::Deserialize;
 
 /// Boards and switches, and their routing. Routers: chips by rows of the whole grid, then the

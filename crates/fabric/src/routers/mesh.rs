@@ -6,8 +6,9 @@
 //! `lightloom-railx`).
 
 use super::kind::{NetworkKeys, NetworkKind, Refused, Routed, known};
-use super::{ChannelKind, Choice, End, Network, Routing};
-use crate::FabricError;
+use super::network::{ChannelKind, End, Network};
+use super::routing::{Choice, Routing};
+use crate::error::FabricError;
 use serde::Deserialize;
 
 /// A mesh and its routing. Ports: 0 towards higher x, 1 lower x, 2 higher y, 3 lower y; those that

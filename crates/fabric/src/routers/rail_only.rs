@@ -8,9 +8,10 @@
 //! Checked: paths are as short as can be; no cycle among the channels.
 
 use super::kind::{NetworkKeys, NetworkKind, Refused, Routed, known};
+use super::network::{ChannelKind, End, Network};
+use super::routing::{Choice, Routing};
 use super::torus::MOST_ROUTERS;
-use super::{ChannelKind, Choice, End, Network, Routing};
-use crate::FabricError;
+use crate::error::FabricError;
 use serde::Deserialize;
 
 /// Chips on switches in two dimensions, and their routing. Routers: chips node by node, then scale-up

@@ -10,7 +10,7 @@
 //! that looks into the mesh has one port, to the next chip; a side on the node's edge has `ports`
 //! rail ports, by rail. A rail that is dark keeps its port. [`RailxPorts`] does the counting.
 
-use super::{ChannelKind, End, Network};
+use super::network::{ChannelKind, End, Network};
 use crate::railx::{Axis, Grid, Layout};
 
 /// Widths in flits a cycle, delays in cycles.

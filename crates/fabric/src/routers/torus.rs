@@ -10,8 +10,9 @@
 //! where the classes are merged.
 
 use super::kind::{NetworkKeys, NetworkKind, Refused, Routed, each, known};
-use super::{ChannelKind, Choice, End, Network, Routing};
-use crate::FabricError;
+use super::network::{ChannelKind, End, Network};
+use super::routing::{Choice, Routing};
+use crate::error::FabricError;
 use serde::Deserialize;
 
 /// Routers of a network at most.

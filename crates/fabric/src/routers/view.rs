@@ -8,10 +8,11 @@
 use super::kind::Routed;
 use super::network::Network;
 use super::routing::Routing;
-use crate::cluster::{Cluster, GpuId, LinkId, NodeId};
+use crate::cluster::Cluster;
 use crate::error::{FabricError, RouteError};
 use crate::graph::{Fabric, Routes};
 use crate::hash::Choice;
+use crate::ids::{GpuId, LinkId, NodeId};
 use crate::wires::{Link, LinkClass, NodeKind, Wires};
 use lightloom_units::{BitRate, Time};
 use std::any::Any;
@@ -114,8 +115,12 @@ impl Routes for Hops {
 #[cfg(test)]
 mod tests {
     use super::super::walk::walk;
-    use super::super::{FatTree, HammingMesh, Mesh, RailOnly, Torus};
     use super::*;
+    use crate::routers::fat_tree::FatTree;
+    use crate::routers::hamming_mesh::HammingMesh;
+    use crate::routers::mesh::Mesh;
+    use crate::routers::rail_only::RailOnly;
+    use crate::routers::torus::Torus;
 
     fn networks() -> Vec<Routed> {
         let mesh = Mesh::new(4, 3, 2).unwrap();

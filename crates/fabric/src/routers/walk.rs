@@ -1,6 +1,7 @@
 //! All that routing may do on a small network: what tests of this folder stand on.
 
-use super::{Network, Routing};
+use super::network::Network;
+use super::routing::Routing;
 use std::collections::{HashMap, HashSet};
 
 /// Channels may wait for each other in a circle.
