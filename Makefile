@@ -68,7 +68,7 @@ test-python: dev
 	$(BIN)/python -m pytest
 
 # In these crates no files import each other in a circle; the others have to follow.
-WITHOUT_CIRCLES := circuits control daemon engine flit flow packet py rails railx soak swot units workload
+WITHOUT_CIRCLES := circuits control daemon decide engine fabric flit flow packet py rails railx soak swot units workload
 
 lint: dev ## rustfmt, clippy, circles of imports, ruff, mypy
 	cargo fmt --check
