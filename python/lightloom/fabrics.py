@@ -29,7 +29,6 @@ from lightloom.fields import (
 )
 from lightloom.units import Rate, Time
 
-
 if TYPE_CHECKING:
     Decision = str
 else:
