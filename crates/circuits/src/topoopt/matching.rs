@@ -19,7 +19,7 @@ const HEAVIEST: u64 = 1 << 60;
 ///
 /// Edges of weight zero, from a vertex to itself, or to a vertex beyond `vertices` are left out; of
 /// parallel edges the heaviest can be chosen.
-pub(super) fn heaviest(vertices: usize, edges: &[(u32, u32, u64)]) -> Vec<(u32, u32)> {
+pub fn heaviest(vertices: usize, edges: &[(u32, u32, u64)]) -> Vec<(u32, u32)> {
     let mut search = Search::new(vertices, edges);
     while search.stage() {}
     search.pairs()

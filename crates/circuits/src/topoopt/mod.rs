@@ -21,6 +21,8 @@ mod matching;
 mod permutations;
 mod topology;
 
+pub use matching::heaviest;
+
 use std::collections::BTreeMap;
 use topology::{Purpose, Topology};
 
