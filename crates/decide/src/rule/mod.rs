@@ -21,6 +21,7 @@ macro_rules! rules {
 
 rules! {
     algorithm_1::Algorithm1,
+    matchings::Matchings,
     timed::Timed,
 }
 
