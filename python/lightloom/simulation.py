@@ -21,7 +21,9 @@ import numpy as np
 import pyarrow as pa
 
 from lightloom import _core, shapes, store
+from lightloom import decision as decisions
 from lightloom.cost import Cost, bill_of, cost_of, link_rate
+from lightloom.decision import Decision
 from lightloom.errors import InputError, Interrupted, RunError
 from lightloom.gating import load_trace
 from lightloom.progress import OnProgress, displayed
@@ -106,6 +108,7 @@ def simulate(
     command: str = "lightloom.simulate",
     reduced_from: int | None = None,
     on_progress: OnProgress | None = None,
+    decision: Decision | None = None,
 ) -> Result:
     """Simulate one training iteration.
 
@@ -127,6 +130,9 @@ def simulate(
     on_progress
         Called with a run's name and the share of it that is done, instead of showing it; may raise
         to stop.
+    decision
+        A function that chooses circuits in place of the rule of ``fabric.decision``: see
+        `lightloom.decision`. The Result names it among its notes.
 
     Returns
     -------
@@ -154,7 +160,7 @@ def simulate(
     if out is not None:
         store.check_place(Path(out), force=force)
     with displayed(1, progress, on_progress) as report:
-        runs = run_all([job], on_progress=report, priced=False)
+        runs = run_all([job], on_progress=report, priced=False, decision=decision)
     if runs.stopped is not None:
         raise runs.stopped
     rows = [run.row for run in runs.finished]
@@ -168,6 +174,7 @@ def run_all(
     on_progress: OnProgress | None = None,
     jobs: int | None = None,
     priced: bool = True,
+    decision: Decision | None = None,
 ) -> Runs:
     """Run scenarios that share a workload; what was finished before a stop is kept.
 
@@ -181,6 +188,7 @@ def run_all(
     if not scenarios:
         raise InputError("nothing to run")
     first = scenarios[0]
+    function = decisions.prepared(decision, first)
     costs = [_cost(scenario, priced) for scenario in scenarios]
     trace = load_trace(first)
     counts = np.ascontiguousarray(trace.counts, dtype=np.uint32)
@@ -202,7 +210,7 @@ def run_all(
         if halt.is_set():
             raise KeyboardInterrupt
         try:
-            out = workload.run(scenario.to_core_json(), progress)
+            out = workload.run(scenario.to_core_json(), progress, decision=function)
         except ValueError as error:
             raise InputError(f"{scenario.title}: {error}") from None
         except RuntimeError as error:
@@ -210,6 +218,9 @@ def run_all(
         progress(1.0)
         tables = {table: _arrow(name, out["tables"][table]) for table in TABLES}
         notes = [*_trace_notes(trace, scenario), *out["notes"]]
+        if decision is not None:
+            named = decisions.name(decision)
+            notes.append(f"circuits were chosen by {named}, not by fabric.decision")
         if isinstance(cost, InputError):
             notes.append(f"no cost: {cost}")
         known = None if isinstance(cost, InputError) else cost

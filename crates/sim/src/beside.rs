@@ -22,6 +22,6 @@ pub struct Beside<'a> {
     pub earlier: &'a [Vec<Vec<Traffic>>],
     /// What chooses circuits in place of the specification's rule.
     pub rule: Option<&'a Arc<dyn Rule>>,
-    /// Whether what the first region's controller is asked and does is kept.
+    /// Whether what the controller of the first region that has all-to-alls is asked and does is kept.
     pub recorded: bool,
 }

@@ -56,7 +56,7 @@ impl Optical<'_> {
             let standing = self.regions[region].ports.counts();
             let seed = seed ^ 0x0CB5 ^ (region as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let mut keep = |_: &Question| standing.clone();
-            let make = match self.kept.is_some() && region == 0 {
+            let make = match self.kept.as_ref().is_some_and(|(kept, _)| *kept == region) {
                 true => EmulatedRegion::traced,
                 false => EmulatedRegion::new,
             };
@@ -120,7 +120,7 @@ impl Optical<'_> {
                 let round = Round { demand: between, ahead, predicted, traffic: &traffic };
                 let done = controller.round(now, round, &mut decide);
                 let dark = done.dark;
-                if let Some(kept) = self.kept.as_mut().filter(|_| region == 0) {
+                if let Some((_, kept)) = self.kept.as_mut().filter(|(kept, _)| *kept == region) {
                     let bytes = between.bytes.clone();
                     kept.asked.push(Asked { bytes, ahead, predicted, traffic });
                     kept.answered.rounds.push(Answered {

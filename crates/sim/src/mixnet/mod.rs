@@ -21,11 +21,12 @@ mod ahead;
 mod controlled;
 mod failures;
 mod inside;
+mod planner;
 mod reconfigure;
 mod send;
 mod traffic;
 
-pub(crate) use inside::check as check_inside;
+pub(crate) use planner::check as check_inside;
 
 use crate::beside::{Beside, Kept};
 use crate::carrier::form::Job;
@@ -71,13 +72,14 @@ pub(crate) struct Optical<'a> {
     regions: Vec<Region>,
     region_servers: u32,
     router: Router,
-    planner: inside::Planner,
+    planner: planner::Planner,
     foresight: Option<Foresight>,
     ledger: traffic::Ledger<'a>,
     /// By region and server: what earlier iterations said of other traffic, or the task graph.
     earlier: Vec<Vec<Vec<Traffic>>>,
-    /// What the first region's controller was asked and answered, if that is kept.
-    kept: Option<Kept>,
+    /// What the controller of the first region that has all-to-alls was asked and answered, if that
+    /// is kept.
+    kept: Option<(usize, Kept)>,
     pairs: Vec<(u32, u32, u64)>,
 }
 
@@ -172,7 +174,7 @@ impl<'a> Optical<'a> {
             placement,
             spec,
             dark: settings.dark.clone(),
-            planner: inside::Planner::new(fabric, spec, &layout),
+            planner: planner::Planner::new(fabric, spec, &layout),
             layout,
             numa_of_port,
             regions,
@@ -186,7 +188,7 @@ impl<'a> Optical<'a> {
                 earlier.iter().flatten().flatten().map(|one| one.iteration).max().unwrap_or(0) + 1,
             ),
             earlier,
-            kept: beside.recorded.then(Kept::default),
+            kept: None,
             pairs: Vec::new(),
         };
         // A block's all-to-alls are chained, so any topological order has them in order.
@@ -198,6 +200,8 @@ impl<'a> Optical<'a> {
                 }
             }
         }
+        let first = optical.regions.iter().position(|region| !region.sequence.is_empty());
+        optical.kept = first.filter(|_| beside.recorded).map(|region| (region, Kept::default()));
         optical.start_controllers(seed)?;
         Ok(optical)
     }
@@ -315,8 +319,8 @@ impl<'a> Optical<'a> {
 
     /// What the first region's controller was asked and did, if that was to be kept.
     pub fn kept(&mut self) -> Option<Kept> {
-        let mut kept = self.kept.take()?;
-        let controller = self.regions.first_mut()?.controller.as_mut()?;
+        let (region, mut kept) = self.kept.take()?;
+        let controller = self.regions[region].controller.as_mut()?;
         (kept.answered.journal, kept.answered.trace) = written(controller);
         Some(kept)
     }
