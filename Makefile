@@ -9,7 +9,7 @@ DEMO_OUT ?= results/demo
 VALIDATE_OUT ?= results/reproduce-mixnet
 FUZZ_SECONDS ?= 200
 
-.PHONY: help demo build daemon dev test test-rust test-python lint bench soak fuzz validate traces proto lock clean tools tools-rust
+.PHONY: help demo build daemon dev test test-rust test-python lint lint-fast lint-rustfmt lint-circles lint-ruff bench soak fuzz validate traces proto lock clean tools tools-rust
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -67,13 +67,22 @@ test-python: dev
 	  install -m 755 target/debug/lightloomd $(BIN)/lightloomd; fi
 	$(BIN)/python -m pytest
 
-lint: dev ## rustfmt, clippy, circles of imports, ruff, mypy
+lint-rustfmt: | tools-rust
 	cargo fmt --check
 	rustfmt --check --edition 2024 $$(grep -rl --include='*.rs' 'static KIND:' crates) # what lists of kinds declare
-	CARGO_TARGET_DIR=target/lint cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+
+lint-circles: $(VENV)/.installed-dev
 	$(BIN)/python tools/circles.py crates/* python/lightloom
+
+lint-ruff: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+lint-fast: lint-rustfmt lint-circles lint-ruff ## the checks that take seconds: rustfmt, circles of imports, ruff
+
+lint: lint-fast dev ## those, clippy, cargo doc without warnings, mypy
+	CARGO_TARGET_DIR=target/lint cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+	CARGO_TARGET_DIR=target/lint RUSTDOCFLAGS="-D warnings" cargo doc --quiet --locked --no-deps --workspace --exclude lightloom-py
 	$(BIN)/mypy
 
 bench: dev ## the figures of merit, in CPU seconds on one thread

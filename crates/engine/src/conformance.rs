@@ -709,7 +709,7 @@ pub fn held_tasks_wait(engine: &dyn Engine, _: Exactness) {
     assert_eq!(hold(&[0, 1, 2]), (vec![us(17), us(27), us(17)], vec![us(7), zero, us(7)]));
 }
 
-/// Makes every check of [`conformance`](crate::conformance) a test of the engine given, exact
+/// Makes every check of [`conformance`](mod@crate::conformance) a test of the engine given, exact
 /// unless a second argument says how far from closed forms it may be.
 #[macro_export]
 macro_rules! conformance {
@@ -740,7 +740,7 @@ macro_rules! conformance {
     };
 }
 
-/// As [`conformance!`](crate::conformance), for engines on which links may break.
+/// As [`conformance!`](crate::conformance!), for engines on which links may break.
 #[macro_export]
 macro_rules! breakable {
     ($engine:expr, $closed_form:expr) => {

@@ -72,7 +72,7 @@ impl Faults {
     /// Faults as (row, column), counted from 0.
     ///
     /// # Errors
-    /// If the grid is empty or larger than [`MOST_LINES`], or a fault is outside it or there twice.
+    /// If the grid is empty or too large, or a fault is outside it or there twice.
     pub fn new(rows: u32, columns: u32, at: Vec<(u32, u32)>) -> Result<Self, BadFaults> {
         for (key, value) in [("rows", rows), ("columns", columns)] {
             if !(1..=MOST_LINES).contains(&value) {

@@ -29,7 +29,7 @@ pub struct FlitSpec {
     pub settings: Settings,
 }
 
-/// Routers and channels: a kind of [`networks`], and its keys.
+/// Routers and channels: a kind of network, and its keys.
 #[derive(Clone, Debug)]
 pub struct NetworkSpec(Arc<dyn NetworkKeys>);
 

@@ -6,7 +6,7 @@ use crate::message::{Mark, PortId, Stage};
 use lightloom_units::Time;
 use std::fmt;
 
-/// A line of an [`EmulatedRegion`]'s trace.
+/// A line of an [`EmulatedRegion`](super::EmulatedRegion)'s trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Traced {
     /// When, on the machines' clock: 0 is the controller's start.
