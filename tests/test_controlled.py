@@ -1,7 +1,7 @@
 """One region, three ways: a simulation, its machines by themselves, and the daemon.
 
-All decide by the same code, with the preset that people run. What the servers of a simulation report
-(demands, what lies ahead, other traffic) is given to the other two, round by round.
+All decide by the same code, with the preset that people run. What the servers of a simulation
+report (demands, what lies ahead, other traffic) is given to the other two, round by round.
 """
 
 from __future__ import annotations
@@ -276,7 +276,7 @@ def test_the_daemon_sets_what_was_simulated(case: Case, daemon: str, tmp_path: P
 
 
 def test_what_differs_without_reports_of_agents(daemon: str, tmp_path: Path) -> None:
-    """Agents that report demands alone: nothing lies ahead but two uses, and nothing else is sent."""
+    """Agents that report demands alone: nothing lies ahead but two uses, no other traffic."""
     case = ("mixtral-8x22b", False, "even")
     kept = simulated(case)
     plain = [{"bytes": asked["bytes"]} for asked in kept["asked"][:12]]

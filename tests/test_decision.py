@@ -53,12 +53,14 @@ def test_the_same_rule_in_python_runs_the_same() -> None:
         alive = set(pairs)
         n = len(ports)
         while alive:
+
             def time(pair):
                 count = circuits[pair]
                 apart = (pair[1] - pair[0]) % n
                 near = min(apart, n - apart)
                 slow = float("inf") if count == 0 else both[pair] / count
                 return (-slow, -both[pair] if count == 0 else 0, near, pair)
+
             a, b = min(alive, key=time)
             if free[a] and free[b]:
                 circuits[a, b] += 1
@@ -100,5 +102,5 @@ def test_an_exception_of_the_function_is_raised() -> None:
 
 def test_a_fabric_without_decisions_refuses_one() -> None:
     plain = Scenario.preset("mixtral-8x7b", gpus=128, fabric="fat-tree")
-    with pytest.raises(InputError, match='fabric.kind = "fat-tree" chooses no circuits'):
+    with pytest.raises(InputError, match=r'fabric\.kind = "fat-tree" chooses no circuits'):
         lightloom.simulate(plain, decision=neighbours)

@@ -1,9 +1,9 @@
 """A decision of circuits written in Python, for `lightloom.simulate`.
 
-The simulator asks the function where it would ask the rule of ``fabric.decision``; all else (what lies
-ahead, hysteresis, the controller that drains, patches and verifies) stays. A call costs some 20 us more
-than a rule of the core for eight servers, besides what the function itself takes; a run asks it once or
-twice for each layer, micro-batch and region.
+The simulator asks the function where it would ask the rule of ``fabric.decision``; all else (what
+lies ahead, hysteresis, the controller that drains, patches and verifies) stays. A call costs some
+20 us more than a rule of the core for eight servers, besides what the function itself takes; a run
+asks it once or twice for each layer, micro-batch and region.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class Rates(NamedTuple):
 Decision = Callable[
     [npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], Rates], npt.ArrayLike
 ]
-"""``f(demand, standing, ports, rates)``: bytes from each server (row) to each other (column), circuits
-that stand between them, usable ports by server, and `Rates`. It returns circuits between servers: a
-symmetric array of whole numbers with zeros on its diagonal, no row of which sums to more than the
-server's ports."""
+"""``f(demand, standing, ports, rates)``: bytes from each server (row) to each other (column),
+circuits that stand between them, usable ports by server, and `Rates`. It returns circuits between
+servers: a symmetric array of whole numbers with zeros on its diagonal, no row of which sums to more
+than the server's ports."""
 
 
 def prepared(decision: Decision | None, scenario: Scenario) -> Callable[..., Any] | None:
