@@ -93,9 +93,10 @@ SETTINGS = (
     Setting("8 Tbps, servers of 8 GPUs",
             (System(NVL72, 7200),
              System("optical I/O, 8-GPU servers", 3600, 3600, domain=8),
-             System("optical I/O, 8-GPU servers, never re-woven", 3600, 3600, domain=8, reuse=True),
+             System("optical I/O, 8-GPU servers, never reconfigured", 3600, 3600,
+                    domain=8, reuse=True),
              System("optical I/O, 8-GPU servers, 4 ports a GPU", 3600, 3600, 4, domain=8),
-             System("optical I/O, 8-GPU servers, 4 ports a GPU, never re-woven", 3600, 3600, 4,
+             System("optical I/O, 8-GPU servers, 4 ports a GPU, never reconfigured", 3600, 3600, 4,
                     domain=8, reuse=True))),
 )  # fmt: skip
 PAPER = SETTINGS[:2]
