@@ -62,8 +62,8 @@ def prepared(decision: Decision | None, scenario: Scenario) -> Callable[..., Any
     def asked(
         demand: list[list[int]], standing: list[list[int]], ports: list[int], rates: tuple[int, ...]
     ) -> list[list[int]]:
-        rows = (np.array(table, dtype=np.int64) for table in (demand, standing, ports))
-        circuits = np.asarray(decision(*rows, Rates(*rates)))
+        bytes_, joined, usable = (np.array(x, dtype=np.int64) for x in (demand, standing, ports))
+        circuits = np.asarray(decision(bytes_, joined, usable, Rates(*rates)))
         if circuits.dtype.kind not in "iu" or (circuits < 0).any():
             raise InputError(f"decision: {name(decision)} must return whole numbers from 0 on")
         return [[int(count) for count in row] for row in circuits.tolist()]
