@@ -10,7 +10,8 @@
 //! counts until an iteration has ended, and then no more. A server that reports nothing is taken to be
 //! like the busiest that does; if none does, nothing is taken. An all-to-all is never left less than half
 //! of a NIC: it shares it fairly with the other flows there, and its own are the more numerous. The average
-//! over iterations keeps a decision from chasing its own effect.
+//! over iterations, and rounding to sixteenths of a NIC's rate, keep a decision from chasing its own
+//! effect.
 //! Ignored: that a server's NICs may be loaded unevenly.
 //! Checked: sums by hand; a record that comes twice counts once; a loop of decisions and measurements
 //! comes to rest (`crates/sim/tests/traffic.rs`).
@@ -19,6 +20,10 @@ use lightloom_circuits::Rates;
 use lightloom_units::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+
+/// In how many steps of its rate a packet NIC is shared out: to the nearest one. Finer differences are
+/// noise, which would move circuits to and fro.
+const STEPS: u128 = 16;
 
 /// How many ended iterations count.
 pub const WINDOW: usize = 4;
@@ -166,7 +171,10 @@ impl Window {
     /// What is left of a packet NIC for all-to-alls \[bit/s\].
     pub fn left(&self, rates: &Rates) -> u64 {
         let taken = self.servers.iter().map(|records| taken(records, rates)).max().unwrap_or(0);
-        rates.packet_bps - taken.min(rates.packet_bps / 2)
+        let steps = (u128::from(taken) * STEPS + u128::from(rates.packet_bps) / 2)
+            / u128::from(rates.packet_bps.max(1));
+        let steps = steps.min(STEPS / 2) as u64;
+        rates.packet_bps - rates.packet_bps / STEPS as u64 * steps
     }
 }
 
@@ -189,7 +197,7 @@ mod tests {
     use proptest::prelude::*;
 
     const RATES: Rates =
-        Rates { optical_bps: 800, packet_bps: 1000, packet_nics: 2, share_eps: false };
+        Rates { optical_bps: 1600, packet_bps: 1600, packet_nics: 2, share_eps: false };
 
     fn record(iteration: u64, seconds: u64, out: u64) -> Traffic {
         let under_way = Time::from_ms(seconds * 1000);
@@ -199,13 +207,13 @@ mod tests {
     #[test]
     fn an_expectation_counts_until_an_iteration_has_ended() {
         let mut window = Window::default();
-        assert_eq!(window.left(&RATES), 1000);
+        assert_eq!(window.left(&RATES), 1600);
         window.observe(0, record(0, 10, 500)); // 50 B/s on two NICs: 200 bit/s each
-        assert_eq!(window.left(&RATES), 800);
+        assert_eq!(window.left(&RATES), 1400);
         window.observe(0, record(1, 10, 0));
-        assert_eq!(window.left(&RATES), 900);
+        assert_eq!(window.left(&RATES), 1500);
         window.observe(0, record(2, 0, 0));
-        assert_eq!(window.left(&RATES), 1000);
+        assert_eq!(window.left(&RATES), 1600);
     }
 
     #[test]
@@ -214,11 +222,11 @@ mod tests {
         window.observe(0, record(1, 10, 250));
         let dp = Bytes { out: 0, into: 750 };
         window.observe(2, Traffic { dp, ..record(1, 10, 250) });
-        assert_eq!(window.left(&RATES), 700);
+        assert_eq!(window.left(&RATES), 1300);
         window.observe(2, record(1, 10, 1 << 40));
-        assert_eq!(window.left(&RATES), 500);
+        assert_eq!(window.left(&RATES), 800);
         let none = Rates { packet_nics: 0, ..RATES };
-        assert_eq!(window.left(&none), 1000);
+        assert_eq!(window.left(&none), 1600);
     }
 
     #[test]
@@ -226,7 +234,7 @@ mod tests {
         let mut window = Window::default();
         (5..9).for_each(|iteration| window.observe(0, record(iteration, 10, 500)));
         window.observe(0, record(1, 10, 250));
-        assert_eq!(window.left(&RATES), 900);
+        assert_eq!(window.left(&RATES), 1500);
     }
 
     proptest! {
@@ -243,7 +251,7 @@ mod tests {
             prop_assert_eq!(once.left(&RATES), often.left(&RATES));
             let last = &bytes[bytes.len().saturating_sub(WINDOW + 1)..];
             let mean = last.iter().sum::<u64>() * 8 / (2 * last.len() as u64);
-            prop_assert_eq!(once.left(&RATES), 1000 - mean.min(500));
+            prop_assert_eq!(once.left(&RATES), 1600 - ((mean + 50) / 100 * 100).min(800));
         }
     }
 }
