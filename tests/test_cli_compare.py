@@ -339,7 +339,8 @@ def test_help_shows_its_brackets(capsys: pytest.CaptureFixture[str]) -> None:
     assert "pip install 'torch>=2.4'" in text
     assert "to train on [the Python standard library's sources]" in text
     assert run(["trace", "generate", "--help"]) == 0
-    assert "0 is even [1.0]" in capsys.readouterr().out
+    text = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "0 is even [1.0]" in text
 
 
 ONE = [*JOB, "--fabrics", "mixnet", "--bandwidth", "400"]
@@ -442,8 +443,9 @@ def test_the_table_says_what_no_wait_for_circuits_means(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["compare", *ONE, "--out", str(tmp_path / "idle")]) == 0
-    says = 'reconf. "-": no iteration waited for circuits that change; none changed'
-    assert says in capsys.readouterr().out.splitlines()
+    says = 'reconf. "-": no iteration waited for circuits that change; '
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith(says)]
+    assert line.removeprefix(says).startswith(("none changed", "under compute they did"))
 
 
 def free(*items: str) -> list[str]:

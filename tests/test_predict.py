@@ -131,7 +131,7 @@ def test_bad_requests():
         ({"decay": 0.0}, "--decay 0.0: must be above 0"),
         ({"tops": (9,)}, "--top 9: must be 1 to the trace's experts, 8"),
         ({"rows": "some"}, '--rows "some": must be own or alike'),
-        ({"decision": "no"}, '--decision "no": must be algorithm-1 or timed'),
+        ({"decision": "no"}, '--decision "no": must be algorithm-1 or matchings or timed'),
         ({"model": "deepseek-r1"}, "--model deepseek-r1: 64 EP ranks"),
         ({"tensor_parallel": 0}, "--tp 0: must be 1 to 1024"),
     ):
