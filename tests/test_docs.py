@@ -145,6 +145,20 @@ def headings(path: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title).strip().lower().replace(" ", "-") for title in titles}
 
 
+def test_the_glossary_is_in_order_and_whole() -> None:
+    """Words stand in alphabetical order, and a word in italics has an entry."""
+    text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1:3] for line in text.splitlines() if line.startswith("| ")][1:]
+    words = [word.strip().lower() for word, _ in rows]
+    assert words == sorted(set(words))
+    named = {name.lower() for _, meaning in rows for name in re.findall(r"\*(\S[^*]*)\*", meaning)}
+    assert not {
+        name
+        for name in named
+        if not {name, name.removesuffix("s"), name.removesuffix("es")} & set(words)
+    }
+
+
 @pytest.mark.parametrize(
     ("page", "script"),
     [("specification", ["specification.py"])]
