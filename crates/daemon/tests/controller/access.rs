@@ -37,7 +37,7 @@ fn guarded(address: IpAddr, switch: &str, folder: &Folder) -> PathBuf {
     };
     let text = format!(
         "name = \"r\"\n[listen]\naddress = \"{address}:0\"\ncertificate = \"cert.pem\"\n\
-         key = \"key.pem\"\n{}{}[switch]\nprotocol = \"tl1\"\naddress = \"{switch}\"\nports = 4\n{}{}{}{}[decision]\npacket_bandwidth = \"100 Gbps\"\n",
+         key = \"key.pem\"\n{}{}[switch]\nprotocol = \"tl1\"\naddress = \"{switch}\"\nports = 4\n{}{}{}{}[decision]\nhysteresis = false\npacket_bandwidth = \"100 Gbps\"\n",
         token("boss", "role = \"operator\""),
         token("azure", "role = \"tenant\"\ntenant = \"blue\""),
         server("b0", "blue", 1),

@@ -9,7 +9,9 @@ use lightloom_daemon::emulate::RegionAgents;
 use std::time::Duration;
 use tokio::time::sleep;
 
-const TIMING: &str = "[timing]\nlifetime = \"100 ms\"\nreconnect = \"20 ms\"";
+/// Demands are small: without hysteresis they are worth a change.
+const TIMING: &str =
+    "[decision]\nhysteresis = false\n[timing]\nlifetime = \"100 ms\"\nreconnect = \"20 ms\"";
 
 async fn kill(times: u64, seed: u64) {
     let (servers, degree) = (8, 6);

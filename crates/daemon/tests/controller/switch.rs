@@ -7,8 +7,10 @@ use lightloom_daemon::emulate::RegionAgents;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-const TIMING: &str = "[timing]\nlifetime = \"100 ms\"\nreconnect = \"50 ms\"\npatience = \"300 ms\"\n\
-                      audit = \"500 ms\"\nretry = \"500 ms\"";
+/// Demands are small: without hysteresis they are worth a change.
+const TIMING: &str = "[decision]\nhysteresis = false\n[timing]\nlifetime = \"100 ms\"\n\
+                      reconnect = \"50 ms\"\npatience = \"300 ms\"\naudit = \"500 ms\"\n\
+                      retry = \"500 ms\"";
 
 /// Rounds are answered, fast, while the fault lasts; `alarm` is raised; and then all is well.
 async fn drill(fault: &str, name: &str) {
