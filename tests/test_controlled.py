@@ -94,7 +94,8 @@ def test_the_machines_set_what_was_simulated(case: Case) -> None:
 def test_circuits_of_an_even_start_are_held_until_something_is_worth_it(model: str) -> None:
     held = simulated((model, True, "even"))["answered"]["rounds"]
     assert all(len(said["circuits"]) > 0 for said in held)
-    assert held[0]["generation"] == 1, "the first demand of an iteration is not worth 25 ms"
+    plans = len({said["generation"] for said in held})
+    assert plans < len(held), "most demands are not worth 25 ms"
 
 
 def test_a_demand_that_comes_again_changes_nothing() -> None:
