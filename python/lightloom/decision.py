@@ -1,9 +1,11 @@
 """A decision of circuits written in Python, for `lightloom.simulate`.
 
 The simulator asks the function where it would ask the rule of ``fabric.decision``; all else (what
-lies ahead, hysteresis, the controller that drains, patches and verifies) stays. A call costs some
-20 us more than a rule of the core for eight servers, besides what the function itself takes; a run
-asks it once or twice for each layer, micro-batch and region.
+lies ahead, hysteresis, the controller that drains, patches and verifies) stays. It is asked up to
+twice for each layer, pass, micro-batch and region. What the function computes is what it costs:
+crossing into Python takes some 11 us a call for eight servers, so that Mixtral 8x22B on 512 GPUs
+(four micro-batches, 444 calls) needs 0.18 s of CPU with a function that returns what stands, as
+with the core's Algorithm 1.
 """
 
 from __future__ import annotations
