@@ -193,7 +193,7 @@ impl Clos {
 }
 
 impl Switches for Clos {
-    /// Appends the way from one NIC to another, from its link up to the other's link down.
+    /// Appends the path from one NIC to another, from its link up to the other's link down.
     fn route(
         &self,
         source: NicId,
@@ -226,7 +226,7 @@ impl Switches for Clos {
         Ok(())
     }
 
-    fn ways(&self, source: NicId, destination: NicId) -> u32 {
+    fn paths(&self, source: NicId, destination: NicId) -> u32 {
         let tor = |nic: NicId| Some(self.ports.get(nic.index()).copied().flatten()?.tor);
         let (Some(a), Some(b)) = (tor(source), tor(destination)) else { return 0 };
         if a == b {
@@ -243,7 +243,7 @@ impl Switches for Clos {
     }
 
     /// Neighbouring indices part at the first switch.
-    fn way(&self, source: NicId, destination: NicId, index: u32, path: &mut Vec<LinkId>) {
+    fn path(&self, source: NicId, destination: NicId, index: u32, path: &mut Vec<LinkId>) {
         let port = |nic: NicId| self.ports.get(nic.index()).copied().flatten();
         let (Some(from), Some(to)) = (port(source), port(destination)) else { return };
         path.push(from.up);

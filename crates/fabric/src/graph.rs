@@ -125,11 +125,11 @@ pub trait Switches {
         path: &mut Vec<LinkId>,
     ) -> Result<(), RouteError>;
 
-    /// See [`Fabric::nic_ways`].
-    fn ways(&self, source: NicId, destination: NicId) -> u32;
+    /// See [`Fabric::nic_paths`].
+    fn paths(&self, source: NicId, destination: NicId) -> u32;
 
-    /// See [`Fabric::nic_way`].
-    fn way(&self, source: NicId, destination: NicId, index: u32, path: &mut Vec<LinkId>);
+    /// See [`Fabric::nic_path`].
+    fn path(&self, source: NicId, destination: NicId, index: u32, path: &mut Vec<LinkId>);
 }
 
 impl Fabric {
@@ -187,7 +187,7 @@ impl Fabric {
         &self.notes
     }
 
-    /// Appends the way between two GPUs of one server: up to the scale-up switch and down again, or
+    /// Appends the path between two GPUs of one server: up to the scale-up switch and down again, or
     /// on RailX over the mesh. Nothing is appended if they are one GPU.
     ///
     /// ```
@@ -205,7 +205,7 @@ impl Fabric {
         self.routes.scale_up_path(source, destination, path);
     }
 
-    /// Appends the fabric's default way from one GPU to another, in order of travel.
+    /// Appends the fabric's default path from one GPU to another, in order of travel.
     ///
     /// Within a server: the scale-up network. Fat-tree, leaf-spine: own NIC to own NIC.
     /// Rail-optimized: over the scale-up network to the rail of the destination, then its NIC.
@@ -248,7 +248,7 @@ impl Fabric {
         found.inspect_err(|_| path.truncate(start))
     }
 
-    /// Appends the way over packet switches from one NIC's link up to another's link down. Nothing
+    /// Appends the path over packet switches from one NIC's link up to another's link down. Nothing
     /// is appended if they are one NIC.
     ///
     /// # Errors
@@ -280,7 +280,7 @@ impl Fabric {
         self.routes.nic_route(&self.cluster, (source, destination), key, path)
     }
 
-    /// How many equal ways over packet switches [`Fabric::nic_way`] tells apart; 0 where NICs are not
+    /// How many equal paths over packet switches [`Fabric::nic_path`] tells apart; 0 where NICs are not
     /// on packet switches, and on a graph, which routes by a hash alone.
     ///
     /// ```
@@ -290,21 +290,21 @@ impl Fabric {
     /// spec.splitting = Splitting::Ecmp;
     /// let fabric = build(&Cluster::of(128, 8), &FatTree(spec).into(), 1, &[]).unwrap();
     /// // Eight ports a switch: 4 hosts and 4 uplinks a ToR, 4 cores behind each aggregation switch.
-    /// let ways = [1, 4, 127].map(|nic| fabric.nic_ways(NicId(0), NicId(nic)));
-    /// assert_eq!(ways, [1, 4, 16]);
+    /// let counts = [1, 4, 127].map(|nic| fabric.nic_paths(NicId(0), NicId(nic)));
+    /// assert_eq!(counts, [1, 4, 16]);
     /// let mut path = Vec::new();
-    /// fabric.nic_way(NicId(0), NicId(127), 15, &mut path);
+    /// fabric.nic_path(NicId(0), NicId(127), 15, &mut path);
     /// assert_eq!(path.len(), 6);
     /// ```
-    pub fn nic_ways(&self, source: NicId, destination: NicId) -> u32 {
-        self.routes.switches().map_or(0, |switches| switches.ways(source, destination))
+    pub fn nic_paths(&self, source: NicId, destination: NicId) -> u32 {
+        self.routes.switches().map_or(0, |switches| switches.paths(source, destination))
     }
 
-    /// Appends one of the equal ways from one NIC's link up to another's link down, by its index
-    /// below [`Fabric::nic_ways`]. Nothing is appended where there are none.
-    pub fn nic_way(&self, source: NicId, destination: NicId, index: u32, path: &mut Vec<LinkId>) {
+    /// Appends one of the equal paths from one NIC's link up to another's link down, by its index
+    /// below [`Fabric::nic_paths`]. Nothing is appended where there are none.
+    pub fn nic_path(&self, source: NicId, destination: NicId, index: u32, path: &mut Vec<LinkId>) {
         if let Some(switches) = self.routes.switches() {
-            switches.way(source, destination, index, path);
+            switches.path(source, destination, index, path);
         }
     }
 
@@ -368,7 +368,7 @@ impl Fabric {
         self.routes.standing()
     }
 
-    /// All shortest ways over TopoOpt's circuits from a NIC of one server to a NIC of another, with
+    /// All shortest paths over TopoOpt's circuits from a NIC of one server to a NIC of another, with
     /// the scale-up hops of servers between; at most 16, then spread over the choices at each hop.
     /// None if the servers are one, if no circuits join them, and but with TopoOpt.
     ///
@@ -379,7 +379,7 @@ impl Fabric {
     /// let ring = [0, 1, 2, 3].map(|s| (ServerId(s), ServerId((s + 1) % 4)));
     /// let fabric = build(&Cluster::of(32, 8), &spec, 1, &ring).unwrap();
     /// let paths = fabric.panel_paths(ServerId(0), ServerId(2));
-    /// assert_eq!(paths.len(), 2); // either way round
+    /// assert_eq!(paths.len(), 2); // in either direction
     /// assert_eq!(paths[0].len(), 4); // circuit, up, down, circuit
     /// ```
     pub fn panel_paths(&self, a: ServerId, b: ServerId) -> Vec<Vec<LinkId>> {

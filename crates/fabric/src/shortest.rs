@@ -3,7 +3,7 @@
 //!
 //! Modelled: vertices are servers and switches; an edge is a link, and names the NICs at its ends
 //! that are servers'. A server may pass traffic on, over its scale-up network, but only where no path
-//! avoids it: relaying takes another server's NICs. Every edge has its way back.
+//! avoids it: relaying takes another server's NICs. Every edge has its opposite.
 //! Ignored: rates and delays; distances count hops.
 //! Checked: against Floyd and Warshall on random graphs; paths by the crate's properties.
 //! Distances to a destination are computed when first asked for.
@@ -42,7 +42,7 @@ pub(crate) struct Shortest {
 }
 
 impl Shortest {
-    /// `edges` by the vertex they leave; each must have its way back.
+    /// `edges` by the vertex they leave; each must have its opposite.
     pub(crate) fn new(servers: u32, edges: Vec<Vec<Edge>>) -> Self {
         let distances = vec![OnceLock::new(); edges.len()];
         Shortest { servers, edges, distances }
@@ -213,8 +213,8 @@ mod tests {
             };
             let (exit, entry, link) = (nic(a), nic(b), 2 * pair as u32);
             edges[a as usize].push(Edge { to: b, link: LinkId(link), exit, entry });
-            let way_back = Edge { to: a, link: LinkId(link + 1), exit: entry, entry: exit };
-            edges[b as usize].push(way_back);
+            let opposite = Edge { to: a, link: LinkId(link + 1), exit: entry, entry: exit };
+            edges[b as usize].push(opposite);
         }
         (cluster, Shortest::new(servers, edges))
     }

@@ -1,6 +1,6 @@
 //! Nodes and links, and the list of them that each fabric adds to. Every fabric starts with the same
 //! nodes: GPUs, then one scale-up switch a server, then NICs; and all but RailX with the same links:
-//! GPU `g` to its scale-up switch is link `2 g`, the way back `2 g + 1`.
+//! GPU `g` to its scale-up switch is link `2 g`, the link back `2 g + 1`.
 
 use crate::bill::Bill;
 use crate::cluster::Cluster;
@@ -146,7 +146,7 @@ impl Wires {
         NodeId(self.nodes.len() as u32 - 1)
     }
 
-    /// Adds a link from `a` to `b`, which is returned, and right after it the way [`back`].
+    /// Adds a link from `a` to `b`, which is returned, and right after it the link [`back`].
     pub(crate) fn duplex(&mut self, a: NodeId, b: NodeId, cable: Cable) -> LinkId {
         let Cable { rate, delay, class, lanes } = cable;
         let there = LinkId(self.links.len() as u32);
@@ -206,7 +206,7 @@ pub(crate) fn back(link: LinkId) -> LinkId {
     LinkId(link.0 ^ 1)
 }
 
-/// Appends the way over the scale-up network between two GPUs of a server: nothing if they are one.
+/// Appends the path over the scale-up network between two GPUs of a server: nothing if they are one.
 pub(crate) fn relay(from: GpuId, to: GpuId, path: &mut Vec<LinkId>) {
     if from != to {
         path.extend([LinkId(2 * from.0), LinkId(2 * to.0 + 1)]);

@@ -4,8 +4,8 @@
 //! A flow that moves starts afresh there, as a new queue pair would, and at once sends again what has
 //! not arrived: its sender knows that it moved. What waits for a link that breaks is lost; what is on
 //! the wire arrives.
-//! Ignored: packets that a balancer sends another way than the flow's own see a break between switches
-//! only as loss; breaks at NICs, where all ways meet, move the flow.
+//! Ignored: packets that a balancer sends over another path than the flow's own see a break between switches
+//! only as loss; breaks at NICs, where all paths meet, move the flow.
 
 use crate::link::State;
 use crate::packet::NONE;
@@ -34,7 +34,7 @@ impl Run<'_> {
         }
         for link in &links {
             let state = &mut self.net.links[link.0 as usize].state;
-            if *state == State::Lit {
+            if *state == State::Up {
                 *state = State::Dark;
             }
         }
@@ -58,7 +58,7 @@ impl Run<'_> {
 
     pub(crate) fn set_ready(&mut self, links: &[LinkId], now: Time) {
         for link in links {
-            self.net.links[link.0 as usize].state = State::Lit;
+            self.net.links[link.0 as usize].state = State::Up;
             self.kick(link.0, now.ps());
         }
     }
@@ -96,7 +96,7 @@ impl Run<'_> {
 
     /// Gives a connection another path. It leaves the ring of its first link for that of the new one.
     fn move_to(&mut self, id: u32, lane: &[LinkId], now: Time) {
-        self.in_light(id, false);
+        self.count_on_circuits(id, false);
         let conn = &mut self.net.conns[id as usize];
         let at = conn.first_link();
         if std::mem::take(&mut conn.in_ring) {
@@ -115,13 +115,13 @@ impl Run<'_> {
             let conn = &self.net.conns[id as usize];
             (conn.message, u64::from(conn.mtu))
         };
-        let course = self.course(message, lane, mtu, now);
-        self.net.conns[id as usize].change(course, self.go_back_n);
+        let route = self.route(message, lane, mtu, now);
+        self.net.conns[id as usize].change(route, self.go_back_n);
         let bytes = self.net.messages[message as usize].bytes;
         let ideal = self.ideal(id, bytes);
         let known = &mut self.net.messages[message as usize].ideal;
         *known = ideal.min(*known);
-        self.in_light(id, true);
+        self.count_on_circuits(id, true);
         self.ready(id, now.ps());
     }
 }

@@ -24,8 +24,8 @@ pub(crate) struct Message {
 /// Where the packets of a connection go.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
-    /// How many equal ways replace the part between the NICs; 1: it goes as it stands.
-    pub ways: u16,
+    /// How many equal paths replace the part between the NICs; 1: it goes as it stands.
+    pub alternatives: u16,
     /// Links before the first NIC's own and after the last NIC's.
     pub before: u8,
     pub after: u8,
@@ -35,7 +35,7 @@ pub(crate) struct Path {
 
 /// Where a connection sends, and what it knows of that: all that changes when it goes elsewhere.
 #[derive(Debug)]
-pub(crate) struct Course {
+pub(crate) struct Route {
     pub links: Vec<u32>,
     pub fetched_over: u8,
     pub long: u32,
@@ -81,7 +81,7 @@ pub(crate) struct Conn {
     pub allotted: u32,
     /// With go-back-N: all below arrived.
     pub unacked: u32,
-    pub under_way: u32,
+    pub in_flight: u32,
     pub resend: VecDeque<u32>,
     /// The one packet that is not full, and its payload.
     pub partial: (u32, u32),
@@ -108,8 +108,8 @@ pub(crate) struct Conn {
 }
 
 impl Conn {
-    pub fn new(message: u32, lane: u32, mtu: u32, course: Course) -> Self {
-        let Course { links, fetched_over, long, path, info, control, balancer } = course;
+    pub fn new(message: u32, lane: u32, mtu: u32, route: Route) -> Self {
+        let Route { links, fetched_over, long, path, info, control, balancer } = route;
         Conn {
             message,
             lane,
@@ -130,7 +130,7 @@ impl Conn {
             next_seq: 0,
             allotted: 0,
             unacked: 0,
-            under_way: 0,
+            in_flight: 0,
             resend: VecDeque::new(),
             partial: (NONE, 0),
             control,
@@ -151,12 +151,12 @@ impl Conn {
         }
     }
 
-    /// Goes on along another course: what did not arrive is sent again there, at once.
-    pub fn change(&mut self, course: Course, go_back_n: bool) {
-        let Course { links, fetched_over, long, path, info, control, balancer } = course;
+    /// Goes on along another route: what did not arrive is sent again there, at once.
+    pub fn change(&mut self, route: Route, go_back_n: bool) {
+        let Route { links, fetched_over, long, path, info, control, balancer } = route;
         (self.links, self.fetched_over, self.long, self.path) = (links, fetched_over, long, path);
         (self.info, self.control, self.balancer) = (info, control, balancer);
-        self.under_way = 0;
+        self.in_flight = 0;
         if go_back_n {
             self.next_seq = self.unacked;
         } else {
@@ -190,7 +190,7 @@ impl Conn {
     /// Whether its window, or its credit, lets it send one more.
     #[inline]
     pub fn has_room(&self) -> bool {
-        self.control.may_send(self.under_way, self.info.packet)
+        self.control.may_send(self.in_flight, self.info.packet)
     }
 
     /// Whether there is something to send, given what its message has left.

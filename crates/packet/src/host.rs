@@ -3,7 +3,7 @@
 //!
 //! Modelled: each first link serves its flows in turn, packet by packet, as their windows, credits and
 //! paces allow; acknowledgements and the like go before data; go-back-N (RoCEv2), or each packet on its
-//! own with trimmed ones asked for again at once, and on a single way also those that a gap betrays;
+//! own with trimmed ones asked for again at once, and on a single path also those that a gap betrays;
 //! everything else after silence. Receivers pace their pulls over all flows of a link (NDP).
 //! What a GPU sends by another GPU's NIC is fetched by that NIC over the scale-up network, as much ahead
 //! as its buffer holds, so that the NIC's flows take turns there and nowhere before.
@@ -169,7 +169,7 @@ impl Run<'_> {
         };
         self.resent += u64::from(again);
         self.data_packets += 1;
-        conn.under_way += 1;
+        conn.in_flight += 1;
         conn.in_network += 1;
         let size = u64::from(conn.payload(seq)) + self.header;
         conn.not_before = now + conn.control.sent(size, now);
@@ -190,11 +190,11 @@ impl Run<'_> {
             self.far.push(Time::from_ps(now + self.retransmit_after), timeout);
         }
         let urgent = !conn.has_data(message.unsent) || !conn.has_room();
-        let way = if conn.path.ways > 1 {
+        let alternative = if conn.path.alternatives > 1 {
             let nic = conn.links[conn.path.before as usize];
             let turn = &mut self.net.tallies[nic as usize].turn;
             *turn = turn.wrapping_add(1);
-            conn.balancer.path(Next { turn: *turn, under_way: conn.under_way - 1, now })
+            conn.balancer.path(Next { turn: *turn, in_flight: conn.in_flight - 1, now })
         } else {
             0
         };
@@ -204,17 +204,17 @@ impl Run<'_> {
         packet.seq = seq;
         packet.stamp = (now / 1000) as u32;
         packet.size = size as u16;
-        packet.way = way;
+        packet.alternative = alternative;
         packet.kind = Kind::Data;
         packet.marked = false;
         packet.urgent = urgent;
-        if conn.path.ways > 1 {
+        if conn.path.alternatives > 1 {
             let path = &conn.path;
             self.path.clear();
             let before = conn.fetched_over as usize..path.before as usize;
             self.path.extend(conn.links[before].iter().map(|&l| LinkId(l)));
             let (from, to) = (NicId(path.source), NicId(path.destination));
-            self.scenario.fabric.nic_way(from, to, u32::from(way), &mut self.path);
+            self.scenario.fabric.nic_path(from, to, u32::from(alternative), &mut self.path);
             let after = conn.links.len() - path.after as usize;
             self.path.extend(conn.links[after..].iter().map(|&l| LinkId(l)));
             self.raw_path.clear();
@@ -313,7 +313,7 @@ impl Run<'_> {
                 self.answer(id, Kind::Ack, seq, 1, now);
                 return;
             }
-            // On one way nothing overtakes: a gap is a loss, unless it is known already.
+            // Packets on one path do not overtake: a gap is a loss, unless it is known already.
             if self.gaps_are_losses && seq >= conn.expected {
                 let gap = conn.expected..seq;
                 conn.expected = seq + 1;
@@ -464,7 +464,8 @@ impl Run<'_> {
 
     fn acknowledged(&mut self, id: u32, conn_id: u32, now: u64) {
         let packet = &self.net.pool.packets[id as usize];
-        let (seq, count, marked, way) = (packet.seq, packet.size, packet.marked, packet.way);
+        let (seq, count, marked, alternative) =
+            (packet.seq, packet.size, packet.marked, packet.alternative);
         let round_trip = self.round_trip(id, now);
         self.give(id);
         let conn = &mut self.net.conns[conn_id as usize];
@@ -478,17 +479,17 @@ impl Run<'_> {
                 conn.unacked = seq;
                 conn.next_seq = conn.next_seq.max(seq);
             }
-            conn.under_way = conn.next_seq - conn.unacked;
+            conn.in_flight = conn.next_seq - conn.unacked;
         } else {
-            conn.under_way = conn.under_way.saturating_sub(u32::from(count));
+            conn.in_flight = conn.in_flight.saturating_sub(u32::from(count));
         }
         let unsent = self.net.messages[conn.message as usize].unsent;
         let idle = !conn.has_data(unsent);
         conn.control.acked(Ack { now, packets: u32::from(count), marked, round_trip, idle });
-        // A way of a path that it has left says nothing about those it has now.
-        let known = way < conn.path.ways.max(1);
-        if known && (conn.path.ways > 1 || conn.sibling != conn_id) {
-            conn.balancer.acked(Heard { path: way, marked, round_trip, now });
+        // An alternative of a route that it has left says nothing about those of its route now.
+        let known = alternative < conn.path.alternatives.max(1);
+        if known && (conn.path.alternatives > 1 || conn.sibling != conn_id) {
+            conn.balancer.acked(Heard { path: alternative, marked, round_trip, now });
         }
         self.ready(conn_id, now);
     }
@@ -511,10 +512,10 @@ impl Run<'_> {
             if seq >= conn.unacked {
                 conn.unacked = seq;
                 conn.next_seq = seq;
-                conn.under_way = 0;
+                conn.in_flight = 0;
             }
         } else {
-            conn.under_way = conn.under_way.saturating_sub(1);
+            conn.in_flight = conn.in_flight.saturating_sub(1);
             conn.resend.push_back(seq);
         }
         conn.control.lost(sent, now);
@@ -533,7 +534,7 @@ impl Run<'_> {
             return Ok(());
         }
         // Packets that overtook each other may have been counted back twice: what did not arrive decides.
-        if conn.under_way == 0 && (self.go_back_n || !conn.misses_any()) {
+        if conn.in_flight == 0 && (self.go_back_n || !conn.misses_any()) {
             conn.armed = false;
             return Ok(());
         }
@@ -548,7 +549,7 @@ impl Run<'_> {
                 return Err(EngineError::Unheard { task, times: GIVE_UP });
             }
             conn.last_heard = now;
-            conn.under_way = 0;
+            conn.in_flight = 0;
             conn.control.timed_out();
             if self.go_back_n {
                 conn.next_seq = conn.unacked;
@@ -573,7 +574,7 @@ impl Run<'_> {
             conn.done = true;
             conn.resend.clear();
             let next = conn.sibling;
-            self.in_light(id, false);
+            self.count_on_circuits(id, false);
             id = next;
             if id == conn_id {
                 break;
@@ -612,11 +613,11 @@ impl Run<'_> {
     }
 
     /// Counts the flows on circuits, so that none is patched away under one.
-    pub(crate) fn in_light(&mut self, id: u32, on: bool) {
+    pub(crate) fn count_on_circuits(&mut self, id: u32, on: bool) {
         let Conn { links, .. } = &self.net.conns[id as usize];
         for &link in links {
             let state = &self.net.links[link as usize];
-            if state.lightward || state.origin == Origin::Light {
+            if state.into_ocs || state.origin == Origin::Ocs {
                 let users = &mut self.users[link as usize];
                 *users = if on { *users + 1 } else { *users - 1 };
             }

@@ -2,7 +2,7 @@
 
 use crate::balancer::AnyBalancer;
 use crate::balancer::plug::{Paths, mix};
-use crate::conn::{Conn, Course, Message, Path};
+use crate::conn::{Conn, Message, Path, Route};
 use crate::link::Origin;
 use crate::packet::NONE;
 use crate::run::Run;
@@ -40,7 +40,7 @@ impl Run<'_> {
                 self.net.conns[id as usize].sibling = first;
                 last = id;
                 self.order.push(id);
-                self.in_light(id, true);
+                self.count_on_circuits(id, true);
             }
             let ideal = self.ideal(first, bytes);
             self.net.messages[message as usize] =
@@ -77,8 +77,8 @@ impl Run<'_> {
         let fabric = self.scenario.fabric;
         let inside = lane.iter().all(|&l| fabric.link(l).class == LinkClass::ScaleUp);
         let mtu = if inside { self.spec.scale_up_mtu } else { self.spec.mtu }.get();
-        let course = self.course(message, lane, mtu, now);
-        let product = course.info.bandwidth_delay() as u64;
+        let route = self.route(message, lane, mtu, now);
+        let product = route.info.bandwidth_delay() as u64;
         if let Some(window) = self.spec.transport.given_window()
             && window.get() < product
             && self.narrow_window.is_none_or(|(other, _)| other < product)
@@ -86,7 +86,7 @@ impl Run<'_> {
             self.narrow_window = Some((product, window.get()));
         }
         let id = self.free_conns.pop().unwrap_or(self.net.conns.len() as u32);
-        let mut conn = Conn::new(message, number, mtu as u32, course);
+        let mut conn = Conn::new(message, number, mtu as u32, route);
         let fetched_over = conn.fetched_over as usize;
         conn.not_before = now.ps() + self.fetching(&conn.links[..fetched_over], bytes);
         if (id as usize) < self.net.conns.len() {
@@ -103,8 +103,8 @@ impl Run<'_> {
         id
     }
 
-    /// What a connection makes of a lane: a fresh one, for nothing is known of it yet.
-    pub(crate) fn course(&mut self, message: u32, lane: &[LinkId], mtu: u64, now: Time) -> Course {
+    /// What a connection makes of a lane: a new route, for nothing is known of it yet.
+    pub(crate) fn route(&mut self, message: u32, lane: &[LinkId], mtu: u64, now: Time) -> Route {
         let links: Vec<u32> = lane.iter().map(|l| l.0).collect();
         let path = self.path_of(lane);
         let packet = mtu + self.header;
@@ -125,9 +125,9 @@ impl Run<'_> {
                 ^ mix(self.ledger.outcome.flows << 32 ^ u64::from(message) ^ now.ps() << 8))
                 ^ mix(u64::from(links[0]));
         let control = AnyTransport::new(&self.spec.transport, info, now.ps());
-        let balancer = AnyBalancer::new(&self.spec.balancer, path.ways.max(1), hash);
+        let balancer = AnyBalancer::new(&self.spec.balancer, path.alternatives.max(1), hash);
         let long = self.net.long.keep(&links[fetched_over as usize..]);
-        Course { links, fetched_over, long, path, info, control, balancer }
+        Route { links, fetched_over, long, path, info, control, balancer }
     }
 
     /// How many links of a path come before the NIC that sends.
@@ -157,7 +157,7 @@ impl Run<'_> {
             let is_nic = fabric.nodes()[node.0 as usize].kind == NodeKind::Nic;
             is_nic.then(|| node.0 - first_nic)
         };
-        let alone = Path { ways: 1, before: 0, after: 0, source: 0, destination: 0 };
+        let alone = Path { alternatives: 1, before: 0, after: 0, source: 0, destination: 0 };
         let host = |l: &LinkId| fabric.link(*l).class == LinkClass::Host;
         let (Some(up), Some(down)) = (lane.iter().position(host), lane.iter().rposition(host))
         else {
@@ -171,10 +171,10 @@ impl Run<'_> {
         if self.spec.balancer.kind().capabilities.paths == Paths::Route {
             return alone;
         }
-        let ways =
-            fabric.nic_ways(lightloom_fabric::NicId(source), lightloom_fabric::NicId(destination));
+        let alternatives =
+            fabric.nic_paths(lightloom_fabric::NicId(source), lightloom_fabric::NicId(destination));
         Path {
-            ways: ways.clamp(1, u32::from(u16::MAX)) as u16,
+            alternatives: alternatives.clamp(1, u32::from(u16::MAX)) as u16,
             before: up as u8,
             after: (lane.len() - 1 - down) as u8,
             source,

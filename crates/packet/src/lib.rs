@@ -3,7 +3,7 @@
 //! Modelled: store-and-forward switches with output queues in bytes, ECN, priority flow control with
 //! headroom, trimming and drops; control packets before data; links with rate and delay; hosts whose
 //! links serve their flows in turn; the scale-up network, losslessly; circuits that hold or lose what
-//! is sent while they are dark; transports, and load balancers over equal ways. A packet's way
+//! is sent while they are dark; transports, and load balancers over equal paths. A packet's path
 //! is fixed when it is sent. Links break and heal: what waits for a broken one is lost.
 //! Ignored: see `switch.rs`, `host.rs` and each transport.
 //! Cost: one event a packet and link, two where it had to wait; no allocation per packet, nothing

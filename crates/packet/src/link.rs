@@ -12,13 +12,13 @@ pub(crate) enum Origin {
     /// A GPU or a server's scale-up network, which loses nothing and marks nothing.
     ScaleUp,
     /// An optical switch: nothing queues, light goes through.
-    Light,
+    Ocs,
 }
 
 /// Whether a link carries anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    Lit,
+    Up,
     /// An optical switch is being reconfigured: what waits is held or lost, as [`crate::Dark`] says.
     Dark,
     /// Broken: what comes to it is lost.
@@ -51,7 +51,7 @@ pub(crate) struct Link {
     pub paused: bool,
     pub state: State,
     /// Leads into an optical switch.
-    pub lightward: bool,
+    pub into_ocs: bool,
     /// Whose turn it is if both its queue and its own flows have something.
     pub own_turn: bool,
 }
@@ -72,7 +72,7 @@ pub(crate) struct Tally {
     pub marks: u64,
     pub drops: u64,
     pub trims: u64,
-    /// Packets of its NIC's flows that chose a way, from a start of its own.
+    /// Packets of its NIC's flows that chose a path, from a start of its own.
     pub turn: u32,
     /// Bytes that came over this link and wait in the switch where it ends.
     pub held: u64,
@@ -134,7 +134,7 @@ impl Class {
 }
 
 impl Link {
-    pub fn new(class: u16, origin: Origin, lightward: bool) -> Self {
+    pub fn new(class: u16, origin: Origin, into_ocs: bool) -> Self {
         Link {
             free_at: 0,
             queued: 0,
@@ -148,18 +148,18 @@ impl Link {
             origin,
             pending: false,
             paused: false,
-            state: State::Lit,
-            lightward,
+            state: State::Up,
+            into_ocs,
             own_turn: false,
         }
     }
 
-    /// Whether it can send at once: nothing is under way or waits before it.
+    /// Whether it can send at once: nothing is in flight or waits before it.
     #[inline]
     pub fn is_idle(&self, now: u64) -> bool {
         self.free_at <= now
             && !self.pending
-            && self.state == State::Lit
+            && self.state == State::Up
             && self.control.is_empty()
             && self.data.is_empty()
     }

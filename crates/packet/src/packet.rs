@@ -15,7 +15,7 @@ const PATH: usize = 3 * INLINE;
 pub(crate) enum Kind {
     /// Payload.
     Data,
-    /// A data packet whose payload was cut off on its way.
+    /// A data packet whose payload was cut off by a switch.
     Trimmed,
     /// Packets that arrived: `seq` the last of them, or with go-back-N the next one expected.
     Ack,
@@ -48,8 +48,8 @@ pub(crate) struct Packet {
     pub stamp: u32,
     /// Bytes on the wire of data; of an acknowledgement, how many packets it stands for.
     pub size: u16,
-    /// The way that it took, of those that its balancer knows.
-    pub way: u16,
+    /// The path that it took, as an index into those that its balancer knows.
+    pub alternative: u16,
     pub kind: Kind,
     /// Marked (ECN); on an acknowledgement: its data was.
     pub marked: bool,
@@ -70,7 +70,7 @@ const FREE: Packet = Packet {
     seq: 0,
     stamp: 0,
     size: 0,
-    way: 0,
+    alternative: 0,
     kind: Kind::Data,
     marked: false,
     hop: 0,
@@ -107,7 +107,7 @@ impl Packet {
             let p = &self.path;
             long.0[u32::from_le_bytes([p[0], p[1], p[2], p[3]]) as usize][at]
         };
-        // The way back over a link is its neighbour by number.
+        // The opposite direction of a link is its neighbour by number.
         link ^ u32::from(self.backwards)
     }
 

@@ -109,10 +109,10 @@ impl<'a> Run<'a> {
                 NodeKind::Switch { .. } => Origin::Switch,
                 NodeKind::Nic => Origin::Nic,
                 NodeKind::Gpu | NodeKind::ScaleUp => Origin::ScaleUp,
-                NodeKind::Ocs { .. } => Origin::Light,
+                NodeKind::Ocs { .. } => Origin::Ocs,
             };
-            let lightward = matches!(kind(link.to), NodeKind::Ocs { .. });
-            Link::new(class_of(link), origin, lightward)
+            let into_ocs = matches!(kind(link.to), NodeKind::Ocs { .. });
+            Link::new(class_of(link), origin, into_ocs)
         });
         let net = Net {
             links: states.collect(),
@@ -128,13 +128,13 @@ impl<'a> Run<'a> {
             ..Net::default()
         };
         let largest = spec.mtu.get().max(spec.scale_up_mtu.get()) + spec.header.get();
-        // As far ahead as the slowest ordinary link needs; what is slower goes the long way.
+        // As far ahead as the slowest ordinary link needs; what is slower waits in the event queue.
         let horizon = net
             .links
             .iter()
             .map(|l| {
                 let class = net.classes[l.class as usize];
-                let delay = class.delay.saturating_mul(1 + u64::from(l.lightward));
+                let delay = class.delay.saturating_mul(1 + u64::from(l.into_ocs));
                 delay.saturating_add(class.time_for(largest))
             })
             .filter(|&time| time < 1 << 34)

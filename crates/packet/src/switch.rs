@@ -2,7 +2,7 @@
 //!
 //! Modelled: output queues in bytes, control packets before data; RED-like marking by the queue that a
 //! packet finds; an input port's share of the switch, which pauses the port's sender (PFC) after the
-//! delay of the way back. A NIC queues what it relays in host memory, without a limit, and marks like
+//! delay of the reverse path. A NIC queues what it relays in host memory, without a limit, and marks like
 //! a switch; the scale-up network neither loses nor marks. A packet leaves its input port's account
 //! when its transmission begins.
 //! Ignored: shared buffers between ports, the time a switch takes inside (in the link's delay), a
@@ -161,7 +161,7 @@ impl Run<'_> {
     pub(crate) fn serve(&mut self, at: u32, now: u64) {
         let link = &mut self.net.links[at as usize];
         let waits = match link.state {
-            State::Lit => false,
+            State::Up => false,
             State::Dark => self.dark == Dark::Hold,
             State::Down => true,
         };
@@ -228,24 +228,24 @@ impl Run<'_> {
             self.net.tallies[at as usize].rounds += 1;
         }
         let mut arrival = end + class.delay;
-        if link.lightward {
-            // Light goes through: the next link of the path is crossed in the same moment.
-            let dark = link.state != State::Lit;
-            let lit = packet.link(packet.hop + 1, &self.net.long);
-            let joined = self.ledger.circuits.leads_to(LinkId(at)) == Some(LinkId(lit));
-            let down = self.net.links[lit as usize].state == State::Down;
+        if link.into_ocs {
+            // Nothing waits in an optical switch: the path's next link is crossed at the same moment.
+            let dark = link.state != State::Up;
+            let out = packet.link(packet.hop + 1, &self.net.long);
+            let joined = self.ledger.circuits.leads_to(LinkId(at)) == Some(LinkId(out));
+            let down = self.net.links[out as usize].state == State::Down;
             if down || (!control && (dark || !joined)) {
                 self.drop_packet(at, id);
                 return;
             }
-            // Feedback over a circuit that is set one way only takes its delay all the same.
+            // Feedback over a circuit that is set in one direction only takes its delay all the same.
             packet.hop += 1;
-            let out = &mut self.net.links[lit as usize];
-            arrival += self.net.classes[out.class as usize].delay;
-            out.carried += size;
-            out.packets = out.packets.wrapping_add(1);
-            if out.packets == 0 {
-                self.net.tallies[lit as usize].rounds += 1;
+            let next = &mut self.net.links[out as usize];
+            arrival += self.net.classes[next.class as usize].delay;
+            next.carried += size;
+            next.packets = next.packets.wrapping_add(1);
+            if next.packets == 0 {
+                self.net.tallies[out as usize].rounds += 1;
             }
         }
         self.soon(Thing::Packet(id), arrival);

@@ -216,7 +216,7 @@ fn one_seed_one_outcome() {
     }
 }
 
-/// Spraying makes no way busier than another; ECMP does.
+/// Spraying makes no path busier than another; ECMP does.
 #[test]
 fn sprayed_flows_use_all_ways() {
     let fabric = hosts(16, 2);
@@ -342,7 +342,7 @@ fn a_flow_moves_when_its_circuit_goes() {
         let scenario =
             Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &[], incidents: &[] };
         let mut to = Vec::new();
-        fabric.route(GpuId(0), GpuId(4), 0, &mut to).expect("a way over packets");
+        fabric.route(GpuId(0), GpuId(4), 0, &mut to).expect("a path over packets");
         let script = Script { transfers: vec![first, again], at_end: vec![] };
         let mut ends = Ends::default();
         let outcome = engine(transport, "ecmp")
@@ -444,7 +444,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     /// Flows of several lanes, some of them over the same NIC, arrive whole over any balancer, whatever
-    /// is lost on the way.
+    /// is lost.
     #[test]
     fn lanes_deliver_everything(
         transport in prop::sample::select(names(&TRANSPORTS)),
@@ -498,7 +498,7 @@ fn a_flow_that_nothing_can_carry_is_an_error() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Flows that change their way while they run overtake themselves: what looks lost is not, what is
+    /// Flows that change their path while they run overtake themselves: what looks lost is not, what is
     /// lost at the end shows no gap, and all of it arrives.
     #[test]
     fn flows_that_move_lose_nothing(
@@ -519,9 +519,9 @@ proptest! {
 }
 
 /// 32 NICs fill switches of six ports unevenly: a ring over the rails then costs more than on even
-/// ways, for a balancer that spreads evenly more than for one that avoids marked ways.
+/// paths, for a balancer that spreads evenly more than for one that avoids marked paths.
 #[test]
-fn uneven_ways_cost_even_spreading_most() {
+fn uneven_paths_cost_even_spreading_most() {
     let clos = ClosSpec { splitting: Splitting::Ecmp, ..ClosSpec::new(RATE, Time::from_us(1)) };
     let fabric =
         build(&Cluster::of(32, 8), &RailOptimized(clos).into(), 1, &[]).expect("a valid fabric");

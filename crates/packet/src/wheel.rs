@@ -291,7 +291,7 @@ mod tests {
         }
     }
 
-    /// The width follows the load, and nothing is lost on the way.
+    /// The width follows the load, and nothing is lost.
     #[test]
     fn buckets_adapt() {
         let mut wheel = Wheel::new(2_000_000, 3);

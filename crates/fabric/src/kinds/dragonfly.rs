@@ -231,19 +231,19 @@ impl Switches for Dragonfly {
         path: &mut Vec<LinkId>,
     ) -> Result<(), RouteError> {
         if source != destination {
-            let ways = self.ways(source, destination) as usize;
-            let way = Choice::new(source.0, destination.0, key).of(ways);
-            self.way(source, destination, way as u32, path);
+            let paths = self.paths(source, destination) as usize;
+            let index = Choice::new(source.0, destination.0, key).of(paths);
+            self.path(source, destination, index as u32, path);
         }
         Ok(())
     }
 
-    fn ways(&self, source: NicId, destination: NicId) -> u32 {
+    fn paths(&self, source: NicId, destination: NicId) -> u32 {
         let group = |nic: NicId| nic.0 / self.hosts / self.of_group;
         if group(source) == group(destination) { 1 } else { self.copies }
     }
 
-    fn way(&self, source: NicId, destination: NicId, index: u32, path: &mut Vec<LinkId>) {
+    fn path(&self, source: NicId, destination: NicId, index: u32, path: &mut Vec<LinkId>) {
         let [from, to] = [source, destination].map(|nic| nic.0 / self.hosts);
         let (a, b) = (from / self.of_group, to / self.of_group);
         path.push(self.ports[source.index()]);
@@ -313,8 +313,8 @@ mod tests {
     #[test]
     fn flows_of_two_groups_share_all_their_links() {
         let fabric = build(&Cluster::of(128, 4), &spec(4, 8, 4).into(), 1, &[]).expect("it fits");
-        assert_eq!(fabric.nic_ways(NicId(0), NicId(127)), 10); // 32 ports, three other groups
-        assert_eq!(fabric.nic_ways(NicId(0), NicId(31)), 1);
+        assert_eq!(fabric.nic_paths(NicId(0), NicId(127)), 10); // 32 ports, three other groups
+        assert_eq!(fabric.nic_paths(NicId(0), NicId(31)), 1);
         let mut used = std::collections::BTreeSet::new();
         for key in 0..1000 {
             let mut path = vec![];

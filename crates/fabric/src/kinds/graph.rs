@@ -275,9 +275,9 @@ impl Draft {
             let (to, entry) = self.end(cluster, b, wires)?;
             let link = wires.duplex(from, to, cable);
             let there = Edge { to: b.number, link, exit, entry };
-            let way_back = Edge { to: a.number, link: back(link), exit: entry, entry: exit };
+            let opposite = Edge { to: a.number, link: back(link), exit: entry, entry: exit };
             self.edges[a.number as usize].push(there);
-            self.edges[b.number as usize].push(way_back);
+            self.edges[b.number as usize].push(opposite);
         }
         Ok(())
     }

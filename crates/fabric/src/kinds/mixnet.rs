@@ -407,7 +407,7 @@ mod tests {
 
     /// Two regions of two servers; one server stands in anywhere, one on the switch of region 1.
     #[test]
-    fn what_stands_in_is_wired_one_way_only() {
+    fn what_stands_in_is_wired_to_one_network_only() {
         let (cluster, backups) = (Cluster::of(48, 8), [Backup::Packets, Backup::Circuits(1)]);
         let site = Site { region_servers: 2, backups: &backups, ..Site::new(&cluster) };
         let mut with = spec();

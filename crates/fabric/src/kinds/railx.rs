@@ -297,7 +297,7 @@ impl Wired {
         })
     }
 
-    /// Appends the way over a rail from the chip at one of its ends to that at the other, and says
+    /// Appends the path over a rail from the chip at one of its ends to that at the other, and says
     /// which node that is. Nothing is appended if the rail is dark.
     pub fn rail_path(
         &self,
@@ -312,7 +312,7 @@ impl Wired {
         Some(next)
     }
 
-    /// Appends the way over a node's mesh from one chip to another, each given by mesh column and
+    /// Appends the path over a node's mesh from one chip to another, each given by mesh column and
     /// mesh row: along the row, then along the column.
     pub fn mesh_path(&self, node: u32, from: (u32, u32), to: (u32, u32), path: &mut Vec<LinkId>) {
         self.straight(node, Axis::X, from.1, (from.0, to.0), path);
@@ -541,7 +541,7 @@ mod tests {
         assert_eq!([Item::OcsPort, Item::Transceiver, Item::Nic].map(count), [2592, 2592, 0]);
         let mesh = fabric.links().iter().find(|l| l.class == LinkClass::Mesh).expect("a mesh");
         assert_eq!(mesh.rate, BitRate::from_gbps(4 * 2 * 400));
-        // Light out of a switch is light that went in: only the way in can bind.
+        // Light out of a switch is light that went in: only the links in can bind.
         for id in (0..fabric.links().len() as u32).map(LinkId) {
             let from = fabric.nodes()[fabric.link(id).from.index()].kind;
             assert_eq!(fabric.never_binds(id), matches!(from, NodeKind::Ocs { .. }));

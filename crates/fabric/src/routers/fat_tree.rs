@@ -2,7 +2,7 @@
 //!
 //! Modelled: an extended generalised fat-tree (Oehring et al., 1995). Tier by tier it is said how
 //! many children a switch has and how many parents the tier below; chips are the lowest tier. Packets
-//! go up until they are above their chip, by parents drawn at random, and down the one way there is.
+//! go up until they are above their chip, by parents drawn at random, and down the only path there is.
 //! Adaptive routing takes another parent where the one drawn has no room. (If all took the one with
 //! the most room, the inputs of a switch would choose the same one in the same cycle.)
 //! A chip with several parents is on as many trees, or planes.
@@ -47,7 +47,7 @@ struct Tier {
     /// The number of its first router.
     first: u32,
     /// How many there are above one part of the tree.
-    ways: u32,
+    copies: u32,
     /// Chips below each.
     chips: u32,
     children: u32,
@@ -84,13 +84,13 @@ impl FatTree {
             return Err(FabricError::new("vcs", vcs, "must be from 1 to 16"));
         }
         let chips: u64 = children.iter().map(|&n| u64::from(n)).product();
-        let (mut tiers, mut first, mut ways, mut below) = (Vec::new(), 0_u64, 1_u64, 1_u64);
+        let (mut tiers, mut first, mut copies, mut below) = (Vec::new(), 0_u64, 1_u64, 1_u64);
         for tier in 0..=children.len() {
             if tier > 0 {
-                ways *= u64::from(parents[tier - 1]);
+                copies *= u64::from(parents[tier - 1]);
                 below *= u64::from(children[tier - 1]);
             }
-            let routers = chips / below * ways;
+            let routers = chips / below * copies;
             if first + routers > MOST_ROUTERS {
                 let said = format!("{children:?}");
                 let reason = format!("with parents = {parents:?} must make up to {MOST_ROUTERS}");
@@ -98,7 +98,7 @@ impl FatTree {
             }
             tiers.push(Tier {
                 first: first as u32,
-                ways: ways as u32,
+                copies: copies as u32,
                 chips: below as u32,
                 children: if tier > 0 { children[tier - 1] } else { 0 },
                 parents: parents.get(tier).copied().unwrap_or(0),
@@ -112,7 +112,7 @@ impl FatTree {
     /// cycles.
     pub fn network(&self, width: u16, delay: u16, lanes: u16) -> Network {
         let top = self.tiers[self.tiers.len() - 1];
-        let mut network = Network::new("fat-tree", top.first + top.ways);
+        let mut network = Network::new("fat-tree", top.first + top.copies);
         for (tier, of) in self.tiers.iter().enumerate() {
             for at in 0..self.routers(tier) {
                 network.dark_ports(of.first + at, (of.children + of.parents) as u16);
@@ -123,9 +123,9 @@ impl FatTree {
         }
         for (tier, (below, above)) in self.tiers.iter().zip(&self.tiers[1..]).enumerate() {
             for at in 0..self.routers(tier) {
-                let (part, way) = (at / below.ways, at % below.ways);
+                let (part, copy) = (at / below.copies, at % below.copies);
                 for parent in 0..below.parents {
-                    let up = part / above.children * above.ways + way * below.parents + parent;
+                    let up = part / above.children * above.copies + copy * below.parents + parent;
                     let from =
                         End { router: below.first + at, port: (below.children + parent) as u16 };
                     let to = End { router: above.first + up, port: (part % above.children) as u16 };
@@ -138,7 +138,7 @@ impl FatTree {
 
     fn routers(&self, tier: usize) -> u32 {
         let chips = self.tiers[self.tiers.len() - 1].chips;
-        chips / self.tiers[tier].chips * self.tiers[tier].ways
+        chips / self.tiers[tier].chips * self.tiers[tier].copies
     }
 }
 
@@ -152,7 +152,7 @@ impl Routing for FatTree {
     }
 
     fn draws(&self) -> u32 {
-        self.tiers[self.tiers.len() - 1].ways.min(1 << 16)
+        self.tiers[self.tiers.len() - 1].copies.min(1 << 16)
     }
 
     fn route(
@@ -165,12 +165,12 @@ impl Routing for FatTree {
     ) {
         let tier = self.tiers.iter().rposition(|tier| tier.first <= at).expect("chips are first");
         let of = self.tiers[tier];
-        if tier > 0 && (at - of.first) / of.ways == to / of.chips {
+        if tier > 0 && (at - of.first) / of.copies == to / of.chips {
             let child = to / self.tiers[tier - 1].chips % of.children;
             choices.extend((0..self.vcs).map(|vc| Choice::new(child as u16, vc)));
             return;
         }
-        let drawn = draw / self.tiers[tier].ways % of.parents;
+        let drawn = draw / self.tiers[tier].copies % of.parents;
         for n in 0..if self.adaptive { of.parents } else { 1 } {
             let port = (of.children + (drawn + n) % of.parents) as u16;
             let rank = u8::from(n > 0);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_are_spread_over_all_ways_up() {
+    fn draws_are_spread_over_all_paths_up() {
         let tree = FatTree::new(&[2, 2, 2], &[2, 3, 2], false, 1).unwrap();
         let network = tree.network(1, 1, 1);
         let mut tops = vec![0; network.routers() as usize];
@@ -245,7 +245,7 @@ mod tests {
             while hops < 3 {
                 let mut choices = Vec::new();
                 tree.route(at, None, 7, draw, &mut choices);
-                at = network.out(at, choices[0].port).expect("a way up").to.router;
+                at = network.out(at, choices[0].port).expect("a port up").to.router;
                 hops += 1;
             }
             tops[at as usize] += 1;

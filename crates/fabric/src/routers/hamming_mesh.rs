@@ -4,7 +4,7 @@
 //! a row or a column of boards leaves each board at both ends, to the one switch of that line in each
 //! *plane*. A packet goes along X to its column of chips, and then along Y: to the nearer end of its
 //! board, over a switch with room, into the other board by the end that is nearer to its place there;
-//! on one board it stays on it. Two classes of virtual channels, on the way out and on the way in,
+//! on one board it stays on it. Two classes of virtual channels, towards the switch and from it,
 //! keep a line free of cycles.
 //! Ignored: planes are apart on the switches only; on a board they are one channel, as wide as they
 //! are many. Lines have one tier of switches.
@@ -288,7 +288,7 @@ mod tests {
         let merged = |board| Merged(HammingMesh::new(board, 3, 3, 1, 1).unwrap());
         let walked = |of: Merged| walk(&of.0.network(1, 10, 1), &of);
         assert_eq!(walked(merged(3)), Err(Cycle));
-        // Boards of one chip have no way in or out.
+        // Boards of one chip have no mesh links in or out.
         assert!(walked(merged(1)).is_ok());
     }
 

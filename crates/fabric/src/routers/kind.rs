@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
 
-/// A network and how packets find their way through it.
+/// A network and how packets are routed through it.
 pub type Routed = (Network, Box<dyn Routing + Send>);
 
 /// Why a network cannot be: a message that names what.

@@ -1,6 +1,6 @@
-//! How packets find their way, hop by hop.
+//! How packets are routed, hop by hop.
 
-/// A way out of a router.
+/// A next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Choice {
     /// The port.

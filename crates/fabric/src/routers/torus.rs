@@ -1,8 +1,8 @@
 //! A torus of routers in any number of dimensions, routed dimension by dimension.
 //!
 //! Modelled: a router a chip, a channel each way to the next router of every dimension; the last of
-//! a row is joined to its first. Packets take the shorter way round, either way where both are as
-//! long. *Datelines* keep a ring free of cycles (Dally and Towles, 2004, chapter 14): a packet that
+//! a row is joined to its first. Packets go round in the shorter direction, in either if both are
+//! as long. *Datelines* keep a ring free of cycles (Dally and Towles, 2004, chapter 14): a packet that
 //! has yet to cross from the last router to the first is in one class of virtual channels, one that
 //! has not in the other.
 //! Ignored: several links side by side are one that is as wide as they are together.

@@ -68,7 +68,7 @@ mod tests {
         Flowlets::new(&Settings { timeout: Time::from_us(50) }, 1000, 1)
     }
     fn at(b: &mut Flowlets, us: u64) -> u16 {
-        b.path(Next { turn: 0, under_way: 0, now: us * 1_000_000 })
+        b.path(Next { turn: 0, in_flight: 0, now: us * 1_000_000 })
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! PLB (Qureshi et al., SIGCOMM 2022): a sub-flow stays on the path of its flow label's hash; after
-//! enough congested round trips in a row it takes another label, at once when nothing is under way,
+//! enough congested round trips in a row it takes another label, at once when nothing is in flight,
 //! otherwise only after more of them.
 
 use super::plug::{Balancer, Capabilities, Heard, Next, Nics, Paths, pick};
@@ -63,7 +63,7 @@ impl Balancer for Plb {
 
     #[inline]
     fn path(&mut self, next: Next) -> u16 {
-        let idle = next.under_way == 0 && self.congested >= self.settings.rounds;
+        let idle = next.in_flight == 0 && self.congested >= self.settings.rounds;
         if idle || self.congested >= self.settings.rounds_busy {
             self.label += 1;
             self.path = pick(self.hash.wrapping_add(self.label), self.paths);
@@ -93,7 +93,7 @@ mod tests {
     fn moves_when_idle_after_some_congested_rounds_and_when_busy_after_more() {
         let settings = Settings { marked_share: 0.5, rounds: 3, rounds_busy: 12 };
         let mut b = Plb::new(&settings, 1000, 1);
-        let path = |b: &mut Plb, under_way| b.path(Next { turn: 0, under_way, now: 0 });
+        let path = |b: &mut Plb, in_flight| b.path(Next { turn: 0, in_flight, now: 0 });
         let first = path(&mut b, 5);
         let round = |b: &mut Plb, i: u64, marked| {
             b.acked(Heard { path: 0, marked, round_trip: 10, now: i * 10 });

@@ -56,8 +56,8 @@ pub struct Chunks {
 pub(crate) struct Next {
     /// Packets that its NIC has sent, of all flows, from a start of the NIC's own.
     pub turn: u32,
-    /// Packets of the sub-flow under way.
-    pub under_way: u32,
+    /// Packets of the sub-flow in flight.
+    pub in_flight: u32,
     /// Now \[ps\].
     pub now: u64,
 }
@@ -69,7 +69,7 @@ pub(crate) struct Heard {
     pub path: u16,
     /// Whether that packet was marked.
     pub marked: bool,
-    /// How long both were under way \[ps\].
+    /// How long both were in flight \[ps\].
     pub round_trip: u64,
     /// Now \[ps\].
     pub now: u64,

@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn good_paths_are_taken_again_and_bad_ones_are_not() {
         let mut b = Reps::new(&Settings { paths: 16 }, 16, 3);
-        let path = |b: &mut Reps, turn| b.path(Next { turn, under_way: 0, now: 0 });
+        let path = |b: &mut Reps, turn| b.path(Next { turn, in_flight: 0, now: 0 });
         let mut first: Vec<u16> = (5..21).map(|turn| path(&mut b, turn)).collect();
         first.sort_unstable();
         assert_eq!(first, (0..16).collect::<Vec<_>>(), "a round tries all");

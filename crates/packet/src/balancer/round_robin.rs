@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn every_path_once_a_round() {
         let mut b = RoundRobin::new(&Settings {}, 12, 0);
-        let path = |turn| b.path(Next { turn, under_way: 0, now: 0 });
+        let path = |turn| b.path(Next { turn, in_flight: 0, now: 0 });
         let mut seen: Vec<u16> = (7..19).map(path).collect();
         seen.sort_unstable();
         assert_eq!(seen, (0..12).collect::<Vec<_>>());

@@ -33,9 +33,9 @@ macro_rules! transports {
             }
             /// See [`Transport::may_send`].
             #[inline]
-            pub fn may_send(&self, under_way: u32, packet: f64) -> bool {
+            pub fn may_send(&self, in_flight: u32, packet: f64) -> bool {
                 match self {
-                    $(AnyTransport::$Name(transport) => transport.may_send(under_way, packet)),*
+                    $(AnyTransport::$Name(transport) => transport.may_send(in_flight, packet)),*
                 }
             }
             /// See [`Transport::sent`].

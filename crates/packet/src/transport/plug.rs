@@ -24,13 +24,13 @@ pub(crate) const SPAN: Form = Form::Time { min: 100_000, max: 1_000_000_000_000_
 pub(crate) const UNLIMITED_WINDOW: Key = Key::optional(
     "window",
     BYTES,
-    "The most bytes of a flow under way. Unless given: without limit.",
+    "The most bytes of a flow in flight. Unless given: without limit.",
 );
 /// A key of senders that begin with a window: see [`PathInfo::window`].
 pub(crate) const FIRST_WINDOW: Key = Key::optional(
     "window",
     BYTES,
-    "The most bytes of a flow under way at first. Unless given: one and a half times the path's \
+    "The most bytes of a flow in flight at first. Unless given: one and a half times the path's \
      bandwidth-delay product.",
 );
 /// A key of every transport.
@@ -49,7 +49,7 @@ pub(crate) struct Ack {
     pub packets: u32,
     /// The last of them was marked.
     pub marked: bool,
-    /// How long data and acknowledgement were under way \[ps\].
+    /// How long data and acknowledgement were in flight \[ps\].
     pub round_trip: u64,
     /// Nothing is left to send: the window is not what holds the flow back.
     pub idle: bool,
@@ -72,7 +72,7 @@ impl PathInfo {
         (self.rate * self.round_trip as f64 / self.packet).ceil().max(1.0) * self.packet
     }
     /// A window as given, at least a packet; or half as much again as the bandwidth-delay product,
-    /// which leaves room for what acknowledgements wait behind packets that go the other way.
+    /// which leaves room for what acknowledgements wait behind packets in the other direction.
     pub fn window(&self, given: Option<Bytes>) -> f64 {
         given.map_or(1.5 * self.bandwidth_delay(), |w| (w.get() as f64).max(self.packet))
     }
@@ -86,13 +86,13 @@ pub(crate) trait Transport: Sized {
     /// For a sub-flow over a path, from now on \[ps\].
     fn new(settings: &Self::Settings, path: PathInfo, now: u64) -> Self;
 
-    /// The most bytes under way.
+    /// The most bytes in flight.
     fn window(&self) -> f64;
 
-    /// Whether one more packet of so many bytes may be sent, so many being under way.
+    /// Whether one more packet of so many bytes may be sent, so many being in flight.
     #[inline]
-    fn may_send(&self, under_way: u32, packet: f64) -> bool {
-        under_way == 0 || f64::from(under_way + 1) * packet <= self.window()
+    fn may_send(&self, in_flight: u32, packet: f64) -> bool {
+        in_flight == 0 || f64::from(in_flight + 1) * packet <= self.window()
     }
 
     /// A packet of so many bytes was sent; how long the next one must wait at least \[ps\].
