@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
+import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
-from lightloom import Result, presets
+from lightloom import Result, presets, screen
 from lightloom.cli import run
+from lightloom.papers import PAPERS
+from lightloom.papers.frame import load
 from lightloom.report.terminal import PACKETS, render_compare, render_packets
-from lightloom.screen import console
+from lightloom.screen import Column, console, table
 
 WIDTHS = (60, 80, 100)
 FABRICS = ["fat-tree", "fat-tree-3to1", "rail-optimized", "topoopt", "mixnet"]
@@ -129,3 +135,103 @@ def test_the_table_says_why_nothing_waits_for_circuits(
     assert f'reconf. "-": no iteration waited for circuits that change; {says}' in " ".join(
         capsys.readouterr().out.split()
     )
+
+
+# Each table of the other commands: what may be left out at 60 columns, and what every width shows.
+TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "rails --domains 2 --gpus-per-domain 4 --engine flow --size 1MiB --force --out {out}": (
+        "p80 p95 share mean sender MSE",
+        ("rails", "min-rtt", "ecmp", "all-to-all ms", "over ECMP", "demand allows"),
+    ),
+    "predict evaluate e8k2 --layers": (
+        "top-2 top-4 ports changed ms a load ms a matrix",
+        ("previous-iteration", "copilot", "auto", "load error", "over known", "mean"),
+    ),
+    "trace show e8k2": ("", ("layer", "max/mean", "worst", "entropy", "drift", "spread", "mean")),
+    "railx cost": (
+        "copper [1000] transc. [1000] switches global [%]",
+        ("1:7:49 Tap. 3-Tier FT", "RailX4Mesh", "cost / inject.", "cost / global", "uniform [%]"),
+    ),
+    "railx cost --chips 100000": (
+        "copper [1000] transc. [1000] switches",
+        ("3D torus without OCS", "cost / inject.", "cut [%]"),
+    ),
+    "railx build --mesh 4 --ports 2 --ocs 128 --topology hyperx": (
+        "",
+        ("throughput by rails, nearest exit", "on the graph", "RailX, Table 2", "k n a link"),
+    ),
+    "railx decompose --verify --max 12": ("", ("3 to 12 nodes", "verified", "its seconds", "even")),
+    "railx map --model mixtral-8x7b --parallelism tp=16,cp=2,ep=8,dp=4,pp=4 --mesh 4 --ports 4 "
+    "--ocs 128": ("", ("keys and values", "V printed", "16 x 1 x 1", "Y 16 all to all", "turns")),
+    "railx simulate --network mesh --scale 4x4 --load 0.1 --credits link": (
+        "", ("offered", "accepted", "99 %", "busiest"),
+    ),
+    "plan collective --algorithm rabenseifner-allreduce --nodes 8 --size 40MB --planes 2 "
+    "--out {plan}": (
+        "reconfigured dark time exposed", ("one-shot", "SWOT", "under lockstep", "bound us", "gap"),
+    ),
+    "plan collective --algorithm best --primitive all-reduce --nodes 8 --size 40MB": (
+        "reconfigured dark time exposed over ideal", ("algorithm", "under lockstep", "gap"),
+    ),
+    "plan show {plan}": ("", ("ready us", "circuits", "the first of them", "0>1, 1>0")),
+    "plan show {plan} --node 3": ("", ("peer", "bytes", "after step")),
+    "plan run {plan}": ("", ("plane", "busy", "circuits set")),
+    "soak control --seeds 20": ("", ("what happened", "scenarios", "times", "plan confirmed")),
+    "spec presets": ("", ("mixtral-8x22b", "polatis-measured", "rail-optimized", "prices.preset")),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    place = tmp_path_factory.mktemp("tables")
+    plan = place / "plan.json"
+    words = shlex.split(next(name for name in TABLES if "{plan}" in name).format(plan=plan))
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert run(words) == 0
+    return {"plan": str(plan), "out": str(place / "out")}
+
+
+@pytest.mark.parametrize("command", TABLES)
+def test_every_table_fits_and_keeps_what_matters(
+    command: str,
+    made: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    may_go, stays = TABLES[command]
+    tables: list[str] = []
+
+    def kept(*arguments: Any) -> Any:
+        tables.append((found := table(*arguments)).plain)
+        return found
+
+    monkeypatch.setattr(screen, "table", kept)
+    for width in (60, 80):
+        tables.clear()
+        monkeypatch.setenv("COLUMNS", str(width))
+        assert run(shlex.split(command.format(**made))) == 0
+        out = capsys.readouterr().out
+        assert tables and all(shown in out for shown in tables) and "…" not in out
+        lines = "\n".join(tables).splitlines()
+        assert max(map(len, lines)) <= width, lines
+        for part in re.findall(r"[^\s-]+", " ".join(stays)):  # a name may fold at a hyphen
+            assert part in "\n".join(lines), (width, part)
+        for shown in tables:
+            gone = " ".join(shown.partition(f"left out at {width} columns:")[2].split())
+            assert all(part in may_go for part in gone.split(", ")), gone
+
+
+def test_names_that_fold_stay_whole() -> None:
+    for paper in PAPERS:
+        columns = [Column(heading, name=True) for heading in load(paper).headings]
+        row = ["figure 12", "8x22B 400 Gbps", "over fat-tree at 1,024 GPUs", "1.5", "1.1 to 1.62"]
+        for width in (60, 80):
+            shown = table(columns, [row], width).plain
+            assert max(map(len, shown.splitlines())) <= width
+            assert all(word in shown for cell in row for word in cell.split())
+
+
+def test_a_table_that_cannot_fit_is_whole_all_the_same() -> None:
+    row = ["123456789"] * 12
+    shown = table(["number"] * 12, [row], 60).plain
+    assert shown.splitlines()[-1].split() == row

@@ -204,7 +204,8 @@ def check_command(file: Path = FILE, as_json: bool = JSON) -> None:
 
     Example: lightloom plan check plan.json
     """
-    from lightloom.plan.terminal import console, summary
+    from lightloom.plan.terminal import summary
+    from lightloom.screen import console
 
     plan = _read(file)
     _checked(plan, file)
@@ -233,7 +234,8 @@ def show_command(
     Example: lightloom plan show plan.json --node 3
     """
     from lightloom.plan.job import within
-    from lightloom.plan.terminal import console, node_track, plane_tracks, summary
+    from lightloom.plan.terminal import print_node, print_planes, summary
+    from lightloom.screen import console
 
     plan = _read(file)
     if node is not None:
@@ -242,9 +244,12 @@ def show_command(
     if outputs.any:
         _checked(plan, file)  # pictures of a plan that cannot be would lie
     outputs.write(plan)
-    screen = console()
-    screen.print(f"{summary(plan)}\n", soft_wrap=True)
-    screen.print(plane_tracks(plan) if node is None else node_track(plan, node))
+    out = console()
+    out.print(f"{summary(plan)}\n", soft_wrap=True)
+    if node is None:
+        print_planes(plan, out)
+    else:
+        print_node(plan, node, out)
 
 
 @app.command("run")
@@ -253,10 +258,9 @@ def run_command(file: Path = FILE, as_json: bool = JSON) -> None:
 
     Example: lightloom plan run plan.json
     """
-    from rich.table import Table
-
+    from lightloom import screen
     from lightloom.errors import InputError
-    from lightloom.plan.terminal import console, microseconds, summary
+    from lightloom.plan.terminal import microseconds, summary
 
     plan = _read(file)
     try:
@@ -266,21 +270,18 @@ def run_command(file: Path = FILE, as_json: bool = JSON) -> None:
     if as_json:
         print(json.dumps(ran, indent=2))
         return
-    screen = console()
-    screen.print(f"{summary(plan)}\n", soft_wrap=True)
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for heading in ("plane", "MB", "busy", "dark", "circuits\nset"):
-        table.add_column(heading, justify="right")
+    out = screen.console()
+    out.print(f"{summary(plan)}\n", soft_wrap=True)
     ports = max(1, plan.machine.nodes * ran["completion_ps"])
-    for plane in ran["planes"]:
-        table.add_row(
-            str(plane["plane"]), f"{plane['bytes'] / 1e6:,.3f}", f"{plane['busy_ps'] / ports:.1%}",
-            f"{plane['dark_ps'] / ports:.1%}", str(plane["circuits"]),
-        )  # fmt: skip
-    screen.print(table)
+    rows = [
+        [str(plane["plane"]), f"{plane['bytes'] / 1e6:,.3f}", f"{plane['busy_ps'] / ports:.1%}",
+         f"{plane['dark_ps'] / ports:.1%}", str(plane["circuits"])]
+        for plane in ran["planes"]
+    ]  # fmt: skip
+    screen.print_table(("plane", "MB", "busy", "dark", "circuits\nset"), rows, out)
     late = ran["completion_ps"] - ran["planned_ps"]
     exact = "as planned, to the picosecond" if late == 0 else f"{microseconds(late)} us late"
-    screen.print(f"\ncomplete at {microseconds(ran['completion_ps'])} us: {exact}")
+    out.print(f"\ncomplete at {microseconds(ran['completion_ps'])} us: {exact}")
 
 
 @app.command("schema")
@@ -405,16 +406,17 @@ def _as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
 def _print(
     head: str, planes: Planes, initial: str, rows: Sequence[Row], algorithms: bool = False
 ) -> None:
-    from lightloom.plan.terminal import NAMES, console, describe, schedulers
+    from lightloom.plan.terminal import NAMES, describe, print_schedulers
+    from lightloom.screen import console
 
-    screen = console()
-    screen.print(f"{head}\n{describe(planes, initial)}\n", soft_wrap=True)
-    screen.print(schedulers(rows, algorithms))
+    out = console()
+    out.print(f"{head}\n{describe(planes, initial)}\n", soft_wrap=True)
+    print_schedulers(rows, out, algorithms)
     for row in rows:
         if row.infeasible is not None:
-            screen.print(f"note: {row.infeasible}", style="dim", soft_wrap=True)
+            out.print(f"note: {row.infeasible}", style="dim", soft_wrap=True)
     if planes.node_bandwidth % planes.planes:
-        screen.print(
+        out.print(
             f"note: {planes.node_bandwidth} over {planes.planes} planes is rounded down",
             style="dim", soft_wrap=True,
         )  # fmt: skip
@@ -425,4 +427,4 @@ def _print(
             done,
             key=lambda r: (r.scheduler == "one-shot", r.completion_ps, r.scheduler != "swot"),
         )
-        screen.print(f"\nbest: {best.algorithm} by {NAMES[best.scheduler]}", soft_wrap=True)
+        out.print(f"\nbest: {best.algorithm} by {NAMES[best.scheduler]}", soft_wrap=True)

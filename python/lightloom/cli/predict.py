@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING
 
 import typer
@@ -89,12 +88,12 @@ def evaluate_command(
 
 
 def _render(found: Evaluation, layers: bool) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    from lightloom import screen
+    from lightloom.screen import Column
+
+    console = screen.console()
     iterations, deep, sources, experts = found.shape
     region = found.region
     ranks = f"{region.ranks} EP ranks x {region.tensor_parallel} GPUs on {region.servers} servers"
@@ -105,24 +104,23 @@ def _render(found: Evaluation, layers: bool) -> None:
         ),
         soft_wrap=True,
     )
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    columns = [
+        Column("predictor", name=True),
+        *(Column(f"top-{k}", rank=2 if at else 0) for at, k in enumerate(found.scores[0].accuracy)),
+        Column("load\nerror"), Column("matrix\nerror"),
+        Column("all-to-all\nover known", "all-to-\nall over\nknown"),
+        Column("ports\nchanged", rank=3), Column("ms a load", rank=4),
+        Column("ms a matrix", rank=5),
+    ]  # fmt: skip
+    table: list[list[str] | None] = []
     if layers:
-        table.add_column("layer", justify="right")
-    table.add_column("predictor")
-    tops = list(found.scores[0].accuracy)
-    for heading in (
-        *(f"top-{k}" for k in tops), "load\nerror", "matrix\nerror", "all-to-all\nover known",
-        "ports\nchanged", "ms a load", "ms a matrix",
-    ):  # fmt: skip
-        table.add_column(heading, justify="right")
-    if layers:
+        columns.insert(0, Column("layer"))
         for at, scores in enumerate(found.layers):
-            for score in scores:
-                table.add_row(str(at), *_cells(score))
-            table.add_section()
-    for score in found.scores:
-        table.add_row(*(["mean"] if layers else []), *_cells(score))
-    console.print(table)
+            table += [*([str(at), *_cells(score)] for score in scores), None]
+    table += [[*(["mean"] if layers else []), *_cells(score)] for score in found.scores]
+    console.print()
+    screen.print_table(columns, table, console)
+    console.print()
     trusted = found.score("auto").by
     shares = sorted(trusted.items(), key=lambda item: -item[1])
     console.print("auto went by " + ", ".join(f"{who} {share:.0%}" for who, share in shares))

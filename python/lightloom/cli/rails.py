@@ -112,31 +112,33 @@ def rails(
 
 
 def _render(done: Comparison) -> None:
-    from rich.console import Console
-    from rich.table import Table
+    from lightloom import screen
+    from lightloom.screen import Column
 
-    job = done.job
-    console = Console(width=None if sys.stdout.isatty() else 118, highlight=False)
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for heading in (
-        "scheme", "all-to-all\nms", "mean", "p80", "p95", "p99", "bus bw\nGbps", "share",
-        "over\nECMP", "demand\nallows", "sender\nMSE", "receiver\nMSE", "lost/trim/resent",
-    ):  # fmt: skip
-        table.add_column(heading, justify="left" if heading == "scheme" else "right")
+    job, console = done.job, screen.console()
+    columns = (
+        Column("scheme", name=True), Column("all-to-all\nms", "all-to-\nall ms"),
+        Column("mean", rank=6), Column("p80", rank=9), Column("p95", rank=8), Column("p99", rank=2),
+        Column("bus bw\nGbps"), Column("share", rank=7), Column("over\nECMP"),
+        Column("demand\nallows"), Column("sender\nMSE", rank=4),
+        Column("receiver\nMSE", "recei-\nver MSE", rank=3),
+        Column("lost/trim/resent", "lost/trim\n/resent", rank=1),
+    )  # fmt: skip
+    table = []
     for row in done.rows:
         times = (row.completion_s, row.cct_mean_s, row.cct_p80_s, row.cct_p95_s, row.cct_p99_s)
         gain = "-" if row.gain_over_ecmp is None else f"{row.gain_over_ecmp:.2f}x"
-        table.add_row(
+        table.append([
             row.scheme, *(f"{1e3 * time:.3f}" for time in times), f"{row.bus_bandwidth_gbps:.1f}",
             f"{row.bus_bandwidth_share:.0%}", gain, f"{row.gain_allowed:.2f}x",
             f"{row.sender_mse:.4f}", f"{row.receiver_mse:.4f}",
             f"{row.drops}/{row.trims}/{row.resent}",
-        )  # fmt: skip
+        ])  # fmt: skip
     console.print(
         f"{job.workload}: {job.domains} domains x {job.gpus_per_domain} GPUs, {job.bandwidth}, "
         f"{job.collectives} all-to-all{'s' if job.collectives > 1 else ''}\n"
     )
-    console.print(table)
+    screen.print_table(columns, table, console)
     for note in done.notes:
         console.print(f"note: {note}", style="dim")
     console.print(f"\nresult in {done.directory}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import typer
@@ -92,16 +91,12 @@ def reproduce(
     if as_json:
         print(json.dumps({"rows": made.rows, "table": made.table}, indent=2))
         return
-    from rich.console import Console
-    from rich.table import Table
+    from lightloom import screen
+    from lightloom.screen import Column
 
-    console = Console(width=None if sys.stdout.isatty() else 110, highlight=False)
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for heading in about.headings:
-        table.add_column(heading)
-    for row in made.table:
-        table.add_row(*row.values())
-    console.print(table)
+    console = screen.console()
+    columns = [Column(heading, name=True) for heading in about.headings]
+    screen.print_table(columns, [list(row.values()) for row in made.table], console)
     console.print()
     if about.timed:
         each = ", ".join(f"{name.split()[1]} {s:.0f}" for name, s in made.seconds.items())

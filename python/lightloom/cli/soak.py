@@ -94,13 +94,16 @@ class _Progress:
 
 
 def _print_summary(result: dict[str, Any], elapsed: float) -> None:
+    from lightloom import screen
+    from lightloom.screen import Column
+
     scenarios, steps = result["scenarios"], result["steps"]
     print(
         f"{scenarios} scenarios, {steps} steps, {result['simulated_s']:.0f} s of their time "
         f"in {elapsed:.1f} s: no invariant is broken"
     )
-    print(f"\n{'what happened':<45}{'scenarios':>12}{'times':>12}")
-    for what, (in_scenarios, times) in sorted(
-        result["happened"].items(), key=lambda item: (-item[1][0], item[0])
-    ):
-        print(f"{what:<45}{in_scenarios:>12}{times:>12}")
+    happened = sorted(result["happened"].items(), key=lambda item: (-item[1][0], item[0]))
+    rows = [(what, str(in_scenarios), str(times)) for what, (in_scenarios, times) in happened]
+    print()
+    columns = (Column("what happened", name=True), "scenarios", "times")
+    screen.print_table(columns, rows, screen.console())

@@ -80,8 +80,12 @@ def presets(
     if as_json:
         print(json.dumps(names, indent=2))
     else:
-        for key, values in names.items():
-            print(f"{key:18} {', '.join(values)}")
+        from lightloom import screen
+        from lightloom.screen import Column
+
+        rows = [(key, ", ".join(values)) for key, values in names.items()]
+        columns = (Column("", left=True), Column("", name=True))
+        screen.print_table(columns, rows, screen.console())
 
 
 def _as_json(resolved: Resolved) -> dict[str, object]:
@@ -102,18 +106,16 @@ def _print(resolved: Resolved, sources: bool) -> None:
             note = f": {source}" if sources and source else ""
             print(f"{key} = {value_text(value)}  # {layer}{note}")
         return
-    from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    console = Console(highlight=False)
+    from lightloom import screen
+    from lightloom.screen import Column
+
+    console = screen.console()
     console.print(Text(resolved.scenario.title, style="bold"))
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold", max_width=40)
-    table.add_column(overflow="fold")
+    table: list[list[Text] | None] = []
     for section, rows in groupby(resolved.rows(), key=lambda row: row[0].partition(".")[0]):
-        table.add_row("")
+        table.append(None)
         for key, value, (layer, source) in rows:
             name = Text.assemble((section, "bold"), key.removeprefix(section))
             # Narrow terminals: a path below presets/ speaks for itself.
@@ -122,5 +124,6 @@ def _print(resolved: Resolved, sources: bool) -> None:
                 origin.append(f": {source}", style="dim")
             many = isinstance(value, list) and any(isinstance(item, dict) for item in value)
             shown = f"({len(value)} entries)" if many else value_text(value)
-            table.add_row(name, Text(shown, style="cyan"), origin)
-    console.print(table)
+            table.append([name, Text(shown, style="cyan"), origin])
+    columns = (Column("", left=True), Column("", name=True), Column("", name=True))
+    screen.print_table(columns, table, console)

@@ -293,12 +293,11 @@ def _print(trace: GatingTrace, name: str, as_json: bool) -> None:
     if as_json:
         print(json.dumps(summary.as_dict(), indent=2))
         return
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    from lightloom import screen
+
+    console = screen.console()
     said = summary.as_dict()
     console.print(
         Text(
@@ -320,15 +319,14 @@ def _print(trace: GatingTrace, name: str, as_json: bool) -> None:
     for key in said_of:
         if key in trace.meta:
             console.print(Text(f"  {key.replace('_', ' ')}: {trace.meta[key]}"), soft_wrap=True)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("layer", justify="right")
-    for title in ("max/mean", "worst", "entropy", "drift", "source spread", "pair max/mean"):
-        table.add_column(title, justify="right")
-    for layer in range(trace.layers):
-        table.add_row(str(layer), *_cells(said["per_layer"][key][layer] for key in MEASURES))
-    table.add_section()
-    table.add_row("mean", *_cells(said[key] for key in MEASURES))
-    console.print(table)
+    titles = ("max/mean", "worst", "entropy", "drift", "source spread", "pair max/mean")
+    rows = [
+        [str(layer), *_cells(said["per_layer"][key][layer] for key in MEASURES)]
+        for layer in range(trace.layers)
+    ]
+    mean = ["mean", *_cells(said[key] for key in MEASURES)]
+    console.print()
+    screen.print_table(("layer", *titles), [*rows, None, mean], console)
 
 
 def _cells(values: Any) -> list[str]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.table import Table
 
+from lightloom import screen
 from lightloom.plan.collective import Row
 from lightloom.plan.file import Plan
 from lightloom.plan.job import Planes
+from lightloom.screen import Column
 
 NAMES = {
     "one-shot": "one-shot", "lockstep": "lockstep", "ideal": "ideal", "swot": "SWOT",
@@ -22,11 +22,6 @@ _UNITS = (
     ("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10),
     ("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3),
 )  # fmt: skip
-
-
-def console() -> Console:
-    """Return where tables go: as wide as the terminal, or 100 columns."""
-    return Console(width=None if sys.stdout.isatty() else 100, highlight=False)
 
 
 def describe(planes: Planes, initial: str) -> str:
@@ -49,23 +44,27 @@ def describe(planes: Planes, initial: str) -> str:
     return f"{count} x {planes.port}, reconfiguration {dark}, latency {latency}, {said}"
 
 
-def schedulers(rows: Sequence[Row], algorithms: bool = False) -> Table:
-    """Return the table of what schedulers answered.
+def print_schedulers(rows: Sequence[Row], out: Console, algorithms: bool = False) -> None:
+    """Print what schedulers answered.
 
     Parameters
     ----------
     rows
         One a scheduler; the reference of the second column is lockstep.
+    out
+        Where to print.
     algorithms
         Whether rows are of different algorithms.
     """
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("scheduler")
+    columns = [
+        Column("scheduler", name=True), Column("completion\nus", "comple-\ntion us"),
+        Column("under\nlockstep"), Column("bound\nus"), Column("gap"),
+        Column("reconfigured", "recon-\nfigured", rank=3), Column("dark time\nexposed", rank=2),
+        Column("over\nideal", rank=1),
+    ]  # fmt: skip
     if algorithms:
-        table.add_column("algorithm")
-    for heading in ("completion\nus", "under\nlockstep", "bound\nus", "gap", "recon-\nfigured",
-                    "dark time\nexposed", "over\nideal"):  # fmt: skip
-        table.add_column(heading, justify="right")
+        columns.insert(1, Column("algorithm", name=True))
+    table = []
     ends = {row.scheduler: row.completion_ps for row in rows}
     lockstep, ideal = ends.get("lockstep"), ends.get("ideal")
     for row in rows:
@@ -74,11 +73,11 @@ def schedulers(rows: Sequence[Row], algorithms: bool = False) -> Table:
             cells.append("-" if row.completion_ps is None else row.algorithm)
         if row.completion_ps is None:
             # A reason does not fit in a column of numbers.
-            table.add_row(*cells, "infeasible", *["-"] * 6)
+            table.append([*cells, "infeasible", *["-"] * 6])
             continue
         done = row.completion_ps
         compared = row.scheduler != "lockstep"
-        table.add_row(
+        table.append([
             *cells,
             microseconds(done),
             _percent(1 - done / lockstep) if lockstep and compared else "-",
@@ -87,34 +86,36 @@ def schedulers(rows: Sequence[Row], algorithms: bool = False) -> Table:
             str(row.switches) if row.switches else "-",
             "-" if row.exposed is None else _percent(row.exposed),
             "-" if ideal is None or row.scheduler == "ideal" else _percent(1 - ideal / done),
-        )  # fmt: skip
-    return table
+        ])  # fmt: skip
+    screen.print_table(columns, table, out)
 
 
-def node_track(plan: Plan, node: int) -> Table:
-    """Return what a node sends, in order."""
-    table = _plain("step", "start\nus", "end\nus", "peer", "plane", "bytes", "after step")
+def print_node(plan: Plan, node: int, out: Console) -> None:
+    """Print what a node sends, in order."""
+    columns = ("step", "start\nus", "end\nus", "peer", "plane", "bytes", "after step")
+    table = []
     for send in plan.nodes[node].transmissions:
         after = "-" if send.after_step is None else str(send.after_step)
-        table.add_row(
+        table.append([
             str(send.step), microseconds(send.start_ps), microseconds(send.end_ps),
             str(send.peer), str(send.plane), f"{send.bytes:,}", after,
-        )  # fmt: skip
-    return table
+        ])  # fmt: skip
+    screen.print_table(columns, table, out)
 
 
-def plane_tracks(plan: Plan) -> Table:
-    """Return what the controller does, plane by plane."""
-    table = _plain("plane", "dark\nus", "ready\nus", "circuits", "the first of them")
+def print_planes(plan: Plan, out: Console) -> None:
+    """Print what the controller does, plane by plane."""
+    first = Column("the first of them", name=True)
+    table = []
     for track in plan.planes:
         for one in track.reconfigurations:
             some = ", ".join(f"{a}>{b}" for a, b in one.circuits[:6])
             more = ", ..." if len(one.circuits) > 6 else ""
-            table.add_row(
+            table.append([
                 str(track.plane), microseconds(one.start_ps), microseconds(one.ready_ps),
                 str(len(one.circuits)), some + more,
-            )  # fmt: skip
-    return table
+            ])  # fmt: skip
+    screen.print_table(("plane", "dark\nus", "ready\nus", "circuits", first), table, out)
 
 
 def summary(plan: Plan) -> str:
@@ -159,13 +160,6 @@ def size_text(size: int) -> str:
     whole = [(size // scale, name) for name, scale in _UNITS if size and size % scale == 0]
     number, name = min(whole, default=(size, "B"))
     return f"{number} {name}"
-
-
-def _plain(*headings: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for heading in headings:
-        table.add_column(heading, justify="left" if "first" in heading else "right")
-    return table
 
 
 def _percent(share: float) -> str:

@@ -48,8 +48,8 @@ def run(
     Example: lightloom railx allocate --faults faults.txt --ocs 128 --jobs "16x16,8x8,largest*3"
     """
     from lightloom.errors import InputError, RunError
-    from lightloom.plan.terminal import console
     from lightloom.railx.faults import allocate, read_faults, read_jobs
+    from lightloom.screen import console
 
     columns, rows = _grid(ocs, grid)
     if png is not None and (
@@ -75,17 +75,17 @@ def run(
     if as_json:
         print(json.dumps(found.as_json() | ({"exact": optimum} if exact else {}), indent=2))
         return
-    screen = console()
-    screen.print(f"{_head(found, optimum)}\n", soft_wrap=True)
+    out = console()
+    out.print(f"{_head(found, optimum)}\n", soft_wrap=True)
     if columns <= _WIDEST:
-        screen.print(_picture(found), soft_wrap=True)
-        screen.print("\nx failed   . free" if found.asked else "\nx failed   - dropped   o the job",
+        out.print(_picture(found), soft_wrap=True)
+        out.print("\nx failed   . free" if found.asked else "\nx failed   - dropped   o the job",
                      style="dim")  # fmt: skip
     else:
-        screen.print(f"the grid is wider than {_WIDEST} columns: draw it with --png", style="dim")
+        out.print(f"the grid is wider than {_WIDEST} columns: draw it with --png", style="dim")
     if found.asked:
-        screen.print()
-        screen.print(_jobs(found), soft_wrap=True)
+        out.print()
+        out.print(_jobs(found), soft_wrap=True)
 
 
 def _grid(ocs: int | None, grid: str | None) -> tuple[int, int]:

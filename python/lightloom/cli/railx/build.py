@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Console
 
     from lightloom.railx.topology import Built, Checked
 
@@ -53,8 +53,8 @@ def run(
     Example: lightloom railx build --mesh 4 --ports 2 --ocs 128 --topology hyperx --out maps.json
     """
     from lightloom.errors import InputError
-    from lightloom.plan.terminal import console
     from lightloom.railx.topology import build
+    from lightloom.screen import console
 
     if out is not None and not out.parent.is_dir():
         raise InputError(f"--out {out}: there is no directory {out.parent}")
@@ -75,11 +75,10 @@ def run(
         return
     screen = console()
     screen.print(f"{_head(built)}\n", soft_wrap=True)
-    screen.print(_measures(built))
-    widths = _widths(built)
-    if widths is not None:
+    _print_measures(built, screen)
+    if built.measures.mesh_load is not None:
         screen.print()
-        screen.print(widths)
+        _print_widths(built, screen)
     if built.checked is not None:
         screen.print(f"\n{_checked(built.checked)}", soft_wrap=True)
     for note in built.notes:
@@ -106,14 +105,10 @@ def _head(built: Built) -> str:
     return "\n".join(lines)
 
 
-def _measures(built: Built) -> Table:
-    from rich.table import Table
+def _print_measures(built: Built, out: Console) -> None:
+    from lightloom.screen import Column, print_table
 
     found, paper = built.measures, built.formulas
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("")
-    table.add_column("on the graph", justify="right")
-    table.add_column("RailX, Table 2", justify="right")
     rows: list[tuple[str, float | int | None, float | int | None]] = [
         ("chips", built.chips, paper.chips if paper else None),
         ("diameter, optical hops", found.diameter, paper.diameter if paper else None),
@@ -122,9 +117,8 @@ def _measures(built: Built) -> Table:
         ("throughput by rails, all alike", found.throughput(even=True), None),
         ("throughput by rails, nearest exit", found.throughput(), None),
     ]
-    for name, here, there in rows:
-        table.add_row(name, _number(here), _number(there))
-    return table
+    table = [(name, _number(here), _number(there)) for name, here, there in rows]
+    print_table((Column("", name=True), "on the graph", "RailX, Table 2"), table, out)
 
 
 def _checked(found: Checked) -> str:
@@ -138,19 +132,16 @@ def _checked(found: Checked) -> str:
     )
 
 
-def _widths(built: Built) -> Table | None:
-    """Return the table of throughputs by the width of mesh links."""
-    from rich.table import Table
+def _print_widths(built: Built, out: Console) -> None:
+    """Print throughputs by the width of mesh links."""
+    from lightloom.screen import print_table
 
-    if built.measures.mesh_load is None:
-        return None
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for heading in ("mesh link\nover rail, k", "throughput,\nk a link", "throughput,\nk n a link"):
-        table.add_column(heading, justify="right")
-    for k in (1, 2, 4):
-        widths = (k, k * built.ports)
-        table.add_row(str(k), *(_number(built.measures.throughput(width)) for width in widths))
-    return table
+    rows = [
+        [str(k), *(_number(built.measures.throughput(width)) for width in (k, k * built.ports))]
+        for k in (1, 2, 4)
+    ]
+    headings = ("mesh link\nover rail, k", "throughput,\nk a link", "throughput,\nk n a link")
+    print_table(headings, rows, out)
 
 
 def _number(value: float | int | None) -> str:

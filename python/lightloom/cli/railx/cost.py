@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.table import Table
+    from rich.console import Console
 
     from lightloom.railx.cost import Row
 
@@ -41,9 +41,9 @@ def run(
 
     Example: lightloom railx cost --chips 100000 --set ocs_ports=320 --set ocs_usd=90000
     """
+    from lightloom import screen
     from lightloom.cli import options
     from lightloom.errors import InputError
-    from lightloom.plan.terminal import console
     from lightloom.railx.cost import PRICES, Components, at_scale, table6
 
     components = Components.load(PRICES if prices is None else prices, options.settings(settings))
@@ -67,21 +67,21 @@ def run(
         }  # fmt: skip
         print(json.dumps(document, indent=2))
         return
-    screen = console()
+    out = screen.console()
     own = ", some given" if "given" in components.sources.values() else ""
-    screen.print(
+    out.print(
         f'{components.link_rate} links; prices "{components.name}"{own}; relative to '
         f"{rows[0].name}\nuniform: throughput over injection; cut: into halves\n",
         soft_wrap=True,
     )
-    screen.print(_table(rows))
+    _print_table(rows, out)
     notes = [
         *_departures(rows),
         *(f"{row.name}: {note}" for row in rows for note in row.notes),
         *without,
     ]
     for note in notes:
-        screen.print(f"note: {note}", style="dim", soft_wrap=True)
+        out.print(f"note: {note}", style="dim", soft_wrap=True)
 
 
 _HEADS = {
@@ -92,21 +92,25 @@ _HEADS = {
 }  # fmt: skip
 
 
-def _table(rows: Sequence[Row]) -> Table:
-    """Return Table 6; what the paper calls global bandwidth stands beside our two measures."""
-    from rich.table import Table
+def _print_table(rows: Sequence[Row], out: Console) -> None:
+    """Print Table 6; what the paper calls global bandwidth stands beside our two measures."""
+    from lightloom import screen
+    from lightloom.screen import Column
 
     beside = any(row.paper for row in rows)
-    shown = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     heads = dict(_HEADS) if beside else {k: v for k, v in _HEADS.items() if k != "bandwidth"}
-    shown.add_column("", no_wrap=True)
-    for heading in (*heads.values(), "uniform\n[%]", "cut\n[%]"):
-        shown.add_column(heading, justify="right", no_wrap=True)
+    ranks = {"copper_k": 5, "transceivers_k": 4, "switches": 3, "bandwidth": 2, "chips": 1}
+    columns = [
+        Column("", name=True),
+        *(Column(heading, rank=ranks.get(c, 0)) for c, heading in heads.items()),
+        Column("uniform\n[%]"), Column("cut\n[%]"),
+    ]  # fmt: skip
+    table = []
     for row in rows:
         cells = [row.printed(c) + ("*" if c in row.departures else "") for c in heads]
         measures = (f"{100 * float(share):.3g}" for share in (row.system.uniform, row.system.cut))
-        shown.add_row(row.name, *cells, *measures)
-    return shown
+        table.append([row.name, *cells, *measures])
+    screen.print_table(columns, table, out)
 
 
 def _departures(rows: Sequence[Row]) -> list[str]:

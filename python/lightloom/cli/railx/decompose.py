@@ -12,7 +12,6 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.table import Table
 
 FIRST = 3  # two nodes have one ring, which shows nothing
 
@@ -105,9 +104,7 @@ def _all(most: int, as_json: bool) -> None:
     if as_json:
         print(json.dumps(_as_json(trials), indent=2))
     else:
-        from lightloom.plan.terminal import console
-
-        console().print(_table(trials))
+        _print_table(trials)
         without = [str(trial.nodes) for trial in trials if trial.outcome == "impossible"]
         if without:
             print(f"no decomposition exists for {' and '.join(without)}")
@@ -117,13 +114,11 @@ def _all(most: int, as_json: bool) -> None:
         raise RunError(f"railx decompose: {text}")
 
 
-def _table(trials: Sequence[_Trial]) -> Table:
-    from rich.table import Table
+def _print_table(trials: Sequence[_Trial]) -> None:
+    from lightloom import screen
+    from lightloom.screen import Column
 
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column(f"{trials[0].nodes} to {trials[-1].nodes} nodes")
-    for heading in ("tried", "verified", "seconds", "slowest", "its seconds"):
-        table.add_column(heading, justify="right")
+    table = []
     kinds = {
         "odd": [t for t in trials if t.nodes % 2],
         "even": [t for t in trials if t.nodes % 2 == 0],
@@ -134,11 +129,13 @@ def _table(trials: Sequence[_Trial]) -> Table:
             continue
         slowest = max(kind, key=lambda trial: trial.seconds)
         verified = sum(trial.outcome == "verified" for trial in kind)
-        table.add_row(
+        table.append([
             name, str(len(kind)), str(verified), f"{sum(t.seconds for t in kind):.2f}",
             str(slowest.nodes), f"{slowest.seconds:.3f}",
-        )  # fmt: skip
-    return table
+        ])  # fmt: skip
+    first = Column(f"{trials[0].nodes} to {trials[-1].nodes} nodes", name=True)
+    headings = ("tried", "verified", "seconds", "slowest", "its seconds")
+    screen.print_table((first, *headings), table, screen.console())
 
 
 def _as_json(trials: Sequence[_Trial]) -> dict[str, Any]:

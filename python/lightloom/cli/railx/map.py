@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.table import Table
+    from rich.console import Console
 
     from lightloom.railx.map import Mapped, Mapping
 
@@ -59,7 +59,6 @@ def run(
     --mesh 4 --ports 4 --ocs 128
     """
     from lightloom.errors import InputError
-    from lightloom.plan.terminal import console
     from lightloom.railx.map import (
         Hall,
         Work,
@@ -69,6 +68,7 @@ def run(
         read_model,
         read_stages,
     )
+    from lightloom.screen import console
 
     try:
         hall = Hall.of(
@@ -95,14 +95,14 @@ def run(
     if as_json:
         print(json.dumps(found.as_json(), indent=2))
         return
-    screen = console()
-    screen.print(f"{_head(found)}\n", soft_wrap=True)
-    screen.print(_rows(found.fixed))
-    screen.print()
-    screen.print(_kinds(found))
-    screen.print(f"\n{_verdict(found, ocs_delay)}", soft_wrap=True)
+    out = console()
+    out.print(f"{_head(found)}\n", soft_wrap=True)
+    _print_rows(found.fixed, out)
+    out.print()
+    _print_kinds(found, out)
+    out.print(f"\n{_verdict(found, ocs_delay)}", soft_wrap=True)
     for note in found.notes:
-        screen.print(f"note: {note}", style="dim", soft_wrap=True)
+        out.print(f"note: {note}", style="dim", soft_wrap=True)
 
 
 def _head(found: Mapped) -> str:
@@ -121,46 +121,44 @@ def _head(found: Mapped) -> str:
     )
 
 
-def _rows(mapping: Mapping) -> Table:
-    table = _plain()
-    for heading, right in (
-        ("", False), ("RailX, Table 4", False), ("V", True), ("V printed", True), ("F", True),
-        ("time", True),
-    ):  # fmt: skip
-        table.add_column(heading, justify="right" if right else "left")
+def _print_rows(mapping: Mapping, out: Console) -> None:
+    from lightloom.screen import Column, print_table
+
+    names = (Column("", left=True), Column("RailX, Table 4", name=True))
+    rows = []
     for row in mapping.rows:
         printed = "-" if row.printed_bytes is None else _bytes(row.printed_bytes)
-        table.add_row(
+        rows.append([
             row.kind, row.name, _bytes(row.volume_bytes), printed, f"{row.times:,.0f}",
             _time(row.time_s or 0.0),
-        )  # fmt: skip
-    return table
+        ])  # fmt: skip
+    print_table((*names, "V", "V printed", "F", "time"), rows, out)
 
 
-def _kinds(found: Mapped) -> Table:
+def _print_kinds(found: Mapped, out: Console) -> None:
     from lightloom.railx.map import KINDS
+    from lightloom.screen import Column, print_table
 
     choices = [("circuits stand", found.fixed)]
     if found.turns is not None:
         choices.append(("cp and ep by turns", found.turns))
-    table = _plain()
-    table.add_column("")
+    columns = [Column("", left=True)]
     for name, _ in choices:
-        table.add_column(f"{name}:\nmesh, X, Y", vertical="bottom")
-        table.add_column("rails")
-        table.add_column("time", justify="right")
+        place = Column(f"{name}:\nmesh, X, Y", left=True)
+        columns += [place, Column("rails", name=True), Column("time")]
+    table = []
     for at, kind in enumerate(KINDS):
         cells = []
         for _, mapping in choices:
             cells += [_place(mapping, at), _rails(mapping, kind), _time(mapping.kinds_s[0][at])]
-        table.add_row(kind, *cells)
+        table.append([kind, *cells])
     totals = []
     for _, mapping in choices:
         totals += ["", "", _time(sum(mapping.kinds_s[0]))]
-    table.add_row("all", *totals)
+    table.append(["all", *totals])
     if found.turns is not None:
-        table.add_row("", "", "", "", "", "changes", _time(found.turns.exposed_s[0]))
-    return table
+        table.append(["", "", "", "", "", "changes", _time(found.turns.exposed_s[0])])
+    print_table(columns, table, out)
 
 
 def _place(mapping: Mapping, at: int) -> str:
@@ -214,12 +212,6 @@ def _deal(mapping: Mapping) -> str:
     return ", ".join(
         f"{'+'.join(group.kinds)} {group.axis.upper()} {group.rails}" for group in mapping.groups
     )
-
-
-def _plain() -> Table:
-    from rich.table import Table
-
-    return Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
 
 
 def _bytes(value: float) -> str:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from lightloom.railx.flits import Simulated
 
 
@@ -64,9 +66,8 @@ def run(
 
     Example: lightloom railx simulate --network mesh --scale 8x8 --load 0.1..0.5:0.05 --credits link
     """
-    from lightloom import progress
+    from lightloom import progress, screen
     from lightloom.errors import InputError
-    from lightloom.plan.terminal import console
     from lightloom.railx import flits
 
     places = _pair("--scale", scale, "x") if scale else None
@@ -112,7 +113,7 @@ def run(
     if as_json:
         print(json.dumps(made.as_json(), indent=2))
         return
-    _show(made, console())
+    _show(made, screen.console())
 
 
 def _pair(option: str, text: str, between: str) -> tuple[int, int]:
@@ -124,30 +125,26 @@ def _pair(option: str, text: str, between: str) -> tuple[int, int]:
     return int(first), int(second)
 
 
-def _show(made: Simulated, screen: object) -> None:
-    from rich.console import Console
-    from rich.table import Table
+def _show(made: Simulated, out: Console) -> None:
+    from lightloom import screen
 
-    assert isinstance(screen, Console)
     router = made.router
-    screen.print(
+    out.print(
         f"{made.chips:,} chips, {made.traffic} traffic, {router.vcs} virtual channels of "
         f"{router.buffer} flits, credits {router.credits}, {router.arbitration}, "
         f"{router.cycles - router.warm_up:,} cycles measured\n",
         soft_wrap=True,
     )
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for heading in ("offered", "accepted", "latency", "99 %", "least", "hops", "busiest", ""):
-        table.add_column(heading, justify="right")
-    for point in made.points:
-        table.add_row(
-            f"{point.offered:.3f}", f"{point.accepted:.3f}", f"{point.mean_latency:,.1f}",
-            f"{point.p99_latency:,}", f"{point.least_latency:,}", f"{point.mean_hops:.2f}",
-            f"{point.busiest:.0%}", "unstable" if point.unstable else "",
-        )  # fmt: skip
-    screen.print(table)
+    rows = [
+        [f"{point.offered:.3f}", f"{point.accepted:.3f}", f"{point.mean_latency:,.1f}",
+         f"{point.p99_latency:,}", f"{point.least_latency:,}", f"{point.mean_hops:.2f}",
+         f"{point.busiest:.0%}", "unstable" if point.unstable else ""]
+        for point in made.points
+    ]  # fmt: skip
+    headings = ("offered", "accepted", "latency", "99 %", "least", "hops", "busiest", "")
+    screen.print_table(headings, rows, out)
     hops = sum(point.flit_hops for point in made.points)
-    screen.print(
+    out.print(
         f"\nLoads in flits a cycle and chip, latencies in cycles. Most accepted: "
         f"{made.saturation:.3f}; {hops / 1e6:,.1f} million flit-hops.",
         soft_wrap=True,
