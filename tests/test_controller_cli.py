@@ -55,7 +55,7 @@ def answers(region: Region) -> tuple[Any, Names, Any]:
     return region.answer("/v1/status", {}), names, region.answer("/v1/events", {})["events"]
 
 
-@pytest.mark.parametrize("width", [80, 100, 200])
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
 @pytest.mark.parametrize("servers", [2, 8, 17, 64, 130])
 @pytest.mark.parametrize("trouble", [False, True])
 def test_views_fit(width: int, servers: int, trouble: bool) -> None:
@@ -77,8 +77,8 @@ def test_views_fit(width: int, servers: int, trouble: bool) -> None:
     listed = printed(width, views.servers(status, names, width))
     for number in range(servers):
         assert re.search(rf"\b(node-)?{number:02}\b", listed)
-    ports = printed(width, views.circuits(status, names))
-    assert "…" not in ports
+    ports = printed(width, views.circuits(status, names, width))
+    assert "…" not in ports and max(map(len, ports.splitlines())) <= width
     for at, one in enumerate(region.servers):
         row = ports.splitlines()[1 + at].split()
         assert len(row) == 7 and row[0] == names.server(at)

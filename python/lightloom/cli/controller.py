@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -135,9 +134,11 @@ def circuits(
     from lightloom.control import views
 
     reader = _Reader(_client(url, token_file, ca), as_json)
-    reader.show(
-        "/v1/circuits", lambda _: views.circuits(reader.status(), reader.names()), watch=watch
-    )
+
+    def view(console: Console) -> RenderableType:
+        return views.circuits(reader.status(), reader.names(), console.width)
+
+    reader.show("/v1/circuits", view, watch=watch)
 
 
 @app.command()
@@ -182,10 +183,11 @@ def events(
 
     Example: lightloom controller events --watch
     """
+    from lightloom import screen
     from lightloom.control import views
 
     reader = _Reader(_client(url, token_file, ca), as_json)
-    console = _console()
+    console = screen.console()
     rows = reader.events(since, limit)
     while True:
         if as_json:
@@ -239,12 +241,6 @@ def _client(url: str, token_file: Path | None, ca: Path | None) -> Client:
     from lightloom.control.client import Client
 
     return Client(url, token_file, ca)
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    return Console(width=None if sys.stdout.isatty() else 100, highlight=False)
 
 
 def _rich(console: Console) -> bool:
@@ -320,7 +316,9 @@ class _Reader:
                 if not watch:
                     return
                 time.sleep(1.0)
-        console = _console()
+        from lightloom import screen
+
+        console = screen.console()
         if not watch:
             return console.print(view(console))
         from rich.live import Live

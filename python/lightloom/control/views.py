@@ -1,4 +1,4 @@
-"""What a controller says, to be read in a terminal of 80 columns or more.
+"""What a controller says, to be read in a terminal of 60 columns or more.
 
 Each function takes answers of the controller (`lightloom.control.client`) and returns something
 that Rich prints. What colours say is said by signs, too.
@@ -15,6 +15,7 @@ from rich.text import Text
 
 from lightloom.control.heat import demand
 from lightloom.control.words import Names, clock, fit, many, span
+from lightloom.screen import Column, table
 
 # How a port is shown.
 _LIT, _FREE, _BLOCKED = ("●", "cyan"), ("○", "dim"), ("x", "red")
@@ -65,14 +66,14 @@ def alarms(status: Mapping[str, Any]) -> RenderableType:
     """Return what is not as it should be; of many alarms of one name, how many and the first."""
     if not status["alarms"]:
         return Text("no alarms", "green")
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(style="bold red", no_wrap=True)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column()
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="bold red", no_wrap=True)
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column()
     for alarm, text in _gathered(status["alarms"]):
         age = span(max(0, status["now"] - alarm["since"]))
-        table.add_row(alarm["name"], f"for {age}", Text(text))
-    return table
+        grid.add_row(alarm["name"], f"for {age}", Text(text))
+    return grid
 
 
 def _gathered(alarms: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], str]]:
@@ -101,41 +102,43 @@ def servers(status: Mapping[str, Any], names: Names, width: int = 80) -> Rendera
         first = rows[0]["server"]
         legend.append(f"  {names.brief([first])[first]} is {names.server(first)}", "dim")
         return Group(_grid(rows, names, width), legend)
-    table = _table("server", "ports", "round", "heard", "")
+    columns = [
+        Column("server", name=True), Column("ports", left=True), Column("round"),
+        Column("heard", name=True), Column("", name=True),
+    ]  # fmt: skip
     several = len(names.tenants) > 1
     if several:
-        table.add_column("tenant")
+        columns.append(Column("tenant", name=True))
+    cells: list[list[Text | str]] = []
     for one in rows:
         heard = one["heard"]
         age = "never" if heard is None else f"{span(max(0, status['now'] - heard))} ago"
         faults = ", ".join(map(_part, one["faults"]))
         said = Text(f"failed: {faults}" if faults else "", "red")
-        cells: list[RenderableType] = [
+        cells.append([
             Text(names.server(one["server"]), "" if one["present"] else "bold red"),
             _ports(one),
             "-" if one["round"] is None else str(one["round"]),
             Text(age if one["present"] else f"silent, {age}", "" if one["present"] else "red"),
             said,
-        ]
-        if several:
-            cells.append(names.tenants.get(one["tenant"], ""))
-        table.add_row(*cells)
-    return Group(table, legend)
+            *([names.tenants.get(one["tenant"], "")] if several else []),
+        ])  # fmt: skip
+    return Group(table(columns, cells, width), legend)
 
 
 def _grid(rows: Sequence[Mapping[str, Any]], names: Names, width: int) -> Table:
     shown = names.brief([one["server"] for one in rows], 12)
     longest = max(map(len, shown.values()))
     columns = _columns(rows, names, width)
-    table = Table.grid(padding=(0, 3, 0, 0))
+    grid = Table.grid(padding=(0, 3, 0, 0))
     for at in range(0, len(rows), columns):
         cells = []
         for one in rows[at : at + columns]:
             here = one["present"]
             name = Text(f"{shown[one['server']]:<{longest}} ", "" if here else "bold red")
             cells.append(name + _ports(one) + Text(" " if here else "!", "bold red"))
-        table.add_row(*cells)
-    return table
+        grid.add_row(*cells)
+    return grid
 
 
 def _columns(rows: Sequence[Mapping[str, Any]], names: Names, width: int) -> int:
@@ -155,53 +158,60 @@ def _part(part: str | Mapping[str, int]) -> str:
     return part if isinstance(part, str) else " ".join(f"{k} {v}" for k, v in part.items())
 
 
-def circuits(status: Mapping[str, Any], names: Names) -> RenderableType:
+def circuits(status: Mapping[str, Any], names: Names, width: int = 80) -> RenderableType:
     """Return by server and port what is at the other end."""
     rows = status["servers"]
-    brief = len(rows) > _MANY
     numbers = [one["server"] for one in rows]
-    shown = names.brief(numbers) if brief else {n: fit(names.server(n), 9) for n in numbers}
     degree = max((len(one["circuits"]) for one in rows), default=0)
-    table = _table("server", *(f"port {port}" for port in range(degree)))
+    columns = [
+        Column("server", name=True),
+        *(Column(f"port {port}", name=True) for port in range(degree)),
+    ]
+    full = {n: fit(names.server(n), 9) for n in numbers}
+    longest = max(map(len, full.values()), default=0) + len(".00")
+    brief = len(rows) > _MANY or (degree + 1) * (longest + 2) > width
+    shown = names.brief(numbers) if brief else full
+    cells = []
     for one in rows:
-        cells: list[RenderableType] = [names.server(one["server"])]
+        line: list[Text | str] = [names.server(one["server"])]
         for peer, blocked in zip(one["circuits"], one["blocked"], strict=True):
             if blocked:
-                cells.append(Text("x", "red"))
+                line.append(Text("x", "red"))
             elif peer:
                 far = shown.get(peer[0], f"server {peer[0]}")
-                cells.append(Text.assemble(far, (f".{peer[1]}", "dim")))
+                line.append(Text.assemble(far, (f".{peer[1]}", "dim")))
             else:
-                cells.append(Text("-", "dim"))
-        table.add_row(*cells)
+                line.append(Text("-", "dim"))
+        cells.append(line)
     count = many(len(status["circuits"]), "circuit")
     note = Text(f"{count} of plan {status['verified_generation']}; ", "dim")
     note.append("a cell is the server and port at the other end, x is out of use")
-    return Group(table, note)
+    return Group(table(columns, cells, width), note)
 
 
-def changes(events: Sequence[Mapping[str, Any]], rows: int = 10, width: int = 80) -> RenderableType:
+def changes(events: Sequence[Mapping[str, Any]], most: int = 10, width: int = 80) -> RenderableType:
     """Return the last reconfigurations, the latest first, each as a bar of its stages."""
-    logs = [event for event in events if event["event"] == "reconfigured"][-rows:][::-1]
+    logs = [event for event in events if event["event"] == "reconfigured"][-most:][::-1]
     if not logs:
         return Text("no reconfiguration yet", "dim")
     longest = max(max(log["confirmed"] or 0, log["verified"]) for log in logs) or 1
     bar = max(10, min(width - 46, 60))
-    table = _table("plan", "when", "stages", "total", "ports", "tries")
-    for log in logs:
-        confirmed = log["confirmed"]
-        table.add_row(
+    left = (Column(heading, left=True) for heading in ("plan", "when", "stages"))
+    rows: list[list[Text | str]] = [
+        [
             str(log["generation"]),
             clock(log["unix_ms"]),
             _bar(log, bar / longest),
-            "overtaken" if confirmed is None else span(confirmed),
+            "overtaken" if log["confirmed"] is None else span(log["confirmed"]),
             str(log.get("changed_ports", "-")),
             str(log.get("attempts", "-")),
-        )
+        ]
+        for log in logs
+    ]
     legend = Text("      ", "dim")
     for name, _, sign, style in STAGES:
         legend.append(sign * 2, style).append(f" {name}  ")
-    return Group(table, legend)
+    return Group(table((*left, "total", "ports", "tries"), rows, width), legend)
 
 
 def _bar(log: Mapping[str, Any], scale: float) -> Text:
@@ -216,16 +226,16 @@ def events(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
     """Return what has happened, a line each, oldest first."""
     if not rows:
         return Text("nothing has happened", "dim")
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(ratio=1)
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(no_wrap=True)
+    grid.add_column(ratio=1)
     for row in rows:
         kind = str(row["event"])
         bad = kind in ("raised", "withdrawn")
         style = "bold red" if bad else "green" if kind == "cleared" else "dim"
-        table.add_row(clock(row["unix_ms"]), Text(kind, style), Text(_words(row)))
-    return table
+        grid.add_row(clock(row["unix_ms"]), Text(kind, style), Text(_words(row)))
+    return grid
 
 
 def _words(row: Mapping[str, Any]) -> str:
@@ -272,11 +282,3 @@ def everything(
     if room >= (picture if count <= 10 else 4):
         parts += ["", demand(status, names, width, 2 * room, color=color)]
     return Group(*parts)
-
-
-def _table(*headings: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    for heading in headings:
-        right = heading in ("round", "total", "ports", "tries") and heading != headings[1]
-        table.add_column(heading, justify="right" if right else "left", no_wrap=True)
-    return table
