@@ -85,7 +85,8 @@ impl Bill {
         self.counts.get(&(item, rate)).copied().unwrap_or(0)
     }
 
-    pub(crate) fn add(&mut self, item: Item, rate: BitRate, count: u64) {
+    /// Adds so many of an item at a rate.
+    pub fn add(&mut self, item: Item, rate: BitRate, count: u64) {
         if count > 0 {
             *self.counts.entry((item, rate)).or_default() += count;
         }

@@ -24,10 +24,15 @@ const RATES: [BitRate; 2] = [BitRate::from_bps(1_000_000), BitRate::from_gbps(10
 const LONGEST_DELAY: Time = Time::from_ms(1_000);
 
 impl FabricError {
-    pub(crate) fn new(key: &str, value: impl Display, reason: impl Into<String>) -> Self {
+    /// The value of a key will not do; the reason says what is allowed.
+    pub fn new(key: &str, value: impl Display, reason: impl Into<String>) -> Self {
         FabricError { key: key.into(), value: value.to_string(), reason: reason.into() }
     }
-    pub(crate) fn check_rate(key: &str, rate: BitRate) -> Result<(), Self> {
+    /// Whether the value of a key can be the rate of a link.
+    ///
+    /// # Errors
+    /// What is allowed.
+    pub fn check_rate(key: &str, rate: BitRate) -> Result<(), Self> {
         Self::check_between(key, rate, RATES)
     }
     /// Inside a server rates may be ten times as high: nothing adds them up over a cluster.
@@ -41,7 +46,11 @@ impl FabricError {
             false => Err(Self::new(key, rate, format!("must be from {least} to {most}"))),
         }
     }
-    pub(crate) fn check_delay(key: &str, delay: Time) -> Result<(), Self> {
+    /// Whether the value of a key can be the delay of a link.
+    ///
+    /// # Errors
+    /// What is allowed.
+    pub fn check_delay(key: &str, delay: Time) -> Result<(), Self> {
         match delay <= LONGEST_DELAY {
             true => Ok(()),
             false => Err(Self::new(key, delay, format!("must be at most {LONGEST_DELAY}"))),

@@ -4,6 +4,7 @@
 use crate::bill::Bill;
 use crate::cluster::Cluster;
 use crate::error::RouteError;
+use crate::hash::Choice;
 use crate::ids::{GpuId, LinkId, NicId, NodeId, ServerId};
 use crate::wires::{Link, Node, Wires, relay};
 use std::any::Any;
@@ -112,8 +113,8 @@ pub trait Routes: fmt::Debug + Any + Send + Sync {
 }
 
 /// Packet switches between NICs.
-pub trait Switches {
-    /// See [`Fabric::nic_route`].
+pub trait Switches: fmt::Debug + Any + Send + Sync {
+    /// See [`Fabric::nic_route`]. Unless a kind knows better: one of the equal paths, by a hash.
     ///
     /// # Errors
     /// A NIC that is not on these switches.
@@ -123,13 +124,59 @@ pub trait Switches {
         destination: NicId,
         key: u64,
         path: &mut Vec<LinkId>,
-    ) -> Result<(), RouteError>;
+    ) -> Result<(), RouteError> {
+        if source != destination {
+            let paths = self.paths(source, destination) as usize;
+            let index = Choice::new(source.0, destination.0, key).of(paths);
+            self.path(source, destination, index as u32, path);
+        }
+        Ok(())
+    }
 
     /// See [`Fabric::nic_paths`].
     fn paths(&self, source: NicId, destination: NicId) -> u32;
 
     /// See [`Fabric::nic_path`].
     fn path(&self, source: NicId, destination: NicId, index: u32, path: &mut Vec<LinkId>);
+}
+
+/// Routes over packet switches that every NIC is on, from a GPU's own NIC to the destination's own.
+#[derive(Debug)]
+pub struct OwnNics<S> {
+    switches: S,
+    /// All NICs of a server.
+    nics: Vec<u32>,
+}
+
+impl<S> OwnNics<S> {
+    /// Over these switches, which join the NICs of this cluster.
+    pub fn new(switches: S, cluster: &Cluster) -> Self {
+        OwnNics { switches, nics: (0..cluster.nics_per_server).collect() }
+    }
+}
+
+impl<S: Switches> Routes for OwnNics<S> {
+    fn route(
+        &self,
+        cluster: &Cluster,
+        (source, destination): (GpuId, GpuId),
+        key: u64,
+        path: &mut Vec<LinkId>,
+    ) -> Result<(), RouteError> {
+        self.switches.route(cluster.nic_of(source), cluster.nic_of(destination), key, path)
+    }
+
+    fn switches(&self) -> Option<&dyn Switches> {
+        Some(&self.switches)
+    }
+
+    fn packet_nics(&self, _: ServerId) -> &[u32] {
+        &self.nics
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
 }
 
 impl Fabric {

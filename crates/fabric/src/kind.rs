@@ -64,13 +64,13 @@ impl Capabilities {
 }
 
 /// The key `name`.
-pub(crate) const NAME: Key = Key::new(
+pub const NAME: Key = Key::new(
     "name",
     Form::Text,
     "What results call the fabric; the kind's name unless a preset brings one.",
 );
 /// The key `link_bandwidth`.
-pub(crate) const LINK_BANDWIDTH: Key = Key::new(
+pub const LINK_BANDWIDTH: Key = Key::new(
     "link_bandwidth",
     Form::Rate { min: 1, max: 1 << 63 },
     "Rate of every NIC and link, each way. On `mixnet`, `planes`: of parts that do not say. On \
@@ -78,7 +78,7 @@ pub(crate) const LINK_BANDWIDTH: Key = Key::new(
 )
 .resolved("link_bps");
 /// The key `link_delay`.
-pub(crate) const LINK_DELAY: Key = Key::new(
+pub const LINK_DELAY: Key = Key::new(
     "link_delay",
     Form::Time { min: 0, max: 1 << 63 },
     "Delay of every link or fibre, with that of a switch behind it. On `mixnet`: of all parts.",
@@ -166,7 +166,8 @@ impl FabricSpec {
 }
 
 impl FabricKind {
-    pub(crate) const fn of<K: FabricKeys + DeserializeOwned>(
+    /// The kind whose keys are `K`.
+    pub const fn of<K: FabricKeys + DeserializeOwned>(
         about: Kind<Capabilities>,
         example: fn(u32) -> Fabric,
     ) -> Self {

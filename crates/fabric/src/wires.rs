@@ -98,14 +98,16 @@ pub struct Link {
 pub struct Wires {
     pub(crate) nodes: Vec<Node>,
     pub(crate) links: Vec<Link>,
-    pub(crate) bill: Bill,
-    pub(crate) notes: Vec<String>,
+    /// What must be bought.
+    pub bill: Bill,
+    /// What a reader must know.
+    pub notes: Vec<String>,
     first_nic: u32,
 }
 
 impl Wires {
     /// GPUs on their scale-up networks, and NICs that are not yet plugged in.
-    pub(crate) fn new(cluster: &Cluster) -> Self {
+    pub fn new(cluster: &Cluster) -> Self {
         let mut wires = Wires::bare(cluster);
         for gpu in (0..cluster.gpus).map(GpuId) {
             let scale_up = NodeId(cluster.gpus + cluster.server_of(gpu).0);
@@ -137,17 +139,19 @@ impl Wires {
         }
     }
 
-    pub(crate) fn nic(&self, nic: NicId) -> NodeId {
+    /// The node of a NIC.
+    pub fn nic(&self, nic: NicId) -> NodeId {
         NodeId(self.first_nic + nic.0)
     }
 
-    pub(crate) fn node(&mut self, kind: NodeKind) -> NodeId {
+    /// Adds a node.
+    pub fn node(&mut self, kind: NodeKind) -> NodeId {
         self.nodes.push(Node { kind });
         NodeId(self.nodes.len() as u32 - 1)
     }
 
     /// Adds a link from `a` to `b`, which is returned, and right after it the link [`back`].
-    pub(crate) fn duplex(&mut self, a: NodeId, b: NodeId, cable: Cable) -> LinkId {
+    pub fn duplex(&mut self, a: NodeId, b: NodeId, cable: Cable) -> LinkId {
         let Cable { rate, delay, class, lanes } = cable;
         let there = LinkId(self.links.len() as u32);
         self.links.push(Link { from: a, to: b, rate, delay, class, lanes });
@@ -194,15 +198,19 @@ impl Wires {
 
 /// What runs between two nodes, in each direction.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cable {
-    pub(crate) rate: BitRate,
-    pub(crate) delay: Time,
-    pub(crate) class: LinkClass,
-    pub(crate) lanes: u32,
+pub struct Cable {
+    /// Of all its lanes together \[bit/s\].
+    pub rate: BitRate,
+    /// With that of the switch behind it \[ps\].
+    pub delay: Time,
+    /// What the two links are part of.
+    pub class: LinkClass,
+    /// How many physical links it bundles.
+    pub lanes: u32,
 }
 
 /// The other direction of a link.
-pub(crate) fn back(link: LinkId) -> LinkId {
+pub fn back(link: LinkId) -> LinkId {
     LinkId(link.0 ^ 1)
 }
 

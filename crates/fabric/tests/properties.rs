@@ -1,45 +1,17 @@
 //! What holds for every fabric: routes are chains, splittings agree, dropped links never bind.
 
+use lightloom_fabric::conformance::{chain, dropped, holds, nic_routes, place, routes};
 use lightloom_fabric::{
     ClosSpec, Cluster, FABRICS, Fabric, FabricSpec, FatTree, GpuId, GraphLink, GraphNode,
-    GraphSpec, LeafSpineSpec, LinkClass, LinkId, MixNetSpec, NicId, NodeId, NodeKind,
-    RailOptimized, Role, RouteError, ServerId, Splitting, TopoOptSpec, build,
+    GraphSpec, LeafSpineSpec, LinkClass, LinkId, MixNetSpec, NicId, RailOptimized, Role, ServerId,
+    Splitting, TopoOptSpec, build,
 };
 use lightloom_units::{BitRate, Time};
 use proptest::prelude::*;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 const RATE: BitRate = BitRate::from_gbps(100);
 const DELAY: Time = Time::from_us(1);
-
-/// Where `node` is in the world outside: a NIC is as good as its GPU, no link joins the two.
-fn place(fabric: &Fabric, node: NodeId) -> NodeId {
-    let first_nic = fabric.nic_node(NicId(0)).0;
-    let nic = node.0.wrapping_sub(first_nic);
-    if nic < fabric.cluster().nics() {
-        return fabric.gpu_node(fabric.cluster().gpu_of(NicId(nic)));
-    }
-    node
-}
-
-/// Panics unless `path` is a chain of links from one GPU to another that uses no link twice and
-/// passes no node twice, but for GPUs that relay between their NIC and the scale-up network, and
-/// optical switches, through which it may take several circuits.
-fn check_chain(fabric: &Fabric, from: GpuId, to: GpuId, path: &[LinkId]) {
-    let mut at = fabric.gpu_node(from);
-    for &link in path {
-        let link = fabric.link(link);
-        assert_eq!(place(fabric, link.from), at, "a gap in {path:?}");
-        at = place(fabric, link.to);
-    }
-    assert_eq!(at, fabric.gpu_node(to), "the wrong end of {path:?}");
-    let distinct: HashSet<_> = path.iter().collect();
-    assert_eq!(distinct.len(), path.len(), "a link twice in {path:?}");
-    let mut seen = HashSet::from([fabric.gpu_node(from)]);
-    let optical = |node: NodeId| matches!(fabric.nodes()[node.index()].kind, NodeKind::Ocs { .. });
-    let fresh = |node| optical(node) || seen.insert(node);
-    assert!(path.iter().map(|&l| fabric.link(l).to).all(fresh), "a loop in {path:?}");
-}
 
 fn clos(tiers: u8, oversubscription: f64, splitting: Splitting) -> ClosSpec {
     ClosSpec { tiers, oversubscription, splitting, ..ClosSpec::new(RATE, DELAY) }
@@ -133,83 +105,10 @@ fn build_case(cluster: &Cluster, spec: &FabricSpec, region_servers: u32) -> Fabr
     build(cluster, spec, region_servers, &circuits).expect("a valid case")
 }
 
-type Picks = Vec<(u32, u32, u64)>;
-
-fn picks(size: impl Into<prop::collection::SizeRange>) -> impl Strategy<Value = Picks> {
+fn picks(
+    size: impl Into<prop::collection::SizeRange>,
+) -> impl Strategy<Value = Vec<(u32, u32, u64)>> {
     prop::collection::vec((any::<u32>(), any::<u32>(), any::<u64>()), size)
-}
-
-/// Routes lead from source to destination; `joined`: over packets, every two servers.
-fn check_routes(fabric: &Fabric, picks: &Picks, joined: bool) {
-    let (cluster, mut path) = (fabric.cluster(), Vec::new());
-    for &(a, b, key) in picks {
-        let (a, b) = (GpuId(a % cluster.gpus), GpuId(b % cluster.gpus));
-        path.clear();
-        match fabric.route(a, b, key, &mut path) {
-            Ok(()) => check_chain(fabric, a, b, &path),
-            Err(RouteError::NotOnPacketFabric { .. }) => {
-                assert!(fabric.packet_nics(cluster.server_of(a)).is_empty());
-                assert!(path.is_empty());
-            }
-            Err(RouteError::NoPath { .. }) => assert!(!joined && path.is_empty()),
-            Err(other) => panic!("{other}"),
-        }
-        let (a, b) = (cluster.server_of(a), cluster.server_of(b));
-        for path in fabric.panel_paths(a, b) {
-            let ends = (fabric.link(path[0]).from, fabric.link(path[path.len() - 1]).to);
-            let gpus = (GpuId(place(fabric, ends.0).0), GpuId(place(fabric, ends.1).0));
-            assert_eq!((cluster.server_of(gpus.0), cluster.server_of(gpus.1)), (a, b));
-            check_chain(fabric, gpus.0, gpus.1, &path);
-        }
-    }
-}
-
-/// Routes over packets leave and arrive by the NICs asked for.
-fn check_nic_routes(fabric: &Fabric, picks: &Picks) {
-    let cluster = fabric.cluster();
-    let on_packets = |nic| {
-        let packet = fabric.packet_nics(cluster.server_of_nic(nic));
-        packet.contains(&cluster.local_nic(nic))
-    };
-    for &(a, b, key) in picks {
-        let (a, b) = (NicId(a % cluster.nics()), NicId(b % cluster.nics()));
-        let mut path = vec![];
-        match fabric.nic_route(a, b, key, &mut path) {
-            Ok(()) => {
-                assert!(on_packets(a) && on_packets(b));
-                check_chain(fabric, cluster.gpu_of(a), cluster.gpu_of(b), &path);
-                let packets = |class| {
-                    use LinkClass::{Custom, Host, Uplink};
-                    matches!(class, Host | Uplink { .. } | Custom)
-                };
-                assert!(path.iter().all(|&l| packets(fabric.link(l).class)));
-            }
-            Err(RouteError::NotOnPacketFabric { nic }) => assert!(!on_packets(nic)),
-            Err(other) => panic!("{other}"),
-        }
-    }
-}
-
-/// Random traffic that fits every link that is kept also fits those that are dropped: scaled until the
-/// fullest of the kept is exactly full, no dropped link carries more than its rate.
-fn check_dropped(fabric: &Fabric, picks: &Picks) {
-    let cluster = fabric.cluster();
-    let mut load = vec![0.0; fabric.links().len()];
-    let mut path = Vec::new();
-    for &(a, b, amount) in picks {
-        let (a, b) = (GpuId(a % cluster.gpus), GpuId(b % cluster.gpus));
-        path.clear();
-        if fabric.route(a, b, amount, &mut path).is_ok() {
-            let amount = 1.0 + (amount % 99) as f64;
-            path.iter().for_each(|link| load[link.0 as usize] += amount);
-        }
-    }
-    let fill = |kept: bool| {
-        let links = fabric.links().iter().enumerate();
-        let of_kind = links.filter(|(l, _)| kept != fabric.never_binds(LinkId(*l as u32)));
-        of_kind.map(|(l, link)| load[l] / link.rate.bps() as f64).fold(0.0, f64::max)
-    };
-    assert!(fill(false) <= fill(true) * (1.0 + 1e-9));
 }
 
 proptest! {
@@ -218,14 +117,7 @@ proptest! {
     fn every_kind_routes_by_its_links(
         kind in prop::sample::select(FABRICS.to_vec()), n in 0u32..1000, picks in picks(1..64),
     ) {
-        let fabric = (kind.example)(n);
-        check_routes(&fabric, &picks, true);
-        check_nic_routes(&fabric, &picks);
-        check_dropped(&fabric, &picks);
-        prop_assert!(fabric.bill().lines().all(|line| line.count > 0));
-        for (tx, rx) in fabric.standing() {
-            prop_assert_eq!(fabric.link(tx).to, fabric.link(rx).from);
-        }
+        holds(&(kind.example)(n), &picks);
     }
 
     #[test]
@@ -234,14 +126,14 @@ proptest! {
     ) {
         // A degree of one joins no three servers.
         let joined = spec.keys::<TopoOptSpec>().is_none_or(|spec| spec.degree > 1);
-        check_routes(&build_case(&cluster, &spec, region), &picks, joined);
+        routes(&build_case(&cluster, &spec, region), &picks, joined);
     }
 
     #[test]
     fn nic_routes_leave_and_arrive_by_the_nics_asked_for(
         (cluster, spec, region) in cases(), picks in picks(24),
     ) {
-        check_nic_routes(&build_case(&cluster, &spec, region), &picks);
+        nic_routes(&build_case(&cluster, &spec, region), &picks);
     }
 
     /// The same rate between every two tiers, the same lanes, the same bill.
@@ -269,7 +161,7 @@ proptest! {
     fn links_that_never_bind_do_not(
         (cluster, spec, region) in cases(), picks in picks(1..200),
     ) {
-        check_dropped(&build_case(&cluster, &spec, region), &picks);
+        dropped(&build_case(&cluster, &spec, region), &picks);
     }
 }
 
@@ -380,6 +272,6 @@ fn large_clusters_build() {
         let fabric = build(&Cluster::of(32_768, 8), &spec, 4, &[]).expect("valid");
         let mut path = Vec::new();
         fabric.route(GpuId(0), GpuId(32_767), 1, &mut path).expect("GPUs of the cluster");
-        check_chain(&fabric, GpuId(0), GpuId(32_767), &path);
+        chain(&fabric, GpuId(0), GpuId(32_767), &path);
     }
 }

@@ -8,16 +8,11 @@
 //! Ignored: non-minimal routes (Valiant, UGAL), copper inside a group: all links have transceivers.
 //! Checked: routes, bills and dropped links by the crate's properties; links of groups by hand.
 
-use crate::bill::Item;
-use crate::cluster::Cluster;
-use crate::error::{FabricError, RouteError};
-use crate::graph::{Routes, Switches};
-use crate::hash::Choice;
-use crate::ids::{GpuId, LinkId, NicId, ServerId};
-use crate::kind::{
-    Capabilities, FabricKeys, FabricKind, LINK_BANDWIDTH, LINK_DELAY, NAME, Site, build,
+use crate::plug::{
+    Cable, Capabilities, Cluster, FabricError, FabricKeys, FabricKind, Item, LINK_BANDWIDTH,
+    LINK_DELAY, LinkClass, LinkId, NAME, NicId, NodeKind, OwnNics, Routes, Site, Switches, Wires,
+    back, build,
 };
-use crate::wires::{Cable, LinkClass, NodeKind, Wires, back};
 use lightloom_units::kind::{Form, Key, Kind};
 use lightloom_units::{BitRate, Time};
 use serde::{Deserialize, Serialize};
@@ -108,7 +103,6 @@ impl FabricKeys for DragonflySpec {
             ports,
             local,
             global: vec![],
-            nics: (0..cluster.nics_per_server).collect(),
         };
         for a in 0..groups {
             for b in a + 1..groups {
@@ -125,7 +119,7 @@ impl FabricKeys for DragonflySpec {
         wires.bill.add(Item::Nic, self.link_bps, hosts);
         wires.bill.add(Item::SwitchPort, self.link_bps, hosts + ends);
         wires.bill.add(Item::Transceiver, self.link_bps, 2 * hosts + ends);
-        Ok((wires, Arc::new(dragonfly)))
+        Ok((wires, Arc::new(OwnNics::new(dragonfly, cluster))))
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -187,8 +181,6 @@ struct Dragonfly {
     local: Vec<LinkId>,
     /// The pairs of groups in order, the links of each in order.
     global: Vec<LinkId>,
-    /// All NICs of a server.
-    nics: Vec<u32>,
 }
 
 impl Dragonfly {
@@ -223,21 +215,6 @@ fn pair(n: u32, a: u32, b: u32) -> u32 {
 }
 
 impl Switches for Dragonfly {
-    fn route(
-        &self,
-        source: NicId,
-        destination: NicId,
-        key: u64,
-        path: &mut Vec<LinkId>,
-    ) -> Result<(), RouteError> {
-        if source != destination {
-            let paths = self.paths(source, destination) as usize;
-            let index = Choice::new(source.0, destination.0, key).of(paths);
-            self.path(source, destination, index as u32, path);
-        }
-        Ok(())
-    }
-
     fn paths(&self, source: NicId, destination: NicId) -> u32 {
         let group = |nic: NicId| nic.0 / self.hosts / self.of_group;
         if group(source) == group(destination) { 1 } else { self.copies }
@@ -259,34 +236,10 @@ impl Switches for Dragonfly {
     }
 }
 
-impl Routes for Dragonfly {
-    /// From a GPU's own NIC to the destination's own.
-    fn route(
-        &self,
-        cluster: &Cluster,
-        (source, destination): (GpuId, GpuId),
-        key: u64,
-        path: &mut Vec<LinkId>,
-    ) -> Result<(), RouteError> {
-        Switches::route(self, cluster.nic_of(source), cluster.nic_of(destination), key, path)
-    }
-
-    fn switches(&self) -> Option<&dyn Switches> {
-        Some(self)
-    }
-
-    fn packet_nics(&self, _: ServerId) -> &[u32] {
-        &self.nics
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plug::GpuId;
     use std::collections::BTreeMap;
 
     fn spec(hosts: u32, switches: u32, global_links: u32) -> DragonflySpec {

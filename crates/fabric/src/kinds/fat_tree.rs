@@ -2,10 +2,9 @@
 //! destination's own NIC. Everything else is in `clos.rs`.
 
 use crate::clos::{Clos, ClosSpec, KEYS, shape};
-use crate::cluster::Cluster;
-use crate::error::{FabricError, RouteError};
-use crate::graph::{Routes, Switches};
-use crate::ids::{GpuId, LinkId, NicId, ServerId};
+use crate::error::FabricError;
+use crate::graph::{OwnNics, Routes};
+use crate::ids::NicId;
 use crate::kind::{Capabilities, FabricKeys, FabricKind, FabricSpec, Site, example};
 use crate::wires::Wires;
 use lightloom_units::kind::Kind;
@@ -39,8 +38,7 @@ impl FabricKeys for FatTree {
         let mut wires = Wires::new(site.cluster);
         let hosts = vec![(0..site.cluster.nics()).map(NicId).collect()];
         let clos = Clos::build(&self.0, "fabric", &hosts, &mut wires)?;
-        let nics = (0..site.cluster.nics_per_server).collect();
-        Ok((wires, Arc::new(OwnNics { clos, nics })))
+        Ok((wires, Arc::new(OwnNics::new(clos, site.cluster))))
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -52,37 +50,5 @@ impl FabricSpec {
     /// A non-blocking fat-tree of three tiers with ideal splitting.
     pub fn fat_tree(rate: BitRate, delay: Time) -> Self {
         FatTree(ClosSpec::new(rate, delay)).into()
-    }
-}
-
-/// From a GPU's own NIC to the destination's own.
-#[derive(Debug)]
-struct OwnNics {
-    clos: Clos,
-    /// All NICs of a server.
-    nics: Vec<u32>,
-}
-
-impl Routes for OwnNics {
-    fn route(
-        &self,
-        cluster: &Cluster,
-        (source, destination): (GpuId, GpuId),
-        key: u64,
-        path: &mut Vec<LinkId>,
-    ) -> Result<(), RouteError> {
-        self.clos.route(cluster.nic_of(source), cluster.nic_of(destination), key, path)
-    }
-
-    fn switches(&self) -> Option<&dyn Switches> {
-        Some(&self.clos)
-    }
-
-    fn packet_nics(&self, _: ServerId) -> &[u32] {
-        &self.nics
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
