@@ -94,7 +94,7 @@ def test_every_kind_on_every_fabric(fabric, kind):
             added(job(fabric), [f"{kind}@1us"])
         return
     if kind.startswith("eps") and fabric != "mixnet":
-        with pytest.raises(InputError, match="no way to the others"):
+        with pytest.raises(InputError, match="no path to the others"):
             finish(added(job(fabric), [f"{kind}@1us"]))
         return
     for at in ("0 s", "300 us"):
@@ -167,10 +167,10 @@ def survive(engine: str, texts: list[str]) -> None:
         done = finish(added(job(engine=engine), texts))
     except InputError as error:
         # A server without any way out, a GPU that fails twice, a time too late: told, not run.
-        assert any(w in str(error) for w in ("no way to", "failed already", "iteration ends"))
+        assert any(w in str(error) for w in ("no path to", "failed already", "iteration ends"))
         return
     except RunError as error:
-        assert "cut off" in str(error) or "no way is left" in str(error)
+        assert "cut off" in str(error) or "no path is left" in str(error)
         return
     check(done)
 
@@ -256,7 +256,7 @@ def test_bad_failures_end_in_one_message(text, tmp_path, capsys):
 
 
 def test_fabrics_and_engines_that_cannot_are_refused():
-    with pytest.raises(InputError, match="has no ways around them; allowed: fat-tree"):
+    with pytest.raises(InputError, match="has no paths around them; allowed: fat-tree"):
         added(job("planes"), ["nic:server1.nic1@1us"])
     with pytest.raises(InputError, match='engine "flit" knows none; allowed: flow, packet'):
         added(job(engine="flit"), ["nic:server1.nic1@1us"])

@@ -145,7 +145,7 @@ def misfits(scenario: Scenario) -> Iterator[tuple[str, str]]:
     able = fabrics.FAMILY.able("failures")
     if fabric.kind not in able:
         allowed = ", ".join(able)
-        yield "failures", f'fabric "{fabric.kind}" has no ways around them; allowed: {allowed}'
+        yield "failures", f'fabric "{fabric.kind}" has no paths around them; allowed: {allowed}'
     if scenario.engine.kind == "flit":
         yield "failures", 'engine "flit" knows none; allowed: flow, packet'
     for index, failure in enumerate(scenario.failures):

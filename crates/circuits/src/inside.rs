@@ -49,7 +49,7 @@ pub struct Inside {
 
 /// An all-to-all with circuits that change inside it. Times count from its beginning.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plan {
+pub struct InsidePlan {
     /// From GPUs to those whose NICs have the circuits.
     pub gather: Vec<Leg>,
     /// The circuits, in order of transmitter, then time. Nodes are servers of the region, planes
@@ -128,7 +128,7 @@ impl Inside {
     /// assert_eq!(plan.packets.exchange.len() + plan.holds.len(), 3);
     /// assert!(plan.end < Time::from_us(1_100)); // 1 ms over the circuit alone would be 2
     /// ```
-    pub fn plan(&self, demand: &[Pair], ports: &mut Ports, router: &mut Router) -> Plan {
+    pub fn plan(&self, demand: &[Pair], ports: &mut Ports, router: &mut Router) -> InsidePlan {
         let n = usize::from(self.layout.servers);
         let per_server = u32::from(self.layout.gpus_per_server);
         let (mut between, mut local) = (BTreeMap::<(u32, u32), Vec<Pair>>::new(), Vec::new());
@@ -146,7 +146,7 @@ impl Inside {
         let stands: Vec<bool> =
             (0..n * n).map(|at| ports.stands((at / n) as u32, (at % n) as u32)).collect();
 
-        let mut best: Option<(Plan, Ports)> = None;
+        let mut best: Option<(InsidePlan, Ports)> = None;
         let (mut ready, mut stretch) = (self.gathering(&bytes), 1.0);
         for _ in 0..ROUNDS {
             let (over_packets, estimate) = self.offload(&bytes, &stands, stretch);
@@ -163,7 +163,7 @@ impl Inside {
             }
             stretch = (stretch * took / estimate).clamp(0.25, 8.0);
         }
-        let (plan, booked) = best.unwrap_or_else(|| (Plan::default(), ports.clone()));
+        let (plan, booked) = best.unwrap_or_else(|| (InsidePlan::default(), ports.clone()));
         *ports = booked;
         ports.rest();
         plan
@@ -190,7 +190,7 @@ impl Inside {
         ports: &mut Ports,
         ready: Time,
         router: &mut Router,
-    ) -> Plan {
+    ) -> InsidePlan {
         let n = usize::from(self.layout.servers);
         let mut packets = local.to_vec();
         let mut light: BTreeMap<(u32, u32), Vec<Pair>> = BTreeMap::new();
@@ -216,7 +216,7 @@ impl Inside {
         };
         let packets = router.route(&packets, &dark, &self.layout, &options).clone();
         let (gather, scatter) = self.delegates(&light, &holds);
-        let mut plan = Plan { gather, holds, scatter, packets, ..Plan::default() };
+        let mut plan = InsidePlan { gather, holds, scatter, packets, ..InsidePlan::default() };
         plan.gathered = self.legs(&[&plan.gather, &plan.packets.gather]);
         // Gathered later than was thought: all circuits come so much later.
         let late = plan.gathered.saturating_sub(ready);

@@ -58,6 +58,6 @@ pub use choose::choose;
 pub use delegation::{Hop, Layout, Leg, RouteOptions, Router, Routing, route};
 pub use demand::ServerDemand;
 pub use greedy::{CircuitCounts, GreedyOptions, allocate, allocate_within};
-pub use inside::{Inside, Plan};
+pub use inside::{Inside, InsidePlan};
 pub use ports::{PortMap, assign, changed_ports, new_circuits};
 pub use timed::{Rates, all_to_all_time};

@@ -28,7 +28,7 @@ pub struct Rates {
     pub share_eps: bool,
 }
 
-/// How long the exchange between servers takes; [`Time::MAX`] if some bytes have no way.
+/// How long the exchange between servers takes; [`Time::MAX`] if some bytes have no path.
 ///
 /// A demand and its transpose take equally long, so a dispatch's time is its combine's.
 ///

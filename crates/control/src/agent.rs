@@ -24,7 +24,7 @@
 //! assert_eq!(agent.circuit(Time::from_secs_f64(60.0), 1), None);
 //! ```
 
-use crate::message::{Demand, Directive, Mark, Part, PortId, Report, Stage};
+use crate::message::{Demand, Directive, Mark, PortId, Report, ServerPart, Stage};
 use crate::planted::{Bug, Planted};
 use lightloom_decide::Traffic;
 use lightloom_units::Time;
@@ -90,7 +90,7 @@ pub struct Agent {
     circuits: Vec<Option<PortId>>,
     undrained: BTreeSet<u16>,
     token: u64,
-    faults: BTreeSet<Part>,
+    faults: BTreeSet<ServerPart>,
     demand: Option<Demand>,
     traffic: VecDeque<Traffic>,
     outputs: VecDeque<AgentOutput>,
@@ -150,7 +150,7 @@ impl Agent {
     }
 
     /// What has failed.
-    pub fn faults(&self) -> impl Iterator<Item = Part> + '_ {
+    pub fn faults(&self) -> impl Iterator<Item = ServerPart> + '_ {
         self.faults.iter().copied()
     }
 
@@ -181,7 +181,7 @@ impl Agent {
     }
 
     /// A part of the server fails, or works again.
-    pub fn fault(&mut self, now: Time, part: Part, works: bool) {
+    pub fn fault(&mut self, now: Time, part: ServerPart, works: bool) {
         let changed = if works { self.faults.remove(&part) } else { self.faults.insert(part) };
         if changed {
             self.report(now);

@@ -1,6 +1,6 @@
 //! What an operator should know about.
 
-use crate::message::{Part, PortId};
+use crate::message::{PortId, ServerPart};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -41,7 +41,7 @@ pub enum Alarm {
         /// The server's number in the region.
         server: u16,
         /// The part that failed, by the index of its optical port.
-        part: Part,
+        part: ServerPart,
     },
     /// An agent sends what makes no sense.
     ReportRefused {
@@ -112,10 +112,14 @@ impl fmt::Display for Alarm {
                 write!(f, "server {server} does not let go of its circuits")
             }
             Alarm::PartFailed { server, part } => match part {
-                Part::Nic(port) => write!(f, "server {server}: the NIC of port {port} has failed"),
-                Part::Link(port) => write!(f, "server {server}: the fibre of port {port} is dark"),
-                Part::Gpu(gpu) => write!(f, "server {server}: GPU {gpu} has failed"),
-                Part::Server => write!(f, "server {server} asks to be left out"),
+                ServerPart::Nic(port) => {
+                    write!(f, "server {server}: the NIC of port {port} has failed")
+                }
+                ServerPart::Link(port) => {
+                    write!(f, "server {server}: the fibre of port {port} is dark")
+                }
+                ServerPart::Gpu(gpu) => write!(f, "server {server}: GPU {gpu} has failed"),
+                ServerPart::Server => write!(f, "server {server} asks to be left out"),
             },
             Alarm::ReportRefused { server } => {
                 write!(f, "the agent of server {server} sends what makes no sense")

@@ -19,7 +19,7 @@ use crate::agent::{Agent, AgentOutput, AgentSettings};
 use crate::controller::{Controller, Input, Output};
 use crate::driver::{Answer, Order};
 use crate::journal::Memory;
-use crate::message::{Demand, Part, Report};
+use crate::message::{Demand, Report, ServerPart};
 use crate::ocs::{Activation, Device, Switch, SwitchError};
 use crate::region::Region;
 use crate::settings::Settings;
@@ -239,7 +239,7 @@ impl EmulatedRegion {
     pub fn fault(
         &mut self,
         now: Time,
-        parts: &[(u16, Part)],
+        parts: &[(u16, ServerPart)],
         works: bool,
         decide: Decide<'_>,
     ) -> RegionChange {

@@ -23,12 +23,12 @@ mod settings;
 pub use agent::{Agent, AgentOutput, AgentSettings};
 pub use alarm::Alarm;
 pub use controller::{
-    CircuitView, Controller, Counters, DemandView, Event, Input, Output, Reconfiguration,
+    CircuitView, Controller, ControllerEvent, Counters, DemandView, Input, Output, Reconfiguration,
     ServerView, Status, SwitchView,
 };
 pub use driver::{Answer, Driver, DriverEvent, Order, Patch};
 pub use emulated_region::{Decide, EmulatedRegion, RegionChange, Round, Step, Traced};
 pub use journal::{Memory, Record};
-pub use message::{Demand, Directive, Mark, Part, PortId, Report, Stage};
+pub use message::{Demand, Directive, Mark, PortId, Report, ServerPart, Stage};
 pub use region::{Region, RegionError};
 pub use settings::Settings;

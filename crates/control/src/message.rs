@@ -50,7 +50,7 @@ pub enum Stage {
 /// Something of a server that may fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Part {
+pub enum ServerPart {
     /// The NIC of an optical port, or its transceiver.
     Nic(u16),
     /// The fibre of an optical port.
@@ -97,7 +97,7 @@ pub struct Report {
     /// The last round that was answered.
     pub round: u64,
     /// What has failed, in rising order.
-    pub faults: Vec<Part>,
+    pub faults: Vec<ServerPart>,
     /// The last demand, answered or not.
     pub demand: Option<Demand>,
     /// What other traffic put on the server's packet NICs while all-to-alls were under way, in the last

@@ -99,10 +99,10 @@ impl Stage {
                     let input = Input::Decided { question: question.number, counts };
                     self.controller.handle(self.now, input);
                 }
-                Output::Event(Event::Raised { alarm }) => {
+                Output::Event(ControllerEvent::Raised { alarm }) => {
                     writeln!(self.log, "  ! {alarm}").expect("text");
                 }
-                Output::Event(Event::Cleared { alarm }) => {
+                Output::Event(ControllerEvent::Cleared { alarm }) => {
                     writeln!(self.log, "  over: {alarm}").expect("text");
                 }
                 Output::Event(_) => {}

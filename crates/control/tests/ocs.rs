@@ -1,7 +1,7 @@
 //! The optical switch against a set of patches.
 
 use lightloom_control::Patch;
-use lightloom_control::ocs::{Device, Event, Switch, SwitchError};
+use lightloom_control::ocs::{Device, Switch, SwitchError, SwitchEvent};
 use lightloom_fabric::ReconfigurationDelay;
 use lightloom_units::Time;
 use proptest::prelude::*;
@@ -141,8 +141,8 @@ fn only_ports_that_change_are_dark_and_others_may_change_meanwhile() {
     switch.advance(third);
     let set: Vec<_> = std::iter::from_fn(|| switch.event())
         .map(|event| match event {
-            Event::Changed { set, .. } => set.len(),
-            Event::Power { .. } => panic!("no light"),
+            SwitchEvent::Changed { set, .. } => set.len(),
+            SwitchEvent::Power { .. } => panic!("no light"),
         })
         .collect();
     assert_eq!((set, switch.next_timeout()), (vec![2, 1, 1], None));
@@ -184,8 +184,8 @@ fn shutters_and_power() {
     switch.illuminate(now, 0, Some(0.0));
     let told: Vec<_> = std::iter::from_fn(|| switch.event())
         .map(|event| match event {
-            Event::Power { port, dbm } => (port, dbm.is_some()),
-            Event::Changed { .. } => panic!("nothing changed"),
+            SwitchEvent::Power { port, dbm } => (port, dbm.is_some()),
+            SwitchEvent::Changed { .. } => panic!("nothing changed"),
         })
         .collect();
     assert_eq!(told, [(1, true), (9, true), (1, false), (9, false), (1, true), (9, false)]);
@@ -202,7 +202,7 @@ fn a_stuck_port_lies() {
     assert_eq!(all(&switch), [Patch::new(1, 8), Patch::new(3, 7)], "1 stays with 2");
     assert_eq!(
         [switch.event(), switch.event()].map(|event| match event {
-            Some(Event::Changed { set, .. }) => set.len(),
+            Some(SwitchEvent::Changed { set, .. }) => set.len(),
             _ => 0,
         }),
         [2, 2],

@@ -13,8 +13,8 @@ use lightloom_control::drivers::tl1::{
 };
 use lightloom_control::ocs::{Device, Switch};
 use lightloom_control::{
-    Agent, AgentOutput, AgentSettings, Controller, Demand, Driver, DriverEvent, Event, Input,
-    Memory, Output, Record, Region, Report, Settings,
+    Agent, AgentOutput, AgentSettings, Controller, ControllerEvent, Demand, Driver, DriverEvent,
+    Input, Memory, Output, Record, Region, Report, Settings,
 };
 use lightloom_daemon::agent::Controller as Address;
 use lightloom_daemon::config::Config;
@@ -355,7 +355,7 @@ async fn wall(rounds: usize) -> Result<(), Box<dyn std::error::Error>> {
     }
     let stages: Vec<_> = std::iter::from_fn(|| news.try_recv().ok())
         .filter_map(|logged| match logged.event {
-            Event::Reconfigured(log) => Some(log),
+            ControllerEvent::Reconfigured(log) => Some(log),
             _ => None,
         })
         .collect();

@@ -10,10 +10,12 @@
 //! Checked: real daemons against a real emulator (`tests/controller.rs`).
 
 use crate::clock::Clock;
-use crate::hub::{Answer, Command, Hub, Snapshot};
+use crate::hub::{AgentAnswer, Command, Hub, Snapshot};
 use crate::journal::{Journal, JournalError};
 use crate::wire::SwitchHandle;
-use lightloom_control::{Controller, Event, Input, Memory, Output, Record, Region, Settings};
+use lightloom_control::{
+    Controller, ControllerEvent, Input, Memory, Output, Record, Region, Settings,
+};
 use lightloom_decide::Decider;
 use lightloom_units::Time;
 use std::sync::Arc;
@@ -40,7 +42,7 @@ pub struct Task {
     commands: mpsc::Receiver<Command>,
     snapshots: watch::Sender<Arc<Snapshot>>,
     /// By server: the life of its agent, and where it listens.
-    agents: Vec<Option<(u64, watch::Sender<Answer>)>>,
+    agents: Vec<Option<(u64, watch::Sender<AgentAnswer>)>>,
     clock: Clock,
     started: SystemTime,
     records: Vec<Record>,
@@ -155,13 +157,13 @@ impl Task {
                 let Some(agent) = self.agents.get_mut(usize::from(report.server)) else { return };
                 match agent {
                     Some((life, _)) if *life > report.incarnation => {
-                        answers.send_replace(Answer::Superseded);
+                        answers.send_replace(AgentAnswer::Superseded);
                         return;
                     }
                     Some((_, known)) if known.same_channel(&answers) => {}
                     _ => {
                         if let Some((_, last)) = agent.take() {
-                            last.send_replace(Answer::Superseded);
+                            last.send_replace(AgentAnswer::Superseded);
                         }
                     }
                 }
@@ -199,7 +201,7 @@ impl Task {
                 Output::Send { server, directive } => {
                     self.safe()?;
                     if let Some((_, answers)) = &self.agents[usize::from(server)] {
-                        answers.send_replace(Answer::Directive(directive));
+                        answers.send_replace(AgentAnswer::Directive(directive));
                     }
                 }
                 Output::Order { id, order } => {
@@ -239,11 +241,11 @@ impl Task {
     }
 }
 
-fn trace(event: &Event) {
+fn trace(event: &ControllerEvent) {
     match event {
-        Event::Raised { alarm } => tracing::warn!(alarm = alarm.name(), "{alarm}"),
-        Event::Cleared { alarm } => tracing::info!(alarm = alarm.name(), "over: {alarm}"),
-        Event::Reconfigured(log) => tracing::info!(
+        ControllerEvent::Raised { alarm } => tracing::warn!(alarm = alarm.name(), "{alarm}"),
+        ControllerEvent::Cleared { alarm } => tracing::info!(alarm = alarm.name(), "over: {alarm}"),
+        ControllerEvent::Reconfigured(log) => tracing::info!(
             generation = log.generation,
             changed_ports = log.changed_ports,
             patches = log.patches,
@@ -252,9 +254,9 @@ fn trace(event: &Event) {
             confirmed_us = log.confirmed.map(|time| time.ps() / 1_000_000),
             "reconfigured"
         ),
-        Event::Withdrawn { generation, why } => {
+        ControllerEvent::Withdrawn { generation, why } => {
             tracing::warn!(generation, why, "every circuit withdrawn");
         }
-        Event::Note { text } => tracing::info!("{text}"),
+        ControllerEvent::Note { text } => tracing::info!("{text}"),
     }
 }

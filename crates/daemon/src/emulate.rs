@@ -46,7 +46,7 @@ pub struct EmulateArguments {
 /// What the servers of a region report in one round.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Asked {
+pub struct RoundReports {
     /// From each server to each other \[B\].
     pub bytes: Vec<Vec<u64>>,
     /// What lies ahead of them.
@@ -60,10 +60,10 @@ pub struct Asked {
     pub traffic: Vec<Vec<Traffic>>,
 }
 
-impl From<Vec<Vec<u64>>> for Asked {
+impl From<Vec<Vec<u64>>> for RoundReports {
     /// A demand of which nothing more is known.
     fn from(bytes: Vec<Vec<u64>>) -> Self {
-        Asked { bytes, ..Asked::default() }
+        RoundReports { bytes, ..RoundReports::default() }
     }
 }
 
@@ -72,10 +72,10 @@ impl From<Vec<Vec<u64>>> for Asked {
 #[serde(untagged)]
 enum Given {
     Matrix(Vec<Vec<u64>>),
-    Table(Asked),
+    Table(RoundReports),
 }
 
-impl From<Given> for Asked {
+impl From<Given> for RoundReports {
     fn from(given: Given) -> Self {
         match given {
             Given::Matrix(bytes) => bytes.into(),
@@ -107,7 +107,7 @@ impl EmulateArguments {
             Some(file) => demands(file, names.len())?,
             None => {
                 let drawn = drawn(&config.names.tenant_of_server, self.rounds, self.seed);
-                drawn.into_iter().map(Asked::from).collect()
+                drawn.into_iter().map(RoundReports::from).collect()
             }
         };
         let patience = Duration::from_nanos(self.patience.ps() / 1000);
@@ -124,11 +124,11 @@ impl EmulateArguments {
     }
 }
 
-fn demands(path: &PathBuf, servers: usize) -> Result<Vec<Asked>, Failure> {
+fn demands(path: &PathBuf, servers: usize) -> Result<Vec<RoundReports>, Failure> {
     let wrong = |why: String| Failure::Input(format!("{}: {why}", path.display()));
     let text = std::fs::read(path).map_err(|why| wrong(why.to_string()))?;
     let given: Vec<Given> = serde_json::from_slice(&text).map_err(|why| wrong(why.to_string()))?;
-    let asked: Vec<Asked> = given.into_iter().map(Asked::from).collect();
+    let asked: Vec<RoundReports> = given.into_iter().map(RoundReports::from).collect();
     for (round, asked) in asked.iter().enumerate() {
         let rows = &asked.bytes;
         if rows.len() != servers || rows.iter().any(|row| row.len() != servers) {
@@ -212,11 +212,11 @@ impl RegionAgents {
     /// If that takes longer than `patience`.
     pub async fn run_round(
         &mut self,
-        asked: impl Into<Asked>,
+        asked: impl Into<RoundReports>,
         patience: Duration,
     ) -> Result<Round, Failure> {
         self.round += 1;
-        let Asked { bytes, ahead, predicted, traffic } = asked.into();
+        let RoundReports { bytes, ahead, predicted, traffic } = asked.into();
         for (agent, records) in self.agents.iter().zip(traffic) {
             for record in records {
                 agent.traffic(record).await?;

@@ -7,7 +7,7 @@
 //! Checked: by streams over loopback (`tests/controller.rs`).
 
 use crate::auth::{Access, Tokens};
-use crate::hub::{Answer, Command, Hub};
+use crate::hub::{AgentAnswer, Command, Hub};
 use crate::proto::wire::control_server::{Control, ControlServer};
 use crate::proto::wire::{DescribeRequest, Description, Directive, Report};
 use crate::proto::{directive, read_report};
@@ -108,9 +108,9 @@ impl Control for Service {
         tracing::debug!(server = attendance.name, who = access.name(), "attends");
         let answers = WatchStream::from_changes(attendance.answers.subscribe());
         let answers = answers.filter_map(|answer| match answer {
-            Answer::Nothing => None,
-            Answer::Directive(one) => Some(Ok(directive(&one))),
-            Answer::Superseded => {
+            AgentAnswer::Nothing => None,
+            AgentAnswer::Directive(one) => Some(Ok(directive(&one))),
+            AgentAnswer::Superseded => {
                 Some(Err(Status::already_exists("this server has a later agent")))
             }
         });
@@ -132,7 +132,7 @@ struct Attendance {
     name: String,
     ports: usize,
     hub: Hub,
-    answers: watch::Sender<Answer>,
+    answers: watch::Sender<AgentAnswer>,
 }
 
 impl Attendance {

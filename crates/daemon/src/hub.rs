@@ -4,7 +4,7 @@
 //! One task owns the [`Controller`](lightloom_control::Controller); everyone else looks at a
 //! [`Snapshot`] that it publishes after every change, and sends it [`Command`]s.
 
-use lightloom_control::{Directive, Event, PortId, Report, Status};
+use lightloom_control::{ControllerEvent, Directive, PortId, Report, Status};
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -32,12 +32,12 @@ pub struct Logged {
     pub unix_ms: u64,
     /// The event itself.
     #[serde(flatten)]
-    pub event: Event,
+    pub event: ControllerEvent,
 }
 
 /// What an agent hears over a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Answer {
+pub enum AgentAnswer {
     /// Nothing yet.
     #[default]
     Nothing,
@@ -57,7 +57,7 @@ pub enum Command {
         /// The agent's report.
         report: Report,
         /// Where directives to this agent go.
-        answers: watch::Sender<Answer>,
+        answers: watch::Sender<AgentAnswer>,
     },
     /// Use these ports again; none means all.
     Unblock {
@@ -112,7 +112,7 @@ impl Hub {
     }
 
     /// Notes that something has happened.
-    pub fn log(&self, event: Event) {
+    pub fn log(&self, event: ControllerEvent) {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let mut log = self.log.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let number = log.back().map_or(0, |last| last.number) + 1;

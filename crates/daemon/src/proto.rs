@@ -10,7 +10,7 @@ pub mod wire {
     include!("proto/generated.rs");
 }
 
-use lightloom_control::{Demand, Directive, Mark, Part, Report, Stage};
+use lightloom_control::{Demand, Directive, Mark, Report, ServerPart, Stage};
 use lightloom_decide::traffic::Bytes;
 use lightloom_decide::{Ahead, Traffic};
 use lightloom_units::Time;
@@ -94,7 +94,7 @@ pub fn read_report(
         .faults
         .iter()
         .map(|fault| read_part(ports, fault))
-        .collect::<Result<Vec<Part>, Senseless>>()?;
+        .collect::<Result<Vec<ServerPart>, Senseless>>()?;
     faults.sort_unstable();
     faults.dedup();
     let ahead = |ahead: wire::Ahead| Ahead {
@@ -179,28 +179,28 @@ fn read_mark(sent: wire::Mark) -> Result<Mark, Senseless> {
     Ok(Mark { generation: sent.generation, stage })
 }
 
-fn part(part: Part) -> wire::Part {
+fn part(part: ServerPart) -> wire::Part {
     use wire::part::Part as Sent;
     let sent = match part {
-        Part::Nic(port) => Sent::Nic(port.into()),
-        Part::Link(port) => Sent::Link(port.into()),
-        Part::Gpu(gpu) => Sent::Gpu(gpu.into()),
-        Part::Server => Sent::Server(true),
+        ServerPart::Nic(port) => Sent::Nic(port.into()),
+        ServerPart::Link(port) => Sent::Link(port.into()),
+        ServerPart::Gpu(gpu) => Sent::Gpu(gpu.into()),
+        ServerPart::Server => Sent::Server(true),
     };
     wire::Part { part: Some(sent) }
 }
 
-fn read_part(ports: usize, sent: &wire::Part) -> Result<Part, Senseless> {
+fn read_part(ports: usize, sent: &wire::Part) -> Result<ServerPart, Senseless> {
     use wire::part::Part as Sent;
     let small = |number: u32| {
         let port = u16::try_from(number).ok().filter(|&port| usize::from(port) < ports);
         port.ok_or(Senseless("a fault of a part that a server has not"))
     };
     Ok(match sent.part {
-        Some(Sent::Nic(port)) => Part::Nic(small(port)?),
-        Some(Sent::Link(port)) => Part::Link(small(port)?),
-        Some(Sent::Gpu(gpu)) => Part::Gpu(small(gpu)?),
-        Some(Sent::Server(true)) => Part::Server,
+        Some(Sent::Nic(port)) => ServerPart::Nic(small(port)?),
+        Some(Sent::Link(port)) => ServerPart::Link(small(port)?),
+        Some(Sent::Gpu(gpu)) => ServerPart::Gpu(small(gpu)?),
+        Some(Sent::Server(true)) => ServerPart::Server,
         Some(Sent::Server(false)) | None => return Err(Senseless("a fault names a part")),
     })
 }
@@ -227,7 +227,12 @@ mod tests {
             let plain = Demand::new(3, vec![0, u64::MAX, 7]);
             let predicted = Demand { ahead, predicted: true, ..plain.clone() };
             for demand in [None, Some(plain), Some(predicted)] {
-                let faults = vec![Part::Nic(0), Part::Link(5), Part::Gpu(1), Part::Server];
+                let faults = vec![
+                    ServerPart::Nic(0),
+                    ServerPart::Link(5),
+                    ServerPart::Gpu(1),
+                    ServerPart::Server,
+                ];
                 let said = Report {
                     server: 2,
                     incarnation: 9,

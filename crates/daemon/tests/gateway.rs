@@ -3,8 +3,8 @@
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode, header};
 use lightloom_control::{
-    Alarm, CircuitView, Counters, DemandView, Event, Mark, Part, Reconfiguration, ServerView,
-    Status, SwitchView,
+    Alarm, CircuitView, ControllerEvent, Counters, DemandView, Mark, Reconfiguration, ServerPart,
+    ServerView, Status, SwitchView,
 };
 use lightloom_daemon::auth::{Access, Role, Token, Tokens};
 use lightloom_daemon::gateway::{PHASES, router};
@@ -29,7 +29,7 @@ fn status() -> Status {
         present: server != 3,
         heard: (server != 3).then_some(Time::from_ms(900)),
         obeyed: Mark::default(),
-        faults: if server == 2 { vec![Part::Link(1), Part::Server] } else { vec![] },
+        faults: if server == 2 { vec![ServerPart::Link(1), ServerPart::Server] } else { vec![] },
         round: Some(7),
         circuits: vec![Some((server ^ 1, 0)), None],
         blocked: vec![false, server == 1],
@@ -94,10 +94,10 @@ fn tokens() -> Arc<Tokens> {
 }
 
 fn events(hub: &Hub) {
-    hub.log(Event::Note { text: "red's cable".into() });
-    hub.log(Event::Raised { alarm: Alarm::ServerSilent { server: 3 } });
-    hub.log(Event::Raised { alarm: Alarm::PortStuck { port: (1, 1) } });
-    hub.log(Event::Reconfigured(Reconfiguration {
+    hub.log(ControllerEvent::Note { text: "red's cable".into() });
+    hub.log(ControllerEvent::Raised { alarm: Alarm::ServerSilent { server: 3 } });
+    hub.log(ControllerEvent::Raised { alarm: Alarm::PortStuck { port: (1, 1) } });
+    hub.log(ControllerEvent::Reconfigured(Reconfiguration {
         generation: 11,
         rounds: vec![7, 9],
         drained: Time::from_ms(2),
@@ -106,7 +106,7 @@ fn events(hub: &Hub) {
         confirmed: Some(Time::from_ms(31)),
         ..Reconfiguration::default()
     }));
-    hub.log(Event::Withdrawn { generation: 12, why: "red pulled it".into() });
+    hub.log(ControllerEvent::Withdrawn { generation: 12, why: "red pulled it".into() });
 }
 
 /// Kind and text of a request's body.
@@ -382,7 +382,7 @@ async fn metrics_say_what_the_snapshot_says() {
     }
     // An event counts once, however often it is asked for; more than are kept count, too.
     for _ in 0..3000 {
-        hub.log(Event::Reconfigured(Reconfiguration {
+        hub.log(ControllerEvent::Reconfigured(Reconfiguration {
             confirmed: Some(Time::from_ms(1)),
             ..Reconfiguration::default()
         }));

@@ -37,7 +37,7 @@ pub enum EngineError {
         now: Time,
     },
     /// A link broke under a flow that has no other path.
-    #[error("task {task}: link {link:?} broke at {now} under a flow that has no other way")]
+    #[error("task {task}: link {link:?} broke at {now} under a flow that has no other path")]
     LinkDown {
         /// The task.
         task: u32,

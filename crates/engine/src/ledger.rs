@@ -10,7 +10,7 @@
 //! 2. for [`Step::Wake`]: put the `Due` into its queue;
 //! 3. for [`Step::Patch`]: move or refuse the flows on the links that are [touched](Circuits::touched),
 //!    [join](Circuits::join) the patches, stop what is on them and tell [`Ledger::darkened`];
-//!    [`Step::Ready`] undoes the darkness; for [`Step::Incident`] see [`Answer`];
+//!    [`Step::Ready`] undoes the darkness; for [`Step::Incident`] see [`LinkChanges`];
 //! 4. for [`Step::Send`]: start the flows of the phase, tell [`Ledger::sent`], and as each flow
 //!    arrives [`Ledger::arrived`].
 //!
@@ -70,14 +70,14 @@ pub enum Step {
     /// Start the flows of a phase, then tell [`Ledger::sent`].
     Send(Sending),
     /// Links broke or are whole again, and the policy has answered.
-    Incident(Answer),
+    Incident(LinkChanges),
 }
 
 /// What an incident means for an engine: first `down` carries nothing any more, then `patches` are
 /// made as for [`Step::Patch`], then flows whose paths are not [whole](Circuits::is_whole) go where
 /// [`Ledger::displaced`] says, then `up` carries again.
 #[derive(Debug)]
-pub struct Answer {
+pub struct LinkChanges {
     /// Links that carry nothing now.
     pub down: Vec<LinkId>,
     /// Links that carry again, unless they are dark: those follow with [`Step::Ready`].
@@ -457,7 +457,7 @@ impl<'a> Ledger<'a> {
         })?;
         let ready = |link: &&LinkId| self.circuits.carries(**link, now);
         let up = incident.up.iter().filter(ready).copied().collect();
-        Ok(Some(Step::Incident(Answer { down: incident.down.clone(), up, patches })))
+        Ok(Some(Step::Incident(LinkChanges { down: incident.down.clone(), up, patches })))
     }
 
     /// A task that nothing holds: computes, or sends what the policy says.

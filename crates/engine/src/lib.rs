@@ -28,7 +28,7 @@ pub use circuits::Circuits;
 pub use engine::{Engine, Policy, Scenario};
 pub use error::EngineError;
 pub use incident::Incident;
-pub use ledger::{Answer, Due, Ledger, Sending, Step, Wake};
+pub use ledger::{Due, Ledger, LinkChanges, Sending, Step, Wake};
 pub use orders::{FlowOrder, Orders, Patch, Patches, Phase};
 pub use outcome::{Observer, Outcome, PacketLink, Packets, QueueSample, Reconfiguration, Silent};
 pub use queue::EventQueue;

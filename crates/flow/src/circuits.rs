@@ -3,7 +3,7 @@
 
 use crate::pool::Pool;
 use crate::run::{Event, NONE, Run, mark};
-use lightloom_engine::{Answer, EngineError, Patches};
+use lightloom_engine::{EngineError, LinkChanges, Patches};
 use lightloom_fabric::LinkId;
 use lightloom_units::{Bytes, Time};
 
@@ -24,7 +24,7 @@ impl Run<'_> {
         self.queue.push(wake.at, Event::Due(wake.due));
     }
 
-    pub(crate) fn incident(&mut self, answer: &Answer, now: Time) {
+    pub(crate) fn incident(&mut self, answer: &LinkChanges, now: Time) {
         for &link in &answer.down {
             self.unsettle(link);
             self.capacity[link.0 as usize] = 0.0;

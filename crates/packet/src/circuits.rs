@@ -10,7 +10,7 @@
 use crate::link::State;
 use crate::packet::NONE;
 use crate::run::Run;
-use lightloom_engine::{Answer, EngineError, Patches};
+use lightloom_engine::{EngineError, LinkChanges, Patches};
 use lightloom_fabric::LinkId;
 use lightloom_units::Time;
 
@@ -43,7 +43,7 @@ impl Run<'_> {
         if displaces { self.displace(now) } else { Ok(()) }
     }
 
-    pub(crate) fn incident(&mut self, answer: &Answer, now: Time) -> Result<(), EngineError> {
+    pub(crate) fn incident(&mut self, answer: &LinkChanges, now: Time) -> Result<(), EngineError> {
         for link in &answer.down {
             self.net.links[link.0 as usize].state = State::Down;
             self.lose_queue(link.0, now.ps());

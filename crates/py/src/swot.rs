@@ -10,7 +10,7 @@ use std::fmt::Display;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct Request {
     planes: Planes,
     initial: Vec<Held>,
     steps: Vec<Step>,
@@ -19,7 +19,7 @@ struct Asked {
 }
 
 #[derive(Serialize)]
-struct Answered {
+struct Response {
     completion_ps: Time,
     bound_ps: Time,
     lockstep_ps: Time,
@@ -34,7 +34,7 @@ fn refused(error: impl Display) -> PyErr {
 /// Schedules steps on planes; see the stub for what goes in and comes out.
 #[pyfunction]
 pub(crate) fn swot_schedule(py: Python<'_>, request: &str) -> PyResult<String> {
-    let asked: Asked = serde_json::from_str(request).map_err(refused)?;
+    let asked: Request = serde_json::from_str(request).map_err(refused)?;
     let effort = match asked.effort.as_deref() {
         None | Some("normal") => Effort::Normal,
         Some("quick") => Effort::Quick,
@@ -48,7 +48,7 @@ pub(crate) fn swot_schedule(py: Python<'_>, request: &str) -> PyResult<String> {
     let completion_ps = replay(&problem, &found.schedule).map_err(|violation| {
         PyRuntimeError::new_err(format!("the SWOT scheduler is wrong: {violation}"))
     })?;
-    let answer = Answered {
+    let answer = Response {
         completion_ps,
         bound_ps: found.bound_ps,
         lockstep_ps: lockstep(&problem).completion_ps,

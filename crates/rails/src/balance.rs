@@ -1,11 +1,11 @@
 //! Both ends of every rail: what each NIC sends and receives, how even that is, and the variant of
 //! LPT that evens out both.
 //!
-//! Modelled: [`plan`] deals every domain's chunks. By the sender alone, each domain deals its own and
+//! Modelled: [`assign`] deals every domain's chunks. By the sender alone, each domain deals its own and
 //! receivers get what comes. By both ends, the chunks of all domains are dealt in one order (size,
 //! destination, source domain, GPU, offset), each to the rail whose receiver has least so far, among
 //! the rails that keep the sender's loads within one chunk of each other; every sender that knows
-//! the demand matrix comes to the same plan by itself, at M times the work. The sender's bound
+//! the demand matrix comes to the same assignment by itself, at M times the work. The sender's bound
 //! (RailS, Theorem 4) holds either way.
 //! Ignored: that a receiver's load may be known only roughly when a sender decides.
 //! Checked: bytes conserved at both ends; the sender's bound; an instance where only one of the two
@@ -16,7 +16,7 @@ use std::cmp::Reverse;
 
 /// The rail of every chunk of every domain, and the loads that follow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct RailAssignment {
     /// By domain, message and offset: the rail of each chunk.
     pub rails: Vec<Vec<u16>>,
     /// What each NIC sends \[B\]: domain times the number of rails, plus rail.
@@ -28,25 +28,30 @@ pub struct Plan {
 /// Deals the chunks of all domains: `messages[d]` are domain `d`'s, to other domains.
 ///
 /// ```
-/// use lightloom_rails::{Message, plan};
+/// use lightloom_rails::{Message, assign};
 /// // Domains 0 and 1 send a chunk each to domain 2, and both begin with rail 0.
 /// let one = vec![Message { bytes: 100, destination: 2, source: 0 }];
 /// let messages = [one.clone(), one, vec![]];
-/// assert_eq!(plan(&messages, 2, 100, false).received, [0, 0, 0, 0, 200, 0]);
-/// assert_eq!(plan(&messages, 2, 100, true).received, [0, 0, 0, 0, 100, 100]);
+/// assert_eq!(assign(&messages, 2, 100, false).received, [0, 0, 0, 0, 200, 0]);
+/// assert_eq!(assign(&messages, 2, 100, true).received, [0, 0, 0, 0, 100, 100]);
 /// ```
 ///
 /// # Panics
 /// If there are no rails, a chunk has no bytes, or a destination is none of the domains.
-pub fn plan(messages: &[Vec<Message>], rails: usize, chunk: u64, both_ends: bool) -> Plan {
-    let mut plan = Plan {
+pub fn assign(
+    messages: &[Vec<Message>],
+    rails: usize,
+    chunk: u64,
+    both_ends: bool,
+) -> RailAssignment {
+    let mut assignment = RailAssignment {
         rails: Vec::with_capacity(messages.len()),
         sent: vec![0; messages.len() * rails],
         received: vec![0; messages.len() * rails],
     };
     if both_ends {
-        deal_to_both(messages, rails, chunk, &mut plan);
-        return plan;
+        deal_to_both(messages, rails, chunk, &mut assignment);
+        return assignment;
     }
     let mut lpt = Lpt::new(rails);
     for (domain, messages) in messages.iter().enumerate() {
@@ -54,16 +59,21 @@ pub fn plan(messages: &[Vec<Message>], rails: usize, chunk: u64, both_ends: bool
         for (at, message) in messages.iter().enumerate() {
             let to = message.destination as usize * rails;
             for (&rail, size) in lpt.chunks(at).iter().zip(sizes(message.bytes, chunk)) {
-                plan.received[to + usize::from(rail)] += size;
+                assignment.received[to + usize::from(rail)] += size;
             }
         }
-        plan.sent[domain * rails..][..rails].copy_from_slice(lpt.loads());
-        plan.rails.push(lpt.rails().to_vec());
+        assignment.sent[domain * rails..][..rails].copy_from_slice(lpt.loads());
+        assignment.rails.push(lpt.rails().to_vec());
     }
-    plan
+    assignment
 }
 
-fn deal_to_both(messages: &[Vec<Message>], rails: usize, chunk: u64, plan: &mut Plan) {
+fn deal_to_both(
+    messages: &[Vec<Message>],
+    rails: usize,
+    chunk: u64,
+    assignment: &mut RailAssignment,
+) {
     assert!(rails > 0 && chunk > 0, "rails there are, and a chunk has bytes");
     // One entry for the whole chunks of a message, one for its rest, in the order of dealing.
     let mut runs = Vec::new();
@@ -77,14 +87,14 @@ fn deal_to_both(messages: &[Vec<Message>], rails: usize, chunk: u64, plan: &mut 
             runs.push((Reverse(rest), to, domain, from, first + whole, usize::from(rest > 0)));
             first += whole + usize::from(rest > 0);
         }
-        plan.rails.push(vec![0; first]);
+        assignment.rails.push(vec![0; first]);
     }
     runs.sort_unstable();
     let largest = runs.iter().find(|run| run.5 > 0).map_or(0, |run| run.0.0);
     for (Reverse(size), to, domain, _, first, count) in runs {
-        let sent = &mut plan.sent[domain * rails..][..rails];
-        let received = &mut plan.received[to * rails..][..rails];
-        for slot in &mut plan.rails[domain][first..first + count] {
+        let sent = &mut assignment.sent[domain * rails..][..rails];
+        let received = &mut assignment.received[to * rails..][..rails];
+        for slot in &mut assignment.rails[domain][first..first + count] {
             let least = *sent.iter().min().expect("there are rails");
             let rail = (0..rails)
                 .filter(|&n| sent[n] + size <= least + largest)
@@ -161,14 +171,14 @@ mod tests {
         fn bytes_are_conserved_and_senders_are_even(
             messages in cluster(), rails in 1usize..10, chunk in 1u64..900, both in any::<bool>()
         ) {
-            let plan = plan(&messages, rails, chunk, both);
+            let assignment = assign(&messages, rails, chunk, both);
             let mut received = [0u64; 3];
             for (domain, messages) in messages.iter().enumerate() {
-                let sent = &plan.sent[domain * rails..][..rails];
+                let sent = &assignment.sent[domain * rails..][..rails];
                 prop_assert_eq!(sent.iter().sum::<u64>(), messages.iter().map(|m| m.bytes).sum());
                 let mut loads = vec![0; rails];
                 let chunks = messages.iter().flat_map(|m| sizes(m.bytes, chunk));
-                for (&rail, size) in plan.rails[domain].iter().zip(chunks) {
+                for (&rail, size) in assignment.rails[domain].iter().zip(chunks) {
                     loads[usize::from(rail)] += size;
                 }
                 prop_assert_eq!(sent, &loads[..]);
@@ -177,11 +187,11 @@ mod tests {
                 messages.iter().for_each(|m| received[m.destination as usize] += m.bytes);
             }
             for (domain, bytes) in received.into_iter().enumerate() {
-                prop_assert_eq!(plan.received[domain * rails..][..rails].iter().sum::<u64>(), bytes);
+                prop_assert_eq!(assignment.received[domain * rails..][..rails].iter().sum::<u64>(), bytes);
             }
         }
 
-        /// No plan is better than divisible bytes are.
+        /// No assignment is better than divisible bytes are.
         #[test]
         fn nothing_beats_the_least_load(
             messages in cluster(), rails in 1usize..10, both in any::<bool>()
@@ -193,8 +203,8 @@ mod tests {
                 }
             }
             let least = least_load(&demand, 3, rails);
-            let plan = plan(&messages, rails, 100, both);
-            let most = plan.sent.iter().chain(&plan.received).max().copied().unwrap_or(0);
+            let assignment = assign(&messages, rails, 100, both);
+            let most = assignment.sent.iter().chain(&assignment.received).max().copied().unwrap_or(0);
             prop_assert!(most as f64 >= least);
         }
     }
@@ -210,9 +220,9 @@ mod tests {
             })
             .collect();
         let excess = |both| {
-            let plan = plan(&messages, rails, chunk, both);
+            let assignment = assign(&messages, rails, chunk, both);
             let mean = 300 * (domains as u64 - 1) / rails as u64;
-            plan.received.iter().max().copied().unwrap_or(0).saturating_sub(mean) / chunk
+            assignment.received.iter().max().copied().unwrap_or(0).saturating_sub(mean) / chunk
         };
         assert!(excess(true) <= 1, "{}", excess(true));
         assert!(excess(false) > excess(true), "{}", excess(false));

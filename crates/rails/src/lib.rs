@@ -13,5 +13,5 @@ pub mod lpt;
 #[cfg(test)]
 mod theorems;
 
-pub use balance::{Plan, mse, plan};
+pub use balance::{RailAssignment, assign, mse};
 pub use lpt::{Lpt, Message};

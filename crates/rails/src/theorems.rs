@@ -1,6 +1,6 @@
 //! The theorems of RailS as properties, on matrices drawn at random.
 
-use super::balance::{least_load, mse, plan};
+use super::balance::{assign, least_load, mse};
 use super::lpt::{Lpt, Message};
 use proptest::prelude::*;
 
@@ -198,6 +198,6 @@ fn even_senders_may_leave_receivers_uneven() {
         Message { bytes: 1, destination: 3, source: 0 },
     ];
     let messages = [two.clone(), two, vec![], vec![]];
-    assert_eq!(plan(&messages, 2, 1, false).received[4..], [2, 0, 0, 2]);
-    assert_eq!(plan(&messages, 2, 1, true).received[4..], [1, 1, 1, 1]);
+    assert_eq!(assign(&messages, 2, 1, false).received[4..], [2, 0, 0, 2]);
+    assert_eq!(assign(&messages, 2, 1, true).received[4..], [1, 1, 1, 1]);
 }

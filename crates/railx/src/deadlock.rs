@@ -56,8 +56,8 @@ pub enum Unsafe {
         /// Where it goes round.
         circle: Vec<Held>,
     },
-    /// A packet has no way on.
-    #[error("router {at} has no way to {to} for a packet that {came}: {reason}")]
+    /// A packet has no next hop.
+    #[error("router {at} has no next hop to {to} for a packet that {came}: {reason}")]
     Lost {
         /// Where it is.
         at: u32,

@@ -20,4 +20,4 @@ pub use measure::{Cut, Diameter, Formulas, Loads, Measures, channel_loads, throu
 pub use packing::{Packing, Placed, Wanted, pack};
 pub use routing::{Adaptive, ChipTorus, Dragonfly, Minimal, NonMinimal, ROUTINGS, select};
 pub use topology::named::{Named, largest_all_to_all};
-pub use topology::{Dimension, Form, Part, Share, Topology, Wiring};
+pub use topology::{Dimension, DimensionSpec, Form, Share, Topology, Wiring};

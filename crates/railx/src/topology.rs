@@ -70,7 +70,7 @@ pub struct Topology {
 /// A logical dimension that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Part {
+pub struct DimensionSpec {
     /// How its nodes are joined.
     pub wiring: Wiring,
     /// How many nodes it has.
@@ -127,10 +127,10 @@ impl Topology {
     ///
     /// ```
     /// use lightloom_fabric::railx::Grid;
-    /// use lightloom_railx::{Part, Share, Topology, Wiring};
+    /// use lightloom_railx::{DimensionSpec, Share, Topology, Wiring};
     /// // RailX, Figure 9: 3 x D along X, 3 x P along Y, here with D = 4 and P = 2
-    /// let ring = |scale| Part { wiring: Wiring::Ring, scale, rails: 1 };
-    /// let all = Part { wiring: Wiring::AllToAll, scale: 3, rails: 1 };
+    /// let ring = |scale| DimensionSpec { wiring: Wiring::Ring, scale, rails: 1 };
+    /// let all = DimensionSpec { wiring: Wiring::AllToAll, scale: 3, rails: 1 };
     /// let hall = Grid::new(2, 2, 128, 1, 1);
     /// let built = Topology::split(hall, &[ring(3), ring(4)], &[all, ring(2)], Share::Balanced);
     /// let grid = built.unwrap().layout.grid;
@@ -140,7 +140,12 @@ impl Topology {
     /// # Errors
     /// If the parts ask for more rails or nodes than there are, for none, or for an all-to-all that
     /// their rails cannot form.
-    pub fn split(hall: Grid, x: &[Part], y: &[Part], share: Share) -> Result<Self, FabricError> {
+    pub fn split(
+        hall: Grid,
+        x: &[DimensionSpec],
+        y: &[DimensionSpec],
+        share: Share,
+    ) -> Result<Self, FabricError> {
         Grid { columns: 1, rows: 1, ..hall }.check()?;
         let mut dimensions = Vec::new();
         let mut product = [1_u32; 2];
@@ -167,7 +172,7 @@ impl Topology {
                     return Err(refused(key, value, "a part has a node and a rail at least"));
                 }
                 let rails = (0..hall.rails()).filter(|&rail| of.contains(&slot(rail))).collect();
-                let (stride, Part { wiring, scale, .. }) = (product[positions], *part);
+                let (stride, DimensionSpec { wiring, scale, .. }) = (product[positions], *part);
                 dimensions.push(Dimension { axis, scale, stride, wiring, rails });
                 product[positions] = stride.saturating_mul(scale);
                 first += part.rails;

@@ -1,6 +1,6 @@
 //! What a run is given, and what it gives back, beside specification and tables.
 
-use crate::emulate::{Asked, EmulatedRun};
+use crate::emulate::{EmulatedRun, RoundReports};
 use lightloom_decide::{Rule, Traffic};
 use serde::Serialize;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Kept {
     /// What servers reported.
-    pub asked: Vec<Asked>,
+    pub asked: Vec<RoundReports>,
     /// What that led to.
     pub answered: EmulatedRun,
 }

@@ -1,6 +1,6 @@
 //! What a transfer is to carry: all-to-alls as demands from GPU to GPU.
 
-use crate::failures::Seats;
+use crate::failures::Moved;
 use lightloom_workload::{BlockId, Gating, MatrixId, Placement};
 
 /// An all-to-all, as the graph has it.
@@ -17,12 +17,12 @@ pub(crate) struct Demand<'a> {
     pub placement: &'a Placement,
     pub gating: &'a Gating,
     /// On which GPU each rank runs.
-    pub seats: Seats,
+    pub moved: Moved,
 }
 
 impl<'a> Demand<'a> {
     pub fn new(placement: &'a Placement, gating: &'a Gating) -> Self {
-        Demand { placement, gating, seats: Seats::default() }
+        Demand { placement, gating, moved: Moved::default() }
     }
 
     /// Calls `each` with every pair of GPUs that exchange anything, source by source.
@@ -62,8 +62,8 @@ impl<'a> Demand<'a> {
                     continue;
                 }
                 for slice in 0..slices {
-                    let seat = |rank: u32| self.seats.of(first + rank * slices + slice);
-                    each(seat(i), seat(j), bytes);
+                    let gpu = |rank: u32| self.moved.gpu_of(first + rank * slices + slice);
+                    each(gpu(i), gpu(j), bytes);
                 }
             }
         }

@@ -50,7 +50,7 @@ pub struct RegionSpec {
 /// What the servers of a region report in one round.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Asked {
+pub struct RoundReports {
     /// From each server to each other, row-major \[B\].
     pub bytes: Vec<u64>,
     /// What lies ahead of them.
@@ -66,7 +66,7 @@ pub struct Asked {
 
 /// What one demand was answered with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Answered {
+pub struct RoundResult {
     /// Its number, from 1.
     pub round: u64,
     /// The plan whose circuits stand.
@@ -79,7 +79,7 @@ pub struct Answered {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct EmulatedRun {
     /// A row a demand.
-    pub rounds: Vec<Answered>,
+    pub rounds: Vec<RoundResult>,
     /// What the controller wrote down.
     pub journal: Vec<Record>,
     /// All steps, a line each.
@@ -100,7 +100,7 @@ pub struct EmulatedRun {
 /// let heard = emulate_region(&region, &[serde_json::from_str(r#"{"bytes": [0, 0, 9, 0, 0, 0, 0, 0, 0]}"#).unwrap()]).unwrap();
 /// assert_eq!(heard.rounds[0].circuits, [((0, 0), (2, 0))]);
 /// ```
-pub fn emulate_region(spec: &RegionSpec, rounds: &[Asked]) -> Result<EmulatedRun, String> {
+pub fn emulate_region(spec: &RegionSpec, rounds: &[RoundReports]) -> Result<EmulatedRun, String> {
     let (n, degree) = (usize::from(spec.servers), spec.numa_of_port.len());
     if n * degree > usize::from(spec.switch_ports) {
         let ports = spec.switch_ports;
@@ -149,7 +149,7 @@ pub fn emulate_region(spec: &RegionSpec, rounds: &[Asked]) -> Result<EmulatedRun
         };
         let change = emulated.round(now, said, &mut decide);
         let circuits = emulated.standing().circuits().collect();
-        answers.push(Answered { round, generation: change.generation, circuits });
+        answers.push(RoundResult { round, generation: change.generation, circuits });
         now = now.saturating_add(change.dark).saturating_add(spec.pause_ps);
     }
     let (journal, trace) = written(&mut emulated);

@@ -9,7 +9,7 @@ use lightloom_fabric::routers::{
     NETWORKS, Network, NetworkKeys, NetworkKind, RailxLinks, Refused, Routed, Routing, railx,
 };
 use lightloom_flit::{MeasureError, Measured, Settings, Traffic, measure};
-use lightloom_railx::{Named, Part, Share, Topology, channel_loads, select, throughput};
+use lightloom_railx::{DimensionSpec, Named, Share, Topology, channel_loads, select, throughput};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 use serde_json::{Map, Value};
@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub struct FlitSpec {
     /// Routers and channels.
     pub network: NetworkSpec,
-    /// How packets find their way.
+    /// How packets are routed.
     pub routing: String,
     /// Who sends to whom.
     pub traffic: TrafficSpec,
@@ -71,9 +71,9 @@ struct RailxKeys {
     /// Columns and rows of nodes; the largest that can be, if not given.
     scale: Option<[u32; 2]>,
     /// Of a split: the parts of a row and of a column.
-    x: Vec<Part>,
+    x: Vec<DimensionSpec>,
     /// See `x`.
-    y: Vec<Part>,
+    y: Vec<DimensionSpec>,
     /// See `x`.
     share: Share,
     /// Flits a cycle of a mesh link.

@@ -1,7 +1,7 @@
 //! How far a run of the packet engine has come.
 //!
 //! Its work is packets over links, and one transfer may be most of a run: tasks say little, nor do
-//! bytes, for a packet inside a server is large and goes a short way. So each byte is weighed by the
+//! bytes, for a packet inside a server is large and crosses few links. So each byte is weighed by the
 //! packet-hops that it costs, about, and between arrivals the share goes on at the pace so far.
 //! Ignored: packets sent again, the true length of paths, relays on the way (what goes over several
 //! paths in turn counts once). Nothing of a result depends on it.

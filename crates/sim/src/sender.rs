@@ -83,7 +83,7 @@ impl<'a> Sender<'a> {
         let demand = &self.state.demand;
         let plan = self.rings.entry((stage, scope, bytes_per_gpu)).or_insert_with(|| {
             let mut groups = demand.placement.gradient_groups(stage, scope);
-            groups.iter_mut().for_each(|group| demand.seats.seat(group));
+            groups.iter_mut().for_each(|group| demand.moved.apply(group));
             hierarchical(&groups, bytes_per_gpu, self.state.fabric.cluster().gpus_per_server)
         });
         self.carrier.all_reduce(&self.state, &Sum { stage, scope, plan }, turn, orders)
@@ -103,7 +103,7 @@ impl Policy for Sender<'_> {
         if !matches!(comm, Comm::AllToAll { .. }) {
             self.carrier.other_begins(transfer, now);
         }
-        let (placement, seats) = (self.state.demand.placement, &self.state.demand.seats);
+        let (placement, moved) = (self.state.demand.placement, &self.state.demand.moved);
         match comm {
             Comm::AllToAll { block, matrix, transposed, bytes_per_token } => {
                 let a2a = AllToAll { block, matrix, transposed, bytes_per_token };
@@ -114,7 +114,7 @@ impl Policy for Sender<'_> {
             Comm::Send { from, to, bytes_per_gpu } => {
                 let pairs = placement.block_gpus(from).zip(placement.block_gpus(to));
                 let pairs: Vec<_> =
-                    pairs.map(|(a, b)| (seats.of(a), seats.of(b), bytes_per_gpu)).collect();
+                    pairs.map(|(a, b)| (moved.gpu_of(a), moved.gpu_of(b), bytes_per_gpu)).collect();
                 self.carrier.send(&self.state, &pairs, 1, turn, orders)
             }
             Comm::AllReduce { stage, scope, bytes_per_gpu } => {
@@ -122,7 +122,7 @@ impl Policy for Sender<'_> {
             }
             Comm::Collective { block, over, bytes_per_gpu, steps } => {
                 let mut groups = placement.axis_groups(block, over);
-                groups.iter_mut().for_each(|group| seats.seat(group));
+                groups.iter_mut().for_each(|group| moved.apply(group));
                 self.carrier.collective(&self.state, &groups, (bytes_per_gpu, steps), turn, orders)
             }
         }
@@ -147,7 +147,7 @@ impl Policy for Sender<'_> {
     fn incident(&mut self, index: u32, now: Time, patches: &mut Patches) -> Result<(), String> {
         let event = self.state.health.change(index);
         if !event.moves.is_empty() {
-            self.state.demand.seats.take(&event.moves);
+            self.state.demand.moved.add(&event.moves);
             self.rings.clear();
         }
         self.carrier.incident(&mut self.state, &event, now, patches)

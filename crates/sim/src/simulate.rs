@@ -6,7 +6,7 @@ use crate::carrier::{self, Decided, Job, Setting};
 use crate::critical::{Breakdown, attribute};
 use crate::demand::Demand;
 use crate::error::SimError;
-use crate::failures::{Health, Plan, all_happened};
+use crate::failures::{FailurePlan, Health, all_happened};
 use crate::pace::Pace;
 use crate::packets::{queues_table, reorder_table, with_packets};
 use crate::record::{Progress, Recorder};
@@ -127,7 +127,7 @@ impl Workload {
             return Err(SimError::Input("this specification is of another workload".into()));
         }
         let kind = spec.fabric.kind();
-        let mut plan = Plan::new(spec, spec.region_servers())?;
+        let mut plan = FailurePlan::new(spec, spec.region_servers())?;
         let job = Job { graph: &self.graph, placement: &self.placement, gating: &self.gating };
         let carries = carrier::of(kind);
         let decided = (carries.decide)(spec, Some(&job))?;
@@ -217,7 +217,7 @@ fn engine(spec: &Spec) -> Box<dyn Engine> {
 /// # Errors
 /// [`SimError::Input`] if the fabric cannot be built.
 pub fn fabric_without_circuits(spec: &Spec) -> Result<Fabric, SimError> {
-    let plan = Plan::new(spec, spec.region_servers())?;
+    let plan = FailurePlan::new(spec, spec.region_servers())?;
     fabric_of(spec, &plan, &(carrier::of(spec.fabric.kind()).decide)(spec, None)?)
 }
 
@@ -226,7 +226,7 @@ fn identity(spec: &Spec) -> String {
     format!("{} {:?} {:?}", spec.seed, spec.job(), spec.gating)
 }
 
-fn fabric_of(spec: &Spec, plan: &Plan, decided: &Decided) -> Result<Fabric, SimError> {
+fn fabric_of(spec: &Spec, plan: &FailurePlan, decided: &Decided) -> Result<Fabric, SimError> {
     let (gpus, wanted) = (spec.cluster.gpus, Placement::new(spec.parallelism).gpus());
     if gpus != wanted {
         return Err(SimError::Input(format!(

@@ -1,7 +1,7 @@
 //! What GPUs send each other in one iteration, by parallelism, whatever the fabric.
 //!
 //! Modelled: every transfer of the task graph, with the gating that its all-to-alls really have;
-//! collectives as rings, each member to its successor. Ignored: the way that a fabric takes, an
+//! collectives as rings, each member to its successor. Ignored: the path that a fabric takes, an
 //! all-to-all's own share, which needs no network. Checked: bytes of the all-to-alls equal those
 //! that the flow engine delivers, the others `Job::volumes`, in `tests/test_mixnet_reproduce.py`.
 

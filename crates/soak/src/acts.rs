@@ -5,8 +5,8 @@ use crate::line::Carried;
 use crate::world::{Event, World};
 use lightloom_circuits::{CircuitCounts, Rates, allocate_within, choose};
 use lightloom_control::{
-    AgentOutput, Answer, Controller, Driver, DriverEvent, Event as ControllerEvent, Input, Order,
-    Output, Record,
+    AgentOutput, Answer, Controller, ControllerEvent, Driver, DriverEvent, Input, Order, Output,
+    Record,
 };
 use lightloom_decide::Question;
 use lightloom_units::Time;

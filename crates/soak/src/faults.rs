@@ -3,7 +3,7 @@
 use crate::chance::Chance;
 use crate::plan::Fault;
 use crate::world::{Event, World};
-use lightloom_control::{Input, Part, Patch, PortId};
+use lightloom_control::{Input, Patch, PortId, ServerPart};
 use lightloom_units::Time;
 
 impl World {
@@ -44,7 +44,12 @@ impl World {
                 self.at(over + lease, Event::DrainsWell(server));
             }
             Fault::PartFails => {
-                let parts = [Part::Nic(port), Part::Link(port), Part::Gpu(port), Part::Server];
+                let parts = [
+                    ServerPart::Nic(port),
+                    ServerPart::Link(port),
+                    ServerPart::Gpu(port),
+                    ServerPart::Server,
+                ];
                 let part = self.chance.pick(&parts);
                 self.part(server, part, false);
                 if !self.plan.forever {

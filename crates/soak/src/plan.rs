@@ -50,7 +50,7 @@ const KINDS: [(Fault, &str, u64); 18] = [
 
 /// How often each kind strikes in this scenario, and what messages suffer at all times.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct FaultPlan {
     /// Kind, name, mean time between two.
     pub kinds: Vec<(Fault, &'static str, Time)>,
     pub network: Network,
@@ -74,7 +74,7 @@ impl Network {
     pub const FINE: Network = Network { lost: 0, doubled: 0, delay: Time::from_us(200), late: 0 };
 }
 
-impl Plan {
+impl FaultPlan {
     pub fn draw(chance: &mut Chance) -> Self {
         let busy = chance.pick(&[300, 700, 1000, 1500]);
         let kinds = KINDS.iter().filter_map(|&(fault, name, often)| {
@@ -88,6 +88,6 @@ impl Plan {
             delay: Time::from_us(chance.pick(&[50, 1_000, 20_000])),
             late: chance.pick(&[0, 5, 50, 200]),
         };
-        Plan { kinds, network, forever: chance.hit(100) }
+        FaultPlan { kinds, network, forever: chance.hit(100) }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::plan::Network;
 use crate::world::{Event, World};
-use lightloom_control::{Alarm, Mark, Part, Patch, Stage};
+use lightloom_control::{Alarm, Mark, Patch, ServerPart, Stage};
 use lightloom_units::Time;
 
 impl World {
@@ -18,7 +18,8 @@ impl World {
             self.thaw(server);
             if !self.plan.forever {
                 let agent = self.nodes[usize::from(server)].agent.as_ref();
-                let faults: Vec<Part> = agent.map(|a| a.faults().collect()).unwrap_or_default();
+                let faults: Vec<ServerPart> =
+                    agent.map(|a| a.faults().collect()).unwrap_or_default();
                 faults.into_iter().for_each(|part| self.part(server, part, true));
             }
         }
@@ -84,8 +85,10 @@ impl World {
                     return Some(format!("server {server} port {port}: {has:?} for {should:?}"));
                 }
                 let failed = agent.faults().any(|part| match part {
-                    Part::Server => true,
-                    Part::Nic(at) | Part::Link(at) | Part::Gpu(at) => usize::from(at) == port,
+                    ServerPart::Server => true,
+                    ServerPart::Nic(at) | ServerPart::Link(at) | ServerPart::Gpu(at) => {
+                        usize::from(at) == port
+                    }
                 });
                 if failed && has.is_some() {
                     return Some(format!("server {server} port {port} has failed and is used"));

@@ -5,14 +5,14 @@ use crate::chance::Chance;
 use crate::invariants::{self, Broken, Checks, Holds};
 use crate::line::Line;
 use crate::node::{Clock, Mail, Node, Plane};
-use crate::plan::{Network, Plan};
+use crate::plan::{FaultPlan, Network};
 use crate::summary::{Options, Summary};
 use lightloom_circuits::CircuitCounts;
 use lightloom_control::drivers::tl1::SessionId;
 use lightloom_control::ocs::Switch;
 use lightloom_control::{
-    AgentSettings, Controller, Directive, Driver, Input, Memory, Part, Record, Region, Report,
-    Settings,
+    AgentSettings, Controller, Directive, Driver, Input, Memory, Record, Region, Report,
+    ServerPart, Settings,
 };
 use lightloom_units::Time;
 use std::collections::{BTreeMap, VecDeque};
@@ -36,7 +36,7 @@ pub(crate) enum Event {
     Thaw(u16),
     Joined,
     DrainsWell(u16),
-    PartRepaired(u16, Part),
+    PartRepaired(u16, ServerPart),
     SwitchWell,
     Unstuck(u16),
     StormOver,
@@ -53,7 +53,7 @@ pub(crate) struct World {
     pub chance: Chance,
     pub region: Region,
     pub settings: Settings,
-    pub plan: Plan,
+    pub plan: FaultPlan,
     pub network: Network,
     pub queue: BTreeMap<(Time, u64), Event>,
     pub queued: u64,
@@ -93,7 +93,7 @@ impl World {
         let mut chance = Chance::new(seed);
         let settings = settings(&mut chance);
         let region = region(&mut chance);
-        let plan = Plan::draw(&mut chance);
+        let plan = FaultPlan::draw(&mut chance);
         let line = Line::new(&mut chance, &region, &settings).expect("a switch has ports");
         let beat = Time::from_ps(settings.lease.ps() / chance.between(3, 10));
         let degree = region.degree();
@@ -277,7 +277,7 @@ impl World {
         }
     }
 
-    pub fn part(&mut self, server: u16, part: Part, works: bool) {
+    pub fn part(&mut self, server: u16, part: ServerPart, works: bool) {
         let node = &mut self.nodes[usize::from(server)];
         let shows = node.shows(self.now);
         if let Some(agent) = &mut node.agent {

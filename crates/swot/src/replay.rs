@@ -166,21 +166,21 @@ pub fn replay(problem: &Problem, schedule: &Schedule) -> Result<Time, Violation>
             return Err(Violation::Initial(plane as u32));
         }
     }
-    let mut tracks: Vec<Vec<Event<'_>>> = vec![Vec::new(); k];
+    let mut tracks: Vec<Vec<TrackEntry<'_>>> = vec![Vec::new(); k];
     for switch in &schedule.switches {
         let track = tracks.get_mut(switch.plane as usize).ok_or(Violation::Plane(switch.plane))?;
-        track.push(Event::Switch(switch));
+        track.push(TrackEntry::Switch(switch));
     }
     for part in &schedule.uses {
         if part.step as usize >= problem.steps().len() {
             return Err(Violation::Step(part.step));
         }
         let track = tracks.get_mut(part.plane as usize).ok_or(Violation::Plane(part.plane))?;
-        track.push(Event::Use(part));
+        track.push(TrackEntry::Use(part));
     }
     for (track, &initial) in tracks.iter_mut().zip(&schedule.initial) {
         // Where switching takes no time, it comes before what it is for.
-        track.sort_by_key(|event| (event.start(), matches!(event, Event::Use(_))));
+        track.sort_by_key(|event| (event.start(), matches!(event, TrackEntry::Use(_))));
         plane(problem, initial, track)?;
     }
     let ends = volumes(problem, schedule)?;
@@ -199,16 +199,16 @@ pub fn replay(problem: &Problem, schedule: &Schedule) -> Result<Time, Violation>
 }
 
 #[derive(Clone, Copy)]
-enum Event<'a> {
+enum TrackEntry<'a> {
     Switch(&'a Switch),
     Use(&'a Use),
 }
 
-impl Event<'_> {
+impl TrackEntry<'_> {
     fn start(&self) -> Time {
         match self {
-            Event::Switch(switch) => switch.start_ps,
-            Event::Use(part) => part.start_ps,
+            TrackEntry::Switch(switch) => switch.start_ps,
+            TrackEntry::Use(part) => part.start_ps,
         }
     }
 }
@@ -219,13 +219,17 @@ fn plus(plane: u32, start: Time, spans: [Time; 2]) -> Result<Time, Violation> {
 }
 
 /// What one plane does, in the order of time.
-fn plane(problem: &Problem, initial: Option<u32>, track: &[Event<'_>]) -> Result<(), Violation> {
+fn plane(
+    problem: &Problem,
+    initial: Option<u32>,
+    track: &[TrackEntry<'_>],
+) -> Result<(), Violation> {
     let planes = problem.planes();
     let (mut held, mut busy) = (initial, Time::ZERO);
     for event in track {
         let start = event.start();
         let (plane, end) = match event {
-            Event::Switch(switch) => {
+            TrackEntry::Switch(switch) => {
                 let must = plus(switch.plane, start, [planes.reconfiguration_ps, Time::ZERO])?;
                 let &Switch { plane, ready_ps: ready, .. } = *switch;
                 if ready != must {
@@ -234,7 +238,7 @@ fn plane(problem: &Problem, initial: Option<u32>, track: &[Event<'_>]) -> Result
                 held = Some(switch.configuration);
                 (plane, ready)
             }
-            Event::Use(part) => {
+            TrackEntry::Use(part) => {
                 let &Use { step, plane, bytes, end_ps: end, .. } = *part;
                 if bytes.get() == 0 {
                     return Err(Violation::Empty { step, plane });

@@ -59,7 +59,7 @@ fn dark(inside: &Inside) -> Ports {
 }
 
 /// What a region's GPUs have, and get, after each part of a plan: none may ever give what it lacks.
-fn follow(inside: &Inside, demand: &[Pair], plan: &Plan) -> Result<(), TestCaseError> {
+fn follow(inside: &Inside, demand: &[Pair], plan: &InsidePlan) -> Result<(), TestCaseError> {
     let gpus = u32::from(inside.layout.gpus_per_server);
     let n = usize::from(inside.layout.servers);
     let mut wanted = vec![0i128; n * n];
@@ -106,7 +106,7 @@ fn follow(inside: &Inside, demand: &[Pair], plan: &Plan) -> Result<(), TestCaseE
 }
 
 /// Ports serve one at a time; what is set is dark first, and nothing is sent before all is gathered.
-fn check_ports(inside: &Inside, plan: &Plan) -> Result<(), TestCaseError> {
+fn check_ports(inside: &Inside, plan: &InsidePlan) -> Result<(), TestCaseError> {
     let mut ends: BTreeMap<(bool, u32, u32), Time> = BTreeMap::new();
     let mut order = plan.holds.clone();
     order.sort_by_key(|hold| hold.dark_ps);
@@ -207,7 +207,7 @@ fn one_heavy_pair_has_all_planes_and_later_finds_them_lit() {
     let first = inside.plan(&demand, &mut ports, &mut router);
     // 50 MB a plane take 1 ms, and darkness another, of which gathering (two thirds of the bytes over
     // the scale-up network) hides some.
-    let circuits = |plan: &Plan| (plan.carried - plan.gathered).ps() as f64 / 1e9;
+    let circuits = |plan: &InsidePlan| (plan.carried - plan.gathered).ps() as f64 / 1e9;
     assert!((1.75..1.85).contains(&circuits(&first)), "{}", circuits(&first));
     assert_eq!(first.packets.exchange.len(), 1); // 100 bytes are not worth a circuit
     let again = inside.plan(&demand, &mut ports, &mut router);

@@ -200,7 +200,7 @@ impl Search {
     /// Moves the duals until an edge loses its slack or a blossom its dual; `false` if the duals of
     /// unmatched vertices reach zero first, which proves the matching heaviest.
     fn update_duals(&mut self) -> bool {
-        enum Event {
+        enum Limit {
             Done,
             Tight(usize),
             Expand(usize),
@@ -208,7 +208,7 @@ impl Search {
         let n = self.vertices;
         let outer = |s: &Self, b: usize| s.parent[b] == NONE && s.base[b] != NONE;
         let mut delta = self.dual[..n].iter().copied().min().unwrap_or(0);
-        let mut event = Event::Done;
+        let mut event = Limit::Done;
         for b in 0..2 * n {
             let edge = self.best[b];
             let d = match edge {
@@ -218,12 +218,12 @@ impl Search {
                 _ => continue,
             };
             if d < delta {
-                (delta, event) = (d, Event::Tight(edge));
+                (delta, event) = (d, Limit::Tight(edge));
             }
         }
         for b in n..2 * n {
             if outer(self, b) && self.label[b] == Label::Odd && self.dual[b] < delta {
-                (delta, event) = (self.dual[b], Event::Expand(b));
+                (delta, event) = (self.dual[b], Limit::Expand(b));
             }
         }
         for v in 0..n {
@@ -241,13 +241,13 @@ impl Search {
             }
         }
         match event {
-            Event::Done => return false,
-            Event::Tight(edge) => {
+            Limit::Done => return false,
+            Limit::Tight(edge) => {
                 let (i, j) = (self.at[2 * edge], self.at[2 * edge + 1]);
                 let from_i = self.label[self.top[i]] == Label::Even; // else from j
                 self.queue.push(if from_i { i } else { j });
             }
-            Event::Expand(b) => self.expand(b, false),
+            Limit::Expand(b) => self.expand(b, false),
         }
         true
     }

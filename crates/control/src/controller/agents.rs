@@ -5,7 +5,7 @@ use super::machine::Controller;
 use super::phase::Phase;
 use super::record::AgentRecord;
 use crate::alarm::Alarm;
-use crate::message::{Demand, Directive, Mark, Part, PortId, Report, Stage};
+use crate::message::{Demand, Directive, Mark, PortId, Report, ServerPart, Stage};
 use lightloom_circuits::{PortMap, ServerDemand};
 use lightloom_decide::{Basis, Question};
 use lightloom_units::Time;
@@ -144,8 +144,8 @@ impl Controller {
             .map(|(server, port)| {
                 let agent = &self.agents[usize::from(server)];
                 let faulty = agent.faults.iter().any(|&part| match part {
-                    Part::Server => true,
-                    Part::Nic(at) | Part::Link(at) | Part::Gpu(at) => at == port,
+                    ServerPart::Server => true,
+                    ServerPart::Nic(at) | ServerPart::Link(at) | ServerPart::Gpu(at) => at == port,
                 });
                 let at = (server, port);
                 !agent.present || faulty || self.stuck.contains(&at) || self.foreign.contains(&at)

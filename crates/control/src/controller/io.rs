@@ -72,13 +72,13 @@ pub enum Output {
     /// Decide on circuits, and answer with [`Input::Decided`].
     Decide(Question),
     /// Something for logs and views.
-    Event(Event),
+    Event(ControllerEvent),
 }
 
 /// Something for logs and views.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
-pub enum Event {
+pub enum ControllerEvent {
     /// An alarm is raised.
     Raised {
         /// The alarm, with the server or port that it is about.

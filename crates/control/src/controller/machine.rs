@@ -1,6 +1,6 @@
 //! The controller: what it knows, and what it does when something happens or time passes.
 
-use super::io::{Event, Input, Output};
+use super::io::{ControllerEvent, Input, Output};
 use super::phase::Phase;
 use super::record::AgentRecord;
 use super::view::{Counters, Reconfiguration};
@@ -223,18 +223,19 @@ impl Controller {
     pub(super) fn raise(&mut self, now: Time, alarm: Alarm) {
         if !self.alarms.contains_key(&alarm) {
             self.alarms.insert(alarm.clone(), now);
-            self.outputs.push_back(Output::Event(Event::Raised { alarm }));
+            self.outputs.push_back(Output::Event(ControllerEvent::Raised { alarm }));
         }
     }
 
     pub(super) fn clear(&mut self, alarm: &Alarm) {
         if self.alarms.remove(alarm).is_some() {
-            self.outputs.push_back(Output::Event(Event::Cleared { alarm: alarm.clone() }));
+            self.outputs
+                .push_back(Output::Event(ControllerEvent::Cleared { alarm: alarm.clone() }));
         }
     }
 
     pub(super) fn note(&mut self, text: impl Into<String>) {
-        self.outputs.push_back(Output::Event(Event::Note { text: text.into() }));
+        self.outputs.push_back(Output::Event(ControllerEvent::Note { text: text.into() }));
     }
 
     pub(super) fn set_alarm(&mut self, now: Time, alarm: Alarm, active: bool) {

@@ -28,7 +28,7 @@ mod status;
 mod switch;
 mod view;
 
-pub use io::{Event, Input, Output};
+pub use io::{ControllerEvent, Input, Output};
 pub use machine::Controller;
 pub use view::{
     CircuitView, Counters, DemandView, Reconfiguration, ServerView, Status, SwitchView,

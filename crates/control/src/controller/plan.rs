@@ -1,6 +1,6 @@
 //! One plan: decide, drain, patch, verify, resume.
 
-use super::io::{Event, Output};
+use super::io::{ControllerEvent, Output};
 use super::machine::Controller;
 use super::phase::{Phase, Plan};
 use super::record::AgentRecord;
@@ -334,7 +334,7 @@ impl Controller {
         self.journal(Record::Verified { generation, rounds, circuits });
         self.counters.plans += 1;
         if let Some(log) = self.unconfirmed.replace(plan.log) {
-            self.outputs.push_back(Output::Event(Event::Reconfigured(log)));
+            self.outputs.push_back(Output::Event(ControllerEvent::Reconfigured(log)));
         }
         self.next_audit = now + self.settings.audit;
         self.phase = Phase::Idle;
@@ -358,7 +358,7 @@ impl Controller {
         if let Some(mut log) = self.unconfirmed.take() {
             log.confirmed = Some(now.saturating_sub(log.began));
             self.journal(Record::Confirmed { generation: log.generation });
-            self.outputs.push_back(Output::Event(Event::Reconfigured(log)));
+            self.outputs.push_back(Output::Event(ControllerEvent::Reconfigured(log)));
         }
     }
 

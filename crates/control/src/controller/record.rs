@@ -1,6 +1,6 @@
 //! What a controller knows of one agent.
 
-use crate::message::{Demand, Mark, Part};
+use crate::message::{Demand, Mark, ServerPart};
 use lightloom_decide::Traffic;
 use lightloom_units::Time;
 
@@ -11,7 +11,7 @@ pub(super) struct AgentRecord {
     pub beat: u64,
     pub heard: Option<Time>,
     pub obeyed: Mark,
-    pub faults: Vec<Part>,
+    pub faults: Vec<ServerPart>,
     pub demand: Option<Demand>,
     pub traffic: Vec<Traffic>,
     /// By then the agent uses no circuit, if nothing more is said to it.

@@ -1,6 +1,6 @@
 //! The controller's end of the switch: when it is read, believed, and given up.
 
-use super::io::{Event, Output};
+use super::io::{ControllerEvent, Output};
 use super::machine::Controller;
 use super::phase::Phase;
 use crate::alarm::Alarm;
@@ -172,7 +172,7 @@ impl Controller {
         let why = why.to_string();
         self.raise(now, Alarm::SwitchUntrusted);
         self.journal(Record::Withdrawn { generation, why: why.clone() });
-        self.outputs.push_back(Output::Event(Event::Withdrawn { generation, why }));
+        self.outputs.push_back(Output::Event(ControllerEvent::Withdrawn { generation, why }));
         self.counters.withdrawals += 1;
         self.standing = PortMap::dark(self.region.servers(), self.region.degree());
         self.unconfirmed = None;

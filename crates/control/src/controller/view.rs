@@ -1,7 +1,7 @@
 //! A controller as an operator sees it: the parts of its status.
 
 use crate::alarm::Alarm;
-use crate::message::{Mark, Part, PortId};
+use crate::message::{Mark, PortId, ServerPart};
 use lightloom_units::Time;
 use serde::Serialize;
 
@@ -65,7 +65,7 @@ pub struct ServerView {
     /// The directive it has obeyed.
     pub obeyed: Mark,
     /// What it says has failed.
-    pub faults: Vec<Part>,
+    pub faults: Vec<ServerPart>,
     /// The round of its last demand.
     pub round: Option<u64>,
     /// By optical port: the port at the other end of its circuit.

@@ -67,7 +67,7 @@ proptest! {
         let mut region = region_of(4, 3, EmulatedRegion::settings());
         let now = Time::from_ms(100);
         region.round(now, &demand[0], &mut greedily);
-        let parts: Vec<_> = failed.iter().map(|&(server, port)| (server, Part::Nic(port))).collect();
+        let parts: Vec<_> = failed.iter().map(|&(server, port)| (server, ServerPart::Nic(port))).collect();
         region.fault(now * 2, &parts, false, &mut greedily);
         for &(server, port) in &failed {
             prop_assert!(region.standing().peer(server.into(), port.into()).is_none());

@@ -7,4 +7,4 @@ mod switch;
 
 pub use activation::Activation;
 pub use cross::SwitchError;
-pub use switch::{Device, Event, Switch};
+pub use switch::{Device, Switch, SwitchEvent};

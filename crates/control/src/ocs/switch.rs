@@ -31,7 +31,7 @@ pub struct Device {
 
 /// What happens in a switch.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event {
+pub enum SwitchEvent {
     /// A change is done, or the switch believes so.
     Changed {
         /// Patches that it ended.
@@ -77,7 +77,7 @@ pub struct Switch {
     light: Vec<Option<f64>>,
     /// Changes under way: when done, ended, set.
     changes: Vec<(Time, Vec<Patch>, Vec<Patch>)>,
-    events: VecDeque<Event>,
+    events: VecDeque<SwitchEvent>,
 }
 
 impl Switch {
@@ -173,7 +173,7 @@ impl Switch {
             std::mem::take(&mut self.changes).into_iter().partition(|change| change.0 <= now);
         self.changes = under_way;
         done.sort_by_key(|change| change.0);
-        done.into_iter().for_each(|(_, ended, set)| self.tell(Event::Changed { ended, set }));
+        done.into_iter().for_each(|(_, ended, set)| self.tell(SwitchEvent::Changed { ended, set }));
     }
 
     /// When the next change is done, if one is under way.
@@ -182,7 +182,7 @@ impl Switch {
     }
 
     /// What has happened, in order. Only the last 1024 are kept.
-    pub fn event(&mut self) -> Option<Event> {
+    pub fn event(&mut self) -> Option<SwitchEvent> {
         self.events.pop_front()
     }
 
@@ -231,9 +231,9 @@ impl Switch {
         };
         let was = std::mem::replace(&mut self.light[at], dbm);
         if was.is_some() != dbm.is_some() {
-            self.tell(Event::Power { port: ingress, dbm });
+            self.tell(SwitchEvent::Power { port: ingress, dbm });
             if let Some(port) = self.live_egress(now, ingress) {
-                self.tell(Event::Power { port, dbm: self.power(now, port) });
+                self.tell(SwitchEvent::Power { port, dbm: self.power(now, port) });
             }
         }
     }
@@ -301,7 +301,7 @@ impl Switch {
         next
     }
 
-    fn tell(&mut self, event: Event) {
+    fn tell(&mut self, event: SwitchEvent) {
         if self.events.len() == MOST_EVENTS {
             self.events.pop_front();
         }

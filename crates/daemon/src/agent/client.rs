@@ -5,7 +5,7 @@ use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::proto::wire::Description;
 use lightloom_control::{
-    Agent, AgentOutput, AgentSettings, Demand, Mark, Part, PortId, Report, Stage,
+    Agent, AgentOutput, AgentSettings, Demand, Mark, PortId, Report, ServerPart, Stage,
 };
 use lightloom_decide::Traffic;
 use lightloom_units::Time;
@@ -57,7 +57,7 @@ enum Call {
     Demand(Demand),
     Traffic(Traffic),
     Drained(u64),
-    Fault(Part, bool),
+    Fault(ServerPart, bool),
 }
 
 impl AgentClient {
@@ -103,7 +103,7 @@ impl AgentClient {
     ///
     /// # Errors
     /// As [`AgentClient::demand`].
-    pub async fn fault(&self, part: Part, works: bool) -> Result<(), Failure> {
+    pub async fn fault(&self, part: ServerPart, works: bool) -> Result<(), Failure> {
         self.call(Call::Fault(part, works)).await
     }
 

@@ -9,7 +9,7 @@
 use super::client::{AgentClient, View};
 use super::link::Controller;
 use crate::failure::Failure;
-use lightloom_control::{Demand, Part};
+use lightloom_control::{Demand, ServerPart};
 use lightloom_decide::Traffic;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ enum Line {
     Demand(Demand),
     Traffic(Traffic),
     Drained { token: u64 },
-    Fault { part: Part, works: bool },
+    Fault { part: ServerPart, works: bool },
 }
 
 impl AgentArguments {

@@ -5,7 +5,7 @@
 
 use super::view::unix_ms;
 use crate::hub::{Hub, Snapshot};
-use lightloom_control::{Alarm, Event, Reconfiguration};
+use lightloom_control::{Alarm, ControllerEvent, Reconfiguration};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
 use prometheus_client::metrics::MetricType;
@@ -78,7 +78,7 @@ impl Metrics {
         let mut counted = self.counted.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         for logged in hub.since(*counted) {
             *counted = logged.number;
-            if let Event::Reconfigured(log) = &logged.event {
+            if let ControllerEvent::Reconfigured(log) = &logged.event {
                 self.observe(log);
             }
         }

@@ -7,7 +7,7 @@
 use crate::auth::{Access, Role};
 use crate::hub::{Hub, Logged, Names, Snapshot};
 use lightloom_control::{
-    Alarm, CircuitView, Counters, DemandView, Event, ServerView, Status, SwitchView,
+    Alarm, CircuitView, ControllerEvent, Counters, DemandView, ServerView, Status, SwitchView,
 };
 use lightloom_units::Time;
 use serde::Serialize;
@@ -260,16 +260,16 @@ impl Seen<'_> {
     fn event(&self, mut logged: Logged) -> Option<Value> {
         let mut text = None;
         match &mut logged.event {
-            Event::Raised { alarm } | Event::Cleared { alarm } => {
+            ControllerEvent::Raised { alarm } | ControllerEvent::Cleared { alarm } => {
                 if !self.alarm(alarm) {
                     return None;
                 }
                 text = Some((alarm.name(), words(alarm, self.names())));
             }
-            Event::Reconfigured(log) => log.rounds = self.rounds(&log.rounds),
-            Event::Withdrawn { .. } => {}
-            Event::Note { .. } if !self.access.sees_all() => return None,
-            Event::Note { .. } => {}
+            ControllerEvent::Reconfigured(log) => log.rounds = self.rounds(&log.rounds),
+            ControllerEvent::Withdrawn { .. } => {}
+            ControllerEvent::Note { .. } if !self.access.sees_all() => return None,
+            ControllerEvent::Note { .. } => {}
         }
         let mut value = serde_json::to_value(&logged).ok()?;
         let object = value.as_object_mut()?;

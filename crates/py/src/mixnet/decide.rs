@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct Request {
     demand: Vec<Vec<u64>>,
     ports: Vec<u32>,
     standing: Option<Vec<Vec<u32>>>,
@@ -26,13 +26,13 @@ struct Circuits {
 }
 
 #[derive(Serialize)]
-struct Answered {
+struct Response {
     standing: Circuits,
     algorithm_1: Circuits,
     timed: Circuits,
 }
 
-impl Asked {
+impl Request {
     fn refusal(&self) -> Option<String> {
         let n = self.demand.len();
         let square = |rows: usize, all: bool| rows == n && all;
@@ -61,7 +61,7 @@ impl Asked {
 /// Chooses circuits; see the stub for what goes in and comes out.
 #[pyfunction]
 pub(crate) fn mixnet_circuits(py: Python<'_>, request: &str) -> PyResult<String> {
-    let asked: Asked =
+    let asked: Request =
         serde_json::from_str(request).map_err(|e| PyValueError::new_err(e.to_string()))?;
     if let Some(refusal) = asked.refusal() {
         return Err(PyValueError::new_err(refusal));
@@ -85,7 +85,7 @@ pub(crate) fn mixnet_circuits(py: Python<'_>, request: &str) -> PyResult<String>
             counts: (0..n).map(|a| (0..n).map(|b| counts.get(a, b)).collect()).collect(),
             time_ps: all_to_all_time(&demand, counts, &rates).ps(),
         };
-        Answered {
+        Response {
             standing: told(&standing),
             algorithm_1: told(&allocate_within(&demand, &asked.ports, true)),
             timed: told(&choose(&demand, &standing, &asked.ports, &rates)),

@@ -8,7 +8,7 @@ use std::fmt::Display;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct Request {
     rows: u32,
     columns: u32,
     faults: Vec<(u32, u32)>,
@@ -16,7 +16,7 @@ struct Asked {
 }
 
 #[derive(Serialize)]
-struct Answered {
+struct Response {
     healthy: u64,
     isolated: u32,
     clustered: usize,
@@ -45,11 +45,11 @@ fn wrong(error: impl Display) -> PyErr {
 /// Finds the largest job, and places jobs; see the stub for what goes in and comes out.
 #[pyfunction]
 pub(crate) fn railx_allocate(py: Python<'_>, request: &str) -> PyResult<String> {
-    let asked: Asked = serde_json::from_str(request).map_err(refused)?;
+    let asked: Request = serde_json::from_str(request).map_err(refused)?;
     let faults = Faults::new(asked.rows, asked.columns, asked.faults).map_err(refused)?;
     let answer = py.detach(|| {
         let (clustered, isolated) = faults.clustered();
-        Answered {
+        Response {
             healthy: faults.healthy(),
             isolated,
             clustered: clustered.len(),

@@ -4,7 +4,8 @@ use lightloom_fabric::railx::{Axis, Grid, Layout};
 use lightloom_fabric::routers::{RailxLinks, Routing, railx};
 use lightloom_fabric::{CircuitError, CrossConnect};
 use lightloom_railx::{
-    Dimension, Form, Formulas, Measures, Named, Part, Share, Topology, Unsafe, check, select,
+    Dimension, DimensionSpec, Form, Formulas, Measures, Named, Share, Topology, Unsafe, check,
+    select,
 };
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -13,7 +14,7 @@ use std::fmt::Display;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct Request {
     mesh: u32,
     ports: u32,
     ocs: u32,
@@ -21,8 +22,8 @@ struct Asked {
     /// A topology by name with its columns and rows, or the parts of a split.
     named: Option<Named>,
     scale: Option<[u32; 2]>,
-    x: Vec<Part>,
-    y: Vec<Part>,
+    x: Vec<DimensionSpec>,
+    y: Vec<DimensionSpec>,
     share: Share,
     measures: bool,
     maps: bool,
@@ -48,7 +49,7 @@ struct Safe {
 }
 
 #[derive(Serialize)]
-struct Answered {
+struct Response {
     grid: Grid,
     chips: u32,
     nodes: u32,
@@ -102,7 +103,7 @@ fn wrong(error: impl Display) -> PyErr {
 /// Builds a topology; see the stub for what goes in and comes out.
 #[pyfunction]
 pub(crate) fn railx_build(py: Python<'_>, request: &str) -> PyResult<String> {
-    let asked: Asked = serde_json::from_str(request).map_err(refused)?;
+    let asked: Request = serde_json::from_str(request).map_err(refused)?;
     let built = topology(&asked).map_err(refused)?;
     let routing = asked.check.as_ref().map(|check| routing(&built, check)).transpose();
     let routing = routing.map_err(refused)?;
@@ -113,7 +114,7 @@ pub(crate) fn railx_build(py: Python<'_>, request: &str) -> PyResult<String> {
     serde_json::to_string(&answer).map_err(wrong)
 }
 
-fn topology(asked: &Asked) -> Result<Topology, lightloom_fabric::FabricError> {
+fn topology(asked: &Request) -> Result<Topology, lightloom_fabric::FabricError> {
     let mut hall = Grid::new(asked.mesh, asked.ports, asked.ocs, 1, 1);
     hall.global_radix = asked.global_ocs;
     hall.check()?;
@@ -126,10 +127,10 @@ fn topology(asked: &Asked) -> Result<Topology, lightloom_fabric::FabricError> {
     }
 }
 
-fn answer(asked: &Asked, topology: &Topology) -> Result<Answered, CircuitError> {
+fn answer(asked: &Request, topology: &Topology) -> Result<Response, CircuitError> {
     let (layout, grid) = (&topology.layout, topology.layout.grid);
     let dark = |&(axis, line, rail): &(Axis, u32, u32)| layout.rings(axis, line, rail).is_empty();
-    Ok(Answered {
+    Ok(Response {
         grid,
         chips: grid.chips(),
         nodes: grid.nodes(),

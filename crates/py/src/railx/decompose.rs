@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct Request {
     nodes: u32,
     /// Whether the rings are told.
     rings: bool,
 }
 
 #[derive(Serialize)]
-struct Answered {
+struct Response {
     outcome: Outcome,
     /// Why there are no rings.
     reason: Option<String>,
@@ -35,13 +35,13 @@ enum Outcome {
 /// comes out.
 #[pyfunction]
 pub(crate) fn railx_decompose(py: Python<'_>, request: &str) -> PyResult<String> {
-    let asked: Asked =
+    let asked: Request =
         serde_json::from_str(request).map_err(|e| PyValueError::new_err(e.to_string()))?;
     let answer = py.detach(|| answer(&asked));
     serde_json::to_string(&answer).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
-fn answer(asked: &Asked) -> Answered {
+fn answer(asked: &Request) -> Response {
     let (outcome, reason, rings) = match decompose(asked.nodes) {
         Ok(rings) => match verify(asked.nodes, &rings) {
             Ok(()) => (Outcome::Verified, None, asked.rings.then_some(rings)),
@@ -52,5 +52,5 @@ fn answer(asked: &Asked) -> Answered {
         }
         Err(none @ NoDecomposition::Unknown(_)) => (Outcome::Unknown, Some(none.to_string()), None),
     };
-    Answered { outcome, reason, rings, most_nodes: MOST_NODES }
+    Response { outcome, reason, rings, most_nodes: MOST_NODES }
 }

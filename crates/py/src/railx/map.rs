@@ -11,11 +11,11 @@ use std::fmt::Display;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct Request {
     work: Work,
     hall: Hall,
     /// The stages of a training; `work.sequence_length` is that of the first.
-    stages: Vec<Part>,
+    stages: Vec<TrainingStage>,
     hidden_s: [f64; 5],
     objective: Objective,
     turns: Option<Turns>,
@@ -24,13 +24,13 @@ struct Asked {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Part {
+struct TrainingStage {
     sequence_length: u32,
     iterations: f64,
 }
 
 #[derive(Serialize)]
-struct Answered {
+struct Response {
     /// One mapping for all stages, with rails that stay.
     fixed: Option<Mapping>,
     /// One mapping for all stages, with context and expert parallelism by turns.
@@ -58,7 +58,7 @@ fn text(answer: &impl Serialize) -> PyResult<String> {
 /// Maps a job; see the stub for what goes in and comes out.
 #[pyfunction]
 pub(crate) fn railx_map(py: Python<'_>, request: &str) -> PyResult<String> {
-    let asked: Asked = serde_json::from_str(request).map_err(refused)?;
+    let asked: Request = serde_json::from_str(request).map_err(refused)?;
     let hall = asked.hall;
     Grid::new(hall.mesh, hall.ports, hall.ocs, 1, 1).check().map_err(refused)?;
     let mut phases = Vec::new();
@@ -71,7 +71,7 @@ pub(crate) fn railx_map(py: Python<'_>, request: &str) -> PyResult<String> {
     text(&py.detach(|| answer(&asked, &phases)))
 }
 
-fn answer(asked: &Asked, phases: &[Phase]) -> Answered {
+fn answer(asked: &Request, phases: &[Phase]) -> Response {
     let p = asked.work.parallelism;
     let question = Question {
         hall: asked.hall,
@@ -97,7 +97,7 @@ fn answer(asked: &Asked, phases: &[Phase]) -> Answered {
             .filter_map(|(first, &end)| Some(Segment { first, end, mapping: over(first, end)? }))
             .collect();
     }
-    Answered { fixed, turns, segments: chosen, segments_cost_s }
+    Response { fixed, turns, segments: chosen, segments_cost_s }
 }
 
 #[derive(Deserialize)]

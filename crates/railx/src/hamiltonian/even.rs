@@ -7,13 +7,13 @@
 //!
 //! The search: a walk over rings through all nodes whose arcs lack at most two cycles. A step gives
 //! up an arc `a -> b` of a cycle that has several, leaves `a` by the arc of a cycle that has none,
-//! and mends the ring by swapping two stretches of it, cut where that serves best. The nodes in
+//! and repairs the ring by swapping two stretches of it, cut where that serves best. The nodes in
 //! their natural order lack a single cycle, so that is the start. The numbers behind its choices are
 //! fixed: a `k` always gets the same rings.
 
 use super::odd;
 
-/// Cycles that a ring on the walk may lack. More widen the search, fewer leave no way on.
+/// Cycles that a ring on the walk may lack. More widen the search, fewer end the search sooner.
 const LACKING: isize = 2;
 /// Steps for each node before giving up; to a thousand nodes, 400 are enough.
 const STEPS: usize = 1000;

@@ -1,6 +1,6 @@
 use super::graph::Graph;
 use super::*;
-use crate::topology::{Dimension, Part, Share};
+use crate::topology::{Dimension, DimensionSpec, Share};
 use lightloom_fabric::railx::Axis;
 use lightloom_fabric::routers::{Choice, PortUse, RailxLinks, RailxPorts, Routing, railx};
 use proptest::prelude::*;
@@ -142,7 +142,7 @@ proptest! {
 
 #[test]
 fn loads_of_a_split_are_those_of_walking_every_pair() {
-    let part = |wiring, scale| Part { wiring, scale, rails: 1 };
+    let part = |wiring, scale| DimensionSpec { wiring, scale, rails: 1 };
     let (ring, all) = (part(Wiring::Ring, 4), part(Wiring::AllToAll, 3));
     let hall = Grid::new(2, 2, 128, 1, 1);
     let built = Topology::split(hall, &[ring, all], &[all], Share::Balanced).expect("it fits");
@@ -194,7 +194,7 @@ proptest! {
     ) {
         let part = |(scale, ring): (u32, bool)| {
             let ring = ring || scale == 4;
-            Part { wiring: if ring { Wiring::Ring } else { Wiring::AllToAll }, scale, rails: 2 }
+            DimensionSpec { wiring: if ring { Wiring::Ring } else { Wiring::AllToAll }, scale, rails: 2 }
         };
         let [x, y] = [x, y].map(|parts| parts.into_iter().map(part).collect::<Vec<_>>());
         let grid = Grid::new(1, 4, 64, 1, 1);
@@ -203,7 +203,7 @@ proptest! {
         let whole = Diameter::searched(&graph);
         prop_assert!(whole.exact);
         prop_assert_eq!(Diameter::of(&graph, &built), whole);
-        let hops = |part: &Part| match part.wiring {
+        let hops = |part: &DimensionSpec| match part.wiring {
             Wiring::Ring => part.scale / 2,
             Wiring::AllToAll => u32::from(part.scale > 1),
         };

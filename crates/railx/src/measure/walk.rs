@@ -85,7 +85,7 @@ impl Walk<'_> {
                 let best = || self.choices.iter().filter(|c| Some(c.rank) == rank);
                 let flits = flits / best().count() as f64;
                 if rank.is_none() {
-                    return Err(format!("router {at} has no way to {to}"));
+                    return Err(format!("router {at} has no next hop to {to}"));
                 }
                 for choice in best() {
                     let Some(channel) = self.network.out_index(at, choice.port) else {

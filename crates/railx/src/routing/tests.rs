@@ -1,7 +1,7 @@
 use super::*;
 use crate::deadlock::{Unsafe, check};
 use crate::measure::{channel_loads, throughput};
-use crate::topology::{Part, Share, Wiring};
+use crate::topology::{DimensionSpec, Share, Wiring};
 use lightloom_fabric::railx::{Axis, Grid};
 use lightloom_fabric::routers::{ChannelKind, Choice, Network, RailxLinks, railx};
 use std::collections::{HashMap, VecDeque};
@@ -45,14 +45,14 @@ fn a_torus_loads_its_rails_alike() {
     }
 }
 
-fn part(wiring: Wiring, scale: u32, rails: u32) -> Part {
-    Part { wiring, scale, rails }
+fn part(wiring: Wiring, scale: u32, rails: u32) -> DimensionSpec {
+    DimensionSpec { wiring, scale, rails }
 }
 
 /// All kinds of topologies, small.
 fn topologies() -> Vec<(&'static str, Topology)> {
     use Wiring::{AllToAll, Ring};
-    let split = |mesh, ports, x: &[Part], y: &[Part], share| {
+    let split = |mesh, ports, x: &[DimensionSpec], y: &[DimensionSpec], share| {
         Topology::split(Grid::new(mesh, ports, 64, 1, 1), x, y, share).expect("a split")
     };
     let balanced = Share::Balanced;

@@ -86,9 +86,9 @@ proptest! {
         mesh in 1..4_u32, parts in prop::collection::vec((1..5_u32, 1..4_u32, any::<bool>()), 1..4),
         balanced in any::<bool>(),
     ) {
-        let parts: Vec<Part> = parts.into_iter().map(|(scale, rails, ring)| {
+        let parts: Vec<DimensionSpec> = parts.into_iter().map(|(scale, rails, ring)| {
             let ring = ring || scale == 4 || scale > rails;
-            Part { wiring: if ring { Wiring::Ring } else { Wiring::AllToAll }, scale, rails }
+            DimensionSpec { wiring: if ring { Wiring::Ring } else { Wiring::AllToAll }, scale, rails }
         }).collect();
         let share = if balanced { Share::Balanced } else { Share::Uneven };
         let hall = Grid::new(mesh, 9, 512, 1, 1);
@@ -175,9 +175,10 @@ fn what_cannot_be_built_says_why() {
     assert!(odd.starts_with("ocs = 127: must be even"), "{odd}");
     let wide = message(Topology::torus(Grid::new(4, 2, 128, 65, 5)));
     assert!(wide.starts_with("columns = 65: must be from 1 to 64"), "{wide}");
-    let part = |wiring, scale, rails| Part { wiring, scale, rails };
-    let split =
-        |x: &[Part], share| message(Topology::split(Grid::new(4, 4, 128, 1, 1), x, &[], share));
+    let part = |wiring, scale, rails| DimensionSpec { wiring, scale, rails };
+    let split = |x: &[DimensionSpec], share| {
+        message(Topology::split(Grid::new(4, 4, 128, 1, 1), x, &[], share))
+    };
     let ring = part(Wiring::Ring, 3, 3);
     assert_eq!(
         split(&[ring, part(Wiring::AllToAll, 3, 2)], Share::Balanced),

@@ -5,7 +5,7 @@ use super::form::{Carrier, CarrierKind, Decided, State, Turn, by_packets};
 use crate::beside::Kept;
 use crate::demand::AllToAll;
 use crate::error::SimError;
-use crate::failures::Event;
+use crate::failures::FailureEvent;
 use crate::mixnet::{Optical, check_inside};
 use crate::spec::EngineSpec;
 use lightloom_decide::Traffic;
@@ -95,7 +95,7 @@ impl Carrier for Optical<'_> {
     fn incident(
         &mut self,
         state: &mut State<'_>,
-        event: &Event,
+        event: &FailureEvent,
         now: Time,
         patches: &mut Patches,
     ) -> Result<(), String> {

@@ -9,7 +9,7 @@
 use crate::beside::{Beside, Kept};
 use crate::demand::{AllToAll, Demand};
 use crate::error::SimError;
-use crate::failures::{Event, Health, Plan};
+use crate::failures::{FailureEvent, FailurePlan, Health};
 use crate::spec::Spec;
 use lightloom_circuits::topoopt::Design;
 use lightloom_decide::Traffic;
@@ -59,7 +59,7 @@ pub(crate) struct Setting<'a> {
     pub spec: &'a Spec,
     pub fabric: &'a Fabric,
     pub job: Job<'a>,
-    pub plan: &'a Plan,
+    pub plan: &'a FailurePlan,
     pub decided: &'a Decided,
     pub beside: Beside<'a>,
 }
@@ -236,7 +236,7 @@ pub(crate) trait Carrier {
     fn incident(
         &mut self,
         state: &mut State<'_>,
-        event: &Event,
+        event: &FailureEvent,
         now: Time,
         patches: &mut Patches,
     ) -> Result<(), String> {

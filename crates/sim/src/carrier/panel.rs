@@ -69,13 +69,13 @@ impl Panel {
         orders: &mut Orders,
     ) -> Result<(), String> {
         let paths = self.paths(fabric, a, b);
-        let ways = paths.len() as u64;
-        if ways == 0 {
+        let count = paths.len() as u64;
+        if count == 0 {
             return Err(format!("no circuits lead from server {a} to server {b}"));
         }
         for (at, path) in paths.iter().enumerate() {
             orders.path().extend(path);
-            orders.flow(Bytes::new(bytes / ways + u64::from((at as u64) < bytes % ways)));
+            orders.flow(Bytes::new(bytes / count + u64::from((at as u64) < bytes % count)));
         }
         Ok(())
     }
@@ -163,11 +163,11 @@ impl Carrier for Panel {
                     continue;
                 }
             };
-            let ways = strides.len() as u64;
+            let count = strides.len() as u64;
             let place = members.binary_search(&(from / per_server)).unwrap_or(0);
             for (at, &stride) in strides.iter().enumerate() {
                 let next = members[(place + stride as usize) % members.len()];
-                let share = bytes / ways + u64::from((at as u64) < bytes % ways);
+                let share = bytes / count + u64::from((at as u64) < bytes % count);
                 self.between(fabric, members[place], next, share, orders)?;
             }
         }

@@ -1,4 +1,4 @@
-//! What works at this moment, and the ways over it: [`failover`]'s decisions as links of the fabric.
+//! What works at this moment, and the paths over it: [`failover`]'s decisions as links of the fabric.
 
 use lightloom_circuits::failover::{self, Passage, Wish, Working};
 use lightloom_engine::Patches;
@@ -12,17 +12,17 @@ pub(crate) struct Health<'a> {
     broken: Vec<u8>,
     /// By server: NICs on packet switches that work.
     packet: Vec<Vec<u16>>,
-    /// By NIC: the other end of its circuit, and when that is lit.
+    /// By NIC: the other end of its circuit, and when that can carry.
     circuit: Vec<Option<(NicId, Time)>>,
     /// NICs of one index are on one rail.
     rails: bool,
     /// What each of the engine's incidents is.
-    events: Vec<Event>,
+    events: Vec<FailureEvent>,
 }
 
 impl<'a> Health<'a> {
     /// All works, before the first of `events`; `rails`: NICs of one index are on one rail.
-    pub fn new(fabric: &'a Fabric, rails: bool, events: Vec<Event>) -> Self {
+    pub fn new(fabric: &'a Fabric, rails: bool, events: Vec<FailureEvent>) -> Self {
         let nics = if events.is_empty() { 0 } else { fabric.cluster().nics() as usize };
         let (broken, circuit) = (vec![0; nics], vec![None; nics]);
         let mut health = Health { fabric, broken, packet: vec![], circuit, rails, events };
@@ -53,7 +53,7 @@ impl<'a> Health<'a> {
     }
 
     /// An incident has come: NICs break or heal.
-    pub fn change(&mut self, index: u32) -> Event {
+    pub fn change(&mut self, index: u32) -> FailureEvent {
         let event = self.events[index as usize].clone();
         for &nic in &event.nics {
             let causes = &mut self.broken[nic.index()];
@@ -74,13 +74,13 @@ impl<'a> Health<'a> {
         let first = self.fabric.nic_node(NicId(0)).0;
         for patch in &patches.patches {
             let tx = NicId(self.fabric.link(patch.tx).from.0 - first);
-            let lit = now.saturating_add(patches.delay);
-            let rx = patch.rx.map(|rx| (NicId(self.fabric.link(rx).to.0 - first), lit));
+            let ready = now.saturating_add(patches.delay);
+            let rx = patch.rx.map(|rx| (NicId(self.fabric.link(rx).to.0 - first), ready));
             self.circuit[tx.index()] = rx;
         }
     }
 
-    /// Appends the way from one GPU to another over what works: the fabric's own if that does.
+    /// Appends the path from one GPU to another over what works: the fabric's own if that does.
     pub fn route(
         &self,
         from: GpuId,
@@ -97,9 +97,9 @@ impl<'a> Health<'a> {
         path.truncate(start);
         let cluster = self.fabric.cluster();
         let (a, b) = (cluster.server_of(from).0, cluster.server_of(to).0);
-        let way = failover::around(self, a, b, wish)
-            .ok_or_else(|| format!("no way is left from server {a} to server {b}"))?;
-        self.lay(from, to, &way, key, path)
+        let passages = failover::around(self, a, b, wish)
+            .ok_or_else(|| format!("no path is left from server {a} to server {b}"))?;
+        self.lay(from, to, &passages, key, path)
     }
 
     /// As [`Health::route`], from the GPU of one NIC to the GPU of another, by these if they work.
@@ -123,7 +123,7 @@ impl<'a> Health<'a> {
 
     /// Replaces a path that is gone by another with the same ends; `false` if there is none.
     ///
-    /// Bytes on one circuit alone go over another of the same servers that is lit, and only then over
+    /// Bytes on one circuit alone go over another of the same servers that is ready, and only then over
     /// packet switches.
     pub fn divert(&self, key: u64, now: Time, path: &mut Vec<LinkId>) -> bool {
         let (Some(&first), Some(&last)) = (path.first(), path.last()) else { return false };
@@ -135,7 +135,7 @@ impl<'a> Health<'a> {
         if alone {
             let cluster = self.fabric.cluster();
             let (a, b) = (cluster.server_of(from).0, cluster.server_of(to).0);
-            let beside = failover::beside(&Lit { health: self, now }, a, b, salt(from, to, self));
+            let beside = failover::beside(&Ready { health: self, now }, a, b, salt(from, to, self));
             if let Some(passage) = beside {
                 return self.lay(from, to, &[passage], key, path).is_ok();
             }
@@ -176,14 +176,14 @@ impl<'a> Health<'a> {
         &self,
         from: GpuId,
         to: GpuId,
-        way: &[Passage],
+        passages: &[Passage],
         key: u64,
         path: &mut Vec<LinkId>,
     ) -> Result<(), String> {
         let cluster = self.fabric.cluster();
         let nic = |(server, local): (u32, u16)| cluster.nic(ServerId(server), u32::from(local));
         let mut at = from;
-        for passage in way {
+        for passage in passages {
             let (exit, entry) = (nic(passage.from), nic(passage.to));
             self.fabric.scale_up_path(at, cluster.gpu_of(exit), path);
             if passage.circuit {
@@ -210,17 +210,17 @@ impl Working for Health<'_> {
     }
 
     fn circuits(&self, server: u32) -> Vec<(u16, (u32, u16))> {
-        Lit { health: self, now: Time::MAX }.circuits(server)
+        Ready { health: self, now: Time::MAX }.circuits(server)
     }
 }
 
-/// Only circuits that are lit by now.
-struct Lit<'a, 'b> {
+/// Only circuits that are ready by now.
+struct Ready<'a, 'b> {
     health: &'a Health<'b>,
     now: Time,
 }
 
-impl Working for Lit<'_, '_> {
+impl Working for Ready<'_, '_> {
     fn packet_nics(&self, server: u32) -> &[u16] {
         self.health.packet_nics(server)
     }
@@ -230,9 +230,9 @@ impl Working for Lit<'_, '_> {
         let server = ServerId(server);
         let peer = |&local: &u32| {
             let nic = cluster.nic(server, local);
-            let (to, lit) = self.health.circuit[nic.index()]?;
+            let (to, ready) = self.health.circuit[nic.index()]?;
             let whole =
-                lit <= self.now && !self.health.is_broken(nic) && !self.health.is_broken(to);
+                ready <= self.now && !self.health.is_broken(nic) && !self.health.is_broken(to);
             let far = (cluster.server_of_nic(to).0, cluster.local_nic(to) as u16);
             whole.then_some((local as u16, far))
         };
@@ -242,7 +242,7 @@ impl Working for Lit<'_, '_> {
 
 /// What one incident changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Event {
+pub(crate) struct FailureEvent {
     pub at: Time,
     /// Index into the failures.
     pub(super) failure: usize,

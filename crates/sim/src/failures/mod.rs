@@ -10,19 +10,19 @@
 //!
 //! Which server stands in is decided before the run: the first of the right wiring with the same GPU
 //! free, else with any GPU free, else one more. A moved rank's tasks are held while its checkpoint is
-//! restored. What is under way when ranks move arrives as if they had not.
+//! restored. What is in flight when ranks move arrives as if they had not.
 //! Ignored: that work since the checkpoint is done again; that all other ranks restore it too; how a
 //! failure is noticed.
 //! Checked: random failures on a small job, on two engines: every byte arrives
 //! (`tests/test_failures.py`).
 
 pub(crate) mod health;
-mod seats;
+mod moved;
 pub(crate) mod spec;
 
-pub(crate) use health::{Event, Health};
-pub(crate) use seats::Seats;
-pub use spec::{Failure, Part, Wired};
+pub(crate) use health::{FailureEvent, Health};
+pub(crate) use moved::Moved;
+pub use spec::{FailedPart, Failure, Wired};
 
 use crate::error::SimError;
 use crate::spec::{EngineSpec, Spec};
@@ -37,22 +37,22 @@ use std::collections::BTreeMap;
 
 /// What a run does about failures: when what breaks, and who stands in.
 #[derive(Debug, Default)]
-pub(crate) struct Plan {
+pub(crate) struct FailurePlan {
     /// Servers beyond the job's, by how they are wired.
     pub backups: Vec<Backup>,
     /// By failure: ranks that move, and the GPUs they move to.
     moves: Vec<Vec<(u32, u32)>>,
     /// In order of time, one for each of the engine's incidents.
-    pub events: Vec<Event>,
+    pub events: Vec<FailureEvent>,
 }
 
-impl Plan {
+impl FailurePlan {
     /// Finds who stands in for what fails.
     ///
     /// # Errors
     /// Names the failure that the fabric, the engine or the pool of servers cannot meet.
     pub fn new(spec: &Spec, region_servers: u32) -> Result<Self, SimError> {
-        let mut plan = Plan::default();
+        let mut plan = FailurePlan::default();
         let servers = spec.cluster.gpus / spec.cluster.gpus_per_server.max(1);
         plan.backups = vec![Backup::Packets; spec.backup_servers as usize];
         if spec.failures.is_empty() {
@@ -89,7 +89,7 @@ impl Plan {
         Cluster { gpus: job.gpus.saturating_add(more), ..job.clone() }
     }
 
-    /// What the engine is told, and, kept here, what the policy makes of it.
+    /// The incidents for the engine; their events stay here, for the policy.
     ///
     /// # Errors
     /// If a part is not of this fabric.
@@ -103,9 +103,10 @@ impl Plan {
         for (index, failure) in failures.iter().enumerate() {
             let nics = nics_of(failure, fabric)?;
             let moves = std::mem::take(&mut self.moves[index]);
-            let event = Event { at: failure.at_ps, failure: index, nics, breaks: true, moves };
+            let event =
+                FailureEvent { at: failure.at_ps, failure: index, nics, breaks: true, moves };
             if let Some(at) = failure.until_ps {
-                self.events.push(Event { at, breaks: false, ..event.clone() });
+                self.events.push(FailureEvent { at, breaks: false, ..event.clone() });
             }
             self.events.push(event);
         }
@@ -122,13 +123,13 @@ impl Plan {
                 *causes = if event.breaks { *causes + 1 } else { *causes - 1 };
             }
             let failure = &failures[event.failure];
-            if let Part::Server { server } = failure.part {
+            if let FailedPart::Server { server } = failure.part {
                 left.push(ServerId(server));
             }
             let works = |&nic: &NicId| broken.get(&nic).is_none_or(|&causes| causes == 0);
             reachable(failure, &event.nics, fabric, works, &left)?;
             let mut incident = Incident { at: event.at, ..Incident::default() };
-            // What is under way from and to a GPU or server that fails arrives.
+            // What is in flight from and to a GPU or server that fails arrives.
             let cut = event.moves.is_empty();
             for link in event.nics.iter().filter(|_| cut).flat_map(|&nic| cable(fabric, nic)) {
                 let causes = causes.entry(link).or_default();
@@ -222,8 +223,8 @@ impl Pool<'_> {
     fn stand_in(&mut self, failure: &Failure) -> Result<Vec<(u32, u32)>, SimError> {
         let per_server = self.spec.cluster.gpus_per_server;
         let (server, ranks) = match failure.part {
-            Part::Gpu { server, gpu } => (server, vec![server * per_server + gpu]),
-            Part::Server { server } => {
+            FailedPart::Gpu { server, gpu } => (server, vec![server * per_server + gpu]),
+            FailedPart::Server { server } => {
                 (server, (server * per_server..(server + 1) * per_server).collect())
             }
             _ => return Ok(vec![]),
@@ -236,7 +237,7 @@ impl Pool<'_> {
             )));
         }
         self.gone.extend(&left);
-        let whole = matches!(failure.part, Part::Server { .. });
+        let whole = matches!(failure.part, FailedPart::Server { .. });
         let wired = match failure.backup {
             Wired::Ocs if !whole => Backup::Circuits(server / self.region_servers.max(1)),
             _ => Backup::Packets,
@@ -278,13 +279,13 @@ fn refuse(spec: &Spec) -> Result<(), SimError> {
     }
     if !kind.can().failures {
         return Err(SimError::Input(format!(
-            "failures: fabric \"{}\" has no ways around them; allowed: {}",
+            "failures: fabric \"{}\" has no paths around them; allowed: {}",
             kind.name(),
             named(|kind| kind.can().failures)
         )));
     }
     for failure in &spec.failures {
-        let optical = matches!(failure.part, Part::OcsPort { .. } | Part::Ocs { .. })
+        let optical = matches!(failure.part, FailedPart::OcsPort { .. } | FailedPart::Ocs { .. })
             || failure.backup == Wired::Ocs;
         if optical && !kind.can().regions {
             return Err(SimError::Input(format!(
@@ -303,21 +304,23 @@ fn within(failure: &Failure, spec: &Spec, regions: u32) -> Result<(), SimError> 
     let cluster = &spec.cluster;
     let servers = cluster.gpus / cluster.gpus_per_server.max(1);
     let (what, index, count) = match failure.part {
-        Part::Nic { server, nic } | Part::Link { server, nic } | Part::OcsPort { server, nic }
+        FailedPart::Nic { server, nic }
+        | FailedPart::Link { server, nic }
+        | FailedPart::OcsPort { server, nic }
             if server < servers =>
         {
             ("NICs of a server", nic, cluster.nics_per_server)
         }
-        Part::Gpu { server, gpu } if server < servers => {
+        FailedPart::Gpu { server, gpu } if server < servers => {
             ("GPUs of a server", gpu, cluster.gpus_per_server)
         }
-        Part::Nic { server, .. }
-        | Part::Link { server, .. }
-        | Part::OcsPort { server, .. }
-        | Part::Eps { server }
-        | Part::Gpu { server, .. }
-        | Part::Server { server } => ("servers", server, servers),
-        Part::Ocs { region } => ("regions", region, regions),
+        FailedPart::Nic { server, .. }
+        | FailedPart::Link { server, .. }
+        | FailedPart::OcsPort { server, .. }
+        | FailedPart::Eps { server }
+        | FailedPart::Gpu { server, .. }
+        | FailedPart::Server { server } => ("servers", server, servers),
+        FailedPart::Ocs { region } => ("regions", region, regions),
     };
     if index < count {
         return Ok(());
@@ -336,8 +339,8 @@ fn nics_of(failure: &Failure, fabric: &Fabric) -> Result<Vec<NicId>, SimError> {
         locals.iter().map(|&local| cluster.nic(ServerId(server), local)).collect()
     };
     Ok(match failure.part {
-        Part::Nic { server, nic } | Part::Link { server, nic } => on(server, &[nic]),
-        Part::OcsPort { server, nic } => {
+        FailedPart::Nic { server, nic } | FailedPart::Link { server, nic } => on(server, &[nic]),
+        FailedPart::OcsPort { server, nic } => {
             let optical = fabric.optical_nics(ServerId(server));
             if !optical.contains(&nic) {
                 let names: Vec<String> = optical.iter().map(u32::to_string).collect();
@@ -349,19 +352,19 @@ fn nics_of(failure: &Failure, fabric: &Fabric) -> Result<Vec<NicId>, SimError> {
             }
             on(server, &[nic])
         }
-        Part::Eps { server } => on(server, fabric.packet_nics(ServerId(server))),
-        Part::Ocs { region } => fabric
+        FailedPart::Eps { server } => on(server, fabric.packet_nics(ServerId(server))),
+        FailedPart::Ocs { region } => fabric
             .servers()
             .filter(|&server| fabric.region_of(server) == Some(region))
             .flat_map(|server| on(server.0, fabric.optical_nics(server)))
             .collect(),
-        Part::Gpu { server, gpu } => {
+        FailedPart::Gpu { server, gpu } => {
             let gpu = cluster.gpu(ServerId(server), gpu);
             let own = |&local: &u32| cluster.gpu_of(cluster.nic(ServerId(server), local)) == gpu;
             on(server, &(0..cluster.nics_per_server).filter(own).collect::<Vec<_>>())
         }
-        // No rank is left there; what is under way still leaves and arrives over packet switches.
-        Part::Server { server } => on(server, fabric.optical_nics(ServerId(server))),
+        // No rank is left there; what is in flight still leaves and arrives over packet switches.
+        FailedPart::Server { server } => on(server, fabric.optical_nics(ServerId(server))),
     })
 }
 
@@ -378,7 +381,7 @@ fn cable(fabric: &Fabric, nic: NicId) -> Vec<LinkId> {
     own.map(|(at, _)| LinkId(at as u32)).collect()
 }
 
-/// Whether each server that loses NICs keeps a way to the others, if only over circuits to a server that
+/// Whether each server that loses NICs keeps a path to the others, if only over circuits to a server that
 /// has NICs on packet switches. Servers that have failed as a whole need none.
 fn reachable(
     failure: &Failure,
@@ -407,7 +410,7 @@ fn reachable(
         let over_a_peer = on_circuits(server) && fabric.servers().any(|other| peer(&other));
         if !on_packets(server) && !over_a_peer {
             return Err(SimError::Input(format!(
-                "failures: {}: server {} has no way to the others then; allowed: what leaves it a NIC \
+                "failures: {}: server {} has no path to the others then; allowed: what leaves it a NIC \
                  on packet switches, or a circuit to a server that has one, or server:server{} itself",
                 failure.name, server.0, server.0
             )));

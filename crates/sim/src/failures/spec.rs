@@ -10,7 +10,7 @@ pub struct Failure {
     /// As the user wrote it, for messages.
     pub name: String,
     /// What fails.
-    pub part: Part,
+    pub part: FailedPart,
     /// When.
     pub at_ps: Time,
     /// When it is whole again; of NICs, links and switches.
@@ -27,7 +27,7 @@ pub struct Failure {
 /// What fails; NICs and GPUs by their index in the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Part {
+pub enum FailedPart {
     /// A NIC.
     Nic {
         /// Its server.

@@ -6,17 +6,17 @@
 //! verified there.
 //! Where a device's NICs have to start anew, ports are dark for that, too.
 //! Ignored: messages on their way. Regions whose circuits change inside an all-to-all have no
-//! controller: their plans weigh changes that are then not made, and join ports one way.
+//! controller: their plans weigh changes that are then not made, and join ports in one direction.
 //! Checked: the iterations are those of decisions applied at once, bit for bit; the sequence of port
 //! maps against the daemon's, in `tests/test_controlled.py`.
 
 use super::{Optical, Region};
 use crate::demand::Demand;
-use crate::emulate::{Answered, Asked};
-use crate::failures::{Event, Health};
+use crate::emulate::{RoundReports, RoundResult};
+use crate::failures::{FailureEvent, Health};
 use lightloom_circuits::{CircuitCounts, PortMap, ServerDemand, assign, new_circuits};
 use lightloom_control::ocs::{Activation, Device};
-use lightloom_control::{self as control, EmulatedRegion, Part, Round};
+use lightloom_control::{self as control, EmulatedRegion, Round, ServerPart};
 use lightloom_decide::{Basis, Dark, Question, Refusal};
 use lightloom_fabric::{
     ActivationDelay, MOST_PORTS, NicId, OcsSpec, ReconfigurePolicy, ServerId, Start,
@@ -75,7 +75,7 @@ impl Optical<'_> {
             // Servers that stand in from elsewhere have no circuits.
             let absent: Vec<_> = (0..servers)
                 .filter(|&at| self.fabric.region_of(ServerId(self.server(region, at))).is_none())
-                .map(|at| (at as u16, Part::Server))
+                .map(|at| (at as u16, ServerPart::Server))
                 .collect();
             if !absent.is_empty() {
                 controller.fault(Time::ZERO, &absent, false, &mut keep);
@@ -122,8 +122,8 @@ impl Optical<'_> {
                 let dark = done.dark;
                 if let Some((_, kept)) = self.kept.as_mut().filter(|(kept, _)| *kept == region) {
                     let bytes = between.bytes.clone();
-                    kept.asked.push(Asked { bytes, ahead, predicted, traffic });
-                    kept.answered.rounds.push(Answered {
+                    kept.asked.push(RoundReports { bytes, ahead, predicted, traffic });
+                    kept.answered.rounds.push(RoundResult {
                         round: kept.asked.len() as u64,
                         generation: done.generation,
                         circuits: controller.standing().circuits().collect(),
@@ -139,7 +139,7 @@ impl Optical<'_> {
     pub(super) fn after(
         &mut self,
         region: usize,
-        event: &Event,
+        event: &FailureEvent,
         (demand, health, now): (&Demand<'_>, &Health<'_>, Time),
     ) -> Result<(PortMap, Time), String> {
         let recovery = self.recovery(region, event.breaks, demand);
@@ -183,12 +183,12 @@ impl Optical<'_> {
     }
 
     /// An optical NIC as the agent of its server calls it, if it is of this region.
-    fn part(&self, region: usize, nic: NicId) -> Option<(u16, Part)> {
+    fn part(&self, region: usize, nic: NicId) -> Option<(u16, ServerPart)> {
         let cluster = self.fabric.cluster();
         let server = self.index(region, cluster.server_of_nic(nic).0)?;
         let local = cluster.local_nic(nic) as u16;
         let port = self.layout.optical_nics.iter().position(|&at| at == local)?;
-        self.fabric.circuit_tx(nic).map(|_| (server as u16, Part::Nic(port as u16)))
+        self.fabric.circuit_tx(nic).map(|_| (server as u16, ServerPart::Nic(port as u16)))
     }
 }
 

@@ -10,7 +10,7 @@
 
 use super::Optical;
 use crate::demand::{AllToAll, Demand};
-use crate::failures::{Event, Health};
+use crate::failures::{FailureEvent, Health};
 use lightloom_circuits::{CircuitCounts, PortMap, ServerDemand};
 use lightloom_decide::{Basis, Decider, PacketSide, Question, Refusal};
 use lightloom_engine::Patches;
@@ -113,7 +113,7 @@ impl Optical<'_> {
     /// Something fails or heals, and `demand` and `health` know it already.
     pub fn incident(
         &mut self,
-        event: &Event,
+        event: &FailureEvent,
         demand: &Demand<'_>,
         (health, now): (&Health<'_>, Time),
         patches: &mut Patches,
@@ -192,7 +192,7 @@ impl Optical<'_> {
         let first = self.regions[region].first_server * per_server;
         let mut ranks = vec![0; self.servers(region)];
         for rank in first..first + self.region_servers * per_server {
-            let server = self.number(region, demand.seats.of(rank)) / per_server;
+            let server = self.number(region, demand.moved.gpu_of(rank)) / per_server;
             ranks[server as usize] += 1;
         }
         ranks

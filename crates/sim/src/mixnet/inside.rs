@@ -1,14 +1,14 @@
 //! Circuits that change inside an all-to-all ([`lightloom_circuits::Inside`]): its plan as
 //! orders, and the choice between it and one matching.
 //!
-//! Modelled: when such an all-to-all begins, its ways are weighed by how long they should take: the
+//! Modelled: when such an all-to-all begins, its alternatives are weighed by how long they should take: the
 //! matching that stands, the one that the other policies would set now, a plan, and *home*, the
 //! matching that stood before any plan, which serves demands to come about as well as any that is not
-//! made for them. All but home pay for the way back: the darkness that setting it again would expose.
+//! made for them. All but home pay for the return: the dark time that setting it again would expose.
 //! Without that, a slow switch is changed for the gain of one all-to-all at the expense of all later
 //! ones. A plan's circuits go by the clock; bytes over packet switches are gathered, sent and scattered
 //! one after the other whatever time they take, so that other traffic there may delay them.
-//! After a plan circuits are joined one way, whatever it left. Such ports count as dark for the other
+//! After a plan circuits are joined in one direction, whatever it left. Such ports count as dark for the other
 //! policies: before an all-to-all that is to set circuits, it sets all of them; before one that is to
 //! reuse circuits, the matching that stood last is set again, under the compute in between.
 //! A plan holds only if circuits take just their time: on the flow engine, with one reconfiguration

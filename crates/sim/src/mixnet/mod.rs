@@ -32,7 +32,7 @@ use crate::beside::{Beside, Kept};
 use crate::carrier::form::Job;
 use crate::demand::{AllToAll, Demand};
 use crate::emulate::written;
-use crate::failures::{Health, Plan};
+use crate::failures::{FailurePlan, Health};
 use lightloom_circuits::{Layout, PortMap, Rates, Router, ServerDemand, assign};
 use lightloom_control::EmulatedRegion;
 use lightloom_decide::{Basis, Dark, Decider, Foresight, Question, Rule, Settings, Traffic, rule};
@@ -89,7 +89,7 @@ impl<'a> Optical<'a> {
         job: Job<'a>,
         spec: &'a MixNetSpec,
         region_servers: u32,
-        plan: &Plan,
+        plan: &FailurePlan,
         beside: Beside<'_>,
         seed: u64,
     ) -> Result<Self, String> {

@@ -1,6 +1,6 @@
 //! What plans of circuits inside an all-to-all are made of, and what they left: see [`super::inside`].
 
-use lightloom_circuits::{Inside, Layout, Leg, Plan, PortMap};
+use lightloom_circuits::{Inside, InsidePlan, Layout, Leg, PortMap};
 use lightloom_decide::Dark;
 use lightloom_engine::{Orders, Patch};
 use lightloom_fabric::{
@@ -98,7 +98,7 @@ impl Planner {
         &self,
         fabric: &Fabric,
         first_server: u32,
-        plan: &Plan,
+        plan: &InsidePlan,
         key: u64,
         orders: &mut Orders,
     ) -> Result<(), String> {

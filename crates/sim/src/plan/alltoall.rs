@@ -37,7 +37,7 @@ pub enum Circuits {
     Best,
 }
 
-/// What one way of switching came to.
+/// What one scheduler came to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SwitchingRow {
     /// `lockstep`, `ideal`, `matchings` or `ports`.
@@ -135,16 +135,16 @@ pub fn plan_alltoall(spec: &AllToAllSpec, demand: &[u64]) -> Result<AllToAllPlan
     lines.fits(&planes)?;
     let least = bound(&planes, &matrix);
     let mut rows = vec![lockstep_row(&planes, nodes, demand, least)?, lines.ideal(&planes, spec)];
-    let mut ways: Vec<(&'static str, Vec<Hold>)> = vec![];
+    let mut found: Vec<(&'static str, Vec<Hold>)> = vec![];
     if spec.circuits != Circuits::Ports {
-        ways.push(("matchings", matchings(&planes, &matrix)));
+        found.push(("matchings", matchings(&planes, &matrix)));
     }
     if spec.circuits != Circuits::Matchings {
-        ways.push(("ports", ports(&planes, &matrix)));
+        found.push(("ports", ports(&planes, &matrix)));
     }
-    rows.extend(ways.iter().map(|(scheduler, holds)| row(scheduler, holds, nodes, least)));
-    let shortest = ways.iter().min_by_key(|(_, holds)| completion(holds));
-    let (chosen, holds) = shortest.expect("every choice has a way of switching");
+    rows.extend(found.iter().map(|(scheduler, holds)| row(scheduler, holds, nodes, least)));
+    let shortest = found.iter().min_by_key(|(_, holds)| completion(holds));
+    let (chosen, holds) = shortest.expect("every choice has a scheduler");
     let found = plan(&planes, &matrix, holds);
     found.check(&Wanted::Matrix(demand)).map_err(|violation| PlanningError::Invalid {
         scheduler: chosen,

@@ -218,7 +218,7 @@ pub fn plan_collective(spec: &CollectiveSpec) -> Result<CollectivePlans, Plannin
         let answer = scheduler.answer(&problem, spec)?;
         let replayed = if scheduler == Scheduler::OneShot { &preset } else { &problem };
         plans.rows.push(answer.row(scheduler, replayed)?);
-        if let Answer::Schedule(solution) = answer {
+        if let Scheduled::Schedule(solution) = answer {
             if scheduler != Scheduler::OneShot {
                 bound = bound.max(solution.bound_ps);
             }
@@ -264,7 +264,7 @@ pub fn algorithms(of: Option<(&str, u32)>) -> Result<Vec<String>, PlanningError>
     Ok(Algorithm::candidates(primitive, nodes).iter().map(ToString::to_string).collect())
 }
 
-enum Answer {
+enum Scheduled {
     Schedule(Solution),
     Time(Time),
     None(String),
@@ -282,16 +282,16 @@ impl Scheduler {
         }
     }
 
-    fn answer(self, problem: &Problem, spec: &CollectiveSpec) -> Result<Answer, PlanningError> {
+    fn answer(self, problem: &Problem, spec: &CollectiveSpec) -> Result<Scheduled, PlanningError> {
         let schedule = |schedule| Solution { schedule, bound_ps: Time::ZERO };
         Ok(match self {
             Scheduler::OneShot => match one_shot(problem) {
-                Ok(found) => Answer::Schedule(schedule(found)),
-                Err(few) => Answer::None(few.to_string()),
+                Ok(found) => Scheduled::Schedule(schedule(found)),
+                Err(few) => Scheduled::None(few.to_string()),
             },
-            Scheduler::Lockstep => Answer::Schedule(schedule(lockstep(problem))),
-            Scheduler::Ideal => Answer::Time(ideal(problem)),
-            Scheduler::Swot => Answer::Schedule(overlap(problem, spec.effort)),
+            Scheduler::Lockstep => Scheduled::Schedule(schedule(lockstep(problem))),
+            Scheduler::Ideal => Scheduled::Time(ideal(problem)),
+            Scheduler::Swot => Scheduled::Schedule(overlap(problem, spec.effort)),
             Scheduler::Milp => {
                 let given = spec
                     .given
@@ -309,13 +309,13 @@ impl Scheduler {
                         best = found;
                     }
                 }
-                Answer::Schedule(Solution { schedule: best, bound_ps: given.bound_ps })
+                Scheduled::Schedule(Solution { schedule: best, bound_ps: given.bound_ps })
             }
         })
     }
 }
 
-impl Answer {
+impl Scheduled {
     fn row(&self, scheduler: Scheduler, problem: &Problem) -> Result<Row, PlanningError> {
         let mut row = Row {
             scheduler,
@@ -328,9 +328,9 @@ impl Answer {
             exposed_ps: Time::ZERO,
         };
         match self {
-            Answer::None(reason) => row.infeasible = Some(reason.clone()),
-            Answer::Time(time) => row.completion_ps = Some(*time),
-            Answer::Schedule(Solution { schedule, bound_ps }) => {
+            Scheduled::None(reason) => row.infeasible = Some(reason.clone()),
+            Scheduled::Time(time) => row.completion_ps = Some(*time),
+            Scheduled::Schedule(Solution { schedule, bound_ps }) => {
                 let completion = replay(problem, schedule).map_err(|violation| {
                     let violation = violation.to_string();
                     PlanningError::Invalid { scheduler: scheduler.name(), violation }

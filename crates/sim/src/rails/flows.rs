@@ -28,7 +28,7 @@ const NONE: u32 = u32::MAX;
 
 /// Where a flow goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Ends {
     /// Over the scale-up network.
     Inside(GpuId, GpuId),
     /// From one NIC to another.
@@ -40,7 +40,7 @@ pub(crate) enum Way {
 /// One flow, and whether its bytes are forwarded inside a domain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
-    pub way: Way,
+    pub ends: Ends,
     pub bytes: u64,
     /// Before they reach their first NIC.
     pub before: bool,
@@ -117,17 +117,17 @@ impl Flows {
         let slot = &mut self.inside[((from - self.first_gpu) * rails + to % rails) as usize];
         if *slot == NONE {
             *slot = self.flows.len() as u32;
-            let way = Way::Inside(GpuId(from), GpuId(to));
-            self.flows.push(Flow { way, bytes: 0, before: false, after: false });
+            let ends = Ends::Inside(GpuId(from), GpuId(to));
+            self.flows.push(Flow { ends, bytes: 0, before: false, after: false });
         }
         self.flows[*slot as usize].bytes += bytes;
     }
 
     fn by_own_nics(&mut self, cluster: &Cluster) {
         for (pair, &(from, to, bytes)) in self.pairs.iter().enumerate() {
-            let way = Way::Nics(cluster.nic_of(GpuId(from)), cluster.nic_of(GpuId(to)));
+            let ends = Ends::Nics(cluster.nic_of(GpuId(from)), cluster.nic_of(GpuId(to)));
             self.carried.push((pair as u32, self.flows.len() as u32));
-            self.flows.push(Flow { way, bytes, before: false, after: false });
+            self.flows.push(Flow { ends, bytes, before: false, after: false });
             self.sent[(from - self.first_gpu) as usize] += bytes;
             self.received[(to - self.first_gpu) as usize] += bytes;
         }
@@ -137,9 +137,9 @@ impl Flows {
         let rails = cluster.gpus_per_server;
         let mut totals = vec![0u64; self.sent.len()];
         for (pair, &(from, to, bytes)) in self.pairs.iter().enumerate() {
-            let way = Way::Lanes(cluster.server_of(GpuId(from)), cluster.nic_of(GpuId(to)));
+            let ends = Ends::Lanes(cluster.server_of(GpuId(from)), cluster.nic_of(GpuId(to)));
             self.carried.push((pair as u32, self.flows.len() as u32));
-            self.flows.push(Flow { way, bytes, before: rails > 1, after: false });
+            self.flows.push(Flow { ends, bytes, before: rails > 1, after: false });
             totals[(from - self.first_gpu) as usize] += bytes;
             self.received[(to - self.first_gpu) as usize] += bytes;
         }
@@ -168,7 +168,7 @@ impl Flows {
             messages[domain].push(Message { bytes, destination, source: from % rails });
             pairs_of[domain].push(pair as u32);
         }
-        let plan = lightloom_rails::plan(&messages, rails as usize, chunk, both_ends);
+        let assignment = lightloom_rails::assign(&messages, rails as usize, chunk, both_ends);
         // A rail's queue pairs, shared evenly by its destinations.
         let others = (domains.len() as u32).saturating_sub(1).max(1);
         let queues = (queue_pairs / others).max(1);
@@ -179,7 +179,7 @@ impl Flows {
             flow_of.fill((NONE, NONE));
             turns.fill(0);
             let at = (domain - domains.start) as usize;
-            let mut chunks = plan.rails[at].iter();
+            let mut chunks = assignment.rails[at].iter();
             for (message, &pair) in messages.iter().zip(&pairs_of[at]) {
                 let (from, to, bytes) = self.pairs[pair as usize];
                 for size in sizes(bytes, chunk) {
@@ -191,8 +191,8 @@ impl Flows {
                     if slot.0 == NONE {
                         slot.0 = self.flows.len() as u32;
                         let nic = |server| cluster.nic(ServerId(server), rail);
-                        let way = Way::Nics(nic(domain), nic(to / rails));
-                        self.flows.push(Flow { way, bytes: 0, before: false, after: false });
+                        let ends = Ends::Nics(nic(domain), nic(to / rails));
+                        self.flows.push(Flow { ends, bytes: 0, before: false, after: false });
                     }
                     if slot.1 != pair {
                         slot.1 = pair;
@@ -207,7 +207,7 @@ impl Flows {
                 }
             }
         }
-        (self.sent, self.received) = (plan.sent, plan.received);
+        (self.sent, self.received) = (assignment.sent, assignment.received);
     }
 
     /// When each pair's last byte has arrived, given when each flow's has.
@@ -220,19 +220,19 @@ impl Flows {
         for &(pair, flow) in &self.carried {
             let (from, to, _) = self.pairs[pair as usize];
             let mut end = ends[flow as usize];
-            let Flow { way, before, after, .. } = self.flows[flow as usize];
-            // What was forwarded for others on the same way counts too: a little late, never early.
-            match way {
-                Way::Nics(out, into) => {
+            let Flow { ends, before, after, .. } = self.flows[flow as usize];
+            // What was forwarded for others between the same ends counts too: a little late, never early.
+            match ends {
+                Ends::Nics(out, into) => {
                     end = end.max(if before { inside(from, out.0) } else { Time::ZERO });
                     end = end.max(if after { inside(into.0, to) } else { Time::ZERO });
                 }
-                Way::Lanes(domain, _) => {
+                Ends::Lanes(domain, _) => {
                     let first = domain.0 * rails;
                     let last = (first..first + rails).map(|gpu| inside(from, gpu)).max();
                     end = end.max(last.unwrap_or(Time::ZERO));
                 }
-                Way::Inside(..) => {}
+                Ends::Inside(..) => {}
             }
             arrived[pair as usize] = arrived[pair as usize].max(end);
         }
@@ -242,7 +242,7 @@ impl Flows {
     /// Puts the flow at `index` into the open phase of `orders`.
     ///
     /// # Errors
-    /// If the fabric has no way between the two.
+    /// If the fabric has no path between the two.
     pub fn order(
         &self,
         index: usize,
@@ -251,16 +251,16 @@ impl Flows {
         orders: &mut Orders,
     ) -> Result<(), String> {
         let flow = &self.flows[index];
-        let told = |error: lightloom_fabric::RouteError| error.to_string();
-        match flow.way {
-            Way::Inside(from, to) => fabric.scale_up_path(from, to, orders.path()),
-            Way::Nics(from, to) => fabric
+        let text = |error: lightloom_fabric::RouteError| error.to_string();
+        match flow.ends {
+            Ends::Inside(from, to) => fabric.scale_up_path(from, to, orders.path()),
+            Ends::Nics(from, to) => fabric
                 .nic_route(from, to, key.wrapping_add(index as u64), orders.path())
-                .map_err(told)?,
-            Way::Lanes(domain, to) => {
+                .map_err(text)?,
+            Ends::Lanes(domain, to) => {
                 for n in 0..fabric.cluster().nics_per_server {
                     let nic = fabric.cluster().nic(domain, n);
-                    fabric.nic_route(nic, to, key, orders.path()).map_err(told)?;
+                    fabric.nic_route(nic, to, key, orders.path()).map_err(text)?;
                     orders.lane();
                 }
             }
@@ -310,7 +310,7 @@ mod tests {
                 demand.iter().filter(|(i, j, _)| i / 4 != j / 4).map(|&(_, _, bytes)| bytes).sum();
             prop_assert_eq!(flows.received.iter().sum::<u64>(), between);
             prop_assert_eq!(flows.pairs.iter().map(|p| p.2).sum::<u64>(), between);
-            let crossing = |flow: &&Flow| !matches!(flow.way, Way::Inside(..));
+            let crossing = |flow: &&Flow| !matches!(flow.ends, Ends::Inside(..));
             prop_assert_eq!(
                 flows.flows.iter().filter(crossing).map(|f| f.bytes).sum::<u64>(), between
             );
@@ -321,10 +321,10 @@ mod tests {
             for &(pair, flow) in &flows.carried {
                 let (from, to, _) = flows.pairs[pair as usize];
                 carried[pair as usize] += flows.flows[flow as usize].bytes;
-                match flows.flows[flow as usize].way {
-                    Way::Nics(a, b) => prop_assert_eq!((a.0 / 4, b.0 / 4), (from / 4, to / 4)),
-                    Way::Lanes(a, b) => prop_assert_eq!((a.0, b.0), (from / 4, to)),
-                    Way::Inside(..) => prop_assert!(false, "a pair of one domain"),
+                match flows.flows[flow as usize].ends {
+                    Ends::Nics(a, b) => prop_assert_eq!((a.0 / 4, b.0 / 4), (from / 4, to / 4)),
+                    Ends::Lanes(a, b) => prop_assert_eq!((a.0, b.0), (from / 4, to)),
+                    Ends::Inside(..) => prop_assert!(false, "a pair of one domain"),
                 }
             }
             for (carried, &(.., bytes)) in carried.into_iter().zip(&flows.pairs) {
@@ -342,8 +342,8 @@ mod tests {
         let inside: Vec<_> = flows
             .flows
             .iter()
-            .filter_map(|flow| match flow.way {
-                Way::Inside(from, to) => Some((from.0, to.0, flow.bytes)),
+            .filter_map(|flow| match flow.ends {
+                Ends::Inside(from, to) => Some((from.0, to.0, flow.bytes)),
                 _ => None,
             })
             .collect();
@@ -355,7 +355,7 @@ mod tests {
         );
         // Rail 1 needs no forwarding at the source, rail 2 none at the destination.
         for flow in &flows.flows {
-            if let Way::Nics(from, to) = flow.way {
+            if let Ends::Nics(from, to) = flow.ends {
                 assert_eq!((flow.before, flow.after), (from.0 != 1, to.0 != 6));
             }
         }
@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn chunks_take_queue_pairs_in_turn() {
         let flows = Flows::new(&Cluster::of(4, 2), 0..2, &scheme(RAILS), [(0, 2, 2_400)]);
-        let nics = flows.flows.iter().filter(|flow| matches!(flow.way, Way::Nics(..)));
+        let nics = flows.flows.iter().filter(|flow| matches!(flow.ends, Ends::Nics(..)));
         let sizes: Vec<u64> = nics.map(|flow| flow.bytes).collect();
         assert_eq!(sizes.len(), 16);
         assert!(sizes.iter().all(|&bytes| bytes == 100 || bytes == 200), "{sizes:?}");

@@ -20,11 +20,11 @@ use lightloom_engine::{
 use lightloom_fabric::{ClosSpec, Cluster, Fabric, NicId, RailOptimized, Splitting};
 use lightloom_flow::FlowEngine;
 use lightloom_packet::{BalancerSpec, Chunks, Nics, PacketEngine, Paths};
-use lightloom_rails::{Message, mse, plan};
+use lightloom_rails::{Message, assign, mse};
 use lightloom_units::{BitRate, Bytes, Time};
 use serde::Deserialize;
 
-/// The most chunks of one all-to-all, so that a plan takes at most some gigabytes.
+/// The most chunks of one all-to-all, so that an assignment takes at most some gigabytes.
 const MOST_CHUNKS: u64 = 1 << 28;
 
 /// The cluster, the engine and the scheme: everything but the demand.
@@ -255,8 +255,8 @@ pub fn rails_assign(
             messages[domain as usize].push(Message { bytes, destination, source });
         }
     }
-    let plan = plan(&messages, rails, chunk.get(), both_ends);
-    Ok((plan.sent, plan.received))
+    let assignment = assign(&messages, rails, chunk.get(), both_ends);
+    Ok((assignment.sent, assignment.received))
 }
 
 /// Refuses a demand that is no matrices, or too large, and a scheme that cannot deal it.

@@ -14,7 +14,7 @@ use super::frame::{Frame, Framer};
 use super::guarded::{GuardedSwitch, User};
 use super::reply::{Alarm, Stamp, write_header, write_report, write_response};
 use crate::driver::Patch;
-use crate::ocs::{Event, Switch};
+use crate::ocs::{Switch, SwitchEvent};
 use lightloom_units::Time;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -271,7 +271,7 @@ impl Tl1Server {
     }
 
     /// Tells all that are logged in, as far as it is theirs.
-    fn report(&mut self, now: Time, event: &Event) {
+    fn report(&mut self, now: Time, event: &SwitchEvent) {
         let stamp = self.start.after(now);
         let [_, month, day, hour, minute, second] = stamp.parts();
         let when = format!("{month:02}-{day:02},{hour:02}-{minute:02}-{second:02}");
@@ -281,7 +281,7 @@ impl Tl1Server {
         });
         for (id, user) in heard.collect::<Vec<_>>() {
             let (alarm, what, line) = match event {
-                Event::Changed { ended, set } => {
+                SwitchEvent::Changed { ended, set } => {
                     let seen = |patches: &[Patch]| {
                         let own = |patch: &&Patch| {
                             self.guarded.owns(user, patch.ingress)
@@ -300,11 +300,11 @@ impl Tl1Server {
                         format!("SYSTEM:PATCH,TC,{when},,,,:\\\"{words}\\\""),
                     )
                 }
-                Event::Power { port, .. } if !self.guarded.owns(user, *port) => continue,
-                Event::Power { port, dbm: Some(_) } => {
+                SwitchEvent::Power { port, .. } if !self.guarded.owns(user, *port) => continue,
+                SwitchEvent::Power { port, dbm: Some(_) } => {
                     (Alarm::Event, "ALM PORT", format!("{port}:CL,LOS,SA,{when}"))
                 }
-                Event::Power { port, dbm: None } => {
+                SwitchEvent::Power { port, dbm: None } => {
                     (Alarm::Major, "ALM PORT", format!("{port}:MJ,LOS,SA,{when}"))
                 }
             };

@@ -36,7 +36,7 @@ struct Plans<'a> {
     ports: Ports,
     router: Router,
     demands: &'a [Vec<Pair>],
-    plans: Vec<Plan>,
+    plans: Vec<InsidePlan>,
 }
 
 impl Policy for Plans<'_> {
@@ -56,7 +56,7 @@ impl Policy for Plans<'_> {
 }
 
 /// The second region's all-to-alls.
-fn run(demands: &[Vec<Pair>], dark_us: u64, share_eps: bool) -> (Fabric, Outcome, Vec<Plan>) {
+fn run(demands: &[Vec<Pair>], dark_us: u64, share_eps: bool) -> (Fabric, Outcome, Vec<InsidePlan>) {
     let spec = spec(dark_us, share_eps);
     let cluster = Cluster::of(2 * SERVERS * GPUS, GPUS);
     let fabric = build(&cluster, &spec.clone().into(), SERVERS, &[]).expect("valid");

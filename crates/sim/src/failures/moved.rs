@@ -2,26 +2,26 @@
 
 use std::collections::BTreeMap;
 
-/// Ranks that have moved, and where to.
+/// The GPUs of ranks that have moved.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seats(BTreeMap<u32, u32>);
+pub(crate) struct Moved(BTreeMap<u32, u32>);
 
-impl Seats {
-    pub fn of(&self, rank: u32) -> u32 {
+impl Moved {
+    pub fn gpu_of(&self, rank: u32) -> u32 {
         if self.0.is_empty() {
             return rank;
         }
         self.0.get(&rank).copied().unwrap_or(rank)
     }
 
-    /// Puts ranks where they are.
-    pub fn seat(&self, group: &mut [u32]) {
+    /// Replaces ranks by their GPUs.
+    pub fn apply(&self, group: &mut [u32]) {
         if !self.0.is_empty() {
-            group.iter_mut().for_each(|rank| *rank = self.of(*rank));
+            group.iter_mut().for_each(|rank| *rank = self.gpu_of(*rank));
         }
     }
 
-    pub fn take(&mut self, moves: &[(u32, u32)]) {
+    pub fn add(&mut self, moves: &[(u32, u32)]) {
         self.0.extend(moves.iter().copied());
     }
 }
