@@ -25,7 +25,7 @@ use layout::Entry;
 /// Bytes between two GPUs of a server, over its scale-up network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leg {
-    /// The server.
+    /// Index of the server in its region.
     pub server: u16,
     /// The sending GPU, by index in the server.
     pub from: u16,

@@ -160,7 +160,7 @@ fn packets(working: &impl Working, from: u32, to: u32, own: (bool, bool), wish: 
 /// A stranded server for which no circuit could be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CutOff(
-    /// Its index.
+    /// Its index in the list of servers.
     pub usize,
 );
 

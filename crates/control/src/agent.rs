@@ -59,7 +59,7 @@ pub enum AgentOutput {
     Drain {
         /// For [`Agent::drained`].
         token: u64,
-        /// The ports.
+        /// Optical ports of this server, from 0.
         ports: Vec<u16>,
     },
     /// Use these circuits, and no other, from now on; the demand up to `round` has been answered.

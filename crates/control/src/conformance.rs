@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub trait Peer {
     /// A stream opens.
     fn open(&mut self, now: Time);
-    /// It closes.
+    /// The stream to the switch closes.
     fn close(&mut self, now: Time);
     /// Bytes from the driver.
     fn receive(&mut self, now: Time, bytes: &[u8]);

@@ -256,7 +256,7 @@ impl EmulatedRegion {
         self.controller.standing()
     }
 
-    /// The controller.
+    /// The region's controller, to read its state.
     pub fn controller(&self) -> &Controller {
         &self.controller
     }

@@ -2,7 +2,7 @@
 //!
 //! Only the feature `testing` can plant one; without it no machine has room for a bug.
 
-/// A bug.
+/// A bug that tests plant, to see that they find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {
     /// The controller takes the switch's word and does not read back.

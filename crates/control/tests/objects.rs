@@ -200,7 +200,6 @@ impl Driver for Objects {
     }
 }
 
-/// The switch.
 struct Sai {
     ports: u16,
     next: u64,

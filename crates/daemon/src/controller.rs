@@ -56,7 +56,7 @@ pub struct Parts {
     pub settings: Settings,
     /// How circuits are chosen.
     pub decider: Decider,
-    /// The journal,
+    /// The journal, opened.
     pub journal: Journal,
     /// and what it said when it was opened.
     pub memory: Memory,

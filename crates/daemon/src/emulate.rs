@@ -87,7 +87,7 @@ impl From<Given> for RoundReports {
 /// What a round was answered with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Round {
-    /// Its number.
+    /// The number of the round, from 1.
     pub round: u64,
     /// The plan that agents use.
     pub generation: u64,

@@ -38,7 +38,7 @@ pub struct Logged {
 /// What an agent hears over a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum AgentAnswer {
-    /// Nothing yet.
+    /// The controller has not answered yet.
     #[default]
     Nothing,
     /// What it shall do.

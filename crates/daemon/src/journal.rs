@@ -32,7 +32,7 @@ pub enum JournalError {
         "{file}: this is the journal of {what}: move it away (the controller then takes over what the switch holds), or name another under journal.path"
     )]
     Foreign {
-        /// The file.
+        /// Path of the SQLite file.
         file: PathBuf,
         /// The region that the journal is of.
         what: String,

@@ -50,9 +50,9 @@ enum What {
 
 #[derive(Debug, Subcommand)]
 enum Agent {
-    /// Attend for one server
+    /// Run the agent of one server
     Serve(AgentArguments),
-    /// Attend for all, with demands from a file
+    /// Run the agents of all servers, with demands from a file
     Emulate(EmulateArguments),
 }
 
@@ -67,13 +67,13 @@ enum Controller {
     Check {
         /// The region's file
         region: PathBuf,
-        /// For machines
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
     /// List the protocols that switches are driven by, and the settings of each
     Drivers {
-        /// For machines
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },

@@ -19,7 +19,7 @@ pub enum TlsError {
     /// It cannot be read, or holds no such thing.
     #[error("{}: no {what} in PEM: {why}", file.display())]
     File {
-        /// Which file.
+        /// Path of the certificate or key.
         file: PathBuf,
         /// What it should hold.
         what: &'static str,

@@ -93,7 +93,7 @@ struct Task {
     driver: Box<dyn Driver + Send>,
     timing: Timing,
     clock: Clock,
-    /// Counts streams.
+    /// The number of the stream; rises by one for each.
     stream: u64,
     asked: mpsc::UnboundedReceiver<(u64, Call)>,
     events: mpsc::Sender<(u64, Input)>,

@@ -71,7 +71,7 @@ pub struct LayerScores {
 /// One predictor's scores.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evaluation {
-    /// The predictor.
+    /// Which predictor was scored.
     pub kind: PredictorKind,
     /// By layer.
     pub layers: Vec<LayerScores>,

@@ -87,19 +87,19 @@ pub struct Traffic {
     /// How long all-to-alls were under way in it.
     #[serde(rename = "under_way_ps")]
     pub under_way: Time,
-    /// By class.
+    /// Sends between pipeline stages.
     #[serde(default, skip_serializing_if = "none")]
     pub pp: Bytes,
-    /// By class.
+    /// Sums of gradients.
     #[serde(default, skip_serializing_if = "none")]
     pub dp: Bytes,
-    /// By class.
+    /// Collectives of tensor parallelism.
     #[serde(default, skip_serializing_if = "none")]
     pub tp: Bytes,
-    /// By class.
+    /// Collectives of context parallelism.
     #[serde(default, skip_serializing_if = "none")]
     pub cp: Bytes,
-    /// By class.
+    /// All other traffic.
     #[serde(default, skip_serializing_if = "none")]
     pub other: Bytes,
 }

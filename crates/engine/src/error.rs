@@ -21,7 +21,7 @@ pub enum EngineError {
     /// A flow was ordered over two ports of an optical switch that no circuit joins.
     #[error("task {task}: no circuit joins link {tx:?} to link {rx:?}")]
     NoCircuit {
-        /// The task.
+        /// Its index in the task graph.
         task: u32,
         /// Into the optical switch.
         tx: LinkId,
@@ -39,9 +39,9 @@ pub enum EngineError {
     /// A link broke under a flow that has no other path.
     #[error("task {task}: link {link:?} broke at {now} under a flow that has no other path")]
     LinkDown {
-        /// The task.
+        /// Its index in the task graph.
         task: u32,
-        /// The link.
+        /// The link that broke.
         link: LinkId,
         /// When the link broke.
         now: Time,
@@ -55,7 +55,7 @@ pub enum EngineError {
     /// A flow arrived sooner than its path allows: the engine is wrong.
     #[error("task {task}: a flow arrived in {took}, but its path needs {ideal}")]
     Impossible {
-        /// The task.
+        /// Its index in the task graph.
         task: u32,
         /// How long the flow took.
         took: Time,
@@ -65,7 +65,7 @@ pub enum EngineError {
     /// A flow sent again and again, and nothing of it arrived.
     #[error("task {task}: a flow heard nothing after sending again {times} times")]
     Unheard {
-        /// The task.
+        /// Its index in the task graph.
         task: u32,
         /// How often it sent again.
         times: u32,
@@ -73,7 +73,7 @@ pub enum EngineError {
     /// The policy gave up.
     #[error("task {task}: {reason}")]
     Policy {
-        /// The task.
+        /// Its index in the task graph.
         task: u32,
         /// What the policy says.
         reason: String,

@@ -91,7 +91,7 @@ pub struct LinkChanges {
 pub struct Sending {
     /// The track, to be named when a flow arrives.
     pub track: u32,
-    /// The transfer.
+    /// Index of the transfer in the task graph.
     pub task: u32,
     /// Which phase of the orders.
     pub phase: usize,

@@ -17,7 +17,7 @@ pub trait Observer {
     }
 }
 
-/// Watches nothing.
+/// An observer that ignores everything.
 pub struct Silent;
 impl Observer for Silent {}
 
@@ -58,7 +58,7 @@ pub struct Outcome {
     pub makespan: Time,
     /// Flows carried.
     pub flows: u64,
-    /// Events handled.
+    /// Events that the engine handled.
     pub events: u64,
     /// How often rates (or whatever else the engine's inner loop computes) were computed anew.
     pub solves: u64,

@@ -50,11 +50,11 @@ impl fmt::Display for Item {
 /// So many of an item at a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BillLine {
-    /// What.
+    /// What is bought.
     pub item: Item,
     /// For which rate \[bit/s\]; prices depend on it.
     pub rate: BitRate,
-    /// How many.
+    /// How many pieces of it.
     pub count: u64,
 }
 

@@ -13,7 +13,7 @@ use std::fmt::Display;
 pub struct FabricError {
     /// The key, such as `fabric.eps.radix`.
     pub key: String,
-    /// Its value.
+    /// The value that was given.
     pub value: String,
     /// What is wrong with it, and what is allowed.
     pub reason: String,
@@ -86,9 +86,9 @@ pub enum RouteError {
     /// The circuits or links that are wired do not join the two servers.
     #[error("no path from server {} to server {}", from.0, to.0)]
     NoPath {
-        /// The source.
+        /// The server that sends.
         from: ServerId,
-        /// The destination.
+        /// The server that receives.
         to: ServerId,
     },
 }

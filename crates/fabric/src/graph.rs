@@ -213,7 +213,7 @@ impl Fabric {
     pub fn link(&self, link: LinkId) -> &Link {
         &self.links[link.index()]
     }
-    /// The servers.
+    /// All servers, in rising order.
     pub fn servers(&self) -> impl ExactSizeIterator<Item = ServerId> + use<> {
         (0..self.cluster.servers()).map(ServerId)
     }

@@ -87,7 +87,7 @@ pub const LINK_DELAY: Key = Key::new(
 
 /// The keys of one kind of fabric, with their values: the type of a kind's table.
 pub trait FabricKeys: fmt::Debug + Any + Send + Sync {
-    /// The kind.
+    /// Name, keys and capabilities of its kind.
     fn kind(&self) -> &'static FabricKind;
 
     /// Wires the fabric: nodes, links, bill, notes, and how to route over them.

@@ -32,12 +32,12 @@ pub struct OcsSpec {
 pub enum ActivationDelay {
     /// Always the same.
     Fixed {
-        /// The delay.
+        /// The delay \[ps\].
         ps: Time,
     },
     /// Log-normal, through a mean and a 99th percentile.
     Lognormal {
-        /// The mean.
+        /// The mean delay \[ps\].
         mean_ps: Time,
         /// The 99th percentile.
         p99_ps: Time,
@@ -57,7 +57,7 @@ impl Default for ActivationDelay {
 pub enum ReconfigurationDelay {
     /// Always the same.
     Fixed {
-        /// The delay.
+        /// The delay \[ps\].
         ps: Time,
     },
     /// Log-normal, through a mean and a 99th percentile that depend on how many pairs change.
@@ -96,7 +96,7 @@ pub enum Start {
     /// Those of an even demand.
     #[default]
     Even,
-    /// None.
+    /// No port has a circuit.
     Dark,
 }
 

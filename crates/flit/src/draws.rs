@@ -1,4 +1,4 @@
-//! Random numbers.
+//! Random numbers: one seeded generator a terminal.
 
 /// A generator of random numbers (SplitMix64), one a terminal, so that who works on it is all one.
 #[derive(Clone, Copy, Debug)]

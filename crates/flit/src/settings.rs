@@ -76,9 +76,9 @@ impl Default for Settings {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key} = {value}: {reason}")]
 pub struct SettingsError {
-    /// Its name.
+    /// The setting, as a specification names it.
     pub key: &'static str,
-    /// Its value.
+    /// The value that was given.
     pub value: u64,
     /// What is allowed.
     pub reason: String,

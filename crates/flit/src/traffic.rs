@@ -16,9 +16,9 @@ pub enum Traffic {
     Permutation(Vec<u32>),
     /// This share of the packets to some terminals evenly, the rest as [`Traffic::Uniform`] to others.
     HotSpot {
-        /// Those terminals.
+        /// The terminals that this share goes to.
         terminals: Vec<u32>,
-        /// Their share.
+        /// The share of packets for them, from 0 to 1.
         share: f64,
     },
     /// Each terminal to the next and to the one before on a ring of all, by halves.

@@ -13,7 +13,6 @@ pub(crate) struct Tag {
     pub start: Time,
     /// Sum of the delays of its links.
     pub latency: Time,
-    /// Its size.
     pub bytes: u64,
 }
 

@@ -43,7 +43,7 @@ use lightloom_units::Time;
 /// The packet engine.
 #[derive(Clone, Debug)]
 pub struct PacketEngine {
-    /// Its settings.
+    /// Transport, balancer, switches and sizes.
     pub spec: PacketSpec,
     /// Seeds hashes, marks and ties.
     pub seed: u64,

@@ -139,7 +139,7 @@ impl LongPaths {
     }
 }
 
-/// All packets.
+/// Packets by their number; freed ones are used again.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     pub packets: Vec<Packet>,

@@ -29,7 +29,7 @@ pub enum BadFaults {
     Grid {
         /// `rows` or `columns`.
         key: &'static str,
-        /// How many.
+        /// The number that was given.
         value: u32,
     },
     /// A fault where there is no node.
@@ -39,9 +39,9 @@ pub enum BadFaults {
     Outside {
         /// Which one, counted from 0.
         at: usize,
-        /// Its row.
+        /// Row of the node, from 0.
         row: u32,
-        /// Its column.
+        /// Column of the node, from 0.
         column: u32,
         /// Of the grid.
         rows: u32,
@@ -53,9 +53,9 @@ pub enum BadFaults {
     Twice {
         /// Which one, counted from 0.
         at: usize,
-        /// Its row.
+        /// Row of the node, from 0.
         row: u32,
-        /// Its column.
+        /// Column of the node, from 0.
         column: u32,
     },
 }

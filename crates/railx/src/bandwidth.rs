@@ -64,7 +64,7 @@ pub struct Split {
 /// One who shares a pool of ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Which pool.
+    /// Index of the pool of ports.
     pub pool: usize,
     /// Ports it cannot do without.
     pub least: u32,

@@ -47,7 +47,7 @@ pub struct Group {
 /// How long one row of Table 4 takes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Timed {
-    /// The row.
+    /// The traffic that the row is of.
     #[serde(flatten)]
     pub traffic: Traffic,
     /// All its times in an iteration \[s\].

@@ -77,9 +77,9 @@ pub struct DemandRecord {
     pub replica: u32,
     /// Pipeline stage.
     pub stage: u32,
-    /// Layer.
+    /// Layer of the model, from 0.
     pub layer: i32,
-    /// Micro-batch.
+    /// Micro-batch, from 0.
     pub micro_batch: i32,
     /// The sending server.
     pub source: u32,

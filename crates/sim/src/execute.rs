@@ -43,7 +43,7 @@ pub struct PlaneUse {
     pub busy: Time,
     /// How long transmitters were dark.
     pub dark: Time,
-    /// Circuits set.
+    /// How many circuits were set.
     pub circuits: u64,
 }
 

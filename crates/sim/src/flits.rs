@@ -134,16 +134,16 @@ pub enum TrafficSpec {
     Permutation,
     /// A share of the packets to the first terminals.
     HotSpot {
-        /// How many.
+        /// How many terminals receive this share.
         terminals: u32,
-        /// Which share.
+        /// The share of packets for them, from 0 to 1.
         share: f64,
     },
     /// To the terminals before and after, by number.
     Ring,
     /// In proportion to a matrix \[from, to\], row by row.
     Matrix {
-        /// Its cells.
+        /// The matrix, row by row.
         weights: Vec<f64>,
     },
 }
@@ -174,7 +174,7 @@ impl Flits {
         Ok(Flits { network, routing, traffic, settings: spec.settings.clone() })
     }
 
-    /// Terminals.
+    /// How many terminals the network has.
     pub fn terminals(&self) -> usize {
         self.network.terminals().len()
     }

@@ -5,7 +5,6 @@ use lightloom_packet::{BALANCERS, OVERFLOWS, TRANSPORTS};
 use lightloom_units::kind::Family;
 use serde::Serialize;
 
-/// Every family.
 const FAMILIES: &[&dyn Listed] = &[&Fabrics, &Rules, &TRANSPORTS, &BALANCERS, &OVERFLOWS];
 
 /// The rules that choose circuits.

@@ -18,9 +18,9 @@ pub struct Messages {
 /// What one node sends in one step.
 #[derive(Clone, Debug, Serialize)]
 pub struct Message {
-    /// Who sends.
+    /// The node that sends, from 0.
     pub node: u32,
-    /// Who receives.
+    /// The node that receives, from 0.
     pub peer: u32,
     /// Blocks of the buffer; in an all-to-all, `source * nodes + destination`.
     pub blocks: Vec<u64>,

@@ -40,7 +40,7 @@ pub enum AllReduceEngine {
     Printed,
     /// Max-min fair flows.
     Flow,
-    /// Flits.
+    /// The flit engine.
     Flit(FlitEngine),
 }
 

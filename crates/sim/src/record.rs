@@ -42,7 +42,7 @@ impl Histogram {
     pub fn count(&self) -> u64 {
         self.count
     }
-    /// The longest.
+    /// The longest of all recorded times.
     pub fn max(&self) -> Time {
         self.max
     }

@@ -27,7 +27,7 @@ use lightloom_workload::{ComputeOrigin, Gating, Placement, TaskGraph, build};
 /// Counts of a gating trace: `[iteration, layer, source, expert]`, row-major.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceCounts<'a> {
-    /// The counts.
+    /// Token assignments, row by row.
     pub counts: &'a [u32],
     /// Iterations, layers, sources, experts.
     pub shape: [usize; 4],

@@ -11,7 +11,7 @@ pub enum Column {
     Names {
         /// Index of each row's name.
         index: Vec<i32>,
-        /// The names.
+        /// The names, each once.
         names: Vec<String>,
     },
 }

@@ -92,7 +92,7 @@ pub(crate) enum Mail {
     Drained(u64),
 }
 
-/// A server.
+/// A server of the region, its agent and its data plane.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub settings: AgentSettings,

@@ -40,7 +40,7 @@ impl Summary {
         *entry = (1, entry.1 + 1);
     }
 
-    /// Adds others.
+    /// Adds the counts of other scenarios.
     pub fn add(&mut self, other: &Summary) {
         self.scenarios += other.scenarios;
         self.steps += other.steps;

@@ -12,7 +12,7 @@ pub(super) struct Rows {
     column: Vec<usize>,
     value: Vec<f64>,
     bound: Vec<f64>,
-    /// Variables.
+    /// How many variables there are.
     pub columns: usize,
 }
 

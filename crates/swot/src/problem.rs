@@ -31,7 +31,7 @@ pub struct Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Held {
-    /// This configuration.
+    /// The configuration of this index.
     Configuration(u32),
     /// Nothing that any step can use.
     Dark,
@@ -76,12 +76,12 @@ pub enum ProblemError {
     /// An initial state for some other number of planes.
     #[error("the initial state names {given} planes; there are {planes}")]
     Initial {
-        /// Entries given.
+        /// How many entries the demand has.
         given: usize,
         /// Planes that there are.
         planes: u32,
     },
-    /// No steps.
+    /// The collective has no steps.
     #[error("there are no steps; allowed: at least one")]
     NoSteps,
     /// A step that sends nothing.
@@ -127,7 +127,7 @@ impl Problem {
         Ok(Problem { planes, initial, steps })
     }
 
-    /// The planes.
+    /// How many planes, their rate and delays.
     pub fn planes(&self) -> Planes {
         self.planes
     }
@@ -148,9 +148,9 @@ impl Problem {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Use {
-    /// The step.
+    /// Index of the step, from 0.
     pub step: u32,
-    /// The plane.
+    /// Index of the plane, from 0.
     pub plane: u32,
     /// What each node sends there, at least 1 \[B\].
     pub bytes: Bytes,
@@ -164,7 +164,7 @@ pub struct Use {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Switch {
-    /// The plane.
+    /// Index of the plane, from 0.
     pub plane: u32,
     /// What it holds from `ready_ps` on.
     pub configuration: u32,

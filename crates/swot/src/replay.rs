@@ -28,19 +28,19 @@ pub enum Violation {
     /// A part of nothing.
     #[error("step {step} sends 0 bytes on plane {plane}")]
     Empty {
-        /// The step.
+        /// Index of the step, from 0.
         step: u32,
-        /// The plane.
+        /// Index of the plane, from 0.
         plane: u32,
     },
     /// A transmission that takes another time than latency and bytes at the plane's rate.
     #[error("step {step} on plane {plane}: starts at {start}, must end at {must}, ends at {end}")]
     Duration {
-        /// The step.
+        /// Index of the step, from 0.
         step: u32,
-        /// The plane.
+        /// Index of the plane, from 0.
         plane: u32,
-        /// Its start.
+        /// When it starts, from the plan's beginning.
         start: Time,
         /// When it has to end.
         must: Time,
@@ -50,7 +50,7 @@ pub enum Violation {
     /// A switch that takes another time than a reconfiguration.
     #[error("plane {plane} switches at {start}, must be ready at {must}, not at {ready}")]
     Dark {
-        /// The plane.
+        /// Index of the plane, from 0.
         plane: u32,
         /// When it goes dark.
         start: Time,
@@ -62,15 +62,15 @@ pub enum Violation {
     /// A time beyond what the clock holds.
     #[error("plane {plane}: what starts at {start} ends beyond 2^64 ps")]
     Overflow {
-        /// The plane.
+        /// Index of the plane, from 0.
         plane: u32,
-        /// The start.
+        /// When it starts, from the schedule's beginning.
         start: Time,
     },
     /// Two things at once on a plane (P2).
     #[error("plane {plane}: something starts at {start}, before what is there ends at {busy}")]
     Busy {
-        /// The plane.
+        /// Index of the plane, from 0.
         plane: u32,
         /// The second one's start.
         start: Time,
@@ -82,11 +82,11 @@ pub enum Violation {
         "step {step} starts at {start} on plane {plane}, which does not hold configuration {configuration}"
     )]
     Configuration {
-        /// The step.
+        /// Index of the step, from 0.
         step: u32,
-        /// The plane.
+        /// Index of the plane, from 0.
         plane: u32,
-        /// Its start.
+        /// When it starts, from the plan's beginning.
         start: Time,
         /// What the step needs.
         configuration: u32,
@@ -96,11 +96,11 @@ pub enum Violation {
         "step {step} starts at {start} on plane {plane}, before the step before ends at {barrier}"
     )]
     Barrier {
-        /// The step.
+        /// Index of the step, from 0.
         step: u32,
-        /// The plane.
+        /// Index of the plane, from 0.
         plane: u32,
-        /// Its start.
+        /// When it starts, from the plan's beginning.
         start: Time,
         /// When the step before has ended.
         barrier: Time,
@@ -108,7 +108,7 @@ pub enum Violation {
     /// The parts of a step are not the whole.
     #[error("step {step} sends {sent} bytes of {volume}")]
     Volume {
-        /// The step.
+        /// Index of the step, from 0.
         step: u32,
         /// The sum of its parts.
         sent: u128,

@@ -55,7 +55,7 @@ pub struct Kind<C> {
 /// One key of a kind's table.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Key {
-    /// As written.
+    /// The name in a specification.
     pub name: &'static str,
     /// What it means, as sentences.
     pub text: &'static str,
@@ -88,51 +88,51 @@ impl Key {
 pub enum Form {
     /// A whole number.
     Count {
-        /// The least.
+        /// The least value that is allowed.
         min: u64,
-        /// The most.
+        /// The greatest value that is allowed.
         max: u64,
     },
     /// An amount of data, text with a unit \[B\].
     Size {
-        /// The least.
+        /// The least value that is allowed.
         min: u64,
-        /// The most.
+        /// The greatest value that is allowed.
         max: u64,
     },
     /// A time, text with a unit \[ps\].
     Time {
-        /// The least.
+        /// The least value that is allowed.
         min: u64,
-        /// The most.
+        /// The greatest value that is allowed.
         max: u64,
     },
     /// A rate of transmission, text with a unit \[bit/s\].
     Rate {
-        /// The least.
+        /// The least value that is allowed.
         min: u64,
-        /// The most.
+        /// The greatest value that is allowed.
         max: u64,
     },
     /// A number above one limit, up to another.
     Number {
         /// Every value is above this.
         above: f64,
-        /// The most.
+        /// The greatest value that is allowed.
         max: f64,
     },
     /// A number from one limit to another.
     Ratio {
-        /// The least.
+        /// The least value that is allowed.
         min: f64,
-        /// The most.
+        /// The greatest value that is allowed.
         max: f64,
     },
     /// An even number.
     Even {
-        /// The least.
+        /// The least value that is allowed.
         min: u64,
-        /// The most.
+        /// The greatest value that is allowed.
         max: u64,
     },
     /// One of some numbers.

@@ -97,7 +97,7 @@ impl Time {
 }
 
 impl Bytes {
-    /// No data.
+    /// Zero bytes.
     pub const ZERO: Bytes = Bytes(0);
     /// So many bytes.
     pub const fn new(bytes: u64) -> Self {

@@ -74,14 +74,14 @@ pub enum Comm {
     AllReduce {
         /// The pipeline stage.
         stage: u32,
-        /// Which groups.
+        /// Whether experts' gradients or all others.
         scope: Scope,
         /// The buffer that each member holds.
         bytes_per_gpu: u64,
     },
     /// Ring traffic over each of `Placement::axis_groups(block, over)`.
     Collective {
-        /// The block.
+        /// The block whose ranks take part.
         block: BlockId,
         /// Along which dimension.
         over: Axis,

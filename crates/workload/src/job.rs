@@ -16,13 +16,13 @@ use std::ops::Range;
 /// A model, how it is spread over GPUs, how it is trained, and how fast GPUs are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// The model.
+    /// The model that is trained.
     pub model: Model,
     /// The degrees of parallelism.
     pub parallelism: Parallelism,
     /// One iteration's settings.
     pub training: Training,
-    /// The GPU.
+    /// Compute times, or the GPU that gives them.
     pub compute: Compute,
 }
 

@@ -145,7 +145,7 @@ impl Placement {
         Placement { degrees }
     }
 
-    /// The degrees.
+    /// The degrees of parallelism.
     pub fn degrees(&self) -> Parallelism {
         self.degrees
     }

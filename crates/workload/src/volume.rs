@@ -12,7 +12,7 @@ use crate::parallelism::Scope;
 pub struct Volumes {
     /// Tensor and sequence parallelism.
     pub tp_bytes: u128,
-    /// Context parallelism.
+    /// Rings of context parallelism.
     pub cp_bytes: u128,
     /// Dispatch and combine.
     pub ep_bytes: u128,

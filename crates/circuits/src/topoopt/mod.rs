@@ -42,7 +42,7 @@ pub struct TopoOptInput {
     pub servers: usize,
     /// Ports of a server on the patch panel.
     pub degree: u32,
-    /// All-reduces.
+    /// The job's all-reduces, one a group.
     pub all_reduce: Vec<AllReduceGroup>,
     /// `(server, server, bytes)` of all other traffic in an iteration, both ways; pairs may come in
     /// any order and repeatedly.

@@ -95,12 +95,12 @@ pub enum ControllerEvent {
     Withdrawn {
         /// The plan that says so.
         generation: u64,
-        /// The reason.
+        /// The reason, for logs and alarms.
         why: String,
     },
     /// Something else, in words.
     Note {
-        /// The note.
+        /// What happened, in a sentence.
         text: String,
     },
 }

@@ -51,7 +51,7 @@ pub struct Reconfiguration {
     pub circuits: u32,
 }
 
-/// A server.
+/// What the controller knows of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ServerView {
     /// Its number in the region, from 0.

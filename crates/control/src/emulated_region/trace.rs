@@ -11,7 +11,7 @@ use std::fmt;
 pub struct Traced {
     /// When, on the machines' clock: 0 is the controller's start.
     pub at: Time,
-    /// What.
+    /// What happened then.
     pub step: Step,
 }
 
@@ -26,14 +26,14 @@ pub enum Step {
     Answer(Answer),
     /// A server has stopped using ports.
     Drained {
-        /// The server.
+        /// Index of the server, from 0.
         server: u16,
-        /// Its ports.
+        /// Its optical ports, from 0.
         ports: Vec<u16>,
     },
     /// A server uses circuits.
     Uses {
-        /// The server.
+        /// Index of the server, from 0.
         server: u16,
         /// The plan they are of.
         mark: Mark,

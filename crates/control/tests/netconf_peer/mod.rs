@@ -27,7 +27,6 @@ impl Manner {
 /// A configuration: the egress of every ingress in use.
 type Patches = BTreeMap<u16, u16>;
 
-/// The switch.
 pub struct Switch {
     ports: u16,
     manner: Manner,

@@ -26,7 +26,7 @@ const LAST_WAIT: Duration = Duration::from_secs(1);
 /// Where a controller is, and who we are to it.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Controller {
-    /// The controller
+    /// Address of the controller
     #[arg(long = "controller", default_value = "http://127.0.0.1:8470", value_name = "URL")]
     pub url: String,
     /// A file with our token

@@ -56,7 +56,7 @@ pub struct AlarmAnswer {
     pub text: String,
     /// The server that it is about; none: the switch or the region.
     pub server: Option<u16>,
-    /// Since when.
+    /// When the alarm was raised.
     pub since: Time,
     /// All that is known of it.
     pub alarm: Alarm,
@@ -109,7 +109,7 @@ pub struct NamesAnswer {
 pub struct ServerName {
     /// Its number in the region, from 0.
     pub server: u16,
-    /// Its name.
+    /// The name in the region's file.
     pub name: String,
     /// The number of its tenant.
     pub tenant: u16,
@@ -120,7 +120,7 @@ pub struct ServerName {
 pub struct TenantName {
     /// Its number, from 0.
     pub tenant: u16,
-    /// Its name.
+    /// The name in the region's file.
     pub name: String,
 }
 
@@ -210,14 +210,14 @@ impl Seen<'_> {
         }
     }
 
-    /// Circuits alone.
+    /// The answer to `GET /v1/circuits`.
     pub fn circuits(&self) -> CircuitsAnswer {
         let status = &self.snapshot().status;
         let circuits = self.circuits_of(status);
         CircuitsAnswer { generation: status.verified_generation, circuits }
     }
 
-    /// Demand alone.
+    /// The answer to `GET /v1/demand`.
     pub fn demand(&self) -> DemandAnswer {
         let status = &self.snapshot().status;
         let DemandView { rounds, bytes } = self.demand_of(status);

@@ -110,7 +110,6 @@ pub(super) enum Heard {
 pub(super) struct Said {
     /// So much later.
     pub(super) delay: Duration,
-    /// This.
     pub(super) bytes: Vec<u8>,
     /// And then nothing more.
     pub(super) broken: bool,

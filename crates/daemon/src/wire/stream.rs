@@ -36,7 +36,7 @@ pub enum Endpoint {
     Command {
         /// The program, by its path or found on the PATH.
         program: String,
-        /// Its arguments.
+        /// The arguments of the program.
         arguments: Vec<String>,
     },
 }

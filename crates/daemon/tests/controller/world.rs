@@ -208,7 +208,7 @@ pub fn alarm(status: &Value, name: &str) -> bool {
     alarms.is_some_and(|alarms| alarms.iter().any(|alarm| alarm["name"] == name))
 }
 
-/// Random demands.
+/// Draws demands from a seed.
 pub struct Dice(pub u64);
 
 impl Dice {

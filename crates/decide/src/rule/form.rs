@@ -20,7 +20,7 @@ pub struct Asked<'a> {
     pub keep_going: bool,
 }
 
-/// Chooses circuits.
+/// A decision rule: chooses circuits for a demand.
 pub trait Rule: Debug + Send + Sync {
     /// What it says of itself.
     fn kind(&self) -> &'static Kind<()>;

@@ -12,9 +12,9 @@ pub enum ChannelKind {
 /// One end of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct End {
-    /// The router.
+    /// Index of the router.
     pub router: u32,
-    /// Its port.
+    /// Index of the port at that router.
     pub port: u16,
 }
 
@@ -84,7 +84,7 @@ impl Network {
     pub fn terminals(&self) -> &[u32] {
         &self.terminals
     }
-    /// Every channel.
+    /// All channels, by their number.
     pub fn channels(&self) -> &[Channel] {
         &self.channels
     }

@@ -154,7 +154,7 @@ pub static KIND: NetworkKind = NetworkKind::of::<RailOnlyKeys>("rail-only");
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RailOnlyKeys {
-    /// How many.
+    /// How many servers there are.
     nodes: u32,
     /// Chips of a node.
     chips: u32,

@@ -3,7 +3,7 @@
 /// A next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Choice {
-    /// The port.
+    /// The port of the router that the packet leaves by.
     pub port: u16,
     /// The virtual channel there.
     pub vc: u8,

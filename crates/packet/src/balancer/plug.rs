@@ -31,7 +31,7 @@ pub enum Paths {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Nics {
-    /// Its own.
+    /// The GPU's own NIC.
     Own,
     /// All of them: a flow has a lane for each, and packets go where there is room.
     Lanes,
@@ -62,7 +62,7 @@ pub(crate) struct Next {
     pub now: u64,
 }
 
-/// An acknowledgement.
+/// What an acknowledgement tells a balancer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heard {
     /// The path of the packet that it answers.

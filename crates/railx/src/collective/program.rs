@@ -15,7 +15,7 @@ use lightloom_units::Bytes;
 /// Bytes from one chip to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Send {
-    /// How many.
+    /// Bytes that are sent.
     pub bytes: Bytes,
     /// The chip that sends.
     pub from: GpuId,
@@ -28,7 +28,7 @@ pub struct Send {
 /// Steps that send alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stage {
-    /// How many.
+    /// How many such steps follow each other.
     pub steps: u32,
     /// What each sends.
     pub sends: Vec<Send>,
@@ -36,7 +36,7 @@ pub struct Stage {
     pub after: Vec<u32>,
 }
 
-/// An all-reduce.
+/// An all-reduce as stages, each after those that it names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
     /// In an order in which they may run.

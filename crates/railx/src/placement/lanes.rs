@@ -14,9 +14,9 @@ pub struct Factors {
     pub kind: Kind,
     /// Inside a node.
     pub inside: u32,
-    /// Along X.
+    /// Rails along X.
     pub x: u32,
-    /// Along Y.
+    /// Rails along Y.
     pub y: u32,
 }
 

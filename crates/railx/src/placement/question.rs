@@ -38,7 +38,7 @@ pub struct Phase {
 /// What is asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
-    /// The hall.
+    /// Size and rates of the grid.
     pub hall: Hall,
     /// Degree of each kind, in the order of [`Kind::ALL`](crate::volume::Kind::ALL).
     pub degrees: [u32; 5],

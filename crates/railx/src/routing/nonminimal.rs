@@ -60,7 +60,6 @@ enum Ring {
     None,
 }
 
-/// A hop.
 #[derive(Clone, Copy)]
 struct Hop {
     port: u16,
@@ -70,7 +69,7 @@ struct Hop {
     rank: u8,
 }
 
-/// One axis.
+/// What routing along one axis needs.
 #[derive(Clone, Debug)]
 struct Along {
     axis: Axis,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Named {
-    /// Parallel rings.
+    /// A torus: parallel rings along each axis.
     Torus,
     /// Rows and columns all to all.
     HyperX,

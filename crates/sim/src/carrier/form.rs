@@ -135,7 +135,7 @@ pub(crate) trait Carrier {
         Ok(())
     }
 
-    /// An all-to-all.
+    /// Orders for an all-to-all of a region.
     fn all_to_all(
         &mut self,
         state: &mut State<'_>,
@@ -146,7 +146,7 @@ pub(crate) trait Carrier {
         by_packets(self, state, a2a, turn, orders)
     }
 
-    /// Sums gradients.
+    /// Orders for an all-reduce of gradients.
     fn all_reduce(
         &mut self,
         state: &State<'_>,

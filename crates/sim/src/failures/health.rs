@@ -66,7 +66,7 @@ impl<'a> Health<'a> {
         event
     }
 
-    /// Circuits change.
+    /// Notes which circuits changed, and when they can carry.
     pub fn patched(&mut self, patches: &Patches, now: Time) {
         if !self.matters() {
             return;

@@ -3,15 +3,15 @@
 use lightloom_units::Time;
 use serde::Deserialize;
 
-/// One failure.
+/// A part that fails at a time.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failure {
     /// As the user wrote it, for messages.
     pub name: String,
-    /// What fails.
+    /// The part that fails.
     pub part: FailedPart,
-    /// When.
+    /// When it fails \[ps\].
     pub at_ps: Time,
     /// When it is whole again; of NICs, links and switches.
     #[serde(default)]
@@ -28,9 +28,9 @@ pub struct Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum FailedPart {
-    /// A NIC.
+    /// A NIC alone.
     Nic {
-        /// Its server.
+        /// Index of its server, from 0.
         server: u32,
         /// Which of the server's.
         nic: u32,
@@ -51,24 +51,24 @@ pub enum FailedPart {
     },
     /// All NICs of a server on packet switches.
     Eps {
-        /// The server.
+        /// Index of the server, from 0.
         server: u32,
     },
     /// A region's optical switch.
     Ocs {
-        /// The region.
+        /// Index of the region, from 0.
         region: u32,
     },
-    /// A GPU.
+    /// A GPU; its rank moves.
     Gpu {
-        /// Its server.
+        /// Index of its server, from 0.
         server: u32,
         /// Which of the server's.
         gpu: u32,
     },
-    /// A server.
+    /// A server; all its ranks move.
     Server {
-        /// Which.
+        /// Index of the server, from 0.
         server: u32,
     },
 }

@@ -48,7 +48,7 @@ pub struct SwitchingRow {
     pub bound_ps: Option<Time>,
     /// (completion - bound) / completion.
     pub gap: Option<f64>,
-    /// Circuits set.
+    /// How many circuits are set.
     pub switches: usize,
     /// How long transmitters are dark, summed \[ps\].
     pub dark_ps: Time,
@@ -59,7 +59,7 @@ pub struct SwitchingRow {
 /// What came of an all-to-all.
 #[derive(Clone, Debug, Serialize)]
 pub struct AllToAllPlans {
-    /// Nodes.
+    /// How many nodes there are.
     pub nodes: u32,
     /// Pairs that have something to send.
     pub pairs: usize,

@@ -13,7 +13,7 @@ use serde::Deserialize;
 pub enum Task {
     /// A collective algorithm.
     Collective {
-        /// Its name.
+        /// The name of the collective's algorithm.
         algorithm: String,
         /// Buffer of a node \[B\].
         size_bytes: Bytes,

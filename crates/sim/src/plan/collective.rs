@@ -21,11 +21,11 @@ const MOST_TRANSMISSIONS: usize = 1 << 22;
 pub struct CollectiveSpec {
     /// The name of the algorithm.
     pub algorithm: String,
-    /// Nodes.
+    /// How many nodes there are.
     pub nodes: u32,
     /// Buffer of a node \[B\].
     pub size_bytes: Bytes,
-    /// Planes.
+    /// How many planes there are.
     pub planes: u32,
     /// Rate of a node over all planes; each has its share, rounded down \[bit/s\].
     pub node_bps: BitRate,
@@ -68,7 +68,7 @@ pub enum Initial {
     FirstStep,
     /// Each whatever is best.
     Free,
-    /// Nothing.
+    /// All planes begin without circuits.
     Dark,
     /// Each this port map: whom each node's transmitter is joined to; -1 is nobody.
     Maps(Vec<Vec<i64>>),
@@ -84,7 +84,7 @@ pub struct Given {
     pub bound_ps: Time,
 }
 
-/// Who answers.
+/// The scheduler that makes a row of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheduler {
@@ -103,7 +103,7 @@ pub enum Scheduler {
 /// What one scheduler answered.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// Who.
+    /// The scheduler of this row.
     pub scheduler: Scheduler,
     /// When the collective is complete; none where there is no schedule \[ps\].
     pub completion_ps: Option<Time>,
@@ -271,7 +271,7 @@ enum Scheduled {
 }
 
 impl Scheduler {
-    /// Its name.
+    /// The name in tables and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Scheduler::OneShot => "one-shot",

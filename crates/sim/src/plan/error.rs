@@ -9,7 +9,7 @@ pub enum PlanningError {
     /// A scheduler's answer failed its replay.
     #[error("the {scheduler} scheduler is wrong: {violation}; please report it")]
     Invalid {
-        /// Which one.
+        /// The scheduler that is wrong.
         scheduler: &'static str,
         /// What the replay found.
         violation: String,

@@ -25,9 +25,9 @@ pub struct Tracks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// Nodes.
+    /// How many nodes there are.
     pub nodes: u32,
-    /// Planes.
+    /// How many planes there are.
     pub planes: u32,
     /// Rate of one port \[bit/s\].
     pub rate_bps: BitRate,
@@ -41,7 +41,7 @@ pub struct Machine {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlaneTrack {
-    /// The plane.
+    /// Index of the plane, from 0.
     pub plane: u32,
     /// Whom each node's transmitter is joined to at the beginning; -1 is nobody.
     pub initial: Vec<i64>,
@@ -65,19 +65,19 @@ pub struct Set {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeTrack {
-    /// The node.
+    /// Index of the node, from 0.
     pub node: u32,
     /// By start.
     pub transmissions: Vec<Send>,
 }
 
-/// A transmission.
+/// What a node sends to another over one plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Send {
     /// The step it belongs to; 0 where there are none.
     pub step: u32,
-    /// Who receives.
+    /// The node that receives, from 0.
     pub peer: u32,
     /// Over which plane.
     pub plane: u32,
@@ -133,7 +133,7 @@ impl Tracks {
         serde_json::from_str(text).map_err(|error| input(format!("the plan: {error}")))
     }
 
-    /// As JSON.
+    /// The tracks as the JSON of a plan file.
     pub fn to_json(&self) -> String {
         json(self)
     }

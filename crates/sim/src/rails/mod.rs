@@ -51,7 +51,7 @@ pub struct RailsSpec {
     pub scheme: BalancerSpec,
 }
 
-/// One all-to-all.
+/// What was measured of one all-to-all.
 #[derive(Clone, Debug)]
 pub struct Collective {
     /// From the start to the last byte.

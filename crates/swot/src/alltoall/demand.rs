@@ -26,7 +26,7 @@ pub enum DemandError {
     Shape {
         /// Nodes that the demand is of.
         nodes: u32,
-        /// Entries given.
+        /// How many entries the demand has.
         entries: usize,
     },
     /// More than is summed in 64 bits.

@@ -5,11 +5,11 @@ use lightloom_units::{Bytes, Time};
 /// A circuit in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
-    /// The plane.
+    /// Index of the plane, from 0.
     pub plane: u32,
-    /// Who sends.
+    /// The node that sends, from 0.
     pub from: u32,
-    /// Who receives.
+    /// The node that receives, from 0.
     pub to: u32,
     /// From when on its ports are its own; they are dark until `start_ps` if it is set then \[ps\].
     pub dark_ps: Time,

@@ -84,7 +84,7 @@ impl Rule {
     }
 }
 
-/// One try.
+/// One attempt at a plan, with one rule.
 struct Shop<'a> {
     planes: &'a Planes,
     n: usize,

@@ -37,11 +37,11 @@ pub enum PlanError {
     /// A circuit of no node, or of a node with itself, or two at one port.
     #[error("plane {plane}: {from} to {to} {reason}")]
     Circuit {
-        /// The plane.
+        /// Index of the plane, from 0.
         plane: u32,
-        /// Transmitter's node.
+        /// The node of the transmitter.
         from: i64,
-        /// Receiver's node.
+        /// The node of the receiver.
         to: i64,
         /// What is wrong with it.
         reason: &'static str,
@@ -49,9 +49,9 @@ pub enum PlanError {
     /// A reconfiguration that takes another time than it has to.
     #[error("plane {plane}: set at {start}, must be ready at {must}, not at {ready}")]
     Ready {
-        /// The plane.
+        /// Index of the plane, from 0.
         plane: u32,
-        /// Its start.
+        /// When it starts, from the plan's beginning.
         start: Time,
         /// When it has to be ready.
         must: Time,
@@ -61,9 +61,9 @@ pub enum PlanError {
     /// A port set while it carries something, or is being set.
     #[error("plane {plane}: node {node}'s {side} is set at {start}, but {what} until {until}")]
     Occupied {
-        /// The plane.
+        /// Index of the plane, from 0.
         plane: u32,
-        /// Whose port.
+        /// The node whose port it is.
         node: u32,
         /// `transmitter` or `receiver`.
         side: &'static str,
@@ -71,21 +71,21 @@ pub enum PlanError {
         start: Time,
         /// What it does at that time.
         what: &'static str,
-        /// Until when.
+        /// Until when the port is in use.
         until: Time,
     },
     /// A transmission that cannot be.
     #[error("step {step}, node {node} to {peer} on plane {plane} at {start}: {reason}")]
     Transmission {
-        /// The step.
+        /// Index of the step, from 0.
         step: u32,
-        /// Who sends.
+        /// The node that sends, from 0.
         node: u32,
-        /// Who receives.
+        /// The node that receives, from 0.
         peer: u32,
-        /// The plane.
+        /// Index of the plane, from 0.
         plane: u32,
-        /// Its start.
+        /// When it starts, from the plan's beginning.
         start: Time,
         /// What is wrong with it.
         reason: String,
@@ -95,9 +95,9 @@ pub enum PlanError {
     Bytes {
         /// `step N, ` or nothing.
         step: String,
-        /// Who sends.
+        /// The node that sends, from 0.
         node: u32,
-        /// Who receives.
+        /// The node that receives, from 0.
         peer: u32,
         /// The sum over all planes.
         sent: u128,
@@ -111,7 +111,7 @@ pub enum PlanError {
         must: Time,
         /// What is said.
         completion: Time,
-        /// The bound.
+        /// The completion that was proven least.
         bound: Time,
     },
 }

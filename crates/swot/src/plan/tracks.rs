@@ -42,7 +42,7 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reconfiguration {
-    /// The plane.
+    /// Index of the plane, from 0.
     pub plane: u32,
     /// When the ports go dark \[ps\].
     pub start_ps: Time,
@@ -57,9 +57,9 @@ pub struct Reconfiguration {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Transmission {
-    /// Who sends.
+    /// The node that sends, from 0.
     pub node: u32,
-    /// Who receives.
+    /// The node that receives, from 0.
     pub peer: u32,
     /// Over which plane.
     pub plane: u32,

@@ -70,7 +70,7 @@ pub enum CollectiveError {
     /// A radix that has no digits, or more than there are nodes.
     #[error("the radix is {radix}; allowed: 2 to the number of nodes ({nodes})")]
     Radix {
-        /// Asked for.
+        /// The radix that was given.
         radix: u32,
         /// Nodes that there are.
         nodes: u32,

@@ -37,7 +37,7 @@ use steps::Steps;
 /// One collective by one algorithm on so many nodes.
 #[derive(Clone, Debug)]
 pub struct Collective {
-    /// The algorithm.
+    /// The algorithm that makes the steps.
     pub algorithm: Algorithm,
     /// Nodes (N).
     pub nodes: u32,

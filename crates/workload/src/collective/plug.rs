@@ -24,7 +24,7 @@ pub enum Primitive {
 }
 
 impl Primitive {
-    /// Every primitive.
+    /// All primitives, in the order of the docs.
     pub const ALL: [Primitive; 5] = [
         Primitive::ReduceScatter,
         Primitive::AllGather,

@@ -69,7 +69,7 @@ impl Program for Halving {
     }
 }
 
-/// Blocks, gathered.
+/// All-gather: the blocks held double in every step.
 #[derive(Debug)]
 struct Doubling {
     nodes: u32,

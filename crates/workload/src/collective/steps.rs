@@ -25,7 +25,7 @@ impl Pairing {
     }
 }
 
-/// One step.
+/// A step: who sends to whom, and how much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CollectiveStep {
     /// Its pairing, as an index of [`Collective::pairings`](super::Collective::pairings).

@@ -65,7 +65,7 @@ fn driver(connection: &Connection) -> Result<Box<dyn Driver + Send>, WrongSettin
 pub struct Login {
     /// The name of the user.
     pub user: String,
-    /// Its password.
+    /// The password of that user.
     pub password: Secret,
 }
 

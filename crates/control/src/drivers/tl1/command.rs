@@ -300,7 +300,7 @@ fn quoted(text: &str) -> String {
 }
 
 impl Secret {
-    /// A password.
+    /// Keeps a password out of logs.
     pub fn new(text: impl Into<String>) -> Self {
         Secret(text.into())
     }

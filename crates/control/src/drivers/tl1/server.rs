@@ -101,7 +101,7 @@ impl Tl1Server {
         Tl1Server { guarded, sid, start, sessions: BTreeMap::new(), opened: 0, reports: 0 }
     }
 
-    /// The switch.
+    /// The emulated switch behind the sessions.
     pub fn switch(&self) -> &Switch {
         &self.guarded.switch
     }
