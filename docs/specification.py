@@ -184,8 +184,8 @@ def rows(table: Table) -> list[Row]:
             path = f"{table.key}.{key}".removeprefix(".")
             default, source = default_of(path, field)
             meaning = texts.get(name) or _shared(name)
-            told = {meaning: [reader]}
-            found[key] = Row(key, values_of(path, field), default, told, [reader], source)
+            listed = {meaning: [reader]}
+            found[key] = Row(key, values_of(path, field), default, listed, [reader], source)
             if path in SPREAD:
                 found[key].readers += [kind for kind in KINDS if fabrics.can(kind, "parts")]
     return list(found.values())
@@ -298,7 +298,7 @@ def inner_table(annotation: Any) -> bool:
 def _of_fabrics(key: str) -> tuple[str, str]:
     """Return the value that most presets have, those of the others, and the source of the first.
 
-    Presets that are called as their kind count first: they are what the kind is unless told.
+    Presets that are called as their kind count first: they are what the kind is by default.
     """
     if key in ("fabric.kind", "fabric.name"):
         return "the preset's", ""

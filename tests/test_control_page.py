@@ -28,9 +28,9 @@ def look(url: str, home: Path) -> str:
         text=True,
         timeout=120,
     )
-    complaints = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    errors = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     # A refused request is noted by the browser itself.
-    assert [line for line in complaints if "401" not in line] == []
+    assert [line for line in errors if "401" not in line] == []
     return done.stdout
 
 

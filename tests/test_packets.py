@@ -52,7 +52,7 @@ def test_a_transport_chooses_what_suits_it(transport: str) -> None:
     for key, _, origin in resolved.rows():
         if key.startswith("engine."):
             assert key in given or origin.source, key
-    assert list(lightloom.shapes.doubts(resolved.scenario)) == []
+    assert list(lightloom.shapes.warnings(resolved.scenario)) == []
 
 
 def test_the_core_accepts_every_combination() -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from lightloom import fabrics, presets
 from lightloom.compute_table import TABLES, read_table
 from lightloom.huggingface import read_config
-from lightloom.layers import Layer, Origin, Pile, copied
+from lightloom.layers import Layer, LayerStack, Origin, copied
 from lightloom.units import Rate
 
 # What belongs to a GPU and to an optical switch.
@@ -36,8 +36,8 @@ ENGINE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 )
 
 
-def choose(pile: Pile, layer: Layer) -> None:
-    """Apply every choice of a layer to the pile below it, and spell out its short forms.
+def choose(stack: LayerStack, layer: Layer) -> None:
+    """Apply every choice of a layer to the stack below it, and spell out its short forms.
 
     Raises
     ------
@@ -45,8 +45,8 @@ def choose(pile: Pile, layer: Layer) -> None:
         If there is nothing of that name, or two choices contradict each other.
     """
     for choice in (_model, _gpu, _table, _fabric, _device, _engine, _prices, _power):
-        choice(pile, layer)
-    _spread_links(pile, layer)
+        choice(stack, layer)
+    _spread_links(stack, layer)
     _locate_trace(layer)
     _respell_rates(layer)
 
@@ -57,27 +57,27 @@ def from_preset(preset: presets.Preset) -> Callable[[str], Origin]:
     return lambda key: Origin(name, preset.source(key))
 
 
-def _model(pile: Pile, layer: Layer) -> None:
+def _model(stack: LayerStack, layer: Layer) -> None:
     section = layer.section("model")
     preset, config = section.pop("preset", None), section.pop("huggingface", None)
-    current = pile.get("model", "name")
+    current = stack.get("model", "name")
     if preset is not None and config is not None:
         reason = "cannot stand beside model.preset; allowed: one of the two"
         raise layer.error("model.huggingface", config, reason)
     if current is not None and preset != current and (preset is not None or config is not None):
-        pile.drop("model")
+        stack.drop("model")
     if preset is not None and preset != current:
-        _put(pile, layer, "models", "model.preset", preset)
+        _put(stack, layer, "models", "model.preset", preset)
     if config is not None:
         path = layer.file("model.huggingface", config, "a Hugging Face config.json")
-        pile.merge({"model": read_config(path)}, lambda key: Origin(str(path)))
+        stack.merge({"model": read_config(path)}, lambda key: Origin(str(path)))
 
 
-def _gpu(pile: Pile, layer: Layer) -> None:
-    _named(pile, layer, "compute.gpu", "gpus", GPU)
+def _gpu(stack: LayerStack, layer: Layer) -> None:
+    _named(stack, layer, "compute.gpu", "gpus", GPU)
 
 
-def _table(pile: Pile, layer: Layer) -> None:
+def _table(stack: LayerStack, layer: Layer) -> None:
     compute = layer.section("compute")
     name, listed = compute.get("table"), "measured" in compute
     if listed and name in TABLES:
@@ -85,73 +85,73 @@ def _table(pile: Pile, layer: Layer) -> None:
         raise layer.error("compute.table", name, reason)
     if listed:
         compute.setdefault("table", "listed here")
-    elif name is not None and name != pile.get("compute", "table"):
-        pile.drop("compute", "measured")
+    elif name is not None and name != stack.get("compute", "table"):
+        stack.drop("compute", "measured")
         if name not in TABLES:
             allowed = f"{', '.join(TABLES)}, or a table (TOML or CSV)"
             path = layer.file("compute.table", name, allowed)
             compute["table"] = str(path)
             entries = {"compute": {"measured": read_table(path)}}
-            pile.merge(entries, lambda key: Origin(str(path)))
+            stack.merge(entries, lambda key: Origin(str(path)))
 
 
-def _fabric(pile: Pile, layer: Layer) -> None:
+def _fabric(stack: LayerStack, layer: Layer) -> None:
     section = layer.section("fabric")
     preset, kind = section.pop("preset", None), section.get("kind")
-    current = pile.get("fabric", "kind")
+    current = stack.get("fabric", "kind")
     if preset is not None:
-        if preset != pile.get("fabric", "name") or kind not in (None, current):
-            pile.drop("fabric")
-            _put(pile, layer, "fabrics", "fabric.preset", preset)
-        if kind not in (None, pile.get("fabric", "kind")):
-            own = pile.get("fabric", "kind")
+        if preset != stack.get("fabric", "name") or kind not in (None, current):
+            stack.drop("fabric")
+            _put(stack, layer, "fabrics", "fabric.preset", preset)
+        if kind not in (None, stack.get("fabric", "kind")):
+            own = stack.get("fabric", "kind")
             reason = f'preset "{preset}" is another kind; allowed: "{own}", or no preset'
             raise layer.error("fabric.kind", kind, reason)
     elif kind is not None and kind != current:
-        pile.drop("fabric")
+        stack.drop("fabric")
         if kind in presets.names("fabrics"):
-            _put(pile, layer, "fabrics", "fabric.kind", kind)
+            _put(stack, layer, "fabrics", "fabric.kind", kind)
         else:
             section.setdefault("name", kind)
 
 
-def _device(pile: Pile, layer: Layer) -> None:
-    _named(pile, layer, "fabric.ocs.device", "devices", DEVICE, TRANSCEIVERS)
+def _device(stack: LayerStack, layer: Layer) -> None:
+    _named(stack, layer, "fabric.ocs.device", "devices", DEVICE, TRANSCEIVERS)
 
 
-def _engine(pile: Pile, layer: Layer, first: int = 0) -> None:
+def _engine(stack: LayerStack, layer: Layer, first: int = 0) -> None:
     for at, (table, kinds, dependent) in enumerate(ENGINE[first:], first):
         kind = layer.get(f"{table}.kind")
-        if kind is None or kind == pile.get(*table.split("."), "kind"):
+        if kind is None or kind == stack.get(*table.split("."), "kind"):
             continue
-        if at and pile.get("engine", "kind") != "packet" and not first:
+        if at and stack.get("engine", "kind") != "packet" and not first:
             return  # validation will say that nothing reads it
         for path in (table, *dependent):
-            pile.drop(*path.split("."))
+            stack.drop(*path.split("."))
         if kind in presets.names(kinds):
             preset = presets.load(kinds, kind)
             inner = Layer(copied(preset.values, preset.path), preset.path)
-            _engine(pile, inner, at + 1)
-            pile.merge(inner.table, from_preset(preset))
+            _engine(stack, inner, at + 1)
+            stack.merge(inner.table, from_preset(preset))
 
 
-def _prices(pile: Pile, layer: Layer) -> None:
-    _catalogue(pile, layer, "prices")
+def _prices(stack: LayerStack, layer: Layer) -> None:
+    _catalogue(stack, layer, "prices")
 
 
-def _power(pile: Pile, layer: Layer) -> None:
-    _catalogue(pile, layer, "power")
+def _power(stack: LayerStack, layer: Layer) -> None:
+    _catalogue(stack, layer, "power")
 
 
-def _catalogue(pile: Pile, layer: Layer, section: str) -> None:
+def _catalogue(stack: LayerStack, layer: Layer, section: str) -> None:
     preset = layer.section(section).pop("preset", None)
-    if preset is not None and preset != pile.get(section, "name"):
-        pile.drop(section)
-        _put(pile, layer, section, f"{section}.preset", preset)
+    if preset is not None and preset != stack.get(section, "name"):
+        stack.drop(section)
+        _put(stack, layer, section, f"{section}.preset", preset)
 
 
 def _named(
-    pile: Pile,
+    stack: LayerStack,
     layer: Layer,
     key: str,
     kind: str,
@@ -160,21 +160,21 @@ def _named(
 ) -> None:
     """Choose by a name that is also a label."""
     name = layer.get(key)
-    if name is None or name == pile.get(*key.split(".")):
+    if name is None or name == stack.get(*key.split(".")):
         return
     for path in owned + optional:
-        pile.drop(*path.split("."))
+        stack.drop(*path.split("."))
     missing = [path for path in owned if layer.get(path) is None]
     if name in presets.names(kind):
-        _put(pile, layer, kind, key, name)
+        _put(stack, layer, kind, key, name)
     elif missing:
         reason = presets.unknown(layer.text(key, name), presets.names(kind))
         either = f"no such preset{reason}, or any name with {', '.join(missing)}"
         raise layer.error(key, name, either)
 
 
-def _put(pile: Pile, layer: Layer, kind: str, key: str, name: object) -> None:
-    """Put a preset on the pile; that of a fabric may choose an optical switch."""
+def _put(stack: LayerStack, layer: Layer, kind: str, key: str, name: object) -> None:
+    """Put a preset on the stack; that of a fabric may choose an optical switch."""
     known = presets.names(kind)
     if name not in known:
         reason = presets.unknown(layer.text(key, name), known)
@@ -182,18 +182,18 @@ def _put(pile: Pile, layer: Layer, kind: str, key: str, name: object) -> None:
     preset = presets.load(kind, str(name))
     inner = Layer(copied(preset.values, preset.path), preset.path)
     if kind == "fabrics":
-        _device(pile, inner)
-    pile.merge(inner.table, from_preset(preset))
+        _device(stack, inner)
+    stack.merge(inner.table, from_preset(preset))
 
 
-def _spread_links(pile: Pile, layer: Layer) -> None:
+def _spread_links(stack: LayerStack, layer: Layer) -> None:
     """Let a link setting of the whole fabric stand for each of its parts."""
     fabric = layer.section("fabric")
-    kind = fabric.get("kind", pile.get("fabric", "kind"))
+    kind = fabric.get("kind", stack.get("fabric", "kind"))
     parts = fabrics.can(kind, "parts")
     if not parts:
         return
-    co_packaged = fabric.get("co_packaged", pile.get("fabric", "co_packaged")) is True
+    co_packaged = fabric.get("co_packaged", stack.get("fabric", "co_packaged")) is True
     for key in ("link_bandwidth", "link_delay"):
         if key in fabric:
             value = fabric.pop(key)

@@ -101,14 +101,14 @@ def _entry(entry: dict[str, Any], at: str) -> dict[str, Any]:
     """Check one entry here, so that a message names the table and not the specification."""
     from pydantic import ValidationError
 
-    from lightloom import complaints
+    from lightloom import messages
     from lightloom.sections import Measured
 
     complete = {"origin": "measured"} | entry
     try:
         Measured.model_validate(complete)
     except ValidationError as error:
-        raise InputError(complaints.message(error, complete, {}, at, Measured)) from None
+        raise InputError(messages.message(error, complete, {}, at, Measured)) from None
     return complete
 
 

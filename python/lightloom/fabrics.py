@@ -284,7 +284,7 @@ def splits(kind: object) -> str | None:
 
 @cache
 def compared() -> tuple[str, ...]:
-    """Return the presets that a comparison takes unless told, in the order of their kinds.
+    """Return the presets that a comparison takes by default, in the order of their kinds.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Layers of a specification: tables that were written, piled up with the origin of each value.
+"""Layers of a specification: tables that were written, stacked with the origin of each value.
 
-A `Layer` is what one source wrote; a `Pile` is the layers so far, merged, each value a `Leaf` that
-remembers where it came from. A table whose ``kind`` differs from the one below replaces it instead
-of mixing with it. Checked: through `resolve.py`.
+A `Layer` is what one source wrote; a `LayerStack` is the layers so far, merged, each value a `Leaf`
+that remembers where it came from. A table whose ``kind`` differs from the one below replaces it
+instead of mixing with it. Checked: through `resolve.py`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Leaf:
     origin: Origin
 
 
-# Nested tables; in a pile, their ends are leaves.
+# Nested tables; in a stack, the values are leaves.
 Tree = dict[str, Any]
 
 
@@ -88,7 +88,7 @@ class Layer:
         return path
 
 
-class Pile:
+class LayerStack:
     """The layers added so far, merged."""
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """From what a user wrote to every effective value, each with where it came from.
 
-A specification is a pile of layers, the lowest first: `presets/defaults.toml`, the file, the
+A specification is a stack of layers, the lowest first: `presets/defaults.toml`, the file, the
 overrides. A layer may *choose* presets (``model.preset``, ``fabric.preset`` or ``.kind``,
 ``compute.gpu``, ``compute.table``, ``fabric.ocs.device``, ``engine.kind``,
 ``engine.transport.kind`` and so on, ``prices.preset``, ``power.preset``); what a preset says lies
@@ -21,12 +21,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from lightloom import complaints, presets
+from lightloom import messages, presets
 from lightloom.choices import choose, from_preset
 from lightloom.compute_table import derived
 from lightloom.errors import InputError
 from lightloom.fabrics import KINDS, SPLITTING, TRANSCEIVERS, splits
-from lightloom.layers import Layer, Leaf, Origin, Pile, copied, nested
+from lightloom.layers import Layer, LayerStack, Leaf, Origin, copied, nested
 from lightloom.scenario import Scenario, leaves, plain
 from lightloom.toml_text import read_toml
 
@@ -97,11 +97,11 @@ allowed: kind, link_bandwidth, link_delay, name, oversubscription, preset, radix
     layers = [_defaults(), Layer(copied(table, label), label, directory)]
     if overrides:
         layers.append(Layer(nested(overrides, override_label), override_label))
-    pile = Pile()
+    stack = LayerStack()
     for layer in layers:
-        choose(pile, layer)
-        pile.merge(layer.table, layer.origin or _written_in(layer.label))
-    return _resolved(pile, label)
+        choose(stack, layer)
+        stack.merge(layer.table, layer.origin or _written_in(layer.label))
+    return _resolved(stack, label)
 
 
 def load_job(
@@ -138,34 +138,34 @@ def _defaults() -> Layer:
     return Layer(copied(preset.values, "default"), "default", origin=from_preset(preset))
 
 
-def _split(pile: Pile) -> None:
+def _split(stack: LayerStack) -> None:
     """Let the engine say how equal paths share, where nobody does."""
-    table = splits(pile.get("fabric", "kind"))
-    engine = str(pile.get("engine", "kind"))  # whatever it is, validation will say what it may be
-    if table and engine in SPLITTING and pile.get(*table.split("."), "splitting") is None:
+    table = splits(stack.get("fabric", "kind"))
+    engine = str(stack.get("engine", "kind"))  # whatever it is, validation will say what it may be
+    if table and engine in SPLITTING and stack.get(*table.split("."), "splitting") is None:
         value, reason = SPLITTING[engine]
         from_engine = Origin("derived: engine.kind", reason)
-        pile.merge(nested({f"{table}.splitting": value}, table), lambda key: from_engine)
+        stack.merge(nested({f"{table}.splitting": value}, table), lambda key: from_engine)
 
 
-def _predictor(pile: Pile) -> None:
+def _predictor(stack: LayerStack) -> None:
     """Let the best one predict, where someone is to and nobody says who."""
     table = ("fabric", "reconfigure")
-    wanted = pile.get(*table, "first_forward") == "predict"
-    if wanted and pile.get(*table, "predictor") is None:
+    wanted = stack.get(*table, "first_forward") == "predict"
+    if wanted and stack.get(*table, "predictor") is None:
         from_policy = Origin("derived: fabric.reconfigure.first_forward", "chosen here")
-        pile.merge({"fabric": {"reconfigure": {"predictor": "auto"}}}, lambda key: from_policy)
+        stack.merge({"fabric": {"reconfigure": {"predictor": "auto"}}}, lambda key: from_policy)
 
 
-def _transceivers(pile: Pile) -> None:
+def _transceivers(stack: LayerStack) -> None:
     """Let NICs work once they have light, where neither the device nor anyone else says more."""
-    kind = KINDS.get(str(pile.get("fabric", "kind")))
+    kind = KINDS.get(str(stack.get("fabric", "kind")))
     table = kind.model_fields.get("ocs") if kind else None
-    if table and isinstance(pile.get("fabric", "ocs"), dict):
+    if table and isinstance(stack.get("fabric", "ocs"), dict):
         known = getattr(table.annotation, "model_fields", {})
         for key, (value, reason) in TRANSCEIVERS.items():
-            if key in known and pile.get("fabric", "ocs", key) is None:
-                pile.merge({"fabric": {"ocs": {key: value}}}, _by_default(reason))
+            if key in known and stack.get("fabric", "ocs", key) is None:
+                stack.merge({"fabric": {"ocs": {key: value}}}, _by_default(reason))
 
 
 def _by_default(reason: str) -> Callable[[str], Origin]:
@@ -176,22 +176,22 @@ def _written_in(label: str) -> Callable[[str], Origin]:
     return lambda key: Origin(label)
 
 
-def _resolved(pile: Pile, label: str) -> Resolved:
+def _resolved(stack: LayerStack, label: str) -> Resolved:
     """Fill what follows from other values, and validate."""
-    if isinstance(pile.get("compute"), dict) and pile.get("compute", "measured") is None:
-        entries, source = derived(pile.get("compute", "table"), pile.get)
+    if isinstance(stack.get("compute"), dict) and stack.get("compute", "measured") is None:
+        entries, source = derived(stack.get("compute", "table"), stack.get)
         from_table = Origin("derived: compute.table", source)
-        pile.merge({"compute": {"measured": entries}}, lambda key: from_table)
-    _split(pile)
-    _predictor(pile)
-    _transceivers(pile)
-    values = pile.values()
-    origins = {key: leaf.origin for key, leaf in leaves(pile.tree) if isinstance(leaf, Leaf)}
+        stack.merge({"compute": {"measured": entries}}, lambda key: from_table)
+    _split(stack)
+    _predictor(stack)
+    _transceivers(stack)
+    values = stack.values()
+    origins = {key: leaf.origin for key, leaf in leaves(stack.tree) if isinstance(leaf, Leaf)}
     try:
         scenario = Scenario.model_validate(values)
     except ValidationError as error:
         layers = {key: origin.layer for key, origin in origins.items()}
-        raise InputError(complaints.message(error, values, layers, label)) from None
+        raise InputError(messages.message(error, values, layers, label)) from None
     except RecursionError:
         raise InputError(f"{label}: nested too deeply") from None
     origins["parallelism.dp"] = Origin("derived: cluster.gpus / (tp * cp * ep * pp)")

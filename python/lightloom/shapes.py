@@ -36,7 +36,7 @@ def misfits(scenario: Scenario) -> Iterator[Misfit]:
         yield "record.replicas", f"must be at most the number of replicas, {scenario.dp}"
 
 
-def doubts(scenario: Scenario) -> Iterator[str]:
+def warnings(scenario: Scenario) -> Iterator[str]:
     """Yield what is allowed and yet likely not meant."""
     engine = scenario.engine
     if not isinstance(engine, engines.PacketEngine):

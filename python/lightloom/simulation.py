@@ -183,7 +183,7 @@ def run_all(
     Raises
     ------
     InputError
-        If a scenario or its trace cannot be used. A run that fails is told in the result.
+        If a scenario or its trace cannot be used. A run that fails is an entry of the result.
     """
     if not scenarios:
         raise InputError("nothing to run")
@@ -224,7 +224,7 @@ def run_all(
         if isinstance(cost, InputError):
             notes.append(f"no cost: {cost}")
         known = None if isinstance(cost, InputError) else cost
-        warnings = (*shapes.doubts(scenario), *out["warnings"])
+        warnings = (*shapes.warnings(scenario), *out["warnings"])
         return Finished(name, scenario, out["summary"], tables, tuple(notes), warnings, known)
 
     stopped: BaseException | None = None

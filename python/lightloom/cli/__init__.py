@@ -39,7 +39,7 @@ COMMANDS = {
     "controller": "Run and watch the controller of a region's optical switch.",
     "ocs": "Emulate an optical switch.",
     "soak": "Inject faults into the control plane, and check that nothing breaks.",
-    "agent": "Attend to a region's controller as one of its servers.",
+    "agent": "Run the agent of a server: report its demand to the controller, obey its plans.",
 }
 
 _INTERRUPTED = 130

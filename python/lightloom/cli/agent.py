@@ -11,7 +11,7 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.callback()
 def agent() -> None:
-    """Attend to a region's controller as one of its servers, or as all of them.
+    """Run the agent of one server of a region, or the agents of all.
 
     Example: lightloom agent serve --controller http://127.0.0.1:8470 --server node-00
     """

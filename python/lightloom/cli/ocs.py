@@ -85,7 +85,7 @@ def serve(
 
 
 def delay_flags(device: str, delay: str | None) -> list[str]:
-    """Return how ``lightloomd`` is told a device's delay.
+    """Return a device's delay as ``lightloomd`` reads it.
 
     Raises
     ------

@@ -340,7 +340,7 @@ def _short(value: object) -> str:
 
 def _in_words(text: str) -> str:
     """Say what pydantic says as the rest of the program does."""
-    from lightloom.complaints import _WORDS
+    from lightloom.messages import _WORDS
 
     for words, ours in _WORDS.items():
         if text.startswith(words):

@@ -139,7 +139,7 @@ def _size(size: int) -> str:
 
 
 def _barriers(axes: Axes, ends: Sequence[float], rows: int) -> None:
-    """Draw the ends of steps; of many, only what can be told apart."""
+    """Draw the ends of steps; of many, only those that can be distinguished."""
     if len(ends) <= 64:
         axes.vlines(ends, -0.55, rows - 0.45, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
 

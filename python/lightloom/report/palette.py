@@ -1,7 +1,7 @@
 """What a colour means, the same in every picture of a Result.
 
 Causes of iteration time and kinds of task share one code: grey computes, blue communicates, red
-waits for circuits. The hues are Okabe and Ito's (2008), told apart with any colour vision and by
+waits for circuits. The hues are Okabe and Ito's (2008), distinct with any colour vision and by
 lightness in print; fabrics carry a marker's shape as well.
 
 Examples

@@ -80,7 +80,7 @@ def from_long(
     Parameters
     ----------
     path
-        Named in complaints, as are all paths below.
+        Named in error messages, as are all paths below.
     columns
         Iterations and layers may be any numbers, sources and experts count from 0.
     options

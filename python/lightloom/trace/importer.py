@@ -1,6 +1,6 @@
 """Read gating traces that others made: CSV, NPZ and Parquet.
 
-Three kinds of content, told apart by the names of their columns or arrays:
+Three kinds of content, distinguished by the names of their columns or arrays:
 
 - *expert loads* (CSV): ``batch_id``, ``stage``, ``router_layer_index``, ``expert_id``,
   ``assigned_tokens`` and, to find top-k, ``total_tokens``; every expert of a layer has a row. The

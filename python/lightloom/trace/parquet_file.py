@@ -107,7 +107,7 @@ def parse(table: pa.Table, path: Path) -> tuple[npt.NDArray[np.integer[Any]], in
     table
         Columns iteration, layer, counts; JSON in the schema's metadata.
     path
-        Named in complaints.
+        Named in error messages.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """One message for what is wrong with a specification: where, which value, and what is allowed.
 
 Pydantic reports a location inside its types; this module finds the key as the user wrote it, the
-layer that set it, and the keys that are allowed beside it. Only the first complaint is reported:
+layer that set it, and the keys that are allowed beside it. Only the first error is reported:
 the others are often its consequences. Checked: every file under ``tests/malformed``.
 """
 
