@@ -69,7 +69,7 @@ test-python: dev
 
 lint-rustfmt: | tools-rust
 	cargo fmt --check
-	rustfmt --check --edition 2024 $$(grep -rl --include='*.rs' 'static KIND:' crates) # what lists of kinds declare
+	rustfmt --check --edition 2024 $$(grep -rlE --include='*.rs' '(static KIND|const PROTOCOL):' crates) # what lists declare
 
 lint-circles: $(VENV)/.installed-dev
 	$(BIN)/python tools/circles.py crates/* python/lightloom

@@ -1,21 +1,30 @@
-//! How fabrics move bytes. A new way of moving them is a file here and a line in [`CARRIERS`]; a kind of
+//! How fabrics move bytes. A new way of moving them is a file here and a name in the list; a kind of
 //! fabric names its carrier among its capabilities.
 
-mod circuits;
 pub(crate) mod form;
-mod packets;
-mod panel;
-mod planes;
-mod rails;
-mod railx;
 
 pub(crate) use form::{Carrier, CarrierKind, Decided, Job, Setting, State, Sum, Turn};
 pub(crate) use railx::standing;
 
 use lightloom_fabric::FabricKind;
 
-static CARRIERS: [&CarrierKind; 6] =
-    [&packets::KIND, &rails::KIND, &panel::KIND, &planes::KIND, &circuits::KIND, &railx::KIND];
+/// Declares the files and lists the carriers in them.
+macro_rules! carriers {
+    ($($file:ident),* $(,)?) => {
+        $(mod $file;)*
+
+        static CARRIERS: &[&CarrierKind] = &[$(&$file::KIND),*];
+    };
+}
+
+carriers! {
+    packets,
+    rails,
+    panel,
+    planes,
+    circuits,
+    railx,
+}
 
 /// The carrier of a kind of fabric.
 pub(crate) fn of(fabric: &FabricKind) -> &'static CarrierKind {
