@@ -28,7 +28,9 @@ mod tests;
 mod transport;
 mod wheel;
 
-pub use balancer::plug::{Capabilities as BalancerCapabilities, Chunks, Nics, Paths};
+pub use balancer::plug::{
+    Balancer, Capabilities as BalancerCapabilities, Chunks, Heard, Next, Nics, Paths, pick,
+};
 pub use balancer::{BALANCERS, BalancerSpec};
 pub use overflow::plug::{Capabilities as OverflowCapabilities, Pause};
 pub use overflow::{OVERFLOWS, OverflowSpec};

@@ -53,7 +53,7 @@ pub struct Chunks {
 
 /// What a packet's path may depend on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Next {
+pub struct Next {
     /// Packets that its NIC has sent, of all flows, from a start of the NIC's own.
     pub turn: u32,
     /// Packets of the sub-flow in flight.
@@ -64,7 +64,7 @@ pub(crate) struct Next {
 
 /// What an acknowledgement tells a balancer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Heard {
+pub struct Heard {
     /// The path of the packet that it answers.
     pub path: u16,
     /// Whether that packet was marked.
@@ -76,7 +76,7 @@ pub(crate) struct Heard {
 }
 
 /// What chooses a path for each packet of a sub-flow.
-pub(crate) trait Balancer: Sized {
+pub trait Balancer: Sized {
     /// What its table of the specification holds.
     type Settings;
 
@@ -114,6 +114,6 @@ pub(crate) fn mix(state: u64) -> u64 {
 }
 
 /// One of `0..n`, by a hash.
-pub(crate) fn pick(hash: u64, n: u16) -> u16 {
+pub fn pick(hash: u64, n: u16) -> u16 {
     ((u128::from(mix(hash)) * u128::from(n)) >> 64) as u16
 }
