@@ -78,6 +78,10 @@ def fenced(lines: list[str], number: int) -> bool:
     return sum(line.lstrip().startswith("```") for line in lines[:number]) % 2 == 1
 
 
+# For kinds that docs/extend.md adds: kinds of their families that are there.
+STAND_INS = {"heaviest-first": "matchings", "away": "flowlets", "one-switch": "dragonfly"}
+
+
 @pytest.mark.parametrize(
     "path",
     [*GUIDES, *sorted((ROOT / "examples").glob("*.toml"))],
@@ -87,6 +91,9 @@ def test_commands_exist(path: Path) -> None:
     """Subcommands, options and arguments are understood, and specifications resolve with them."""
     written = set()
     for number, text in commands(path):
+        if path.name == "extend.md":
+            for added, stands_in in STAND_INS.items():
+                text = text.replace(added, stands_in)
         words = shlex.split(text, comments=True)[1:]
         try:
             values = parsed(words)
