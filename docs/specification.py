@@ -333,7 +333,7 @@ def _values(annotation: Any, metadata: Iterable[Any] = ()) -> str:
     if origin is dict:
         return f"a table: {_values(inner[0])} = {_values(inner[1])}"
     if issubclass(annotation, Quantity):
-        return str(annotation.what)
+        return f"{annotation.what}{_limits(metadata, annotation)}"
     if issubclass(annotation, sections.Section):
         return "a table"
     if annotation is str:
@@ -344,13 +344,14 @@ def _values(annotation: Any, metadata: Iterable[Any] = ()) -> str:
     return f"{what}{_limits(metadata)}"
 
 
-def _limits(metadata: Iterable[Any]) -> str:
+def _limits(metadata: Iterable[Any], unit: type[Quantity] | None = None) -> str:
     """Say a range; limits that no job comes near are left out."""
     limits = {
-        name: _number(getattr(item, name))
+        name: unit(found) if unit else _number(found)
         for item in metadata
         for name in ("ge", "gt", "le", "lt", "multiple_of")
-        if getattr(item, name, None) is not None and getattr(item, name) < 1e9
+        if (found := getattr(item, name, None)) is not None
+        and (0 < found < 1 << 60 if unit else found < 1e9)
     }
     match limits:
         case {"ge": low, "le": high}:
@@ -361,6 +362,8 @@ def _limits(metadata: Iterable[Any]) -> str:
             said = f"above {low} to {high}"
         case {"ge": low}:
             said = f"at least {low}"
+        case {"le": high}:
+            said = f"at most {high}"
         case _:
             return ""
     return f", {said}" + (f", a multiple of {limits['multiple_of']}" if len(limits) > 2 else "")

@@ -20,6 +20,8 @@ from lightloom.fields import (
     Count,
     Delay,
     Label,
+    LinkDelay,
+    LinkRate,
     Positive,
     Radix,
     Ratio,
@@ -27,7 +29,7 @@ from lightloom.fields import (
     Splitting,
     variants,
 )
-from lightloom.units import Rate, Time
+from lightloom.units import Time
 
 if TYPE_CHECKING:
     Decision = str
@@ -184,11 +186,11 @@ class GraphLink(Section):
     """The node at one end."""
     b: Label
     """The node at the other."""
-    rate: Annotated[Rate, Positive, Field(serialization_alias="rate_bps")]
+    rate: Annotated[LinkRate, Field(serialization_alias="rate_bps")]
     """Rate of each lane, each way."""
-    delay: Annotated[Time, Field(serialization_alias="delay_ps")]
+    delay: Annotated[LinkDelay, Field(serialization_alias="delay_ps")]
     """Delay of the link, with that of the switch behind it."""
-    lanes: Count = 1
+    lanes: Annotated[int, Field(ge=1, le=65536)] = 1
     """Parallel links; at a server each takes a NIC of its own."""
 
 

@@ -15,19 +15,23 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from lightloom import kinds
 from lightloom.units import Rate, Size, Time
 
-# Generous limits: beyond them a typing error is likelier than a job, and memory would run out.
+# Generous limits, and none beyond the engines' own (`tests/test_limits.py`): past them a typing
+# error is likelier than a job, and memory would run out.
 Count = Annotated[int, Field(ge=1, le=1 << 20)]
 CountOrZero = Annotated[int, Field(ge=0, le=1 << 20)]
+Batches = Annotated[int, Field(ge=1, le=1 << 16)]
 Width = Annotated[int, Field(ge=1, le=1 << 24)]
-WidthOrZero = Annotated[int, Field(ge=0, le=1 << 24)]
 Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 Ratio = Annotated[float, Field(ge=1, le=1024, allow_inf_nan=False)]
 Price = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 Label = Annotated[str, Field(min_length=1, max_length=200)]
 Radix = Annotated[int, Field(ge=2, le=4096, multiple_of=2)]
 Positive = Field(gt=0, le=1 << 63)
-Bandwidth = Annotated[Rate, Positive, Field(serialization_alias="link_bps")]
-Delay = Annotated[Time, Field(serialization_alias="link_delay_ps")]
+# 1 Mbps to 10 Tbps, and up to 1 s.
+LinkRate = Annotated[Rate, Field(ge=10**6, le=10**13)]
+LinkDelay = Annotated[Time, Field(le=10**12)]
+Bandwidth = Annotated[LinkRate, Field(serialization_alias="link_bps")]
+Delay = Annotated[LinkDelay, Field(serialization_alias="link_delay_ps")]
 Splitting = Literal["ideal", "ecmp"]
 Component = Literal["attention", "gate", "expert", "shared_expert", "dense_mlp", "head"]
 

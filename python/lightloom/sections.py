@@ -15,18 +15,24 @@ from typing import Annotated, Literal
 from pydantic import Field, PlainSerializer
 
 from lightloom.fields import (
+    Batches,
     Component,
     Count,
     CountOrZero,
     Label,
+    LinkDelay,
     Positive,
     Price,
     Section,
     Share,
     Width,
-    WidthOrZero,
 )
 from lightloom.units import ByteRate, FlopRate, Rate, Time
+
+# Of attention and of the networks: wider than any model, and the sums of bytes fit 64 bits.
+_Head = Annotated[int, Field(ge=1, le=1 << 13)]
+_Hidden = Annotated[int, Field(ge=1, le=1 << 17)]
+_Intermediate = Annotated[int, Field(ge=1, le=1 << 20)]
 
 
 class GroupedQueryAttention(Section):
@@ -34,11 +40,11 @@ class GroupedQueryAttention(Section):
 
     kind: Literal["gqa"]
     """`gqa`: grouped-query attention. `mla`: multi-head latent attention."""
-    heads: Count
+    heads: _Head
     """Query heads."""
-    kv_heads: Count
+    kv_heads: _Head
     """Key and value heads; as many as `heads` is plain multi-head attention."""
-    head_dim: Width
+    head_dim: _Head
     """Width of a head."""
 
 
@@ -46,17 +52,17 @@ class LatentAttention(Section):
     """Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434); rank 0: no low-rank queries."""
 
     kind: Literal["mla"]
-    heads: Count
+    heads: _Head
     """Heads."""
-    q_lora_rank: WidthOrZero
+    q_lora_rank: Annotated[int, Field(ge=0, le=1 << 17)]
     """Rank of the queries' projection; 0: no low-rank projection."""
-    kv_lora_rank: Width
+    kv_lora_rank: _Hidden
     """Rank of the keys' and values' shared projection."""
-    qk_nope_head_dim: Width
+    qk_nope_head_dim: _Head
     """Width of a head's queries and keys without position."""
-    qk_rope_head_dim: WidthOrZero
+    qk_rope_head_dim: _Head
     """Width of a head's queries and keys with rotary position."""
-    v_head_dim: Width
+    v_head_dim: _Head
     """Width of a head's values."""
 
 
@@ -67,24 +73,24 @@ class Model(Section):
     """What results call the model."""
     layers: Annotated[int, Field(ge=1, le=4096)]
     """Transformer layers, dense ones included."""
-    dense_layers: CountOrZero
+    dense_layers: Annotated[int, Field(ge=0, le=4095)]
     """So many of the first layers have one dense network and no experts."""
-    hidden: Width
+    hidden: _Hidden
     """Width of the residual stream."""
     vocabulary: Width
     """Entries of the vocabulary, for the embedding and the head."""
     attention: Annotated[GroupedQueryAttention | LatentAttention, Field(discriminator="kind")]
     experts: Annotated[int, Field(ge=1, le=65536)]
     """Routed experts of a layer."""
-    top_k: Count
+    top_k: Annotated[int, Field(ge=1, le=65536)]
     """Routed experts that a token is sent to."""
-    expert_intermediate: Width
+    expert_intermediate: _Intermediate
     """Width of one routed expert, which has three matrices (gated)."""
-    shared_experts: CountOrZero
+    shared_experts: Annotated[int, Field(ge=0, le=1024)]
     """Experts that every token visits, on its own GPU."""
-    shared_intermediate: WidthOrZero
+    shared_intermediate: Annotated[int, Field(ge=0, le=1 << 20)]
     """Width of one shared expert."""
-    dense_intermediate: WidthOrZero
+    dense_intermediate: Annotated[int, Field(ge=0, le=1 << 20)]
     """Width of the network of a dense layer."""
 
 
@@ -111,13 +117,13 @@ class Training(Section):
 
     sequence_length: Width
     """Tokens of a sequence."""
-    micro_batch: Count
+    micro_batch: Batches
     """Sequences of one micro-batch on each expert-parallel rank."""
-    micro_batches: Count
+    micro_batches: Batches
     """Micro-batches of a replica in one iteration."""
     schedule: Literal["1f1b", "interleaved"]
     """Of the pipeline: `1f1b`, or `interleaved` with `virtual_stages` chunks a stage."""
-    virtual_stages: Count
+    virtual_stages: Annotated[int, Field(ge=1, le=4096)]
     """Chunks of layers on each stage: 1 for `1f1b`, at least 2 for `interleaved`."""
     activation_bytes: Literal[1, 2, 4]
     """Bytes of one element of activations and of their gradients."""
@@ -140,7 +146,7 @@ class Measured(Section):
     """In which pass; a backward time that is missing is twice the forward one."""
     micro_batch: Count
     """At how many sequences; other sizes scale linearly from the nearest."""
-    time: Annotated[Time, Positive, Field(serialization_alias="time_ps")]
+    time: Annotated[Time, Field(gt=0, le=10**15, serialization_alias="time_ps")]
     """The time, experts evenly loaded."""
     origin: Literal["measured", "given"]
     """Whether it was measured, or given by a publication. The Result repeats it."""
@@ -193,11 +199,11 @@ class Cluster(Section):
     """NUMA nodes of a server. `mixnet` spreads the circuits of one pair over them."""
     scale_up_bandwidth: Annotated[
         ByteRate,
-        Field(gt=0, le=1 << 60, serialization_alias="scale_up_bps"),
+        Field(ge=125 * 10**3, le=125 * 10**11, serialization_alias="scale_up_bps"),
         PlainSerializer(lambda rate: int(rate) * 8, when_used="json"),
     ]
     """Per GPU and direction; a datasheet's NVLink figure is the sum of both."""
-    scale_up_delay: Annotated[Time, Field(serialization_alias="scale_up_delay_ps")]
+    scale_up_delay: Annotated[LinkDelay, Field(serialization_alias="scale_up_delay_ps")]
     """From GPU to GPU inside a server."""
     backup_servers: CountOrZero
     """Servers beyond the job's that stand in for those that fail, in the bill too; 0: as many as

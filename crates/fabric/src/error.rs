@@ -1,6 +1,7 @@
 //! What can be wrong with a fabric's specification, or with a question to a fabric.
 
 use crate::ids::{GpuId, NicId, ServerId};
+use lightloom_units::kind::Form;
 use lightloom_units::{BitRate, Time};
 use std::fmt::Display;
 
@@ -22,6 +23,10 @@ pub struct FabricError {
 /// The slowest and the fastest link; the sum over a largest cluster fits 64 bits.
 const RATES: [BitRate; 2] = [BitRate::from_bps(1_000_000), BitRate::from_gbps(10_000)];
 const LONGEST_DELAY: Time = Time::from_ms(1_000);
+/// What a key may be that is the rate of a link.
+pub(crate) const LINK_RATE: Form = Form::Rate { min: RATES[0].bps(), max: RATES[1].bps() };
+/// What a key may be that is the delay of a link.
+pub(crate) const DELAY: Form = Form::Time { min: 0, max: LONGEST_DELAY.ps() };
 
 impl FabricError {
     /// The value of a key will not do; the reason says what is allowed.

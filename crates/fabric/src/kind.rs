@@ -2,7 +2,7 @@
 //! builds it. Every kind is a file of its own and a line in [`FABRICS`](crate::FABRICS).
 
 use crate::cluster::Cluster;
-use crate::error::FabricError;
+use crate::error::{DELAY, FabricError, LINK_RATE};
 use crate::graph::{Fabric, Routes};
 use crate::ids::ServerId;
 use crate::railx::Layout;
@@ -72,7 +72,7 @@ pub const NAME: Key = Key::new(
 /// The key `link_bandwidth`.
 pub const LINK_BANDWIDTH: Key = Key::new(
     "link_bandwidth",
-    Form::Rate { min: 1, max: 1 << 63 },
+    LINK_RATE,
     "Rate of every NIC and link, each way. On `mixnet`, `planes`: of parts that do not say. On \
      `railx`: of a rail.",
 )
@@ -80,7 +80,7 @@ pub const LINK_BANDWIDTH: Key = Key::new(
 /// The key `link_delay`.
 pub const LINK_DELAY: Key = Key::new(
     "link_delay",
-    Form::Time { min: 0, max: 1 << 63 },
+    DELAY,
     "Delay of every link or fibre, with that of a switch behind it. On `mixnet`: of all parts.",
 )
 .resolved("link_delay_ps");

@@ -14,7 +14,7 @@
 
 use crate::bill::Item;
 use crate::cluster::Cluster;
-use crate::error::{FabricError, RouteError};
+use crate::error::{DELAY, FabricError, RouteError};
 use crate::graph::{Fabric, Routes};
 use crate::hash::Choice;
 use crate::ids::{GpuId, LinkId, NodeId, ServerId};
@@ -105,7 +105,7 @@ const ABOUT: Kind<Capabilities> = Kind {
             "Rate of a mesh link over that of an edge's rails together (the paper's k). The mesh stands \
              in place of the scale-up network: `cluster.scale_up_bandwidth` is not read.",
         ),
-        Key::new("mesh_delay", Form::Time { min: 0, max: 1 << 63 }, "Delay of a mesh link.")
+        Key::new("mesh_delay", DELAY, "Delay of a mesh link.")
             .resolved("mesh_delay_ps"),
     ],
     capabilities: Capabilities {
