@@ -16,7 +16,7 @@ pub enum Alarm {
     SwitchRefuses,
     /// Its circuits are not those that were verified: someone else changed them.
     CircuitsChanged,
-    /// The circuits of a port are not what the switch was told, however often.
+    /// The circuits of a port are not what the switch was ordered, however often.
     PortStuck {
         /// The server's port.
         port: PortId,

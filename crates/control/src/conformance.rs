@@ -110,7 +110,7 @@ impl<P: Peer> Bench<P> {
         }
     }
 
-    /// Time passes until the driver wants to be told.
+    /// Time passes until the driver wants to be called.
     fn tick(&mut self) {
         let next = self.driver.next_timeout().expect("a driver that waits for no end of time");
         self.now = self.now.max(next);
@@ -211,7 +211,7 @@ impl<P: Peer> Bench<P> {
         panic!("the two never come to rest");
     }
 
-    /// The driver is told the time until it gives the switch up.
+    /// The driver gets the time until it gives the switch up.
     fn wait_for_down(&mut self) {
         let end = self.now.saturating_add(Time::from_ms(3_600_000));
         while self.went_down.is_none() {
@@ -308,7 +308,7 @@ pub fn whole_changes_are_whole<P: Peer>(protocol: &Protocol, make: impl FnOnce(u
     }
 }
 
-/// A driver of some ports is told of patches that touch them, at either end, and of no others.
+/// A driver of some ports reports patches that touch them, at either end, and of no others.
 pub fn reads_its_slice<P: Peer>(protocol: &Protocol, make: impl Fn(u16) -> P) {
     let mut bench = Bench::new(protocol, make);
     bench.connect();

@@ -335,7 +335,7 @@ impl EmulatedRegion {
         }
     }
 
-    /// Carries messages until there are none. A question waits until all that is known is told.
+    /// Carries messages until there are none. A question waits until all messages are delivered.
     fn deliver(&mut self, decide: Decide<'_>) {
         loop {
             while let Some(output) = self.controller.poll() {

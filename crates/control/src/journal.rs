@@ -1,8 +1,8 @@
 //! What a controller writes down before it acts, and what it knows again after a crash.
 //!
 //! Every change of circuits is an *intent*, written in the order in which it happens: [`Record::Planned`]
-//! before any agent is told to hold, [`Record::Patching`] before the switch is touched,
-//! [`Record::Verified`] before any agent is told to resume, [`Record::Confirmed`] when all have. So a
+//! before any agent must hold, [`Record::Patching`] before the switch is touched,
+//! [`Record::Verified`] before any agent may resume, [`Record::Confirmed`] when all have. So a
 //! generation that anyone has heard of is in the journal, and after a crash the last record says where
 //! the switch may differ from what was verified: nowhere, unless it is `Patching`.
 //! [`Memory::replay`] folds the records; replaying a prefix of a journal twice gives the same memory.
@@ -23,7 +23,7 @@ pub enum Record {
         /// All circuits of the region, by their lower end.
         circuits: Vec<(PortId, PortId)>,
     },
-    /// Agents hold what must change; the switch is told now.
+    /// Agents hold what must change; the switch gets its orders now.
     Patching {
         /// The number of the plan.
         generation: u64,
@@ -49,7 +49,7 @@ pub enum Record {
         /// The number of the plan.
         generation: u64,
     },
-    /// Switch ports that would not do as they were told leave the candidates; those that were unblocked
+    /// Switch ports that did not follow orders leave the candidates; those that were unblocked
     /// are among them again.
     Stuck {
         /// All that are out of use for this reason now.
@@ -70,7 +70,7 @@ pub struct Memory {
     pub confirmed: u64,
     /// Circuits that are wanted and not verified, if there are any.
     pub intent: Option<Vec<(PortId, PortId)>>,
-    /// Whether the switch was told anything since: it may hold other circuits than these.
+    /// Whether the switch got any order since: it may hold other circuits than these.
     pub touched: bool,
     /// Ports out of use until an operator unblocks them.
     pub stuck: Vec<PortId>,

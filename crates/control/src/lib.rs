@@ -1,6 +1,6 @@
 //! The control plane without I/O: what drives an optical switch, and what is driven.
 //!
-//! Everything here is a state machine that is told what time it is and what has come, and says what
+//! Everything here is a state machine that gets the time and what has come, and says what
 //! to send; sockets, clocks and files are the caller's. The daemon, the simulator and the
 //! fault-injecting tests run the same machines.
 

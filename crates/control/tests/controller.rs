@@ -193,7 +193,7 @@ impl Stage {
     }
 
     /// What happened since the last time.
-    fn told(&mut self) -> String {
+    fn seen(&mut self) -> String {
         std::mem::take(&mut self.log)
     }
 }
@@ -224,7 +224,7 @@ fn set() -> Stage {
 fn one_plan_after_the_other() {
     let mut stage = set();
     assert_eq!(
-        stage.told(),
+        stage.seen(),
         "  ! the switch cannot be reached
   over: the switch cannot be reached
   read
@@ -244,7 +244,7 @@ round 1
     assert_eq!(stage.used(), []);
     stage.switch_all();
     assert_eq!(
-        stage.told(),
+        stage.seen(),
         "round 2
 round 3
   planned 2 [1.0-2.0 1.1-2.1]
@@ -263,12 +263,12 @@ round 3
 #[test]
 fn a_switch_that_never_answers_leaves_the_region_on_packets() {
     let mut stage = set();
-    stage.told();
+    stage.seen();
     stage.demand(2, SECOND);
     stage.orders.clear();
     stage.pass(MS(1500), false);
     assert_eq!(
-        stage.told(),
+        stage.seen(),
         "round 2
   planned 2 [1.0-2.0 1.1-2.1]
   server 0 drains [0, 1]
@@ -286,11 +286,11 @@ fn a_switch_that_never_answers_leaves_the_region_on_packets() {
     assert!(stage.agents.iter().all(|agent| agent.round() == 3));
     // When it is back, it is read once what it may still be at is over; what it holds is taken over,
     // and then what is asked for is set.
-    stage.told();
+    stage.seen();
     stage.handle(Input::SwitchUp { device: "test".into(), ports: 8 });
     stage.pass(MS(2000), true);
     assert_eq!(
-        stage.told(),
+        stage.seen(),
         "  read
   over: the switch did not answer as it should: no circuit is used
   planned 4 [0.0-1.0 0.1-1.1]
@@ -312,7 +312,7 @@ fn a_switch_that_never_answers_leaves_the_region_on_packets() {
 #[test]
 fn a_mirror_that_does_not_move_is_left_out() {
     let mut stage = set();
-    stage.told();
+    stage.seen();
     // The patch from port 3 stays as it is, whatever is said.
     stage.fault = Some(|patches, order| {
         let Order::Apply { end, set } = order else { return None };
@@ -325,9 +325,9 @@ fn a_mirror_that_does_not_move_is_left_out() {
     });
     stage.demand(2, SECOND);
     stage.switch_all();
-    let told = stage.told();
-    assert!(told.contains("! server 1, port 0 does not follow"), "{told}");
-    assert!(told.contains("verified 2 [1.1-2.1]"), "{told}");
+    let seen = stage.seen();
+    assert!(seen.contains("! server 1, port 0 does not follow"), "{seen}");
+    assert!(seen.contains("verified 2 [1.1-2.1]"), "{seen}");
     let used = stage.used();
     assert!(
         used.contains(&(1, 1, 2)) && !used.iter().any(|&(s, p, _)| (s, p) == (1, 0)),
@@ -338,16 +338,16 @@ fn a_mirror_that_does_not_move_is_left_out() {
 #[test]
 fn a_silent_server_leaves_the_candidates_when_its_lease_has_ended() {
     let mut stage = set();
-    stage.told();
+    stage.seen();
     stage.agents.truncate(2);
     stage.pass(MS(3000), true);
-    assert_eq!(stage.told(), "");
+    assert_eq!(stage.seen(), "");
     stage.agents.truncate(1);
     stage.pass(MS(5000), true);
-    let told = stage.told();
-    assert!(told.contains("! server 2 is silent"), "{told}");
-    assert!(told.contains("! server 1 is silent"), "{told}");
-    assert!(told.contains("end [1>11 2>12 3>9 4>10] set []"), "{told}");
+    let seen = stage.seen();
+    assert!(seen.contains("! server 2 is silent"), "{seen}");
+    assert!(seen.contains("! server 1 is silent"), "{seen}");
+    assert!(seen.contains("end [1>11 2>12 3>9 4>10] set []"), "{seen}");
     assert!(stage.used().is_empty());
 }
 
@@ -356,7 +356,7 @@ fn what_was_verified_is_not_interrupted_by_a_restart() {
     let mut stage = set();
     let memory = stage.controller.memory().clone();
     let (region, settings) = (stage.controller.region().clone(), Settings::default());
-    stage.told();
+    stage.seen();
     stage.controller = Controller::new(region, settings, memory, stage.now);
     stage.settle();
     let before = stage.used();
@@ -364,7 +364,7 @@ fn what_was_verified_is_not_interrupted_by_a_restart() {
     stage.pass(MS(4000), true);
     assert_eq!(stage.used(), before);
     assert_eq!(
-        stage.told(),
+        stage.seen(),
         "  ! the switch cannot be reached\n  over: the switch cannot be reached\n  read\n"
     );
 }

@@ -250,7 +250,7 @@ mod replies {
         assert_eq!(sent(&mut driver).len(), 1);
         reply(&mut driver, 2, "<data/>");
         assert_eq!(heard(&mut driver), []);
-        // Not one that is at work: a switch may take its time to do as it is told.
+        // Not one that is at work: a switch may take its time to do as it is ordered.
         driver.order(T0, 1, &Order::Read);
         assert_eq!(driver.next_timeout(), None);
         reply(&mut driver, 3, "<data/>");

@@ -182,13 +182,13 @@ fn shutters_and_power() {
     switch.illuminate(now, 1, Some(Switch::FLOOR_DBM + 1.0));
     assert_eq!(switch.power(now, 9), None, "lost inside");
     switch.illuminate(now, 0, Some(0.0));
-    let told: Vec<_> = std::iter::from_fn(|| switch.event())
+    let seen: Vec<_> = std::iter::from_fn(|| switch.event())
         .map(|event| match event {
             SwitchEvent::Power { port, dbm } => (port, dbm.is_some()),
             SwitchEvent::Changed { .. } => panic!("nothing changed"),
         })
         .collect();
-    assert_eq!(told, [(1, true), (9, true), (1, false), (9, false), (1, true), (9, false)]);
+    assert_eq!(seen, [(1, true), (9, true), (1, false), (9, false), (1, true), (9, false)]);
 }
 
 #[test]

@@ -74,8 +74,8 @@ impl Link {
     }
 
     fn answers(&mut self) -> Vec<(u64, Answer)> {
-        let told = self.settle().into_iter();
-        told.filter_map(|event| match event {
+        let seen = self.settle().into_iter();
+        seen.filter_map(|event| match event {
             DriverEvent::Answer { id, answer } => Some((id, answer)),
             DriverEvent::Down(why) => panic!("{why}"),
             DriverEvent::Up { .. } | DriverEvent::Notice(_) => None,
@@ -114,7 +114,7 @@ proptest! {
             let (old, new) = (patches(&held), patches(&wanted));
             let end = old.iter().copied().filter(|patch| !new.contains(patch)).collect();
             let set = new.iter().copied().filter(|patch| !old.contains(patch)).collect();
-            // Both are asked at once: the switch reads back what it was just told.
+            // Both are asked at once: the switch reads back what it was just ordered.
             link.driver.order(link.now, 2 * round, &Order::Apply { end, set });
             link.driver.order(link.now, 2 * round + 1, &Order::Read);
             let expected = vec![(2 * round, Answer::Done), (2 * round + 1, Answer::State(new.clone()))];

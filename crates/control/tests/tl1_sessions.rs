@@ -244,16 +244,16 @@ fn what_nobody_asked_for_reaches_all_that_may_see_it() {
     let mut first = report("0 ended, 2 set");
     first.extend(["M  2 COMPLD".to_owned(), ";".into()]);
     let nothing = Vec::<String>::new();
-    let told = sessions.map(|session| heard(&mut server, session));
-    assert_eq!(told, [first, report("0 ended, 1 set"), nothing.clone(), nothing.clone()]);
+    let seen = sessions.map(|session| heard(&mut server, session));
+    assert_eq!(seen, [first, report("0 ended, 1 set"), nothing.clone(), nothing.clone()]);
 
     server.switch_mut().illuminate(Time::from_ms(25), 1, Some(0.0));
     server.timeout(Time::from_ms(1500));
     server.switch_mut().illuminate(Time::from_ms(25), 1, None);
     server.timeout(Time::from_ms(1500));
-    let told = heard(&mut server, sessions[1]);
-    assert_eq!(told[..3], ["A  2 REPT ALM PORT", "\"1:CL,LOS,SA,11-21,17-29-59\"", ";"]);
-    assert_eq!(told[6..9], ["** 4 REPT ALM PORT", "\"1:MJ,LOS,SA,11-21,17-29-59\"", ";"]);
+    let seen = heard(&mut server, sessions[1]);
+    assert_eq!(seen[..3], ["A  2 REPT ALM PORT", "\"1:CL,LOS,SA,11-21,17-29-59\"", ";"]);
+    assert_eq!(seen[6..9], ["** 4 REPT ALM PORT", "\"1:MJ,LOS,SA,11-21,17-29-59\"", ";"]);
     assert_eq!(
         (heard(&mut server, sessions[2]), heard(&mut server, stranger)),
         (nothing.clone(), nothing)

@@ -364,7 +364,7 @@ async fn wall(rounds: usize) -> Result<(), Box<dyn std::error::Error>> {
         println!("{}", percentiles(what, &mut us));
     };
     rows("decided until agents hold", &|log| log.drained);
-    rows("until the switch is told", &|log| log.patched.saturating_sub(log.drained));
+    rows("until the switch is ordered", &|log| log.patched.saturating_sub(log.drained));
     rows("until it is read back", &|log| log.verified.saturating_sub(log.patched));
     rows("decided until verified", &|log| log.verified);
     println!("{}", percentiles("demand at agents until all agents use it", &mut used));

@@ -1,4 +1,4 @@
-//! The time that machines are told: since the daemon began, so that no one can set it.
+//! The time that machines get: since the daemon began, so that no one can set it.
 
 use lightloom_units::Time;
 use std::time::{Duration, Instant};

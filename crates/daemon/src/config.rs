@@ -1,4 +1,4 @@
-//! `region.toml`: what a controller is told about its region, read and checked whole before anything
+//! `region.toml`: what a controller knows about its region, read and checked whole before anything
 //! starts. Paths in it are relative to the file.
 //!
 //! Checked: every key that is wrong is named with its value and what is allowed, in the tests below;

@@ -93,7 +93,7 @@ impl Task {
         (task, hub)
     }
 
-    /// Works until `stop` is told or dropped.
+    /// Works until `stop` is sent or dropped.
     ///
     /// # Errors
     /// If the journal cannot be written: nothing can be promised without it.

@@ -216,7 +216,7 @@ impl Task {
     }
 }
 
-/// Writes some, or flushes when there is nothing to write: TLS keeps bytes until it is told. Both may be
+/// Writes some, or flushes when there is nothing to write: TLS keeps bytes until then. Both may be
 /// given up at any time.
 async fn push(
     writer: &mut (dyn AsyncWrite + Send + Unpin),

@@ -81,7 +81,7 @@ pub struct Evaluation {
 /// candidate and, last, for `auto`, which trusts one of them in each layer: by all-to-all time if
 /// there are circuits, else by the error of the matrix.
 ///
-/// `now` is a clock in seconds; `progress` is told the share that is done and stops all with `false`
+/// `now` is a clock in seconds; `progress` gets the share that is done and stops all with `false`
 /// (then there is no answer).
 ///
 /// # Panics

@@ -24,16 +24,16 @@ impl Run<'_> {
         self.queue.push(wake.at, Event::Due(wake.due));
     }
 
-    pub(crate) fn incident(&mut self, answer: &LinkChanges, now: Time) {
-        for &link in &answer.down {
+    pub(crate) fn incident(&mut self, changes: &LinkChanges, now: Time) {
+        for &link in &changes.down {
             self.unsettle(link);
             self.capacity[link.0 as usize] = 0.0;
             self.broken = true;
         }
-        if !answer.patches.patches.is_empty() {
-            self.reconfigure(None, &answer.patches, now);
+        if !changes.patches.patches.is_empty() {
+            self.reconfigure(None, &changes.patches, now);
         }
-        self.set_ready(&answer.up);
+        self.set_ready(&changes.up);
     }
 
     pub(crate) fn set_ready(&mut self, links: &[LinkId]) {

@@ -130,7 +130,7 @@ impl<'a> Run<'a> {
                 Step::Wake(wake) => self.queue.push(wake.at, Event::Due(wake.due)),
                 Step::Patch { task, patches } => self.reconfigure(Some(task), &patches, now),
                 Step::Ready(links) => self.set_ready(&links),
-                Step::Incident(answer) => self.incident(&answer, now),
+                Step::Incident(changes) => self.incident(&changes, now),
                 Step::Send(sending) => self.launch(sending, now)?,
             }
         }

@@ -43,16 +43,16 @@ impl Run<'_> {
         if displaces { self.displace(now) } else { Ok(()) }
     }
 
-    pub(crate) fn incident(&mut self, answer: &LinkChanges, now: Time) -> Result<(), EngineError> {
-        for link in &answer.down {
+    pub(crate) fn incident(&mut self, changes: &LinkChanges, now: Time) -> Result<(), EngineError> {
+        for link in &changes.down {
             self.net.links[link.0 as usize].state = State::Down;
             self.lose_queue(link.0, now.ps());
         }
-        if !answer.patches.patches.is_empty() {
-            self.reconfigure(None, &answer.patches, now)?;
+        if !changes.patches.patches.is_empty() {
+            self.reconfigure(None, &changes.patches, now)?;
         }
         self.displace(now)?;
-        self.set_ready(&answer.up, now);
+        self.set_ready(&changes.up, now);
         Ok(())
     }
 

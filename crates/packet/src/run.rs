@@ -301,7 +301,7 @@ impl<'a> Run<'a> {
                 Step::Patch { task, patches } => self.reconfigure(Some(task), &patches, now)?,
                 Step::Ready(links) => self.set_ready(&links, now),
                 Step::Send(sending) => self.launch(sending, now)?,
-                Step::Incident(answer) => self.incident(&answer, now)?,
+                Step::Incident(changes) => self.incident(&changes, now)?,
             }
         }
         Ok(())

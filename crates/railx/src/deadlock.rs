@@ -65,7 +65,7 @@ pub enum Unsafe {
         to: u32,
         /// How it came.
         came: String,
-        /// What it was told.
+        /// The choice that it was given.
         reason: String,
     },
 }

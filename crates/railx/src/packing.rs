@@ -164,18 +164,18 @@ fn bound(faults: &Faults, jobs: &[Wanted]) -> u64 {
     if all <= room {
         return all;
     }
-    // Sums that sets of jobs meet.
-    let mut met = vec![false; room as usize + 1];
-    met[0] = true;
+    // By sum: whether some of the jobs have it together.
+    let mut sums = vec![false; room as usize + 1];
+    sums[0] = true;
     for size in sizes {
-        for sum in (size as usize..met.len()).rev() {
-            met[sum] |= met[sum - size as usize];
+        for sum in (size as usize..sums.len()).rev() {
+            sums[sum] |= sums[sum - size as usize];
         }
-        if met[room as usize] {
+        if sums[room as usize] {
             break;
         }
     }
-    met.iter().rposition(|&met| met).unwrap_or(0) as u64
+    sums.iter().rposition(|&reached| reached).unwrap_or(0) as u64
 }
 
 /// Rows and columns that a job may have.

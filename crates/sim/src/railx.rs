@@ -51,7 +51,7 @@ const MOST_SENDS: u64 = 40_000_000;
 ///
 /// # Errors
 /// [`SimError::Input`] if the system cannot be built, does not serve the algorithm, or is too large
-/// to be run; [`SimError::Run`] if the run fails or `progress`, which is told the share that is done,
+/// to be run; [`SimError::Run`] if the run fails or `progress`, which gets the share that is done,
 /// says `false`.
 ///
 /// ```

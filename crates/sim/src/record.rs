@@ -1,5 +1,5 @@
 //! What is kept of a run's flows: a histogram of completion times for each kind of task, so that
-//! percentiles of millions of flows cost a few kilobytes. Progress is told from here.
+//! percentiles of millions of flows cost a few kilobytes. Progress is reported from here.
 
 use crate::pace::Pace;
 use lightloom_engine::{Observer, TaskId};

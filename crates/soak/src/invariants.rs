@@ -28,7 +28,7 @@ invariants! {
     SLICE, "slice", "every patch that the controller orders is within the region's slice";
     ONE_PATCH, "one-patch", "an ingress or egress is in at most one patch";
     CONNECTED, "connected", "while an agent may send over a port, or has sent, the switch has both patches of that circuit in force";
-    HELD, "held", "nobody may send over a port whose circuit the switch is told to change";
+    HELD, "held", "nobody may send over a port whose circuit the switch is ordered to change";
     READ_BACK, "read-back", "circuits that agents may use were read back after the last order that touches their ports";
     LEGAL, "legal", "circuits that are released join two servers of one tenant, and every port at most once";
     RISING, "rising", "generations rise in the journal";
@@ -141,7 +141,7 @@ impl Checks {
         Ok(())
     }
 
-    /// The controller is told what stands.
+    /// The controller hears what stands.
     pub fn read(
         &mut self,
         now: Time,

@@ -31,7 +31,7 @@ pub(crate) struct Stream {
 /// How the switch and its streams misbehave now.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mood {
-    /// Whatever it is told takes longer by up to so much.
+    /// Each order takes longer by up to so much.
     pub slow: Time,
     /// It says nothing.
     pub silent: bool,

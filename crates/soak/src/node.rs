@@ -45,7 +45,7 @@ impl Clock {
 pub(crate) struct Plane {
     /// By port: where bytes went that may not have arrived.
     pub flying: Vec<Option<PortId>>,
-    /// By port: it was used since it was told to drain.
+    /// By port: it was used since it had to drain.
     used: Vec<bool>,
     /// Drains under way: token, ports.
     drains: VecDeque<(u64, Vec<u16>)>,

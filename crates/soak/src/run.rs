@@ -78,7 +78,7 @@ fn play(seed: u64, options: Options) -> (Vec<String>, Result<Summary, Box<Failur
     (world.trace.unwrap_or_default().into(), result)
 }
 
-/// Runs `count` scenarios from seed `first` on, on so many threads. `progress` is told how many are
+/// Runs `count` scenarios from seed `first` on, on so many threads. `progress` gets how many are
 /// done, some ten times a second, and stops the run with `false`.
 ///
 /// Returns what happened in those that went well, and of the failures that of the least seed. Which

@@ -60,9 +60,9 @@ pub(crate) struct World {
     pub controller: Option<Controller>,
     pub life: u64,
     pub connecting: bool,
-    /// Comes to pass after so many more things that the controller wants done; whether the journal goes.
+    /// Happens after so many more outputs of the controller; whether the journal goes.
     pub crash_after: Option<(u64, bool)>,
-    /// Comes to pass soon after the switch is told to change something.
+    /// Happens soon after the switch is ordered to change something.
     pub ambush: Option<Event>,
     pub disk: Vec<Record>,
     pub memory: Memory,

@@ -12,7 +12,7 @@ pub struct Counters {
     pub plans: u64,
     /// Decisions that were asked for.
     pub decisions: u64,
-    /// Patches that the switch was told to set or end.
+    /// Patches that the switch was ordered to set or end.
     pub patches: u64,
     /// Changes that were tried again.
     pub retries: u64,
@@ -45,7 +45,7 @@ pub struct Reconfiguration {
     pub changed_ports: u32,
     /// Patches that were set or ended.
     pub patches: u32,
-    /// How often the switch was told.
+    /// How often the switch got orders.
     pub attempts: u32,
     /// Circuits that stood afterwards.
     pub circuits: u32,

@@ -164,7 +164,7 @@ impl Switch {
         Ok(done)
     }
 
-    /// Time has passed: changes that are done by now are told as events.
+    /// Time has passed: changes that are done by now become events.
     pub fn advance(&mut self, now: Time) {
         if self.next_timeout().is_none_or(|next| next > now) {
             return;
@@ -250,7 +250,7 @@ impl Switch {
     }
 
     /// A fault: a port, ingress or egress, keeps the patch that it has, or has none, whatever it is
-    /// told; the switch says that it did. With `false` it works again.
+    /// ordered; the switch says that it did. With `false` it works again.
     pub fn stick(&mut self, port: u16, stuck: bool) {
         if let Some(at) = port.checked_sub(1).and_then(|at| self.stuck.get_mut(usize::from(at))) {
             *at = stuck;

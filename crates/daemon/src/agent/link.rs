@@ -69,7 +69,8 @@ impl Link {
         let endpoint = controller.endpoint()?;
         let token = controller.token()?;
         let (tell, news) = mpsc::channel(16);
-        let mut line = Line { endpoint, token, server: server.into(), reports, tell, met: false };
+        let mut line =
+            Line { endpoint, token, server: server.into(), reports, tell, reached: false };
         let task = tokio::spawn(async move { line.run().await });
         Ok(Link { news, task })
     }
@@ -127,7 +128,7 @@ struct Line {
     reports: watch::Receiver<Option<Report>>,
     tell: mpsc::Sender<News>,
     /// The controller has let us in once.
-    met: bool,
+    reached: bool,
 }
 
 /// Nobody listens any more.
@@ -137,17 +138,17 @@ impl Line {
     async fn run(&mut self) {
         let mut wait = FIRST_WAIT;
         loop {
-            let met = std::mem::take(&mut self.met);
+            let reached = std::mem::take(&mut self.reached);
             let Ok(why) = self.attend().await else { return };
-            if self.met {
+            if self.reached {
                 wait = FIRST_WAIT;
             }
-            self.met |= met;
+            self.reached |= reached;
             let refused = matches!(
                 why.code(),
                 Code::Unauthenticated | Code::PermissionDenied | Code::InvalidArgument
             );
-            let over = why.code() == Code::AlreadyExists || refused && !self.met;
+            let over = why.code() == Code::AlreadyExists || refused && !self.reached;
             let words = words(&why);
             if over {
                 let _ = self.tell.send(News::Over(words)).await;
@@ -168,7 +169,7 @@ impl Line {
             Err(_) => return Ok(Status::unavailable("it does not answer")),
             Ok(Err(why)) => return Ok(why),
             Ok(Ok((client, description))) => {
-                self.met = true;
+                self.reached = true;
                 self.tell.send(News::Up(description)).await.map_err(|_| Gone)?;
                 client
             }

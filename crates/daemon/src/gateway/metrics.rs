@@ -163,7 +163,7 @@ impl Collector for Picture {
         let counters = [
             ("plans", "Plans whose circuits were verified", counts.plans),
             ("decisions", "Decisions that were asked for", counts.decisions),
-            ("patches", "Patches that the switch was told to set or end", counts.patches),
+            ("patches", "Patches that the switch was ordered to set or end", counts.patches),
             ("retries", "Changes that were tried again", counts.retries),
             ("audits", "Times the switch was read when nothing happened", counts.audits),
             ("withdrawals", "Times every circuit was withdrawn", counts.withdrawals),

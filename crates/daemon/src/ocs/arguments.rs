@@ -127,7 +127,7 @@ impl ServeArguments {
         })
     }
 
-    /// The users that were named. What is wrong with one is told without it: it has a password.
+    /// The users that were named. An error does not show the text: it has a password.
     fn named(&self) -> Result<Vec<User>, Failure> {
         let mut users = Vec::new();
         for text in &self.users {

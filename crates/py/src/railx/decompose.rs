@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 struct Request {
     nodes: u32,
-    /// Whether the rings are told.
+    /// Whether the answer has the rings.
     rings: bool,
 }
 

@@ -1,7 +1,7 @@
 //! RailX as the network of a job: which grid its nodes fill, and the circuits that stand on it. All
 //! collectives are flows, for a node's mesh carries what passes through too.
 //!
-//! Circuits are set before the job starts and stay. Unless told how many columns there are, the
+//! Circuits are set before the job starts and stay. Unless the number of columns is given, the
 //! squarest grid is taken that the topology allows, wide rather than high.
 
 use super::form::{Carrier, CarrierKind, Decided, State, Turn, around};

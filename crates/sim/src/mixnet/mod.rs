@@ -14,7 +14,7 @@
 //! - *inside*: they change during the all-to-all itself ([`inside`]).
 //!
 //! An iteration begins with the circuits that an even demand would get, or with none. Which circuits
-//! is decided by a [`Decider`] a region; here stands what it is told: the demand, what lies ahead of the
+//! is decided by a [`Decider`] a region; this file gives it: the demand, what lies ahead of the
 //! region ([`ahead`]), and what other traffic takes of its packet NICs ([`traffic`]).
 
 mod ahead;

@@ -4,7 +4,7 @@
 //! key `ingress`, called `pairs` before revision 2017-08-04 of the module; one `<edit-config>` for an
 //! order, on the running configuration or, where that cannot be written, on the candidate, which is
 //! locked, committed and unlocked, and given up whole if any step fails. The switch is up once it
-//! has told its maker and ports; while nothing is asked it is asked that again, so that neither side
+//! has said its maker and ports; while nothing is asked it is asked that again, so that neither side
 //! takes the session for dead. One call is under way at a time.
 //! Ignored: notifications are handed on as they come, and none are asked for. A pair is deleted by its
 //! ingress, whatever its egress is by then; reading back shows what became of it.
@@ -39,7 +39,7 @@ fn driver(connection: &Connection) -> Result<Box<dyn Driver + Send>, WrongSettin
     Ok(Box::new(NetconfDriver::new(settings)))
 }
 
-/// What the driver must be told of a switch.
+/// What the driver must know of a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetconfSettings {
     /// Ports of the switch, for one that does not list them itself (`port-config/port`).
@@ -177,8 +177,8 @@ impl NetconfDriver {
             _ if message.is(Space::Netconf, "rpc-reply") => self.replied(now, message),
             // RFC 5277 has them in a namespace of their own.
             _ if message.name == "notification" => {
-                let told: Vec<_> = message.children.iter().map(reply::flat).collect();
-                self.events.push_back(DriverEvent::Notice(cut(&told.join(" "))));
+                let words: Vec<_> = message.children.iter().map(reply::flat).collect();
+                self.events.push_back(DriverEvent::Notice(cut(&words.join(" "))));
                 Ok(())
             }
             _ => Err(format!("<{}> is no reply", message.name)),

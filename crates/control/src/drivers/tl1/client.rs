@@ -84,7 +84,7 @@ impl LoginError {
 /// How patient a driver is, and how terse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The switch must have let us in, and told its size, so long after the stream was open.
+    /// The switch must have let us in, and said its size, so long after the stream was open.
     pub patience: Time,
     /// No command is longer \[B\]. TL1 sets no bound; 4096 is what messages of equipment keep to.
     pub longest: usize,
@@ -424,7 +424,7 @@ fn size(line: &str) -> Option<u16> {
     (egresses.parse() == Ok(ports) && (1..=4096).contains(&ports)).then_some(ports)
 }
 
-/// `1,385`; a port without a patch may be told as `1,`.
+/// `1,385`; a port without a patch may be written as `1,`.
 fn patch(line: &str, ports: u16) -> Result<Option<Patch>, String> {
     let wrong = || format!("a patch that is none: {line:.40}");
     let (from, to) = line.split_once(',').ok_or_else(wrong)?;

@@ -3,7 +3,7 @@
 //! Modelled: a command ends at its `;`, unless that is inside a text in quotes, which never crosses a
 //! line; what a switch says ends with a line that begins with `;`, with `>` when more is to come, or
 //! with `<` when it only acknowledges. No message may be longer than a bound, so a stream of anything
-//! takes no more memory than that: what is longer is dropped up to its end, and told. Ignored: what
+//! takes no more memory than that: what is longer is dropped up to its end, and reported. Ignored: what
 //! GR-831 has for correcting a line as it is typed. Checked: messages come out the same however the
 //! stream is cut; the bound, at random bytes.
 

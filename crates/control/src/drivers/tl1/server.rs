@@ -28,7 +28,7 @@ const MOST_UNREAD: usize = 2 << 20;
 /// What a switch is called and who may use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Its name: the source identifier of all it says, and the target of what it is told.
+    /// Its name: the source identifier of all it says, and the target of its commands.
     pub sid: String,
     /// Who may use it.
     pub users: Vec<User>,
