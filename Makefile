@@ -8,8 +8,10 @@ RUST := $(shell find crates -name '*.rs' -o -name '*.html' -o -name Cargo.toml) 
 DEMO_OUT ?= results/demo
 VALIDATE_OUT ?= results/reproduce-mixnet
 FUZZ_SECONDS ?= 200
+# Several files of tests at once; those of a file stay together, for they share what they compute.
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
-.PHONY: help demo build daemon dev test test-rust test-python lint lint-fast lint-rustfmt lint-circles lint-ruff bench soak fuzz validate traces proto lock clean tools tools-rust
+.PHONY: help demo build daemon dev test test-rust test-python lint lint-fast lint-rustfmt lint-circles lint-ruff bench soak planted fuzz validate traces proto lock clean tools tools-rust
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -65,7 +67,7 @@ test-python: dev
 	@if [ -f $(VENV)/.daemon ]; then $(MAKE) --no-print-directory daemon; else \
 	  cargo build --quiet --locked --workspace --exclude lightloom-py --bins && \
 	  install -m 755 target/debug/lightloomd $(BIN)/lightloomd; fi
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 lint-rustfmt: | tools-rust
 	cargo fmt --check
@@ -95,10 +97,13 @@ validate: build ## MixNet's figures beside ours (under two hours on two cores)
 
 soak: dev $(VENV)/.daemon ## the long tests
 	$(BIN)/python -m pytest -m soak --hypothesis-profile=anew
-	$(BIN)/python -m pytest --hypothesis-profile=anew
+	$(PYTEST) --hypothesis-profile=anew
 	$(BIN)/lightloom soak control --seeds 100000
 	cargo test --quiet --locked --release -p lightloom-daemon --test controller -- --ignored
 	PROPTEST_CASES=1000 cargo test --quiet --locked --release --workspace --exclude lightloom-py
+
+planted: dev ## plant the bugs of tools/planted.toml in a copy, one at a time: tests must find each
+	$(BIN)/python tools/planted.py
 
 fuzz: tools ## fuzz the TL1 parser, server and driver for ten minutes (needs cargo-fuzz)
 	@cargo fuzz --version >/dev/null 2>&1 || { echo "missing: cargo-fuzz (cargo install cargo-fuzz)"; exit 1; }

@@ -4,9 +4,10 @@
     python tools/planted.py            # all of them
     python tools/planted.py NAME ...   # these
 
-The copy is a git worktree of HEAD in a temporary folder, with a target folder of its own and the
-compiled extension of this tree; both are removed afterwards. Each test must pass there before a bug
-is planted. A bug that does not build, or a test that cannot begin, counts as missed.
+The copy is a git worktree of HEAD in a temporary folder, with the compiled extension of this tree
+and a target folder of its own, or the one that CARGO_TARGET_DIR names. Each test must pass there
+before a bug is planted; the copy is removed afterwards. A bug that does not build, or a test that
+cannot begin, counts as missed.
 The exit code is 0 if every bug is found, 1 if one is missed, and 2 if the list is wrong.
 (What `lightloom soak control` can plant is another thing: `crates/control/src/planted.rs`.)
 """
@@ -66,7 +67,7 @@ class Copy:
             shutil.copy(extension, self.tree / "python/lightloom")
         path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
         self.environment = os.environ | {
-            "CARGO_TARGET_DIR": str(place / "target"),
+            "CARGO_TARGET_DIR": os.environ.get("CARGO_TARGET_DIR", str(place / "target")),
             "PROPTEST_RNG_SEED": "1",
             "PYTHONPATH": str(self.tree / "python"),
             "PATH": path,
@@ -100,12 +101,12 @@ def git(*words: str) -> None:
 
 
 def check(copy: Copy, chosen: list[Bug]) -> int:
-    """Run every test without a bug, then with each of its bugs; returns how many are missed."""
-    for test in dict.fromkeys(bug.test for bug in chosen):
-        if (failed := copy.failed(test)) != []:
-            raise ListError(f"{test}: fails without any bug: {failed}")
-    missed = 0
+    """Run the test of each bug without it and with it; returns how many are missed."""
+    missed, sound = 0, set()
     for bug in chosen:
+        if bug.test not in sound and (failed := copy.failed(bug.test)) != []:
+            raise ListError(f"{bug.test}: fails without any bug: {failed}")
+        sound.add(bug.test)
         file = copy.tree / bug.file
         right = file.read_text(encoding="utf-8")
         file.write_text(bug.planted(right), encoding="utf-8")
@@ -114,7 +115,7 @@ def check(copy: Copy, chosen: list[Bug]) -> int:
         missed += not failed
         by = "does not build or begin" if failed is None else ", ".join(failed[:1])
         more = f" and {len(failed) - 1} more" if failed and len(failed) > 1 else ""
-        print(f"{'found' if failed else 'MISSED':6}  {bug.name:28}  {by}{more}", flush=True)
+        print(f"{'found' if failed else 'MISSED':6}  {bug.name:32}  {by}{more}", flush=True)
     print(f"{len(chosen) - missed} of {len(chosen)} found")
     return missed
 

@@ -98,7 +98,15 @@ def measured(context: Context, runs: Runs, **what: Any) -> Rows:
 def gains(
     rows: Rows, rival: str, fabric: str, *, a_dollar: bool = False, rates: Sequence[int] = RATES
 ) -> list[float]:
-    """Return how many times faster `fabric` is than `rival` at each rate, or faster a dollar."""
+    """Return how many times faster `fabric` is than `rival` at each rate, or faster a dollar.
+
+    >>> mine = {"fabric": "mixnet", "gbps": 400, "iteration_s": 2.0, "cost_usd": 5.0}
+    >>> other = {"fabric": "fat-tree", "gbps": 400, "iteration_s": 1.0, "cost_usd": 30.0}
+    >>> gains([mine, other], "fat-tree", "mixnet", rates=[400])
+    [0.5]
+    >>> gains([mine, other], "fat-tree", "mixnet", a_dollar=True, rates=[400])
+    [3.0]
+    """
     at = {(row["fabric"], row["gbps"]): row for row in rows}
 
     def pace(name: str, gbps: int) -> float:
