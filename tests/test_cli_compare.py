@@ -138,6 +138,7 @@ def test_the_report_rebuilds(
         assert (place / "again" / name).read_bytes() == (place / "result" / name).read_bytes()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_resolved_specification_runs_again(
     rows: list[dict[str, Any]],
     place: Path,
@@ -153,6 +154,7 @@ def test_the_resolved_specification_runs_again(
     assert again["perf_per_dollar_vs_fat_tree"] is None, "there is no fat-tree to compare with"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_table_for_people(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -166,6 +168,7 @@ def test_a_table_for_people(
     assert "\x1b" not in out, "no colours in a pipe"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_simulate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "job.toml").write_text(
         '[model]\npreset = "mixtral-8x7b"\n[cluster]\ngpus = 128\n[fabric]\npreset = "mixnet"\n'
@@ -346,6 +349,7 @@ def test_help_shows_its_brackets(capsys: pytest.CaptureFixture[str]) -> None:
 ONE = [*JOB, "--fabrics", "mixnet", "--bandwidth", "400"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_out_of_a_result_keeps_what_a_user_put_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -364,6 +368,7 @@ def test_out_of_a_result_keeps_what_a_user_put_there(
     assert held == set(lightloom.Result.open("mine").info["files"])
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_another_job_has_another_default_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -400,6 +405,7 @@ def first_lines(place: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, s
     return capsys.readouterr().out.splitlines()[0], heading
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_reduced_run_says_so_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = tmp_path / "few"
     assert run(["compare", *ONE, "--micro-batches", "1", "--out", str(place)]) == 0
@@ -413,6 +419,7 @@ def test_a_reduced_run_says_so_first(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out.startswith("REDUCED: 1 of the job's 16 micro-batches\n")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_an_interrupted_comparison_says_so_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -439,6 +446,7 @@ def test_a_whole_comparison_says_nothing_of_the_kind(compared: Any, place: Path)
     assert title.startswith("mixtral-8x7b on 128 GPUs")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_table_says_what_no_wait_for_circuits_means(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -463,13 +471,12 @@ def test_networks_that_cost_nothing(
     items: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     two = [*JOB, "--fabrics", "fat-tree,mixnet", "--bandwidth", "400", *free(*items)]
-    assert run(["compare", *two, "--out", str(tmp_path / "out"), "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert run(["compare", *two, "--out", str(tmp_path / "out")]) == 0
+    out, err = capsys.readouterr()
+    rows = lightloom.Result.open(tmp_path / "out").rows
     assert rows[0]["cost_usd"] == 0
     assert [row["perf_per_dollar_vs_fat_tree"] for row in rows] == [None, None]
     assert (tmp_path / "out" / "report.html").exists()
-    assert run(["compare", *two, "--out", str(tmp_path / "out"), "--force"]) == 0
-    out, err = capsys.readouterr()
     named = "fat-tree, mixnet" if items == ITEMS else "fat-tree"
     assert f"warning: prices: the network of {named} costs nothing" in err
     assert "internal" not in err
@@ -483,6 +490,7 @@ def test_networks_that_cost_nothing(
     assert run(prices) == 0
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_graph_of_ones_own_is_part_of_its_comparison(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -170,6 +170,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_result_needs_no_directory_and_can_be_saved(job: Scenario, here: Path):
     result = lightloom.simulate(job)
     assert list(here.iterdir()) == [] and result.directory is None
@@ -195,6 +196,7 @@ def test_a_result_is_saved_as_it_would_have_been_written(job: Scenario, here: Pa
         assert found == wanted
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_comparison_needs_no_directory(job: Scenario, here: Path):
     result = lightloom.compare(job, fabrics=["fat-tree", "mixnet"], bandwidths=400)
     assert list(here.iterdir()) == [] and len(result.rows) == 2 and result.pareto()
@@ -225,6 +227,7 @@ def test_a_place_that_cannot_be_used_is_refused_before_the_run(job: Scenario, he
     assert (here / "mine" / "notes").read_text() == "years of work"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_result_is_saved_over_another_only_by_force(job: Scenario, here: Path):
     result = lightloom.simulate(job, out="kept")
     (here / "kept" / "notes").write_text("years of work")

@@ -180,6 +180,7 @@ def test_no_traffic_between_domains_is_no_run(monkeypatch: pytest.MonkeyPatch) -
         rails.run(domains=2, gpus_per_domain=2, engine="flow", schemes="ecmp")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_figures_are_made_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

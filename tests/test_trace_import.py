@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -221,9 +222,9 @@ def test_arrays_that_cannot_be_read(tmp_path, arrays, options, message):
 
 
 def test_a_small_file_that_unpacks_to_fill_a_memory(tmp_path):
-    np.savez_compressed(tmp_path / "a.npz", counts=np.zeros((1, 1, 1, 1 << 28), np.int64))
-    content = (tmp_path / "a.npz").read_bytes()
-    assert len(content) < 4_000_000
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("counts.npy", b"")
+        archive.getinfo("counts.npy").file_size = 9 << 28
     with pytest.raises(InputError, match=r"unpacks to .* bytes: must be at most"):
         import_trace(tmp_path / "a.npz")
 
