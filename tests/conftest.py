@@ -1,5 +1,6 @@
 """Random tests draw the same examples each time; `make soak` draws anew."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,9 @@ from hypothesis import settings
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("anew", deadline=None, print_blob=True)
 settings.load_profile("same")
+# Whoever runs the tests, and pytest-xdist, may say how large a terminal is.
+for name in ("COLUMNS", "LINES"):
+    os.environ.pop(name, None)
 
 
 @pytest.fixture
