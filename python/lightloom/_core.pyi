@@ -1,6 +1,6 @@
 """Types of the compiled module; tested against it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,15 +47,17 @@ class Workload:
         self,
         spec_json: str,
         progress: Callable[[float], None] | None = None,
-        decision: Callable[..., list[list[int]]] | None = None,
+        functions: Sequence[Callable[..., Any] | None] = (None, None),
         earlier: str | None = None,
         recorded: bool = False,
     ) -> dict[str, Any]:
         """Run one iteration.
 
-        ``decision(demand, standing, ports, rates)`` chooses circuits in place of the
-        specification's rule: rows of bytes between servers, rows of circuits that stand, ports by
-        server, and (rate of a circuit, of a packet NIC, packet NICs); it returns rows of circuits.
+        ``functions`` are a decision and a balancer. The first chooses circuits in place of the
+        specification's rule, by rows of bytes between servers, rows of circuits that stand, ports
+        by server, and (rate of a circuit, of a packet NIC, packet NICs); it returns rows of
+        circuits. The second chooses a path in place of the specification's balancer, by the fields
+        of `lightloom.balancer.Packet`; it returns an index.
         ``earlier`` is what other traffic took of packet NICs in earlier iterations, as the result's
         ``traffic`` has it: JSON, by region and server a list of records.
 

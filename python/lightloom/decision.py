@@ -73,13 +73,13 @@ def prepared(decision: Decision | None, scenario: Scenario) -> Callable[..., Any
     return asked
 
 
-def name(decision: Decision) -> str:
-    """Return what a Result calls a decision.
+def name(function: Callable[..., Any]) -> str:
+    """Return what a Result calls a function.
 
     Examples
     --------
     >>> name(prepared)
     'lightloom.decision.prepared'
     """
-    inside = getattr(decision, "__qualname__", type(decision).__qualname__)
-    return f"{getattr(decision, '__module__', '?')}.{inside}"
+    inside = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{getattr(function, '__module__', '?')}.{inside}"

@@ -21,7 +21,9 @@ import numpy as np
 import pyarrow as pa
 
 from lightloom import _core, shapes, store
+from lightloom import balancer as balancers
 from lightloom import decision as decisions
+from lightloom.balancer import Balancer
 from lightloom.cost import Cost, bill_of, cost_of, link_rate
 from lightloom.decision import Decision
 from lightloom.errors import InputError, Interrupted, RunError
@@ -109,6 +111,7 @@ def simulate(
     reduced_from: int | None = None,
     on_progress: OnProgress | None = None,
     decision: Decision | None = None,
+    balancer: Balancer | None = None,
 ) -> Result:
     """Simulate one training iteration.
 
@@ -133,6 +136,9 @@ def simulate(
     decision
         A function that chooses circuits in place of the rule of ``fabric.decision``: see
         `lightloom.decision`. The Result names it among its notes.
+    balancer
+        A function that chooses the paths of packets in place of ``engine.balancer``: see
+        `lightloom.balancer`. The Result names it among its notes.
 
     Returns
     -------
@@ -160,7 +166,9 @@ def simulate(
     if out is not None:
         store.check_place(Path(out), force=force)
     with displayed(1, progress, on_progress) as report:
-        runs = run_all([job], on_progress=report, priced=False, decision=decision)
+        runs = run_all(
+            [job], on_progress=report, priced=False, decision=decision, balancer=balancer
+        )
     if runs.stopped is not None:
         raise runs.stopped
     rows = [run.row for run in runs.finished]
@@ -175,6 +183,7 @@ def run_all(
     jobs: int | None = None,
     priced: bool = True,
     decision: Decision | None = None,
+    balancer: Balancer | None = None,
 ) -> Runs:
     """Run scenarios that share a workload; what was finished before a stop is kept.
 
@@ -188,7 +197,7 @@ def run_all(
     if not scenarios:
         raise InputError("nothing to run")
     first = scenarios[0]
-    function = decisions.prepared(decision, first)
+    functions = (decisions.prepared(decision, first), balancers.prepared(balancer))
     costs = [_cost(scenario, priced) for scenario in scenarios]
     trace = load_trace(first)
     counts = np.ascontiguousarray(trace.counts, dtype=np.uint32)
@@ -210,7 +219,7 @@ def run_all(
         if halt.is_set():
             raise KeyboardInterrupt
         try:
-            out = workload.run(scenario.to_core_json(), progress, decision=function)
+            out = workload.run(scenario.to_core_json(), progress, functions)
         except ValueError as error:
             raise InputError(f"{scenario.title}: {error}") from None
         except RuntimeError as error:
@@ -221,6 +230,9 @@ def run_all(
         if decision is not None:
             named = decisions.name(decision)
             notes.append(f"circuits were chosen by {named}, not by fabric.decision")
+        if balancer is not None:
+            named = decisions.name(balancer)
+            notes.append(f"paths of packets were chosen by {named}, not by engine.balancer")
         if isinstance(cost, InputError):
             notes.append(f"no cost: {cost}")
         known = None if isinstance(cost, InputError) else cost

@@ -61,7 +61,7 @@ fn main() {
     let scenario =
         Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &[], incidents: &[] };
     let mut script = Script { transfers: vec![orders], at_end: vec![] };
-    let engine = PacketEngine { spec, seed: 1 };
+    let engine = PacketEngine::new(spec, 1);
     let start = Instant::now();
     let outcome = engine.run(&scenario, &mut script, &mut Silent).expect("the run finishes");
     let seconds = start.elapsed().as_secs_f64();

@@ -117,6 +117,9 @@ impl Run<'_> {
         };
         let route = self.route(message, lane, mtu, now);
         self.net.conns[id as usize].change(route, self.go_back_n);
+        if let Some(outside) = &mut self.outside {
+            outside.begins(id);
+        }
         let bytes = self.net.messages[message as usize].bytes;
         let ideal = self.ideal(id, bytes);
         let known = &mut self.net.messages[message as usize].ideal;

@@ -194,10 +194,21 @@ impl Run<'_> {
             let nic = conn.links[conn.path.before as usize];
             let turn = &mut self.net.tallies[nic as usize].turn;
             *turn = turn.wrapping_add(1);
-            conn.balancer.path(Next { turn: *turn, in_flight: conn.in_flight - 1, now })
+            let turn = *turn;
+            match &mut self.outside {
+                None => conn.balancer.path(Next { turn, in_flight: conn.in_flight - 1, now }),
+                Some(outside) => {
+                    let path = outside.path(&self.net, self.scenario.fabric, id, turn, now);
+                    path.unwrap_or_else(|| {
+                        self.far.push(Time::from_ps(now), Far::NoPath { conn: id });
+                        0
+                    })
+                }
+            }
         } else {
             0
         };
+        let conn = &self.net.conns[id as usize];
         let packet_id = self.net.pool.take();
         let packet = &mut self.net.pool.packets[packet_id as usize];
         packet.conn = id;
@@ -489,7 +500,11 @@ impl Run<'_> {
         // An alternative of a route that it has left says nothing about those of its route now.
         let known = alternative < conn.path.alternatives.max(1);
         if known && (conn.path.alternatives > 1 || conn.sibling != conn_id) {
-            conn.balancer.acked(Heard { path: alternative, marked, round_trip, now });
+            let heard = Heard { path: alternative, marked, round_trip, now };
+            conn.balancer.acked(heard);
+            if let Some(outside) = &mut self.outside {
+                outside.heard(conn_id, heard);
+            }
         }
         self.ready(conn_id, now);
     }

@@ -100,6 +100,9 @@ impl Run<'_> {
         } else {
             self.net.conns.push(conn);
         }
+        if let Some(outside) = &mut self.outside {
+            outside.begins(id);
+        }
         id
     }
 

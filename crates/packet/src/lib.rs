@@ -28,6 +28,7 @@ mod tests;
 mod transport;
 mod wheel;
 
+pub use balancer::outside::{Choice, PathChooser};
 pub use balancer::plug::{
     Balancer, Capabilities as BalancerCapabilities, Chunks, Heard, Next, Nics, Paths, pick,
 };
@@ -41,6 +42,7 @@ pub use transport::{TRANSPORTS, TransportSpec};
 use lightloom_engine::{Engine, EngineError, Observer, Outcome, Policy, Scenario};
 #[cfg(test)]
 use lightloom_units::Time;
+use std::sync::Arc;
 
 /// The packet engine.
 #[derive(Clone, Debug)]
@@ -49,6 +51,15 @@ pub struct PacketEngine {
     pub spec: PacketSpec,
     /// Seeds hashes, marks and ties.
     pub seed: u64,
+    /// What chooses paths in place of the balancer of the settings.
+    pub chooser: Option<Arc<dyn PathChooser>>,
+}
+
+impl PacketEngine {
+    /// With the balancer of the settings.
+    pub fn new(spec: PacketSpec, seed: u64) -> Self {
+        PacketEngine { spec, seed, chooser: None }
+    }
 }
 
 impl Engine for PacketEngine {
@@ -62,7 +73,8 @@ impl Engine for PacketEngine {
         policy: &mut dyn Policy,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, EngineError> {
-        run::Run::new(&self.spec, self.seed, scenario, policy, observer).complete()
+        let PacketEngine { spec, seed, chooser } = self;
+        run::Run::new(spec, *seed, chooser.as_deref(), scenario, policy, observer).complete()
     }
 }
 
@@ -139,7 +151,7 @@ pub(crate) fn settings(transport: &str, balancer: &str) -> PacketSpec {
 
 #[cfg(test)]
 fn engine(transport: &str, balancer: &str) -> PacketEngine {
-    PacketEngine { spec: settings(transport, balancer), seed: 1 }
+    PacketEngine::new(settings(transport, balancer), 1)
 }
 
 #[cfg(test)]

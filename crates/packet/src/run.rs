@@ -1,5 +1,6 @@
 //! One run: tasks, transfers and circuits, and the two queues of what happens, soon and later.
 
+use crate::balancer::outside::{Outside, PathChooser};
 use crate::balancer::plug::{Paths, mix};
 use crate::link::{Class, Link, Origin, Tally};
 use crate::net::{Net, Puller, Thing};
@@ -30,6 +31,8 @@ pub(crate) enum Far {
     Thing(Thing),
     /// Queues are to be sampled.
     Sample,
+    /// A balancer from outside gave a packet of this connection no path.
+    NoPath { conn: u32 },
 }
 
 pub(crate) struct Run<'a> {
@@ -49,6 +52,8 @@ pub(crate) struct Run<'a> {
     pub order: Vec<u32>,
     /// Connections that left a ring while others of their message wait for them.
     pub wakes: Vec<u32>,
+    /// What chooses paths in place of the balancers of connections.
+    pub outside: Option<Outside<'a>>,
 
     // Settings, as they are asked for.
     pub header: u64,
@@ -88,6 +93,7 @@ impl<'a> Run<'a> {
     pub fn new(
         spec: &'a PacketSpec,
         seed: u64,
+        chooser: Option<&'a dyn PathChooser>,
         scenario: &'a Scenario<'a>,
         policy: &'a mut dyn Policy,
         observer: &'a mut dyn Observer,
@@ -160,6 +166,7 @@ impl<'a> Run<'a> {
             raw_path: Vec::new(),
             order: Vec::new(),
             wakes: Vec::new(),
+            outside: chooser.map(Outside::new),
             header: spec.header.get(),
             queue_limit: if overflow.limits_queue { switch.queue.get() } else { u64::MAX },
             trims: overflow.trims,
@@ -261,6 +268,13 @@ impl<'a> Run<'a> {
             Far::Thing(thing) => {
                 self.happen(thing, now);
                 Ok(())
+            }
+            Far::NoPath { conn } => {
+                let message = self.net.conns[conn as usize].message as usize;
+                let task = self.ledger.task_of(self.net.messages[message].track);
+                let refused = self.outside.as_mut().and_then(|outside| outside.refused.take());
+                let reason = format!("balancer: {}", refused.unwrap_or_default());
+                Err(EngineError::Policy { task, reason })
             }
             Far::Sample => {
                 self.sample(time);

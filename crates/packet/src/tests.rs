@@ -1,7 +1,8 @@
 //! What the engine must do, by hand calculation and by invariants, for every transport.
 
 use crate::{
-    BALANCERS, Dark, PacketEngine, PacketSpec, TRANSPORTS, any_settings, engine, settings,
+    BALANCERS, Choice, Dark, PacketEngine, PacketSpec, PathChooser, TRANSPORTS, any_settings,
+    engine, settings,
 };
 use lightloom_engine::conformance::{Graph, Script, Work, joined, mixnet, over_the_circuit};
 use lightloom_engine::{
@@ -13,6 +14,8 @@ use lightloom_fabric::{
 };
 use lightloom_units::{BitRate, Bytes, Time};
 use proptest::prelude::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const RATE: BitRate = BitRate::from_gbps(100);
 
@@ -206,7 +209,7 @@ fn one_seed_one_outcome() {
     for transport in names(&TRANSPORTS) {
         for balancer in names(&BALANCERS) {
             let run_with = |seed| {
-                let engine = PacketEngine { spec: settings(transport, balancer), seed };
+                let engine = PacketEngine::new(settings(transport, balancer), seed);
                 run(&engine, &fabric, orders(&fabric, flows.clone())).0
             };
             let (a, b) = (run_with(3), run_with(3));
@@ -281,7 +284,7 @@ fn flicker(spec: PacketSpec, dark: Time) -> Outcome {
     let scenario =
         Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &[], incidents: &[] };
     let mut script = Script { transfers: vec![first, again], at_end: vec![] };
-    PacketEngine { spec, seed: 1 }.run(&scenario, &mut script, &mut Silent).expect("it finishes")
+    PacketEngine::new(spec, 1).run(&scenario, &mut script, &mut Silent).expect("it finishes")
 }
 
 #[test]
@@ -429,7 +432,7 @@ proptest! {
         spec.ack_every = ack_every;
         let flows: Vec<_> = flows.iter().map(|&(a, step, bytes)| (a, (a + step) % 16, bytes)).collect();
         let total: u64 = flows.iter().map(|f| f.2).sum();
-        let (outcome, ends) = run(&PacketEngine { spec, seed }, &fabric, orders(&fabric, flows));
+        let (outcome, ends) = run(&PacketEngine::new(spec, seed), &fabric, orders(&fabric, flows));
         prop_assert_eq!(ends.iter().map(|e| e.0).sum::<u64>(), total);
         for (link, carried) in fabric.links().iter().zip(&outcome.link_bytes) {
             prop_assert!(link.rate.time_for(*carried) <= outcome.makespan + Time::from_us(1));
@@ -473,7 +476,7 @@ proptest! {
             total += bytes;
         }
         orders.end_phase(Time::ZERO);
-        let (outcome, ends) = run(&PacketEngine { spec, seed: 5 }, &fabric, orders);
+        let (outcome, ends) = run(&PacketEngine::new(spec, 5), &fabric, orders);
         prop_assert_eq!(ends.iter().map(|e| e.0).sum::<u64>(), total);
         for (link, carried) in fabric.links().iter().zip(&outcome.link_bytes) {
             prop_assert!(link.rate.time_for(*carried) <= outcome.makespan + Time::from_us(1));
@@ -513,7 +516,7 @@ proptest! {
         (spec.switch.ecn_low, spec.switch.ecn_high) = (Bytes::new(4_000), Bytes::new(4_000));
         let flows: Vec<_> = flows.iter().map(|&(a, step, bytes)| (a, (a + step) % 16, bytes)).collect();
         let total: u64 = flows.iter().map(|f| f.2).sum();
-        let (_, ends) = run(&PacketEngine { spec, seed }, &fabric, orders(&fabric, flows));
+        let (_, ends) = run(&PacketEngine::new(spec, seed), &fabric, orders(&fabric, flows));
         prop_assert_eq!(ends.iter().map(|e| e.0).sum::<u64>(), total);
     }
 }
@@ -532,4 +535,62 @@ fn uneven_paths_cost_even_spreading_most() {
     });
     assert!(even > 1.3 * ideal, "{:.3}", even / ideal);
     assert!(reps < 0.95 * even, "{:.3}", reps / even);
+}
+
+/// A balancer from outside: round robin, and what it was told.
+#[derive(Debug, Default)]
+struct Rounds {
+    refuses_at: Option<u64>,
+    asked: AtomicU64,
+    heard: AtomicU64,
+    waited: AtomicU64,
+}
+
+impl PathChooser for Rounds {
+    fn path(&self, choice: &Choice<'_>) -> Result<i64, String> {
+        let asked = self.asked.fetch_add(1, Relaxed);
+        self.heard.fetch_add(choice.heard.len() as u64, Relaxed);
+        self.waited.fetch_max(choice.queues.iter().copied().max().unwrap_or(0), Relaxed);
+        assert!(choice.source != choice.destination);
+        match self.refuses_at {
+            Some(at) if asked == at => Err("no more".into()),
+            Some(at) if asked == at / 2 && at > 1000 => Ok(choice.queues.len() as i64),
+            _ => Ok(i64::from(choice.turn) % choice.queues.len() as i64),
+        }
+    }
+}
+
+#[test]
+fn a_balancer_from_outside_runs_as_the_same_one_inside() {
+    let fabric = hosts(16, 2);
+    let flows: Vec<_> = (0..8).map(|i| (i, 8 + i / 2, 1_000_000)).collect();
+    let inside = engine("spray", "round-robin");
+    let rounds = Arc::new(Rounds::default());
+    let outside = PacketEngine { chooser: Some(rounds.clone()), ..engine("spray", "reps") };
+    let run_with = |engine: &PacketEngine| run(engine, &fabric, orders(&fabric, flows.clone())).0;
+    assert_eq!(run_with(&inside), run_with(&outside));
+    let (asked, heard) = (rounds.asked.load(Relaxed), rounds.heard.load(Relaxed));
+    // 4096 bytes of payload a packet; what the last packets made be heard, no packet tells.
+    assert!(asked >= 8 * 245 && heard > asked / 2 && heard <= asked, "{asked}, {heard}");
+    assert!(rounds.waited.load(Relaxed) > 0, "queues are seen");
+}
+
+#[test]
+fn a_balancer_from_outside_that_gives_no_path_ends_the_run() {
+    let fabric = hosts(16, 2);
+    for (refuses_at, why) in
+        [(0, "no more"), (77, "no more"), (1200, "4 is no path; allowed: 0 to 3")]
+    {
+        let rounds = Arc::new(Rounds { refuses_at: Some(refuses_at), ..Rounds::default() });
+        let outside = PacketEngine { chooser: Some(rounds.clone()), ..engine("spray", "reps") };
+        let flows: Vec<_> = (0..8).map(|i| (i, 8 + i, 1_000_000)).collect();
+        let orders = orders(&fabric, flows);
+        let graph = Graph::new(vec![Work::Send(0)], vec![]);
+        let scenario =
+            Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &[], incidents: &[] };
+        let mut script = Script { transfers: vec![orders], at_end: vec![] };
+        let error = outside.run(&scenario, &mut script, &mut Silent).expect_err("no path");
+        assert_eq!(error.to_string(), format!("task 0: balancer: {why}"));
+        assert!(rounds.asked.load(Relaxed) <= refuses_at + 1, "none is asked for after it");
+    }
 }

@@ -4,16 +4,21 @@
 //! Columns travel as little-endian bytes; a bad specification is a `ValueError`, a run that failed a
 //! `RuntimeError`, both with one message.
 
+mod balancer;
 mod control;
 mod errors;
+mod function;
 mod mixnet;
 mod progress;
 mod railx;
 mod swot;
 
+use crate::balancer::PythonBalancer;
+use crate::function::Function;
 use crate::mixnet::rule::PythonRule;
 use errors::{raised, unplanned};
 use lightloom_decide::Rule;
+use lightloom_packet::PathChooser;
 use lightloom_sim::plan::{
     AllToAllSpec, CollectiveSpec, Task, Tracks, algorithms, check_plan, plan_alltoall,
     plan_collective,
@@ -126,26 +131,30 @@ impl Workload {
 
     /// Runs one iteration on the fabric and engine of `spec_json`; `progress` is given the share
     /// done and stops the run by raising.
-    /// `decision` chooses circuits in place of the specification's rule, `earlier` (JSON) is what other
-    /// traffic took of packet NICs before, `recorded` asks for what the first region's controller did.
-    #[pyo3(signature = (spec_json, progress=None, decision=None, earlier=None, recorded=false))]
+    /// `functions`: the first chooses circuits in place of the specification's rule, the second paths in
+    /// place of its balancer. `earlier` (JSON) is what other traffic took of packet NICs before,
+    /// `recorded` asks for what the first region's controller did.
+    #[pyo3(signature = (spec_json, progress=None, functions=[None, None], earlier=None, recorded=false))]
     fn run<'py>(
         &self,
         py: Python<'py>,
         spec_json: &str,
         progress: Option<Py<PyAny>>,
-        decision: Option<Py<PyAny>>,
+        functions: [Option<Py<PyAny>>; 2],
         earlier: Option<&str>,
         recorded: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
         let spec = spec(spec_json)?;
         let earlier: Vec<_> =
             earlier.map_or_else(|| Ok(Vec::new()), serde_json::from_str).map_err(refused)?;
-        let function = decision.map(|function| Arc::new(PythonRule::new(function)));
-        let rule = function.clone().map(|function| -> Arc<dyn Rule> { function });
-        let beside = Beside { earlier: &earlier, rule: rule.as_ref(), recorded };
+        let functions = functions.map(|given| given.map(|f| Arc::new(Function::new(f))));
+        let [decision, balancer] = functions.clone();
+        let rule = decision.map(|f| -> Arc<dyn Rule> { Arc::new(PythonRule(f)) });
+        let balancer = balancer.map(|f| -> Arc<dyn PathChooser> { Arc::new(PythonBalancer(f)) });
+        let (rule, balancer) = (rule.as_ref(), balancer.as_ref());
+        let beside = Beside { earlier: &earlier, rule, balancer, recorded };
         let run = watched(py, progress, |progress| self.0.run_beside(&spec, beside, progress));
-        if let Some(error) = function.and_then(|function| function.raised()) {
+        if let Some(error) = functions.iter().flatten().find_map(|function| function.raised()) {
             return Err(error);
         }
         let run = run?;

@@ -134,6 +134,7 @@ impl Workload {
         let fabric = fabric_of(spec, &plan, &decided)?;
         let incidents = plan.incidents(&spec.failures, &fabric, &self.placement, &self.graph)?;
         can_run(kind, spec.engine.name())?;
+        beside.is_asked(spec, &fabric)?;
         let setting =
             Setting { spec, fabric: &fabric, job, plan: &plan, decided: &decided, beside };
         let carrier = (carries.begin)(&setting)?;
@@ -161,7 +162,7 @@ impl Workload {
             let per_server = spec.cluster.gpus_per_server;
             recorder = recorder.by_packets(Pace::new(&self.graph, &demand, per_server, packet));
         }
-        let outcome = engine(spec).run(&scenario, &mut sender, &mut recorder)?;
+        let outcome = engine(spec, beside).run(&scenario, &mut sender, &mut recorder)?;
         all_happened(&spec.failures, outcome.makespan)?;
         let (breakdown, share) = attribute(&self.graph, &outcome);
         let mut notes: Vec<String> = fabric.notes().iter().cloned().chain(notes).collect();
@@ -202,12 +203,13 @@ fn can_run(kind: &FabricKind, engine: &str) -> Result<(), SimError> {
     )))
 }
 
-fn engine(spec: &Spec) -> Box<dyn Engine> {
+fn engine(spec: &Spec, beside: Beside<'_>) -> Box<dyn Engine> {
     match &spec.engine {
         &EngineSpec::Flow { tolerance } => Box::new(FlowEngine { tolerance }),
         EngineSpec::Flit(flit) => Box::new(flit.clone()),
         EngineSpec::Packet(packet) => {
-            Box::new(PacketEngine { spec: (**packet).clone(), seed: spec.seed })
+            let chooser = beside.balancer.cloned();
+            Box::new(PacketEngine { chooser, ..PacketEngine::new((**packet).clone(), spec.seed) })
         }
     }
 }

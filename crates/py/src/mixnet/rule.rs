@@ -1,10 +1,10 @@
 //! A rule that chooses circuits, written in Python.
 
+use crate::function::Function;
 use lightloom_circuits::CircuitCounts;
 use lightloom_decide::{Asked, Rule};
 use lightloom_units::kind::Kind;
-use pyo3::prelude::*;
-use std::sync::Mutex;
+use std::sync::Arc;
 
 static KIND: Kind<()> = Kind {
     name: "python",
@@ -14,24 +14,16 @@ static KIND: Kind<()> = Kind {
     capabilities: (),
 };
 
-/// Calls a function for every choice; the first exception is kept, to be raised when the run has ended.
+/// Calls a function for every choice.
 #[derive(Debug)]
-pub(crate) struct PythonRule {
-    function: Py<PyAny>,
-    raised: Mutex<Option<PyErr>>,
-}
+pub(crate) struct PythonRule(pub(crate) Arc<Function>);
 
-impl PythonRule {
-    pub(crate) fn new(function: Py<PyAny>) -> Self {
-        PythonRule { function, raised: Mutex::new(None) }
+impl Rule for PythonRule {
+    fn kind(&self) -> &'static Kind<()> {
+        &KIND
     }
 
-    /// The exception that ended the run, if one did.
-    pub(crate) fn raised(&self) -> Option<PyErr> {
-        self.raised.lock().ok()?.take()
-    }
-
-    fn ask(&self, py: Python<'_>, asked: &Asked<'_>) -> PyResult<Vec<Vec<u32>>> {
+    fn fit(&self, asked: &Asked<'_>) -> Result<CircuitCounts, String> {
         let n = asked.demand.n;
         let rows = |get: &dyn Fn(usize, usize) -> u64| -> Vec<Vec<u64>> {
             (0..n).map(|a| (0..n).map(|b| get(a, b)).collect()).collect()
@@ -40,24 +32,9 @@ impl PythonRule {
         let standing = rows(&|a, b| asked.standing.get(a, b).into());
         let rates = asked.rates;
         let rates = (rates.optical_bps, rates.packet_bps, rates.packet_nics);
-        self.function.call1(py, (demand, standing, asked.ports.to_vec(), rates))?.extract(py)
-    }
-}
-
-impl Rule for PythonRule {
-    fn kind(&self) -> &'static Kind<()> {
-        &KIND
-    }
-
-    fn fit(&self, asked: &Asked<'_>) -> Result<CircuitCounts, String> {
-        let rows = Python::attach(|py| self.ask(py, asked)).map_err(|error| {
-            let why = error.to_string();
-            if let Ok(mut raised) = self.raised.lock() {
-                raised.get_or_insert(error);
-            }
-            why
+        let rows: Vec<Vec<u32>> = self.0.ask(|py, function| {
+            function.call1(py, (demand, standing, asked.ports.to_vec(), rates))?.extract(py)
         })?;
-        let n = asked.demand.n;
         if rows.len() != n || rows.iter().any(|row| row.len() != n) {
             return Err(format!("must return {n} rows of {n} numbers of circuits"));
         }

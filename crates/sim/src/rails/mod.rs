@@ -135,7 +135,7 @@ impl RailsSpec {
             EngineSpec::Packet(packet) => {
                 let mut spec = (**packet).clone();
                 spec.balancer = self.scheme;
-                Box::new(PacketEngine { spec, seed })
+                Box::new(PacketEngine::new(spec, seed))
             }
         }
     }
