@@ -77,11 +77,11 @@ def run(arguments: Sequence[str]) -> int:
     lightloom ...
     0
     """
-    from lightloom.cli import top
-
     debug = "--debug" in arguments
     given = [argument for argument in arguments if argument != "--debug"]
     try:
+        from lightloom.cli import top
+
         result = top.answer(given)
         if result is None:
             from lightloom.cli.application import app
