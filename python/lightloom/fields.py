@@ -27,8 +27,9 @@ Price = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 Label = Annotated[str, Field(min_length=1, max_length=200)]
 Radix = Annotated[int, Field(ge=2, le=4096, multiple_of=2)]
 Positive = Field(gt=0, le=1 << 63)
-# 1 Mbps to 10 Tbps, and up to 1 s.
-LinkRate = Annotated[Rate, Field(ge=10**6, le=10**13)]
+LINK_RATES = Rate(10**6), Rate(10**13)
+LinkRate = Annotated[Rate, Field(ge=LINK_RATES[0], le=LINK_RATES[1])]
+# Up to 1 s.
 LinkDelay = Annotated[Time, Field(le=10**12)]
 Bandwidth = Annotated[LinkRate, Field(serialization_alias="link_bps")]
 Delay = Annotated[LinkDelay, Field(serialization_alias="link_delay_ps")]

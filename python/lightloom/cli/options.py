@@ -187,6 +187,8 @@ def bandwidths(text: str) -> list[str]:
     lightloom.errors.InputError: --bandwidth "fast": not a rate; allowed: such as 100,400 (Gbps) \
 or "400 Gbps"
     """
+    from lightloom.fields import LINK_RATES
+
     rates = []
     for part in _parts(text, "--bandwidth"):
         number = part.replace(".", "", 1)
@@ -198,6 +200,9 @@ or "400 Gbps"
             raise InputError(
                 f'--bandwidth "{part}": not a rate; allowed: such as 100,400 (Gbps) or "400 Gbps"'
             )
+        least, most = LINK_RATES
+        if not least <= rate <= most:
+            raise InputError(f'--bandwidth "{part}": must be from {least} to {most}')
         rates.append(str(rate))
     return list(dict.fromkeys(rates))
 
