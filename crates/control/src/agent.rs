@@ -304,7 +304,7 @@ impl Agent {
             round: self.round,
             faults: self.faults.iter().copied().collect(),
             demand: self.demand.clone(),
-            traffic: self.traffic.iter().copied().collect(),
+            traffic: self.traffic.iter().cloned().collect(),
         }));
     }
 }

@@ -222,8 +222,8 @@ impl EmulatedRegion {
         self.round += 1;
         for (server, row) in demand.bytes.chunks_exact(n).enumerate() {
             let demand = Demand { round: self.round, bytes: row.to_vec(), ahead, predicted };
-            for &record in traffic.get(server).into_iter().flatten() {
-                self.agents[server].traffic(record);
+            for record in traffic.get(server).into_iter().flatten() {
+                self.agents[server].traffic(record.clone());
             }
             self.agents[server].demand(self.clock, demand);
             self.take_outputs(server);

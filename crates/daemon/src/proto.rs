@@ -12,9 +12,12 @@ pub mod wire {
 
 use lightloom_control::{Demand, Directive, Mark, Report, ServerPart, Stage};
 use lightloom_decide::traffic::Bytes;
-use lightloom_decide::{Ahead, Traffic};
+use lightloom_decide::{Ahead, PassTraffic, Traffic};
 use lightloom_units::Time;
 use thiserror::Error;
+
+/// More passes than any iteration has.
+const MOST_PASSES: usize = 4096;
 
 /// A message that makes no sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -37,6 +40,7 @@ pub fn report(server: &str, report: &Report) -> wire::Report {
                 uses: ahead.uses,
                 hidden_ps: ahead.hidden.ps(),
                 later: ahead.later,
+                pass: ahead.pass,
             }),
             predicted: demand.predicted,
         }),
@@ -46,30 +50,30 @@ pub fn report(server: &str, report: &Report) -> wire::Report {
 
 fn traffic(record: &Traffic) -> wire::Traffic {
     let bytes = |of: Bytes| Some(wire::TrafficBytes { out: of.out, into: of.into });
-    wire::Traffic {
-        iteration: record.iteration,
-        under_way_ps: record.under_way.ps(),
-        pp: bytes(record.pp),
-        dp: bytes(record.dp),
-        tp: bytes(record.tp),
-        cp: bytes(record.cp),
-        other: bytes(record.other),
-    }
+    let pass = |part: &PassTraffic| wire::PassTraffic {
+        under_way_ps: part.under_way.ps(),
+        pp: bytes(part.pp),
+        dp: bytes(part.dp),
+        tp: bytes(part.tp),
+        cp: bytes(part.cp),
+        other: bytes(part.other),
+    };
+    wire::Traffic { iteration: record.iteration, passes: record.passes.iter().map(pass).collect() }
 }
 
 fn read_traffic(sent: &wire::Traffic) -> Traffic {
     let bytes = |of: Option<wire::TrafficBytes>| {
         of.map_or_else(Bytes::default, |of| Bytes { out: of.out, into: of.into })
     };
-    Traffic {
-        iteration: sent.iteration,
-        under_way: Time::from_ps(sent.under_way_ps),
-        pp: bytes(sent.pp),
-        dp: bytes(sent.dp),
-        tp: bytes(sent.tp),
-        cp: bytes(sent.cp),
-        other: bytes(sent.other),
-    }
+    let pass = |part: &wire::PassTraffic| PassTraffic {
+        under_way: Time::from_ps(part.under_way_ps),
+        pp: bytes(part.pp),
+        dp: bytes(part.dp),
+        tp: bytes(part.tp),
+        cp: bytes(part.cp),
+        other: bytes(part.other),
+    };
+    Traffic { iteration: sent.iteration, passes: sent.passes.iter().map(pass).collect() }
 }
 
 /// The report that was sent, of the server of this number, which has so many `ports` in a region of so
@@ -101,6 +105,7 @@ pub fn read_report(
         uses: ahead.uses,
         hidden: Time::from_ps(ahead.hidden_ps),
         later: ahead.later,
+        pass: ahead.pass,
     };
     let demand = sent.demand.map(|demand| Demand {
         round: demand.round,
@@ -110,6 +115,9 @@ pub fn read_report(
     });
     if sent.traffic.len() > 2 || !sent.traffic.is_sorted_by(|a, b| a.iteration < b.iteration) {
         return Err(Senseless("traffic is of two iterations at most, in order"));
+    }
+    if sent.traffic.iter().any(|record| record.passes.len() > MOST_PASSES) {
+        return Err(Senseless("an iteration has 4,096 passes at most"));
     }
     if demand.as_ref().is_some_and(|demand| demand.bytes.len() != servers) {
         return Err(Senseless("a demand has one number for each server of the region"));
@@ -223,7 +231,7 @@ mod tests {
     #[test]
     fn what_is_sent_is_what_comes() {
         for obeyed in marks() {
-            let ahead = Some(Ahead { uses: 1, hidden: Time::from_ms(2), later: 3 });
+            let ahead = Some(Ahead { uses: 1, hidden: Time::from_ms(2), later: 3, pass: Some(0) });
             let plain = Demand::new(3, vec![0, u64::MAX, 7]);
             let predicted = Demand { ahead, predicted: true, ..plain.clone() };
             for demand in [None, Some(plain), Some(predicted)] {
@@ -233,6 +241,8 @@ mod tests {
                     ServerPart::Gpu(1),
                     ServerPart::Server,
                 ];
+                let other = Bytes { out: 7, into: u64::MAX };
+                let last = PassTraffic { other, ..PassTraffic::default() };
                 let said = Report {
                     server: 2,
                     incarnation: 9,
@@ -243,7 +253,7 @@ mod tests {
                     demand: demand.clone(),
                     traffic: vec![
                         Traffic::new(0),
-                        Traffic { other: Bytes { out: 7, into: u64::MAX }, ..Traffic::new(1) },
+                        Traffic { iteration: 1, passes: vec![PassTraffic::default(), last] },
                     ],
                 };
                 let came = read_report(2, 6, 3, sent(&report("node-02", &said)));
@@ -268,6 +278,9 @@ mod tests {
         assert!(why(wire::Report { demand, ..good() }).contains("each server"));
         let traffic = vec![wire::Traffic::default(); 2];
         assert!(why(wire::Report { traffic, ..good() }).contains("in order"));
+        let passes = vec![wire::PassTraffic::default(); MOST_PASSES + 1];
+        let traffic = vec![wire::Traffic { iteration: 1, passes }];
+        assert!(why(wire::Report { traffic, ..good() }).contains("4,096"));
         let fault = |part| wire::Report { faults: vec![wire::Part { part }], ..good() };
         assert!(why(fault(None)).contains("names a part"));
         assert!(why(fault(Some(wire::part::Part::Nic(2)))).contains("has not"));

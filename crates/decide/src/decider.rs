@@ -207,10 +207,10 @@ mod tests {
         };
         assert_eq!(ask(vec![]), 0);
         let mut record = Traffic::new(1);
-        record.under_way = Time::from_ms(1000);
-        record.pp = Bytes { out: 45_000_000_000, into: 0 };
+        record.pass(0).under_way = Time::from_ms(1000);
+        record.pass(0).pp = Bytes { out: 45_000_000_000, into: 0 };
         assert_eq!(
-            ask(vec![vec![], vec![record]]),
+            ask(vec![vec![], vec![record.clone()]]),
             0,
             "66 ms over 55 %, or 25 + 66 over a circuit"
         );

@@ -36,4 +36,4 @@ pub use foresight::Foresight;
 pub use question::{Ahead, Basis, PacketSide, Question};
 pub use rule::{Asked, Rule, rule, rules};
 pub use settings::{Refusal, Settings};
-pub use traffic::{Class, Traffic, WINDOW};
+pub use traffic::{Class, PassTraffic, Traffic, WINDOW};

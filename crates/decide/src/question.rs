@@ -17,13 +17,17 @@ pub struct Ahead {
     pub hidden: Time,
     /// All-to-alls of other demands after these, before circuits can change at no cost again.
     pub later: u32,
+    /// In which pass of a micro-batch through the region's stage the next all-to-all is, counted from the
+    /// iteration's first: of this pass what other traffic takes is asked (see [`crate::traffic`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pass: Option<u32>,
 }
 
 impl Default for Ahead {
     /// A dispatch and its combine, no computation that hides a change, and nothing known of what
     /// follows.
     fn default() -> Self {
-        Ahead { uses: 2, hidden: Time::ZERO, later: 0 }
+        Ahead { uses: 2, hidden: Time::ZERO, later: 0, pass: None }
     }
 }
 

@@ -23,7 +23,7 @@ impl Tenant {
         question: &Question,
     ) -> Result<CircuitCounts, Refusal> {
         for (server, records) in question.traffic.iter().enumerate() {
-            records.iter().for_each(|&record| self.window.observe(server, record));
+            records.iter().for_each(|record| self.window.observe(server, record));
         }
         let (demand, ports) = (&question.demand, question.standing.usable());
         let standing = question.standing.counts();
@@ -53,7 +53,9 @@ impl Tenant {
         if question.basis == Basis::Known {
             self.memory.see(demand);
         }
-        let rates = Rates { packet_bps: self.window.left(&settings.rates), ..settings.rates };
+        let ahead = question.ahead.iter().flatten().next().copied().unwrap_or(settings.ahead);
+        let packet_bps = self.window.left(ahead.pass, &settings.rates);
+        let rates = Rates { packet_bps, ..settings.rates };
         let keep_going = settings.keep_going;
         let asked = Asked { demand, standing, ports, rates: &rates, keep_going };
         let failed = |why| Refusal::Rule(settings.rule.name().into(), why);
@@ -64,7 +66,6 @@ impl Tenant {
         if !settings.hysteresis || repairs {
             return settings.rule.fit(&asked).map_err(failed);
         }
-        let ahead = question.ahead.iter().flatten().next().copied().unwrap_or(settings.ahead);
         let usual: &[ServerDemand] = self.memory.usual();
         let prospect =
             Prospect { uses: ahead.uses, hidden: ahead.hidden, later: ahead.later, usual };

@@ -2,14 +2,16 @@
 //!
 //! Pipelines, gradients and collectives that span servers use the packet NICs, too. Whoever sends them
 //! reports, server by server, what they put there while an all-to-all of the region was under way: a
-//! [`Traffic`] an iteration and server, by [`Class`] of traffic.
+//! [`Traffic`] an iteration and server, by pass and [`Class`] of traffic.
 //!
-//! Modelled: the rate taken is the sum of bytes over the sum of times, of the last [`WINDOW`] iterations
-//! that have ended and of the one under way as far as it has come; out and in apart, the busier of the two;
-//! of all servers that report, the busiest. A record of iteration 0 is what the job's own task graph says: it
-//! counts until an iteration has ended, and then no more. A server that reports nothing is taken to be
-//! like the busiest that does; if none does, nothing is taken. An all-to-all is never left less than half
-//! of a NIC: it shares it fairly with the other flows there, and its own are the more numerous. The average
+//! Modelled: each pass of a micro-batch through a region's stage is counted apart, since most meet little
+//! and the last ones meet all sums of gradients. The rate taken is the sum of bytes over the sum of times, of
+//! that pass in the last [`WINDOW`] iterations that have ended and in the one under way as far as it has
+//! come; out and in apart, the busier of the two; of all servers that report, the busiest. Where the pass of
+//! the next all-to-all is not known, or nothing was reported of it, all passes count as one. A record of
+//! iteration 0 is what the job's own task graph says: it counts until an iteration has ended, and then no
+//! more. A server that reports nothing is taken to be like the busiest that does; if none does, nothing is
+//! taken. An all-to-all is never left less than half of a NIC, since NICs are shared fairly. The average
 //! over iterations, and rounding to sixteenths of a NIC's rate, keep a decision from chasing its own
 //! effect.
 //! Ignored: that a server's NICs may be loaded unevenly.
@@ -79,11 +81,21 @@ pub struct Bytes {
 
 /// What one server's packet NICs carried of other traffic in one iteration, while all-to-alls of its
 /// region were under way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Traffic {
     /// Numbers iterations from 1; 0 is what the task graph says before the first.
     pub iteration: u64,
+    /// By pass of a micro-batch through the server's stage, in their order in the iteration. Who does not
+    /// know passes reports one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passes: Vec<PassTraffic>,
+}
+
+/// A [`Traffic`]'s part of one pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PassTraffic {
     /// How long all-to-alls were under way in it.
     #[serde(rename = "under_way_ps")]
     pub under_way: Time,
@@ -111,17 +123,36 @@ fn none(bytes: &Bytes) -> bool {
 impl Traffic {
     /// A record of an iteration in which nothing has been under way yet.
     pub fn new(iteration: u64) -> Self {
-        Traffic { iteration, ..Traffic::default() }
+        Traffic { iteration, passes: Vec::new() }
     }
 
-    /// The bytes of a class.
+    /// The part of a pass, which is made if it is not there yet.
     ///
     /// ```
     /// use lightloom_decide::{Class, Traffic};
     /// let mut record = Traffic::new(1);
-    /// record.class(Class::Gradients).out += 5;
-    /// assert_eq!(record.dp.out, 5);
+    /// record.pass(2).class(Class::Gradients).out += 5;
+    /// assert_eq!((record.passes.len(), record.passes[2].dp.out), (3, 5));
     /// ```
+    pub fn pass(&mut self, number: u32) -> &mut PassTraffic {
+        let at = number as usize;
+        if self.passes.len() <= at {
+            self.passes.resize(at + 1, PassTraffic::default());
+        }
+        &mut self.passes[at]
+    }
+
+    /// The parts that count for an all-to-all of a pass: its own, or all.
+    fn parts(&self, pass: Option<u32>) -> &[PassTraffic] {
+        match pass {
+            Some(number) => self.passes.get(number as usize).map_or(&[], std::slice::from_ref),
+            None => &self.passes,
+        }
+    }
+}
+
+impl PassTraffic {
+    /// The bytes of a class.
     pub fn class(&mut self, class: Class) -> &mut Bytes {
         match class {
             Class::Pipeline => &mut self.pp,
@@ -146,18 +177,18 @@ pub(crate) struct Window {
 impl Window {
     /// Takes a server's record: the latest of an iteration replaces the one before. An iteration that
     /// comes after a later one is another job's, and all before it is forgotten.
-    pub fn observe(&mut self, server: usize, record: Traffic) {
+    pub fn observe(&mut self, server: usize, record: &Traffic) {
         if self.servers.len() <= server {
             self.servers.resize(server + 1, VecDeque::new());
         }
         let kept = &mut self.servers[server];
         match kept.iter_mut().find(|known| known.iteration == record.iteration) {
-            Some(known) => *known = record,
+            Some(known) => known.clone_from(record),
             None => {
                 if kept.back().is_some_and(|last| last.iteration > record.iteration) {
                     kept.clear();
                 }
-                kept.push_back(record);
+                kept.push_back(record.clone());
             }
         }
         if kept.back().is_some_and(|last| last.iteration > 1) {
@@ -168,9 +199,12 @@ impl Window {
         }
     }
 
-    /// What is left of a packet NIC for all-to-alls \[bit/s\].
-    pub fn left(&self, rates: &Rates) -> u64 {
-        let taken = self.servers.iter().map(|records| taken(records, rates)).max().unwrap_or(0);
+    /// What is left of a packet NIC for all-to-alls of a pass \[bit/s\].
+    pub fn left(&self, pass: Option<u32>, rates: &Rates) -> u64 {
+        let of = |records: &VecDeque<Traffic>| {
+            taken(records, pass, rates).or_else(|| taken(records, None, rates)).unwrap_or(0)
+        };
+        let taken = self.servers.iter().map(of).max().unwrap_or(0);
         let steps = (u128::from(taken) * STEPS + u128::from(rates.packet_bps) / 2)
             / u128::from(rates.packet_bps.max(1));
         let steps = steps.min(STEPS / 2) as u64;
@@ -178,17 +212,18 @@ impl Window {
     }
 }
 
-/// The rate that other traffic takes of each of a server's packet NICs \[bit/s\].
-fn taken(records: &VecDeque<Traffic>, rates: &Rates) -> u64 {
-    let time: u128 = records.iter().map(|record| u128::from(record.under_way.ps())).sum();
+/// The rate that other traffic takes of each of a server's packet NICs \[bit/s\]; none if no all-to-all
+/// was under way.
+fn taken(records: &VecDeque<Traffic>, pass: Option<u32>, rates: &Rates) -> Option<u64> {
+    let parts = || records.iter().flat_map(|record| record.parts(pass));
+    let time: u128 = parts().map(|part| u128::from(part.under_way.ps())).sum();
     let sum = |bytes: fn(&Bytes) -> u64| -> u128 {
-        let of = |record: &Traffic| record.all().iter().map(|b| u128::from(bytes(b))).sum::<u128>();
-        records.iter().map(of).sum()
+        parts().map(|part| part.all().iter().map(|b| u128::from(bytes(b))).sum::<u128>()).sum()
     };
     let busier = sum(|bytes| bytes.out).max(sum(|bytes| bytes.into));
     let nics = u128::from(rates.packet_nics);
-    let bps = (busier * 8_000_000_000_000).checked_div(time * nics).unwrap_or(0);
-    bps.try_into().unwrap_or(u64::MAX)
+    let bps = (busier * 8_000_000_000_000).checked_div(time * nics)?;
+    Some(bps.try_into().unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
@@ -200,41 +235,56 @@ mod tests {
         Rates { optical_bps: 1600, packet_bps: 1600, packet_nics: 2, share_eps: false };
 
     fn record(iteration: u64, seconds: u64, out: u64) -> Traffic {
+        Traffic { iteration, passes: vec![pass(seconds, out)] }
+    }
+
+    fn pass(seconds: u64, out: u64) -> PassTraffic {
         let under_way = Time::from_ms(seconds * 1000);
-        Traffic { iteration, under_way, pp: Bytes { out, into: 0 }, ..Traffic::default() }
+        PassTraffic { under_way, pp: Bytes { out, into: 0 }, ..PassTraffic::default() }
     }
 
     #[test]
     fn an_expectation_counts_until_an_iteration_has_ended() {
         let mut window = Window::default();
-        assert_eq!(window.left(&RATES), 1600);
-        window.observe(0, record(0, 10, 500)); // 50 B/s on two NICs: 200 bit/s each
-        assert_eq!(window.left(&RATES), 1400);
-        window.observe(0, record(1, 10, 0));
-        assert_eq!(window.left(&RATES), 1500);
-        window.observe(0, record(2, 0, 0));
-        assert_eq!(window.left(&RATES), 1600);
+        assert_eq!(window.left(None, &RATES), 1600);
+        window.observe(0, &record(0, 10, 500)); // 50 B/s on two NICs: 200 bit/s each
+        assert_eq!(window.left(None, &RATES), 1400);
+        window.observe(0, &record(1, 10, 0));
+        assert_eq!(window.left(None, &RATES), 1500);
+        window.observe(0, &record(2, 0, 0));
+        assert_eq!(window.left(None, &RATES), 1600);
     }
 
     #[test]
     fn the_busiest_server_and_direction_count_and_half_is_always_left() {
         let mut window = Window::default();
-        window.observe(0, record(1, 10, 250));
+        window.observe(0, &record(1, 10, 250));
         let dp = Bytes { out: 0, into: 750 };
-        window.observe(2, Traffic { dp, ..record(1, 10, 250) });
-        assert_eq!(window.left(&RATES), 1300);
-        window.observe(2, record(1, 10, 1 << 40));
-        assert_eq!(window.left(&RATES), 800);
+        let passes = vec![PassTraffic { dp, ..pass(10, 250) }];
+        window.observe(2, &Traffic { iteration: 1, passes });
+        assert_eq!(window.left(None, &RATES), 1300);
+        window.observe(2, &record(1, 10, 1 << 40));
+        assert_eq!(window.left(None, &RATES), 800);
         let none = Rates { packet_nics: 0, ..RATES };
-        assert_eq!(window.left(&none), 1600);
+        assert_eq!(window.left(None, &none), 1600);
     }
 
     #[test]
     fn a_record_of_an_earlier_iteration_begins_anew() {
         let mut window = Window::default();
-        (5..9).for_each(|iteration| window.observe(0, record(iteration, 10, 500)));
-        window.observe(0, record(1, 10, 250));
-        assert_eq!(window.left(&RATES), 1500);
+        (5..9).for_each(|iteration| window.observe(0, &record(iteration, 10, 500)));
+        window.observe(0, &record(1, 10, 250));
+        assert_eq!(window.left(None, &RATES), 1500);
+    }
+
+    #[test]
+    fn a_pass_counts_apart_and_all_count_where_nothing_is_known_of_it() {
+        let mut window = Window::default();
+        let passes = vec![pass(10, 0), pass(0, 0), pass(10, 1000)]; // nothing, and 400 bit/s a NIC
+        window.observe(0, &Traffic { iteration: 1, passes });
+        let left = |pass| window.left(pass, &RATES);
+        assert_eq!([left(Some(0)), left(Some(2))], [1600, 1200]);
+        assert_eq!([left(None), left(Some(1)), left(Some(7))], [1400; 3]);
     }
 
     proptest! {
@@ -245,13 +295,13 @@ mod tests {
             let (mut once, mut often) = (Window::default(), Window::default());
             for (at, &bytes) in bytes.iter().enumerate() {
                 let now = record(at as u64 + 1, 1, bytes);
-                once.observe(0, now);
-                (0..=again.get(at).copied().unwrap_or(0)).for_each(|_| often.observe(0, now));
+                once.observe(0, &now);
+                (0..=again.get(at).copied().unwrap_or(0)).for_each(|_| often.observe(0, &now));
             }
-            prop_assert_eq!(once.left(&RATES), often.left(&RATES));
+            prop_assert_eq!(once.left(None, &RATES), often.left(None, &RATES));
             let last = &bytes[bytes.len().saturating_sub(WINDOW + 1)..];
             let mean = last.iter().sum::<u64>() * 8 / (2 * last.len() as u64);
-            prop_assert_eq!(once.left(&RATES), 1600 - ((mean + 50) / 100 * 100).min(800));
+            prop_assert_eq!(once.left(None, &RATES), 1600 - ((mean + 50) / 100 * 100).min(800));
         }
     }
 }

@@ -168,7 +168,7 @@ impl Workload {
         let mut notes: Vec<String> = fabric.notes().iter().cloned().chain(notes).collect();
         notes.extend(sender.carrier.note());
         let kept = sender.carrier.kept();
-        let traffic = sender.carrier.traffic(outcome.makespan);
+        let traffic = sender.carrier.traffic();
         notes.extend(self.gating.notes().iter().cloned());
         Ok(Run {
             breakdown,

@@ -30,8 +30,13 @@ fn shares(traffic: &[Vec<Vec<Traffic>>]) -> Vec<f64> {
     let busiest = |servers: &Vec<Vec<Traffic>>| {
         let share = |records: &Vec<Traffic>| {
             let last = records.last().expect("a record");
-            let bytes = last.pp.out.max(last.pp.into) + last.dp.out.max(last.dp.into);
-            bytes as f64 / (last.under_way.ps() as f64 * capacity)
+            let bytes: u64 = last
+                .passes
+                .iter()
+                .map(|pass| pass.pp.out.max(pass.pp.into) + pass.dp.out.max(pass.dp.into))
+                .sum();
+            let under_way: u64 = last.passes.iter().map(|pass| pass.under_way.ps()).sum();
+            bytes as f64 / (under_way as f64 * capacity)
         };
         servers.iter().map(share).fold(0.0, f64::max)
     };

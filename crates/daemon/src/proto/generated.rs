@@ -86,6 +86,9 @@ pub struct Ahead {
     /// All-to-alls of other demands after these, before circuits can change at no cost again.
     #[prost(uint32, tag = "3")]
     pub later: u32,
+    /// In which pass of a micro-batch through the region's stage the next all-to-all is, from 0.
+    #[prost(uint32, optional, tag = "4")]
+    pub pass: ::core::option::Option<u32>,
 }
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -97,32 +100,40 @@ pub struct TrafficBytes {
     #[prost(uint64, tag = "2")]
     pub into: u64,
 }
-/// What other traffic than all-to-alls put on the server's packet NICs in one iteration while an all-to-all
-/// of its region was under way, by what it is for.
+/// What other traffic than all-to-alls put on the server's packet NICs while an all-to-all of its region
+/// was under way, in one pass, by what it is for.
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PassTraffic {
+    /// How long all-to-alls were under way.
+    #[prost(uint64, tag = "1")]
+    pub under_way_ps: u64,
+    /// Pipelines.
+    #[prost(message, optional, tag = "2")]
+    pub pp: ::core::option::Option<TrafficBytes>,
+    /// Gradients.
+    #[prost(message, optional, tag = "3")]
+    pub dp: ::core::option::Option<TrafficBytes>,
+    /// Tensor parallelism.
+    #[prost(message, optional, tag = "4")]
+    pub tp: ::core::option::Option<TrafficBytes>,
+    /// Context parallelism.
+    #[prost(message, optional, tag = "5")]
+    pub cp: ::core::option::Option<TrafficBytes>,
+    /// Anything else.
+    #[prost(message, optional, tag = "6")]
+    pub other: ::core::option::Option<TrafficBytes>,
+}
+/// The passes of one iteration.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Traffic {
     /// Numbered from 1; 0 is what the job's task graph says before the first.
     #[prost(uint64, tag = "1")]
     pub iteration: u64,
-    /// How long all-to-alls were under way.
-    #[prost(uint64, tag = "2")]
-    pub under_way_ps: u64,
-    /// Pipelines.
-    #[prost(message, optional, tag = "3")]
-    pub pp: ::core::option::Option<TrafficBytes>,
-    /// Gradients.
-    #[prost(message, optional, tag = "4")]
-    pub dp: ::core::option::Option<TrafficBytes>,
-    /// Tensor parallelism.
-    #[prost(message, optional, tag = "5")]
-    pub tp: ::core::option::Option<TrafficBytes>,
-    /// Context parallelism.
-    #[prost(message, optional, tag = "6")]
-    pub cp: ::core::option::Option<TrafficBytes>,
-    /// Anything else.
-    #[prost(message, optional, tag = "7")]
-    pub other: ::core::option::Option<TrafficBytes>,
+    /// In their order; one for all if the server does not know them.
+    #[prost(message, repeated, tag = "2")]
+    pub passes: ::prost::alloc::vec::Vec<PassTraffic>,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]

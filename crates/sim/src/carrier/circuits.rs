@@ -56,8 +56,8 @@ impl Carrier for Optical<'_> {
         Optical::other_ends(self, transfer, now);
     }
 
-    fn traffic(&self, now: Time) -> Vec<Vec<Vec<Traffic>>> {
-        Optical::traffic(self, now)
+    fn traffic(&self) -> Vec<Vec<Vec<Traffic>>> {
+        Optical::traffic(self)
     }
 
     fn kept(&mut self) -> Option<Kept> {

@@ -210,8 +210,7 @@ pub(crate) trait Carrier {
     }
 
     /// By region and server: what other traffic took of packet NICs while all-to-alls were under way.
-    fn traffic(&self, now: Time) -> Vec<Vec<Vec<Traffic>>> {
-        let _ = now;
+    fn traffic(&self) -> Vec<Vec<Vec<Traffic>>> {
         vec![]
     }
 

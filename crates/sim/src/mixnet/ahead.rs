@@ -23,7 +23,8 @@ impl Optical<'_> {
         let uses = coming.iter().take_while(|&&task| self.matrix(task) == first).count();
         let gap = |at: usize| region.gaps.get(at).copied().unwrap_or_default();
         let (hidden, later) = (gap(region.next).0, gap(region.next + uses).1);
-        Ahead { uses: uses as u32, hidden, later }
+        let pass = coming.first().map(|&task| self.ledger.pass_of(task));
+        Ahead { uses: uses as u32, hidden, later, pass }
     }
 
     fn matrix(&self, task: u32) -> Option<MatrixId> {

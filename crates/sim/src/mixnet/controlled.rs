@@ -95,7 +95,7 @@ impl Optical<'_> {
         (demand, health, now): (&Demand<'_>, &Health<'_>, Time),
     ) -> Result<(PortMap, Time), String> {
         let ahead = Some(self.ahead(region));
-        let traffic = self.traffic_of(region, now);
+        let traffic = self.traffic_of(region);
         let sides = self.packet_sides(region, demand, health);
         let Region { controller, decider, ports, .. } = &mut self.regions[region];
         let mut refused = None;

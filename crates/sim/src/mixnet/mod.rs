@@ -182,6 +182,7 @@ impl<'a> Optical<'a> {
             router: Router::default(),
             foresight: spec.reconfigure.predictor.map(|kind| Foresight::new(kind, gating)),
             ledger: traffic::Ledger::new(
+                graph,
                 placement,
                 cluster.gpus_per_server,
                 (fabric.regions() as usize, region_servers),
@@ -250,7 +251,7 @@ impl<'a> Optical<'a> {
     ) -> Result<(), String> {
         let region = self.region(a2a.block);
         if self.when(task.0) == ReconfigurePolicy::Inside {
-            self.ledger.all_to_all_begins(region, now);
+            self.ledger.all_to_all_begins(region, task.0, now);
             self.regions[region].next += 1;
             return self.inside(region, a2a, demand, (health, now), key, orders);
         }
@@ -264,7 +265,7 @@ impl<'a> Optical<'a> {
             health.patched(&orders.patches, now);
         }
         let dark = orders.patches.delay;
-        self.ledger.all_to_all_begins(region, now.saturating_add(dark));
+        self.ledger.all_to_all_begins(region, task.0, now.saturating_add(dark));
         self.regions[region].next += 1;
         self.send(region, a2a, demand, health, key, orders)
     }
@@ -313,8 +314,8 @@ impl<'a> Optical<'a> {
 
     /// By region and server: what other traffic took while all-to-alls were under way, this iteration's
     /// record last.
-    pub fn traffic(&self, now: Time) -> Vec<Vec<Vec<Traffic>>> {
-        (0..self.regions.len()).map(|region| self.traffic_of(region, now)).collect()
+    pub fn traffic(&self) -> Vec<Vec<Vec<Traffic>>> {
+        (0..self.regions.len()).map(|region| self.traffic_of(region)).collect()
     }
 
     /// What the first region's controller was asked and did, if that was to be kept.
@@ -325,10 +326,10 @@ impl<'a> Optical<'a> {
         Some(kept)
     }
 
-    fn traffic_of(&self, region: usize, now: Time) -> Vec<Vec<Traffic>> {
+    fn traffic_of(&self, region: usize) -> Vec<Vec<Traffic>> {
         let mut servers = self.earlier[region].clone();
-        for (server, record) in servers.iter_mut().zip(self.ledger.records(region, now)) {
-            server.push(record);
+        for (server, record) in servers.iter_mut().zip(self.ledger.records(region)) {
+            server.push(record.clone());
         }
         servers
     }

@@ -2,7 +2,8 @@
 //! a run goes, and expected before it from the job's own task graph.
 //!
 //! Modelled: a transfer's bytes flow evenly from its beginning to its end; those that fall into an
-//! all-to-all of a region, from the moment its circuits carry light, count for the region's servers. The
+//! all-to-all of a region, from the moment its circuits carry light, count for the region's servers, in the
+//! all-to-all's pass. The
 //! expectation is the same measurement of an iteration in which every task takes as long as it would alone:
 //! computation as the graph has it, transfers at the full rate of the NICs that they use, all-to-alls
 //! evenly over all NICs of their servers.
@@ -15,23 +16,21 @@ use lightloom_units::{Bytes, Time};
 use lightloom_workload::collective::hierarchical;
 use lightloom_workload::{Axis, Comm, Gating, Placement, TaskGraph};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// Bytes that a transfer sends from a server, and to it, over packet NICs; by server.
 type Footprint = Rc<[(u32, u64, u64)]>;
 
-/// What is under way in a region.
-#[derive(Clone, Copy, Debug, Default)]
-struct UnderWay {
-    since: Option<Time>,
-    before: Time,
-}
+/// A region's all-to-alls, in order: begin, end, and pass.
+#[derive(Clone, Debug, Default)]
+struct AllToAlls(Vec<(Time, Time, u32)>);
 
-impl UnderWay {
-    /// For how long all-to-alls have been under way until now.
-    fn until(&self, now: Time) -> Time {
-        let running = self.since.map_or(Time::ZERO, |since| now.saturating_sub(since));
-        self.before.saturating_add(running)
+impl AllToAlls {
+    /// For how long they were under way since a time, until another, by pass; passes may come twice.
+    fn within(&self, began: Time, until: Time) -> impl Iterator<Item = (u32, Time)> + '_ {
+        let last = self.0.iter().rev().take_while(move |&&(_, end, _)| end > began);
+        last.map(move |&(begin, end, pass)| (pass, end.min(until).saturating_sub(begin.max(began))))
     }
 }
 
@@ -40,17 +39,20 @@ pub(super) struct Ledger<'a> {
     placement: &'a Placement,
     gpus_per_server: u32,
     region_servers: u32,
-    regions: Vec<UnderWay>,
+    /// By task: see [`passes`].
+    pass_of: Vec<u32>,
+    regions: Vec<AllToAlls>,
     /// By server of all regions.
     records: Vec<Traffic>,
-    /// By transfer under way: when it began, and for how long all-to-alls had been under way then.
-    open: HashMap<u32, (Time, Class, Footprint, Vec<Time>)>,
+    /// By transfer under way: when it began.
+    open: HashMap<u32, (Time, Class, Footprint)>,
     footprints: HashMap<Comm, Footprint>,
 }
 
 impl<'a> Ledger<'a> {
     /// For as many regions, of servers in a row; `iteration` numbers the records.
     pub fn new(
+        graph: &TaskGraph,
         placement: &'a Placement,
         gpus_per_server: u32,
         (regions, region_servers): (usize, u32),
@@ -60,22 +62,34 @@ impl<'a> Ledger<'a> {
             placement,
             gpus_per_server,
             region_servers,
-            regions: vec![UnderWay::default(); regions],
+            pass_of: passes(graph),
+            regions: vec![AllToAlls::default(); regions],
             records: vec![Traffic::new(iteration); regions * region_servers as usize],
             open: HashMap::new(),
             footprints: HashMap::new(),
         }
     }
 
+    /// In which pass an all-to-all is.
+    pub fn pass_of(&self, task: u32) -> u32 {
+        self.pass_of[task as usize]
+    }
+
     /// An all-to-all of a region begins to send.
-    pub fn all_to_all_begins(&mut self, region: usize, at: Time) {
-        self.regions[region].since = Some(at);
+    pub fn all_to_all_begins(&mut self, region: usize, task: u32, at: Time) {
+        let pass = self.pass_of(task);
+        self.regions[region].0.push((at, Time::MAX, pass));
     }
 
     /// It has ended.
     pub fn all_to_all_ends(&mut self, region: usize, now: Time) {
-        let region = &mut self.regions[region];
-        (region.before, region.since) = (region.until(now), None);
+        let Some((begin, end, pass)) = self.regions[region].0.last_mut() else { return };
+        *end = now;
+        let (pass, took) = (*pass, now.saturating_sub(*begin));
+        for record in &mut self.records[servers(region, self.region_servers)] {
+            let under_way = &mut record.pass(pass).under_way;
+            *under_way = under_way.saturating_add(took);
+        }
     }
 
     /// Another transfer begins.
@@ -85,38 +99,31 @@ impl<'a> Ledger<'a> {
         if footprint.is_empty() {
             return;
         }
-        let of = |&(server, ..): &(u32, u64, u64)| self.under_way(server, now);
-        let before = footprint.iter().map(of).collect();
-        self.open.insert(transfer, (now, class, footprint, before));
+        self.open.insert(transfer, (now, class, footprint));
     }
 
     /// It has ended.
     pub fn ends(&mut self, transfer: u32, now: Time) {
-        let Some((began, class, footprint, before)) = self.open.remove(&transfer) else { return };
+        let Some((began, class, footprint)) = self.open.remove(&transfer) else { return };
         let took = u128::from(now.saturating_sub(began).ps());
         if took == 0 {
             return;
         }
-        for (&(server, out, into), before) in footprint.iter().zip(before) {
-            let within = u128::from(self.under_way(server, now).saturating_sub(before).ps());
-            let share = |bytes: u64| (u128::from(bytes) * within / took) as u64;
-            let bytes = self.records[server as usize].class(class);
-            bytes.out += share(out);
-            bytes.into += share(into);
+        for &(server, out, into) in footprint.iter() {
+            let region = &self.regions[(server / self.region_servers) as usize];
+            for (pass, within) in region.within(began, now) {
+                let share =
+                    |bytes: u64| (u128::from(bytes) * u128::from(within.ps()) / took) as u64;
+                let bytes = self.records[server as usize].pass(pass).class(class);
+                bytes.out += share(out);
+                bytes.into += share(into);
+            }
         }
     }
 
     /// The record of each server of a region, as far as the iteration has come.
-    pub fn records(&self, region: usize, now: Time) -> impl Iterator<Item = Traffic> + '_ {
-        let under_way = self.regions[region].until(now);
-        let (first, count) = (region * self.region_servers as usize, self.region_servers as usize);
-        let of = move |record: &Traffic| Traffic { under_way, ..*record };
-        self.records[first..first + count].iter().map(of)
-    }
-
-    /// For how long all-to-alls of a server's region have been under way.
-    fn under_way(&self, server: u32, now: Time) -> Time {
-        self.regions[(server / self.region_servers) as usize].until(now)
+    pub fn records(&self, region: usize) -> &[Traffic] {
+        &self.records[servers(region, self.region_servers)]
     }
 
     fn footprint(&mut self, comm: &Comm) -> Footprint {
@@ -160,6 +167,12 @@ impl<'a> Ledger<'a> {
     }
 }
 
+/// A region's servers.
+fn servers(region: usize, region_servers: u32) -> Range<usize> {
+    let first = region * region_servers as usize;
+    first..first + region_servers as usize
+}
+
 /// What other traffic is for; none for all-to-alls.
 fn class(comm: &Comm) -> Option<Class> {
     match comm {
@@ -171,6 +184,24 @@ fn class(comm: &Comm) -> Option<Class> {
     }
 }
 
+/// By task: in which pass of a micro-batch through its block an all-to-all is, counted from the block's
+/// first.
+fn passes(graph: &TaskGraph) -> Vec<u32> {
+    let mut numbers = vec![0; graph.len()];
+    let mut last = HashMap::new();
+    for task in graph.topological_order().unwrap_or_default() {
+        let Some(Comm::AllToAll { block, .. }) = graph.communication(task) else { continue };
+        let at = task as usize;
+        let of = (graph.pass[at], graph.micro_batch[at]);
+        let (before, number) = last.entry(*block).or_insert((of, 0));
+        if *before != of {
+            (*before, *number) = (of, *number + 1);
+        }
+        numbers[at] = *number;
+    }
+    numbers
+}
+
 /// What the task graph says of an iteration: a record of each server of each region, of iteration 0.
 pub(super) fn expected(
     graph: &TaskGraph,
@@ -178,7 +209,7 @@ pub(super) fn expected(
     (cluster, spec): (&Cluster, &MixNetSpec),
     regions: (usize, u32),
 ) -> Vec<Vec<Traffic>> {
-    let mut ledger = Ledger::new(placement, cluster.gpus_per_server, regions, 0);
+    let mut ledger = Ledger::new(graph, placement, cluster.gpus_per_server, regions, 0);
     let packet_bps = |nics: u32| u128::from(spec.eps.link_bps.bps()) * u128::from(nics);
     let packets = packet_bps(cluster.nics_per_server - spec.optical_nics);
     let all = packets + u128::from(spec.ocs.link_bps.bps()) * u128::from(spec.optical_nics);
@@ -228,7 +259,7 @@ pub(super) fn expected(
                 let first = placement.block_gpus(*block).start / cluster.gpus_per_server;
                 let region = (first / regions.1) as usize;
                 match begin {
-                    true => ledger.all_to_all_begins(region, now),
+                    true => ledger.all_to_all_begins(region, task, now),
                     false => ledger.all_to_all_ends(region, now),
                 }
             }
@@ -236,5 +267,5 @@ pub(super) fn expected(
             (_, false) => ledger.ends(task, now),
         }
     }
-    (0..regions.0).map(|region| ledger.records(region, Time::MAX).collect()).collect()
+    (0..regions.0).map(|region| ledger.records(region).to_vec()).collect()
 }
