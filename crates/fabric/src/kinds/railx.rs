@@ -236,18 +236,8 @@ impl Wired {
             lanes: 1,
         };
         // In the order that `mesh` and `rail` count in.
-        for node in 0..grid.nodes() {
-            for axis in [Axis::X, Axis::Y] {
-                for line in 0..grid.mesh {
-                    for step in 1..grid.mesh {
-                        let [a, b] = [step - 1, step].map(|along| match axis {
-                            Axis::X => NodeId(grid.chip(node, along, line)),
-                            Axis::Y => NodeId(grid.chip(node, line, along)),
-                        });
-                        wires.duplex(a, b, inside);
-                    }
-                }
-            }
+        for (_, [a, b]) in grid.mesh_links() {
+            wires.duplex(NodeId(a), NodeId(b), inside);
         }
         let switches: Vec<_> = (0..layout.switches())
             .map(|switch| wires.node(NodeKind::Ocs { region: switch }))
@@ -342,12 +332,6 @@ impl Wired {
         LinkId(self.rails + 2 * ((line * self.grid.rails() + rail) * 2 + u32::from(!plus)))
     }
 
-    /// The node of a chip, and where in its mesh it is.
-    pub fn place(&self, chip: GpuId) -> (u32, (u32, u32)) {
-        let (mesh, area) = (self.grid.mesh, self.grid.mesh * self.grid.mesh);
-        (chip.0 / area, (chip.0 % mesh, chip.0 % area / mesh))
-    }
-
     /// Rails to go from every node to one.
     fn distances(&self, to: u32) -> &[u16] {
         self.distances[to as usize].get_or_init(|| {
@@ -376,7 +360,7 @@ impl Routes for Wired {
         key: u64,
         path: &mut Vec<LinkId>,
     ) -> Result<(), RouteError> {
-        let ((mut node, mut here), (last, there)) = (self.place(source), self.place(destination));
+        let ((mut node, mut here), (last, there)) = (self.grid.within(source.0), self.grid.within(destination.0));
         let left = self.distances(last);
         if left[node as usize] == UNREACHABLE {
             return Err(RouteError::NoPath { from: ServerId(node), to: ServerId(last) });
@@ -409,7 +393,7 @@ impl Routes for Wired {
     }
 
     fn scale_up_path(&self, source: GpuId, destination: GpuId, path: &mut Vec<LinkId>) {
-        let ((node, from), (_, to)) = (self.place(source), self.place(destination));
+        let ((node, from), (_, to)) = (self.grid.within(source.0), self.grid.within(destination.0));
         self.mesh_path(node, from, to, path);
     }
 
@@ -466,6 +450,7 @@ fn check(cluster: &Cluster, spec: &RailXSpec, layout: &Layout) -> Result<(), Fab
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::routers::{RailxLinks, railx};
     use proptest::prelude::*;
 
     fn spec(mesh: u32, ports: u32) -> RailXSpec {
@@ -512,7 +497,7 @@ mod tests {
             prop_assert_eq!(at, fabric.gpu_node(b));
             let wired = fabric.wired().expect("a RailX fabric");
             let rails = path.iter().filter(|&&l| fabric.link(l).class == LinkClass::Rail).count();
-            let (from, to) = (wired.place(a).0, wired.place(b).0);
+            let (from, to) = (wired.grid().within(a.0).0, wired.grid().within(b.0).0);
             prop_assert_eq!(rails, 2 * wired.distances(to)[from as usize] as usize);
             // Every circuit that the route takes stands.
             let circuits: std::collections::HashSet<_> = wired.circuits().collect();
@@ -545,6 +530,48 @@ mod tests {
         for id in (0..fabric.links().len() as u32).map(LinkId) {
             let from = fabric.nodes()[fabric.link(id).from.index()].kind;
             assert_eq!(fabric.never_binds(id), matches!(from, NodeKind::Ocs { .. }));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn routers_have_the_links_that_a_fabric_has(
+            mesh in 1u32..5, ports in 1u32..4, columns in 1u32..6, rows in 1u32..6, dark in 0u32..3,
+        ) {
+            let grid = Grid::new(mesh, ports, 16, columns, rows);
+            let mut layout = layout(grid, |rail| rail);
+            if let Some((axis, line, rail)) = layout.places().nth(dark as usize) {
+                let kept = std::mem::replace(&mut layout, Layout::dark(grid));
+                for (a, l, r) in kept.places().filter(|&place| place != (axis, line, rail)) {
+                    kept.rings(a, l, r).iter().for_each(|ring| layout.add(a, l, r, ring.clone()));
+                }
+            }
+            let cluster = Cluster::of(grid.chips(), mesh * mesh);
+            let spec = spec(mesh, ports);
+            let fabric = Fabric::railx(&cluster, &spec, &layout).expect("valid");
+            let links = RailxLinks { inside_width: 4 * ports as u16, ..Default::default() };
+            let network = railx(&layout, links);
+            let wired = fabric.wired().expect("a RailX fabric");
+            // A circuit is a link into its switch and one out of it.
+            let ends = |into: LinkId, out: LinkId| {
+                let (into, out) = (fabric.link(into), fabric.link(out));
+                (into.from, out.to, into.rate.min(out.rate))
+            };
+            let mesh = (0..fabric.links().len() as u32).map(LinkId);
+            let mesh = mesh.filter(|&link| fabric.link(link).class == LinkClass::Mesh);
+            let mut links: Vec<_> = mesh.map(|link| ends(link, link)).collect();
+            links.extend(wired.circuits().map(|(into, out)| ends(into, out)));
+            let mut channels: Vec<_> = network.channels().iter().map(|channel| {
+                let [from, to] = [channel.from, channel.to].map(|end| NodeId(end.router));
+                (from, to, spec.link_bps * u64::from(channel.width))
+            }).collect();
+            links.sort_unstable();
+            channels.sort_unstable();
+            prop_assert_eq!(links, channels);
+            for chip in 0..grid.chips() {
+                let out = fabric.links().iter().filter(|link| link.from == NodeId(chip));
+                prop_assert_eq!(usize::from(network.ports(chip)), out.count(), "dark ends are ports");
+            }
         }
     }
 

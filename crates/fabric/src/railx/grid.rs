@@ -90,6 +90,29 @@ impl Grid {
     pub fn chip(&self, node: u32, x: u32, y: u32) -> u32 {
         (node * self.mesh + y) * self.mesh + x
     }
+    /// The node of a chip, and the chip's mesh column and row.
+    pub fn within(&self, chip: u32) -> (u32, (u32, u32)) {
+        (chip / (self.mesh * self.mesh), (chip % self.mesh, chip / self.mesh % self.mesh))
+    }
+    /// The links inside the nodes, each an axis, a chip and the next one along it: node by node, along
+    /// X first, line by line.
+    pub fn mesh_links(&self) -> impl Iterator<Item = (Axis, [u32; 2])> + use<> {
+        let grid = *self;
+        let steps = move |node, axis, line| {
+            (1..grid.mesh).map(move |step| {
+                let chip = |along| match axis {
+                    Axis::X => grid.chip(node, along, line),
+                    Axis::Y => grid.chip(node, line, along),
+                };
+                (axis, [chip(step - 1), chip(step)])
+            })
+        };
+        (0..grid.nodes()).flat_map(move |node| {
+            [Axis::X, Axis::Y]
+                .into_iter()
+                .flat_map(move |axis| (0..grid.mesh).flat_map(move |line| steps(node, axis, line)))
+        })
+    }
     /// Positions along an axis: columns along X, rows along Y.
     pub fn positions(&self, axis: Axis) -> u32 {
         match axis {

@@ -55,11 +55,14 @@ impl Layout {
         line: u32,
         rail: u32,
     ) -> Result<CrossConnect, CircuitError> {
-        let pairs = self.rings(axis, line, rail).iter().flat_map(|ring| {
-            let next = ring.iter().cycle().skip(1);
-            ring.iter().zip(next).map(|(&from, &to)| (2 * from, 2 * to + 1))
-        });
-        CrossConnect::new(self.grid.switch_ports(axis), pairs)
+        let ends = self.joined(axis, line, rail).map(|(from, to)| (2 * from, 2 * to + 1));
+        CrossConnect::new(self.grid.switch_ports(axis), ends)
+    }
+    /// The positions that a switch joins: one by its + port, the other by its - port.
+    pub fn joined(&self, axis: Axis, line: u32, rail: u32) -> impl Iterator<Item = (u32, u32)> {
+        self.rings(axis, line, rail)
+            .iter()
+            .flat_map(|ring| ring.iter().copied().zip(ring.iter().copied().cycle().skip(1)))
     }
     /// Whether every switch can hold its rings, on nodes that are used.
     ///
@@ -88,6 +91,14 @@ impl Layout {
     /// How many circuits stand.
     pub fn circuits(&self) -> u64 {
         self.rings.iter().flatten().map(|ring| ring.len() as u64).sum()
+    }
+    /// Every circuit, switch by switch: its axis and rail, the node at its + end and that at its - end.
+    pub fn joins(&self) -> impl Iterator<Item = (Axis, u32, u32, u32)> {
+        self.places().flat_map(move |(axis, line, rail)| {
+            let node = move |at| self.grid.node_on(axis, line, at);
+            let joined = self.joined(axis, line, rail);
+            joined.map(move |(from, to)| (axis, rail, node(from), node(to)))
+        })
     }
     /// Every switch by axis, line and rail, in the order of their numbers.
     pub fn places(&self) -> impl Iterator<Item = (Axis, u32, u32)> + use<> {

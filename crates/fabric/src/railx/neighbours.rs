@@ -29,15 +29,10 @@ impl Neighbours {
         let (grid, rails) = (layout.grid, layout.grid.rails());
         let ends = grid.nodes() as usize * 4 * rails as usize;
         let mut found = Neighbours { rails, next: vec![DARK; ends] };
-        for (axis, line, rail) in layout.places() {
-            for ring in layout.rings(axis, line, rail) {
-                for (&from, &to) in ring.iter().zip(ring.iter().cycle().skip(1)) {
-                    let [from, to] = [from, to].map(|at| grid.node_on(axis, line, at));
-                    let [plus, minus] =
-                        [(from, true), (to, false)].map(|(n, end)| found.at(n, axis, rail, end));
-                    (found.next[plus], found.next[minus]) = (to, from);
-                }
-            }
+        for (axis, rail, from, to) in layout.joins() {
+            let [plus, minus] =
+                [(from, true), (to, false)].map(|(n, end)| found.at(n, axis, rail, end));
+            (found.next[plus], found.next[minus]) = (to, from);
         }
         found
     }

@@ -74,15 +74,12 @@ pub enum PortUse {
 /// assert_eq!(ports.used_for((3, 2), 1), Some(rail));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RailxPorts {
-    mesh: u32,
-    rails_a_side: u32,
-}
+pub struct RailxPorts(Grid);
 
 impl RailxPorts {
     /// The ports of a grid's chips.
     pub fn new(grid: &Grid) -> Self {
-        RailxPorts { mesh: grid.mesh, rails_a_side: grid.ports }
+        RailxPorts(*grid)
     }
 
     /// How many ports a chip has.
@@ -98,12 +95,8 @@ impl RailxPorts {
 
     /// The chip (mesh column and row) and the port of an end of a rail.
     pub fn rail(&self, axis: Axis, rail: u32, plus: bool) -> ((u32, u32), u16) {
-        let (line, edge) = (rail / self.rails_a_side, if plus { self.mesh - 1 } else { 0 });
-        let chip = match axis {
-            Axis::X => (edge, line),
-            Axis::Y => (line, edge),
-        };
-        (chip, self.first(chip, side(axis, plus)) + (rail % self.rails_a_side) as u16)
+        let chip = self.0.exit(axis, rail, plus);
+        (chip, self.first(chip, side(axis, plus)) + (rail % self.0.ports) as u16)
     }
 
     /// What a port is for, or `None` if the chip has no such port.
@@ -118,12 +111,12 @@ impl RailxPorts {
             Axis::Y => chip.0,
         };
         let slot = u32::from(port - self.first(chip, side));
-        Some(PortUse::Rail { axis, rail: line * self.rails_a_side + slot, plus })
+        Some(PortUse::Rail { axis, rail: line * self.0.ports + slot, plus })
     }
 
     /// The first port of a side.
     fn first(&self, chip: (u32, u32), side: usize) -> u16 {
-        let width = |side| if self.edge(chip, side) { self.rails_a_side } else { 1 };
+        let width = |side| if self.edge(chip, side) { self.0.ports } else { 1 };
         (0..side).map(width).sum::<u32>() as u16
     }
 
@@ -134,7 +127,7 @@ impl RailxPorts {
             Axis::X => x,
             Axis::Y => y,
         };
-        at == if plus { self.mesh - 1 } else { 0 }
+        at == if plus { self.0.mesh - 1 } else { 0 }
     }
 }
 
@@ -160,60 +153,27 @@ pub fn railx(layout: &Layout, links: RailxLinks) -> Network {
     let grid = layout.grid;
     let ports = RailxPorts::new(&grid);
     let mut network = Network::new("railx", grid.chips());
-    let places: Vec<_> = (0..grid.mesh).flat_map(|y| (0..grid.mesh).map(move |x| (x, y))).collect();
-    for node in 0..grid.nodes() {
-        for &(x, y) in &places {
-            let router = grid.chip(node, x, y);
-            network.dark_ports(router, ports.of((x, y)));
-            network.terminal(router);
-        }
-        for &chip in &places {
-            for axis in [Axis::X, Axis::Y] {
-                mesh_link(&mut network, &grid, &ports, node, chip, axis, links);
-            }
-        }
+    for router in 0..grid.chips() {
+        network.dark_ports(router, ports.of(grid.within(router).1));
+        network.terminal(router);
     }
-    for axis in [Axis::X, Axis::Y] {
-        for line in 0..grid.lines(axis) {
-            for rail in 0..grid.rails() {
-                let ends = [true, false].map(|plus| ports.rail(axis, rail, plus));
-                for ring in layout.rings(axis, line, rail) {
-                    let next = ring.iter().cycle().skip(1);
-                    for (&from, &to) in ring.iter().zip(next) {
-                        let [plus, minus] =
-                            [(from, ends[0]), (to, ends[1])].map(|(position, ((x, y), port))| {
-                                let router = grid.chip(grid.node_on(axis, line, position), x, y);
-                                End { router, port }
-                            });
-                        let (width, delay) = (links.rail_width, links.long_delay);
-                        network.join(plus, minus, width, delay, ChannelKind::Long);
-                    }
-                }
-            }
-        }
+    for (axis, [chip, next]) in grid.mesh_links() {
+        let end = |router, plus| {
+            let port = ports.mesh(grid.within(router).1, axis, plus);
+            End { router, port: port.expect("a link's end is inside the mesh") }
+        };
+        let (width, delay) = (links.inside_width, links.short_delay);
+        network.join(end(chip, true), end(next, false), width, delay, ChannelKind::Short);
+    }
+    for (axis, rail, from, to) in layout.joins() {
+        let end = |node, plus| {
+            let ((x, y), port) = ports.rail(axis, rail, plus);
+            End { router: grid.chip(node, x, y), port }
+        };
+        let (width, delay) = (links.rail_width, links.long_delay);
+        network.join(end(from, true), end(to, false), width, delay, ChannelKind::Long);
     }
     network
-}
-
-/// The link from a chip to the next in the mesh, if there is one.
-fn mesh_link(
-    network: &mut Network,
-    grid: &Grid,
-    ports: &RailxPorts,
-    node: u32,
-    (x, y): (u32, u32),
-    axis: Axis,
-    links: RailxLinks,
-) {
-    let next = match axis {
-        Axis::X => (x + 1, y),
-        Axis::Y => (x, y + 1),
-    };
-    let Some(out) = ports.mesh((x, y), axis, true) else { return };
-    let into = ports.mesh(next, axis, false).expect("the next chip is not on the - edge");
-    let from = End { router: grid.chip(node, x, y), port: out };
-    let to = End { router: grid.chip(node, next.0, next.1), port: into };
-    network.join(from, to, links.inside_width, links.short_delay, ChannelKind::Short);
 }
 
 #[cfg(test)]

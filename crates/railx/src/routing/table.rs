@@ -235,11 +235,9 @@ pub(super) fn circuits(
 ) -> Vec<(u32, u32, u32, bool)> {
     let mut circuits = Vec::new();
     for &rail in rails {
-        for ring in layout.rings(axis, line, rail) {
-            for (&from, &to) in ring.iter().zip(ring.iter().cycle().skip(1)) {
-                circuits.push((from, to, rail, true));
-                circuits.push((to, from, rail, false));
-            }
+        for (from, to) in layout.joined(axis, line, rail) {
+            circuits.push((from, to, rail, true));
+            circuits.push((to, from, rail, false));
         }
     }
     circuits
