@@ -26,7 +26,7 @@ from lightloom.cost import FABRICS
 from lightloom.gating import load_trace
 from lightloom.plan.alltoall import plan_alltoall
 from lightloom.plan.demand import read as read_demand
-from lightloom.railx.flits import Mesh, Railx, Router, simulate
+from lightloom.railx import Mesh, Railx, Router, simulate
 from rich.console import Console
 from rich.table import Table
 

@@ -35,10 +35,13 @@ class Table:
     # Key, presets to choose from (or other allowed values), meaning.
     choices: tuple[tuple[str, str, str], ...] = ()
     array: bool = False
+    title: str = ""
 
     @property
     def heading(self) -> str:
-        """The table as TOML writes it."""
+        """The table as TOML writes it, or a title of its own."""
+        if self.title:
+            return self.title
         if not self.key:
             return "Top level"
         return f"`[[{self.key}]]`" if self.array else f"`[{self.key}]`"
@@ -89,6 +92,7 @@ BY_KIND = {
     "engine.balancer": ("balancers", "transports"),
     "engine.switch": ("transports", "overflows"),
     "engine": ("engines",),
+    "network": ("networks",),
 }
 
 
@@ -131,6 +135,8 @@ def tables() -> Iterator[Table]:
     yield Table("record", {"": sections.Record})
     yield Table("prices", {"": sections.Prices}, (("preset", "prices", "A price list."),))
     yield Table("power", {"": sections.Power}, (("preset", "power", "A list of watts."),))
+    title = "Networks of `lightloom railx simulate`"
+    yield Table("network", fields.variants("network"), title=title)
 
 
 def page() -> str:
@@ -226,7 +232,7 @@ def default_of(key: str, field: FieldInfo | None = None) -> tuple[str, str]:
         # Where a model preset or a config.json says it, theirs holds.
         unless = " unless the model says" if key.startswith(("model.", "parallelism.")) else ""
         return f"`{value_text(value)}`{unless}", own.source(key)
-    if key.startswith("engine."):
+    if key.startswith(("engine.", "network.")):
         return _of_engine(key, field)
     if key == "fabric.splitting" or key == "fabric.eps.splitting":
         said = [f"`{value}` with `{kind}`" for kind, (value, _) in fabrics.SPLITTING.items()]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from lightloom import _core, fabrics, fields, kinds, presets
+from lightloom import _core, fabrics, fields, kinds, presets, railx
 from lightloom.cli import run
 from lightloom.rails.job import SCHEMES
 from lightloom.rails.plots import STYLES
@@ -17,7 +17,7 @@ from lightloom.report.palette import FABRICS
 from lightloom.resolve import load_scenario
 
 ROOT = Path(__file__).parents[1]
-FAMILIES = ("transport", "balancer", "overflow")
+FAMILIES = ("transport", "balancer", "overflow", "network")
 
 
 def test_a_family_that_there_is_not() -> None:
@@ -40,7 +40,8 @@ def test_a_kind_says_what_users_need(family: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_key_has_a_value_from_a_preset_or_needs_none(family: str) -> None:
-    table = {"overflow": "engine.switch.overflow"}.get(family, f"engine.{family}")
+    tables = {"overflow": "engine.switch.overflow", "network": "network"}
+    table = tables.get(family, f"engine.{family}")
     for kind in kinds.family(family).kinds.values():
         needed = {key.name for key in kind.keys if not key.optional}
         preset = f"{family}s"
@@ -70,6 +71,15 @@ def test_the_help_lists_every_transport_and_balancer(
     text = " ".join(re.sub("[│\n]", " ", capsys.readouterr().out).split())
     for family in ("transport", "balancer"):
         assert kinds.names(family) in text
+
+
+def test_the_help_lists_every_network_and_its_routings(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["railx", "simulate", "--help"]) == 0
+    text = " ".join(re.sub("[│\n]", " ", capsys.readouterr().out).split())
+    assert kinds.names("network") in text
+    for kind in kinds.family("network").kinds.values():
+        assert f"{kind.name}: {', '.join(kind.capabilities['routings'])}" in text
+        assert kind.class_name in dir(railx)
 
 
 def test_every_balancer_is_a_scheme_with_a_line_of_its_own() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,17 @@ from lightloom.cli import run
 from lightloom.errors import InputError
 from lightloom.papers import reproduce
 from lightloom.papers.railx import figure14
-from lightloom.railx import flits
-from lightloom.railx.flits import Mesh, Network, Railx, Router, simulate
-from lightloom.railx.networks import FatTree, HammingMesh, RailOnly, Torus
+from lightloom.railx import (
+    FatTree,
+    HammingMesh,
+    Mesh,
+    RailOnly,
+    Railx,
+    Router,
+    Torus,
+    simulate,
+)
+from lightloom.railx.networks import KINDS, Network
 
 SIMULATE = ["railx", "simulate"]
 QUICK = ["--warm-up", "500", "--cycles", "1500"]
@@ -45,7 +55,7 @@ def test_a_mesh_has_the_curve_that_others_measure(capsys: pytest.CaptureFixture[
 
 
 def test_railx_carries_loads_below_its_bound(capsys: pytest.CaptureFixture[str]) -> None:
-    bound = flits.bound(Railx(mesh=2, ports=1, ocs=16, scale=(3, 3), inside=2))
+    bound = Railx(mesh=2, ports=1, ocs=16, scale=(3, 3), inside=2).bound
     answer = made(capsys, *SMALL, "--load", f"{0.5 * bound},{1.5 * bound}")
     below, above = answer["points"]
     assert answer["chips"] == 36
@@ -94,7 +104,20 @@ def test_every_traffic_arrives(traffic: str, capsys: pytest.CaptureFixture[str])
         (["--load", "0"], "load 0.0: must be above 0"),
         (["--load", "9"], "load 9.0: must be at most injection = 8"),
         (["--load", "0.5..0.1"], 'load "0.5..0.1": must rise'),
-        (["--network", "hypercube"], '--network "hypercube"'),
+        (
+            ["--network", "hypercube"],
+            'network "hypercube": is not known; allowed: railx, mesh, torus',
+        ),
+        (
+            ["--network", "mesh", "--ports", "3"],
+            "network mesh: ports = 3: no such key; allowed: columns",
+        ),
+        (["--network", "torus", "--scale", "3x3"], "network torus: scale = [3, 3]: no such key"),
+        (["--network", "torus", "--set", "sides=4"], "network torus: sides = 4: must be an array"),
+        (["--ports", "3", "--set", "ports=2"], "two values for ports"),
+        (["--inside", "0"], "network railx: inside = 0: must be at least 1"),
+        (["--topology", "split"], 'topology = "split": must be'),
+        (["--set", "scale=[3]"], "scale = [3]: must be two numbers, columns and rows"),
         (["--routing", "xy"], "xy"),
         (["--buffer", "3"], "buffer = 3: a buffer must hold a whole packet"),
         (["--warm-up", "2000", "--cycles", "2000"], "warm_up = 2000: must be below cycles = 2000"),
@@ -112,26 +135,6 @@ def test_what_cannot_be_is_refused(
 
 
 @pytest.mark.parametrize(
-    "network",
-    [
-        Torus((4, 4), lanes=1),
-        Torus((5, 3, 2), width=2, lanes=1),
-        FatTree((3, 4), (2, 2), lanes=1),
-        FatTree((4, 3, 2), (2, 2, 3), lanes=1),
-        HammingMesh(2, 3, 4, planes=2, lanes=1),
-        HammingMesh(3, 2, 3, planes=1, lanes=1),
-        HammingMesh(5, 2, 1, planes=2, lanes=1),
-        RailOnly(4, 5, inside=2, rails=1, lanes=1),
-        RailOnly(3, 6, inside=1, rails=2, inside_width=2, lanes=1),
-    ],
-)
-def test_bounds_are_those_of_the_busiest_channel(
-    network: Torus | FatTree | HammingMesh | RailOnly,
-) -> None:
-    assert network.bound == pytest.approx(flits.bound(network))
-
-
-@pytest.mark.parametrize(
     ("network", "vcs", "share"),
     [
         (Torus((4, 4), lanes=4), 8, 0.6),
@@ -143,7 +146,7 @@ def test_bounds_are_those_of_the_busiest_channel(
     ],
 )
 def test_networks_accept_some_of_their_bound_and_no_more(
-    network: Torus | FatTree | HammingMesh | RailOnly, vcs: int, share: float
+    network: Network, vcs: int, share: float
 ) -> None:
     router = Router(vcs=vcs, warm_up=1_000, cycles=3_000)
     loads = [0.3 * network.bound, min(8.0, 1.2 * network.bound)]
@@ -152,6 +155,24 @@ def test_networks_accept_some_of_their_bound_and_no_more(
     # Chips' own lanes are among the uniform traffic's targets: a few flits cross no channel.
     assert share * network.bound < above.accepted < 1.1 * network.bound
     assert below.busiest <= 1 and above.busiest <= 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_network_is_loaded_by_its_name(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    short = ["--load", "0.1", "--warm-up", "20", "--cycles", "120"]
+    answer = made(capsys, "--network", kind, *short)
+    assert answer["network"]["kind"] == kind and answer["points"][0]["packets"] > 0
+    assert type(pickle.loads(pickle.dumps(KINDS[kind]()))) is KINDS[kind]
+
+
+def test_a_list_of_sides_is_as_good_as_a_tuple(capsys: pytest.CaptureFixture[str]) -> None:
+    sides = ["--set", "sides=[3,2]", "--set", "lanes=2", "--load", "0.5"]
+    answer = made(capsys, "--network", "torus", *sides)
+    assert answer["chips"] == 6
+    (point,) = simulate(
+        Torus([3, 2], lanes=2), [0.5], router=Router(warm_up=500, cycles=1500)
+    ).points
+    assert answer["points"] == [asdict(point)]
 
 
 def test_lanes_share_what_a_chip_may_inject() -> None:
@@ -164,7 +185,7 @@ def test_lanes_share_what_a_chip_may_inject() -> None:
     [
         (Torus(()), "sides"),
         (FatTree((4, 4), (1,)), "parents"),
-        (FatTree((4, 4), (1, 2), routing="up"), "allowed: adaptive, random"),
+        (FatTree((4, 4), (1, 2), routing="up"), "allowed: random, adaptive"),
         (HammingMesh(0), "board = 0"),
         (RailOnly(nodes=0), "nodes = 0"),
         (Mesh(0), "columns = 0"),

@@ -32,7 +32,9 @@ def test_every_preset_survives_its_own_toml(model: str, fabric: str, table: str)
     assert job.fabric.name == fabric and job.model.name == model
 
 
-@pytest.mark.parametrize("kind", ["models", "gpus", "fabrics", "devices", "prices", "power"])
+@pytest.mark.parametrize(
+    "kind", ["models", "gpus", "fabrics", "devices", "prices", "power", "networks"]
+)
 def test_every_figure_of_a_preset_has_a_source(kind: str) -> None:
     labels = ("name", "gpu", "device", "kind")
     for name in presets.names(kind):

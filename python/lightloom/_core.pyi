@@ -12,15 +12,13 @@ class FlitNetwork:
     """A network of routers and its traffic, built once and loaded as often as one likes."""
 
     def __new__(cls, request: str) -> FlitNetwork:
-        """Build from the JSON of `lightloom.railx.flits`: network, routing, traffic, settings.
+        """Build from the JSON of `lightloom.railx.networks`: network, routing, traffic, settings.
 
         Raises ValueError for what cannot be.
         """
 
     terminals: int
-    """Chips that send and receive."""
-    vcs: int
-    """Virtual channels that the routing uses."""
+    """What sends and receives: a chip's lanes are one each."""
 
     def measure(
         self, load: float, threads: int = 1, progress: Callable[[float], object] | None = None
@@ -28,7 +26,7 @@ class FlitNetwork:
         """Run at `load` flits a cycle and terminal; what was measured, as JSON."""
 
     def bound(self) -> float:
-        """Return the load that fills the busiest channel under uniform traffic."""
+        """Return the flits a cycle and chip that fill the busiest channel under uniform traffic."""
 
 class Workload:
     """The workload of a specification, built once and run on as many fabrics as one likes."""

@@ -7,6 +7,9 @@ is allowed, and nothing has been written. A run that failed or did not finish is
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class LightloomError(Exception):
     """Base of every error that a user is meant to read; one message, no traceback."""
@@ -36,3 +39,23 @@ class RunError(LightloomError):
 
 class Interrupted(KeyboardInterrupt):
     """An interrupt; its text says what was kept of the work, and where."""
+
+
+@contextmanager
+def of_core() -> Iterator[None]:
+    """Tell what the compiled core says: a refusal is bad input, another failure a failed run.
+
+    Examples
+    --------
+    >>> with of_core():
+    ...     int("nine")
+    Traceback (most recent call last):
+    ...
+    lightloom.errors.InputError: invalid literal for int() with base 10: 'nine'
+    """
+    try:
+        yield
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    except RuntimeError as error:
+        raise RunError(str(error)) from None

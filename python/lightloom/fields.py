@@ -90,8 +90,7 @@ def _table(kind: kinds.Kind, family: kinds.Family) -> type[Variant]:
             fields[key.name] = (value | None, Field(default=None, **more))
         else:
             fields[key.name] = (value, Field(**more))
-    name = "".join(word.capitalize() for word in kind.name.split("-"))
-    made = create_model(name, __base__=Variant, __doc__=kind.about, **fields)
+    made = create_model(kind.class_name, __base__=Variant, __doc__=kind.about, **fields)
     made.family = family.name
     return made
 
@@ -105,6 +104,8 @@ def _value(form: str | Mapping[str, Any]) -> Any:
             if unit is not int and low == 1:
                 return Annotated[unit, Field(gt=0, le=high)]
             return Annotated[unit, Field(ge=low, le=high)]
+        case "counts", {"min": low, "max": high}:
+            return tuple[Annotated[int, Field(ge=low, le=high)], ...]
         case "even", {"min": low, "max": high}:
             return Annotated[int, Field(ge=low, le=high, multiple_of=2)]
         case "ratio", {"min": low, "max": high}:

@@ -54,6 +54,11 @@ class Kind:
         """The summary and its source, as a sentence."""
         return f"{self.summary} ({self.source})." if self.source else f"{self.summary}."
 
+    @property
+    def class_name(self) -> str:
+        """What a class made of it is called: `RailOnly` of rail-only."""
+        return "".join(word.capitalize() for word in self.name.split("-"))
+
 
 @dataclass(frozen=True)
 class Family:

@@ -94,6 +94,7 @@ fn any_settings<C>(family: &lightloom_units::kind::Family<C>, name: &str) -> Str
         Form::Numbers(numbers) => numbers[0].to_string(),
         Form::Bool => "false".into(),
         Form::Choice(words) => format!("{:?}", words[0]),
+        Form::Counts { min, .. } => format!("[{min}]"),
         Form::Text => "\"text\"".into(),
     };
     let set = |key: &lightloom_units::kind::Key| {

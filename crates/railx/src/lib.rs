@@ -7,6 +7,7 @@ pub mod collective;
 mod deadlock;
 mod hamiltonian;
 mod measure;
+mod network;
 mod packing;
 pub mod placement;
 mod routing;
@@ -17,6 +18,7 @@ pub use allocation::{Allocation, BadFaults, Covers, Faults, MOST_CLUSTERED, algo
 pub use deadlock::{Checked, Held, Unsafe, check};
 pub use hamiltonian::{MOST_NODES, NoDecomposition, decompose, substitute, verify};
 pub use measure::{Cut, Diameter, Formulas, Loads, Measures, channel_loads, throughput};
+pub use network::RAILX;
 pub use packing::{Packing, Placed, Wanted, pack};
 pub use routing::{Adaptive, ChipTorus, Dragonfly, Minimal, NonMinimal, ROUTINGS, select};
 pub use topology::named::{Named, largest_all_to_all};

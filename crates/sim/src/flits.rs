@@ -3,13 +3,11 @@
 //! Checked: RailX's bounds and BookSim's mesh, through the command line.
 
 use crate::error::SimError;
-use lightloom_fabric::FabricError;
-use lightloom_fabric::railx::Grid;
 use lightloom_fabric::routers::{
-    NETWORKS, Network, NetworkKeys, NetworkKind, RailxLinks, Refused, Routed, Routing, railx,
+    NETWORKS, Network, NetworkKeys, NetworkKind, Refused, Routed, Routing,
 };
 use lightloom_flit::{MeasureError, Measured, Settings, Traffic, measure};
-use lightloom_railx::{DimensionSpec, Named, Share, Topology, channel_loads, select, throughput};
+use lightloom_railx::{RAILX, channel_loads, throughput};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 use serde_json::{Map, Value};
@@ -31,10 +29,10 @@ pub struct FlitSpec {
 
 /// Routers and channels: a kind of network, and its keys.
 #[derive(Clone, Debug)]
-pub struct NetworkSpec(Arc<dyn NetworkKeys>);
+pub struct NetworkSpec(&'static NetworkKind, Arc<dyn NetworkKeys>);
 
 /// Every kind of network.
-pub fn networks() -> impl Iterator<Item = &'static NetworkKind> {
+pub(crate) fn networks() -> impl Iterator<Item = &'static NetworkKind> {
     std::iter::once(&RAILX).chain(NETWORKS.iter().copied())
 }
 
@@ -42,75 +40,38 @@ impl<'de> Deserialize<'de> for NetworkSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut keys = Map::deserialize(deserializer)?;
         let name = keys.remove("kind").ok_or_else(|| D::Error::missing_field("kind"))?;
-        let Some(kind) = networks().find(|kind| name == kind.name) else {
-            let known: Vec<&str> = networks().map(|kind| kind.name).collect();
+        let Some(kind) = networks().find(|kind| name == kind.about.name) else {
+            let known: Vec<&str> = networks().map(|kind| kind.about.name).collect();
             let known = known.join(", ");
             return Err(D::Error::custom(format!("network = {name}: allowed: {known}")));
         };
-        kind.read(Value::Object(keys)).map(NetworkSpec).map_err(D::Error::custom)
+        let keys = kind.read(Value::Object(keys)).map_err(D::Error::custom)?;
+        Ok(NetworkSpec(kind, keys))
     }
 }
 
-/// The kind `railx`.
-static RAILX: NetworkKind = NetworkKind::of::<RailxKeys>("railx");
-
-/// A grid of RailX.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RailxKeys {
-    /// Chips along each side of a node's mesh.
-    mesh: u32,
-    /// Rail ports at an outer chip edge.
-    ports: u32,
-    /// Ports of an optical switch.
-    ocs: u32,
-    /// Ports of the switches of rows, if others.
-    global_ocs: Option<u32>,
-    /// A topology by name; none for a split.
-    named: Option<Named>,
-    /// Columns and rows of nodes; the largest that can be, if not given.
-    scale: Option<[u32; 2]>,
-    /// Of a split: the parts of a row and of a column.
-    x: Vec<DimensionSpec>,
-    /// See `x`.
-    y: Vec<DimensionSpec>,
-    /// See `x`.
-    share: Share,
-    /// Flits a cycle of a mesh link.
-    inside: u16,
-    /// Cycles of a mesh link.
-    short_delay: u16,
-    /// Cycles of a rail.
-    long_delay: u16,
-}
-
-impl NetworkKeys for RailxKeys {
+impl NetworkSpec {
     fn build(&self, routing: &str, vcs: u8) -> Result<Routed, Refused> {
-        let topology = self.topology()?;
-        let routing = select(&topology, routing, vcs)?;
-        let links = RailxLinks {
-            inside_width: self.inside.max(1),
-            rail_width: 1,
-            short_delay: self.short_delay,
-            long_delay: self.long_delay,
-        };
-        Ok((railx(&topology.layout, links), routing))
+        self.0.knows(routing)?;
+        self.1.build(routing, vcs)
+    }
+
+    /// Flits a cycle and chip, by every pair of terminals.
+    fn walked(&self, routing: &str) -> Result<f64, Refused> {
+        // As few virtual channels as will do, for each is taken for a choice.
+        let built = [1, 2, 3].into_iter().find_map(|vcs| self.build(routing, vcs).ok());
+        let (network, routing) = built.map_or_else(|| self.build(routing, 16), Ok)?;
+        let loads = channel_loads(&network, routing.as_ref())?;
+        let lanes = network.terminals().len() / chips(&network);
+        Ok(throughput(&network, &loads) * lanes as f64)
     }
 }
 
-impl RailxKeys {
-    fn topology(&self) -> Result<Topology, FabricError> {
-        let mut hall = Grid::new(self.mesh, self.ports, self.ocs, 1, 1);
-        hall.global_radix = self.global_ocs;
-        hall.check()?;
-        match self.named {
-            None => Topology::split(hall, &self.x, &self.y, self.share),
-            Some(named) => named.build(match self.scale {
-                Some([columns, rows]) => Grid { columns, rows, ..hall },
-                None => named.largest(hall),
-            }),
-        }
-    }
+/// Routers that have terminals.
+fn chips(network: &Network) -> usize {
+    let mut routers = network.terminals().to_vec();
+    routers.dedup();
+    routers.len()
 }
 
 /// Who sends to whom.
@@ -150,6 +111,7 @@ pub enum TrafficSpec {
 
 /// A network and its traffic, ready to be loaded.
 pub struct Flits {
+    spec: NetworkSpec,
     network: Network,
     routing: Box<dyn Routing + Send>,
     traffic: Traffic,
@@ -166,12 +128,13 @@ impl Flits {
     /// # Errors
     /// [`SimError::Input`] names what cannot be.
     pub fn new(spec: &FlitSpec) -> Result<Self, SimError> {
-        let built = spec.network.0.build(&spec.routing, spec.settings.vcs);
+        let built = spec.network.build(&spec.routing, spec.settings.vcs);
         let (network, routing) = built.map_err(input)?;
         spec.settings.check(routing.vcs()).map_err(input)?;
         let terminals = network.terminals().len() as u32;
         let traffic = spec.traffic.pattern(terminals, spec.settings.seed)?;
-        Ok(Flits { network, routing, traffic, settings: spec.settings.clone() })
+        let (spec, settings) = (spec.network.clone(), spec.settings.clone());
+        Ok(Flits { spec, network, routing, traffic, settings })
     }
 
     /// How many terminals the network has.
@@ -179,19 +142,14 @@ impl Flits {
         self.network.terminals().len()
     }
 
-    /// Virtual channels that the routing uses.
-    pub fn vcs(&self) -> u8 {
-        self.routing.vcs()
-    }
-
-    /// The load at which the busiest channel is full under uniform traffic, if nothing ever waits.
-    /// For some thousand terminals at most, and few choices.
+    /// The load \[flits a cycle and chip\] at which the busiest channel is full under uniform traffic,
+    /// if nothing ever waits. Where it has no closed form, for some thousand chips at most.
     ///
     /// # Errors
     /// [`SimError::Input`] if a packet does not arrive.
     pub fn bound(&self) -> Result<f64, SimError> {
-        let loads = channel_loads(&self.network, self.routing.as_ref()).map_err(input)?;
-        Ok(throughput(&self.network, &loads))
+        let closed = if chips(&self.network) > 1 { self.spec.1.bound() } else { None };
+        closed.map_or_else(|| self.spec.walked(self.routing.name()).map_err(input), Ok)
     }
 
     /// Measures one load.
@@ -244,5 +202,53 @@ impl TrafficSpec {
             TrafficSpec::Ring => Traffic::Ring { order: (0..n).collect() },
             TrafficSpec::Matrix { weights } => Traffic::Matrix(weights.clone()),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lightloom_units::kind::Form;
+
+    #[test]
+    fn closed_forms_are_what_walking_every_pair_says() {
+        for kind in networks() {
+            for n in 0..6 {
+                let spec = NetworkSpec(kind, (kind.example)(n));
+                for routing in kind.about.capabilities.routings {
+                    let Some(bound) = spec.1.bound() else { continue };
+                    let (network, _) = spec.build(routing, 2).expect("an example is built");
+                    let (all, chips) = (network.terminals().len(), chips(&network));
+                    // A terminal sends to the other lanes of its chip, too, and crosses no channel.
+                    let away = (all - all / chips) as f64 / (all - 1) as f64;
+                    let walked = spec.walked(routing).expect("an example is built") * away;
+                    let same = bound == walked || (bound / walked - 1.0).abs() < 1e-9;
+                    assert!(chips == 1 || same, "{:?}: {bound} or {walked}", spec.1);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_kind_reads_the_keys_it_names_and_no_other() {
+        for kind in networks() {
+            let mut keys = Map::new();
+            for key in kind.about.keys.iter().filter(|key| !key.optional) {
+                let before = kind.read(Value::Object(keys.clone())).expect_err("a key is missing");
+                assert!(before.to_string().contains("missing field"), "{before}");
+                let value = match key.form {
+                    Form::Choice(words) => words[0].into(),
+                    Form::Counts { .. } => vec![2, 2].into(),
+                    _ => 2.into(),
+                };
+                keys.insert(key.name.into(), value);
+            }
+            assert!(kind.read(Value::Object(keys.clone())).is_ok(), "{}", kind.about.name);
+            keys.insert("wheels".into(), 4.into());
+            let unknown = kind.read(Value::Object(keys)).expect_err("no such key").to_string();
+            let known: Vec<_> =
+                kind.about.keys.iter().map(|key| format!("`{}`", key.name)).collect();
+            assert!(unknown.ends_with(&known.join(", ")), "{unknown}: {known:?}");
+        }
     }
 }

@@ -1,55 +1,62 @@
 //! The families of kinds that a specification chooses from, as data for those who list them.
 
+use crate::flits::networks;
 use lightloom_fabric::FABRICS;
 use lightloom_packet::{BALANCERS, OVERFLOWS, TRANSPORTS};
 use lightloom_units::kind::Family;
 use serde::Serialize;
+use serde_json::{Result as Json, Value, json, to_value};
 
-const FAMILIES: &[&dyn Listed] = &[&Fabrics, &Rules, &TRANSPORTS, &BALANCERS, &OVERFLOWS];
-
-/// The rules that choose circuits.
-struct Rules;
-
-impl Listed for Rules {
-    fn name(&self) -> &'static str {
-        "decision"
-    }
-    fn json(&self) -> Result<String, serde_json::Error> {
-        let rules = lightloom_decide::rules();
-        let kinds: Vec<_> = rules.iter().map(|rule| rule.kind()).collect();
-        let text = "How circuits are chosen for a demand.";
-        serde_json::to_string(
-            &serde_json::json!({ "name": "decision", "text": text, "kinds": kinds }),
-        )
-    }
-}
+const FAMILIES: &[&dyn Listed] = &[
+    &Plugs {
+        name: "fabric",
+        text: "Which fabric; decides which other keys there are.",
+        kinds: || FABRICS.iter().map(|kind| to_value(kind.about)).collect(),
+    },
+    &Plugs {
+        name: "decision",
+        text: "How circuits are chosen for a demand.",
+        kinds: || lightloom_decide::rules().iter().map(|rule| to_value(rule.kind())).collect(),
+    },
+    &Plugs {
+        name: "network",
+        text: "Which network of routers; decides which other keys there are.",
+        kinds: || networks().map(|kind| to_value(kind.about)).collect(),
+    },
+    &TRANSPORTS,
+    &BALANCERS,
+    &OVERFLOWS,
+];
 
 /// A family, whatever its capabilities are.
 trait Listed: Sync {
     fn name(&self) -> &'static str;
-    fn json(&self) -> Result<String, serde_json::Error>;
+    fn json(&self) -> Json<String>;
 }
 
 impl<C: Serialize + Sync> Listed for Family<C> {
     fn name(&self) -> &'static str {
         self.name
     }
-    fn json(&self) -> Result<String, serde_json::Error> {
+    fn json(&self) -> Json<String> {
         serde_json::to_string(self)
     }
 }
 
-/// The family of fabrics.
-struct Fabrics;
+/// A family whose kinds do things, besides describing themselves.
+struct Plugs {
+    name: &'static str,
+    text: &'static str,
+    kinds: fn() -> Json<Vec<Value>>,
+}
 
-impl Listed for Fabrics {
+impl Listed for Plugs {
     fn name(&self) -> &'static str {
-        "fabric"
+        self.name
     }
-    fn json(&self) -> Result<String, serde_json::Error> {
-        let kinds: Vec<_> = FABRICS.iter().map(|kind| &kind.about).collect();
-        let text = "Which fabric; decides which other keys there are.";
-        serde_json::to_string(&serde_json::json!({"name": "fabric", "text": text, "kinds": kinds}))
+    fn json(&self) -> Json<String> {
+        let kinds = (self.kinds)()?;
+        serde_json::to_string(&json!({"name": self.name, "text": self.text, "kinds": kinds}))
     }
 }
 

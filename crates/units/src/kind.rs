@@ -135,6 +135,13 @@ pub enum Form {
         /// The greatest value that is allowed.
         max: u64,
     },
+    /// A list of whole numbers.
+    Counts {
+        /// The least of each.
+        min: u64,
+        /// The most of each.
+        max: u64,
+    },
     /// One of some numbers.
     Numbers(&'static [u32]),
     /// `true` or `false`.

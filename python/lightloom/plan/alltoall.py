@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lightloom import __version__, _core
-from lightloom.errors import InputError, RunError
+from lightloom.errors import InputError, of_core
 from lightloom.plan.collective import Row, assembled
 from lightloom.plan.demand import Matrix
 from lightloom.plan.file import AllToAllTask, Made, Plan
@@ -81,12 +81,8 @@ def plan_alltoall(
         "circuits": circuits,
     }
     flat = np.ascontiguousarray(demand, np.uint64).reshape(-1)
-    try:
+    with of_core():
         text, tracks = _core.plan_alltoall(json.dumps(request), flat)
-    except ValueError as error:
-        raise InputError(str(error)) from None
-    except RuntimeError as error:
-        raise RunError(str(error)) from None
     answer = json.loads(text)
     needed = answer["one_shot_planes"]
     rows = [Row(**row, infeasible=None) for row in answer["rows"]]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lightloom import __version__, _core
-from lightloom.errors import InputError, RunError
+from lightloom.errors import of_core
 from lightloom.plan.file import FORMAT, VERSION, CollectiveTask, Made, Plan, parse
 from lightloom.plan.job import Job, algorithms
 
@@ -177,12 +177,8 @@ def assembled(tracks: str, made: Made, task: Any) -> Plan:
 
 
 def _asked(request: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
-    try:
+    with of_core():
         answer, tracks = _core.plan_collective(json.dumps(request))
-    except ValueError as error:
-        raise InputError(str(error)) from None
-    except RuntimeError as error:
-        raise RunError(str(error)) from None
     return json.loads(answer), tracks
 
 
@@ -190,10 +186,8 @@ def _solved(job: Job, seconds: float) -> dict[str, Any]:
     """Return what HiGHS finds of a job in so many seconds."""
     from lightloom.oracle import swot
 
-    try:
+    with of_core():
         posed = json.loads(_core.plan_problem(json.dumps(job.request([]))))
-    except ValueError as error:
-        raise InputError(str(error)) from None
     held = {"dark": None, "free": "free"}
     planes = posed["planes"]
     found = swot.solve(

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 
 from lightloom import _core
-from lightloom.errors import InputError, RunError
+from lightloom.errors import InputError, of_core
 from lightloom.trace.wording import reason, shown
 from lightloom.units import Time
 
@@ -181,10 +181,8 @@ class Plan(_Table):
             With the first thing that is wrong.
         """
         task = self.task
-        try:
+        with of_core():
             return Time(_core.plan_check(self.tracks_json(), task.model_dump_json()))
-        except ValueError as error:
-            raise InputError(str(error)) from None
 
     def run(self) -> dict[str, Any]:
         """Carry the plan out on the flow engine.
@@ -202,12 +200,8 @@ class Plan(_Table):
         RunError
             If its circuits cannot carry it.
         """
-        try:
+        with of_core():
             return _core.plan_run(self.tracks_json())
-        except ValueError as error:
-            raise InputError(str(error)) from None
-        except RuntimeError as error:
-            raise RunError(str(error)) from None
 
     def splits(self) -> list[list[tuple[int, int]]]:
         """Return, for each step, (plane, bytes of a node) of each plane that serves it.

@@ -11,27 +11,25 @@ False
 
 from __future__ import annotations
 
+from lightloom import kinds
 from lightloom.lazy import TYPE_CHECKING, lazy
 
 if TYPE_CHECKING:
     from lightloom.railx import cost, systems
     from lightloom.railx.collectives import System, all_reduce
     from lightloom.railx.faults import allocate
-    from lightloom.railx.flits import Mesh, Railx, Router, simulate
+    from lightloom.railx.flits import simulate
     from lightloom.railx.map import Hall, Work, map_job
-    from lightloom.railx.networks import FatTree, HammingMesh, RailOnly, Torus
+    from lightloom.railx.networks import Router
     from lightloom.railx.topology import build
 
+# A class for each kind: `FatTree`, `Torus`.
+_NETWORKS = [kind.class_name for kind in kinds.family("network").kinds.values()]
+
 __all__ = [
-    "FatTree",
     "Hall",
-    "HammingMesh",
-    "Mesh",
-    "RailOnly",
-    "Railx",
     "Router",
     "System",
-    "Torus",
     "Work",
     "all_reduce",
     "allocate",
@@ -40,20 +38,15 @@ __all__ = [
     "map_job",
     "simulate",
     "systems",
+    *_NETWORKS,
 ]
 
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "FatTree": "lightloom.railx.networks",
         "Hall": "lightloom.railx.map",
-        "HammingMesh": "lightloom.railx.networks",
-        "Mesh": "lightloom.railx.flits",
-        "RailOnly": "lightloom.railx.networks",
-        "Railx": "lightloom.railx.flits",
-        "Router": "lightloom.railx.flits",
+        "Router": "lightloom.railx.networks",
         "System": "lightloom.railx.collectives",
-        "Torus": "lightloom.railx.networks",
         "Work": "lightloom.railx.map",
         "all_reduce": "lightloom.railx.collectives",
         "allocate": "lightloom.railx.faults",
@@ -62,5 +55,6 @@ __getattr__, __dir__ = lazy(
         "map_job": "lightloom.railx.map",
         "simulate": "lightloom.railx.flits",
         "systems": "lightloom.railx.systems",
+        **dict.fromkeys(_NETWORKS, "lightloom.railx.networks"),
     },
 )

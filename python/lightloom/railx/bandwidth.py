@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 
 from lightloom import _core
-from lightloom.errors import InputError
+from lightloom.errors import of_core
 
 
 def split(
@@ -54,8 +54,6 @@ def split(
             for weight, loads in stages
         ],
     }  # fmt: skip
-    try:
+    with of_core():
         answer = json.loads(_core.railx_split(json.dumps(request)))
-    except ValueError as error:
-        raise InputError(str(error)) from None
     return answer["ports"], answer["cost_s"]

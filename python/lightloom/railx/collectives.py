@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lightloom import _core, presets
-from lightloom.errors import InputError, RunError
+from lightloom.errors import InputError, of_core
 from lightloom.presets import unknown
 from lightloom.units import Quantity, Rate, Size, Time
 
@@ -122,12 +122,8 @@ def all_reduce(
             "mesh_hop_ps": _parsed("mesh_hop", Time, system.mesh_hop),
         },
     }
-    try:
+    with of_core():
         return Time(_core.railx_all_reduce(json.dumps(request), on_progress))
-    except ValueError as error:
-        raise InputError(str(error)) from None
-    except RuntimeError as error:
-        raise RunError(str(error)) from None
 
 
 def _parsed(key: str, kind: type[Quantity], text: str) -> int:

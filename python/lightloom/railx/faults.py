@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from lightloom import _core
-from lightloom.errors import InputError
+from lightloom.errors import InputError, of_core
 from lightloom.trace.wording import reason, shown
 
 MOST_LINES = 4096
@@ -120,10 +120,8 @@ def allocate(
         "rows": rows, "columns": columns, "faults": list(faults),
         "jobs": [_wanted(job) for job in jobs],
     }  # fmt: skip
-    try:
+    with of_core():
         answer = json.loads(_core.railx_allocate(json.dumps(request)))
-    except ValueError as error:
-        raise InputError(str(error)) from None
     largest, packing = answer["largest"], answer["packing"]
 
     def kept(count: int, dropped: Sequence[int]) -> tuple[int, ...]:

@@ -1,149 +1,28 @@
 """Networks of routers under a load, flit by flit.
 
-A `Network` says what is wired and how packets are routed, a `Router` how routers work and how long
-they are watched; `simulate` measures latency and throughput at each load. Loads are in flits a
-cycle and chip; a rail carries one flit a cycle.
+`simulate` measures latency and throughput of a network at each load. Loads are in flits a cycle and
+chip; a rail carries one flit a cycle.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from lightloom import _core
-from lightloom.errors import InputError, RunError
+from lightloom.errors import InputError, of_core
 from lightloom.presets import unknown
-from lightloom.railx.networks import FatTree, HammingMesh, RailOnly, Torus
+from lightloom.railx.networks import Network, Router
 
 TRAFFICS = (
     "uniform", "uniform-self", "all-to-all", "complement", "transpose", "shift", "permutation",
     "hot-spot", "ring",
 )  # fmt: skip
 """Patterns by name; a gating trace gives a matrix."""
-
-
-@dataclass(frozen=True)
-class Router:
-    """How routers work, and for how long they are watched.
-
-    Attributes
-    ----------
-    vcs
-        Virtual channels of a port; what is left over of a routing's classes is not used.
-    buffer
-        Buffer of a virtual channel [flits].
-    packet
-        Length of a packet [flits].
-    credits
-        ``ideal``: buffer space counts as free in the cycle after a flit has left; ``link``: after
-        the channel's delay.
-    arbitration
-        ``round-robin`` or ``oldest``.
-    injection, ejection
-        What a chip may send and take [flits a cycle].
-    injection_vcs
-        Packets that a chip may be injecting at once.
-    pipeline
-        Cycles a flit spends in a router beyond allocation and switching.
-    warm_up, cycles
-        Cycles before anything is measured, and in all.
-    seed
-        Of every random draw.
-    """
-
-    vcs: int = 12
-    buffer: int = 16
-    packet: int = 4
-    credits: str = "ideal"
-    arbitration: str = "round-robin"
-    injection: int = 8
-    ejection: int = 8
-    injection_vcs: int = 4
-    pipeline: int = 0
-    warm_up: int = 5_000
-    cycles: int = 10_000
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        for name, allowed in (
-            ("credits", ("ideal", "link")),
-            ("arbitration", ("round-robin", "oldest")),
-        ):
-            value = getattr(self, name)
-            if value not in allowed:
-                raise InputError(f'{name} "{value}": is not known{unknown(value, allowed)}')
-        for key in fields(self):
-            value = getattr(self, key.name)
-            if isinstance(value, int) and not 0 <= value < 1 << 63:
-                raise InputError(f"{key.name} = {value}: must not be negative")
-
-
-@dataclass(frozen=True)
-class Railx:
-    """A grid of RailX; see `lightloom.railx.topology.build` for the first ones.
-
-    Attributes
-    ----------
-    inside
-        Flits a cycle of a mesh link [k n, the paper's equations 5 and 8; Section 6.1.2 says k].
-    short_delay, long_delay
-        Cycles of a mesh link and of a rail.
-    """
-
-    mesh: int = 4
-    ports: int = 2
-    ocs: int = 128
-    topology: str = "hyperx"
-    scale: tuple[int, int] | None = None
-    inside: int = 8
-    routing: str = "deterministic"
-    short_delay: int = 1
-    long_delay: int = 10
-    global_ocs: int | None = None
-    lanes: ClassVar[int] = 1
-
-    def request(self) -> dict[str, Any]:
-        """Return what the engine is asked for."""
-        named = ("torus", "hyperx", "dragonfly")
-        if self.topology not in named:
-            raise InputError(
-                f'topology "{self.topology}": is not simulated{unknown(self.topology, named)}'
-            )
-        network = {
-            "kind": "railx", "mesh": self.mesh, "ports": self.ports, "ocs": self.ocs,
-            "global_ocs": self.global_ocs, "named": self.topology,
-            "scale": list(self.scale) if self.scale else None, "x": [], "y": [],
-            "share": "balanced", "inside": self.inside, "short_delay": self.short_delay,
-            "long_delay": self.long_delay,
-        }  # fmt: skip
-        return {"network": network, "routing": self.routing}
-
-
-@dataclass(frozen=True)
-class Mesh:
-    """A mesh of routers of its own, each with a chip."""
-
-    columns: int = 8
-    rows: int = 8
-    width: int = 1
-    delay: int = 1
-    routing: str = "dimension-order"
-    lanes: ClassVar[int] = 1
-
-    def request(self) -> dict[str, Any]:
-        """Return what the engine is asked for."""
-        network = {
-            "kind": "mesh", "columns": self.columns, "rows": self.rows, "width": self.width,
-            "delay": self.delay,
-        }  # fmt: skip
-        return {"network": network, "routing": self.routing}
-
-
-Network = Railx | Mesh | Torus | FatTree | HammingMesh | RailOnly
 
 
 @dataclass(frozen=True)
@@ -185,7 +64,8 @@ class Simulated:
 
     def as_json(self) -> dict[str, Any]:
         """Return all of it for JSON."""
-        return {**asdict(self), "saturation": self.saturation}
+        network = {"kind": self.network.kind, **asdict(self.network)}
+        return {**asdict(self), "network": network, "saturation": self.saturation}
 
 
 def simulate(
@@ -228,6 +108,7 @@ def simulate(
 
     Examples
     --------
+    >>> from lightloom.railx import Mesh
     >>> quick = Router(vcs=4, warm_up=200, cycles=1_000)
     >>> curve = simulate(Mesh(4, 4), [0.1, 0.9], router=quick)
     >>> [point.unstable for point in curve.points]
@@ -250,7 +131,7 @@ def simulate(
         "settings": asdict(router)
         | {"injection": router.injection // lanes, "ejection": router.ejection // lanes},
     }
-    try:
+    with of_core():
         built = _core.FlitNetwork(json.dumps(request))
         made = Simulated(network, router, traffic, built.terminals // lanes)
         for at, load in enumerate(wanted):
@@ -262,10 +143,6 @@ def simulate(
 
             point = Point(**json.loads(built.measure(load / lanes, threads, tell)))
             made.points.append(replace(point, offered=load, accepted=point.accepted * lanes))
-    except ValueError as error:
-        raise InputError(str(error)) from None
-    except RuntimeError as error:
-        raise RunError(str(error)) from None
     return made
 
 
@@ -275,25 +152,6 @@ def _lanes(network: Network, router: Router) -> int:
         if network.lanes < 1 or flits % network.lanes:
             raise InputError(f"{key} = {flits}: must be a multiple of lanes = {network.lanes}")
     return network.lanes
-
-
-def bound(network: Network) -> float:
-    """Return the load at which the busiest channel is full under uniform traffic, if nothing waits.
-
-    Every pair of chips is walked, so that it is for some thousand chips at most, and for routing
-    with few choices; of the others `lightloom.railx.networks` has bounds in closed form.
-
-    Raises
-    ------
-    InputError
-        What cannot be built, by name and value.
-
-    Examples
-    --------
-    >>> round(bound(Torus((4, 4), lanes=1)), 3)
-    1.875
-    """
-    return float(_built(network).bound()) * network.lanes
 
 
 def _traffic(
@@ -319,25 +177,11 @@ def _matrix(trace: Path, network: Network) -> list[float]:
 
     counts = GatingTrace.load(trace).counts.astype(float)
     demand = counts.mean(axis=(0, 1))
-    chips = _built(network).terminals
+    chips = network.built().terminals
     sources = np.arange(chips) % demand.shape[0]
     experts = np.arange(chips) % demand.shape[1]
     weights: list[float] = demand[np.ix_(sources, experts)].ravel().tolist()
     return weights
-
-
-def _built(network: Network) -> _core.FlitNetwork:
-    """Build a network for what it is, whatever its traffic."""
-    # As few virtual channels as will do: `bound` takes each for a choice.
-    for vcs in (1, 2, 3, 16):
-        request = network.request() | {
-            "traffic": {"kind": "all-to-all"}, "settings": asdict(Router(vcs=vcs))
-        }  # fmt: skip
-        try:
-            return _core.FlitNetwork(json.dumps(request))
-        except ValueError as error:
-            refused = str(error)
-    raise InputError(refused)
 
 
 def parse_loads(text: str) -> list[float]:
@@ -370,20 +214,3 @@ def _number(text: str) -> float:
     if not math.isfinite(value):
         raise InputError(f'load "{text}": must be finite')
     return value
-
-
-__all__: Sequence[str] = (
-    "FatTree",
-    "HammingMesh",
-    "Mesh",
-    "Network",
-    "Point",
-    "RailOnly",
-    "Railx",
-    "Router",
-    "Simulated",
-    "Torus",
-    "bound",
-    "parse_loads",
-    "simulate",
-)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lightloom import _core
-from lightloom.errors import InputError
+from lightloom.errors import InputError, of_core
 from lightloom.plan.job import quantity, within
 from lightloom.presets import load, unknown
 from lightloom.units import Rate, Time
@@ -416,10 +416,8 @@ def _pairs(name: str, text: str, value: str, what: str) -> list[tuple[str, str, 
 
 
 def _ask(function: Any, request: dict[str, Any]) -> dict[str, Any]:
-    try:
+    with of_core():
         answer: dict[str, Any] = json.loads(function(json.dumps(request)))
-    except ValueError as error:
-        raise InputError(str(error)) from None
     return answer
 
 

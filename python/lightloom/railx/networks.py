@@ -1,215 +1,194 @@
-"""Networks that RailX is compared with, as routers under a load.
+"""Networks of routers that `lightloom.railx.simulate` loads, and how their routers work.
 
-Each says what the engine is asked for, and the load at which its busiest channel is full under
-uniform traffic if nothing ever waits. `lightloom.railx.flits.simulate` runs them.
+Each kind that the compiled core lists is a class here: `Torus`, `FatTree`. Its arguments are the
+keys of the kind in their order, which have its preset's values unless given, and `routing`.
 
-Modelled: tori, fat-trees of any taper, HammingMesh with one tier of switches a line, rail-only with
-one tier in either dimension. Links side by side between two chips are one that is as wide; a chip
-with several links to switches has one to each.
-A chip sends and takes over `lanes`, each with its share of what it may inject and eject: in a cycle
-a router moves one flit from an input, or as many as its widest channel is wide, so that one queue
-does not fill eight narrow ports.
-Checked: bounds against the loads of every channel, every pair of chips walked.
+Examples
+--------
+>>> Torus = KINDS["torus"]
+>>> Torus((4, 4)).width, Torus(sides=(4, 4), width=2).bound
+(1, 3.75)
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from math import prod
-from typing import Any
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, make_dataclass
+from typing import Any, ClassVar
+
+from lightloom import _core, kinds, presets
+from lightloom.errors import InputError, of_core
+from lightloom.presets import unknown
 
 
 @dataclass(frozen=True)
-class Torus:
-    """A torus of any number of dimensions; packets cross them in order, over datelines.
+class Router:
+    """How routers work, and for how long they are watched.
 
     Attributes
     ----------
-    sides
-        Chips along each dimension.
-    width, delay
-        Flits a cycle and cycles of a channel.
-    lanes
-        Of a chip.
+    vcs
+        Virtual channels of a port; what is left over of a routing's classes is not used.
+    buffer
+        Buffer of a virtual channel [flits].
+    packet
+        Length of a packet [flits].
+    credits
+        ``ideal``: buffer space counts as free in the cycle after a flit has left; ``link``: after
+        the channel's delay.
+    arbitration
+        ``round-robin`` or ``oldest``.
+    injection, ejection
+        What a chip may send and take [flits a cycle].
+    injection_vcs
+        Packets that a chip may be injecting at once.
+    pipeline
+        Cycles a flit spends in a router beyond allocation and switching.
+    warm_up, cycles
+        Cycles before anything is measured, and in all.
+    seed
+        Of every random draw.
     """
 
-    sides: tuple[int, ...] = (6, 6, 6, 6)
-    width: int = 1
-    delay: int = 10
-    lanes: int = 8
-    routing: str = "dimension-order"
+    vcs: int = 12
+    buffer: int = 16
+    packet: int = 4
+    credits: str = "ideal"
+    arbitration: str = "round-robin"
+    injection: int = 8
+    ejection: int = 8
+    injection_vcs: int = 4
+    pipeline: int = 0
+    warm_up: int = 5_000
+    cycles: int = 10_000
+    seed: int = 1
 
-    def request(self) -> dict[str, Any]:
-        """Return what the engine is asked for."""
-        return _request("torus", self)
-
-    @property
-    def bound(self) -> float:
-        """Flits a cycle and chip, at most.
-
-        Examples
-        --------
-        >>> round(Torus((6, 6, 6, 6)).bound, 3), round(Torus((36, 36), width=2).bound, 3)
-        (1.332, 0.444)
-        """
-        chips = prod(self.sides)
-        loads = [
-            sum(min(step, side - step) for step in range(side)) / 2 / side for side in self.sides
-        ]
-        return self.width / (max(loads) * chips / (chips - 1))
+    def __post_init__(self) -> None:
+        for name, allowed in (
+            ("credits", ("ideal", "link")),
+            ("arbitration", ("round-robin", "oldest")),
+        ):
+            value = getattr(self, name)
+            if value not in allowed:
+                raise InputError(f'{name} "{value}": is not known{unknown(value, allowed)}')
+        for key in fields(self):
+            value = getattr(self, key.name)
+            if isinstance(value, int) and not 0 <= value < 1 << 63:
+                raise InputError(f"{key.name} = {value}: must not be negative")
 
 
 @dataclass(frozen=True)
-class FatTree:
-    """Fat-trees, as many as a chip has parents; up by ways drawn at random, and down.
+class Network:
+    """What is wired, and how packets are routed: the base of the classes of `KINDS`."""
 
-    Attributes
-    ----------
-    children
-        Of a switch, tier by tier from the leaves on.
-    parents
-        Of a chip, then of a switch of each tier below.
-    width, delay
-        Flits a cycle and cycles of a channel.
-    lanes
-        Of a chip.
-    routing
-        ``random``, or ``adaptive``: another way if the one that was drawn has no room.
-    """
-
-    children: tuple[int, ...] = (24, 54)
-    parents: tuple[int, ...] = (8, 24)
-    width: int = 1
-    delay: int = 10
-    lanes: int = 8
-    routing: str = "random"
+    kind: ClassVar[str]
+    lanes = 1  # where a kind has no such key; no field, which would come before the others
 
     def request(self) -> dict[str, Any]:
-        """Return what the engine is asked for."""
-        return _request("fat-tree", self)
+        """Return what the engine is asked for.
+
+        Raises
+        ------
+        InputError
+            What a key cannot be, by name and value.
+        """
+        from pydantic import ValidationError
+
+        from lightloom.fields import variants
+
+        given = {key.name: getattr(self, key.name) for key in fields(self)}
+        routing = given.pop("routing")
+        given = {key: tuple(value) if isinstance(value, list) else value
+                 for key, value in given.items() if value is not None}  # fmt: skip
+        keys, table = {"kind": self.kind, **given}, variants("network")[self.kind]
+        try:
+            table.model_validate(keys)
+        except ValidationError as error:
+            from lightloom.messages import message
+
+            raise InputError(message(error, keys, {}, f"network {self.kind}", table)) from None
+        return {"network": keys, "routing": routing}
+
+    def built(self) -> _core.FlitNetwork:
+        """Build it for what it is, whatever its traffic.
+
+        Raises
+        ------
+        InputError
+            What cannot be built, by name and value.
+        """
+        # As many virtual channels as any routing may need.
+        settings = asdict(Router(vcs=16))
+        request = self.request() | {"traffic": {"kind": "all-to-all"}, "settings": settings}
+        with of_core():
+            return _core.FlitNetwork(json.dumps(request))
 
     @property
     def bound(self) -> float:
-        """Flits a cycle and chip, at most.
+        """Flits a cycle and chip that fill the busiest channel, traffic uniform, if nothing waits.
 
-        Examples
-        --------
-        >>> FatTree((24, 54), (8, 24)).bound, round(FatTree((48, 27), (8, 16)).bound, 3)
-        (8.0, 2.767)
+        By a closed form if the kind has one. Else every pair of chips is walked: for some thousand
+        chips at most, and routings with few choices.
         """
-        chips = prod(self.children)
-        below, ways, loads = 1, 1, []
-        for children, parents in zip(self.children, self.parents, strict=True):
-            ways *= parents
-            loads.append(below * (chips - below) / (chips - 1) / ways)
-            below *= children
-        return self.width / max(loads)
+        return self.built().bound()
 
 
-@dataclass(frozen=True)
-class HammingMesh:
-    """Boards with a mesh of chips; lines of chips leave them at both ends, to a switch a plane.
+def network(kind: str, keys: Mapping[str, Any]) -> Network:
+    """Make a network of a kind by name.
 
-    Attributes
-    ----------
-    board
-        Chips along a side of a board.
-    columns, rows
-        Boards.
-    planes
-        Links of a chip in each direction, and switches of a line.
-    short_delay, long_delay
-        Cycles on a board and to a switch.
-    lanes
-        Of a chip.
+    Raises
+    ------
+    InputError
+        If there is no such kind, or it has no such key: what there is.
+
+    Examples
+    --------
+    >>> network("mesh", {"columns": 4}).rows
+    8
+    >>> network("mesh", {"sides": 4})
+    Traceback (most recent call last):
+    ...
+    lightloom.errors.InputError: network mesh: sides = 4: no such key; allowed: columns, rows, \
+width, delay
     """
-
-    board: int = 4
-    columns: int = 9
-    rows: int = 9
-    planes: int = 2
-    short_delay: int = 1
-    long_delay: int = 10
-    lanes: int = 8
-    routing: str = "dimension-order"
-
-    def request(self) -> dict[str, Any]:
-        """Return what the engine is asked for."""
-        return _request("hamming-mesh", self)
-
-    @property
-    def bound(self) -> float:
-        """Flits a cycle and chip, at most.
-
-        Examples
-        --------
-        >>> round(HammingMesh().bound, 3)
-        1.124
-        """
-        side, planes = self.board, self.planes
-        sides = [side * self.columns, side * self.rows]
-        each = 1 / (prod(sides) - 1)  # of a chip's flits, to each other chip
-        loads = []
-        for length in sides:
-            line = each * prod(sides) / length  # from a chip to each place along the line
-            away, reach = length - side, range(side)
-            # Share of what leaves or enters at a place that does so by the + end.
-            plus = [(0.0, 0.5, 1.0)[1 + (2 * at > side - 1) - (2 * at < side - 1)] for at in reach]
-            loads.append(sum(plus) * line * away / planes)
-            for at in range(side - 1):
-                local = (at + 1) * (side - at - 1)
-                out = sum(plus[: at + 1]) + sum(1 - share for share in plus[at + 1 :])
-                loads.append(line * (local + away * out) / planes)
-        return 1 / max(loads)
+    if kind not in KINDS:
+        raise InputError(f'network "{kind}": is not known{unknown(kind, tuple(KINDS))}')
+    known = tuple(key.name for key in kinds.family("network").kinds[kind].keys)
+    for key, value in keys.items():
+        if key not in (*known, "routing"):
+            raise InputError(f"network {kind}: {key} = {value}: no such key{unknown(key, known)}")
+    return KINDS[kind](**keys)
 
 
-@dataclass(frozen=True)
-class RailOnly:
-    """Chips on the switches of their node, and on those of their rail, one of which is a rank's.
-
-    Attributes
-    ----------
-    nodes, chips
-        How many, and chips of each.
-    inside, rails
-        Switches of a node and of a rail: links of a chip in either dimension.
-    inside_width, rail_width, short_delay, long_delay
-        Flits a cycle and cycles of a link to either.
-    lanes
-        Of a chip.
-    """
-
-    nodes: int = 36
-    chips: int = 36
-    inside: int = 4
-    rails: int = 4
-    inside_width: int = 1
-    rail_width: int = 1
-    short_delay: int = 1
-    long_delay: int = 10
-    lanes: int = 8
-    routing: str = "dimension-order"
-
-    def request(self) -> dict[str, Any]:
-        """Return what the engine is asked for."""
-        return _request("rail-only", self)
-
-    @property
-    def bound(self) -> float:
-        """Flits a cycle and chip, at most.
-
-        Examples
-        --------
-        >>> round(RailOnly().bound, 3)
-        4.111
-        """
-        chips = self.nodes * self.chips
-        across = (chips - self.nodes) / (chips - 1) / (self.inside * self.inside_width)
-        along = (chips - self.chips) / (chips - 1) / (self.rails * self.rail_width)
-        return 1 / max(across, along)
+def _class(kind: kinds.Kind) -> type[Network]:
+    """Make the class of a kind."""
+    values: Mapping[str, Any] = {}
+    if kind.name in presets.names("networks"):
+        values = presets.load("networks", kind.name).values["network"]
+    made: list[tuple[str, Any, Any]] = []
+    for key in kind.keys:
+        value = values.get(key.name)
+        made.append((key.name, Any, tuple(value) if isinstance(value, list) else value))
+    made.append(("routing", str, kind.capabilities["routings"][0]))
+    listed = [f"{key.name}\n    {key.text}" for key in kind.keys]
+    listed.append(f"routing\n    {', '.join(kind.capabilities['routings'])}.")
+    about = {"__doc__": "\n".join([kind.about, "", "Attributes", "----------", *listed])}
+    return make_dataclass(
+        kind.class_name, made, bases=(Network,),
+        frozen=True, namespace={**about, "__module__": __name__, "kind": kind.name},
+    )  # fmt: skip
 
 
-def _request(kind: str, network: Torus | FatTree | HammingMesh | RailOnly) -> dict[str, Any]:
-    settings = asdict(network)
-    routing = settings.pop("routing")
-    return {"network": {"kind": kind, **settings}, "routing": routing}
+KINDS: Mapping[str, type[Network]] = {
+    name: _class(kind) for name, kind in kinds.family("network").kinds.items()
+}
+"""The class of each kind, by the name of the kind."""
+_NAMES = {made.__name__: made for made in KINDS.values()}
+
+
+def __getattr__(name: str) -> Any:
+    """Return the class of a kind by its own name."""
+    if name in _NAMES:
+        return _NAMES[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

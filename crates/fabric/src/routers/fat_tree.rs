@@ -10,12 +10,15 @@
 //! Checked: paths are as short as can be; no cycle among the channels; every switch reaches every
 //! chip below it.
 
-use super::kind::{NetworkKeys, NetworkKind, Refused, Routed, known};
+use super::kind::{DELAY, LANES, NetworkKeys, NetworkKind, Refused, Routed, Routings, WIDTH};
 use super::network::{ChannelKind, End, Network};
 use super::routing::{Choice, Routing};
 use super::torus::MOST_ROUTERS;
 use crate::error::FabricError;
+use lightloom_units::kind::{Form, Key, Kind};
 use serde::Deserialize;
+use std::num::NonZeroU16;
+use std::sync::Arc;
 
 /// A fat-tree and its routing. Routers: chips, then the switches tier by tier. Ports: to the
 /// children, then to the parents.
@@ -180,29 +183,67 @@ impl Routing for FatTree {
 }
 
 /// The kind `fat-tree`.
-pub static KIND: NetworkKind = NetworkKind::of::<FatTreeKeys>("fat-tree");
+pub static KIND: NetworkKind = NetworkKind::of::<FatTreeKeys>(
+    Kind {
+        name: "fat-tree",
+        summary: "Fat-trees of any tiers, taper and planes, as many planes as a chip has parents",
+        source: None,
+        keys: &[
+            Key::new(
+                "children",
+                Form::Counts { min: 1, max: MOST_ROUTERS },
+                "Of a switch, tier by tier from the leaves on.",
+            ),
+            Key::new(
+                "parents",
+                Form::Counts { min: 1, max: MOST_ROUTERS },
+                "Of a chip, then of a switch of each tier below.",
+            ),
+            WIDTH,
+            DELAY,
+            LANES,
+        ],
+        capabilities: Routings { routings: &["random", "adaptive"] },
+    },
+    |n| {
+        let (children, parents) = [
+            (vec![3, 4], vec![2, 2]),
+            (vec![4, 3, 2], vec![2, 2, 3]),
+            (vec![5], vec![2]),
+            (vec![6, 3], vec![3, 2]),
+            (vec![2, 3, 3], vec![1, 2, 3]),
+        ][n as usize % 5]
+            .clone();
+        let lanes = NonZeroU16::MIN.saturating_add(n as u16 % 3);
+        Arc::new(FatTreeKeys { children, parents, width: NonZeroU16::MIN, delay: 10, lanes })
+    },
+);
 
-/// Fat-trees, one a plane.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FatTreeKeys {
-    /// Of a switch, tier by tier from the leaves on.
     children: Vec<u32>,
-    /// Of a chip, then of the switches below each tier.
     parents: Vec<u32>,
-    /// Flits a cycle.
-    width: u16,
-    /// Cycles.
+    width: NonZeroU16,
     delay: u16,
-    /// Terminals of a chip.
-    lanes: u16,
+    lanes: NonZeroU16,
 }
 
 impl NetworkKeys for FatTreeKeys {
     fn build(&self, routing: &str, vcs: u8) -> Result<Routed, Refused> {
-        known(routing, &["adaptive", "random"])?;
         let tree = FatTree::new(&self.children, &self.parents, routing == "adaptive", vcs)?;
-        Ok((tree.network(self.width.max(1), self.delay, self.lanes), Box::new(tree)))
+        Ok((tree.network(self.width.get(), self.delay, self.lanes.get()), Box::new(tree)))
+    }
+
+    fn bound(&self) -> Option<f64> {
+        let chips = self.children.iter().map(|&n| f64::from(n)).product::<f64>();
+        let (mut below, mut ways, mut busiest) = (1.0, 1.0, 0.0_f64);
+        for (&children, &parents) in self.children.iter().zip(&self.parents) {
+            ways *= f64::from(parents);
+            busiest = busiest.max(below * (chips - below) / (chips - 1.0) / ways);
+            below *= f64::from(children);
+        }
+        Some(f64::from(self.width.get()) / busiest)
     }
 }
 

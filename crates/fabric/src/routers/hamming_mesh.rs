@@ -10,12 +10,16 @@
 //! are many. Lines have one tier of switches.
 //! Checked: hops from the shape; no cycle among the channels, and one where the classes are merged.
 
-use super::kind::{NetworkKeys, NetworkKind, Refused, Routed, each, known};
+use super::kind::{LANES, NetworkKeys, NetworkKind, Refused, Routed, Routings, delay, each};
 use super::network::{ChannelKind, End, Network};
 use super::routing::{Choice, Routing};
 use super::torus::MOST_ROUTERS;
 use crate::error::FabricError;
+use lightloom_units::kind::{Form, Key, Kind};
 use serde::Deserialize;
+use std::cmp::Ordering;
+use std::num::NonZeroU16;
+use std::sync::Arc;
 
 /// Boards and switches, and their routing. Routers: chips by rows of the whole grid, then the
 /// switches of the rows of chips, then of the columns; planes of one line follow each other. A chip
@@ -203,35 +207,82 @@ impl Routing for HammingMesh {
 }
 
 /// The kind `hamming-mesh`.
-pub static KIND: NetworkKind = NetworkKind::of::<HammingMeshKeys>("hamming-mesh");
+pub static KIND: NetworkKind = NetworkKind::of::<HammingMeshKeys>(
+    Kind {
+        name: "hamming-mesh",
+        summary: "Boards with a mesh of chips, whose edges are joined line by line by a switch a plane",
+        source: Some("HammingMesh"),
+        keys: &[
+            Key::new("board", Form::Count { min: 1, max: 1024 }, "Chips along a side of a board."),
+            Key::new("columns", Form::Count { min: 1, max: 1024 }, "Boards in a row."),
+            Key::new("rows", Form::Count { min: 1, max: 1024 }, "Boards in a column."),
+            Key::new(
+                "planes",
+                Form::Count { min: 1, max: 1024 },
+                "Links of a chip in each direction, and switches of a line.",
+            ),
+            delay("short_delay", "Cycles of a link on a board."),
+            delay("long_delay", "Cycles of a link to a switch."),
+            LANES,
+        ],
+        capabilities: Routings { routings: &["dimension-order"] },
+    },
+    |n| {
+        let (board, columns, rows, planes) =
+            [(2, 3, 4, 2), (3, 2, 3, 1), (5, 2, 1, 2), (1, 3, 4, 2), (3, 3, 1, 3)][n as usize % 5];
+        let lanes = NonZeroU16::MIN.saturating_add(n as u16 % 3);
+        let (short_delay, long_delay) = (1, 10);
+        Arc::new(HammingMeshKeys { board, columns, rows, planes, short_delay, long_delay, lanes })
+    },
+);
 
-/// Boards whose edges are joined line by line.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct HammingMeshKeys {
-    /// Chips along a side of a board.
     board: u32,
-    /// Boards in a row.
     columns: u32,
-    /// Boards in a column.
     rows: u32,
-    /// Switches a line.
     planes: u32,
-    /// Cycles on a board.
     short_delay: u16,
-    /// Cycles to a switch.
     long_delay: u16,
-    /// Terminals of a chip.
-    lanes: u16,
+    lanes: NonZeroU16,
 }
 
 impl NetworkKeys for HammingMeshKeys {
     fn build(&self, routing: &str, vcs: u8) -> Result<Routed, Refused> {
-        known(routing, &["dimension-order"])?;
         let each = each(routing, vcs, 2)?;
         let boards = HammingMesh::new(self.board, self.columns, self.rows, self.planes, each)?;
-        let network = boards.network(self.short_delay, self.long_delay, self.lanes);
+        let network = boards.network(self.short_delay, self.long_delay, self.lanes.get());
         Ok((network, Box::new(boards)))
+    }
+
+    fn bound(&self) -> Option<f64> {
+        let (side, planes) = (self.board, f64::from(self.planes));
+        let sides = [side * self.columns, side * self.rows].map(f64::from);
+        let chips = sides[0] * sides[1];
+        // Share of what leaves or enters at a place of a board that does so by the + end.
+        let plus: Vec<f64> = (0..side)
+            .map(|at| match (2 * at + 1).cmp(&side) {
+                Ordering::Less => 0.0,
+                Ordering::Equal => 0.5,
+                Ordering::Greater => 1.0,
+            })
+            .collect();
+        let mut busiest = 0.0_f64;
+        for length in sides {
+            // From a chip to each place along the line; of its flits, an equal part to each other chip.
+            let line = 1.0 / (chips - 1.0) * chips / length;
+            let away = length - f64::from(side);
+            busiest = busiest.max(plus.iter().sum::<f64>() * line * away / planes);
+            for at in 0..plus.len() - 1 {
+                let local = ((at + 1) * (plus.len() - at - 1)) as f64;
+                let (low, high) = plus.split_at(at + 1);
+                let out =
+                    low.iter().sum::<f64>() + high.iter().map(|share| 1.0 - share).sum::<f64>();
+                busiest = busiest.max(line * (local + away * out) / planes);
+            }
+        }
+        Some(1.0 / busiest)
     }
 }
 

@@ -5,11 +5,14 @@
 //! Checked: every path is as short as can be; no cycle among the channels (`check` of the crate
 //! `lightloom-railx`).
 
-use super::kind::{NetworkKeys, NetworkKind, Refused, Routed, known};
+use super::kind::{DELAY, NetworkKeys, NetworkKind, Refused, Routed, Routings, WIDTH};
 use super::network::{ChannelKind, End, Network};
 use super::routing::{Choice, Routing};
 use crate::error::FabricError;
+use lightloom_units::kind::{Form, Key, Kind};
 use serde::Deserialize;
+use std::num::NonZeroU16;
+use std::sync::Arc;
 
 /// A mesh and its routing. Ports: 0 towards higher x, 1 lower x, 2 higher y, 3 lower y; those that
 /// would leave the mesh are dark.
@@ -113,27 +116,38 @@ impl Routing for Mesh {
 }
 
 /// The kind `mesh`.
-pub static KIND: NetworkKind = NetworkKind::of::<MeshKeys>("mesh");
+pub static KIND: NetworkKind = NetworkKind::of::<MeshKeys>(
+    Kind {
+        name: "mesh",
+        summary: "A mesh of routers in two dimensions, a chip at each",
+        source: None,
+        keys: &[
+            Key::new("columns", Form::Count { min: 1, max: 4096 }, "Routers in a row."),
+            Key::new("rows", Form::Count { min: 1, max: 4096 }, "Routers in a column."),
+            WIDTH,
+            DELAY,
+        ],
+        capabilities: Routings { routings: &["dimension-order"] },
+    },
+    |n| {
+        let (columns, rows) = (1 + n % 5, 1 + n / 5 % 4);
+        Arc::new(MeshKeys { columns, rows, width: NonZeroU16::MIN, delay: 1 })
+    },
+);
 
-/// A mesh of two dimensions.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MeshKeys {
-    /// Routers in a row.
     columns: u32,
-    /// Routers in a column.
     rows: u32,
-    /// Flits a cycle.
-    width: u16,
-    /// Cycles.
+    width: NonZeroU16,
     delay: u16,
 }
 
 impl NetworkKeys for MeshKeys {
-    fn build(&self, routing: &str, vcs: u8) -> Result<Routed, Refused> {
-        known(routing, &["dimension-order"])?;
+    fn build(&self, _: &str, vcs: u8) -> Result<Routed, Refused> {
         let mesh = Mesh::new(self.columns, self.rows, vcs)?;
-        Ok((mesh.network(self.width.max(1), self.delay), Box::new(mesh)))
+        Ok((mesh.network(self.width.get(), self.delay), Box::new(mesh)))
     }
 }
 

@@ -13,6 +13,8 @@ mod network;
 mod rail_only;
 mod railx;
 mod routing;
+#[cfg(test)]
+mod tests;
 mod torus;
 mod view;
 #[cfg(test)]
@@ -20,7 +22,7 @@ mod walk;
 
 pub use fat_tree::FatTree;
 pub use hamming_mesh::HammingMesh;
-pub use kind::{NetworkKeys, NetworkKind, Refused, Routed};
+pub use kind::{NetworkKeys, NetworkKind, Refused, Routed, Routings, delay, width};
 pub use mesh::Mesh;
 pub use network::{Channel, ChannelKind, End, Network};
 pub use rail_only::RailOnly;

@@ -7,12 +7,15 @@
 //! Ignored: switches of several tiers.
 //! Checked: paths are as short as can be; no cycle among the channels.
 
-use super::kind::{NetworkKeys, NetworkKind, Refused, Routed, known};
+use super::kind::{LANES, NetworkKeys, NetworkKind, Refused, Routed, Routings, delay, width};
 use super::network::{ChannelKind, End, Network};
 use super::routing::{Choice, Routing};
 use super::torus::MOST_ROUTERS;
 use crate::error::FabricError;
+use lightloom_units::kind::{Form, Key, Kind};
 use serde::Deserialize;
+use std::num::NonZeroU16;
+use std::sync::Arc;
 
 /// Chips on switches in two dimensions, and their routing. Routers: chips node by node, then scale-up
 /// switches node by node, then those of the rails. Ports of a chip: to its scale-up switches, then to
@@ -148,39 +151,81 @@ impl Routing for RailOnly {
 }
 
 /// The kind `rail-only`.
-pub static KIND: NetworkKind = NetworkKind::of::<RailOnlyKeys>("rail-only");
+pub static KIND: NetworkKind = NetworkKind::of::<RailOnlyKeys>(
+    Kind {
+        name: "rail-only",
+        summary: "Nodes of chips on switches of their own, the chips of one rank on those of their rail",
+        source: Some("Wang et al., 2024"),
+        keys: &[
+            Key::new("nodes", Form::Count { min: 1, max: 4096 }, "How many nodes."),
+            Key::new("chips", Form::Count { min: 1, max: 4096 }, "Chips of a node."),
+            Key::new(
+                "inside",
+                Form::Count { min: 1, max: 4096 },
+                "Switches of a node: links of a chip inside.",
+            ),
+            Key::new(
+                "rails",
+                Form::Count { min: 1, max: 4096 },
+                "Switches of a rail: links of a chip outside.",
+            ),
+            width("inside_width", "Flits a cycle of a link inside a node."),
+            width("rail_width", "Flits a cycle of a link to a rail's switch."),
+            delay("short_delay", "Cycles of a link inside a node."),
+            delay("long_delay", "Cycles of a link to a rail's switch."),
+            LANES,
+        ],
+        capabilities: Routings { routings: &["dimension-order"] },
+    },
+    |n| {
+        let (nodes, chips, inside, rails) =
+            [(4, 5, 2, 1), (3, 6, 1, 2), (1, 5, 2, 1), (5, 1, 1, 2), (3, 3, 3, 1)][n as usize % 5];
+        let [inside_width, lanes] =
+            [n % 2, n % 3].map(|n| NonZeroU16::MIN.saturating_add(n as u16));
+        Arc::new(RailOnlyKeys {
+            nodes,
+            chips,
+            inside,
+            rails,
+            inside_width,
+            rail_width: NonZeroU16::MIN,
+            short_delay: 1,
+            long_delay: 10,
+            lanes,
+        })
+    },
+);
 
-/// Switches inside nodes and along rails.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RailOnlyKeys {
-    /// How many servers there are.
     nodes: u32,
-    /// Chips of a node.
     chips: u32,
-    /// Switches of a node.
     inside: u32,
-    /// Switches of a rail.
     rails: u32,
-    /// Flits a cycle inside a node.
-    inside_width: u16,
-    /// Flits a cycle of a rail.
-    rail_width: u16,
-    /// Cycles inside a node.
+    inside_width: NonZeroU16,
+    rail_width: NonZeroU16,
     short_delay: u16,
-    /// Cycles of a rail.
     long_delay: u16,
-    /// Terminals of a chip.
-    lanes: u16,
+    lanes: NonZeroU16,
 }
 
 impl NetworkKeys for RailOnlyKeys {
-    fn build(&self, routing: &str, vcs: u8) -> Result<Routed, Refused> {
-        known(routing, &["dimension-order"])?;
+    fn build(&self, _: &str, vcs: u8) -> Result<Routed, Refused> {
         let rails = RailOnly::new(self.nodes, self.chips, self.inside, self.rails, vcs)?;
-        let node = (self.inside_width.max(1), self.short_delay);
-        let rail = (self.rail_width.max(1), self.long_delay);
-        Ok((rails.network(node, rail, self.lanes), Box::new(rails)))
+        let node = (self.inside_width.get(), self.short_delay);
+        let rail = (self.rail_width.get(), self.long_delay);
+        Ok((rails.network(node, rail, self.lanes.get()), Box::new(rails)))
+    }
+
+    fn bound(&self) -> Option<f64> {
+        let [nodes, chips] = [self.nodes, self.chips].map(f64::from);
+        let all = nodes * chips;
+        let load = |of: f64, links: u32, width: NonZeroU16| {
+            (all - of) / (all - 1.0) / (f64::from(links) * f64::from(width.get()))
+        };
+        let across = load(nodes, self.inside, self.inside_width);
+        Some(1.0 / across.max(load(chips, self.rails, self.rail_width)))
     }
 }
 

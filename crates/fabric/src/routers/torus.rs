@@ -9,11 +9,14 @@
 //! Checked: every path is as short as can be; no cycle among the channels of small tori, and one
 //! where the classes are merged.
 
-use super::kind::{NetworkKeys, NetworkKind, Refused, Routed, each, known};
+use super::kind::{DELAY, LANES, NetworkKeys, NetworkKind, Refused, Routed, Routings, WIDTH, each};
 use super::network::{ChannelKind, End, Network};
 use super::routing::{Choice, Routing};
 use crate::error::FabricError;
+use lightloom_units::kind::{Form, Key, Kind};
 use serde::Deserialize;
+use std::num::NonZeroU16;
+use std::sync::Arc;
 
 /// Routers of a network at most.
 pub(super) const MOST_ROUTERS: u64 = 1 << 20;
@@ -124,27 +127,54 @@ impl Routing for Torus {
 }
 
 /// The kind `torus`.
-pub static KIND: NetworkKind = NetworkKind::of::<TorusKeys>("torus");
+pub static KIND: NetworkKind = NetworkKind::of::<TorusKeys>(
+    Kind {
+        name: "torus",
+        summary: "A torus of any number of dimensions, a chip at each router",
+        source: None,
+        keys: &[
+            Key::new(
+                "sides",
+                Form::Counts { min: 1, max: MOST_ROUTERS },
+                "Chips along each dimension.",
+            ),
+            WIDTH,
+            DELAY,
+            LANES,
+        ],
+        capabilities: Routings { routings: &["dimension-order"] },
+    },
+    |n| {
+        let sides = [vec![4, 4], vec![5, 3, 2], vec![7], vec![2, 3, 1, 3], vec![3, 5]];
+        let [width, lanes] = [n % 2, n % 3].map(|n| NonZeroU16::MIN.saturating_add(n as u16));
+        Arc::new(TorusKeys { sides: sides[n as usize % 5].clone(), width, delay: 10, lanes })
+    },
+);
 
-/// A torus of any number of dimensions.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TorusKeys {
-    /// Routers along each.
     sides: Vec<u32>,
-    /// Flits a cycle.
-    width: u16,
-    /// Cycles.
+    width: NonZeroU16,
     delay: u16,
-    /// Terminals of a chip.
-    lanes: u16,
+    lanes: NonZeroU16,
 }
 
 impl NetworkKeys for TorusKeys {
     fn build(&self, routing: &str, vcs: u8) -> Result<Routed, Refused> {
-        known(routing, &["dimension-order"])?;
         let torus = Torus::new(&self.sides, each(routing, vcs, 2)?)?;
-        Ok((torus.network(self.width.max(1), self.delay, self.lanes), Box::new(torus)))
+        let network = torus.network(self.width.get(), self.delay, self.lanes.get());
+        Ok((network, Box::new(torus)))
+    }
+
+    fn bound(&self) -> Option<f64> {
+        let chips = self.sides.iter().map(|&side| f64::from(side)).product::<f64>();
+        let load = |&side: &u32| {
+            let hops: u32 = (0..side).map(|step| step.min(side - step)).sum();
+            f64::from(hops) / 2.0 / f64::from(side)
+        };
+        let busiest = self.sides.iter().map(load).fold(0.0, f64::max);
+        Some(f64::from(self.width.get()) / (busiest * chips / (chips - 1.0)))
     }
 }
 

@@ -117,13 +117,9 @@ pub(crate) fn railx_build(py: Python<'_>, request: &str) -> PyResult<String> {
 fn topology(asked: &Request) -> Result<Topology, lightloom_fabric::FabricError> {
     let mut hall = Grid::new(asked.mesh, asked.ports, asked.ocs, 1, 1);
     hall.global_radix = asked.global_ocs;
-    hall.check()?;
     match asked.named {
         None => Topology::split(hall, &asked.x, &asked.y, asked.share),
-        Some(named) => named.build(match asked.scale {
-            Some([columns, rows]) => Grid { columns, rows, ..hall },
-            None => named.largest(hall),
-        }),
+        Some(named) => named.at(hall, asked.scale),
     }
 }
 

@@ -24,11 +24,6 @@ impl FlitNetwork {
         self.0.terminals()
     }
 
-    #[getter]
-    fn vcs(&self) -> u8 {
-        self.0.vcs()
-    }
-
     fn bound(&self, py: Python<'_>) -> PyResult<f64> {
         py.detach(|| self.0.bound()).map_err(raised)
     }

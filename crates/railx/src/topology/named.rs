@@ -46,6 +46,18 @@ impl Named {
         Grid { columns, rows, ..hall }
     }
 
+    /// Builds it in a hall, of so many columns and rows or as large as can be.
+    ///
+    /// # Errors
+    /// If there can be no such hall; as [`Named::build`].
+    pub fn at(self, hall: Grid, scale: Option<[u32; 2]>) -> Result<Topology, FabricError> {
+        hall.check()?;
+        self.build(match scale {
+            Some([columns, rows]) => Grid { columns, rows, ..hall },
+            None => self.largest(hall),
+        })
+    }
+
     /// Builds it.
     ///
     /// # Errors

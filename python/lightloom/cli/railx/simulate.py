@@ -4,15 +4,46 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+from lightloom import kinds, presets
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from lightloom.railx.flits import Simulated
+
+
+def _preset(network: str) -> Mapping[str, Any]:
+    known = network in presets.names("networks")
+    return presets.load("networks", network).values if known else {}
+
+
+def _key(name: str) -> Any:
+    """Return the option that stands for a key of a RailX network."""
+    (key,) = (key for key in kinds.family("network").kinds["railx"].keys if key.name == name)
+    text = key.text.rstrip(".")
+    if not isinstance(key.form, str) and "choice" in key.form:
+        text += f": {', '.join(key.form['choice'])}"
+    if (value := _preset("railx")["network"].get(name)) is not None:
+        text += f" [{value}]"
+    return typer.Option(None, f"--{name}", help=f"{text}.")
+
+
+def _vcs() -> str:
+    """List the virtual channels of a port unless told."""
+    routers = ((kind, _preset(kind).get("router", {})) for kind in kinds.family("network").kinds)
+    return "; ".join(["12", *(f"{kind} {router['vcs']}" for kind, router in routers if router)])
+
+
+def _routings() -> str:
+    """List the routings of every kind of network."""
+    listed = kinds.family("network").kinds.values()
+    return "; ".join(f"{kind.name}: {', '.join(kind.capabilities['routings'])}" for kind in listed)
 
 
 def run(
@@ -28,23 +59,23 @@ def run(
     trace: Path | None = typer.Option(
         None, "--trace", metavar="FILE", help="A gating trace; its mean demand is the traffic."
     ),
-    network: str = typer.Option("railx", "--network", help="railx, or mesh (see --scale)."),
-    mesh: int = typer.Option(4, "--mesh", help="Chips along each side of a node's mesh (m)."),
-    ports: int = typer.Option(2, "--ports", help="Rail ports at an outer chip edge (n)."),
-    ocs: int = typer.Option(128, "--ocs", help="Ports of an optical switch (R)."),
-    topology: str = typer.Option("hyperx", "--topology", help="torus, hyperx or dragonfly."),
+    network: str = typer.Option("railx", "--network", help=f"{kinds.names('network')}."),
+    set_: list[str] = typer.Option(
+        [],
+        "--set",
+        metavar="KEY=VALUE",
+        help="A key of the network, as in docs/specification.md; may be repeated.",
+    ),
+    mesh: int | None = _key("mesh"),
+    ports: int | None = _key("ports"),
+    ocs: int | None = _key("ocs"),
+    topology: str | None = _key("topology"),
     scale: str | None = typer.Option(
-        None, "--scale", help="Columns x rows of nodes, or of routers of a mesh [the largest; 8x8]."
+        None, "--scale", help="Columns x rows: of RailX's nodes [the largest], routers or boards."
     ),
-    inside: int | None = typer.Option(
-        None, "--inside", help="Flits a cycle of a mesh link [4 x ports; a mesh 1]."
-    ),
-    routing: str | None = typer.Option(
-        None, "--routing", help="deterministic, adaptive, non-minimal or bubble [deterministic]."
-    ),
-    vcs: int | None = typer.Option(
-        None, "--vcs", help="Virtual channels of a port [12; a mesh 4]."
-    ),
+    inside: int | None = _key("inside"),
+    routing: str | None = typer.Option(None, "--routing", help=f"{_routings()} [the first]."),
+    vcs: int | None = typer.Option(None, "--vcs", help=f"Virtual channels of a port [{_vcs()}]."),
     buffer: int = typer.Option(16, "--buffer", help="Flits that a virtual channel holds."),
     packet: int = typer.Option(4, "--packet", help="Flits of a packet."),
     credits_: str = typer.Option("ideal", "--credits", help="ideal, or link (they travel back)."),
@@ -65,28 +96,23 @@ def run(
     Example: lightloom railx simulate --traffic uniform --load 0.1..1.0 --scale 9x9
 
     Example: lightloom railx simulate --network mesh --scale 8x8 --load 0.1..0.5:0.05 --credits link
+
+    Example: lightloom railx simulate --network torus --set sides=[6,6] --set lanes=4 --load 0.5
     """
     from lightloom import progress, screen
+    from lightloom.cli.options import settings
     from lightloom.errors import InputError
-    from lightloom.railx import flits
+    from lightloom.railx import flits, networks
 
-    places = _pair("--scale", scale, "x") if scale else None
-    if network == "mesh":
-        columns, rows = places or (8, 8)
-        wired: flits.Network = flits.Mesh(
-            columns, rows, inside or 1, routing=routing or "dimension-order"
-        )
-    elif network == "railx":
-        wired = flits.Railx(
-            mesh, ports, ocs, topology, places, inside if inside is not None else 4 * ports,
-            routing or "deterministic",
-        )  # fmt: skip
-    else:
-        raise InputError(f'--network "{network}": must be railx or mesh')
+    options = {"mesh": mesh, "ports": ports, "ocs": ocs, "topology": topology, "inside": inside}
+    options |= _scale(network, scale) | {"routing": routing}
+    given = [f"{key}={value}" for key, value in options.items() if value is not None]
+    wired = networks.network(network, settings([*given, *set_]))
     if png is not None and not png.parent.is_dir():
         raise InputError(f"--png {png}: there is no directory {png.parent}")
-    router = flits.Router(
-        vcs=vcs if vcs is not None else (4 if network == "mesh" else 12),
+    usual = {"vcs": 12, **_preset(network).get("router", {})}
+    router = networks.Router(
+        vcs=usual["vcs"] if vcs is None else vcs,
         buffer=buffer, packet=packet, credits=credits_, arbitration=arbitration,
         injection=injection, ejection=ejection, pipeline=pipeline, warm_up=warm_up, cycles=cycles,
         seed=seed,
@@ -116,13 +142,19 @@ def run(
     _show(made, screen.console())
 
 
-def _pair(option: str, text: str, between: str) -> tuple[int, int]:
+def _scale(network: str, text: str | None) -> dict[str, Any]:
+    """Return columns and rows as the keys of a kind of network."""
     from lightloom.errors import InputError
 
-    first, _, second = text.partition(between)
-    if not (first.isascii() and first.isdecimal() and second.isascii() and second.isdecimal()):
-        raise InputError(f'{option} "{text}": must be two numbers, such as 9{between}9')
-    return int(first), int(second)
+    if text is None:
+        return {}
+    columns, _, rows = text.partition("x")
+    if not (columns.isascii() and columns.isdecimal() and rows.isascii() and rows.isdecimal()):
+        raise InputError(f'--scale "{text}": must be two numbers, such as 9x9')
+    kind = kinds.family("network").kinds.get(network)
+    if kind and "rows" in (key.name for key in kind.keys):
+        return {"columns": columns, "rows": rows}
+    return {"scale": f"[{int(columns)}, {int(rows)}]"}
 
 
 def _show(made: Simulated, out: Console) -> None:

@@ -21,9 +21,9 @@ from typing import Any
 from lightloom.papers.part import Context, Part, Rows
 from lightloom.papers.railx.curves import draw as draw_curves
 from lightloom.papers.railx.curves import figure_lines
-from lightloom.railx import flits
-from lightloom.railx.flits import Network, Point, Railx, Router, simulate
-from lightloom.railx.networks import FatTree, HammingMesh, RailOnly, Torus
+from lightloom.railx import FatTree, HammingMesh, RailOnly, Railx, Torus
+from lightloom.railx.flits import Point, simulate
+from lightloom.railx.networks import Network, Router
 
 NUMBER = 14
 TITLE = "Uniform traffic"
@@ -82,7 +82,7 @@ def _beside_others(progress: Callable[[float], None]) -> Rows:
     rows: Rows = []
     for done, (name, (network, classes)) in enumerate(wired.items()):
         points = list(_curve(network, Router(vcs=classes * _EACH, injection_vcs=2)))
-        rows += _drawn("a", "1,296 chips of 8 ports", "x", name, points, _bound(network))
+        rows += _drawn("a", "1,296 chips of 8 ports", "x", name, points, network.bound)
         if isinstance(network, Railx):
             rows.append(_said("a", name, "most accepted", str(_GOAL), _most(points)))
         if isinstance(network, HammingMesh):
@@ -101,7 +101,7 @@ def _by_width(progress: Callable[[float], None]) -> Rows:
         points = list(_curve(network, Router(vcs=3 * _EACH, injection_vcs=2)))
         most[width] = _most(points)
         title = "RailX by the width C of a mesh link"
-        rows += _drawn("b", title, "", f"C = {width}", points, _bound(network))
+        rows += _drawn("b", title, "", f"C = {width}", points, network.bound)
         progress((done + 1) / steps)
     for k, paper in zip(_KS, ("poor", "close to the best", "the best"), strict=True):
         for says, width in (("C = k", k), ("C = k n", k * _PORTS)):
@@ -121,7 +121,7 @@ def _by_width(progress: Callable[[float], None]) -> Rows:
 def _pressed(width: int) -> Iterator[dict[str, Any]]:
     """Yield the most that RailX accepts by virtual channels and credits."""
     network = _railx(width)
-    bound = _bound(network)
+    bound = network.bound
     for each in (1, 2, _EACH):
         for credits in ("ideal", "link"):
             router = Router(vcs=3 * each, injection_vcs=2, credits=credits)
@@ -138,13 +138,9 @@ def _railx(width: int) -> Railx:
     return Railx(mesh=4, ports=_PORTS, topology="hyperx", scale=_SCALE, inside=width)
 
 
-def _bound(network: Network) -> float:
-    return flits.bound(network) if isinstance(network, (Railx, flits.Mesh)) else network.bound
-
-
 def _curve(network: Network, router: Router) -> Iterator[Point]:
     """Yield points at rising loads, the first that is unstable last."""
-    bound = _bound(network)
+    bound = network.bound
     for point in _points(network, router, (share * bound for share in _SHARES)):
         yield point
         if point.unstable:
