@@ -1,4 +1,4 @@
-"""The two ways a command can end badly, and their exit codes.
+"""The two kinds of bad ends of a command, and their exit codes.
 
 Bad input is an `InputError` (exit code 2): the message names the file, the key, the value and what
 is allowed, and nothing has been written. A run that failed or did not finish is a `RunError`

@@ -68,7 +68,7 @@ class LognormalActivation(Section):
 
     kind: Literal["lognormal"]
     mean: Annotated[Time, Positive, Field(serialization_alias="mean_ps")]
-    """The mean."""
+    """The mean delay."""
     p99: Annotated[Time, Positive, Field(serialization_alias="p99_ps")]
     """The 99th percentile."""
 

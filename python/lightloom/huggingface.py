@@ -47,7 +47,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 class _Config:
-    """The keys of one file; every way of being wrong is an `InputError` that names the key."""
+    """The keys of one file; everything wrong is an `InputError` that names the key."""
 
     def __init__(self, path: Path, values: Mapping[str, Any]) -> None:
         self.path, self.values = path, values

@@ -70,7 +70,7 @@ def plan_alltoall(
     '120 us'
     """
     if circuits not in CIRCUITS:
-        raise InputError(f'circuits "{circuits}": no such way{unknown(circuits, CIRCUITS)}')
+        raise InputError(f'circuits "{circuits}": no such choice{unknown(circuits, CIRCUITS)}')
     if demand.shape != (planes.nodes, planes.nodes):
         raise InputError(f"demand: shape {list(demand.shape)} of {planes.nodes} nodes")
     request = {

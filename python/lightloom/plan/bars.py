@@ -1,8 +1,8 @@
 """A plan as bars on rows: what pictures and timelines of it show.
 
 A plane that does the same at all its nodes is one row: what carries one step, on all nodes at
-once, is one bar, and so is a reconfiguration of the whole plane. Where the ports of a plane go
-their own ways, each node's transmitter is a row. Checked: bars of a row never overlap, and hold
+once, is one bar, and so is a reconfiguration of the whole plane. Where the ports of a plane switch
+one by one, each node's transmitter is a row. Checked: bars of a row never overlap, and hold
 every byte and every reconfiguration once.
 """
 

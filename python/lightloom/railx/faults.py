@@ -29,7 +29,7 @@ _JOB = re.compile(
 )
 
 Job = tuple[int, int] | int | None
-"""Columns and rows (or the other way round); nodes in any shape; or None, as many as can be."""
+"""Columns and rows, or rows and columns; nodes in any shape; or None, as many as can be."""
 
 
 @dataclass(frozen=True)

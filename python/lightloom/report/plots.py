@@ -154,8 +154,8 @@ def heatmap(
     """
     demand = result.demand
     if run is None:
-        lit = demand.filter(pc.greater(demand["circuits"], 0))
-        recorded = set(pc.unique((lit if lit.num_rows else demand)["run"]).to_pylist())
+        joined = demand.filter(pc.greater(demand["circuits"], 0))
+        recorded = set(pc.unique((joined if joined.num_rows else demand)["run"]).to_pylist())
         run = next((name for name in result.by_interest if name in recorded), None)
     if run is not None:
         demand = result.of_run(demand, run)

@@ -90,11 +90,11 @@ def micro_batch_spans(tasks: Iterable[dict[str, Any]]) -> list[tuple[int, str, i
         if t["micro_batch"] >= 0 and group_of(t["kind"]) != "other"
     ]  # fmt: skip
     for task in sorted(working, key=lambda t: (t["start_ps"], t["end_ps"])):
-        batch, way = task["micro_batch"], task["pass"]
-        if spans and spans[-1][:2] == (batch, way):
-            spans[-1] = (batch, way, spans[-1][2], max(spans[-1][3], task["end_ps"]))
+        batch, direction = task["micro_batch"], task["pass"]
+        if spans and spans[-1][:2] == (batch, direction):
+            spans[-1] = (batch, direction, spans[-1][2], max(spans[-1][3], task["end_ps"]))
         else:
-            spans.append((batch, way, task["start_ps"], task["end_ps"]))
+            spans.append((batch, direction, task["start_ps"], task["end_ps"]))
     return spans
 
 
@@ -126,8 +126,8 @@ def busy(
 def _stage(axes: Axes, tasks: list[dict[str, Any]], y: float, whole: int) -> None:
     """Draw one stage at height `y`: micro-batches, then compute and all-to-all, then the rest."""
     spans = micro_batch_spans(tasks)
-    for way, face, ink in (("forward", "#e7eaef", INK), ("backward", "#4a5362", "white")):
-        mine = [span for span in spans if (span[1] == "forward") == (way == "forward")]
+    for direction, face, ink in (("forward", "#e7eaef", INK), ("backward", "#4a5362", "white")):
+        mine = [span for span in spans if (span[1] == "forward") == (direction == "forward")]
         _boxes(axes, [(start, end, y, y + 0.24) for _, _, start, end in mine], face, 0.5)
         for batch, _, start, end in mine:
             if end - start > whole / 90:
@@ -139,10 +139,10 @@ def _stage(axes: Axes, tasks: list[dict[str, Any]], y: float, whole: int) -> Non
     edges = np.unique([0, whole, *cuts]).astype(float)
     parts: dict[str, list[tuple[int, int]]] = {name: [] for name in (*GROUPS, "wait")}
     for task in tasks:
-        lit = min(task["end_ps"], task["start_ps"] + task["waited_ps"])
-        parts[group_of(task["kind"])].append((lit, task["end_ps"]))
-        if lit > task["start_ps"]:
-            parts["wait"].append((task["start_ps"], lit))
+        ready = min(task["end_ps"], task["start_ps"] + task["waited_ps"])
+        parts[group_of(task["kind"])].append((ready, task["end_ps"]))
+        if ready > task["start_ps"]:
+            parts["wait"].append((task["start_ps"], ready))
     bottom = np.full(len(edges) - 1, y + 0.26)
     for name, intervals in parts.items():
         if name == "other":

@@ -1,4 +1,4 @@
-"""What several of MixNet's figures run and compare: models, fabrics, ways to set circuits.
+"""What several of MixNet's figures run and compare: models, fabrics, policies of circuits.
 
 Modelled: jobs of Section 7 on 1,024 H100 GPUs, one iteration each. A *kind* of MixNet is the preset
 with some values changed. Checked: keys of runs are unique, in ``tests/test_mixnet_reproduce.py``.
@@ -27,7 +27,7 @@ def _when(first: str, rest: str = "hide") -> dict[str, str]:
     }
 
 
-# The preset as it is, and ways that go by Algorithm 1 at every demand, as printed. They differ in
+# The preset as it is, and policies that use Algorithm 1 at every demand, as printed. They differ in
 # the first all-to-all of a forward pass: `block` waits (Section 7.1), `reuse` takes the circuits
 # that stand (Appendix B.1), `hide` has foreseen its demand. `never` keeps those of an even demand.
 KINDS: Mapping[str, Mapping[str, Any]] = {

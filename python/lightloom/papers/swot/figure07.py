@@ -25,8 +25,8 @@ NUMBER = 7
 TITLE = "Completion time over the size of the message"
 PANELS = {"a": "reduce-scatter", "b": "all-reduce", "c": "pairwise", "d": "Bruck"}
 """In the order of `TITLES`."""
-# SWOT, Section 4.2. Its text gives 72.7 and 89.7 % to pairwise and Bruck; its captions and what it
-# says of either, the other way round, which is what can be.
+# SWOT, Section 4.2. Its text gives 72.7 and 89.7 % to pairwise and Bruck; its captions and its
+# remarks on both fit the reverse, which is possible.
 ONE_SHOT = ("84.0 %", "83.7 %", "89.7 %", "72.7 %")
 LOCKSTEP = ("89.1 %", "87.1 %", "85.4 or 89.1 %", "89.1 or 85.4 %")
 
