@@ -695,18 +695,23 @@ pub fn held_tasks_wait(engine: &dyn Engine, _: Exactness) {
     let us = Time::from_us;
     let work = vec![Work::Compute(us(10)), Work::Compute(us(10)), Work::Compute(us(10))];
     let graph = Graph::new(work, vec![(0, 1)]);
-    let hold = |held: &[u32]| {
-        let incidents =
-            [Incident { at: us(4), held: held.to_vec(), hold: us(7), ..Incident::default() }];
+    let holds = |held: &[u32], times: &[(Time, Time)]| {
+        let incident =
+            |&(at, hold)| Incident { at, held: held.to_vec(), hold, ..Incident::default() };
+        let incidents: Vec<_> = times.iter().map(incident).collect();
         let held = Scenario { incidents: &incidents, ..scenario(&fabric, &graph) };
         let outcome = engine.run(&held, &mut Script::default(), &mut Silent).expect("finishes");
         (outcome.end, outcome.waited)
     };
+    let hold = |held: &[u32]| holds(held, &[(us(4), us(7))]);
     let zero = Time::ZERO;
     assert_eq!(hold(&[]), (vec![us(10), us(20), us(10)], vec![zero; 3]));
     assert_eq!(hold(&[0]), (vec![us(17), us(27), us(10)], vec![us(7), zero, zero]));
     assert_eq!(hold(&[1]), (vec![us(10), us(21), us(10)], vec![zero, us(1), zero]));
     assert_eq!(hold(&[0, 1, 2]), (vec![us(17), us(27), us(17)], vec![us(7), zero, us(7)]));
+    // A short wait within a long one ends nothing.
+    let twice = holds(&[1], &[(us(4), us(9)), (us(5), us(1))]);
+    assert_eq!(twice, (vec![us(10), us(23), us(10)], vec![zero, us(3), zero]));
 }
 
 /// Makes every check of [`conformance`](mod@crate::conformance) a test of the engine given, exact
