@@ -119,3 +119,23 @@ impl Memory {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_withdrawn_is_not_known_again() {
+        let (generation, rounds, circuits) = (1, vec![1], vec![((0, 0), (1, 0))]);
+        let planned =
+            Record::Planned { generation, rounds: rounds.clone(), circuits: circuits.clone() };
+        let verified = Record::Verified { generation, rounds, circuits: circuits.clone() };
+        let before = [planned, Record::Patching { generation }, verified];
+        let memory = Memory::replay(before.clone());
+        assert_eq!((&memory.verified, memory.touched), (&circuits, false));
+        let withdrawn = Record::Withdrawn { generation: 2, why: "no answer".into() };
+        let memory = Memory::replay(before.into_iter().chain([withdrawn]));
+        assert_eq!((memory.verified, memory.intent), (vec![], None));
+        assert_eq!((memory.generation, memory.verified_generation), (2, 2));
+    }
+}
