@@ -235,3 +235,11 @@ def test_a_table_that_cannot_fit_is_whole_all_the_same() -> None:
     row = ["123456789"] * 12
     shown = table(["number"] * 12, [row], 60).plain
     assert shown.splitlines()[-1].split() == row
+
+
+def test_one_helper_makes_all_tables() -> None:
+    """Rich sets blocks beside each other (`Table.grid`), and cuts cells of a table too wide."""
+    rooms = Path(screen.__file__).parent.rglob("*.py")
+    assert [
+        path.name for path in rooms if re.search(r"(?<![\w.])Table\(box", path.read_text())
+    ] == []

@@ -77,12 +77,13 @@ def run(
         return
     out = console()
     out.print(f"{_head(found, optimum)}\n", soft_wrap=True)
-    if columns <= _WIDEST:
+    room = out.width if out.is_terminal else _WIDEST
+    if columns <= room:
         out.print(_picture(found), soft_wrap=True)
         out.print("\nx failed   . free" if found.asked else "\nx failed   - dropped   o the job",
                      style="dim")  # fmt: skip
     else:
-        out.print(f"the grid is wider than {_WIDEST} columns: draw it with --png", style="dim")
+        out.print(f"the grid is wider than {room} columns: draw it with --png", style="dim")
     if found.asked:
         out.print()
         out.print(_jobs(found), soft_wrap=True)
