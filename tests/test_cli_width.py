@@ -135,6 +135,12 @@ def test_the_table_says_why_nothing_waits_for_circuits(
     assert f'reconf. "-": no iteration waited for circuits that change; {says}' in " ".join(
         capsys.readouterr().out.split()
     )
+    waits = {**mixnet, "run": "mixnet@25G", "reconfiguration_s": 0.5}
+    render_compare([waits, {**mixnet, "reconfiguration_s": 0.0, "reconfigurations": 1234.0}])
+    says = (
+        'reconf. "-": the iteration did not wait for circuits that change; under compute they did: '
+    )
+    assert says + "mixnet@100G 1,234 times" in " ".join(capsys.readouterr().out.split())
 
 
 # Each table of the other commands: what may be left out at 60 columns, and what every width shows.

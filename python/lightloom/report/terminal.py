@@ -115,11 +115,13 @@ def render_compare(
 
 def _explain_dashes(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
     """Say under the table why a column holds nothing."""
-    if rows and not any(row["reconfiguration_s"] for row in rows):
-        counts = {row["run"]: int(row.get("reconfigurations") or 0) for row in rows if "run" in row}
-        changed = [f"{run} {count:,} times" for run, count in counts.items() if count]
+    dashes = [row for row in rows if not row["reconfiguration_s"]]
+    counts = {row["run"]: int(row.get("reconfigurations") or 0) for row in dashes if "run" in row}
+    changed = [f"{run} {count:,} times" for run, count in counts.items() if count]
+    if changed or len(dashes) == len(rows) > 0:
         said = f"under compute they did: {', '.join(changed)}" if changed else "none changed"
-        out.print(f'reconf. "-": no iteration waited for circuits that change; {said}', style="dim")
+        who = "no iteration waited" if len(dashes) == len(rows) else "the iteration did not wait"
+        out.print(f'reconf. "-": {who} for circuits that change; {said}', style="dim")
 
 
 # Figures of packets, and their headings; a Result of the flow engine has none of them.
