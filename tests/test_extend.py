@@ -111,9 +111,10 @@ def test_a_preset_has_the_keys_of_its_kind(block: Block) -> None:
     assert f'name: "{table["kind"]}"' in file.text
 
 
-def cell() -> tuple[dict[str, Any], Any]:
-    """Run the cell of the page as a notebook does; return its names, and what its last line is."""
-    (block,) = (block for block in BLOCKS if block.section == "A decision, in a notebook")
+def cell(what: str) -> tuple[dict[str, Any], Any]:
+    """Run a cell of the page as a notebook does; return its names, and what its last line is."""
+    (block,) = (block for block in BLOCKS if block.section == f"A {what}, in a notebook")
+    assert block.language == "python"
     code = ast.parse(block.text)
     last = code.body.pop()
     assert isinstance(last, ast.Expr)
@@ -122,14 +123,20 @@ def cell() -> tuple[dict[str, Any], Any]:
     return names, eval(compile(ast.Expression(last.value), "a cell", "eval"), names)
 
 
-def test_the_cell_shows_its_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("what", "function"), [("decision", "heaviest_first"), ("load balancer", "shortest")]
+)
+def test_a_cell_shows_its_result(
+    what: str, function: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    names, result = cell()
+    names, result = cell(what)
     assert "<table" in result._repr_html_()
-    assert "heaviest_first" in " ".join(result.info["notes"])
+    assert function in " ".join(result.info["notes"])
     assert not list(tmp_path.iterdir())
-    for case in json.loads(CASES.read_text(encoding="utf-8")):
-        assert answer(names["heaviest_first"], case) == case["circuits"]
+    if what == "decision":
+        for case in json.loads(CASES.read_text(encoding="utf-8")):
+            assert answer(names[function], case) == case["circuits"]
 
 
 def answer(decision: Any, case: dict[str, Any]) -> list[list[int]]:
@@ -149,7 +156,7 @@ def written() -> list[dict[str, Any]]:
         most = draw.choice([3, 30, 10**12])
         demand = [[0 if a == b else draw.randint(0, most) for b in range(n)] for a in range(n)]
         cases.append({"demand": demand, "ports": [draw.randint(0, 4) for _ in range(n)]})
-    decision = cell()[0]["heaviest_first"]
+    decision = cell("decision")[0]["heaviest_first"]
     return [case | {"circuits": answer(decision, case)} for case in cases]
 
 

@@ -5,12 +5,13 @@ use crate::kinds::one_switch::{self, OneSwitch};
 use crate::rule::heaviest_first::HeaviestFirst;
 use lightloom_circuits::{CircuitCounts, Rates, ServerDemand};
 use lightloom_decide::{Asked, Rule};
-use lightloom_fabric::{FabricSpec, conformance::check};
-use lightloom_packet::{Balancer, Heard, Next};
+use lightloom_fabric::{ClosSpec, FabricSpec, FatTree, Splitting, conformance::check};
+use lightloom_packet::{Balancer, Choice, Heard, Next, PathChooser};
 use lightloom_sim::{Beside, Run, Spec, TraceCounts, Workload};
 use lightloom_units::{BitRate, Time};
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 
 /// Mixtral 8x7B with two layers, on 64 GPUs of two replicas at 400 Gbps.
 fn spec() -> Spec {
@@ -41,26 +42,67 @@ fn a_fabric() {
     assert!(one < tree && one.as_secs_f64() > 0.99 * tree.as_secs_f64(), "{one} against {tree}");
 }
 
-/// The suite of the packet engine takes every balancer of the list; here, what each of them promises.
+/// A balancer of its own for each sub-flow, as the engine keeps those of its list.
+#[derive(Debug, Default)]
+struct Each(Mutex<HashMap<u64, Away>>);
+
+impl PathChooser for Each {
+    fn path(&self, choice: &Choice<'_>) -> Result<i64, String> {
+        let mut flows = self.0.lock().expect("no run panics");
+        let paths = choice.queues.len() as u16;
+        let away = flows.entry(choice.flow).or_insert_with(|| away(4, paths, choice.flow));
+        choice.heard.iter().for_each(|&heard| away.acked(heard));
+        let &Choice { turn, in_flight, now, .. } = choice;
+        Ok(away.path(Next { turn, in_flight, now }).into())
+    }
+}
+
+fn away(marks: u32, paths: u16, hash: u64) -> Away {
+    Away::new(&serde_json::from_value(json!({"marks": marks})).expect("its keys"), paths, hash)
+}
+
 #[test]
 fn a_balancer() {
-    let settings = json!({"marks": 2});
-    let kind = &away::KIND;
-    assert!(kind.keys.iter().all(|key| settings.get(key.name).is_some()));
-    let settings = serde_json::from_value(settings).expect("its keys");
-    let mut away = Away::new(&settings, 64, 1);
-    let next = Next { turn: 0, in_flight: 0, now: 0 };
+    let keys = away::KIND.keys.iter().map(|key| key.name);
+    assert_eq!(keys.collect::<Vec<_>>(), ["marks"]);
+    let mut away = away(2, 64, 1);
     let mut heard = |path, marked| {
         away.acked(Heard { path, marked, round_trip: 1, now: 0 });
-        away.path(next)
+        away.path(Next { turn: 0, in_flight: 0, now: 0 })
     };
     let first = heard(64, false);
-    assert!(first < 64);
     // Marks in a row count, those of this path.
     assert!([true, false, true].iter().all(|&marked| heard(first, marked) == first));
     assert_eq!(heard(first + 1, true), first);
     let second = heard(first, true);
-    assert!(second != first && second < 64);
+    assert!(second != first && first.max(second) < 64);
+
+    // A small iteration of packets, which fluids that share all paths ideally surpass.
+    let mut spec = spec();
+    (spec.model.hidden, spec.model.expert_intermediate, spec.model.vocabulary) = (512, 512, 1000);
+    spec.training.sequence_length = 512;
+    (spec.training.micro_batch, spec.training.micro_batches) = (1, 1);
+    let mut tree = ClosSpec::new(BitRate::from_gbps(400), Time::from_us(1));
+    spec.fabric = FatTree(tree.clone()).into();
+    let fluid = run(&spec, Beside::default()).iteration;
+    tree.splitting = Splitting::Ecmp;
+    spec.fabric = FatTree(tree).into();
+    spec.engine = serde_json::from_value(json!({
+        "kind": "packet", "mtu": 4096, "header": 64, "scale_up_mtu": 32768, "ack_every": 1,
+        "dark": "hold", "sample_period": 0,
+        "transport": {"kind": "spray", "window": null, "target_delay": null, "increase": 4.0,
+            "decrease": 0.5, "least_window": 0.25, "retransmit_after": 4_000_000_000u64},
+        "balancer": {"kind": "flowlets", "timeout": 50_000_000},
+        "switch": {"queue": 655_360, "ecn_low": 131_072, "ecn_high": 524_288,
+            "ecn_probability": 1.0, "overflow": {"kind": "trim"}},
+    }))
+    .expect("an engine");
+    let balancer: Arc<dyn PathChooser> = Arc::new(Each::default());
+    let packets = run(&spec, Beside { balancer: Some(&balancer), ..Beside::default() }).iteration;
+    assert!(
+        packets > fluid && packets.as_secs_f64() < 2.0 * fluid.as_secs_f64(),
+        "{packets} {fluid}"
+    );
 }
 
 /// The cases are those of the same decision in Python.
