@@ -4,9 +4,7 @@
 //! `cargo run --release -p lightloom-circuits --example circuits`
 
 use lightloom_circuits::predict::{Sample, Transition};
-use lightloom_circuits::{
-    CircuitCounts, Rates, ServerDemand, all_to_all_time, allocate_within, choose,
-};
+use lightloom_circuits::{CircuitCounts, Rates, ServerDemand, all_to_all_time, allocate, choose};
 use std::time::{Duration, Instant};
 
 const BPS: u64 = 400_000_000_000;
@@ -54,8 +52,8 @@ fn circuits(n: usize) {
         })
         .collect();
     let printed: Vec<CircuitCounts> =
-        demands.iter().map(|demand| allocate_within(demand, &ports, true)).collect();
-    let (algorithm_1_us, _) = timed(|run| allocate_within(&demands[run % 8], &ports, true));
+        demands.iter().map(|demand| allocate(demand, &ports, true)).collect();
+    let (algorithm_1_us, _) = timed(|run| allocate(&demands[run % 8], &ports, true));
     let decide = |run: usize| choose(&demands[run % 8], &printed[(run + 7) % 8], &ports, &RATES);
     let (timed_us, longest_us) = timed(decide);
     let time = |counts: &CircuitCounts, at: usize| {

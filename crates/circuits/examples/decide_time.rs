@@ -4,8 +4,8 @@
 
 use lightloom_circuits::topoopt::{AllReduceGroup, TopoOptInput, find};
 use lightloom_circuits::{
-    GreedyOptions, Layout, PortMap, Prospect, Rates, RouteOptions, Router, ServerDemand, allocate,
-    assign, choose, settle,
+    Layout, PortMap, Prospect, Rates, RouteOptions, Router, ServerDemand, allocate, assign, choose,
+    settle,
 };
 use lightloom_units::Time;
 use std::time::{Duration, Instant};
@@ -62,16 +62,16 @@ fn one_all_to_all(servers: u32, slices: u32) {
         nic_gpu: (0..8).collect(),
     };
     let numa = [0, 0, 0, 1, 1, 1];
-    let options = GreedyOptions { optical_degree: 6, keep_going: true };
     let draws: Vec<_> = (0..4).map(all_to_all).collect();
     let n = servers as usize;
     let of = |draw: &Vec<_>| ServerDemand::from_gpu_demand(n, 8, draw.iter().copied());
     let demands: Vec<_> = draws.iter().map(of).collect();
-    let counts: Vec<_> = demands.iter().map(|demand| allocate(demand, &options)).collect();
+    let ports = vec![6; n];
+    let counts: Vec<_> = demands.iter().map(|demand| allocate(demand, &ports, true)).collect();
     let mut map = PortMap::dark(n, 6);
-    let allocating = timed(|run| allocate(&demands[run as usize % 4], &options));
-    let standing = allocate(&ServerDemand { n, bytes: vec![1; n * n] }, &options);
-    let (ports, bps) = (vec![6; n], 400_000_000_000);
+    let allocating = timed(|run| allocate(&demands[run as usize % 4], &ports, true));
+    let standing = allocate(&ServerDemand { n, bytes: vec![1; n * n] }, &ports, true);
+    let bps = 400_000_000_000;
     let rates = Rates { optical_bps: bps, packet_bps: bps, packet_nics: 2, share_eps: false };
     let choosing = timed(|run| choose(&demands[run as usize % 4], &standing, &ports, &rates));
     // Half of what a change takes is hidden.

@@ -18,7 +18,7 @@ use super::choose;
 use super::choose::improve;
 use super::timed::{Rows, whole};
 use crate::demand::ServerDemand;
-use crate::greedy::{CircuitCounts, allocate_within};
+use crate::greedy::{CircuitCounts, allocate};
 use crate::timed::Rates;
 use lightloom_units::Time;
 
@@ -136,7 +136,7 @@ pub fn settle(
     weigh(&choose(demand, standing, ports, rates));
     if prospect.later > 0 {
         let even = ServerDemand { n: demand.n, bytes: vec![1; demand.n * demand.n] };
-        weigh(&allocate_within(&even, ports, true));
+        weigh(&allocate(&even, ports, true));
     }
     best.1
 }
@@ -191,7 +191,7 @@ mod tests {
             let table = prop::collection::vec(bytes.clone(), n * n);
             (table.clone(), table).prop_map(move |(bytes, before)| {
                 let before = ServerDemand { n, bytes: before };
-                (ServerDemand { n, bytes }, allocate_within(&before, &vec![4; n], true))
+                (ServerDemand { n, bytes }, allocate(&before, &vec![4; n], true))
             })
         })
     }

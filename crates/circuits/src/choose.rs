@@ -11,7 +11,7 @@
 use super::search::Search;
 use super::timed::Rows;
 use crate::demand::ServerDemand;
-use crate::greedy::{CircuitCounts, allocate_within};
+use crate::greedy::{CircuitCounts, allocate};
 use crate::timed::Rates;
 
 /// Servers whose time is looked at before the search stops.
@@ -42,7 +42,7 @@ const STEPS: usize = 8;
 /// let flows = [(0, 1, 400_000), (0, 2, 350_000), (0, 3, 350_000), (2, 3, 100_000)];
 /// let demand = ServerDemand::from_gpu_demand(4, 1, flows);
 /// let time = |counts| all_to_all_time(&demand, &counts, &rates).ps() / 100_000;
-/// assert_eq!(time(allocate_within(&demand, &[1; 4], true)), 80);
+/// assert_eq!(time(allocate(&demand, &[1; 4], true)), 80);
 /// assert_eq!(time(choose(&demand, &CircuitCounts::dark(4), &[1; 4], &rates)), 75);
 /// ```
 pub fn choose(
@@ -52,10 +52,10 @@ pub fn choose(
     rates: &Rates,
 ) -> CircuitCounts {
     let n = demand.n;
-    let mut starts = vec![standing.clone(), allocate_within(demand, ports, true)];
+    let mut starts = vec![standing.clone(), allocate(demand, ports, true)];
     if n <= SMALL_REGION {
         let even = ServerDemand { n, bytes: vec![1; n * n] };
-        starts.push(allocate_within(&even, ports, true));
+        starts.push(allocate(&even, ports, true));
         starts.push(packed(demand, ports, rates));
     }
     let mut searches: Vec<(f64, Search<'_>)> = starts
@@ -211,7 +211,7 @@ mod tests {
             let ports = &ports[..n];
             let of = |a: usize, b: usize| before.get(a, b);
             let bytes = (0..n * n).map(|at| of(at / n, at % n)).collect();
-            let standing = allocate_within(&ServerDemand { n, bytes }, ports, true);
+            let standing = allocate(&ServerDemand { n, bytes }, ports, true);
             let chosen = choose(&demand, &standing, ports, &rates);
             for (a, &most) in ports.iter().enumerate() {
                 prop_assert!(chosen.degree(a) <= most);
@@ -220,7 +220,7 @@ mod tests {
             }
             let time = |counts: &CircuitCounts| all_to_all_time(&demand, counts, &rates);
             prop_assert!(time(&chosen) <= time(&standing));
-            prop_assert!(time(&chosen) <= time(&allocate_within(&demand, ports, true)));
+            prop_assert!(time(&chosen) <= time(&allocate(&demand, ports, true)));
             // What was chosen is as good as chosen anew, and then nothing moves.
             prop_assert!(time(&choose(&demand, &chosen, ports, &rates)) <= time(&chosen));
         }
@@ -228,7 +228,7 @@ mod tests {
         #[test]
         fn nothing_to_send_changes_nothing(before in demands(2..7), rates in rates()) {
             let n = before.n;
-            let standing = allocate_within(&before, &vec![3; n], true);
+            let standing = allocate(&before, &vec![3; n], true);
             prop_assert_eq!(choose(&ServerDemand::zero(n), &standing, &vec![3; n], &rates), standing);
         }
 
@@ -238,7 +238,7 @@ mod tests {
         ) {
             let n = demand.n;
             let bytes = (0..n * n).map(|at| before.get(at / n, at % n)).collect();
-            let standing = allocate_within(&ServerDemand { n, bytes }, &vec![4; n], true);
+            let standing = allocate(&ServerDemand { n, bytes }, &vec![4; n], true);
             let mut last = all_to_all_time(&demand, &standing, &rates);
             improve(&demand, &standing, &vec![4; n], &rates, |counts| {
                 let time = all_to_all_time(&demand, counts, &rates);

@@ -249,7 +249,7 @@ fn make_room(counts: &mut CircuitCounts, ports: &[u32], stranded: &[bool], serve
 mod tests {
     use super::*;
     use crate::demand::ServerDemand;
-    use crate::greedy::allocate_within;
+    use crate::greedy::allocate;
     use crate::ports::{PortMap, assign};
     use proptest::prelude::*;
 
@@ -289,7 +289,7 @@ mod tests {
         (prop::collection::vec(nics, N), blocked, bytes).prop_map(|(packet, blocked, bytes)| {
             let mut ports = PortMap::dark(N, 3);
             blocked.iter().for_each(|&(server, port)| ports.block(server, port));
-            let counts = allocate_within(&ServerDemand { n: N, bytes }, &ports.usable(), true);
+            let counts = allocate(&ServerDemand { n: N, bytes }, &ports.usable(), true);
             Region { packet, ports: assign(&counts, &ports, &[0; 3]) }
         })
     }

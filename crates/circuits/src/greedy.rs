@@ -16,15 +16,6 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-/// What [`allocate`] may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GreedyOptions {
-    /// Optical NICs of a server: the paper's alpha.
-    pub optical_degree: u32,
-    /// Go on with other pairs when the slowest has no free port; `false` is the paper's algorithm.
-    pub keep_going: bool,
-}
-
 /// How many circuits join each pair of servers: symmetric, with a zero diagonal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CircuitCounts {
@@ -88,40 +79,26 @@ impl CircuitCounts {
     }
 }
 
-/// Chooses how many circuits join each pair of servers; no server gets more than the degree.
+/// Chooses how many circuits join each pair of servers; no server gets more than its `ports`: the
+/// paper's alpha, fewer where some have failed. `keep_going` goes on with other pairs when the slowest
+/// has no free port; the paper's algorithm does not.
 ///
 /// Takes time `O(pairs log pairs)`.
-///
-/// # Panics
-/// If `demand.bytes` has not `n * n` entries.
-///
-/// ```
-/// use lightloom_circuits::{GreedyOptions, ServerDemand, allocate};
-/// // Server 0 wants to reach 1 and 2; 2 and 3 exchange a little.
-/// let flows = [(0, 1, 900), (0, 2, 400), (2, 3, 10)];
-/// let demand = ServerDemand::from_gpu_demand(4, 1, flows);
-/// let paper = GreedyOptions { optical_degree: 1, keep_going: false };
-/// let counts = allocate(&demand, &paper);
-/// assert_eq!((counts.get(0, 1), counts.get(2, 3)), (1, 0)); // stopped at pair (0, 2)
-/// let counts = allocate(&demand, &GreedyOptions { keep_going: true, ..paper });
-/// assert_eq!((counts.get(0, 1), counts.get(2, 3)), (1, 1));
-/// ```
-pub fn allocate(demand: &ServerDemand, options: &GreedyOptions) -> CircuitCounts {
-    allocate_within(demand, &vec![options.optical_degree; demand.n], options.keep_going)
-}
-
-/// [`allocate`] with as many ports a server as `ports` says: fewer where some have failed.
 ///
 /// # Panics
 /// If `demand.bytes` has not `n * n` entries, or `ports` not `n`.
 ///
 /// ```
-/// use lightloom_circuits::{ServerDemand, allocate_within};
-/// let demand = ServerDemand::from_gpu_demand(3, 1, [(0, 1, 900), (1, 2, 400)]);
-/// let counts = allocate_within(&demand, &[1, 0, 1], true); // nothing is left of server 1
-/// assert_eq!(counts.total(), 0);
+/// use lightloom_circuits::{ServerDemand, allocate};
+/// // Server 0 wants to reach 1 and 2; 2 and 3 exchange a little.
+/// let flows = [(0, 1, 900), (0, 2, 400), (2, 3, 10)];
+/// let demand = ServerDemand::from_gpu_demand(4, 1, flows);
+/// let counts = allocate(&demand, &[1; 4], false);
+/// assert_eq!((counts.get(0, 1), counts.get(2, 3)), (1, 0)); // stopped at pair (0, 2)
+/// let counts = allocate(&demand, &[1; 4], true);
+/// assert_eq!((counts.get(0, 1), counts.get(2, 3)), (1, 1));
 /// ```
-pub fn allocate_within(demand: &ServerDemand, ports: &[u32], keep_going: bool) -> CircuitCounts {
+pub fn allocate(demand: &ServerDemand, ports: &[u32], keep_going: bool) -> CircuitCounts {
     let n = demand.n;
     assert_eq!(demand.bytes.len(), n * n, "bytes of {n} servers");
     assert_eq!(ports.len(), n, "servers with ports");
@@ -202,17 +179,17 @@ mod tests {
     use proptest::prelude::*;
 
     /// Algorithm 1 as printed, `T` as a fraction (`None` is infinite), scanning all pairs each time.
-    fn transcribed(demand: &ServerDemand, options: &GreedyOptions) -> CircuitCounts {
+    fn transcribed(demand: &ServerDemand, ports: &[u32], keep_going: bool) -> CircuitCounts {
         let n = demand.n;
-        let d = demand.symmetrised();
+        let d = |i, j| demand.get(i, j) + demand.get(j, i);
         let mut c = CircuitCounts::dark(n);
-        let mut avail = vec![options.optical_degree; n];
+        let mut avail = ports.to_vec();
         let mut given_up = vec![false; n * n];
         loop {
             let mut bottleneck: Option<(usize, usize)> = None;
             let slower = |a: (usize, usize), b: (usize, usize)| {
-                let (da, ca) = (u128::from(d.get(a.0, a.1)), u128::from(c.get(a.0, a.1)));
-                let (db, cb) = (u128::from(d.get(b.0, b.1)), u128::from(c.get(b.0, b.1)));
+                let (da, ca) = (u128::from(d(a.0, a.1)), u128::from(c.get(a.0, a.1)));
+                let (db, cb) = (u128::from(d(b.0, b.1)), u128::from(c.get(b.0, b.1)));
                 let by_time = match (ca, cb) {
                     (0, 0) => da.cmp(&db),
                     (0, _) => Ordering::Greater,
@@ -223,7 +200,7 @@ mod tests {
             };
             for i in 0..n {
                 for j in i + 1..n {
-                    let candidate = d.get(i, j) > 0 && !given_up[i * n + j];
+                    let candidate = d(i, j) > 0 && !given_up[i * n + j];
                     if candidate && bottleneck.is_none_or(|b| slower((i, j), b)) {
                         bottleneck = Some((i, j));
                     }
@@ -234,7 +211,7 @@ mod tests {
                 c.join(i, j);
                 avail[i] -= 1;
                 avail[j] -= 1;
-            } else if options.keep_going {
+            } else if keep_going {
                 given_up[i * n + j] = true;
             } else {
                 break;
@@ -257,15 +234,15 @@ mod tests {
         fn agrees_with_algorithm_1_transcribed(
             demand in demands(), optical_degree in 0u32..8, keep_going: bool,
         ) {
-            let options = GreedyOptions { optical_degree, keep_going };
-            prop_assert_eq!(allocate(&demand, &options), transcribed(&demand, &options));
+            let ports = vec![optical_degree; demand.n];
+            let found = allocate(&demand, &ports, keep_going);
+            prop_assert_eq!(found, transcribed(&demand, &ports, keep_going));
         }
 
         #[test]
         fn counts_are_legal_and_going_on_only_adds(demand in demands(), optical_degree in 0u32..8) {
-            let paper = GreedyOptions { optical_degree, keep_going: false };
-            let stopped = allocate(&demand, &paper);
-            let full = allocate(&demand, &GreedyOptions { keep_going: true, ..paper });
+            let ports = vec![optical_degree; demand.n];
+            let [stopped, full] = [false, true].map(|going| allocate(&demand, &ports, going));
             for i in 0..demand.n {
                 prop_assert!(full.degree(i) <= optical_degree);
                 prop_assert_eq!(full.get(i, i), 0);
@@ -286,7 +263,7 @@ mod tests {
             demand in demands(), ports in prop::collection::vec(0u32..7, 9), keep_going: bool,
         ) {
             let ports = &ports[..demand.n];
-            let counts = allocate_within(&demand, ports, keep_going);
+            let counts = allocate(&demand, ports, keep_going);
             for (i, &most) in ports.iter().enumerate() {
                 prop_assert!(counts.degree(i) <= most);
             }
@@ -297,23 +274,21 @@ mod tests {
             let n = demand.n;
             let at = |k: usize| demand.get(k % n, k / n);
             let transposed = ServerDemand { n, bytes: (0..n * n).map(at).collect() };
-            let options = GreedyOptions { optical_degree, keep_going: true };
-            prop_assert_eq!(allocate(&demand, &options), allocate(&transposed, &options));
+            let ports = vec![optical_degree; n];
+            prop_assert_eq!(allocate(&demand, &ports, true), allocate(&transposed, &ports, true));
         }
     }
 
     #[test]
     fn two_servers_get_every_circuit() {
         let demand = ServerDemand::from_gpu_demand(2, 8, [(0, 8, 1)]);
-        let options = GreedyOptions { optical_degree: 6, keep_going: false };
-        assert_eq!(allocate(&demand, &options).get(0, 1), 6);
+        assert_eq!(allocate(&demand, &[6; 2], false).get(0, 1), 6);
     }
 
     #[test]
     fn equal_demand_of_four_servers_is_shared_evenly() {
         let all = (0..4u32).flat_map(|i| (0..4).map(move |j| (i, j, 100)));
-        let options = GreedyOptions { optical_degree: 6, keep_going: false };
-        let counts = allocate(&ServerDemand::from_gpu_demand(4, 1, all), &options);
+        let counts = allocate(&ServerDemand::from_gpu_demand(4, 1, all), &[6; 4], false);
         assert_eq!(counts.total(), 12);
         assert!((0..4).all(|i| (0..4).all(|j| counts.get(i, j) == 2 * u32::from(i != j))));
     }
@@ -321,8 +296,7 @@ mod tests {
     #[test]
     fn equal_demand_leaves_no_server_dark() {
         let all = (0..8u32).flat_map(|i| (0..8).map(move |j| (i, j, 100)));
-        let options = GreedyOptions { optical_degree: 6, keep_going: true };
-        let counts = allocate(&ServerDemand::from_gpu_demand(8, 1, all), &options);
+        let counts = allocate(&ServerDemand::from_gpu_demand(8, 1, all), &[6; 8], true);
         // Every server reaches all but the opposite one.
         for i in 0..8 {
             assert!((0..8).all(|j| counts.get(i, j) == u32::from(j != i && j != (i + 4) % 8)));
@@ -335,8 +309,7 @@ mod tests {
     fn a_worked_example() {
         let flows = [(0, 1, 10), (1, 0, 2), (0, 2, 6), (1, 2, 3), (3, 2, 2)];
         let demand = ServerDemand::from_gpu_demand(4, 1, flows);
-        let options = GreedyOptions { optical_degree: 2, keep_going: false };
-        let counts = allocate(&demand, &options);
+        let counts = allocate(&demand, &[2; 4], false);
         let row = |i| (0..4).map(|j| counts.get(i, j)).collect::<Vec<_>>();
         assert_eq!(row(0), [0, 1, 1, 0]);
         assert_eq!(row(1), [1, 0, 1, 0]);

@@ -24,8 +24,7 @@
 //! };
 //! let all_to_all = [(0, 2, 900), (1, 4, 50), (3, 1, 700), (2, 3, 10)];
 //! let demand = ServerDemand::from_gpu_demand(3, 2, all_to_all);
-//! let options = GreedyOptions { optical_degree: 1, keep_going: true };
-//! let ports = assign(&allocate(&demand, &options), &PortMap::dark(3, 1), &[0]);
+//! let ports = assign(&allocate(&demand, &[1; 3], true), &PortMap::dark(3, 1), &[0]);
 //! assert_eq!(ports.peer(0, 0), Some((1, 0)));
 //!
 //! let mut router = Router::default();
@@ -57,7 +56,7 @@ pub use change::{Prospect, settle, total_time};
 pub use choose::choose;
 pub use delegation::{Hop, Layout, Leg, RouteOptions, Router, Routing, route};
 pub use demand::ServerDemand;
-pub use greedy::{CircuitCounts, GreedyOptions, allocate, allocate_within};
+pub use greedy::{CircuitCounts, allocate};
 pub use inside::{Inside, InsidePlan};
 pub use ports::{PortMap, assign, changed_ports, new_circuits};
 pub use timed::{Rates, all_to_all_time};

@@ -57,7 +57,7 @@ impl PortMap {
     /// let mut map = PortMap::dark(2, 3);
     /// map.block(0, 1);
     /// assert_eq!(map.usable(), [2, 3]);
-    /// let counts = allocate_within(&two(7), &map.usable(), true);
+    /// let counts = allocate(&two(7), &map.usable(), true);
     /// let map = assign(&counts, &map, &[0, 0, 0]);
     /// assert_eq!((map.between(0, 1), map.peer(0, 1)), (2, None));
     /// ```
@@ -281,14 +281,12 @@ pub fn new_circuits(old: &PortMap, new: &PortMap) -> u32 {
 mod tests {
     use super::*;
     use crate::demand::ServerDemand;
-    use crate::greedy::{GreedyOptions, allocate, allocate_within};
+    use crate::greedy::allocate;
     use proptest::prelude::*;
 
     fn counts(n: usize, degree: u32) -> impl Strategy<Value = CircuitCounts> {
-        prop::collection::vec(0u64..1000, n * n).prop_map(move |bytes| {
-            let options = GreedyOptions { optical_degree: degree, keep_going: true };
-            allocate(&ServerDemand { n, bytes }, &options)
-        })
+        prop::collection::vec(0u64..1000, n * n)
+            .prop_map(move |bytes| allocate(&ServerDemand { n, bytes }, &vec![degree; n], true))
     }
 
     fn nodes() -> impl Strategy<Value = Vec<u8>> {
@@ -379,12 +377,11 @@ mod tests {
             blocked in prop::collection::vec((0usize..5, 0usize..6), 0..20), numa in nodes(),
         ) {
             let demand = ServerDemand { n: 5, bytes };
-            let options = GreedyOptions { optical_degree: 6, keep_going: true };
-            let mut map = assign(&allocate(&demand, &options), &PortMap::dark(5, 6), &numa);
+            let mut map = assign(&allocate(&demand, &[6; 5], true), &PortMap::dark(5, 6), &numa);
             for &(server, port) in &blocked {
                 map.block(server, port);
             }
-            let counts = allocate_within(&demand, &map.usable(), true);
+            let counts = allocate(&demand, &map.usable(), true);
             let next = assign(&counts, &map, &numa);
             prop_assert_eq!(next.counts(), counts);
             for &(server, port) in &blocked {

@@ -1,7 +1,7 @@
 //! What it costs to set circuits through a region's machines: `cargo run --release -p
 //! lightloom-control --example emulated_region`. Decisions are made beforehand; only the machines run.
 
-use lightloom_circuits::{CircuitCounts, ServerDemand, allocate_within};
+use lightloom_circuits::{CircuitCounts, ServerDemand, allocate};
 use lightloom_control::ocs::{Activation, Device};
 use lightloom_control::{EmulatedRegion, Region};
 use lightloom_decide::Question;
@@ -15,7 +15,7 @@ fn main() {
     for (servers, degree) in [(4, 6), (8, 6), (16, 6), (64, 6)] {
         let n = usize::from(servers);
         let demands = [1u64, 2].map(|seed| demand(n, seed));
-        let counts = demands.each_ref().map(|d| allocate_within(d, &vec![degree.into(); n], true));
+        let counts = demands.each_ref().map(|d| allocate(d, &vec![degree.into(); n], true));
         let ports = servers * degree;
         let region = Region::in_a_row(servers, degree, ports).expect("it has few ports");
         let delay = ReconfigurationDelay::Fixed { ps: Time::from_ms(25) };

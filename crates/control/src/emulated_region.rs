@@ -70,13 +70,13 @@ pub struct RegionChange {
 /// use lightloom_control::ocs::{Activation, Device};
 /// use lightloom_control::{Region, EmulatedRegion};
 /// use lightloom_fabric::ReconfigurationDelay;
-/// use lightloom_circuits::{ServerDemand, allocate_within};
+/// use lightloom_circuits::{ServerDemand, allocate};
 /// use lightloom_units::Time;
 /// let region = Region::in_a_row(3, 1, 3).unwrap();
 /// let delay = ReconfigurationDelay::Fixed { ps: Time::from_ms(25) };
 /// let device = Device { name: "polatis".into(), ports: 3, delay };
 /// let mut decide = |question: &lightloom_decide::Question| {
-///     allocate_within(&question.demand, &question.standing.usable(), true)
+///     allocate(&question.demand, &question.standing.usable(), true)
 /// };
 /// let none = Activation::Loopback { lock: Time::ZERO };
 /// let mut region =

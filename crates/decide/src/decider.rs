@@ -3,7 +3,7 @@
 use crate::question::Question;
 use crate::settings::{Refusal, Settings};
 use crate::tenant::Tenant;
-use lightloom_circuits::{CircuitCounts, PortMap, ServerDemand};
+use lightloom_circuits::CircuitCounts;
 
 /// Decides which circuits the servers of a region get.
 #[derive(Clone, Debug)]
@@ -40,23 +40,6 @@ impl Decider {
     /// How circuits are chosen.
     pub fn settings(&self) -> &Settings {
         &self.settings
-    }
-
-    /// Remembers a demand for which no circuits are asked.
-    ///
-    /// # Panics
-    /// If it is not of as many servers as the region.
-    pub fn observe(&mut self, demand: &ServerDemand) {
-        assert_eq!(demand.n, self.tenant_of_server.len(), "servers of the demand");
-        if let [tenant] = self.tenants.as_mut_slice() {
-            return tenant.memory.see(demand);
-        }
-        let nothing = PortMap::dark(demand.n, 0);
-        let whole = Question::new(demand.clone(), nothing);
-        for number in 0..self.tenants.len() {
-            let part = whole.of(&self.members(number));
-            self.tenants[number].memory.see(&part.demand);
-        }
     }
 
     /// Circuits for a question, by pair of servers. A tenant that sends nothing keeps what it has.
@@ -105,7 +88,7 @@ mod tests {
     use crate::question::{Ahead, Basis, PacketSide};
     use crate::rule::{Algorithm1, Rule};
     use crate::traffic::{Bytes, Traffic};
-    use lightloom_circuits::Rates;
+    use lightloom_circuits::{PortMap, Rates, ServerDemand};
     use lightloom_fabric::ReconfigurationDelay;
     use lightloom_units::Time;
     use lightloom_units::kind::Kind;

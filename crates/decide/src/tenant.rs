@@ -6,7 +6,7 @@ use crate::rule::Asked;
 use crate::settings::{Refusal, Settings};
 use crate::traffic::Window;
 use lightloom_circuits::failover::{CutOff, lifelines};
-use lightloom_circuits::{CircuitCounts, Prospect, Rates, ServerDemand, allocate_within};
+use lightloom_circuits::{CircuitCounts, Prospect, Rates, ServerDemand, allocate};
 
 /// What is remembered of a tenant.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +31,7 @@ impl Tenant {
             return Ok(standing);
         }
         let mut counts = match question.basis {
-            Basis::Start => allocate_within(demand, &ports, settings.keep_going),
+            Basis::Start => allocate(demand, &ports, settings.keep_going),
             _ => self.choose(settings, question, &standing, &ports)?,
         };
         check(settings, &counts, &ports)?;

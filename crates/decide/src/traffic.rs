@@ -50,23 +50,6 @@ pub enum Class {
     Other,
 }
 
-impl Class {
-    /// Every class, in the order in which a [`Traffic`] keeps them.
-    pub const ALL: [Class; 5] =
-        [Class::Pipeline, Class::Gradients, Class::Tensor, Class::Context, Class::Other];
-
-    /// As in a specification's tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Class::Pipeline => "pp",
-            Class::Gradients => "dp",
-            Class::Tensor => "tp",
-            Class::Context => "cp",
-            Class::Other => "other",
-        }
-    }
-}
-
 /// Bytes out of a server and into it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

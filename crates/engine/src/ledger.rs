@@ -20,9 +20,10 @@
 use crate::circuits::Circuits;
 use crate::engine::{Policy, Scenario};
 use crate::error::EngineError;
-use crate::orders::{Orders, Patches, Phase};
+use crate::orders::{Orders, Patches};
 use crate::outcome::{Observer, Outcome, Reconfiguration};
 use crate::tasks::{NOT_A_TRANSFER, TaskId};
+use crate::transfers::{Left, Transfers};
 use lightloom_fabric::LinkId;
 use lightloom_units::{Bytes, Time};
 
@@ -112,29 +113,6 @@ impl Sending {
     }
 }
 
-/// A transfer under way.
-#[derive(Default)]
-struct Transfer {
-    task: u32,
-    orders: Orders,
-    /// Tracks that are not over.
-    tracks: usize,
-}
-
-/// Phases of a transfer that follow one another.
-#[derive(Default)]
-struct Track {
-    transfer: u32,
-    phase: usize,
-    end: usize,
-    outstanding: u32,
-    last_arrival: Time,
-    /// What the phase takes after its last arrival.
-    pause: Time,
-    /// How long dark circuits have held it up.
-    waited: Time,
-}
-
 /// What the ledger itself has still to do at this instant.
 enum Entry {
     Start { task: u32, cause: u32 },
@@ -211,14 +189,10 @@ pub struct Ledger<'a> {
     waiting: Vec<u32>,
     /// Tasks that have not ended.
     left: usize,
-    transfers: Vec<Transfer>,
-    free_transfers: Vec<u32>,
-    tracks: Vec<Track>,
-    free_tracks: Vec<u32>,
+    transfers: Transfers,
     /// The next one last.
     entries: Vec<Entry>,
     darkened: Vec<Vec<LinkId>>,
-    patches: Patches,
     /// By task, empty while none is held: it does not start before.
     held_until: Vec<Time>,
     /// Computations under way that take longer.
@@ -250,13 +224,9 @@ impl<'a> Ledger<'a> {
             outcome,
             waiting: scenario.tasks.predecessors.to_vec(),
             left: tasks,
-            transfers: Vec::new(),
-            free_transfers: Vec::new(),
-            tracks: Vec::new(),
-            free_tracks: Vec::new(),
+            transfers: Transfers::default(),
             entries: Vec::new(),
             darkened: Vec::new(),
-            patches: Patches::default(),
             held_until: Vec::new(),
             longer: Vec::new(),
         }
@@ -287,11 +257,8 @@ impl<'a> Ledger<'a> {
     /// The flows of a phase have been started, `flows` in the engine's own count, of which each is to
     /// be reported by [`Ledger::arrived`]. The circuits of all of them can carry from `ready` on.
     pub fn sent(&mut self, sending: Sending, flows: u32, ready: Time, now: Time) {
-        let track = &mut self.tracks[sending.track as usize];
-        track.outstanding = flows;
-        track.waited += ready - now;
         self.outcome.flows += u64::from(flows);
-        self.transfers[track.transfer as usize].orders = sending.orders;
+        self.transfers.sent(sending.track, sending.orders, flows, ready - now);
     }
 
     /// A flow of a track that started at `start` has arrived whole at `arrival`, which may lie
@@ -306,13 +273,8 @@ impl<'a> Ledger<'a> {
     ) -> Option<Wake> {
         let task = TaskId(self.task_of(track));
         self.observer.flow_finished(task, bytes, start, arrival);
-        let state = &mut self.tracks[track as usize];
-        state.last_arrival = state.last_arrival.max(arrival);
-        state.outstanding -= 1;
-        (state.outstanding == 0).then(|| Wake {
-            at: state.last_arrival.saturating_add(state.pause).max(now),
-            due: Due::PhaseOver(track),
-        })
+        let over = self.transfers.arrived(track, arrival);
+        over.map(|over| Wake { at: over.max(now), due: Due::PhaseOver(track) })
     }
 
     /// The patches of a [`Step::Patch`] are made and `links` have gone dark for `patches.delay`. The
@@ -343,7 +305,7 @@ impl<'a> Ledger<'a> {
 
     /// The path of a lane of the track's phase, by [`Orders::lane_numbers`].
     pub fn lane(&self, track: u32, lane: u32) -> &[LinkId] {
-        self.orders_of(track).lane_links(lane)
+        self.transfers.lane(track, lane)
     }
 
     /// Asks the policy where a lane whose path is not whole goes on, and keeps the answer.
@@ -367,8 +329,7 @@ impl<'a> Ledger<'a> {
                 }
             });
         }
-        let transfer = self.tracks[track as usize].transfer;
-        self.transfers[transfer as usize].orders.divert(lane, path);
+        self.transfers.orders_mut(track).divert(lane, path);
         Ok(())
     }
 
@@ -468,32 +429,15 @@ impl<'a> Ledger<'a> {
             let at = now.saturating_add(self.scenario.tasks.duration[at]);
             return Ok(Some(Step::Wake(Wake { at, due: Due::Computed(task) })));
         }
-        let slot = self.free_transfers.pop().unwrap_or_else(|| {
-            self.transfers.push(Transfer::default());
-            self.transfers.len() as u32 - 1
-        });
-        let transfer = &mut self.transfers[slot as usize];
-        let orders = &mut transfer.orders;
-        orders.clear();
+        let (slot, orders) = self.transfers.open(task);
         self.policy
             .begin(TaskId(task), name, now, orders)
             .map_err(|reason| EngineError::Policy { task, reason })?;
         self.outcome.bytes[at] = orders.all_flows().iter().map(|f| f.bytes).sum();
-        (transfer.task, transfer.tracks) = (task, orders.tracks());
         let next = self.entries.len();
-        for phases in (0..orders.tracks()).map(|index| orders.track(index)) {
-            let track = self.free_tracks.pop().unwrap_or_else(|| {
-                self.tracks.push(Track::default());
-                self.tracks.len() as u32 - 1
-            });
-            self.tracks[track as usize] =
-                Track { transfer: slot, phase: phases.start, end: phases.end, ..Track::default() };
-            self.entries.push(Entry::Launch(track));
-        }
+        let patches = self.transfers.begin(slot, |track| self.entries.push(Entry::Launch(track)));
         self.entries[next..].reverse();
-        let patches = &mut transfer.orders.patches;
-        Ok((!patches.patches.is_empty())
-            .then(|| Step::Patch { task, patches: std::mem::take(patches) }))
+        Ok((!patches.patches.is_empty()).then_some(Step::Patch { task, patches }))
     }
 
     fn finish(&mut self, task: u32, now: Time) {
@@ -511,80 +455,58 @@ impl<'a> Ledger<'a> {
     }
 
     /// A track's current phase begins.
-    fn launch(&mut self, id: u32, now: Time) -> Option<Step> {
-        let track = &mut self.tracks[id as usize];
-        if track.phase >= track.end {
+    fn launch(&mut self, track: u32, now: Time) -> Option<Step> {
+        let Some((task, patches)) = self.transfers.launch(track, now) else {
             // Nothing to send at all: over at this instant, but after all that is due before.
-            return Some(Step::Wake(Wake { at: now, due: Due::PhaseOver(id) }));
-        }
-        let transfer = &self.transfers[track.transfer as usize];
-        let Phase { dark, latency, .. } = transfer.orders.phases()[track.phase];
-        (track.last_arrival, track.pause) = (now, latency);
-        self.entries.push(Entry::Flows(id));
-        let circuits = transfer.orders.circuits(track.phase);
-        (!circuits.is_empty()).then(|| Step::Patch {
-            task: transfer.task,
-            patches: Patches { patches: circuits.to_vec(), delay: dark },
-        })
+            return Some(Step::Wake(Wake { at: now, due: Due::PhaseOver(track) }));
+        };
+        self.entries.push(Entry::Flows(track));
+        (!patches.patches.is_empty()).then_some(Step::Patch { task, patches })
     }
 
     /// A phase's circuits are set: its flows start, or it is a pause. What has broken since they were
     /// ordered they go around.
-    fn flows(&mut self, id: u32, now: Time) -> Result<Step, EngineError> {
-        let Track { transfer, phase, pause, .. } = self.tracks[id as usize];
-        let orders = &self.transfers[transfer as usize].orders;
+    fn flows(&mut self, track: u32, now: Time) -> Result<Step, EngineError> {
+        let (phase, pause) = self.transfers.phase(track);
+        let orders = self.transfers.orders(track);
         if orders.flows(phase).is_empty() {
             let at = now.saturating_add(pause);
-            return Ok(Step::Wake(Wake { at, due: Due::PhaseOver(id) }));
+            return Ok(Step::Wake(Wake { at, due: Due::PhaseOver(track) }));
         }
         if !self.scenario.incidents.is_empty() {
             let lanes = orders.flows(phase).iter().flat_map(|flow| orders.lane_numbers(flow));
             let broken = |&lane: &u32| !self.circuits.is_whole(orders.lane_links(lane));
             for lane in lanes.filter(broken).collect::<Vec<_>>() {
-                self.divert(id, lane, now)?;
+                self.divert(track, lane, now)?;
             }
         }
-        let transfer = &mut self.transfers[transfer as usize];
-        let orders = std::mem::take(&mut transfer.orders);
-        Ok(Step::Send(Sending { track: id, task: transfer.task, phase, orders }))
+        let task = self.transfers.task(track);
+        let orders = std::mem::take(self.transfers.orders_mut(track));
+        Ok(Step::Send(Sending { track, task, phase, orders }))
     }
 
-    fn phase_over(&mut self, id: u32, now: Time) -> Result<Option<Step>, EngineError> {
-        let track = &mut self.tracks[id as usize];
-        track.phase += 1;
-        if track.phase < track.end {
-            return Ok(self.launch(id, now));
-        }
-        let Track { transfer: slot, waited, .. } = *track;
-        self.free_tracks.push(id);
-        let transfer = &mut self.transfers[slot as usize];
-        transfer.tracks -= 1;
-        if transfer.tracks > 0 {
-            return Ok(None);
-        }
-        let task = transfer.task;
-        self.free_transfers.push(slot);
+    fn phase_over(&mut self, track: u32, now: Time) -> Result<Option<Step>, EngineError> {
+        let (task, waited) = match self.transfers.phase_over(track) {
+            Left::Phase => return Ok(self.launch(track, now)),
+            Left::Tracks => return Ok(None),
+            Left::Nothing { task, waited } => (task, waited),
+        };
         self.outcome.waited[task as usize] += waited;
         let name = self.scenario.tasks.transfer[task as usize];
-        self.patches.clear();
+        let mut patches = Patches::default();
         self.policy
-            .end(TaskId(task), name, now, &mut self.patches)
+            .end(TaskId(task), name, now, &mut patches)
             .map_err(|reason| EngineError::Policy { task, reason })?;
         self.entries.push(Entry::Finish(task));
-        Ok((!self.patches.patches.is_empty())
-            .then(|| Step::Patch { task, patches: self.patches.clone() }))
+        Ok((!patches.patches.is_empty()).then_some(Step::Patch { task, patches }))
     }
 
     // ---- how far it is
 
-    fn orders_of(&self, track: u32) -> &Orders {
-        &self.transfers[self.tracks[track as usize].transfer as usize].orders
-    }
-
     /// The task whose transfer a track is part of.
     #[inline]
     pub fn task_of(&self, track: u32) -> u32 {
-        self.transfers[self.tracks[track as usize].transfer as usize].task
+        self.transfers.task(track)
     }
 
     /// Whether every task has ended.

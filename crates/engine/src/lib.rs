@@ -23,6 +23,7 @@ mod orders;
 mod outcome;
 mod queue;
 mod tasks;
+mod transfers;
 
 pub use circuits::Circuits;
 pub use engine::{Engine, Policy, Scenario};

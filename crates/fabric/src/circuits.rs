@@ -2,8 +2,7 @@
 //!
 //! Modelled: ports that send and receive, joined two by two, both ways; a port is joined to at most
 //! one other. Ignored: circuits of one direction, loss, how long a change takes.
-//! Checked: what is not legal is refused; changes lead from one state to the other and touch no
-//! circuit that stays.
+//! Checked: what is not legal is refused.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -25,15 +24,9 @@ pub enum CircuitError {
     /// A port would be in two circuits, or in one with itself.
     #[error("port {0} is in two circuits; a port holds one")]
     Taken(u32),
-    /// A circuit to end that does not stand.
-    #[error("ports {0} and {1} are not joined")]
-    Absent(u32, u32),
     /// More ports than a switch has.
     #[error("{0} ports: a switch has at most {MOST_PORTS}")]
     TooLarge(u32),
-    /// The states of two switches that differ in their ports.
-    #[error("from {0} ports to {1}: both must be states of one switch")]
-    Resized(u32, u32),
 }
 
 /// A legal state of an optical switch. Its JSON names the ports and the pairs that are joined.
@@ -41,7 +34,7 @@ pub enum CircuitError {
 /// ```
 /// use lightloom_fabric::CrossConnect;
 /// let state = CrossConnect::new(8, [(0, 3), (2, 5)]).unwrap();
-/// assert_eq!((state.mate(3), state.mate(1)), (Some(0), None));
+/// assert_eq!(state.pairs().collect::<Vec<_>>(), [(0, 3), (2, 5)]);
 /// let json = serde_json::to_string(&state).unwrap();
 /// assert_eq!(json, r#"{"ports":8,"pairs":[[0,3],[2,5]]}"#);
 /// assert_eq!(serde_json::from_str::<CrossConnect>(&json).unwrap(), state);
@@ -53,16 +46,6 @@ pub enum CircuitError {
 #[serde(try_from = "Written", into = "Written")]
 pub struct CrossConnect {
     mates: Vec<Option<u32>>,
-}
-
-/// What to do to a switch: circuits to end, then circuits to set, each with its lower port first.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Patches {
-    /// Circuits to end.
-    pub end: Vec<(u32, u32)>,
-    /// Circuits to set.
-    pub set: Vec<(u32, u32)>,
 }
 
 impl CrossConnect {
@@ -88,57 +71,10 @@ impl CrossConnect {
     pub fn ports(&self) -> u32 {
         self.mates.len() as u32
     }
-    /// The port that a port is joined to.
-    pub fn mate(&self, port: u32) -> Option<u32> {
-        self.mates.get(port as usize).copied().flatten()
-    }
     /// The circuits, by their lower port, which comes first.
     pub fn pairs(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         let joined = |(port, mate): (usize, &Option<u32>)| Some((port as u32, (*mate)?));
         self.mates.iter().enumerate().filter_map(joined).filter(|(a, b)| a < b)
-    }
-    /// How many circuits the switch holds.
-    pub fn circuits(&self) -> u32 {
-        self.mates.iter().flatten().count() as u32 / 2
-    }
-    /// The least that makes this state into `to`: circuits of both are left alone.
-    ///
-    /// ```
-    /// use lightloom_fabric::CrossConnect;
-    /// let from = CrossConnect::new(8, [(0, 1), (2, 3), (4, 5)]).unwrap();
-    /// let to = CrossConnect::new(8, [(2, 3), (0, 5)]).unwrap();
-    /// let patches = from.patches(&to).unwrap();
-    /// assert_eq!(patches.end, [(0, 1), (4, 5)]);
-    /// assert_eq!(patches.set, [(0, 5)]);
-    /// ```
-    ///
-    /// # Errors
-    /// If `to` is the state of a switch with other ports.
-    pub fn patches(&self, to: &CrossConnect) -> Result<Patches, CircuitError> {
-        if self.ports() != to.ports() {
-            return Err(CircuitError::Resized(self.ports(), to.ports()));
-        }
-        let held = |state: &CrossConnect, (a, b)| state.mate(a) == Some(b);
-        Ok(Patches {
-            end: self.pairs().filter(|&pair| !held(to, pair)).collect(),
-            set: to.pairs().filter(|&pair| !held(self, pair)).collect(),
-        })
-    }
-    /// The state after circuits were ended and set.
-    ///
-    /// # Errors
-    /// A circuit to end that does not stand, or one to set that cannot.
-    pub fn patched(&self, patches: &Patches) -> Result<CrossConnect, CircuitError> {
-        let mut state = self.clone();
-        for &(a, b) in &patches.end {
-            if self.mate(a) != Some(b) {
-                return Err(CircuitError::Absent(a, b));
-            }
-            state.mates[a as usize] = None;
-            state.mates[b as usize] = None;
-        }
-        patches.set.iter().try_for_each(|&(a, b)| state.join(a, b))?;
-        Ok(state)
     }
 
     fn join(&mut self, a: u32, b: u32) -> Result<(), CircuitError> {
@@ -178,30 +114,6 @@ impl TryFrom<Written> for CrossConnect {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-
-    /// Some of the pairs that a shuffle of the ports makes.
-    fn state() -> impl Strategy<Value = CrossConnect> {
-        let ports: Vec<u32> = (0..16).collect();
-        (Just(ports).prop_shuffle(), 0..9_usize).prop_map(|(ports, circuits)| {
-            let pairs = ports.chunks(2).take(circuits).map(|pair| (pair[0], pair[1]));
-            CrossConnect::new(16, pairs).expect("a shuffle has each port once")
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn patches_lead_there_and_touch_what_differs(from in state(), to in state()) {
-            let patches = from.patches(&to).expect("as many ports");
-            prop_assert_eq!(&from.patched(&patches).expect("legal"), &to);
-            let stays = from.pairs().filter(|&(a, b)| to.mate(a) == Some(b)).count() as u32;
-            prop_assert_eq!(patches.end.len() as u32, from.circuits() - stays);
-            prop_assert_eq!(patches.set.len() as u32, to.circuits() - stays);
-            for (a, b) in from.pairs() {
-                prop_assert_eq!(from.mate(b), Some(a));
-            }
-        }
-    }
 
     #[test]
     fn what_no_switch_can_hold_is_refused() {
@@ -210,11 +122,6 @@ mod tests {
         assert_eq!(of(4, &[(1, 1)]), Err(CircuitError::Taken(1)));
         assert_eq!(of(4, &[(0, 1), (2, 0)]), Err(CircuitError::Taken(0)));
         assert_eq!(of(4097, &[]), Err(CircuitError::TooLarge(4097)));
-        let state = of(4, &[(0, 1)]).expect("legal");
-        let patches = |end: &[_], set: &[_]| Patches { end: end.into(), set: set.into() };
-        assert_eq!(state.patched(&patches(&[(1, 2)], &[])), Err(CircuitError::Absent(1, 2)));
-        assert_eq!(state.patched(&patches(&[], &[(1, 2)])), Err(CircuitError::Taken(1)));
-        assert_eq!(state.patches(&of(6, &[]).expect("legal")), Err(CircuitError::Resized(4, 6)));
         let doubled = r#"{"ports":4,"pairs":[[0,1],[1,2]]}"#;
         let message = serde_json::from_str::<CrossConnect>(doubled).expect_err("twice").to_string();
         assert_eq!(message, "port 1 is in two circuits; a port holds one");

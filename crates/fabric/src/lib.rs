@@ -42,7 +42,7 @@ mod shortest;
 mod wires;
 
 pub use bill::{Bill, BillLine, Item};
-pub use circuits::{CircuitError, CrossConnect, MOST_PORTS, Patches};
+pub use circuits::{CircuitError, CrossConnect, MOST_PORTS};
 pub use clos::{ClosSpec, Splitting};
 pub use cluster::Cluster;
 pub use error::{FabricError, RouteError};

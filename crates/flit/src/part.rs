@@ -137,7 +137,7 @@ type Out = u16;
 
 const BUSY: Out = 1 << 15;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Port {
     /// VCs whose front packet waits for an output.
     waiting: u16,
@@ -219,7 +219,7 @@ const BLOCK: u32 = 9;
 const NAP: u64 = 4_095;
 
 /// A range of routers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Part {
     shift: u32,
     ring_shift: u32,

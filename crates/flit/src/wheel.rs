@@ -9,6 +9,13 @@ pub(crate) struct Wheel<T> {
     blocks: usize,
 }
 
+/// With no room for anything.
+impl<T> Default for Wheel<T> {
+    fn default() -> Self {
+        Wheel { slots: Vec::new(), mask: 0, blocks: 0 }
+    }
+}
+
 impl<T> Wheel<T> {
     pub fn new(span: u64, blocks: usize) -> Self {
         let size = (span + 1).next_power_of_two();

@@ -163,27 +163,6 @@ pub fn printed(algorithm: Algorithm, links: &Links, bytes: Bytes) -> Time {
     Time::from_ps((seconds * 1e12).round() as u64)
 }
 
-/// Equation 9: an all-reduce of `bytes` a chip among chips of one rank only, over the nodes of one
-/// line or, if `both`, of rows and columns.
-pub fn between_nodes(links: &Links, bytes: Bytes, both: bool) -> Time {
-    let Figures { m, p, edge, hop, .. } = links.figures();
-    let (steps, share) = if both { (4.0, 2.0) } else { (2.0, 1.0) };
-    let seconds = steps * p * hop + bytes.get() as f64 / (share * edge / m);
-    Time::from_ps((seconds * 1e12).round() as u64)
-}
-
-/// From which ratio k of the rates inside and outside on the hierarchy moves more data than rings of
-/// chips: 2 m / (m - 1), not 2 as the paper has it.
-///
-/// ```
-/// use lightloom_railx::collective::hierarchy_pays_from;
-/// assert_eq!(hierarchy_pays_from(4), 8.0 / 3.0);
-/// assert_eq!(hierarchy_pays_from(1), f64::INFINITY);
-/// ```
-pub fn hierarchy_pays_from(mesh: u32) -> f64 {
-    2.0 * f64::from(mesh) / (f64::from(mesh) - 1.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,14 +211,6 @@ mod tests {
         assert!(time(Algorithm::Hierarchical, 4) < time(Algorithm::Ring2d, 4));
     }
 
-    #[test]
-    fn one_line_of_nodes_takes_twice_the_bytes_of_two() {
-        let at = links(4, 8, 4);
-        let [one, two] = [false, true].map(|both| between_nodes(&at, Bytes::new(1 << 30), both));
-        let bytes = Time::from_ns(2 * 8 * 300);
-        assert_eq!((one - bytes).ps(), 2 * (two - bytes * 2).ps());
-    }
-
     proptest! {
         #[test]
         fn the_hierarchy_pays_from_its_threshold_on(mesh in 2u32..9, k in 1u64..12) {
@@ -247,7 +218,8 @@ mod tests {
             let bytes = Bytes::new(1 << 40);
             let [near, far] =
                 [Algorithm::Hierarchical, Algorithm::Ring2d].map(|a| printed(a, &at, bytes));
-            let threshold = hierarchy_pays_from(mesh);
+            // 2 m / (m - 1), not 2 as the paper has it.
+            let threshold = 2.0 * f64::from(mesh) / (f64::from(mesh) - 1.0);
             if (k as f64 - threshold).abs() > 1e-9 {
                 prop_assert_eq!(near < far, k as f64 > threshold);
             }

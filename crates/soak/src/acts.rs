@@ -3,7 +3,7 @@
 use crate::invariants;
 use crate::line::Carried;
 use crate::world::{Event, World};
-use lightloom_circuits::{CircuitCounts, Rates, allocate_within, choose};
+use lightloom_circuits::{CircuitCounts, Rates, allocate, choose};
 use lightloom_control::{
     AgentOutput, Answer, Controller, ControllerEvent, Driver, DriverEvent, Input, Order, Output,
     Record,
@@ -175,7 +175,7 @@ impl World {
             0..10 if self.rounds.len() == 1 => choose(&question.demand, &standing, &usable, &rates),
             10..60 => self.any_counts(&usable),
             60..65 if !calm => self.absurd_counts(usable.len()),
-            _ => allocate_within(&question.demand, &usable, true),
+            _ => allocate(&question.demand, &usable, true),
         };
         let (life, number) = (self.life, question.number);
         let long = self.chance.hit(50) && !calm;

@@ -117,6 +117,37 @@ struct Loss {
     constant: f64,
 }
 
+/// A plane that switches between two uses, or between the beginning and its first.
+struct Arc {
+    from: Option<usize>,
+    to: usize,
+    plane: usize,
+}
+
+/// The arcs that may cost time.
+fn arcs(p: &Scaled, pattern: &Pattern) -> Vec<Arc> {
+    // Least time of a step, to leave out switches that certainly fit.
+    let least = |s: usize| p.alpha + p.work[s] / f64::from(pattern[s].count_ones());
+    let mut arcs = Vec::new();
+    for plane in 0..p.k {
+        let mut from = None;
+        let mut held = p.initial[plane];
+        let mut between = 0.0;
+        for (to, &set) in pattern.iter().enumerate() {
+            if set >> plane & 1 == 0 {
+                between += least(to);
+                continue;
+            }
+            let wanted = Held::Configuration(p.configuration[to]);
+            if held != wanted && held != Held::Free && between < p.dark {
+                arcs.push(Arc { from, to, plane });
+            }
+            (from, held, between) = (Some(to), wanted, 0.0);
+        }
+    }
+    arcs
+}
+
 /// Workspace, used again from one pattern to the next.
 #[derive(Default)]
 pub(super) struct Solver {
@@ -165,39 +196,30 @@ impl Solver {
         self.late.clear();
         self.late.resize(n * k, None);
         self.tau.clear();
-        // Least time of a step, to leave out switches that certainly fit.
-        let least = |s: usize| p.alpha + p.work[s] / f64::from(pattern[s].count_ones());
-        // Arcs (from a use, or from the beginning) that may cost time.
-        let mut arcs = Vec::new();
-        for j in 0..k {
-            let mut before: Option<usize> = None;
-            let mut held = p.initial[j];
-            let mut between = 0.0;
-            for (s, &set) in pattern.iter().enumerate() {
-                if set >> j & 1 == 0 {
-                    between += least(s);
-                    continue;
-                }
-                let wanted = Held::Configuration(p.configuration[s]);
-                if held != wanted && held != Held::Free && between < p.dark {
-                    arcs.push((before, s, j));
-                }
-                (before, held, between) = (Some(s), wanted, 0.0);
-            }
-        }
+        let arcs = arcs(p, pattern);
+        let mut x = self.add_variables(p, &arcs, n);
+        let lag = self.add_ends(p, pattern, &mut x);
+        self.rows.columns = x.len();
+        self.add_switches(p, &arcs, lag);
+        self.add_steps(p, pattern);
+        x
+    }
+
+    /// The variables of steps and arcs, each where the point begins.
+    fn add_variables(&mut self, p: &Scaled, arcs: &[Arc], n: usize) -> Vec<f64> {
+        let k = p.k;
         // Variables in the order of their steps, so that the envelope stays thin.
         let mut leaving = vec![Vec::new(); n];
         let mut coming = vec![Vec::new(); n];
-        for (a, &(from, to, _)) in arcs.iter().enumerate() {
-            if let Some(from) = from {
-                leaving[from].push(a);
+        for arc in arcs {
+            if let Some(from) = arc.from {
+                leaving[from].push(arc);
             }
-            coming[to].push(a);
+            coming[arc.to].push(arc);
         }
         let mut x = Vec::new();
         for (s, (coming, leaving)) in coming.iter().zip(&leaving).enumerate() {
-            for &a in coming {
-                let (from, to, j) = arcs[a];
+            for &&Arc { from, to, plane: j } in coming {
                 let loss = match from {
                     // Next to each other: late is what early leaves of the reconfiguration.
                     Some(from) if from + 1 == to => {
@@ -213,17 +235,21 @@ impl Solver {
             }
             self.tau.push(x.len());
             x.push(p.work[s] + p.alpha + 3.0 * (p.dark + 0.2));
-            for &a in leaving {
-                let (_, to, j) = arcs[a];
+            for &&Arc { to, plane: j, .. } in leaving {
                 let adjacent = s + 1 == to;
                 x.push(if adjacent { 0.5 * p.dark } else { p.dark + 0.1 });
                 self.early[s * k + j] =
                     Some(Loss { variable: x.len() - 1, sign: 1.0, constant: 0.0 });
             }
         }
-        let lag = self.add_ends(p, pattern, &mut x);
-        self.rows.columns = x.len();
-        for &(from, to, j) in &arcs {
+        x
+    }
+
+    /// The rows of arcs: early, late and the steps between make up the reconfiguration time. `lag` is the
+    /// first of the lags that planes begin with, if they are free.
+    fn add_switches(&mut self, p: &Scaled, arcs: &[Arc], lag: Option<usize>) {
+        let k = p.k;
+        for &Arc { from, to, plane: j } in arcs {
             let late = self.late[to * k + j].expect("every arc comes late");
             let early = from.and_then(|f| self.early[f * k + j]);
             if late.sign < 0.0 {
@@ -252,6 +278,11 @@ impl Solver {
                 _ => self.rows.end(p.dark),
             }
         }
+    }
+
+    /// The rows of steps: each is served, and each of its planes for no less than no time.
+    fn add_steps(&mut self, p: &Scaled, pattern: &Pattern) {
+        let k = p.k;
         for (s, &set) in pattern.iter().enumerate() {
             let q = f64::from(set.count_ones());
             let mut needed = p.work[s] + q * p.alpha;
@@ -277,7 +308,6 @@ impl Solver {
                 self.rows.end(needed);
             }
         }
-        x
     }
 
     /// The price of lags at both ends of a window: variables, rows and costs. Returns the first of

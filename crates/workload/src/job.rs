@@ -69,13 +69,6 @@ impl Job {
             .fold(1u64, |tokens, factor| tokens.saturating_mul(factor.into()))
     }
 
-    /// FLOPs of one iteration, forward and backward (three times forward), causal attention counted
-    /// half, without recomputation and without the optimizer.
-    pub fn flops_per_iteration(&self) -> f64 {
-        let token = self.model.token_flops(self.training.sequence_length);
-        3.0 * token * self.tokens_per_iteration() as f64
-    }
-
     /// Bytes that a GPU sends in one all-to-all, forward dispatch, its own share included.
     ///
     /// ```

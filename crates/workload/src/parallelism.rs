@@ -109,25 +109,6 @@ impl Parallelism {
         Ok(())
     }
 
-    /// Checks that the degrees fill a cluster of `gpus` GPUs exactly.
-    ///
-    /// # Errors
-    /// Names `cluster.gpus` and the product.
-    pub fn fill(&self, gpus: u32) -> Result<(), WorkloadError> {
-        self.validate()?;
-        require(self.gpus() == gpus, "cluster.gpus", gpus, || {
-            format!(
-                "must be tp * cp * ep * dp * pp = {} * {} * {} * {} * {} = {}",
-                self.tp,
-                self.cp,
-                self.ep,
-                self.dp,
-                self.pp,
-                self.gpus()
-            )
-        })
-    }
-
     /// GPUs of one block, EP x CP x TP. Meaningful for validated degrees.
     pub fn block_size(&self) -> u32 {
         self.ep.saturating_mul(self.cp).saturating_mul(self.tp)
@@ -316,13 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn degrees_must_fill_the_cluster() {
-        let degrees = Parallelism { tp: 4, cp: 1, ep: 8, dp: 8, pp: 4 };
-        assert_eq!(degrees.fill(1024), Ok(()));
-        assert_eq!(
-            degrees.fill(1000).unwrap_err().to_string(),
-            "cluster.gpus = 1000: must be tp * cp * ep * dp * pp = 4 * 1 * 8 * 8 * 4 = 1024"
-        );
+    fn more_gpus_than_any_cluster_has_are_refused() {
         let huge = Parallelism { tp: 1 << 22, cp: 1 << 22, ep: 1 << 22, dp: 1 << 22, pp: 1 << 22 };
         assert!(huge.validate().unwrap_err().to_string().starts_with("parallelism.cp = 4194304:"));
     }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::demand::ServerDemand;
-use crate::greedy::{CircuitCounts, GreedyOptions, allocate};
+use crate::greedy::{CircuitCounts, allocate};
 use crate::ports::assign;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -29,8 +29,8 @@ fn cases() -> impl Strategy<Value = (Layout, PortMap, Flows)> {
         || prop::collection::vec((0u32..20, 0u32..20, prop_oneof![0u64..4, 0u64..1 << 40]), 0..90);
     (layouts(), flows(), flows()).prop_map(|(layout, before, flows)| {
         let degree = layout.optical_nics.len();
-        let options = GreedyOptions { optical_degree: degree as u32, keep_going: true };
-        let counts = allocate(&ServerDemand::from_gpu_demand(5, 4, before), &options);
+        let demand = ServerDemand::from_gpu_demand(5, 4, before);
+        let counts = allocate(&demand, &[degree as u32; 5], true);
         let map = assign(&counts, &PortMap::dark(5, degree), &vec![0; degree]);
         (layout, map, flows)
     })

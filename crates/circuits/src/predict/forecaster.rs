@@ -82,7 +82,11 @@ impl Forecaster {
     /// # Panics
     /// As [`History::observe`], or if there are not as many rows as sources.
     pub fn observe(&mut self, layer: usize, rows: &[f64]) {
-        self.remember(layer, rows);
+        let experts = self.sources[0].experts();
+        assert_eq!(rows.len(), self.sources.len() * experts, "rows of all sources");
+        for (source, row) in self.sources.iter_mut().zip(rows.chunks_exact(experts)) {
+            source.observe(layer, row);
+        }
         let sources = &self.sources;
         let error = |said: &Vec<Vec<f64>>| {
             let row = |(source, said): (&History, &Vec<f64>)| {
@@ -92,30 +96,6 @@ impl Forecaster {
         };
         if let Some(all) = self.said.get_mut(layer).and_then(Option::take) {
             self.auto.charge(layer, all.each_ref().map(error));
-        }
-    }
-
-    /// [`Forecaster::observe`], with `auto` judging by what a prediction's rows would have cost.
-    ///
-    /// # Panics
-    /// As [`Forecaster::observe`].
-    pub fn observe_costing(
-        &mut self,
-        layer: usize,
-        rows: &[f64],
-        mut cost: impl FnMut(&[Vec<f64>]) -> f64,
-    ) {
-        self.remember(layer, rows);
-        if let Some(all) = self.said.get_mut(layer).and_then(Option::take) {
-            self.auto.charge(layer, all.each_ref().map(|said| cost(said)));
-        }
-    }
-
-    fn remember(&mut self, layer: usize, rows: &[f64]) {
-        let experts = self.sources[0].experts();
-        assert_eq!(rows.len(), self.sources.len() * experts, "rows of all sources");
-        for (source, row) in self.sources.iter_mut().zip(rows.chunks_exact(experts)) {
-            source.observe(layer, row);
         }
     }
 
@@ -199,12 +179,5 @@ mod tests {
         }
         assert_eq!(by[1], PredictorKind::PreviousLayer);
         assert_eq!(by[2], PredictorKind::PreviousIteration);
-        // A cost of the caller's decides as well.
-        let mut costed = Forecaster::new(PredictorKind::Auto, 1, n, Window::default());
-        for _ in 0..3 {
-            costed.predict(0);
-            costed.observe_costing(0, &[1.0, 0.0, 0.0, 0.0], |said| 1.0 - said[0][3]);
-        }
-        assert_eq!(costed.predict(0).by, PredictorKind::Uniform);
     }
 }

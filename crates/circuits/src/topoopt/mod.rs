@@ -72,26 +72,6 @@ pub struct Ring {
     pub stride: u32,
 }
 
-/// The circuits of [`find`].
-///
-/// # Panics
-/// As [`find`].
-///
-/// ```
-/// use lightloom_circuits::topoopt::{AllReduceGroup, TopoOptInput, design};
-/// let circuits = design(&TopoOptInput {
-///     servers: 4,
-///     degree: 3,
-///     all_reduce: vec![AllReduceGroup { servers: vec![0, 1, 2, 3], bytes: 100 }],
-///     mp: vec![(0, 2, 100), (1, 3, 70)],
-/// });
-/// // A ring, and a matching across it.
-/// assert_eq!(circuits, [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]);
-/// ```
-pub fn design(input: &TopoOptInput) -> Vec<(u32, u32)> {
-    find(input).circuits
-}
-
 /// Chooses circuits for a job; no server gets more than `degree`.
 ///
 /// # Panics

@@ -1,5 +1,5 @@
 use super::*;
-use lightloom_circuits::{allocate_within, assign};
+use lightloom_circuits::{allocate, assign};
 use lightloom_fabric::ReconfigurationDelay;
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ const DELAY: Time = Time::from_ms(25);
 const NONE: Activation = Activation::Loopback { lock: Time::ZERO };
 
 fn greedily(question: &Question) -> CircuitCounts {
-    allocate_within(&question.demand, &question.standing.usable(), true)
+    allocate(&question.demand, &question.standing.usable(), true)
 }
 
 fn region_of(servers: u16, degree: u16, settings: Settings) -> EmulatedRegion {
@@ -39,7 +39,7 @@ proptest! {
         let mut map = region.standing().clone();
         let mut now = Time::ZERO;
         for demand in demands {
-            let counts = allocate_within(&demand, &[4; 5], true);
+            let counts = allocate(&demand, &[4; 5], true);
             let wanted = assign(&counts, &map, &numa);
             let mut asked = Vec::new();
             let change = region.round(now, &demand, &mut |question| {
@@ -74,10 +74,10 @@ proptest! {
         }
         let mut usable = [3; 4];
         failed.iter().for_each(|port| usable[usize::from(port.0)] -= 1);
-        let counts = allocate_within(&demand[0], &usable, true);
+        let counts = allocate(&demand[0], &usable, true);
         prop_assert_eq!(region.standing().counts(), counts);
         region.fault(now * 3, &parts, true, &mut greedily);
-        prop_assert_eq!(region.standing().counts(), allocate_within(&demand[0], &[3; 4], true));
+        prop_assert_eq!(region.standing().counts(), allocate(&demand[0], &[3; 4], true));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Circuits by demand alone (MixNet, Algorithm 1): the pair with most bytes a circuit gets the next.
 
 use super::form::{Asked, Rule};
-use lightloom_circuits::{CircuitCounts, allocate_within};
+use lightloom_circuits::{CircuitCounts, allocate};
 use lightloom_units::kind::Kind;
 
 static KIND: Kind<()> = Kind {
@@ -22,6 +22,6 @@ impl Rule for Algorithm1 {
     }
 
     fn fit(&self, asked: &Asked<'_>) -> Result<CircuitCounts, String> {
-        Ok(allocate_within(asked.demand, asked.ports, asked.keep_going))
+        Ok(allocate(asked.demand, asked.ports, asked.keep_going))
     }
 }

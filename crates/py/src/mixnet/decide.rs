@@ -1,8 +1,6 @@
 //! Circuits for one all-to-all of a region.
 
-use lightloom_circuits::{
-    CircuitCounts, Rates, ServerDemand, all_to_all_time, allocate_within, choose,
-};
+use lightloom_circuits::{CircuitCounts, Rates, ServerDemand, all_to_all_time, allocate, choose};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -87,7 +85,7 @@ pub(crate) fn mixnet_circuits(py: Python<'_>, request: &str) -> PyResult<String>
         };
         Response {
             standing: told(&standing),
-            algorithm_1: told(&allocate_within(&demand, &asked.ports, true)),
+            algorithm_1: told(&allocate(&demand, &asked.ports, true)),
             timed: told(&choose(&demand, &standing, &asked.ports, &rates)),
         }
     });

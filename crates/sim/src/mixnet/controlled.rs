@@ -11,9 +11,9 @@
 //! maps against the daemon's, in `tests/test_controlled.py`.
 
 use super::{Optical, Region};
-use crate::demand::Demand;
+use crate::carrier::form::State;
 use crate::emulate::{RoundReports, RoundResult};
-use crate::failures::{FailureEvent, Health};
+use crate::failures::FailureEvent;
 use lightloom_circuits::{CircuitCounts, PortMap, ServerDemand, assign, new_circuits};
 use lightloom_control::ocs::{Activation, Device};
 use lightloom_control::{self as control, EmulatedRegion, Round, ServerPart};
@@ -92,11 +92,11 @@ impl Optical<'_> {
         region: usize,
         between: &ServerDemand,
         predicted: bool,
-        (demand, health, now): (&Demand<'_>, &Health<'_>, Time),
+        (state, now): (&State<'_>, Time),
     ) -> Result<(PortMap, Time), String> {
         let ahead = Some(self.ahead(region));
         let traffic = self.traffic_of(region);
-        let sides = self.packet_sides(region, demand, health);
+        let sides = self.packet_sides(region, state);
         let Region { controller, decider, ports, .. } = &mut self.regions[region];
         let mut refused = None;
         let answer = match controller {
@@ -140,13 +140,13 @@ impl Optical<'_> {
         &mut self,
         region: usize,
         event: &FailureEvent,
-        (demand, health, now): (&Demand<'_>, &Health<'_>, Time),
+        (state, now): (&State<'_>, Time),
     ) -> Result<(PortMap, Time), String> {
-        let recovery = self.recovery(region, event.breaks, demand);
-        let wish = self.wish(region, demand);
-        let sides = self.packet_sides(region, demand, health);
+        let recovery = self.recovery(region, event.breaks, &state.demand);
+        let wish = self.wish(region, &state.demand);
+        let sides = self.packet_sides(region, state);
         // NICs that still suffer from something else stay out of use.
-        let changed = |nic: &&_| health.is_broken(**nic) == event.breaks;
+        let changed = |nic: &&_| state.health.is_broken(**nic) == event.breaks;
         let nics = event.nics.iter().filter(changed);
         let parts: Vec<_> = nics.filter_map(|&nic| self.part(region, nic)).collect();
         let Region { controller, decider, ports, .. } = &mut self.regions[region];

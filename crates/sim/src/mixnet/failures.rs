@@ -9,8 +9,9 @@
 //! circuits as they were.
 
 use super::Optical;
+use crate::carrier::form::State;
 use crate::demand::{AllToAll, Demand};
-use crate::failures::{FailureEvent, Health};
+use crate::failures::FailureEvent;
 use lightloom_circuits::{CircuitCounts, PortMap, ServerDemand};
 use lightloom_decide::{Basis, Decider, PacketSide, Question, Refusal};
 use lightloom_engine::Patches;
@@ -110,12 +111,12 @@ impl Optical<'_> {
         }
     }
 
-    /// Something fails or heals, and `demand` and `health` know it already.
-    pub fn incident(
+    /// Something fails or heals, and `state` knows it already.
+    pub(super) fn recover(
         &mut self,
+        state: &State<'_>,
         event: &FailureEvent,
-        demand: &Demand<'_>,
-        (health, now): (&Health<'_>, Time),
+        now: Time,
         patches: &mut Patches,
     ) -> Result<(), String> {
         for region in 0..self.regions.len() {
@@ -128,7 +129,7 @@ impl Optical<'_> {
             }
             let old = self.regions[region].ports.clone();
             self.regions[region].first.get_or_insert_with(|| old.clone());
-            let (wanted, dark) = self.after(region, event, (demand, health, now))?;
+            let (wanted, dark) = self.after(region, event, (state, now))?;
             self.patches(region, &old, &wanted, &mut patches.patches);
             patches.delay = patches.delay.max(dark);
             self.regions[region].ports = wanted;
@@ -168,18 +169,13 @@ impl Optical<'_> {
     }
 
     /// Which servers of a region have no packet NIC left, and whether they have ranks.
-    pub(super) fn packet_sides(
-        &self,
-        region: usize,
-        demand: &Demand<'_>,
-        health: &Health<'_>,
-    ) -> Vec<PacketSide> {
-        if !health.matters() {
+    pub(super) fn packet_sides(&self, region: usize, state: &State<'_>) -> Vec<PacketSide> {
+        if !state.health.matters() {
             return Vec::new();
         }
-        let ranks = self.ranks(region, demand);
+        let ranks = self.ranks(region, &state.demand);
         let side = |(index, &ranks): (usize, &u64)| match ranks {
-            _ if !health.is_stranded(self.server(region, index)) => PacketSide::Works,
+            _ if !state.health.is_stranded(self.server(region, index)) => PacketSide::Works,
             0 => PacketSide::BrokenAndIdle,
             _ => PacketSide::Broken,
         };

@@ -21,9 +21,9 @@
 
 use super::Optical;
 use super::planner::Left;
-use crate::demand::{AllToAll, Demand};
-use crate::failures::Health;
-use lightloom_circuits::{Inside, PortMap, RouteOptions};
+use crate::carrier::form::{State, Turn};
+use crate::demand::AllToAll;
+use lightloom_circuits::{Inside, PortMap};
 use lightloom_engine::{Orders, Patches};
 use lightloom_fabric::{LinkId, NicId, ReconfigurePolicy};
 use lightloom_units::Time;
@@ -35,14 +35,13 @@ impl Optical<'_> {
         &mut self,
         region: usize,
         a2a: AllToAll,
-        demand: &Demand<'_>,
-        (health, now): (&Health<'_>, Time),
-        key: u64,
+        state: &State<'_>,
+        turn: Turn,
         orders: &mut Orders,
     ) -> Result<(), String> {
         let first = self.regions[region].first_server * self.fabric.cluster().gpus_per_server;
         let mut pairs = Vec::new();
-        demand.for_each(a2a, |from, to, bytes| pairs.push((from - first, to - first, bytes)));
+        state.demand.for_each(a2a, |from, to, bytes| pairs.push((from - first, to - first, bytes)));
         let left = self.planner.left.remove(&region);
         let (standing, set_for) =
             (self.regions[region].ports.clone(), self.regions[region].set_for);
@@ -59,7 +58,7 @@ impl Optical<'_> {
             None => self.with_matching(region, &pairs, &standing, &nothing),
         };
         let mut patches = Patches::default();
-        self.reconfigure(region, a2a, demand, (health, now), &mut patches)?;
+        self.reconfigure(region, a2a, (state, turn.now), &mut patches)?;
         let changed = self.regions[region].ports.clone();
         let change = self.with_matching(region, &pairs, &changed, &patches);
         let mut ports = match &left {
@@ -82,14 +81,14 @@ impl Optical<'_> {
             orders.patches = patches;
         } else {
             let first = self.regions[region].first_server;
-            self.planner.order(self.fabric, first, &plan, key, orders)?;
+            self.planner.order(self.fabric, first, &plan, turn.key, orders)?;
             let matching = left.map_or(standing, |left| left.matching);
             self.planner.left.insert(region, Left { ports, holds: plan.holds, matching });
             self.regions[region].ports = PortMap::dark(changed.servers(), changed.degree());
             self.regions[region].set_for = None;
             return Ok(());
         }
-        self.send(region, a2a, demand, health, key, orders)
+        self.delegate(region, a2a, state, turn.key, orders)
     }
 
     /// What makes one matching of a region another.
@@ -121,15 +120,10 @@ impl Optical<'_> {
         matching: &PortMap,
         patches: &Patches,
     ) -> Time {
-        let options = RouteOptions {
-            share_eps: self.spec.share_eps,
-            optical_bps: self.spec.ocs.link_bps.bps(),
-            packet_bps: self.spec.eps.link_bps.bps(),
-        };
         let first = self.regions[region].first_server;
         let nics = self.fabric.cluster().nics_per_server;
         let changed: BTreeSet<LinkId> = patches.patches.iter().map(|patch| patch.tx).collect();
-        let routing = self.router.route(pairs, matching, &self.layout, &options);
+        let routing = self.router.route(pairs, matching, &self.layout, &self.rates());
         self.planner.inside.with_matching(routing, |hop| {
             let nic = NicId((first + u32::from(hop.from.0)) * nics + u32::from(hop.from.1));
             match self.fabric.circuit_tx(nic).is_some_and(|tx| changed.contains(&tx)) {

@@ -24,20 +24,20 @@ mod inside;
 mod planner;
 mod reconfigure;
 mod send;
+mod start;
 mod traffic;
 
-pub(crate) use planner::check as check_inside;
-
-use crate::beside::{Beside, Kept};
-use crate::carrier::form::Job;
-use crate::demand::{AllToAll, Demand};
+use crate::beside::Kept;
+use crate::carrier::form::{Carrier, Setting, State, Turn, by_packets};
+use crate::demand::AllToAll;
 use crate::emulate::written;
-use crate::failures::{FailurePlan, Health};
-use lightloom_circuits::{Layout, PortMap, Rates, Router, ServerDemand, assign};
+use crate::failures::FailureEvent;
+use crate::spec::EngineSpec;
+use lightloom_circuits::{Layout, PortMap, Rates, Router};
 use lightloom_control::EmulatedRegion;
-use lightloom_decide::{Basis, Dark, Decider, Foresight, Question, Rule, Settings, Traffic, rule};
-use lightloom_engine::{Orders, Patch, Patches, TaskId};
-use lightloom_fabric::{Fabric, MixNetSpec, NicId, ReconfigurePolicy, ServerId, Start};
+use lightloom_decide::{Dark, Decider, Foresight, Rule, Settings, Traffic, rule};
+use lightloom_engine::{Orders, Patch, Patches};
+use lightloom_fabric::{Fabric, MixNetSpec, NicId, ReconfigurePolicy};
 use lightloom_units::Time;
 use lightloom_workload::{BlockId, Comm, Placement, TaskGraph};
 use std::sync::Arc;
@@ -84,117 +84,67 @@ pub(crate) struct Optical<'a> {
 }
 
 impl<'a> Optical<'a> {
-    pub fn new(
-        fabric: &'a Fabric,
-        job: Job<'a>,
-        spec: &'a MixNetSpec,
-        region_servers: u32,
-        plan: &FailurePlan,
-        beside: Beside<'_>,
-        seed: u64,
-    ) -> Result<Self, String> {
-        let Job { graph, placement, gating } = job;
-        let cluster = fabric.cluster();
-        let server = ServerId(0);
-        let optical = fabric.optical_nics(server).to_vec();
-        let nic = |local: u32| cluster.nic(server, local);
-        let layout = Layout {
-            servers: region_servers as u16,
-            gpus_per_server: cluster.gpus_per_server as u16,
-            packet_nics: narrow(fabric.packet_nics(server)),
-            optical_nics: narrow(&optical),
-            nic_gpu: (0..cluster.nics_per_server)
-                .map(|local| cluster.local(cluster.gpu_of(nic(local))) as u16)
-                .collect(),
-        };
-        let numa_of_port: Vec<u8> =
-            optical.iter().map(|&at| cluster.numa_of(nic(at)) as u8).collect();
-        let degree = optical.len();
+    pub fn new(setting: &Setting<'a>) -> Result<Self, String> {
+        let Setting { fabric, job, beside, .. } = *setting;
+        let spec: &MixNetSpec = setting.spec.fabric.keys().expect("only MixNet names this carrier");
+        let by_flows = matches!(setting.spec.engine, EngineSpec::Flow { .. });
+        planner::check(spec, by_flows, !setting.spec.failures.is_empty())?;
+        let region_servers = setting.spec.region_servers();
+        let layout = start::layout(fabric, region_servers);
+        let numa_of_port = start::numa_of_port(fabric, &layout);
         let settings = settings(spec, layout.packet_nics.len() as u32, beside.rule)?;
-        // All alike, but for servers that stand in and have nothing to send yet.
-        let standing = |backups: &[u32]| {
-            let (job, n) = (region_servers as usize, region_servers as usize + backups.len());
-            let pair = |at: usize| u64::from(at / n != at % n && (at / n).max(at % n) < job);
-            let uniform = ServerDemand { n, bytes: (0..n * n).map(pair).collect() };
-            let mut dark = PortMap::dark(n, degree);
-            for (at, &backup) in (job..).zip(backups) {
-                if fabric.region_of(ServerId(backup)).is_none() {
-                    (0..degree).for_each(|port| dark.block(at, port));
-                }
-            }
-            if spec.reconfigure.start == Start::Dark {
-                return dark;
-            }
-            let start = Question { basis: Basis::Start, ..Question::new(uniform, dark.clone()) };
-            let counts = Decider::new(settings.clone(), &vec![0; n]).decide(&start);
-            counts.map_or(dark.clone(), |counts| assign(&counts, &dark, &numa_of_port))
+        let per_server = fabric.cluster().gpus_per_server;
+        let plan = setting.plan.standing_in(per_server, region_servers);
+        let ports = |backups: &[u32]| {
+            start::ports(fabric, spec, &settings, &numa_of_port, (region_servers, backups))
         };
-        let earlier = match beside.earlier {
-            [] => {
-                let regions = (fabric.regions() as usize, region_servers);
-                let job = (placement, gating);
-                let expected = traffic::expected(graph, job, (cluster, spec), regions);
-                let one = |region: Vec<Traffic>| region.into_iter().map(|one| vec![one]).collect();
-                expected.into_iter().map(one).collect()
-            }
-            earlier => {
-                let servers = |region: &Vec<Vec<Traffic>>| region.len() == region_servers as usize;
-                if earlier.len() != fabric.regions() as usize || !earlier.iter().all(servers) {
-                    return Err(format!(
-                        "earlier traffic: must be of {} regions of {region_servers} servers",
-                        fabric.regions()
-                    ));
-                }
-                earlier.to_vec()
+        let plain = ports(&[]);
+        let region = |region: u32| {
+            let backups = plan.get(&region).cloned().unwrap_or_default();
+            let servers = region_servers as usize + backups.len();
+            Region {
+                first_server: region * region_servers,
+                ports: if backups.is_empty() { plain.clone() } else { ports(&backups) },
+                backups,
+                first: None,
+                sequence: Vec::new(),
+                next: 0,
+                set_for: None,
+                gaps: Vec::new(),
+                decider: Decider::new(settings.clone(), &vec![0; servers]),
+                controller: None,
             }
         };
-        let plain = standing(&[]);
-        let standing_in = plan.standing_in(cluster.gpus_per_server, region_servers);
-        let regions = (0..fabric.regions())
-            .map(|region| {
-                let backups = standing_in.get(&region).cloned().unwrap_or_default();
-                let servers = region_servers as usize + backups.len();
-                Region {
-                    first_server: region * region_servers,
-                    ports: if backups.is_empty() { plain.clone() } else { standing(&backups) },
-                    backups,
-                    first: None,
-                    sequence: Vec::new(),
-                    next: 0,
-                    set_for: None,
-                    gaps: Vec::new(),
-                    decider: Decider::new(settings.clone(), &vec![0; servers]),
-                    controller: None,
-                }
-            })
-            .collect();
+        let regions: Vec<Region> = (0..fabric.regions()).map(region).collect();
+        let earlier = start::earlier(fabric, spec, job, (region_servers, beside.earlier))?;
+        let iteration = earlier.iter().flatten().flatten().map(|one| one.iteration).max();
         let mut optical = Optical {
             fabric,
-            graph,
-            placement,
+            graph: job.graph,
+            placement: job.placement,
             spec,
-            dark: settings.dark.clone(),
+            regions,
+            dark: settings.dark,
             planner: planner::Planner::new(fabric, spec, &layout),
             layout,
             numa_of_port,
-            regions,
             region_servers,
             router: Router::default(),
-            foresight: spec.reconfigure.predictor.map(|kind| Foresight::new(kind, gating)),
+            foresight: spec.reconfigure.predictor.map(|kind| Foresight::new(kind, job.gating)),
             ledger: traffic::Ledger::new(
-                graph,
-                placement,
-                cluster.gpus_per_server,
+                job.graph,
+                job.placement,
+                per_server,
                 (fabric.regions() as usize, region_servers),
-                earlier.iter().flatten().flatten().map(|one| one.iteration).max().unwrap_or(0) + 1,
+                iteration.unwrap_or(0) + 1,
             ),
             earlier,
             kept: None,
             pairs: Vec::new(),
         };
         // A block's all-to-alls are chained, so any topological order has them in order.
-        for task in graph.topological_order().unwrap_or_default() {
-            if let Some(Comm::AllToAll { block, .. }) = graph.communication(task) {
+        for task in job.graph.topological_order().unwrap_or_default() {
+            if let Some(Comm::AllToAll { block, .. }) = job.graph.communication(task) {
                 if optical.serves(*block) {
                     let region = optical.region(*block);
                     optical.regions[region].sequence.push(task);
@@ -203,33 +153,13 @@ impl<'a> Optical<'a> {
         }
         let first = optical.regions.iter().position(|region| !region.sequence.is_empty());
         optical.kept = first.filter(|_| beside.recorded).map(|region| (region, Kept::default()));
-        optical.start_controllers(seed)?;
+        optical.start_controllers(setting.spec.seed)?;
         Ok(optical)
     }
 
-    /// The circuits that stand when the iteration begins.
-    pub fn standing(&self) -> Vec<Patch> {
-        let mut patches = Vec::new();
-        for region in 0..self.regions.len() {
-            let dark = PortMap::dark(self.servers(region), self.layout.optical_nics.len());
-            self.patches(region, &dark, &self.regions[region].ports, &mut patches);
-        }
-        patches
-    }
-
     /// Whether a block spans servers, and so has circuits.
-    pub fn serves(&self, block: BlockId) -> bool {
+    fn serves(&self, block: BlockId) -> bool {
         self.placement.block_gpus(block).len() as u32 > self.fabric.cluster().gpus_per_server
-    }
-
-    pub fn circuits_between(&self, a: u32, b: u32) -> u32 {
-        // A server that stands in belongs to no region of its own.
-        let place = (a.min(b) / self.region_servers) as usize;
-        let index =
-            |server| (place < self.regions.len()).then(|| self.index(place, server)).flatten();
-        let (Some(a), Some(b)) = (index(a), index(b)) else { return 0 };
-        let planned = self.planner.circuits_between(place, a, b);
-        planned.unwrap_or_else(|| self.regions[place].ports.between(a as usize, b as usize))
     }
 
     fn region(&self, block: BlockId) -> usize {
@@ -241,91 +171,7 @@ impl<'a> Optical<'a> {
         self.nic_at(region, (server as u16, self.layout.optical_nics[port]))
     }
 
-    pub fn begin(
-        &mut self,
-        a2a: AllToAll,
-        demand: &Demand<'_>,
-        health: &mut Health<'_>,
-        (key, task, now): (u64, TaskId, Time),
-        orders: &mut Orders,
-    ) -> Result<(), String> {
-        let region = self.region(a2a.block);
-        if self.when(task.0) == ReconfigurePolicy::Inside {
-            self.ledger.all_to_all_begins(region, task.0, now);
-            self.regions[region].next += 1;
-            return self.inside(region, a2a, demand, (health, now), key, orders);
-        }
-        let blocks = match self.when(task.0) {
-            ReconfigurePolicy::Block => true,
-            ReconfigurePolicy::Hide => self.regions[region].next == 0, // there was nothing before
-            _ => false,
-        };
-        if blocks {
-            self.reconfigure(region, a2a, demand, (health, now), &mut orders.patches)?;
-            health.patched(&orders.patches, now);
-        }
-        let dark = orders.patches.delay;
-        self.ledger.all_to_all_begins(region, task.0, now.saturating_add(dark));
-        self.regions[region].next += 1;
-        self.send(region, a2a, demand, health, key, orders)
-    }
-
-    /// The region's circuits are free: set those of the next all-to-all if that is to be hidden.
-    pub fn end(
-        &mut self,
-        block: BlockId,
-        demand: &Demand<'_>,
-        (health, now): (&Health<'_>, Time),
-        patches: &mut Patches,
-    ) -> Result<(), String> {
-        let region = self.region(block);
-        self.ledger.all_to_all_ends(region, now);
-        let Some(&next) = self.regions[region].sequence.get(self.regions[region].next) else {
-            return Ok(());
-        };
-        self.settle(region, self.when(next), patches);
-        let when = self.when(next);
-        if !matches!(when, ReconfigurePolicy::Hide | ReconfigurePolicy::Predict) {
-            return Ok(());
-        }
-        if let Some(&Comm::AllToAll { block, matrix, transposed, bytes_per_token }) =
-            self.graph.communication(next)
-        {
-            let a2a = AllToAll { block, matrix, transposed, bytes_per_token };
-            match when {
-                ReconfigurePolicy::Predict => {
-                    self.expect(region, a2a, demand, (health, now), patches)?;
-                }
-                _ => self.reconfigure(region, a2a, demand, (health, now), patches)?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Another transfer than an all-to-all begins.
-    pub fn other_begins(&mut self, transfer: u32, now: Time) {
-        self.ledger.begins(transfer, &self.graph.comms[transfer as usize], now);
-    }
-
-    /// It has ended.
-    pub fn other_ends(&mut self, transfer: u32, now: Time) {
-        self.ledger.ends(transfer, now);
-    }
-
-    /// By region and server: what other traffic took while all-to-alls were under way, this iteration's
-    /// record last.
-    pub fn traffic(&self) -> Vec<Vec<Vec<Traffic>>> {
-        (0..self.regions.len()).map(|region| self.traffic_of(region)).collect()
-    }
-
-    /// What the first region's controller was asked and did, if that was to be kept.
-    pub fn kept(&mut self) -> Option<Kept> {
-        let (region, mut kept) = self.kept.take()?;
-        let controller = self.regions[region].controller.as_mut()?;
-        (kept.answered.journal, kept.answered.trace) = written(controller);
-        Some(kept)
-    }
-
+    /// By server of a region: what other traffic took, this iteration's record last.
     fn traffic_of(&self, region: usize) -> Vec<Vec<Traffic>> {
         let mut servers = self.earlier[region].clone();
         for (server, record) in servers.iter_mut().zip(self.ledger.records(region)) {
@@ -333,13 +179,129 @@ impl<'a> Optical<'a> {
         }
         servers
     }
+}
 
-    /// By whom demands were predicted, and how many of them, in words; none if nobody was asked to.
-    pub fn predicted(&self) -> Option<String> {
+impl Carrier for Optical<'_> {
+    fn standing(&self) -> Vec<Patch> {
+        let mut patches = Vec::new();
+        for region in 0..self.regions.len() {
+            let dark = PortMap::dark(self.servers(region), self.layout.optical_nics.len());
+            self.patches(region, &dark, &self.regions[region].ports, &mut patches);
+        }
+        patches
+    }
+
+    fn circuits_between(&self, a: u32, b: u32) -> u32 {
+        // A server that stands in belongs to no region of its own.
+        let place = (a.min(b) / self.region_servers) as usize;
+        let index =
+            |server| (place < self.regions.len()).then(|| self.index(place, server)).flatten();
+        let (Some(a), Some(b)) = (index(a), index(b)) else { return 0 };
+        let planned = self.planner.circuits_between(place, a, b);
+        planned.unwrap_or_else(|| self.regions[place].ports.between(a as usize, b as usize))
+    }
+
+    /// By whom demands were predicted, and how many of them; none if nobody was asked to.
+    fn note(&self) -> Option<String> {
         let trusted = self.foresight.as_ref()?.trusted();
         let all: usize = trusted.iter().map(|(_, times)| times).sum();
         let each = trusted.iter().map(|(by, times)| format!("{times} by {}", by.name()));
         Some(format!("{all} demands were predicted: {}", each.collect::<Vec<_>>().join(", ")))
+    }
+
+    fn all_to_all(
+        &mut self,
+        state: &mut State<'_>,
+        a2a: AllToAll,
+        turn: Turn,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        if !self.serves(a2a.block) {
+            return by_packets(self, state, a2a, turn, orders);
+        }
+        let (region, now) = (self.region(a2a.block), turn.now);
+        let when = self.when(turn.task.0);
+        if when == ReconfigurePolicy::Inside {
+            self.ledger.all_to_all_begins(region, turn.task.0, now);
+            self.regions[region].next += 1;
+            return self.inside(region, a2a, state, turn, orders);
+        }
+        let blocks = match when {
+            ReconfigurePolicy::Block => true,
+            ReconfigurePolicy::Hide => self.regions[region].next == 0, // there was nothing before
+            _ => false,
+        };
+        if blocks {
+            self.reconfigure(region, a2a, (state, now), &mut orders.patches)?;
+            state.health.patched(&orders.patches, now);
+        }
+        let dark = orders.patches.delay;
+        self.ledger.all_to_all_begins(region, turn.task.0, now.saturating_add(dark));
+        self.regions[region].next += 1;
+        self.delegate(region, a2a, state, turn.key, orders)
+    }
+
+    /// The region's circuits are free: set those of the next all-to-all if that is to be hidden.
+    fn end(
+        &mut self,
+        state: &mut State<'_>,
+        block: BlockId,
+        now: Time,
+        patches: &mut Patches,
+    ) -> Result<(), String> {
+        if !self.serves(block) {
+            return Ok(());
+        }
+        let region = self.region(block);
+        self.ledger.all_to_all_ends(region, now);
+        let Some(&next) = self.regions[region].sequence.get(self.regions[region].next) else {
+            return Ok(());
+        };
+        let when = self.when(next);
+        self.settle(region, when, patches);
+        if let Some(&Comm::AllToAll { block, matrix, transposed, bytes_per_token }) =
+            self.graph.communication(next)
+        {
+            let a2a = AllToAll { block, matrix, transposed, bytes_per_token };
+            match when {
+                ReconfigurePolicy::Hide => self.reconfigure(region, a2a, (state, now), patches)?,
+                ReconfigurePolicy::Predict => self.expect(region, a2a, (state, now), patches)?,
+                _ => {}
+            }
+        }
+        state.health.patched(patches, now);
+        Ok(())
+    }
+
+    fn incident(
+        &mut self,
+        state: &mut State<'_>,
+        event: &FailureEvent,
+        now: Time,
+        patches: &mut Patches,
+    ) -> Result<(), String> {
+        self.recover(state, event, now, patches)?;
+        state.health.patched(patches, now);
+        Ok(())
+    }
+
+    fn other_begins(&mut self, transfer: u32, now: Time) {
+        self.ledger.begins(transfer, &self.graph.comms[transfer as usize], now);
+    }
+
+    fn other_ends(&mut self, transfer: u32, now: Time) {
+        self.ledger.ends(transfer, now);
+    }
+
+    fn traffic(&self) -> Vec<Vec<Vec<Traffic>>> {
+        (0..self.regions.len()).map(|region| self.traffic_of(region)).collect()
+    }
+
+    fn kept(&mut self) -> Option<Kept> {
+        let (region, mut kept) = self.kept.take()?;
+        let controller = self.regions[region].controller.as_mut()?;
+        (kept.answered.journal, kept.answered.trace) = written(controller);
+        Some(kept)
     }
 }
 
@@ -365,9 +327,4 @@ fn settings(
         dark: Dark::new(spec.ocs.delay.clone(), &spec.ocs.activation, spec.ocs.loopback),
         ..Settings::default()
     })
-}
-
-/// Local NIC indices; a specification has at most 1024 NICs a server.
-fn narrow(nics: &[u32]) -> Vec<u16> {
-    nics.iter().map(|&nic| nic as u16).collect()
 }

@@ -1,8 +1,8 @@
 //! When a region's circuits are chosen anew: the policies of [`super`] turned into patches.
 
 use super::Optical;
-use crate::demand::{AllToAll, Demand};
-use crate::failures::Health;
+use crate::carrier::form::State;
+use crate::demand::AllToAll;
 use lightloom_circuits::{PortMap, ServerDemand};
 use lightloom_engine::{Patch, Patches};
 use lightloom_fabric::ReconfigurePolicy;
@@ -24,12 +24,11 @@ impl Optical<'_> {
         &mut self,
         region: usize,
         a2a: AllToAll,
-        demand: &Demand<'_>,
-        (health, now): (&Health<'_>, Time),
+        when: (&State<'_>, Time),
         order: &mut Patches,
     ) -> Result<(), String> {
-        let between = self.between(region, a2a, demand);
-        self.set(region, &between, Some(a2a), (demand, health, now), order)
+        let between = self.between(region, a2a, &when.0.demand);
+        self.set(region, &between, Some(a2a), when, order)
     }
 
     /// As [`Optical::reconfigure`], for the demand that is expected: what comes may be another.
@@ -37,15 +36,14 @@ impl Optical<'_> {
         &mut self,
         region: usize,
         a2a: AllToAll,
-        demand: &Demand<'_>,
-        (health, now): (&Health<'_>, Time),
+        when: (&State<'_>, Time),
         order: &mut Patches,
     ) -> Result<(), String> {
         let Some(foresight) = &self.foresight else { return Ok(()) };
         let tokens = foresight.matrix(a2a.matrix);
         let mut expected = ServerDemand::zero(self.servers(region));
-        demand.for_each_of(&tokens, a2a, self.adding(region, &mut expected));
-        self.set(region, &expected, None, (demand, health, now), order)
+        when.0.demand.for_each_of(&tokens, a2a, self.adding(region, &mut expected));
+        self.set(region, &expected, None, when, order)
     }
 
     /// Circuits for what servers send each other in `a2a`, if it is not a guess.
@@ -54,7 +52,7 @@ impl Optical<'_> {
         region: usize,
         between: &ServerDemand,
         a2a: Option<AllToAll>,
-        when: (&Demand<'_>, &Health<'_>, Time),
+        when: (&State<'_>, Time),
         order: &mut Patches,
     ) -> Result<(), String> {
         let (wanted, dark) = self.circuits_for(region, between, a2a.is_none(), when)?;

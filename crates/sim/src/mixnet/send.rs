@@ -1,43 +1,40 @@
 //! An all-to-all as flows: delegation over the circuits that stand (MixNet 5.3).
 
 use super::Optical;
-use crate::demand::{AllToAll, Demand};
-use crate::failures::Health;
-use lightloom_circuits::{Layout, RouteOptions};
+use crate::carrier::form::State;
+use crate::demand::AllToAll;
+use lightloom_circuits::{Layout, Leg, RouteOptions};
 use lightloom_engine::Orders;
 use lightloom_units::{Bytes, Time};
 
 impl Optical<'_> {
     /// Delegation (MixNet 5.3): gather, exchange beside the local part, scatter.
-    pub(super) fn send(
+    pub(super) fn delegate(
         &mut self,
         region: usize,
         a2a: AllToAll,
-        demand: &Demand<'_>,
-        health: &Health<'_>,
+        state: &State<'_>,
         key: u64,
         orders: &mut Orders,
     ) -> Result<(), String> {
         let mut pairs = std::mem::take(&mut self.pairs);
         pairs.clear();
-        demand.for_each(a2a, |from, to, bytes| {
+        state.demand.for_each(a2a, |from, to, bytes| {
             pairs.push((self.number(region, from), self.number(region, to), bytes));
         });
-        let options = RouteOptions {
-            share_eps: self.spec.share_eps,
-            optical_bps: self.spec.ocs.link_bps.bps(),
-            packet_bps: self.spec.eps.link_bps.bps(),
-        };
         let mut router = std::mem::take(&mut self.router);
         let layout = Layout { servers: self.servers(region) as u16, ..self.layout.clone() };
-        let routing = router.route(&pairs, &self.regions[region].ports, &layout, &options);
+        let routing = router.route(&pairs, &self.regions[region].ports, &layout, &self.rates());
         let fabric = self.fabric;
-        let gpu = |server: u16, gpu: u16| self.gpu(region, (server, gpu));
         let nic = |place: (u16, u16)| self.nic_at(region, place);
-        for leg in &routing.gather {
-            fabric.scale_up_path(gpu(leg.server, leg.from), gpu(leg.server, leg.to), orders.path());
-            orders.flow(Bytes::new(leg.bytes));
-        }
+        let legs = |legs: &[Leg], orders: &mut Orders| {
+            for leg in legs {
+                let [from, to] = [leg.from, leg.to].map(|at| self.gpu(region, (leg.server, at)));
+                fabric.scale_up_path(from, to, orders.path());
+                orders.flow(Bytes::new(leg.bytes));
+            }
+        };
+        legs(&routing.gather, orders);
         orders.end_phase(Time::ZERO);
         for hop in &routing.exchange {
             let (from, to) = (nic(hop.from), nic(hop.to));
@@ -45,21 +42,24 @@ impl Optical<'_> {
                 orders.path().extend(fabric.circuit_tx(from));
                 orders.path().extend(fabric.circuit_rx(to));
             } else {
-                health.nic_route(from, to, key, orders.path())?;
+                state.health.nic_route(from, to, key, orders.path())?;
             }
             orders.flow(Bytes::new(hop.bytes));
         }
-        for leg in &routing.local {
-            fabric.scale_up_path(gpu(leg.server, leg.from), gpu(leg.server, leg.to), orders.path());
-            orders.flow(Bytes::new(leg.bytes));
-        }
+        legs(&routing.local, orders);
         orders.end_phase(Time::ZERO);
-        for leg in &routing.scatter {
-            fabric.scale_up_path(gpu(leg.server, leg.from), gpu(leg.server, leg.to), orders.path());
-            orders.flow(Bytes::new(leg.bytes));
-        }
+        legs(&routing.scatter, orders);
         orders.end_phase(Time::ZERO);
         (self.router, self.pairs) = (router, pairs);
         Ok(())
+    }
+
+    /// What delegates weigh circuits and packet NICs by.
+    pub(super) fn rates(&self) -> RouteOptions {
+        RouteOptions {
+            share_eps: self.spec.share_eps,
+            optical_bps: self.spec.ocs.link_bps.bps(),
+            packet_bps: self.spec.eps.link_bps.bps(),
+        }
     }
 }

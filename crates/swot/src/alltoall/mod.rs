@@ -36,45 +36,6 @@ pub use ports::ports;
 use super::plan::{NO_PORT, Plan, Reconfiguration, Transmission};
 use crate::problem::Planes;
 
-/// How planes switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Switching {
-    /// Single ports, while the others carry on.
-    Ports,
-    /// A plane as a whole.
-    Matchings,
-}
-
-/// The shorter of [`ports`] and [`matchings`] from dark planes, and which it is. A tie goes to
-/// matchings, which a switch carries out in fewer commands.
-///
-/// ```
-/// use lightloom_swot::Planes;
-/// use lightloom_swot::alltoall::{Demand, best, bound, completion};
-/// use lightloom_units::{BitRate, Time};
-/// let planes = Planes {
-///     planes: 2,
-///     rate_bps: BitRate::from_gbps(400),
-///     reconfiguration_ps: Time::from_us(20),
-///     latency_ps: Time::ZERO,
-/// };
-/// // Node 0 has 10 MB for node 1, which has 5 MB for node 0: 200 and 100 us on one plane.
-/// let demand = Demand::new(2, vec![0, 10_000_000, 5_000_000, 0])?;
-/// let (holds, _) = best(&planes, &demand);
-/// assert_eq!(completion(&holds), Time::from_us(120));
-/// assert_eq!(bound(&planes, &demand), Time::from_us(120));
-/// # Ok::<(), lightloom_swot::alltoall::DemandError>(())
-/// ```
-pub fn best(planes: &Planes, demand: &Demand) -> (Vec<Hold>, Switching) {
-    let whole = matchings(planes, demand);
-    let single = ports(planes, demand);
-    if completion(&whole) <= completion(&single) {
-        (whole, Switching::Matchings)
-    } else {
-        (single, Switching::Ports)
-    }
-}
-
 /// The two tracks of these circuits, on planes that begin dark.
 pub fn plan(planes: &Planes, demand: &Demand, holds: &[Hold]) -> Plan {
     let mut reconfigurations: Vec<Reconfiguration> = Vec::new();

@@ -29,7 +29,7 @@ pub use hierarchical::{RingPlan, Transfer, hierarchical};
 pub use plug::{Capabilities, Primitive};
 pub use steps::{CollectiveStep, Move, NO_PEER, Pairing};
 
-use lightloom_units::{BitRate, Bytes, Time};
+use lightloom_units::Bytes;
 use plug::Program;
 use std::sync::Arc;
 use steps::Steps;
@@ -62,42 +62,6 @@ impl Algorithm {
         let Steps { pairings, steps, .. } = steps;
         Ok(Collective { algorithm: self, nodes, size, pairings, steps, program })
     }
-
-    /// The algorithm with the least alpha-beta cost, on a network that joins any two nodes. Of equal
-    /// ones the first of [`Algorithm::candidates`].
-    ///
-    /// ```
-    /// use lightloom_units::{BitRate, Bytes, Time};
-    /// use lightloom_workload::collective::{Algorithm, Primitive};
-    /// let (latency, rate) = (Time::from_us(5), BitRate::from_gbps(800));
-    /// let best = |size| {
-    ///     Algorithm::cheapest(Primitive::AllToAll, 64, Bytes::new(size), latency, rate)
-    ///         .unwrap()
-    ///         .algorithm
-    /// };
-    /// assert_eq!(best(1_000).to_string(), "bruck-alltoall");
-    /// assert_eq!(best(1_000_000_000).to_string(), "pairwise-alltoall");
-    /// ```
-    ///
-    /// # Errors
-    /// [`CollectiveError`] if nodes or size are out of range.
-    pub fn cheapest(
-        primitive: Primitive,
-        nodes: u32,
-        size: Bytes,
-        latency: Time,
-        rate: BitRate,
-    ) -> Result<Collective, CollectiveError> {
-        let mut best: Option<(Time, Collective)> = None;
-        for algorithm in Self::candidates(primitive, nodes) {
-            let collective = algorithm.build(nodes, size)?;
-            let cost = collective.alpha_beta(latency, rate);
-            if best.as_ref().is_none_or(|(least, _)| cost < *least) {
-                best = Some((cost, collective));
-            }
-        }
-        best.map(|(_, collective)| collective).ok_or(CollectiveError::Nodes(nodes))
-    }
 }
 
 impl Collective {
@@ -113,22 +77,5 @@ impl Collective {
     pub fn moves(&self, step: usize, node: u32) -> Move {
         assert!(step < self.steps.len() && node < self.nodes, "no step {step} of node {node}");
         self.program.moves(step, node)
-    }
-
-    /// Latency and volume of every step, one after the other (Hockney's model).
-    ///
-    /// ```
-    /// # use lightloom_units::{BitRate, Bytes, Time};
-    /// # use lightloom_workload::collective::Algorithm;
-    /// let pairwise: Algorithm = "pairwise-alltoall".parse()?;
-    /// let pairwise = pairwise.build(5, Bytes::new(5_000_000))?;
-    /// let cost = pairwise.alpha_beta(Time::from_us(1), BitRate::from_gbps(800));
-    /// assert_eq!(cost, Time::from_us(4 * (1 + 10)));
-    /// # Ok::<(), lightloom_workload::collective::CollectiveError>(())
-    /// ```
-    pub fn alpha_beta(&self, latency: Time, rate: BitRate) -> Time {
-        self.steps.iter().fold(Time::ZERO, |t, s| {
-            t.saturating_add(latency).saturating_add(rate.time_for(s.volume))
-        })
     }
 }

@@ -1,0 +1,150 @@
+//! Transfers under way: their orders, and where each of their tracks stands. Slots are used again.
+
+use crate::orders::{Orders, Patches, Phase};
+use lightloom_fabric::LinkId;
+use lightloom_units::Time;
+
+#[derive(Default)]
+struct Transfer {
+    task: u32,
+    orders: Orders,
+    /// Tracks that are not over.
+    tracks: usize,
+}
+
+/// Phases of a transfer that follow one another.
+#[derive(Default)]
+struct Track {
+    transfer: u32,
+    phase: usize,
+    end: usize,
+    outstanding: u32,
+    last_arrival: Time,
+    /// What the phase takes after its last arrival.
+    pause: Time,
+    /// How long dark circuits have held it up.
+    waited: Time,
+}
+
+/// What a phase that is over leaves.
+pub(crate) enum Left {
+    /// Another phase of its track.
+    Phase,
+    /// Other tracks.
+    Tracks,
+    /// Nothing: the transfer of this task is over, whose last track was held up for so long.
+    Nothing { task: u32, waited: Time },
+}
+
+/// All of them. A track is named by its slot.
+#[derive(Default)]
+pub(crate) struct Transfers {
+    transfers: Vec<Transfer>,
+    free: Vec<u32>,
+    tracks: Vec<Track>,
+    free_tracks: Vec<u32>,
+}
+
+impl Transfers {
+    /// A slot for a task's transfer, and its orders, still empty.
+    pub fn open(&mut self, task: u32) -> (u32, &mut Orders) {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.transfers.push(Transfer::default());
+            self.transfers.len() as u32 - 1
+        });
+        let transfer = &mut self.transfers[slot as usize];
+        transfer.task = task;
+        transfer.orders.clear();
+        (slot, &mut transfer.orders)
+    }
+
+    /// The orders of a transfer are there: names its tracks, in order, and gives what is patched first.
+    pub fn begin(&mut self, slot: u32, mut track: impl FnMut(u32)) -> Patches {
+        let Transfer { orders, tracks, .. } = &mut self.transfers[slot as usize];
+        *tracks = orders.tracks();
+        for phases in (0..*tracks).map(|index| orders.track(index)) {
+            let id = self.free_tracks.pop().unwrap_or_else(|| {
+                self.tracks.push(Track::default());
+                self.tracks.len() as u32 - 1
+            });
+            self.tracks[id as usize] =
+                Track { transfer: slot, phase: phases.start, end: phases.end, ..Track::default() };
+            track(id);
+        }
+        std::mem::take(&mut orders.patches)
+    }
+
+    /// A track's current phase begins: its task, and what it patches. None if the track has no phase.
+    pub fn launch(&mut self, track: u32, now: Time) -> Option<(u32, Patches)> {
+        let track = &mut self.tracks[track as usize];
+        if track.phase >= track.end {
+            return None;
+        }
+        let transfer = &self.transfers[track.transfer as usize];
+        let Phase { dark, latency, .. } = transfer.orders.phases()[track.phase];
+        (track.last_arrival, track.pause) = (now, latency);
+        let patches = transfer.orders.circuits(track.phase).to_vec();
+        Some((transfer.task, Patches { patches, delay: dark }))
+    }
+
+    /// The phase of a track, and how long it takes after its last arrival.
+    pub fn phase(&self, track: u32) -> (usize, Time) {
+        let Track { phase, pause, .. } = self.tracks[track as usize];
+        (phase, pause)
+    }
+
+    /// The orders of a track's transfer.
+    pub fn orders(&self, track: u32) -> &Orders {
+        &self.transfers[self.tracks[track as usize].transfer as usize].orders
+    }
+
+    /// As [`Transfers::orders`], to be written to.
+    pub fn orders_mut(&mut self, track: u32) -> &mut Orders {
+        &mut self.transfers[self.tracks[track as usize].transfer as usize].orders
+    }
+
+    /// The task whose transfer a track is part of.
+    #[inline]
+    pub fn task(&self, track: u32) -> u32 {
+        self.transfers[self.tracks[track as usize].transfer as usize].task
+    }
+
+    /// As many flows of a track's phase have been started, with `orders`; dark circuits held them up.
+    pub fn sent(&mut self, track: u32, orders: Orders, flows: u32, held_up: Time) {
+        let track = &mut self.tracks[track as usize];
+        track.outstanding = flows;
+        track.waited += held_up;
+        self.transfers[track.transfer as usize].orders = orders;
+    }
+
+    /// A flow has arrived; when the phase is over, if it was its last.
+    pub fn arrived(&mut self, track: u32, arrival: Time) -> Option<Time> {
+        let track = &mut self.tracks[track as usize];
+        track.last_arrival = track.last_arrival.max(arrival);
+        track.outstanding -= 1;
+        (track.outstanding == 0).then(|| track.last_arrival.saturating_add(track.pause))
+    }
+
+    /// A track's phase is over.
+    pub fn phase_over(&mut self, id: u32) -> Left {
+        let track = &mut self.tracks[id as usize];
+        track.phase += 1;
+        if track.phase < track.end {
+            return Left::Phase;
+        }
+        let Track { transfer: slot, waited, .. } = *track;
+        self.free_tracks.push(id);
+        let transfer = &mut self.transfers[slot as usize];
+        transfer.tracks -= 1;
+        if transfer.tracks > 0 {
+            return Left::Tracks;
+        }
+        self.free.push(slot);
+        Left::Nothing { task: transfer.task, waited }
+    }
+
+    /// The path of a lane of a track's phase.
+    pub fn lane(&self, track: u32, lane: u32) -> &[LinkId] {
+        self.orders(track).lane_links(lane)
+    }
+}
