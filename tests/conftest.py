@@ -1,6 +1,9 @@
-"""Random tests draw the same examples each time; `make soak` draws anew."""
+"""What tests share. Random tests draw the same examples each time; `make soak` draws anew."""
+
+from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,3 +32,24 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
             place.touch()
 
     monkeypatch.setattr(Figure, "savefig", savefig)
+
+
+@pytest.fixture
+def refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., str]:
+    """In a directory of its own, run a command line that is bad input; return what it says."""
+    from lightloom.cli import run
+
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> str:
+        capsys.readouterr()
+        before = sorted(tmp_path.rglob("*"))
+        assert run([*arguments]) == 2
+        out, err = capsys.readouterr()
+        assert out == "" and err.startswith("error: ") and err.count("\n") == 1, err
+        assert sorted(tmp_path.rglob("*")) == before
+        return err
+
+    return call
