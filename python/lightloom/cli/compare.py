@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-from lightloom import kinds
+from lightloom.cli import words
 
 app = typer.Typer()
 
@@ -35,41 +35,20 @@ def compare(
     job: str = typer.Argument(
         ..., metavar="MODEL", help="A model preset, a specification (TOML) or a config.json."
     ),
-    gpus: int | None = typer.Option(
-        None, "--gpus", help="GPUs of the cluster (1024 unless the job says)."
-    ),
-    bandwidth: str | None = typer.Option(
-        None,
-        "--bandwidth",
-        help="Link rates, in Gbps where no unit is given.",
-        show_default="100,200,400,800",
-    ),
-    fabrics: str | None = typer.Option(None, "--fabrics", help="Fabric presets, with commas."),
-    settings: list[str] = typer.Option(
-        [], "--set", metavar="KEY=VALUE", help="Change one value; may be repeated."
-    ),
-    seed: int | None = typer.Option(None, "--seed", help="Seed of every random draw (1)."),
-    engine: str | None = typer.Option(
-        None, "--engine", help="Engine: flow, packet or flit (flow)."
-    ),
-    transport: str | None = typer.Option(
-        None, "--transport", help=f"Of the packet engine: {kinds.names('transport')} (spray)."
-    ),
-    balancer: str | None = typer.Option(
-        None,
-        "--balancer",
-        help=f"Of the packet engine: {kinds.names('balancer')}; the transport's unless given.",
-    ),
-    micro_batches: int | None = typer.Option(
-        None, "--micro-batches", help="Fewer micro-batches than the job's; the Result says so."
-    ),
+    gpus: int | None = words.GPUS,
+    bandwidth: str | None = words.BANDWIDTH,
+    fabrics: str | None = words.FABRICS,
+    settings: list[str] = words.SETTINGS,
+    seed: int | None = words.SEED,
+    engine: str | None = words.ENGINE,
+    transport: str | None = words.TRANSPORT,
+    balancer: str | None = words.BALANCER,
+    micro_batches: int | None = words.MICRO_BATCHES,
     out: Path | None = typer.Option(
         None, "--out", help="Directory of the Result (results/compare-MODEL-GPUS-DIGEST)."
     ),
-    force: bool = typer.Option(
-        False, "--force", help="Replace the Result in --out: its own files, and no others."
-    ),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+    force: bool = words.FORCE,
+    as_json: bool = words.JSON,
 ) -> None:
     """Compare fabrics for one training job: time, cost, performance per dollar.
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from lightloom.cli import words
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -24,20 +26,11 @@ def cost(
         metavar="MODEL",
         help="A model preset, a specification (TOML) or a config.json.",
     ),
-    gpus: int | None = typer.Option(
-        None, "--gpus", help="GPUs of the cluster (1024 unless the job says)."
-    ),
-    bandwidth: str | None = typer.Option(
-        None,
-        "--bandwidth",
-        help="Link rates, in Gbps where no unit is given.",
-        show_default="100,200,400,800",
-    ),
-    fabrics: str | None = typer.Option(None, "--fabrics", help="Fabric presets, with commas."),
-    settings: list[str] = typer.Option(
-        [], "--set", metavar="KEY=VALUE", help="Change one value; may be repeated."
-    ),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+    gpus: int | None = words.GPUS,
+    bandwidth: str | None = words.BANDWIDTH,
+    fabrics: str | None = words.FABRICS,
+    settings: list[str] = words.SETTINGS,
+    as_json: bool = words.JSON,
 ) -> None:
     """Count and price the network of each fabric.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from lightloom import kinds
+from lightloom.cli import words
 
 if TYPE_CHECKING:
     from lightloom.rails import Comparison
@@ -62,10 +63,8 @@ def rails(
     out: Path | None = typer.Option(
         None, "--out", help="Directory of the Result (results/rails-WORKLOAD-DIGEST)."
     ),
-    force: bool = typer.Option(
-        False, "--force", help="Replace the Result in --out: its own files, and no others."
-    ),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+    force: bool = words.FORCE,
+    as_json: bool = words.JSON,
 ) -> None:
     """Compare how schemes spread an all-to-all over the rails of a rail-optimized fabric.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-from lightloom import kinds
+from lightloom.cli import words
 
 app = typer.Typer()
 
@@ -19,37 +19,23 @@ def simulate(
     job: str = typer.Argument(
         ..., metavar="SPEC", help="A specification (TOML), a model preset or a config.json."
     ),
-    settings: list[str] = typer.Option(
-        [], "--set", metavar="KEY=VALUE", help="Change one value; may be repeated."
-    ),
-    seed: int | None = typer.Option(None, "--seed", help="Seed of every random draw (1)."),
-    engine: str | None = typer.Option(
-        None, "--engine", help="Engine: flow, packet or flit (flow)."
-    ),
-    transport: str | None = typer.Option(
-        None, "--transport", help=f"Of the packet engine: {kinds.names('transport')} (spray)."
-    ),
-    balancer: str | None = typer.Option(
-        None,
-        "--balancer",
-        help=f"Of the packet engine: {kinds.names('balancer')}; the transport's unless given.",
-    ),
+    settings: list[str] = words.SETTINGS,
+    seed: int | None = words.SEED,
+    engine: str | None = words.ENGINE,
+    transport: str | None = words.TRANSPORT,
+    balancer: str | None = words.BALANCER,
     fail: list[str] = typer.Option(
         [],
         "--fail",
         metavar="KIND:TARGET@TIME",
         help="What fails, as nic:server3.nic2@1.2s; may be repeated (docs/failures.md).",
     ),
-    micro_batches: int | None = typer.Option(
-        None, "--micro-batches", help="Fewer micro-batches than the job's; the Result says so."
-    ),
+    micro_batches: int | None = words.MICRO_BATCHES,
     out: Path | None = typer.Option(
         None, "--out", help="Directory of the Result (results/NAME-DIGEST)."
     ),
-    force: bool = typer.Option(
-        False, "--force", help="Replace the Result in --out: its own files, and no others."
-    ),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+    force: bool = words.FORCE,
+    as_json: bool = words.JSON,
 ) -> None:
     """Simulate one training iteration.
 
