@@ -23,7 +23,7 @@ use crate::error::EngineError;
 use crate::orders::{Orders, Patches};
 use crate::outcome::{Observer, Outcome, Reconfiguration};
 use crate::tasks::{NOT_A_TRANSFER, TaskId};
-use crate::transfers::{Left, Transfers};
+use crate::transfers::{AfterPhase, Transfers};
 use lightloom_fabric::LinkId;
 use lightloom_units::{Bytes, Time};
 
@@ -487,9 +487,9 @@ impl<'a> Ledger<'a> {
 
     fn phase_over(&mut self, track: u32, now: Time) -> Result<Option<Step>, EngineError> {
         let (task, waited) = match self.transfers.phase_over(track) {
-            Left::Phase => return Ok(self.launch(track, now)),
-            Left::Tracks => return Ok(None),
-            Left::Nothing { task, waited } => (task, waited),
+            AfterPhase::NextPhase => return Ok(self.launch(track, now)),
+            AfterPhase::OtherTracks => return Ok(None),
+            AfterPhase::Over { task, waited } => (task, waited),
         };
         self.outcome.waited[task as usize] += waited;
         let name = self.scenario.tasks.transfer[task as usize];

@@ -26,14 +26,14 @@ struct Track {
     waited: Time,
 }
 
-/// What a phase that is over leaves.
-pub(crate) enum Left {
-    /// Another phase of its track.
-    Phase,
-    /// Other tracks.
-    Tracks,
-    /// Nothing: the transfer of this task is over, whose last track was held up for so long.
-    Nothing { task: u32, waited: Time },
+/// What follows a phase that is over.
+pub(crate) enum AfterPhase {
+    /// The next phase of its track.
+    NextPhase,
+    /// Other tracks of the transfer are not over.
+    OtherTracks,
+    /// The transfer of this task is over; dark circuits held up its last track for so long.
+    Over { task: u32, waited: Time },
 }
 
 /// All of them. A track is named by its slot.
@@ -126,21 +126,21 @@ impl Transfers {
     }
 
     /// A track's phase is over.
-    pub fn phase_over(&mut self, id: u32) -> Left {
+    pub fn phase_over(&mut self, id: u32) -> AfterPhase {
         let track = &mut self.tracks[id as usize];
         track.phase += 1;
         if track.phase < track.end {
-            return Left::Phase;
+            return AfterPhase::NextPhase;
         }
         let Track { transfer: slot, waited, .. } = *track;
         self.free_tracks.push(id);
         let transfer = &mut self.transfers[slot as usize];
         transfer.tracks -= 1;
         if transfer.tracks > 0 {
-            return Left::Tracks;
+            return AfterPhase::OtherTracks;
         }
         self.free.push(slot);
-        Left::Nothing { task: transfer.task, waited }
+        AfterPhase::Over { task: transfer.task, waited }
     }
 
     /// The path of a lane of a track's phase.

@@ -118,14 +118,14 @@ struct Loss {
 }
 
 /// A plane that switches between two uses, or between the beginning and its first.
-struct Arc {
+struct PlaneSwitch {
     from: Option<usize>,
     to: usize,
     plane: usize,
 }
 
 /// The arcs that may cost time.
-fn arcs(p: &Scaled, pattern: &Pattern) -> Vec<Arc> {
+fn arcs(p: &Scaled, pattern: &Pattern) -> Vec<PlaneSwitch> {
     // Least time of a step, to leave out switches that certainly fit.
     let least = |s: usize| p.alpha + p.work[s] / f64::from(pattern[s].count_ones());
     let mut arcs = Vec::new();
@@ -140,7 +140,7 @@ fn arcs(p: &Scaled, pattern: &Pattern) -> Vec<Arc> {
             }
             let wanted = Held::Configuration(p.configuration[to]);
             if held != wanted && held != Held::Free && between < p.dark {
-                arcs.push(Arc { from, to, plane });
+                arcs.push(PlaneSwitch { from, to, plane });
             }
             (from, held, between) = (Some(to), wanted, 0.0);
         }
@@ -206,7 +206,7 @@ impl Solver {
     }
 
     /// The variables of steps and arcs, each where the point begins.
-    fn add_variables(&mut self, p: &Scaled, arcs: &[Arc], n: usize) -> Vec<f64> {
+    fn add_variables(&mut self, p: &Scaled, arcs: &[PlaneSwitch], n: usize) -> Vec<f64> {
         let k = p.k;
         // Variables in the order of their steps, so that the envelope stays thin.
         let mut leaving = vec![Vec::new(); n];
@@ -219,7 +219,7 @@ impl Solver {
         }
         let mut x = Vec::new();
         for (s, (coming, leaving)) in coming.iter().zip(&leaving).enumerate() {
-            for &&Arc { from, to, plane: j } in coming {
+            for &&PlaneSwitch { from, to, plane: j } in coming {
                 let loss = match from {
                     // Next to each other: late is what early leaves of the reconfiguration.
                     Some(from) if from + 1 == to => {
@@ -235,7 +235,7 @@ impl Solver {
             }
             self.tau.push(x.len());
             x.push(p.work[s] + p.alpha + 3.0 * (p.dark + 0.2));
-            for &&Arc { to, plane: j, .. } in leaving {
+            for &&PlaneSwitch { to, plane: j, .. } in leaving {
                 let adjacent = s + 1 == to;
                 x.push(if adjacent { 0.5 * p.dark } else { p.dark + 0.1 });
                 self.early[s * k + j] =
@@ -247,9 +247,9 @@ impl Solver {
 
     /// The rows of arcs: early, late and the steps between make up the reconfiguration time. `lag` is the
     /// first of the lags that planes begin with, if they are free.
-    fn add_switches(&mut self, p: &Scaled, arcs: &[Arc], lag: Option<usize>) {
+    fn add_switches(&mut self, p: &Scaled, arcs: &[PlaneSwitch], lag: Option<usize>) {
         let k = p.k;
-        for &Arc { from, to, plane: j } in arcs {
+        for &PlaneSwitch { from, to, plane: j } in arcs {
             let late = self.late[to * k + j].expect("every arc comes late");
             let early = from.and_then(|f| self.early[f * k + j]);
             if late.sign < 0.0 {

@@ -12,13 +12,13 @@ pub(crate) fn cut(
     shortest: u8,
     parts: usize,
 ) -> (Vec<Part>, Places) {
-    let cut = Cut::new(network, settings, parts);
-    let made = (0..cut.parts).map(|part| cut.part(part as u8, shortest)).collect();
-    (made, cut.places)
+    let partition = Partition::new(network, settings, parts);
+    let made = (0..partition.parts).map(|part| partition.part(part as u8, shortest)).collect();
+    (made, partition.places)
 }
 
 /// Where everything goes.
-struct Cut<'a> {
+struct Partition<'a> {
     network: &'a Network,
     settings: &'a Settings,
     places: Places,
@@ -29,7 +29,7 @@ struct Cut<'a> {
     first: Vec<u32>,
 }
 
-impl<'a> Cut<'a> {
+impl<'a> Partition<'a> {
     fn new(network: &'a Network, settings: &'a Settings, parts: usize) -> Self {
         let routers = network.routers();
         let mut terminals_at = vec![0u16; routers as usize];
@@ -51,7 +51,7 @@ impl<'a> Cut<'a> {
             in_part += size(router);
             seen += size(router);
         }
-        Cut { network, settings, places, parts: at + 1, part_of, first }
+        Partition { network, settings, places, parts: at + 1, part_of, first }
     }
 
     fn part(&self, me: u8, shortest: u8) -> Part {
