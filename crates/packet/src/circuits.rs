@@ -116,7 +116,7 @@ impl Run<'_> {
             (conn.message, u64::from(conn.mtu))
         };
         let route = self.route(message, lane, mtu, now);
-        self.net.conns[id as usize].change(route, self.go_back_n);
+        self.net.conns[id as usize].change(route, self.settings.go_back_n);
         if let Some(outside) = &mut self.outside {
             outside.begins(id);
         }

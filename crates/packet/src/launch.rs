@@ -110,14 +110,14 @@ impl Run<'_> {
     pub(crate) fn route(&mut self, message: u32, lane: &[LinkId], mtu: u64, now: Time) -> Route {
         let links: Vec<u32> = lane.iter().map(|l| l.0).collect();
         let path = self.path_of(lane);
-        let packet = mtu + self.header;
+        let packet = mtu + self.settings.header;
         // A full packet out, store and forward, and an acknowledgement back.
         let (mut round_trip, mut rate) = (0, f64::INFINITY);
         let fetched_over = self.fetched_over(&links);
         for (at, &link) in links.iter().enumerate() {
             let state = self.net.class(link);
             if at >= fetched_over as usize {
-                let times = state.time_for(packet) + state.time_for(self.header);
+                let times = state.time_for(packet) + state.time_for(self.settings.header);
                 round_trip += 2 * state.delay + times;
             }
             rate = f64::min(rate, self.scenario.fabric.link(LinkId(link)).rate.bytes_per_ps());
@@ -143,7 +143,7 @@ impl Run<'_> {
 
     /// How long the first packet of so many bytes takes over the links before its NIC.
     fn fetching(&self, links: &[u32], bytes: u64) -> u64 {
-        let size = bytes.min(self.spec.mtu.get()) + self.header;
+        let size = bytes.min(self.spec.mtu.get()) + self.settings.header;
         let over = |&link: &u32| {
             let class = self.net.class(link);
             class.delay + class.time_for(size)

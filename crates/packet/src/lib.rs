@@ -5,7 +5,7 @@
 //! links serve their flows in turn; the scale-up network, losslessly; circuits that hold or lose what
 //! is sent while they are dark; transports, and load balancers over equal paths. A packet's path
 //! is fixed when it is sent. Links break and heal: what waits for a broken one is lost.
-//! Ignored: see `switch.rs`, `host.rs` and each transport.
+//! Ignored: see `switch.rs`, `sender.rs`, `receiver.rs` and each transport.
 //! Cost: one event a packet and link, two where it had to wait; no allocation per packet, nothing
 //! that grows with the number of flows.
 //! Checked: the shared conformance suite; one flow by hand calculation, to the picosecond; fairness,
@@ -14,13 +14,15 @@
 mod balancer;
 mod circuits;
 mod conn;
-mod host;
 mod launch;
 mod link;
 mod net;
 mod overflow;
 mod packet;
+mod receiver;
 mod run;
+mod sender;
+mod settings;
 mod spec;
 mod switch;
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! Everything that moves, under one roof: what the wheel can hold, and who is who among its ids.
 
 use crate::conn::{Conn, Message};
-use crate::link::{Class, Link, Tally};
+use crate::link::{Class, Link, Origin, Tally};
 use crate::packet::{LongPaths, NONE, Pool};
+use lightloom_fabric::{Fabric, NodeId, NodeKind};
 
 /// The two highest bits of an id in the wheel say what it is.
 const KIND: u32 = 0b11 << 30;
@@ -74,9 +75,155 @@ pub(crate) struct Net {
 }
 
 impl Net {
+    /// The links of a fabric, with nothing on them.
+    pub fn new(fabric: &Fabric, pulls: bool) -> Self {
+        let kind = |node: NodeId| fabric.nodes()[node.0 as usize].kind;
+        let mut net = Net::default();
+        for link in fabric.links() {
+            let class = Class::of(link);
+            let at = net.classes.iter().position(|&other| other == class).unwrap_or_else(|| {
+                net.classes.push(class);
+                net.classes.len() - 1
+            });
+            let origin = match kind(link.from) {
+                NodeKind::Switch { .. } => Origin::Switch,
+                NodeKind::Nic => Origin::Nic,
+                NodeKind::Gpu | NodeKind::ScaleUp => Origin::ScaleUp,
+                NodeKind::Ocs { .. } => Origin::Ocs,
+            };
+            let into_ocs = matches!(kind(link.to), NodeKind::Ocs { .. });
+            net.links.push(Link::new(at as u16, origin, into_ocs));
+            net.tallies.push(Tally { turn: link.from.0, ..Tally::default() });
+        }
+        if pulls {
+            net.pullers = vec![Puller::IDLE; net.links.len()];
+        }
+        net
+    }
+
+    /// As far ahead as the slowest ordinary link needs for so many bytes; what is slower waits in the
+    /// event queue.
+    pub fn horizon(&self, bytes: u64) -> u64 {
+        let times = self.links.iter().map(|link| {
+            let class = self.classes[link.class as usize];
+            let delay = class.delay.saturating_mul(1 + u64::from(link.into_ocs));
+            delay.saturating_add(class.time_for(bytes))
+        });
+        times.filter(|&time| time < 1 << 34).max().unwrap_or(0)
+    }
+
     /// Rate and delay of a link.
     #[inline]
     pub fn class(&self, link: u32) -> Class {
         self.classes[self.links[link as usize].class as usize]
+    }
+
+    // ---- the connections that may send, in a ring a first link: each names the next
+
+    /// A connection joins the ring of its first link, as the last.
+    #[inline]
+    pub fn join_ring(&mut self, id: u32) {
+        let conn = &mut self.conns[id as usize];
+        conn.in_ring = true;
+        let at = conn.first_link();
+        let last = self.links[at as usize].senders;
+        if last == NONE {
+            self.conns[id as usize].ready_next = id;
+        } else {
+            let first = self.conns[last as usize].ready_next;
+            self.conns[id as usize].ready_next = first;
+            self.conns[last as usize].ready_next = id;
+        }
+        self.links[at as usize].senders = id;
+    }
+
+    /// A connection leaves the ring of a link, whose `last` names it as the next.
+    #[inline]
+    pub fn leave_ring(&mut self, at: u32, last: u32, id: u32) {
+        let conn = &mut self.conns[id as usize];
+        conn.in_ring = false;
+        let next = conn.ready_next;
+        if last == id {
+            self.links[at as usize].senders = NONE;
+        } else {
+            self.conns[last as usize].ready_next = next;
+        }
+    }
+
+    /// MinRTT: whether a sub-flow of the same message should send instead.
+    #[inline]
+    pub fn yields(&self, id: u32, unsent: u64) -> bool {
+        let conn = &self.conns[id as usize];
+        let own = match conn.balancer.round_trip() {
+            Some(own) if conn.sibling != id && own > 0 && unsent > 0 => own,
+            _ => return false,
+        };
+        // What was handed to it only it can send.
+        if conn.next_seq < conn.allotted || !conn.resend.is_empty() {
+            return false;
+        }
+        let mut other = conn.sibling;
+        while other != id {
+            let sibling = &self.conns[other as usize];
+            let faster = sibling.balancer.round_trip().is_some_and(|rtt| rtt < own);
+            if faster && sibling.in_ring && sibling.has_room() {
+                return true;
+            }
+            other = sibling.sibling;
+        }
+        false
+    }
+
+    // ---- the flows that want to ask for packets, in a ring a receiver's link
+
+    /// A flow of a link wants to ask once more; whether the link is to be woken.
+    #[inline]
+    pub fn want_pull(&mut self, id: u32) -> Option<(u32, u64)> {
+        let conn = &mut self.conns[id as usize];
+        if conn.pulls == 0 {
+            conn.puller = *conn.links.last().expect("a path has a link");
+        }
+        let at = conn.puller;
+        conn.pulls += 1;
+        let puller = &mut self.pullers[at as usize];
+        if conn.pulls == 1 {
+            match puller.ring {
+                NONE => conn.pull_next = id,
+                last => {
+                    let first = self.conns[last as usize].pull_next;
+                    self.conns[id as usize].pull_next = first;
+                    self.conns[last as usize].pull_next = id;
+                }
+            }
+            puller.ring = id;
+        }
+        let idle = !std::mem::replace(&mut puller.pending, true);
+        idle.then_some((at, puller.free_at))
+    }
+
+    /// The next flow of a link has its turn to ask: its connection. What it asks for takes `header` besides.
+    #[inline]
+    pub fn next_pull(&mut self, at: u32, header: u64, now: u64) -> u32 {
+        let last = self.pullers[at as usize].ring;
+        let id = self.conns[last as usize].pull_next;
+        let conn = &mut self.conns[id as usize];
+        conn.pulls -= 1;
+        if conn.done {
+            conn.pulls = 0;
+        }
+        let (done, left, next) = (conn.done, conn.pulls, conn.pull_next);
+        let size = u64::from(conn.mtu) + header;
+        let gap = if done { 0 } else { self.class(at).time_for(size) };
+        let puller = &mut self.pullers[at as usize];
+        if left > 0 {
+            puller.ring = id;
+        } else if last == id {
+            puller.ring = NONE;
+        } else {
+            self.conns[last as usize].pull_next = next;
+        }
+        puller.pending = puller.ring != NONE;
+        puller.free_at = now + gap;
+        id
     }
 }

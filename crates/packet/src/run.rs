@@ -1,16 +1,17 @@
 //! One run: tasks, transfers and circuits, and the two queues of what happens, soon and later.
 
 use crate::balancer::outside::{Outside, PathChooser};
-use crate::balancer::plug::{Paths, mix};
-use crate::link::{Class, Link, Origin, Tally};
-use crate::net::{Net, Puller, Thing};
+use crate::balancer::plug::mix;
+use crate::link::{Link, Tally};
+use crate::net::{Net, Thing};
+use crate::settings::Settings;
 use crate::spec::{Dark, PacketSpec};
 use crate::wheel::Wheel;
 use lightloom_engine::{
     Due, EngineError, EventQueue, Ledger, Observer, Outcome, PacketLink, Packets, Policy,
     QueueSample, Scenario, Sending, Step, Wake,
 };
-use lightloom_fabric::{LinkId, NodeKind};
+use lightloom_fabric::LinkId;
 use lightloom_units::{Bytes, Time};
 
 /// Events between two questions to the observer whether to go on.
@@ -35,6 +36,35 @@ pub(crate) enum Far {
     NoPath { conn: u32 },
 }
 
+/// What a run counts.
+#[derive(Debug)]
+pub(crate) struct Counts {
+    events: u64,
+    pub data_packets: u64,
+    pub control_packets: u64,
+    pub resent: u64,
+    pub drops: u64,
+    pub pause_frames: u64,
+    pub timeouts: u64,
+    /// By how far behind the furthest one a data packet came: the number of binary digits.
+    pub reorder: [u64; 33],
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Counts {
+            events: 0,
+            data_packets: 0,
+            control_packets: 0,
+            resent: 0,
+            drops: 0,
+            pause_frames: 0,
+            timeouts: 0,
+            reorder: [0; 33],
+        }
+    }
+}
+
 pub(crate) struct Run<'a> {
     pub spec: &'a PacketSpec,
     pub scenario: &'a Scenario<'a>,
@@ -55,35 +85,12 @@ pub(crate) struct Run<'a> {
     /// What chooses paths in place of the balancers of connections.
     pub outside: Option<Outside<'a>>,
 
-    // Settings, as they are asked for.
-    pub header: u64,
-    pub queue_limit: u64,
-    pub trims: bool,
-    pub pauses: bool,
-    pub xoff: u64,
-    pub xon: u64,
-    pub xoff_and_headroom: u64,
-    pub ecn_low: u64,
-    pub ecn_high: u64,
-    pub ecn_slope: f64,
-    pub ack_every: u32,
-    pub go_back_n: bool,
-    pub gaps_are_losses: bool,
-    pub notification_interval: Option<u64>,
-    pub retransmit_after: u64,
+    pub settings: Settings,
     pub dark: Dark,
     random: u64,
     pub seed: u64,
 
-    // Counts.
-    events: u64,
-    pub data_packets: u64,
-    pub control_packets: u64,
-    pub resent: u64,
-    pub drops: u64,
-    pub pause_frames: u64,
-    pub timeouts: u64,
-    pub reorder: [u64; 33],
+    pub counts: Counts,
     samples: Vec<QueueSample>,
     /// The largest bandwidth-delay product that a given window is below, and that window.
     pub narrow_window: Option<(u64, u64)>,
@@ -98,101 +105,29 @@ impl<'a> Run<'a> {
         policy: &'a mut dyn Policy,
         observer: &'a mut dyn Observer,
     ) -> Self {
-        let (fabric, switch) = (scenario.fabric, spec.switch);
-        let links = fabric.links();
-        let kind = |node: lightloom_fabric::NodeId| fabric.nodes()[node.0 as usize].kind;
-        let mut classes: Vec<Class> = Vec::new();
-        let mut class_of = |link: &lightloom_fabric::Link| {
-            let class = Class::of(link);
-            let at = classes.iter().position(|&other| other == class).unwrap_or_else(|| {
-                classes.push(class);
-                classes.len() - 1
-            });
-            at as u16
-        };
-        let states = links.iter().map(|link| {
-            let origin = match kind(link.from) {
-                NodeKind::Switch { .. } => Origin::Switch,
-                NodeKind::Nic => Origin::Nic,
-                NodeKind::Gpu | NodeKind::ScaleUp => Origin::ScaleUp,
-                NodeKind::Ocs { .. } => Origin::Ocs,
-            };
-            let into_ocs = matches!(kind(link.to), NodeKind::Ocs { .. });
-            Link::new(class_of(link), origin, into_ocs)
-        });
-        let net = Net {
-            links: states.collect(),
-            tallies: links
-                .iter()
-                .map(|link| Tally { turn: link.from.0, ..Tally::default() })
-                .collect(),
-            classes,
-            pullers: match spec.transport.kind().capabilities.pulls {
-                true => vec![Puller::IDLE; links.len()],
-                false => vec![],
-            },
-            ..Net::default()
-        };
+        let net = Net::new(scenario.fabric, spec.transport.kind().capabilities.pulls);
         let largest = spec.mtu.get().max(spec.scale_up_mtu.get()) + spec.header.get();
-        // As far ahead as the slowest ordinary link needs; what is slower waits in the event queue.
-        let horizon = net
-            .links
-            .iter()
-            .map(|l| {
-                let class = net.classes[l.class as usize];
-                let delay = class.delay.saturating_mul(1 + u64::from(l.into_ocs));
-                delay.saturating_add(class.time_for(largest))
-            })
-            .filter(|&time| time < 1 << 34)
-            .max()
-            .unwrap_or(0);
-        let (overflow, pause) = (switch.overflow.kind().capabilities, switch.overflow.pause());
-        let xoff = pause.map_or(0, |pause| pause.xoff.get());
-        let span = switch.ecn_high.get().saturating_sub(switch.ecn_low.get());
-        let hosts = spec.transport.kind().capabilities;
-        let sprays = spec.balancer.kind().capabilities.paths == Paths::EveryPacket;
         Run {
             spec,
             scenario,
             ledger: Ledger::new(scenario, policy, observer),
             far: EventQueue::new(),
-            wheel: Wheel::new(horizon, mix(seed)),
-            net,
+            wheel: Wheel::new(net.horizon(largest), mix(seed)),
             free_conns: Vec::new(),
             free_messages: Vec::new(),
             finished_messages: Vec::new(),
-            users: vec![0; links.len()],
+            users: vec![0; net.links.len()],
+            net,
             path: Vec::new(),
             raw_path: Vec::new(),
             order: Vec::new(),
             wakes: Vec::new(),
             outside: chooser.map(Outside::new),
-            header: spec.header.get(),
-            queue_limit: if overflow.limits_queue { switch.queue.get() } else { u64::MAX },
-            trims: overflow.trims,
-            pauses: pause.is_some(),
-            xoff,
-            xon: pause.map_or(0, |pause| pause.xon.get()),
-            xoff_and_headroom: pause.map_or(0, |p| xoff.saturating_add(p.headroom.get())),
-            ecn_low: switch.ecn_low.get(),
-            ecn_high: switch.ecn_high.get(),
-            ecn_slope: if span == 0 { 1.0 } else { switch.ecn_probability / span as f64 },
-            ack_every: spec.ack_every.clamp(1, 1 << 14),
-            go_back_n: hosts.go_back_n,
-            gaps_are_losses: !overflow.trims && !sprays,
-            notification_interval: spec.transport.notification_interval().map(Time::ps),
-            retransmit_after: spec.transport.retransmit_after().ps().max(1),
+            settings: Settings::new(spec),
             dark: spec.dark,
             random: mix(seed ^ 0x5EED) | 1,
             seed,
-            events: 0,
-            data_packets: 0,
-            control_packets: 0,
-            resent: 0,
-            drops: 0,
-            pause_frames: 0,
-            timeouts: 0,
-            reorder: [0; 33],
+            counts: Counts::default(),
             samples: Vec::new(),
             narrow_window: None,
         }
@@ -218,8 +153,8 @@ impl<'a> Run<'a> {
             if far == u64::MAX && near == u64::MAX {
                 break;
             }
-            self.events += 1;
-            if self.events % CHECK_EVERY == 0 {
+            self.counts.events += 1;
+            if self.counts.events % CHECK_EVERY == 0 {
                 self.ledger.ask(Time::from_ps(near.min(far)))?;
             }
             if near < far {
@@ -384,7 +319,7 @@ impl<'a> Run<'a> {
         }
         let (links, tallies) = (&self.net.links, &self.net.tallies);
         let packets = |(link, tally): (&Link, &Tally)| tally.rounds << 32 | u64::from(link.packets);
-        let mut reorder = self.reorder.to_vec();
+        let mut reorder = self.counts.reorder.to_vec();
         while reorder.last() == Some(&0) {
             reorder.pop();
         }
@@ -402,17 +337,17 @@ impl<'a> Run<'a> {
         }
         let mut outcome = self.ledger.close(Time::from_ps(now))?;
         outcome.link_bytes = links.iter().map(|l| Bytes::new(l.carried)).collect();
-        outcome.events = self.events;
+        outcome.events = self.counts.events;
         outcome.packets = Some(Box::new(Packets {
-            sent: self.data_packets + self.control_packets,
+            sent: self.counts.data_packets + self.counts.control_packets,
             hops: links.iter().zip(tallies).map(packets).sum(),
-            data: self.data_packets,
-            resent: self.resent,
-            drops: self.drops,
+            data: self.counts.data_packets,
+            resent: self.counts.resent,
+            drops: self.counts.drops,
             trims: tallies.iter().map(|t| t.trims).sum(),
             marks: tallies.iter().map(|t| t.marks).sum(),
-            pauses: self.pause_frames,
-            timeouts: self.timeouts,
+            pauses: self.counts.pause_frames,
+            timeouts: self.counts.timeouts,
             reorder,
             links: links
                 .iter()

@@ -49,8 +49,8 @@ impl Run<'_> {
         }
         let size = u64::from(packet.size);
         let at_switch = link.origin == Origin::Switch;
-        if at_switch && self.queue_limit < link.queued + size {
-            if !self.trims {
+        if at_switch && self.settings.queue_limit < link.queued + size {
+            if !self.settings.trims {
                 self.drop_packet(at, id);
                 return;
             }
@@ -60,10 +60,10 @@ impl Run<'_> {
             self.kick(at, now);
             return;
         }
-        if link.queued >= self.ecn_low && link.origin != Origin::ScaleUp {
-            let share = match link.queued >= self.ecn_high {
+        if link.queued >= self.settings.ecn_low && link.origin != Origin::ScaleUp {
+            let share = match link.queued >= self.settings.ecn_high {
                 true => 1.0,
-                false => (link.queued - self.ecn_low) as f64 * self.ecn_slope,
+                false => (link.queued - self.settings.ecn_low) as f64 * self.settings.ecn_slope,
             };
             if share >= 1.0 || self.draw() < share {
                 self.net.pool.packets[id as usize].marked = true;
@@ -75,7 +75,7 @@ impl Run<'_> {
             self.transmit(at, id, now);
             return;
         }
-        if self.pauses && at_switch && !self.hold(id, size, now) {
+        if self.settings.pauses && at_switch && !self.hold(id, size, now) {
             self.drop_packet(at, id);
             return;
         }
@@ -93,13 +93,13 @@ impl Run<'_> {
         let input = packet.link(hop, &self.net.long);
         let back = self.net.class(input).delay;
         let port = &mut self.net.tallies[input as usize];
-        if port.held + size > self.xoff_and_headroom {
+        if port.held + size > self.settings.xoff_and_headroom {
             return false;
         }
         port.held += size;
-        if port.held > self.xoff && !port.pausing {
+        if port.held > self.settings.xoff && !port.pausing {
             port.pausing = true;
-            self.pause_frames += 1;
+            self.counts.pause_frames += 1;
             self.later(now + back, Far::Pause { link: input, on: true });
         }
         true
@@ -112,7 +112,7 @@ impl Run<'_> {
         let back = self.net.class(input).delay;
         let port = &mut self.net.tallies[input as usize];
         port.held -= size;
-        if port.pausing && port.held <= self.xon {
+        if port.pausing && port.held <= self.settings.xon {
             port.pausing = false;
             self.later(now + back, Far::Pause { link: input, on: false });
         }
@@ -136,7 +136,7 @@ impl Run<'_> {
     #[cold]
     pub(crate) fn drop_packet(&mut self, at: u32, id: u32) {
         self.net.tallies[at as usize].drops += 1;
-        self.drops += 1;
+        self.counts.drops += 1;
         self.give(id);
     }
 
@@ -207,7 +207,7 @@ impl Run<'_> {
         let size = u64::from(self.net.pool.packets[id as usize].size);
         link.queued -= size;
         link.own_turn = true;
-        if self.pauses && link.origin == Origin::Switch {
+        if self.settings.pauses && link.origin == Origin::Switch {
             self.release(id, size, now);
         }
         Some(id)
@@ -219,7 +219,7 @@ impl Run<'_> {
         let link = &mut self.net.links[at as usize];
         let class = self.net.classes[link.class as usize];
         let control = packet.kind.is_control();
-        let size = if control { self.header } else { u64::from(packet.size) };
+        let size = if control { self.settings.header } else { u64::from(packet.size) };
         let end = now + class.time_for(size);
         link.free_at = end;
         link.carried += size;

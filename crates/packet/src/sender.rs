@@ -1,10 +1,8 @@
-//! What hosts do: which flow's packet a link takes next, what a receiver answers, what a sender makes
-//! of it.
+//! What a sending host does: which flow's packet a link takes next, and what a sender makes of answers.
 //!
 //! Modelled: each first link serves its flows in turn, packet by packet, as their windows, credits and
-//! paces allow; acknowledgements and the like go before data; go-back-N (RoCEv2), or each packet on its
-//! own with trimmed ones asked for again at once, and on a single path also those that a gap betrays;
-//! everything else after silence. Receivers pace their pulls over all flows of a link (NDP).
+//! paces allow; go-back-N (RoCEv2), or each packet on its own with trimmed ones asked for again at once;
+//! everything else after silence.
 //! What a GPU sends by another GPU's NIC is fetched by that NIC over the scale-up network, as much ahead
 //! as its buffer holds, so that the NIC's flows take turns there and nowhere before.
 //! Ignored: the time that hosts think; the bytes that selective acknowledgements take. A sender that
@@ -22,8 +20,6 @@ use lightloom_fabric::{LinkId, NicId};
 use lightloom_units::Time;
 
 impl Run<'_> {
-    // ---- sending
-
     /// A connection may have become able to send: it joins the ring of its first link.
     pub(crate) fn ready(&mut self, id: u32, now: u64) {
         let conn = &mut self.net.conns[id as usize];
@@ -34,17 +30,8 @@ impl Run<'_> {
         if !conn.has_data(unsent) || !conn.has_room() {
             return;
         }
-        conn.in_ring = true;
         let at = conn.first_link();
-        let last = self.net.links[at as usize].senders;
-        if last == NONE {
-            self.net.conns[id as usize].ready_next = id;
-        } else {
-            let first = self.net.conns[last as usize].ready_next;
-            self.net.conns[id as usize].ready_next = first;
-            self.net.conns[last as usize].ready_next = id;
-        }
-        self.net.links[at as usize].senders = id;
+        self.net.join_ring(id);
         self.kick(at, now);
     }
 
@@ -65,47 +52,24 @@ impl Run<'_> {
                 if conn.not_before > now {
                     conn.paced = true;
                     let time = conn.not_before;
-                    self.leave_ring(at, last, id);
+                    self.net.leave_ring(at, last, id);
                     self.soon(Thing::Conn(id), time);
                     self.wakes.push(id);
                     continue;
                 }
-                if !self.yields(id, unsent) {
+                if !self.net.yields(id, unsent) {
                     let link = &mut self.net.links[at as usize];
                     link.senders = id;
                     link.own_turn = false;
                     return Some(self.make_packet(id, now));
                 }
             }
-            self.leave_ring(at, last, id);
+            self.net.leave_ring(at, last, id);
             if !room && !done {
                 self.wakes.push(id);
             }
             self.try_free(id);
         }
-    }
-
-    /// MinRTT: whether a sub-flow of the same message should send instead.
-    fn yields(&self, id: u32, unsent: u64) -> bool {
-        let conn = &self.net.conns[id as usize];
-        let own = match conn.balancer.round_trip() {
-            Some(own) if conn.sibling != id && own > 0 && unsent > 0 => own,
-            _ => return false,
-        };
-        // What was handed to it only it can send.
-        if conn.next_seq < conn.allotted || !conn.resend.is_empty() {
-            return false;
-        }
-        let mut other = conn.sibling;
-        while other != id {
-            let sibling = &self.net.conns[other as usize];
-            let faster = sibling.balancer.round_trip().is_some_and(|rtt| rtt < own);
-            if faster && sibling.in_ring && sibling.has_room() {
-                return true;
-            }
-            other = sibling.sibling;
-        }
-        false
     }
 
     /// Sub-flows that yielded to one which left its ring may have their turn. Not before the link that
@@ -127,17 +91,6 @@ impl Run<'_> {
             let next = self.net.conns[other as usize].sibling;
             self.ready(other, now);
             other = next;
-        }
-    }
-
-    fn leave_ring(&mut self, at: u32, last: u32, id: u32) {
-        let conn = &mut self.net.conns[id as usize];
-        conn.in_ring = false;
-        let next = conn.ready_next;
-        if last == id {
-            self.net.links[at as usize].senders = NONE;
-        } else {
-            self.net.conns[last as usize].ready_next = next;
         }
     }
 
@@ -167,11 +120,11 @@ impl Run<'_> {
             conn.next_seq += 1;
             conn.next_seq - 1
         };
-        self.resent += u64::from(again);
-        self.data_packets += 1;
+        self.counts.resent += u64::from(again);
+        self.counts.data_packets += 1;
         conn.in_flight += 1;
         conn.in_network += 1;
-        let size = u64::from(conn.payload(seq)) + self.header;
+        let size = u64::from(conn.payload(seq)) + self.settings.header;
         conn.not_before = now + conn.control.sent(size, now);
         let fetched_over = conn.fetched_over as usize;
         if fetched_over > 0 {
@@ -187,7 +140,7 @@ impl Run<'_> {
             conn.armed = true;
             conn.last_heard = now;
             let timeout = Far::Timeout { conn: id, generation: conn.generation };
-            self.far.push(Time::from_ps(now + self.retransmit_after), timeout);
+            self.far.push(Time::from_ps(now + self.settings.retransmit_after), timeout);
         }
         let urgent = !conn.has_data(message.unsent) || !conn.has_room();
         let alternative = if conn.path.alternatives > 1 {
@@ -253,227 +206,9 @@ impl Run<'_> {
         next
     }
 
-    // ---- receiving
-
-    /// A packet is where it was sent.
-    pub(crate) fn deliver(&mut self, id: u32, now: u64) {
-        let packet = &self.net.pool.packets[id as usize];
-        let (conn, seq) = (packet.conn, packet.seq);
-        match packet.kind {
-            Kind::Data => self.receive(id, conn, seq, now),
-            Kind::Trimmed => {
-                if self.net.conns[conn as usize].done {
-                    self.give(id);
-                    return;
-                }
-                self.want_pull(conn, now);
-                self.answer(id, Kind::Nack, seq, 1, now);
-            }
-            Kind::Ack => self.acknowledged(id, conn, now),
-            Kind::Nack => {
-                let sent = now - self.round_trip(id, now);
-                self.give(id);
-                self.missing(conn, seq, sent, now);
-            }
-            Kind::Notice => {
-                self.give(id);
-                self.net.conns[conn as usize].control.notified(now);
-            }
-            Kind::Pull => {
-                self.give(id);
-                if let Some(conn_state) = self.net.conns.get_mut(conn as usize) {
-                    conn_state.control.pulled();
-                }
-                self.ready(conn, now);
-            }
-        }
-    }
-
-    fn receive(&mut self, id: u32, conn_id: u32, seq: u32, now: u64) {
-        let marked = self.net.pool.packets[id as usize].marked;
-        if marked {
-            self.notify(id, conn_id, now);
-        }
-        let conn = &mut self.net.conns[conn_id as usize];
-        if conn.done {
-            self.give(id);
-            return;
-        }
-        let payload = u64::from(conn.payload(seq));
-        let behind = conn.furthest.saturating_sub(seq);
-        conn.furthest = conn.furthest.max(seq);
-        let bucket = (u32::BITS - behind.leading_zeros()) as usize;
-        self.reorder[bucket] += 1;
-        if self.go_back_n {
-            if seq != conn.expected {
-                let expected = conn.expected;
-                if seq < expected {
-                    self.answer(id, Kind::Ack, expected, 0, now);
-                } else if !conn.nacked {
-                    conn.nacked = true;
-                    self.answer(id, Kind::Nack, expected, 0, now);
-                } else {
-                    self.give(id);
-                }
-                return;
-            }
-            conn.expected += 1;
-            conn.nacked = false;
-        } else {
-            if !conn.see(seq) {
-                self.answer(id, Kind::Ack, seq, 1, now);
-                return;
-            }
-            // Packets on one path do not overtake: a gap is a loss, unless it is known already.
-            if self.gaps_are_losses && seq >= conn.expected {
-                let gap = conn.expected..seq;
-                conn.expected = seq + 1;
-                for lost in gap {
-                    self.tell_missing(id, conn_id, lost, now);
-                }
-            }
-        }
-        let conn = &mut self.net.conns[conn_id as usize];
-        conn.unannounced += 1;
-        conn.unannounced_mark |= marked;
-        let message = &mut self.net.messages[conn.message as usize];
-        message.received += payload;
-        let whole = message.received == message.bytes;
-        let urgent = self.net.pool.packets[id as usize].urgent;
-        if u32::from(conn.unannounced) >= self.ack_every || urgent || whole {
-            let count = std::mem::take(&mut conn.unannounced);
-            let mark = std::mem::take(&mut conn.unannounced_mark);
-            let announced = if self.go_back_n { conn.expected } else { seq };
-            self.net.pool.packets[id as usize].marked = mark;
-            if !whole {
-                self.want_pull(conn_id, now);
-            }
-            self.answer(id, Kind::Ack, announced, count, now);
-        } else {
-            self.want_pull(conn_id, now);
-            self.give(id);
-        }
-        if whole {
-            self.complete_message(conn_id, now);
-        }
-    }
-
-    /// Turns a packet into the answer to itself.
-    fn answer(&mut self, id: u32, kind: Kind, seq: u32, count: u16, now: u64) {
-        let packet = &mut self.net.pool.packets[id as usize];
-        packet.kind = kind;
-        packet.seq = seq;
-        packet.size = count;
-        packet.turn();
-        self.send_control(id, now);
-    }
-
-    fn send_control(&mut self, id: u32, now: u64) {
-        self.control_packets += 1;
-        let link = self.net.pool.packets[id as usize].link(0, &self.net.long);
-        self.enqueue(link, id, now);
-    }
-
-    /// A packet of its own that travels back along the path of another.
-    fn reply_beside(&mut self, id: u32, kind: Kind, seq: u32, now: u64) {
-        let reply = self.net.pool.take();
-        let mut packet = self.net.pool.packets[id as usize].clone();
-        self.net.conns[packet.conn as usize].in_network += 1;
-        packet.next = NONE;
-        self.net.pool.packets[reply as usize] = packet;
-        self.answer(reply, kind, seq, 1, now);
-    }
-
-    fn tell_missing(&mut self, id: u32, conn: u32, seq: u32, now: u64) {
-        if !self.net.conns[conn as usize].has_seen(seq) {
-            self.reply_beside(id, Kind::Nack, seq, now);
-        }
-    }
-
-    /// DCQCN's notification point.
-    fn notify(&mut self, id: u32, conn_id: u32, now: u64) {
-        let Some(interval) = self.notification_interval else { return };
-        let conn = &mut self.net.conns[conn_id as usize];
-        if now >= conn.quiet_until && !conn.done {
-            conn.quiet_until = now + interval;
-            self.reply_beside(id, Kind::Notice, 0, now);
-        }
-    }
-
-    // ---- pulls
-
-    fn want_pull(&mut self, conn_id: u32, now: u64) {
-        if self.net.pullers.is_empty() {
-            return;
-        }
-        let conn = &mut self.net.conns[conn_id as usize];
-        if conn.pulls == 0 {
-            conn.puller = *conn.links.last().expect("a path has a link");
-        }
-        let at = conn.puller;
-        conn.pulls += 1;
-        let puller = &mut self.net.pullers[at as usize];
-        if conn.pulls == 1 {
-            match puller.ring {
-                NONE => conn.pull_next = conn_id,
-                last => {
-                    let first = self.net.conns[last as usize].pull_next;
-                    self.net.conns[conn_id as usize].pull_next = first;
-                    self.net.conns[last as usize].pull_next = conn_id;
-                }
-            }
-            puller.ring = conn_id;
-        }
-        if !puller.pending {
-            puller.pending = true;
-            let time = puller.free_at.max(now);
-            self.soon(Thing::Puller(at), time);
-        }
-    }
-
-    pub(crate) fn send_pull(&mut self, at: u32, now: u64) {
-        let last = self.net.pullers[at as usize].ring;
-        let id = self.net.conns[last as usize].pull_next;
-        let conn = &mut self.net.conns[id as usize];
-        conn.pulls -= 1;
-        let done = conn.done;
-        if done {
-            conn.pulls = 0;
-        }
-        let (left, next) = (conn.pulls, conn.pull_next);
-        let size = u64::from(conn.mtu) + self.header;
-        let gap = if done { 0 } else { self.net.class(at).time_for(size) };
-        let puller = &mut self.net.pullers[at as usize];
-        if left > 0 {
-            puller.ring = id;
-        } else if last == id {
-            puller.ring = NONE;
-        } else {
-            self.net.conns[last as usize].pull_next = next;
-        }
-        puller.pending = puller.ring != NONE;
-        puller.free_at = now + gap;
-        let (pending, time) = (puller.pending, puller.free_at);
-        if pending {
-            self.soon(Thing::Puller(at), time);
-        }
-        if done {
-            self.try_free(id);
-            return;
-        }
-        let packet_id = self.net.pool.take();
-        let conn = &mut self.net.conns[id as usize];
-        conn.in_network += 1;
-        let packet = &mut self.net.pool.packets[packet_id as usize];
-        packet.conn = id;
-        packet.marked = false;
-        packet.take(conn.travelled(), conn.long);
-        self.answer(packet_id, Kind::Pull, 0, 1, now);
-    }
-
     // ---- the sender hears
 
-    fn acknowledged(&mut self, id: u32, conn_id: u32, now: u64) {
+    pub(crate) fn acknowledged(&mut self, id: u32, conn_id: u32, now: u64) {
         let packet = &self.net.pool.packets[id as usize];
         let (seq, count, marked, alternative) =
             (packet.seq, packet.size, packet.marked, packet.alternative);
@@ -485,7 +220,7 @@ impl Run<'_> {
         }
         conn.last_heard = now;
         conn.silences = 0;
-        if self.go_back_n {
+        if self.settings.go_back_n {
             if seq > conn.unacked {
                 conn.unacked = seq;
                 conn.next_seq = conn.next_seq.max(seq);
@@ -510,20 +245,20 @@ impl Run<'_> {
     }
 
     /// How long ago the data packet was sent that a packet answers \[ps\], to the nanosecond.
-    fn round_trip(&self, id: u32, now: u64) -> u64 {
+    pub(crate) fn round_trip(&self, id: u32, now: u64) -> u64 {
         let stamp = self.net.pool.packets[id as usize].stamp;
         (u64::from(((now / 1000) as u32).wrapping_sub(stamp)) * 1000).min(now)
     }
 
     /// The receiver misses a packet; with go-back-N, everything from it on.
-    fn missing(&mut self, conn_id: u32, seq: u32, sent: u64, now: u64) {
+    pub(crate) fn missing(&mut self, conn_id: u32, seq: u32, sent: u64, now: u64) {
         let conn = &mut self.net.conns[conn_id as usize];
         if conn.done {
             return;
         }
         conn.last_heard = now;
         conn.silences = 0;
-        if self.go_back_n {
+        if self.settings.go_back_n {
             if seq >= conn.unacked {
                 conn.unacked = seq;
                 conn.next_seq = seq;
@@ -549,14 +284,14 @@ impl Run<'_> {
             return Ok(());
         }
         // Packets that overtook each other may have been counted back twice: what did not arrive decides.
-        if conn.in_flight == 0 && (self.go_back_n || !conn.misses_any()) {
+        if conn.in_flight == 0 && (self.settings.go_back_n || !conn.misses_any()) {
             conn.armed = false;
             return Ok(());
         }
-        let patience = self.retransmit_after << conn.silences.min(6);
+        let patience = self.settings.retransmit_after << conn.silences.min(6);
         let due = conn.last_heard.saturating_add(patience);
         if due <= now {
-            self.timeouts += 1;
+            self.counts.timeouts += 1;
             conn.silences += 1;
             if conn.silences > GIVE_UP {
                 let message = conn.message as usize;
@@ -566,13 +301,14 @@ impl Run<'_> {
             conn.last_heard = now;
             conn.in_flight = 0;
             conn.control.timed_out();
-            if self.go_back_n {
+            if self.settings.go_back_n {
                 conn.next_seq = conn.unacked;
             } else {
                 conn.send_missing_again();
             }
         }
-        let again = conn.last_heard.saturating_add(self.retransmit_after << conn.silences.min(6));
+        let again =
+            conn.last_heard.saturating_add(self.settings.retransmit_after << conn.silences.min(6));
         self.far
             .push(Time::from_ps(again.max(now + 1)), Far::Timeout { conn: conn_id, generation });
         self.ready(conn_id, now);
@@ -581,7 +317,7 @@ impl Run<'_> {
 
     // ---- endings
 
-    fn complete_message(&mut self, conn_id: u32, now: u64) {
+    pub(crate) fn complete_message(&mut self, conn_id: u32, now: u64) {
         let message_id = self.net.conns[conn_id as usize].message;
         let mut id = conn_id;
         loop {
@@ -617,7 +353,7 @@ impl Run<'_> {
         }
     }
 
-    fn try_free(&mut self, id: u32) {
+    pub(crate) fn try_free(&mut self, id: u32) {
         let conn = &mut self.net.conns[id as usize];
         let referred = conn.in_network > 0 || conn.in_ring || conn.paced || conn.pulls > 0;
         if conn.done && !referred && conn.message != NONE {
