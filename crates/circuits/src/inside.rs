@@ -13,17 +13,18 @@
 //! at a time; nothing is faster than all NICs together; even demands come near that.
 //! Source: MixNet, Section 5 (delegation), with the scheduler named as future work in SWOT, Section 6.
 
+mod offload;
+
 use crate::delegation::{Hop, Layout, Leg, RouteOptions, Router, Routing};
 use crate::ports::PortMap;
 use lightloom_swot::Planes;
 use lightloom_swot::alltoall::{Entry, Hold, Ports, completion, hand_over};
 use lightloom_units::{BitRate, Bytes, Time};
+use offload::Lines;
 use std::collections::BTreeMap;
 
 /// How often packet NICs' share is sought anew, knowing how long circuits took with the one before.
 const ROUNDS: usize = 3;
-/// No smaller part of a pair goes over packet NICs \[B\].
-const LEAST_PART: f64 = 65_536.0;
 
 /// What one GPU sends another, both numbered within the region.
 type Pair = (u32, u32, u64);
@@ -149,7 +150,7 @@ impl Inside {
         let mut best: Option<(InsidePlan, Ports)> = None;
         let (mut ready, mut stretch) = (self.gathering(&bytes), 1.0);
         for _ in 0..ROUNDS {
-            let (over_packets, estimate) = self.offload(&bytes, &stands, stretch);
+            let (over_packets, estimate) = self.lines(&stands, stretch).offload(&bytes);
             let mut booked = ports.clone();
             let plan = self.around(&between, &local, &over_packets, &mut booked, ready, router);
             let took = plan.carried.saturating_sub(plan.ready).ps() as f64;
@@ -266,76 +267,21 @@ impl Inside {
         (legs(gather).collect(), legs(scatter).collect())
     }
 
-    /// The bytes of each pair of servers that go over packet NICs, and how long the circuits' busiest
-    /// port takes for the rest \[ps\], bytes taking `stretch` times as long as on a circuit that is
-    /// never idle. A pair whose circuit does not stand costs a reconfiguration.
-    ///
-    /// First, what costs packet NICs less time than its reconfiguration costs a port goes over them.
-    /// Then they take from whatever line (what a server sends, or receives) is busiest on circuits, as
-    /// long as they are done before it is: of its pairs, the one that saves circuits most for what it
-    /// costs packet NICs, as small pairs save a reconfiguration and others relieve a second line.
-    fn offload(&self, bytes: &[u64], stands: &[bool], stretch: f64) -> (Vec<u64>, f64) {
-        let n = usize::from(self.layout.servers);
+    /// What servers send and receive, nothing yet, with bytes taking `stretch` times as long as on a
+    /// circuit that is never idle.
+    fn lines<'a>(&self, stands: &'a [bool], stretch: f64) -> Lines<'a> {
         let lanes = |rate: BitRate, nics: usize| 8e12 / (rate.bps() as f64 * nics as f64);
         let optical = self.layout.optical_nics.len();
-        let circuit = stretch * lanes(self.circuits.rate_bps, optical);
-        let packet = lanes(self.packet_bps, self.layout.packet_nics.len());
-        let dark = self.circuits.reconfiguration_ps.ps() as f64 / optical as f64;
-        let once = |pair: usize| if stands[pair] { 0.0 } else { dark };
-        let (mut light, mut packets) = (vec![0.0f64; 2 * n], vec![0.0f64; 2 * n]);
-        for pair in (0..n * n).filter(|&pair| bytes[pair] > 0) {
-            for line in [pair / n, n + pair % n] {
-                light[line] += bytes[pair] as f64 * circuit + once(pair);
-            }
-        }
-        let mut left = bytes.to_vec();
-        let mut small: Vec<usize> = (0..n * n).filter(|&pair| left[pair] > 0).collect();
-        small.retain(|&pair| left[pair] as f64 * packet <= once(pair));
-        small.sort_by_key(|&pair| (left[pair], pair));
-        let mut first = small.into_iter();
-        loop {
-            let lines = (0..2 * n).rev();
-            let busiest = lines.max_by(|&a, &b| light[a].total_cmp(&light[b])).unwrap_or(0);
-            let until = light.get(busiest).copied().unwrap_or(0.0);
-            let mut best: Option<(f64, usize, f64)> = first.next().and_then(|pair| {
-                let (part, busy) =
-                    (left[pair] as f64, packets[pair / n].max(packets[n + pair % n]));
-                (busy + part * packet < until).then_some((f64::INFINITY, pair, part))
-            });
-            for step in 1..n {
-                // Nearer in a circle of servers first, so that equal pairs spread over lines.
-                let (from, to) = match busiest < n {
-                    true => (busiest, (busiest + step) % n),
-                    false => ((busiest - step) % n, busiest - n),
-                };
-                let rest = left[from * n + to] as f64;
-                let busy = packets[from].max(packets[n + to]);
-                let part = match self.share_eps {
-                    true => rest.min(((until - busy) / (circuit + packet)).floor()),
-                    false if busy + rest * packet < until => rest,
-                    false => 0.0,
-                };
-                if rest == 0.0 || (part < rest && part < LEAST_PART) {
-                    continue;
-                }
-                let pair = from * n + to;
-                let saved = part * circuit + if part == rest { once(pair) } else { 0.0 };
-                let other = if busiest < n { light[n + to] } else { light[from] };
-                let worth = saved / (part * packet) * other;
-                if best.is_none_or(|(known, ..)| worth > known) {
-                    best = Some((worth, pair, part));
-                }
-            }
-            let Some((_, pair, part)) = best else {
-                let over = bytes.iter().zip(&left).map(|(all, left)| all - left);
-                return (over.collect(), until);
-            };
-            left[pair] -= part as u64;
-            let saved = part * circuit + if left[pair] == 0 { once(pair) } else { 0.0 };
-            for line in [pair / n, n + pair % n] {
-                light[line] -= saved;
-                packets[line] += part * packet;
-            }
+        let n = usize::from(self.layout.servers);
+        Lines {
+            n,
+            stands,
+            dark: self.circuits.reconfiguration_ps.ps() as f64 / optical as f64,
+            circuit: stretch * lanes(self.circuits.rate_bps, optical),
+            packet: lanes(self.packet_bps, self.layout.packet_nics.len()),
+            share: self.share_eps,
+            light: vec![0.0; 2 * n],
+            packets: vec![0.0; 2 * n],
         }
     }
 
