@@ -58,6 +58,36 @@ impl World {
             }
             Fault::StreamBreaks if self.chance.hit(600) => self.ambush = Some(Event::BreakStream),
             Fault::StreamBreaks => self.break_stream(),
+            Fault::SwitchSlow
+            | Fault::SwitchSilent
+            | Fault::SwitchDenies
+            | Fault::SwitchReboots
+            | Fault::Lockout
+            | Fault::MirrorSticks
+            | Fault::CircuitDrops
+            | Fault::Tampering => self.strike_switch(fault, (server, port), over),
+            Fault::Operator => {
+                let all: Vec<PortId> = self.region.ports().collect();
+                let some = vec![self.chance.pick(&all)];
+                let inputs = [
+                    Input::Audit,
+                    Input::Unblock { ports: Vec::new() },
+                    Input::Unblock { ports: some },
+                ];
+                let which = self.chance.below(3) as usize;
+                self.input(inputs[which].clone());
+            }
+            Fault::Storm => {
+                self.network.lost = self.chance.between(200, 1000);
+                self.at(over, Event::StormOver);
+            }
+        }
+    }
+
+    /// Something goes wrong with the optical switch, or with this port of it, until `over` as a rule.
+    fn strike_switch(&mut self, fault: Fault, port: (u16, u16), over: Time) {
+        let lease = self.settings.lease;
+        match fault {
             Fault::SwitchSlow => {
                 self.line.mood.slow =
                     self.chance.up_to(Time::from_ps(2 * self.settings.patience.ps()));
@@ -87,8 +117,7 @@ impl World {
             }
             Fault::MirrorSticks => {
                 let n = self.region.switch_ports();
-                let at = self.region.switch_port((server, port))
-                    + if self.chance.hit(500) { n } else { 0 };
+                let at = self.region.switch_port(port) + if self.chance.hit(500) { n } else { 0 };
                 self.line.server.switch_mut().stick(at, true);
                 if !self.plan.forever {
                     self.at(over + lease, Event::Unstuck(at));
@@ -96,7 +125,7 @@ impl World {
             }
             Fault::CircuitDrops => {
                 let n = self.region.switch_ports();
-                let at = self.region.switch_port((server, port));
+                let at = self.region.switch_port(port);
                 let both = self.chance.hit(500);
                 self.tamper(|switch| {
                     let there = switch.patch_of(at);
@@ -117,21 +146,7 @@ impl World {
                     (0..self.chance.between(1, 3)).map(|_| any(&mut self.chance)).collect();
                 self.tamper(|switch| switch.tamper(&[], &set));
             }
-            Fault::Operator => {
-                let all: Vec<PortId> = self.region.ports().collect();
-                let some = vec![self.chance.pick(&all)];
-                let inputs = [
-                    Input::Audit,
-                    Input::Unblock { ports: Vec::new() },
-                    Input::Unblock { ports: some },
-                ];
-                let which = self.chance.below(3) as usize;
-                self.input(inputs[which].clone());
-            }
-            Fault::Storm => {
-                self.network.lost = self.chance.between(200, 1000);
-                self.at(over, Event::StormOver);
-            }
+            _ => unreachable!("faults of the switch alone"),
         }
     }
 }

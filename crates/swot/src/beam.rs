@@ -9,6 +9,7 @@
 
 use super::pattern::{Pattern, Scaled, planes_of};
 use crate::problem::Held;
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 /// How wide to search.
@@ -31,6 +32,8 @@ const ALL_SUBSETS: usize = 8;
 
 const NOTHING: u32 = u32::MAX;
 
+/// States after a step; planes' side by side.
+#[derive(Default)]
 struct States {
     time: Vec<f64>,
     held: Vec<u32>,
@@ -40,14 +43,26 @@ struct States {
 }
 
 impl States {
-    fn new() -> Self {
-        States {
-            time: Vec::new(),
-            held: Vec::new(),
-            lag: Vec::new(),
-            parent: Vec::new(),
-            served: Vec::new(),
+    /// The one before the first step. A configuration that is not `used` counts as none.
+    fn root(p: &Scaled, used: &HashSet<u32>) -> Self {
+        let mut root =
+            States { time: vec![0.0], parent: vec![0], served: vec![0], ..States::default() };
+        for &held in &p.initial {
+            let (held, lag) = match held {
+                Held::Configuration(c) if used.contains(&c) => (c, p.dark),
+                Held::Configuration(_) | Held::Dark => (NOTHING, p.dark),
+                Held::Free => (NOTHING, 0.0),
+            };
+            root.held.push(held);
+            root.lag.push(lag as f32);
         }
+        root
+    }
+
+    /// What each plane of a state holds, and how late it is.
+    fn planes(&self, state: usize, k: usize) -> (&[u32], &[f32]) {
+        let planes = state * k..(state + 1) * k;
+        (&self.held[planes.clone()], &self.lag[planes])
     }
 }
 
@@ -61,6 +76,35 @@ struct Candidate {
     key: u64,
 }
 
+/// States to choose from, of those alike the soonest.
+#[derive(Default)]
+struct Candidates {
+    all: Vec<Candidate>,
+    by_key: HashMap<u64, u32>,
+}
+
+impl Candidates {
+    fn clear(&mut self) {
+        self.all.clear();
+        self.by_key.clear();
+    }
+
+    fn offer(&mut self, new: Candidate) {
+        match self.by_key.entry(new.key) {
+            Entry::Occupied(at) => {
+                let old = &mut self.all[*at.get() as usize];
+                if new.time < old.time {
+                    *old = new;
+                }
+            }
+            Entry::Vacant(at) => {
+                at.insert(self.all.len() as u32);
+                self.all.push(new);
+            }
+        }
+    }
+}
+
 /// The patterns of the best leaves, best first by their estimate, none twice.
 pub(super) fn patterns(p: &Scaled, width: Width, most: usize) -> Vec<Pattern> {
     let (n, k) = (p.steps(), p.k);
@@ -71,64 +115,27 @@ pub(super) fn patterns(p: &Scaled, width: Width, most: usize) -> Vec<Pattern> {
         *later = !used.insert(c);
     }
     let mut layers: Vec<States> = Vec::with_capacity(n + 1);
-    let mut root = States::new();
-    root.time.push(0.0);
-    root.parent.push(0);
-    root.served.push(0);
-    for &held in &p.initial {
-        let (held, lag) = match held {
-            Held::Configuration(c) if used.contains(&c) => (c, p.dark),
-            Held::Configuration(_) | Held::Dark => (NOTHING, p.dark),
-            Held::Free => (NOTHING, 0.0),
-        };
-        root.held.push(held);
-        root.lag.push(lag as f32);
-    }
-    layers.push(root);
-    let mut found: HashMap<u64, u32> = HashMap::new();
-    let mut candidates: Vec<Candidate> = Vec::new();
+    layers.push(States::root(p, &used));
+    let mut candidates = Candidates::default();
     let mut subsets: Vec<u64> = Vec::new();
     for (s, &c) in p.configuration.iter().enumerate() {
         let from = layers.last().expect("there is a root");
-        found.clear();
         candidates.clear();
         for state in 0..from.time.len() {
-            let held = &from.held[state * k..(state + 1) * k];
-            let lag = &from.lag[state * k..(state + 1) * k];
+            let (held, lag) = from.planes(state, k);
             subsets_of(held, lag, c, &mut subsets);
             for &set in &subsets {
-                expand(
-                    p,
-                    s,
-                    from.time[state],
-                    held,
-                    lag,
-                    set,
-                    width,
-                    needed_later[s],
-                    |mut new| {
-                        new.parent = state as u32;
-                        match found.entry(new.key) {
-                            std::collections::hash_map::Entry::Occupied(at) => {
-                                let old = &mut candidates[*at.get() as usize];
-                                if new.time < old.time {
-                                    *old = new;
-                                }
-                            }
-                            std::collections::hash_map::Entry::Vacant(at) => {
-                                at.insert(candidates.len() as u32);
-                                candidates.push(new);
-                            }
-                        }
-                    },
-                );
+                expand(p, s, from.time[state], held, lag, set, width, needed_later[s], |new| {
+                    candidates.offer(Candidate { parent: state as u32, ..new })
+                });
             }
         }
-        let kept = keep(&mut candidates, width.states);
-        let mut next = States::new();
+        let kept = keep(&mut candidates.all, width.states);
+        let mut next = States::default();
         for &i in &kept {
-            let new = &candidates[i as usize];
+            let new = &candidates.all[i as usize];
             let state = new.parent as usize;
+            let (before, lags) = from.planes(state, k);
             next.time.push(new.time);
             next.parent.push(new.parent);
             next.served.push(new.served);
@@ -137,8 +144,8 @@ pub(super) fn patterns(p: &Scaled, width: Width, most: usize) -> Vec<Pattern> {
                 p,
                 c,
                 needed_later[s],
-                &from.held[state * k..(state + 1) * k],
-                &from.lag[state * k..(state + 1) * k],
+                before,
+                lags,
                 new,
                 new.time - from.time[state],
                 &mut held[..k],
@@ -149,9 +156,15 @@ pub(super) fn patterns(p: &Scaled, width: Width, most: usize) -> Vec<Pattern> {
         }
         layers.push(next);
     }
-    let leaves = layers.last().expect("there is a leaf");
-    let mut order: Vec<usize> = (0..leaves.time.len()).collect();
-    order.sort_by(|&a, &b| leaves.time[a].total_cmp(&leaves.time[b]).then(a.cmp(&b)));
+    leaves(&layers, most)
+}
+
+/// The patterns that lead to the best of the last layer.
+fn leaves(layers: &[States], most: usize) -> Vec<Pattern> {
+    let n = layers.len() - 1;
+    let last = layers.last().expect("there is a leaf");
+    let mut order: Vec<usize> = (0..last.time.len()).collect();
+    order.sort_by(|&a, &b| last.time[a].total_cmp(&last.time[b]).then(a.cmp(&b)));
     let mut patterns: Vec<Pattern> = Vec::new();
     for leaf in order {
         let mut pattern = vec![0; n];
