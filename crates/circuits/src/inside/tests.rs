@@ -170,9 +170,9 @@ proptest! {
         let bytes: Vec<u64> =
             bytes.iter().enumerate().map(|(i, &b)| if i % 5 == 0 { 0 } else { b }).collect();
         let ps = |bytes: u64| inside.packet_bps.time_for(Bytes::new(bytes)).ps() as f64;
-        let (over, least) = inside.offload(&bytes, &[false; 16], 1.0);
+        let (over, least) = inside.lines(&[false; 16], 1.0).offload(&bytes);
         let none = Inside { packet_bps: BitRate::from_bps(1), ..inside.clone() };
-        let (nothing, most) = none.offload(&bytes, &[false; 16], 1.0);
+        let (nothing, most) = none.lines(&[false; 16], 1.0).offload(&bytes);
         prop_assert!(nothing.iter().all(|&part| part == 0));
         prop_assert!(least <= most);
         for line in 0..4 {
