@@ -74,23 +74,14 @@ def _span(values: list[float]) -> str:
 
 def draw(rows: Rows) -> Picture:
     """Draw a panel a model, with the roofline's compute times above and the paper's below."""
-    from lightloom.papers.mixnet.plots import curves, legend_below, page
+    from lightloom.papers.mixnet.plots import legend_below, page, times
 
     with page(14, 7.6, f"Figure {NUMBER}: {TITLE}") as figure:
         grid = figure.subplots(len(TABLES), len(MODELS), sharex=True)
         for line, table in zip(grid, TABLES, strict=True):
             for axes, model in zip(line, MODELS, strict=True):
                 mine = some(rows, model=model, table=table)
-                curves(
-                    axes,
-                    {
-                        fabric: [(row["gbps"], row["iteration_s"])
-                                 for row in some(mine, fabric=fabric)]
-                        for fabric in (*STATIC, *KINDS)
-                    },
-                )  # fmt: skip
-                axes.set_ylim(bottom=0)
-                axes.set_title(f"{model}, {table}", fontsize=10)
+                times(axes, mine, (*STATIC, *KINDS), f"{model}, {table}")
         for axes in grid[-1]:
             axes.set_xlabel("link rate [Gbps]")
         for line in grid:

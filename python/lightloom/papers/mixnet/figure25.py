@@ -63,20 +63,14 @@ def lines(rows: Rows) -> list[Line]:
 
 def draw(rows: Rows) -> Picture:
     """Draw a panel a model and batch."""
-    from lightloom.papers.mixnet.plots import curves, legend_below, page
+    from lightloom.papers.mixnet.plots import legend_below, page, times
 
     with page(14, 4.4, f"Figure {NUMBER}: {TITLE}, 1,024 GPUs, roofline") as figure:
         grid = figure.subplots(1, len(MODELS) * len(BATCHES))
         panels = [(model, batch) for model in MODELS for batch in BATCHES]
         for axes, (model, batch) in zip(grid, panels, strict=True):
             mine = some(rows, model=model, micro_batch=batch)
-            curves(
-                axes,
-                {fabric: [(row["gbps"], row["iteration_s"]) for row in some(mine, fabric=fabric)]
-                 for fabric in FABRICS},
-            )  # fmt: skip
-            axes.set_ylim(bottom=0)
-            axes.set_title(f"{model}, micro-batch {batch}", fontsize=10)
+            times(axes, mine, FABRICS, f"{model}, micro-batch {batch}")
             axes.set_xlabel("link rate [Gbps]")
         grid[0].set_ylabel("iteration [s]")
         legend_below(figure, grid[0], 8)

@@ -16,6 +16,8 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from lightloom.papers import plots
+from lightloom.papers.mixnet.jobs import some
+from lightloom.papers.part import Rows
 from lightloom.papers.plots import HUES, SHAPES, every_x
 from lightloom.report.palette import FABRICS
 from lightloom.report.plots import INK, MUTED
@@ -57,15 +59,23 @@ def curves(
 ) -> None:
     """Draw a curve a name, each over its own sorted x; with `log_x`, a tick at every x."""
     others = 0
-    for name, some in points.items():
+    for name, curve in points.items():
         style = look(name, others)
         others += name not in FABRICS
-        x, y = zip(*sorted(some), strict=True)
+        x, y = zip(*sorted(curve), strict=True)
         axes.plot(x, y, label=name, linewidth=1.4, **style)
     if log_x:
         axes.set_xscale("log", base=2)
-        every_x(axes, sorted({x for some in points.values() for x, _ in some}))
+        every_x(axes, sorted({x for curve in points.values() for x, _ in curve}))
     axes.grid(axis="y")
+
+
+def times(axes: Axes, rows: Rows, fabrics: Sequence[str], title: str) -> None:
+    """Draw the iteration time on each fabric over the link rate."""
+    of = {fabric: some(rows, fabric=fabric) for fabric in fabrics}
+    curves(axes, {name: [(row["gbps"], row["iteration_s"]) for row in of[name]] for name in of})
+    axes.set_ylim(bottom=0)
+    axes.set_title(title, fontsize=10)
 
 
 def heat(

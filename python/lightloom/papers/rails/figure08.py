@@ -27,7 +27,6 @@ def draw(rows: Rows) -> Picture:
             axes.set_xlabel("completion time over RailS's", fontsize=8.5)
             if axes is not panels[0][0]:
                 axes.set_ylabel("")
-            axes.set_title(some[0].workload)
         handles, labels = panels[0][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
     return figure

@@ -37,7 +37,6 @@ def draw(rows: Rows) -> Picture:
     with side_by_side(rows) as (figure, panels):
         for axes, some in panels:
             _times(axes, some, label=axes is panels[0][0])
-            axes.set_title(some[0].workload)
     return figure
 
 

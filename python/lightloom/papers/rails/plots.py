@@ -20,7 +20,10 @@ def side_by_side(rows: Rows) -> Iterator[tuple[Figure, list[tuple[Axes, Rows]]]]
     """Yield a picture with a panel a workload, and each panel's axes and rows."""
     done = grouped(rows, "workload")
     with page(14.5, 3.3) as figure:
-        yield figure, list(zip(figure.subplots(1, len(done)), done.values(), strict=True))
+        panels = list(zip(figure.subplots(1, len(done)), done.values(), strict=True))
+        for axes, some in panels:
+            axes.set_title(some[0].workload)
+        yield figure, panels
 
 
 def bandwidths(axes: Axes, rows: Rows, *, label: bool = True) -> None:
