@@ -20,7 +20,7 @@ use crate::ports::PortMap;
 use lightloom_swot::Planes;
 use lightloom_swot::alltoall::{Entry, Hold, Ports, completion, hand_over};
 use lightloom_units::{BitRate, Bytes, Time};
-use offload::Lines;
+use offload::ServerLines;
 use std::collections::BTreeMap;
 
 /// How often packet NICs' share is sought anew, knowing how long circuits took with the one before.
@@ -269,11 +269,11 @@ impl Inside {
 
     /// What servers send and receive, nothing yet, with bytes taking `stretch` times as long as on a
     /// circuit that is never idle.
-    fn lines<'a>(&self, stands: &'a [bool], stretch: f64) -> Lines<'a> {
+    fn lines<'a>(&self, stands: &'a [bool], stretch: f64) -> ServerLines<'a> {
         let lanes = |rate: BitRate, nics: usize| 8e12 / (rate.bps() as f64 * nics as f64);
         let optical = self.layout.optical_nics.len();
         let n = usize::from(self.layout.servers);
-        Lines {
+        ServerLines {
             n,
             stands,
             dark: self.circuits.reconfiguration_ps.ps() as f64 / optical as f64,

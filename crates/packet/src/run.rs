@@ -4,7 +4,7 @@ use crate::balancer::outside::{Outside, PathChooser};
 use crate::balancer::plug::mix;
 use crate::link::{Link, Tally};
 use crate::net::{Net, Thing};
-use crate::settings::Settings;
+use crate::settings::RunSettings;
 use crate::spec::{Dark, PacketSpec};
 use crate::wheel::Wheel;
 use lightloom_engine::{
@@ -38,7 +38,7 @@ pub(crate) enum Far {
 
 /// What a run counts.
 #[derive(Debug)]
-pub(crate) struct Counts {
+pub(crate) struct RunCounts {
     events: u64,
     pub data_packets: u64,
     pub control_packets: u64,
@@ -50,9 +50,9 @@ pub(crate) struct Counts {
     pub reorder: [u64; 33],
 }
 
-impl Default for Counts {
+impl Default for RunCounts {
     fn default() -> Self {
-        Counts {
+        RunCounts {
             events: 0,
             data_packets: 0,
             control_packets: 0,
@@ -85,12 +85,12 @@ pub(crate) struct Run<'a> {
     /// What chooses paths in place of the balancers of connections.
     pub outside: Option<Outside<'a>>,
 
-    pub settings: Settings,
+    pub settings: RunSettings,
     pub dark: Dark,
     random: u64,
     pub seed: u64,
 
-    pub counts: Counts,
+    pub counts: RunCounts,
     samples: Vec<QueueSample>,
     /// The largest bandwidth-delay product that a given window is below, and that window.
     pub narrow_window: Option<(u64, u64)>,
@@ -123,11 +123,11 @@ impl<'a> Run<'a> {
             order: Vec::new(),
             wakes: Vec::new(),
             outside: chooser.map(Outside::new),
-            settings: Settings::new(spec),
+            settings: RunSettings::new(spec),
             dark: spec.dark,
             random: mix(seed ^ 0x5EED) | 1,
             seed,
-            counts: Counts::default(),
+            counts: RunCounts::default(),
             samples: Vec::new(),
             narrow_window: None,
         }

@@ -5,7 +5,7 @@ use crate::spec::PacketSpec;
 use lightloom_units::Time;
 
 #[derive(Debug)]
-pub(crate) struct Settings {
+pub(crate) struct RunSettings {
     /// Of each packet \[B\].
     pub header: u64,
     /// What a queue holds \[B\].
@@ -27,14 +27,14 @@ pub(crate) struct Settings {
     pub retransmit_after: u64,
 }
 
-impl Settings {
+impl RunSettings {
     pub fn new(spec: &PacketSpec) -> Self {
         let switch = spec.switch;
         let (overflow, pause) = (switch.overflow.kind().capabilities, switch.overflow.pause());
         let xoff = pause.map_or(0, |pause| pause.xoff.get());
         let span = switch.ecn_high.get().saturating_sub(switch.ecn_low.get());
         let sprays = spec.balancer.kind().capabilities.paths == Paths::EveryPacket;
-        Settings {
+        RunSettings {
             header: spec.header.get(),
             queue_limit: if overflow.limits_queue { switch.queue.get() } else { u64::MAX },
             trims: overflow.trims,

@@ -10,7 +10,7 @@ const LEAST_PART: f64 = 65_536.0;
 
 /// What each server sends, and then what each receives. A pair of servers `(i, j)` is `i * n + j`, on the
 /// lines `i` and `n + j`. Times are in \[ps\].
-pub(super) struct Lines<'a> {
+pub(super) struct ServerLines<'a> {
     /// Servers.
     pub n: usize,
     /// By pair, whether it has a circuit already.
@@ -29,7 +29,7 @@ pub(super) struct Lines<'a> {
     pub packets: Vec<f64>,
 }
 
-impl Lines<'_> {
+impl ServerLines<'_> {
     /// The bytes of each pair that go over packet NICs, and how long the busiest line of circuits takes
     /// for the rest. A pair whose circuit does not stand costs a reconfiguration.
     pub fn offload(mut self, bytes: &[u64]) -> (Vec<u64>, f64) {

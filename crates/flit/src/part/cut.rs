@@ -12,13 +12,13 @@ pub(crate) fn cut(
     shortest: u8,
     parts: usize,
 ) -> (Vec<Part>, Places) {
-    let partition = Partition::new(network, settings, parts);
+    let partition = CutNetwork::new(network, settings, parts);
     let made = (0..partition.parts).map(|part| partition.part(part as u8, shortest)).collect();
     (made, partition.places)
 }
 
 /// Where everything goes.
-struct Partition<'a> {
+struct CutNetwork<'a> {
     network: &'a Network,
     settings: &'a Settings,
     places: Places,
@@ -29,7 +29,7 @@ struct Partition<'a> {
     first: Vec<u32>,
 }
 
-impl<'a> Partition<'a> {
+impl<'a> CutNetwork<'a> {
     fn new(network: &'a Network, settings: &'a Settings, parts: usize) -> Self {
         let routers = network.routers();
         let mut terminals_at = vec![0u16; routers as usize];
@@ -51,7 +51,7 @@ impl<'a> Partition<'a> {
             in_part += size(router);
             seen += size(router);
         }
-        Partition { network, settings, places, parts: at + 1, part_of, first }
+        CutNetwork { network, settings, places, parts: at + 1, part_of, first }
     }
 
     fn part(&self, me: u8, shortest: u8) -> Part {
