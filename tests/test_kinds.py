@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from lightloom import _core, fabrics, fields, kinds, presets, railx
+from lightloom import _core, fabrics, fields, kinds, plan, presets, railx
 from lightloom.cli import run
+from lightloom.plan.job import PRIMITIVES
 from lightloom.rails.job import SCHEMES
 from lightloom.rails.plots import STYLES
 from lightloom.report.palette import FABRICS
@@ -18,6 +19,18 @@ from lightloom.resolve import load_scenario
 
 ROOT = Path(__file__).parents[1]
 FAMILIES = ("transport", "balancer", "overflow", "network")
+
+
+def test_collectives_say_what_they_are_for() -> None:
+    family = kinds.family("collective")
+    assert plan.algorithms() == tuple(family.kinds)
+    of = {kind.capabilities["primitive"] for kind in family.kinds.values()}
+    assert of == set(PRIMITIVES)
+    for name, kind in family.kinds.items():
+        # On nine nodes nothing is built that needs a power of two.
+        built = name in plan.algorithms(kind.capabilities["primitive"], 9)
+        assert built == (not kind.capabilities["powers_of_two"])
+    assert family.able("radix") == ("bruck-alltoall",)
 
 
 def test_a_family_that_there_is_not() -> None:

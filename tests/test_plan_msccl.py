@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lightloom import _core
 from lightloom.errors import InputError
-from lightloom.plan import Job, msccl, plan_collective
+from lightloom.plan import Job, algorithms, msccl, plan_collective
 from lightloom.plan.msccl import program
 
 Place = tuple[str, int]
@@ -161,7 +161,7 @@ def build(algorithm: str, nodes: int, split: list[tuple[int, int]]) -> str:
 
 @pytest.mark.parametrize("split", [[(0, 1)], [(0, 3), (2, 1)], [(0, 1), (1, 1), (3, 1)]])
 @pytest.mark.parametrize("nodes", [2, 3, 4, 6, 8])
-@pytest.mark.parametrize("algorithm", [*sorted(_core.plan_algorithms()), "bruck-alltoall:3"])
+@pytest.mark.parametrize("algorithm", [*sorted(algorithms()), "bruck-alltoall:3"])
 def test_everyone_ends_with_what_it_must_have(
     algorithm: str, nodes: int, split: list[tuple[int, int]]
 ) -> None:

@@ -147,8 +147,8 @@ def rails_assign(
     ``demand`` is [source GPU, destination GPU] in bytes.
     """
 
-def plan_algorithms(primitive: str | None = None, nodes: int = 2) -> list[str]:
-    """Return the names of collective algorithms: all, or a primitive's on so many nodes."""
+def plan_algorithms(primitive: str, nodes: int) -> list[str]:
+    """Return the names of a primitive's collective algorithms on so many nodes."""
 
 def plan_collective(request: str) -> tuple[str, str | None]:
     """Plan a collective by each scheduler asked.

@@ -359,11 +359,10 @@ mod _core {
         Ok((plans.to_json(), plans.plan.to_json()))
     }
 
-    /// Names of collective algorithms: all, or those of a primitive on so many nodes.
+    /// Names of a primitive's collective algorithms on so many nodes.
     #[pyfunction]
-    #[pyo3(signature = (primitive=None, nodes=2))]
-    fn plan_algorithms(primitive: Option<&str>, nodes: u32) -> PyResult<Vec<String>> {
-        algorithms(primitive.map(|name| (name, nodes))).map_err(unplanned)
+    fn plan_algorithms(primitive: &str, nodes: u32) -> PyResult<Vec<String>> {
+        algorithms(primitive, nodes).map_err(unplanned)
     }
 
     /// The problem that schedulers are given, as JSON.

@@ -4,6 +4,7 @@ use crate::flits::networks;
 use lightloom_fabric::FABRICS;
 use lightloom_packet::{BALANCERS, OVERFLOWS, TRANSPORTS};
 use lightloom_units::kind::Family;
+use lightloom_workload::collective::Algorithm;
 use serde::Serialize;
 use serde_json::{Result as Json, Value, json, to_value};
 
@@ -22,6 +23,11 @@ const FAMILIES: &[&dyn Listed] = &[
         name: "network",
         text: "Which network of routers; decides which other keys there are.",
         kinds: || networks().map(|kind| to_value(kind.about)).collect(),
+    },
+    &Plugs {
+        name: "collective",
+        text: "What each node sends in each step of a collective.",
+        kinds: || Algorithm::all().map(|algorithm| to_value(algorithm.kind())).collect(),
     },
     &TRANSPORTS,
     &BALANCERS,

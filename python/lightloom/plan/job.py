@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lightloom import _core
+from lightloom import _core, kinds
 from lightloom.errors import InputError
 from lightloom.plan.file import parse
 from lightloom.presets import unknown
@@ -141,8 +141,9 @@ class Job:
             reconfiguration=reconfiguration, latency=latency,
         )  # fmt: skip
         name, colon, _ = algorithm.partition(":")
-        if name not in algorithms() or (colon and name != "bruck-alltoall"):
-            known = (*algorithms(), "bruck-alltoall:RADIX")
+        with_radix = kinds.family("collective").able("radix")
+        if name not in algorithms() or (colon and name not in with_radix):
+            known = (*algorithms(), *(f"{kind}:RADIX" for kind in with_radix))
             raise InputError(f'algorithm "{algorithm}": no such algorithm{unknown(name, known)}')
         if effort not in EFFORTS:
             raise InputError(f'effort "{effort}": no such effort{unknown(effort, EFFORTS)}')
@@ -189,7 +190,7 @@ def algorithms(primitive: str | None = None, nodes: int = 2) -> tuple[str, ...]:
     ('ring-allgather',)
     """
     if primitive is None:
-        return tuple(_core.plan_algorithms())
+        return tuple(kinds.family("collective").kinds)
     plain = primitive.replace("-", "").lower()
     known = {name.replace("-", ""): name for name in PRIMITIVES}
     if plain not in known:

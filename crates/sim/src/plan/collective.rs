@@ -241,21 +241,18 @@ pub fn plan_collective(spec: &CollectiveSpec) -> Result<CollectivePlans, Plannin
     Ok(plans)
 }
 
-/// Names of algorithms: all, or those of a primitive that can be built for so many nodes.
+/// Names of the algorithms of a primitive that can be built for so many nodes.
 ///
 /// ```
 /// use lightloom_sim::plan::algorithms;
-/// let names = algorithms(Some(("broadcast", 9)))?;
+/// let names = algorithms("broadcast", 9)?;
 /// assert_eq!(names, ["double-tree-broadcast", "binomial-broadcast"]);
 /// # Ok::<(), lightloom_sim::plan::PlanningError>(())
 /// ```
 ///
 /// # Errors
 /// If there is no such primitive.
-pub fn algorithms(of: Option<(&str, u32)>) -> Result<Vec<String>, PlanningError> {
-    let Some((name, nodes)) = of else {
-        return Ok(Algorithm::all().map(|algorithm| algorithm.to_string()).collect());
-    };
+pub fn algorithms(name: &str, nodes: u32) -> Result<Vec<String>, PlanningError> {
     let known = Primitive::ALL.into_iter().find(|primitive| primitive.name() == name);
     let primitive = known.ok_or_else(|| {
         let names = Primitive::ALL.map(Primitive::name).join(", ");
