@@ -7,9 +7,6 @@ is allowed, and nothing has been written. A run that failed or did not finish is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 
 class LightloomError(Exception):
     """Base of every error that a user is meant to read; one message, no traceback."""
@@ -41,21 +38,25 @@ class Interrupted(KeyboardInterrupt):
     """An interrupt; its text says what was kept of the work, and where."""
 
 
-@contextmanager
-def of_core() -> Iterator[None]:
+class CoreErrors:
     """Tell what the compiled core says: a refusal is bad input, another failure a failed run.
 
     Examples
     --------
-    >>> with of_core():
+    >>> with CoreErrors():
     ...     int("nine")
     Traceback (most recent call last):
     ...
     lightloom.errors.InputError: invalid literal for int() with base 10: 'nine'
     """
-    try:
-        yield
-    except ValueError as error:
-        raise InputError(str(error)) from None
-    except RuntimeError as error:
-        raise RunError(str(error)) from None
+
+    # No `contextlib`: every command loads this file.
+    def __enter__(self) -> None:
+        """Let the core be asked."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Raise what went wrong as an error that a user is meant to read."""
+        if isinstance(error, ValueError):
+            raise InputError(str(error)) from None
+        if isinstance(error, RuntimeError):
+            raise RunError(str(error)) from None

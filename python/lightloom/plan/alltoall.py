@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lightloom import __version__, _core
-from lightloom.errors import InputError, of_core
+from lightloom.errors import CoreErrors, InputError
 from lightloom.plan.collective import Row, assembled
 from lightloom.plan.demand import Matrix
 from lightloom.plan.file import AllToAllTask, Made, Plan
@@ -81,7 +81,7 @@ def plan_alltoall(
         "circuits": circuits,
     }
     flat = np.ascontiguousarray(demand, np.uint64).reshape(-1)
-    with of_core():
+    with CoreErrors():
         text, tracks = _core.plan_alltoall(json.dumps(request), flat)
     answer = json.loads(text)
     needed = answer["one_shot_planes"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lightloom import __version__, _core
-from lightloom.errors import of_core
+from lightloom.errors import CoreErrors
 from lightloom.plan.file import FORMAT, VERSION, CollectiveTask, Made, Plan, parse
 from lightloom.plan.job import Job, algorithms
 
@@ -177,7 +177,7 @@ def assembled(tracks: str, made: Made, task: Any) -> Plan:
 
 
 def _asked(request: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
-    with of_core():
+    with CoreErrors():
         answer, tracks = _core.plan_collective(json.dumps(request))
     return json.loads(answer), tracks
 
@@ -186,7 +186,7 @@ def _solved(job: Job, seconds: float) -> dict[str, Any]:
     """Return what HiGHS finds of a job in so many seconds."""
     from lightloom.oracle import swot
 
-    with of_core():
+    with CoreErrors():
         posed = json.loads(_core.plan_problem(json.dumps(job.request([]))))
     held = {"dark": None, "free": "free"}
     planes = posed["planes"]

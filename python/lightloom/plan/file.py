@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 
 from lightloom import _core
-from lightloom.errors import InputError, of_core
+from lightloom.errors import CoreErrors, InputError
 from lightloom.trace.wording import reason, shown
 from lightloom.units import Time
 
@@ -181,7 +181,7 @@ class Plan(_Table):
             With the first thing that is wrong.
         """
         task = self.task
-        with of_core():
+        with CoreErrors():
             return Time(_core.plan_check(self.tracks_json(), task.model_dump_json()))
 
     def run(self) -> dict[str, Any]:
@@ -200,7 +200,7 @@ class Plan(_Table):
         RunError
             If its circuits cannot carry it.
         """
-        with of_core():
+        with CoreErrors():
             return _core.plan_run(self.tracks_json())
 
     def splits(self) -> list[list[tuple[int, int]]]:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 
 from lightloom import _core
-from lightloom.errors import of_core
+from lightloom.errors import CoreErrors
 
 
 def split(
@@ -54,6 +54,6 @@ def split(
             for weight, loads in stages
         ],
     }  # fmt: skip
-    with of_core():
+    with CoreErrors():
         answer = json.loads(_core.railx_split(json.dumps(request)))
     return answer["ports"], answer["cost_s"]

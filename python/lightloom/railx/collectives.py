@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lightloom import _core, presets
-from lightloom.errors import InputError, of_core
+from lightloom.errors import CoreErrors, InputError
 from lightloom.presets import unknown
 from lightloom.units import Quantity, Rate, Size, Time
 
@@ -122,7 +122,7 @@ def all_reduce(
             "mesh_hop_ps": _parsed("mesh_hop", Time, system.mesh_hop),
         },
     }
-    with of_core():
+    with CoreErrors():
         return Time(_core.railx_all_reduce(json.dumps(request), on_progress))
 
 

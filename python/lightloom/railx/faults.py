@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from lightloom import _core
-from lightloom.errors import InputError, of_core
+from lightloom.errors import CoreErrors, InputError
 from lightloom.trace.wording import reason, shown
 
 MOST_LINES = 4096
@@ -120,7 +120,7 @@ def allocate(
         "rows": rows, "columns": columns, "faults": list(faults),
         "jobs": [_wanted(job) for job in jobs],
     }  # fmt: skip
-    with of_core():
+    with CoreErrors():
         answer = json.loads(_core.railx_allocate(json.dumps(request)))
     largest, packing = answer["largest"], answer["packing"]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lightloom import _core
-from lightloom.errors import InputError, of_core
+from lightloom.errors import CoreErrors, InputError
 from lightloom.presets import unknown
 from lightloom.railx.networks import Network, Router
 
@@ -131,7 +131,7 @@ def simulate(
         "settings": asdict(router)
         | {"injection": router.injection // lanes, "ejection": router.ejection // lanes},
     }
-    with of_core():
+    with CoreErrors():
         built = _core.FlitNetwork(json.dumps(request))
         made = Simulated(network, router, traffic, built.terminals // lanes)
         for at, load in enumerate(wanted):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lightloom import _core
-from lightloom.errors import InputError, of_core
+from lightloom.errors import CoreErrors, InputError
 from lightloom.plan.job import quantity, within
 from lightloom.presets import load, unknown
 from lightloom.units import Rate, Time
@@ -416,7 +416,7 @@ def _pairs(name: str, text: str, value: str, what: str) -> list[tuple[str, str, 
 
 
 def _ask(function: Any, request: dict[str, Any]) -> dict[str, Any]:
-    with of_core():
+    with CoreErrors():
         answer: dict[str, Any] = json.loads(function(json.dumps(request)))
     return answer
 

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, fields, make_dataclass
 from typing import Any, ClassVar
 
 from lightloom import _core, kinds, presets
-from lightloom.errors import InputError, of_core
+from lightloom.errors import CoreErrors, InputError
 from lightloom.presets import unknown
 
 
@@ -121,7 +121,7 @@ class Network:
         # As many virtual channels as any routing may need.
         settings = asdict(Router(vcs=16))
         request = self.request() | {"traffic": {"kind": "all-to-all"}, "settings": settings}
-        with of_core():
+        with CoreErrors():
             return _core.FlitNetwork(json.dumps(request))
 
     @property

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lightloom import _core
-from lightloom.errors import InputError, of_core
+from lightloom.errors import CoreErrors, InputError
 from lightloom.presets import unknown
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ def build(
         "share": "uneven" if uneven else "balanced", "measures": measures, "maps": maps,
         "check": None if check_routing is None else {"routing": check_routing, "vcs": vcs},
     }  # fmt: skip
-    with of_core():
+    with CoreErrors():
         answer = json.loads(_core.railx_build(json.dumps(request)))
     return _built(topology, answer)
 
