@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -28,8 +29,10 @@ def test_an_interrupt(after_s: float, tmp_path: Path) -> None:
     time.sleep(after_s)
     child.send_signal(signal.SIGINT)
     sent = time.monotonic()
-    out, err = child.communicate(timeout=60)
-    assert time.monotonic() - sent < 30
+    # What is kept is drawn first, which on a busy machine takes its turn.
+    patience = 30 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    out, err = child.communicate(timeout=2 * patience)
+    assert time.monotonic() - sent < patience
     left = list(tmp_path.iterdir())
     if out:  # it was over already
         assert len(lightloom.Result.open(tmp_path / "result").rows) == 20
