@@ -16,7 +16,7 @@ from test_extend import FILES, LINES, PRESETS, ROOT
 pytestmark = pytest.mark.soak
 
 CRATES = ("fabric", "packet", "decide", "control")
-NAMES = ("one-switch", "away", "heaviest-first", "plain")
+NAMES = ("one-switch", "away", "heaviest-first")
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +63,8 @@ def test_tests_of_all_kinds_hold(tree: Path) -> None:
 
 def test_the_commands_of_the_page_know_them(tree: Path) -> None:
     said = [python(tree, "-m", *text.split()) for _, text in commands(ROOT / "docs" / "extend.md")]
-    assert len(said) == 4
-    for name in ("one-switch", "away", "plain"):
+    assert len(said) == 3
+    for name in ("one-switch", "away"):
         assert any(name in text for text in said)
 
 
@@ -73,7 +73,7 @@ def test_lists_and_pages_know_them(tree: Path) -> None:
     python(tree, "docs/tables.py", "--write")
     python(tree, "tests/test_cli_malformed.py")
     page = (tree / "docs" / "specification.md").read_text(encoding="utf-8")
-    assert all(name in page for name in NAMES[:3])
+    assert all(name in page for name in NAMES)
     tests = [f"tests/test_{name}.py" for name in ("kinds", "cli_malformed", "rails")]
     python(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests)
 

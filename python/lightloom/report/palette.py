@@ -14,7 +14,8 @@ Examples
 
 from __future__ import annotations
 
-from itertools import cycle
+from collections.abc import Iterator
+from itertools import count
 from typing import NamedTuple
 
 from lightloom.fabrics import KINDS, compared
@@ -93,8 +94,24 @@ _STYLES = (
     ("#46752f", "#93c47d", "<"),
     ("#7b4ba3", "#c09fe0", ">"),
 )
+
+
+def styles() -> Iterator[tuple[str, str, str]]:
+    """Give styles without end: when colours come again, their markers are others.
+
+    Examples
+    --------
+    >>> from itertools import islice
+    >>> len(set(islice(styles(), 100)))
+    100
+    """
+    for turn in count():
+        for at, (light, dark, _) in enumerate(_STYLES):
+            yield light, dark, _STYLES[(at + turn) % len(_STYLES)][2]
+
+
 # Those that are compared come first, then the kinds of fabrics in their order.
-FABRICS = dict(zip(dict.fromkeys((*compared(), *KINDS)), cycle(_STYLES), strict=False))
+FABRICS = dict(zip(dict.fromkeys((*compared(), *KINDS)), styles(), strict=False))
 _OTHERS = (("#2a7886", "#6cc3d2", "^"), ("#8a3b3b", "#e08f8f", "X"), ("#5f6b1f", "#b5c15e", "p"))
 
 
