@@ -105,8 +105,7 @@ const ABOUT: Kind<Capabilities> = Kind {
             "Rate of a mesh link over that of an edge's rails together (the paper's k). The mesh stands \
              in place of the scale-up network: `cluster.scale_up_bandwidth` is not read.",
         ),
-        Key::new("mesh_delay", DELAY, "Delay of a mesh link.")
-            .resolved("mesh_delay_ps"),
+        Key::new("mesh_delay", DELAY, "Delay of a mesh link.").resolved("mesh_delay_ps"),
     ],
     capabilities: Capabilities {
         carrier: "railx",
@@ -360,7 +359,8 @@ impl Routes for Wired {
         key: u64,
         path: &mut Vec<LinkId>,
     ) -> Result<(), RouteError> {
-        let ((mut node, mut here), (last, there)) = (self.grid.within(source.0), self.grid.within(destination.0));
+        let ((mut node, mut here), (last, there)) =
+            (self.grid.within(source.0), self.grid.within(destination.0));
         let left = self.distances(last);
         if left[node as usize] == UNREACHABLE {
             return Err(RouteError::NoPath { from: ServerId(node), to: ServerId(last) });
