@@ -35,7 +35,7 @@ pub struct AllReduceGroup {
     pub bytes: u64,
 }
 
-/// What [`design`] needs to know of a job.
+/// What [`find`] needs to know of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TopoOptInput {
     /// How many servers there are.

@@ -4,7 +4,7 @@
 //! begins. A circuit from a transmitter to a receiver of one plane holds both ports while it is set
 //! (dark) and while it carries. Entries may be split: over planes, and in time. Two ways to switch:
 //! [`ports`] sets single ports while the others of the plane carry on; [`matchings`] switches a plane
-//! as a whole. [`best`] takes the shorter. [`Ports`] books one all-to-all after the other, quickly, on
+//! as a whole. [`plan`] takes the shorter. [`Ports`] books one all-to-all after the other, quickly, on
 //! ports in any state: what a training iteration needs.
 //!
 //! Modelled: the reconfiguration time at both ports of a new circuit, none for a circuit that stands;
