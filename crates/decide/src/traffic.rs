@@ -11,10 +11,11 @@
 //! the next all-to-all is not known, or nothing was reported of it, all passes count as one. A record of
 //! iteration 0 is what the job's own task graph says: it counts until an iteration has ended, and then no
 //! more. A server that reports nothing is taken to be like the busiest that does; if none does, nothing is
-//! taken. An all-to-all is never left less than half of a NIC, since NICs are shared fairly. The average
+//! taken. No decision counts on less than half of a NIC, the fair share beside one other flow. The average
 //! over iterations, and rounding to sixteenths of a NIC's rate, keep a decision from chasing its own
 //! effect.
-//! Ignored: that a server's NICs may be loaded unevenly.
+//! Ignored: that beside many flows an all-to-all gets less than half, and that a server's NICs may be
+//! loaded unevenly.
 //! Checked: sums by hand; a record that comes twice counts once; a loop of decisions and measurements
 //! comes to rest (`crates/sim/tests/traffic.rs`).
 

@@ -72,4 +72,10 @@ fn decisions_that_follow_what_is_measured_come_to_rest() {
     assert!(times[4..].iter().all(|&time| time == times[4]), "{times:?}");
     assert!(taken[4..].iter().all(|shares| *shares == taken[4]), "{taken:?}");
     assert!(taken[4].iter().all(|&share| share > 0.01 && share < 0.5), "{taken:?}");
+    // Four micro-batches pass forward and backward; gradients are summed from the last pass on.
+    let last = |records: &Vec<Traffic>| records.last().expect("a record").passes.clone();
+    let passes: Vec<_> = earlier.iter().flatten().map(last).collect();
+    assert!(passes.iter().all(|passes| passes.len() == 8));
+    let sums = |pass: usize| passes.iter().map(|passes| passes[pass].dp.out).sum::<u64>();
+    assert!((0..7).all(|pass| sums(pass) == 0) && sums(7) > 0);
 }
