@@ -23,7 +23,7 @@ use lightloom_sim::plan::{
     AllToAllSpec, CollectiveSpec, Task, Tracks, algorithms, check_plan, plan_alltoall,
     plan_collective,
 };
-use lightloom_sim::{Beside, Column, RailsSpec, Spec, Table, TraceCounts, run_plan};
+use lightloom_sim::{Beside, Column, Given, RailsSpec, Spec, Table, TraceCounts, run_plan};
 use lightloom_units::{BitRate, Bytes, Time};
 use progress::watched;
 use pyo3::buffer::PyBuffer;
@@ -78,6 +78,9 @@ fn refused(error: impl Display) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
+/// Messages (from, to, bytes), and which of them wait for which (before, after).
+type Program = (Vec<(u32, u32, u64)>, Vec<(u32, u32)>);
+
 /// The workload of a specification, built once and run on as many fabrics as one likes.
 #[pyclass(frozen)]
 struct Workload(lightloom_sim::Workload);
@@ -101,6 +104,28 @@ impl Workload {
         }
         let trace = TraceCounts { counts: &counts, shape };
         py.detach(|| lightloom_sim::Workload::new(&spec, trace)).map(Workload).map_err(raised)
+    }
+
+    /// The workload of a collective: by its algorithm, or of a matrix of bytes (row-major), or of a
+    /// program's messages and (before, after) of those that wait for others.
+    #[staticmethod]
+    #[pyo3(signature = (spec_json, matrix=None, program=None))]
+    fn collective(
+        py: Python<'_>,
+        spec_json: &str,
+        matrix: Option<PyBuffer<u64>>,
+        program: Option<Program>,
+    ) -> PyResult<Self> {
+        let spec = spec(spec_json)?;
+        let matrix = matrix.map(|bytes| bytes.to_vec(py)).transpose()?;
+        let given = match (&matrix, &program) {
+            (Some(bytes), _) => Given::Matrix(bytes),
+            (None, Some((sent, waits))) => Given::Program(sent, waits),
+            (None, None) => Given::Nothing,
+        };
+        py.detach(|| lightloom_sim::Workload::collective(&spec, given))
+            .map(Workload)
+            .map_err(raised)
     }
 
     /// The number of tasks of one iteration.
@@ -178,6 +203,13 @@ impl Workload {
         result.set_item("notes", &run.notes)?;
         result.set_item("warnings", &run.warnings)?;
         result.set_item("traffic", json(&run.traffic)?)?;
+        if let Some(bounds) = &run.bounds {
+            let figures = PyDict::new(py);
+            figures.set_item("primitive_ps", bounds.primitive.ps())?;
+            figures.set_item("demand_ps", bounds.demand.ps())?;
+            figures.set_item("sent_bytes", bounds.sent_bytes)?;
+            result.set_item("bounds", figures)?;
+        }
         result.set_item("kept", run.kept.as_ref().map(json).transpose()?)?;
         Ok(result)
     }
@@ -258,6 +290,13 @@ mod _core {
     #[pyfunction]
     fn kinds(family: &str) -> PyResult<String> {
         lightloom_sim::kinds(family).map_err(PyValueError::new_err)
+    }
+
+    /// By what a primitive such as "all-reduce" can be run on so many ranks.
+    #[pyfunction]
+    fn collective_algorithms(primitive: &str, ranks: u32) -> PyResult<Vec<String>> {
+        let primitive = serde_json::from_value(primitive.into()).map_err(refused)?;
+        Ok(lightloom_sim::collective_algorithms(primitive, ranks))
     }
 
     /// What the network of a resolved specification is made of, and what a reader must know of it.

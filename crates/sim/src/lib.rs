@@ -4,7 +4,9 @@
 //! `lightloom-circuits`, `-swot`, `-rails` and `-railx` decide, and holds no decision of its own.
 
 mod beside;
+mod bound;
 mod carrier;
+mod collective;
 mod critical;
 mod demand;
 mod emulate;
@@ -29,6 +31,8 @@ mod tables;
 mod traffic;
 
 pub use beside::{Beside, Kept};
+pub use bound::Bounds;
+pub use collective::{Given, names as collective_algorithms};
 pub use critical::Breakdown;
 pub use demand::DemandRecord;
 pub use emulate::{EmulatedRun, RegionSpec, RoundReports, RoundResult, emulate_region};
@@ -42,5 +46,5 @@ pub use rails::{Collective, RailsRun, RailsSpec, rails, rails_assign};
 pub use railx::{AllReduceEngine, AllReduceSpec, all_reduce_time as railx_all_reduce};
 pub use record::{Histogram, Progress};
 pub use simulate::{Run, TraceCounts, Workload, fabric_without_circuits};
-pub use spec::{EngineSpec, GatingSpec, Record, Redraw, Spec};
+pub use spec::{CollectiveWork, EngineSpec, GatingSpec, Record, Redraw, Spec, Training, Work};
 pub use table::{Column, Table};

@@ -74,6 +74,9 @@ impl<'a> Pace<'a> {
                     let pairs = placement.block_gpus(from).zip(placement.block_gpus(to));
                     flows.extend(pairs.map(|(from, to)| (from, to, bytes_per_gpu)));
                 }
+                Comm::Exchange { first, end, .. } => {
+                    flows.extend(&graph.messages[first as usize..end as usize]);
+                }
                 Comm::AllReduce { stage, scope, bytes_per_gpu } => {
                     return *plans.entry((stage, scope, bytes_per_gpu)).or_insert_with(|| {
                         let groups = placement.gradient_groups(stage, scope);

@@ -125,6 +125,12 @@ impl Policy for Sender<'_> {
                 groups.iter_mut().for_each(|group| moved.apply(group));
                 self.carrier.collective(&self.state, &groups, (bytes_per_gpu, steps), turn, orders)
             }
+            Comm::Exchange { first, end, steps } => {
+                let sent = &self.graph.messages[first as usize..end as usize];
+                let on = |&(from, to, bytes)| (moved.gpu_of(from), moved.gpu_of(to), bytes);
+                let pairs: Vec<_> = sent.iter().map(on).collect();
+                self.carrier.send(&self.state, &pairs, steps, turn, orders)
+            }
         }
     }
 

@@ -2,7 +2,9 @@
 //! and put the outcome into tables.
 
 use crate::beside::{Beside, Kept};
+use crate::bound::{Bounds, bounds};
 use crate::carrier::{self, Decided, Job, Setting};
+use crate::collective::{Given, Parts};
 use crate::critical::{Breakdown, attribute};
 use crate::demand::Demand;
 use crate::error::SimError;
@@ -11,18 +13,19 @@ use crate::pace::Pace;
 use crate::packets::{queues_table, reorder_table, with_packets};
 use crate::record::{Progress, Recorder};
 use crate::sender::Sender;
-use crate::spec::{EngineSpec, Spec};
+use crate::spec::{EngineSpec, Spec, Work};
 use crate::table::Table;
 use crate::tables::{
-    demand_table, figures, links_table, reconfigurations_table, tasks_table, transfers_table,
+    busiest_table, demand_table, figures, links_table, messages_table, reconfigurations_table,
+    tasks_table, transfers_table,
 };
 use lightloom_decide::Traffic;
 use lightloom_engine::{Engine, Patches, Scenario, Tasks};
-use lightloom_fabric::{Fabric, FabricKind, ServerId, Site, build_at};
+use lightloom_fabric::{Cluster, Fabric, FabricKind, ServerId, Site, build_at};
 use lightloom_flow::FlowEngine;
 use lightloom_packet::PacketEngine;
 use lightloom_units::Time;
-use lightloom_workload::{ComputeOrigin, Gating, Placement, TaskGraph, build};
+use lightloom_workload::{ComputeOrigin, Gating, Parallelism, Placement, TaskGraph, build};
 
 /// Counts of a gating trace: `[iteration, layer, source, expert]`, row-major.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +44,7 @@ pub struct Workload {
     gating: Gating,
     graph: TaskGraph,
     origins: Vec<ComputeOrigin>,
+    notes: Vec<String>,
 }
 
 /// What a run left.
@@ -61,31 +65,57 @@ pub struct Run {
     /// On fabrics whose circuits change, by region and server: what other traffic took of packet NICs in
     /// earlier iterations, or should take by the task graph, and, last, what it took in this one.
     pub traffic: Vec<Vec<Vec<Traffic>>>,
+    /// Of a collective: what no schedule could beat.
+    pub bounds: Option<Bounds>,
     /// What the first region's controller was asked and did, if that was to be kept.
     pub kept: Option<Kept>,
 }
 
 impl Workload {
-    /// Builds the task graph and the demand matrices.
+    /// Builds the task graph and the demand matrices of an iteration of training.
     ///
     /// # Errors
-    /// [`SimError::Input`] if the parts do not fit together.
+    /// [`SimError::Input`] if the parts do not fit together, or the specification is of a collective.
     pub fn new(spec: &Spec, trace: TraceCounts<'_>) -> Result<Self, SimError> {
         let input = |error: lightloom_workload::WorkloadError| SimError::Input(error.to_string());
-        let job = spec.job();
+        let Work::Training(training) = &spec.work else {
+            return Err(SimError::Input("a collective has no gating trace".into()));
+        };
+        let job = &training.job;
         let gating = Gating::new(
             trace.counts,
             trace.shape,
-            &spec.model,
-            &spec.parallelism,
-            &spec.training,
+            &job.model,
+            &job.parallelism,
+            &job.training,
             spec.seed,
         )
         .map_err(input)?;
-        let graph = build(&job, &gating).map_err(input)?;
+        let graph = build(job, &gating).map_err(input)?;
         let origins = job.profile().map_err(input)?.origins().to_vec();
-        let placement = Placement::new(spec.parallelism);
-        Ok(Workload { job: identity(spec), placement, gating, graph, origins })
+        let notes = gating.notes().to_vec();
+        Ok(Workload {
+            job: identity(spec),
+            placement: job.placement(),
+            gating,
+            graph,
+            origins,
+            notes,
+        })
+    }
+
+    /// Builds the task graph of a collective, from its algorithm or from what is given.
+    ///
+    /// # Errors
+    /// [`SimError::Input`] if there is no such algorithm for the primitive and so many ranks, or what is
+    /// given does not fit.
+    pub fn collective(spec: &Spec, given: Given<'_>) -> Result<Self, SimError> {
+        let Work::Collective(collective) = &spec.work else {
+            return Err(SimError::Input("a job is no collective".into()));
+        };
+        let Parts { graph, gating, notes } = collective.parts(given)?;
+        let placement = Placement::new(spec.parallelism());
+        Ok(Workload { job: identity(spec), placement, gating, graph, origins: vec![], notes })
     }
 
     /// How many tasks an iteration has.
@@ -169,22 +199,33 @@ impl Workload {
         notes.extend(sender.carrier.note());
         let kept = sender.carrier.kept();
         let traffic = sender.carrier.traffic();
-        notes.extend(self.gating.notes().iter().cloned());
+        notes.extend(self.notes.iter().cloned());
+        let mut tables = vec![
+            tasks_table(&self.graph, &outcome, &share, spec.record.replicas),
+            with_packets(links_table(&fabric, &outcome), &fabric, &outcome),
+            transfers_table(&recorder),
+            demand_table(&sender.records),
+            reconfigurations_table(&self.graph, &outcome),
+            queues_table(&fabric, &outcome),
+            reorder_table(&outcome),
+        ];
+        let bounds = match &spec.work {
+            Work::Training(_) => None,
+            Work::Collective(work) => {
+                tables.push(messages_table(&self.graph, &outcome));
+                tables.push(busiest_table(&fabric, &outcome));
+                let demand = Demand::new(&self.placement, &self.gating);
+                Some(bounds(work, &fabric, (&self.graph, &demand)))
+            }
+        };
         Ok(Run {
             breakdown,
             iteration: outcome.makespan,
             figures: figures(&fabric, &outcome, &recorder),
-            tables: vec![
-                tasks_table(&self.graph, &outcome, &share, spec.record.replicas),
-                with_packets(links_table(&fabric, &outcome), &fabric, &outcome),
-                transfers_table(&recorder),
-                demand_table(&sender.records),
-                reconfigurations_table(&self.graph, &outcome),
-                queues_table(&fabric, &outcome),
-                reorder_table(&outcome),
-            ],
+            tables,
             notes,
             traffic,
+            bounds,
             kept,
             warnings: outcome.packets.map_or_else(Vec::new, |packets| packets.notes),
         })
@@ -225,23 +266,35 @@ pub fn fabric_without_circuits(spec: &Spec) -> Result<Fabric, SimError> {
 
 /// What two specifications must share for one workload to serve both.
 fn identity(spec: &Spec) -> String {
-    format!("{} {:?} {:?}", spec.seed, spec.job(), spec.gating)
+    match &spec.work {
+        Work::Training(training) => {
+            format!("{} {:?} {:?}", spec.seed, training.job, training.gating)
+        }
+        Work::Collective(collective) => format!("{} {collective:?}", spec.seed),
+    }
 }
 
-fn fabric_of(spec: &Spec, plan: &FailurePlan, decided: &Decided) -> Result<Fabric, SimError> {
-    let (gpus, wanted) = (spec.cluster.gpus, Placement::new(spec.parallelism).gpus());
+/// Whether a job's blocks fill servers.
+fn fills(cluster: &Cluster, parallelism: Parallelism) -> Result<(), SimError> {
+    let (gpus, wanted) = (cluster.gpus, Placement::new(parallelism).gpus());
     if gpus != wanted {
         return Err(SimError::Input(format!(
             "cluster.gpus = {gpus}: must be tp * cp * ep * dp * pp = {wanted}"
         )));
     }
-    let block = spec.parallelism.block_size();
-    let server = spec.cluster.gpus_per_server;
+    let (block, server) = (parallelism.block_size(), cluster.gpus_per_server);
     if server == 0 || (block % server != 0 && server % block != 0) {
         return Err(SimError::Input(format!(
             "cluster.gpus_per_server = {server}: must divide, or be a multiple of, \
              tp * cp * ep = {block}"
         )));
+    }
+    Ok(())
+}
+
+fn fabric_of(spec: &Spec, plan: &FailurePlan, decided: &Decided) -> Result<Fabric, SimError> {
+    if let Work::Training(training) = &spec.work {
+        fills(&spec.cluster, training.job.parallelism)?;
     }
     let pairs = decided.panel.iter().flat_map(|design| &design.circuits);
     let panel: Vec<_> = pairs.map(|&(a, b)| (ServerId(a), ServerId(b))).collect();

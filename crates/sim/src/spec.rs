@@ -5,25 +5,18 @@ use crate::failures::spec::Failure;
 use lightloom_fabric::{Cluster, FabricSpec};
 use lightloom_flit::FlitEngine;
 use lightloom_packet::PacketSpec;
-use lightloom_workload::{Compute, Job, Model, Parallelism, Training};
+use lightloom_workload::collective::Primitive;
+use lightloom_workload::{Compute, Job, Model, Parallelism, Training as TrainingSettings};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
-/// Everything that makes a run, but for the gating trace's counts.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// Everything that makes a run, but for a gating trace's counts or a collective's demand.
+#[derive(Clone, Debug)]
 pub struct Spec {
     /// Seeds every random draw.
     pub seed: u64,
-    /// The model's shape.
-    pub model: Model,
-    /// Degrees of parallelism.
-    pub parallelism: Parallelism,
-    /// Batches and the pipeline's schedule.
-    pub training: Training,
-    /// The GPU and measured times.
-    pub compute: Compute,
-    /// How iterations of the trace are drawn.
-    pub gating: GatingSpec,
+    /// What is sent.
+    pub work: Work,
     /// Servers, GPUs and NICs.
     pub cluster: Cluster,
     /// The network between servers.
@@ -33,11 +26,82 @@ pub struct Spec {
     /// What to keep of the run.
     pub record: Record,
     /// What fails, and when.
-    #[serde(default)]
     pub failures: Vec<Failure>,
     /// Servers beyond the job's that stand in for what fails; 0: as many as it takes.
-    #[serde(default)]
     pub backup_servers: u32,
+}
+
+/// What a run sends.
+#[derive(Clone, Debug)]
+pub enum Work {
+    /// An iteration of training.
+    Training(Box<Training>),
+    /// One collective.
+    Collective(CollectiveWork),
+}
+
+/// An iteration of training.
+#[derive(Clone, Debug)]
+pub struct Training {
+    /// What the task graph is built from.
+    pub job: Job,
+    /// How iterations of the trace are drawn.
+    pub gating: GatingSpec,
+}
+
+/// One collective, each of whose ranks is a GPU, from the first on.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CollectiveWork {
+    /// Ranks; the last server may have GPUs to spare.
+    pub ranks: u32,
+    /// What it is for.
+    pub primitive: Primitive,
+    /// `direct` (an all-to-all of all pairs at once), `program`, or an algorithm's name.
+    pub algorithm: String,
+    /// Of a rank's buffer, as nccl-tests count it: what it holds before, or after an all-gather.
+    pub size_bytes: u64,
+}
+
+/// A specification of training, as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfTraining {
+    seed: u64,
+    model: Model,
+    parallelism: Parallelism,
+    training: TrainingSettings,
+    compute: Compute,
+    gating: GatingSpec,
+    cluster: Cluster,
+    fabric: FabricSpec,
+    engine: EngineSpec,
+    record: Record,
+    #[serde(default)]
+    failures: Vec<Failure>,
+    #[serde(default)]
+    backup_servers: u32,
+}
+
+/// A specification of a collective, as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfCollective {
+    seed: u64,
+    collective: CollectiveWork,
+    cluster: Cluster,
+    fabric: FabricSpec,
+    engine: EngineSpec,
+    #[serde(default)]
+    failures: Vec<Failure>,
+    #[serde(default)]
+    backup_servers: u32,
+}
+
+/// What tells the two apart.
+#[derive(Deserialize)]
+struct Either {
+    collective: Option<IgnoredAny>,
 }
 
 /// How iterations of the trace are drawn.
@@ -90,27 +154,64 @@ impl EngineSpec {
     }
 }
 
+impl From<OfTraining> for Spec {
+    fn from(spec: OfTraining) -> Self {
+        let OfTraining { seed, model, parallelism, training, compute, gating, .. } = spec;
+        let job = Job { model, parallelism, training, compute };
+        Spec {
+            seed,
+            work: Work::Training(Box::new(Training { job, gating })),
+            cluster: spec.cluster,
+            fabric: spec.fabric,
+            engine: spec.engine,
+            record: spec.record,
+            failures: spec.failures,
+            backup_servers: spec.backup_servers,
+        }
+    }
+}
+
+impl From<OfCollective> for Spec {
+    fn from(spec: OfCollective) -> Self {
+        Spec {
+            seed: spec.seed,
+            work: Work::Collective(spec.collective),
+            cluster: spec.cluster,
+            fabric: spec.fabric,
+            engine: spec.engine,
+            record: Record { replicas: 1 },
+            failures: spec.failures,
+            backup_servers: spec.backup_servers,
+        }
+    }
+}
+
 impl Spec {
     /// Parses the JSON that Python made.
     ///
     /// # Errors
     /// A message that names the key.
     pub fn from_json(text: &str) -> Result<Self, String> {
-        serde_json::from_str(text).map_err(|error| format!("the resolved specification: {error}"))
+        let either = serde_json::from_str(text);
+        let parsed = match either.is_ok_and(|either: Either| either.collective.is_some()) {
+            true => serde_json::from_str::<OfCollective>(text).map(Spec::from),
+            false => serde_json::from_str::<OfTraining>(text).map(Spec::from),
+        };
+        parsed.map_err(|error| format!("the resolved specification: {error}"))
+    }
+
+    /// Degrees of parallelism; the ranks of a collective are one block.
+    pub fn parallelism(&self) -> Parallelism {
+        match &self.work {
+            Work::Training(training) => training.job.parallelism,
+            Work::Collective(collective) => {
+                Parallelism { tp: 1, cp: 1, ep: collective.ranks, dp: 1, pp: 1 }
+            }
+        }
     }
 
     /// Servers that hold one block; 1 if a server holds several.
     pub fn region_servers(&self) -> u32 {
-        (self.parallelism.block_size() / self.cluster.gpus_per_server.max(1)).max(1)
-    }
-
-    /// The job: what the task graph is built from.
-    pub fn job(&self) -> Job {
-        Job {
-            model: self.model.clone(),
-            parallelism: self.parallelism,
-            training: self.training.clone(),
-            compute: self.compute.clone(),
-        }
+        self.parallelism().block_size().div_ceil(self.cluster.gpus_per_server.max(1)).max(1)
     }
 }

@@ -1,5 +1,6 @@
 //! The tables of a run.
 
+use crate::bound::busiest_links;
 use crate::demand::DemandRecord;
 use crate::packets::packet_figures;
 use crate::record::Recorder;
@@ -7,8 +8,13 @@ use crate::table::Table;
 use lightloom_engine::{Outcome, Reconfiguration};
 use lightloom_fabric::Fabric;
 use lightloom_units::{Bytes, Time};
-use lightloom_workload::{TaskGraph, TaskKind};
+use lightloom_workload::{Comm, TaskGraph, TaskKind};
 use std::collections::BTreeMap;
+
+/// Up to so many messages are kept one by one.
+const MOST_MESSAGES: usize = 1 << 17;
+/// Links that a collective's result names.
+const BUSIEST: usize = 256;
 
 pub(crate) fn figures(
     fabric: &Fabric,
@@ -88,6 +94,41 @@ pub(crate) fn links_table(fabric: &Fabric, outcome: &Outcome) -> Table {
         .integers("bytes", all().map(|c| c.bytes as i64))
         .numbers("mean_utilization", all().map(|c| c.utilization / c.rate.max(1) as f64))
         .numbers("max_utilization", all().map(|c| c.fullest))
+}
+
+/// Messages of a collective, and an all-to-all as one row of -1 to -1; none if there are too many.
+pub(crate) fn messages_table(graph: &TaskGraph, outcome: &Outcome) -> Table {
+    let tasks = if graph.len() <= MOST_MESSAGES { graph.len() } else { 0 };
+    let rows: Vec<(usize, i64, i64, i64)> = (0..tasks)
+        .map(|task| match graph.communication(task as u32) {
+            Some(&Comm::Exchange { first, end, steps }) if end - first == 1 => {
+                let (from, to, _) = graph.messages[first as usize];
+                (task, i64::from(from), i64::from(to), i64::from(steps))
+            }
+            Some(&Comm::Exchange { steps, .. }) => (task, -1, -1, i64::from(steps)),
+            _ => (task, -1, -1, 1),
+        })
+        .collect();
+    let rows = || rows.iter().copied();
+    Table::new("messages")
+        .integers("source", rows().map(|row| row.1))
+        .integers("destination", rows().map(|row| row.2))
+        .integers("bytes", rows().map(|row| outcome.bytes[row.0].get() as i64))
+        .integers("steps", rows().map(|row| row.3))
+        .integers("start_ps", rows().map(|row| outcome.start[row.0].ps() as i64))
+        .integers("end_ps", rows().map(|row| outcome.end[row.0].ps() as i64))
+        .integers("waited_ps", rows().map(|row| outcome.waited[row.0].ps() as i64))
+}
+
+/// The links that carried the most for their rate.
+pub(crate) fn busiest_table(fabric: &Fabric, outcome: &Outcome) -> Table {
+    let links = busiest_links(fabric, outcome, BUSIEST);
+    Table::new("busiest")
+        .names("class", links.iter().map(|link| &link.class))
+        .names("from", links.iter().map(|link| &link.from))
+        .names("to", links.iter().map(|link| &link.to))
+        .integers("bytes", links.iter().map(|link| link.bytes as i64))
+        .numbers("utilization", links.iter().map(|link| link.utilization))
 }
 
 pub(crate) fn transfers_table(recorder: &Recorder<'_>) -> Table {

@@ -35,6 +35,9 @@ pub(crate) fn table(graph: &TaskGraph, placement: &Placement, gating: &Gating) -
                     ring(&group, |from, to| add("dp", from, to, each));
                 }
             }
+            Comm::Exchange { first, end, .. } => graph.messages[first as usize..end as usize]
+                .iter()
+                .for_each(|&(from, to, bytes)| add("exchange", from, to, bytes)),
             Comm::Collective { block, over, bytes_per_gpu, .. } => {
                 let kind = if over == Axis::Cp { "cp" } else { "tp" };
                 for group in placement.axis_groups(block, over) {

@@ -1,7 +1,7 @@
 //! What other traffic takes is measured, and decisions that follow it come to rest.
 
 use lightloom_decide::Traffic;
-use lightloom_sim::{Beside, Spec, TraceCounts, Workload};
+use lightloom_sim::{Beside, Spec, TraceCounts, Work, Workload};
 
 /// Mixtral 8x7B on 128 GPUs at 100 Gbps, two replicas of two stages, with the preset's hysteresis and a
 /// switch of 1 ms.
@@ -46,7 +46,9 @@ fn shares(traffic: &[Vec<Vec<Traffic>>]) -> Vec<f64> {
 #[test]
 fn decisions_that_follow_what_is_measured_come_to_rest() {
     let spec = spec();
-    let shape = [16, spec.model.layers as usize, 8, spec.model.experts as usize];
+    let Work::Training(training) = &spec.work else { panic!("the golden job") };
+    let model = &training.job.model;
+    let shape = [16, model.layers as usize, 8, model.experts as usize];
     let counts = counts(shape);
     let workload =
         Workload::new(&spec, TraceCounts { counts: &counts, shape }).expect("a workload");

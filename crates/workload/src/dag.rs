@@ -37,6 +37,8 @@ pub enum TaskKind {
     DenseGradient,
     /// Sum of gradients of routed experts.
     ExpertGradient,
+    /// Messages of a collective that is run by itself.
+    Exchange,
     /// Input embedding.
     Embedding,
     /// Final norm, logits and loss.
@@ -90,7 +92,19 @@ pub enum Comm {
         /// In how many steps.
         steps: u32,
     },
+    /// Messages from GPU to GPU, all at once: `TaskGraph::messages[first..end]`.
+    Exchange {
+        /// The first message.
+        first: u32,
+        /// Behind the last one.
+        end: u32,
+        /// How many steps that follow one another each message stands for.
+        steps: u32,
+    },
 }
+
+/// What one GPU sends another: (from, to, bytes).
+pub type Message = (u32, u32, u64);
 
 /// In [`TaskGraph::comm`]: the task computes.
 pub const NO_COMM: u32 = u32::MAX;
@@ -119,6 +133,8 @@ pub struct TaskGraph {
     pub comm: Vec<u32>,
     /// What communication tasks move.
     pub comms: Vec<Comm>,
+    /// What the [`Comm::Exchange`]s send.
+    pub messages: Vec<Message>,
     /// For each task, the tasks that wait for it.
     pub successors: Csr,
     /// For each task, how many tasks it waits for.
@@ -152,6 +168,14 @@ pub(crate) struct Task {
     pub action: Action,
 }
 
+impl Task {
+    /// A transfer that belongs to no layer: of a collective that is run by itself.
+    pub fn alone(kind: TaskKind, comm: Comm) -> Self {
+        let (pass, block) = (Pass::Forward, BlockId { replica: 0, stage: 0 });
+        Task { kind, pass, block, layer: -1, micro_batch: 0, action: Action::Communicate(comm) }
+    }
+}
+
 #[derive(Clone, Copy)]
 pub(crate) enum Action {
     Compute(Time),
@@ -173,6 +197,7 @@ impl TaskKind {
             TaskKind::PipelineSend => "pp_send",
             TaskKind::DenseGradient => "dp_dense",
             TaskKind::ExpertGradient => "dp_expert",
+            TaskKind::Exchange => "exchange",
             TaskKind::Embedding => "embedding",
             TaskKind::Head => "head",
             TaskKind::Optimizer => "optimizer",
@@ -300,6 +325,15 @@ impl GraphBuilder {
             }
         }
         id
+    }
+
+    /// Adds a task that sends `messages`, each in so many steps.
+    pub fn exchange(&mut self, messages: impl IntoIterator<Item = Message>, steps: u32) -> u32 {
+        let sent = &mut self.graph.messages;
+        let first = sent.len() as u32;
+        sent.extend(messages);
+        let comm = Comm::Exchange { first, end: sent.len() as u32, steps };
+        self.task(Task::alone(TaskKind::Exchange, comm))
     }
 
     /// `after` starts when `before` has ended.

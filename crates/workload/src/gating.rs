@@ -154,6 +154,42 @@ impl Gating {
         Ok(gating)
     }
 
+    /// One matrix as it is given, of a collective that is run by itself: what each rank (row) has for
+    /// each rank (column), in units that the caller knows.
+    ///
+    /// # Panics
+    /// If the matrix does not have a row and a column a rank.
+    pub fn given(ranks: u32, tokens: Vec<u32>) -> Self {
+        let size = ranks as usize;
+        assert!(size > 0 && tokens.len() == size * size, "{} tokens", tokens.len());
+        let mut columns = vec![0u64; size];
+        let mut recorded = Vec::with_capacity(tokens.len());
+        let mut most = 0;
+        for row in tokens.chunks_exact(size) {
+            let sent: u64 = row.iter().map(|&count| u64::from(count)).sum();
+            most = most.max(sent);
+            for (column, &count) in columns.iter_mut().zip(row) {
+                *column += u64::from(count);
+            }
+            recorded.extend(row.iter().map(|&count| count as f32 / sent.max(1) as f32));
+        }
+        Gating {
+            ranks,
+            tokens,
+            hottest: vec![columns.into_iter().max().unwrap_or(0)],
+            origins: vec![(0, 0)],
+            draws: vec![MatrixId(0)],
+            replicas: 1,
+            micro_batches: 1,
+            dense_layers: 0,
+            moe_layers: 1,
+            assignments: most.try_into().unwrap_or(u32::MAX),
+            notes: Vec::new(),
+            recorded,
+            trace_layers: 1,
+        }
+    }
+
     /// Scales one (iteration, layer) of the trace to the job and keeps it.
     fn push(&mut self, counts: &[u32], experts: usize, origin: (u32, u32)) -> MatrixId {
         let id = MatrixId(self.hottest.len() as u32);

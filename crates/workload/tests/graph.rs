@@ -92,6 +92,7 @@ fn sent(job: &Job, gating: &Gating, comm: &Comm) -> u128 {
             let hops = groups.iter().map(|group| 2 * (group.len() as u128 - 1));
             hops.sum::<u128>() * u128::from(bytes_per_gpu)
         }
+        Comm::Exchange { .. } => unreachable!("of collectives that are run by themselves"),
     }
 }
 

@@ -211,6 +211,9 @@ fn design(spec: &Spec, job: &Job<'_>) -> Result<Design, SimError> {
                     }
                 }
             }
+            Comm::Exchange { first, end, .. } => graph.messages[first as usize..end as usize]
+                .iter()
+                .for_each(|&(from, to, bytes)| add(from, to, bytes)),
             Comm::Collective { block, over, bytes_per_gpu, .. } => {
                 for group in placement.axis_groups(block, over) {
                     for (at, &from) in group.iter().enumerate() {

@@ -139,7 +139,7 @@ impl<'a> Ledger<'a> {
             }
         };
         match *comm {
-            Comm::AllToAll { .. } => {}
+            Comm::AllToAll { .. } | Comm::Exchange { .. } => {}
             Comm::Send { from, to, bytes_per_gpu } => {
                 let pairs = self.placement.block_gpus(from).zip(self.placement.block_gpus(to));
                 pairs.for_each(|(from, to)| add(from, to, bytes_per_gpu));
@@ -173,10 +173,10 @@ fn servers(region: usize, region_servers: u32) -> Range<usize> {
     first..first + region_servers as usize
 }
 
-/// What other traffic is for; none for all-to-alls.
+/// What other traffic is for; none for all-to-alls, nor for a collective beside which there are none.
 fn class(comm: &Comm) -> Option<Class> {
     match comm {
-        Comm::AllToAll { .. } => None,
+        Comm::AllToAll { .. } | Comm::Exchange { .. } => None,
         Comm::Send { .. } => Some(Class::Pipeline),
         Comm::AllReduce { .. } => Some(Class::Gradients),
         Comm::Collective { over: Axis::Cp, .. } => Some(Class::Context),
@@ -225,6 +225,7 @@ pub(super) fn expected(
             let leave = gpus * tokens * u128::from(bytes_per_token) * (servers - 1) / servers;
             time(leave / servers, all)
         }
+        Comm::Exchange { .. } => Time::ZERO,
         Comm::Send { bytes_per_gpu, .. }
         | Comm::AllReduce { bytes_per_gpu, .. }
         | Comm::Collective { bytes_per_gpu, .. } => {

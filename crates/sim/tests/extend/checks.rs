@@ -7,8 +7,9 @@ use lightloom_circuits::{CircuitCounts, Rates, ServerDemand};
 use lightloom_decide::{Asked, Rule};
 use lightloom_fabric::{ClosSpec, FabricSpec, FatTree, Splitting, conformance::check};
 use lightloom_packet::{Balancer, Choice, Heard, Next, PathChooser};
-use lightloom_sim::{Beside, Run, Spec, TraceCounts, Workload};
+use lightloom_sim::{Beside, Run, Spec, TraceCounts, Work, Workload};
 use lightloom_units::{BitRate, Time};
+use lightloom_workload::Job;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -79,9 +80,11 @@ fn a_balancer() {
 
     // A small iteration of packets, which fluids that share all paths ideally surpass.
     let mut spec = spec();
-    (spec.model.hidden, spec.model.expert_intermediate, spec.model.vocabulary) = (512, 512, 1000);
-    spec.training.sequence_length = 512;
-    (spec.training.micro_batch, spec.training.micro_batches) = (1, 1);
+    let Work::Training(training) = &mut spec.work else { panic!("the golden job") };
+    let Job { model, training, .. } = &mut training.job;
+    (model.hidden, model.expert_intermediate, model.vocabulary) = (512, 512, 1000);
+    training.sequence_length = 512;
+    (training.micro_batch, training.micro_batches) = (1, 1);
     let mut tree = ClosSpec::new(BitRate::from_gbps(400), Time::from_us(1));
     spec.fabric = FatTree(tree.clone()).into();
     let fluid = run(&spec, Beside::default()).iteration;

@@ -1,7 +1,9 @@
 //! Algorithms by name: what each is for, and whether it can be built.
 
 use super::plug::{Capabilities, Primitive, Program, Registered};
-use super::{binomial, bruck, double_tree, pairwise, rabenseifner, recursive_doubling, ring};
+use super::{
+    binomial, bruck, double_tree, pairwise, rabenseifner, recursive_doubling, ring, swing,
+};
 use lightloom_units::Bytes;
 use lightloom_units::kind::Kind;
 use std::fmt;
@@ -12,6 +14,7 @@ use std::sync::Arc;
 static LIST: &[&[Registered]] = &[
     ring::ALGORITHMS,
     rabenseifner::ALGORITHMS,
+    swing::ALGORITHMS,
     recursive_doubling::ALGORITHMS,
     double_tree::ALGORITHMS,
     binomial::ALGORITHMS,

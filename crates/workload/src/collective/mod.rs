@@ -21,6 +21,7 @@ mod rabenseifner;
 mod recursive_doubling;
 mod ring;
 mod steps;
+mod swing;
 #[cfg(test)]
 mod tests;
 

@@ -3,12 +3,12 @@
 use super::steps::{Move, Steps};
 use lightloom_units::Bytes;
 use lightloom_units::kind::Kind;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 use std::sync::Arc;
 
 /// What a collective is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Primitive {
     /// Each node ends with its block of the sum.

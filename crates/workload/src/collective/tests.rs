@@ -60,8 +60,9 @@ fn check(algorithm: Algorithm, n: u32) {
     let collective = match algorithm.build(n, SIZE) {
         Ok(collective) => collective,
         Err(CollectiveError::PowerOfTwo { .. }) => {
-            // Halves of exchanges only; what folds nodes takes any number.
-            assert!(!n.is_power_of_two() && algorithm.primitive() != Primitive::AllReduce);
+            // Halves of exchanges, and Swing; what folds nodes takes any number.
+            let folds = ["rabenseifner-allreduce", "recursive-doubling-allreduce"];
+            assert!(!n.is_power_of_two() && !folds.contains(&algorithm.kind().name));
             return;
         }
         Err(error) => panic!("{algorithm} on {n}: {error}"),
@@ -144,6 +145,7 @@ fn counts_and_volumes_are_the_closed_forms() {
     assert_eq!(total("bruck-alltoall", 64), (6, 6, 3.0));
     assert_eq!(total("bruck-alltoall:8", 64), (14, 14, 14.0 / 8.0));
     assert_eq!(total("bruck-alltoall:64", 64), total("pairwise-alltoall", 64));
+    assert_eq!(total("swing-allreduce", 64), (12, 6, 2.0 * 63.0 / 64.0));
     assert_eq!(total("binomial-broadcast", 64), (6, 6, 6.0));
     // Folding: two more steps of the whole buffer.
     assert_eq!(total("rabenseifner-allreduce", 65).0, 14);
@@ -163,6 +165,20 @@ fn the_worked_example_pairs_nearest_nodes_first() {
         let blocks = built.moves(step, node).blocks;
         assert!(blocks.windows(2).all(|two| two[0] + 1 == two[1]), "{step} {node}: {blocks:?}");
     }
+}
+
+#[test]
+fn swing_meets_nodes_on_alternating_sides() {
+    let built = named("swing-allreduce").build(16, Bytes::new(16 << 20)).unwrap();
+    let peers = |node| -> Vec<u32> {
+        built.steps[..4]
+            .iter()
+            .map(|s| built.pairings[s.pairing as usize].peer(node, 16).unwrap())
+            .collect()
+    };
+    // Distances 1, 1, 3 and 5.
+    assert_eq!(peers(0), [1, 15, 3, 11]);
+    assert_eq!(peers(1), [0, 2, 14, 6]);
 }
 
 #[test]
