@@ -30,6 +30,13 @@ def generators() -> Iterator[tuple[str, ...]]:
         yield f"`{name}`", generator.formula, reads
 
 
+def predictors() -> Iterator[tuple[str, ...]]:
+    """Yield the table of ``docs/prediction.md``."""
+    yield "name", "says"
+    for name, kind in kinds.family("predictor").kinds.items():
+        yield f"`{name}`", kind.about
+
+
 def schemes() -> Iterator[tuple[str, ...]]:
     """Yield the table of ``docs/rails.md``."""
     yield "scheme", "leaves on", "lands on", "how packets spread"
@@ -40,6 +47,7 @@ def schemes() -> Iterator[tuple[str, ...]]:
 
 
 TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
+    "prediction": predictors,
     "rails": schemes,
     "traces": generators,
 }

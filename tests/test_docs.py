@@ -174,7 +174,7 @@ def test_the_glossary_is_in_order_and_whole() -> None:
 @pytest.mark.parametrize(
     ("page", "script"),
     [("specification", ["specification.py"])]
-    + [(page, ["tables.py", page]) for page in ("rails", "traces")],
+    + [(page, ["tables.py", page]) for page in ("prediction", "rails", "traces")],
 )
 def test_what_is_written_from_the_code_is_current(page: str, script: list[str]) -> None:
     done = subprocess.run(

@@ -104,11 +104,10 @@ def predict_evaluate(
     decision (a rule's name) and token_bytes. ``counts`` are of ``shape`` [iteration, layer, source,
     expert].
 
-    The result: JSON, for each predictor (``"copilot"``, ``"average"``, ``"previous-iteration"``,
-    ``"previous-layer"``, ``"uniform"``, ``"auto"``) its name and layers. A layer has sums over the
-    count iterations after the first: accuracy (one a k), load_error, matrix_error, predicted_s,
-    known_s, changed_ports, fits, fit_steps, load_s, rows_s; and by, pairs of who predicted and how
-    often.
+    The result: JSON, for each predictor (those of ``kinds("predictor")``) its name and layers. A
+    layer has sums over the count iterations after the first: accuracy (one a k), load_error,
+    matrix_error, predicted_s, known_s, changed_ports, fits, fit_steps, load_s, rows_s; and by,
+    pairs of who predicted and how often.
     """
 
 def predict_fit(request: str) -> str:

@@ -32,9 +32,10 @@ from lightloom.fields import (
 from lightloom.units import Time
 
 if TYPE_CHECKING:
-    Decision = str
+    Decision = Predictor = str
 else:
     Decision = Literal[tuple(kinds.family("decision").kinds)]
+    Predictor = Literal[tuple(kinds.family("predictor").kinds)]
 
 
 class Packet(Section):
@@ -118,10 +119,7 @@ class Reconfigure(Section):
     """Before the second one (combine) of the forward pass."""
     backward: Literal["block", "reuse", "hide", "inside"]
     """Before both of the backward pass."""
-    predictor: (
-        Literal["copilot", "previous-layer", "previous-iteration", "average", "uniform", "auto"]
-        | None
-    ) = None
+    predictor: Predictor | None = None
     """Who predicts; `auto`: whoever has been best so far. Read with `first_forward = "predict"`
     only, and then `auto` unless given."""
     start: Literal["even", "dark"]

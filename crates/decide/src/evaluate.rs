@@ -13,9 +13,10 @@
 use crate::decider::Decider;
 use crate::region::Region;
 use lightloom_circuits::predict::{
-    Auto, CANDIDATES, Forecaster, PredictorKind, Window, relative_error, top_k_accuracy,
+    Costs, Forecaster, Window, candidates, predictors, relative_error, top_k_accuracy,
 };
 use lightloom_circuits::{PortMap, ServerDemand};
+use serde::Serialize;
 
 /// What circuits are chosen from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +41,7 @@ pub struct Evaluated {
 }
 
 /// Sums over the passes of a layer.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LayerScores {
     /// Predictions that were scored.
     pub count: u32,
@@ -64,15 +65,15 @@ pub struct LayerScores {
     pub load_s: f64,
     /// Clock time of the predictions of rows \[s\].
     pub rows_s: f64,
-    /// Who it was, how often, in the order of [`CANDIDATES`].
-    pub by: [u32; CANDIDATES.len()],
+    /// Each candidate, and how often it was the one.
+    pub by: Vec<(&'static str, u32)>,
 }
 
 /// One predictor's scores.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Evaluation {
-    /// Which predictor was scored.
-    pub kind: PredictorKind,
+    /// The name of the predictor that was scored.
+    pub predictor: &'static str,
     /// By layer.
     pub layers: Vec<LayerScores>,
 }
@@ -97,35 +98,38 @@ pub fn evaluate(
     assert_eq!(counts.len(), shape.iter().product::<usize>(), "counts of shape {shape:?}");
     let ranks = asked.region.ranks;
     assert!(sources % ranks == 0 && experts % ranks == 0, "{ranks} ranks share {shape:?} evenly");
-    let runner = |kind| Runner {
+    let runner = |(loads, rows)| Runner {
         asked,
-        loads: Forecaster::new(kind, 1, experts, asked.window),
-        rows: Forecaster::new(kind, ranks, ranks, asked.window),
+        loads: Forecaster::new(loads, 1, experts, asked.window),
+        rows: Forecaster::new(rows, ranks, ranks, asked.window),
         circuits: Circuits::new(asked),
     };
-    let mut runners = CANDIDATES.map(runner);
+    let mut runners: Vec<_> = candidates().into_iter().zip(candidates()).map(runner).collect();
     let mut truth = Circuits::new(asked);
-    let mut auto = (Auto::new(asked.window), Circuits::new(asked));
-    let kinds = CANDIDATES.into_iter().chain([PredictorKind::Auto]);
-    let empty = |kind| Evaluation { kind, layers: vec![LayerScores::default(); layers] };
-    let mut found: Vec<Evaluation> = kinds.map(empty).collect();
+    let mut auto = (Costs::default(), Circuits::new(asked));
+    let by = candidates().iter().map(|one| (one.name(), 0)).collect();
+    let none = LayerScores { by, ..LayerScores::default() };
+    let mut found: Vec<_> = predictors()
+        .iter()
+        .map(|one| Evaluation { predictor: one.name(), layers: vec![none.clone(); layers] })
+        .collect();
     for pass in 0..passes {
         for layer in 0..layers {
             let size = sources * experts;
             let came = Came::new(&counts[(pass * layers + layer) * size..][..size], asked, experts);
             let (known_s, _) = truth.set(&came.matrix, &came.demand);
-            let mut said = runners.each_mut().map(|runner| runner.pass(&came, layer, now));
+            let mut said: Vec<_> =
+                runners.iter_mut().map(|runner| runner.pass(&came, layer, now)).collect();
             for one in &mut said {
                 one.known_s = known_s;
             }
-            let trusted = auto.0.trusted(layer);
-            let place = CANDIDATES.iter().position(|&kind| kind == trusted).unwrap_or(0);
+            let place = auto.0.least(layer);
             let circuits = auto.1.set(&said[place].matrix, &came.demand);
-            let costs = said.each_ref().map(|one| match came.asked.region.servers() {
+            let cost = |one: &Said| match came.asked.region.servers() {
                 0 | 1 => one.matrix_error,
                 _ => one.predicted_s,
-            });
-            auto.0.charge(layer, costs);
+            };
+            auto.0.charge(layer, &said.iter().map(cost).collect::<Vec<_>>(), asked.window);
             if pass == 0 {
                 continue;
             }
@@ -136,7 +140,7 @@ pub fn evaluate(
             (chosen.predicted_s, chosen.changed_ports) = circuits;
             chosen.load_s = said.iter().map(|one| one.load_s).sum();
             chosen.rows_s = said.iter().map(|one| one.rows_s).sum();
-            found[CANDIDATES.len()].layers[layer].add(&chosen, place, &came);
+            found[said.len()].layers[layer].add(&chosen, place, &came);
         }
         if !progress((pass + 1) as f64 / passes as f64) {
             return None;
@@ -252,7 +256,7 @@ impl Runner<'_> {
             predicted_s,
             known_s: 0.0,
             changed_ports,
-            steps: self.loads.transition().map(|fitted| fitted.steps),
+            steps: self.loads.fit_steps(),
             load_s: middle - start,
             rows_s: end - middle,
         }
@@ -276,7 +280,7 @@ impl LayerScores {
         self.fit_steps += u64::from(said.steps.unwrap_or(0));
         self.load_s += said.load_s;
         self.rows_s += said.rows_s;
-        self.by[by] += 1;
+        self.by[by].1 += 1;
     }
 }
 
@@ -321,18 +325,19 @@ mod tests {
     fn what_repeats_is_known_and_costs_nothing() {
         for rows in [Rows::Alike, Rows::Own] {
             let found = run(&steady(6, 3), [6, 3, 4, 8], &asked(rows));
-            assert_eq!(found.len(), CANDIDATES.len() + 1);
-            use PredictorKind::{Auto, Copilot, PreviousLayer, Uniform};
+            assert_eq!(found.len(), candidates().len() + 1);
             for found in found {
                 let scores = &found.layers[1];
-                assert_eq!((scores.count, scores.by.iter().sum::<u32>()), (5, 5));
-                if found.kind != Auto {
-                    let knows = !matches!(found.kind, Uniform | PreviousLayer);
-                    assert_eq!(scores.load_error < 1e-9, knows, "{found:?}");
-                    assert_eq!((scores.accuracy[0] - 5.0).abs() < 1e-9, knows, "{found:?}");
-                }
+                assert_eq!((scores.count, scores.by.iter().map(|by| by.1).sum::<u32>()), (5, 5));
+                let (knows, repeats) = match found.predictor {
+                    "average" | "previous-iteration" => (true, true),
+                    "copilot" => (true, false),
+                    "previous-layer" | "uniform" => (false, false),
+                    _ => continue,
+                };
+                assert_eq!(scores.load_error < 1e-9, knows, "{found:?}");
+                assert_eq!((scores.accuracy[0] - 5.0).abs() < 1e-9, knows, "{found:?}");
                 // Rows that no one matrix maps to each other are known only to who repeats them.
-                let repeats = !matches!(found.kind, Auto | Copilot | Uniform | PreviousLayer);
                 assert_eq!(scores.matrix_error < 1e-9, repeats && rows == Rows::Own, "{found:?}");
                 if repeats && rows == Rows::Own {
                     assert_eq!(scores.predicted_s, scores.known_s);

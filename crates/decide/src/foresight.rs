@@ -7,8 +7,7 @@
 //! Ignored: micro-batches that run at the same time; a controller would learn from these too.
 //! Checked: nothing that comes later in the trace changes a prediction; matrices sum to the tokens.
 
-use lightloom_circuits::predict::{Forecaster, Window};
-use lightloom_fabric::PredictorKind;
+use lightloom_circuits::predict::{Forecaster, Predictor, Window, predictors};
 use lightloom_workload::{Gating, MatrixId};
 use std::collections::HashMap;
 
@@ -23,25 +22,24 @@ pub struct Foresight {
 #[derive(Clone, Debug)]
 struct Predicted {
     rows: Vec<Vec<f64>>,
-    by: PredictorKind,
+    by: &'static str,
 }
 
 impl Foresight {
     /// Predicts every matrix that the workload draws.
-    pub fn new(kind: PredictorKind, gating: &Gating) -> Self {
+    pub fn new(predictor: Box<dyn Predictor>, gating: &Gating) -> Self {
         let ids: HashMap<(u32, u32), MatrixId> =
             (0..gating.matrices()).map(MatrixId).map(|id| (gating.origin(id), id)).collect();
         let iterations = ids.keys().map(|origin| origin.0 + 1).max().unwrap_or(0);
         let ranks = gating.ranks() as usize;
-        let mut forecaster = Forecaster::new(kind, ranks, ranks, Window::default());
-        // `auto` must predict all; the others' fits only where somebody asks.
-        let judges = kind == PredictorKind::Auto;
+        let every_layer = predictor.kind().capabilities.every_layer;
+        let mut forecaster = Forecaster::new(predictor, ranks, ranks, Window::default());
         let mut matrices = HashMap::with_capacity(ids.len());
         for iteration in 0..iterations {
             for layer in 0..gating.trace_layers() {
                 let origin = (iteration, layer);
                 let id = ids.get(&origin);
-                if judges || id.is_some() {
+                if every_layer || id.is_some() {
                     let said = forecaster.predict(layer as usize);
                     if let Some(&id) = id {
                         matrices.insert(id, Predicted { rows: said.rows, by: said.by });
@@ -63,15 +61,14 @@ impl Foresight {
         predicted.rows.iter().flat_map(|row| whole(row, self.assignments)).collect()
     }
 
-    /// How often each predictor was trusted, for those that were.
-    pub fn trusted(&self) -> Vec<(PredictorKind, usize)> {
-        use PredictorKind::{Average, Copilot, PreviousIteration, PreviousLayer, Uniform};
-        let times = |kind| self.matrices.values().filter(|said| said.by == kind).count();
-        [Copilot, Average, PreviousIteration, PreviousLayer, Uniform]
-            .map(|kind| (kind, times(kind)))
-            .into_iter()
-            .filter(|&(_, times)| times > 0)
-            .collect()
+    /// How often each predictor was trusted, for those that were, in the order of their list.
+    pub fn trusted(&self) -> Vec<(&'static str, usize)> {
+        let mut times = HashMap::new();
+        self.matrices.values().for_each(|said| *times.entry(said.by).or_default() += 1);
+        let place = |name| predictors().iter().position(|one| one.name() == name);
+        let mut trusted: Vec<_> = times.into_iter().collect();
+        trusted.sort_by_key(|&(name, _)| (place(name), name));
+        trusted
     }
 }
 
@@ -98,6 +95,7 @@ fn whole(shares: &[f64], total: u32) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lightloom_circuits::predict::predictor;
     use lightloom_workload::example;
 
     const SHAPE: [usize; 4] = [24, 8, 8, 8];
@@ -112,6 +110,10 @@ mod tests {
         (0..SHAPE.iter().product::<usize>()).map(|i| (i * i % 1009) as u32 + 1).collect()
     }
 
+    fn by(name: &str, gating: &Gating) -> Foresight {
+        Foresight::new(predictor(name).expect("it is listed"), gating)
+    }
+
     #[test]
     fn what_comes_later_changes_nothing() {
         let (before, mut counts) = (gating(&counts()), counts());
@@ -119,29 +121,28 @@ mod tests {
         let first = (iteration * SHAPE[1] + layer) * 64;
         counts[first..].iter_mut().for_each(|count| *count = *count % 7 * 1000 + 1);
         let after = gating(&counts);
-        for kind in [PredictorKind::Auto, PredictorKind::Copilot, PredictorKind::PreviousIteration]
-        {
-            let [one, two] = [&before, &after].map(|gating| Foresight::new(kind, gating));
+        for name in ["auto", "copilot", "previous-iteration"] {
+            let [one, two] = [&before, &after].map(|gating| by(name, gating));
             let mut same = 0;
             let mut other = 0;
             for id in (0..before.matrices()).map(MatrixId) {
                 assert_eq!(before.origin(id), after.origin(id));
                 let equal = one.matrix(id) == two.matrix(id);
                 if before.origin(id) <= (iteration as u32, layer as u32) {
-                    assert!(equal, "{kind:?} {:?}", before.origin(id));
+                    assert!(equal, "{name} {:?}", before.origin(id));
                     same += 1;
                 } else {
                     other += u32::from(!equal);
                 }
             }
-            assert!(same > 100 && other > 10, "{kind:?}: {same} the same, {other} not");
+            assert!(same > 100 && other > 10, "{name}: {same} the same, {other} not");
         }
     }
 
     #[test]
     fn matrices_sum_to_the_tokens_and_the_trusted_are_named() {
         let gating = gating(&counts());
-        let foresight = Foresight::new(PredictorKind::Auto, &gating);
+        let foresight = by("auto", &gating);
         for id in (0..gating.matrices()).map(MatrixId) {
             for row in foresight.matrix(id).chunks_exact(8) {
                 assert_eq!(row.iter().sum::<u32>(), gating.assignments_per_rank());
@@ -149,9 +150,9 @@ mod tests {
         }
         let trusted: usize = foresight.trusted().iter().map(|(_, times)| times).sum();
         assert_eq!(trusted, gating.matrices() as usize);
-        let uniform = Foresight::new(PredictorKind::Uniform, &gating);
+        let uniform = by("uniform", &gating);
         assert_eq!(uniform.matrix(MatrixId(0))[..8], [8192; 8]);
-        assert_eq!(uniform.trusted(), [(PredictorKind::Uniform, gating.matrices() as usize)]);
+        assert_eq!(uniform.trusted(), [("uniform", gating.matrices() as usize)]);
     }
 
     #[test]

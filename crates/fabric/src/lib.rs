@@ -59,7 +59,6 @@ pub use kinds::rail_optimized::RailOptimized;
 pub use kinds::railx::{RailXSpec, RailXTopology, Wired};
 pub use kinds::topoopt::{Panel, TopoOptSpec};
 pub use ocs::{
-    ActivationDelay, OcsSpec, PredictorKind, ReconfigurationDelay, Reconfigure, ReconfigurePolicy,
-    Start,
+    ActivationDelay, OcsSpec, ReconfigurationDelay, Reconfigure, ReconfigurePolicy, Start,
 };
 pub use wires::{Link, LinkClass, Node, NodeKind, Wires};

@@ -72,7 +72,7 @@ pub enum ReconfigurationDelay {
 }
 
 /// When circuits change for each all-to-all of a layer (MixNet Sections 5.1, 7.1, B.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reconfigure {
     /// Before the first of the forward pass.
@@ -81,9 +81,9 @@ pub struct Reconfigure {
     pub second_forward: ReconfigurePolicy,
     /// Before both of the backward pass.
     pub backward: ReconfigurePolicy,
-    /// Who predicts; given if and only if a phase is to be predicted.
+    /// The name of who predicts; given if and only if a phase is to be predicted.
     #[serde(default)]
-    pub predictor: Option<PredictorKind>,
+    pub predictor: Option<String>,
     /// The circuits that stand when a region begins.
     #[serde(default)]
     pub start: Start,
@@ -98,38 +98,6 @@ pub enum Start {
     Even,
     /// No port has a circuit.
     Dark,
-}
-
-impl PredictorKind {
-    /// As in a specification.
-    pub fn name(self) -> &'static str {
-        match self {
-            PredictorKind::Copilot => "copilot",
-            PredictorKind::PreviousLayer => "previous-layer",
-            PredictorKind::PreviousIteration => "previous-iteration",
-            PredictorKind::Average => "average",
-            PredictorKind::Uniform => "uniform",
-            PredictorKind::Auto => "auto",
-        }
-    }
-}
-
-/// Who predicts the demand of a layer's first all-to-all (MixNet, Appendix B.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PredictorKind {
-    /// Loads of the layer before, through a fitted transition matrix.
-    Copilot,
-    /// Loads of the layer before, as they are.
-    PreviousLayer,
-    /// Loads of this layer in the iteration before.
-    PreviousIteration,
-    /// An exponential average of this layer's loads.
-    Average,
-    /// All experts alike.
-    Uniform,
-    /// Whoever has been best so far.
-    Auto,
 }
 
 /// When circuits change for one all-to-all.

@@ -1,6 +1,7 @@
 //! The families of kinds that a specification chooses from, as data for those who list them.
 
 use crate::flits::networks;
+use lightloom_circuits::predict::predictors;
 use lightloom_fabric::FABRICS;
 use lightloom_packet::{BALANCERS, OVERFLOWS, TRANSPORTS};
 use lightloom_units::kind::Family;
@@ -18,6 +19,11 @@ const FAMILIES: &[&dyn Listed] = &[
         name: "decision",
         text: "How circuits are chosen for a demand.",
         kinds: || lightloom_decide::rules().iter().map(|rule| to_value(rule.kind())).collect(),
+    },
+    &Plugs {
+        name: "predictor",
+        text: "Who predicts the demand of a layer's first all-to-all.",
+        kinds: || predictors().iter().map(|predictor| to_value(predictor.kind())).collect(),
     },
     &Plugs {
         name: "network",

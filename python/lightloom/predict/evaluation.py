@@ -302,7 +302,8 @@ def _score(
     by: dict[str, float] = {}
     for layer in layers:
         for who, times in layer["by"]:
-            by[who] = by.get(who, 0.0) + times / count
+            if times:
+                by[who] = by.get(who, 0.0) + times / count
     hits = (sum(layer["accuracy"][at] for layer in layers) for at in range(len(tops)))
     known = total("known_s")
     return Score(

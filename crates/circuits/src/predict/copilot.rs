@@ -6,40 +6,53 @@
 //! would be fitted on as few samples as one for all loads (measured: docs/prediction.md).
 
 use super::average::average;
+use super::form::{Capabilities, Predictor};
 use super::history::History;
 use super::transition::{Sample, Transition};
+use lightloom_units::kind::Kind;
 
-/// The predictor, with its last fit.
+static KIND: Kind<Capabilities> = Kind {
+    name: "copilot",
+    summary: "The layer before's load, through a transition matrix fitted on the window",
+    source: Some("MixNet, equation 1"),
+    keys: &[],
+    capabilities: Capabilities { every_layer: false },
+};
+
+/// For every source the load of its layer before, through the matrix. Where there is none, as for
+/// the first layer, or no pass from which to fit, the layer's average.
+///
+/// See [the module](super) for an example.
 #[derive(Clone, Debug, Default)]
 pub struct Copilot {
-    last: Option<Transition>,
+    steps: Option<u32>,
 }
 
 impl Copilot {
     /// Fits end when the gap is this share of what the best constant prediction leaves unexplained.
     pub const TOLERANCE: f64 = 1e-6;
+}
 
-    /// For every source the load of its layer before, through the matrix. Where there is none, as for
-    /// the first layer, or no pass from which to fit, the layer's average.
-    ///
-    /// See [the module](super) for an example.
-    pub fn predict(&mut self, sources: &[History], layer: usize) -> Vec<Vec<f64>> {
-        self.last = None;
+impl Predictor for Copilot {
+    fn kind(&self) -> &'static Kind<Capabilities> {
+        &KIND
+    }
+
+    fn predict(&mut self, sources: &[History], layer: usize) -> Vec<Vec<f64>> {
         let known = sources.iter().all(|source| source.before(layer).is_some());
         let samples: Vec<Sample<'_>> =
             sources.iter().flat_map(|source| source.pairs(layer)).collect();
-        if !samples.is_empty() && known {
-            self.last = Some(Transition::fit(sources[0].experts(), &samples, Self::TOLERANCE));
-        }
-        let row = |source: &History| match (&self.last, source.before(layer)) {
+        let fitted = (known && !samples.is_empty())
+            .then(|| Transition::fit(sources[0].experts(), &samples, Self::TOLERANCE));
+        self.steps = fitted.as_ref().map(|fitted| fitted.steps);
+        let row = |source: &History| match (&fitted, source.before(layer)) {
             (Some(fitted), Some(before)) => fitted.apply(before),
             _ => average(source, layer),
         };
         sources.iter().map(row).collect()
     }
 
-    /// The matrix behind the last prediction, unless that was an average.
-    pub fn last(&self) -> Option<&Transition> {
-        self.last.as_ref()
+    fn fit_steps(&self) -> Option<u32> {
+        self.steps
     }
 }

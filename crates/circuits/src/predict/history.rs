@@ -54,6 +54,11 @@ impl History {
         self.experts
     }
 
+    /// How far back it looks.
+    pub fn window(&self) -> Window {
+        self.window
+    }
+
     /// Adds what a layer's gate decided, in any unit. No tokens at all count as equal shares.
     ///
     /// # Panics

@@ -1,18 +1,18 @@
 //! What the next gate will decide, before it has (MixNet, Section 5.1 and Appendix B.1).
 //!
 //! Modelled: the share of a source's tokens that each expert of a layer receives, predicted from the
-//! layer before in the same pass of the model and from recent passes. One predictor a file; each reads a
-//! [`History`], to which loads are added as layers pass. A [`Forecaster`] holds both, and is all that
-//! a simulator or a controller needs: [`Forecaster::predict`] before a layer's gate,
-//! [`Forecaster::observe`] after it. No clock, no random numbers: the same loads give the same
-//! predictions on every machine.
+//! layer before in the same pass of the model and from recent passes. A predictor is a file and a line
+//! in [`candidates`]; it reads a [`History`], to which loads are added as layers pass. A [`Forecaster`]
+//! holds both, and is all that a simulator or a controller needs: [`Forecaster::predict`] before a
+//! layer's gate, [`Forecaster::observe`] after it. No clock, no random numbers: the same loads give the
+//! same predictions on every machine.
 //! Ignored: which tokens chose which experts in the layer before; only their numbers are known.
 //! Checked: every prediction is a distribution, whatever was seen; each predictor by its definition;
 //! the window forgets.
 //!
 //! ```
-//! use lightloom_circuits::predict::{Forecaster, PredictorKind, Window};
-//! let mut forecaster = Forecaster::new(PredictorKind::Copilot, 1, 4, Window::default());
+//! use lightloom_circuits::predict::{Copilot, Forecaster, Window};
+//! let mut forecaster = Forecaster::new(Box::<Copilot>::default(), 1, 4, Window::default());
 //! // Whatever expert e of layer 0 gets, expert 3 - e of layer 1 gets.
 //! for hot in [0, 1, 2, 0, 3, 1] {
 //!     let load: Vec<f64> = (0..4).map(|e| if e == hot { 70.0 } else { 10.0 }).collect();
@@ -25,25 +25,61 @@
 //! ```
 
 mod auto;
-mod average;
-mod copilot;
 mod forecaster;
+mod form;
 mod history;
 mod linear;
-mod previous_iteration;
-mod previous_layer;
 mod scores;
 mod transition;
-mod uniform;
 
-pub use auto::{Auto, CANDIDATES};
-pub use average::average;
-pub use copilot::Copilot;
+pub use auto::{Auto, Costs};
 pub use forecaster::{Forecaster, Prediction};
+pub use form::{Capabilities, Predictor};
 pub use history::{History, Window};
-pub use lightloom_fabric::PredictorKind;
-pub use previous_iteration::previous_iteration;
-pub use previous_layer::previous_layer;
 pub use scores::{relative_error, top_k_accuracy};
 pub use transition::{Sample, Transition};
-pub use uniform::uniform;
+
+/// Declares the files and lists the predictors in them.
+macro_rules! predictors {
+    ($($file:ident::$Predictor:ident),* $(,)?) => {
+        $(mod $file; pub use $file::$Predictor;)*
+
+        /// Whom `auto` chooses from: at first, and among equals, the first.
+        pub fn candidates() -> Vec<Box<dyn Predictor>> {
+            vec![$(Box::<$Predictor>::default()),*]
+        }
+    };
+}
+
+predictors! {
+    copilot::Copilot,
+    average::Average,
+    previous_iteration::PreviousIteration,
+    previous_layer::PreviousLayer,
+    uniform::Uniform,
+}
+
+/// Every predictor that a specification may name: the candidates, and last `auto`.
+pub fn predictors() -> Vec<Box<dyn Predictor>> {
+    let mut all = candidates();
+    all.push(Box::new(Auto::new(candidates())));
+    all
+}
+
+/// The predictor of a name.
+///
+/// # Errors
+/// Which there are, if there is none of that name.
+///
+/// ```
+/// use lightloom_circuits::predict::predictor;
+/// assert_eq!(predictor("auto").unwrap().name(), "auto");
+/// assert!(predictor("best").unwrap_err().starts_with("must be one of copilot, average, "));
+/// ```
+pub fn predictor(name: &str) -> Result<Box<dyn Predictor>, String> {
+    let found = predictors().into_iter().find(|predictor| predictor.name() == name);
+    found.ok_or_else(|| {
+        let names: Vec<_> = predictors().iter().map(|predictor| predictor.name()).collect();
+        format!("must be one of {}", names.join(", "))
+    })
+}

@@ -2,8 +2,8 @@
 
 use crate::progress::watched;
 use lightloom_circuits::Rates;
-use lightloom_circuits::predict::{CANDIDATES, PredictorKind, Sample, Transition, Window};
-use lightloom_decide::evaluate::{Evaluated, Evaluation, LayerScores, Rows, evaluate};
+use lightloom_circuits::predict::{Sample, Transition, Window};
+use lightloom_decide::evaluate::{Evaluated, Rows, evaluate};
 use lightloom_decide::region::Region;
 use lightloom_decide::rule;
 use pyo3::buffer::PyBuffer;
@@ -30,49 +30,6 @@ struct Question {
     share_eps: bool,
     decision: String,
     token_bytes: u64,
-}
-
-#[derive(Serialize)]
-struct Scores {
-    predictor: PredictorKind,
-    layers: Vec<Layer>,
-}
-
-/// Sums of a layer; see [`LayerScores`].
-#[derive(Serialize)]
-struct Layer {
-    count: u32,
-    accuracy: Vec<f64>,
-    load_error: f64,
-    matrix_error: f64,
-    predicted_s: f64,
-    known_s: f64,
-    changed_ports: u64,
-    fits: u32,
-    fit_steps: u64,
-    load_s: f64,
-    rows_s: f64,
-    by: Vec<(PredictorKind, u32)>,
-}
-
-impl From<Evaluation> for Scores {
-    fn from(found: Evaluation) -> Self {
-        let layer = |scores: LayerScores| Layer {
-            count: scores.count,
-            accuracy: scores.accuracy,
-            load_error: scores.load_error,
-            matrix_error: scores.matrix_error,
-            predicted_s: scores.predicted_s,
-            known_s: scores.known_s,
-            changed_ports: scores.changed_ports,
-            fits: scores.fits,
-            fit_steps: scores.fit_steps,
-            load_s: scores.load_s,
-            rows_s: scores.rows_s,
-            by: CANDIDATES.into_iter().zip(scores.by).filter(|of| of.1 > 0).collect(),
-        };
-        Scores { predictor: found.kind, layers: found.layers.into_iter().map(layer).collect() }
-    }
 }
 
 fn refused(error: impl Display) -> PyErr {
@@ -138,7 +95,6 @@ pub(crate) fn predict_evaluate(
         Ok(evaluate(&counts, shape, &asked, &mut now, progress))
     })?;
     let found = found.ok_or_else(|| PyRuntimeError::new_err("interrupted"))?;
-    let found: Vec<Scores> = found.into_iter().map(Scores::from).collect();
     serde_json::to_string(&found).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 

@@ -33,13 +33,14 @@ use crate::demand::AllToAll;
 use crate::emulate::written;
 use crate::failures::FailureEvent;
 use crate::spec::EngineSpec;
+use lightloom_circuits::predict::predictor;
 use lightloom_circuits::{Layout, PortMap, Rates, Router};
 use lightloom_control::EmulatedRegion;
 use lightloom_decide::{Dark, Decider, Foresight, Rule, Settings, Traffic, rule};
 use lightloom_engine::{Orders, Patch, Patches};
 use lightloom_fabric::{Fabric, MixNetSpec, NicId, ReconfigurePolicy};
 use lightloom_units::Time;
-use lightloom_workload::{BlockId, Comm, Placement, TaskGraph};
+use lightloom_workload::{BlockId, Comm, Gating, Placement, TaskGraph};
 use std::sync::Arc;
 
 struct Region {
@@ -130,7 +131,7 @@ impl<'a> Optical<'a> {
             numa_of_port,
             region_servers,
             router: Router::default(),
-            foresight: spec.reconfigure.predictor.map(|kind| Foresight::new(kind, job.gating)),
+            foresight: foresight(spec, job.gating)?,
             ledger: traffic::Ledger::new(
                 job.graph,
                 job.placement,
@@ -205,7 +206,7 @@ impl Carrier for Optical<'_> {
     fn note(&self) -> Option<String> {
         let trusted = self.foresight.as_ref()?.trusted();
         let all: usize = trusted.iter().map(|(_, times)| times).sum();
-        let each = trusted.iter().map(|(by, times)| format!("{times} by {}", by.name()));
+        let each = trusted.iter().map(|(by, times)| format!("{times} by {by}"));
         Some(format!("{all} demands were predicted: {}", each.collect::<Vec<_>>().join(", ")))
     }
 
@@ -303,6 +304,14 @@ impl Carrier for Optical<'_> {
         (kept.answered.journal, kept.answered.trace) = written(controller);
         Some(kept)
     }
+}
+
+/// What is expected, if a specification says who predicts.
+fn foresight(spec: &MixNetSpec, gating: &Gating) -> Result<Option<Foresight>, String> {
+    let Some(name) = &spec.reconfigure.predictor else { return Ok(None) };
+    let predictor = predictor(name)
+        .map_err(|allowed| format!("fabric.reconfigure.predictor = \"{name}\": {allowed}"))?;
+    Ok(Some(Foresight::new(predictor, gating)))
 }
 
 /// How circuits are chosen, as a specification says.

@@ -2,7 +2,9 @@
 
 use crate::balancer::away::{self, Away};
 use crate::kinds::one_switch::{self, OneSwitch};
+use crate::predict::trend::Trend;
 use crate::rule::heaviest_first::HeaviestFirst;
+use lightloom_circuits::predict::{Auto, Forecaster, Window, candidates};
 use lightloom_circuits::{CircuitCounts, Rates, ServerDemand};
 use lightloom_decide::{Asked, Rule};
 use lightloom_fabric::{ClosSpec, FabricSpec, FatTree, Splitting, conformance::check};
@@ -133,4 +135,21 @@ fn a_decision() {
     let rule: Arc<dyn Rule> = Arc::new(HeaviestFirst);
     let asked = run(&spec(), Beside { rule: Some(&rule), recorded: true, ..Beside::default() });
     assert!(!asked.kept.expect("it is kept").answered.rounds.is_empty());
+}
+
+/// What a layer's loads change by is always the same, so whoever goes on with the change is right.
+#[test]
+fn a_predictor() {
+    let mut candidates = candidates();
+    candidates.push(Box::new(Trend));
+    let mut auto = Forecaster::new(Box::new(Auto::new(candidates)), 1, 2, Window::default());
+    let load = |pass: u32| [100.0 - f64::from(pass), f64::from(pass)];
+    for pass in 0..40 {
+        let said = auto.predict(0);
+        if pass > 20 {
+            assert_eq!(said.by, "trend");
+            assert!((said.rows[0][1] - load(pass)[1] / 100.0).abs() < 1e-9, "{said:?}");
+        }
+        auto.observe(0, &load(pass));
+    }
 }

@@ -1,6 +1,6 @@
-//! The examples of `docs/extend.md`: a kind of each family, written as it would lie in its crate, in the
-//! suite that every kind of its family must pass and in a simulation. None of them is in a list here, so
-//! each shows that its interface is enough.
+//! The examples of `docs/extend.md`, and a predictor: a kind of each family, written as it would lie in
+//! its crate, in the suite that every kind of its family must pass and in a simulation. None of them is
+//! in a list here, so each shows that its interface is enough.
 
 mod balancer {
     pub mod away;
@@ -15,6 +15,11 @@ mod drivers {
 }
 mod kinds {
     pub mod one_switch;
+}
+mod predict {
+    use lightloom_circuits::predict as form;
+    use lightloom_circuits::predict as history;
+    pub mod trend;
 }
 mod rule {
     use crate::interfaces as form;
