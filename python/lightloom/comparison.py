@@ -17,6 +17,7 @@ from lightloom.arguments import names, rates
 from lightloom.cost import BASELINE, fabrics_of, on_fabrics
 from lightloom.errors import Interrupted
 from lightloom.progress import OnProgress, displayed
+from lightloom.runs import users
 from lightloom.scenario import Scenario
 from lightloom.simulation import Finished, gathered, run_all
 from lightloom.units import Rate
@@ -95,7 +96,7 @@ def compare(
     if out is not None:
         store.check_place(Path(out), force=force)
     with displayed(len(scenarios), progress, on_progress) as report:
-        runs = run_all(scenarios, on_progress=report)
+        runs = run_all(scenarios, on_progress=report, cache=users())
     finished, stopped = runs.finished, runs.stopped
     more = {
         "compare": {

@@ -1,17 +1,14 @@
 """Runs of scenarios, and the Result that they leave.
 
-One workload (task graph and gating demand) is built for all scenarios that share it, and the runs
-share the machine's cores; what a run gives does not depend on how many run beside it.
+How they are performed, and what is kept of them, is told in `lightloom.runs`; what a run gives does
+not depend on how many run beside it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
-import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -26,17 +23,16 @@ from lightloom import decision as decisions
 from lightloom.balancer import Balancer
 from lightloom.cost import Cost, bill_of, cost_of, link_rate
 from lightloom.decision import Decision
-from lightloom.errors import InputError, Interrupted, RunError
+from lightloom.errors import InputError, Interrupted
 from lightloom.gating import load_trace
 from lightloom.progress import OnProgress, displayed
+from lightloom.runs import Cache, ScenarioRun, perform
+from lightloom.runs.scenario import ORIGINS, TABLES, in_seconds, tokens, trace_digest
 from lightloom.scenario import Scenario
 from lightloom.trace import GatingTrace
 
 if TYPE_CHECKING:
     from lightloom.report import Result
-
-# Tables of the core that a Result keeps, each with a column "run" put in front.
-TABLES = ("tasks", "links", "transfers", "demand", "reconfigurations", "queues", "reorder")
 
 
 @dataclass(frozen=True)
@@ -57,7 +53,7 @@ class Finished:
 
     name: str
     scenario: Scenario
-    summary: Mapping[str, float]
+    summary: Mapping[str, Any]
     tables: Mapping[str, pa.Table]
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -67,25 +63,7 @@ class Finished:
     @property
     def row(self) -> dict[str, Any]:
         """The run as a row of ``runs``, without what only a comparison can say."""
-        figures = dict(self.summary)
-        seconds = {
-            f"{name}_s": figures.pop(f"{name}_ps") / 1e12
-            for name in (
-                "iteration",
-                "compute",
-                "exposed_a2a",
-                "exposed_other",
-                "reconfiguration",
-            )
-        }
-        training, parallelism = self.scenario.training, self.scenario.parallelism
-        tokens = (
-            training.sequence_length
-            * training.micro_batch
-            * training.micro_batches
-            * parallelism.ep
-            * self.scenario.dp
-        )
+        seconds, counts = in_seconds(self.summary)
         return {
             "run": self.name,
             "model": self.scenario.model.name,
@@ -96,8 +74,8 @@ class Finished:
             "cost_usd": self.cost.total_usd if self.cost else None,
             "perf_per_dollar_vs_fat_tree": None,
             "pareto": None,
-            "tokens_per_s": tokens / seconds["iteration_s"],
-            **{name: float(value) for name, value in figures.items()},
+            "tokens_per_s": tokens(self.scenario) / seconds["iteration_s"],
+            **counts,
         }
 
 
@@ -184,15 +162,17 @@ def run_all(
     priced: bool = True,
     decision: Decision | None = None,
     balancer: Balancer | None = None,
+    cache: Cache | None = None,
 ) -> Runs:
-    """Run scenarios that share a workload; what was finished before a stop is kept.
+    """Run scenarios that share a trace; what was finished before a stop is kept.
 
-    Where a price is missing, `priced` says whether that is an error or a run without a cost.
+    Where a price is missing, `priced` says whether that is an error or a run without a cost. What
+    `cache` keeps is not run again.
 
     Raises
     ------
     InputError
-        If a scenario or its trace cannot be used. A run that fails is an entry of the result.
+        If a scenario or its trace cannot be used. A run that fails ends the others.
     """
     if not scenarios:
         raise InputError("nothing to run")
@@ -200,33 +180,25 @@ def run_all(
     functions = (decisions.prepared(decision, first), balancers.prepared(balancer))
     costs = [_cost(scenario, priced) for scenario in scenarios]
     trace = load_trace(first)
-    counts = np.ascontiguousarray(trace.counts, dtype=np.uint32)
-    try:
-        workload = _core.Workload(first.to_core_json(), counts.reshape(-1), counts.shape)
-    except ValueError as error:
-        raise InputError(f"{first.title}: {error}") from None
-    halt = threading.Event()
-
-    def one(scenario: Scenario, cost: Cost | InputError) -> Finished:
-        name = run_name(scenario)
-
-        def progress(share: float) -> None:
-            if halt.is_set():
-                raise KeyboardInterrupt
-            if on_progress is not None:
-                on_progress(name, share)
-
-        if halt.is_set():
-            raise KeyboardInterrupt
-        try:
-            out = workload.run(scenario.to_core_json(), progress, functions)
-        except ValueError as error:
-            raise InputError(f"{scenario.title}: {error}") from None
-        except RuntimeError as error:
-            raise RunError(f"{scenario.title}: {error}") from None
-        progress(1.0)
-        tables = {table: _arrow(name, out["tables"][table]) for table in TABLES}
-        notes = [*_trace_notes(trace, scenario), *out["notes"]]
+    runs = [
+        ScenarioRun.of(scenario, trace, name=run_name(scenario), functions=functions)
+        for scenario in scenarios
+    ]
+    done = perform(runs, cache=cache, jobs=jobs, first_failure_stops=True, on_progress=on_progress)
+    if done.unkept is not None:
+        print(f"warning: {done.unkept_text}", file=sys.stderr)
+    stopped: BaseException | None = next((error for _, error in done.failures), None)
+    if done.interrupted is not None:
+        stopped = Interrupted("nothing was kept")
+    finished = []
+    origins: tuple[Mapping[str, Any], ...] = ()
+    for run, cost, outcome in zip(runs, costs, done.outcomes, strict=True):
+        if outcome is None:
+            continue
+        assert outcome.tables is not None
+        origins = origins or tuple(outcome.tables[ORIGINS].to_pylist())
+        tables = {table: _of_run(run.name, outcome.tables[table]) for table in TABLES}
+        notes = [*_trace_notes(trace, run.scenario), *outcome.notes]
         if decision is not None:
             named = decisions.name(decision)
             notes.append(f"circuits were chosen by {named}, not by fabric.decision")
@@ -236,37 +208,11 @@ def run_all(
         if isinstance(cost, InputError):
             notes.append(f"no cost: {cost}")
         known = None if isinstance(cost, InputError) else cost
-        warnings = (*shapes.warnings(scenario), *out["warnings"])
-        return Finished(name, scenario, out["summary"], tables, tuple(notes), warnings, known)
-
-    stopped: BaseException | None = None
-    with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
-        futures = [
-            pool.submit(one, scenario, cost)
-            for scenario, cost in zip(scenarios, costs, strict=True)
-        ]
-        waiting = set(futures)
-        try:
-            while waiting:
-                try:
-                    # A timeout, so that an interrupt is seen between events.
-                    done, waiting = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
-                except KeyboardInterrupt as error:
-                    stopped, done = error, set()
-                if stopped is None:
-                    stopped = next((e for e in (f.exception() for f in done) if e), None)
-                if stopped is not None:
-                    halt.set()
-        finally:
-            halt.set()  # whatever ends the loop, leaving the pool waits for no run
-    if isinstance(stopped, KeyboardInterrupt):
-        stopped = Interrupted("nothing was kept")
-    finished = tuple(future.result() for future in futures if future.exception() is None)
-    origins = tuple(
-        {"component": component, "pass": when, "origin": origin, "time_ps": ps}
-        for component, when, origin, ps in workload.compute_origins
-    )
-    return Runs(finished, stopped, trace, origins)
+        warnings = (*shapes.warnings(run.scenario), *outcome.warnings)
+        finished.append(
+            Finished(run.name, run.scenario, outcome.figures, tables, tuple(notes), warnings, known)
+        )
+    return Runs(tuple(finished), stopped, trace, origins)
 
 
 def gathered(
@@ -298,7 +244,6 @@ def gathered(
     }
     tables["runs"] = pa.Table.from_pylist([dict(row) for row in rows], schema=_runs_schema(rows))
     tables["bill"] = _bill(finished)
-    digest = hashlib.sha256(np.ascontiguousarray(trace.counts, dtype="<u4").tobytes()).hexdigest()
     info: dict[str, Any] = {
         "lightloom": _core.__version__,
         "python": ".".join(map(str, sys.version_info[:3])),
@@ -309,7 +254,7 @@ def gathered(
             "name": job.gating.trace,
             "origin": str(trace.meta.get("origin", "unknown")),
             "shape": list(trace.counts.shape),
-            "sha256": digest,
+            "sha256": trace_digest(trace),
         },
         "compute_origins": list(runs.origins),
         "notes": list(dict.fromkeys(note for run in finished for note in run.notes)),
@@ -332,19 +277,12 @@ def run_name(scenario: Scenario) -> str:
     return f"{scenario.fabric.name}@{link_rate(scenario).gbps:g}G"
 
 
-def _arrow(run: str, columns: Mapping[str, tuple[Any, ...]]) -> pa.Table:
-    arrays: dict[str, pa.Array] = {}
-    for name, (kind, data, *names) in columns.items():
-        if kind == "names":
-            index = pa.array(np.frombuffer(data, dtype="<i4"))
-            arrays[name] = pa.DictionaryArray.from_arrays(index, pa.array(names[0], pa.string()))
-        else:
-            arrays[name] = pa.array(np.frombuffer(data, dtype=np.dtype(kind).newbyteorder("<")))
-    rows = len(next(iter(arrays.values())))
+def _of_run(run: str, table: pa.Table) -> pa.Table:
+    """Return a run's table with a column that names the run in front."""
     runs = pa.DictionaryArray.from_arrays(
-        pa.array(np.zeros(rows, dtype=np.int32)), pa.array([run], pa.string())
+        pa.array(np.zeros(table.num_rows, dtype=np.int32)), pa.array([run], pa.string())
     )
-    return pa.table({"run": runs, **arrays})
+    return table.add_column(0, "run", runs)
 
 
 def _runs_schema(rows: Sequence[Mapping[str, Any]]) -> pa.Schema:

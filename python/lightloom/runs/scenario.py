@@ -1,0 +1,230 @@
+"""The kind of run that is one training iteration of a `Scenario`.
+
+What a worker does of it needs neither specification nor prices: it gets what the compiled core
+reads, and a gating trace by its content's digest. Weight and memory are estimates from the numbers
+of tasks and bytes, good to a factor of three.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import pyarrow as pa
+
+from lightloom import _core
+from lightloom.errors import InputError, RunError
+from lightloom.runs.outcome import Figure, Outcome
+from lightloom.runs.run import Memo, OnShare, Run, digest_of
+
+if TYPE_CHECKING:
+    from lightloom.cost import Cost
+    from lightloom.scenario import Scenario
+    from lightloom.trace import GatingTrace
+
+TABLES = ("tasks", "links", "transfers", "demand", "reconfigurations", "queues", "reorder")
+"""Tables that the core gives."""
+ORIGINS = "origins"
+"""Where each compute time comes from: a table beside those."""
+
+# What a workload is built of; the rest is what it runs on.
+_WORKLOAD = ("seed", "model", "parallelism", "training", "compute", "gating")
+# A process with nothing in it, and a task of a workload with what is recorded of it [B].
+_BASE_BYTES, _TASK_BYTES = 150 << 20, 600
+# A task of the flow engine; a packet over its path [CPU s].
+_TASK_S, _PACKET_S = 2e-5, 1e-6
+_PACKET_BYTES = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class ScenarioRun(Run):
+    """A scenario on its trace; see `of`."""
+
+    scenario: Scenario = None  # type: ignore[assignment]
+    trace: GatingTrace = None  # type: ignore[assignment]
+    cost: Cost | None = None
+    functions: tuple[Callable[..., Any] | None, ...] = (None, None)
+    """A decision and a balancer in Python; with one the outcome is kept nowhere."""
+
+    @classmethod
+    def of(
+        cls,
+        scenario: Scenario,
+        trace: GatingTrace | None = None,
+        *,
+        name: str | None = None,
+        cost: Cost | None = None,
+        functions: tuple[Callable[..., Any] | None, ...] = (None, None),
+    ) -> ScenarioRun:
+        """Return a scenario as a run.
+
+        Parameters
+        ----------
+        trace
+            As `lightloom.gating.load_trace` gives it, which is asked unless it is given.
+        name
+            Of the point in its set; the scenario's title unless given.
+        cost
+            Of its network, for the table.
+
+        Raises
+        ------
+        InputError
+            If the trace cannot be used.
+
+        Examples
+        --------
+        >>> from lightloom import Scenario
+        >>> job = Scenario.preset("mixtral-8x7b", gpus=128).with_(training={"micro_batches": 1})
+        >>> run = ScenarioRun.of(job)
+        >>> outcome = run.perform(lambda share: None, Memo(), tables=False)
+        >>> round(run.figures(outcome)["iteration_s"], 1)
+        2.1
+        """
+        if trace is None:
+            from lightloom.gating import load_trace
+
+            trace = load_trace(scenario)
+        core = scenario.to_core()
+        named = scenario.gating.trace
+        where = {
+            "trace": named if named == "builtin" else os.path.abspath(named),
+            "experts": scenario.model.experts,
+            "top_k": scenario.model.top_k,
+        }
+        shape = list(trace.counts.shape)
+        payload = {"core": core, "trace": {"sha256": trace_digest(trace), "shape": shape}}
+        tasks, packets = _sizes(core)
+        circuits = 3 if hasattr(scenario.fabric, "decision") else 1
+        work = packets * _PACKET_S if core["engine"]["kind"] != "flow" else tasks * _TASK_S
+        return cls(
+            kind="scenario",
+            name=name or scenario.title,
+            payload=payload,
+            where=where,
+            spec=scenario.to_tree(),
+            title=scenario.title,
+            weight=work * circuits * max(1.0, core["parallelism"]["ep"] / 16),
+            memory=int(_BASE_BYTES + tasks * _TASK_BYTES),
+            group=digest_of([[core[part] for part in _WORKLOAD], payload["trace"]]),
+            scenario=scenario,
+            trace=trace,
+            cost=cost,
+            functions=functions,
+        )
+
+    @property
+    def plain(self) -> bool:
+        """Whether no function in Python decides."""
+        return self.functions == (None, None)
+
+    def figures(self, outcome: Outcome) -> Mapping[str, Figure]:
+        """Return the iteration and its parts [s], cost and speed, and what the core counted."""
+        seconds, counts = in_seconds(outcome.figures)
+        cost_usd = self.cost.total_usd if self.cost else None
+        speed = tokens(self.scenario) / seconds["iteration_s"]
+        return {**seconds, "cost_usd": cost_usd, "tokens_per_s": speed, **counts}
+
+
+def perform(run: Run, on_progress: OnShare, memo: Memo, *, tables: bool) -> Outcome:
+    """Build the workload, unless it stands, and run it."""
+    spec = _core_json(run.payload["core"])
+    functions = run.functions if isinstance(run, ScenarioRun) else ()
+    try:
+        workload = memo.get(run.group, lambda: _workload(run, spec))
+        out = workload.run(spec, on_progress, functions or (None, None))
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    except RuntimeError as error:
+        raise RunError(str(error)) from None
+    found = None
+    if tables:
+        origins = zip(*workload.compute_origins, strict=True)
+        names = ("component", "pass", "origin", "time_ps")
+        found = {name: _arrow(out["tables"][name]) for name in TABLES}
+        found[ORIGINS] = pa.table(dict(zip(names, map(list, origins), strict=True)))
+    return Outcome(out["summary"], found, tuple(out["notes"]), tuple(out["warnings"]))
+
+
+def in_seconds(figures: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the iteration and its parts in seconds, and what else the core counted."""
+    left = dict(figures)
+    seconds = {
+        f"{name}_s": left.pop(f"{name}_ps") / 1e12
+        for name in ("iteration", "compute", "exposed_a2a", "exposed_other", "reconfiguration")
+    }
+    return seconds, {name: float(value) for name, value in left.items()}
+
+
+def tokens(scenario: Scenario) -> int:
+    """Return the tokens of an iteration.
+
+    >>> from lightloom import Scenario
+    >>> tokens(Scenario.preset("mixtral-8x7b", gpus=128))
+    4194304
+    """
+    training = scenario.training
+    sequences = training.micro_batch * training.micro_batches * scenario.parallelism.ep
+    return training.sequence_length * sequences * scenario.dp
+
+
+def trace_digest(trace: GatingTrace) -> str:
+    """Return the SHA-256 digest of a trace's counts, computed once."""
+    found = _digests.get(trace)
+    if found is None:
+        counts = np.ascontiguousarray(trace.counts, dtype="<u4")
+        found = _digests[trace] = hashlib.sha256(counts.tobytes()).hexdigest()
+    return found
+
+
+_digests: WeakKeyDictionary[GatingTrace, str] = WeakKeyDictionary()
+
+
+def _core_json(core: Mapping[str, Any]) -> str:
+    return json.dumps(core, separators=(",", ":"), allow_nan=False)
+
+
+def _workload(run: Run, spec: str) -> _core.Workload:
+    trace = run.trace if isinstance(run, ScenarioRun) else _trace(run)
+    counts = np.ascontiguousarray(trace.counts, dtype=np.uint32)
+    return _core.Workload(spec, counts.reshape(-1), counts.shape)
+
+
+def _trace(run: Run) -> GatingTrace:
+    """Load the trace that a run names; another one there now is an error."""
+    from lightloom.trace import GatingTrace
+
+    name, where = run.where["trace"], run.where
+    if name == "builtin":
+        trace = GatingTrace.builtin(where["experts"], where["top_k"])
+    else:
+        trace = GatingTrace.load(name)
+    if trace_digest(trace) != run.payload["trace"]["sha256"]:
+        raise RunError(f'gating.trace = "{name}": has changed since the set of runs began')
+    return trace
+
+
+def _sizes(core: Mapping[str, Any]) -> tuple[float, float]:
+    """Estimate tasks of an iteration, and packets of its all-to-alls."""
+    model, training, parallelism = core["model"], core["training"], core["parallelism"]
+    passes = training["micro_batches"] * parallelism["dp"]
+    tokens = training["sequence_length"] * training["micro_batch"] * passes * parallelism["ep"]
+    sent = 4 * tokens * model["top_k"] * model["hidden"] * training["dispatch_bytes"]
+    return 16 * model["layers"] * passes, sent * model["layers"] / _PACKET_BYTES
+
+
+def _arrow(columns: Mapping[str, tuple[Any, ...]]) -> pa.Table:
+    arrays: dict[str, pa.Array] = {}
+    for name, (kind, data, *names) in columns.items():
+        if kind == "names":
+            index = pa.array(np.frombuffer(data, dtype="<i4"))
+            arrays[name] = pa.DictionaryArray.from_arrays(index, pa.array(names[0], pa.string()))
+        else:
+            arrays[name] = pa.array(np.frombuffer(data, dtype=np.dtype(kind).newbyteorder("<")))
+    return pa.table(arrays)
