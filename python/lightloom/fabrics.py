@@ -32,7 +32,8 @@ from lightloom.fields import (
 from lightloom.units import Time
 
 if TYPE_CHECKING:
-    Decision = Predictor = str
+    Decision = str
+    Predictor = str
 else:
     Decision = Literal[tuple(kinds.family("decision").kinds)]
     Predictor = Literal[tuple(kinds.family("predictor").kinds)]
