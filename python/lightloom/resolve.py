@@ -89,11 +89,24 @@ def load_scenario(
     lightloom.errors.InputError: spec: fabric.optical_nic = 6: unknown key for fabric "fat-tree"; \
 allowed: kind, link_bandwidth, link_delay, name, oversubscription, preset, radix, splitting, tiers
     """
+    stack = stacked(source, overrides, label=label, override_label=override_label)
+    return resolved(stack, _label(source, label))
+
+
+def stacked(
+    source: str | PathLike[str] | Mapping[str, Any],
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    label: str = "spec",
+    override_label: str = "override",
+) -> LayerStack:
+    """Stack the layers of `load_scenario`; what they say together is not checked yet."""
     if isinstance(source, Mapping):
         table, directory = source, Path()
     else:
         path = Path(source)
-        label, table, directory = os.fspath(source), read_toml(path), path.parent
+        table, directory = read_toml(path), path.parent
+    label = _label(source, label)
     layers = [_defaults(), Layer(copied(table, label), label, directory)]
     if overrides:
         layers.append(Layer(nested(overrides, override_label), override_label))
@@ -101,7 +114,11 @@ allowed: kind, link_bandwidth, link_delay, name, oversubscription, preset, radix
     for layer in layers:
         choose(stack, layer)
         stack.merge(layer.table, layer.origin or _written_in(layer.label))
-    return _resolved(stack, label)
+    return stack
+
+
+def _label(source: str | PathLike[str] | Mapping[str, Any], label: str) -> str:
+    return label if isinstance(source, Mapping) else os.fspath(source)
 
 
 def load_job(
@@ -120,17 +137,20 @@ def load_job(
 "mixtral-8x7b"?); allowed: deepseek-r1, deepseek-v3, llama-moe, mixtral-8x22b, mixtral-8x7b, \
 qwen-moe, qwen-moe-32, or a file
     """
+    return load_scenario(job_source(job), overrides, label=job, override_label=override_label)
+
+
+def job_source(job: str) -> Mapping[str, Any] | str:
+    """Return the tables, or the file, that a job's name stands for; InputError if none."""
     models = presets.names("models")
     if job in models:
-        base: Mapping[str, Any] | str = {"model": {"preset": job}}
-    elif job.lower().endswith(".json"):
-        base = {"model": {"huggingface": job}}
-    elif not os.path.lexists(job):
+        return {"model": {"preset": job}}
+    if job.lower().endswith(".json"):
+        return {"model": {"huggingface": job}}
+    if not os.path.lexists(job):
         reason = presets.unknown(job, models)
         raise InputError(f"{job}: neither a file nor a model preset{reason}, or a file")
-    else:
-        base = job
-    return load_scenario(base, overrides, label=job, override_label=override_label)
+    return job
 
 
 def _defaults() -> Layer:
@@ -176,8 +196,8 @@ def _written_in(label: str) -> Callable[[str], Origin]:
     return lambda key: Origin(label)
 
 
-def _resolved(stack: LayerStack, label: str) -> Resolved:
-    """Fill what follows from other values, and validate."""
+def resolved(stack: LayerStack, label: str) -> Resolved:
+    """Fill what follows from other values, and validate; see `load_scenario`."""
     if isinstance(stack.get("compute"), dict) and stack.get("compute", "measured") is None:
         entries, source = derived(stack.get("compute", "table"), stack.get)
         from_table = Origin("derived: compute.table", source)

@@ -151,15 +151,10 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
         >>> job.with_({"training.micro_batches": 4}, seed=2).training.micro_batches
         4
         """
-        from lightloom.layers import look_up
         from lightloom.resolve import load_scenario
 
         given = _joined({} if changes is None else changes, more)
-        tree = self.to_tree()
-        shared = look_up(tree, *(splits(self.fabric.kind) or "").split("."))
-        if shared and shared.get("splitting") == SPLITTING[self.engine.kind][0]:
-            del shared["splitting"]
-        return load_scenario(tree, given, label=self.title).scenario
+        return load_scenario(self.to_open_tree(), given, label=self.title).scenario
 
     @property
     def title(self) -> str:
@@ -188,6 +183,16 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
         tree: dict[str, Any] = plain(self)
         if self.compute.table in TABLES:  # the times follow from the rest
             del tree["compute"]["measured"]
+        return tree
+
+    def to_open_tree(self) -> dict[str, Any]:
+        """Return `to_tree` without what the engine would have otherwise if it were another."""
+        from lightloom.layers import look_up
+
+        tree = self.to_tree()
+        shared = look_up(tree, *(splits(self.fabric.kind) or "").split("."))
+        if shared and shared.get("splitting") == SPLITTING[self.engine.kind][0]:
+            del shared["splitting"]
         return tree
 
     def to_toml(self) -> str:
