@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lightloom.report import Result
     from lightloom.scenario import Scenario
     from lightloom.simulation import simulate
+    from lightloom.sweeps.job import sweep
     from lightloom.trace import GatingTrace
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "rails",
     "railx",
     "simulate",
+    "sweep",
     "trace",
 ]
 
@@ -63,6 +65,7 @@ __getattr__, __dir__ = lazy(
         "rails": "lightloom.rails",
         "railx": "lightloom.railx",
         "simulate": "lightloom.simulation",
+        "sweep": "lightloom.sweeps.job",
         "trace": "lightloom.trace",
     },
 )

@@ -49,12 +49,13 @@ KNOWN = frozenset(
         SPEC,
         "report.html",
         "timeline.json.gz",
-        *(f"{name}.png" for name in ("bars", "pareto", "heatmap", "timeline", "queues")),
+        *(f"{name}.png" for name in ("bars", "pareto", "heatmap", "timeline", "queues", "sweep")),
         *(
             f"{name}.parquet"
             for name in (
                 *("runs", "bill", "tasks", "links", "transfers", "demand", "reconfigurations"),
                 *("queues", "reorder", "schemes", "collectives", "nics", "ends", "flows"),
+                *("points", "times"),
             )
         ),
         *(

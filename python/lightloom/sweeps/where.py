@@ -198,7 +198,7 @@ class Filter:
 
     def _number(self, value: Any, node: ast.AST) -> Any:
         """Return what can be reckoned with."""
-        found = _measured(value)
+        found = measured(value)
         if isinstance(found, bool) or not isinstance(found, int | float | Measure):
             raise self._wrong(f"{ast.unparse(node)}: is {_kind(value)}, must be a number")
         return found
@@ -227,7 +227,7 @@ class Filter:
                 raise self._wrong(f'{ast.unparse(node)}: "in" is followed by a list')
             return any(self._compared(ast.Eq(), a, x, node) for x in b) == isinstance(op, ast.In)
         equal = isinstance(op, ast.Eq | ast.NotEq)
-        first, second = _measured(a), _measured(b)
+        first, second = measured(a), measured(b)
         if equal and isinstance(a, str) and isinstance(b, str):
             same = first == second if _measures(first, second) else a == b
             return same == isinstance(op, ast.Eq)
@@ -266,8 +266,14 @@ def _key(node: ast.AST) -> str | None:
     return None
 
 
-def _measured(value: Any) -> Any:
-    """Read a quantity that is written as text; everything else stays what it is."""
+def measured(value: Any) -> Any:
+    """Read a quantity that is written as text; everything else stays what it is.
+
+    Examples
+    --------
+    >>> measured("25 ms"), measured("mixnet"), measured(3)
+    (Measure(kind='a time', amount=25000000000), 'mixnet', 3)
+    """
     if isinstance(value, str) and value[:1].isdecimal():
         for kind, name in ((Time, "a time"), (Size, "a size"), (Rate, "a rate"), (FlopRate, "")):
             try:
