@@ -52,7 +52,7 @@ class Slurm:
         *,
         jobs: int | None = None,
         wait: bool = True,
-        pace_s: float = _PACE_S,
+        pace_s: float | None = None,
     ) -> None:
         """Take a directory that the nodes share, and options of ``sbatch``.
 
@@ -61,7 +61,8 @@ class Slurm:
         InputError
             If Slurm's commands are not there, or an option is none.
         """
-        self.place, self.jobs, self.wait, self.pace_s = place.absolute(), jobs, wait, pace_s
+        self.place, self.jobs, self.wait = place.absolute(), jobs, wait
+        self.pace_s = _PACE_S if pace_s is None else pace_s
         self.options: dict[str, str] = {}
         for text in options:
             match = _OPTION.fullmatch(text)
