@@ -54,7 +54,10 @@ def small(**more: Any) -> Scenario:
         (["--over", "seed=1", "--seeds", "2"], "--seeds 2: two axes of the key seed"),
         (["--seeds", "1", "--seed", "2"], "--seeds and --seed 2: two values for seed"),
         (["--seeds", "5..1"], "--seeds: 5..1: the range descends"),
-        (["--over", "cluster.gpus=128", "--gpus", "256"], "--over cluster.gpus and --gpus 256: two"),
+        (
+            ["--over", "cluster.gpus=128", "--gpus", "256"],
+            "--over cluster.gpus and --gpus 256: two",
+        ),
         (
             ["--over", "fabric.link_bandwidth=100", "--set", "fabric.link_bandwidth=100 Gbps"],
             "--over fabric.link_bandwidth and --set fabric.link_bandwidth: two values",
@@ -64,7 +67,10 @@ def small(**more: Any) -> Scenario:
             "--over training.micro_batches and --micro-batches 1: two values",
         ),
         (["--seeds", "1", "--micro-batches", "99"], "allowed: 1 to 16"),
-        (["--seeds", "1,2", "--where", "seeed > 1"], "seeed: no point has such a key; did you mean"),
+        (
+            ["--seeds", "1,2", "--where", "seeed > 1"],
+            "seeed: no point has such a key; did you mean",
+        ),
         (["--seeds", "1,2", "--where", "seed >"], "not a condition"),
         (["--seeds", "1,2", "--where", "seed > 2"], "none of 2 points is left"),
         (["--over", "cluster.gpus=100,200"], "cluster.gpus = 100: must be a multiple of"),
@@ -81,9 +87,7 @@ def small(**more: Any) -> Scenario:
     ],
     ids=str,
 )
-def test_bad_input_is_refused(
-    arguments: list[str], says: str, refused: Callable[..., str]
-) -> None:
+def test_bad_input_is_refused(arguments: list[str], says: str, refused: Callable[..., str]) -> None:
     assert says in refused("sweep", MODEL, *arguments)
 
 
@@ -113,12 +117,15 @@ def test_a_sweep_from_the_command_line(here: Path, capsys: pytest.CaptureFixture
     assert found.info["sweep"]["axes"]["over"]["fabric.link_bandwidth"] == ["100 Gbps", "400 Gbps"]
     # In another order of axes, without a cache, and from a file: the same bytes.
     (here / "axes.toml").write_text(
-        'seeds = [1, 2]\n[over.fabric]\npreset = ["mixnet", "fat-tree"]\nlink_bandwidth = "100,400"\n'
+        'seeds = [1, 2]\n[over.fabric]\npreset = ["mixnet", "fat-tree"]\n'
+        'link_bandwidth = "100,400"\n'
     )
     os.environ["LIGHTLOOM_CACHE"] = "off"
     assert run(["sweep", MODEL, *SMALL, "--axes", "axes.toml", "--out", "b"]) == 0
     for name in ("runs", "points"):
-        assert Path("a", f"{name}.parquet").read_bytes() == Path("b", f"{name}.parquet").read_bytes()
+        assert (
+            Path("a", f"{name}.parquet").read_bytes() == Path("b", f"{name}.parquet").read_bytes()
+        )
     # A figure is what `simulate` gives.
     job = small(seed=2, **{"fabric.preset": "mixnet"}).with_({"fabric.link_bandwidth": "400 Gbps"})
     row = next(r for r in found.rows if (r["seed"], r["fabric.name"]) == (2, "mixnet")
@@ -159,7 +166,9 @@ def test_prices_are_axes_like_others(here: Path) -> None:
 
 def test_a_misfit_is_one_bad_point(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--set", "training.micro_batches=1", "--set", "model.layers=4"]
-    assert run(["sweep", MODEL, *arguments, "--over", "cluster.gpus=128,200,256", "--out", "a"]) == 0
+    assert (
+        run(["sweep", MODEL, *arguments, "--over", "cluster.gpus=128,200,256", "--out", "a"]) == 0
+    )
     out, err = capsys.readouterr()
     assert "misfit: cluster.gpus=200: command line: cluster.gpus = 200: must be a multiple" in err
     found = Sweep.open("a")
@@ -197,7 +206,9 @@ def test_fewer_micro_batches_are_said(here: Path, capsys: pytest.CaptureFixture[
 def test_a_figure_that_there_is_not(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["sweep", MODEL, *SMALL, "--seeds", "1,2", "--plot", "iteration", "--out", "a"]) == 2
     err = capsys.readouterr().err
-    assert 'error: --plot "iteration": no run has such a figure (did you mean "iteration_s"?)' in err
+    assert (
+        'error: --plot "iteration": no run has such a figure (did you mean "iteration_s"?)' in err
+    )
     assert Sweep.open("a").table.num_rows == 2 and not Path("a", "sweep.png").exists()
 
 
@@ -236,7 +247,7 @@ def test_a_run_that_fails_is_listed(
 
     monkeypatch.setattr(scenario, "perform", failing)
     assert run(["sweep", MODEL, *SMALL, "--seeds", "1..3", "--out", "a"]) == 1
-    out, err = capsys.readouterr()
+    err = capsys.readouterr().err
     assert "failed: seed=2: mixtral-8x7b on fat-tree: it was to fail\n" in err
     assert err.endswith("error: 1 points failed; the others are in a\n")
     found = Sweep.open("a")

@@ -78,7 +78,7 @@ def test_values_are_read(text: str, values: list[Any]) -> None:
     ],
 )
 def test_values_that_cannot_be(text: str, says: str) -> None:
-    with pytest.raises(InputError, match=".") as error:
+    with pytest.raises(InputError, match=r".") as error:
         read(text, "--over a")
     assert str(error.value).startswith("--over a: ") and says in str(error.value)
 
@@ -154,7 +154,7 @@ def test_keys_that_move_together_are_one_axis(tmp_path: Path) -> None:
     ],
 )
 def test_axes_that_cannot_be(given: dict[str, Any], says: str) -> None:
-    with pytest.raises(InputError, match=".") as error:
+    with pytest.raises(InputError, match=r".") as error:
         gathered(**given)
     assert says in str(error.value)
 
@@ -163,7 +163,7 @@ def test_axes_that_cannot_be(given: dict[str, Any], says: str) -> None:
     ("text", "says"),
     [
         ("over = 3", "over: must be a table"),
-        ("axes = 3", 'axes: unknown key; allowed: over, seeds, where, zip'),
+        ("axes = 3", "axes: unknown key; allowed: over, seeds, where, zip"),
         ("over =", "not valid TOML"),
         ("where = 3", "where: must be text"),
         ("zip = ['a']", "zip: must be an array of arrays"),
@@ -175,7 +175,7 @@ def test_axes_that_cannot_be(given: dict[str, Any], says: str) -> None:
 def test_a_file_of_axes_that_is_none(tmp_path: Path, text: str, says: str) -> None:
     file = tmp_path / "axes.toml"
     file.write_text(text)
-    with pytest.raises(InputError, match=".") as error:
+    with pytest.raises(InputError, match=r".") as error:
         of_command([], None, [], file)
     assert says in str(error.value)
 
@@ -184,12 +184,16 @@ def test_an_axis_that_is_set_besides() -> None:
     axes = of_command(["fabric.link_bandwidth=100"], "1..2", [], None)
     check_apart(axes, {"fabric.link": "--set fabric.link", "fabric.preset": "--set fabric.preset"})
     for key, words, says in (
-        ("fabric.link_bandwidth", "--set x", "--over fabric.link_bandwidth and --set x: two values"),
+        (
+            "fabric.link_bandwidth",
+            "--set x",
+            "--over fabric.link_bandwidth and --set x: two values",
+        ),
         ("fabric", "--set fabric", "--over fabric.link_bandwidth and --set fabric"),
         ("fabric.link_bandwidth.a", "--set y", "--over fabric.link_bandwidth and --set y"),
         ("seed", "--seed 3", "--seeds and --seed 3: two values for seed"),
     ):
-        with pytest.raises(InputError, match=".") as error:
+        with pytest.raises(InputError, match=r".") as error:
             check_apart(axes, {key: words})
         assert says in str(error.value)
 
@@ -254,9 +258,9 @@ def test_a_filter_holds(text: str, holds: bool) -> None:
         ("not " * 200 + "cluster.gpus", "nested too deeply"),
         ("-" * 1500 + "cluster.gpus > 0", "nested too deeply"),
         ("cluster.gpus" + " + 1" * 600, "too long"),
-        ("cluster.gpus", 'is a number, not a condition'),
+        ("cluster.gpus", "is a number, not a condition"),
         ("cluster.gpus and true", "cluster.gpus: is a number, must be true or false"),
-        ("cluster.gpus == 'a'", "compares a number, 64, with a text, \"a\""),
+        ("cluster.gpus == 'a'", 'compares a number, 64, with a text, "a"'),
         ("fabric.link_bandwidth > 100", "write a quantity with its unit, in quotes"),
         ("fabric.link_bandwidth > '100 ms'", "compares a rate"),
         ("fabric.kind > 'a'", "compares a text"),
@@ -270,7 +274,7 @@ def test_a_filter_holds(text: str, holds: bool) -> None:
     ],
 )
 def test_a_filter_that_cannot_be(text: str, says: str) -> None:
-    with pytest.raises(InputError, match=".") as error:
+    with pytest.raises(InputError, match=r".") as error:
         Filter(text).holds(VALUES)
     assert says in str(error.value)
 
@@ -300,7 +304,7 @@ def test_points_of_which_none_can_be() -> None:
         (gathered({"fabric.preset": ["mixnet", "fat-tree"]}, where="fabric.ocs.ports > 1"),
          "fabric.ocs.ports: a point has no such key"),
     ):  # fmt: skip
-        with pytest.raises(InputError, match=".") as error:
+        with pytest.raises(InputError, match=r".") as error:
             points(JOB, axes, {})
         assert says in str(error.value)
 

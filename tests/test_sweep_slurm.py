@@ -67,7 +67,9 @@ def test_without_waiting_the_same_command_collects(
 ) -> None:
     assert sweep("--no-wait", "--slurm", "partition=gpu", "--slurm", "time=30") == 0
     said = capsys.readouterr().out
-    assert re.search(r"6 runs are with Slurm \(lightloom-[0-9a-f]{16}-001\); the same command", said)
+    assert re.search(
+        r"6 runs are with Slurm \(lightloom-[0-9a-f]{16}-001\); the same command", said
+    )
     (script,) = (slurm / "cache").glob("slurm/*/job-001/script.sh")
     text = script.read_text()
     for line in ("partition=gpu", "time=30", "array=0-1%2", "cpus-per-task=1"):
@@ -162,7 +164,9 @@ def test_without_slurm_or_a_cache(
     monkeypatch.setenv("PATH", "/nonexistent")
     assert sweep() == 2
     err = capsys.readouterr().err
-    assert err.startswith("error: --on slurm: sbatch: no such command here") and err.count("\n") == 1
+    assert (
+        err.startswith("error: --on slurm: sbatch: no such command here") and err.count("\n") == 1
+    )
 
 
 def test_batches_have_about_equal_work() -> None:

@@ -94,9 +94,7 @@ def sweep(
     if micro_batches is not None:
         said["training.micro_batches"] = f"--micro-batches {micro_batches}"
     check_apart(axes, {key: f"--set {key}" for key in overrides} | said)
-    ready = sweeps.prepared(
-        job, axes, overrides, micro_batches=micro_batches, label="command line"
-    )
+    ready = sweeps.prepared(job, axes, overrides, micro_batches=micro_batches, label="command line")
     ready.check_keys({"--x": x, "--by": by})
     cache = runs.users()
     executor = where_runs.chosen(

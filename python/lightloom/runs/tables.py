@@ -55,6 +55,23 @@ def table(done: Done) -> pa.Table:
     return pa.table(arrays)
 
 
+def of_rows(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Return rows as a table whose columns are text, whole or real numbers, or flags.
+
+    Examples
+    --------
+    >>> of_rows([{"seed": 1}, {"seed": 2.5}])["seed"].to_pylist()
+    [1.0, 2.5]
+    """
+    cells = [{name: _cell(value) for name, value in row.items()} for row in rows]
+    return pa.table(
+        {
+            name: pa.array([_as(kind, row.get(name)) for row in cells], kind)
+            for name, kind in _columns(cells).items()
+        }
+    )
+
+
 def times(done: Done) -> pa.Table:
     """Return what each run took: the fields of `Spent` beside ``run`` and ``name``.
 
@@ -79,8 +96,8 @@ def write(found: pa.Table, place: Path) -> None:
 
 
 def _outcomes(done: Done) -> Iterator[tuple[Run, Outcome]]:
-    """Pair runs with what they came to, each once."""
-    once = {run.key: run for run in reversed(done.runs)}
+    """Pair runs with what they came to, each specification once: prices may tell two apart."""
+    once = {(run.key, json.dumps(run.spec)): run for run in reversed(done.runs)}
     for run in reversed(once.values()):
         outcome = done.ended.get(run.key)
         if isinstance(outcome, Outcome):

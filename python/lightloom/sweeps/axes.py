@@ -1,7 +1,7 @@
 """Axes: keys of a specification, each with several values; and the points that they span.
 
-Axes stand in the order of their keys, whatever order they are given in, so that the points and their
-order are those of the axes alone. Keys that move together are one axis. Checked:
+Axes stand in the order of their keys, whatever order they are given in, so that the points and
+their order are those of the axes alone. Keys that move together are one axis. Checked:
 ``tests/test_sweep_axes.py``.
 """
 
@@ -89,7 +89,7 @@ def gathered(
     *,
     seeds: object = None,
     where: str | Iterable[str] | None = None,
-    zip: Sequence[Sequence[str]] | None = None,  # noqa: A002
+    zip: Sequence[Sequence[str]] | None = None,
     label: str = "over",
 ) -> Axes:
     """Make axes of what Python says.

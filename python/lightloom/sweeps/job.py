@@ -21,13 +21,14 @@ import pyarrow as pa
 
 from lightloom import _core, runs, shapes, store
 from lightloom.cost import Cost, bill_of, cost_of
-from lightloom.errors import InputError, Interrupted, RunError
+from lightloom.errors import InputError, Interrupted
 from lightloom.gating import load_trace
+from lightloom.presets import unknown
 from lightloom.progress import OnProgress, displayed
+from lightloom.runs.cache import Cache
 from lightloom.runs.outcome import Failure, Outcome
 from lightloom.runs.scenario import ScenarioRun
 from lightloom.runs.tables import of_rows
-from lightloom.presets import unknown
 from lightloom.scenario import Scenario, leaves
 from lightloom.sweeps import where_runs
 from lightloom.sweeps.axes import Axes, gathered
@@ -78,7 +79,7 @@ class Prepared:
             if key not in keys:
                 raise InputError(f'{option} "{key}": no such axis{unknown(key, tuple(known))}')
 
-    def kept(self, cache: runs.Cache | None) -> int:
+    def kept(self, cache: Cache | None) -> int:
         """Return how many runs have an outcome already."""
         return sum(cache is not None and cache.get(run.key) is not None for run in self.runs)
 
@@ -140,7 +141,7 @@ def perform(
     *,
     executor: runs.Executor | None = None,
     jobs: int | None = None,
-    cache: runs.Cache | None = None,
+    cache: Cache | None = None,
     on_progress: OnProgress | None = None,
     command: str = "lightloom.sweep",
 ) -> tuple[Sweep, KeyboardInterrupt | None]:
@@ -167,7 +168,7 @@ def sweep(
     *,
     seeds: object = None,
     where: str | Iterable[str] | None = None,
-    zip: Sequence[Sequence[str]] | None = None,  # noqa: A002
+    zip: Sequence[Sequence[str]] | None = None,
     on: str | runs.Executor = "local",
     jobs: int | None = None,
     cache: bool = True,
@@ -270,7 +271,7 @@ def check_place(directory: Path, sweep: Prepared, *, force: bool) -> bool:
     return with_force
 
 
-def said_of_stop(found: Sweep, cache: runs.Cache | None, out: str | PathLike[str] | None) -> str:
+def said_of_stop(found: Sweep, cache: Cache | None, out: str | PathLike[str] | None) -> str:
     """Return what an interrupt says was kept."""
     done = f"{found.table.num_rows:,} of {found.info['sweep']['runs']:,} runs"
     where = f" in {out}" if out is not None else ""

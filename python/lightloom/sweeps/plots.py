@@ -51,7 +51,7 @@ def default_lines(values: Mapping[str, Sequence[Any]]) -> str | None:
 
     Examples
     --------
-    >>> default_lines({"fabric.preset": ["a", "b"], "seed": [1, 2, 3]}), default_lines({"seed": [1]})
+    >>> default_lines({"fabric.preset": ["a", "b"], "seed": [1, 2]}), default_lines({"seed": [1]})
     ('fabric.preset', None)
     """
     few = [key for key, found in values.items() if key != "seed" and 1 < len(found) <= _MOST_LINES]
@@ -76,10 +76,14 @@ def lines(rows: Rows, figure: str, x: str, by: str | None) -> Figure:
         picture.set_layout_engine("constrained")
         axes = picture.subplots()
         spread = False
-        for at, (group, style) in enumerate(zip(groups, islice(styles(), len(groups)), strict=True)):
+        for at, (group, style) in enumerate(
+            zip(groups, islice(styles(), len(groups)), strict=True)
+        ):
             color, _, marker = style
             label = None if by is None else text_of(group)
-            found = [_at(rows, figure, {x: place} | ({by: group} if by else {})) for place in places]
+            found = [
+                _at(rows, figure, {x: place} | ({by: group} if by else {})) for place in places
+            ]
             some = [n for n, values in enumerate(found) if values]
             middle = [median(found[n]) for n in some]
             low, high = ([end(found[n]) for n in some] for end in (min, max))
@@ -125,7 +129,7 @@ def heatmap(rows: Rows, figure: str, x: str, by: str) -> Figure:
         axes = picture.subplots()
         image = axes.imshow(grid, cmap=_HEAT, aspect="auto", origin="lower")
         bar = picture.colorbar(image, ax=axes, label=heading(figure))
-        bar.outline.set_visible(False)  # type: ignore[operator]
+        bar.outline.set_visible(False)
         for ticks, names in ((axes.xaxis, columns), (axes.yaxis, lines_)):
             step = -(-len(names) // (2 * _MOST_TICKS))
             ticks.set_ticks(range(0, len(names), step), [text_of(n) for n in names[::step]])
@@ -139,8 +143,8 @@ def heatmap(rows: Rows, figure: str, x: str, by: str) -> Figure:
                     axes.text(j, i, f"{value:.4g}", ha="center", va="center", fontsize=7.5,
                               color="white" if dark else INK)  # fmt: skip
         best = (np.nanargmin if least_is_best(figure) else np.nanargmax)(grid)
-        i, j = np.unravel_index(best, grid.shape)
-        axes.add_patch(_frame(float(j), float(i)))
+        line, column = np.unravel_index(best, grid.shape)
+        axes.add_patch(_frame(float(column), float(line)))
         axes.set_xticks(np.arange(len(columns) + 1) - 0.5, minor=True)
         axes.set_yticks(np.arange(len(lines_) + 1) - 0.5, minor=True)
         axes.grid(which="minor", color="white", linewidth=1.0)

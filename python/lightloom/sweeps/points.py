@@ -1,7 +1,7 @@
 """The points of a sweep: each resolved to a scenario, or with the message that says why it is none.
 
 A filter is asked before a misfit is counted: what it leaves out need not fit together. Checked:
-``tests/test_sweep_points.py``.
+``tests/test_sweep_axes.py``.
 """
 
 from __future__ import annotations

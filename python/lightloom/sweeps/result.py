@@ -141,9 +141,7 @@ directory
             raise InputError(f"{figure}: no point of the sweep has it")
         return (min if least_is_best(figure) else max)(found, key=lambda row: row[figure])
 
-    def plot(
-        self, x: str | None = None, y: str = "iteration_s", by: str | None = None
-    ) -> Figure:
+    def plot(self, x: str | None = None, y: str = "iteration_s", by: str | None = None) -> Figure:
         """Plot a figure over an axis or any key: lines over numbers, bars over names.
 
         Parameters

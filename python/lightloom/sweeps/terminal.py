@@ -94,7 +94,7 @@ def _short(key: str) -> str:
 
 
 def _above(figure: str) -> str:
-    """Return what stands above a figure.
+    r"""Return what stands above a figure.
 
     Examples
     --------

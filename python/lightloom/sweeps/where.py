@@ -1,9 +1,10 @@
 """Filters of points: a small language over the keys of a specification.
 
-``cluster.gpus >= 8 * parallelism.ep and fabric.kind in ("mixnet", "topoopt")``: comparisons, ``and``,
-``or``, ``not``, arithmetic, numbers, texts, lists, and quantities as text, ``"400 Gbps"``. Python's
-parser reads it, and nothing else of Python is there: no call, no name but keys. A quantity is
-compared with one of its kind only. Checked: ``tests/test_sweep_where.py``, also with random text.
+``cluster.gpus >= 8 * parallelism.ep and fabric.kind in ("mixnet", "topoopt")``: comparisons,
+``and``, ``or``, ``not``, arithmetic, numbers, texts, lists, and quantities as text, ``"400 Gbps"``.
+Python's parser reads it, and nothing else of Python is there: no call, no name but keys. A quantity
+is compared with one of its kind only. Checked: ``tests/test_sweep_axes.py``, also with
+random text.
 """
 
 from __future__ import annotations
@@ -182,9 +183,9 @@ class Filter:
                 )
             case ast.Compare(left=left, ops=ops, comparators=others):
                 a = self._value(left, values)
-                for op, other in zip(ops, others, strict=True):
+                for compare, other in zip(ops, others, strict=True):
                     b = self._value(other, values)
-                    if not self._compared(op, a, b, node):
+                    if not self._compared(compare, a, b, node):
                         return False
                     a = b
                 return True
@@ -232,7 +233,7 @@ class Filter:
             same = first == second if _measures(first, second) else a == b
             return same == isinstance(op, ast.Eq)
         if _kind(first) != _kind(second) or not (
-            equal or isinstance(first, Measure | int | float) and not isinstance(first, bool)
+            equal or (isinstance(first, Measure | int | float) and not isinstance(first, bool))
         ):
             unit = any(isinstance(x, Measure) for x in (first, second))
             raise self._wrong(
@@ -258,8 +259,9 @@ def _key(node: ast.AST) -> str | None:
     match node:
         case ast.Name(id=name):
             return name
-        case ast.Attribute(value=inner, attr=name) | ast.Subscript(
-            value=inner, slice=ast.Constant(value=str(name))
+        case (
+            ast.Attribute(value=inner, attr=name)
+            | ast.Subscript(value=inner, slice=ast.Constant(value=str(name)))
         ):
             above = _key(inner)
             return None if above is None else f"{above}.{key_text(name)}"

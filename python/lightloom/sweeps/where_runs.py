@@ -10,6 +10,7 @@ from lightloom.errors import InputError
 if TYPE_CHECKING:
     from lightloom.runs import Cache, Executor
 
+
 class Submitted(KeyboardInterrupt):
     """Runs were handed over and are not waited for; the text says how they are collected."""
 
