@@ -37,6 +37,8 @@ const UNREACHABLE: u64 = u64::MAX;
 pub(crate) struct Shortest {
     servers: u32,
     edges: Vec<Vec<Edge>>,
+    /// The same by where they lead, so that the last hop is found at once at a switch of many ports.
+    by_end: Vec<Vec<Edge>>,
     /// By destination, then by vertex.
     distances: Vec<OnceLock<Box<[u64]>>>,
 }
@@ -45,7 +47,9 @@ impl Shortest {
     /// `edges` by the vertex they leave; each must have its opposite.
     pub(crate) fn new(servers: u32, edges: Vec<Vec<Edge>>) -> Self {
         let distances = vec![OnceLock::new(); edges.len()];
-        Shortest { servers, edges, distances }
+        let mut by_end = edges.clone();
+        by_end.iter_mut().for_each(|edges| edges.sort_by_key(|edge| edge.to));
+        Shortest { servers, edges, by_end, distances }
     }
 
     pub(crate) fn edges(&self, vertex: u32) -> &[Edge] {
@@ -82,10 +86,22 @@ impl Shortest {
         self.distances(to)[from as usize] != UNREACHABLE
     }
 
+    /// The edges between two vertices.
+    fn joining(&self, from: u32, to: u32) -> &[Edge] {
+        let edges = &self.by_end[from as usize];
+        let first = edges.partition_point(|edge| edge.to < to);
+        let past = edges.partition_point(|edge| edge.to <= to);
+        &edges[first..past]
+    }
+
     /// The first edges of shortest paths.
     fn next(&self, from: u32, to: u32) -> impl Iterator<Item = &Edge> + Clone {
         let cost = self.distances(to);
-        self.edges(from).iter().filter(move |edge| {
+        let edges = match cost[from as usize] {
+            1 => self.joining(from, to),
+            _ => self.edges(from),
+        };
+        edges.iter().filter(move |edge| {
             let rest = cost[edge.to as usize];
             rest != UNREACHABLE && rest + 1 + self.relay_cost(edge.to, to) == cost[from as usize]
         })
