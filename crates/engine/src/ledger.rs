@@ -271,9 +271,24 @@ impl<'a> Ledger<'a> {
         arrival: Time,
         now: Time,
     ) -> Option<Wake> {
+        self.arrived_alike(track, 1, bytes, (start, arrival), now)
+    }
+
+    /// As [`Ledger::arrived`], for as many flows that are alike: of so many bytes each, from a start to
+    /// an arrival.
+    pub fn arrived_alike(
+        &mut self,
+        track: u32,
+        flows: u32,
+        bytes: Bytes,
+        (start, arrival): (Time, Time),
+        now: Time,
+    ) -> Option<Wake> {
         let task = TaskId(self.task_of(track));
-        self.observer.flow_finished(task, bytes, start, arrival);
-        let over = self.transfers.arrived(track, arrival);
+        for _ in 0..flows {
+            self.observer.flow_finished(task, bytes, start, arrival);
+        }
+        let over = self.transfers.arrived(track, flows, arrival);
         over.map(|over| Wake { at: over.max(now), due: Due::PhaseOver(track) })
     }
 
@@ -301,6 +316,16 @@ impl<'a> Ledger<'a> {
         let task = self.task_of(track);
         let name = self.scenario.tasks.transfer[task as usize];
         self.policy.displaced(TaskId(task), name, now, path)
+    }
+
+    /// When the phase of a track began, and its flows started.
+    pub fn began(&self, track: u32) -> Time {
+        self.transfers.began(track)
+    }
+
+    /// The orders of a track's transfer.
+    pub fn orders(&self, track: u32) -> &Orders {
+        self.transfers.orders(track)
     }
 
     /// The path of a lane of the track's phase, by [`Orders::lane_numbers`].

@@ -13,6 +13,14 @@ pub struct FlowOrder {
     lanes: (u32, u32),
 }
 
+impl FlowOrder {
+    /// What a fluid puts on one of its lanes: as much as on any other.
+    fn share(&self, lane: u32) -> Bytes {
+        let (lanes, bytes) = (u64::from(self.lanes.1 - self.lanes.0), self.bytes.get());
+        Bytes::new(bytes / lanes + u64::from(u64::from(lane - self.lanes.0) < bytes % lanes))
+    }
+}
+
 /// Circuits that are set, then flows that start together; the phase ends `latency` after the last of
 /// them has arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -219,6 +227,38 @@ impl Orders {
     /// The numbers of a flow's lanes, for [`Orders::lane_links`].
     pub fn lane_numbers(&self, flow: &FlowOrder) -> Range<u32> {
         flow.lanes.0..flow.lanes.1
+    }
+
+    /// The lanes of a phase, and what a fluid that takes all lanes of its flow puts on each; those that
+    /// get nothing are left out.
+    ///
+    /// ```
+    /// # use lightloom_engine::Orders;
+    /// # use lightloom_fabric::LinkId;
+    /// # use lightloom_units::{Bytes, Time};
+    /// let mut orders = Orders::default();
+    /// for link in 0..3 {
+    ///     orders.path().push(LinkId(link));
+    ///     orders.lane();
+    /// }
+    /// orders.flow(Bytes::new(2));
+    /// orders.end_phase(Time::ZERO);
+    /// assert_eq!(orders.shares(0).collect::<Vec<_>>(), [(0, Bytes::new(1)), (1, Bytes::new(1))]);
+    /// assert_eq!(orders.share(2), Bytes::ZERO);
+    /// ```
+    pub fn shares(&self, index: usize) -> impl Iterator<Item = (u32, Bytes)> {
+        let share = |flow: &FlowOrder| {
+            let flow = *flow;
+            (flow.lanes.0..flow.lanes.1).map(move |lane| (lane, flow.share(lane)))
+        };
+        self.flows(index).iter().flat_map(share).filter(|&(_, bytes)| bytes > Bytes::ZERO)
+    }
+
+    /// What a fluid puts on a lane, by its number.
+    pub fn share(&self, lane: u32) -> Bytes {
+        let own = self.flows.get(lane as usize).filter(|flow| flow.lanes.0 == lane);
+        let searched = || &self.flows[self.flows.partition_point(|flow| flow.lanes.1 <= lane)];
+        own.unwrap_or_else(searched).share(lane)
     }
 
     /// Moves a lane to other links.

@@ -58,6 +58,8 @@ pub struct Outcome {
     pub makespan: Time,
     /// Flows carried.
     pub flows: u64,
+    /// With how many the engine computed, where flows that are alike count once.
+    pub classes: u64,
     /// Events that the engine handled.
     pub events: u64,
     /// How often rates (or whatever else the engine's inner loop computes) were computed anew.

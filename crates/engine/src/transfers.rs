@@ -19,6 +19,8 @@ struct Track {
     phase: usize,
     end: usize,
     outstanding: u32,
+    /// When the phase began.
+    began: Time,
     last_arrival: Time,
     /// What the phase takes after its last arrival.
     pause: Time,
@@ -82,7 +84,7 @@ impl Transfers {
         }
         let transfer = &self.transfers[track.transfer as usize];
         let Phase { dark, latency, .. } = transfer.orders.phases()[track.phase];
-        (track.last_arrival, track.pause) = (now, latency);
+        (track.began, track.last_arrival, track.pause) = (now, now, latency);
         let patches = transfer.orders.circuits(track.phase).to_vec();
         Some((transfer.task, Patches { patches, delay: dark }))
     }
@@ -91,6 +93,12 @@ impl Transfers {
     pub fn phase(&self, track: u32) -> (usize, Time) {
         let Track { phase, pause, .. } = self.tracks[track as usize];
         (phase, pause)
+    }
+
+    /// When the phase of a track began.
+    #[inline]
+    pub fn began(&self, track: u32) -> Time {
+        self.tracks[track as usize].began
     }
 
     /// The orders of a track's transfer.
@@ -117,11 +125,11 @@ impl Transfers {
         self.transfers[track.transfer as usize].orders = orders;
     }
 
-    /// A flow has arrived; when the phase is over, if it was its last.
-    pub fn arrived(&mut self, track: u32, arrival: Time) -> Option<Time> {
+    /// As many flows have arrived; when the phase is over, if they were its last.
+    pub fn arrived(&mut self, track: u32, flows: u32, arrival: Time) -> Option<Time> {
         let track = &mut self.tracks[track as usize];
         track.last_arrival = track.last_arrival.max(arrival);
-        track.outstanding -= 1;
+        track.outstanding -= flows;
         (track.outstanding == 0).then(|| track.last_arrival.saturating_add(track.pause))
     }
 

@@ -18,7 +18,7 @@ impl Run<'_> {
             self.ledger.circuits.join(patch);
         }
         for link in &links {
-            self.capacity[link.0 as usize] = 0.0;
+            self.links.capacity[link.0 as usize] = 0.0;
         }
         let wake = self.ledger.darkened(task, patches, links, now);
         self.queue.push(wake.at, Event::Due(wake.due));
@@ -27,7 +27,7 @@ impl Run<'_> {
     pub(crate) fn incident(&mut self, changes: &LinkChanges, now: Time) {
         for &link in &changes.down {
             self.unsettle(link);
-            self.capacity[link.0 as usize] = 0.0;
+            self.links.capacity[link.0 as usize] = 0.0;
             self.broken = true;
         }
         if !changes.patches.patches.is_empty() {
@@ -39,10 +39,10 @@ impl Run<'_> {
     pub(crate) fn set_ready(&mut self, links: &[LinkId]) {
         for &link in links {
             let at = link.0 as usize;
-            if self.capacity[at] > 0.0 {
+            if self.links.capacity[at] > 0.0 {
                 continue; // named twice
             }
-            self.capacity[at] = self.ledger.scenario.fabric.link(link).rate.bytes_per_ps();
+            self.links.capacity[at] = self.ledger.scenario.fabric.link(link).rate.bytes_per_ps();
             mark(&mut self.components, &mut self.dissolving, self.component_of[at]);
         }
     }
@@ -66,7 +66,8 @@ impl Run<'_> {
                 keep(&pool, flow, &mut self.pool);
                 continue;
             }
-            let left = Bytes::new((remaining.round() as u64).min(tag.bytes));
+            let left = self.ledger.orders(tag.slot).share(tag.lane);
+            let left = left.min(Bytes::new(remaining.round() as u64));
             path.clear();
             path.extend_from_slice(lane);
             for link in &path {
@@ -86,7 +87,5 @@ impl Run<'_> {
 }
 
 fn keep(pool: &Pool, flow: usize, kept: &mut Pool) {
-    let from = kept.links.len();
-    kept.links.extend_from_slice(pool.links_of(flow));
-    kept.push(from, pool.remaining[flow], pool.tag[flow]);
+    kept.push(pool.links_of(flow).iter().copied(), pool.remaining[flow], pool.tag[flow]);
 }

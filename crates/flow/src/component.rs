@@ -8,16 +8,21 @@
 //! until enough of them are gone that it pays to pack the rest.
 //! The slices of one all-to-all often do the same on links of their own. Such twins share everything
 //! but their tags and the names of their links.
+//! A component may be one of classes ([`quotient`]): each of its flows then stands for many that are
+//! alike, each of its links for many, and so many flows of a class cross each link of a kind.
 //! Checked: by the engine's conformance suite and, for rates, in [`filling`].
 
 pub(crate) mod filling;
+mod quotient;
 
 use crate::pool::{Pool, Tag};
+use crate::refinement::Members;
 use lightloom_units::{BitRate, Bytes, Time};
 
-/// A flow that has left a component.
+/// A flow that has left a component, or a class of so many flows that has.
 pub(crate) struct Done {
     pub tag: Tag,
+    pub flows: u32,
     pub drained: Time,
 }
 
@@ -52,6 +57,8 @@ struct Link {
     from: usize,
     served: usize,
     to: usize,
+    /// How many flows its members are: one each, but for classes.
+    load: usize,
 }
 
 #[derive(Debug, Default)]
@@ -59,17 +66,25 @@ pub(crate) struct Component {
     flows: Vec<Flow>,
     /// Of each flow, twin by twin.
     tag: Vec<Tag>,
+    /// Of a component of classes: how many flows each is, and where to find them.
+    size: Vec<u32>,
+    members_of: Option<Members>,
     /// Links of the longest path.
     stride: usize,
     /// The links of each flow, `stride` a flow.
     path: Vec<u32>,
+    /// Of a component of classes: how many flows of the class cross each link of its path.
+    crossing: Vec<u32>,
     /// The fabric's number of each link but the first, which is the pad; twin by twin.
     names: Vec<u32>,
     links: Vec<Link>,
     /// The links that serve flows, by level.
     serving: Vec<u32>,
-    /// Link by link, a record of `stride` for each flow on it: the flow, then its other links.
+    /// Link by link, a record for each flow on it: the flow, then its other links; for a class then as
+    /// many fields again, how many of it cross this link, then the others.
     members: Vec<u32>,
+    /// Fields of such a record.
+    width: usize,
     live: usize,
     /// Levels below this are still right.
     right_below: f64,
@@ -81,18 +96,18 @@ pub(crate) struct Component {
 }
 
 impl Component {
-    /// Takes over the flows `chosen` of `pool`; `local` is scratch space, one entry a link of the
-    /// fabric.
+    /// Takes over the flows `chosen` of `pool`, of which the first started at `born`; `local` is
+    /// scratch space, one entry a link of the fabric.
     pub fn fill(
         &mut self,
         pool: &Pool,
         chosen: &[u32],
         capacity: &[f64],
         local: &mut [u32],
-        now: Time,
+        (born, now): (Time, Time),
     ) {
         self.clear();
-        (self.updated, self.born) = (now, now);
+        (self.updated, self.born) = (now, born);
         let hops = chosen.iter().map(|&flow| pool.links_of(flow as usize).len());
         self.stride = hops.fold(1, usize::max);
         self.push_link(f64::INFINITY);
@@ -111,9 +126,8 @@ impl Component {
                 self.path.push(at);
             }
             self.path.resize(self.flows.len() * self.stride, PAD);
-            self.born = self.born.min(pool.tag[flow].start);
         }
-        self.live = chosen.len();
+        self.width = self.stride;
         self.index_members();
     }
 
@@ -135,7 +149,10 @@ impl Component {
     fn clear(&mut self) {
         self.flows.clear();
         self.tag.clear();
+        self.size.clear();
+        self.members_of = None;
         self.path.clear();
+        self.crossing.clear();
         self.names.clear();
         self.links.clear();
         self.serving.clear();
@@ -146,7 +163,8 @@ impl Component {
     fn push_link(&mut self, capacity: f64) -> u32 {
         let due = f64::INFINITY;
         let level = f64::INFINITY;
-        self.links.push(Link { capacity, level, sent: 0.0, due, from: 0, served: 0, to: 0 });
+        let (from, served, to, load) = (0, 0, 0, 0);
+        self.links.push(Link { capacity, level, sent: 0.0, due, from, served, to, load });
         self.links.len() as u32 - 1
     }
 
@@ -154,19 +172,24 @@ impl Component {
     fn index_members(&mut self) {
         let mut next = 0;
         for link in &mut self.links {
-            let load = link.to;
+            let members = link.to;
             (link.from, link.served, link.to) = (next, next, next);
-            next += load;
+            next += members;
         }
-        self.members.resize(next * self.stride, 0);
+        self.live = self.flows.len();
+        self.members.resize(next * self.width, 0);
         for (flow, path) in self.path.chunks_exact(self.stride).enumerate() {
             for (hop, &at) in path.iter().enumerate().filter(|&(_, &at)| at != PAD) {
                 let link = &mut self.links[at as usize];
-                let record = &mut self.members[link.to * self.stride..][..self.stride];
-                record[0] = flow as u32;
-                record[1..=hop].copy_from_slice(&path[..hop]);
-                record[hop + 1..].copy_from_slice(&path[hop + 1..]);
+                let record = &mut self.members[link.to * self.width..][..self.width];
+                let (others, crossing) = record.split_at_mut(self.stride);
+                first(hop, path, others);
+                others[0] = flow as u32;
+                if !crossing.is_empty() {
+                    first(hop, &self.crossing[flow * self.stride..][..self.stride], crossing);
+                }
                 link.to += 1;
+                link.load += weight(record, self.stride, 0) as usize;
             }
         }
     }
@@ -179,9 +202,9 @@ impl Component {
         self.live
     }
     /// Whether so many flows are gone that the rest should be packed (and split, if they fall
-    /// apart).
+    /// apart). Classes stay together: there are few.
     pub fn is_sparse(&self) -> bool {
-        self.live * 2 < self.flows.len() && self.flows.len() > 8
+        self.live * 2 < self.flows.len() && self.flows.len() > 8 && self.members_of.is_none()
     }
 
     /// Brings the links up to `now` and hands over the flows that are done.
@@ -197,13 +220,14 @@ impl Component {
             }
             // Backwards, because a member that goes leaves its place to one behind it.
             for place in (from..served).rev() {
-                let flow = self.members[place * self.stride] as usize;
+                let flow = self.members[place * self.width] as usize;
                 let mark = self.flows[flow].mark;
                 if mark <= after + ROUNDING_BYTES {
                     let drained =
                         self.updated.saturating_add(time_for(mark - sent, level)).min(now);
                     let twins = self.tag[flow..].iter().step_by(self.flows.len());
-                    done.extend(twins.map(|&tag| Done { tag, drained }));
+                    let flows = self.size.get(flow).map_or(1, |&size| size);
+                    done.extend(twins.map(|&tag| Done { tag, flows, drained }));
                     self.remove(flow);
                     self.right_below = self.right_below.min(level);
                 }
@@ -218,11 +242,13 @@ impl Component {
         for hop in flow * self.stride..(flow + 1) * self.stride {
             let at = self.path[hop] as usize;
             let Link { from, served, to, .. } = self.links[at];
-            let members = &self.members[from * self.stride..to * self.stride];
-            let mut records = members.chunks_exact(self.stride);
+            let members = &self.members[from * self.width..to * self.width];
+            let mut records = members.chunks_exact(self.width);
             let Some(place) = records.position(|record| record[0] == flow as u32) else {
                 continue; // the pad
             };
+            let record = &members[place * self.width..][..self.width];
+            self.links[at].load -= weight(record, self.stride, 0) as usize;
             let mut hole = from + place;
             if hole < served {
                 self.swap(hole, served - 1);
@@ -238,8 +264,8 @@ impl Component {
     /// Exchanges the places of two members of one link.
     fn swap(&mut self, a: usize, b: usize) {
         if a != b {
-            for field in 0..self.stride {
-                self.members.swap(a * self.stride + field, b * self.stride + field);
+            for field in 0..self.width {
+                self.members.swap(a * self.width + field, b * self.width + field);
             }
         }
     }
@@ -253,10 +279,8 @@ impl Component {
             let path = &self.path[at * self.stride..][..self.stride];
             let tags = self.tag[at..].iter().step_by(flows);
             for (&tag, names) in tags.zip(self.names.chunks_exact(links)) {
-                let from = pool.links.len();
                 let hops = path.iter().filter(|&&link| link != PAD);
-                pool.links.extend(hops.map(|&link| names[link as usize - 1]));
-                pool.push(from, remaining, tag);
+                pool.push(hops.map(|&link| names[link as usize - 1]), remaining, tag);
             }
         }
     }
@@ -287,8 +311,8 @@ impl Component {
             let age = self.updated.saturating_sub(self.born).ps() as f64 + soonest;
             let horizon = soonest + tolerance * age;
             for link in serving().filter(|link| end(link, link.due) <= horizon) {
-                let served = &self.members[link.from * self.stride..link.served * self.stride];
-                for record in served.chunks_exact(self.stride) {
+                let served = &self.members[link.from * self.width..link.served * self.width];
+                for record in served.chunks_exact(self.width) {
                     let mark = self.flows[record[0] as usize].mark;
                     let end = end(link, mark);
                     if end <= horizon && end > wait {
@@ -300,6 +324,19 @@ impl Component {
         }
         Some(self.updated.saturating_add(time_for(last.0, last.1)))
     }
+}
+
+/// Writes `path` with the field at `hop` first.
+fn first(hop: usize, path: &[u32], record: &mut [u32]) {
+    record[0] = path[hop];
+    record[1..=hop].copy_from_slice(&path[..hop]);
+    record[hop + 1..].copy_from_slice(&path[hop + 1..]);
+}
+
+/// How many flows the record of a member stands for on the link at `hop` of it.
+#[inline(always)]
+fn weight(record: &[u32], stride: usize, hop: usize) -> u32 {
+    if record.len() == stride { 1 } else { record[stride + hop] }
 }
 
 /// How long so many bytes take at a rate in bytes a picosecond, rounded up. Where bytes are whole, and

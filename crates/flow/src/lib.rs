@@ -8,6 +8,8 @@
 //! Ignored: packets, queues, losses, and the time that a transport takes to find the fair rate.
 //! Links that can never bind ([`never_binds`](lightloom_fabric::Fabric::never_binds)) are left out of the computation of rates,
 //! which changes no rate.
+//! Flows of a large phase that are alike are computed as classes (`refinement.rs`): an even all-to-all is
+//! one flow, until others come to its links. Rates then differ by rounding alone.
 //! Cost: a change computes anew only the component of flows that it touches, and where flows end
 //! only rates as high as theirs; components fall apart as flows end.
 //! Checked by the shared conformance suite, by closed forms, and by the definition of max-min
@@ -15,12 +17,15 @@
 
 mod circuits;
 mod component;
+mod links;
 mod partition;
 mod pool;
+mod refinement;
 mod run;
 mod settling;
 
 use lightloom_engine::{Engine, EngineError, Observer, Outcome, Policy, Scenario};
+use refinement::Worthwhile;
 use run::Run;
 
 /// The flow engine and its one knob.
@@ -49,7 +54,7 @@ impl Engine for FlowEngine {
         policy: &mut dyn Policy,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, EngineError> {
-        Run::new(self.tolerance, scenario, policy, observer).complete()
+        Run::new(self.tolerance, Worthwhile::USUAL, scenario, policy, observer).complete()
     }
 }
 
@@ -58,3 +63,6 @@ lightloom_engine::conformance!(FlowEngine::default());
 
 #[cfg(test)]
 lightloom_engine::breakable!(FlowEngine::default(), 1e-9);
+
+#[cfg(test)]
+mod tests;

@@ -1,19 +1,12 @@
 //! Flows on their way into components.
 
-use lightloom_units::Time;
-
-/// What the engine wants to know of a flow when it is done.
+/// Which flow it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Tag {
     /// The track it belongs to.
     pub slot: u32,
     /// Its lane of the track's orders.
     pub lane: u32,
-    /// When it started.
-    pub start: Time,
-    /// Sum of the delays of its links.
-    pub latency: Time,
-    pub bytes: u64,
 }
 
 /// Flows on their way into components.
@@ -40,9 +33,10 @@ impl Pool {
         let end = self.offset.get(flow + 1).map_or(self.links.len(), |&o| o as usize);
         &self.links[self.offset[flow] as usize..end]
     }
-    /// Adds a flow whose links have just been appended to `links` from `from` on.
-    pub fn push(&mut self, from: usize, remaining: f64, tag: Tag) {
-        self.offset.push(from as u32);
+    /// Adds a flow over `links`.
+    pub fn push(&mut self, links: impl Iterator<Item = u32>, remaining: f64, tag: Tag) {
+        self.offset.push(self.links.len() as u32);
+        self.links.extend(links);
         self.remaining.push(remaining);
         self.tag.push(tag);
     }

@@ -2,13 +2,15 @@
 
 use crate::component::filling::Scratch;
 use crate::component::{Component, Done};
+use crate::links::Links;
 use crate::partition::Partition;
 use crate::pool::{Pool, Tag};
+use crate::refinement::{Colours, Quotient, Worthwhile};
 use lightloom_engine::{
     Due, EngineError, EventQueue, Ledger, Observer, Outcome, Policy, Scenario, Sending, Step,
 };
-use lightloom_fabric::{Fabric, LinkClass, LinkId};
-use lightloom_units::{Bytes, Time};
+use lightloom_fabric::LinkId;
+use lightloom_units::Time;
 
 pub(crate) const NONE: u32 = u32::MAX;
 
@@ -27,11 +29,8 @@ pub(crate) struct Run<'a> {
     pub(crate) tolerance: f64,
     pub(crate) ledger: Ledger<'a>,
     pub(crate) queue: EventQueue<Event>,
-    // Links.
-    binds: Vec<bool>,
-    /// Bytes per picosecond; zero while dark.
-    pub(crate) capacity: Vec<f64>,
-    latency: Vec<Time>,
+    pub(crate) links: Links,
+    pub(crate) colours: Colours,
     pub(crate) component_of: Vec<u32>,
     // Components.
     pub(crate) components: Vec<Component>,
@@ -40,6 +39,8 @@ pub(crate) struct Run<'a> {
     pub(crate) dissolving: Vec<u32>,
     /// Flows that belong to no component yet.
     pub(crate) pool: Pool,
+    /// Whether classes have been formed at this instant, perhaps on links of such flows.
+    pub(crate) formed: bool,
     /// Whether paths may not be whole any more: links broke, or circuits were patched away.
     pub(crate) broken: bool,
     pub(crate) partition: Partition,
@@ -51,38 +52,28 @@ pub(crate) struct Run<'a> {
 impl<'a> Run<'a> {
     pub(crate) fn new(
         tolerance: f64,
+        worthwhile: Worthwhile,
         scenario: &'a Scenario<'a>,
         policy: &'a mut dyn Policy,
         observer: &'a mut dyn Observer,
     ) -> Self {
-        let fabric: &Fabric = scenario.fabric;
-        let links = fabric.links();
-        let mut binds: Vec<bool> =
-            (0..links.len() as u32).map(|l| !fabric.never_binds(LinkId(l))).collect();
-        // What may break must be seen on the paths that it is on.
-        for &LinkId(link) in scenario.incidents.iter().flat_map(|incident| &incident.down) {
-            binds[link as usize] = true;
-        }
-        if !scenario.incidents.is_empty() {
-            let optical = links.iter().zip(&mut binds);
-            optical.for_each(|(link, binds)| *binds |= link.class == LinkClass::Circuit);
-        }
+        let links = Links::new(scenario);
         Run {
             tolerance,
             ledger: Ledger::new(scenario, policy, observer),
             queue: EventQueue::new(),
-            binds,
-            capacity: links.iter().map(|l| l.rate.bytes_per_ps()).collect(),
-            latency: links.iter().map(|l| l.delay).collect(),
+            colours: Colours::new(worthwhile, links.len()),
             component_of: vec![NONE; links.len()],
             components: Vec::new(),
             free_components: Vec::new(),
             stale: Vec::new(),
             dissolving: Vec::new(),
             pool: Pool::default(),
+            formed: false,
             broken: false,
             partition: Partition::new(links.len()),
             local: vec![0; links.len()],
+            links,
             scratch: Scratch::default(),
             done: Vec::new(),
         }
@@ -137,55 +128,60 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Starts the flows of a phase.
+    /// Starts the flows of a phase: as classes where they are alike, or one by one.
     fn launch(&mut self, sending: Sending, now: Time) -> Result<(), EngineError> {
-        let mut ready = now;
-        let mut started = 0;
-        // A fluid takes all the lanes of its flow, as much of it on each as on another.
+        let free = |link: u32| self.component_of[link as usize] == NONE;
+        let quotient = self.colours.part(&sending, &self.links, free);
+        let (mut ready, mut started) = (now, 0);
         let orders = &sending.orders;
-        let lanes = orders.flows(sending.phase).iter().flat_map(|flow| {
-            let lanes = orders.lane_numbers(flow);
-            let (first, n, bytes) = (lanes.start, lanes.len() as u64, flow.bytes.get());
-            lanes
-                .map(move |lane| (lane, bytes / n + u64::from(u64::from(lane - first) < bytes % n)))
-        });
-        for (lane, bytes) in lanes.filter(|&(_, bytes)| bytes > 0) {
+        for (lane, bytes) in orders.shares(sending.phase) {
             let links = orders.lane_links(lane);
             started += 1;
             ready = ready.max(self.ledger.circuits.ready_along(sending.task, links, now)?);
-            for &LinkId(link) in links {
-                self.ledger.outcome.link_bytes[link as usize] += Bytes::new(bytes);
+            for link in links {
+                self.ledger.outcome.link_bytes[link.index()] += bytes;
             }
-            let tag = Tag { slot: sending.track, lane, start: now, latency: Time::ZERO, bytes };
-            self.enter(links, bytes as f64, tag);
+            if quotient.is_none() {
+                self.enter(links, bytes.get() as f64, Tag { slot: sending.track, lane });
+            }
         }
         self.ledger.sent(sending, started, ready, now);
+        match quotient {
+            Some(quotient) => self.form(quotient, now),
+            None => self.ledger.outcome.classes += u64::from(started),
+        }
         Ok(())
     }
 
     /// Puts a flow into the pool, and takes apart what it will share links with.
     pub(crate) fn enter(&mut self, links: &[LinkId], remaining: f64, tag: Tag) {
         let from = self.pool.links.len();
-        let mut latency = Time::ZERO;
-        let mut narrowest = links[0].0;
-        for &LinkId(link) in links {
-            let at = link as usize;
-            latency += self.latency[at];
-            if self.capacity[at] < self.capacity[narrowest as usize] {
-                narrowest = link;
-            }
-            if self.binds[at] {
-                self.pool.links.push(link);
-            }
-        }
-        if self.pool.links.len() == from {
-            self.pool.links.push(narrowest); // something must bound the rate
-        }
-        for at in from..self.pool.links.len() {
-            let component = self.component_of[self.pool.links[at] as usize];
+        self.pool.push(self.links.binding(links), remaining, tag);
+        for &link in &self.pool.links[from..] {
+            let component = self.component_of[link as usize];
             mark(&mut self.components, &mut self.dissolving, component);
         }
-        self.pool.push(from, remaining, Tag { latency, ..tag });
+    }
+
+    /// Makes a component of classes. What else is on their links is not known before the instant is
+    /// over.
+    fn form(&mut self, quotient: Quotient, now: Time) {
+        self.ledger.outcome.classes += quotient.classes.len() as u64;
+        let id = self.vacant();
+        quotient.names.iter().for_each(|&link| self.component_of[link as usize] = id);
+        let component = &mut self.components[id as usize];
+        component.fill_by_classes(quotient, now);
+        component.stale = true;
+        self.stale.push(id);
+        self.formed = true;
+    }
+
+    /// The place of a new component.
+    pub(crate) fn vacant(&mut self) -> u32 {
+        self.free_components.pop().unwrap_or_else(|| {
+            self.components.push(Component::default());
+            self.components.len() as u32 - 1
+        })
     }
 }
 

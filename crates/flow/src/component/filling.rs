@@ -10,7 +10,7 @@
 //! Checked: against the definition (every flow crosses a full link on which no flow is faster) on
 //! random instances, and resumed against begun anew as random flows leave.
 
-use super::{Component, Link, PAD, STALE};
+use super::{Component, Link, PAD, STALE, weight};
 
 /// Memory for one computation of rates, used again by the next.
 #[derive(Debug, Default)]
@@ -29,9 +29,10 @@ struct Open {
 }
 
 impl Open {
-    fn take(&mut self, rate: f64) {
-        self.left -= rate;
-        self.flows -= 1.0;
+    fn take(&mut self, rate: f64, flows: u32) {
+        let flows = f64::from(flows);
+        self.left -= rate * flows;
+        self.flows -= flows;
     }
     /// Shares never sink below a level already frozen, except by rounding.
     fn share(&self, frozen: f64) -> f64 {
@@ -44,17 +45,23 @@ impl Component {
     /// Gives every flow its max-min fair rate.
     pub fn solve(&mut self, scratch: &mut Scratch) {
         // Most paths cross two links that can bind: worth a loop of its own.
-        match self.stride {
-            2 => self.fill_up(2, scratch),
-            stride => self.fill_up(stride, scratch),
+        match (self.stride, self.width) {
+            (2, 2) => self.fill_up(2, 2, scratch),
+            (stride, width) if stride == width => self.fill_up(stride, stride, scratch),
+            (stride, width) => self.fill_up(stride, width, scratch),
         }
         self.right_below = f64::INFINITY;
     }
 
     /// Progressive filling, from the level on from which rates are no longer right.
     #[inline(always)]
-    fn fill_up(&mut self, stride: usize, Scratch { open, share, before }: &mut Scratch) {
-        let whole = |link: &Link| Open { left: link.capacity, flows: (link.to - link.from) as f64 };
+    fn fill_up(
+        &mut self,
+        stride: usize,
+        width: usize,
+        Scratch { open, share, before }: &mut Scratch,
+    ) {
+        let whole = |link: &Link| Open { left: link.capacity, flows: link.load as f64 };
         open.clear();
         open.extend(self.links.iter().map(whole));
         open[PAD as usize].flows = f64::MAX; // each path may cross it, and it never fills up
@@ -64,9 +71,11 @@ impl Component {
         for &at in &self.serving[..right] {
             let link = &self.links[at as usize];
             todo -= link.served - link.from;
-            let served = &self.members[link.from * stride..link.served * stride];
-            for record in served.chunks_exact(stride) {
-                record[1..].iter().for_each(|&other| open[other as usize].take(link.level));
+            let served = &self.members[link.from * width..link.served * width];
+            for record in served.chunks_exact(width) {
+                for hop in 1..stride {
+                    open[record[hop] as usize].take(link.level, weight(record, stride, hop));
+                }
             }
         }
         self.serving[..right].iter().for_each(|&at| open[at as usize].flows = 0.0);
@@ -86,8 +95,7 @@ impl Component {
             }
             let guess = guesses.clone().find(|&at| share[at] == fair);
             let at = guess.or_else(|| share.iter().position(|&share| share == fair)).unwrap_or(0);
-            todo -= open[at].flows as usize;
-            self.freeze(stride, at, fair, open, share);
+            todo -= self.freeze((stride, width), at, fair, open, share);
             self.serving.push(at as u32);
             open[at].flows = 0.0;
             share[at] = f64::INFINITY;
@@ -101,36 +109,41 @@ impl Component {
         }
     }
 
-    /// Has link `at` serve those of its members, at rate `fair`, that no other link serves yet.
+    /// Has link `at` serve those of its members, at rate `fair`, that no other link serves yet; says
+    /// how many these are.
     #[inline(always)]
     fn freeze(
         &mut self,
-        stride: usize,
+        (stride, width): (usize, usize),
         at: usize,
         fair: f64,
         open: &mut [Open],
         share: &mut [f64],
-    ) {
+    ) -> usize {
         let share = &mut share[..open.len()]; // one check of bounds for both
         let wanted = open[at].flows as usize;
         let Link { from, served, to, due, .. } = self.links[at];
-        let mut still = 0;
-        for record in self.members[from * stride..served * stride].chunks_exact(stride) {
-            still += usize::from(claim(&record[1..], fair, open, share));
+        let (mut claimed, mut flows) = (0, 0);
+        for record in self.members[from * width..served * width].chunks_exact(width) {
+            let claims = usize::from(claim(record, stride, fair, open, share));
+            claimed += claims;
+            flows += claims * weight(record, stride, 0) as usize;
         }
-        if from + still < served || due == STALE {
+        if from + claimed < served || due == STALE {
             self.part(at);
         }
         let link = &mut self.links[at];
         link.level = fair;
-        if still == wanted {
-            return;
+        if flows == wanted {
+            return claimed;
         }
         let Link { sent, mut served, mut due, .. } = *link;
         let mut place = served;
-        while served < from + wanted && place < to {
-            let record = &self.members[place * stride..][..stride];
-            if claim(&record[1..], fair, open, share) {
+        while flows < wanted && place < to {
+            let record = &self.members[place * width..][..width];
+            if claim(record, stride, fair, open, share) {
+                claimed += 1;
+                flows += weight(record, stride, 0) as usize;
                 let flow = &mut self.flows[record[0] as usize];
                 flow.mark += sent - self.links[flow.server as usize].sent;
                 flow.server = at as u32;
@@ -141,6 +154,7 @@ impl Component {
             place += 1;
         }
         (self.links[at].served, self.links[at].due) = (served, due);
+        claimed
     }
 
     /// Parts those that link `at` still serves from those that another link serves by now.
@@ -148,7 +162,7 @@ impl Component {
         let Link { from, mut served, .. } = self.links[at];
         let (mut place, mut due) = (from, f64::INFINITY);
         while place < served {
-            let flow = self.flows[self.members[place * self.stride] as usize];
+            let flow = self.flows[self.members[place * self.width] as usize];
             if flow.server == at as u32 {
                 due = if flow.mark < due { flow.mark } else { due };
                 place += 1;
@@ -163,13 +177,14 @@ impl Component {
 
 /// Freezes a flow, if none of its other links has done so.
 #[inline(always)]
-fn claim(others: &[u32], fair: f64, open: &mut [Open], share: &mut [f64]) -> bool {
+fn claim(record: &[u32], stride: usize, fair: f64, open: &mut [Open], share: &mut [f64]) -> bool {
+    let others = &record[1..stride];
     if others.iter().any(|&other| open[other as usize].flows <= 0.0) {
         return false;
     }
-    for &other in others {
+    for (hop, &other) in (1..).zip(others) {
         let other = other as usize;
-        open[other].take(fair);
+        open[other].take(fair, weight(record, stride, hop));
         share[other] = open[other].share(fair);
     }
     true
@@ -204,13 +219,17 @@ mod tests {
     fn solved(capacity: &[f64], flows: &[Vec<u32>]) -> Component {
         let mut pool = Pool::default();
         for links in flows {
-            let from = pool.links.len();
-            pool.links.extend(links);
-            pool.push(from, 1e6, Tag::default());
+            pool.push(links.iter().copied(), 1e6, Tag::default());
         }
         let chosen: Vec<u32> = (0..flows.len() as u32).collect();
         let mut component = Component::default();
-        component.fill(&pool, &chosen, capacity, &mut vec![0; capacity.len()], Time::ZERO);
+        component.fill(
+            &pool,
+            &chosen,
+            capacity,
+            &mut vec![0; capacity.len()],
+            (Time::ZERO, Time::ZERO),
+        );
         component.solve(&mut Scratch::default());
         component
     }
@@ -260,19 +279,18 @@ mod tests {
             while waiting.peek().is_some() || component.live() > 0 {
                 // Arrivals, in batches: the component is packed and begins anew.
                 for (path, size, pause) in waiting.by_ref() {
-                    let from = pool.links.len();
                     let mut path: Vec<u32> = path.iter().map(|l| l % links).collect();
                     path.sort_unstable();
                     path.dedup();
-                    pool.links.extend(path);
-                    pool.push(from, f64::from(*size) * 64.0, Tag::default());
+                    let bytes = f64::from(*size) * 64.0;
+                    pool.push(path.into_iter(), bytes, Tag::default());
                     if *pause == 0 {
                         break;
                     }
                 }
                 component.drain_into(&mut pool);
                 let chosen: Vec<u32> = (0..pool.len() as u32).collect();
-                component.fill(&pool, &chosen, &capacity, &mut vec![0; capacity.len()], now);
+                component.fill(&pool, &chosen, &capacity, &mut vec![0; capacity.len()], (now, now));
                 component.solve(&mut scratch);
                 pool.clear();
                 for _ in 0..if waiting.peek().is_some() { 3 } else { usize::MAX } {
@@ -286,7 +304,7 @@ mod tests {
                     let mut anew = Component::default();
                     component.drain_into(&mut pool);
                     let chosen: Vec<u32> = (0..pool.len() as u32).collect();
-                    anew.fill(&pool, &chosen, &capacity, &mut vec![0; capacity.len()], now);
+                    anew.fill(&pool, &chosen, &capacity, &mut vec![0; capacity.len()], (now, now));
                     anew.solve(&mut scratch);
                     pool.clear();
                     let left = component.flows.iter().zip(rates(&component));

@@ -21,16 +21,15 @@ fn what_is_whole_takes_its_time_to_the_picosecond() {
 /// Two flows from `first` on, over a link of their own each and one together.
 fn pair(pool: &mut Pool, first: u32, bytes: f64) -> [u32; 2] {
     [1, 2].map(|own| {
-        pool.links.extend([first, first + own]);
         let tag = Tag { slot: first + own, ..Tag::default() };
-        pool.push(pool.links.len() - 2, bytes * f64::from(own), tag);
+        pool.push([first, first + own].into_iter(), bytes * f64::from(own), tag);
         pool.len() as u32 - 1
     })
 }
 
 fn filled(pool: &Pool, chosen: &[u32], capacity: &[f64]) -> Component {
     let mut component = Component::default();
-    component.fill(pool, chosen, capacity, &mut vec![0; capacity.len()], Time::ZERO);
+    component.fill(pool, chosen, capacity, &mut vec![0; capacity.len()], (Time::ZERO, Time::ZERO));
     component
 }
 
