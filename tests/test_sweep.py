@@ -223,7 +223,7 @@ def test_the_table_fits(width: int, here: Path, capsys: pytest.CaptureFixture[st
     assert max(map(len, out.splitlines())) <= width
     assert out.count("*") == 2 and "* best iteration [s]" in out
     best = found.best()["iteration_s"]
-    assert f"{best:.4g}*" in out and best == min(row["iteration_s"] for row in found.rows)
+    assert f"{best:.5f}*" in out and best == min(row["iteration_s"] for row in found.rows)
     assert found.best("tokens_per_s")["tokens_per_s"] == max(r["tokens_per_s"] for r in found.rows)
 
 
@@ -315,9 +315,9 @@ class Swept:
     def kept(self) -> set[str]:
         return {path.stem for path in (self.place / "cache").glob("??/*.run")}
 
-    def killed_and_resumed(self, points: int, *arguments: str) -> None:
-        """Kill a sweep in its middle, go on, and compare with one in one go."""
-        process = self.start(*arguments, "--out", "resumed")
+    def killed_and_resumed(self, points: int, *arguments: str, on: tuple[str, ...] = ()) -> None:
+        """Kill a sweep in its middle, go on, and compare with one in one go on this machine."""
+        process = self.start(*arguments, *on, "--out", "resumed")
         while len(self.kept) < points // 3:
             assert process.poll() is None, (self.place / "said").read_text()
             time.sleep(0.01)
@@ -326,7 +326,7 @@ class Swept:
         time.sleep(1.0)  # workers end by themselves
         kept, begun = self.kept, len(self.begun)
         assert points // 3 <= len(kept) < points and not (self.place / "resumed").exists()
-        assert self.start(*arguments, "--out", "resumed").wait() == 0
+        assert self.start(*arguments, *on, "--out", "resumed").wait() == 0
         again = self.begun[begun:]
         assert len(again) == len(set(again)) == points - len(kept), "none twice"
         assert not kept & set(again) and len(self.kept) == points, "none lost"
@@ -366,3 +366,6 @@ def test_a_directory_that_is_no_sweep(here: Path) -> None:
     lightloom.simulate(small(), out="run")
     with pytest.raises(InputError, match="run: holds no sweep"):
         Sweep.open("run")
+    lightloom.sweep(small(), seeds=[1], out="swept")
+    with pytest.raises(InputError, match="swept: holds a sweep"):
+        lightloom.Result.open("swept")

@@ -158,6 +158,8 @@ class Result:
             reason = "it is not a directory" if place.exists() else "there is no such directory"
             raise InputError(f"{place}: not a Result: {reason}")
         info = store.read_info(place)
+        if "sweep" in info:
+            raise InputError(f"{place}: holds a sweep; lightloom.sweeps.Sweep.open reads it")
         try:
             text = (place / store.SPEC).read_text(encoding="utf-8")
         except OSError as error:

@@ -194,7 +194,7 @@ def sweep(
     zip
         Groups of keys of `over` that move together.
     on
-        Where runs are performed: ``local``, ``ray``, ``ray:ADDRESS``, or an executor of
+        Where runs are performed: ``local``, ``ray``, ``ray:ADDRESS``, ``slurm``, or an executor of
         `lightloom.runs`.
     jobs
         Runs at once; as many as there are cores unless given.
@@ -242,7 +242,9 @@ def sweep(
     if out is not None:
         force = check_place(Path(out), ready, force=force)
     kept = runs.users() if cache else None
-    executor = where_runs.chosen(on, jobs=jobs, cache=kept) if isinstance(on, str) else on
+    executor: runs.Executor | None = None if isinstance(on, str) else on
+    if isinstance(on, str):
+        executor = where_runs.chosen(on, jobs=jobs, cache=kept, digest=ready.digest)
     with displayed(len(ready.runs), progress, on_progress) as report:
         found, interrupt = perform(
             ready, executor=executor, jobs=jobs, cache=kept, on_progress=report

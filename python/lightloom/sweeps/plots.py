@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from lightloom.report.palette import styles
+from lightloom.report.palette import fabric_style, styles
 from lightloom.report.plots import INK, LINE, MUTED, STYLE
 from lightloom.sweeps.figures import heading, least_is_best
 from lightloom.sweeps.values import text_of
@@ -27,6 +27,7 @@ from lightloom.sweeps.where import Measure, measured
 _HEAT = LinearSegmentedColormap.from_list("sweep", ["#f4f7fa", "#8fc1e3", "#0072b2", "#003a5d"])
 # More than that many lines or labelled places cannot be told apart.
 _MOST_LINES, _MOST_TICKS, _MOST_CELLS = 10, 12, 400
+_FABRICS = ("fabric.preset", "fabric.name", "fabric.kind")
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -76,9 +77,7 @@ def lines(rows: Rows, figure: str, x: str, by: str | None) -> Figure:
         picture.set_layout_engine("constrained")
         axes = picture.subplots()
         spread = False
-        for at, (group, style) in enumerate(
-            zip(groups, islice(styles(), len(groups)), strict=True)
-        ):
+        for at, (group, style) in enumerate(zip(groups, _styles(by, groups), strict=True)):
             color, _, marker = style
             label = None if by is None else text_of(group)
             found = [
@@ -154,6 +153,13 @@ def heatmap(rows: Rows, figure: str, x: str, by: str) -> Figure:
         axes.set_xlabel(x)
         axes.set_ylabel(by)
     return picture
+
+
+def _styles(by: str | None, groups: Sequence[Any]) -> list[tuple[str, str, str]]:
+    """Return colour and marker of each line; a fabric has its own in every picture."""
+    if by in _FABRICS:
+        return list(fabric_style([str(group) for group in groups]).values())
+    return list(islice(styles(), len(groups)))
 
 
 def _frame(x: float, y: float) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,12 +10,11 @@ from rich.console import Console
 from rich.text import Text
 
 from lightloom import screen
-from lightloom.report.terminal import count
 from lightloom.screen import Column
 from lightloom.sweeps.axes import named
 from lightloom.sweeps.figures import heading, least_is_best
 from lightloom.sweeps.points import Point
-from lightloom.sweeps.result import Sweep, cell, main_figures
+from lightloom.sweeps.result import Sweep, main_figures
 from lightloom.sweeps.values import text_of
 
 # Points that are shown, unless there are not many more; the best ones of others.
@@ -36,13 +36,13 @@ def render(sweep: Sweep, figure: str, console: Console | None = None) -> None:
         Column(_above(name), _above(name).replace("exposed ", ""), rank=at)
         for at, name in enumerate(figures)
     ]
-    lines = []
-    for row in shown:
+    lines, cells = [], {name: _column(name, shown) for name in figures}
+    for line, row in enumerate(shown):
         best = row is ranked[0] and len(rows) > 1
         texts = [Text(text_of(row[key])) for key in axes]
         for at, name in enumerate(figures):
             mark = ("*" if best else " ") if at == 0 and len(rows) > 1 else ""
-            texts.append(Text(f"{_cell(name, row)}{mark}", "bold" if best and not at else ""))
+            texts.append(Text(f"{cells[name][line]}{mark}", "bold" if best and not at else ""))
         lines.append(texts)
     if lines:
         screen.print_table(columns, lines, out)
@@ -107,8 +107,20 @@ def _above(figure: str) -> str:
     return text.replace(" [", "\n").rstrip("]")
 
 
-def _cell(figure: str, row: Mapping[str, Any]) -> str:
-    value = row.get(figure)
-    if figure == "cost_usd" and value is not None:
-        return f"{value / 1e6:.2f}"
-    return count(value) if value is not None and value >= 1e5 else cell(value)
+def _column(figure: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Write the values of a figure, four digits of the greatest, all with one unit.
+
+    Examples
+    --------
+    >>> _column("a", [{"a": 9.25}, {"a": 0.125}, {}]), _column("a", [{"a": 120_000.0}, {"a": 5.0}])
+    (['9.250', '0.125', '-'], ['120.0 k', '0.0 k'])
+    """
+    values = [row.get(figure) for row in rows]
+    most = max((abs(value) for value in values if value is not None), default=0.0)
+    units = ((1e9, " G"), (1e6, " M"), (1e3, " k"))
+    scale, unit = next((each for each in units if most >= 10 * each[0]), (1.0, ""))
+    if figure == "cost_usd":
+        scale, unit = 1e6, ""
+    whole = all(value is None or value % 1 == 0 for value in values) and scale == 1
+    digits = 0 if whole or not most else max(0, 3 - math.floor(math.log10(most / scale)))
+    return ["-" if value is None else f"{value / scale:.{digits}f}{unit}" for value in values]
