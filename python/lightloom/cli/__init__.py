@@ -37,6 +37,7 @@ COMMANDS = {
     "spec": "Show what a specification means, value by value.",
     "trace": "Record, import, generate and show gating traces.",
     "report": "Rebuild the report of a Result.",
+    "sql": "Ask the tables of Results, with DuckDB.",
     "controller": "Run and watch the controller of a region's optical switch.",
     "ocs": "Emulate an optical switch.",
     "soak": "Inject faults into the control plane, and check that nothing breaks.",
