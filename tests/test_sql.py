@@ -42,7 +42,8 @@ def test_tables_of_all_results_are_asked(
         {"result": "results/two", "n": 1},
     ]
     assert asked(capsys, count, "--csv").splitlines()[:2] == ["result,n", "results/one,4"]
-    joined = 'select "fabric.preset", points.seed, iteration_s from points join runs using (result, name)'
+    keys = '"fabric.preset", p.seed, iteration_s'
+    joined = f"select {keys} from points p join runs using (result, name)"
     assert asked(capsys, f"{joined} order by all").splitlines()[1].startswith("fat-tree          1")
     one = "select count(*) as n from 'results/two/runs.parquet'"
     assert json.loads(asked(capsys, one, "--json")) == [{"n": 1}]
