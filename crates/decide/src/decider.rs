@@ -238,8 +238,8 @@ mod tests {
             };
             &KIND
         }
-        fn fit(&self, asked: &crate::rule::Asked<'_>) -> Result<CircuitCounts, String> {
-            let mut counts = CircuitCounts::dark(asked.ports.len());
+        fn fit(&self, input: &crate::rule::RuleInput<'_>) -> Result<CircuitCounts, String> {
+            let mut counts = CircuitCounts::dark(input.ports.len());
             (0..9).for_each(|_| counts.join(0, 1));
             Ok(counts)
         }

@@ -34,6 +34,6 @@ pub use dark::{Dark, interpolate};
 pub use decider::Decider;
 pub use foresight::Foresight;
 pub use question::{Ahead, Basis, PacketSide, Question};
-pub use rule::{Asked, Rule, rule, rules};
+pub use rule::{Rule, RuleInput, rule, rules};
 pub use settings::{Refusal, Settings};
 pub use traffic::{Class, PassTraffic, Traffic, WINDOW};

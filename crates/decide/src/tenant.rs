@@ -2,7 +2,7 @@
 
 use crate::memory::Memory;
 use crate::question::{Basis, PacketSide, Question};
-use crate::rule::Asked;
+use crate::rule::RuleInput;
 use crate::settings::{Refusal, Settings};
 use crate::traffic::Window;
 use lightloom_circuits::failover::{CutOff, lifelines};
@@ -57,20 +57,20 @@ impl Tenant {
         let packet_bps = self.window.left(ahead.pass, &settings.rates);
         let rates = Rates { packet_bps, ..settings.rates };
         let keep_going = settings.keep_going;
-        let asked = Asked { demand, standing, ports, rates: &rates, keep_going };
+        let input = RuleInput { demand, standing, ports, rates: &rates, keep_going };
         let failed = |why| Refusal::Rule(settings.rule.name().into(), why);
         let repairs = question.basis == Basis::Repair;
         if !settings.hysteresis && !repairs && self.memory.set_for(demand, standing) {
             return Ok(standing.clone()); // another look would move circuits for nothing
         }
         if !settings.hysteresis || repairs {
-            return settings.rule.fit(&asked).map_err(failed);
+            return settings.rule.fit(&input).map_err(failed);
         }
         let usual: &[ServerDemand] = self.memory.usual();
         let prospect =
             Prospect { uses: ahead.uses, hidden: ahead.hidden, later: ahead.later, usual };
         let dark = |circuits| settings.dark.expected(circuits);
-        settings.rule.worthwhile(&asked, &dark, prospect).map_err(failed)
+        settings.rule.worthwhile(&input, &dark, prospect).map_err(failed)
     }
 }
 

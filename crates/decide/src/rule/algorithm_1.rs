@@ -1,6 +1,6 @@
 //! Circuits by demand alone (MixNet, Algorithm 1): the pair with most bytes a circuit gets the next.
 
-use super::form::{Asked, Rule};
+use super::form::{Rule, RuleInput};
 use lightloom_circuits::{CircuitCounts, allocate};
 use lightloom_units::kind::Kind;
 
@@ -21,7 +21,7 @@ impl Rule for Algorithm1 {
         &KIND
     }
 
-    fn fit(&self, asked: &Asked<'_>) -> Result<CircuitCounts, String> {
-        Ok(allocate(asked.demand, asked.ports, asked.keep_going))
+    fn fit(&self, input: &RuleInput<'_>) -> Result<CircuitCounts, String> {
+        Ok(allocate(input.demand, input.ports, input.keep_going))
     }
 }

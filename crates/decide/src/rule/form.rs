@@ -5,9 +5,9 @@ use lightloom_units::Time;
 use lightloom_units::kind::Kind;
 use std::fmt::Debug;
 
-/// What a rule is asked.
+/// What a rule decides from.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct RuleInput<'a> {
     /// What servers will send each other.
     pub demand: &'a ServerDemand,
     /// The circuits that stand.
@@ -34,7 +34,7 @@ pub trait Rule: Debug + Send + Sync {
     ///
     /// # Errors
     /// Why it has no answer; the rules of this crate always have one.
-    fn fit(&self, asked: &Asked<'_>) -> Result<CircuitCounts, String>;
+    fn fit(&self, input: &RuleInput<'_>) -> Result<CircuitCounts, String>;
 
     /// Circuits that pay for their dark time. Unless a rule knows better: those that fit best, if all
     /// all-to-alls that lie ahead take less time with them than with those that stand. `dark` says how
@@ -44,12 +44,12 @@ pub trait Rule: Debug + Send + Sync {
     /// As [`Rule::fit`].
     fn worthwhile(
         &self,
-        asked: &Asked<'_>,
+        input: &RuleInput<'_>,
         dark: &dyn Fn(u32) -> Time,
         prospect: Prospect<'_>,
     ) -> Result<CircuitCounts, String> {
-        let new = self.fit(asked)?;
-        let (demand, stand, rates) = (asked.demand, asked.standing, asked.rates);
+        let new = self.fit(input)?;
+        let (demand, stand, rates) = (input.demand, input.standing, input.rates);
         let total = |counts: &CircuitCounts| {
             total_time(demand, stand, counts, rates, dark(counts.beyond(stand)), prospect)
         };

@@ -5,7 +5,7 @@
 //! the circuits that it would then have. Ignored: packet NICs.
 //! Checked: no port is used twice; by hand, where the greatest pair is not in the heaviest matching.
 
-use super::form::{Asked, Rule};
+use super::form::{Rule, RuleInput};
 use lightloom_circuits::CircuitCounts;
 use lightloom_circuits::topoopt::heaviest;
 use lightloom_units::kind::Kind;
@@ -27,15 +27,15 @@ impl Rule for Matchings {
         &KIND
     }
 
-    fn fit(&self, asked: &Asked<'_>) -> Result<CircuitCounts, String> {
-        let n = asked.demand.n;
+    fn fit(&self, input: &RuleInput<'_>) -> Result<CircuitCounts, String> {
+        let n = input.demand.n;
         let mut counts = CircuitCounts::dark(n);
         loop {
             let mut edges = Vec::new();
             for a in 0..n {
                 for b in a + 1..n {
-                    let free = |server| counts.degree(server) < asked.ports[server];
-                    let bytes = asked.demand.get(a, b) + asked.demand.get(b, a);
+                    let free = |server| counts.degree(server) < input.ports[server];
+                    let bytes = input.demand.get(a, b) + input.demand.get(b, a);
                     let weight = bytes / u64::from(counts.get(a, b) + 1);
                     if weight > 0 && free(a) && free(b) {
                         edges.push((a as u32, b as u32, weight));
@@ -62,7 +62,7 @@ mod tests {
         let standing = CircuitCounts::dark(demand.n);
         let keep_going = true;
         Matchings
-            .fit(&Asked { demand, standing: &standing, ports, rates: &rates, keep_going })
+            .fit(&RuleInput { demand, standing: &standing, ports, rates: &rates, keep_going })
             .expect("it has an answer")
     }
 

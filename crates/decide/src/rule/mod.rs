@@ -3,7 +3,7 @@
 
 mod form;
 
-pub use form::{Asked, Rule};
+pub use form::{Rule, RuleInput};
 
 use std::sync::Arc;
 

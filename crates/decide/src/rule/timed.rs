@@ -1,6 +1,6 @@
 //! Circuits by the time of the whole all-to-all, packet NICs included.
 
-use super::form::{Asked, Rule};
+use super::form::{Rule, RuleInput};
 use lightloom_circuits::{CircuitCounts, Prospect, choose, settle};
 use lightloom_units::Time;
 use lightloom_units::kind::Kind;
@@ -22,16 +22,16 @@ impl Rule for Timed {
         &KIND
     }
 
-    fn fit(&self, asked: &Asked<'_>) -> Result<CircuitCounts, String> {
-        Ok(choose(asked.demand, asked.standing, asked.ports, asked.rates))
+    fn fit(&self, input: &RuleInput<'_>) -> Result<CircuitCounts, String> {
+        Ok(choose(input.demand, input.standing, input.ports, input.rates))
     }
 
     fn worthwhile(
         &self,
-        asked: &Asked<'_>,
+        input: &RuleInput<'_>,
         dark: &dyn Fn(u32) -> Time,
         prospect: Prospect<'_>,
     ) -> Result<CircuitCounts, String> {
-        Ok(settle(asked.demand, asked.standing, asked.ports, asked.rates, dark, prospect))
+        Ok(settle(input.demand, input.standing, input.ports, input.rates, dark, prospect))
     }
 }

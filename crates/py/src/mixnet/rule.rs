@@ -2,7 +2,7 @@
 
 use crate::function::Function;
 use lightloom_circuits::CircuitCounts;
-use lightloom_decide::{Asked, Rule};
+use lightloom_decide::{Rule, RuleInput};
 use lightloom_units::kind::Kind;
 use std::sync::Arc;
 
@@ -23,17 +23,17 @@ impl Rule for PythonRule {
         &KIND
     }
 
-    fn fit(&self, asked: &Asked<'_>) -> Result<CircuitCounts, String> {
-        let n = asked.demand.n;
+    fn fit(&self, input: &RuleInput<'_>) -> Result<CircuitCounts, String> {
+        let n = input.demand.n;
         let rows = |get: &dyn Fn(usize, usize) -> u64| -> Vec<Vec<u64>> {
             (0..n).map(|a| (0..n).map(|b| get(a, b)).collect()).collect()
         };
-        let demand = rows(&|a, b| if a == b { 0 } else { asked.demand.get(a, b) });
-        let standing = rows(&|a, b| asked.standing.get(a, b).into());
-        let rates = asked.rates;
+        let demand = rows(&|a, b| if a == b { 0 } else { input.demand.get(a, b) });
+        let standing = rows(&|a, b| input.standing.get(a, b).into());
+        let rates = input.rates;
         let rates = (rates.optical_bps, rates.packet_bps, rates.packet_nics);
         let rows: Vec<Vec<u32>> = self.0.ask(|py, function| {
-            function.call1(py, (demand, standing, asked.ports.to_vec(), rates))?.extract(py)
+            function.call1(py, (demand, standing, input.ports.to_vec(), rates))?.extract(py)
         })?;
         if rows.len() != n || rows.iter().any(|row| row.len() != n) {
             return Err(format!("must return {n} rows of {n} numbers of circuits"));
@@ -48,7 +48,7 @@ impl Rule for PythonRule {
                 if there != back {
                     return Err(format!("{there} circuits from server {a} to {b}, {back} back"));
                 }
-                if there > asked.ports[a].min(asked.ports[b]) {
+                if there > input.ports[a].min(input.ports[b]) {
                     return Err(format!("{there} circuits from server {a} to {b}: too few ports"));
                 }
                 (0..there).for_each(|_| counts.join(a, b));

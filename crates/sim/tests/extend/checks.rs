@@ -6,7 +6,7 @@ use crate::predict::trend::Trend;
 use crate::rule::heaviest_first::HeaviestFirst;
 use lightloom_circuits::predict::{Auto, Forecaster, Window, candidates};
 use lightloom_circuits::{CircuitCounts, Rates, ServerDemand};
-use lightloom_decide::{Asked, Rule};
+use lightloom_decide::{Rule, RuleInput};
 use lightloom_fabric::{ClosSpec, FabricSpec, FatTree, Splitting, conformance::check};
 use lightloom_packet::{Balancer, Choice, Heard, Next, PathChooser};
 use lightloom_sim::{Beside, Run, Spec, TraceCounts, Work, Workload};
@@ -121,14 +121,14 @@ fn a_decision() {
         let ports: Vec<u32> = serde_json::from_value(case["ports"].clone()).expect("numbers");
         let n = ports.len();
         let demand = ServerDemand { n, bytes: rows("demand").concat() };
-        let asked = Asked {
+        let input = RuleInput {
             demand: &demand,
             standing: &CircuitCounts::dark(n),
             ports: &ports,
             rates: &Rates { optical_bps: 1, packet_bps: 1, packet_nics: 1, share_eps: false },
             keep_going: true,
         };
-        let circuits = HeaviestFirst.fit(&asked).expect("circuits");
+        let circuits = HeaviestFirst.fit(&input).expect("circuits");
         let row = |a| (0..n).map(|b| u64::from(circuits.get(a, b))).collect();
         assert_eq!((0..n).map(row).collect::<Vec<Vec<u64>>>(), rows("circuits"), "{case}");
     }

@@ -29,7 +29,7 @@ mod rule {
 /// What the files name by its place in their crates.
 mod interfaces {
     pub use lightloom_control::{Answer, Driver, DriverEvent, Order, Patch};
-    pub use lightloom_decide::{Asked, Rule};
+    pub use lightloom_decide::{Rule, RuleInput};
 }
 use interfaces as driver;
 use lightloom_control::{conformance, driver_conformance, protocol};

@@ -1,7 +1,7 @@
 //! One circuit after the other, each to the pair of servers that has most bytes for it: both ways, over
 //! the circuits that the pair would then have.
 
-use super::form::{Asked, Rule};
+use super::form::{Rule, RuleInput};
 use lightloom_circuits::CircuitCounts;
 use lightloom_units::kind::Kind;
 use std::cmp::Reverse;
@@ -23,11 +23,11 @@ impl Rule for HeaviestFirst {
         &KIND
     }
 
-    fn fit(&self, asked: &Asked<'_>) -> Result<CircuitCounts, String> {
-        let (demand, n) = (asked.demand, asked.demand.n);
+    fn fit(&self, input: &RuleInput<'_>) -> Result<CircuitCounts, String> {
+        let (demand, n) = (input.demand, input.demand.n);
         let mut circuits = CircuitCounts::dark(n);
         loop {
-            let free = |server: usize| circuits.degree(server) < asked.ports[server];
+            let free = |server: usize| circuits.degree(server) < input.ports[server];
             let bytes =
                 |a, b| (demand.get(a, b) + demand.get(b, a)) / u64::from(circuits.get(a, b) + 1);
             let pairs = (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b)));
