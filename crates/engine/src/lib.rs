@@ -14,6 +14,7 @@
 //! ```
 
 mod circuits;
+#[cfg(any(test, feature = "testing"))]
 pub mod conformance;
 mod engine;
 mod error;

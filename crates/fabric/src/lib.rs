@@ -27,6 +27,7 @@ mod bill;
 mod circuits;
 mod clos;
 mod cluster;
+#[cfg(any(test, feature = "testing"))]
 pub mod conformance;
 mod error;
 mod graph;
