@@ -99,7 +99,7 @@ soak: dev $(VENV)/.daemon ## the long tests
 	$(BIN)/python -m pytest -m soak --hypothesis-profile=anew
 	$(PYTEST) --hypothesis-profile=anew
 	$(BIN)/lightloom soak control --seeds 100000
-	cargo test --quiet --locked --release -p lightloom-daemon --test controller -- --ignored
+	cargo test --quiet --locked --release -p lightloom-daemon --test all -- --ignored
 	PROPTEST_CASES=1000 cargo test --quiet --locked --release --workspace --exclude lightloom-py
 
 planted: dev ## plant the bugs of tools/planted.toml in a copy, one at a time: tests must find each

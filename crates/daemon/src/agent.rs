@@ -4,7 +4,7 @@
 //! over it is the latest report, all that is kept of what comes the latest view, so nothing piles up
 //! at a runtime that is slow to look. Leases end here, whatever the stream does.
 //! Ignored: draining itself, which the data plane does.
-//! Checked: against real controllers that are killed and come back (`tests/controller_kill.rs`).
+//! Checked: against real controllers that are killed and come back (`tests/all/controller/kill.rs`).
 
 mod client;
 mod line;

@@ -7,7 +7,7 @@
 //! if the disk hangs, agents are not answered, and leave the circuits when their leases end.
 //!
 //! After 200 days it ends, before picoseconds run out, and is started again as after any other end.
-//! Checked: real daemons against a real emulator (`tests/controller.rs`).
+//! Checked: real daemons against a real emulator (`tests/all/controller`).
 
 use crate::clock::Clock;
 use crate::hub::{AgentAnswer, Command, Hub, Snapshot};

@@ -4,7 +4,7 @@
 //! a tenant's token attends as its own servers only. Nothing waits for an agent that does not read: of
 //! what there is to tell it, only the latest is kept. One that sends faster than the controller reads is
 //! held up by its own stream.
-//! Checked: by streams over loopback (`tests/controller.rs`).
+//! Checked: by streams over loopback (`tests/all/controller`).
 
 use crate::auth::{Access, Tokens};
 use crate::hub::{AgentAnswer, Command, Hub};

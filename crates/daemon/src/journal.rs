@@ -6,7 +6,7 @@
 //! `sqlite3 FILE .backup` works while the controller runs.
 //! Ignored: disks that lie about what is safe.
 //! Checked: any record comes back, also after a snapshot; a second controller, another region and
-//! another version are refused; real daemons are killed at random moments (`tests/controller_kill.rs`).
+//! another version are refused; real daemons are killed at random moments (`tests/all/controller/kill.rs`).
 
 use lightloom_control::{Memory, Record};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};

@@ -4,7 +4,7 @@
 //! clock; many sessions at once; patches that outlive the process, in a file, as those of a real switch
 //! outlive its controller; what goes wrong, as [`Fault`]s. A session that is not let in, says nothing
 //! or does not read is closed in time, and what waits for it is bounded. Ignored: light; nothing shines
-//! on its ports. Checked: `tests/ocs.rs`.
+//! on its ports. Checked: `tests/all/ocs.rs`.
 
 mod arguments;
 mod emulator;

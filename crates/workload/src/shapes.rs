@@ -1,6 +1,6 @@
 //! Whether a model, its degrees of parallelism and its training fit together.
 //!
-//! Checked: any numbers at all give a job or an error (`tests/graph.rs`).
+//! Checked: any numbers at all give a job or an error (`tests/all/graph.rs`).
 
 use crate::error::{WorkloadError, multiple, require};
 use crate::model::Model;

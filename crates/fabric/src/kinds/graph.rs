@@ -8,7 +8,7 @@
 //! Bill: a NIC for each lane at a server, a switch port for each at a switch, a transceiver at both
 //! ends. Ignored: tiers (no link is known never to bind), passive copper.
 //! Checked: routes by the crate's properties; each rule by a graph that breaks it
-//! (`tests/graphs.rs`).
+//! (`tests/all/graphs.rs`).
 
 use crate::bill::Item;
 use crate::cluster::Cluster;

@@ -6,7 +6,7 @@ use lightloom_sim::{Beside, Spec, TraceCounts, Work, Workload};
 /// Mixtral 8x7B on 128 GPUs at 100 Gbps, two replicas of two stages, with the preset's hysteresis and a
 /// switch of 1 ms.
 fn spec() -> Spec {
-    let text = include_str!("../../../tests/golden/core-mixtral-8x7b-mixnet.json");
+    let text = include_str!("../../../../tests/golden/core-mixtral-8x7b-mixnet.json");
     let mut json: serde_json::Value = serde_json::from_str(text).expect("JSON");
     json["cluster"]["gpus"] = 128.into();
     json["parallelism"]["pp"] = 2.into();

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::sync::{mpsc, watch};
 
-const MANUAL: &str = include_str!("../../../docs/operate.md");
+const MANUAL: &str = include_str!("../../../../docs/operate.md");
 
 /// The names of all metrics.
 fn exported() -> BTreeSet<String> {
@@ -47,7 +47,7 @@ fn named(text: &str) -> BTreeSet<String> {
 #[tokio::test]
 async fn the_dashboard_and_the_manual_name_what_is_exported() {
     let exported = exported();
-    let dashboard = named(include_str!("../../../deploy/grafana.json"));
+    let dashboard = named(include_str!("../../../../deploy/grafana.json"));
     let unknown: Vec<_> = dashboard.difference(&exported).collect();
     assert!(unknown.is_empty() && dashboard.len() > 15, "{unknown:?}");
     // A histogram goes by its first name in the manual.
@@ -73,7 +73,7 @@ fn every_alarm_has_its_section_and_says_what_to_do() {
 
 /// The keys that the program reads, as `table.key`, out of the types that it reads them into.
 fn keys() -> BTreeSet<String> {
-    let source = include_str!("../src/config/raw.rs");
+    let source = include_str!("../../src/config/raw.rs");
     let tables = [
         ("Raw", ""),
         ("Listen", "listen."),

@@ -1,10 +1,8 @@
 //! The NETCONF driver against switches in memory of every manner of speaking.
 
-mod netconf_peer;
-
+use crate::netconf_peer::{Manner, Switch};
 use lightloom_control::driver_conformance;
 use lightloom_control::drivers::netconf::PROTOCOL;
-use netconf_peer::{Manner, Switch};
 
 fn speaking(manner: Manner) -> impl Fn(u16) -> Switch {
     move |ports| Switch::new(ports, manner)

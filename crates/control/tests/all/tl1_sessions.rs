@@ -312,7 +312,7 @@ fn a_session_that_does_not_read_is_closed_and_the_others_are_not() {
 
 #[test]
 fn a_session_of_the_documentation() {
-    let text = include_str!("../../../docs/tl1.md");
+    let text = include_str!("../../../../docs/tl1.md");
     let (_, session) = text.split_once("```text\n").unwrap();
     let (session, _) = session.split_once("```").unwrap();
     let mut server = documented();

@@ -189,7 +189,7 @@ async fn what_is_answered_is_what_the_description_says() {
         }
     });
     events(&hub);
-    let api: Value = serde_json::from_str(include_str!("../web/openapi.json")).expect("JSON");
+    let api: Value = serde_json::from_str(include_str!("../../web/openapi.json")).expect("JSON");
     let mut checked = 0;
     for (path, methods) in api["paths"].as_object().expect("paths") {
         for (method, operation) in methods.as_object().expect("methods") {
@@ -224,8 +224,8 @@ async fn what_is_answered_is_what_the_description_says() {
 
 #[tokio::test]
 async fn every_route_is_described_and_every_name_is_current() {
-    let api: Value = serde_json::from_str(include_str!("../web/openapi.json")).expect("JSON");
-    let source = include_str!("../src/gateway/mod.rs");
+    let api: Value = serde_json::from_str(include_str!("../../web/openapi.json")).expect("JSON");
+    let source = include_str!("../../src/gateway/mod.rs");
     let source: String = source.chars().filter(|c| !c.is_whitespace()).collect();
     let mut routes: BTreeSet<&str> =
         source.split(".route(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();

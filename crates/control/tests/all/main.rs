@@ -1,0 +1,10 @@
+//! Every test of the interfaces of this crate, in one program: linking costs more than compiling.
+
+mod controller;
+mod netconf;
+mod netconf_peer;
+mod objects;
+mod ocs;
+mod tl1_conformance;
+mod tl1_driver;
+mod tl1_sessions;

@@ -1,0 +1,4 @@
+//! Every test of the interfaces of this crate, in one program: linking costs more than compiling.
+
+mod graph;
+mod spec;
