@@ -15,14 +15,8 @@ from typing import Any
 
 from lightloom import _core
 from lightloom.errors import CoreErrors, InputError
-from lightloom.presets import unknown
+from lightloom.railx import traffics
 from lightloom.railx.networks import Network, Router
-
-TRAFFICS = (
-    "uniform", "uniform-self", "all-to-all", "complement", "transpose", "shift", "permutation",
-    "hot-spot", "ring",
-)  # fmt: skip
-"""Patterns by name; a gating trace gives a matrix."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +82,7 @@ def simulate(
     loads
         Offered loads [flits a cycle and chip].
     traffic
-        One of `TRAFFICS`; or ``matrix`` with a `trace`.
+        One of `traffics.PATTERNS`; or ``matrix`` with a `trace`.
     hot
         Of ``hot-spot``: how many chips, from the first, and the share of the packets to them.
     trace
@@ -127,7 +121,7 @@ def simulate(
         raise InputError(f"threads {threads}: must be at least 1")
     lanes = _lanes(network, router)
     request = network.request() | {
-        "traffic": _traffic(traffic, hot, trace, network),
+        "traffic": traffics.request(traffic, hot, trace, network),
         "settings": asdict(router)
         | {"injection": router.injection // lanes, "ejection": router.ejection // lanes},
     }
@@ -152,36 +146,6 @@ def _lanes(network: Network, router: Router) -> int:
         if network.lanes < 1 or flits % network.lanes:
             raise InputError(f"{key} = {flits}: must be a multiple of lanes = {network.lanes}")
     return network.lanes
-
-
-def _traffic(
-    name: str, hot: tuple[int, float], trace: Path | None, network: Network
-) -> dict[str, Any]:
-    if trace is not None:
-        return {"kind": "matrix", "weights": _matrix(trace, network)}
-    match name:
-        case "uniform" | "uniform-self":
-            return {"kind": "uniform", "to_self": name == "uniform-self"}
-        case "hot-spot":
-            return {"kind": name, "terminals": hot[0], "share": hot[1]}
-        case _ if name in TRAFFICS:
-            return {"kind": name}
-    raise InputError(f'traffic "{name}": is not known{unknown(name, TRAFFICS)}')
-
-
-def _matrix(trace: Path, network: Network) -> list[float]:
-    """Spread a trace's mean demand over the chips: sources and experts are dealt in turn."""
-    import numpy as np
-
-    from lightloom.trace import GatingTrace
-
-    counts = GatingTrace.load(trace).counts.astype(float)
-    demand = counts.mean(axis=(0, 1))
-    chips = network.built().terminals
-    sources = np.arange(chips) % demand.shape[0]
-    experts = np.arange(chips) % demand.shape[1]
-    weights: list[float] = demand[np.ix_(sources, experts)].ravel().tolist()
-    return weights
 
 
 def parse_loads(text: str) -> list[float]:

@@ -27,7 +27,7 @@ CUBE = 4
 BOARD = 2
 """Chips along a side of a torus's board, wired on the board."""
 NEVER = (4, 6)
-"""Nodes that no rings join all to all (RailX, Lemma 3.1)."""
+"""Nodes that no rings join all to all (RailX, Lemma 3.1); tests ask the core whether it is so."""
 MOST = 10**7
 """Chips along a side, or ports, at most."""
 
@@ -261,9 +261,10 @@ def railx(mesh: int, side: int | None = None, *, ports: int = 36, ocs: int = 128
     parts, used = _hyperx(side, rails)
     notes = []
     if parts != (side,):
+        never = " or ".join(map(str, NEVER))
         how = "as " + " x ".join(map(str, parts)) if parts else "as rings"
         notes.append(
-            f"{rails} rails join up to {rails + 1} nodes of a line all to all, but never 4 or 6; "
+            f"{rails} rails join up to {rails + 1} nodes of a line all to all, but never {never}; "
             f"lines of {side} are joined {how}"
         )
     # A node sends on both ends of a rail and has `ports` m^2 ports in all.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from lightloom import kinds, presets
+from lightloom.railx.traffics import PATTERNS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -53,8 +54,7 @@ def run(
     traffic: str = typer.Option(
         "uniform",
         "--traffic",
-        help="uniform, uniform-self, all-to-all, complement, transpose, shift, permutation, "
-        "hot-spot or ring.",
+        help=f"{', '.join(PATTERNS[:-1])} or {PATTERNS[-1]}.",
     ),
     trace: Path | None = typer.Option(
         None, "--trace", metavar="FILE", help="A gating trace; its mean demand is the traffic."
