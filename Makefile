@@ -65,7 +65,7 @@ test-rust: | tools
 # The daemons that tests run: those of `make daemon` if they were built, else those that Rust tests run.
 test-python: dev
 	@if [ -f $(VENV)/.daemon ]; then $(MAKE) --no-print-directory daemon; else \
-	  cargo build --quiet --locked --workspace --exclude lightloom-py --bins && \
+	  cargo test --quiet --locked --no-run --workspace --exclude lightloom-py --test all && \
 	  install -m 755 target/debug/lightloomd $(BIN)/lightloomd; fi
 	$(PYTEST)
 
