@@ -61,14 +61,6 @@ impl Job {
         shapes::assignments(&self.model, &self.parallelism, &self.training)
     }
 
-    /// Tokens of one iteration. Every EP rank of every replica is a data-parallel rank.
-    pub fn tokens_per_iteration(&self) -> u64 {
-        let (p, t) = (&self.parallelism, &self.training);
-        [p.dp, p.ep, t.micro_batch, t.micro_batches, t.sequence_length]
-            .into_iter()
-            .fold(1u64, |tokens, factor| tokens.saturating_mul(factor.into()))
-    }
-
     /// Bytes that a GPU sends in one all-to-all, forward dispatch, its own share included.
     ///
     /// ```

@@ -288,7 +288,7 @@ impl NetworkKeys for HammingMeshKeys {
 
 #[cfg(test)]
 mod tests {
-    use super::super::walk::{Cycle, walk};
+    use super::super::walk::{Cycle, Merged, walk};
     use super::*;
 
     #[test]
@@ -311,33 +311,10 @@ mod tests {
         }
     }
 
-    /// The same routing with its two classes in one.
-    struct Merged(HammingMesh);
-
-    impl Routing for Merged {
-        fn name(&self) -> &'static str {
-            "merged"
-        }
-        fn vcs(&self) -> u8 {
-            1
-        }
-        fn route(
-            &self,
-            at: u32,
-            came: Option<(u16, u8)>,
-            to: u32,
-            d: u32,
-            to_fill: &mut Vec<Choice>,
-        ) {
-            self.0.route(at, came, to, d, to_fill);
-            to_fill.iter_mut().for_each(|choice| choice.vc = 0);
-        }
-    }
-
     #[test]
     fn with_one_class_there_is_a_cycle() {
         let merged = |board| Merged(HammingMesh::new(board, 3, 3, 1, 1).unwrap());
-        let walked = |of: Merged| walk(&of.0.network(1, 10, 1), &of);
+        let walked = |of: Merged<HammingMesh>| walk(&of.0.network(1, 10, 1), &of);
         assert_eq!(walked(merged(3)), Err(Cycle));
         // Boards of one chip have no mesh links in or out.
         assert!(walked(merged(1)).is_ok());

@@ -5,32 +5,36 @@
 //! says hop by hop where a packet may go, and by which virtual channel. [`fabric()`] makes links of the
 //! same network, for engines that read those.
 
-mod fat_tree;
-mod hamming_mesh;
 mod kind;
-mod mesh;
 mod network;
-mod rail_only;
 mod railx;
 mod routing;
 #[cfg(test)]
 mod tests;
-mod torus;
 mod view;
 #[cfg(test)]
 mod walk;
 
-pub use fat_tree::FatTree;
-pub use hamming_mesh::HammingMesh;
 pub use kind::{NetworkKeys, NetworkKind, Refused, Routed, Routings, delay, width};
-pub use mesh::Mesh;
 pub use network::{Channel, ChannelKind, End, Network};
-pub use rail_only::RailOnly;
 pub use railx::{PortUse, RailxLinks, RailxPorts, SIDES, railx};
 pub use routing::{Choice, Routing};
-pub use torus::Torus;
 pub use view::fabric;
 
-/// The kinds of networks of this crate.
-pub static NETWORKS: &[&NetworkKind] =
-    &[&mesh::KIND, &torus::KIND, &fat_tree::KIND, &hamming_mesh::KIND, &rail_only::KIND];
+/// Declares the files and lists the kinds of networks in them.
+macro_rules! networks {
+    ($($module:ident::$Name:ident),* $(,)?) => {
+        $(mod $module; pub use $module::$Name;)*
+
+        /// The kinds of networks of this crate.
+        pub static NETWORKS: &[&NetworkKind] = &[$(&$module::KIND),*];
+    };
+}
+
+networks! {
+    mesh::Mesh,
+    torus::Torus,
+    fat_tree::FatTree,
+    hamming_mesh::HammingMesh,
+    rail_only::RailOnly,
+}

@@ -180,7 +180,7 @@ impl NetworkKeys for TorusKeys {
 
 #[cfg(test)]
 mod tests {
-    use super::super::walk::{Cycle, walk};
+    use super::super::walk::{Cycle, Merged, walk};
     use super::*;
 
     #[test]
@@ -199,29 +199,6 @@ mod tests {
                     assert_eq!((least, most), (hops, hops), "{sides:?} {from} {to}");
                 }
             }
-        }
-    }
-
-    /// The same torus with its two classes in one.
-    struct Merged(Torus);
-
-    impl Routing for Merged {
-        fn name(&self) -> &'static str {
-            "merged"
-        }
-        fn vcs(&self) -> u8 {
-            1
-        }
-        fn route(
-            &self,
-            at: u32,
-            came: Option<(u16, u8)>,
-            to: u32,
-            d: u32,
-            choices: &mut Vec<Choice>,
-        ) {
-            self.0.route(at, came, to, d, choices);
-            choices.iter_mut().for_each(|choice| choice.vc = 0);
         }
     }
 

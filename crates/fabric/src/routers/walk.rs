@@ -1,7 +1,7 @@
 //! All that routing may do on a small network: what tests of this folder stand on.
 
 use super::network::Network;
-use super::routing::Routing;
+use super::routing::{Choice, Routing};
 use std::collections::{HashMap, HashSet};
 
 /// Channels may wait for each other in a circle.
@@ -10,6 +10,22 @@ pub(super) struct Cycle;
 
 /// From, to, and the fewest and the most channels on a path between them.
 pub(super) type Hops = (u32, u32, u32, u32);
+
+/// A routing with all its classes of virtual channels in one.
+pub(super) struct Merged<R>(pub(super) R);
+
+impl<R: Routing> Routing for Merged<R> {
+    fn name(&self) -> &'static str {
+        "merged"
+    }
+    fn vcs(&self) -> u8 {
+        1
+    }
+    fn route(&self, at: u32, came: Option<(u16, u8)>, to: u32, d: u32, choices: &mut Vec<Choice>) {
+        self.0.route(at, came, to, d, choices);
+        choices.iter_mut().for_each(|choice| choice.vc = 0);
+    }
+}
 
 type State = (u32, Option<(u16, u8)>);
 type Lane = (u32, u8);
