@@ -136,6 +136,14 @@ def test_keys_that_move_together_are_one_axis(tmp_path: Path) -> None:
     assert of_command([], None, [], again).to_tree() == axes.to_tree()
 
 
+def test_the_file_of_axes_in_the_documentation(tmp_path: Path) -> None:
+    page = Path(__file__).parents[1] / "docs" / "sweeps.md"
+    file = tmp_path / "axes.toml"
+    file.write_text(page.read_text(encoding="utf-8").split("```toml")[1].split("```")[0])
+    found = points(JOB, of_command([], None, [], file), {})
+    assert len(found) == 9 and not any(point.misfit for point in found)
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [
