@@ -9,7 +9,7 @@ of resolved values, and by every malformed choice under ``tests/malformed``.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from lightloom import fabrics, presets
 from lightloom.compute_table import TABLES, read_table
@@ -36,25 +36,35 @@ ENGINE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 )
 
 
-def choose(stack: LayerStack, layer: Layer) -> None:
+def choose(stack: LayerStack, layer: Layer, sections: Container[str]) -> None:
     """Apply every choice of a layer to the stack below it, and spell out its short forms.
+
+    Parameters
+    ----------
+    stack, layer
+        What is below, and what chooses; the layer loses what is no key of a specification.
+    sections
+        The tables of what is specified; what a layer says of others is left for validation.
 
     Raises
     ------
     InputError
         If there is nothing of that name, or two choices contradict each other.
     """
-    for choice in (_model, _gpu, _table, _fabric, _device, _engine, _prices, _power):
-        choice(stack, layer)
-    _spread_links(stack, layer)
-    _locate_trace(layer)
-    _respell_rates(layer)
+    for section, choice in _CHOICES:
+        if section in sections:
+            choice(stack, layer)
 
 
 def from_preset(preset: presets.Preset) -> Callable[[str], Origin]:
     """Return the origin of each of a preset's keys."""
     name = "default" if preset is presets.defaults() else f"preset {preset.path}"
     return lambda key: Origin(name, preset.source(key))
+
+
+def from_presets(origin: Origin) -> bool:
+    """Whether a value is a preset's, or a default, and not one that somebody wrote."""
+    return origin.layer == "default" or origin.layer.startswith("preset ")
 
 
 def _model(stack: LayerStack, layer: Layer) -> None:
@@ -205,7 +215,7 @@ def _spread_links(stack: LayerStack, layer: Layer) -> None:
                     inner.setdefault(key, value)
 
 
-def _locate_trace(layer: Layer) -> None:
+def _locate_trace(stack: LayerStack, layer: Layer) -> None:
     gating = layer.section("gating")
     trace = gating.get("trace")
     if isinstance(trace, str) and trace != "builtin":
@@ -214,7 +224,7 @@ def _locate_trace(layer: Layer) -> None:
         gating["trace"] = os.path.abspath(layer.file("gating.trace", trace, allowed))
 
 
-def _respell_rates(layer: Layer) -> None:
+def _respell_rates(stack: LayerStack, layer: Layer) -> None:
     """Let "0.4 Tbps" replace the figure at "400 Gbps"."""
     for section in (layer.section("prices"), layer.section("power")):
         for item, at in section.items():
@@ -227,3 +237,32 @@ def _respelled(rate: str) -> str:
         return str(Rate.parse(rate))
     except ValueError:
         return rate  # validation will say why it is not one
+
+
+def _locate_demand(stack: LayerStack, layer: Layer) -> None:
+    collective = layer.section("collective")
+    for key, allowed in (
+        ("matrix", "a matrix of bytes (CSV, .npy, .npz, Parquet)"),
+        ("program", "an MSCCL program (XML) or a plan of Lightloom's (JSON)"),
+        ("circuits", "a CSV of server,server[,circuits]"),
+    ):
+        if (given := collective.get(key)) is not None:
+            path = layer.file(f"collective.{key}", given, allowed)
+            collective[key] = os.path.abspath(path)
+
+
+# By the table that a choice is of, in order.
+_CHOICES: tuple[tuple[str, Callable[[LayerStack, Layer], None]], ...] = (
+    ("model", _model),
+    ("compute", _gpu),
+    ("training", _table),
+    ("fabric", _fabric),
+    ("fabric", _device),
+    ("engine", _engine),
+    ("prices", _prices),
+    ("power", _power),
+    ("fabric", _spread_links),
+    ("gating", _locate_trace),
+    ("prices", _respell_rates),
+    ("collective", _locate_demand),
+)

@@ -20,7 +20,7 @@ from lightloom.fields import Section
 from lightloom.units import Time
 
 if TYPE_CHECKING:
-    from lightloom.scenario import Scenario
+    from lightloom.scenario import Network, Scenario
 
 Kind = Literal["nic", "link", "ocs-port", "eps", "ocs", "gpu", "server"]
 
@@ -137,31 +137,31 @@ def added(scenario: Scenario, texts: Iterable[str]) -> Scenario:
     return load_scenario(tree, more, label=scenario.title, override_label="--fail").scenario
 
 
-def misfits(scenario: Scenario) -> Iterator[tuple[str, str]]:
-    """Yield every rule that the failures of a scenario break: a key, and what is allowed."""
-    if not scenario.failures:
+def misfits(network: Network) -> Iterator[tuple[str, str]]:
+    """Yield every rule that the failures of a specification break: a key, and what is allowed."""
+    if not network.failures:
         return
-    fabric = scenario.fabric
+    fabric = network.fabric
     able = fabrics.FAMILY.able("failures")
     if fabric.kind not in able:
         allowed = ", ".join(able)
         yield "failures", f'fabric "{fabric.kind}" has no paths around them; allowed: {allowed}'
-    if scenario.engine.kind == "flit":
+    if network.engine.kind == "flit":
         yield "failures", 'engine "flit" knows none; allowed: flow, packet'
-    for index, failure in enumerate(scenario.failures):
-        for key, reason in _misfits(failure, scenario):
+    for index, failure in enumerate(network.failures):
+        for key, reason in _misfits(failure, network):
             yield f"failures[{index}].{key}", reason
 
 
-def _misfits(failure: Failure, scenario: Scenario) -> Iterator[tuple[str, str]]:
-    kind, part, cluster = failure.kind, failure.part, scenario.cluster
+def _misfits(failure: Failure, network: Network) -> Iterator[tuple[str, str]]:
+    kind, part, cluster = failure.kind, failure.part, network.cluster
     if part is None:
         form = ".".join(f"{name}N" for name in _PARTS[kind])
         yield "target", f"of kind {kind}, must be {form}, with numbers from 0"
         return
     counts = {
-        "server": scenario.servers,
-        "region": scenario.servers // scenario.region_servers,
+        "server": network.servers,
+        "region": network.servers // network.region_servers,
         "nic": cluster.nics_per_server,
         "gpu": cluster.gpus_per_server,
     }
@@ -173,7 +173,7 @@ def _misfits(failure: Failure, scenario: Scenario) -> Iterator[tuple[str, str]]:
                 f"there are {counts[name]} {name}s{of}; allowed: {name}0 to "
                 f"{name}{counts[name] - 1}",
             )
-    fabric = scenario.fabric
+    fabric = network.fabric
     regions = fabrics.FAMILY.able("regions")
     if kind in ("ocs", "ocs-port") and fabric.kind not in regions:
         allowed = ", ".join(regions)

@@ -17,18 +17,20 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from lightloom import messages, presets
-from lightloom.choices import choose, from_preset
+from lightloom.choices import choose, from_preset, from_presets
 from lightloom.compute_table import derived
 from lightloom.errors import InputError
 from lightloom.fabrics import KINDS, SPLITTING, TRANSCEIVERS, splits
 from lightloom.layers import Layer, LayerStack, Leaf, Origin, copied, nested
-from lightloom.scenario import Scenario, leaves, plain
+from lightloom.scenario import Network, Scenario, leaves, plain
 from lightloom.toml_text import read_toml
+
+Root = TypeVar("Root", bound=Network)
 
 
 @dataclass(frozen=True)
@@ -93,12 +95,32 @@ allowed: kind, link_bandwidth, link_delay, name, oversubscription, preset, radix
     return resolved(stack, _label(source, label))
 
 
+def load(
+    root: type[Root],
+    source: str | PathLike[str] | Mapping[str, Any],
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    label: str = "spec",
+    override_label: str = "override",
+) -> tuple[Root, dict[str, Origin]]:
+    """Resolve as `load_scenario` does what `root` is the specification of; and each value's origin.
+
+    Raises
+    ------
+    InputError
+        As `load_scenario`.
+    """
+    stack = stacked(source, overrides, label=label, override_label=override_label, root=root)
+    return _validated(root, stack, _label(source, label))
+
+
 def stacked(
     source: str | PathLike[str] | Mapping[str, Any],
     overrides: Mapping[str, Any] | None = None,
     *,
     label: str = "spec",
     override_label: str = "override",
+    root: type[Network] = Scenario,
 ) -> LayerStack:
     """Stack the layers of `load_scenario`; what they say together is not checked yet."""
     if isinstance(source, Mapping):
@@ -107,12 +129,12 @@ def stacked(
         path = Path(source)
         table, directory = read_toml(path), path.parent
     label = _label(source, label)
-    layers = [_defaults(), Layer(copied(table, label), label, directory)]
+    layers = [_defaults(root), Layer(copied(table, label), label, directory)]
     if overrides:
         layers.append(Layer(nested(overrides, override_label), override_label))
     stack = LayerStack()
     for layer in layers:
-        choose(stack, layer)
+        choose(stack, layer, root.model_fields)
         stack.merge(layer.table, layer.origin or _written_in(layer.label))
     return stack
 
@@ -153,9 +175,20 @@ def job_source(job: str) -> Mapping[str, Any] | str:
     return job
 
 
-def _defaults() -> Layer:
+def _defaults(root: type[Network]) -> Layer:
     preset = presets.defaults()
-    return Layer(copied(preset.values, "default"), "default", origin=from_preset(preset))
+    table = {key: of for key, of in preset.values.items() if key in root.model_fields}
+    return Layer(copied(table, "default"), "default", origin=from_preset(preset))
+
+
+def _unread(root: type[Network], stack: LayerStack) -> None:
+    """Forget what presets bring and nothing of this specification reads."""
+    for name, field in root.model_fields.items():
+        known: Any = getattr(field.annotation, "model_fields", None)
+        table: Any = stack.tree.get(name)
+        for key, leaf in [*table.items()] if known and isinstance(table, dict) else ():
+            if key not in known and isinstance(leaf, Leaf) and from_presets(leaf.origin):
+                stack.drop(name, key)
 
 
 def _split(stack: LayerStack) -> None:
@@ -198,8 +231,17 @@ def _written_in(label: str) -> Callable[[str], Origin]:
 
 def resolved(stack: LayerStack, label: str) -> Resolved:
     """Fill what follows from other values, and validate; see `load_scenario`."""
-    if isinstance(stack.get("compute"), dict) and stack.get("compute", "measured") is None:
-        entries, source = derived(stack.get("compute", "table"), stack.get)
+    scenario, origins = _validated(Scenario, stack, label)
+    origins["parallelism.dp"] = Origin("derived: cluster.gpus / (tp * cp * ep * pp)")
+    return Resolved(scenario, origins)
+
+
+def _validated(root: type[Root], stack: LayerStack, label: str) -> tuple[Root, dict[str, Origin]]:
+    """Fill what follows from other values, and validate."""
+    _unread(root, stack)
+    table = stack.get("compute", "table") if isinstance(stack.get("compute"), dict) else None
+    if table is not None and stack.get("compute", "measured") is None:
+        entries, source = derived(table, stack.get)
         from_table = Origin("derived: compute.table", source)
         stack.merge({"compute": {"measured": entries}}, lambda key: from_table)
     _split(stack)
@@ -208,11 +250,9 @@ def resolved(stack: LayerStack, label: str) -> Resolved:
     values = stack.values()
     origins = {key: leaf.origin for key, leaf in leaves(stack.tree) if isinstance(leaf, Leaf)}
     try:
-        scenario = Scenario.model_validate(values)
+        return root.model_validate(values), origins
     except ValidationError as error:
         layers = {key: origin.layer for key, origin in origins.items()}
-        raise InputError(messages.message(error, values, layers, label)) from None
+        raise InputError(messages.message(error, values, layers, label, root)) from None
     except RecursionError:
         raise InputError(f"{label}: nested too deeply") from None
-    origins["parallelism.dp"] = Origin("derived: cluster.gpus / (tp * cp * ep * pp)")
-    return Resolved(scenario, origins)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from os import PathLike
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -34,7 +34,56 @@ from lightloom.units import Quantity, Rate, Time
 _SHOWN = ("model", "parallelism", "training", "gating", "cluster", "fabric", "engine")
 
 
-class Scenario(Section):
+class Network(Section):
+    """What every specification has: servers, a fabric, an engine, and what fails."""
+
+    if TYPE_CHECKING:
+        cluster: tables.Cluster
+        fabric: Fabric
+        engine: Engine
+        failures: tuple[Failure, ...]
+
+    @property
+    def servers(self) -> int:
+        """Servers of the cluster; the last one may have GPUs to spare."""
+        return -(-self.cluster.gpus // self.cluster.gpus_per_server)
+
+    @property
+    def region_servers(self) -> int:
+        """Servers that hold one block; 1 if a server holds several."""
+        raise NotImplementedError
+
+    def to_tree(self) -> dict[str, Any]:
+        """Return the nested tables of the user's form, quantities with their units."""
+        tree: dict[str, Any] = plain(self)
+        return tree
+
+    def to_toml(self) -> str:
+        """Return the specification as TOML, from which the same one loads again."""
+        return to_toml(self.to_tree())
+
+    def to_core(self) -> dict[str, Any]:
+        """Return what the compiled core reads: base units, and no name that only people read."""
+        core: dict[str, Any] = self.model_dump(mode="json", by_alias=True)
+        del core["name"], core["fabric"]["name"], core["failures"]
+        if backups := core["cluster"].pop("backup_servers"):
+            core["backup_servers"] = backups
+        if self.failures:
+            core["failures"] = [failure.to_core() for failure in self.failures]
+        for key in ("delay", "activation"):  # of optical switches: one time, or a distribution
+            time = getattr(getattr(self.fabric, "ocs", None), key, None)
+            if isinstance(time, Time):
+                core["fabric"]["ocs"][key] = {"kind": "fixed", "ps": int(time)}
+        if isinstance(self.engine, PacketEngine) and self.engine.switch.queue is None:
+            core["engine"]["switch"]["queue"] = 0  # with priority flow control nothing reads it
+        return core
+
+    def to_core_json(self) -> str:
+        """Return `to_core` as JSON text, the same for equal specifications."""
+        return json.dumps(self.to_core(), separators=(",", ":"), allow_nan=False)
+
+
+class Scenario(Network):
     """One run, fully specified.
 
     Examples
@@ -167,11 +216,6 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
         return self.cluster.gpus // (self.parallelism.block * self.parallelism.pp)
 
     @property
-    def servers(self) -> int:
-        """Servers of the cluster."""
-        return self.cluster.gpus // self.cluster.gpus_per_server
-
-    @property
     def region_servers(self) -> int:
         """Servers that hold one block; 1 if a server holds several."""
         return max(1, self.parallelism.block // self.cluster.gpus_per_server)
@@ -180,7 +224,7 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
         """Return the nested tables of the user's form, quantities with their units."""
         from lightloom.compute_table import TABLES
 
-        tree: dict[str, Any] = plain(self)
+        tree = super().to_tree()
         if self.compute.table in TABLES:  # the times follow from the rest
             del tree["compute"]["measured"]
         return tree
@@ -195,32 +239,12 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
             del shared["splitting"]
         return tree
 
-    def to_toml(self) -> str:
-        """Return the specification as TOML, from which the same scenario loads again."""
-        return to_toml(self.to_tree())
-
     def to_core(self) -> dict[str, Any]:
         """Return what the compiled core reads: base units, and no name that only people read."""
-        core: dict[str, Any] = self.model_dump(mode="json", by_alias=True)
-        del core["name"], core["prices"], core["power"], core["gating"]["trace"]
-        del core["fabric"]["name"], core["compute"]["table"]
+        core = super().to_core()
+        del core["prices"], core["power"], core["gating"]["trace"], core["compute"]["table"]
         core["parallelism"]["dp"] = self.dp
-        del core["failures"]
-        if backups := core["cluster"].pop("backup_servers"):
-            core["backup_servers"] = backups
-        if self.failures:
-            core["failures"] = [failure.to_core() for failure in self.failures]
-        for key in ("delay", "activation"):  # of optical switches: one time, or a distribution
-            time = getattr(getattr(self.fabric, "ocs", None), key, None)
-            if isinstance(time, Time):
-                core["fabric"]["ocs"][key] = {"kind": "fixed", "ps": int(time)}
-        if isinstance(self.engine, PacketEngine) and self.engine.switch.queue is None:
-            core["engine"]["switch"]["queue"] = 0  # with priority flow control nothing reads it
         return core
-
-    def to_core_json(self) -> str:
-        """Return `to_core` as JSON text, the same for equal scenarios."""
-        return json.dumps(self.to_core(), separators=(",", ":"), allow_nan=False)
 
     def _repr_html_(self) -> str:
         """Show the job in a notebook: what matters as a table, every value below it."""

@@ -14,7 +14,7 @@ from lightloom import engines, fabrics, failures, kinds
 from lightloom.sections import GroupedQueryAttention
 
 if TYPE_CHECKING:
-    from lightloom.scenario import Scenario
+    from lightloom.scenario import Network, Scenario
 
 # A key, and what must hold for it.
 Misfit = tuple[str, str]
@@ -23,22 +23,35 @@ Misfit = tuple[str, str]
 def misfits(scenario: Scenario) -> Iterator[Misfit]:
     """Yield every rule that the scenario breaks, the most basic first."""
     yield from _model(scenario)
-    yield from _cluster(scenario)
+    if scenario.cluster.gpus % scenario.cluster.gpus_per_server:
+        each = scenario.cluster.gpus_per_server
+        yield "cluster.gpus", f"must be a multiple of cluster.gpus_per_server = {each}"
+    yield from of_cluster(scenario)
     yield from _parallelism(scenario)
     yield from _training(scenario)
-    yield from _fabric(scenario)
-    if isinstance(scenario.engine, engines.PacketEngine):
-        yield from _packets(scenario, scenario.engine)
-    if isinstance(scenario.engine, engines.FlitEngine):
-        yield from _flits(scenario, scenario.engine)
-    yield from failures.misfits(scenario)
+    yield from _blocks(scenario)
+    yield from of_network(scenario)
     if scenario.record.replicas > scenario.dp:
         yield "record.replicas", f"must be at most the number of replicas, {scenario.dp}"
 
 
-def warnings(scenario: Scenario) -> Iterator[str]:
+def of_network(network: Network) -> Iterator[Misfit]:
+    """Yield every rule that fabric, engine and failures break."""
+    fabric, engine = network.fabric, network.engine
+    if refusal := fabrics.refusal(fabric.kind, engine.kind):
+        yield "engine.kind", refusal
+    if rule := _RULES.get(fabric.kind):
+        yield from rule(fabric, network)
+    if isinstance(engine, engines.PacketEngine):
+        yield from _packets(network, engine)
+    if isinstance(engine, engines.FlitEngine):
+        yield from _flits(network, engine)
+    yield from failures.misfits(network)
+
+
+def warnings(network: Network) -> Iterator[str]:
     """Yield what is allowed and yet likely not meant."""
-    engine = scenario.engine
+    engine = network.engine
     if not isinstance(engine, engines.PacketEngine):
         return
     overflow = engine.switch.overflow
@@ -46,7 +59,7 @@ def warnings(scenario: Scenario) -> Iterator[str]:
         # Until a pause holds: what is on the wire, twice the delay, and a packet at each end.
         packets_bytes = 2 * (engine.mtu + engine.header)
         need = max(
-            (2 * rate * delay // (8 * 10**12) + packets_bytes for rate, delay in _links(scenario)),
+            (2 * rate * delay // (8 * 10**12) + packets_bytes for rate, delay in _links(network)),
             default=0,
         )
         if overflow.headroom < need:
@@ -56,9 +69,9 @@ def warnings(scenario: Scenario) -> Iterator[str]:
             )
 
 
-def _links(scenario: Scenario) -> Iterator[tuple[int, int]]:
+def _links(network: Network) -> Iterator[tuple[int, int]]:
     """Yield rate [bit/s] and delay [ps] of the links at packet switches."""
-    part = fabrics.switches(scenario.fabric)
+    part = fabrics.switches(network.fabric)
     if isinstance(part, tuple):
         yield from ((int(link.rate), int(link.delay)) for link in part)
     elif part is not None:
@@ -90,14 +103,10 @@ def _model(scenario: Scenario) -> Iterator[Misfit]:
         )
 
 
-def _cluster(scenario: Scenario) -> Iterator[Misfit]:
-    cluster = scenario.cluster
-    if cluster.gpus % cluster.gpus_per_server:
-        yield (
-            "cluster.gpus",
-            f"must be a multiple of cluster.gpus_per_server = {cluster.gpus_per_server}",
-        )
-    if fabrics.can(scenario.fabric.kind, "many_nics"):
+def of_cluster(network: Network) -> Iterator[Misfit]:
+    """Yield every rule that servers and their NICs break."""
+    cluster = network.cluster
+    if fabrics.can(network.fabric.kind, "many_nics"):
         if cluster.nics_per_server % cluster.gpus_per_server:
             yield (
                 "cluster.nics_per_server",
@@ -166,47 +175,51 @@ def _training(scenario: Scenario) -> Iterator[Misfit]:
             )
 
 
-def _fabric(scenario: Scenario) -> Iterator[Misfit]:
-    fabric, engine = scenario.fabric, scenario.engine.kind
-    if refusal := fabrics.refusal(fabric.kind, engine):
-        yield "engine.kind", refusal
-    if rule := _RULES.get(fabric.kind):
-        yield from rule(fabric, scenario)
-
-
-def _topoopt(fabric: Any, scenario: Scenario) -> Iterator[Misfit]:
-    nics = scenario.cluster.nics_per_server
-    if fabric.degree > nics:
-        yield "fabric.degree", f"must be at most cluster.nics_per_server = {nics}"
-    if fabric.degree < 2 < scenario.servers:
-        yield "fabric.degree", f"must be at least 2 to connect {scenario.servers} servers"
-
-
-def _planes(fabric: fabrics.Planes, scenario: Scenario) -> Iterator[Misfit]:
-    if scenario.servers > fabric.ocs.ports:
+def _blocks(scenario: Scenario) -> Iterator[Misfit]:
+    """Yield the rules of fabrics that are built of whole blocks."""
+    block, per_server = scenario.parallelism.block, scenario.cluster.gpus_per_server
+    if not block % per_server or not per_server % block:
+        return
+    if scenario.fabric.kind == "railx" and per_server == scenario.fabric.mesh**2:
         yield (
-            "fabric.ocs.ports",
-            f'too few on "{fabric.ocs.device}": a plane joins a NIC of each of '
-            f"{scenario.servers} servers, and so needs {scenario.servers}",
+            "fabric.mesh",
+            f"a node of {per_server} GPUs must divide, or be a multiple of, tp * cp * ep = {block}",
+        )
+    if scenario.fabric.kind == "mixnet":
+        yield (
+            "parallelism.ep",
+            f"tp * cp * ep = {block} must be a multiple or a divisor of "
+            f"cluster.gpus_per_server = {per_server}, so that a region is whole servers",
         )
 
 
-def _railx(fabric: Any, scenario: Scenario) -> Iterator[Misfit]:
-    cluster, area = scenario.cluster, fabric.mesh**2
+def _topoopt(fabric: Any, network: Network) -> Iterator[Misfit]:
+    nics = network.cluster.nics_per_server
+    if fabric.degree > nics:
+        yield "fabric.degree", f"must be at most cluster.nics_per_server = {nics}"
+    if fabric.degree < 2 < network.servers:
+        yield "fabric.degree", f"must be at least 2 to connect {network.servers} servers"
+
+
+def _planes(fabric: fabrics.Planes, network: Network) -> Iterator[Misfit]:
+    if network.servers > fabric.ocs.ports:
+        yield (
+            "fabric.ocs.ports",
+            f'too few on "{fabric.ocs.device}": a plane joins a NIC of each of '
+            f"{network.servers} servers, and so needs {network.servers}",
+        )
+
+
+def _railx(fabric: Any, network: Network) -> Iterator[Misfit]:
+    cluster, area = network.cluster, fabric.mesh**2
     if cluster.gpus_per_server != area:
         yield (
             "cluster.gpus_per_server",
             f"must be fabric.mesh squared = {area}: a RailX node is a server",
         )
-    block = scenario.parallelism.block
-    if block % area and area % block:
-        yield (
-            "fabric.mesh",
-            f"a node of {area} GPUs must divide, or be a multiple of, tp * cp * ep = {block}",
-        )
 
 
-def _graph(fabric: fabrics.Graph, scenario: Scenario) -> Iterator[Misfit]:
+def _graph(fabric: fabrics.Graph, network: Network) -> Iterator[Misfit]:
     names: set[str] = set()
     for index, node in enumerate(fabric.nodes):
         if node.name in names:
@@ -217,34 +230,27 @@ def _graph(fabric: fabrics.Graph, scenario: Scenario) -> Iterator[Misfit]:
             if name not in names:
                 yield f"fabric.links[{index}].{end}", "must be the name of a node"
     servers = sum(node.role == "gpu-server" for node in fabric.nodes)
-    if servers != scenario.servers:
+    if servers != network.servers:
         yield (
             "cluster.gpus",
-            f"must be {servers} servers of {scenario.cluster.gpus_per_server} GPUs: "
+            f"must be {servers} servers of {network.cluster.gpus_per_server} GPUs: "
             f'fabric.nodes lists {servers} of role "gpu-server"',
         )
 
 
-def _mixnet(fabric: fabrics.MixNet, scenario: Scenario) -> Iterator[Misfit]:
-    cluster, block = scenario.cluster, scenario.parallelism.block
-    per_server = cluster.gpus_per_server
+def _mixnet(fabric: fabrics.MixNet, network: Network) -> Iterator[Misfit]:
+    cluster = network.cluster
     if fabric.optical_nics >= cluster.nics_per_server:
         yield (
             "fabric.optical_nics",
             f"must be at most {cluster.nics_per_server - 1}: "
             f"one of cluster.nics_per_server = {cluster.nics_per_server} stays on packets",
         )
-    if block % per_server and per_server % block:
-        yield (
-            "parallelism.ep",
-            f"tp * cp * ep = {block} must be a multiple or a divisor of "
-            f"cluster.gpus_per_server = {per_server}, so that a region is whole servers",
-        )
-    ports = scenario.region_servers * fabric.optical_nics
+    ports = network.region_servers * fabric.optical_nics
     if ports > fabric.ocs.ports:
         yield (
             "fabric.ocs.ports",
-            f'too few on "{fabric.ocs.device}": a region of {scenario.region_servers} servers with '
+            f'too few on "{fabric.ocs.device}": a region of {network.region_servers} servers with '
             f"{fabric.optical_nics} optical NICs each needs {ports}",
         )
     predictor, first = fabric.reconfigure.predictor, fabric.reconfigure.first_forward
@@ -268,7 +274,7 @@ def _mixnet(fabric: fabrics.MixNet, scenario: Scenario) -> Iterator[Misfit]:
 
 
 # What else the values of a kind of fabric must satisfy, where it has rules of its own.
-_RULES: Mapping[str, Callable[[Any, Scenario], Iterable[Misfit]]] = {
+_RULES: Mapping[str, Callable[[Any, Network], Iterable[Misfit]]] = {
     "topoopt": _topoopt,
     "graph": _graph,
     "mixnet": _mixnet,
@@ -277,13 +283,13 @@ _RULES: Mapping[str, Callable[[Any, Scenario], Iterable[Misfit]]] = {
 }
 
 
-def _flits(scenario: Scenario, engine: engines.FlitEngine) -> Iterator[Misfit]:
+def _flits(network: Network, engine: engines.FlitEngine) -> Iterator[Misfit]:
     if engine.packet and engine.buffer and engine.buffer < engine.packet:
         yield "engine.buffer", f"must hold a packet, engine.packet = {engine.packet} flits"
 
 
-def _packets(scenario: Scenario, engine: engines.PacketEngine) -> Iterator[Misfit]:
-    fabric, transport, balancer = scenario.fabric, engine.transport, engine.balancer
+def _packets(network: Network, engine: engines.PacketEngine) -> Iterator[Misfit]:
+    fabric, transport, balancer = network.fabric, engine.transport, engine.balancer
     table = fabrics.splits(fabric.kind)
     if table and fabrics.switches(fabric).splitting != "ecmp":
         yield (
