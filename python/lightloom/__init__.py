@@ -21,6 +21,7 @@ from lightloom.lazy import TYPE_CHECKING, lazy
 if TYPE_CHECKING:
     from lightloom import cost, plan, predict, rails, railx, trace
     from lightloom._core import __version__
+    from lightloom.collectives import CollectiveResult, collective
     from lightloom.comparison import compare
     from lightloom.errors import InputError, LightloomError, RunError
     from lightloom.report import Result
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from lightloom.trace import GatingTrace
 
 __all__ = [
+    "CollectiveResult",
     "GatingTrace",
     "InputError",
     "LightloomError",
@@ -37,6 +39,7 @@ __all__ = [
     "RunError",
     "Scenario",
     "__version__",
+    "collective",
     "compare",
     "cost",
     "plan",
@@ -51,6 +54,7 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "CollectiveResult": "lightloom.collectives",
         "GatingTrace": "lightloom.trace",
         "InputError": "lightloom.errors",
         "LightloomError": "lightloom.errors",
@@ -58,6 +62,7 @@ __getattr__, __dir__ = lazy(
         "RunError": "lightloom.errors",
         "Scenario": "lightloom.scenario",
         "__version__": "lightloom._core",
+        "collective": "lightloom.collectives",
         "compare": "lightloom.comparison",
         "cost": "lightloom.cost",
         "plan": "lightloom.plan",

@@ -34,6 +34,18 @@ class Workload:
     def __init__(
         self, spec_json: str, counts: npt.NDArray[np.uint32], shape: tuple[int, ...]
     ) -> None: ...
+    @staticmethod
+    def collective(
+        spec_json: str,
+        matrix: npt.NDArray[np.uint64] | None = None,
+        program: tuple[list[tuple[int, int, int]], list[tuple[int, int]]] | None = None,
+    ) -> Workload:
+        """Build a collective: by its algorithm, of a matrix (bytes, flat), or of a program.
+
+        A program is messages (from, to, bytes), and of those that wait for others (before, after).
+        The result of `run` then has ``bounds`` too: primitive_ps, demand_ps and sent_bytes.
+        """
+
     @property
     def tasks(self) -> int: ...
     @property
@@ -77,6 +89,9 @@ def kinds(family: str) -> str:
 
     Raises ValueError if there is no such family.
     """
+
+def collective_algorithms(primitive: str, ranks: int) -> list[str]:
+    """Return by what a primitive can be run on so many ranks."""
 
 def bill(spec_json: str) -> list[dict[str, Any]]: ...
 def mixnet_circuits(request: str) -> str:

@@ -27,7 +27,7 @@ from lightloom.fields import (
     Share,
     Width,
 )
-from lightloom.units import ByteRate, FlopRate, Rate, Time
+from lightloom.units import ByteRate, FlopRate, Rate, Size, Time
 
 # Of attention and of the networks: wider than any model, and the sums of bytes fit 64 bits.
 _Head = Annotated[int, Field(ge=1, le=1 << 13)]
@@ -183,6 +183,34 @@ class Gating(Section):
     relative to the specification."""
     redraw: Literal["micro-batch"]
     """What draws an iteration of the trace of its own: every micro-batch of every replica."""
+
+
+class Collective(Section):
+    """A collective that is run by itself; each GPU of the cluster is a rank."""
+
+    primitive: Literal["all-to-all", "all-reduce", "reduce-scatter", "all-gather", "broadcast"]
+    """What it is for."""
+    algorithm: Label
+    """`direct`: all pairs of an all-to-all at once. `hierarchical`: an all-reduce as jobs sum
+    gradients. `program`: what `program` says. Otherwise an algorithm of collectives.md; unless
+    given, `direct`, `hierarchical`, a ring, or two trees for a broadcast."""
+    size: Annotated[Size, Field(gt=0, le=1 << 50)]
+    """Of a rank's buffer, as nccl-tests count it: what a rank has before, after an all-gather. A
+    `matrix` is scaled to it: an even all-to-all of that size sends as much in all."""
+    matrix: Label | None = None
+    """What each rank has for each other, in bytes: a file as `lightloom plan alltoall` reads it."""
+    program: Label | None = None
+    """An MSCCL program (XML), or a plan of `lightloom plan` for the fabric `planes`."""
+    circuits: Label | None = None
+    """Circuits that stand from the beginning to the end, on `mixnet` and `topoopt`: a CSV of
+    server,server[,circuits]. Decided unless given."""
+
+
+class Gpu(Section):
+    """The GPU, by which the scale-up bandwidth is chosen."""
+
+    gpu: Label
+    """A preset, or any name together with what a preset brings."""
 
 
 class Cluster(Section):

@@ -85,6 +85,13 @@ impl Orders {
         self.patches.clear();
     }
 
+    /// Makes room for so many more flows over so many links in all, where each has one lane.
+    pub fn reserve(&mut self, flows: usize, links: usize) {
+        self.flows.reserve(flows);
+        self.lanes.reserve(flows);
+        self.links.reserve(links);
+    }
+
     /// Where the links of the next flow are appended, in order of travel.
     pub fn path(&mut self) -> &mut Vec<LinkId> {
         &mut self.links

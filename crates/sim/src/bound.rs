@@ -19,7 +19,7 @@ use crate::spec::CollectiveWork;
 use lightloom_engine::Outcome;
 use lightloom_fabric::{Cluster, Fabric, GpuId, LinkId, NodeId, NodeKind};
 use lightloom_units::Time;
-use lightloom_workload::collective::Primitive;
+use lightloom_workload::collective::{Primitive, hierarchical};
 use lightloom_workload::{Comm, TaskGraph};
 
 /// What bounds a collective.
@@ -149,6 +149,12 @@ pub(crate) fn bounds(
             Comm::Exchange { first, end, .. } => {
                 let sent = &graph.messages[first as usize..end as usize];
                 sent.iter().for_each(|&(from, to, bytes)| send(from, to, bytes));
+            }
+            Comm::AllReduce { stage, scope, bytes_per_gpu } => {
+                let groups = demand.placement.gradient_groups(stage, scope);
+                let plan = hierarchical(&groups, bytes_per_gpu, cluster.gpus_per_server);
+                let all = plan.reduce.iter().chain(&plan.ring).chain(&plan.gather);
+                all.for_each(|&(from, to, bytes)| send(from, to, bytes));
             }
             _ => {}
         }

@@ -4,10 +4,12 @@ use crate::error::SimError;
 use crate::spec::CollectiveWork;
 use lightloom_units::Bytes;
 use lightloom_workload::collective::{Algorithm, LARGEST, MOST_NODES, Primitive};
-use lightloom_workload::{Gating, Message, TaskGraph, all_to_all, messages, steps};
+use lightloom_workload::{Gating, Message, TaskGraph, all_to_all, messages, steps, sum};
 
 /// All pairs of an all-to-all at once.
 pub const DIRECT: &str = "direct";
+/// An all-reduce as jobs sum gradients: inside servers, around rings between them, inside again.
+pub const HIERARCHICAL: &str = "hierarchical";
 /// The messages of a program.
 pub const PROGRAM: &str = "program";
 
@@ -49,6 +51,10 @@ impl CollectiveWork {
                 let gating = Gating::given(n, vec![1; (n * n) as usize]);
                 let block = size.get().div_ceil(n.into());
                 Ok(Parts { graph: all_to_all(block), gating, notes: vec![] })
+            }
+            (HIERARCHICAL, Given::Nothing) => {
+                self.of(Primitive::AllReduce, "collective.algorithm")?;
+                Ok(Parts { graph: sum(size.get()), gating: nobody(), notes: vec![] })
             }
             (DIRECT, Given::Matrix(bytes)) => {
                 self.of(Primitive::AllToAll, "collective.matrix")?;
@@ -111,10 +117,14 @@ impl CollectiveWork {
 
 /// What a primitive can be run by on so many ranks.
 pub fn names(primitive: Primitive, ranks: u32) -> Vec<String> {
-    let direct = (primitive == Primitive::AllToAll).then(|| DIRECT.to_owned());
+    let whole = match primitive {
+        Primitive::AllToAll => Some(DIRECT.to_owned()),
+        Primitive::AllReduce => Some(HIERARCHICAL.to_owned()),
+        _ => None,
+    };
     let fits = |a: &Algorithm| a.primitive() == primitive && a.build(ranks, Bytes::new(1)).is_ok();
     let all = Algorithm::all().filter(fits).map(|a| a.to_string());
-    direct.into_iter().chain(all).collect()
+    whole.into_iter().chain(all).collect()
 }
 
 /// A matrix in units of its greatest common divisor.

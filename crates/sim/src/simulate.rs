@@ -160,6 +160,13 @@ impl Workload {
         let mut plan = FailurePlan::new(spec, spec.region_servers())?;
         let job = Job { graph: &self.graph, placement: &self.placement, gating: &self.gating };
         let carries = carrier::of(kind);
+        let given = matches!(&spec.work, Work::Collective(work) if work.circuits.is_some());
+        if given && !["circuits", "panel"].contains(&carries.name) {
+            return Err(SimError::Input(format!(
+                "collective.circuits: fabric \"{}\" has none to give; allowed: mixnet, topoopt",
+                kind.name()
+            )));
+        }
         let decided = (carries.decide)(spec, Some(&job))?;
         let fabric = fabric_of(spec, &plan, &decided)?;
         let incidents = plan.incidents(&spec.failures, &fabric, &self.placement, &self.graph)?;

@@ -1,7 +1,9 @@
 //! The resolved specification: every value present, every unit an integer. Python resolves defaults
 //! and presets; here the result is parsed once, and anything unknown is an error.
 
+use crate::error::SimError;
 use crate::failures::spec::Failure;
+use lightloom_circuits::CircuitCounts;
 use lightloom_fabric::{Cluster, FabricSpec};
 use lightloom_flit::FlitEngine;
 use lightloom_packet::PacketSpec;
@@ -61,6 +63,9 @@ pub struct CollectiveWork {
     pub algorithm: String,
     /// Of a rank's buffer, as nccl-tests count it: what it holds before, or after an all-gather.
     pub size_bytes: u64,
+    /// Circuits that stand from the beginning to the end: server, server, how many.
+    #[serde(default)]
+    pub circuits: Option<Vec<(u32, u32, u32)>>,
 }
 
 /// A specification of training, as it is written.
@@ -213,5 +218,35 @@ impl Spec {
     /// Servers that hold one block; 1 if a server holds several.
     pub fn region_servers(&self) -> u32 {
         self.parallelism().block_size().div_ceil(self.cluster.gpus_per_server.max(1)).max(1)
+    }
+
+    /// Circuits between servers that are given, no more than `ports` at each.
+    ///
+    /// # Errors
+    /// Names the circuit that cannot be.
+    pub(crate) fn given_circuits(&self, ports: u32) -> Result<Option<CircuitCounts>, SimError> {
+        let Work::Collective(CollectiveWork { circuits: Some(given), .. }) = &self.work else {
+            return Ok(None);
+        };
+        let fail = |what: String| Err(SimError::Input(format!("collective.circuits: {what}")));
+        let servers = self.cluster.servers();
+        let mut counts = CircuitCounts::dark(servers as usize);
+        for &(a, b, circuits) in given {
+            if a == b || a.max(b) >= servers || !(1..=ports).contains(&circuits) {
+                return fail(format!(
+                    "{circuits} from server {a} to {b}: allowed: 1 to {ports} between two of \
+                     servers 0 to {}",
+                    servers - 1
+                ));
+            }
+            (0..circuits).for_each(|_| counts.join(a as usize, b as usize));
+        }
+        match (0..servers).find(|&server| counts.degree(server as usize) > ports) {
+            Some(server) => fail(format!(
+                "{} at server {server}; allowed: {ports}, a port each",
+                counts.degree(server as usize)
+            )),
+            None => Ok(Some(counts)),
+        }
     }
 }

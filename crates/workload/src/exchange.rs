@@ -11,7 +11,7 @@
 use crate::collective::{Collective, Pairing};
 use crate::dag::{Comm, GraphBuilder, Message, Task, TaskGraph, TaskKind};
 use crate::gating::MatrixId;
-use crate::parallelism::BlockId;
+use crate::parallelism::{BlockId, Scope};
 use std::collections::HashMap;
 
 /// Up to so many, each message of an algorithm is a task of its own.
@@ -34,6 +34,14 @@ pub fn all_to_all(bytes_per_token: u64) -> TaskGraph {
             bytes_per_token,
         },
     ));
+    graph.finish()
+}
+
+/// The sum over everyone, of so many bytes each, as a job sums gradients.
+pub fn sum(bytes_per_gpu: u64) -> TaskGraph {
+    let mut graph = GraphBuilder::default();
+    let comm = Comm::AllReduce { stage: 0, scope: Scope::Dense, bytes_per_gpu };
+    graph.task(Task::alone(TaskKind::Exchange, comm));
     graph.finish()
 }
 

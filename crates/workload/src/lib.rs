@@ -41,7 +41,7 @@ pub use attention::Attention;
 pub use compute::{Component, Compute, Measured, Origin};
 pub use dag::{Comm, Csr, Message, NO_COMM, TaskGraph, TaskKind};
 pub use error::WorkloadError;
-pub use exchange::{Deadlock, all_to_all, messages, steps};
+pub use exchange::{Deadlock, all_to_all, messages, steps, sum};
 pub use gating::{Gating, MatrixId};
 pub use job::Job;
 pub use model::Model;

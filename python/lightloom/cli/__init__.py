@@ -28,6 +28,7 @@ COMMANDS = {
     "compare": "Compare fabrics for one training job: time, cost, performance per dollar.",
     "simulate": "Simulate one specification.",
     "sweep": "Run one job over axes of its specification, here, on Ray or on Slurm.",
+    "collective": "Run one collective on any fabric: time, bandwidths, bound, the link that binds.",
     "plan": "Plan collectives on optical planes: when they switch, and what is sent.",
     "railx": "Build, route, map, price and simulate a grid of circuit-switched rails.",
     "rails": "Compare how schemes spread an all-to-all over rails.",

@@ -28,6 +28,11 @@ KEYS = {
     "bandwidth": "fabric.link_bandwidth",
     "fabrics": "fabric.preset",
     "fail": "failures",
+    "ranks": "cluster.gpus",
+    "algorithm": "collective.algorithm",
+    "matrix": "collective.matrix",
+    "program": "collective.program",
+    "circuits": "collective.circuits",
 }
 BANDWIDTHS = "100,200,400,800"
 

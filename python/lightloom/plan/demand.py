@@ -295,7 +295,7 @@ def _load(name: str) -> Any:
 
 
 def _of_trace(name: str, trace: Any, options: OfTrace) -> Matrix:
-    from lightloom.rails.workloads import _apportioned
+    from lightloom.rails.workloads import apportioned
 
     at: dict[str, int] = {}
     for option, value, count in (
@@ -319,4 +319,4 @@ def _of_trace(name: str, trace: Any, options: OfTrace) -> Matrix:
         raise InputError(f"{name}: no token left its rank; allowed: another layer or iteration")
     each = Size.parse(BYTES_PER_RANK) if options.bytes_per_rank is None else options.bytes_per_rank
     _check_total(f"--bytes-per-rank {each} of {ranks} ranks", each * ranks)
-    return _apportioned(between.reshape(1, -1), [each * ranks]).reshape(ranks, ranks)
+    return apportioned(between.reshape(1, -1), [each * ranks]).reshape(ranks, ranks)

@@ -203,7 +203,7 @@ def demand(
         elif workload.kind == "sparse":
             counts = _top_k(receivers(workload.value, domains, gpus_per_domain, rng), tokens, rng)
         elif workload.kind == "sender-skewed":
-            sent = _apportioned(zipf(gpus, workload.value)[None, :], [size_bytes * gpus])[0]
+            sent = apportioned(zipf(gpus, workload.value)[None, :], [size_bytes * gpus])[0]
             counts = np.ones((gpus, gpus))
         elif workload.kind == "receiver-skewed":
             counts = rng.multinomial(tokens, zipf(gpus, workload.value), size=gpus).astype(float)
@@ -213,13 +213,13 @@ def demand(
             share = counts.reshape(domains, gpus_per_domain, gpus).sum(axis=2)
             share = np.where(share.sum(axis=1, keepdims=True) > 0, share, 1.0)
             each = [size_bytes * gpus_per_domain] * domains
-            sent = _apportioned(share, each).reshape(gpus)
+            sent = apportioned(share, each).reshape(gpus)
         np.fill_diagonal(counts, 0)
         # A GPU all of whose tokens chose its own experts still sends: to everyone alike.
         alone = (counts.sum(axis=1) == 0) & (sent > 0)
         counts[alone] = 1.0
         np.fill_diagonal(counts, 0)
-        drawn[at] = _apportioned(counts, sent)
+        drawn[at] = apportioned(counts, sent)
     return drawn
 
 
@@ -278,7 +278,7 @@ def _top_k(shares: Shares, tokens: int, rng: np.random.Generator) -> Shares:
     return np.asarray(draws @ per_token)
 
 
-def _apportioned(weights: Shares, totals: npt.ArrayLike) -> Bytes:
+def apportioned(weights: Shares, totals: npt.ArrayLike) -> Bytes:
     """Divide each row's total [B] by its weights, rounded so that the row adds up exactly.
 
     What rounding leaves goes out byte by byte, starting a place further in each row, so that no

@@ -25,6 +25,7 @@ from lightloom import _core
 from lightloom.runs.outcome import Figure, Outcome, Spent
 
 KINDS = {
+    "collective": "lightloom.runs.collective",
     "scenario": "lightloom.runs.scenario",
 }
 """The module of each kind of run."""

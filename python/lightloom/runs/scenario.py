@@ -147,7 +147,7 @@ def perform(run: Run, on_progress: OnShare, memo: Memo, *, tables: bool) -> Outc
     if tables:
         origins = zip(*workload.compute_origins, strict=True)
         names = ("component", "pass", "origin", "time_ps")
-        found = {name: _arrow(out["tables"][name]) for name in TABLES}
+        found = {name: arrow(out["tables"][name]) for name in TABLES}
         found[ORIGINS] = pa.table(dict(zip(names, map(list, origins), strict=True)))
     return Outcome(out["summary"], found, tuple(out["notes"]), tuple(out["warnings"]))
 
@@ -219,7 +219,8 @@ def _sizes(core: Mapping[str, Any]) -> tuple[float, float]:
     return 16 * model["layers"] * passes, sent * model["layers"] / _PACKET_BYTES
 
 
-def _arrow(columns: Mapping[str, tuple[Any, ...]]) -> pa.Table:
+def arrow(columns: Mapping[str, tuple[Any, ...]]) -> pa.Table:
+    """Return columns of the core as a table."""
     arrays: dict[str, pa.Array] = {}
     for name, (kind, data, *names) in columns.items():
         if kind == "names":

@@ -4,9 +4,14 @@
 use super::form::{CarrierKind, Decided};
 use crate::error::SimError;
 use crate::mixnet::Optical;
+use lightloom_fabric::MixNetSpec;
 
 pub(crate) static KIND: CarrierKind = CarrierKind {
     name: "circuits",
-    decide: Decided::nothing,
+    decide: |spec, _| {
+        let mixnet: &MixNetSpec = spec.fabric.keys().expect("only MixNet names this carrier");
+        let standing = spec.given_circuits(mixnet.optical_nics)?;
+        Ok(Decided { standing, ..Decided::default() })
+    },
     begin: |setting| Ok(Box::new(Optical::new(setting).map_err(SimError::Input)?)),
 };

@@ -11,6 +11,7 @@ use crate::demand::{AllToAll, Demand};
 use crate::error::SimError;
 use crate::failures::{FailureEvent, FailurePlan, Health};
 use crate::spec::Spec;
+use lightloom_circuits::CircuitCounts;
 use lightloom_circuits::topoopt::Design;
 use lightloom_decide::Traffic;
 use lightloom_engine::{Orders, Patch, Patches, TaskId};
@@ -45,6 +46,8 @@ pub(crate) struct Job<'a> {
 pub(crate) struct Decided {
     pub panel: Option<Design>,
     pub layout: Option<Layout>,
+    /// Circuits between servers that stand to the end.
+    pub standing: Option<CircuitCounts>,
 }
 
 impl Decided {
@@ -244,6 +247,9 @@ pub(crate) trait Carrier {
     }
 }
 
+/// Of an all-to-all of more ranks, so many flows say how much room all will take.
+const MANY: usize = 256;
+
 /// An all-to-all, one flow a pair of GPUs.
 pub(crate) fn by_packets(
     carrier: &(impl Carrier + ?Sized),
@@ -253,9 +259,16 @@ pub(crate) fn by_packets(
     orders: &mut Orders,
 ) -> Result<(), String> {
     let mut failed = None;
+    let (ranks, mut flows) = (state.demand.placement.degrees().ep as usize, 0);
     state.demand.for_each_in_turn(a2a, |from, to, bytes| {
         let sent = carrier.flow(state, (from, to, bytes), turn.key, orders);
         failed = sent.err().or(failed.take());
+        flows += 1;
+        if flows == MANY && ranks > MANY {
+            // Millions of flows are not moved from one place to a larger one.
+            let (more, links) = (ranks * ranks - flows, orders.path().len().div_ceil(flows));
+            orders.reserve(more, links * more);
+        }
     });
     orders.end_phase(Time::ZERO);
     failed.map_or(Ok(()), Err)

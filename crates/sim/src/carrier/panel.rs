@@ -7,6 +7,7 @@ use super::form::{Carrier, CarrierKind, Decided, Job, Pair, State, Sum, Turn};
 use crate::demand::{AllToAll, Demand};
 use crate::error::SimError;
 use crate::spec::Spec;
+use lightloom_circuits::CircuitCounts;
 use lightloom_circuits::topoopt::{self, AllReduceGroup, Design, TopoOptInput};
 use lightloom_engine::Orders;
 use lightloom_fabric::{Fabric, GpuId, LinkId, ServerId, TopoOptSpec};
@@ -175,9 +176,35 @@ impl Carrier for Panel {
     }
 }
 
+/// Circuits as they are given.
+fn standing(given: &CircuitCounts) -> Result<Design, SimError> {
+    let n = given.servers();
+    let pairs = (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b)));
+    let circuits: Vec<(u32, u32)> = pairs
+        .flat_map(|(a, b)| vec![(a as u32, b as u32); given.get(a, b) as usize])
+        .collect();
+    let mut reached = vec![false; n];
+    let mut open = vec![0];
+    while let Some(server) = open.pop() {
+        if !std::mem::replace(&mut reached[server], true) {
+            open.extend((0..n).filter(|&other| given.get(server, other) > 0));
+        }
+    }
+    if let Some(cut_off) = reached.iter().position(|&there| !there) {
+        return Err(SimError::Input(format!(
+            "collective.circuits: none lead from server 0 to server {cut_off}; allowed: circuits \
+             that connect all servers"
+        )));
+    }
+    Ok(Design { circuits, rings: vec![], crossings: 0, connected: true })
+}
+
 /// Circuits for what the job sends in one iteration.
 fn design(spec: &Spec, job: &Job<'_>) -> Result<Design, SimError> {
     let keys: &TopoOptSpec = spec.fabric.keys().expect("only TopoOpt names this carrier");
+    if let Some(given) = spec.given_circuits(keys.degree)? {
+        return standing(&given);
+    }
     let Job { graph, placement, gating } = *job;
     let per_server = spec.cluster.gpus_per_server.max(1);
     let mut between: BTreeMap<(u32, u32), u64> = BTreeMap::new();

@@ -34,7 +34,7 @@ use crate::emulate::written;
 use crate::failures::FailureEvent;
 use crate::spec::EngineSpec;
 use lightloom_circuits::predict::predictor;
-use lightloom_circuits::{Layout, PortMap, Rates, Router};
+use lightloom_circuits::{Layout, PortMap, Rates, Router, assign};
 use lightloom_control::EmulatedRegion;
 use lightloom_decide::{Dark, Decider, Foresight, Rule, Settings, Traffic, rule};
 use lightloom_engine::{Orders, Patch, Patches};
@@ -67,6 +67,8 @@ pub(crate) struct Optical<'a> {
     graph: &'a TaskGraph,
     placement: &'a Placement,
     spec: &'a MixNetSpec,
+    /// Whether the circuits are given, and stay.
+    given: bool,
     dark: Dark,
     layout: Layout,
     numa_of_port: Vec<u8>,
@@ -116,7 +118,13 @@ impl<'a> Optical<'a> {
                 controller: None,
             }
         };
-        let regions: Vec<Region> = (0..fabric.regions()).map(region).collect();
+        let mut regions: Vec<Region> = (0..fabric.regions()).map(region).collect();
+        if let Some(given) = &setting.decided.standing {
+            for region in &mut regions {
+                let dark = PortMap::dark(given.servers(), layout.optical_nics.len());
+                region.ports = assign(given, &dark, &numa_of_port);
+            }
+        }
         let earlier = start::earlier(fabric, spec, job, (region_servers, beside.earlier))?;
         let iteration = earlier.iter().flatten().flatten().map(|one| one.iteration).max();
         let mut optical = Optical {
@@ -125,6 +133,7 @@ impl<'a> Optical<'a> {
             placement: job.placement,
             spec,
             regions,
+            given: setting.decided.standing.is_some(),
             dark: settings.dark,
             planner: planner::Planner::new(fabric, spec, &layout),
             layout,

@@ -12,6 +12,9 @@ use lightloom_workload::{Pass, TaskKind};
 impl Optical<'_> {
     pub(super) fn when(&self, task: u32) -> ReconfigurePolicy {
         let at = task as usize;
+        if self.given {
+            return ReconfigurePolicy::Reuse;
+        }
         match (self.graph.pass[at], self.graph.kind[at]) {
             (Pass::Backward, _) => self.spec.reconfigure.backward,
             (_, TaskKind::Combine) => self.spec.reconfigure.second_forward,

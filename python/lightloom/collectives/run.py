@@ -1,0 +1,213 @@
+"""``lightloom.collective``: one collective, at one size or several, on one fabric."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lightloom import store
+from lightloom.arguments import rate
+from lightloom.collectives.spec import CollectiveSpec
+from lightloom.errors import InputError, Interrupted
+from lightloom.progress import OnProgress, displayed
+from lightloom.units import Rate, Size
+
+if TYPE_CHECKING:
+    from lightloom.collectives.result import CollectiveResult
+
+PRIMITIVES = ("all-to-all", "all-reduce", "reduce-scatter", "all-gather", "broadcast")
+SIZE = "16 MiB"
+"""Of a rank's buffer, unless anyone says."""
+RANKS = 64
+_MOST_SIZES = 64
+
+Sizes = Size | int | str | Iterable[Size | int | str]
+
+
+def collective(
+    primitive: str,
+    *,
+    ranks: int | None = None,
+    size: Sizes | None = None,
+    fabric: str | None = None,
+    bandwidth: Rate | float | str | None = None,
+    algorithm: str | None = None,
+    matrix: Any = None,
+    program: str | PathLike[str] | None = None,
+    circuits: str | PathLike[str] | None = None,
+    engine: str | None = None,
+    transport: str | None = None,
+    balancer: str | None = None,
+    spec: str | PathLike[str] | Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    out: str | PathLike[str] | None = None,
+    force: bool = False,
+    jobs: int | None = None,
+    progress: bool = True,
+    command: str = "lightloom.collective",
+    on_progress: OnProgress | None = None,
+) -> CollectiveResult:
+    """Run a collective by itself.
+
+    Parameters
+    ----------
+    primitive
+        ``"all-to-all"``, ``"all-reduce"``, ``"reduce-scatter"``, ``"all-gather"``, ``"broadcast"``.
+    ranks
+        GPUs that take part: 64, or as many as `matrix` has, unless given. Any number from 2 on.
+    size
+        Of a rank's buffer, as nccl-tests count it: one, several, or ``"1MiB..1GiB"``, by factors
+        of 2. A matrix is scaled to it. ``"16 MiB"``, or the matrix's own, unless given.
+    fabric, bandwidth
+        A preset, and the rate of its links (a number in Gbps, or text).
+    algorithm
+        One of ``docs/collectives.md``.
+    matrix
+        Of an all-to-all: bytes from each rank (row) to each (column), as an array or a file.
+    program
+        An MSCCL program (XML) or a plan of Lightloom's.
+    circuits
+        Circuits that stand, as a CSV of server,server[,circuits].
+    engine, transport, balancer
+        As of `lightloom.Scenario`.
+    spec, settings
+        A specification (TOML, or tables), and values by dotted key on top of everything.
+    out, force
+        A directory to write the Result to, and whether to replace the one there.
+    jobs
+        Sizes run beside each other; at most as many as there are cores.
+    progress, on_progress, command
+        As of `lightloom.simulate`.
+
+    Raises
+    ------
+    InputError
+        One message that names what is wrong, and what is allowed.
+    RunError
+        If a run failed.
+
+    Examples
+    --------
+    >>> import lightloom
+    >>> found = lightloom.collective("all-reduce", ranks=8, size="64 MiB", progress=False)
+    >>> row = found.rows[0]
+    >>> row["algorithm"], round(row["of_bound"], 2)
+    ('hierarchical', 1.0)
+    """
+    from lightloom.collectives.demand import given_matrix, read_matrix
+    from lightloom.collectives.result import gathered
+    from lightloom.runs import perform, users
+    from lightloom.runs.collective import CollectiveRun, own_size
+
+    chosen = {
+        "cluster.gpus": ranks,
+        "fabric.preset": fabric,
+        "fabric.link_bandwidth": None if bandwidth is None else str(rate(bandwidth, "bandwidth")),
+        "collective.algorithm": algorithm,
+        "collective.program": program,
+        "collective.circuits": circuits,
+        "engine.kind": engine,
+        "engine.transport.kind": transport,
+        "engine.balancer.kind": balancer,
+    }
+    given: dict[str, Any] = {key: value for key, value in chosen.items() if value is not None}
+    for key in ("collective.program", "collective.circuits"):
+        if key in given:
+            given[key] = str(given[key])
+    given |= settings or {}
+    demand = None
+    file = isinstance(matrix, str | PathLike)
+    if file:
+        given["collective.matrix"] = str(matrix)
+    matrix_at = given.get("collective.matrix")
+    if matrix is not None or matrix_at is not None:
+        wanted = given.get("cluster.gpus")
+        demand = read_matrix(str(matrix_at), wanted) if matrix_at else given_matrix(matrix, wanted)
+        given.setdefault("cluster.gpus", len(demand))
+    if size is None and "collective.size" in given:
+        size = given.pop("collective.size")
+    all_sizes = sizes(size) if size is not None else ()
+    if not all_sizes and demand is not None:
+        all_sizes = (Size(own_size(demand)),)
+    if not all_sizes and spec is None:
+        all_sizes = sizes(SIZE)
+    source = {"cluster": {"gpus": RANKS}} if spec is None else spec
+    specs = [
+        CollectiveSpec.of(
+            primitive,
+            given if one is None else {**given, "collective.size": str(one)},
+            source=source,
+            label="command line" if command != "lightloom.collective" else "override",
+        )
+        for one in all_sizes or (None,)
+    ]
+    if out is not None:
+        store.check_place(Path(out), force=force)
+    runs = [
+        CollectiveRun.of(one, name=str(one.collective.size), matrix=None if file else demand)
+        for one in specs
+    ]
+    with displayed(len(runs), progress, on_progress) as report:
+        cache = users() if len(runs) > 1 else None
+        done = perform(runs, cache=cache, jobs=jobs, on_progress=report, first_failure_stops=True)
+    if done.interrupted is not None:
+        raise Interrupted("nothing was kept") from None
+    for _, error in done.failures:
+        raise error
+    result = gathered(specs, runs, done, command=command)
+    return result if out is None else result.save(out, force=force)
+
+
+def sizes(given: Sizes) -> tuple[Size, ...]:
+    """Return sizes, each once: of one, of several, or of a range by factors of 2.
+
+    Raises
+    ------
+    InputError
+        If one is no size, or zero; or there are none, or too many.
+
+    Examples
+    --------
+    >>> [str(size) for size in sizes("1MiB..4MiB, 10 MB")]
+    ['1 MiB', '2 MiB', '4 MiB', '10 MB']
+    >>> sizes("0")
+    Traceback (most recent call last):
+    ...
+    lightloom.errors.InputError: size "0": must be from 1 B to 1048576 GiB
+    """
+    parts: Iterable[Any]
+    if isinstance(given, str):
+        parts = given.split(",")
+    elif isinstance(given, Iterable):
+        parts = given
+    else:
+        parts = (given,)
+    found: list[Size] = []
+    for part in parts:
+        first, dots, last = str(part).partition("..")
+        low = _size(first, str(part))
+        high = _size(last, str(part)) if dots else low
+        if high < low:
+            raise InputError(f'size "{part}": falls; allowed: such as 1MiB..1GiB')
+        while low <= high:
+            found.append(Size(low))
+            low = Size(low * 2)
+    if not 1 <= len(found) <= _MOST_SIZES:
+        raise InputError(f"{len(found)} sizes; allowed: 1 to {_MOST_SIZES}")
+    return tuple(dict.fromkeys(found))
+
+
+def _size(text: str, part: str) -> Size:
+    word = text.strip()
+    try:
+        found = Size.parse(f"{word} B" if re.fullmatch(r"[0-9]+", word) else word)
+    except ValueError:
+        raise InputError(
+            f'size "{part}": not a size; allowed: such as 64MiB, 1MiB,1GiB or 1MiB..1GiB'
+        ) from None
+    if not 1 <= found <= 1 << 50:
+        raise InputError(f'size "{part}": must be from 1 B to {Size(1 << 50)}')
+    return found
