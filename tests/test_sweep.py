@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -341,6 +342,35 @@ class Swept:
 def test_a_sweep_that_was_killed_goes_on(tmp_path: Path) -> None:
     axes = ["--over", "fabric.preset=fat-tree,rail-optimized", "--seeds", "1..20"]
     Swept(tmp_path).killed_and_resumed(40, *axes)
+
+
+@pytest.mark.parametrize("on", [(), ("--on", "slurm")], ids=["local", "slurm"])
+def test_an_interrupt_from_the_keyboard(on: tuple[str, ...], tmp_path: Path) -> None:
+    swept = Swept(tmp_path)
+    swept.env |= {
+        "PATH": f"{HERE / 'fixtures' / 'slurm'}{os.pathsep}{os.environ['PATH']}",
+        "SLURM_HERE": str(tmp_path),
+    }
+    axes = ["--over", "fabric.preset=fat-tree,rail-optimized", "--seeds", "1..40", *on]
+    process = swept.start(*axes, "--out", "a", "--jobs", "1")
+    place = tmp_path / "cache" / ("slurm/*/??" if on else "??")
+    while len(list(tmp_path.glob(f"{place.relative_to(tmp_path)}/*.run"))) < 10:
+        assert process.poll() is None, (tmp_path / "said").read_text()
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    assert process.wait() == 130
+    *_, said = (tmp_path / "said").read_text().splitlines()
+    if on and "no run was finished" in said:  # that came back, of those that tasks performed
+        assert not (tmp_path / "a").exists()
+    else:
+        assert re.fullmatch(
+            r"interrupted: \d+ of 80 runs are kept in a; the same command goes on from there", said
+        )
+        assert not Sweep.open(tmp_path / "a").complete
+    assert swept.start(*axes, "--out", "a", "--jobs", "1").wait() == 0
+    assert Sweep.open(tmp_path / "a").table.num_rows == 80
+    if on:  # Slurm's tasks went on meanwhile, and were found again
+        assert len(swept.begun) == 80 and len(list(tmp_path.glob("*.job"))) == 1
 
 
 def test_pictures_of_one_axis_and_of_two(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

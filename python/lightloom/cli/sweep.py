@@ -13,6 +13,9 @@ import typer
 from lightloom.cli import words
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lightloom.runs import Run
     from lightloom.sweeps import Sweep
     from lightloom.sweeps.job import Prepared
 
@@ -90,7 +93,8 @@ def sweep(
              "balancer": balancer}  # fmt: skip
     overrides = options.settings(settings, **given)
     axes = of_command(over, seeds, where, axes_file)
-    said = {options.KEYS[name]: f"--{name} {value}" for name, value in given.items() if value}
+    said = {options.KEYS[name]: f"--{name} {value}" for name, value in given.items()
+            if value is not None}  # fmt: skip
     if micro_batches is not None:
         said["training.micro_batches"] = f"--micro-batches {micro_batches}"
     check_apart(axes, {key: f"--set {key}" for key in overrides} | said)
@@ -100,14 +104,13 @@ def sweep(
     executor = where_runs.chosen(
         on, jobs=jobs, cache=cache, slurm=slurm, wait=wait, digest=ready.digest
     )
-    kept = ready.kept(cache)
+    summary = _summary(ready, ready.left(cache))
     if dry_run:
-        _dry(ready, kept, as_json)
+        _dry(ready, summary, as_json)
         return
     place = out or store.default_place(f"sweep-{Path(job).stem}", ready.digest)
     force = sweeps.check_place(place, ready, force=force or out is None)
-    for line in (*terminal.listed("misfit", terminal.misfit_names(ready.misfits)),
-                 _summary(ready, kept)):  # fmt: skip
+    for line in (*terminal.listed("misfit", terminal.misfit_names(ready.misfits)), summary):
         print(line, file=sys.stderr)
     try:
         with progress.runs(len(ready.runs)) as on_progress:
@@ -125,7 +128,7 @@ def sweep(
     if isinstance(interrupt, Submitted):
         print(interrupt)
         return
-    drawable = any(row.get(plot) is not None for row in found.rows)
+    drawable = plot in found.figures and any(row[plot] is not None for row in found.rows)
     found = found.save(place, force=force, pictures=drawable, x=x, y=plot, by=by)
     if interrupt is not None:
         raise Interrupted(sweeps.said_of_stop(found, cache, place)) from interrupt
@@ -144,28 +147,26 @@ def sweep(
         raise RunError(f"{len(found.failures):,} points failed; the others are in {place}")
 
 
-def _summary(ready: Prepared, kept: int) -> str:
+def _summary(ready: Prepared, left: Sequence[Run]) -> str:
     """Return what a sweep is about to do, in one line."""
-    left = len(ready.runs) - kept
+    kept = len(ready.runs) - len(left)
     counts = f"{len(ready.points):,} points, {len(ready.runs):,} runs, {kept:,} kept"
     if not left:
         return counts
-    work = left * sum(run.weight for run in ready.runs) / len(ready.runs)
+    work = sum(run.weight for run in left)
     about = f"{work / 3600:.1f} h" if work > 5400 else f"{max(1, work):.0f} s"
     return f"{counts}; about {about} of CPU time"
 
 
-def _dry(ready: Prepared, kept: int, as_json: bool) -> None:
+def _dry(ready: Prepared, summary: str, as_json: bool) -> None:
     from lightloom.sweeps import terminal
 
     if as_json:
-        points: list[dict[str, Any]] = [
-            {**point.values, "misfit": point.misfit or None} for point in ready.points
-        ]
-        print(json.dumps({"points": points, "runs": len(ready.runs), "kept": kept}, indent=2))
+        points = [{**point.values, "misfit": point.misfit or None} for point in ready.points]
+        print(json.dumps({"points": points, "summary": summary}, indent=2))
         return
     terminal.render_points(ready.points)
-    print(f"\n{_summary(ready, kept)}")
+    print(f"\n{summary}")
     for line in terminal.listed("misfit", terminal.misfit_names(ready.misfits)):
         print(line, file=sys.stderr)
 

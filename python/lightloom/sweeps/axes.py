@@ -23,7 +23,7 @@ from lightloom.toml_text import read_toml
 from lightloom.units import Quantity
 
 # More than a night's work for a cluster: a typing error is likelier.
-MOST_POINTS = 100_000
+MOST_POINTS = 50_000
 _FILE_KEYS = ("over", "seeds", "where", "zip")
 
 

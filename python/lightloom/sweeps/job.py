@@ -79,9 +79,9 @@ class Prepared:
             if key not in keys:
                 raise InputError(f'{option} "{key}": no such axis{unknown(key, tuple(known))}')
 
-    def kept(self, cache: Cache | None) -> int:
-        """Return how many runs have an outcome already."""
-        return sum(cache is not None and cache.get(run.key) is not None for run in self.runs)
+    def left(self, cache: Cache | None) -> list[ScenarioRun]:
+        """Return the runs that have no outcome yet."""
+        return [run for run in self.runs if cache is None or cache.get(run.key) is None]
 
 
 def prepared(
@@ -156,9 +156,11 @@ def perform(
         sweep.runs, cache=cache, tables=False, executor=executor, jobs=jobs, on_progress=on_progress
     )
     if not any(done.outcomes):
-        if done.interrupted is not None:
+        if done.interrupted is None:
+            raise done.failures[0][1]
+        if isinstance(done.interrupted, where_runs.Submitted):
             raise done.interrupted
-        raise done.failures[0][1]
+        raise Interrupted("no run was finished") from done.interrupted
     return _gathered(sweep, done, command), done.interrupted
 
 

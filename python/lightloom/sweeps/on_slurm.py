@@ -37,7 +37,9 @@ _WORK_S, _MOST_TASKS = 600.0, 1000
 # Estimates are good to a factor of three.
 _TIME_FACTOR, _TIME_MIN, _MEMORY_FACTOR, _MEMORY_MB = 3.0, 5, 2.0, 512
 # How often to ask, and how long a task may be unknown to ``squeue`` after its submission [s].
-_PACE_S, _PATIENCE_S, _MOST_UNANSWERED = 2.0, 10.0, 30
+_PACE_S, _PATIENCE_S, _MOST_UNANSWERED = 5.0, 10.0, 30
+# How often a task's outcome may be missing after the task: a shared file system takes its time.
+_GRACE = 3
 _OPTION = re.compile(r"([a-z][a-z-]*)(?:=(\S.*))?")
 _OURS = ("array", "job-name", "output", "error", "chdir", "wrap")
 
@@ -83,27 +85,27 @@ class Slurm:
         at = {run.key: n for n, run in enumerate(runs)}
         left = dict(zip(at, runs, strict=True))
         kept = Cache(self.place)
-        yield from self._taken(left, at, kept, tables)
         submissions = [each for each in self._submissions() if each.keys & left.keys()]
         alive = {key for each in submissions for key in each.alive_keys()}
+        # Only now: what ended before it was asked for is there.
+        yield from self._taken(left, at, kept, tables)
         new = [run for key, run in left.items() if key not in alive]
         if new:
             submissions.append(self._submit(new, tables))
-        if not self.wait:
+        if left and not self.wait:
             names = ", ".join(each.name for each in submissions)
             raise Submitted(
                 f"{len(left):,} runs are with Slurm ({names}); the same command without --no-wait "
                 "waits for them and collects"
             )
         failed = False
+        missed = dict.fromkeys(left, 0)
         while left:
-            yield from self._taken(left, at, kept, tables)
             alive = {key for each in submissions for key in each.alive_keys()}
-            lost = [key for key in left if key not in alive]
-            # What ended between the two is there by now.
             yield from self._taken(left, at, kept, tables)
-            for key in lost:
-                if key in left:
+            for key in list(left):
+                missed[key] = 0 if key in alive else missed[key] + 1
+                if missed[key] > _GRACE:
                     failed = True
                     del left[key]
                     yield Ended(at[key], self._why(key, submissions))
@@ -165,7 +167,10 @@ class Slurm:
             "cpus-per-task": "1",
             **self.options,
         }
-        lines = [f"#SBATCH --{key}{f'={value}' if value else ''}" for key, value in options.items()]
+        lines = [
+            f"#SBATCH --{key}" + (f"={shlex.quote(value)}" if value else "")
+            for key, value in options.items()
+        ]
         package = shlex.quote(str(Path(lightloom.__file__).parent.parent))
         task = shlex.join([sys.executable, "-P", "-m", __name__, str(directory)])
         return "\n".join(
@@ -255,7 +260,7 @@ class Submission:
 
 def main(directory: str, task: str) -> None:
     """Perform a batch: what a task of the array does."""
-    from lightloom.runs.executor import Threads
+    from lightloom.runs.local import Processes
     from lightloom.runs.sets import perform
 
     place = Path(directory)
@@ -267,7 +272,7 @@ def main(directory: str, task: str) -> None:
         runs,
         cache=Cache(place.parent),
         tables=read["tables"],
-        executor=Threads(1),
+        executor=Processes(1),
         on_progress=lambda name, share: print(f"{name}: {share:.0%}", flush=True),
     )
     for run, error in done.failures:
