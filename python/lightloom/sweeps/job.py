@@ -300,7 +300,6 @@ def _cost(scenario: Scenario) -> Cost | None:
 
 
 def _gathered(sweep: Prepared, done: runs.Done, command: str) -> Sweep:
-    ended = [done.ended.get(run.key) for run in sweep.runs]
     rows: list[dict[str, Any]] = []
     for point, at in zip(sweep.points, sweep.of, strict=True):
         run = None if at is None else sweep.runs[at]
@@ -313,11 +312,10 @@ def _gathered(sweep: Prepared, done: runs.Done, command: str) -> Sweep:
                 state, message = (UNFINISHED, None) if run else (MISFIT, point.misfit)
         of = {"run": run and run.digest, "name": run and run.name}
         rows.append({**point.values, **of, "state": state, "message": message})
-    first, outcome = next(
-        (run, outcome)
-        for run, outcome in zip(sweep.runs, ended, strict=True)
-        if isinstance(outcome, Outcome)
-    )
+    figures: dict[str, None] = {}
+    for each, outcome in zip(sweep.runs, done.outcomes, strict=True):
+        if outcome is not None:
+            figures |= dict.fromkeys(each.figures(outcome))
     info: dict[str, Any] = {
         "lightloom": _core.__version__,
         "python": ".".join(map(str, sys.version_info[:3])),
@@ -328,7 +326,7 @@ def _gathered(sweep: Prepared, done: runs.Done, command: str) -> Sweep:
             "axes": sweep.axes.to_tree(),
             "points": len(sweep.points),
             "runs": len(sweep.runs),
-            "figures": list(first.figures(outcome)),
+            "figures": list(figures),
         },
         "warnings": _warnings(sweep, done),
         "complete": done.interrupted is None,
