@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import resource
 import subprocess
 import sys
@@ -78,11 +79,8 @@ def packets(pattern: str, hosts: int, size: int, transport: str) -> Figures:
         json.dump(settings, file)
         file.flush()
         command = [_example("packet", "speed"), pattern, str(hosts), str(size), file.name]
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = subprocess.run(command, stdout=-1, check=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    figures = json.loads(done.stdout)
+        figures = _program(command)
+    cpu = figures["cpu_s"]
     return {
         "pattern": pattern,
         "hosts": hosts,
@@ -92,6 +90,24 @@ def packets(pattern: str, hosts: int, size: int, transport: str) -> Figures:
         "mhops_per_cpu_s": figures["packet_hops"] / cpu / 1e6,
         **{k: figures[k] for k in ("packets", "packet_hops", "events", "over_ideal", "resent")},
     }
+
+
+def all_to_all(ranks: int, sizes: str, fabric: str, tolerance: float = 0.0) -> Figures:
+    """Run one all-to-all of servers of one GPU at 400 Gbps on the flow engine, and nothing else."""
+    settings = [str(ranks), sizes, fabric, str(tolerance)]
+    asked = {"ranks": ranks, "sizes": sizes, "fabric": fabric, "tolerance": tolerance}
+    return asked | _program([_example("flow", "all_to_all"), *settings])
+
+
+def all_to_alls(quick: bool) -> list[Figures]:
+    """Even ones, exact; with all sizes different, exact and not."""
+    fabrics = ("switch", "fat-tree")
+    asked = [(n, "even", fabric) for fabric in fabrics for n in (1024, 2048, 4096)]
+    asked += [(n, "uneven", "switch") for n in (64, 128, 256)]
+    rows = [all_to_all(*settings) for settings in asked]
+    many = (512, 1024) if quick else (512, 1024, 2048)
+    rows += [all_to_all(n, "uneven", fabric, 0.01) for fabric in fabrics for n in many]
+    return rows
 
 
 def chunks() -> list[Figures]:
@@ -221,6 +237,18 @@ def _example(crate: str, name: str) -> str:
     return next(path for path in made if path)
 
 
+def _program(command: list[str]) -> Figures:
+    """Run a program that prints JSON; adds its CPU seconds."""
+    with subprocess.Popen(command, stdout=-1, text=True) as child:
+        assert child.stdout
+        printed = child.stdout.read()
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise subprocess.CalledProcessError(child.returncode, command)
+    return json.loads(printed) | {"cpu_s": used.ru_utime + used.ru_stime}
+
+
 def alone(work: Callable[..., Figures], *arguments: Any, **settings: Any) -> Figures:
     """Run `work` in a new process; adds its peak memory [MB]."""
     context = multiprocessing.get_context("spawn")
@@ -263,6 +291,7 @@ def main() -> None:
             for tolerance in (0.0, 0.001, 0.01)
         ],
     }
+    groups["one all-to-all on the flow engine, 400 Gbps"] = all_to_alls(options.quick)
     patterns = [
         (pattern, hosts, size, transport)
         for transport in ("spray", "ndp")

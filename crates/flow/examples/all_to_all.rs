@@ -1,7 +1,8 @@
 //! Times all-to-alls on the flow engine: `cargo run --release -p lightloom-flow --example all_to_all --
 //! [ranks] [even|uneven] [switch|fat-tree] [tolerance] [how many] [slices]`. Prints, as JSON, how many
-//! flows there were, with how many the engine computed, how often rates, and when all had ended. Each
-//! rank is a server of as many GPUs as there are slices, which all send the same.
+//! flows there were, with how many the engine computed, how often rates, when all had ended, and the
+//! most memory of the process. Each rank is a server of as many GPUs as there are slices, which all
+//! send the same.
 
 use lightloom_engine::conformance::{Graph, Work};
 use lightloom_engine::{Engine, Orders, Policy, Scenario, Silent, TaskId};
@@ -62,6 +63,13 @@ fn one_switch(servers: u32, lanes: u32) -> FabricSpec {
     GraphSpec { nodes, links: names().map(link).collect() }.into()
 }
 
+/// The most memory that this process has had; 0 where the system does not say.
+fn peak_mb() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    peak.and_then(|kb| kb.trim().strip_suffix(" kB")?.parse::<u64>().ok()).unwrap_or(0) / 1024
+}
+
 fn main() {
     let argument = |at: usize| std::env::args().nth(at).unwrap_or_default();
     let number = |at: usize, default: f64| argument(at).parse().unwrap_or(default);
@@ -91,10 +99,11 @@ fn main() {
     let engine = FlowEngine { tolerance };
     let outcome = engine.run(&scenario, &mut policy, &mut Silent).expect("the run finishes");
     println!(
-        r#"{{"flows": {}, "classes": {}, "solves": {}, "makespan_us": {}}}"#,
+        r#"{{"flows": {}, "classes": {}, "solves": {}, "makespan_us": {}, "peak_mb": {}}}"#,
         outcome.flows,
         outcome.classes,
         outcome.solves,
-        outcome.makespan.ps() as f64 / 1e6
+        outcome.makespan.ps() as f64 / 1e6,
+        peak_mb()
     );
 }

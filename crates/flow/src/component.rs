@@ -19,7 +19,7 @@ use crate::pool::{Pool, Tag};
 use crate::refinement::Members;
 use lightloom_units::{BitRate, Bytes, Time};
 
-/// A flow that has left a component, or a class of so many flows that has.
+/// A flow that has left a component, or so many that were alike.
 pub(crate) struct Done {
     pub tag: Tag,
     pub flows: u32,
@@ -66,8 +66,8 @@ pub(crate) struct Component {
     flows: Vec<Flow>,
     /// Of each flow, twin by twin.
     tag: Vec<Tag>,
-    /// Of a component of classes: how many flows each is, and where to find them.
-    size: Vec<u32>,
+    /// Of a component of classes, which has no tags: the lanes of each, and where to find its members.
+    lanes: Vec<Vec<(u32, u32)>>,
     members_of: Option<Members>,
     /// Links of the longest path.
     stride: usize,
@@ -149,7 +149,7 @@ impl Component {
     fn clear(&mut self) {
         self.flows.clear();
         self.tag.clear();
-        self.size.clear();
+        self.lanes.clear();
         self.members_of = None;
         self.path.clear();
         self.crossing.clear();
@@ -225,15 +225,28 @@ impl Component {
                 if mark <= after + ROUNDING_BYTES {
                     let drained =
                         self.updated.saturating_add(time_for(mark - sent, level)).min(now);
-                    let twins = self.tag[flow..].iter().step_by(self.flows.len());
-                    let flows = self.size.get(flow).map_or(1, |&size| size);
-                    done.extend(twins.map(|&tag| Done { tag, flows, drained }));
+                    self.tell(flow, drained, done);
                     self.remove(flow);
                     self.right_below = self.right_below.min(level);
                 }
             }
         }
         self.updated = now;
+    }
+
+    /// Hands over a flow that is done, with its twins, or all members of a class.
+    fn tell(&self, flow: usize, drained: Time, done: &mut Vec<Done>) {
+        match &self.members_of {
+            None => {
+                let twins = self.tag[flow..].iter().step_by(self.flows.len());
+                done.extend(twins.map(|&tag| Done { tag, flows: 1, drained }));
+            }
+            Some(Members { track: slot, .. }) => {
+                let tag = |lane| Tag { slot: *slot, lane };
+                let lanes = self.lanes[flow].iter();
+                done.extend(lanes.map(|&(lane, flows)| Done { tag: tag(lane), flows, drained }));
+            }
+        }
     }
 
     fn remove(&mut self, flow: usize) {

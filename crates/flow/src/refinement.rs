@@ -2,11 +2,11 @@
 //! refinement (Berkholz, Bonsma and Grohe, *Tight lower and upper bounds for the complexity of
 //! canonical colour refinement*, 2017).
 //!
-//! A flow's first colour is what it sends and how long its links delay it, a link's its capacity. Then
-//! a link takes the colours of the flows on it into its own, and a flow those of its links, until that
-//! parts no more links. Links of one colour then carry as many flows of each colour, so the flows of a
-//! colour have the same max-min fair rate as long as no others come, and end together. Such a class is
-//! computed as one flow of as many.
+//! A flow's first colour is what it sends, a link's its capacity. Then a link takes the colours of the
+//! flows on it into its own, and a flow those of its links, until that parts no more links. Links of one
+//! colour then carry as many flows of each colour, so the flows of a colour have the same max-min fair
+//! rate as long as no others come, and have sent all at the same time. Such a class is computed as one
+//! flow of as many. Delays part no class: members of each delay are counted.
 //! Nothing is kept of a member: the orders name it, and its class is found by its colour again.
 //! Colours are hashes of 64 bits. Two that meet by chance would part a link's flows unevenly, which is
 //! seen, and then there are no classes.
@@ -47,10 +47,10 @@ pub(crate) struct Quotient {
 /// Flows that are alike.
 #[derive(Debug)]
 pub(crate) struct Class {
-    /// The lane of the first of them.
-    pub lane: u32,
     pub bytes: u64,
-    pub flows: u32,
+    flows: u32,
+    /// For each delay of paths: the first lane with it, and how many have it.
+    pub lanes: Vec<(u32, u32)>,
     /// The kinds of links on their path, and how many of them cross each such link.
     pub path: Vec<(u32, u32)>,
 }
@@ -108,9 +108,11 @@ impl Colours {
         free: impl Fn(u32) -> bool,
         names: &mut Vec<u32>,
     ) -> bool {
-        let mut sizes = ByColour::default();
+        let (mut sizes, mut last) = (ByColour::default(), 0);
         for (_, bytes, path) in lanes.all() {
-            sizes.insert(lanes.first_colour(bytes, path), 0);
+            if bytes != std::mem::replace(&mut last, bytes) {
+                sizes.insert(mix(bytes), 0);
+            }
             for link in lanes.links.binding(path) {
                 let at = link as usize;
                 if self.heard[at] == 0 {
@@ -164,22 +166,35 @@ impl Colours {
 
     fn colour(&self, lanes: &Lanes<'_>, bytes: u64, path: &[LinkId]) -> u64 {
         let links = lanes.links.binding(path).map(|link| self.of[link as usize]);
-        mix(links.fold(lanes.first_colour(bytes, path), u64::wrapping_add))
+        mix(links.fold(mix(bytes), u64::wrapping_add))
     }
 
     /// The classes, without their paths.
     fn classes(&self, lanes: &Lanes<'_>, limit: usize) -> Option<(Vec<Class>, ByColour)> {
         let (mut classes, mut class) = (Vec::<Class>::new(), ByColour::default());
+        let (mut kinds, mut kind) = (Vec::<(u32, u32)>::new(), ByColour::default());
         for (lane, bytes, path) in lanes.all() {
-            let next = classes.len() as u32;
-            let at = *class.entry(self.colour(lanes, bytes, path)).or_insert(next);
+            let colour = self.colour(lanes, bytes, path);
+            let delay = lanes.links.delay(path).ps();
+            let next = kinds.len() as u32;
+            let at = *kind.entry(mix(colour.wrapping_add(mix(delay)))).or_insert(next);
             if at == next {
-                classes.push(Class { lane, bytes, flows: 0, path: vec![] });
+                if kinds.len() == limit {
+                    return None;
+                }
+                let next = classes.len() as u32;
+                let class = *class.entry(colour).or_insert(next);
+                if class == next {
+                    classes.push(Class { bytes, flows: 0, lanes: vec![], path: vec![] });
+                }
+                let lanes = &mut classes[class as usize].lanes;
+                kinds.push((class, lanes.len() as u32));
+                lanes.push((lane, 0));
             }
-            classes[at as usize].flows += 1;
-            if classes.len() > limit {
-                return None;
-            }
+            let (class, kind) = kinds[at as usize];
+            let class = &mut classes[class as usize];
+            class.flows += 1;
+            class.lanes[kind as usize].1 += 1;
         }
         Some((classes, class))
     }
@@ -196,7 +211,7 @@ impl Colours {
         let mut kind = ByColour::default();
         let (mut capacity, mut links) = (Vec::new(), Vec::new());
         for class in &mut classes {
-            for link in lanes.links.binding(lanes.orders.lane_links(class.lane)) {
+            for link in lanes.links.binding(lanes.orders.lane_links(class.lanes[0].0)) {
                 let at = *kind.entry(self.of[link as usize]).or_insert(capacity.len() as u32);
                 if at as usize == capacity.len() {
                     capacity.push(lanes.links.capacity[link as usize]);
@@ -243,10 +258,6 @@ impl<'a> Lanes<'a> {
         let orders = self.orders;
         let lanes = orders.shares(self.phase);
         lanes.map(move |(lane, bytes)| (lane, bytes.get(), orders.lane_links(lane)))
-    }
-
-    fn first_colour(&self, bytes: u64, path: &[LinkId]) -> u64 {
-        mix(bytes.wrapping_add(mix(self.links.delay(path).ps())))
     }
 }
 

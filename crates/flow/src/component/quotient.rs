@@ -1,7 +1,6 @@
 //! A component of classes of flows that are alike, as the refinement finds them.
 
 use super::{Component, Flow, PAD};
-use crate::pool::Tag;
 use crate::refinement::{Members, Quotient};
 use lightloom_units::Time;
 
@@ -17,10 +16,9 @@ impl Component {
         for &capacity in &quotient.capacity {
             self.push_link(capacity);
         }
-        for class in &quotient.classes {
-            self.flows.push(Flow { mark: class.bytes as f64, server: PAD });
-            self.tag.push(Tag { slot: quotient.members.track, lane: class.lane });
-            self.size.push(class.flows);
+        for class in quotient.classes {
+            let bytes = class.bytes as f64;
+            self.flows.push(Flow { mark: bytes, server: PAD });
             for &(kind, crossing) in &class.path {
                 self.path.push(kind + 1);
                 self.crossing.push(crossing);
@@ -28,16 +26,17 @@ impl Component {
             }
             self.path.resize(self.flows.len() * self.stride, PAD);
             self.crossing.resize(self.path.len(), 0);
+            self.lanes.push(class.lanes);
         }
         self.names = quotient.names;
         self.members_of = Some(quotient.members);
         self.index_members();
     }
 
-    /// Gives up its classes, if it has any: where to find their members, and what is left of each
+    /// Gives up its classes, if any are left: where to find their members, and what is left of each
     /// member of a class; none of a class that is done.
     pub fn give_up_classes(&mut self) -> Option<(Members, Vec<Option<f64>>)> {
-        let members = self.members_of.take()?;
+        let members = self.members_of.take().filter(|_| self.live > 0)?;
         let left = |flow: &Flow| {
             let sent = self.links[flow.server as usize].sent;
             (flow.mark < f64::INFINITY).then_some(flow.mark - sent)
