@@ -71,6 +71,8 @@ def test_values_are_read(text: str, values: list[Any]) -> None:
         ("1MiB..8ms*2", "the ends have different units"),
         ("1MiB..8MiB*2MiB", "a factor is a number of more than 1"),
         ("1MiB..8MiB:1ms", "a step is of the same unit"),
+        ("1..1e999999999*10", '"1e999999999" is out of range'),
+        ("1e-99..1:0.1", '"1e-99" is out of range'),
         ("1B..9B*1.5", "not a whole number of the smallest unit"),
         ("1..1000000", "too many values; allowed: at most 10,000"),
         ("'a", "not closed"),
@@ -216,6 +218,7 @@ VALUES = {
     "engine.tolerance": 0.25,
     'prices.nic."400 Gbps"': 1600.0,
     "cluster.ports": [1, 2],
+    "cluster.pair": (3, 4),
 }
 
 
@@ -236,6 +239,7 @@ VALUES = {
         ('-fabric.ocs.delay < "0 ms"', True),
         ("training.overlap_gradients", True),
         ("training.overlap_gradients == false", False),
+        ("cluster.ports == [1, 2] and cluster.pair == [3, 4]", True),
         ("engine.tolerance * 4 == 1 and cluster.gpus // 10 == 6 and cluster.gpus % 10 == 4", True),
         ('prices.nic["400 Gbps"] < 2000', True),
         ("fabric.kind != 'fat-tree' or nothing.there > 3", True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -28,8 +29,8 @@ class Ray:
         return self.pool is not None
 
     def init(self, **how: Any) -> None:
-        if how.get("address") == "nowhere:1":
-            raise ConnectionError("no answer\nfrom there")
+        if how.get("address") == "auto":
+            raise ConnectionError("no cluster\nis here")
         self.said.append(("init", how))
         self.pool = ThreadPoolExecutor(how.get("num_cpus", 1))
 
@@ -100,8 +101,10 @@ def test_a_sweep_on_ray_is_the_one_here(ray: Ray, tmp_path: Path) -> None:
 
 
 def test_a_cluster_of_ones_own_is_joined_and_left(ray: Ray) -> None:
-    lightloom.sweep(small(), seeds=[1, 2], on="ray:head:6379")
-    assert ray.said[0][1]["address"] == "head:6379" and ray.said[-1][0] == "shutdown"
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        address = f"127.0.0.1:{head.getsockname()[1]}"
+        lightloom.sweep(small(), seeds=[1, 2], on=f"ray:{address}")
+    assert ray.said[0][1]["address"] == address and ray.said[-1][0] == "shutdown"
     ray.init()
     lightloom.sweep(small(), seeds=[1, 2], on="ray")
     assert ray.is_initialized(), "who joined it before leaves it"
@@ -145,9 +148,17 @@ def test_a_worker_of_another_version_is_refused(ray: Ray, monkeypatch: pytest.Mo
     assert kind == b"F" and b"another version of lightloom" in body
 
 
-def test_a_cluster_that_is_not_there(ray: Ray) -> None:
-    with pytest.raises(InputError, match=r"--on ray:nowhere:1: no Ray cluster there: no answer$"):
-        lightloom.sweep(small(), seeds=[1], on="ray:nowhere:1")
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("auto", "no cluster"),
+        ("127.0.0.1:1", ".*Connection refused"),
+        ("ray://127.0.0.1:99999", ".*"),
+    ],
+)
+def test_a_cluster_that_is_not_there(address: str, why: str, ray: Ray) -> None:
+    with pytest.raises(InputError, match=rf"--on ray:{address}: no Ray cluster there: {why}$"):
+        lightloom.sweep(small(), seeds=[1], on=f"ray:{address}")
 
 
 def test_without_ray(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,8 @@ in ``tests/test_sweep_ray.py``, with Ray itself in ``tests/soak/test_sweeps.py``
 from __future__ import annotations
 
 import json
+import re
+import socket
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
@@ -25,6 +27,9 @@ from lightloom.runs.run import Memo, Run
 _MEMO = Memo()
 # Runs that are handed over beyond those under way, so that no worker waits for the next.
 _AHEAD = 2
+_ADDRESS = re.compile(r"(?:ray://)?([^:/]+):(\d+)")
+# How long an address may not answer [s].
+_PATIENCE_S = 5.0
 
 
 class Ray:
@@ -88,8 +93,10 @@ class Ray:
             ray.init(num_cpus=self.jobs or cpus(), include_dashboard=False, **quiet)
             return True
         try:
+            if match := _ADDRESS.fullmatch(self.address):  # Ray itself would try for minutes
+                socket.create_connection((match[1], int(match[2])), _PATIENCE_S).close()
             ray.init(address=self.address, **quiet)
-        except (ConnectionError, ValueError, RuntimeError) as error:
+        except (OSError, OverflowError, ValueError, RuntimeError) as error:
             why = str(error).partition("\n")[0]
             raise InputError(f"--on ray:{self.address}: no Ray cluster there: {why}") from None
         return True

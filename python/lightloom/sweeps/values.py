@@ -17,6 +17,8 @@ from lightloom.units import FlopRate, Quantity, Rate, Size, Time
 
 # Of one axis: more is a typing error.
 MOST = 10_000
+# What a range's numbers are reckoned with, exactly.
+_DIGITS = 20
 _NUMBER = r"[+-]?\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?"
 _TERM = re.compile(rf"({_NUMBER})\s*([A-Za-z][A-Za-z/]*)?")
 _RANGE = re.compile(r"(?P<first>.*?)\.\.(?P<last>[^:*]*)(?:(?P<how>[:*])(?P<by>.*))?", re.DOTALL)
@@ -154,8 +156,11 @@ def _term(text: str, wrong: Any) -> tuple[Decimal, type[Quantity] | None]:
     match = _TERM.fullmatch(text)
     if match is None:
         raise wrong(f'"{text}" is not a number' if text else "a step or a factor is missing")
+    number = Decimal(match[1].replace("_", ""))
+    if abs(number.adjusted()) > _DIGITS:
+        raise wrong(f'"{text}" is out of range')
     if not match[2]:
-        return Decimal(match[1].replace("_", "")), None
+        return number, None
     for kind in (Time, Size, Rate, FlopRate):
         try:
             return Decimal(int(kind.parse(f"{match[1]} {match[2]}"))), kind

@@ -228,7 +228,8 @@ class Filter:
                 raise self._wrong(f'{ast.unparse(node)}: "in" is followed by a list')
             return any(self._compared(ast.Eq(), a, x, node) for x in b) == isinstance(op, ast.In)
         equal = isinstance(op, ast.Eq | ast.NotEq)
-        first, second = measured(a), measured(b)
+        both: list[Any] = [list(x) if type(x) is tuple else measured(x) for x in (a, b)]
+        first, second = both
         if equal and isinstance(a, str) and isinstance(b, str):
             same = first == second if _measures(first, second) else a == b
             return same == isinstance(op, ast.Eq)
