@@ -8,6 +8,7 @@ between the tables is kept by hand.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -25,7 +26,9 @@ from lightloom.papers.mixnet.jobs import (
     run,
     some,
 )
-from lightloom.papers.runs import Outcome, Run, Store, cpus
+from lightloom.papers.runs import Outcome, Run, Store
+from lightloom.scenario import Scenario
+from lightloom.trace import synthetic
 from tables import DOCS
 
 PAGE = DOCS / "validation.md"
@@ -38,7 +41,21 @@ _ELSEWHERE = (4, 5, 13)
 
 def skewed(model: str, fabric: str, sparsity: float) -> Run:
     """Return a run with a made-up trace where a source reaches only some experts."""
-    return run(fabric, model, 400)._replace(sparsity=sparsity)
+    trace = {"gating.trace": f"traces/sparsity-{sparsity}.parquet"}
+    return run(fabric, model, 400, changes=trace)
+
+
+def draw_traces() -> None:
+    """Make up those traces, in the current directory."""
+    Path("traces").mkdir(exist_ok=True)
+    job = Scenario.preset("mixtral-8x7b")
+    shape = synthetic.Shape(
+        iterations=50, layers=8, sources=job.parallelism.ep, experts=job.model.experts,
+        top_k=job.model.top_k, tokens=4096, seed=1,
+    )  # fmt: skip
+    for sparsity in SPARSITIES:
+        trace = synthetic.generate("sparse", shape, synthetic.Knobs(sparsity=sparsity))
+        trace.save(Path("traces") / f"sparsity-{sparsity}.parquet")
 
 
 def varied(model: str, kind: str, **changes: Any) -> Run:
@@ -185,9 +202,11 @@ def main(directory: Path) -> None:
         sys.exit(
             f"{directory}: not finished: {', '.join(made['missing']) or 'figures are left out'}"
         )
-    store = Store(directory / "runs.jsonl")
+    os.chdir(directory)
+    draw_traces()
+    store = Store(Path("runs"))
     runs = list(dict.fromkeys(beyond()))
-    store.perform(runs, report, cpus())
+    store.perform(runs, report, None)
     twelve = [row for row in made["rows"] if row["figure"] == 12]
     lines: dict[int, list[Sequence[str]]] = {}
     for row in made["table"]:

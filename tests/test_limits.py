@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from lightloom import Scenario, _core
 from lightloom.fields import Section
-from lightloom.rails import runs
+from lightloom.runs import rails as kept
 from lightloom.toml_text import key_text
 from lightloom.units import Rate, Time
 from pydantic.fields import FieldInfo
@@ -178,4 +178,4 @@ def test_pages_state_the_limits_of_the_code(
 
 def test_a_result_of_rails_keeps_as_many_transfers_as_the_page_says() -> None:
     text = " ".join((ROOT / "docs" / "rails.md").read_text(encoding="utf-8").split())
-    assert runs.MOST_FLOWS == 500_000 and "half a million a scheme" in text
+    assert kept.MOST_FLOWS == 500_000 and "half a million a scheme" in text

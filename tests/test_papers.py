@@ -12,11 +12,10 @@ import pytest
 from lightloom.cli import run
 from lightloom.errors import InputError
 from lightloom.papers import PAPERS, Context, Line, Paper, Part, Reproduction, load, reproduce
-from lightloom.papers.runs import Outcome, Run, Store
+from lightloom.papers.runs import Run, Store
 from matplotlib.figure import Figure as Picture
 
-QUICK = Run("mixtral-8x7b", "fat-tree", 128)
-RAN = Outcome(1.0, 0.5, 0.25, 0.25, 0.0, 0, 100.0, 10.0, 0.1, 1 << 20)
+QUICK = Run("mixtral-8x7b", "fat-tree", 128, (("training.micro_batches", 1),))
 
 FIGURES = [(paper, name) for paper in PAPERS for name in load(paper).names()]
 
@@ -110,12 +109,12 @@ class Fake:
 def test_an_interrupt_keeps_what_is_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake, simulated = Fake(), []
+    fake, simulated, perform = Fake(), [], Store.perform
 
-    def simulate(self: Store, wanted: Any, report: Any, jobs: int) -> None:
+    def simulate(self: Store, wanted: Any, report: Any, jobs: int | None) -> None:
         for each in self.missing(wanted):
             simulated.append(each)
-            self.keep(each, RAN)
+            perform(self, (each,), report, jobs)
 
     monkeypatch.setattr(Store, "perform", simulate)
     monkeypatch.setattr(Paper, "names", lambda self, *_: ["figure 99"])
@@ -138,13 +137,16 @@ def test_an_interrupt_keeps_what_is_finished(
     fake.stops = False
     whole = work().make()
     assert fake.calls == ["a", "b", "b"] and simulated == [QUICK]
-    assert not whole.missing and [line["ours"] for line in whole.table] == ["1", "1.0"]
-    assert whole.cpu_s == pytest.approx(RAN.cpu_s, abs=0.05)
+    (ran,) = Store(place / "runs").of((QUICK,)).values()
+    assert not whole.missing
+    assert [line["ours"] for line in whole.table] == ["1", str(ran.iteration_s)]
+    assert whole.cpu_s == pytest.approx(ran.cpu_s, abs=0.05)
 
     # A part that was damaged, or made by another version, is made anew; so is a run.
     for name in ("figure-99-a", "figure-99-b"):
         part = place / "parts" / f"{name}.json"
         part.write_text(part.read_text().replace('"lightloom": "', '"lightloom": "0'))
-    (place / "runs.jsonl").write_text('{"run": "cut sho')
+    (kept,) = (place / "runs").glob("*/*")
+    kept.write_bytes(kept.read_bytes()[:-1])
     work().make()
     assert fake.calls == ["a", "b", "b", "a", "b"] and simulated == [QUICK, QUICK]

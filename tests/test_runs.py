@@ -13,11 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import lightloom
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lightloom import GatingTrace, InputError, RunError, Scenario
+from lightloom import GatingTrace, InputError, RunError, Scenario, rails
+from lightloom.cli import run as main
+from lightloom.progress import _Shares
 from lightloom.runs import (
     Cache,
     Outcome,
@@ -31,6 +34,7 @@ from lightloom.runs import (
     times,
     users,
 )
+from lightloom.runs.rails import RailsRun
 from lightloom.runs.tables import write
 
 FAKES = Path(__file__).parent / "fixtures" / "runs"
@@ -351,7 +355,7 @@ def test_a_worker_that_is_killed_is_tried_once_more_alone(tmp_path: Path, marks:
 
 def test_no_more_at_once_than_fit(tmp_path: Path, marks: Path) -> None:
     """Three of 400 MB in a GB: two at once; one that never fits is performed alone all the same."""
-    sizes = [400, 400, 400, 5000]
+    sizes = [400, 400, 400, 64000]
     runs = [
         replace(point(marks, x, wait_s=0.5), memory=size << 20, weight=1.0)
         for x, size in enumerate(sizes)
@@ -389,6 +393,7 @@ from pathlib import Path
 sys.path.insert(0, {here!r})
 from test_runs import point
 from lightloom.runs import Cache, Processes, perform, table
+from lightloom.runs.rails import RailsRun
 from lightloom.runs.tables import write
 marks, cache, out = map(Path, sys.argv[1:4])
 done = perform([point(marks, x, wait_s=0.05) for x in range(60)], cache=Cache(cache),
@@ -513,3 +518,108 @@ def test_every_key_is_beside_every_figure() -> None:
     assert found.schema.field("iteration_s").type == pa.float64()
     kinds = {field.type for field in found.schema}
     assert kinds <= {pa.string(), pa.int64(), pa.float64(), pa.bool_()}
+
+
+# Who performs sets
+
+
+def forbid(monkeypatch: pytest.MonkeyPatch) -> None:
+    def performed(*_: Any, **__: Any) -> None:
+        pytest.fail("a run that is kept was performed")
+
+    monkeypatch.setattr("lightloom.runs.sets._perform", performed)
+
+
+def files(place: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in place.iterdir()}
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["compare", "mixtral-8x7b", "--gpus", "128", "--micro-batches", "1", "--bandwidth", "400"],
+        ["rails", "--domains", "4", "--size", "64 KiB"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_second_time_it_comes_from_the_cache(
+    arguments: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["lightloom", "the same"])
+    monkeypatch.setenv("LIGHTLOOM_CACHE", "off")
+    assert main([*arguments, "--out", "without"]) == 0
+    monkeypatch.setenv("LIGHTLOOM_CACHE", str(tmp_path / "cache"))
+    assert main([*arguments, "--out", "first"]) == 0
+    forbid(monkeypatch)
+    assert main([*arguments, "--out", "second"]) == 0
+    assert files(tmp_path / "without") == files(tmp_path / "first") == files(tmp_path / "second")
+    lines = capsys.readouterr().out.replace("second", "first").replace("without", "first")
+    third = len(lines) // 3
+    assert lines[:third] == lines[third : 2 * third] == lines[2 * third :]
+
+
+def test_a_comparison_says_once_that_its_cache_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "cache").write_text("a file in its place")
+    monkeypatch.setenv("LIGHTLOOM_CACHE", str(tmp_path / "cache"))
+    result = lightloom.compare(
+        small(), fabrics=["fat-tree", "topoopt"], bandwidths=[400], progress=False
+    )
+    assert len(result.rows) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"warning: {tmp_path / 'cache'}") and err.count("\n") == 1
+    assert "are not kept for a next time" in err
+
+
+def test_a_simulation_is_performed_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LIGHTLOOM_CACHE", str(tmp_path / "cache"))
+    lightloom.simulate(small(), progress=False)
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_rail_job_is_the_same_in_a_process_of_its_own() -> None:
+    job = rails.Job.of(domains=4, gpus_per_domain=4, workload="sparse:0.5", size="64 KiB")
+    drawn = rails.demand(job.workload, 4, 4, job.size_bytes)
+    runs = [RailsRun.of(job, scheme, drawn) for scheme in ("rails", "ecmp")]
+    here, there = (perform(runs, executor=one(2)).outcomes for one in (Threads, Processes))
+    assert [one.figures for one in here] == [one.figures for one in there]
+    assert all(one.tables[name].equals(other.tables[name]) for one, other in
+               zip(here, there, strict=True) for name in one.tables)  # fmt: skip
+
+
+def test_a_scenario_is_the_same_in_a_process_of_its_own(tmp_path: Path) -> None:
+    place = tmp_path / "trace.parquet"
+    GatingTrace.builtin(8, 2).save(place)
+    runs = [ScenarioRun.of(small(**{"gating.trace": name})) for name in ("builtin", str(place))]
+    runs = [*runs, ScenarioRun.of(small(fabric={"preset": "mixnet"}))]
+    here, there = (perform(runs, executor=one(2)).outcomes for one in (Threads, Processes))
+    for one, other in zip(here, there, strict=True):
+        assert one.figures == other.figures and one.notes == other.notes
+        assert all(one.tables[name].equals(other.tables[name]) for name in one.tables)
+    assert there[0].spent.peak_bytes > 1 << 24 and there[0].spent.cpu_s > 0
+
+
+def test_a_trace_that_changes_meanwhile_is_a_failure(tmp_path: Path) -> None:
+    place = tmp_path / "trace.parquet"
+    GatingTrace.builtin(8, 2).save(place)
+    one = ScenarioRun.of(small(**{"gating.trace": str(place)}))
+    GatingTrace(np.ones((1, 1, 8, 8), np.uint32), top_k=2).save(place)
+    ((_, error),) = perform([one], executor=Processes(1)).failures
+    assert "has changed since the set of runs began" in str(error)
+
+
+def test_the_time_left_is_by_work() -> None:
+    shares = _Shares(4, work={"a": 1.0, "b": 1.0, "c": 8.0})
+    shares.tell("kept", 1.0, 0.0)
+    shares.tell("a", 0.0, 0.0)
+    shares.tell("a", 1.0, 10.0)
+    shares.tell("b", 0.5, 10.0)
+    assert shares.left(15.0) == "about 85 s left"  # 5 of b, and c: eight times what a took

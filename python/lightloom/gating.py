@@ -7,6 +7,8 @@ trace (fewer layers) fits: the workload reuses its layers and says so. Checked: 
 
 from __future__ import annotations
 
+import os
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lightloom.errors import InputError
@@ -25,13 +27,9 @@ def load_trace(scenario: Scenario) -> GatingTrace:
         If there is no trace for the model's experts and top-k, or the trace named does not fit;
         the message says how to get one that does.
     """
-    from lightloom.trace import GatingTrace
-
     model, ep, name = scenario.model, scenario.parallelism.ep, scenario.gating.trace
-    if name == "builtin":
-        trace = GatingTrace.builtin(model.experts, model.top_k)
-    else:
-        trace = GatingTrace.load(name)
+    named = source(scenario)
+    trace = _loaded(named, _mark(named))
     if trace.experts != model.experts:
         raise InputError(
             f'{scenario.title}: gating.trace = "{name}": has {trace.experts} experts; must have '
@@ -43,6 +41,37 @@ def load_trace(scenario: Scenario) -> GatingTrace:
             f"a multiple of parallelism.ep = {ep}: {_how_to(scenario)}"
         )
     return trace
+
+
+def source(scenario: Scenario) -> str:
+    """Return the name of the shipped trace that a scenario names, or the path of its file.
+
+    >>> from lightloom import Scenario
+    >>> source(Scenario.preset("mixtral-8x7b"))
+    'e8k2'
+    """
+    from lightloom.trace import find_builtin
+
+    if scenario.gating.trace == "builtin":
+        return find_builtin(scenario.model.experts, scenario.model.top_k).stem
+    return scenario.gating.trace
+
+
+def _mark(source: str) -> tuple[int, ...] | None:
+    """Return what changes with a file; of a shipped trace nothing does."""
+    try:
+        status = os.stat(source)
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
+
+
+@lru_cache(maxsize=4)
+def _loaded(source: str, _mark: tuple[int, ...] | None) -> GatingTrace:
+    """Load a trace, but not again for the next points of a sweep."""
+    from lightloom.trace import GatingTrace
+
+    return GatingTrace.load(source)
 
 
 def _how_to(scenario: Scenario) -> str:

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
@@ -15,32 +15,38 @@ from dataclasses import dataclass, field
 PATIENCE_S = 1.0
 
 
-def remaining(running: Iterable[tuple[float, float]], done: Iterable[float], waiting: int) -> str:
-    """Say how much longer runs take, each at its own pace so far.
+def remaining(
+    running: Iterable[tuple[float, float, float]],
+    done: Iterable[tuple[float, float]],
+    waiting: float,
+) -> str:
+    """Say how much longer runs take, by the work that is left and the pace so far.
 
     Parameters
     ----------
     running
-        How long each has run [s], and its share done.
+        How long each has run [s], its share done, and its work, in any unit.
     done
-        How long each finished one took [s].
+        How long each finished one took [s], and its work.
     waiting
-        How many have not begun.
+        The work of those that have not begun.
 
     Examples
     --------
-    >>> remaining([(60.0, 0.75), (60.0, 0.5)], [], 0), remaining([(30.0, 0.25)], [120.0], 3)
-    ('about 60 s left', 'about 8 min left')
-    >>> remaining([(1.0, 0.001)], [], 0), remaining([], [], 0)
+    >>> remaining([(60.0, 0.75, 1.0), (60.0, 0.5, 1.0)], [], 0.0)
+    'about 60 s left'
+    >>> remaining([(30.0, 0.25, 1.0)], [(240.0, 2.0)], 3.0)
+    'about 8 min left'
+    >>> remaining([(1.0, 0.001, 1.0)], [], 0.0), remaining([], [], 0.0)
     ('', '')
     """
     now = list(running)
-    if not now or any(share < 0.01 for _, share in now):
+    if not now or any(share < 0.01 for _, share, _ in now):
         return ""  # too early to tell
-    left = [elapsed / share - elapsed for elapsed, share in now]
-    whole = [*done, *(elapsed / share for elapsed, share in now)]
-    work = sum(left) + waiting * sum(whole) / len(whole)
-    seconds = max(max(left), work / len(now))
+    left = [elapsed / share - elapsed for elapsed, share, _ in now]
+    whole = [*done, *((elapsed / share, work) for elapsed, share, work in now)]
+    pace = sum(seconds for seconds, _ in whole) / sum(work for _, work in whole)
+    seconds = max(max(left), (sum(left) + waiting * pace) / len(now))
     if seconds >= 5400:
         return f"about {seconds / 3600:.1f} h left"
     return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"
@@ -54,6 +60,7 @@ class _Shares:
     began: dict[str, float] = field(default_factory=dict)
     took: dict[str, float] = field(default_factory=dict)
     shares: dict[str, float] = field(default_factory=dict)
+    work: dict[str, float] = field(default_factory=dict)
 
     def tell(self, name: str, share: float, now: float) -> None:
         self.shares[name] = share
@@ -62,12 +69,17 @@ class _Shares:
             self.took.setdefault(name, now - self.began[name])
 
     def left(self, now: float) -> str:
+        # What nobody said the work of is like the rest; what ended at once was there before.
+        usual = sum(self.work.values()) / len(self.work) if self.work else 1.0
         under_way = [
-            (now - self.began[name], share)
+            (now - self.began[name], share, self.work.get(name, usual))
             for name, share in self.shares.items()
             if name not in self.took
         ]
-        return remaining(under_way, self.took.values(), self.total - len(self.shares))
+        done = [(took, self.work.get(name, usual)) for name, took in self.took.items() if took]
+        known = [work for name, work in self.work.items() if name not in self.shares]
+        unknown = self.total - len(self.shares.keys() | self.work.keys())
+        return remaining(under_way, done, sum(known) + max(0, unknown) * usual)
 
     @property
     def done(self) -> float:
@@ -86,27 +98,39 @@ def displayed(
     return runs(total, lines=False)
 
 
+class Display:
+    """Takes each run's name and share done, and shows what that comes to after a second."""
+
+    def __init__(self, shares: _Shares, draw: Callable[[str], None]) -> None:
+        self._shares, self._draw = shares, draw
+        self._lock, self._began = threading.Lock(), time.monotonic()
+
+    def __call__(self, name: str, share: float) -> None:
+        """Take a run's name and the share of it that is done."""
+        with self._lock:
+            self._shares.tell(name, share, time.monotonic())
+            if time.monotonic() - self._began >= PATIENCE_S:
+                self._draw(name)
+
+    def expect(self, work: Mapping[str, float]) -> None:
+        """Take about how much work runs are, by name and in any unit: the time left is by it."""
+        self._shares.work.update(work)
+
+
 @contextmanager
-def runs(total: int, *, lines: bool = True) -> Iterator[OnProgress]:
+def runs(total: int, *, lines: bool = True) -> Iterator[Display]:
     """Show how far `total` runs have come; yields what takes each run's name and share done.
 
     A display of its own in a notebook, a bar on a terminal; elsewhere a line now and then if
-    `lines`. Nothing in the first second. The time left is that of each run at its own pace so far.
+    `lines`. Nothing in the first second.
     """
-    shares, lock, began = _Shares(total), threading.Lock(), time.monotonic()
+    shares = _Shares(total)
     shown = _notebook if _in_notebook() else _bar if sys.stderr.isatty() else _lines
     if shown is _lines and not lines:
-        yield lambda name, share: None
+        yield Display(shares, lambda _name: None)
         return
     with shown(shares) as draw:
-
-        def on_progress(name: str, share: float) -> None:
-            with lock:
-                shares.tell(name, share, time.monotonic())
-                if time.monotonic() - began >= PATIENCE_S:
-                    draw(name)
-
-        yield on_progress
+        yield Display(shares, draw)
 
 
 @contextmanager

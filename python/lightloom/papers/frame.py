@@ -32,7 +32,7 @@ from lightloom.papers.part import (
     take,
     write_csv,
 )
-from lightloom.papers.runs import Outcome, Run, Store, cpus
+from lightloom.papers.runs import Outcome, Run, Store
 
 
 class Figure(Protocol):
@@ -239,7 +239,7 @@ class Reproduction:
         self.paper, self.directory = paper, directory
         self.figures = {name: paper.figure(name).parts(**settings) for name in names}
         self.parts = {part.name: part for parts in self.figures.values() for part in parts}
-        self.runs = Store(directory / "runs.jsonl")
+        self.runs = Store(directory / "runs")
         found = ((name, part.kept(directory)) for name, part in self.parts.items())
         self.found = {name: rows for name, rows in found if rows is not None}
 
@@ -258,7 +258,7 @@ class Reproduction:
         report = on_progress or (lambda _name, _share: None)
         stopped: KeyboardInterrupt | RunError | None = None
         try:
-            self.runs.perform(self._asked(), report, jobs or cpus())
+            self.runs.perform(self._asked(), report, jobs)
             for part in self._todo():
                 self._make(part, report)
         except (KeyboardInterrupt, RunError) as error:
@@ -266,12 +266,16 @@ class Reproduction:
         made = self._made()
         if made.parts:
             made.write()
-        if isinstance(stopped, KeyboardInterrupt) and (self.found or self.runs.outcomes):
+        if isinstance(stopped, KeyboardInterrupt) and (self.found or self._kept()):
             where = f"kept in {self.directory}; the same command goes on from there"
             raise Interrupted(f"what was finished is {where}") from stopped
         if stopped is not None:
             raise stopped
         return made
+
+    def _kept(self) -> bool:
+        """Whether any run that is needed yet is there."""
+        return bool(self.runs.of(self._asked()))
 
     def _todo(self) -> list[Part]:
         return [part for name, part in self.parts.items() if name not in self.found]
@@ -328,7 +332,7 @@ def reproduce(
     figures, tables
         Numbers; if one is None, none of it, and if both are, all.
     directory
-        Where ``parts`` and ``runs.jsonl`` (what is kept), pictures, CSV files, ``rows.json`` and
+        Where ``parts`` and ``runs`` (what is kept), pictures, CSV files, ``rows.json`` and
         ``table.md`` go.
     jobs
         Simulated iterations beside each other; unless given, as many as there are cores.

@@ -9,10 +9,8 @@ engine's closed forms in ``tests/test_rails.py``; no scheme beats what the deman
 
 from __future__ import annotations
 
-import os
-import threading
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -28,14 +26,12 @@ from lightloom.errors import InputError, RunError
 from lightloom.oracle.rails import between_domains, floor_bytes
 from lightloom.rails.job import ENDS, Job
 from lightloom.rails.workloads import Bytes, demand
+from lightloom.runs import Outcome, perform, users
+from lightloom.runs.rails import QUANTILES, RailsRun
 from lightloom.toml_text import to_toml
 
 BASELINE = "ecmp"
 PERCENTILES = ("mean", "p80", "p95", "p99", "max")
-# Points of the distribution of completion times that a Result keeps.
-QUANTILES = 1001
-# A Result keeps each transfer of at most this many a scheme.
-MOST_FLOWS = 500_000
 
 
 @dataclass(frozen=True)
@@ -179,7 +175,7 @@ def run(
             "there is nothing to run"
         )
     outputs = _side_by_side(job, drawn, on_progress, jobs)
-    made = [_scheme(job, name, drawn, outputs[name]) for name in job.schemes]
+    made = [_scheme(job, name, drawn, out) for name, out in zip(job.schemes, outputs, strict=True)]
     comparison = Comparison(job, tuple(_with_gains(made)), directory)
     if directory is not None:
         _write(comparison, directory, command, force)
@@ -191,50 +187,27 @@ def _side_by_side(
     drawn: Bytes,
     on_progress: Callable[[str, float], None] | None,
     jobs: int | None,
-) -> dict[str, Mapping[str, Any]]:
-    """Run every scheme on the cores there are; the first failure stops the others."""
-    halt = threading.Event()
-
-    def one(scheme: str) -> Mapping[str, Any]:
-        def progress(share: float) -> None:
-            if halt.is_set():
-                raise KeyboardInterrupt
-            if on_progress is not None:
-                on_progress(scheme, share)
-
-        progress(0.0)
-        try:
-            done: Mapping[str, Any] = _core.rails(job.to_core_json(scheme), drawn, progress)
-        except ValueError as error:
-            raise InputError(f"rails: {scheme}: {error}") from None
-        except RuntimeError as error:
-            raise RunError(f"rails: {scheme}: {error}") from None
-        progress(1.0)
-        return done
-
-    stopped: BaseException | None = None
-    with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
-        futures = {scheme: pool.submit(one, scheme) for scheme in job.schemes}
-        waiting = set(futures.values())
-        try:
-            while waiting and stopped is None:
-                # A timeout, so that an interrupt is seen between events.
-                done, waiting = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
-                stopped = next((e for e in (f.exception() for f in done) if e), None)
-        finally:
-            halt.set()  # whatever ends the loop, leaving the pool waits for no run
-    if stopped is not None:
-        raise stopped
-    return {scheme: future.result() for scheme, future in futures.items()}
+) -> tuple[Outcome, ...]:
+    """Run every scheme that is not kept; the first failure stops the others."""
+    done = perform(
+        [RailsRun.of(job, scheme, drawn) for scheme in job.schemes],
+        cache=users(), jobs=jobs, first_failure_stops=True, on_progress=on_progress,
+    )  # fmt: skip
+    if done.interrupted is not None:
+        raise done.interrupted
+    for _, error in done.failures:
+        raise error
+    if done.unkept is not None:
+        print(f"warning: {done.unkept_text}", file=sys.stderr)
+    return tuple(outcome for outcome in done.outcomes if outcome is not None)
 
 
-def _scheme(job: Job, name: str, drawn: Bytes, out: Mapping[str, Any]) -> Scheme:
+def _scheme(job: Job, name: str, drawn: Bytes, out: Outcome) -> Scheme:
+    assert out.tables is not None
     shape = (job.collectives, job.domains, job.gpus_per_domain)
-    sent, received = (
-        np.frombuffer(out[key], dtype="<u8").reshape(shape)
-        for key in ("sender_loads", "receiver_loads")
-    )
-    collectives = tuple(out["collectives"])
+    nics = out.tables["nics"]
+    sent, received = (nics[key].to_numpy().reshape(shape) for key in ("sender", "receiver"))
+    collectives = tuple(out.tables["collectives"].to_pylist())
     total_bytes = sum(c["inter_domain_bytes"] for c in collectives)
     total_ps = sum(c["completion_ps"] for c in collectives)
     if not total_ps or not total_bytes:
@@ -246,7 +219,6 @@ def _scheme(job: Job, name: str, drawn: Bytes, out: Mapping[str, Any]) -> Scheme
         for one in drawn
     ]
     count = len(collectives)
-    packets = out["packets"] or {}
     row = Row(
         scheme=name,
         completion_s=total_ps / 1e12 / count,
@@ -263,16 +235,16 @@ def _scheme(job: Job, name: str, drawn: Bytes, out: Mapping[str, Any]) -> Scheme
         sender_excess_bytes=_excess(sent),
         receiver_excess_bytes=_excess(received),
         **{
-            key: int(packets.get(key, 0))
+            key: int(out.figures.get(key) or 0)
             for key in ("packets", "drops", "trims", "timeouts", "resent")
         },
     )
-    flows = {key: np.frombuffer(data, dtype=kind) for key, (kind, data) in out["flows"].items()}
-    ends = np.sort(flows["end_ps"])
-    at = np.linspace(0, max(0, len(ends) - 1), QUANTILES).astype(np.int64)
-    if len(ends) > MOST_FLOWS:
-        flows = {key: column[:0] for key, column in flows.items()}
-    return Scheme(row, collectives, sent, received, ends[at], flows, tuple(out["notes"]))
+    flows = {
+        name: out.tables["flows"][name].to_numpy() for name in out.tables["flows"].schema.names
+    }
+    return Scheme(
+        row, collectives, sent, received, out.tables["ends"]["end_ps"].to_numpy(), flows, out.notes
+    )
 
 
 def _excess(loads: Bytes) -> int:

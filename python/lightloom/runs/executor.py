@@ -117,8 +117,8 @@ def _performed(
 ) -> Ended:
     try:
         return Ended(at, timed(lambda: run.perform(report, memo, tables=tables)))
-    except Exception as error:
-        return Ended(at, Failure(error))
+    except BaseException as error:
+        return Ended(at, Failure(error))  # whoever waits must hear of every end
 
 
 def cpus() -> int:

@@ -115,7 +115,7 @@ class Outcome:
 class Failure:
     """Why a run has no outcome."""
 
-    error: Exception
+    error: BaseException
 
     def to_json(self) -> dict[str, str]:
         """Return what a worker tells of it."""

@@ -87,17 +87,12 @@ class ScenarioRun(Run):
         >>> round(run.figures(outcome)["iteration_s"], 1)
         2.1
         """
-        if trace is None:
-            from lightloom.gating import load_trace
+        from lightloom.gating import load_trace, source
 
-            trace = load_trace(scenario)
+        trace = trace or load_trace(scenario)
         core = scenario.to_core()
-        named = scenario.gating.trace
-        where = {
-            "trace": named if named == "builtin" else os.path.abspath(named),
-            "experts": scenario.model.experts,
-            "top_k": scenario.model.top_k,
-        }
+        named = source(scenario)
+        where = {"trace": os.path.abspath(named) if os.path.exists(named) else named}
         shape = list(trace.counts.shape)
         payload = {"core": core, "trace": {"sha256": trace_digest(trace), "shape": shape}}
         tasks, packets = _sizes(core)
@@ -200,11 +195,8 @@ def _trace(run: Run) -> GatingTrace:
     """Load the trace that a run names; another one there now is an error."""
     from lightloom.trace import GatingTrace
 
-    name, where = run.where["trace"], run.where
-    if name == "builtin":
-        trace = GatingTrace.builtin(where["experts"], where["top_k"])
-    else:
-        trace = GatingTrace.load(name)
+    name = run.where["trace"]
+    trace = GatingTrace.load(name)
     if trace_digest(trace) != run.payload["trace"]["sha256"]:
         raise RunError(f'gating.trace = "{name}": has changed since the set of runs began')
     return trace

@@ -41,7 +41,7 @@ class Done:
         return tuple(one if isinstance(one, Outcome) else None for one in found)
 
     @property
-    def failures(self) -> tuple[tuple[Run, Exception], ...]:
+    def failures(self) -> tuple[tuple[Run, BaseException], ...]:
         """The runs that failed, and why, in the order of the runs."""
         found = ((run, self.ended.get(run.key)) for run in self.runs)
         return tuple((run, one.error) for run, one in found if isinstance(one, Failure))
@@ -67,6 +67,8 @@ class _Set:
         """Keep what a run came to."""
         outcome = event.outcome
         if isinstance(outcome, Failure):
+            if not isinstance(outcome.error, Exception):
+                raise outcome.error
             outcome = Failure(_titled(outcome.error, run.title))
         self.ended[run.key] = outcome
         if self.cache and run.plain and not self.unkept and isinstance(outcome, Outcome):
