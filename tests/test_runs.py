@@ -501,7 +501,7 @@ def test_tables_are_the_same_in_any_order(tmp_path: Path, marks: Path) -> None:
         write(table(done), places[-1])
     assert len({place.read_bytes() for place in places}) == 1
     read = pq.read_table(places[0])
-    assert read.column_names == ["run", "name", "axis.x", "y", "half"]
+    assert read.column_names == ["run", "point", "axis.x", "y", "half"]
     assert read["axis.x"].to_pylist() == [1, 9, 10, 30]
     took = times(done)
     assert took.num_rows == 4 and set(took["run"].to_pylist()) == set(read["run"].to_pylist())

@@ -43,7 +43,7 @@ def test_tables_of_all_results_are_asked(
     ]
     assert asked(capsys, count, "--csv").splitlines()[:2] == ["result,n", "results/one,4"]
     keys = '"fabric.preset", p.seed, iteration_s'
-    joined = f"select {keys} from points p join runs using (result, name)"
+    joined = f"select {keys} from points p join runs using (result, point)"
     assert asked(capsys, f"{joined} order by all").splitlines()[1].startswith("fat-tree          1")
     one = "select count(*) as n from 'results/two/runs.parquet'"
     assert json.loads(asked(capsys, one, "--json")) == [{"n": 1}]

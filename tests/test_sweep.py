@@ -157,6 +157,11 @@ def test_points_that_resolve_to_the_same_run_once(here: Path) -> None:
     assert len(set(found.points["run"].to_pylist())) == 1
 
 
+def test_a_name_is_an_axis_like_others(here: Path) -> None:
+    found = lightloom.sweep(small(name="mine"), over={"name": ["a", "b"]}, seeds=[1])
+    assert [row["name"] for row in found.rows] == ["a", "b"] == found.table["name"].to_pylist()
+
+
 def test_prices_are_axes_like_others(here: Path) -> None:
     """What costs another amount runs once, and has a row each."""
     found = lightloom.sweep(small(), over={'prices.nic."400 Gbps"': [1000.0, 2000.0]})

@@ -33,7 +33,7 @@ _KINDS: Mapping[type, pa.DataType] = {
 def table(done: Done) -> pa.Table:
     """Return the figures of the runs that have an outcome, a row each.
 
-    Columns: ``run`` (a digest of all that the outcome depends on), ``name``, the keys of the
+    Columns: ``run`` (a digest of all that the outcome depends on), ``point``, the keys of the
     specifications with dots, the figures. A figure with the name of a key is put after it with
     ``figure.`` before.
     """
@@ -44,7 +44,7 @@ def table(done: Done) -> pa.Table:
             f"figure.{name}" if name in keys else name: _cell(value)
             for name, value in run.figures(outcome).items()
         }
-        rows.append(({"run": run.digest, "name": run.name}, keys, figures))
+        rows.append(({"run": run.digest, "point": run.name}, keys, figures))
     columns = [_columns([row[part] for row in rows]) for part in range(3)]
     rows.sort(key=lambda row: ([_order(row[1].get(key)) for key in columns[1]], row[0]["run"]))
     arrays = {
@@ -73,12 +73,12 @@ def of_rows(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 
 def times(done: Done) -> pa.Table:
-    """Return what each run took: the fields of `Spent` beside ``run`` and ``name``.
+    """Return what each run took: the fields of `Spent` beside ``run`` and ``point``.
 
     In the order of the runs; a run that was kept has what it took when it was performed.
     """
     rows = [
-        {"run": run.digest, "name": run.name, **outcome.spent._asdict()}
+        {"run": run.digest, "point": run.name, **outcome.spent._asdict()}
         for run, outcome in _outcomes(done)
         if outcome.spent
     ]
@@ -107,7 +107,7 @@ def _outcomes(done: Done) -> Iterator[tuple[Run, Outcome]]:
 _TIMES = pa.schema(
     [
         ("run", pa.string()),
-        ("name", pa.string()),
+        ("point", pa.string()),
         ("cpu_s", pa.float64()),
         ("wall_s", pa.float64()),
         ("peak_bytes", pa.int64()),

@@ -310,7 +310,7 @@ def _gathered(sweep: Prepared, done: runs.Done, command: str) -> Sweep:
                 state, message = FAILED, str(error)
             case _:
                 state, message = (UNFINISHED, None) if run else (MISFIT, point.misfit)
-        of = {"run": run and run.digest, "name": run and run.name}
+        of = {"run": run and run.digest, "point": run and run.name}
         rows.append({**point.values, **of, "state": state, "message": message})
     figures: dict[str, None] = {}
     for each, outcome in zip(sweep.runs, done.outcomes, strict=True):

@@ -29,7 +29,7 @@ TABLES = ("runs", "points", "times")
 # What a point may have come to.
 DONE, MISFIT, FAILED, UNFINISHED = "done", "misfit", "failed", "unfinished"
 # Columns of ``points`` beside the axes, and of ``runs`` beside keys and figures.
-_OF_POINTS, _OF_RUNS = ("run", "name", "state", "message"), ("run", "name")
+_OF_POINTS, _OF_RUNS = ("run", "point", "state", "message"), ("run", "point")
 _SHOWN = 40
 
 
@@ -104,12 +104,12 @@ directory
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
         """A row a point that was run: its values, every key and every figure."""
-        runs = {row["name"]: row for row in self.table.to_pylist()}
+        runs = {row["point"]: row for row in self.table.to_pylist()}
         rows = []
         for point in self.points.to_pylist():
             if point["state"] == DONE:
                 axes = {key: point[key] for key in self.axes}
-                rows.append({**runs[point["name"]], **axes})
+                rows.append({**runs[point["point"]], **axes})
         return rows
 
     @property
