@@ -2,8 +2,8 @@
 //!
 //! Modelled: whatever leaves or enters a GPU crosses its scale-up link or its own NICs; whatever leaves
 //! or enters a server, one of the links out of it or into it. The bytes that must cross, over the rate of
-//! all these links together, and the least delay of a link out and of a link in, bound the time. The
-//! bytes are a primitive's own minimum, or those that were asked to be sent:
+//! all these links together, and the least delay of a link out and of a link in (once, where one link is
+//! both), bound the time. The bytes are a primitive's own minimum, or those that were asked to be sent:
 //! - all-gather: a GPU gets all blocks but its own, a server all but those of its ranks;
 //! - reduce-scatter: the same, of what is sent;
 //! - all-reduce: of each byte n - 1 sums and n - 1 copies travel between n GPUs, or n servers
@@ -52,7 +52,7 @@ struct Loads(Vec<[f64; 2]>);
 struct Parts {
     /// bit/s out of each, and into it.
     rates: Vec<[f64; 2]>,
-    /// The least delay out of one and into another.
+    /// The least delay from one to another.
     delay: Time,
 }
 
@@ -60,21 +60,26 @@ impl Parts {
     /// Of the first `count` parts; `part` says to which a node belongs.
     fn new(fabric: &Fabric, count: u32, part: impl Fn(NodeId) -> Option<u32>) -> Self {
         let mut rates = vec![[0.0; 2]; count as usize];
-        let mut delays = [None::<Time>; 2];
+        let least = |found: Option<Time>, delay| Some(found.map_or(delay, |d: Time| d.min(delay)));
+        let (mut delays, mut straight) = ([None; 2], None);
         for link in fabric.links() {
             let ends = [part(link.from), part(link.to)];
             if ends[0] == ends[1] {
                 continue;
             }
+            if ends.iter().all(|end| end.is_some_and(|at| at < count)) {
+                straight = least(straight, link.delay);
+            }
             for (way, end) in ends.into_iter().enumerate() {
                 if let Some(rate) = end.and_then(|at| rates.get_mut(at as usize)) {
                     rate[way] += link.rate.bps() as f64;
-                    delays[way] = Some(delays[way].map_or(link.delay, |d| d.min(link.delay)));
+                    delays[way] = least(delays[way], link.delay);
                 }
             }
         }
         let [out, into] = delays.map(|delay| delay.unwrap_or(Time::ZERO));
-        Parts { rates, delay: out + into }
+        // A link that leads straight to another part is the one out and the one in.
+        Parts { rates, delay: straight.map_or(out + into, |delay| delay.min(out + into)) }
     }
 
     /// The time that the busiest part takes at least.
@@ -246,5 +251,26 @@ fn name(fabric: &Fabric, node: NodeId) -> String {
             format!("switch{}", node.0 - first)
         }
         NodeKind::Ocs { region } => format!("ocs{region}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lightloom_fabric::{FabricSpec, ServerId, build};
+
+    #[test]
+    fn a_link_from_server_to_server_delays_once() {
+        let spec: FabricSpec = serde_json::from_str(
+            r#"{"kind": "topoopt", "link_bps": 400000000000, "link_delay_ps": 1000000,
+                "degree": 8, "panel": "flat", "panel_ports": 1008}"#,
+        )
+        .expect("its keys");
+        let cluster = Cluster::of(16, 8);
+        let fabric = build(&cluster, &spec, 1, &[(ServerId(0), ServerId(1)); 8]).expect("it fits");
+        let servers = Parts::new(&fabric, 2, |node| server_of(&cluster, node));
+        let links = fabric.links().iter();
+        let panel = links.filter(|link| link.class.to_string() == "panel").map(|link| link.delay);
+        assert_eq!(Some(servers.delay), panel.min());
     }
 }
