@@ -21,6 +21,14 @@ CONTRADICTIONS = {
         ["cost", MODEL, "--gpus", "128", "--set", "cluster.gpus=256"],
         '--gpus 128 and --set "cluster.gpus=256": two values for cluster.gpus',
     ),
+    "size": (
+        ["collective", "all-reduce", "--size", "2MiB", "--set", "collective.size=1MiB"],
+        '--size 2MiB and --set "collective.size=1MiB": two values for collective.size',
+    ),
+    "fabric": (
+        ["collective", "all-reduce", "--fabric", "mixnet", "--set", "fabric.preset=fat-tree"],
+        '--fabric mixnet and --set "fabric.preset=fat-tree": two values for fabric.preset',
+    ),
     "engine": (
         ["compare", MODEL, "--engine", "packet", "--set", "engine.kind=flow"],
         '--engine packet and --set "engine.kind=flow": two values for engine.kind',

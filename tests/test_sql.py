@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -65,6 +66,13 @@ def test_a_question_that_is_none(results: Path, capsys: pytest.CaptureFixture[st
         assert out == "" and says in err and err.count("\n") == 1
     assert run(["sql", "select 1", "--json", "--csv"]) == 2
     assert "--json and --csv: two forms" in capsys.readouterr().err
+
+
+def test_nothing_is_said_but_the_answer() -> None:
+    pytest.importorskip("duckdb")
+    command = [sys.executable, "-m", "lightloom", "sql", "select 1 as n"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (said.stdout.split(), said.stderr) == (["n", "1"], "")
 
 
 def test_without_duckdb(

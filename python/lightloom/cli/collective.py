@@ -81,10 +81,11 @@ def collective(
 
         raise InputError(f'--bandwidth "{bandwidth}": must be one rate')
     given = options.settings(
-        settings, seed=seed, ranks=ranks, fabrics=fabric, bandwidth=rates[0], engine=engine,
-        transport=transport, balancer=balancer, algorithm=algorithm, matrix=_text(matrix),
-        program=_text(program), circuits=_text(circuits),
+        settings, seed=seed, ranks=ranks, size=size, fabric=fabric, bandwidth=rates[0],
+        engine=engine, transport=transport, balancer=balancer, algorithm=algorithm,
+        matrix=_text(matrix), program=_text(program), circuits=_text(circuits),
     )  # fmt: skip
+    size = given.pop("collective.size", None)
     count = len(sizes(size)) if size is not None else 1
     with progress.runs(count) as on_progress:
         result = collectives.collective(

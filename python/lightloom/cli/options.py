@@ -29,6 +29,8 @@ KEYS = {
     "fabrics": "fabric.preset",
     "fail": "failures",
     "ranks": "cluster.gpus",
+    "size": "collective.size",
+    "fabric": "fabric.preset",
     "algorithm": "collective.algorithm",
     "matrix": "collective.matrix",
     "program": "collective.program",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import csv
+import gc
 import json
 import sys
 from pathlib import Path
@@ -39,6 +41,7 @@ def sql(
         raise InputError(
             'sql: DuckDB is not installed; install it by pip install "lightloom[sql]"'
         ) from None
+    atexit.unregister(gc.freeze)  # what DuckDB holds must go at the end, or it complains
     with duckdb.connect() as base:
         for name in sorted({path.stem for path in results.glob("*/*.parquet")}):
             files = sorted(str(path) for path in results.glob(f"*/{name}.parquet"))

@@ -95,7 +95,7 @@ def collective(
     >>> found = lightloom.collective("all-reduce", ranks=8, size="64 MiB", progress=False)
     >>> row = found.rows[0]
     >>> row["algorithm"], round(row["of_bound"], 2)
-    ('hierarchical', 1.0)
+    ('hierarchical', 0.9)
     """
     from lightloom.collectives.demand import given_matrix, read_matrix
     from lightloom.collectives.result import gathered
@@ -127,8 +127,7 @@ def collective(
         wanted = given.get("cluster.gpus")
         demand = read_matrix(str(matrix_at), wanted) if matrix_at else given_matrix(matrix, wanted)
         given.setdefault("cluster.gpus", len(demand))
-    if size is None and "collective.size" in given:
-        size = given.pop("collective.size")
+    size = given.pop("collective.size", size)
     all_sizes = sizes(size) if size is not None else ()
     if not all_sizes and demand is not None:
         all_sizes = (Size(own_size(demand)),)
