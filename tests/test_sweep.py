@@ -82,6 +82,7 @@ def small(**more: Any) -> Scenario:
         (["--seeds", "1", "--no-wait"], "--slurm and --no-wait are of --on slurm"),
         (["--seeds", "1", "--jobs", "0"], "--jobs 0: must be at least 1"),
         (["--seeds", "1", "--x", "sed"], '--x "sed": no such axis (did you mean "seed"?)'),
+        (["--seeds", "1", "--x", "seed", "--by", "seed"], "--x and --by seed: must be two keys"),
         (["--seeds", "1", "--by", "model.size"], '--by "model.size": no such axis'),
         (["--axes", "missing.toml"], "missing.toml: cannot be read"),
         (["--seeds", "1", "--out", "."], "holds the current directory"),
@@ -401,6 +402,8 @@ def test_pictures_of_one_axis_and_of_two(here: Path, monkeypatch: pytest.MonkeyP
         found.plot(y="iteration")
     with pytest.raises(InputError, match="no such axis or key"):
         found.plot(x="sed")
+    with pytest.raises(InputError, match="seed: lies along x and makes the lines"):
+        found.plot(x="seed", by="seed")
     page = found._repr_html_()
     assert page.count("<tr") == 7 and page.count("font-weight: bold") == 1
 

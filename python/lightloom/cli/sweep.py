@@ -129,7 +129,8 @@ def sweep(
         print(interrupt)
         return
     drawable = plot in found.figures and any(row[plot] is not None for row in found.rows)
-    found = found.save(place, force=force, pictures=drawable, x=x, y=plot, by=by)
+    drawn = drawable and interrupt is None
+    found = found.save(place, force=force, pictures=drawn, x=x, y=plot, by=by)
     if interrupt is not None:
         raise Interrupted(sweeps.said_of_stop(found, cache, place)) from interrupt
     if not drawable:

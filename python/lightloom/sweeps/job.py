@@ -70,14 +70,15 @@ class Prepared:
         return [point for point in self.points if point.misfit]
 
     def check_keys(self, wanted: Mapping[str, str | None]) -> None:
-        """Refuse what is neither an axis nor a key of a run; `wanted` has it by option."""
-        known = dict.fromkeys(self.axes.keys)
-        for option, key in wanted.items():
-            if key is None or key in known:
-                continue
-            keys = {name for run in self.runs for name, _ in leaves(run.spec)}
-            if key not in keys:
-                raise InputError(f'{option} "{key}": no such axis{unknown(key, tuple(known))}')
+        """Refuse what is neither an axis nor a key of a run, or twice; `wanted` is by option."""
+        given = {option: key for option, key in wanted.items() if key is not None}
+        if len(set(given.values())) < len(given):
+            both = " and ".join(given)
+            raise InputError(f"{both} {given.popitem()[1]}: must be two keys; allowed: one of them")
+        keys = {name for run in self.runs for name, _ in leaves(run.spec)} if given else set()
+        for option, key in given.items():
+            if key not in {*self.axes.keys, *keys}:
+                raise InputError(f'{option} "{key}": no such axis{unknown(key, self.axes.keys)}')
 
     def left(self, cache: Cache | None) -> list[ScenarioRun]:
         """Return the runs that have no outcome yet."""
@@ -252,7 +253,7 @@ def sweep(
             ready, executor=executor, jobs=jobs, cache=kept, on_progress=report
         )
     if out is not None:
-        found = found.save(out, force=force)
+        found = found.save(out, force=force, pictures=interrupt is None)
     if interrupt is not None:
         raise Interrupted(said_of_stop(found, kept, out)) from interrupt
     return found

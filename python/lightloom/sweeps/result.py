@@ -135,11 +135,8 @@ directory
         InputError
             If there is no such figure, or no point has it.
         """
-        self._check(figure)
-        found = [row for row in self.rows if row.get(figure) is not None]
-        if not found:
-            raise InputError(f"{figure}: no point of the sweep has it")
-        return (min if least_is_best(figure) else max)(found, key=lambda row: row[figure])
+        better = min if least_is_best(figure) else max
+        return better(self._with(figure), key=lambda row: row[figure])
 
     def plot(self, x: str | None = None, y: str = "iteration_s", by: str | None = None) -> Figure:
         """Plot a figure over an axis or any key: lines over numbers, bars over names.
@@ -260,20 +257,21 @@ directory
         states = self.points["state"].to_pylist()
         return {state: states.count(state) for state in set(states)}
 
-    def _check(self, figure: str) -> None:
+    def _with(self, figure: str) -> list[dict[str, Any]]:
+        """Return the rows that have a figure."""
         if figure not in self.figures:
             raise InputError(f"{figure}: no such figure{unknown(figure, self.figures)}")
-
-    def _with(self, figure: str) -> list[dict[str, Any]]:
-        self._check(figure)
         found = [row for row in self.rows if row.get(figure) is not None]
         if not found:
             raise InputError(f"{figure}: no point of the sweep has it")
         return found
 
     def _places(self, x: str | None, by: str | None, *, two: bool) -> tuple[str, str | None]:
+        """Return what lies along x and what makes the lines, or the second axis of `two`."""
         from lightloom.sweeps import plots
 
+        if x is not None and x == by:
+            raise InputError(f"{x}: lies along x and makes the lines; allowed: one of the two")
         known = [*self.axes, *(n for n in self.table.column_names if n not in _OF_RUNS)]
         for key in (x, by):
             if key is not None and key not in known:
