@@ -38,9 +38,7 @@ def sql(
     try:
         import duckdb
     except ImportError:
-        raise InputError(
-            'sql: DuckDB is not installed; install it by pip install "lightloom[sql]"'
-        ) from None
+        raise InputError("sql: DuckDB is not installed; install it by pip install duckdb") from None
     atexit.unregister(gc.freeze)  # what DuckDB holds must go at the end, or it complains
     with duckdb.connect() as base:
         for name in sorted({path.stem for path in results.glob("*/*.parquet")}):

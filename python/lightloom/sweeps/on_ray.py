@@ -1,6 +1,6 @@
 """Performs runs on a Ray cluster: one that has an address, or a local one that is ended after.
 
-Ray is an extra (``pip install "lightloom[ray]"``). Its workers need this version of lightloom, and
+Ray is an extra (``pip install ray``). Its workers need this version of lightloom, and
 read a trace of the user's own at the path that the job names. Outcomes come back as bytes, to the
 one cache of whoever asked. No progress is told of a run under way. Checked: with a stand-in for Ray
 in ``tests/test_sweep_ray.py``, with Ray itself in ``tests/soak/test_sweeps.py``.
@@ -48,7 +48,7 @@ class Ray:
             self._ray: Any = import_module("ray")
         except ImportError:
             raise InputError(
-                '--on ray: Ray is not installed; install it by pip install "lightloom[ray]"'
+                "--on ray: Ray is not installed; install it by pip install ray"
             ) from None
 
     def __call__(self, runs: Sequence[Run], *, tables: bool) -> Events:
