@@ -18,10 +18,11 @@ import time
 import zlib
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from lightloom import Scenario, _core, plan
+from lightloom import Scenario, _core, plan, runs
 from lightloom.comparison import BANDWIDTHS
 from lightloom.cost import FABRICS
 from lightloom.gating import load_trace
@@ -57,13 +58,38 @@ def iteration(fabric: str, gpus: int, bandwidth: str = "400 Gbps", **settings: A
 
 def main_job() -> Figures:
     """Five fabrics at four rates, 1,024 GPUs, one after the other."""
-    runs = [iteration(fabric, 1024, rate) for rate in BANDWIDTHS for fabric in FABRICS]
+    rows = [iteration(fabric, 1024, rate) for rate in BANDWIDTHS for fabric in FABRICS]
     return {
-        "runs": len(runs),
-        "cpu_s": sum(run["build_s"] + run["run_s"] for run in runs),
-        "flows": sum(run["flows"] for run in runs),
-        "slowest_run_s": max(run["run_s"] for run in runs),
+        "runs": len(rows),
+        "cpu_s": sum(row["build_s"] + row["run_s"] for row in rows),
+        "flows": sum(row["flows"] for row in rows),
+        "slowest_run_s": max(row["run_s"] for row in rows),
     }
+
+
+def sets(count: int, gpus: int, micro_batches: int) -> Figures:
+    """Perform a set of runs in two processes, and keep it: CPU seconds beside the runs' own."""
+    job = Scenario.preset("mixtral-8x7b", gpus=gpus, training={"micro_batches": micro_batches})
+    points = [runs.ScenarioRun.of(job.with_(seed=seed)) for seed in range(count)]
+    with tempfile.TemporaryDirectory() as place:
+        cache, before = runs.Cache(Path(place)), _cpu()
+        done = runs.perform(points, cache=cache, tables=False, executor=runs.Processes(2))
+        cpu, kept = _cpu() - before, time.process_time()
+        assert runs.perform(points, cache=cache, tables=False).cached == count
+        kept = time.process_time() - kept
+    own = sum(outcome.spent.cpu_s for outcome in done.outcomes if outcome and outcome.spent)
+    return {
+        "runs": count,
+        "run_s": own / count,
+        "beside_ms_a_run": 1e3 * (cpu - own) / count,
+        "beside_share": cpu / own - 1,
+        "from_cache_ms_a_run": 1e3 * kept / count,
+    }
+
+
+def _cpu() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def packets(pattern: str, hosts: int, size: int, transport: str) -> Figures:
@@ -292,6 +318,9 @@ def main() -> None:
         ],
     }
     groups["one all-to-all on the flow engine, 400 Gbps"] = all_to_alls(options.quick)
+    groups["sets of runs: what they cost beside their runs"] = [
+        alone(sets, 200, 128, 1), alone(sets, 8, 1024, 16),
+    ]  # fmt: skip
     patterns = [
         (pattern, hosts, size, transport)
         for transport in ("spray", "ndp")

@@ -29,7 +29,7 @@ def test_dir_shows_what_there_is():
     assert not {"Any", "TYPE_CHECKING", "annotations", "import_module"} & set(dir(lightloom))
 
 
-@pytest.mark.parametrize("room", ["plan", "predict", "rails", "railx", "trace"])
+@pytest.mark.parametrize("room", ["plan", "predict", "rails", "railx", "runs", "trace"])
 def test_rooms_are_there_without_further_imports_and_only_when_asked(room: str):
     code = f"""
 import sys, lightloom

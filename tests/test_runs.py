@@ -577,6 +577,24 @@ def test_a_comparison_says_once_that_its_cache_cannot_be_written(
     assert "are not kept for a next time" in err
 
 
+def test_the_report_of_the_same_result_is_not_drawn_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = lightloom.simulate(small(), progress=False)
+    place = tmp_path / "out"
+    result.save(place)
+    before = files(place)
+    drawn = []
+    monkeypatch.setattr("lightloom.report.build_report", lambda place: drawn.append(place))
+    result.save(place, force=True)
+    assert files(place) == before and not drawn
+    (place / "bars.png").unlink()
+    result.save(place, force=True)
+    assert len(drawn) == 1, "a report that is not whole is drawn"
+    lightloom.simulate(small(seed=2), progress=False, out=place, force=True)
+    assert len(drawn) == 2, "another Result's report is not taken"
+
+
 def test_a_simulation_is_performed_each_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

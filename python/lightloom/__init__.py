@@ -1,8 +1,8 @@
 """Lightloom: design, simulate and run the reconfigurable networks of GPU clusters.
 
 `Scenario` is a job on a network; `simulate` runs it, `compare` runs it on several networks, and
-both return a `Result`. The rooms `trace`, `plan`, `rails`, `railx`, `predict` and `cost` hold the
-rest; nothing is loaded before it is used.
+both return a `Result`. The rooms `trace`, `plan`, `rails`, `railx`, `predict`, `runs` and `cost`
+hold the rest; nothing is loaded before it is used.
 
 Examples
 --------
@@ -19,7 +19,7 @@ from __future__ import annotations
 from lightloom.lazy import TYPE_CHECKING, lazy
 
 if TYPE_CHECKING:
-    from lightloom import cost, plan, predict, rails, railx, trace
+    from lightloom import cost, plan, predict, rails, railx, runs, trace
     from lightloom._core import __version__
     from lightloom.collectives import CollectiveResult, collective
     from lightloom.comparison import compare
@@ -46,6 +46,7 @@ __all__ = [
     "predict",
     "rails",
     "railx",
+    "runs",
     "simulate",
     "sweep",
     "trace",
@@ -69,6 +70,7 @@ __getattr__, __dir__ = lazy(
         "predict": "lightloom.predict",
         "rails": "lightloom.rails",
         "railx": "lightloom.railx",
+        "runs": "lightloom.runs",
         "simulate": "lightloom.simulation",
         "sweep": "lightloom.sweeps.job",
         "trace": "lightloom.trace",

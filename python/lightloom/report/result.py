@@ -220,7 +220,11 @@ class Result:
                 store.write_tables(draft, self._tables)
                 store.write_json(draft / store.INFO, self.info)
                 try:
-                    build_report(draft)
+                    drawn = store.report_of_same(draft, place)
+                    for name in drawn:
+                        shutil.copyfile(place / name, draft / name)
+                    if not drawn:
+                        build_report(draft)
                 except KeyboardInterrupt as error:
                     interrupt = error
                     undrawn = f"the report was not drawn to its end; lightloom report {place} does"

@@ -7,6 +7,7 @@ nothing that had ended. Checked: parents and workers killed with -9, full disks,
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -151,7 +152,8 @@ def perform(
 
 def chosen(runs: Sequence[Run], jobs: int | None = None) -> Executor:
     """Return where runs are performed unless a user says: processes, where they are worth it."""
-    if len(runs) == 1 or not all(run.plain for run in runs):
+    alone = len(runs) == 1 or not sys.executable  # a program may hold an interpreter
+    if alone or not all(run.plain for run in runs):
         return Threads(jobs)
     return Processes(jobs) if sum(run.weight for run in runs) > _WORTH_S else Threads(jobs)
 
