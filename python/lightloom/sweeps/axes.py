@@ -7,9 +7,10 @@ their order are those of the axes alone. Keys that move together are one axis. C
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -227,7 +228,12 @@ def _checked(read: dict[str, Any], file: Path) -> dict[str, Any]:
 
 
 def _flat(tree: Mapping[str, Any], label: str) -> dict[str, list[Any]]:
-    """Return the values of each dotted key."""
+    """Return the values of each dotted key, which may be written in two ways, but once."""
+    written = Counter(
+        key for name, value in tree.items() for key, _ in leaves(nested({name: value}, label))
+    )
+    if twice := next((key for key, times in written.items() if times > 1), None):
+        raise InputError(f"{label} {twice}: two axes of one key; allowed: one")
     return {
         key: _in_units(key, _several(value, f"{label} {key}"))
         for key, value in leaves(nested(tree, label))
@@ -241,13 +247,13 @@ def _several(given: Any, where: str) -> list[Any]:
     if hasattr(given, "tolist"):  # of NumPy
         given = given.tolist()
     alone = isinstance(given, int | float) or not isinstance(given, Iterable)
-    found = list((given,) if alone else given)
-    if any(isinstance(value, Mapping) or value is None for value in found):
+    found = list(islice((given,) if alone else given, values.MOST + 1))
+    if any(isinstance(value, Mapping) or value is None for value in (given, *found)):
         raise InputError(f"{where}: an axis is of single values; allowed: keys inside a table")
     if not found:
         raise InputError(f"{where}: no value; allowed: one or several")
     if len(found) > values.MOST:
-        raise InputError(f"{where}: {len(found):,} values; allowed: at most {values.MOST:,}")
+        raise InputError(f"{where}: too many values; allowed: at most {values.MOST:,}")
     return [str(value) if isinstance(value, Quantity) else value for value in found]
 
 
