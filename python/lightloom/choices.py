@@ -243,7 +243,7 @@ def _locate_demand(stack: LayerStack, layer: Layer) -> None:
     collective = layer.section("collective")
     for key, allowed in (
         ("matrix", "a matrix of bytes (CSV, .npy, .npz, Parquet)"),
-        ("program", "an MSCCL program (XML) or a plan of Lightloom's (JSON)"),
+        ("program", "an MSCCL program (XML)"),
         ("circuits", "a CSV of server,server[,circuits]"),
     ):
         if (given := collective.get(key)) is not None:

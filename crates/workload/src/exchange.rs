@@ -1,11 +1,11 @@
 //! Collectives that are run by themselves, as task graphs.
 //!
 //! Modelled: an all-to-all is one transfer, in which all pairs send at once. By an algorithm a rank waits
-//! for its own messages alone, as in collective libraries: what it sends in a step starts when all that
-//! it has sent and received in the steps before has arrived. Steps in a row that are alike for everyone,
+//! for its own messages alone, as in collective libraries: a message of a step starts when all that its
+//! sender and its receiver have sent and received in the steps before has arrived. Steps in a row that are alike for everyone,
 //! as around a ring, are one flow a hop, which stands for all of them. A collective of more than
 //! [`MOST_MESSAGES`] messages waits after each step for everyone instead.
-//! Ignored: buffers at the receiver; the time to add numbers up, and copies inside a GPU.
+//! Ignored: receivers with room for messages that come early; the time to add numbers up, and copies inside a GPU.
 //! Checked: the closed forms of each algorithm on one switch; every message once, and after what it holds.
 
 use crate::collective::{Collective, Pairing};
@@ -61,10 +61,10 @@ struct Stretch {
 /// // A flow for each of four hops, for all six steps of a quarter.
 /// let graph = steps(&ring.build(4, Bytes::new(400))?);
 /// assert_eq!((graph.len(), &graph.messages[..]), (4, &[(0, 1, 600), (1, 2, 600), (2, 3, 600), (3, 0, 600)][..]));
-/// // Of halves and quarters, six messages each; a rank waits for its own two.
+/// // Of halves and quarters, four messages a step; each waits for those of its two ranks.
 /// let halves: Algorithm = "rabenseifner-allreduce".parse()?;
 /// let graph = steps(&halves.build(4, Bytes::new(400))?);
-/// assert_eq!((graph.len(), graph.predecessors_count[4]), (16, 2));
+/// assert_eq!((graph.len(), graph.predecessors_count[4]), (16, 4));
 /// # Ok::<(), lightloom_workload::collective::CollectiveError>(())
 /// ```
 pub fn steps(collective: &Collective) -> TaskGraph {
@@ -88,16 +88,21 @@ pub fn steps(collective: &Collective) -> TaskGraph {
         return graph.finish();
     }
     graph.reserve(sent as usize);
-    // By rank: the messages, to it and from it, that what it sends next waits for.
+    // By rank: the messages, to it and from it, that its next ones wait for.
     let mut open: Vec<Vec<u32>> = vec![Vec::new(); collective.nodes as usize];
     for one in &stretches {
         let tasks: Vec<(u32, u32, u32)> = messages_of(collective, one)
             .map(|message| (message.0, message.1, graph.exchange([message], one.count)))
             .collect();
-        for &(from, _, task) in &tasks {
-            for before in open[from as usize].drain(..) {
-                graph.edge(before, task);
-            }
+        for &(from, to, task) in &tasks {
+            let mut before = [&open[from as usize][..], &open[to as usize][..]].concat();
+            before.sort_unstable();
+            before.dedup();
+            before.into_iter().for_each(|one| graph.edge(one, task));
+        }
+        for &(from, to, _) in &tasks {
+            open[from as usize].clear();
+            open[to as usize].clear();
         }
         for &(from, to, task) in &tasks {
             open[from as usize].push(task);
@@ -197,9 +202,11 @@ mod tests {
                 continue;
             }
             for (task, &(step, from, _)) in wanted.iter().enumerate() {
+                let to = graph.messages[task].1;
                 assert_eq!(graph.messages[task].0, from);
                 for (before, &(a, b, _)) in graph.messages[..task].iter().enumerate() {
-                    let earlier = wanted[before].0 < step && (a == from || b == from);
+                    let meets = [from, to].contains(&a) || [from, to].contains(&b);
+                    let earlier = wanted[before].0 < step && meets;
                     let waits = reaches(&graph, before, task);
                     assert!(waits || !earlier, "{algorithm} on {n}: {before} and {task}");
                 }

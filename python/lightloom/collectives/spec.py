@@ -94,6 +94,10 @@ class CollectiveSpec(Network):
             "algorithm": self.collective.algorithm,
             "size_bytes": int(self.collective.size),
         }
+        if self.collective.circuits is not None:
+            from lightloom.collectives.circuits import read_circuits
+
+            core["collective"]["circuits"] = read_circuits(self.collective.circuits)
         return core
 
     @model_validator(mode="after")

@@ -26,7 +26,7 @@ TABLES = ("messages", "links", "busiest", "demand", "transfers", "reconfiguratio
 """Tables that the core gives."""
 
 Matrix = npt.NDArray[np.uint64]
-_FILES = ("matrix", "program", "circuits")
+_FILES = ("matrix", "program")
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +96,15 @@ def perform(run: Run, on_progress: OnShare, memo: Memo, *, tables: bool) -> Outc
         matrix = _matrix(run.where["matrix"], ranks)
     if matrix is not None:
         matrix = scaled(matrix, size)
+    program = None
+    if "program" in run.where:
+        from lightloom.collectives.program import read_program
+
+        read = read_program(run.where["program"], work["primitive"], ranks, size)
+        program = (read.messages, read.waits)
+    flat = None if matrix is None else matrix.reshape(-1)
     try:
-        workload = _core.Workload.collective(text, None if matrix is None else matrix.reshape(-1))
+        workload = _core.Workload.collective(text, flat, program)
         out = workload.run(text, on_progress)
     except ValueError as error:
         raise InputError(str(error)) from None
