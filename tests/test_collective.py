@@ -171,6 +171,24 @@ def test_no_demand_is_faster_than_its_bound(fabric: str, ranks: int, data: st.Da
     assert row["sent_bytes"] == int(demand.sum() - np.trace(demand))
 
 
+def test_a_demand_whose_exact_rates_take_long_is_told_to(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def stop(_name: str, _share: float) -> None:
+        raise KeyboardInterrupt
+
+    def noted(ranks: int, demand: Demand, **more: Any) -> str:
+        with pytest.raises(KeyboardInterrupt):
+            lightloom.collective("all-to-all", ranks=ranks, matrix=demand, on_progress=stop, **more)
+        return capsys.readouterr().err
+
+    different = np.arange(1, 1 + 600 * 600, dtype=np.uint64).reshape(600, 600)
+    said = noted(600, different)
+    assert "take some 2 minutes; with engine.tolerance = 0.01 the end is at most 1 % late" in said
+    assert noted(600, different, settings={"engine.tolerance": 0.01}) == ""
+    assert noted(600, different % 7 + 1) == "" and noted(64, different[:64, :64]) == ""
+
+
 def test_a_matrix_is_scaled_to_a_size() -> None:
     demand = skewed(16)
     row = one("all-to-all", matrix=demand, size="1 MiB")
@@ -209,6 +227,11 @@ def test_several_sizes_are_a_set_of_runs_and_a_directory(tmp_path: Path) -> None
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert {"collectives.parquet", "messages.parquet", "bus_bandwidth.png", "heatmap.png",
             "timeline.json.gz", "spec.toml", "result.json"} <= names  # fmt: skip
+    read = CollectiveResult.open(tmp_path / "out")
+    assert (read.rows, read.info["sizes"]) == (result.rows, result.info["sizes"])
+    assert read.tables["messages"] == result.tables["messages"] and read.title == result.title
+    with pytest.raises(InputError, match=r"holds collectives; .*CollectiveResult\.open reads it"):
+        lightloom.Result.open(tmp_path / "out")
     again = of("all-reduce", size="4 MiB", spec=tmp_path / "out" / "spec.toml")
     assert again.rows[0]["time_s"] == result.rows[-1]["time_s"]
     assert "<table>" in result._repr_html_() and "swing-allreduce" in repr(result)

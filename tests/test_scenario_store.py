@@ -53,6 +53,25 @@ def test_a_failed_run_leaves_what_was_there(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+def test_a_full_disk_is_told_by_the_place_that_was_asked_for(tmp_path: Path) -> None:
+    code = """
+import resource, sys
+from pathlib import Path
+import numpy as np
+import pyarrow as pa
+from lightloom import store
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+with store.create(Path(sys.argv[1])) as draft:
+    store.write_tables(draft, {"runs": pa.table({"x": np.random.default_rng(1).random(9_000)})})
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "out"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.endswith(f"File too large: '{tmp_path / 'out'}'\n")
+    assert not any(tmp_path.iterdir())
+
+
 def test_foreign_places_are_refused(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "mine.txt").write_text("keep")

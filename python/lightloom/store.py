@@ -115,6 +115,8 @@ def create(directory: Path, *, force: bool = False) -> Iterator[Path]:
     ------
     InputError
         As `check_place`; nothing has been written then.
+    OSError
+        If it cannot be written, as on a full disk; it names `directory`, which stays as it was.
     """
     check_place(directory, force=force)
     directory = directory.resolve()  # a link to a Result stays a link
@@ -128,6 +130,11 @@ def create(directory: Path, *, force: bool = False) -> Iterator[Path]:
         draft.chmod(0o755)  # mkdtemp's own is for its maker alone
         add_files(draft, (path.name for path in draft.iterdir()))
         _take_place(draft, directory)
+    except OSError as error:
+        if error.errno is None:
+            raise
+        # Arrow names no file, and others name one in the draft, which nobody knows.
+        raise OSError(error.errno, os.strerror(error.errno), str(directory)) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 

@@ -16,19 +16,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
 
 from lightloom import _core, store
-from lightloom.collectives.spec import CollectiveSpec
+from lightloom.errors import InputError
 from lightloom.report.lanes import assign
 from lightloom.runs import Done
 from lightloom.runs.collective import TABLES, CollectiveRun
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from lightloom.collectives.spec import CollectiveSpec
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,41 @@ class CollectiveResult:
         links, ``links`` by class, ``transfers``, ``demand`` between servers, and others.
     """
 
-    spec: CollectiveSpec
+    spec_text: str
+    """The resolved specification, as ``spec.toml`` has it."""
     info: dict[str, Any]
     rows: list[dict[str, Any]]
     tables: Mapping[str, pa.Table]
     directory: Path | None = None
+
+    @classmethod
+    def open(cls, directory: str | PathLike[str]) -> Self:
+        """Read the directory of a Result.
+
+        Raises
+        ------
+        InputError
+            If it holds no collectives.
+
+        Examples
+        --------
+        >>> CollectiveResult.open("/nonexistent")
+        Traceback (most recent call last):
+        ...
+        lightloom.errors.InputError: /nonexistent: not a Result: result.json: No such file or \
+directory
+        """
+        place = Path(directory)
+        info = store.read_info(place)
+        if not isinstance(info.get("sizes"), list):
+            raise InputError(f"{place}: holds no collectives; lightloom collective makes one")
+        rows = store.read_table(place, "collectives").to_pylist()
+        try:
+            text = (place / store.SPEC).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            raise InputError(f"{place / store.SPEC}: missing from the Result") from None
+        tables = {name: store.read_table(place, name) for name in TABLES}
+        return cls(text, info, rows, tables, place)
 
     @property
     def title(self) -> str:
@@ -92,12 +124,12 @@ class CollectiveResult:
         place = Path(out)
         with store.create(place, force=force) as draft:
             store.write_tables(draft, {"collectives": self.table, **self.tables})
-            (draft / store.SPEC).write_text(self.spec.to_toml(), encoding="utf-8")
+            (draft / store.SPEC).write_text(self.spec_text, encoding="utf-8")
             self.plot().savefig(draft / "bus_bandwidth.png")
             self.heatmap().savefig(draft / "heatmap.png")
             _timeline(self, draft / "timeline.json.gz")
             store.write_json(draft / store.INFO, self.info)
-        return CollectiveResult(self.spec, self.info, self.rows, self.tables, place)
+        return CollectiveResult(self.spec_text, self.info, self.rows, self.tables, place)
 
     def __repr__(self) -> str:
         return f"CollectiveResult({self.title})"
@@ -168,7 +200,7 @@ def gathered(
         "warnings": list(warnings),
     }
     tables = {name: pa.concat_tables(found) for name, found in by_name.items()}
-    return CollectiveResult(specs[0], info, rows, tables)
+    return CollectiveResult(specs[0].to_toml(), info, rows, tables)
 
 
 def _timeline(result: CollectiveResult, path: Path) -> None:

@@ -160,6 +160,9 @@ class Result:
         info = store.read_info(place)
         if "sweep" in info:
             raise InputError(f"{place}: holds a sweep; lightloom.sweeps.Sweep.open reads it")
+        if "sizes" in info:
+            reader = "lightloom.collectives.CollectiveResult.open"
+            raise InputError(f"{place}: holds collectives; {reader} reads it")
         try:
             text = (place / store.SPEC).read_text(encoding="utf-8")
         except OSError as error:
