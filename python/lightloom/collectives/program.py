@@ -90,7 +90,7 @@ def _parsed(path: Path, primitive: str, ranks: int) -> tuple[ElementTree.Element
     except OSError as error:
         raise _WrongError(f"cannot be read: {error.strerror}") from None
     except (ElementTree.ParseError, ValueError, LookupError) as error:
-        raise _WrongError(f"not XML: {error}") from None
+        raise _WrongError(f"not XML: {error}; allowed: an MSCCL program") from None
     if root.tag != "algo":
         raise _WrongError(f"<{root.tag[:40]}>: must be an MSCCL program, <algo>")
     coll = root.get("coll", "")
