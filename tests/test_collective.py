@@ -197,7 +197,9 @@ def test_a_matrix_is_scaled_to_a_size() -> None:
     assert even["time_s"] == pytest.approx(one("all-to-all", ranks=16, size="1 MiB")["time_s"])
 
 
-def test_files_of_all_forms_say_the_same(tmp_path: Path) -> None:
+def test_files_of_all_forms_say_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -217,6 +219,9 @@ def test_files_of_all_forms_say_the_same(tmp_path: Path) -> None:
         for name in ("m.csv", "m.npy", "m.npz", "m.parquet", "list.parquet", "list.csv")
     }
     assert times == {one("all-to-all", matrix=demand)["time_s"]}
+    capsys.readouterr()
+    assert run(["collective", "all-to-all", "--matrix", str(tmp_path / "m.csv"), "--json"]) == 0
+    assert times == {json.loads(capsys.readouterr().out)["rows"][0]["time_s"]}
 
 
 def test_several_sizes_are_a_set_of_runs_and_a_directory(tmp_path: Path) -> None:

@@ -122,8 +122,7 @@ def collective(
             given[key] = str(given[key])
     given |= settings or {}
     demand = None
-    file = isinstance(matrix, str | PathLike)
-    if file:
+    if isinstance(matrix, str | PathLike):
         given["collective.matrix"] = str(matrix)
     matrix_at = given.get("collective.matrix")
     if matrix is not None or matrix_at is not None:
@@ -149,7 +148,7 @@ def collective(
     if out is not None:
         store.check_place(Path(out), force=force)
     runs = [
-        CollectiveRun.of(one, name=str(one.collective.size), matrix=None if file else demand)
+        CollectiveRun.of(one, name=str(one.collective.size), matrix=None if matrix_at else demand)
         for one in specs
     ]
     if progress and demand is not None and (note := _slow(specs[0], demand)):
