@@ -220,6 +220,18 @@ def test_the_oldest_go_where_there_are_too_many(tmp_path: Path) -> None:
     assert left[1:] == keys[-len(left) + 1 :]
 
 
+def test_what_may_be_read_alone_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Cache(tmp_path)
+    cache.put("0a", Outcome({"x": 1}).to_bytes("0a"))
+
+    def refused(path: Path) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
+
+    monkeypatch.setattr(os, "utime", refused)
+    found = cache.get("0a")
+    assert found is not None and found.figures == {"x": 1}
+
+
 def test_drafts_of_killed_processes_go(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "cache", limit=1 << 20)
     (tmp_path / "cache" / "aa").mkdir(parents=True)

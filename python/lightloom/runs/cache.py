@@ -4,7 +4,7 @@ A file is written beside its place and renamed into it, and is checked when it i
 (`lightloom.runs.outcome`): one that is cut short, damaged or foreign counts as absent, so nothing
 has to be flushed to the disk. Reading a file sets its time; when all files together are larger than
 the limit, those that were not read for longest go. Processes may share a cache. Ignored: two that
-perform the same run at the same time both do so. Checked: in ``tests/test_runs_cache.py``.
+perform the same run at the same time both do so. Checked: in ``tests/test_runs.py``.
 """
 
 from __future__ import annotations
@@ -55,11 +55,12 @@ class Cache:
         path = self._path(key)
         try:
             outcome = Outcome.from_bytes(path.read_bytes(), key)
-            if outcome is None or (tables and outcome.tables is None):
-                return None
-            os.utime(path)
         except OSError:
             return None
+        if outcome is None or (tables and outcome.tables is None):
+            return None
+        with suppress(OSError):  # one may read what one may not write
+            os.utime(path)
         return outcome
 
     def put(self, key: str, outcome: bytes) -> None:

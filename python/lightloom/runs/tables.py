@@ -4,7 +4,7 @@ The same runs give the same bytes, in whatever order and wherever they were perf
 sorted by the keys of their specifications, and what is not the same twice (CPU seconds, memory,
 hosts) is in a table of its own. A column is text, whole numbers, real numbers or flags, whatever
 rows there are; lists are JSON. Checked: orders, types, and another reader, in
-``tests/test_runs_table.py``.
+``tests/test_runs.py``.
 """
 
 from __future__ import annotations
