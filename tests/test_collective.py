@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lightloom import _core
+from lightloom import _core, kinds, plan
 from lightloom.cli import run
 from lightloom.collectives import CollectiveResult
 from lightloom.collectives.run import PRIMITIVES
@@ -21,6 +21,7 @@ from lightloom.plan.msccl import program
 
 FABRICS = ("fat-tree", "fat-tree-3to1", "leaf-spine", "rail-optimized", "dragonfly", "topoopt",
            "mixnet", "planes", "railx")  # fmt: skip
+ANY_SIZE = tuple(fabric for fabric in FABRICS if fabric not in ("dragonfly", "railx"))
 FULL = ("fat-tree", "rail-optimized")
 GBPS = 400
 DELAY_US = 2.0
@@ -276,6 +277,31 @@ def test_a_program_is_as_fast_as_its_algorithm(name: str, tmp_path: Path) -> Non
         assert by_file["time_s"] == pytest.approx(direct["time_s"])
     else:  # what is not consecutive goes in several messages, some of them after others
         assert 0.99 < by_file["time_s"] / by_name["time_s"] < 2
+
+
+@pytest.mark.parametrize("name", ["rabenseifner-allreduce", "pairwise-alltoall"])
+def test_a_plan_sends_what_its_algorithm_does_on_any_fabric(name: str, tmp_path: Path) -> None:
+    made = plan.plan_collective(
+        plan.Job.of(name, nodes=8, size="8 MiB", planes=2, latency="0 us"), plan="swot"
+    ).plan
+    assert made is not None
+    made.write(file := tmp_path / "plan.json")
+    primitive = kinds.family("collective").kinds[name].capabilities["primitive"]
+    by_name = on_switch(primitive, 8, 8 << 20, algorithm=name)
+    by_plan = on_switch(primitive, 8, 8 << 20, program=file)
+    assert by_plan["sent_bytes"] == by_name["sent_bytes"]
+    assert by_plan["time_s"] == pytest.approx(by_name["time_s"], rel=1e-6)
+    twice = on_switch(primitive, 8, 16 << 20, program=file)
+    assert twice["sent_bytes"] == 2 * by_name["sent_bytes"]
+    for fabric in ANY_SIZE:
+        assert one(primitive, ranks=8, fabric=fabric, program=file)["of_bound"] <= 1 + 1e-9
+    with pytest.raises(InputError, match=rf"is of {primitive}, not of all-gather"):
+        of("all-gather", ranks=8, program=file)
+    with pytest.raises(InputError, match=r"machine.nodes = 8: must be the number of ranks, 9"):
+        of(primitive, ranks=9, program=file)
+    file.write_text('{"format": 1}')
+    with pytest.raises(InputError, match=r"plan.json: .*format"):
+        of(primitive, ranks=8, program=file)
 
 
 def test_circuits_are_decided_or_given(tmp_path: Path) -> None:

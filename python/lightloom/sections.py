@@ -200,7 +200,7 @@ class Collective(Section):
     matrix: Label | None = None
     """What each rank has for each other, in bytes: a file as `lightloom plan alltoall` reads it."""
     program: Label | None = None
-    """An MSCCL program (XML)."""
+    """An MSCCL program (XML), or a plan of `lightloom plan`."""
     circuits: Label | None = None
     """Circuits that stand from the beginning to the end, on `mixnet` and `topoopt`: a CSV of
     server,server[,circuits]. Decided unless given."""

@@ -48,7 +48,9 @@ def collective(
         "--matrix",
         help="Bytes from each rank to each other: CSV, .npy, .npz or Parquet; of an all-to-all.",
     ),
-    program: Path | None = typer.Option(None, "--program", help="An MSCCL program (XML)."),
+    program: Path | None = typer.Option(
+        None, "--program", help="An MSCCL program (XML), or a plan of lightloom plan."
+    ),
     circuits: Path | None = typer.Option(
         None, "--circuits", help="Circuits that stand: a CSV of server,server[,circuits]."
     ),

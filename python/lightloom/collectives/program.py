@@ -1,9 +1,12 @@
-"""MSCCL programs (XML) as messages: who sends what to whom, and what each message waits for.
+"""Programs as messages: who sends what to whom, and what each message waits for.
 
-Modelled: the steps of a thread block follow one another, a step waits for the one that it depends
-on; the k-th message that one rank sends another on a channel is the k-th that this one receives. A
-message is sent when the steps before it are over; a step that sends is over when its message has
-arrived. Receivers have room for whatever comes. Copies and sums take no time.
+An MSCCL program (XML), or a plan of Lightloom's (JSON, `lightloom.plan`). Of a plan the messages
+are taken, not its circuits and times: a message waits for those that its sender and its receiver
+send and receive in the step that it comes after.
+Modelled of MSCCL: the steps of a thread block follow one another, a step waits for the one that it
+depends on; the k-th message that one rank sends another on a channel is the k-th that this one
+receives. A message is sent when the steps before it are over; a step that sends is over when its
+message has arrived. Receivers have room for whatever comes. Copies and sums take no time.
 Ignored: loops over a buffer that is larger than its scratch, protocols, the slots of a channel.
 Source: Cowan et al., MSCCLang (ASPLOS 2023). Checked: programs of `lightloom.plan.msccl` are as
 fast as the algorithms that they were written from, in ``tests/test_collective.py``.
@@ -16,6 +19,8 @@ from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
+
+import numpy as np
 
 from lightloom.errors import InputError
 
@@ -65,12 +70,16 @@ class _Step(NamedTuple):
 def read_program(path: str | PathLike[str], primitive: str, ranks: int, size: int) -> Program:
     """Read a program for a primitive on so many ranks with buffers of `size` bytes.
 
+    The messages of a plan for buffers of another size are scaled, and rounded up to whole bytes.
+
     Raises
     ------
     InputError
         Naming file, rank, thread block and step; also if the program deadlocks.
     """
     try:
+        if _text(Path(path)).lstrip().startswith(b"{"):
+            return _of_plan(path, primitive, ranks, size)
         root, chunks = _parsed(Path(path), primitive, ranks)
         steps = _steps(root, ranks)
         return _messages(steps, size, chunks)
@@ -82,15 +91,57 @@ class _WrongError(Exception):
     """What is wrong with a program."""
 
 
-def _parsed(path: Path, primitive: str, ranks: int) -> tuple[ElementTree.Element, int]:
+def _text(path: Path) -> bytes:
     try:
         if path.stat().st_size > MOST_BYTES:
             raise _WrongError(f"must be at most {MOST_BYTES >> 20} MiB")
-        root = ElementTree.fromstring(path.read_bytes())
+        return path.read_bytes()
     except OSError as error:
         raise _WrongError(f"cannot be read: {error.strerror}") from None
+
+
+def _of_plan(path: str | PathLike[str], primitive: str, ranks: int, size: int) -> Program:
+    from lightloom import kinds
+    from lightloom.plan.file import AllToAllTask, CollectiveTask
+    from lightloom.plan.file import read as read_plan
+    from lightloom.runs.collective import own_size
+
+    plan = read_plan(path)
+    task, nodes = plan.task, plan.machine.nodes
+    own, made = size, primitive
+    if isinstance(task, CollectiveTask):
+        name = task.algorithm.partition(":")[0]
+        known = kinds.family("collective").kinds
+        own = task.size_bytes
+        made = known[name].capabilities["primitive"] if name in known else primitive
+    elif isinstance(task, AllToAllTask):
+        own, made = own_size(np.array(task.demand, dtype=np.uint64)), "all-to-all"
+    if made != primitive:
+        raise _WrongError(f"is of {made}, not of {primitive}")
+    if nodes != ranks:
+        raise _WrongError(f"machine.nodes = {nodes}: must be the number of ranks, {ranks}")
+    sent = [(one, track.node) for track in plan.nodes for one in track.transmissions]
+    # Whatever the order of a step's messages is, those of the step before come first.
+    sent.sort(key=lambda pair: (pair[0].step, pair[0].start_ps, pair[1], pair[0].plane))
+    at: dict[tuple[int, int], list[int]] = defaultdict(list)
+    messages: list[Message] = []
+    waits: list[tuple[int, int]] = []
+    for message, (one, node) in enumerate(sent):
+        if one.after_step is not None:
+            before = {*at[one.after_step, node], *at[one.after_step, one.peer]}
+            waits += [(other, message) for other in sorted(before)]
+        messages.append((node, one.peer, -(-one.bytes * size // own)))
+        for end in (node, one.peer):
+            at[one.step, end].append(message)
+    return Program(messages, waits)
+
+
+def _parsed(path: Path, primitive: str, ranks: int) -> tuple[ElementTree.Element, int]:
+    try:
+        root = ElementTree.fromstring(_text(path))
     except (ElementTree.ParseError, ValueError, LookupError) as error:
-        raise _WrongError(f"not XML: {error}; allowed: an MSCCL program") from None
+        allowed = "an MSCCL program, or a plan of lightloom plan"
+        raise _WrongError(f"not XML: {error}; allowed: {allowed}") from None
     if root.tag != "algo":
         raise _WrongError(f"<{root.tag[:40]}>: must be an MSCCL program, <algo>")
     coll = root.get("coll", "")

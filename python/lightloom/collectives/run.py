@@ -71,7 +71,7 @@ def collective(
     matrix
         Of an all-to-all: bytes from each rank (row) to each (column), as an array or a file.
     program
-        An MSCCL program (XML).
+        An MSCCL program (XML), or a plan of `lightloom.plan`: its messages, not its circuits.
     circuits
         Circuits that stand, as a CSV of server,server[,circuits].
     engine, transport, balancer
