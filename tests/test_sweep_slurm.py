@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from lightloom.cli import run
 from lightloom.runs.run import Run
-from lightloom.sweeps import Sweep
+from lightloom.sweeps import Sweep, on_slurm
 from lightloom.sweeps.on_slurm import _batches
 
 HERE = Path(__file__).parent
@@ -167,6 +167,16 @@ def test_without_slurm_or_a_cache(
     assert (
         err.startswith("error: --on slurm: sbatch: no such command here") and err.count("\n") == 1
     )
+
+
+def test_what_squeue_says_besides_is_no_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "batches.json").write_text('{"keys": [["a"], ["b"]]}')
+    submission = on_slurm.Submission(tmp_path)
+    said = "Maintenance\non Friday, 12 Jan\n0 COMPLETED\n 1 RUNNING \n999 RUNNING\n"
+    monkeypatch.setattr(on_slurm, "_run", lambda *_: said)
+    assert submission.alive_keys() == {"b"}
 
 
 def test_batches_have_about_equal_work() -> None:

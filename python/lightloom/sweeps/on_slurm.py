@@ -41,6 +41,7 @@ _PACE_S, _PATIENCE_S, _MOST_UNANSWERED = 5.0, 10.0, 30
 # How often a task's outcome may be missing after the task: a shared file system takes its time.
 _GRACE = 3
 _OPTION = re.compile(r"([a-z][a-z-]*)(?:=(\S.*))?")
+_LISTED = re.compile(r"([0-9]+)\s+([A-Z_]+)")
 _OURS = ("array", "job-name", "output", "error", "chdir", "wrap")
 
 
@@ -216,7 +217,8 @@ class Submission:
                 raise
             return set(self.keys)
         self._unanswered = 0
-        states = dict(line.split(None, 1) for line in said.splitlines() if line.strip())
+        lines = (_LISTED.fullmatch(line.strip()) for line in said.splitlines())
+        states = {int(line[1]): line[2] for line in lines if line}  # a banner is no task
         mine = time.monotonic() - self._began < _PATIENCE_S and (self.directory / _JOB).exists()
         if not states and mine and not list(self.directory.glob("task-*.log")):
             return set(self.keys)  # Slurm has not listed it yet
@@ -224,8 +226,8 @@ class Submission:
         alive = {
             key
             for task, state in states.items()
-            if task.isdigit() and not state.startswith(over)
-            for key in self.batches[int(task)]
+            if task < len(self.batches) and not state.startswith(over)
+            for key in self.batches[task]
         }
         return {key for key in alive if not self._failed(key).exists()}
 
