@@ -330,6 +330,20 @@ def test_circuits_are_decided_or_given(tmp_path: Path) -> None:
         one("all-to-all", ranks=32, fabric="topoopt", circuits=file)
     with pytest.raises(InputError, match='fabric "fat-tree" has none to give'):
         one("all-to-all", ranks=32, fabric="fat-tree", circuits=file)
+    for primitive, algorithm in (("all-reduce", None), ("all-to-all", "pairwise-alltoall")):
+        with pytest.raises(InputError, match="a direct all-to-all alone uses circuits"):
+            one(primitive, ranks=32, fabric="mixnet", circuits=file, algorithm=algorithm)
+
+
+def test_a_shipped_trace_is_a_demand() -> None:
+    found = of("all-to-all", matrix="e64k4", size="16 MB")
+    assert found.rows[0]["ranks"] == 64 and 0.3 < found.rows[0]["of_bound"] <= 1
+    assert found.rows[0]["sent_bytes"] == 16_000_000 * 63
+    assert "e64k4.parquet" in found.spec_text
+    received = np.bincount(
+        found.tables["demand"]["destination"], found.tables["demand"]["bytes"].to_numpy()
+    )
+    assert received.max() > 1.1 * received.mean()
 
 
 def xml(blocks: str, more: str = "") -> str:
@@ -424,7 +438,7 @@ def test_bad_input_is_one_message(name: str, refused: Callable[..., str], tmp_pa
 def test_a_table_as_nccl_tests_print_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["collective", "all-reduce", "--ranks", "16", "--size", "1MiB..4MiB"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "all-reduce by hierarchical of 16 ranks on fat-tree, flow engine"
+    assert lines[0] == "all-reduce (hierarchical), 16 ranks, fat-tree, flow engine"
     assert lines[2].split() == ["size", "B", "time", "us", "algbw", "GB/s", "busbw", "GB/s",
                                 "bound", "us", "of", "bound", "link", "used"]  # fmt: skip
     assert [line.split()[0] for line in lines[3:6]] == ["1048576", "2097152", "4194304"]

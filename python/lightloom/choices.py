@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Container
+from pathlib import Path
 
 from lightloom import fabrics, presets
 from lightloom.compute_table import TABLES, read_table
@@ -242,13 +243,21 @@ def _respelled(rate: str) -> str:
 def _locate_demand(stack: LayerStack, layer: Layer) -> None:
     collective = layer.section("collective")
     for key, allowed in (
-        ("matrix", "a matrix of bytes (CSV, .npy, .npz, Parquet)"),
-        ("program", "an MSCCL program (XML)"),
+        ("matrix", "a matrix of bytes (CSV, .npy, .npz, Parquet), or a trace such as e64k4"),
+        ("program", "an MSCCL program (XML), or a plan of lightloom plan"),
         ("circuits", "a CSV of server,server[,circuits]"),
     ):
         if (given := collective.get(key)) is not None:
-            path = layer.file(f"collective.{key}", given, allowed)
+            shipped = _shipped_trace(given) if key == "matrix" else None
+            path = shipped or layer.file(f"collective.{key}", given, allowed)
             collective[key] = os.path.abspath(path)
+
+
+def _shipped_trace(name: object) -> Path | None:
+    """Return the file of a shipped trace, if it is the name of one."""
+    from lightloom.trace.gating_trace import BUILTIN_DIRECTORY, builtin_names
+
+    return BUILTIN_DIRECTORY / f"{name}.parquet" if name in builtin_names() else None
 
 
 # By the table that a choice is of, in order.

@@ -198,7 +198,8 @@ class Collective(Section):
     """Of a rank's buffer, as nccl-tests count it: what a rank has before, after an all-gather. A
     `matrix` is scaled to it: an even all-to-all of that size sends as much in all."""
     matrix: Label | None = None
-    """What each rank has for each other, in bytes: a file as `lightloom plan alltoall` reads it."""
+    """What each rank has for each other, in bytes: a file as `lightloom plan alltoall` reads it, or
+    a shipped gating trace such as `e64k4`."""
     program: Label | None = None
     """An MSCCL program (XML), or a plan of `lightloom plan`."""
     circuits: Label | None = None

@@ -46,7 +46,7 @@ def collective(
     matrix: Path | None = typer.Option(
         None,
         "--matrix",
-        help="Bytes from each rank to each other: CSV, .npy, .npz or Parquet; of an all-to-all.",
+        help="Bytes from each rank to each other: CSV, .npy, .npz, Parquet, or a trace (e64k4).",
     ),
     program: Path | None = typer.Option(
         None, "--program", help="An MSCCL program (XML), or a plan of lightloom plan."

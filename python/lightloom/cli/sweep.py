@@ -151,7 +151,9 @@ def sweep(
 def _summary(ready: Prepared, left: Sequence[Run]) -> str:
     """Return what a sweep is about to do, in one line."""
     kept = len(ready.runs) - len(left)
-    counts = f"{len(ready.points):,} points, {len(ready.runs):,} runs, {kept:,} kept"
+    points, distinct = len(ready.points), len(ready.runs)
+    counts = f"{points:,} point{'s'[: points > 1]}, {distinct:,} run{'s'[: distinct > 1]}, "
+    counts += f"{kept:,} kept"
     if not left:
         return counts
     work = sum(run.weight for run in left)

@@ -64,7 +64,7 @@ def heatmap(result: CollectiveResult, size: int | None = None) -> Figure:
             servers = int(max(pair.max() for pair in pairs)) + 1
             matrix = np.zeros((servers, servers))
             np.add.at(matrix, tuple(pairs), demand["bytes"].to_numpy() / 2**20)
-            image = left.imshow(matrix, cmap=_HEAT, interpolation="nearest")
+            image = left.imshow(matrix, cmap=_HEAT, interpolation="nearest", vmin=0)
             figure.colorbar(image, ax=left, label="MiB", shrink=0.8)
             left.set_xlabel("to server")
             left.set_ylabel("from server")

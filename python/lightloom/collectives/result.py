@@ -92,7 +92,7 @@ directory
         """What was run, in one line."""
         row = self.rows[0]
         return (
-            f"{row['primitive']} by {row['algorithm']} of {row['ranks']:,} ranks on "
+            f"{row['primitive']} ({row['algorithm']}), {row['ranks']:,} ranks, "
             f"{row['fabric']}, {row['engine']} engine"
         )
 

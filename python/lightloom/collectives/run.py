@@ -69,7 +69,8 @@ def collective(
     algorithm
         One of ``docs/collectives.md``.
     matrix
-        Of an all-to-all: bytes from each rank (row) to each (column), as an array or a file.
+        Of an all-to-all: bytes from each rank (row) to each (column), as an array or a file; or a
+        gating trace, such as ``"e64k4"``.
     program
         An MSCCL program (XML), or a plan of `lightloom.plan`: its messages, not its circuits.
     circuits

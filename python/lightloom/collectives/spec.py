@@ -116,6 +116,13 @@ def _misfits(spec: CollectiveSpec) -> Iterator[Misfit]:
             yield "collective.matrix", "is of an all-to-all; allowed: leave it out"
         elif collective.algorithm != "direct":
             yield "collective.algorithm", 'a matrix is sent by all pairs at once; allowed: "direct"'
+    # On MixNet whatever is no direct all-to-all travels over packet NICs.
+    on_packets = spec.fabric.kind == "mixnet" and collective.algorithm != "direct"
+    if collective.circuits is not None and on_packets:
+        yield (
+            "collective.circuits",
+            'on fabric "mixnet" a direct all-to-all alone uses circuits; allowed: leave it out',
+        )
     if (collective.algorithm == "program") != (collective.program is not None):
         yield (
             "collective.algorithm",
