@@ -135,6 +135,8 @@ def tables() -> Iterator[Table]:
     yield Table("record", {"": sections.Record})
     yield Table("prices", {"": sections.Prices}, (("preset", "prices", "A price list."),))
     yield Table("power", {"": sections.Power}, (("preset", "power", "A list of watts."),))
+    title = "`[collective]`, of `lightloom collective` in place of a job"
+    yield Table("collective", {"": sections.Collective}, title=title)
     title = "Networks of `lightloom railx simulate`"
     yield Table("network", fields.variants("network"), title=title)
 
