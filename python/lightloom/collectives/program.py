@@ -106,7 +106,7 @@ def _of_plan(path: str | PathLike[str], primitive: str, ranks: int, size: int) -
     from lightloom.plan.file import read as read_plan
     from lightloom.runs.collective import own_size
 
-    plan = read_plan(path)
+    plan = read_plan(Path(path))
     task, nodes = plan.task, plan.machine.nodes
     own, made = size, primitive
     if isinstance(task, CollectiveTask):
