@@ -180,9 +180,8 @@ impl Carrier for Panel {
 fn standing(given: &CircuitCounts) -> Result<Design, SimError> {
     let n = given.servers();
     let pairs = (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b)));
-    let circuits: Vec<(u32, u32)> = pairs
-        .flat_map(|(a, b)| vec![(a as u32, b as u32); given.get(a, b) as usize])
-        .collect();
+    let circuits: Vec<(u32, u32)> =
+        pairs.flat_map(|(a, b)| vec![(a as u32, b as u32); given.get(a, b) as usize]).collect();
     let mut reached = vec![false; n];
     let mut open = vec![0];
     while let Some(server) = open.pop() {
