@@ -485,6 +485,28 @@ def test_an_interrupt_keeps_what_ended_and_stops_the_rest_at_once(
     assert not alive(pids)
 
 
+def test_an_interrupt_that_python_forgets_ends_a_set_all_the_same() -> None:
+    code = """
+import os, signal, threading, time
+from lightloom import Scenario, interrupts
+from lightloom.runs import ScenarioRun, perform
+
+class Slow:
+    def __del__(self):
+        time.sleep(5)
+
+interrupts.watch()
+job = Scenario.preset("mixtral-8x7b", gpus=128, training={"micro_batches": 1})
+threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+slow = Slow()
+del slow
+print(perform([ScenarioRun.of(job)]).interrupted is not None)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "Exception ignored in" in done.stderr and "KeyboardInterrupt" in done.stderr
+    assert done.stdout == "True\n"
+
+
 def test_an_interrupt_of_the_terminal_does_not_reach_workers(tmp_path: Path, marks: Path) -> None:
     """Control-C goes to every process of the terminal's group; only the set's owner minds."""
     script = SET.format(here=str(Path(__file__).parent)) + "\nprint(done.interrupted is not None)"

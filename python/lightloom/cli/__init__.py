@@ -61,7 +61,7 @@ def main() -> None:
     atexit.register(gc.freeze)
     # To find plugins, Pydantic would read the metadata of every package that is installed.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    code = run(sys.argv[1:])
+    code = run(sys.argv[1:], watched=True)
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -71,8 +71,10 @@ def main() -> None:
     sys.exit(code)
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(arguments: Sequence[str], *, watched: bool = False) -> int:
     """Run one command line; returns its exit code, having printed at most one message.
+
+    `watched` says that the process is this command's, so that no Ctrl-C may be lost.
 
     Examples
     --------
@@ -87,8 +89,11 @@ def run(arguments: Sequence[str]) -> int:
 
         result = top.answer(given)
         if result is None:
+            from lightloom import interrupts
             from lightloom.cli.application import app
 
+            if watched:
+                interrupts.watch()
             result = app(given, "lightloom", standalone_mode=False)
     except (KeyboardInterrupt, StopError) as error:
         kept = f": {error}" if str(error) else ""

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from lightloom import interrupts
 from lightloom.progress import OnProgress
 from lightloom.runs.cache import Cache
 from lightloom.runs.executor import Ended, Executor, Progress, Threads
@@ -164,6 +165,7 @@ def _perform(
     events = executor(runs, tables=tables)
     try:
         for event in events:
+            interrupts.check()
             if isinstance(event, Progress):
                 made.on_progress(runs[event.at].name, min(event.share, 0.999))
             elif isinstance(event, Ended):
