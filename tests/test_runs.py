@@ -495,6 +495,7 @@ class Slow:
     def __del__(self):
         time.sleep(5)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what runs in the background
 interrupts.watch()
 job = Scenario.preset("mixtral-8x7b", gpus=128, training={"micro_batches": 1})
 threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()

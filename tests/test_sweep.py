@@ -318,7 +318,9 @@ class Swept:
         }
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        code = "from lightloom.cli import main; main()"
+        # A shell has what it runs in the background ignore interrupts, and all that this begins.
+        heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        code = f"{heed}from lightloom.cli import main; main()"
         program = [sys.executable, "-c", code, "sweep", MODEL, *SMALL, *arguments]
         with (self.place / "said").open("ab") as said:
             return subprocess.Popen(program, env=self.env, cwd=self.place, stdout=said, stderr=said,
