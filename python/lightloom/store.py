@@ -217,6 +217,22 @@ def report_of_same(draft: Path, directory: Path) -> list[str]:
     return drawn if same and whole else []
 
 
+def read_spec(directory: Path) -> str:
+    """Read the specification of a Result.
+
+    Raises
+    ------
+    InputError
+        If it is absent or not text.
+    """
+    try:
+        return (directory / SPEC).read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{directory / SPEC}: missing from the Result: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{directory / SPEC}: is not UTF-8 text") from None
+
+
 def read_table(directory: Path, name: str) -> pa.Table:
     """Read one table of a Result.
 

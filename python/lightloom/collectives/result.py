@@ -80,12 +80,8 @@ directory
         if not isinstance(info.get("sizes"), list):
             raise InputError(f"{place}: holds no collectives; lightloom collective makes one")
         rows = store.read_table(place, "collectives").to_pylist()
-        try:
-            text = (place / store.SPEC).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            raise InputError(f"{place / store.SPEC}: missing from the Result") from None
         tables = {name: store.read_table(place, name) for name in TABLES}
-        return cls(text, info, rows, tables, place)
+        return cls(store.read_spec(place), info, rows, tables, place)
 
     @property
     def title(self) -> str:

@@ -330,7 +330,7 @@ def reopen(job: Job, directory: Path) -> Comparison | None:
     """
     try:
         info = store.read_info(directory)
-        spec = (directory / store.SPEC).read_text(encoding="utf-8")
+        spec = store.read_spec(directory)
         if info["lightloom"] != _core.__version__ or spec != to_toml(job.to_tree()):
             return None
         names = ("schemes", "collectives", "nics", "ends")

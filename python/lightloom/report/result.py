@@ -163,15 +163,7 @@ class Result:
         if "sizes" in info:
             reader = "lightloom.collectives.CollectiveResult.open"
             raise InputError(f"{place}: holds collectives; {reader} reads it")
-        try:
-            text = (place / store.SPEC).read_text(encoding="utf-8")
-        except OSError as error:
-            raise InputError(
-                f"{place / store.SPEC}: missing from the Result: {error.strerror}"
-            ) from None
-        except UnicodeDecodeError:
-            raise InputError(f"{place / store.SPEC}: is not UTF-8 text") from None
-        result = cls(place, info, text)
+        result = cls(place, info, store.read_spec(place))
         if not result.runs.num_rows:
             raise InputError(f"{place / 'runs.parquet'}: holds no run")
         names = result.run_names

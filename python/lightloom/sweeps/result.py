@@ -85,11 +85,7 @@ directory
         if not isinstance(info.get("sweep"), dict):
             raise InputError(f"{place}: holds no sweep; lightloom sweep makes one")
         tables = {name: store.read_table(place, name) for name in TABLES}
-        try:
-            text = (place / store.SPEC).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            raise InputError(f"{place / store.SPEC}: missing from the Result") from None
-        return cls(place, info, text, tables)
+        return cls(place, info, store.read_spec(place), tables)
 
     @property
     def axes(self) -> tuple[str, ...]:
