@@ -158,7 +158,8 @@ class Compute(Section):
     gpu: Label
     """The GPU: a preset, or any name together with the three figures that a preset brings."""
     table: Label
-    """Times instead of the roofline's: a preset, or a file of `measured` entries (TOML, CSV)."""
+    """Times instead of the roofline's: a preset, or a file of `measured` entries (TOML, CSV).
+    Matrix products that it leaves out take as many times the roofline as those that it has."""
     peak_flops: Annotated[FlopRate, Positive]
     """Dense matrix products at the activations' precision; a multiply and an add are two."""
     memory_bandwidth: Annotated[

@@ -3,7 +3,9 @@
 //! Modelled: forward time = max(FLOPs / (peak * matmul efficiency), bytes / (bandwidth * memory
 //! efficiency)) for each component as a whole; backward = twice forward (two products for each
 //! one). Experts take as long as the most loaded EP rank of their block does. Every time carries
-//! its origin.
+//! its origin. Times that are given for some components say how fast the GPU multiplies: the other
+//! components' matrix products are slower than the roofline by the same factor
+//! ([`Origin::Scaled`]), and what is bound by memory is not.
 //! Ignored: kernel launches, tile quantisation, overlap of kernels, activation recomputation, the
 //! sharding of optimizer state over replicas.
 //! Checked: hand-computed H100 figures, linearity of measured times, range over four models.
@@ -85,7 +87,8 @@ pub enum Origin {
     Measured,
     /// Stated by a source.
     Given,
-    /// Scaled from a measured or given time: another micro-batch, or twice the forward pass.
+    /// Scaled from a measured or given time: another micro-batch, twice the forward pass, or another
+    /// component's matrix products.
     #[serde(skip_deserializing)]
     Scaled,
 }

@@ -1,9 +1,9 @@
 //! The compute times of a job, each with its origin.
 
-use crate::compute::{Component, LONGEST, Origin, twice};
+use crate::compute::{Component, Compute, LONGEST, Origin, twice};
 use crate::error::{WorkloadError, require};
 use crate::job::Job;
-use crate::model::Load;
+use crate::model::{Load, Work};
 use crate::pipeline::Pass;
 use lightloom_units::Time;
 
@@ -69,9 +69,15 @@ impl Profile {
         }
         works.push((Component::Head, model.head_work(tokens)));
 
+        let slowdown = slowdown(compute, &works, job.training.micro_batch);
         let mut origins = Vec::with_capacity(2 * works.len() + 1);
         let mut expert = [ExpertTime::Linear { token_s: 0.0 }; 2];
-        for (component, work) in works {
+        for (component, mut work) in works {
+            let as_given = multiplies(component) && slowdown != 1.0;
+            let unmeasured = if as_given { Origin::Scaled } else { Origin::Roofline };
+            if as_given {
+                work.flops *= slowdown;
+            }
             for (index, pass) in PASSES.into_iter().enumerate() {
                 let measured = compute.lookup(component, pass, job.training.micro_batch);
                 let passes = [1.0, 2.0][index];
@@ -94,7 +100,7 @@ impl Profile {
                 let (time, origin) = measured.unwrap_or_else(|| {
                     let forward = compute.roofline(work);
                     let time = if pass == Pass::Forward { forward } else { twice(forward) };
-                    (time, Origin::Roofline)
+                    (time, unmeasured)
                 });
                 origins.push(ComputeOrigin { component, pass, origin, time });
             }
@@ -145,6 +151,25 @@ impl Profile {
         };
         Time::from_secs_f64(seconds).saturating_add(self.time(Component::SharedExpert, pass))
     }
+}
+
+/// Whether a component's time is that of its matrix products, rather than of memory.
+fn multiplies(component: Component) -> bool {
+    use Component::{Attention, DenseMlp, Expert, Head, SharedExpert};
+    matches!(component, Attention | Expert | SharedExpert | DenseMlp | Head)
+}
+
+/// How many times as long as the roofline says the matrix products take whose forward times are
+/// given, all together; 1 if there are none. Those that are not given are as slow.
+fn slowdown(compute: &Compute, works: &[(Component, Work)], micro_batch: u32) -> f64 {
+    let mut given = [0.0, 0.0];
+    for (component, work) in works.iter().filter(|(component, _)| multiplies(*component)) {
+        if let Some((time, _)) = compute.lookup(*component, Pass::Forward, micro_batch) {
+            given[0] += time.as_secs_f64();
+            given[1] += compute.matmul_s(work.flops);
+        }
+    }
+    if given[1] > 0.0 { given[0] / given[1] } else { 1.0 }
 }
 
 impl Job {

@@ -99,10 +99,52 @@ fn measured_times_replace_the_roofline_and_scale() {
     expect(Component::Attention, Pass::Backward, 40, Origin::Scaled);
     expect(Component::Gate, Pass::Backward, 7, Origin::Measured);
     assert_eq!(line(&job, Component::Gate, Pass::Forward).1, Origin::Roofline);
+    assert_eq!(line(&job, Component::Head, Pass::Forward).1, Origin::Scaled);
     // The expert's time follows the most loaded rank.
     let profile = job.profile().expect("valid job");
     let hot = profile.expert_time(Pass::Forward, 3 * job.assignments_per_rank());
     assert!(hot.ps().abs_diff(Time::from_ms(300).ps()) <= 1);
+}
+
+/// A table of some matrix products says how fast the GPU multiplies; what is bound by memory stays.
+#[test]
+fn products_that_are_not_given_are_as_slow_as_those_that_are() {
+    for mut job in [example::mixtral_8x7b(), example::deepseek_r1()] {
+        let roofline = job.profile().expect("valid job");
+        let expert = roofline.time(Component::Expert, Pass::Forward);
+        let given = Measured {
+            component: Component::Expert,
+            pass: Pass::Forward,
+            micro_batch: job.training.micro_batch,
+            time_ps: 7 * expert.ps(),
+            origin: Origin::Given,
+        };
+        job.compute.measured = vec![given];
+        let scaled = job.profile().expect("valid job");
+        for at in roofline.origins() {
+            let (time, origin) = line(&job, at.component, at.pass);
+            let ratio = time.as_secs_f64() / at.time.as_secs_f64();
+            match at.component {
+                Component::Embedding | Component::Gate | Component::Optimizer => {
+                    assert_eq!((time, origin), (at.time, Origin::Roofline));
+                }
+                Component::Expert => assert!((ratio - 7.0).abs() < 1e-6),
+                _ => {
+                    assert_eq!(origin, Origin::Scaled);
+                    assert!((ratio - 7.0).abs() < 1e-6, "{:?} {ratio}", at.component);
+                }
+            }
+        }
+        // Experts that are given a multiple are slower by it for every load.
+        let hot = 3 * job.assignments_per_rank();
+        let shared = Component::SharedExpert;
+        for pass in PASSES {
+            let alone =
+                |profile: &Profile| profile.expert_time(pass, hot) - profile.time(shared, pass);
+            let ratio = alone(&scaled).as_secs_f64() / alone(&roofline).as_secs_f64();
+            assert!((ratio - 7.0).abs() < 1e-3, "{ratio}");
+        }
+    }
 }
 
 #[test]
