@@ -33,6 +33,8 @@ from rich.console import Console
 from rich.table import Table
 
 Figures = dict[str, Any]
+PACKET_FIGURES = ["packets", "packet_hops", "events", "completion_us", "over_ideal"]
+PACKET_FIGURES += ["longest_queue", "resent"]
 
 
 def iteration(fabric: str, gpus: int, bandwidth: str = "400 Gbps", **settings: Any) -> Figures:
@@ -114,7 +116,7 @@ def packets(pattern: str, hosts: int, size: int, transport: str) -> Figures:
         "transport": transport,
         "cpu_s": cpu,
         "mhops_per_cpu_s": figures["packet_hops"] / cpu / 1e6,
-        **{k: figures[k] for k in ("packets", "packet_hops", "events", "over_ideal", "resent")},
+        **{k: figures[k] for k in PACKET_FIGURES},
     }
 
 

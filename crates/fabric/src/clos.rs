@@ -5,12 +5,16 @@
 //! of k/2 top-of-rack (ToR) and k/2 aggregation switches; aggregation switch j of every pod is joined
 //! to the cores of group j. A ToR with h hosts at over-subscription R has uplinks of h * rate / R in
 //! all: ceil(h / R) lanes, each slowed so that the sum is exact to 1 bit/s. Above the ToRs nothing
-//! is over-subscribed further. Only ports in use exist: a ToR with fewer hosts has fewer uplinks.
+//! is over-subscribed further.
 //! With ideal splitting the aggregation switches of a pod are one node, all cores another, and
-//! parallel links one bundle; with ECMP every switch is a node and a hash picks each hop.
+//! parallel links one bundle, as wide as its hosts need. With ECMP every switch is a node, every cable
+//! a link, and a hash picks each hop. A switch that is part-filled, by hosts or by ToRs, has all the
+//! uplinks of a full one then. Fewer would carry as much in all, but equal shares would not fill them
+//! evenly: what is spread over all uplinks of a full ToR would meet on the few of the other.
 //! Ignored: switches of several chips, uneven radices.
-//! Checked: both splittings have the same rates across every cut between tiers and the same bill;
-//! routes by the crate's properties; bills by closed forms.
+//! Checked: both splittings have the same rates across every cut between tiers and the same bill, but
+//! for the spare uplinks of part-filled switches; any two ToRs have all paths of a full tree; routes by
+//! the crate's properties; bills by closed forms.
 
 use crate::bill::Item;
 use crate::error::{FabricError, RouteError};
@@ -89,6 +93,15 @@ struct Tor {
     up: Vec<LinkId>,
 }
 
+/// What the fullest switches of a tree have below them.
+#[derive(Clone, Copy, Debug)]
+struct Full {
+    /// Hosts of a ToR.
+    hosts: usize,
+    /// ToRs of a pod.
+    tors: usize,
+}
+
 /// For each aggregation switch its links to the cores; none with two tiers.
 #[derive(Clone, Debug, Default)]
 struct Pod {
@@ -114,29 +127,35 @@ impl Clos {
         let mut clos = Clos { ports: vec![None; nics], tors: vec![], pods: vec![] };
         let hosts_of: Vec<&[NicId]> = in_order(rails, half).collect();
         let tors_per_pod = if spec.tiers == 2 { hosts_of.len() } else { half as usize };
+        let full = Full {
+            hosts: hosts_of.iter().map(|hosts| hosts.len()).max().unwrap_or(0),
+            tors: tors_per_pod.min(hosts_of.len()),
+        };
         let mut cores: Vec<Vec<NodeId>> = Vec::new();
-        let mut uplink_bps = 0u128;
+        let mut uplinks_bps = [0; 2];
         for pod in hosts_of.chunks(tors_per_pod) {
-            uplink_bps += clos.add_pod(spec, pod, &mut cores, wires);
+            clos.add_pod(spec, full, pod, &mut cores, wires, &mut uplinks_bps);
         }
         let hosts = rails.iter().map(|rail| rail.len() as u64).sum::<u64>();
         // Lanes are slowed by over-subscription; what is bought is as many at the full rate.
-        let uplinks = uplink_bps.div_ceil(u128::from(spec.link_bps.bps())) as u64;
-        let ends = 2 * uplinks * u64::from(spec.tiers - 1);
+        let uplinks = |bps: u128| bps.div_ceil(u128::from(spec.link_bps.bps())) as u64;
+        let ends = 2 * uplinks_bps.map(uplinks).iter().sum::<u64>();
         wires.bill.add(Item::Nic, spec.link_bps, hosts);
         wires.bill.add(Item::SwitchPort, spec.link_bps, hosts + ends);
         wires.bill.add(Item::Transceiver, spec.link_bps, 2 * hosts + ends);
         Ok(clos)
     }
 
-    /// Adds a pod and returns the rate of its ToRs' uplinks \[bit/s\].
+    /// Adds a pod, and the rates of its uplinks to those of either tier \[bit/s\].
     fn add_pod(
         &mut self,
         spec: &ClosSpec,
+        full: Full,
         tors: &[&[NicId]],
         cores: &mut Vec<Vec<NodeId>>,
         wires: &mut Wires,
-    ) -> u128 {
+        uplinks_bps: &mut [u128; 2],
+    ) {
         let cable = |tier, rate, lanes| Cable {
             rate: BitRate::from_bps(rate),
             delay: spec.link_delay_ps,
@@ -146,7 +165,6 @@ impl Clos {
         let mut pod = Pod::default();
         // By aggregation switch: its node, and (rate, lanes) of its links down.
         let mut aggregation: Vec<(NodeId, Vec<(u64, u32)>)> = Vec::new();
-        let mut uplink_bps = 0;
         for hosts in tors {
             let node = wires.node(NodeKind::Switch { tier: 1 });
             let mut tor = Tor { pod: self.pods.len() as u32, up: vec![] };
@@ -154,22 +172,26 @@ impl Clos {
                 let up = wires.duplex(wires.nic(nic), node, cable(0, spec.link_bps.bps(), 1));
                 self.ports[nic.index()] = Some(Port { up, tor: self.tors.len() as u32 });
             }
-            for (j, (rate, lanes)) in uplinks(spec, hosts.len()).into_iter().enumerate() {
+            let hosts = match spec.splitting {
+                Splitting::Ideal => hosts.len(),
+                Splitting::Ecmp => full.hosts,
+            };
+            for (j, (rate, lanes)) in uplinks(spec, hosts).into_iter().enumerate() {
                 if j == aggregation.len() {
                     aggregation.push((wires.node(NodeKind::Switch { tier: 2 }), vec![]));
                 }
                 let (above, down) = &mut aggregation[j];
                 tor.up.push(wires.duplex(node, *above, cable(1, rate, lanes)));
                 down.push((rate, lanes));
-                uplink_bps += u128::from(rate);
+                uplinks_bps[0] += u128::from(rate);
             }
             self.tors.push(tor);
         }
         if spec.tiers == 3 {
             for (j, (node, down)) in aggregation.iter().enumerate() {
-                // As much up as down: one link each, or one bundle for all.
+                // As much up as down: one link for each ToR of a full pod, or one bundle for all.
                 let up = match spec.splitting {
-                    Splitting::Ecmp => down.clone(),
+                    Splitting::Ecmp => vec![down[0]; full.tors],
                     Splitting::Ideal => {
                         vec![down.iter().fold((0, 0), |sum, d| (sum.0 + d.0, sum.1 + d.1))]
                     }
@@ -183,12 +205,41 @@ impl Clos {
                         cores[j].push(wires.node(NodeKind::Switch { tier: 3 }));
                     }
                     links.push(wires.duplex(*node, cores[j][c], cable(2, rate, lanes)));
+                    uplinks_bps[1] += u128::from(rate);
                 }
                 pod.up.push(links);
             }
         }
         self.pods.push(pod);
-        uplink_bps
+    }
+}
+
+impl Clos {
+    fn port(&self, nic: NicId) -> Option<Port> {
+        self.ports.get(nic.index()).copied().flatten()
+    }
+
+    /// How many paths two ToRs have: so many uplinks, and for each so many cores.
+    fn ways(&self, a: u32, b: u32) -> (usize, usize) {
+        let (a, b) = (&self.tors[a as usize], &self.tors[b as usize]);
+        // With ECMP all ToRs have as many uplinks, and all pods; with ideal splitting all have one.
+        let cores = if a.pod == b.pod { 1 } else { self.pods[a.pod as usize].up[0].len() };
+        (a.up.len(), cores)
+    }
+
+    /// Appends the links between two NICs, by an uplink and a core.
+    fn links(&self, (from, to): (Port, Port), (j, core): (usize, usize), path: &mut Vec<LinkId>) {
+        path.push(from.up);
+        if from.tor != to.tor {
+            let (a, b) = (&self.tors[from.tor as usize], &self.tors[to.tor as usize]);
+            path.push(a.up[j]);
+            if a.pod != b.pod {
+                let up = |tor: &Tor| self.pods[tor.pod as usize].up[j][core];
+                path.extend([up(a), back(up(b))]);
+            }
+            path.push(back(b.up[j]));
+        }
+        path.push(back(to.up));
     }
 }
 
@@ -201,65 +252,32 @@ impl Switches for Clos {
         key: u64,
         path: &mut Vec<LinkId>,
     ) -> Result<(), RouteError> {
-        let port = |nic: NicId| {
-            let port = self.ports.get(nic.index()).copied().flatten();
-            port.ok_or(RouteError::NotOnPacketFabric { nic })
-        };
+        let port = |nic| self.port(nic).ok_or(RouteError::NotOnPacketFabric { nic });
         let (from, to) = (port(source)?, port(destination)?);
         if source == destination {
             return Ok(());
         }
-        path.push(from.up);
-        if from.tor != to.tor {
-            let (a, b) = (&self.tors[from.tor as usize], &self.tors[to.tor as usize]);
-            let mut choice = Choice::new(source.0, destination.0, key);
-            let j = choice.of(a.up.len().min(b.up.len()));
-            path.push(a.up[j]);
-            if a.pod != b.pod {
-                let (a, b) = (&self.pods[a.pod as usize].up[j], &self.pods[b.pod as usize].up[j]);
-                let core = choice.of(a.len().min(b.len()));
-                path.extend([a[core], back(b[core])]);
-            }
-            path.push(back(b.up[j]));
-        }
-        path.push(back(to.up));
+        let mut choice = Choice::new(source.0, destination.0, key);
+        let (aggregations, cores) = self.ways(from.tor, to.tor);
+        self.links((from, to), (choice.of(aggregations), choice.of(cores)), path);
         Ok(())
     }
 
     fn paths(&self, source: NicId, destination: NicId) -> u32 {
-        let tor = |nic: NicId| Some(self.ports.get(nic.index()).copied().flatten()?.tor);
-        let (Some(a), Some(b)) = (tor(source), tor(destination)) else { return 0 };
-        if a == b {
+        let (Some(from), Some(to)) = (self.port(source), self.port(destination)) else { return 0 };
+        if from.tor == to.tor {
             return 1;
         }
-        let (a, b) = (&self.tors[a as usize], &self.tors[b as usize]);
-        let aggregations = a.up.len().min(b.up.len());
-        let cores = |j: usize| {
-            let (a, b) = (&self.pods[a.pod as usize].up[j], &self.pods[b.pod as usize].up[j]);
-            a.len().min(b.len())
-        };
-        let most = if a.pod == b.pod { 1 } else { (0..aggregations).map(cores).max().unwrap_or(0) };
-        (aggregations * most) as u32
+        let (aggregations, cores) = self.ways(from.tor, to.tor);
+        (aggregations * cores) as u32
     }
 
     /// Neighbouring indices part at the first switch.
     fn path(&self, source: NicId, destination: NicId, index: u32, path: &mut Vec<LinkId>) {
-        let port = |nic: NicId| self.ports.get(nic.index()).copied().flatten();
-        let (Some(from), Some(to)) = (port(source), port(destination)) else { return };
-        path.push(from.up);
-        if from.tor != to.tor {
-            let (a, b) = (&self.tors[from.tor as usize], &self.tors[to.tor as usize]);
-            let n = a.up.len().min(b.up.len());
-            let j = index as usize % n;
-            path.push(a.up[j]);
-            if a.pod != b.pod {
-                let (a, b) = (&self.pods[a.pod as usize].up[j], &self.pods[b.pod as usize].up[j]);
-                let core = index as usize / n % a.len().min(b.len());
-                path.extend([a[core], back(b[core])]);
-            }
-            path.push(back(b.up[j]));
-        }
-        path.push(back(to.up));
+        let (Some(from), Some(to)) = (self.port(source), self.port(destination)) else { return };
+        let (aggregations, cores) = self.ways(from.tor, to.tor);
+        let index = index as usize;
+        self.links((from, to), (index % aggregations, index / aggregations % cores), path);
     }
 }
 

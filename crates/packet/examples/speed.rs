@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p lightloom-packet --example speed -- permutation 128 2000000 FILE`, where
 //! FILE holds the engine's settings as JSON; `make bench` runs it with the product's defaults. The
-//! ideal is the payload at the link's rate plus the delay of six links.
+//! ideal is payload and headers at the link's rate, plus the delay of six links.
 
 use lightloom_engine::conformance::{Graph, Script, Work};
 use lightloom_engine::{Engine, Orders, Scenario, Silent};
@@ -37,7 +37,7 @@ fn main() {
         fabric.route(GpuId(from), GpuId(to), 7, orders.path()).expect("hosts of this fabric");
         orders.flow(Bytes::new(bytes));
     };
-    let per_host = match pattern.as_str() {
+    let (per_flow, flows) = match pattern.as_str() {
         // Sattolo's random cycle: everyone sends to one other, and receives from one.
         "permutation" => {
             let mut to: Vec<u32> = (0..hosts).collect();
@@ -47,13 +47,13 @@ fn main() {
                 to.swap(i, (state >> 33) as usize % i);
             }
             (0..hosts).for_each(|host| flow(host, to[host as usize]));
-            bytes
+            (bytes, 1)
         }
         _ => {
             for host in 0..hosts {
                 (1..hosts).for_each(|step| flow(host, (host + step) % hosts));
             }
-            bytes * u64::from(hosts - 1)
+            (bytes, u64::from(hosts - 1))
         }
     };
     orders.end_phase(Time::ZERO);
@@ -61,12 +61,14 @@ fn main() {
     let scenario =
         Scenario { fabric: &fabric, tasks: graph.tasks(), circuits: &[], incidents: &[] };
     let mut script = Script { transfers: vec![orders], at_end: vec![] };
+    let headers = spec.header.get() * per_flow.div_ceil(spec.mtu.get());
+    let per_host = Bytes::new(flows * (per_flow + headers));
+    let ideal = BitRate::from_gbps(100).time_for(per_host) + Time::from_us(6);
     let engine = PacketEngine::new(spec, 1);
     let start = Instant::now();
     let outcome = engine.run(&scenario, &mut script, &mut Silent).expect("the run finishes");
     let seconds = start.elapsed().as_secs_f64();
     let packets = outcome.packets.expect("a packet engine counts packets");
-    let ideal = BitRate::from_gbps(100).time_for(Bytes::new(per_host)) + Time::from_us(6);
     let figures = serde_json::json!({
         "wall_s": seconds,
         "packets": packets.sent,
@@ -74,6 +76,7 @@ fn main() {
         "events": outcome.events,
         "completion_us": outcome.makespan.as_secs_f64() * 1e6,
         "over_ideal": outcome.makespan.as_secs_f64() / ideal.as_secs_f64(),
+        "longest_queue": packets.links.iter().map(|link| link.peak_queue.get()).max(),
         "resent": packets.resent,
         "drops": packets.drops,
         "trims": packets.trims,

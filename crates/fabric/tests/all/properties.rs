@@ -136,7 +136,8 @@ proptest! {
         nic_routes(&build_case(&cluster, &spec, region), &picks);
     }
 
-    /// The same rate between every two tiers, the same lanes, the same bill.
+    /// The same rate between every two tiers, the same lanes, the same bill, but for what part-filled
+    /// switches have besides where every cable is one.
     #[test]
     fn both_splittings_have_the_same_capacity_and_bill(
         (cluster, spec, region) in cases(),
@@ -153,8 +154,58 @@ proptest! {
             }
             cuts
         });
-        prop_assert_eq!(&cuts[0], &cuts[1]);
-        prop_assert_eq!(both[0].bill(), both[1].bill());
+        let [ideal, ecmp] = cuts;
+        prop_assert!(ideal.keys().eq(ecmp.keys()));
+        for (class, &(rate, lanes)) in &ideal {
+            // A bit a second a lane is lost to rounding.
+            let cut = ecmp[class];
+            prop_assert!(cut.0 + u64::from(cut.1) >= rate && cut.1 >= lanes, "{}", class);
+        }
+        if ideal == ecmp {
+            prop_assert_eq!(both[0].bill(), both[1].bill());
+        }
+        for line in both[0].bill().lines() {
+            prop_assert!(both[1].bill().count(line.item, line.rate) >= line.count);
+        }
+    }
+
+    /// Non-blocking is non-blocking, however full the last switches are: if every NIC sends to one other
+    /// and spreads that evenly over all paths, no link carries more than its rate, or more than the
+    /// over-subscription times it.
+    #[test]
+    fn even_shares_of_a_permutation_fit_every_link(
+        gpus in 2u32..300, shape in (2u8..4, 1.0f64..4.0, any::<bool>(), any::<bool>()),
+        seed in any::<u64>(),
+    ) {
+        let (tiers, ratio, tapered, rails) = shape;
+        let ratio = if tapered { ratio } else { 1.0 };
+        let spec = clos(tiers, ratio, Splitting::Ecmp);
+        let spec = if rails { RailOptimized(spec).into() } else { FatTree(spec).into() };
+        let cluster = if rails { Cluster::of(gpus.next_multiple_of(4), 4) } else { Cluster::of(gpus, 1) };
+        let fabric = build(&cluster, &spec, 4, &[]).expect("valid");
+        let mut to: Vec<u32> = (0..cluster.nics()).collect();
+        let mut state = seed;
+        for i in (1..to.len()).rev() {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            to.swap(i, (state >> 33) as usize % (i + 1));
+        }
+        let mut carried = vec![0.0; fabric.links().len()];
+        let mut path = Vec::new();
+        for (from, &to) in to.iter().enumerate().filter(|&(from, &to)| from as u32 != to) {
+            let (from, to) = (NicId(from as u32), NicId(to));
+            let paths = fabric.nic_paths(from, to);
+            for index in 0..paths {
+                path.clear();
+                fabric.nic_path(from, to, index, &mut path);
+                for link in &path {
+                    carried[link.index()] += RATE.bps() as f64 / f64::from(paths);
+                }
+            }
+        }
+        for (link, carried) in fabric.links().iter().zip(carried) {
+            let most = link.rate.bps() as f64 * if link.class == LinkClass::Host { 1.0 } else { ratio };
+            prop_assert!(carried <= most * (1.0 + 1e-6), "{link:?} carries {carried}");
+        }
     }
 
     #[test]
