@@ -13,8 +13,9 @@ from lightloom import _core, kinds
 from lightloom.cli import run
 from lightloom.errors import InputError
 from lightloom.oracle import copilot as oracle
-from lightloom.predict import drift, evaluate, fit_ms, open_trace
+from lightloom.predict import drift, evaluate, fit_ms, leave_out, open_trace
 from lightloom.trace import GatingTrace, Knobs, Shape, generate
+from lightloom.trace.imported import spread
 
 IMPORTED = Path(__file__).resolve().parents[2] / "shared" / "data" / "gating"
 
@@ -89,7 +90,54 @@ def test_the_default_trace_repeats_exactly():
         assert copilot.time_ratio < one.score(other).time_ratio
     assert one.score("uniform").accuracy[2] == pytest.approx(2 / 8)
     assert sum(one.score("auto").by.values()) == pytest.approx(1)
+    assert not any("short" in note for note in one.notes)
     assert 1 <= one.region.servers == 8
+
+
+# Seeds at which whoever had been best so far was slower than every candidate.
+@pytest.mark.parametrize(
+    ("scatter", "base", "seed"), [(0.3, 0.1, 0), (0.3, 0.1, 1), (0.3, 0.1, 7), (0.8, 1.5, 6)]
+)
+def test_auto_on_a_short_trace_without_sources(scatter, base, seed):
+    rng = np.random.default_rng(seed)
+    means = np.exp(base * rng.standard_normal((4, 16)))
+    loads = 2000 * means * np.exp(scatter * rng.standard_normal((16, 4, 16)))
+    trace = GatingTrace(spread(np.round(loads).astype(int) + 1, 16), 1)
+    found = evaluate(trace, tops=(1,), model="llama-moe", tensor_parallel=4)
+    assert found.region.servers == 8
+    times = {score.predictor: score.time_ratio for score in found.scores}
+    auto = times.pop("auto")
+    assert auto <= max(times.values())
+    assert found.regret.regret <= found.regret.bound <= found.regret.worst
+    assert any(note.startswith("the trace is short: 16 of its 16") for note in found.notes)
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 2**32), st.integers(2, 24), st.sampled_from(["own", "alike"]))
+def test_regret_is_within_its_bounds_on_any_trace(seed, iterations, rows):
+    rng = np.random.default_rng(seed)
+    scale = rng.choice([1, 30, 3000], size=(iterations, 3, 1, 1))
+    counts = rng.integers(0, 1 + scale, (iterations, 3, 4, 4)) + (rng.random() < 0.5)
+    counts[..., 0] += 1
+    found = evaluate(GatingTrace(counts, 1), tops=(1,), rows=rows).regret
+    assert found.errors[found.best] == min(v for k, v in found.errors.items() if k != "auto")
+    assert found.regret <= found.bound + 1e-12
+    assert found.bound <= found.worst + 1e-12
+
+
+def test_each_trace_left_out():
+    traces = ["synthetic:drift", "synthetic:burst", "synthetic:zipf-receiver"]
+    left = leave_out(traces)
+    assert [one.trace for one in left] == traces
+    assert [one.best for one in left[:2]] == ["copilot", "copilot"]
+    # The third never changes: who repeats it is right, and the first two name another.
+    assert left[2].errors["average"] < 0.02 and left[2].named == "copilot"
+    for one in left:
+        assert one.regret == one.errors["auto"] - one.errors[one.best]
+        assert one.regret <= one.bound + 1e-12 and one.bound <= one.worst + 1e-12
+    for names, said in ((["e8k2"], "must be at least two"), (["e8k2", "e8k2"], "is there twice")):
+        with pytest.raises(InputError, match=said):
+            leave_out(names)
 
 
 @pytest.mark.parametrize("name", ["switch8_mbpp_s64_bs8_len64", "switch32_mbpp_s64_bs4_len128"])
@@ -147,13 +195,20 @@ def test_command(capsys):
     assert run(["predict", "evaluate", "synthetic:drift", "--top", "1", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     names = [score["predictor"] for score in told["scores"]]
-    # At equal costs `auto` follows the first.
-    assert names[0] == "copilot" and names == [*kinds.family("predictor").kinds]
+    assert names == [*kinds.family("predictor").kinds]
     assert kinds.family("predictor").able("every_layer") == ("auto",)
+    assert kinds.family("predictor").able("learns") == ("copilot", "average", "auto")
     assert run(["predict", "evaluate", "synthetic:burst", "--layers", "--tp", "1"]) == 0
     said = capsys.readouterr().out
-    assert "auto went by" in said and "all ranks are in one server" in said
-    for arguments in (["--top", "x"], ["--window", "0"], ["--model", "nothing"]):
+    assert "auto is " in said and "regret" in said and "all ranks are in one server" in said
+    assert run(["predict", "evaluate", "synthetic:burst", "synthetic:uniform", "--json"]) == 0
+    assert [one["trace"] for one in json.loads(capsys.readouterr().out)][1] == "synthetic:uniform"
+    assert run(["predict", "evaluate", "synthetic:burst", "synthetic:uniform"]) == 0
+    assert "trace left out" in " ".join(capsys.readouterr().out.split())
+    for arguments in (
+        ["--top", "x"], ["--window", "0"], ["--model", "nothing"], ["e8k2"],
+        ["e16k4", "--layers"], ["e16k4", "--top", "1"],
+    ):  # fmt: skip
         assert run(["predict", "evaluate", "e8k2", *arguments]) == 2
         message = capsys.readouterr().err
         assert message.startswith("error: ") and message.count("\n") == 1, message

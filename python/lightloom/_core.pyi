@@ -119,10 +119,12 @@ def predict_evaluate(
     decision (a rule's name) and token_bytes. ``counts`` are of ``shape`` [iteration, layer, source,
     expert].
 
-    The result: JSON, for each predictor (those of ``kinds("predictor")``) its name and layers. A
-    layer has sums over the count iterations after the first: accuracy (one a k), load_error,
-    matrix_error, predicted_s, known_s, changed_ports, fits, fit_steps, load_s, rows_s; and by,
-    pairs of who predicted and how often.
+    The result: JSON with predictors and regret. Of each predictor (those of ``kinds("predictor")``)
+    its name and layers. A layer has sums over the count iterations after the first: accuracy (one a
+    k), load_error, matrix_error, predicted_s, known_s, changed_ports, fits, fit_steps, load_s,
+    rows_s; and by, pairs of a candidate and its weights. The regret of ``auto``, over all rounds
+    (iterations times layers): lost, pairs of a candidate and its errors; spent, the mixture's own;
+    bound and worst, how far spent can lie above the least of them, as it went and for any trace.
     """
 
 def predict_fit(request: str) -> str:

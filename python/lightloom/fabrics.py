@@ -121,8 +121,8 @@ class Reconfigure(Section):
     backward: Literal["block", "reuse", "hide", "inside"]
     """Before both of the backward pass."""
     predictor: Predictor | None = None
-    """Who predicts; `auto`: whoever has been best so far. Read with `first_forward = "predict"`
-    only, and then `auto` unless given."""
+    """Who predicts; `auto`: a mixture of the others, by how well each has done. Read with
+    `first_forward = "predict"` only, and then `auto` unless given."""
     start: Literal["even", "dark"]
     """The circuits that stand when a region begins: those of an even demand, or none."""
 

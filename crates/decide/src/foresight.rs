@@ -7,7 +7,8 @@
 //! Ignored: micro-batches that run at the same time; a controller would learn from these too.
 //! Checked: nothing that comes later in the trace changes a prediction; matrices sum to the tokens.
 
-use lightloom_circuits::predict::{Forecaster, Predictor, Window, predictors};
+use lightloom_circuits::predict::{Capabilities, Forecaster, Predictor, Window, predictors};
+use lightloom_units::kind::Kind;
 use lightloom_workload::{Gating, MatrixId};
 use std::collections::HashMap;
 
@@ -16,6 +17,7 @@ use std::collections::HashMap;
 pub struct Foresight {
     ranks: usize,
     assignments: u32,
+    predictor: &'static Kind<Capabilities>,
     matrices: HashMap<MatrixId, Predicted>,
 }
 
@@ -23,6 +25,8 @@ pub struct Foresight {
 struct Predicted {
     rows: Vec<Vec<f64>>,
     by: &'static str,
+    /// Iterations of the trace before it.
+    behind: usize,
 }
 
 impl Foresight {
@@ -32,24 +36,26 @@ impl Foresight {
             (0..gating.matrices()).map(MatrixId).map(|id| (gating.origin(id), id)).collect();
         let iterations = ids.keys().map(|origin| origin.0 + 1).max().unwrap_or(0);
         let ranks = gating.ranks() as usize;
-        let every_layer = predictor.kind().capabilities.every_layer;
+        let kind = predictor.kind();
         let mut forecaster = Forecaster::new(predictor, ranks, ranks, Window::default());
         let mut matrices = HashMap::with_capacity(ids.len());
         for iteration in 0..iterations {
             for layer in 0..gating.trace_layers() {
                 let origin = (iteration, layer);
                 let id = ids.get(&origin);
-                if every_layer || id.is_some() {
+                if kind.capabilities.every_layer || id.is_some() {
                     let said = forecaster.predict(layer as usize);
                     if let Some(&id) = id {
-                        matrices.insert(id, Predicted { rows: said.rows, by: said.by });
+                        let behind = iteration as usize;
+                        matrices.insert(id, Predicted { rows: said.rows, by: said.by, behind });
                     }
                 }
                 let came: Vec<f64> = gating.recorded(origin).iter().map(|&s| s.into()).collect();
                 forecaster.observe(layer as usize, &came);
             }
         }
-        Foresight { ranks, assignments: gating.assignments_per_rank(), matrices }
+        let assignments = gating.assignments_per_rank();
+        Foresight { ranks, assignments, predictor: kind, matrices }
     }
 
     /// Token assignments from EP rank (row) to EP rank (column) that are expected where the matrix
@@ -61,8 +67,29 @@ impl Foresight {
         predicted.rows.iter().flat_map(|row| whole(row, self.assignments)).collect()
     }
 
-    /// How often each predictor was trusted, for those that were, in the order of their list.
-    pub fn trusted(&self) -> Vec<(&'static str, usize)> {
+    /// By whom the demands were predicted, and how many of them from less than a window of iterations
+    /// if these are most: a short trace shows what predictors are before they have learned.
+    pub fn note(&self) -> String {
+        let all = self.matrices.len();
+        let Capabilities { every_layer: mixes, learns } = self.predictor.capabilities;
+        let mostly = if mixes { "mostly " } else { "" };
+        let each = self.trusted().into_iter().map(|(by, times)| format!("{times} {mostly}by {by}"));
+        let each = each.collect::<Vec<_>>().join(", ");
+        let window = Window::default().length;
+        let early = self.matrices.values().filter(|said| said.behind < window).count();
+        let short = if learns && 2 * early > all {
+            format!(
+                "; the trace is short: {early} of them have fewer than {window} iterations behind them"
+            )
+        } else {
+            String::new()
+        };
+        format!("{all} demands were predicted: {each}{short}")
+    }
+
+    /// How often each predictor was trusted (of a mixture: weighed most), for those that were, in the
+    /// order of their list.
+    fn trusted(&self) -> Vec<(&'static str, usize)> {
         let mut times = HashMap::new();
         self.matrices.values().for_each(|said| *times.entry(said.by).or_default() += 1);
         let place = |name| predictors().iter().position(|one| one.name() == name);
@@ -150,9 +177,12 @@ mod tests {
         }
         let trusted: usize = foresight.trusted().iter().map(|(_, times)| times).sum();
         assert_eq!(trusted, gating.matrices() as usize);
+        let note = foresight.note();
+        assert!(note.contains("mostly by") && note.ends_with("iterations behind them"), "{note}");
         let uniform = by("uniform", &gating);
         assert_eq!(uniform.matrix(MatrixId(0))[..8], [8192; 8]);
         assert_eq!(uniform.trusted(), [("uniform", gating.matrices() as usize)]);
+        assert!(uniform.note().ends_with(" by uniform") && !uniform.note().contains("mostly"));
     }
 
     #[test]

@@ -8,7 +8,19 @@ Examples
 True
 """
 
-from lightloom.predict.evaluation import Evaluation, Region, Score, evaluate, fit_ms
+from lightloom.predict.evaluation import Evaluation, Region, Regret, Score, evaluate, fit_ms
+from lightloom.predict.left_out import LeftOut, leave_out
 from lightloom.predict.traces import drift, open_trace
 
-__all__ = ["Evaluation", "Region", "Score", "drift", "evaluate", "fit_ms", "open_trace"]
+__all__ = [
+    "Evaluation",
+    "LeftOut",
+    "Region",
+    "Regret",
+    "Score",
+    "drift",
+    "evaluate",
+    "fit_ms",
+    "leave_out",
+    "open_trace",
+]

@@ -98,7 +98,7 @@ class Score:
     fit_steps
         Steps of the interior-point method in one fit.
     by
-        Share of the predictions that each predictor made: who `auto` trusted.
+        Weight of each predictor in the predictions: what `auto` mixed.
     """
 
     predictor: str
@@ -113,6 +113,37 @@ class Score:
     rows_ms: float
     fit_steps: float
     by: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Regret:
+    """What `auto` lost more than its best candidate, by the error of the matrix that circuits see.
+
+    All are means over the predictions of all layers and iterations. The error is a mean over the
+    sources, of which each counts alike; `auto` learns from it.
+
+    Attributes
+    ----------
+    best
+        The candidate that has erred least.
+    errors
+        Of each candidate and, last, of `auto`.
+    bound
+        How far `auto`'s error can lie above the best one's, as the weights were: twice the
+        mixability gap.
+    worst
+        The same on any trace of as many predictions with errors as far apart.
+    """
+
+    best: str
+    errors: dict[str, float]
+    bound: float
+    worst: float
+
+    @property
+    def regret(self) -> float:
+        """How far `auto`'s error lies above the best candidate's; below 0 if it is the better."""
+        return self.errors["auto"] - self.errors[self.best]
 
 
 @dataclass(frozen=True)
@@ -135,6 +166,8 @@ class Evaluation:
         One a predictor, means over all layers but the first.
     layers
         The same for each layer; the first one's predictors fall back on averages.
+    regret
+        Of `auto`.
     notes
         What a reader must know.
     """
@@ -146,6 +179,7 @@ class Evaluation:
     known_s: float
     scores: tuple[Score, ...]
     layers: tuple[tuple[Score, ...], ...]
+    regret: Regret
     notes: tuple[str, ...]
 
     def score(self, predictor: str) -> Score:
@@ -165,6 +199,7 @@ class Evaluation:
     def as_dict(self) -> dict[str, Any]:
         """Return all of it as plain values, without clock times, so that it repeats exactly."""
         tree = asdict(self) | {"servers": self.region.servers}
+        tree["regret"]["regret"] = self.regret.regret
         for score in [*tree["scores"], *(s for layer in tree["layers"] for s in layer)]:
             del score["fit_ms"], score["rows_ms"]
         return tree
@@ -239,13 +274,20 @@ def evaluate(
     }  # fmt: skip
     counts = np.ascontiguousarray(loaded.counts, np.uint32)
     shape = (loaded.iterations, loaded.layers, loaded.sources, loaded.experts)
-    found = json.loads(_core.predict_evaluate(json.dumps(request), counts, shape, progress))
+    answer = json.loads(_core.predict_evaluate(json.dumps(request), counts, shape, progress))
+    found = answer["predictors"]
     scores = [_score(one["predictor"], one["layers"][1:], tops, place) for one in found]
     layers = [
         tuple(_score(one["predictor"], one["layers"][at : at + 1], tops, place) for one in found)
         for at in range(loaded.layers)
     ]
     known = sum(layer["known_s"] for layer in found[0]["layers"][1:])
+    if loaded.iterations < 2 * window:
+        early, learning = min(window, loaded.iterations), kinds.family("predictor").able("learns")
+        notes.append(
+            f"the trace is short: {early} of its {loaded.iterations} iterations have fewer than "
+            f"{window} before them, of which {', '.join(learning)} learn"
+        )
     return Evaluation(
         trace=name,
         shape=shape,
@@ -254,6 +296,7 @@ def evaluate(
         known_s=known / scores[0].predictions,
         scores=tuple(scores),
         layers=tuple(layers),
+        regret=_regret(answer["regret"]),
         notes=tuple(notes),
     )
 
@@ -291,6 +334,14 @@ def _region(
     return region, notes
 
 
+def _regret(said: dict[str, Any]) -> Regret:
+    rounds = said["rounds"]
+    errors = {name: lost / rounds for name, lost in said["lost"]}
+    best = min(errors, key=lambda name: errors[name])
+    errors["auto"] = said["spent"] / rounds
+    return Regret(best, errors, said["bound"] / rounds, said["worst"] / rounds)
+
+
 def _score(
     predictor: str, layers: Sequence[dict[str, Any]], tops: Sequence[int], region: Region
 ) -> Score:
@@ -301,9 +352,9 @@ def _score(
 
     by: dict[str, float] = {}
     for layer in layers:
-        for who, times in layer["by"]:
-            if times:
-                by[who] = by.get(who, 0.0) + times / count
+        for who, weight in layer["by"]:
+            if weight:
+                by[who] = by.get(who, 0.0) + weight / count
     hits = (sum(layer["accuracy"][at] for layer in layers) for at in range(len(tops)))
     known = total("known_s")
     return Score(

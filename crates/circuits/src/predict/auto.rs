@@ -1,73 +1,89 @@
-//! Whoever has been best on this trace so far.
+//! A mixture of the others, weighted by how well each has predicted so far.
 //!
-//! Every candidate predicts every layer; when the truth is known each is charged its cost: the time
-//! of the all-to-all with circuits chosen from its prediction if the caller knows it, else the error
-//! of the prediction. Each layer goes by its own sums, because layers differ: the first has none
-//! before it. Sums fade like the window's weights, at half their pace, so that old merits pass.
+//! Every candidate predicts every layer, and `auto` says the weighted mean of what they say. When the
+//! truth is known each is charged its error: the sum of the absolute errors of a source's shares, mean
+//! over sources. This loss is convex, so the mixture's error is at most the weighted mean of theirs,
+//! and [`Hedge`] bounds how far the sum of these lies above the best candidate's: that is `auto`'s
+//! regret, on any trace. One set of weights serves all layers, so that it learns from each.
 
 use super::form::{Capabilities, Predictor};
-use super::history::{History, Window};
+use super::hedge::Hedge;
+use super::history::History;
 use super::scores::relative_error;
 use lightloom_units::kind::Kind;
 
 static KIND: Kind<Capabilities> = Kind {
     name: "auto",
-    summary: "Whoever of these has cost least so far, layer by layer; at first the first",
-    source: None,
+    summary: "A mixture of these, by how well each has predicted so far (AdaHedge)",
+    source: Some("de Rooij, van Erven, Grünwald, Koolen, JMLR 15, 2014"),
     keys: &[],
-    capabilities: Capabilities { every_layer: true },
+    capabilities: Capabilities { every_layer: true, learns: true },
 };
 
-/// What each candidate has cost, by layer.
-///
-/// ```
-/// use lightloom_circuits::predict::{Costs, Window};
-/// let mut costs = Costs::default();
-/// assert_eq!(costs.least(3), 0);
-/// costs.charge(3, &[0.3, 0.2, 0.4], Window::default());
-/// assert_eq!((costs.least(3), costs.least(4)), (1, 0));
-/// ```
-#[derive(Clone, Debug, Default)]
-pub struct Costs {
-    layers: Vec<Vec<f64>>,
+/// What a predictor says: for each source, the share of its tokens for each expert.
+pub type Rows = Vec<Vec<f64>>;
+
+/// Averages what candidates say, and learns from what came.
+#[derive(Clone, Debug)]
+pub struct Mixture {
+    hedge: Hedge,
 }
 
-impl Costs {
-    /// Which candidate has cost least in this layer, the first of equals.
-    pub fn least(&self, layer: usize) -> usize {
-        let costs = self.layers.get(layer).map_or(&[][..], |costs| costs);
-        (0..costs.len()).min_by(|&a, &b| costs[a].total_cmp(&costs[b])).unwrap_or(0)
+impl Mixture {
+    /// Of so many candidates, all trusted alike.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn new(candidates: usize) -> Self {
+        Mixture { hedge: Hedge::new(candidates) }
     }
 
-    /// Charges every candidate, in their order, what its last prediction of this layer cost.
-    pub fn charge(&mut self, layer: usize, costs: &[f64], window: Window) {
-        if self.layers.len() <= layer {
-            self.layers.resize(layer + 1, Vec::new());
+    /// What each candidate weighs, and what was lost so far.
+    pub fn hedge(&self) -> &Hedge {
+        &self.hedge
+    }
+
+    /// The weighted mean of what the candidates say, source by source.
+    pub fn mix(&self, said: &[&Rows]) -> Rows {
+        let mut mixed: Rows = said[0].iter().map(|row| vec![0.0; row.len()]).collect();
+        for (weight, said) in self.hedge.weights().into_iter().zip(said) {
+            for (mixed, row) in mixed.iter_mut().zip(*said) {
+                mixed.iter_mut().zip(row).for_each(|(to, share)| *to += weight * share);
+            }
         }
-        let (fade, sums) = (window.decay.sqrt(), &mut self.layers[layer]);
-        sums.resize(costs.len(), 0.0);
-        sums.iter_mut().zip(costs).for_each(|(sum, cost)| *sum = *sum * fade + cost);
+        mixed
+    }
+
+    /// Charges the candidates for what they said, and the mixture for its mean.
+    pub fn learn(&mut self, said: &[&Rows], sources: &[History], layer: usize) {
+        let error = |rows: &Rows| {
+            let row = |(said, source): (&Vec<f64>, &History)| {
+                source.latest(layer).map_or(0.0, |truth| relative_error(said, truth))
+            };
+            rows.iter().zip(sources).map(row).sum::<f64>() / sources.len() as f64
+        };
+        let losses: Vec<f64> = said.iter().map(|rows| error(rows)).collect();
+        self.hedge.learn(&losses, error(&self.mix(said)));
     }
 }
 
-/// Follows one of its candidates in each layer. Without circuits it judges by the error of the rows.
+/// Says the [`Mixture`] of its candidates.
 #[derive(Debug)]
 pub struct Auto {
     candidates: Vec<Box<dyn Predictor>>,
-    costs: Costs,
+    mixture: Mixture,
     /// What the candidates said last, by layer.
-    said: Vec<Vec<Vec<Vec<f64>>>>,
-    by: &'static str,
+    said: Vec<Vec<Rows>>,
 }
 
 impl Auto {
-    /// Nobody has cost anything yet; the first candidate is trusted.
+    /// All candidates are trusted alike at first.
     ///
     /// # Panics
     /// If there are no candidates.
     pub fn new(candidates: Vec<Box<dyn Predictor>>) -> Self {
-        let by = candidates[0].name();
-        Auto { candidates, costs: Costs::default(), said: Vec::new(), by }
+        let mixture = Mixture::new(candidates.len());
+        Auto { candidates, mixture, said: Vec::new() }
     }
 }
 
@@ -76,36 +92,29 @@ impl Predictor for Auto {
         &KIND
     }
 
-    fn predict(&mut self, sources: &[History], layer: usize) -> Vec<Vec<f64>> {
+    fn predict(&mut self, sources: &[History], layer: usize) -> Rows {
         let ask = |candidate: &mut Box<dyn Predictor>| candidate.predict(sources, layer);
-        let all: Vec<_> = self.candidates.iter_mut().map(ask).collect();
-        let least = self.costs.least(layer);
-        self.by = self.candidates[least].name();
-        let rows = all[least].clone();
+        let said: Vec<Rows> = self.candidates.iter_mut().map(ask).collect();
+        let mixed = self.mixture.mix(&said.iter().collect::<Vec<_>>());
         if self.said.len() <= layer {
             self.said.resize(layer + 1, Vec::new());
         }
-        self.said[layer] = all;
-        rows
+        self.said[layer] = said;
+        mixed
     }
 
     fn observe(&mut self, sources: &[History], layer: usize) {
         self.candidates.iter_mut().for_each(|candidate| candidate.observe(sources, layer));
-        let all = self.said.get_mut(layer).map(std::mem::take).unwrap_or_default();
-        if all.is_empty() {
-            return;
+        let said = self.said.get_mut(layer).map(std::mem::take).unwrap_or_default();
+        if !said.is_empty() {
+            self.mixture.learn(&said.iter().collect::<Vec<_>>(), sources, layer);
         }
-        let error = |said: &Vec<Vec<f64>>| {
-            let row = |(source, said): (&History, &Vec<f64>)| {
-                source.latest(layer).map_or(0.0, |truth| relative_error(said, truth))
-            };
-            sources.iter().zip(said).map(row).sum()
-        };
-        let errors: Vec<f64> = all.iter().map(error).collect();
-        self.costs.charge(layer, &errors, sources[0].window());
     }
 
+    /// Whoever weighs most, the first of equals.
     fn by(&self) -> &'static str {
-        self.by
+        let weights = self.mixture.hedge.weights();
+        let most = (0..weights.len()).fold(0, |a, b| if weights[b] > weights[a] { b } else { a });
+        self.candidates[most].name()
     }
 }

@@ -10,7 +10,7 @@ static KIND: Kind<Capabilities> = Kind {
     summary: "The same layer's loads of the window, weighted",
     source: None,
     keys: &[],
-    capabilities: Capabilities { every_layer: false },
+    capabilities: Capabilities { every_layer: false, learns: true },
 };
 
 /// The weighted average of a layer's window; uniform before anything was seen.

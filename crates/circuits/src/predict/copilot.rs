@@ -16,7 +16,7 @@ static KIND: Kind<Capabilities> = Kind {
     summary: "The layer before's load, through a transition matrix fitted on the window",
     source: Some("MixNet, equation 1"),
     keys: &[],
-    capabilities: Capabilities { every_layer: false },
+    capabilities: Capabilities { every_layer: false, learns: true },
 };
 
 /// For every source the load of its layer before, through the matrix. Where there is none, as for

@@ -15,7 +15,7 @@ pub struct Forecaster {
 pub struct Prediction {
     /// For each source, the share of its tokens for each expert.
     pub rows: Vec<Vec<f64>>,
-    /// The name of who said so: with `auto` whoever it trusted.
+    /// The name of who said so: with `auto` whoever it weighed most.
     pub by: &'static str,
 }
 
@@ -51,6 +51,11 @@ impl Forecaster {
             source.observe(layer, row);
         }
         self.predictor.observe(&self.sources, layer);
+    }
+
+    /// What has been observed, source by source.
+    pub fn sources(&self) -> &[History] {
+        &self.sources
     }
 
     /// Steps of the fit behind the last prediction, if there was one.

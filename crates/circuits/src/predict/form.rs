@@ -11,6 +11,8 @@ pub struct Capabilities {
     /// It learns from what it predicted, so it is asked before every layer, whether anybody needs the
     /// answer or not.
     pub every_layer: bool,
+    /// It learns from the whole window, and is not itself before that is full.
+    pub learns: bool,
 }
 
 /// Predicts what each source sends each expert of a layer, before its gate.
@@ -29,7 +31,7 @@ pub trait Predictor: Debug + Send {
     /// Learns from a layer whose gate has decided; the sources have its loads already.
     fn observe(&mut self, _sources: &[History], _layer: usize) {}
 
-    /// Whose the last prediction was: another's name if this one only chooses among others.
+    /// Whose the last prediction was: another's name if this one mixes others and weighs that one most.
     fn by(&self) -> &'static str {
         self.name()
     }

@@ -5,7 +5,7 @@
 //! in [`candidates`]; it reads a [`History`], to which loads are added as layers pass. A [`Forecaster`]
 //! holds both, and is all that a simulator or a controller needs: [`Forecaster::predict`] before a
 //! layer's gate, [`Forecaster::observe`] after it. No clock, no random numbers: the same loads give the
-//! same predictions on every machine.
+//! same predictions on every machine (`auto`'s to the last bits of the platform's `exp`).
 //! Ignored: which tokens chose which experts in the layer before; only their numbers are known.
 //! Checked: every prediction is a distribution, whatever was seen; each predictor by its definition;
 //! the window forgets.
@@ -27,14 +27,16 @@
 mod auto;
 mod forecaster;
 mod form;
+mod hedge;
 mod history;
 mod linear;
 mod scores;
 mod transition;
 
-pub use auto::{Auto, Costs};
+pub use auto::{Auto, Mixture, Rows};
 pub use forecaster::{Forecaster, Prediction};
 pub use form::{Capabilities, Predictor};
+pub use hedge::Hedge;
 pub use history::{History, Window};
 pub use scores::{relative_error, top_k_accuracy};
 pub use transition::{Sample, Transition};
@@ -44,7 +46,7 @@ macro_rules! predictors {
     ($($file:ident::$Predictor:ident),* $(,)?) => {
         $(mod $file; pub use $file::$Predictor;)*
 
-        /// Whom `auto` chooses from: at first, and among equals, the first.
+        /// Whom `auto` mixes; where two weigh the same, the first of them is named.
         pub fn candidates() -> Vec<Box<dyn Predictor>> {
             vec![$(Box::<$Predictor>::default()),*]
         }

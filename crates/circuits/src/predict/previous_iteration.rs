@@ -10,7 +10,7 @@ static KIND: Kind<Capabilities> = Kind {
     summary: "The same layer's load of the iteration before",
     source: None,
     keys: &[],
-    capabilities: Capabilities { every_layer: false },
+    capabilities: Capabilities { every_layer: false, learns: false },
 };
 
 /// The layer's last load; uniform before there was one.

@@ -10,7 +10,7 @@ static KIND: Kind<Capabilities> = Kind {
     summary: "The layer before's load, as it is: what unchanged circuits assume",
     source: None,
     keys: &[],
-    capabilities: Capabilities { every_layer: false },
+    capabilities: Capabilities { every_layer: false, learns: false },
 };
 
 /// The load of the layer before. Where there is none, as for the first layer, the layer's average.

@@ -621,7 +621,8 @@ mod tests {
             (0..16).map(|_| draw()).collect()
         };
         let share = |load: &[u64], source: u64| {
-            let counts: Vec<u64> = load.iter().map(|l| l / 16 + u64::from(source < l % 16)).collect();
+            let counts: Vec<u64> =
+                load.iter().map(|l| l / 16 + u64::from(source < l % 16)).collect();
             let sum: u64 = counts.iter().sum();
             counts.iter().map(|&count| count as f64 / sum as f64).collect::<Vec<f64>>()
         };

@@ -9,7 +9,7 @@ static KIND: Kind<Capabilities> = Kind {
     summary: "All experts alike",
     source: None,
     keys: &[],
-    capabilities: Capabilities { every_layer: false },
+    capabilities: Capabilities { every_layer: false, learns: false },
 };
 
 /// The same share for each expert.

@@ -211,12 +211,8 @@ impl Carrier for Optical<'_> {
         planned.unwrap_or_else(|| self.regions[place].ports.between(a as usize, b as usize))
     }
 
-    /// By whom demands were predicted, and how many of them; none if nobody was asked to.
     fn note(&self) -> Option<String> {
-        let trusted = self.foresight.as_ref()?.trusted();
-        let all: usize = trusted.iter().map(|(_, times)| times).sum();
-        let each = trusted.iter().map(|(by, times)| format!("{times} by {by}"));
-        Some(format!("{all} demands were predicted: {}", each.collect::<Vec<_>>().join(", ")))
+        self.foresight.as_ref().map(Foresight::note)
     }
 
     fn all_to_all(

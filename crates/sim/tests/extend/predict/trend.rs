@@ -9,7 +9,7 @@ static KIND: Kind<Capabilities> = Kind {
     summary: "The same layer's load of the iteration before, and its last change once more",
     source: None,
     keys: &[],
-    capabilities: Capabilities { every_layer: false },
+    capabilities: Capabilities { every_layer: false, learns: false },
 };
 
 /// See [`KIND`].
