@@ -1,14 +1,14 @@
 """The figures of merit, as CPU seconds of one thread: `make bench`.
 
-Each line runs in a process of its own, so that its memory is its own. `--json` prints the figures
-for machines, `--quick` leaves out the largest sizes.
+A measurement is a run of `lightloom.runs`, of a kind of its own, this module: in a process of its
+own, so that its memory is its own, and never from a cache. `--json` prints the figures for
+machines, `--quick` leaves out the largest sizes.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
 import resource
 import subprocess
@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -60,12 +60,14 @@ def iteration(fabric: str, gpus: int, bandwidth: str = "400 Gbps", **settings: A
 
 def main_job() -> Figures:
     """Five fabrics at four rates, 1,024 GPUs, one after the other."""
-    rows = [iteration(fabric, 1024, rate) for rate in BANDWIDTHS for fabric in FABRICS]
+    jobs = [(fabric, 1024, rate) for rate in BANDWIDTHS for fabric in FABRICS]
+    rows = measured([measurement(iteration, *job) for job in jobs])
     return {
         "runs": len(rows),
         "cpu_s": sum(row["build_s"] + row["run_s"] for row in rows),
         "flows": sum(row["flows"] for row in rows),
         "slowest_run_s": max(row["run_s"] for row in rows),
+        "peak_mb": max(row["peak_mb"] for row in rows),
     }
 
 
@@ -219,8 +221,9 @@ def uneven(kind: str, nodes: int, planes: int, reconfiguration: str) -> Figures:
     }
 
 
-def flits(network: Railx | Mesh, load: float, threads: int = 1, **settings: Any) -> Figures:
-    """Load a network of routers; threads change no bit of the outcome."""
+def flits(shape: Figures | None, load: float, threads: int = 1, **settings: Any) -> Figures:
+    """Load RailX of a shape, or a mesh; threads change no bit of the outcome."""
+    network = Mesh() if shape is None else Railx(**shape)
     router = Router(**settings)
     began = time.process_time()
     made = simulate(network, [load], router=router, threads=threads)
@@ -244,14 +247,14 @@ def loaded(quick: bool) -> list[Figures]:
     """Load RailX of 1,296 chips to 70 % of its saturation, on one thread and two; larger ones."""
     rows = []
     for inside, vcs in ((4, 3), (8, 3), (4, 12), (8, 12)):
-        network = Railx(scale=(9, 9), inside=inside)
-        most = simulate(network, [1.2], router=Router(vcs=vcs)).saturation
-        rows += [alone(flits, network, round(0.7 * most, 3), n, vcs=vcs) for n in (1, 2)]
+        shape = {"scale": (9, 9), "inside": inside}
+        most = simulate(Railx(**shape), [1.2], router=Router(vcs=vcs)).saturation
+        rows += [alone(flits, shape, round(0.7 * most, 3), n, vcs=vcs) for n in (1, 2)]
     short = {"warm_up": 1_000, "cycles": 2_000}
-    rows.append(alone(flits, Mesh(), 0.3, vcs=4, credits="link", injection=1, ejection=1))
+    rows.append(alone(flits, None, 0.3, vcs=4, credits="link", injection=1, ejection=1))
     for mesh, ports, nodes in ((4, 4, 17), (7, 5, 35), (7, 9, 64))[: 1 if quick else 3]:
-        network = Railx(mesh, ports, scale=(nodes, nodes), inside=4 * ports)
-        rows += [alone(flits, network, 0.5, n, **short) for n in (1, 2)]
+        shape = {"mesh": mesh, "ports": ports, "scale": (nodes, nodes), "inside": 4 * ports}
+        rows += [alone(flits, shape, 0.5, n, **short) for n in (1, 2)]
     return rows
 
 
@@ -277,19 +280,36 @@ def _program(command: list[str]) -> Figures:
     return json.loads(printed) | {"cpu_s": used.ru_utime + used.ru_stime}
 
 
+def measurement(work: Callable[..., Figures], *arguments: Any, **settings: Any) -> runs.Run:
+    """Return a call of a function of this module as a run."""
+    payload = {"work": work.__name__, "arguments": arguments, "settings": settings}
+    return runs.Run(kind=Path(__file__).stem, name=json.dumps(payload), payload=payload)
+
+
+def perform(run: runs.Run, _share: Any, _memo: runs.Memo, *, tables: bool) -> runs.Outcome:
+    """Measure: what this kind of run is; see `lightloom.runs.KINDS`."""
+    asked = run.payload
+    return runs.Outcome(globals()[asked["work"]](*asked["arguments"], **asked["settings"]))
+
+
+def measured(asked: Sequence[runs.Run]) -> list[Figures]:
+    """Return the figures of runs, one after the other in one process, with peak memory [MB]."""
+    place = str(Path(__file__).parent)
+    if place not in (paths := os.environ.get("PYTHONPATH", "").split(os.pathsep)):
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [place, *paths]))
+    done = runs.perform(
+        asked, tables=False, executor=runs.Processes(1), first_failure_stops=True
+    )  # fmt: skip
+    for error in (*(error for _, error in done.failures), done.interrupted):
+        if error is not None:
+            raise error
+    spent = [(one.figures, one.spent.peak_bytes) for one in done.outcomes if one and one.spent]
+    return [{**figures, "peak_mb": round((peak or 0) / 2**20)} for figures, peak in spent]
+
+
 def alone(work: Callable[..., Figures], *arguments: Any, **settings: Any) -> Figures:
-    """Run `work` in a new process; adds its peak memory [MB]."""
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(1) as pool:
-        return pool.apply(_measured, (work, arguments, settings))
-
-
-def _measured(
-    work: Callable[..., Figures], arguments: tuple[Any, ...], settings: Figures
-) -> Figures:
-    figures = work(*arguments, **settings)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return figures | {"peak_mb": round(peak)}
+    """Return the figures of a call, in a process of its own."""
+    return measured([measurement(work, *arguments, **settings)])[0]
 
 
 def main() -> None:
@@ -306,7 +326,7 @@ def main() -> None:
         figures["us_per_gpu"] = 1e6 * (figures["build_s"] + figures["run_s"]) / figures["gpus"]
     groups = {
         "MixNet, Mixtral 8x7B, 400 Gbps": growth,
-        "main job: 5 fabrics x 4 rates, 1,024 GPUs": [alone(main_job)],
+        "main job: 5 fabrics x 4 rates, 1,024 GPUs": [main_job()],
         "all-to-alls of 32 ranks (Qwen-MoE, fat-tree, 1,024 GPUs)": [
             {"tolerance": tolerance}
             | alone(
