@@ -103,6 +103,14 @@ def test_a_file_of_axes_that_is_bad(here: Path, capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err.startswith("error: axes.toml: not valid TOML: ")
 
 
+def test_messages_say_where_a_value_is_from(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "axes.toml").write_text("[over]\ncluster.gpus = [100, 200]\n")
+    assert run(["sweep", MODEL, "--axes", "axes.toml", "--seeds", "1"]) == 2
+    assert "error: axes.toml: cluster.gpus = 100: must be" in capsys.readouterr().err
+    assert run(["sweep", MODEL, "--axes", "axes.toml", "--over", "fabric.preset=mixne"]) == 2
+    assert "error: command line: fabric.preset" in capsys.readouterr().err
+
+
 def test_a_sweep_from_the_command_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["sweep", MODEL, *SMALL, *BANDWIDTHS, *FABRICS, "--seeds", "1,2"]
     assert run([*command, "--out", "a", "--json"]) == 0
@@ -364,6 +372,21 @@ def test_a_sweep_that_was_killed_goes_on(tmp_path: Path) -> None:
     Swept(tmp_path).killed_and_resumed(24, *axes)
 
 
+def test_a_second_interrupt_right_after_the_first_loses_nothing(tmp_path: Path) -> None:
+    swept = Swept(tmp_path)
+    process = swept.start("--seeds", "1..200", "--out", "a", "--jobs", "1")
+    while len(swept.kept) < 5:
+        assert process.poll() is None, (tmp_path / "said").read_text()
+        time.sleep(0.01)
+    for wait_s in (0.02, 0.03, 0.05, 0.1, 0.0):
+        process.send_signal(signal.SIGINT)
+        time.sleep(wait_s)
+    assert process.wait() == 130
+    *_, said = (tmp_path / "said").read_text().splitlines()
+    assert re.fullmatch(r"interrupted: \d+ of 200 runs are kept in a; .*", said)
+    assert Sweep.open(tmp_path / "a").table.num_rows >= 5
+
+
 def test_an_interrupt_from_the_keyboard_leaves_slurms_tasks(tmp_path: Path) -> None:
     swept = Swept(tmp_path)
     swept.env |= {
@@ -387,6 +410,26 @@ def test_an_interrupt_from_the_keyboard_leaves_slurms_tasks(tmp_path: Path) -> N
     assert swept.start(*axes, "--out", "a", "--jobs", "1").wait() == 0
     assert Sweep.open(tmp_path / "a").table.num_rows == 30 == len(swept.begun)
     assert len(list(tmp_path.glob("*.job"))) == 1, "tasks went on, and were found again"
+
+
+@pytest.mark.parametrize("name", ["pandas", "polars"])
+def test_others_read_and_join_the_tables(name: str, here: Path) -> None:
+    frames = pytest.importorskip(name)
+    for out, fabrics in (("a", "mixnet,fat-tree"), ("b", "topoopt")):
+        lightloom.sweep(small(), over={"fabric.preset": fabrics, "seed": [1, 2]}, out=out)
+    runs, times, other = (
+        frames.read_parquet(f"{place}.parquet") for place in ("a/runs", "a/times", "b/runs")
+    )
+    if name == "pandas":
+        joined = runs.merge(times, on=["run", "point"])
+        both = frames.concat([runs, other])
+    else:
+        joined = runs.join(times, on=["run", "point"])
+        both = frames.concat([runs, other], how="diagonal_relaxed")
+    assert (len(joined), len(both)) == (4, 6)
+    own = pq.read_table("a/runs.parquet")
+    assert list(runs["iteration_s"]) == own["iteration_s"].to_pylist()
+    assert sorted(joined["cpu_s"]) == sorted(pq.read_table("a/times.parquet")["cpu_s"].to_pylist())
 
 
 def test_pictures_of_one_axis_and_of_two(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

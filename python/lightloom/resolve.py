@@ -120,9 +120,13 @@ def stacked(
     *,
     label: str = "spec",
     override_label: str = "override",
+    between: tuple[Mapping[str, Any], str] | None = None,
     root: type[Network] = Scenario,
 ) -> LayerStack:
-    """Stack the layers of `load_scenario`; what they say together is not checked yet."""
+    """Stack the layers of `load_scenario`; what they say together is not checked yet.
+
+    `between` holds values by dotted key, and what to call them, below the overrides.
+    """
     if isinstance(source, Mapping):
         table, directory = source, Path()
     else:
@@ -130,8 +134,9 @@ def stacked(
         table, directory = read_toml(path), path.parent
     label = _label(source, label)
     layers = [_defaults(root), Layer(copied(table, label), label, directory)]
-    if overrides:
-        layers.append(Layer(nested(overrides, override_label), override_label))
+    for values, called in (*((between,) if between else ()), (overrides, override_label)):
+        if values:
+            layers.append(Layer(nested(values, called), called))
     stack = LayerStack()
     for layer in layers:
         choose(stack, layer, root.model_fields)

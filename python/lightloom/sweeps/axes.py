@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, product
 from math import prod
 from pathlib import Path
@@ -52,6 +52,9 @@ class Axes:
 
     axes: tuple[Axis, ...]
     where: tuple[Filter, ...] = ()
+    file: str = ""
+    """From where values of `file_keys` are, for messages."""
+    file_keys: frozenset[str] = frozenset()
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -165,6 +168,7 @@ def of_command(
                 raise InputError(f"{file}: {key}: unknown key{unknown(key, _FILE_KEYS)}")
         read = _checked(read, file)
     given = _flat(read.get("over", {}), f"{file}: over")
+    file_keys = frozenset((*given, *(("seed",) if "seeds" in read else ())))
     for text in over:
         name, equals, written = text.partition("=")
         if not (name.strip() and equals and written.strip()):
@@ -179,13 +183,14 @@ def of_command(
         if "seed" in given or "seeds" in read:
             raise InputError(f"--seeds {seeds}: two axes of the key seed; allowed: one")
         read["seeds"] = values.read(seeds, "--seeds")
-    return gathered(
+    found = gathered(
         given,
         seeds=read.get("seeds"),
         where=[*read.get("where", ()), *where],
         zip=read.get("zip"),
         label="--over",
     )
+    return replace(found, file=str(file), file_keys=file_keys)
 
 
 def check_apart(axes: Axes, settings: Mapping[str, str]) -> None:

@@ -48,7 +48,7 @@ def points(
     settings
         Values by dotted key that all points share.
     label
-        What messages call values that are not the job's own.
+        What messages call values that are neither the job's own nor of a file of axes.
 
     Raises
     ------
@@ -65,7 +65,12 @@ def points(
     for values in axes.points():
         tree: Mapping[str, Any] = {}
         try:
-            stack = stacked(source, {**settings, **values}, label=title, override_label=label)
+            of_file = {key: value for key, value in values.items() if key in axes.file_keys}
+            rest = {key: value for key, value in values.items() if key not in of_file}
+            stack = stacked(
+                source, {**settings, **rest}, label=title, override_label=label,
+                between=(of_file, axes.file),
+            )  # fmt: skip
             tree = stack.values()
             scenario = resolved(stack, title).scenario
             point = Point(values, scenario)
