@@ -30,8 +30,8 @@ pub struct FabricKind {
 /// What the rest of the house must know of a kind of fabric without knowing the kind.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Capabilities {
-    /// The carrier of the simulator that moves bytes over it.
-    pub carrier: &'static str,
+    /// The medium by which the simulator moves bytes over it.
+    pub medium: &'static str,
     /// Engines that cannot run it, and why.
     pub refuses: &'static [(&'static str, &'static str)],
     /// Whether it leads around NICs that fail.
@@ -52,7 +52,7 @@ pub struct Capabilities {
 impl Capabilities {
     /// Of packet switches that every engine can run and that lead around failures.
     pub const SWITCHED: Self = Capabilities {
-        carrier: "packets",
+        medium: "packets",
         refuses: &[],
         failures: true,
         regions: false,

@@ -1,11 +1,10 @@
 //! The facade: a resolved specification and a gating trace in, tables out.
 //!
-//! Here decisions meet engines: a carrier answers an engine's questions with what
+//! Here decisions meet engines: a medium answers an engine's questions with what
 //! `lightloom-circuits`, `-swot`, `-rails` and `-railx` decide, and holds no decision of its own.
 
 mod beside;
 mod bound;
-mod carrier;
 mod collective;
 mod critical;
 mod demand;
@@ -15,6 +14,7 @@ mod execute;
 mod failures;
 mod flits;
 mod kinds;
+mod medium;
 mod mixnet;
 mod moves;
 mod pace;

@@ -4,8 +4,8 @@
 //! [`Program`](lightloom_railx::collective::Program). Checked: against the closed form, on
 //! the flow engine within a thousandth where no mesh link binds.
 
-use crate::carrier::standing;
 use crate::error::SimError;
+use crate::medium::standing;
 use lightloom_engine::{Engine, Orders, Policy, Scenario, TaskId, Tasks};
 use lightloom_fabric::railx::Grid;
 use lightloom_fabric::{Cluster, Fabric, FabricError, RailXSpec, RailXTopology};

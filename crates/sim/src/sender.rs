@@ -1,9 +1,9 @@
 //! The policy of every run: gives each transfer, when its turn has come, to what carries it
-//! ([`crate::carrier`]), and keeps what the report shows of demands.
+//! ([`crate::medium`]), and keeps what the report shows of demands.
 
-use crate::carrier::{Carrier, State, Sum, Turn};
 use crate::demand::{AllToAll, Demand, DemandRecord};
 use crate::failures::Health;
+use crate::medium::{Medium, State, Sum, Turn};
 use crate::spec::Spec;
 use lightloom_engine::{Orders, Patches, Policy, TaskId};
 use lightloom_fabric::{Fabric, LinkId};
@@ -18,7 +18,7 @@ pub(crate) struct Sender<'a> {
     seed: u64,
     record_replicas: u32,
     rings: HashMap<(u32, Scope, u64), RingPlan>,
-    pub carrier: Box<dyn Carrier + 'a>,
+    pub medium: Box<dyn Medium + 'a>,
     pub records: Vec<DemandRecord>,
 }
 
@@ -27,7 +27,7 @@ impl<'a> Sender<'a> {
         fabric: &'a Fabric,
         graph: &'a TaskGraph,
         (placement, gating): (&'a Placement, &'a Gating),
-        carrier: Box<dyn Carrier + 'a>,
+        medium: Box<dyn Medium + 'a>,
         health: Health<'a>,
         spec: &Spec,
     ) -> Self {
@@ -37,7 +37,7 @@ impl<'a> Sender<'a> {
             seed: spec.seed,
             record_replicas: spec.record.replicas,
             rings: HashMap::new(),
-            carrier,
+            medium,
             records: Vec::new(),
         }
     }
@@ -69,7 +69,7 @@ impl<'a> Sender<'a> {
                 source,
                 destination,
                 bytes,
-                circuits: self.carrier.circuits_between(source, destination),
+                circuits: self.medium.circuits_between(source, destination),
             });
         }
     }
@@ -86,7 +86,7 @@ impl<'a> Sender<'a> {
             groups.iter_mut().for_each(|group| demand.moved.apply(group));
             hierarchical(&groups, bytes_per_gpu, self.state.fabric.cluster().gpus_per_server)
         });
-        self.carrier.all_reduce(&self.state, &Sum { stage, scope, plan }, turn, orders)
+        self.medium.all_reduce(&self.state, &Sum { stage, scope, plan }, turn, orders)
     }
 }
 
@@ -101,13 +101,13 @@ impl Policy for Sender<'_> {
         let turn = Turn { task, key: self.key(transfer), now };
         let comm = self.graph.comms[transfer as usize];
         if !matches!(comm, Comm::AllToAll { .. }) {
-            self.carrier.other_begins(transfer, now);
+            self.medium.other_begins(transfer, now);
         }
         let (placement, moved) = (self.state.demand.placement, &self.state.demand.moved);
         match comm {
             Comm::AllToAll { block, matrix, transposed, bytes_per_token } => {
                 let a2a = AllToAll { block, matrix, transposed, bytes_per_token };
-                self.carrier.all_to_all(&mut self.state, a2a, turn, orders)?;
+                self.medium.all_to_all(&mut self.state, a2a, turn, orders)?;
                 self.keep(a2a, task);
                 Ok(())
             }
@@ -115,7 +115,7 @@ impl Policy for Sender<'_> {
                 let pairs = placement.block_gpus(from).zip(placement.block_gpus(to));
                 let pairs: Vec<_> =
                     pairs.map(|(a, b)| (moved.gpu_of(a), moved.gpu_of(b), bytes_per_gpu)).collect();
-                self.carrier.send(&self.state, &pairs, 1, turn, orders)
+                self.medium.send(&self.state, &pairs, 1, turn, orders)
             }
             Comm::AllReduce { stage, scope, bytes_per_gpu } => {
                 self.all_reduce((stage, scope, bytes_per_gpu), turn, orders)
@@ -123,13 +123,13 @@ impl Policy for Sender<'_> {
             Comm::Collective { block, over, bytes_per_gpu, steps } => {
                 let mut groups = placement.axis_groups(block, over);
                 groups.iter_mut().for_each(|group| moved.apply(group));
-                self.carrier.collective(&self.state, &groups, (bytes_per_gpu, steps), turn, orders)
+                self.medium.collective(&self.state, &groups, (bytes_per_gpu, steps), turn, orders)
             }
             Comm::Exchange { first, end, steps } => {
                 let sent = &self.graph.messages[first as usize..end as usize];
                 let on = |&(from, to, bytes)| (moved.gpu_of(from), moved.gpu_of(to), bytes);
                 let pairs: Vec<_> = sent.iter().map(on).collect();
-                self.carrier.send(&self.state, &pairs, steps, turn, orders)
+                self.medium.send(&self.state, &pairs, steps, turn, orders)
             }
         }
     }
@@ -142,9 +142,9 @@ impl Policy for Sender<'_> {
         patches: &mut Patches,
     ) -> Result<(), String> {
         match self.graph.comms[transfer as usize] {
-            Comm::AllToAll { block, .. } => self.carrier.end(&mut self.state, block, now, patches),
+            Comm::AllToAll { block, .. } => self.medium.end(&mut self.state, block, now, patches),
             _ => {
-                self.carrier.other_ends(transfer, now);
+                self.medium.other_ends(transfer, now);
                 Ok(())
             }
         }
@@ -156,7 +156,7 @@ impl Policy for Sender<'_> {
             self.state.demand.moved.add(&event.moves);
             self.rings.clear();
         }
-        self.carrier.incident(&mut self.state, &event, now, patches)
+        self.medium.incident(&mut self.state, &event, now, patches)
     }
 
     fn displaced(&mut self, _: TaskId, transfer: u32, now: Time, path: &mut Vec<LinkId>) -> bool {

@@ -3,12 +3,12 @@
 
 use crate::beside::{Beside, Kept};
 use crate::bound::{Bounds, bounds};
-use crate::carrier::{self, Decided, Job, Setting};
 use crate::collective::{Given, Parts};
 use crate::critical::{Breakdown, attribute};
 use crate::demand::Demand;
 use crate::error::SimError;
 use crate::failures::{FailurePlan, Health, all_happened};
+use crate::medium::{self, Decided, Job, Setting};
 use crate::pace::Pace;
 use crate::packets::{queues_table, reorder_table, with_packets};
 use crate::record::{Progress, Recorder};
@@ -159,23 +159,23 @@ impl Workload {
         let kind = spec.fabric.kind();
         let mut plan = FailurePlan::new(spec, spec.region_servers())?;
         let job = Job { graph: &self.graph, placement: &self.placement, gating: &self.gating };
-        let carries = carrier::of(kind);
+        let medium_kind = medium::of(kind);
         let given = matches!(&spec.work, Work::Collective(work) if work.circuits.is_some());
-        if given && !["circuits", "panel"].contains(&carries.name) {
+        if given && !["circuits", "panel"].contains(&medium_kind.name) {
             return Err(SimError::Input(format!(
                 "collective.circuits: fabric \"{}\" has none to give; allowed: mixnet, topoopt",
                 kind.name()
             )));
         }
-        let decided = (carries.decide)(spec, Some(&job))?;
+        let decided = (medium_kind.decide)(spec, Some(&job))?;
         let fabric = fabric_of(spec, &plan, &decided)?;
         let incidents = plan.incidents(&spec.failures, &fabric, &self.placement, &self.graph)?;
         can_run(kind, spec.engine.name())?;
         beside.is_asked(spec, &fabric)?;
         let setting =
             Setting { spec, fabric: &fabric, job, plan: &plan, decided: &decided, beside };
-        let carrier = (carries.begin)(&setting)?;
-        let circuits = carrier.standing();
+        let medium = (medium_kind.begin)(&setting)?;
+        let circuits = medium.standing();
         let scenario = Scenario {
             fabric: &fabric,
             tasks: Tasks {
@@ -192,7 +192,7 @@ impl Workload {
         let mut health = Health::new(&fabric, kind.can().rails, plan.events.clone());
         health.patched(&Patches { patches: circuits.clone(), delay: Time::ZERO }, Time::ZERO);
         let tokens = (&self.placement, &self.gating);
-        let mut sender = Sender::new(&fabric, &self.graph, tokens, carrier, health, spec);
+        let mut sender = Sender::new(&fabric, &self.graph, tokens, medium, health, spec);
         let mut recorder = Recorder::new(&self.graph.kind, progress);
         if let EngineSpec::Packet(packet) = &spec.engine {
             let demand = Demand::new(&self.placement, &self.gating);
@@ -203,9 +203,9 @@ impl Workload {
         all_happened(&spec.failures, outcome.makespan)?;
         let (breakdown, share) = attribute(&self.graph, &outcome);
         let mut notes: Vec<String> = fabric.notes().iter().cloned().chain(notes).collect();
-        notes.extend(sender.carrier.note());
-        let kept = sender.carrier.kept();
-        let traffic = sender.carrier.traffic();
+        notes.extend(sender.medium.note());
+        let kept = sender.medium.kept();
+        let traffic = sender.medium.traffic();
         notes.extend(self.notes.iter().cloned());
         let mut tables = vec![
             tasks_table(&self.graph, &outcome, &share, spec.record.replicas),
@@ -268,7 +268,7 @@ fn engine(spec: &Spec, beside: Beside<'_>) -> Box<dyn Engine> {
 /// [`SimError::Input`] if the fabric cannot be built.
 pub fn fabric_without_circuits(spec: &Spec) -> Result<Fabric, SimError> {
     let plan = FailurePlan::new(spec, spec.region_servers())?;
-    fabric_of(spec, &plan, &(carrier::of(spec.fabric.kind()).decide)(spec, None)?)
+    fabric_of(spec, &plan, &(medium::of(spec.fabric.kind()).decide)(spec, None)?)
 }
 
 /// What two specifications must share for one workload to serve both.

@@ -62,7 +62,7 @@ const ABOUT: Kind<Capabilities> = Kind {
     source: None,
     keys: &[],
     capabilities: Capabilities {
-        carrier: "circuits",
+        medium: "circuits",
         regions: true,
         many_nics: true,
         switches: Some("fabric.eps"),

@@ -38,7 +38,7 @@ const ABOUT: Kind<Capabilities> = Kind {
     source: Some("SWOT"),
     keys: &[],
     capabilities: Capabilities {
-        carrier: "planes",
+        medium: "planes",
         refuses: &[
             ("packet", "books its circuits by the clock, which packets do not keep"),
             ("flit", "books its circuits by the clock, which flits do not keep"),

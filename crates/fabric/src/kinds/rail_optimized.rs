@@ -27,7 +27,7 @@ const ABOUT: Kind<Capabilities> = Kind {
     summary: "NIC i of every server on the switches of rail i",
     source: None,
     keys: KEYS,
-    capabilities: Capabilities { carrier: "rails", rails: true, ..Capabilities::SWITCHED },
+    capabilities: Capabilities { medium: "rails", rails: true, ..Capabilities::SWITCHED },
 };
 
 /// See [`RailOptimized`].

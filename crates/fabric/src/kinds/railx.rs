@@ -108,7 +108,7 @@ const ABOUT: Kind<Capabilities> = Kind {
         Key::new("mesh_delay", DELAY, "Delay of a mesh link.").resolved("mesh_delay_ps"),
     ],
     capabilities: Capabilities {
-        carrier: "railx",
+        medium: "railx",
         refuses: &[("packet", "has no packet switches, which that engine's queues are in")],
         failures: false,
         switches: None,

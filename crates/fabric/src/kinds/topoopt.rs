@@ -79,7 +79,7 @@ const ABOUT: Kind<Capabilities> = Kind {
         ),
     ],
     capabilities: Capabilities {
-        carrier: "panel",
+        medium: "panel",
         failures: false,
         switches: None,
         ..Capabilities::SWITCHED

@@ -11,9 +11,9 @@
 //! maps against the daemon's, in `tests/test_controlled.py`.
 
 use super::{Optical, Region};
-use crate::carrier::form::State;
 use crate::emulate::{RoundReports, RoundResult};
 use crate::failures::FailureEvent;
+use crate::medium::form::State;
 use lightloom_circuits::{CircuitCounts, PortMap, ServerDemand, assign, new_circuits};
 use lightloom_control::ocs::{Activation, Device};
 use lightloom_control::{self as control, EmulatedRegion, Round, ServerPart};

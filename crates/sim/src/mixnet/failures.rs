@@ -9,9 +9,9 @@
 //! circuits as they were.
 
 use super::Optical;
-use crate::carrier::form::State;
 use crate::demand::{AllToAll, Demand};
 use crate::failures::FailureEvent;
+use crate::medium::form::State;
 use lightloom_circuits::{CircuitCounts, PortMap, ServerDemand};
 use lightloom_decide::{Basis, Decider, PacketSide, Question, Refusal};
 use lightloom_engine::Patches;

@@ -21,8 +21,8 @@
 
 use super::Optical;
 use super::planner::Left;
-use crate::carrier::form::{State, Turn};
 use crate::demand::AllToAll;
+use crate::medium::form::{State, Turn};
 use lightloom_circuits::{Inside, PortMap};
 use lightloom_engine::{Orders, Patches};
 use lightloom_fabric::{LinkId, NicId, ReconfigurePolicy};

@@ -28,10 +28,10 @@ mod start;
 mod traffic;
 
 use crate::beside::Kept;
-use crate::carrier::form::{Carrier, Setting, State, Turn, by_packets};
 use crate::demand::AllToAll;
 use crate::emulate::written;
 use crate::failures::FailureEvent;
+use crate::medium::form::{Medium, Setting, State, Turn, by_packets};
 use crate::spec::EngineSpec;
 use lightloom_circuits::predict::predictor;
 use lightloom_circuits::{Layout, PortMap, Rates, Router, assign};
@@ -89,7 +89,7 @@ pub(crate) struct Optical<'a> {
 impl<'a> Optical<'a> {
     pub fn new(setting: &Setting<'a>) -> Result<Self, String> {
         let Setting { fabric, job, beside, .. } = *setting;
-        let spec: &MixNetSpec = setting.spec.fabric.keys().expect("only MixNet names this carrier");
+        let spec: &MixNetSpec = setting.spec.fabric.keys().expect("only MixNet names this medium");
         let by_flows = matches!(setting.spec.engine, EngineSpec::Flow { .. });
         planner::check(spec, by_flows, !setting.spec.failures.is_empty())?;
         let region_servers = setting.spec.region_servers();
@@ -191,7 +191,7 @@ impl<'a> Optical<'a> {
     }
 }
 
-impl Carrier for Optical<'_> {
+impl Medium for Optical<'_> {
     fn standing(&self) -> Vec<Patch> {
         let mut patches = Vec::new();
         for region in 0..self.regions.len() {

@@ -1,8 +1,8 @@
 //! When a region's circuits are chosen anew: the policies of [`super`] turned into patches.
 
 use super::Optical;
-use crate::carrier::form::State;
 use crate::demand::AllToAll;
+use crate::medium::form::State;
 use lightloom_circuits::{PortMap, ServerDemand};
 use lightloom_engine::{Patch, Patches};
 use lightloom_fabric::ReconfigurePolicy;

@@ -1,8 +1,8 @@
 //! An all-to-all as flows: delegation over the circuits that stand (MixNet 5.3).
 
 use super::Optical;
-use crate::carrier::form::State;
 use crate::demand::AllToAll;
+use crate::medium::form::State;
 use lightloom_circuits::{Layout, Leg, RouteOptions};
 use lightloom_engine::Orders;
 use lightloom_units::{Bytes, Time};

@@ -2,7 +2,7 @@
 //! earlier iterations said of other traffic.
 
 use super::traffic;
-use crate::carrier::form::Job;
+use crate::medium::form::Job;
 use lightloom_circuits::{Layout, PortMap, ServerDemand, assign};
 use lightloom_decide::{Basis, Decider, Question, Settings, Traffic};
 use lightloom_fabric::{Fabric, MixNetSpec, ServerId, Start};

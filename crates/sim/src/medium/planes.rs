@@ -18,7 +18,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::form::{Carrier, CarrierKind, Decided, Pair, State, Sum, Turn};
+use super::form::{Medium, MediumKind, Decided, Pair, State, Sum, Turn};
 use crate::demand::AllToAll;
 use crate::error::SimError;
 use lightloom_engine::{Orders, Patch};
@@ -28,11 +28,11 @@ use lightloom_units::{Bytes, Time};
 use lightloom_workload::collective::RingPlan;
 use std::collections::BTreeMap;
 
-pub(crate) static KIND: CarrierKind = CarrierKind {
+pub(crate) static KIND: MediumKind = MediumKind {
     name: "planes",
     decide: Decided::nothing,
     begin: |setting| {
-        let spec: &PlanesSpec = setting.spec.fabric.keys().expect("only planes name this carrier");
+        let spec: &PlanesSpec = setting.spec.fabric.keys().expect("only planes name this medium");
         Ok(Box::new(Planes::new(setting.fabric, spec).map_err(SimError::Input)?))
     },
 };
@@ -210,7 +210,7 @@ impl<'a> Planes<'a> {
     }
 }
 
-impl Carrier for Planes<'_> {
+impl Medium for Planes<'_> {
     /// The planes over which the last transfer went from one server to another.
     fn circuits_between(&self, from: u32, to: u32) -> u32 {
         let mut planes = 0u64;

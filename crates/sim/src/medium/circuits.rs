@@ -1,15 +1,15 @@
 //! MixNet: all-to-alls between servers over the circuits of their region, by delegates; all else over
-//! packet switches. [`crate::mixnet`] is the carrier.
+//! packet switches. [`crate::mixnet`] is the medium.
 
-use super::form::{CarrierKind, Decided};
+use super::form::{MediumKind, Decided};
 use crate::error::SimError;
 use crate::mixnet::Optical;
 use lightloom_fabric::MixNetSpec;
 
-pub(crate) static KIND: CarrierKind = CarrierKind {
+pub(crate) static KIND: MediumKind = MediumKind {
     name: "circuits",
     decide: |spec, _| {
-        let mixnet: &MixNetSpec = spec.fabric.keys().expect("only MixNet names this carrier");
+        let mixnet: &MixNetSpec = spec.fabric.keys().expect("only MixNet names this medium");
         let standing = spec.given_circuits(mixnet.optical_nics)?;
         Ok(Decided { standing, ..Decided::default() })
     },

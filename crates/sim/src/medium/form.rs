@@ -1,10 +1,10 @@
-//! What a carrier is: how a fabric moves an all-to-all, a send, a sum of gradients, a collective, and
+//! What a medium is: how a fabric moves an all-to-all, a send, a sum of gradients, a collective, and
 //! what an incident does to it.
 //!
-//! The methods of [`Carrier`] are those of packet switches: one flow a pair of GPUs, over the fabric's
+//! The methods of [`Medium`] are those of packet switches: one flow a pair of GPUs, over the fabric's
 //! own routes. Gradients are summed hierarchically: inside each server, by rings between servers, inside
 //! again. Collectives inside one server take their closed form, for nothing else is on the scale-up
-//! network then; those that span servers are flows. A carrier writes what it does otherwise.
+//! network then; those that span servers are flows. A medium writes what it does otherwise.
 
 use crate::beside::{Beside, Kept};
 use crate::demand::{AllToAll, Demand};
@@ -24,13 +24,13 @@ use lightloom_workload::{BlockId, Gating, Placement, Scope, TaskGraph};
 /// What one GPU sends another: (from, to, bytes).
 pub(crate) type Pair = (u32, u32, u64);
 
-/// A kind of carrier; [`lightloom_fabric::Capabilities`] names it for each kind of fabric.
-pub(crate) struct CarrierKind {
+/// A kind of medium; [`lightloom_fabric::Capabilities`] names it for each kind of fabric.
+pub(crate) struct MediumKind {
     pub name: &'static str,
     /// Decides circuits that the fabric is built with; of a job, if there is one.
     pub decide: fn(&Spec, Option<&Job<'_>>) -> Result<Decided, SimError>,
     /// Begins an iteration.
-    pub begin: for<'a> fn(&Setting<'a>) -> Result<Box<dyn Carrier + 'a>, SimError>,
+    pub begin: for<'a> fn(&Setting<'a>) -> Result<Box<dyn Medium + 'a>, SimError>,
 }
 
 /// What a job sends.
@@ -91,7 +91,7 @@ pub(crate) struct Sum<'a> {
 }
 
 /// How bytes travel over a fabric.
-pub(crate) trait Carrier {
+pub(crate) trait Medium {
     /// Circuits that stand when the iteration begins.
     fn standing(&self) -> Vec<Patch> {
         vec![]
@@ -252,7 +252,7 @@ const MANY: usize = 256;
 
 /// An all-to-all, one flow a pair of GPUs.
 pub(crate) fn by_packets(
-    carrier: &(impl Carrier + ?Sized),
+    medium: &(impl Medium + ?Sized),
     state: &State<'_>,
     a2a: AllToAll,
     turn: Turn,
@@ -261,7 +261,7 @@ pub(crate) fn by_packets(
     let mut failed = None;
     let (ranks, mut flows) = (state.demand.placement.degrees().ep as usize, 0);
     state.demand.for_each_in_turn(a2a, |from, to, bytes| {
-        let sent = carrier.flow(state, (from, to, bytes), turn.key, orders);
+        let sent = medium.flow(state, (from, to, bytes), turn.key, orders);
         failed = sent.err().or(failed.take());
         flows += 1;
         if flows == MANY && ranks > MANY {

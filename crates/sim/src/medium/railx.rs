@@ -4,17 +4,17 @@
 //! Circuits are set before the job starts and stay. Unless the number of columns is given, the
 //! squarest grid is taken that the topology allows, wide rather than high.
 
-use super::form::{Carrier, CarrierKind, Decided, State, Turn, around};
+use super::form::{Medium, MediumKind, Decided, State, Turn, around};
 use crate::error::SimError;
 use lightloom_engine::{Orders, Patch};
 use lightloom_fabric::railx::{Axis, Grid, Layout};
 use lightloom_fabric::{Cluster, Fabric, FabricError, RailXSpec, RailXTopology};
 use lightloom_railx::{MOST_NODES, Named};
 
-pub(crate) static KIND: CarrierKind = CarrierKind {
+pub(crate) static KIND: MediumKind = MediumKind {
     name: "railx",
     decide: |spec, _| {
-        let railx: &RailXSpec = spec.fabric.keys().expect("only RailX names this carrier");
+        let railx: &RailXSpec = spec.fabric.keys().expect("only RailX names this medium");
         Ok(Decided { layout: Some(layout(&spec.cluster, railx)?), ..Decided::default() })
     },
     begin: |setting| Ok(Box::new(RailX(standing(setting.fabric)))),
@@ -23,7 +23,7 @@ pub(crate) static KIND: CarrierKind = CarrierKind {
 /// With its circuits.
 struct RailX(Vec<Patch>);
 
-impl Carrier for RailX {
+impl Medium for RailX {
     fn standing(&self) -> Vec<Patch> {
         self.0.clone()
     }

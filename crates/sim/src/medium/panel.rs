@@ -3,7 +3,7 @@
 //! evenly over all the shortest ones. A ring of gradients is spread over the strides that the design
 //! gave its servers, so that each hop has a circuit.
 
-use super::form::{Carrier, CarrierKind, Decided, Job, Pair, State, Sum, Turn};
+use super::form::{Medium, MediumKind, Decided, Job, Pair, State, Sum, Turn};
 use crate::demand::{AllToAll, Demand};
 use crate::error::SimError;
 use crate::spec::Spec;
@@ -19,7 +19,7 @@ use std::rc::Rc;
 
 type Paths = Rc<Vec<Vec<LinkId>>>;
 
-pub(crate) static KIND: CarrierKind = CarrierKind {
+pub(crate) static KIND: MediumKind = MediumKind {
     name: "panel",
     decide: |spec, job| {
         let panel = job.map(|job| design(spec, job)).transpose()?;
@@ -82,7 +82,7 @@ impl Panel {
     }
 }
 
-impl Carrier for Panel {
+impl Medium for Panel {
     fn circuits_between(&self, a: u32, b: u32) -> u32 {
         self.circuits.get(&(a, b)).copied().unwrap_or(0)
     }
@@ -200,7 +200,7 @@ fn standing(given: &CircuitCounts) -> Result<Design, SimError> {
 
 /// Circuits for what the job sends in one iteration.
 fn design(spec: &Spec, job: &Job<'_>) -> Result<Design, SimError> {
-    let keys: &TopoOptSpec = spec.fabric.keys().expect("only TopoOpt names this carrier");
+    let keys: &TopoOptSpec = spec.fabric.keys().expect("only TopoOpt names this medium");
     if let Some(given) = spec.given_circuits(keys.degree)? {
         return standing(&given);
     }

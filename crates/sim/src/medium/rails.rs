@@ -1,7 +1,7 @@
 //! Rails: all-to-alls over several NICs of a server, where the packet engine's balancer chooses among
 //! them; all else, and with other balancers everything, as on packet switches.
 
-use super::form::{Carrier, CarrierKind, Decided, State, Turn};
+use super::form::{Medium, MediumKind, Decided, State, Turn};
 use super::packets::Packets;
 use crate::demand::AllToAll;
 use crate::rails::flows::{Flows, forwarding, spreads};
@@ -10,7 +10,7 @@ use lightloom_engine::Orders;
 use lightloom_packet::BalancerSpec;
 use lightloom_units::{Bytes, Time};
 
-pub(crate) static KIND: CarrierKind = CarrierKind {
+pub(crate) static KIND: MediumKind = MediumKind {
     name: "rails",
     decide: Decided::nothing,
     begin: |setting| match &setting.spec.engine {
@@ -29,7 +29,7 @@ struct Rails {
     unit: Bytes,
 }
 
-impl Carrier for Rails {
+impl Medium for Rails {
     /// With its block's servers as domains.
     fn all_to_all(
         &mut self,
