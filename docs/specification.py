@@ -206,7 +206,7 @@ def meanings(model: type[sections.Section]) -> dict[str, str]:
         return {name: text or "" for name, text in described.items()}
     (tree,) = ast.parse(inspect.getsource(model)).body
     assert isinstance(tree, ast.ClassDef)
-    texts = {}
+    texts = {name: text for name, text in described.items() if text}
     for field, text in zip(tree.body, tree.body[1:], strict=False):
         if (
             isinstance(field, ast.AnnAssign)
@@ -240,6 +240,8 @@ def default_of(key: str, field: FieldInfo | None = None) -> tuple[str, str]:
         said = [f"`{value}` with `{kind}`" for kind, (value, _) in fabrics.SPLITTING.items()]
         reasons = [f"{kind}: {reason}" for kind, (_, reason) in fabrics.SPLITTING.items()]
         return ", ".join(said), "; ".join(reasons)
+    if key == "fabric.carrier":
+        return f"`{fabrics.CARRIER[0]}`", fabrics.CARRIER[1]
     table, _, last = key.rpartition(".")
     if table == "fabric.ocs" and last in fabrics.TRANSCEIVERS:
         fixed, reason = fabrics.TRANSCEIVERS[last]

@@ -14,8 +14,8 @@ from typing import Any, Literal
 from lightloom import _core, presets
 from lightloom.arguments import names, rates
 from lightloom.errors import InputError
-from lightloom.fabrics import can, compared, switches
-from lightloom.scenario import Scenario
+from lightloom.fabrics import CARRIER, Every, can, compared, switches
+from lightloom.scenario import Scenario, plain
 from lightloom.sections import Power, Prices
 from lightloom.units import Rate
 
@@ -122,13 +122,64 @@ def on_fabrics(
     for rate in bandwidths:
         for name in fabrics:
             if name in known:
-                yield job.with_(fabric={"preset": name, "link_bandwidth": str(rate)})
+                yield _on_preset(job, name, rate)
             elif not graph:
                 yield job.with_(fabric={"link_bandwidth": str(rate)})
             elif rate == link_rate(job):
                 yield job
     if graph and link_rate(job) not in bandwidths:
         yield job
+
+
+def _on_preset(job: Scenario, name: str, rate: Rate) -> Scenario:
+    """Return the job on a preset; what it says of carriers holds there, unless the preset does."""
+    preset = presets.load("fabrics", name)
+    changes = {"preset": name, "link_bandwidth": str(rate)}
+    if name != job.fabric.name and "carrier" not in preset.values["fabric"]:
+        changes |= _asked(job)
+    found = job.with_(fabric=changes)
+    if preset.same_bill is None or name == job.fabric.name:
+        return found
+    return _for_the_money(found, _on_preset(job, preset.same_bill, rate))
+
+
+def _asked(job: Scenario) -> dict[str, Any]:
+    """Return what the job's fabric says of carriers, if neither its preset nor a default does."""
+    own = job.fabric.name
+    known = presets.load("fabrics", own).values["fabric"] if own in presets.names("fabrics") else {}
+    said = {key: getattr(job.fabric, key) for key in Every.model_fields}
+    said = {key: value for key, value in said.items() if value is not None}
+    by_itself = {"carrier": known.get("carrier", CARRIER[0])}
+    return {} if said == by_itself else plain(said)
+
+
+def _for_the_money(job: Scenario, other: Scenario) -> Scenario:
+    """Over-subscribe a fabric as little as it takes to cost no more than another.
+
+    Raises
+    ------
+    InputError
+        If it costs more however over-subscribed.
+    """
+    most = cost_of(bill_of(other), job.prices).total_usd
+
+    def at(share: float) -> Scenario:
+        return job.with_(fabric={"oversubscription": 1 / share})
+
+    def fits(share: float) -> bool:
+        return cost_of(bill_of(at(share)), job.prices).total_usd <= most
+
+    low, high = 1 / 1024, 1.0
+    if fits(high):
+        return at(high)
+    if not fits(low):
+        raise InputError(
+            f"{job.title}: costs more than {other.fabric.name} however over-subscribed it is"
+        )
+    while high - low > 1e-4:
+        middle = (low + high) / 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return at(low)
 
 
 def link_rate(job: Scenario) -> Rate:

@@ -27,6 +27,7 @@ from lightloom.fields import (
     Ratio,
     Section,
     Splitting,
+    every,
     variants,
 )
 from lightloom.units import Time
@@ -34,7 +35,9 @@ from lightloom.units import Time
 if TYPE_CHECKING:
     Decision = str
     Predictor = str
+    Every = Section
 else:
+    Every = every("fabric")
     Decision = Literal[tuple(kinds.family("decision").kinds)]
     Predictor = Literal[tuple(kinds.family("predictor").kinds)]
 
@@ -127,7 +130,7 @@ class Reconfigure(Section):
     """The circuits that stand when a region begins: those of an even demand, or none."""
 
 
-class MixNet(Section):
+class MixNet(Every):
     """Some NICs of each server on reconfigurable circuits of a region, the rest on packets."""
 
     kind: Literal["mixnet"]
@@ -161,7 +164,7 @@ class PlaneOcs(Section):
     delay: Annotated[Time, Field(gt=0, le=1 << 62)]
 
 
-class Planes(Section):
+class Planes(Every):
     """NIC i of every server on the optical circuit switch of plane i; no packet switches (SWOT)."""
 
     kind: Literal["planes"]
@@ -193,7 +196,7 @@ class GraphLink(Section):
     """Parallel links; at a server each takes a NIC of its own."""
 
 
-class Graph(Section):
+class Graph(Every):
     """Any other fabric, node by node and link by link."""
 
     kind: Literal["graph"]
@@ -222,6 +225,9 @@ TRANSCEIVERS: dict[str, tuple[str | bool, str]] = {
     "activation": ("0 s", "MixNet Appendix C leaves it out of training times"),
     "loopback": (False, "chosen here: today's transceivers do not"),
 }
+
+# How all-to-alls travel unless a specification says so, and why.
+CARRIER = ("paper", "as each fabric's paper has it")
 
 # How equal paths are shared unless a specification says so, by engine.
 SPLITTING = {

@@ -83,16 +83,27 @@ def one_of(family: str) -> Any:
 def _table(kind: kinds.Kind, family: kinds.Family) -> type[Variant]:
     literal: Any = Literal
     fields: dict[str, Any] = {"kind": (literal[kind.name], Field(description=family.text))}
-    for key in kind.keys:
+    fields |= _fields(kind.keys) | _fields(family.every)
+    made = create_model(kind.class_name, __base__=Variant, __doc__=kind.about, **fields)
+    made.family = family.name
+    return made
+
+
+def every(family: str) -> type[Section]:
+    """Return a table with the keys that each kind of a family has."""
+    return create_model("Every", __base__=Section, **_fields(kinds.family(family).every))
+
+
+def _fields(keys: tuple[kinds.Key, ...]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for key in keys:
         value = _value(key.form)
         more: Any = {"description": key.text, "serialization_alias": key.resolved}
         if key.optional:
             fields[key.name] = (value | None, Field(default=None, **more))
         else:
             fields[key.name] = (value, Field(**more))
-    made = create_model(kind.class_name, __base__=Variant, __doc__=kind.about, **fields)
-    made.family = family.name
-    return made
+    return fields
 
 
 def _value(form: str | Mapping[str, Any]) -> Any:

@@ -62,10 +62,14 @@ class Kind:
 
 @dataclass(frozen=True)
 class Family:
-    """What one chooses from: `text` says what choosing decides, `kinds` has each by its name."""
+    """What one chooses from: `text` says what choosing decides, `kinds` has each by its name.
+
+    `every` are keys that each of them has besides its own.
+    """
 
     name: str
     text: str
+    every: tuple[Key, ...]
     kinds: Mapping[str, Kind]
 
     def able(self, capability: str, value: object = True) -> tuple[str, ...]:
@@ -90,11 +94,13 @@ def family(name: str) -> Family:
     'Each flow on one path, by a hash.'
     """
     listed = json.loads(_core.kinds(name))
-    kinds = [
-        Kind(**{**kind, "keys": tuple(Key(**key) for key in kind["keys"])})
-        for kind in listed["kinds"]
-    ]
-    return Family(listed["name"], listed["text"], {kind.name: kind for kind in kinds})
+
+    def keys(of: Any) -> tuple[Key, ...]:
+        return tuple(Key(**key) for key in of)
+
+    kinds = [Kind(**{**kind, "keys": keys(kind["keys"])}) for kind in listed["kinds"]]
+    every = keys(listed.get("every", ()))
+    return Family(listed["name"], listed["text"], every, {kind.name: kind for kind in kinds})
 
 
 def of(name: str, kind: str) -> Mapping[str, Any]:

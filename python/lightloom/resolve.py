@@ -25,7 +25,7 @@ from lightloom import messages, presets
 from lightloom.choices import choose, from_preset, from_presets
 from lightloom.compute_table import derived
 from lightloom.errors import InputError
-from lightloom.fabrics import KINDS, SPLITTING, TRANSCEIVERS, splits
+from lightloom.fabrics import CARRIER, KINDS, SPLITTING, TRANSCEIVERS, splits
 from lightloom.layers import Layer, LayerStack, Leaf, Origin, copied, nested
 from lightloom.scenario import Network, Scenario, leaves, plain
 from lightloom.toml_text import read_toml
@@ -89,7 +89,8 @@ def load_scenario(
     Traceback (most recent call last):
     ...
     lightloom.errors.InputError: spec: fabric.optical_nic = 6: unknown key for fabric "fat-tree"; \
-allowed: kind, link_bandwidth, link_delay, name, oversubscription, preset, radix, splitting, tiers
+allowed: carrier, chunk, kind, link_bandwidth, link_delay, name, oversubscription, preset, \
+radix, splitting, store_and_forward, tiers
     """
     stack = stacked(source, overrides, label=label, override_label=override_label)
     return resolved(stack, _label(source, label))
@@ -226,6 +227,13 @@ def _transceivers(stack: LayerStack) -> None:
                 stack.merge({"fabric": {"ocs": {key: value}}}, _by_default(reason))
 
 
+def _carrier(stack: LayerStack) -> None:
+    """Say how all-to-alls travel, where nobody does."""
+    if isinstance(stack.get("fabric"), dict) and stack.get("fabric", "carrier") is None:
+        value, reason = CARRIER
+        stack.merge({"fabric": {"carrier": value}}, _by_default(reason))
+
+
 # By which algorithm a collective is run unless anyone says.
 _ALGORITHMS = {
     "all-to-all": "direct",
@@ -270,6 +278,7 @@ def _validated(root: type[Root], stack: LayerStack, label: str) -> tuple[Root, d
         from_table = Origin("derived: compute.table", source)
         stack.merge({"compute": {"measured": entries}}, lambda key: from_table)
     _split(stack)
+    _carrier(stack)
     _predictor(stack)
     _transceivers(stack)
     _collective(stack)

@@ -116,6 +116,42 @@ impl Router {
         &self.routing
     }
 
+    /// As [`Router::route`], over lanes that are given: for two servers, by index, the NICs of each lane
+    /// between them, over which their bytes are shared evenly. Hops are in the order of lanes; a lane
+    /// without a byte is left out.
+    ///
+    /// ```
+    /// use lightloom_circuits::{Layout, Router};
+    /// // Two servers of two GPUs, NIC i to NIC i: all comes from GPU 0, and half of it leaves by NIC 1.
+    /// let layout = Layout {
+    ///     servers: 2,
+    ///     gpus_per_server: 2,
+    ///     packet_nics: vec![0, 1],
+    ///     optical_nics: vec![],
+    ///     nic_gpu: vec![0, 1],
+    /// };
+    /// let mut router = Router::default();
+    /// let routing = router.route_over(&[(0, 2, 100)], &layout, |_, _| vec![(0, 0), (1, 1)]);
+    /// assert_eq!(routing.exchange.iter().map(|hop| hop.bytes).collect::<Vec<_>>(), [50, 50]);
+    /// assert_eq!((routing.gather[0].bytes, routing.scatter[0].bytes), (50, 50));
+    /// ```
+    ///
+    /// # Panics
+    /// If a GPU is not of the region, `layout` names a GPU beyond its own, or there are no lanes.
+    pub fn route_over<L: IntoIterator<Item = (u16, u16)>>(
+        &mut self,
+        demand: &[(u32, u32, u64)],
+        layout: &Layout,
+        mut lanes: impl FnMut(usize, usize) -> L,
+    ) -> &Routing {
+        self.sort(demand, layout);
+        let open = |open: &mut Vec<Lane>, (a, b), bytes, _| {
+            lanes::open_all(open, lanes(a, b), bytes, layout);
+        };
+        self.over_lanes(layout, open, |_, _, _, _, _| {});
+        &self.routing
+    }
+
     /// Tells `each` of every part of every entry: servers, the entry, the lane, and the bytes.
     fn assign_lanes(
         &mut self,
@@ -123,7 +159,7 @@ impl Router {
         ports: &PortMap,
         layout: &Layout,
         options: &RouteOptions,
-        mut each: impl FnMut(usize, usize, (u16, u16), &Lane, u64),
+        each: impl FnMut(usize, usize, (u16, u16), &Lane, u64),
     ) {
         layout.check(ports);
         self.sort(demand, layout);
@@ -132,6 +168,21 @@ impl Router {
         if options.share_eps {
             sharing::over_packets(&self.between, ports, layout, options, &mut self.over_packets);
         }
+        let over_packets = std::mem::take(&mut self.over_packets);
+        let open = |lanes: &mut Vec<Lane>, ends, bytes, pair: usize| {
+            lanes::open(lanes, ends, bytes, over_packets[pair], ports, layout);
+        };
+        self.over_lanes(layout, open, each);
+        self.over_packets = over_packets;
+    }
+
+    /// Shares what was sorted over the lanes that `open` opens for each pair of servers.
+    fn over_lanes(
+        &mut self,
+        layout: &Layout,
+        mut open: impl FnMut(&mut Vec<Lane>, (usize, usize), u64, usize),
+        mut each: impl FnMut(usize, usize, (u16, u16), &Lane, u64),
+    ) {
         let (n, gpus) = (usize::from(layout.servers), usize::from(layout.gpus_per_server));
         self.routing.exchange.clear();
         for legs in [&mut self.gather, &mut self.scatter] {
@@ -143,8 +194,7 @@ impl Router {
             if a == b || self.between[pair] == 0 {
                 continue;
             }
-            let over_packets = self.over_packets[pair];
-            lanes::open(&mut self.lanes, (a, b), self.between[pair], over_packets, ports, layout);
+            open(&mut self.lanes, (a, b), self.between[pair], pair);
             for lane in self.lanes.iter().filter(|lane| lane.left > 0) {
                 self.routing.exchange.push(Hop {
                     from: (a as u16, lane.nics.0),

@@ -7,9 +7,10 @@ use crate::graph::{Fabric, Routes};
 use crate::ids::ServerId;
 use crate::railx::Layout;
 use crate::wires::Wires;
+use lightloom_units::Bytes;
 use lightloom_units::kind::{Form, Key, Kind};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::any::Any;
 use std::fmt;
@@ -32,6 +33,8 @@ pub struct FabricKind {
 pub struct Capabilities {
     /// The medium by which the simulator moves bytes over it.
     pub medium: &'static str,
+    /// How all-to-alls can travel over it, besides as its paper has it.
+    pub carriers: &'static [&'static str],
     /// Engines that cannot run it, and why.
     pub refuses: &'static [(&'static str, &'static str)],
     /// Whether it leads around NICs that fail.
@@ -53,6 +56,7 @@ impl Capabilities {
     /// Of packet switches that every engine can run and that lead around failures.
     pub const SWITCHED: Self = Capabilities {
         medium: "packets",
+        carriers: &["direct", "relay", "delegate", "rails"],
         refuses: &[],
         failures: true,
         regions: false,
@@ -145,23 +149,62 @@ impl<'a> Site<'a> {
 /// assert!(serde_json::from_str::<FabricSpec>(&text.replace("degree", "degrees")).is_err());
 /// ```
 #[derive(Clone, Debug)]
-pub struct FabricSpec(Arc<dyn FabricKeys>);
+pub struct FabricSpec {
+    keys: Arc<dyn FabricKeys>,
+    carrier: CarrierSpec,
+}
 
 impl<K: FabricKeys> From<K> for FabricSpec {
     fn from(keys: K) -> Self {
-        FabricSpec(Arc::new(keys))
+        FabricSpec { keys: Arc::new(keys), carrier: CarrierSpec::default() }
+    }
+}
+
+/// How all-to-alls travel: the keys that every kind has. Nothing in this crate reads them.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CarrierSpec {
+    /// Of the kinds of carriers, by name.
+    pub carrier: String,
+    /// Pieces in which bytes are gathered, sent and scattered.
+    #[serde(default)]
+    pub chunk: Option<Bytes>,
+    /// Whether all is gathered before any is sent, and all has come before any is scattered.
+    #[serde(default)]
+    pub store_and_forward: Option<bool>,
+}
+
+impl CarrierSpec {
+    /// The names of its keys.
+    pub(crate) const KEYS: [&str; 3] = ["carrier", "chunk", "store_and_forward"];
+}
+
+impl Default for CarrierSpec {
+    /// As each paper has it.
+    fn default() -> Self {
+        CarrierSpec { carrier: "paper".into(), chunk: None, store_and_forward: None }
     }
 }
 
 impl FabricSpec {
     /// Which kind it is, and what that can do.
     pub fn kind(&self) -> &'static FabricKind {
-        self.0.kind()
+        self.keys.kind()
+    }
+
+    /// How all-to-alls travel over it.
+    pub fn carrier(&self) -> &CarrierSpec {
+        &self.carrier
+    }
+
+    /// The same fabric, over which all-to-alls travel so.
+    pub fn carried(self, carrier: CarrierSpec) -> Self {
+        FabricSpec { carrier, ..self }
     }
 
     /// The keys and their values, if it is of the kind that has them.
     pub fn keys<K: FabricKeys>(&self) -> Option<&K> {
-        self.0.as_any().downcast_ref()
+        self.keys.as_any().downcast_ref()
     }
 }
 
@@ -254,6 +297,6 @@ pub fn build_at(site: &Site<'_>, spec: &FabricSpec) -> Result<Fabric, FabricErro
         let given = cluster.nics_per_server;
         return Err(FabricError::new("cluster.nics_per_server", given, allowed));
     }
-    let (wires, routes) = spec.0.build(site)?;
+    let (wires, routes) = spec.keys.build(site)?;
     Ok(Fabric::new(cluster, wires, routes))
 }

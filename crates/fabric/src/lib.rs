@@ -30,6 +30,7 @@ mod cluster;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
 mod error;
+mod gateway;
 mod graph;
 mod hash;
 mod ids;
@@ -49,9 +50,12 @@ pub use cluster::Cluster;
 pub use error::{FabricError, RouteError};
 pub use graph::{Fabric, Routes, Switches};
 pub use ids::{GpuId, LinkId, NicId, NodeId, ServerId};
-pub use kind::{Backup, Capabilities, FabricKeys, FabricKind, FabricSpec, Site, build, build_at};
+pub use kind::{
+    Backup, Capabilities, CarrierSpec, FabricKeys, FabricKind, FabricSpec, Site, build, build_at,
+};
 pub use kinds::FABRICS;
 pub use kinds::fat_tree::FatTree;
+pub use kinds::few_nics::FewNicsSpec;
 pub use kinds::graph::{GraphLink, GraphNode, GraphSpec, Role};
 pub use kinds::leaf_spine::LeafSpineSpec;
 pub use kinds::mixnet::MixNetSpec;

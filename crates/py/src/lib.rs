@@ -191,6 +191,7 @@ impl Workload {
         summary.set_item("exposed_a2a_ps", split.all_to_all.ps())?;
         summary.set_item("exposed_other_ps", split.other.ps())?;
         summary.set_item("reconfiguration_ps", split.reconfiguration.ps())?;
+        summary.set_item("carrier", &run.carrier)?;
         for (name, value) in &run.figures {
             summary.set_item(name, value)?;
         }

@@ -1,10 +1,11 @@
 //! The families of kinds that a specification chooses from, as data for those who list them.
 
+use crate::carrier::{CARRIERS, KEYS};
 use crate::flits::networks;
 use lightloom_circuits::predict::predictors;
 use lightloom_fabric::FABRICS;
 use lightloom_packet::{BALANCERS, OVERFLOWS, TRANSPORTS};
-use lightloom_units::kind::Family;
+use lightloom_units::kind::{Family, Key};
 use lightloom_workload::collective::Algorithm;
 use serde::Serialize;
 use serde_json::{Result as Json, Value, json, to_value};
@@ -13,26 +14,37 @@ const FAMILIES: &[&dyn Listed] = &[
     &Plugs {
         name: "fabric",
         text: "Which fabric; decides which other keys there are.",
+        every: KEYS,
         kinds: || FABRICS.iter().map(|kind| to_value(kind.about)).collect(),
+    },
+    &Plugs {
+        name: "carrier",
+        text: "How all-to-alls travel.",
+        every: &[],
+        kinds: || CARRIERS.iter().map(|kind| to_value(kind.about)).collect(),
     },
     &Plugs {
         name: "decision",
         text: "How circuits are chosen for a demand.",
+        every: &[],
         kinds: || lightloom_decide::rules().iter().map(|rule| to_value(rule.kind())).collect(),
     },
     &Plugs {
         name: "predictor",
         text: "Who predicts the demand of a layer's first all-to-all.",
+        every: &[],
         kinds: || predictors().iter().map(|predictor| to_value(predictor.kind())).collect(),
     },
     &Plugs {
         name: "network",
         text: "Which network of routers; decides which other keys there are.",
+        every: &[],
         kinds: || networks().map(|kind| to_value(kind.about)).collect(),
     },
     &Plugs {
         name: "collective",
         text: "What each node sends in each step of a collective.",
+        every: &[],
         kinds: || Algorithm::all().map(|algorithm| to_value(algorithm.kind())).collect(),
     },
     &TRANSPORTS,
@@ -59,6 +71,8 @@ impl<C: Serialize + Sync> Listed for Family<C> {
 struct Plugs {
     name: &'static str,
     text: &'static str,
+    /// Keys that each of them has besides its own.
+    every: &'static [Key],
     kinds: fn() -> Json<Vec<Value>>,
 }
 
@@ -68,7 +82,9 @@ impl Listed for Plugs {
     }
     fn json(&self) -> Json<String> {
         let kinds = (self.kinds)()?;
-        serde_json::to_string(&json!({"name": self.name, "text": self.text, "kinds": kinds}))
+        serde_json::to_string(&json!({
+            "name": self.name, "text": self.text, "every": self.every, "kinds": kinds
+        }))
     }
 }
 

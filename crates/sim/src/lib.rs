@@ -5,6 +5,8 @@
 
 mod beside;
 mod bound;
+mod carried;
+mod carrier;
 mod collective;
 mod critical;
 mod demand;

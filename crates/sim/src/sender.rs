@@ -20,6 +20,8 @@ pub(crate) struct Sender<'a> {
     rings: HashMap<(u32, Scope, u64), RingPlan>,
     pub medium: Box<dyn Medium + 'a>,
     pub records: Vec<DemandRecord>,
+    /// All-to-alls between servers by what carried them.
+    pub carried: BTreeMap<&'static str, u64>,
 }
 
 impl<'a> Sender<'a> {
@@ -39,6 +41,7 @@ impl<'a> Sender<'a> {
             rings: HashMap::new(),
             medium,
             records: Vec::new(),
+            carried: BTreeMap::new(),
         }
     }
 
@@ -74,6 +77,24 @@ impl<'a> Sender<'a> {
         }
     }
 
+    /// What carried all-to-alls between servers, the most frequent first.
+    pub fn carrier(&self) -> String {
+        let mut carried: Vec<_> = self.carried.iter().collect();
+        carried.sort_by_key(|&(_, times)| std::cmp::Reverse(times));
+        match carried.is_empty() {
+            true => "none".into(),
+            false => carried.iter().map(|(name, _)| **name).collect::<Vec<_>>().join(", "),
+        }
+    }
+
+    /// How often which of several carriers was chosen.
+    pub fn carrier_note(&self, spec: &Spec) -> Option<String> {
+        let chosen = spec.fabric.carrier().carrier == "auto" && self.carried.len() > 1;
+        let each = self.carried.iter().map(|(name, times)| format!("{times} by {name}"));
+        let each = each.collect::<Vec<_>>().join(", ");
+        chosen.then(|| format!("all-to-alls between servers: {each}"))
+    }
+
     fn all_reduce(
         &mut self,
         (stage, scope, bytes_per_gpu): (u32, Scope, u64),
@@ -107,7 +128,10 @@ impl Policy for Sender<'_> {
         match comm {
             Comm::AllToAll { block, matrix, transposed, bytes_per_token } => {
                 let a2a = AllToAll { block, matrix, transposed, bytes_per_token };
-                self.medium.all_to_all(&mut self.state, a2a, turn, orders)?;
+                let carrier = self.medium.all_to_all(&mut self.state, a2a, turn, orders)?;
+                if self.state.spans_servers(block) {
+                    *self.carried.entry(carrier).or_default() += 1;
+                }
                 self.keep(a2a, task);
                 Ok(())
             }

@@ -3,6 +3,7 @@
 
 use crate::beside::{Beside, Kept};
 use crate::bound::{Bounds, bounds};
+use crate::carried;
 use crate::collective::{Given, Parts};
 use crate::critical::{Breakdown, attribute};
 use crate::demand::Demand;
@@ -54,6 +55,8 @@ pub struct Run {
     pub breakdown: Breakdown,
     /// The iteration's time.
     pub iteration: Time,
+    /// What carried all-to-alls between servers, the most frequent first; none without any.
+    pub carrier: String,
     /// Single figures, by name.
     pub figures: Vec<(&'static str, f64)>,
     /// tasks, links, transfers, demand, reconfigurations, queues, reorder.
@@ -167,13 +170,21 @@ impl Workload {
                 kind.name()
             )));
         }
+        let carriers = carried::allowed(spec)?;
         let decided = (medium_kind.decide)(spec, Some(&job))?;
         let fabric = fabric_of(spec, &plan, &decided)?;
         let incidents = plan.incidents(&spec.failures, &fabric, &self.placement, &self.graph)?;
         can_run(kind, spec.engine.name())?;
         beside.is_asked(spec, &fabric)?;
-        let setting =
-            Setting { spec, fabric: &fabric, job, plan: &plan, decided: &decided, beside };
+        let setting = Setting {
+            spec,
+            fabric: &fabric,
+            job,
+            plan: &plan,
+            decided: &decided,
+            carriers,
+            beside,
+        };
         let medium = (medium_kind.begin)(&setting)?;
         let circuits = medium.standing();
         let scenario = Scenario {
@@ -204,6 +215,8 @@ impl Workload {
         let (breakdown, share) = attribute(&self.graph, &outcome);
         let mut notes: Vec<String> = fabric.notes().iter().cloned().chain(notes).collect();
         notes.extend(sender.medium.note());
+        let carrier = sender.carrier();
+        notes.extend(sender.carrier_note(spec));
         let kept = sender.medium.kept();
         let traffic = sender.medium.traffic();
         notes.extend(self.notes.iter().cloned());
@@ -228,6 +241,7 @@ impl Workload {
         Ok(Run {
             breakdown,
             iteration: outcome.makespan,
+            carrier,
             figures: figures(&fabric, &outcome, &recorder),
             tables,
             notes,
@@ -267,6 +281,7 @@ fn engine(spec: &Spec, beside: Beside<'_>) -> Box<dyn Engine> {
 /// # Errors
 /// [`SimError::Input`] if the fabric cannot be built.
 pub fn fabric_without_circuits(spec: &Spec) -> Result<Fabric, SimError> {
+    carried::allowed(spec)?;
     let plan = FailurePlan::new(spec, spec.region_servers())?;
     fabric_of(spec, &plan, &(medium::of(spec.fabric.kind()).decide)(spec, None)?)
 }

@@ -22,13 +22,15 @@ from lightloom.errors import InputError
 class Preset:
     """One preset file: `values` in the user's form, and the source of each key.
 
-    A fabric that is `compared` is part of a comparison that names no fabrics.
+    A fabric that is `compared` is part of a comparison that names no fabrics; one with a
+    `same_bill` is over-subscribed in comparisons until it costs no more than that preset.
     """
 
     path: str
     values: Mapping[str, Any]
     sources: Mapping[str, str]
     compared: bool = False
+    same_bill: str | None = None
 
     def source(self, key: str) -> str:
         """Where the figure of a dotted key comes from; the nearest table that names a source."""
@@ -91,4 +93,5 @@ def _read(path: str) -> Preset:
     values = tomllib.loads(files(__name__).joinpath(path).read_text(encoding="utf-8"))
     sources = values.pop("source", {})
     values.pop("range", None)
-    return Preset(path, values, sources, values.pop("compared", False))
+    compared, same_bill = values.pop("compared", False), values.pop("same_bill", None)
+    return Preset(path, values, sources, compared, same_bill)

@@ -111,6 +111,7 @@ def render_compare(
     out = console or screen.console()
     screen.print_table(COLUMNS, table, out)
     _explain_dashes(rows, out)
+    _name_carriers(rows, out)
 
 
 def _explain_dashes(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
@@ -122,6 +123,16 @@ def _explain_dashes(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
         said = f"under compute they did: {', '.join(changed)}" if changed else "none changed"
         who = "no iteration waited" if len(dashes) == len(rows) else "the iteration did not wait"
         out.print(f'reconf. "-": {who} for circuits that change; {said}', style="dim")
+
+
+def _name_carriers(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
+    """Say under the table how all-to-alls travelled, where not as each paper has it."""
+    runs: dict[str, list[str]] = {}
+    for row in rows:
+        runs.setdefault(row.get("carrier") or "paper", []).append(str(row.get("run")))
+    if set(runs) - {"paper", "none"}:
+        said = "; ".join(f"{carrier}: {', '.join(names)}" for carrier, names in runs.items())
+        out.print(f"all-to-alls by {said}", style="dim")
 
 
 # Figures of packets, and their headings; a Result of the flow engine has none of them.

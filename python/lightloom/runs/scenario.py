@@ -147,14 +147,15 @@ def perform(run: Run, on_progress: OnShare, memo: Memo, *, tables: bool) -> Outc
     return Outcome(out["summary"], found, tuple(out["notes"]), tuple(out["warnings"]))
 
 
-def in_seconds(figures: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the iteration and its parts in seconds, and what else the core counted."""
+def in_seconds(figures: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, Any]]:
+    """Return the iteration and its parts in seconds, and what else the core says."""
     left = dict(figures)
     seconds = {
         f"{name}_s": left.pop(f"{name}_ps") / 1e12
         for name in ("iteration", "compute", "exposed_a2a", "exposed_other", "reconfiguration")
     }
-    return seconds, {name: float(value) for name, value in left.items()}
+    said = {name: v if isinstance(v, str) else float(v) for name, v in left.items()}
+    return seconds, said
 
 
 def tokens(scenario: Scenario) -> int:

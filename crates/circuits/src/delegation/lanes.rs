@@ -45,6 +45,22 @@ pub(super) fn open(
     }
 }
 
+/// Opens the lanes given by their NICs at both ends and shares `bytes` over them evenly.
+pub(super) fn open_all(
+    lanes: &mut Vec<Lane>,
+    nics: impl IntoIterator<Item = (u16, u16)>,
+    bytes: u64,
+    layout: &Layout,
+) {
+    let gpu = |nic: u16| layout.nic_gpu[usize::from(nic)];
+    let lane =
+        |nics: (u16, u16)| Lane { nics, gpus: (gpu(nics.0), gpu(nics.1)), circuit: false, left: 0 };
+    lanes.clear();
+    lanes.extend(nics.into_iter().map(lane));
+    assert!(!lanes.is_empty(), "a lane for every two servers that exchange");
+    share(lanes, bytes);
+}
+
 /// Shares bytes evenly; the first lanes take the remainder.
 fn share(lanes: &mut [Lane], bytes: u64) {
     let count = lanes.len() as u64;

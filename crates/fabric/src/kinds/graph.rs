@@ -83,6 +83,7 @@ const ABOUT: Kind<Capabilities> = Kind {
     source: None,
     keys: &[],
     capabilities: Capabilities {
+        carriers: &[],
         failures: false,
         switches: Some("fabric.links"),
         ..Capabilities::SWITCHED

@@ -18,13 +18,14 @@ use crate::bill::Item;
 use crate::clos::{Clos, ClosSpec, shape};
 use crate::cluster::Cluster;
 use crate::error::{FabricError, RouteError};
+use crate::gateway::Gateways;
 use crate::graph::{Routes, Switches};
 use crate::ids::{GpuId, LinkId, NicId, ServerId};
 use crate::kind::{Backup, Capabilities, FabricKeys, FabricKind, FabricSpec, Site, example};
 use crate::ocs::{
     ActivationDelay, OcsSpec, ReconfigurationDelay, Reconfigure, ReconfigurePolicy, Start,
 };
-use crate::wires::{Cable, LinkClass, NodeKind, Wires, back, relay};
+use crate::wires::{Cable, LinkClass, NodeKind, Wires, back};
 use lightloom_units::kind::Kind;
 use lightloom_units::{BitRate, Time};
 use serde::{Deserialize, Serialize};
@@ -63,6 +64,7 @@ const ABOUT: Kind<Capabilities> = Kind {
     keys: &[],
     capabilities: Capabilities {
         medium: "circuits",
+        carriers: &["delegate"],
         regions: true,
         many_nics: true,
         switches: Some("fabric.eps"),
@@ -90,32 +92,27 @@ impl FabricKeys for MixNetSpec {
         let mut wires = Wires::new(cluster);
         check(site, self)?;
         let nics = cluster.nics_per_server;
-        let packets = nics - self.optical_nics;
-        // i * n / m for i < m leaves the floor or the ceiling of m / parts in each equal part.
-        let packet: Vec<u32> = (0..packets).map(|i| i * nics / packets).collect();
+        let packet = Gateways::spread(nics - self.optical_nics, cluster);
         let optical: Vec<u32> = (0..nics).filter(|i| !packet.contains(i)).collect();
         let regions = (cluster.servers() - site.backups.len() as u32) / region_servers;
         let mut mixnet = MixNet {
-            eps: Clos::default(),
+            eps: Gateways { clos: Clos::default(), nics: packet },
             region_servers,
             regions,
             backups: site.backups.to_vec(),
-            packet,
             optical,
             circuits: vec![None; cluster.nics() as usize],
         };
         let servers = || (0..cluster.servers()).map(ServerId);
-        let nics_of = |server, locals: &[u32]| -> Vec<NicId> {
-            locals.iter().map(|&local| cluster.nic(server, local)).collect()
-        };
-        let hosts = servers().flat_map(|server| nics_of(server, mixnet.packet_nics(server)));
-        mixnet.eps = Clos::build(&self.eps, "fabric.eps", &vec![hosts.collect()], &mut wires)?;
+        let hosts =
+            servers().flat_map(|server| Gateways::of(cluster, server, mixnet.packet_nics(server)));
+        mixnet.eps.clos = Clos::build(&self.eps, "fabric.eps", &vec![hosts.collect()], &mut wires)?;
         let switches: Vec<_> =
             (0..regions).map(|region| wires.node(NodeKind::Ocs { region })).collect();
         let mut count = 0;
         for server in servers() {
             let Some(region) = mixnet.region_of(server) else { continue };
-            for nic in nics_of(server, &mixnet.optical) {
+            for nic in Gateways::of(cluster, server, &mixnet.optical) {
                 let cable = Cable {
                     rate: self.ocs.link_bps,
                     delay: self.ocs.link_delay_ps,
@@ -190,12 +187,11 @@ impl FabricSpec {
 /// What MixNet wires.
 #[derive(Debug)]
 struct MixNet {
-    eps: Clos,
+    eps: Gateways,
     region_servers: u32,
     regions: u32,
     backups: Vec<Backup>,
-    /// NICs of a server on packet switches, and on the optical one, by index in the server.
-    packet: Vec<u32>,
+    /// NICs of a server on the optical switch, by index in the server.
     optical: Vec<u32>,
     /// By NIC: its link into the optical switch.
     circuits: Vec<Option<LinkId>>,
@@ -207,13 +203,6 @@ impl MixNet {
         let first = self.regions * self.region_servers;
         self.backups.get(server.0.checked_sub(first)? as usize).copied()
     }
-
-    /// The packet NIC that a GPU uses: each serves as many GPUs as another, or one fewer.
-    fn gateway(&self, cluster: &Cluster, gpu: GpuId) -> NicId {
-        let own = cluster.local_nic(cluster.nic_of(gpu));
-        let at_or_below = self.packet.partition_point(|&nic| nic <= own);
-        cluster.nic(cluster.server_of(gpu), self.packet[at_or_below - 1])
-    }
 }
 
 impl Routes for MixNet {
@@ -221,25 +210,21 @@ impl Routes for MixNet {
     fn route(
         &self,
         cluster: &Cluster,
-        (source, destination): (GpuId, GpuId),
+        ends: (GpuId, GpuId),
         key: u64,
         path: &mut Vec<LinkId>,
     ) -> Result<(), RouteError> {
-        let (exit, entry) = (self.gateway(cluster, source), self.gateway(cluster, destination));
-        relay(source, cluster.gpu_of(exit), path);
-        self.eps.route(exit, entry, key, path)?;
-        relay(cluster.gpu_of(entry), destination, path);
-        Ok(())
+        self.eps.route(cluster, ends, key, path)
     }
 
     fn switches(&self) -> Option<&dyn Switches> {
-        Some(&self.eps)
+        Some(&self.eps.clos)
     }
 
     fn packet_nics(&self, server: ServerId) -> &[u32] {
         match self.backup(server) {
             Some(Backup::Circuits(_)) => &[],
-            _ => &self.packet,
+            _ => &self.eps.nics,
         }
     }
 

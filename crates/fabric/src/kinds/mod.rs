@@ -1,6 +1,6 @@
 //! Every kind of fabric that a specification can ask for.
 
-use crate::kind::{FabricKind, FabricSpec};
+use crate::kind::{CarrierSpec, FabricKind, FabricSpec};
 use serde::de::{Deserialize, Deserializer, Error};
 use serde_json::{Map, Value};
 
@@ -28,6 +28,7 @@ fabrics! {
     mixnet,
     planes,
     railx,
+    few_nics,
     graph,
     dragonfly,
 }
@@ -36,8 +37,17 @@ impl<'de> Deserialize<'de> for FabricSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut keys = Map::deserialize(deserializer)?;
         let name = keys.remove("kind").ok_or_else(|| D::Error::missing_field("kind"))?;
+        let common = CarrierSpec::KEYS.into_iter().filter_map(|key| keys.remove_entry(key));
+        let common: Map<_, _> = common.collect();
+        let carrier = match common.is_empty() {
+            true => CarrierSpec::default(),
+            false => CarrierSpec::deserialize(Value::Object(common)).map_err(D::Error::custom)?,
+        };
         match FABRICS.iter().find(|kind| name == kind.name()) {
-            Some(kind) => kind.read(Value::Object(keys)).map_err(D::Error::custom),
+            Some(kind) => {
+                let read = kind.read(Value::Object(keys)).map_err(D::Error::custom)?;
+                Ok(read.carried(carrier))
+            }
             None => {
                 let known: Vec<&str> = FABRICS.iter().map(|kind| kind.name()).collect();
                 let known = known.join(", ");

@@ -39,6 +39,7 @@ const ABOUT: Kind<Capabilities> = Kind {
     keys: &[],
     capabilities: Capabilities {
         medium: "planes",
+        carriers: &[],
         refuses: &[
             ("packet", "books its circuits by the clock, which packets do not keep"),
             ("flit", "books its circuits by the clock, which flits do not keep"),

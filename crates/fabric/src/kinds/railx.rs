@@ -109,6 +109,7 @@ const ABOUT: Kind<Capabilities> = Kind {
     ],
     capabilities: Capabilities {
         medium: "railx",
+        carriers: &[],
         refuses: &[("packet", "has no packet switches, which that engine's queues are in")],
         failures: false,
         switches: None,

@@ -80,6 +80,7 @@ const ABOUT: Kind<Capabilities> = Kind {
     ],
     capabilities: Capabilities {
         medium: "panel",
+        carriers: &["delegate"],
         failures: false,
         switches: None,
         ..Capabilities::SWITCHED

@@ -1,9 +1,10 @@
 //! What works at this moment, and the paths over it: [`failover`]'s decisions as links of the fabric.
 
 use lightloom_circuits::failover::{self, Passage, Wish, Working};
+use lightloom_engine::Orders;
 use lightloom_engine::Patches;
 use lightloom_fabric::{Fabric, GpuId, LinkClass, LinkId, NicId, ServerId};
-use lightloom_units::Time;
+use lightloom_units::{Bytes, Time};
 
 /// The state of every NIC and circuit, kept only where something fails.
 pub(crate) struct Health<'a> {
@@ -100,6 +101,48 @@ impl<'a> Health<'a> {
         let passages = failover::around(self, a, b, wish)
             .ok_or_else(|| format!("no path is left from server {a} to server {b}"))?;
         self.lay(from, to, &passages, key, path)
+    }
+
+    /// Sends `bytes` from one GPU to another of a server elsewhere over all circuits between the two
+    /// servers and all NICs on packet switches that work at both ends, each as fast as it is.
+    pub fn spread(
+        &self,
+        (from, to): (GpuId, GpuId),
+        bytes: u64,
+        key: u64,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        let cluster = self.fabric.cluster();
+        let (a, b) = (cluster.server_of(from).0, cluster.server_of(to).0);
+        let circuits = self.circuits(a).into_iter().filter(|(_, peer)| peer.0 == b);
+        let circuits =
+            circuits.map(|(nic, peer)| Passage { from: (a, nic), to: peer, circuit: true });
+        let nics = self.packet_nics(a).iter().zip(self.packet_nics(b));
+        let nics =
+            nics.map(|(&exit, &entry)| Passage { from: (a, exit), to: (b, entry), circuit: false });
+        let passages: Vec<_> = circuits.chain(nics).collect();
+        if passages.is_empty() {
+            self.route(from, to, key, orders.path())?;
+            orders.flow(Bytes::new(bytes));
+            return Ok(());
+        }
+        let mut paths = Vec::with_capacity(passages.len());
+        for passage in passages {
+            let mut path = Vec::new();
+            self.lay(from, to, &[passage], key, &mut path)?;
+            let rate = path.iter().map(|&link| self.fabric.link(link).rate.bps()).min();
+            paths.push((path, rate.unwrap_or(0)));
+        }
+        let all: u128 = paths.iter().map(|&(_, rate)| u128::from(rate)).sum();
+        let (mut sum, mut sent) = (0, 0);
+        for (path, rate) in paths {
+            sum += u128::from(rate);
+            let until = (u128::from(bytes) * sum / all.max(1)) as u64;
+            orders.path().extend(path);
+            orders.flow(Bytes::new(until - sent));
+            sent = until;
+        }
+        Ok(())
     }
 
     /// As [`Health::route`], from the GPU of one NIC to the GPU of another, by these if they work.

@@ -14,6 +14,11 @@ impl Moved {
         self.0.get(&rank).copied().unwrap_or(rank)
     }
 
+    /// Whether a rank has moved to this GPU.
+    pub fn is_at(&self, gpu: u32) -> bool {
+        self.0.values().any(|&to| to == gpu)
+    }
+
     /// Replaces ranks by their GPUs.
     pub fn apply(&self, group: &mut [u32]) {
         if !self.0.is_empty() {

@@ -1,7 +1,7 @@
 //! MixNet: all-to-alls between servers over the circuits of their region, by delegates; all else over
 //! packet switches. [`crate::mixnet`] is the medium.
 
-use super::form::{MediumKind, Decided};
+use super::form::{Decided, MediumKind};
 use crate::error::SimError;
 use crate::mixnet::Optical;
 use lightloom_fabric::MixNetSpec;

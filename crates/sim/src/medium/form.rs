@@ -7,6 +7,7 @@
 //! network then; those that span servers are flows. A medium writes what it does otherwise.
 
 use crate::beside::{Beside, Kept};
+use crate::carrier::form::CarrierKind;
 use crate::demand::{AllToAll, Demand};
 use crate::error::SimError;
 use crate::failures::{FailureEvent, FailurePlan, Health};
@@ -64,6 +65,8 @@ pub(crate) struct Setting<'a> {
     pub job: Job<'a>,
     pub plan: &'a FailurePlan,
     pub decided: &'a Decided,
+    /// What all-to-alls may travel by; none if as the fabric's paper has it.
+    pub carriers: Vec<&'static CarrierKind>,
     pub beside: Beside<'a>,
 }
 
@@ -72,6 +75,17 @@ pub(crate) struct State<'a> {
     pub fabric: &'a Fabric,
     pub demand: Demand<'a>,
     pub health: Health<'a>,
+}
+
+impl State<'_> {
+    /// Whether the ranks of a block sit in several servers.
+    pub fn spans_servers(&self, block: BlockId) -> bool {
+        let per_server = self.fabric.cluster().gpus_per_server;
+        let ranks = self.demand.placement.block_gpus(block);
+        let mut servers = ranks.map(|rank| self.demand.moved.gpu_of(rank) / per_server);
+        let first = servers.next();
+        servers.any(|server| Some(server) != first)
+    }
 }
 
 /// A transfer whose turn has come.
@@ -138,14 +152,14 @@ pub(crate) trait Medium {
         Ok(())
     }
 
-    /// Orders for an all-to-all of a region.
+    /// Orders for an all-to-all of a region, and the name of what carries it.
     fn all_to_all(
         &mut self,
         state: &mut State<'_>,
         a2a: AllToAll,
         turn: Turn,
         orders: &mut Orders,
-    ) -> Result<(), String> {
+    ) -> Result<&'static str, String> {
         by_packets(self, state, a2a, turn, orders)
     }
 
@@ -199,7 +213,16 @@ pub(crate) trait Medium {
             orders.end_phase(cluster.scale_up_bps.time_for(Bytes::new(bytes)) + delay);
             return Ok(());
         }
-        self.send(state, &around(groups, bytes), steps, turn, orders)
+        let first = orders.all_flows().len();
+        for (from, to, bytes) in around(groups, bytes) {
+            let moved = [from, to].iter().any(|&gpu| state.demand.moved.is_at(gpu));
+            match moved && server(&from) != server(&to) {
+                true => state.health.spread((GpuId(from), GpuId(to)), bytes, turn.key, orders)?,
+                false => self.flow(state, (from, to, bytes), turn.key, orders)?,
+            }
+        }
+        end_steps(state.fabric, first, steps, orders);
+        Ok(())
     }
 
     /// A transfer of other traffic than all-to-alls begins.
@@ -247,17 +270,20 @@ pub(crate) trait Medium {
     }
 }
 
+/// The carrier of a medium that does as its paper says.
+pub(crate) const PAPER: &str = "paper";
+
 /// Of an all-to-all of more ranks, so many flows say how much room all will take.
 const MANY: usize = 256;
 
-/// An all-to-all, one flow a pair of GPUs.
+/// An all-to-all, one flow a pair of GPUs, as papers have it unless they say otherwise.
 pub(crate) fn by_packets(
     medium: &(impl Medium + ?Sized),
     state: &State<'_>,
     a2a: AllToAll,
     turn: Turn,
     orders: &mut Orders,
-) -> Result<(), String> {
+) -> Result<&'static str, String> {
     let mut failed = None;
     let (ranks, mut flows) = (state.demand.placement.degrees().ep as usize, 0);
     state.demand.for_each_in_turn(a2a, |from, to, bytes| {
@@ -271,7 +297,7 @@ pub(crate) fn by_packets(
         }
     });
     orders.end_phase(Time::ZERO);
-    failed.map_or(Ok(()), Err)
+    failed.map_or(Ok(PAPER), Err)
 }
 
 /// What every member of each group sends the next.

@@ -1,16 +1,17 @@
 //! Traffic over a patch panel whose circuits stand from the beginning (TopoOpt): between servers
 //! without a circuit it hops through others. What one server sends another is one flow a path, split
 //! evenly over all the shortest ones. A ring of gradients is spread over the strides that the design
-//! gave its servers, so that each hop has a circuit.
+//! gave its servers, both ways around, so that each hop has a circuit.
 
-use super::form::{Medium, MediumKind, Decided, Job, Pair, State, Sum, Turn};
+use super::form::{Decided, Job, Medium, MediumKind, PAPER, Pair, State, Sum, Turn};
+use crate::carrier::{DELEGATE, Stages};
 use crate::demand::{AllToAll, Demand};
 use crate::error::SimError;
 use crate::spec::Spec;
-use lightloom_circuits::CircuitCounts;
 use lightloom_circuits::topoopt::{self, AllReduceGroup, Design, TopoOptInput};
+use lightloom_circuits::{CircuitCounts, Layout, Leg, Router};
 use lightloom_engine::Orders;
-use lightloom_fabric::{Fabric, GpuId, LinkId, ServerId, TopoOptSpec};
+use lightloom_fabric::{Fabric, GpuId, LinkId, NicId, NodeId, ServerId, TopoOptSpec};
 use lightloom_units::{Bytes, Time};
 use lightloom_workload::Comm;
 use std::cell::RefCell;
@@ -27,7 +28,8 @@ pub(crate) static KIND: MediumKind = MediumKind {
     },
     begin: |setting| {
         let design = setting.decided.panel.as_ref().expect("decided, as there is a job");
-        Ok(Box::new(Panel::new(design)))
+        let stages = (!setting.carriers.is_empty()).then(|| Stages::new(setting.spec));
+        Ok(Box::new(Panel { stages, ..Panel::new(design) }))
     },
 };
 
@@ -38,6 +40,9 @@ struct Panel {
     /// The strides of the rings over a group of servers, in rising order of servers.
     strides: HashMap<Vec<u32>, Vec<u32>>,
     paths: RefCell<HashMap<(u32, u32), Paths>>,
+    /// Of delegation; none if all-to-alls begin and end at NICs, as its paper has it.
+    stages: Option<Stages>,
+    router: Router,
 }
 
 impl Panel {
@@ -82,6 +87,70 @@ impl Panel {
     }
 }
 
+impl Panel {
+    /// What one server sends another leaves by the NICs at which the shortest paths begin, in equal parts,
+    /// and comes by those at which they end.
+    fn delegate(
+        &mut self,
+        stages: &Stages,
+        state: &State<'_>,
+        a2a: AllToAll,
+        orders: &mut Orders,
+    ) -> Result<&'static str, String> {
+        let (fabric, cluster) = (state.fabric, state.fabric.cluster());
+        let mut demand = Vec::new();
+        state.demand.for_each(a2a, |from, to, bytes| demand.push((from, to, bytes)));
+        let layout = Layout {
+            servers: cluster.servers() as u16,
+            gpus_per_server: cluster.gpus_per_server as u16,
+            packet_nics: vec![],
+            optical_nics: vec![],
+            nic_gpu: (0..cluster.nics_per_server as u16).collect(),
+        };
+        let mut router = std::mem::take(&mut self.router);
+        let local = |node: NodeId| (node.0 - fabric.nic_node(NicId(0)).0) % cluster.nics_per_server;
+        let ends = |path: &Vec<LinkId>| {
+            let [first, last] = [path.first(), path.last()]
+                .map(|link| fabric.link(*link.expect("a path leads somewhere")));
+            (local(first.from) as u16, local(last.to) as u16)
+        };
+        let mut unreached = None;
+        let routing = router.route_over(&demand, &layout, |a, b| {
+            let paths = self.paths(fabric, a as u32, b as u32);
+            let lanes: Vec<_> = paths.iter().map(ends).collect();
+            unreached = unreached.or(lanes.is_empty().then_some((a, b)));
+            if lanes.is_empty() { vec![(0, 0)] } else { lanes }
+        });
+        if let Some((a, b)) = unreached {
+            return Err(format!("no circuits lead from server {a} to server {b}"));
+        }
+        let legs = |legs: &[Leg], orders: &mut Orders| {
+            for leg in legs {
+                let gpu = |at| cluster.gpu(ServerId(leg.server.into()), at);
+                fabric.scale_up_path(gpu(leg.from.into()), gpu(leg.to.into()), orders.path());
+                orders.flow(Bytes::new(leg.bytes));
+            }
+        };
+        let most = |legs: &[Leg]| legs.iter().map(|leg| leg.bytes).max().unwrap_or(0);
+        stages.begin(most(&routing.gather), orders);
+        legs(&routing.gather, orders);
+        stages.then(orders);
+        for hops in routing.exchange.chunk_by(|x, y| (x.from.0, x.to.0) == (y.from.0, y.to.0)) {
+            let paths = self.paths(fabric, hops[0].from.0.into(), hops[0].to.0.into());
+            for (hop, path) in hops.iter().zip(paths.iter()) {
+                orders.path().extend(path);
+                orders.flow(Bytes::new(hop.bytes));
+            }
+        }
+        legs(&routing.local, orders);
+        stages.then(orders);
+        legs(&routing.scatter, orders);
+        stages.end(most(&routing.scatter), orders);
+        self.router = router;
+        Ok(DELEGATE)
+    }
+}
+
 impl Medium for Panel {
     fn circuits_between(&self, a: u32, b: u32) -> u32 {
         self.circuits.get(&(a, b)).copied().unwrap_or(0)
@@ -111,7 +180,10 @@ impl Medium for Panel {
         a2a: AllToAll,
         _: Turn,
         orders: &mut Orders,
-    ) -> Result<(), String> {
+    ) -> Result<&'static str, String> {
+        if let Some(stages) = self.stages.clone() {
+            return self.delegate(&stages, state, a2a, orders);
+        }
         let fabric = state.fabric;
         let per_server = fabric.cluster().gpus_per_server;
         let mut between: BTreeMap<(u32, u32), u64> = BTreeMap::new();
@@ -128,7 +200,7 @@ impl Medium for Panel {
             self.between(fabric, a, b, bytes, orders)?;
         }
         orders.end_phase(Time::ZERO);
-        Ok(())
+        Ok(PAPER)
     }
 
     /// Around rings of successive servers, over the strides that have circuits.
@@ -164,11 +236,13 @@ impl Medium for Panel {
                     continue;
                 }
             };
-            let count = strides.len() as u64;
+            let count = 2 * strides.len() as u64;
             let place = members.binary_search(&(from / per_server)).unwrap_or(0);
-            for (at, &stride) in strides.iter().enumerate() {
-                let next = members[(place + stride as usize) % members.len()];
-                let share = bytes / count + u64::from((at as u64) < bytes % count);
+            // A circuit is duplex: half of what a ring carries goes around it the other way.
+            let steps = strides.iter().flat_map(|&s| [s as usize, members.len() - s as usize]);
+            for (at, step) in (0..).zip(steps) {
+                let next = members[(place + step) % members.len()];
+                let share = bytes / count + u64::from(at < bytes % count);
                 self.between(fabric, members[place], next, share, orders)?;
             }
         }

@@ -18,7 +18,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::form::{Medium, MediumKind, Decided, Pair, State, Sum, Turn};
+use super::form::{Decided, Medium, MediumKind, PAPER, Pair, State, Sum, Turn};
 use crate::demand::AllToAll;
 use crate::error::SimError;
 use lightloom_engine::{Orders, Patch};
@@ -238,11 +238,11 @@ impl Medium for Planes<'_> {
         a2a: AllToAll,
         turn: Turn,
         orders: &mut Orders,
-    ) -> Result<(), String> {
+    ) -> Result<&'static str, String> {
         let mut pairs = Vec::new();
         state.demand.for_each(a2a, |from, to, bytes| pairs.push((from, to, bytes)));
         self.exchange(&pairs, 1, turn.now, orders);
-        Ok(())
+        Ok(PAPER)
     }
 
     fn all_reduce(

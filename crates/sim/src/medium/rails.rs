@@ -1,8 +1,9 @@
 //! Rails: all-to-alls over several NICs of a server, where the packet engine's balancer chooses among
 //! them; all else, and with other balancers everything, as on packet switches.
 
-use super::form::{Medium, MediumKind, Decided, State, Turn};
+use super::form::{Decided, Medium, MediumKind, PAPER, State, Turn};
 use super::packets::Packets;
+use crate::carried::Carrier;
 use crate::demand::AllToAll;
 use crate::rails::flows::{Flows, forwarding, spreads};
 use crate::spec::EngineSpec;
@@ -19,7 +20,7 @@ pub(crate) static KIND: MediumKind = MediumKind {
             let unit = scheme.chunks().map_or(packet.mtu, |chunks| chunks.chunk);
             Ok(Box::new(Rails { scheme, unit }))
         }
-        _ => Ok(Box::new(Packets)),
+        _ => Ok(Box::new(Packets(Carrier::of(setting)))),
     },
 };
 
@@ -37,7 +38,7 @@ impl Medium for Rails {
         a2a: AllToAll,
         turn: Turn,
         orders: &mut Orders,
-    ) -> Result<(), String> {
+    ) -> Result<&'static str, String> {
         let cluster = state.fabric.cluster();
         let gpus = state.demand.placement.block_gpus(a2a.block);
         let per_server = cluster.gpus_per_server;
@@ -54,6 +55,6 @@ impl Medium for Rails {
             flows.order(index, state.fabric, turn.key, orders)?;
         }
         orders.end_phase(pause(flows.flows.iter().any(|flow| flow.after)));
-        Ok(())
+        Ok(PAPER)
     }
 }

@@ -4,7 +4,7 @@
 //! Circuits are set before the job starts and stay. Unless the number of columns is given, the
 //! squarest grid is taken that the topology allows, wide rather than high.
 
-use super::form::{Medium, MediumKind, Decided, State, Turn, around};
+use super::form::{Decided, Medium, MediumKind, State, Turn, around};
 use crate::error::SimError;
 use lightloom_engine::{Orders, Patch};
 use lightloom_fabric::railx::{Axis, Grid, Layout};

@@ -28,10 +28,11 @@ mod start;
 mod traffic;
 
 use crate::beside::Kept;
+use crate::carrier::{DELEGATE, Stages};
 use crate::demand::AllToAll;
 use crate::emulate::written;
 use crate::failures::FailureEvent;
-use crate::medium::form::{Medium, Setting, State, Turn, by_packets};
+use crate::medium::form::{Medium, PAPER, Setting, State, Turn, by_packets};
 use crate::spec::EngineSpec;
 use lightloom_circuits::predict::predictor;
 use lightloom_circuits::{Layout, PortMap, Rates, Router, assign};
@@ -84,12 +85,19 @@ pub(crate) struct Optical<'a> {
     /// is kept.
     kept: Option<(usize, Kept)>,
     pairs: Vec<(u32, u32, u64)>,
+    stages: Stages,
+    /// What carries all-to-alls.
+    carrier: &'static str,
 }
 
 impl<'a> Optical<'a> {
     pub fn new(setting: &Setting<'a>) -> Result<Self, String> {
         let Setting { fabric, job, beside, .. } = *setting;
         let spec: &MixNetSpec = setting.spec.fabric.keys().expect("only MixNet names this medium");
+        let (carrier, stages) = match setting.carriers.is_empty() || planner::one_by_one(setting)? {
+            true => (PAPER, Stages::one_by_one(&setting.spec.cluster)),
+            false => (DELEGATE, Stages::new(setting.spec)),
+        };
         let by_flows = matches!(setting.spec.engine, EngineSpec::Flow { .. });
         planner::check(spec, by_flows, !setting.spec.failures.is_empty())?;
         let region_servers = setting.spec.region_servers();
@@ -151,6 +159,8 @@ impl<'a> Optical<'a> {
             earlier,
             kept: None,
             pairs: Vec::new(),
+            stages,
+            carrier,
         };
         // A block's all-to-alls are chained, so any topological order has them in order.
         for task in job.graph.topological_order().unwrap_or_default() {
@@ -221,7 +231,7 @@ impl Medium for Optical<'_> {
         a2a: AllToAll,
         turn: Turn,
         orders: &mut Orders,
-    ) -> Result<(), String> {
+    ) -> Result<&'static str, String> {
         if !self.serves(a2a.block) {
             return by_packets(self, state, a2a, turn, orders);
         }
@@ -230,7 +240,7 @@ impl Medium for Optical<'_> {
         if when == ReconfigurePolicy::Inside {
             self.ledger.all_to_all_begins(region, turn.task.0, now);
             self.regions[region].next += 1;
-            return self.inside(region, a2a, state, turn, orders);
+            return self.inside(region, a2a, state, turn, orders).map(|()| self.carrier);
         }
         let blocks = match when {
             ReconfigurePolicy::Block => true,
@@ -244,7 +254,8 @@ impl Medium for Optical<'_> {
         let dark = orders.patches.delay;
         self.ledger.all_to_all_begins(region, turn.task.0, now.saturating_add(dark));
         self.regions[region].next += 1;
-        self.delegate(region, a2a, state, turn.key, orders)
+        self.delegate(region, a2a, state, turn.key, orders)?;
+        Ok(self.carrier)
     }
 
     /// The region's circuits are free: set those of the next all-to-all if that is to be hidden.

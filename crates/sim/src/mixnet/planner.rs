@@ -1,5 +1,6 @@
 //! What plans of circuits inside an all-to-all are made of, and what they left: see [`super::inside`].
 
+use crate::medium::form::Setting;
 use lightloom_circuits::{Inside, InsidePlan, Layout, Leg, PortMap};
 use lightloom_decide::Dark;
 use lightloom_engine::{Orders, Patch};
@@ -11,8 +12,8 @@ use lightloom_swot::alltoall::{Hold, Ports};
 use lightloom_units::{Bytes, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Says why an all-to-all cannot be planned, if any is to be.
-pub(crate) fn check(spec: &MixNetSpec, by_flows: bool, fails: bool) -> Result<(), String> {
+/// The phase whose all-to-alls are to be planned, if there is one.
+fn planned(spec: &MixNetSpec) -> Option<&'static str> {
     let Reconfigure { first_forward, second_forward, backward, .. } = &spec.reconfigure;
     let keys = [
         ("first_forward", first_forward),
@@ -20,7 +21,34 @@ pub(crate) fn check(spec: &MixNetSpec, by_flows: bool, fails: bool) -> Result<()
         ("backward", backward),
     ];
     let inside = |(_, policy): &(_, &ReconfigurePolicy)| **policy == ReconfigurePolicy::Inside;
-    let Some((key, _)) = keys.into_iter().find(inside) else { return Ok(()) };
+    keys.into_iter().find(inside).map(|(key, _)| key)
+}
+
+/// Whether all-to-alls are gathered, exchanged and scattered one after the other because plans are.
+///
+/// # Errors
+/// If something else was asked for.
+pub(crate) fn one_by_one(setting: &Setting<'_>) -> Result<bool, String> {
+    let spec: &MixNetSpec = setting.spec.fabric.keys().expect("only MixNet names this medium");
+    let (Some(key), asked) = (planned(spec), setting.spec.fabric.carrier()) else {
+        return Ok(false);
+    };
+    if asked.store_and_forward == Some(true) {
+        return Ok(false); // they are anyway
+    }
+    if asked.carrier == "auto" && asked.store_and_forward.is_none() && asked.chunk.is_none() {
+        return Ok(true);
+    }
+    Err(format!(
+        "fabric.carrier = \"{}\": fabric.reconfigure.{key} = \"inside\" plans circuits for bytes that \
+         are all gathered first; allowed: \"auto\", \"paper\", or store_and_forward = true",
+        asked.carrier
+    ))
+}
+
+/// Says why an all-to-all cannot be planned, if any is to be.
+pub(crate) fn check(spec: &MixNetSpec, by_flows: bool, fails: bool) -> Result<(), String> {
+    let Some(key) = planned(spec) else { return Ok(()) };
     if !by_flows {
         return Err(format!(
             "engine.kind: fabric.reconfigure.{key} = \"inside\" plans circuits by the clock, which \

@@ -5,7 +5,7 @@ use crate::demand::AllToAll;
 use crate::medium::form::State;
 use lightloom_circuits::{Layout, Leg, RouteOptions};
 use lightloom_engine::Orders;
-use lightloom_units::{Bytes, Time};
+use lightloom_units::Bytes;
 
 impl Optical<'_> {
     /// Delegation (MixNet 5.3): gather, exchange beside the local part, scatter.
@@ -34,8 +34,10 @@ impl Optical<'_> {
                 orders.flow(Bytes::new(leg.bytes));
             }
         };
+        let most = |legs: &[Leg]| legs.iter().map(|leg| leg.bytes).max().unwrap_or(0);
+        self.stages.begin(most(&routing.gather), orders);
         legs(&routing.gather, orders);
-        orders.end_phase(Time::ZERO);
+        self.stages.then(orders);
         for hop in &routing.exchange {
             let (from, to) = (nic(hop.from), nic(hop.to));
             if hop.circuit {
@@ -47,9 +49,9 @@ impl Optical<'_> {
             orders.flow(Bytes::new(hop.bytes));
         }
         legs(&routing.local, orders);
-        orders.end_phase(Time::ZERO);
+        self.stages.then(orders);
         legs(&routing.scatter, orders);
-        orders.end_phase(Time::ZERO);
+        self.stages.end(most(&routing.scatter), orders);
         (self.router, self.pairs) = (router, pairs);
         Ok(())
     }

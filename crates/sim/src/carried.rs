@@ -1,0 +1,247 @@
+//! The carrier of a run on packet switches: the one that was asked for, or for each all-to-all the one
+//! that the closed form finds soonest over.
+
+use crate::carrier::closed_form::ClosedForm;
+use crate::carrier::form::{CarrierKind, Split, Stages, Travel, largest, place};
+use crate::carrier::{CARRIERS, NAMES};
+use crate::demand::AllToAll;
+use crate::error::SimError;
+use crate::medium::form::{Pair, Setting, State, Turn};
+use crate::rails::flows::spreads;
+use crate::spec::{EngineSpec, Spec};
+use lightloom_engine::Orders;
+use lightloom_fabric::{CarrierSpec, FabricKind, GpuId};
+use lightloom_units::{Bytes, Time};
+use lightloom_workload::{BlockId, MatrixId};
+use std::collections::HashMap;
+
+/// GPUs of a server among which bytes are handed over, at most.
+const MOST_GPUS: u32 = 1024;
+
+/// What a specification's all-to-alls may travel by; none if as its paper has it.
+///
+/// # Errors
+/// [`SimError::Input`] for a carrier that the fabric cannot have, and for keys that nothing reads.
+pub(crate) fn allowed(spec: &Spec) -> Result<Vec<&'static CarrierKind>, SimError> {
+    let CarrierSpec { carrier, chunk, store_and_forward } = spec.fabric.carrier();
+    let kind = spec.fabric.kind();
+    let named = |name: &str| CARRIERS.iter().find(|kind| kind.about.name == name).copied();
+    let chosen = kind.can().carriers.iter().filter_map(|name| named(name));
+    let by_balancer = match &spec.engine {
+        EngineSpec::Packet(packet) if kind.can().rails && spreads(&packet.balancer) => {
+            Some(packet.balancer.kind().name)
+        }
+        _ => None,
+    };
+    let found: Vec<_> = match (carrier.as_str(), by_balancer) {
+        ("paper", _) | ("auto", Some(_)) => vec![],
+        (_, Some(balancer)) => {
+            return Err(SimError::Input(format!(
+                "fabric.carrier = \"{carrier}\": engine.balancer.kind = \"{balancer}\" chooses NICs \
+                 itself; allowed: \"auto\", \"paper\", or another balancer"
+            )));
+        }
+        ("auto", None) => {
+            let small = spec.cluster.gpus_per_server <= MOST_GPUS;
+            chosen.filter(|kind| small || !kind.hands_over).collect()
+        }
+        (name, None) => {
+            let found: Vec<_> = chosen.filter(|kind| kind.about.name == name).collect();
+            if found.is_empty() {
+                return Err(refused(name, kind));
+            }
+            found
+        }
+    };
+    let per_server = spec.cluster.gpus_per_server;
+    if carrier != "auto" && found.iter().any(|kind| kind.hands_over) && per_server > MOST_GPUS {
+        return Err(SimError::Input(format!(
+            "cluster.gpus_per_server = {per_server}: carrier \"{carrier}\" hands over among at most \
+             {MOST_GPUS}"
+        )));
+    }
+    let hands_over = found.iter().any(|kind| kind.hands_over);
+    let unread = |key: &str, value: String| {
+        Err(SimError::Input(format!(
+            "fabric.{key} = {value}: nothing is handed over with fabric.carrier = \"{carrier}\" on \
+             fabric \"{}\"; allowed: leave it out",
+            kind.name()
+        )))
+    };
+    match (chunk, store_and_forward) {
+        (Some(chunk), _) if !hands_over => unread("chunk", format!("\"{chunk}\"")),
+        (_, Some(value)) if !hands_over => unread("store_and_forward", value.to_string()),
+        _ => Ok(found),
+    }
+}
+
+fn refused(name: &str, kind: &FabricKind) -> SimError {
+    let can =
+        |known: &&&str| ["auto", "paper"].contains(known) || kind.can().carriers.contains(known);
+    let able: Vec<String> = NAMES.iter().filter(can).map(|name| format!("\"{name}\"")).collect();
+    SimError::Input(format!(
+        "fabric.carrier = \"{name}\": fabric \"{}\" cannot have it; allowed: {}",
+        kind.name(),
+        able.join(", ")
+    ))
+}
+
+/// What carries the all-to-alls of a run over packet switches.
+pub(crate) struct Carrier {
+    among: Vec<&'static CarrierKind>,
+    stages: Stages,
+    /// What was chosen for a demand that comes once more.
+    chosen: HashMap<(BlockId, MatrixId, bool, u64), usize>,
+    closed_form: ClosedForm,
+    servers: Vec<u32>,
+    /// Between servers, and by server, from and to inside them.
+    pairs: Vec<Pair>,
+    local: Vec<u64>,
+    travel: Travel,
+    drafts: [Orders; 2],
+}
+
+impl Carrier {
+    /// None if all-to-alls travel as the fabric's paper has it.
+    pub fn of(setting: &Setting<'_>) -> Option<Self> {
+        (!setting.carriers.is_empty()).then(|| Carrier {
+            among: setting.carriers.clone(),
+            stages: Stages::new(setting.spec),
+            chosen: HashMap::new(),
+            closed_form: ClosedForm::default(),
+            servers: vec![],
+            pairs: vec![],
+            local: vec![],
+            travel: Travel::default(),
+            drafts: Default::default(),
+        })
+    }
+
+    /// Orders for an all-to-all, and the name of what carries it.
+    pub fn all_to_all(
+        &mut self,
+        state: &State<'_>,
+        a2a: AllToAll,
+        turn: Turn,
+        orders: &mut Orders,
+    ) -> Result<&'static str, String> {
+        self.demand(state, a2a);
+        let key = (a2a.block, a2a.matrix, a2a.transposed, a2a.bytes_per_token);
+        let known = match self.among.len() {
+            1 => Some(0),
+            _ => self.chosen.remove(&key),
+        };
+        if let Some(index) = known {
+            self.order(index, state, turn.key, orders)?;
+            return Ok(self.among[index].about.name);
+        }
+        let [mut best, mut draft] = std::mem::take(&mut self.drafts);
+        let mut soonest = (Time::MAX, 0);
+        for index in 0..self.among.len() {
+            draft.clear();
+            self.order(index, state, turn.key, &mut draft)?;
+            let time = self.closed_form.time(state.fabric, &draft);
+            if time < soonest.0 {
+                soonest = (time, index);
+                std::mem::swap(&mut best, &mut draft);
+            }
+        }
+        let (_, index) = soonest;
+        std::mem::swap(orders, &mut best);
+        self.drafts = [best, draft];
+        self.chosen.insert(key, index);
+        Ok(self.among[index].about.name)
+    }
+
+    /// Notes what GPUs send each other: inside servers, and from one to another.
+    fn demand(&mut self, state: &State<'_>, a2a: AllToAll) {
+        let (demand, per_server) = (&state.demand, state.fabric.cluster().gpus_per_server);
+        self.servers.clear();
+        let ranks = demand.placement.block_gpus(a2a.block);
+        self.servers.extend(ranks.map(|rank| demand.moved.gpu_of(rank) / per_server));
+        self.servers.sort_unstable();
+        self.servers.dedup();
+        let (gpus, servers) = (per_server as usize, &self.servers);
+        self.local.clear();
+        self.local.resize(servers.len() * gpus * gpus, 0);
+        self.pairs.clear();
+        let (pairs, local) = (&mut self.pairs, &mut self.local);
+        demand.for_each_in_turn(a2a, |from, to, bytes| {
+            if from / per_server != to / per_server {
+                return pairs.push((from, to, bytes));
+            }
+            let (server, from) = place(servers, per_server, from);
+            local[(server * gpus + from) * gpus + (to % per_server) as usize] += bytes;
+        });
+    }
+
+    fn order(
+        &mut self,
+        index: usize,
+        state: &State<'_>,
+        key: u64,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        let cluster = state.fabric.cluster();
+        let mut travel = std::mem::take(&mut self.travel);
+        travel.reset(&self.local);
+        let mut split = Split {
+            fabric: state.fabric,
+            cluster,
+            servers: &self.servers,
+            pairs: &self.pairs,
+            chunk: self.stages.chunk,
+            travel,
+        };
+        if let Some(carry) = self.among[index].split {
+            carry(&mut split);
+        }
+        self.travel = split.travel;
+        order(&self.travel, state, &self.servers, &self.stages, key, orders)
+    }
+}
+
+/// Puts what a carrier made of an all-to-all into `orders`.
+fn order(
+    travel: &Travel,
+    state: &State<'_>,
+    servers: &[u32],
+    stages: &Stages,
+    key: u64,
+    orders: &mut Orders,
+) -> Result<(), String> {
+    let cluster = state.fabric.cluster();
+    let gpus = cluster.gpus_per_server as usize;
+    let hand = |bytes: &dyn Fn(usize) -> u64, orders: &mut Orders| {
+        for (index, &server) in servers.iter().enumerate() {
+            let (first, offset) = (server * cluster.gpus_per_server, index * gpus * gpus);
+            for pair in 0..gpus * gpus {
+                let (from, to, bytes) = (pair / gpus, pair % gpus, bytes(offset + pair));
+                if from != to && bytes > 0 {
+                    let [from, to] = [from, to].map(|at| GpuId(first + at as u32));
+                    state.fabric.scale_up_path(from, to, orders.path());
+                    orders.flow(Bytes::new(bytes));
+                }
+            }
+        }
+    };
+    stages.begin(largest(&travel.gather, gpus), orders);
+    if stages.store_and_forward {
+        hand(&|at| travel.gather[at], orders);
+        stages.then(orders);
+    }
+    for &(from, to, bytes) in &travel.exchange {
+        state.health.nic_route(from, to, key, orders.path())?;
+        orders.flow(Bytes::new(bytes));
+    }
+    match stages.store_and_forward {
+        true => {
+            hand(&|at| travel.local[at], orders);
+            stages.then(orders);
+            hand(&|at| travel.scatter[at], orders);
+        }
+        false => hand(&|at| travel.gather[at] + travel.local[at] + travel.scatter[at], orders),
+    }
+    stages.end(largest(&travel.scatter, gpus), orders);
+    Ok(())
+}

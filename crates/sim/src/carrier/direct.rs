@@ -1,0 +1,21 @@
+//! From the source GPU's own NIC to the destination GPU's own NIC, over whatever switches join the two.
+
+use super::form::CarrierKind;
+use lightloom_fabric::GpuId;
+use lightloom_units::kind::Kind;
+
+pub(crate) static KIND: CarrierKind = CarrierKind {
+    about: Kind {
+        name: "direct",
+        summary: "From the source's own NIC to the destination's own",
+        source: None,
+        keys: &[],
+        capabilities: (),
+    },
+    hands_over: false,
+    split: Some(|split| {
+        let nic = |gpu| split.cluster.nic_of(GpuId(gpu));
+        let hop = |&(from, to, bytes): &(u32, u32, u64)| (nic(from), nic(to), bytes);
+        split.travel.exchange.extend(split.pairs.iter().map(hop));
+    }),
+};
