@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lightloom import _core, kinds, plan
 from lightloom.cli import run
-from lightloom.collectives import CollectiveResult
+from lightloom.collectives import CollectiveResult, CollectiveSpec, unsaid
 from lightloom.collectives.run import PRIMITIVES
 from lightloom.errors import InputError
 from lightloom.plan.msccl import program
@@ -172,22 +172,81 @@ def test_no_demand_is_faster_than_its_bound(fabric: str, ranks: int, data: st.Da
     assert row["sent_bytes"] == int(demand.sum() - np.trace(demand))
 
 
-def test_a_demand_whose_exact_rates_take_long_is_told_to(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    def stop(_name: str, _share: float) -> None:
-        raise KeyboardInterrupt
+def different(ranks: int) -> Demand:
+    """Every entry once."""
+    return np.arange(ranks * ranks).reshape(ranks, ranks) * 7 % (ranks * ranks) + 1
 
-    def noted(ranks: int, demand: Demand, **more: Any) -> str:
-        with pytest.raises(KeyboardInterrupt):
-            lightloom.collective("all-to-all", ranks=ranks, matrix=demand, on_progress=stop, **more)
+
+class _StopError(KeyboardInterrupt):
+    """Before anything is run."""
+
+
+def resolved(demand: Any, **more: Any) -> CollectiveSpec:
+    """Return what an all-to-all of a demand would be run on."""
+    seen: list[CollectiveSpec] = []
+
+    def see(spec: CollectiveSpec, **_: Any) -> None:
+        seen.append(spec)
+        raise _StopError
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lightloom.runs.collective.CollectiveRun.of", see)
+        with pytest.raises(_StopError):
+            of("all-to-all", matrix=demand, **more)
+    return seen[0]
+
+
+def test_rates_of_very_many_flows_are_not_exact_unless_asked_for(tmp_path: Path) -> None:
+    def tolerance(demand: Any, **more: Any) -> float:
+        return float(resolved(demand, **more).engine.tolerance)
+
+    assert 256 * 255 <= unsaid.MOST_EXACT < 257 * 256
+    assert tolerance(different(256)) == 0 and tolerance(different(257)) == unsaid.TOLERANCE
+    # Few sizes are few classes; zeros are no flows; what anyone says is obeyed.
+    assert tolerance(different(600) % 7) == 0
+    sparse = np.where(np.arange(600) % 6 == 0, different(600), 0)
+    assert tolerance(sparse) == 0 and tolerance(sparse + different(600)) == unsaid.TOLERANCE
+    for said in (0, 0.3):
+        assert tolerance(different(257), settings={"engine.tolerance": said}) == said
+    np.save(tmp_path / "m.npy", different(257))
+    table = {"cluster": {"gpus": 257}, "collective": {"size": "1 MiB", "matrix": "m.npy"}}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        assert tolerance(None, spec=table) == unsaid.TOLERANCE
+        table["engine"] = {"tolerance": 0.0}
+        assert tolerance(None, spec=table) == 0
+
+
+def test_a_demand_whose_exact_rates_take_long_is_told_to(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any, **__: Any) -> None:
+        raise _StopError
+
+    monkeypatch.setattr("lightloom.runs.perform", stop)
+
+    def noted(demand: Demand, **more: Any) -> str:
+        with pytest.raises(_StopError):
+            lightloom.collective("all-to-all", matrix=demand, **more)
         return capsys.readouterr().err
 
-    different = np.arange(1, 1 + 600 * 600, dtype=np.uint64).reshape(600, 600)
-    said = noted(600, different)
-    assert "take some 2 minutes; with engine.tolerance = 0.01 the end is at most 1 % late" in said
-    assert noted(600, different, settings={"engine.tolerance": 0.01}) == ""
-    assert noted(600, different % 7 + 1) == "" and noted(64, different[:64, :64]) == ""
+    exact = {"settings": {"engine.tolerance": 0}}
+    said = noted(different(600), **exact)
+    assert "take some 2 minutes; with engine.tolerance = 0.01 a hundredth of that" in said
+    assert noted(different(600)) == "" and noted(different(600) % 7 + 1, **exact) == ""
+    assert noted(different(64), **exact) == ""
+
+
+def test_what_is_not_exact_is_late_by_little_and_says_so(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(unsaid, "MOST_EXACT", 2000)
+        found = of("all-to-all", matrix=different(64), out=tmp_path / "a")
+    exact = of("all-to-all", matrix=different(64))
+    note = "4,032 flows of different sizes: engine.tolerance = 0.01; 0 is exact"
+    assert found.info["notes"] == [note] and exact.info["notes"] == []
+    assert "tolerance = 0.01" in (tmp_path / "a" / "spec.toml").read_text()
+    late = found.rows[0]["time_s"] / exact.rows[0]["time_s"] - 1
+    assert 0 <= late < 0.02
 
 
 def test_a_matrix_is_scaled_to_a_size() -> None:

@@ -161,11 +161,16 @@ def cells(row: Mapping[str, Any]) -> list[str]:
 
 
 def gathered(
-    specs: Sequence[CollectiveSpec], runs: Sequence[CollectiveRun], done: Done, *, command: str
+    specs: Sequence[CollectiveSpec],
+    runs: Sequence[CollectiveRun],
+    done: Done,
+    *,
+    notes: Sequence[str],
+    command: str,
 ) -> CollectiveResult:
-    """Gather runs of one collective at several sizes."""
+    """Gather runs of one collective at several sizes; `notes` come before the core's."""
     rows, by_name = [], {name: list[pa.Table]() for name in TABLES}
-    notes: dict[str, None] = {}
+    told = dict.fromkeys(notes)
     warnings: dict[str, None] = {}
     for spec, run, outcome in zip(specs, runs, done.outcomes, strict=True):
         assert outcome is not None and outcome.tables is not None
@@ -183,7 +188,7 @@ def gathered(
             table = outcome.tables[name]
             column = pa.array(np.full(table.num_rows, size, dtype=np.int64))
             found.append(table.add_column(0, "size_bytes", column))
-        notes |= dict.fromkeys(outcome.notes)
+        told |= dict.fromkeys(outcome.notes)
         warnings |= dict.fromkeys(outcome.warnings)
     info = {
         "lightloom": _core.__version__,
@@ -192,7 +197,7 @@ def gathered(
         "command": command,
         "seed": specs[0].seed,
         "sizes": [row["size_bytes"] for row in rows],
-        "notes": list(notes),
+        "notes": list(told),
         "warnings": list(warnings),
     }
     tables = {name: pa.concat_tables(found) for name, found in by_name.items()}

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from lightloom import store
 from lightloom.arguments import rate
@@ -101,6 +99,7 @@ def collective(
     >>> row["algorithm"], round(row["of_bound"], 2)
     ('hierarchical', 0.9)
     """
+    from lightloom.collectives import unsaid
     from lightloom.collectives.demand import given_matrix, read_matrix
     from lightloom.collectives.result import gathered
     from lightloom.runs import perform, users
@@ -122,13 +121,15 @@ def collective(
         if key in given:
             given[key] = str(given[key])
     given |= settings or {}
-    demand = None
+    array = None
     if isinstance(matrix, str | PathLike):
         given["collective.matrix"] = str(matrix)
-    matrix_at = given.get("collective.matrix")
-    if matrix is not None or matrix_at is not None:
-        wanted = given.get("cluster.gpus")
-        demand = read_matrix(str(matrix_at), wanted) if matrix_at else given_matrix(matrix, wanted)
+    elif matrix is not None:
+        array = given_matrix(matrix, given.get("cluster.gpus"))
+    demand = array
+    if (matrix_at := given.get("collective.matrix")) is not None:
+        demand = read_matrix(str(matrix_at), given.get("cluster.gpus"))
+    if demand is not None:
         given.setdefault("cluster.gpus", len(demand))
     size = given.pop("collective.size", size)
     all_sizes = sizes(size) if size is not None else ()
@@ -136,23 +137,29 @@ def collective(
         all_sizes = (Size(own_size(demand)),)
     if not all_sizes and spec is None:
         all_sizes = sizes(SIZE)
-    source = {"cluster": {"gpus": RANKS}} if spec is None else spec
-    specs = [
-        CollectiveSpec.of(
-            primitive,
-            given if one is None else {**given, "collective.size": str(one)},
-            source=source,
-            label="command line" if command != "lightloom.collective" else "override",
-        )
-        for one in all_sizes or (None,)
-    ]
+
+    def resolved(flows: int) -> list[CollectiveSpec]:
+        return [
+            CollectiveSpec.of(
+                primitive,
+                given if one is None else {**given, "collective.size": str(one)},
+                source={"cluster": {"gpus": RANKS}} if spec is None else spec,
+                label="command line" if command != "lightloom.collective" else "override",
+                flows=flows,
+            )
+            for one in all_sizes or (None,)
+        ]
+
+    specs = resolved(0)
+    if demand is None and (matrix_at := specs[0].collective.matrix) is not None:
+        demand = read_matrix(matrix_at, specs[0].ranks)
+    flows = 0 if demand is None else unsaid.flows(demand)
+    exact, specs = specs, resolved(flows)
+    notes = _notes(specs, exact, flows)
     if out is not None:
         store.check_place(Path(out), force=force)
-    runs = [
-        CollectiveRun.of(one, name=str(one.collective.size), matrix=None if matrix_at else demand)
-        for one in specs
-    ]
-    if progress and demand is not None and (note := _slow(specs[0], demand)):
+    runs = [CollectiveRun.of(one, name=str(one.collective.size), matrix=array) for one in specs]
+    if progress and (note := _slow(specs[0], flows)):
         print(f"note: {note}", file=sys.stderr)
     cache = users() if len(runs) > 1 else None
     with displayed(len(runs), progress, on_progress) as report:
@@ -163,24 +170,35 @@ def collective(
         raise Interrupted(kept or "nothing was kept") from None
     for _, error in done.failures:
         raise error
-    result = gathered(specs, runs, done, command=command)
+    result = gathered(specs, runs, done, notes=notes, command=command)
     return result if out is None else result.save(out, force=force)
 
 
-def _slow(spec: CollectiveSpec, demand: Any) -> str | None:
-    """Say of a demand whose entries differ that exact rates of so many flows take long.
+def _notes(
+    specs: Sequence[CollectiveSpec], exact: Sequence[CollectiveSpec], flows: int
+) -> list[str]:
+    """Say that rates are not exact where nobody asked for it."""
+    from lightloom.collectives import unsaid
 
-    Measured: 0.04, 0.33 and 4.7 CPU s for 64, 128 and 256 ranks; so it grows with the fourth power.
-    """
-    seconds = 4.7 * (spec.ranks / 256) ** 3.9
+    notes = []
+    if specs[0].engine != exact[0].engine:
+        notes.append(
+            f"{flows:,} flows of different sizes: engine.tolerance = {unsaid.TOLERANCE}; 0 is exact"
+        )
+    return notes
+
+
+def _slow(spec: CollectiveSpec, flows: int) -> str | None:
+    """Say that exact rates of so many flows take long."""
+    from lightloom.collectives import unsaid
+
+    seconds = unsaid.exact_seconds(flows)
     if spec.engine.kind != "flow" or spec.engine.tolerance > 0 or seconds < 30:
         return None
-    if 16 * len(np.unique(demand)) < demand.size:
-        return None  # few sizes are few classes of flows
     time = f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.0f} hours"
     return (
-        f"exact rates of {demand.size:,} flows of different sizes take some {time}; with "
-        "engine.tolerance = 0.01 the end is at most 1 % late, and there in a hundredth of that"
+        f"exact rates of {flows:,} flows of different sizes take some {time}; with "
+        f"engine.tolerance = {unsaid.TOLERANCE} a hundredth of that"
     )
 
 

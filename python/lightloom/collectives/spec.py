@@ -54,18 +54,29 @@ class CollectiveSpec(Network):
         *,
         source: Any = None,
         label: str = "override",
+        flows: int = 0,
     ) -> CollectiveSpec:
         """Resolve a specification, or none, with `overrides` (dotted keys) on top.
+
+        Nobody says how exact so many flows of different sizes are to be: then
+        `lightloom.collectives.unsaid` does.
 
         Raises
         ------
         InputError
             One message that names file, key, value and what is allowed.
         """
+        from lightloom.choices import from_presets
+        from lightloom.collectives import unsaid
         from lightloom.resolve import load
 
         given = {"collective.primitive": primitive, **overrides}
-        return load(cls, source or {}, given, override_label=label)[0]
+        spec, origins = load(cls, source or {}, given, override_label=label)
+        by_preset = spec.engine.kind == "flow" and from_presets(origins["engine.tolerance"])
+        if by_preset and flows > unsaid.MOST_EXACT:
+            engine = spec.engine.model_copy(update={"tolerance": unsaid.TOLERANCE})
+            spec = spec.model_copy(update={"engine": engine})
+        return spec
 
     @property
     def ranks(self) -> int:
