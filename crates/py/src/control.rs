@@ -1,7 +1,7 @@
 //! Scenarios of the control plane in which everything goes wrong, many at a time.
 
+use crate::errors::refused;
 use lightloom_soak::{self as soak, Failure, Summary};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -17,7 +17,7 @@ pub(crate) fn soak_control<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     if count == 0 || first.checked_add(count).is_none() || !(1..=1024).contains(&threads) {
         let words = "count must be 1 or more, first + count below 2^64, threads from 1 to 1024";
-        return Err(PyValueError::new_err(words));
+        return Err(refused(words));
     }
     let mut stopped: Option<PyErr> = None;
     let (summary, failure) = py.detach(|| {

@@ -8,15 +8,17 @@ mod balancer;
 mod control;
 mod errors;
 mod function;
+mod json;
 mod mixnet;
 mod progress;
 mod railx;
 mod swot;
 
 use crate::balancer::PythonBalancer;
+use crate::errors::{raised, refused, unplanned};
 use crate::function::Function;
+use crate::json::text;
 use crate::mixnet::rule::PythonRule;
-use errors::{raised, unplanned};
 use lightloom_decide::Rule;
 use lightloom_packet::PathChooser;
 use lightloom_sim::plan::{
@@ -27,20 +29,18 @@ use lightloom_sim::{Beside, Column, Given, RailsSpec, Spec, Table, TraceCounts, 
 use lightloom_units::{BitRate, Bytes, Time};
 use progress::watched;
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
-use serde::Serialize;
 use std::fmt::Display;
 use std::str::FromStr;
 use std::sync::Arc;
 
 fn parsed<T: FromStr<Err: Display>>(text: &str) -> PyResult<T> {
-    text.parse().map_err(|e: T::Err| PyValueError::new_err(e.to_string()))
+    text.parse().map_err(refused)
 }
 
 fn spec(json: &str) -> PyResult<Spec> {
-    Spec::from_json(json).map_err(PyValueError::new_err)
+    Spec::from_json(json).map_err(refused)
 }
 
 fn as_python<'py>(py: Python<'py>, table: &Table) -> PyResult<Bound<'py, PyDict>> {
@@ -70,14 +70,6 @@ fn little_endian<'py>(py: Python<'py>, values: impl Iterator<Item = u64>) -> Bou
     PyBytes::new(py, &bytes)
 }
 
-fn json(value: &impl Serialize) -> PyResult<String> {
-    serde_json::to_string(value).map_err(|error| PyRuntimeError::new_err(error.to_string()))
-}
-
-fn refused(error: impl Display) -> PyErr {
-    PyValueError::new_err(error.to_string())
-}
-
 /// Messages (from, to, bytes), and which of them wait for which (before, after).
 type Program = (Vec<(u32, u32, u64)>, Vec<(u32, u32)>);
 
@@ -97,7 +89,7 @@ impl Workload {
         let spec = spec(spec_json)?;
         let counts = counts.to_vec(py)?;
         if shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)) != Some(counts.len()) {
-            return Err(PyValueError::new_err(format!(
+            return Err(refused(format!(
                 "a trace of shape {shape:?} cannot have {} counts",
                 counts.len()
             )));
@@ -136,16 +128,10 @@ impl Workload {
 
     /// Where each compute time comes from: (component, pass, origin, picoseconds).
     #[getter]
-    fn compute_origins(&self) -> Vec<(String, String, String, u64)> {
-        let name = |text: String| text.to_lowercase();
-        self.0
-            .origins()
-            .iter()
-            .map(|o| {
-                let component = o.component.as_str().to_string();
-                let origin = name(format!("{:?}", o.origin));
-                (component, o.pass.as_str().to_string(), origin, o.time.ps())
-            })
+    fn compute_origins(&self) -> Vec<(&'static str, &'static str, &'static str, u64)> {
+        let origins = self.0.origins().iter();
+        origins
+            .map(|o| (o.component.as_str(), o.pass.as_str(), o.origin.as_str(), o.time.ps()))
             .collect()
     }
 
@@ -203,7 +189,7 @@ impl Workload {
         result.set_item("tables", tables)?;
         result.set_item("notes", &run.notes)?;
         result.set_item("warnings", &run.warnings)?;
-        result.set_item("traffic", json(&run.traffic)?)?;
+        result.set_item("traffic", text(&run.traffic)?)?;
         if let Some(bounds) = &run.bounds {
             let figures = PyDict::new(py);
             figures.set_item("primitive_ps", bounds.primitive.ps())?;
@@ -211,7 +197,7 @@ impl Workload {
             figures.set_item("sent_bytes", bounds.sent_bytes)?;
             result.set_item("bounds", figures)?;
         }
-        result.set_item("kept", run.kept.as_ref().map(json).transpose()?)?;
+        result.set_item("kept", run.kept.as_ref().map(text).transpose()?)?;
         Ok(result)
     }
 }
@@ -290,7 +276,7 @@ mod _core {
     /// The kinds of a family, such as "balancer", as JSON; see `lightloom_units::kind`.
     #[pyfunction]
     fn kinds(family: &str) -> PyResult<String> {
-        lightloom_sim::kinds(family).map_err(PyValueError::new_err)
+        lightloom_sim::kinds(family).map_err(refused)
     }
 
     /// By what a primitive such as "all-reduce" can be run on so many ranks.
@@ -325,7 +311,7 @@ mod _core {
         demand: PyBuffer<u64>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let spec = RailsSpec::from_json(spec_json).map_err(PyValueError::new_err)?;
+        let spec = RailsSpec::from_json(spec_json).map_err(refused)?;
         let demand = demand.to_vec(py)?;
         let run = watched(py, progress, |progress| lightloom_sim::rails(&spec, &demand, progress))?;
         let collectives = PyList::empty(py);
@@ -416,9 +402,8 @@ mod _core {
     #[pyfunction]
     fn plan_messages(py: Python<'_>, algorithm: &str, nodes: u32, size: u64) -> PyResult<String> {
         py.detach(|| {
-            let messages = lightloom_sim::messages(algorithm, nodes, size)
-                .map_err(|e| PyValueError::new_err(e.to_string()))?;
-            serde_json::to_string(&messages).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+            let messages = lightloom_sim::messages(algorithm, nodes, size).map_err(refused)?;
+            text(&messages)
         })
     }
 

@@ -1,12 +1,12 @@
 //! SWOT on steps of one's own, for tests and studies; collectives by name are in `plan_collective`.
 
+use crate::errors::{refused, wrong};
+use crate::json::{read, text};
 use lightloom_swot::{Effort, Held, Planes, Problem, Schedule, Step};
 use lightloom_swot::{ideal, lockstep, overlap, replay};
 use lightloom_units::Time;
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
-use std::fmt::Display;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -27,14 +27,10 @@ struct Response {
     schedule: Schedule,
 }
 
-fn refused(error: impl Display) -> PyErr {
-    PyValueError::new_err(error.to_string())
-}
-
 /// Schedules steps on planes; see the stub for what goes in and comes out.
 #[pyfunction]
 pub(crate) fn swot_schedule(py: Python<'_>, request: &str) -> PyResult<String> {
-    let asked: Request = serde_json::from_str(request).map_err(refused)?;
+    let asked: Request = read(request)?;
     let effort = match asked.effort.as_deref() {
         None | Some("normal") => Effort::Normal,
         Some("quick") => Effort::Quick,
@@ -45,9 +41,8 @@ pub(crate) fn swot_schedule(py: Python<'_>, request: &str) -> PyResult<String> {
     };
     let problem = Problem::new(asked.planes, asked.initial, asked.steps).map_err(refused)?;
     let found = py.detach(|| overlap(&problem, effort));
-    let completion_ps = replay(&problem, &found.schedule).map_err(|violation| {
-        PyRuntimeError::new_err(format!("the SWOT scheduler is wrong: {violation}"))
-    })?;
+    let completion_ps = replay(&problem, &found.schedule)
+        .map_err(|violation| wrong(format!("the SWOT scheduler is wrong: {violation}")))?;
     let answer = Response {
         completion_ps,
         bound_ps: found.bound_ps,
@@ -55,5 +50,5 @@ pub(crate) fn swot_schedule(py: Python<'_>, request: &str) -> PyResult<String> {
         ideal_ps: ideal(&problem),
         schedule: found.schedule,
     };
-    serde_json::to_string(&answer).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+    text(&answer)
 }

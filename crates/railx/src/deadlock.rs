@@ -14,10 +14,11 @@
 //! are caught; tests of every routing function of this crate.
 
 use lightloom_fabric::routers::{Choice, Network, Routing};
+use serde::Serialize;
 use std::fmt;
 
 /// What was found of a routing function that is free of deadlock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Checked {
     /// Virtual channels that packets use, all channels together.
     pub channels: u32,

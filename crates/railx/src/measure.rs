@@ -22,6 +22,7 @@ pub use walk::{channel_loads, throughput};
 use super::topology::{Form, Topology, Wiring};
 use graph::Graph;
 use lightloom_fabric::railx::{Axis, Grid, Neighbours};
+use serde::Serialize;
 
 /// A topology's measures. Throughputs are flits a cycle and chip, rails carrying one.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,7 +60,7 @@ impl Measures {
 }
 
 /// What the paper's Table 2 and equations give for a topology of this shape.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Formulas {
     /// The most chips, whatever the grid's scale.
     pub chips: u64,

@@ -1,7 +1,8 @@
 //! Circuits for one all-to-all of a region.
 
+use crate::errors::refused;
+use crate::json::{read, text};
 use lightloom_circuits::{CircuitCounts, Rates, ServerDemand, all_to_all_time, allocate, choose};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -59,10 +60,9 @@ impl Request {
 /// Chooses circuits; see the stub for what goes in and comes out.
 #[pyfunction]
 pub(crate) fn mixnet_circuits(py: Python<'_>, request: &str) -> PyResult<String> {
-    let asked: Request =
-        serde_json::from_str(request).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    let asked: Request = read(request)?;
     if let Some(refusal) = asked.refusal() {
-        return Err(PyValueError::new_err(refusal));
+        return Err(refused(refusal));
     }
     let n = asked.demand.len();
     let rates = Rates {
@@ -89,5 +89,5 @@ pub(crate) fn mixnet_circuits(py: Python<'_>, request: &str) -> PyResult<String>
             timed: told(&choose(&demand, &standing, &asked.ports, &rates)),
         }
     });
-    serde_json::to_string(&answer).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+    text(&answer)
 }

@@ -1,10 +1,10 @@
 //! A region's control plane, emulated: `lightloom_sim::emulate_region` as JSON.
 
+use crate::errors::refused;
+use crate::json::{read, text};
 use lightloom_sim::{RegionSpec, RoundReports, emulate_region as emulated};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::Deserialize;
-use std::fmt::Display;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -13,14 +13,10 @@ struct Request {
     rounds: Vec<RoundReports>,
 }
 
-fn refused(error: impl Display) -> PyErr {
-    PyValueError::new_err(error.to_string())
-}
-
 /// Emulates a region for demands; see the stub for what goes in and comes out.
 #[pyfunction]
 pub(crate) fn emulate_region(py: Python<'_>, request: &str) -> PyResult<String> {
-    let asked: Request = serde_json::from_str(request).map_err(refused)?;
+    let asked: Request = read(request)?;
     let heard = py.detach(|| emulated(&asked.region, &asked.rounds)).map_err(refused)?;
-    serde_json::to_string(&heard).map_err(refused)
+    text(&heard)
 }

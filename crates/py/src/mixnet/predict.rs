@@ -1,5 +1,7 @@
 //! MixNet's predictors: their fits, and their scores on a trace.
 
+use crate::errors::{refused, wrong};
+use crate::json::{read, text};
 use crate::progress::watched;
 use lightloom_circuits::Rates;
 use lightloom_circuits::predict::{Sample, Transition, Window};
@@ -7,10 +9,8 @@ use lightloom_decide::evaluate::{Evaluated, Rows, evaluate};
 use lightloom_decide::region::Region;
 use lightloom_decide::rule;
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
-use std::fmt::Display;
 use std::time::Instant;
 
 #[derive(Deserialize)]
@@ -32,10 +32,6 @@ struct Question {
     token_bytes: u64,
 }
 
-fn refused(error: impl Display) -> PyErr {
-    PyValueError::new_err(error.to_string())
-}
-
 fn window(length: usize, decay: f64) -> PyResult<Window> {
     if length == 0 || !(decay > 0.0 && decay <= 1.0) {
         return Err(refused(format!("a window of {length} that decays by {decay}")));
@@ -53,7 +49,7 @@ pub(crate) fn predict_evaluate(
     shape: [usize; 4],
     progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
-    let q: Question = serde_json::from_str(request).map_err(refused)?;
+    let q: Question = read(request)?;
     let counts = counts.to_vec(py)?;
     let size = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d));
     let [_, _, sources, experts] = shape;
@@ -94,8 +90,8 @@ pub(crate) fn predict_evaluate(
         let mut now = || start.elapsed().as_secs_f64();
         Ok(evaluate(&counts, shape, &asked, &mut now, progress))
     })?;
-    let found = found.ok_or_else(|| PyRuntimeError::new_err("interrupted"))?;
-    serde_json::to_string(&found).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+    let found = found.ok_or_else(|| wrong("interrupted"))?;
+    text(&found)
 }
 
 #[derive(Deserialize)]
@@ -118,7 +114,7 @@ struct Fitted {
 /// Fits Copilot's transition matrix; see the stub for what goes in and comes out.
 #[pyfunction]
 pub(crate) fn predict_fit(py: Python<'_>, request: &str) -> PyResult<String> {
-    let fit: Fit = serde_json::from_str(request).map_err(refused)?;
+    let fit: Fit = read(request)?;
     let experts = fit.samples.first().map_or(0, |sample| sample.0.len());
     let fine = |v: &[f64]| v.len() == experts && v.iter().all(|x| x.is_finite() && *x >= 0.0);
     let fits =
@@ -149,5 +145,5 @@ pub(crate) fn predict_fit(py: Python<'_>, request: &str) -> PyResult<String> {
         steps: fitted.steps,
         seconds,
     };
-    serde_json::to_string(&answer).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+    text(&answer)
 }

@@ -1,10 +1,10 @@
 //! Failed nodes: the largest job, and where several jobs go.
 
+use crate::errors::refused;
+use crate::json::{read, text};
 use lightloom_railx::{Allocation, Faults, Packing, Wanted, algorithm_2, largest, pack};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
-use std::fmt::Display;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -34,18 +34,10 @@ struct Sets {
     sets: Vec<Vec<(u32, u32)>>,
 }
 
-fn refused(error: impl Display) -> PyErr {
-    PyValueError::new_err(error.to_string())
-}
-
-fn wrong(error: impl Display) -> PyErr {
-    PyRuntimeError::new_err(error.to_string())
-}
-
 /// Finds the largest job, and places jobs; see the stub for what goes in and comes out.
 #[pyfunction]
 pub(crate) fn railx_allocate(py: Python<'_>, request: &str) -> PyResult<String> {
-    let asked: Request = serde_json::from_str(request).map_err(refused)?;
+    let asked: Request = read(request)?;
     let faults = Faults::new(asked.rows, asked.columns, asked.faults).map_err(refused)?;
     let answer = py.detach(|| {
         let (clustered, isolated) = faults.clustered();
@@ -58,13 +50,13 @@ pub(crate) fn railx_allocate(py: Python<'_>, request: &str) -> PyResult<String> 
             packing: pack(&faults, &asked.jobs),
         }
     });
-    serde_json::to_string(&answer).map_err(wrong)
+    text(&answer)
 }
 
 /// The largest job of many sets of faults; see the stub for what goes in and comes out.
 #[pyfunction]
 pub(crate) fn railx_largest(py: Python<'_>, request: &str) -> PyResult<Vec<(u64, u64)>> {
-    let asked: Sets = serde_json::from_str(request).map_err(refused)?;
+    let asked: Sets = read(request)?;
     let (rows, columns) = (asked.rows, asked.columns);
     let sets: Result<Vec<Faults>, _> =
         asked.sets.into_iter().map(|at| Faults::new(rows, columns, at)).collect();

@@ -1,16 +1,16 @@
 //! Topologies: their measures, and what every switch is set to.
 
+use crate::errors::{refused, wrong};
+use crate::json::{read, text};
 use lightloom_fabric::railx::{Axis, Grid, Layout};
 use lightloom_fabric::routers::{RailxLinks, Routing, railx};
 use lightloom_fabric::{CircuitError, CrossConnect};
 use lightloom_railx::{
-    Dimension, DimensionSpec, Form, Formulas, Measures, Named, Share, Topology, Unsafe, check,
-    select,
+    Checked, Dimension, DimensionSpec, Form, Formulas, Measures, Named, Share, Topology, Unsafe,
+    check, select,
 };
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
-use std::fmt::Display;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,12 +40,10 @@ struct Check {
 
 #[derive(Serialize)]
 struct Safe {
-    routing: String,
+    routing: &'static str,
     vcs: u8,
-    channels: u32,
-    dependencies: u64,
-    hops: u32,
-    bubbles: u32,
+    #[serde(flatten)]
+    found: Checked,
 }
 
 #[derive(Serialize)]
@@ -59,7 +57,7 @@ struct Response {
     circuits: u64,
     dimensions: Option<Vec<Dimension>>,
     measures: Option<Measured>,
-    formulas: Option<Formula>,
+    formulas: Option<Formulas>,
     maps: Option<Vec<Switch>>,
     checked: Option<Safe>,
 }
@@ -77,13 +75,6 @@ struct Measured {
 }
 
 #[derive(Serialize)]
-struct Formula {
-    chips: u64,
-    diameter: u32,
-    throughput: f64,
-}
-
-#[derive(Serialize)]
 struct Switch {
     axis: Axis,
     line: u32,
@@ -92,18 +83,10 @@ struct Switch {
     state: CrossConnect,
 }
 
-fn refused(error: impl Display) -> PyErr {
-    PyValueError::new_err(error.to_string())
-}
-
-fn wrong(error: impl Display) -> PyErr {
-    PyRuntimeError::new_err(error.to_string())
-}
-
 /// Builds a topology; see the stub for what goes in and comes out.
 #[pyfunction]
 pub(crate) fn railx_build(py: Python<'_>, request: &str) -> PyResult<String> {
-    let asked: Request = serde_json::from_str(request).map_err(refused)?;
+    let asked: Request = read(request)?;
     let built = topology(&asked).map_err(refused)?;
     let routing = asked.check.as_ref().map(|check| routing(&built, check)).transpose();
     let routing = routing.map_err(refused)?;
@@ -111,7 +94,7 @@ pub(crate) fn railx_build(py: Python<'_>, request: &str) -> PyResult<String> {
     if let Some(routing) = routing {
         answer.checked = Some(py.detach(|| checked(&built, routing.as_ref())).map_err(wrong)?);
     }
-    serde_json::to_string(&answer).map_err(wrong)
+    text(&answer)
 }
 
 fn topology(asked: &Request) -> Result<Topology, lightloom_fabric::FabricError> {
@@ -139,11 +122,7 @@ fn answer(asked: &Request, topology: &Topology) -> Result<Response, CircuitError
             Form::Dragonfly => None,
         },
         measures: asked.measures.then(|| measured(topology)),
-        formulas: Formulas::of(topology).map(|f| Formula {
-            chips: f.chips,
-            diameter: f.diameter,
-            throughput: f.throughput,
-        }),
+        formulas: Formulas::of(topology),
         maps: if asked.maps { Some(maps(layout)?) } else { None },
         checked: None,
     })
@@ -165,14 +144,7 @@ fn routing(topology: &Topology, check: &Check) -> Result<Box<dyn Routing + Send>
 fn checked(topology: &Topology, routing: &dyn Routing) -> Result<Safe, Unsafe> {
     let network = railx(&topology.layout, RailxLinks::default());
     let found = check(&network, routing)?;
-    Ok(Safe {
-        routing: routing.name().into(),
-        vcs: routing.vcs(),
-        channels: found.channels,
-        dependencies: found.dependencies,
-        hops: found.hops,
-        bubbles: found.bubbles,
-    })
+    Ok(Safe { routing: routing.name(), vcs: routing.vcs(), found })
 }
 
 fn measured(topology: &Topology) -> Measured {

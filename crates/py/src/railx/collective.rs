@@ -1,8 +1,8 @@
 //! All-reduces on RailX, by the equations or on an engine.
 
+use crate::json::read;
 use lightloom_sim::AllReduceSpec;
 use lightloom_units::Time;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 /// Returns how long an all-reduce takes; see the stub for what goes in.
@@ -13,8 +13,7 @@ pub(crate) fn railx_all_reduce(
     request: &str,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<u64> {
-    let spec: AllReduceSpec =
-        serde_json::from_str(request).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    let spec: AllReduceSpec = read(request)?;
     let run = |told: &mut dyn FnMut(f64) -> bool| lightloom_sim::railx_all_reduce(&spec, told);
     crate::progress::watched(py, progress, run).map(Time::ps)
 }

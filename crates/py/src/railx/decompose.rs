@@ -1,7 +1,7 @@
 //! Rings that join every two nodes.
 
+use crate::json::{read, text};
 use lightloom_railx::{MOST_NODES, NoDecomposition, decompose, verify};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -35,10 +35,9 @@ enum Outcome {
 /// comes out.
 #[pyfunction]
 pub(crate) fn railx_decompose(py: Python<'_>, request: &str) -> PyResult<String> {
-    let asked: Request =
-        serde_json::from_str(request).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    let asked: Request = read(request)?;
     let answer = py.detach(|| answer(&asked));
-    serde_json::to_string(&answer).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+    text(&answer)
 }
 
 fn answer(asked: &Request) -> Response {

@@ -1,13 +1,13 @@
 //! A job's traffic, where it goes, and which rails it gets.
 
+use crate::errors::refused;
+use crate::json::{read, text};
 use lightloom_fabric::railx::Grid;
 use lightloom_railx::bandwidth::{Objective, Split, Stage, Turns, segments, split};
 use lightloom_railx::placement::{Hall, Mapping, Phase, Question, place};
 use lightloom_railx::volume::{Traffic, Work};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
-use std::fmt::Display;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -47,18 +47,10 @@ struct Segment {
     mapping: Mapping,
 }
 
-fn refused(error: impl Display) -> PyErr {
-    PyValueError::new_err(error.to_string())
-}
-
-fn text(answer: &impl Serialize) -> PyResult<String> {
-    serde_json::to_string(answer).map_err(|error| PyRuntimeError::new_err(error.to_string()))
-}
-
 /// Maps a job; see the stub for what goes in and comes out.
 #[pyfunction]
 pub(crate) fn railx_map(py: Python<'_>, request: &str) -> PyResult<String> {
-    let asked: Request = serde_json::from_str(request).map_err(refused)?;
+    let asked: Request = read(request)?;
     let hall = asked.hall;
     Grid::new(hall.mesh, hall.ports, hall.ocs, 1, 1).check().map_err(refused)?;
     let mut phases = Vec::new();
@@ -111,7 +103,7 @@ struct Dealt {
 /// Deals ports; see the stub for what goes in and comes out.
 #[pyfunction]
 pub(crate) fn railx_split(request: &str) -> PyResult<String> {
-    let asked: Dealt = serde_json::from_str(request).map_err(refused)?;
+    let asked: Dealt = read(request)?;
     let dimensions = asked.stages.first().map_or(0, |stage| stage.loads.len());
     if asked.stages.iter().any(|stage| stage.loads.len() != dimensions) {
         return Err(refused("stages: must all have as many loads as the first"));
@@ -132,7 +124,7 @@ struct Counted {
 /// Table 4 of a job; see the stub for what goes in and comes out.
 #[pyfunction]
 pub(crate) fn railx_traffic(request: &str) -> PyResult<String> {
-    let work: Work = serde_json::from_str(request).map_err(refused)?;
+    let work: Work = read(request)?;
     work.check().map_err(refused)?;
     let token_flops = work.model.token_flops(work.sequence_length);
     text(&Counted { rows: work.traffic(), token_flops })

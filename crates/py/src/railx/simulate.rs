@@ -1,9 +1,9 @@
 //! Networks of routers under a load.
 
 use crate::errors::raised;
+use crate::json::{read, text};
 use crate::progress::watched;
 use lightloom_sim::{FlitSpec, Flits};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 /// A network of routers and its traffic, built once and loaded as often as one likes.
@@ -14,8 +14,7 @@ pub(crate) struct FlitNetwork(Flits);
 impl FlitNetwork {
     #[new]
     fn new(py: Python<'_>, request: &str) -> PyResult<Self> {
-        let spec: FlitSpec =
-            serde_json::from_str(request).map_err(|e| PyValueError::new_err(e.to_string()))?;
+        let spec: FlitSpec = read(request)?;
         py.detach(|| Flits::new(&spec)).map(FlitNetwork).map_err(raised)
     }
 
@@ -37,6 +36,6 @@ impl FlitNetwork {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<String> {
         let measured = watched(py, progress, |progress| self.0.measure(load, threads, progress))?;
-        serde_json::to_string(&measured).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+        text(&measured)
     }
 }
