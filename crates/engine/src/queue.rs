@@ -52,10 +52,6 @@ impl<E> EventQueue<E> {
     pub fn peek_time(&self) -> Option<Time> {
         self.heap.peek().map(|entry| entry.at)
     }
-    /// How many events have ever been added.
-    pub fn pushed(&self) -> u64 {
-        self.pushed
-    }
 }
 
 impl<E> Default for EventQueue<E> {

@@ -196,11 +196,3 @@ pub struct Solution {
     /// No schedule completes before \[ps\].
     pub bound_ps: Time,
 }
-
-impl Solution {
-    /// (found - bound) / found; 0 is proven optimal.
-    pub fn gap(&self) -> f64 {
-        let found = self.schedule.completion_ps;
-        found.saturating_sub(self.bound_ps).ps() as f64 / found.ps().max(1) as f64
-    }
-}

@@ -19,7 +19,7 @@ pub(super) static ALGORITHMS: &[Registered] = &[
         Primitive::ReduceScatter,
         "Halves of what is left are exchanged, farther and farther",
         Some("Rabenseifner, ICCS 2004"),
-        |nodes, size, _| Arc::new(Halving { nodes, size }),
+        |nodes, size, _| Arc::new(Half { nodes, size, sum: true }),
     )
     .for_powers_of_two(),
     Registered::new(
@@ -27,7 +27,7 @@ pub(super) static ALGORITHMS: &[Registered] = &[
         Primitive::AllGather,
         "What is there is exchanged, nearer and nearer, and doubles",
         Some("Rabenseifner, ICCS 2004"),
-        |nodes, size, _| Arc::new(Doubling { nodes, size }),
+        |nodes, size, _| Arc::new(Half { nodes, size, sum: false }),
     )
     .for_powers_of_two(),
     Registered::new(
@@ -39,41 +39,23 @@ pub(super) static ALGORITHMS: &[Registered] = &[
     ),
 ];
 
-/// The sum, scattered.
+/// The sum, scattered; or its blocks, gathered.
 #[derive(Debug)]
-struct Halving {
+struct Half {
     nodes: u32,
     size: Bytes,
+    sum: bool,
 }
 
-impl Program for Halving {
+impl Program for Half {
     fn steps(&self, steps: &mut Steps) {
-        halving(steps, self.nodes, self.nodes, self.size);
+        half(steps, self.nodes, self.nodes, self.size, self.sum);
     }
     fn blocks(&self) -> u64 {
         u64::from(self.nodes)
     }
     fn moves(&self, step: usize, node: u32) -> Move {
-        halve(self.nodes, step, node)
-    }
-}
-
-/// Its blocks, gathered.
-#[derive(Debug)]
-struct Doubling {
-    nodes: u32,
-    size: Bytes,
-}
-
-impl Program for Doubling {
-    fn steps(&self, steps: &mut Steps) {
-        doubling(steps, self.nodes, self.nodes, self.size);
-    }
-    fn blocks(&self) -> u64 {
-        u64::from(self.nodes)
-    }
-    fn moves(&self, step: usize, node: u32) -> Move {
-        double(self.nodes, step, node)
+        if self.sum { halve(self.nodes, step, node) } else { double(self.nodes, step, node) }
     }
 }
 
@@ -92,8 +74,8 @@ impl Program for Both {
         if surplus > 0 {
             steps.push(fold(nodes, surplus, false), all);
         }
-        halving(steps, nodes, core, size);
-        doubling(steps, nodes, core, size);
+        half(steps, nodes, core, size, true);
+        half(steps, nodes, core, size, false);
         if surplus > 0 {
             steps.push(fold(nodes, surplus, true), all);
         }
@@ -159,15 +141,9 @@ pub(super) fn fold(nodes: u32, surplus: u32, back: bool) -> Pairing {
     Pairing::Map((0..nodes).map(peer).collect())
 }
 
-fn halving(steps: &mut Steps, nodes: u32, core: u32, size: Bytes) {
-    for bit in 0..core.ilog2() {
-        let volume = block(size, u64::from(core)) * u64::from(core >> (bit + 1));
-        steps.push(exchange(nodes, nodes - core, bit), volume);
-    }
-}
-
-fn doubling(steps: &mut Steps, nodes: u32, core: u32, size: Bytes) {
-    for bit in (0..core.ilog2()).rev() {
+fn half(steps: &mut Steps, nodes: u32, core: u32, size: Bytes, sum: bool) {
+    for step in 0..core.ilog2() {
+        let bit = if sum { step } else { core.ilog2() - 1 - step };
         let volume = block(size, u64::from(core)) * u64::from(core >> (bit + 1));
         steps.push(exchange(nodes, nodes - core, bit), volume);
     }

@@ -20,7 +20,7 @@ pub(super) static ALGORITHMS: &[Registered] = &[
         Primitive::ReduceScatter,
         "Halves of what is left are exchanged, nearer and nearer",
         SOURCE,
-        |nodes, size, _| Arc::new(Halving { nodes, size }),
+        |nodes, size, _| Arc::new(Half { nodes, size, sum: true }),
     )
     .for_powers_of_two(),
     Registered::new(
@@ -28,7 +28,7 @@ pub(super) static ALGORITHMS: &[Registered] = &[
         Primitive::AllGather,
         "What is there is exchanged, farther and farther, and doubles",
         SOURCE,
-        |nodes, size, _| Arc::new(Doubling { nodes, size }),
+        |nodes, size, _| Arc::new(Half { nodes, size, sum: false }),
     )
     .for_powers_of_two(),
     Registered::new(
@@ -46,48 +46,35 @@ fn around(one: u32, bit: usize) -> Vec<u64> {
     (first..first + (1 << bit)).collect()
 }
 
-/// The sum, scattered.
+/// The sum, scattered; or all blocks, gathered: those held double in every step.
 #[derive(Debug)]
-struct Halving {
+struct Half {
     nodes: u32,
     size: Bytes,
+    sum: bool,
 }
 
-impl Program for Halving {
+impl Half {
+    /// In which bit nodes differ that exchange in a step.
+    fn bit(&self, step: usize) -> usize {
+        let last = self.nodes.ilog2() as usize - 1;
+        if self.sum { last - step } else { step }
+    }
+}
+
+impl Program for Half {
     fn steps(&self, steps: &mut Steps) {
-        for bit in (0..self.nodes.ilog2()).rev() {
+        for bit in (0..self.nodes.ilog2()).map(|step| self.bit(step as usize)) {
             let volume = block(self.size, u64::from(self.nodes)) * (1 << bit);
-            steps.push(exchange(self.nodes, 0, bit), volume);
+            steps.push(exchange(self.nodes, 0, bit as u32), volume);
         }
     }
     fn blocks(&self) -> u64 {
         u64::from(self.nodes)
     }
     fn moves(&self, step: usize, node: u32) -> Move {
-        let bit = self.nodes.ilog2() as usize - 1 - step;
-        Move { blocks: around(node ^ 1 << bit, bit), reduce: true }
-    }
-}
-
-/// All-gather: the blocks held double in every step.
-#[derive(Debug)]
-struct Doubling {
-    nodes: u32,
-    size: Bytes,
-}
-
-impl Program for Doubling {
-    fn steps(&self, steps: &mut Steps) {
-        for bit in 0..self.nodes.ilog2() {
-            let volume = block(self.size, u64::from(self.nodes)) * (1 << bit);
-            steps.push(exchange(self.nodes, 0, bit), volume);
-        }
-    }
-    fn blocks(&self) -> u64 {
-        u64::from(self.nodes)
-    }
-    fn moves(&self, step: usize, node: u32) -> Move {
-        Move { blocks: around(node, step), reduce: false }
+        let (bit, sum) = (self.bit(step), self.sum);
+        Move { blocks: around(node ^ u32::from(sum) << bit, bit), reduce: sum }
     }
 }
 
