@@ -24,6 +24,13 @@ pub struct Exactness {
     pub closed_form: f64,
 }
 
+impl Exactness {
+    /// As far, and a share more.
+    fn and(self, share: f64) -> Self {
+        Exactness { closed_form: self.closed_form + share }
+    }
+}
+
 /// A policy that follows a script: transfer `i` is `script[i]`.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
@@ -31,6 +38,13 @@ pub struct Script {
     pub transfers: Vec<Orders>,
     /// Patches to make when a transfer ends.
     pub at_end: Vec<(u32, Patches)>,
+}
+
+impl Script {
+    /// One transfer.
+    fn of(orders: Orders) -> Self {
+        Script { transfers: vec![orders], at_end: vec![] }
+    }
 }
 
 impl Policy for Script {
@@ -167,7 +181,7 @@ fn scenario<'a>(fabric: &'a Fabric, graph: &'a Graph) -> Scenario<'a> {
 fn run_one(engine: &dyn Engine, fabric: &Fabric, orders: Orders) -> Outcome {
     let graph = Graph::new(vec![Work::Send(0)], vec![]);
     let scenario = scenario(fabric, &graph);
-    let mut script = Script { transfers: vec![orders], at_end: vec![] };
+    let mut script = Script::of(orders);
     engine.run(&scenario, &mut script, &mut Silent).expect("the run finishes")
 }
 
@@ -197,24 +211,26 @@ fn path_delay(fabric: &Fabric, from: u32, to: u32) -> Time {
     path.iter().map(|&link| fabric.link(link).delay).sum()
 }
 
+/// Flows that take as long as `mib` over one link.
+fn shared(engine: &dyn Engine, exactness: Exactness, flows: &[(u32, u32, u64)], mib: u64) {
+    let fabric = leaf_spine();
+    let outcome = run_one(engine, &fabric, one_phase(&fabric, flows));
+    let ideal = path_delay(&fabric, 0, 4) + RATE.time_for(Bytes::new(mib * MIB));
+    assert_close(outcome.makespan, ideal, exactness);
+}
+
 /// Flows from three servers to one GPU share its NIC.
 pub fn incast(engine: &dyn Engine, exactness: Exactness) {
-    let fabric = leaf_spine();
     let flows = [(4, 0, 10 * MIB), (8, 0, 20 * MIB), (12, 0, 30 * MIB)];
-    let outcome = run_one(engine, &fabric, one_phase(&fabric, &flows));
-    let ideal = path_delay(&fabric, 4, 0) + RATE.time_for(Bytes::new(60 * MIB));
-    assert_close(outcome.makespan, ideal, exactness);
+    shared(engine, exactness, &flows, 60);
 }
 
 /// Two flows share a source; one of them also shares a destination with a third that is three
 /// times as long: 1/2 each, then the rest alone.
 pub fn one_bottleneck(engine: &dyn Engine, exactness: Exactness) {
-    let fabric = leaf_spine();
     let flows = [(0, 4, 10 * MIB), (0, 8, 10 * MIB), (12, 8, 30 * MIB)];
-    let outcome = run_one(engine, &fabric, one_phase(&fabric, &flows));
     // 20 MiB from GPU 0 at the full rate; the third has by then moved 10 of 30 MiB.
-    let ideal = path_delay(&fabric, 0, 4) + RATE.time_for(Bytes::new(40 * MIB));
-    assert_close(outcome.makespan, ideal, exactness);
+    shared(engine, exactness, &flows, 40);
 }
 
 /// A ring all-reduce among n, its steps as one flow a hop: 2 (n - 1) / n of the buffer at the
@@ -239,15 +255,9 @@ pub fn ring(engine: &dyn Engine, exactness: Exactness) {
 
 /// Every GPU of one rank per server sends the same to every other: n - 1 shares over its NIC.
 pub fn direct_all_to_all(engine: &dyn Engine, exactness: Exactness) {
-    let fabric = leaf_spine();
-    let members = [0u32, 4, 8, 12];
-    let flows: Vec<(u32, u32, u64)> = members
-        .iter()
-        .flat_map(|&a| members.iter().filter(move |&&b| b != a).map(move |&b| (a, b, 8 * MIB)))
-        .collect();
-    let outcome = run_one(engine, &fabric, one_phase(&fabric, &flows));
-    let ideal = path_delay(&fabric, 0, 4) + RATE.time_for(Bytes::new(24 * MIB));
-    assert_close(outcome.makespan, ideal, exactness);
+    let pairs = (0..16).map(|at| (at / 4 * 4, at % 4 * 4)).filter(|(a, b)| a != b);
+    let flows: Vec<(u32, u32, u64)> = pairs.map(|(a, b)| (a, b, 8 * MIB)).collect();
+    shared(engine, exactness, &flows, 24);
 }
 
 /// A hierarchical exchange: scale-up, network, scale-up, one after the other.
@@ -337,7 +347,7 @@ pub fn hidden_reconfigurations_cost_nothing(engine: &dyn Engine, exactness: Exac
         sent,
         RATE.time_for(Bytes::new(16 * MIB)),
         Exactness {
-            closed_form: exactness.closed_form + 0.01, // the circuit's delay is not in the ideal
+            closed_form: exactness.closed_form + 0.01, // The circuit's delay is not in the ideal.
         },
     );
 }
@@ -352,8 +362,8 @@ pub fn what_cannot_finish_is_an_error(engine: &dyn Engine, _: Exactness) {
 
     let graph = Graph::new(vec![Work::Send(0)], vec![]);
     let scenario = scenario(&fabric, &graph);
-    let transfers = vec![over_the_circuit(&fabric, MIB)];
-    let error = engine.run(&scenario, &mut Script { transfers, at_end: vec![] }, &mut Silent);
+    let mut script = Script::of(over_the_circuit(&fabric, MIB));
+    let error = engine.run(&scenario, &mut script, &mut Silent);
     assert!(matches!(error, Err(EngineError::NoCircuit { task: 0, .. })), "{error:?}");
 }
 
@@ -363,17 +373,11 @@ pub fn circuits_may_stand_at_the_beginning(engine: &dyn Engine, exactness: Exact
     let graph = Graph::new(vec![Work::Send(0)], vec![]);
     let patches = joined(&fabric, Time::ZERO).patches;
     let standing = Scenario { circuits: &patches, ..scenario(&fabric, &graph) };
-    let transfers = vec![over_the_circuit(&fabric, 16 * MIB)];
-    let mut script = Script { transfers, at_end: vec![] };
+    let mut script = Script::of(over_the_circuit(&fabric, 16 * MIB));
     let outcome = engine.run(&standing, &mut script, &mut Silent).expect("the run finishes");
     assert_eq!(outcome.waited[0], Time::ZERO);
-    assert_close(
-        outcome.makespan,
-        RATE.time_for(Bytes::new(16 * MIB)),
-        Exactness {
-            closed_form: exactness.closed_form + 0.01, // the circuit's delay is not in the ideal
-        },
-    );
+    // The circuit's delay is not in the ideal.
+    assert_close(outcome.makespan, RATE.time_for(Bytes::new(16 * MIB)), exactness.and(0.01));
 }
 
 /// A circuit under a flow cannot be patched away.
@@ -456,7 +460,7 @@ pub fn phases_patch_circuits(engine: &dyn Engine, exactness: Exactness) {
     send(&mut orders, 1, 3, true);
     send(&mut orders, 0, 3, false);
     let graph = Graph::new(vec![Work::Send(0)], vec![]);
-    let mut script = Script { transfers: vec![orders], at_end: vec![] };
+    let mut script = Script::of(orders);
     let error = engine.run(&scenario(&fabric, &graph), &mut script, &mut Silent);
     assert!(matches!(error, Err(EngineError::NoCircuit { task: 0, .. })), "{error:?}");
 }
@@ -610,17 +614,13 @@ pub fn what_breaks_is_left(engine: &dyn Engine, exactness: Exactness) {
     let at = Time::from_ps(alone.ps() / 2);
     let cut = [Incident { at, down: vec![gone], ..Incident::default() }];
     let cut = Scenario { incidents: &cut, ..scenario(&fabric, &graph) };
-    let script = Script { transfers: vec![orders], at_end: vec![] };
+    let script = Script::of(orders);
     let mut policy = Detour { script, detour: other.clone() };
     let mut meter = Counter::default();
     let outcome = engine.run(&cut, &mut policy, &mut meter).expect("the run finishes");
     assert_eq!(meter.bytes, 64 * MIB);
-    assert_close(
-        outcome.makespan,
-        alone,
-        // What is under way when the link breaks may be lost, and the path is longer.
-        Exactness { closed_form: exactness.closed_form + 0.05 },
-    );
+    // What is under way when the link breaks may be lost, and the path is longer.
+    assert_close(outcome.makespan, alone, exactness.and(0.05));
     let carried = |link: LinkId| outcome.link_bytes[link.0 as usize].get() as f64;
     let new = other.iter().find(|&link| !own.contains(link)).copied().expect("paths differ");
     let half = (32 * MIB) as f64;
@@ -650,15 +650,11 @@ pub fn what_broke_before_is_left(engine: &dyn Engine, exactness: Exactness) {
     let at = Time::from_ps(wait.ps() / 2);
     let cut = [Incident { at, down: vec![gone], ..Incident::default() }];
     let cut = Scenario { incidents: &cut, ..scenario(&fabric, &graph) };
-    let script = Script { transfers: vec![orders], at_end: vec![] };
+    let script = Script::of(orders);
     let mut policy = Detour { script, detour };
     let outcome = engine.run(&cut, &mut policy, &mut Silent).expect("the run finishes");
     assert_eq!(outcome.link_bytes[gone.0 as usize], Bytes::ZERO);
-    assert_close(
-        outcome.makespan - wait,
-        RATE.time_for(Bytes::new(16 * MIB)),
-        Exactness { closed_form: exactness.closed_form + 0.05 },
-    );
+    assert_close(outcome.makespan - wait, RATE.time_for(Bytes::new(16 * MIB)), exactness.and(0.05));
 }
 
 /// What is whole again carries again; what breaks when nothing is on it hurts no one.
@@ -676,17 +672,12 @@ pub fn what_heals_carries_again(engine: &dyn Engine, exactness: Exactness) {
     };
     let incidents = [incident(400, &[], &own), incident(100, &own, &[])];
     let healed = Scenario { incidents: &incidents, ..scenario(&fabric, &graph) };
-    let transfers = vec![one_phase(&fabric, &[(0, 4, 16 * MIB)])];
-    let mut script = Script { transfers, at_end: vec![] };
+    let mut script = Script::of(one_phase(&fabric, &[(0, 4, 16 * MIB)]));
     let outcome = engine.run(&healed, &mut script, &mut Silent).expect("the run finishes");
     let quiet = scenario(&fabric, &graph);
     let expected = engine.run(&quiet, &mut script, &mut Silent).expect("the run finishes");
     assert_eq!(outcome.makespan, expected.makespan);
-    assert_close(
-        outcome.makespan - wait,
-        RATE.time_for(size),
-        Exactness { closed_form: exactness.closed_form + 0.05 },
-    );
+    assert_close(outcome.makespan - wait, RATE.time_for(size), exactness.and(0.05));
 }
 
 /// Held tasks start later, or take longer if they are at it.

@@ -1,33 +1,29 @@
 //! The emulated switch over TLS, and as a process: who is let in, and what is refused at the start.
 
+use super::controller::Folder;
+use super::ocs_wire::{LONG, next, timing};
 use lightloom_control::drivers::tl1::{Login, Options, Secret, Tl1Driver, User};
 use lightloom_control::ocs::Device;
 use lightloom_control::{Answer, Input, Order, Patch};
 use lightloom_daemon::ocs::{Emulator, Settings};
 use lightloom_daemon::tls;
-use lightloom_daemon::wire::{Endpoint, SwitchHandle, Timing, spawn};
+use lightloom_daemon::wire::{Endpoint, spawn};
 use lightloom_fabric::ReconfigurationDelay;
 use lightloom_units::Time;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Nothing here takes so long, unless it hangs.
-const LONG: Duration = Duration::from_secs(20);
-
 /// An authority, and a certificate of `ocs.example` with its key: as files that go when this does.
-struct Files(PathBuf);
+struct Files(Folder);
 
 impl Files {
     fn new(name: &str) -> Self {
-        let folder =
-            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder of this test's own");
+        let folder = Folder::new(name);
         let mut params = CertificateParams::new(vec![]).expect("no names");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().expect("a key");
@@ -37,35 +33,19 @@ impl Files {
         let certificate = params.signed_by(&key, &authority).expect("a certificate");
         let texts = [authority.pem(), certificate.pem(), key.serialize_pem()];
         for (file, text) in ["ca.pem", "server.pem", "server.key"].iter().zip(texts) {
-            std::fs::write(folder.join(file), text).expect("the folder can be written");
+            folder.write(file, &text);
         }
         Files(folder)
     }
 
     fn at(&self, file: &str) -> PathBuf {
-        self.0.join(file)
-    }
-}
-
-impl Drop for Files {
-    fn drop(&mut self) {
-        // What is left lies in the build's folder.
-        let _ = std::fs::remove_dir_all(&self.0);
+        self.0.0.join(file)
     }
 }
 
 fn driver(password: &str) -> Box<Tl1Driver> {
     let login = Login { user: "blue".into(), password: Secret::new(password) };
     Box::new(Tl1Driver::new(login, &[1, 2], Options::default()).expect("it can be written"))
-}
-
-fn timing() -> Timing {
-    let ms = Duration::from_millis;
-    Timing { connect: ms(2000), write: ms(2000), reconnect: ms(50), longest: ms(50) }
-}
-
-async fn next(handle: &mut SwitchHandle) -> Input {
-    timeout(LONG, handle.next()).await.expect("an event in time").expect("the task is there")
 }
 
 #[tokio::test]

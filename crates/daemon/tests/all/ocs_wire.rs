@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 /// Nothing here takes so long, unless it hangs.
-const LONG: Duration = Duration::from_secs(20);
+pub(super) const LONG: Duration = Duration::from_secs(20);
 
 fn settings(listen: SocketAddr) -> Settings {
     let delay = ReconfigurationDelay::Fixed { ps: Time::from_ms(5) };
@@ -36,12 +36,12 @@ fn tcp(address: SocketAddr) -> Endpoint {
     Endpoint::Tcp { address: address.to_string() }
 }
 
-fn timing() -> Timing {
+pub(super) fn timing() -> Timing {
     let ms = Duration::from_millis;
     Timing { connect: ms(2000), write: ms(500), reconnect: ms(20), longest: ms(100) }
 }
 
-async fn next(handle: &mut SwitchHandle) -> Input {
+pub(super) async fn next(handle: &mut SwitchHandle) -> Input {
     timeout(LONG, handle.next()).await.expect("an event in time").expect("the task is there")
 }
 

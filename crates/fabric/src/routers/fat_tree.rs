@@ -158,14 +158,7 @@ impl Routing for FatTree {
         self.tiers[self.tiers.len() - 1].copies.min(1 << 16)
     }
 
-    fn route(
-        &self,
-        at: u32,
-        _came: Option<(u16, u8)>,
-        to: u32,
-        draw: u32,
-        choices: &mut Vec<Choice>,
-    ) {
+    fn route(&self, at: u32, _: Option<(u16, u8)>, to: u32, draw: u32, choices: &mut Vec<Choice>) {
         let tier = self.tiers.iter().rposition(|tier| tier.first <= at).expect("chips are first");
         let of = self.tiers[tier];
         if tier > 0 && (at - of.first) / of.copies == to / of.chips {

@@ -161,14 +161,7 @@ impl Routing for HammingMesh {
         2 * self.each
     }
 
-    fn route(
-        &self,
-        at: u32,
-        came: Option<(u16, u8)>,
-        to: u32,
-        _draw: u32,
-        choices: &mut Vec<Choice>,
-    ) {
+    fn route(&self, at: u32, came: Option<(u16, u8)>, to: u32, _: u32, choices: &mut Vec<Choice>) {
         let [width, height] = self.sides();
         let goal = [to % width, to / width];
         let mut all = |port: u32, from: u8, below: u8| {

@@ -94,14 +94,7 @@ impl Routing for Mesh {
         self.vcs
     }
 
-    fn route(
-        &self,
-        at: u32,
-        _came: Option<(u16, u8)>,
-        to: u32,
-        _draw: u32,
-        choices: &mut Vec<Choice>,
-    ) {
+    fn route(&self, at: u32, _: Option<(u16, u8)>, to: u32, _: u32, choices: &mut Vec<Choice>) {
         let by = |of: fn(u32, u32) -> u32| {
             i64::from(of(to, self.columns)) - i64::from(of(at, self.columns))
         };

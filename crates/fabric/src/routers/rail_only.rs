@@ -123,14 +123,7 @@ impl Routing for RailOnly {
         (self.inside * self.rails).min(1 << 16)
     }
 
-    fn route(
-        &self,
-        at: u32,
-        _came: Option<(u16, u8)>,
-        to: u32,
-        draw: u32,
-        choices: &mut Vec<Choice>,
-    ) {
+    fn route(&self, at: u32, _: Option<(u16, u8)>, to: u32, draw: u32, choices: &mut Vec<Choice>) {
         let (node, rank) = (to / self.chips, to % self.chips);
         let (first, planes) = if at >= self.first_rail() {
             (node, 1)

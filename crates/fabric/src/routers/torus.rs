@@ -95,14 +95,7 @@ impl Routing for Torus {
         2 * self.each
     }
 
-    fn route(
-        &self,
-        at: u32,
-        _came: Option<(u16, u8)>,
-        to: u32,
-        _draw: u32,
-        choices: &mut Vec<Choice>,
-    ) {
+    fn route(&self, at: u32, _: Option<(u16, u8)>, to: u32, _: u32, choices: &mut Vec<Choice>) {
         let (mut at, mut to, mut port) = (at, to, 0);
         for &side in &self.sides {
             let (here, there) = (at % side, to % side);

@@ -6,7 +6,7 @@ use lightloom_sim::{Run, Spec, TraceCounts, Workload};
 use std::fmt::Write;
 
 /// 128 GPUs: two replicas of two stages, EP 8 x TP 4, so a block spans four servers of eight.
-const JOB: &str = r#"
+pub(super) const JOB: &str = r#"
  "seed": 7,
  "model": {"name": "small", "layers": 4, "dense_layers": 0, "hidden": 1024, "vocabulary": 8000,
    "attention": {"kind": "gqa", "heads": 16, "kv_heads": 4, "head_dim": 64},
@@ -22,13 +22,14 @@ const JOB: &str = r#"
  "gating": {"redraw": "micro-batch"},
  "cluster": {"gpus": 128, "gpus_per_server": 8, "nics_per_server": 8, "numa_nodes": 2,
    "scale_up_bps": 3600000000000, "scale_up_delay_ps": 500000},
- "engine": {"kind": "flow", "tolerance": 0.0},
  "record": {"replicas": 1}"#;
+
+pub(super) const FLOW: &str = r#"{"kind": "flow", "tolerance": 0.0}"#;
 
 const CLOS: &str = r#""link_bps": 100000000000, "link_delay_ps": 1000000, "tiers": 3,
    "radix": null, "splitting": "ideal""#;
 
-fn mixnet(first: &str, share_eps: bool) -> String {
+pub(super) fn mixnet(first: &str, share_eps: bool) -> String {
     format!(
         r#"{{"kind": "mixnet", "optical_nics": 6, "eps": {{{CLOS}, "oversubscription": 1.0}},
    "ocs": {{"link_bps": 100000000000, "link_delay_ps": 1000000, "device": "fast", "ports": 64,
@@ -46,10 +47,11 @@ fn planes(dark_ps: u64) -> String {
     )
 }
 
+pub(super) fn clos(kind: &str, ratio: &str) -> String {
+    format!(r#"{{"kind": "{kind}", {CLOS}, "oversubscription": {ratio}}}"#)
+}
+
 fn fabrics() -> Vec<(&'static str, String)> {
-    let clos = |kind: &str, ratio: &str| {
-        format!(r#"{{"kind": "{kind}", {CLOS}, "oversubscription": {ratio}}}"#)
-    };
     let ecmp = clos("fat-tree", "1.0").replace("ideal", "ecmp");
     let panel = r#"{"kind": "topoopt", "link_bps": 100000000000, "link_delay_ps": 1000000,
         "degree": 8, "panel": "flat", "panel_ports": 1008}"#;
@@ -80,8 +82,12 @@ fn counts() -> Vec<u32> {
     counts
 }
 
+fn text(fabric: &str) -> String {
+    format!(r#"{{{JOB}, "engine": {FLOW}, "fabric": {fabric}}}"#)
+}
+
 fn run(fabric: &str) -> Run {
-    let spec = Spec::from_json(&format!(r#"{{{JOB}, "fabric": {fabric}}}"#)).expect("a valid spec");
+    let spec = Spec::from_json(&text(fabric)).expect("a valid spec");
     let counts = counts();
     let trace = TraceCounts { counts: &counts, shape: [5, 4, 8, 8] };
     let workload = Workload::new(&spec, trace).expect("a valid workload");
@@ -132,7 +138,7 @@ fn planes_that_change_at_once_are_like_a_fabric_without_a_bottleneck() {
 
 #[test]
 fn another_workload_is_refused_and_progress_can_stop_a_run() {
-    let text = format!(r#"{{{JOB}, "fabric": {}}}"#, fabrics()[0].1);
+    let text = text(&fabrics()[0].1);
     let spec = Spec::from_json(&text).expect("a valid spec");
     let counts = counts();
     let trace = TraceCounts { counts: &counts, shape: [5, 4, 8, 8] };

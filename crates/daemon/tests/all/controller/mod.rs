@@ -13,6 +13,7 @@ use lightloom_daemon::preset;
 use lightloom_decide::{Decider, Question};
 use lightloom_fabric::ReconfigurationDelay;
 use lightloom_units::Time;
+pub(super) use world::Folder;
 use world::*;
 
 fn names(servers: u16) -> Vec<String> {
