@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -51,5 +52,19 @@ def refused(
         assert out == "" and err.startswith("error: ") and err.count("\n") == 1, err
         assert sorted(tmp_path.rglob("*")) == before
         return err
+
+    return call
+
+
+@pytest.fixture
+def made(capsys: pytest.CaptureFixture[str]) -> Callable[..., dict[str, list[dict[str, Any]]]]:
+    """Make a paper's figures and tables anew; return what is printed of them as JSON."""
+    from lightloom.cli import run
+
+    def call(paper: str, place: Path, *arguments: str) -> dict[str, list[dict[str, Any]]]:
+        capsys.readouterr()
+        assert run(["reproduce", paper, "--out", str(place), "--json", *arguments]) == 0
+        answer: dict[str, list[dict[str, Any]]] = json.loads(capsys.readouterr().out)
+        return answer
 
     return call

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures.finish import finished
 from lightloom import Scenario
 from lightloom.cli import run
 from lightloom.simulation import Finished, run_all
@@ -19,10 +20,7 @@ SMALL = [path for path in FILES if path.stem not in LARGE]
 
 
 def simulated(name: str, **changes: Any) -> Finished:
-    job = Scenario.load(HERE / f"{name}.toml", changes)
-    done = run_all([job])
-    assert done.stopped is None
-    return done.finished[0]
+    return finished(Scenario.load(HERE / f"{name}.toml", changes))
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,13 @@ from functools import cache
 from typing import Any
 
 import pytest
+from fixtures.finish import finished
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lightloom import InputError, RunError, Scenario
 from lightloom.cli import run as cli
 from lightloom.failures import Failure, added, parse
-from lightloom.simulation import Finished, run_all
+from lightloom.simulation import Finished
 
 FABRICS = ("mixnet", "fat-tree", "leaf-spine", "rail-optimized")
 KINDS = (
@@ -46,16 +47,9 @@ def job(fabric: str = "mixnet", engine: str = "flow", policy: str = "hide") -> S
     return load_scenario({**TINY, **more}).scenario
 
 
-def finish(scenario: Scenario) -> Finished:
-    runs = run_all([scenario], jobs=1, priced=False)
-    if runs.stopped is not None:
-        raise runs.stopped
-    return runs.finished[0]
-
-
 @cache
 def whole(fabric: str, engine: str = "flow", policy: str = "hide") -> Finished:
-    return finish(job(fabric, engine, policy))
+    return finished(job(fabric, engine, policy))
 
 
 def check(done: Finished) -> None:
@@ -95,10 +89,10 @@ def test_every_kind_on_every_fabric(fabric, kind):
         return
     if kind.startswith("eps") and fabric != "mixnet":
         with pytest.raises(InputError, match="no path to the others"):
-            finish(added(job(fabric), [f"{kind}@1us"]))
+            finished(added(job(fabric), [f"{kind}@1us"]))
         return
     for at in ("0 s", "300 us"):
-        done = finish(added(job(fabric), [f"{kind}@{at}"]))
+        done = finished(added(job(fabric), [f"{kind}@{at}"]))
         check(done)
         before = whole(fabric).summary["iteration_ps"]
         # Circuits chosen anew may by luck be better, and a server that stands in may have a leaf of
@@ -112,7 +106,7 @@ def test_packets_and_flows_agree(kind):
     """Both engines lose nothing, and say about the same."""
     times = {}
     for engine in ("flow", "packet"):
-        done = finish(added(job(engine=engine), [f"{kind}@300us"]))
+        done = finished(added(job(engine=engine), [f"{kind}@300us"]))
         check(done)
         times[engine] = done.summary["iteration_ps"]
     assert times["packet"] == pytest.approx(times["flow"], rel=0.25)
@@ -125,7 +119,7 @@ def test_every_policy_goes_on(policy):
     if policy == "predict":
         scenario = scenario.with_(**{"fabric.reconfigure.first_forward": "predict"})
     texts = ["nic:server1.nic1@200us", "eps:server2@300us", "gpu:server3.gpu0@400us,backup=ocs"]
-    done = finish(added(scenario, texts))
+    done = finished(added(scenario, texts))
     check(done)
     assert any("stands in for gpu:server3.gpu0" in note for note in done.notes)
 
@@ -164,7 +158,7 @@ def failures():
 
 def survive(engine: str, texts: list[str]) -> None:
     try:
-        done = finish(added(job(engine=engine), texts))
+        done = finished(added(job(engine=engine), texts))
     except InputError as error:
         # A server without any way out, a GPU that fails twice, a time too late: told, not run.
         assert any(w in str(error) for w in ("no path to", "failed already", "iteration ends"))
@@ -189,7 +183,7 @@ def test_whatever_fails_packets_arrive(texts):
 
 def test_what_heals_at_once_changes_little():
     for kind in ("nic:server1.nic1", "link:server2.nic0", "eps:server1", "ocs:region0"):
-        done = finish(added(job(policy="reuse"), [f"{kind}@100us,until=100001ns"]))
+        done = finished(added(job(policy="reuse"), [f"{kind}@100us,until=100001ns"]))
         check(done)
         # Circuits that were torn are dark for 50 us when they are set, and when they are set again.
         before = whole("mixnet", "flow", "reuse").summary["iteration_ps"]
@@ -213,7 +207,7 @@ def test_the_bill_has_the_backup():
 
 def test_a_moved_rank_is_served_elsewhere():
     """Tensor parallelism of its block crosses servers, and the restore time is waited for."""
-    done = finish(added(job(), ["gpu:server1.gpu2@0s,restore=3ms"]))
+    done = finished(added(job(), ["gpu:server1.gpu2@0s,restore=3ms"]))
     before = whole("mixnet").summary
     assert done.summary["iteration_ps"] >= before["iteration_ps"] + 2_900_000_000
     assert done.summary["compute_ps"] == pytest.approx(before["compute_ps"], rel=0.1)
@@ -262,4 +256,4 @@ def test_fabrics_and_engines_that_cannot_are_refused():
         added(job(engine="flit"), ["nic:server1.nic1@1us"])
     twice = ["gpu:server1.gpu1@1us", "gpu:server1.gpu1@2us"]
     with pytest.raises(InputError, match="has failed already"):
-        finish(added(job(), twice))
+        finished(added(job(), twice))

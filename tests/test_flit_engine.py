@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
+from fixtures.finish import finished
 from lightloom import InputError, Scenario
-from lightloom.simulation import run_all
 
 
 def job(fabric: str, engine: str, **settings: Any) -> Scenario:
@@ -17,9 +17,7 @@ def job(fabric: str, engine: str, **settings: Any) -> Scenario:
 
 def iteration(scenario: Scenario) -> dict[str, Any]:
     """Return what one iteration took."""
-    done = run_all([scenario])
-    assert done.stopped is None
-    return dict(done.finished[0].summary)
+    return dict(finished(scenario).summary)
 
 
 @pytest.mark.parametrize("fabric", ["fat-tree", "rail-optimized", "mixnet", "topoopt", "railx"])

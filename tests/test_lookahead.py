@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fixtures.finish import finished
 from lightloom import Scenario
 from lightloom.cli import run
 from lightloom.cost import bill_of, cost_of
 from lightloom.errors import InputError
 from lightloom.papers.mixnet import figure16
-from lightloom.simulation import Finished, run_all, run_name
+from lightloom.simulation import Finished, run_name
 from lightloom.trace import GatingTrace, Shape, generate, widen
 
 PAIRS = (("nvl72", "mixnet-optical-io", 8000), ("nvl72-16tbps", "mixnet-optical-io-16tbps", 16000))
@@ -130,10 +131,7 @@ def small(tmp_path: Path, fabric: str, **changes: Any) -> Finished:
         **({} if fabric == "nvl72" else {"fabric.optical_nics": 4}),
         **changes,
     }
-    done = run_all([Scenario.preset("mixtral-8x7b", **values)], priced=False)
-    if done.stopped is not None:
-        raise done.stopped
-    return done.finished[0]
+    return finished(Scenario.preset("mixtral-8x7b", **values))
 
 
 # Of one GPU's all-to-all: 8 sequences x 4096 tokens x hidden 4096 x 2 experts x 2 bytes.

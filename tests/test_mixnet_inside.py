@@ -9,10 +9,11 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from fixtures.finish import finished
 from lightloom import Scenario
 from lightloom.cli import run
 from lightloom.papers.mixnet import figure28
-from lightloom.simulation import Finished, run_all, simulate
+from lightloom.simulation import simulate
 
 JOB: dict[str, Any] = {
     "gpus": 128, "parallelism.pp": 2, "training.micro_batches": 2, "model.layers": 4,
@@ -27,12 +28,6 @@ def job(*policies: str, **changes: Any) -> Scenario:
     each = policies if len(policies) > 1 else policies * 3
     when = {f"fabric.reconfigure.{phase}": name for phase, name in zip(PHASES, each, strict=True)}
     return Scenario.preset("mixtral-8x22b", fabric="mixnet", **{**JOB, **when, **changes})
-
-
-def finished(scenario: Scenario) -> Finished:
-    done = run_all([scenario])
-    assert done.stopped is None
-    return done.finished[0]
 
 
 def seconds(scenario: Scenario) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -24,18 +23,9 @@ SMALL = (("training.micro_batches", 2), ("model.layers", 4))
 QUICK = Run("mixtral-8x7b", "fat-tree", 128, SMALL)
 
 
-def made(
-    directory: Path, capsys: pytest.CaptureFixture[str], *arguments: str
-) -> dict[str, list[dict[str, Any]]]:
-    capsys.readouterr()
-    assert run(["reproduce", "mixnet", "--out", str(directory), "--json", *arguments]) == 0
-    answer: dict[str, list[dict[str, Any]]] = json.loads(capsys.readouterr().out)
-    return answer
-
-
-def test_small_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_small_figures(tmp_path: Path, made: Callable[..., Any]) -> None:
     place = tmp_path / "f"
-    answer = made(place, capsys, "--figures", "2,11,18,24")
+    answer = made("mixnet", place, "--figures", "2,11,18,24")
     said = {(line["figure"], line["what"]): line for line in answer["table"]}
     assert said["11", "fat-tree over MixNet, mean"]["ours"] == "2.30"  # the last: 400 Gbps
     assert said["24", "fat-tree over MixNet"]["ours"] == "2.30"  # the last: transceivers

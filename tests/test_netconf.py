@@ -60,7 +60,8 @@ def client():
     cargo = shutil.which("cargo")
     if not cargo:
         pytest.skip("cargo is not installed")
-    words = ["build", "--quiet", "--locked", "--package", "lightloom-control"]
+    # As part of the workspace: alone it would have other features, and all below it is built again.
+    words = ["build", "--quiet", "--locked", "--workspace", "--exclude", "lightloom-py"]
     words += ["--example", "netconf_session", "--message-format", "json"]
     built = subprocess.run([cargo, *words], cwd=REPOSITORY, stdout=subprocess.PIPE, check=True)
     made = (json.loads(line) for line in built.stdout.splitlines())

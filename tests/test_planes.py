@@ -9,22 +9,17 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from fixtures.finish import finished
 from lightloom import InputError, Scenario
 from lightloom.cli import run
 from lightloom.cost import bill_of
-from lightloom.simulation import Finished, run_all, simulate
+from lightloom.simulation import simulate
 
 JOB: dict[str, Any] = {"gpus": 64, "parallelism.pp": 2, "training.micro_batches": 4}
 
 
 def job(fabric: str = "planes", **changes: Any) -> Scenario:
     return Scenario.preset("mixtral-8x7b", fabric=fabric, **{**JOB, **changes})
-
-
-def finished(scenario: Scenario) -> Finished:
-    done = run_all([scenario])
-    assert done.stopped is None
-    return done.finished[0]
 
 
 def test_a_switch_without_delay_makes_a_fabric_without_a_bottleneck() -> None:

@@ -8,11 +8,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from fixtures.finish import finished
 from lightloom import InputError, Scenario
 from lightloom.cli import run
 from lightloom.cost import bill_of
 from lightloom.resolve import load_scenario
-from lightloom.simulation import Finished, run_all, simulate
+from lightloom.simulation import simulate
 
 JOB: dict[str, Any] = {"gpus": 128, "parallelism.pp": 2, "training.micro_batches": 4}
 RING: dict[str, Any] = {"fabric.topology": "torus", "fabric.columns": 4}
@@ -24,12 +25,6 @@ NINE_NODES: dict[str, Any] = {
 
 def job(fabric: str = "railx", **changes: Any) -> Scenario:
     return Scenario.preset("mixtral-8x7b", fabric=fabric, **{**JOB, **changes})
-
-
-def finished(scenario: Scenario) -> Finished:
-    done = run_all([scenario])
-    assert done.stopped is None
-    return done.finished[0]
 
 
 def test_a_specification_survives_its_own_text() -> None:

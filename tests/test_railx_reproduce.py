@@ -51,18 +51,9 @@ def curves(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-def made(
-    directory: Path, capsys: pytest.CaptureFixture[str], *arguments: str
-) -> dict[str, list[dict[str, Any]]]:
-    capsys.readouterr()
-    assert run(["reproduce", "railx", "--out", str(directory), "--json", *arguments]) == 0
-    answer: dict[str, list[dict[str, Any]]] = json.loads(capsys.readouterr().out)
-    return answer
-
-
-def test_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables(tmp_path: Path, made: Callable[..., Any]) -> None:
     place = tmp_path / "f"
-    answer = made(place, capsys, "--tables", "2,3,6")
+    answer = made("railx", place, "--tables", "2,3,6")
     assert {row["part"] for row in answer["rows"]} == {"table 2", "table 3", "table 6"}
     said = {(line["part"], line["what"]): line for line in answer["table"]}
     assert said["table 3", "cells that follow"]["here"] == "52"
@@ -77,10 +68,10 @@ def test_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_figures_are_drawn_and_made_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], curves: list[str]
+    tmp_path: Path, made: Callable[..., Any], curves: list[str]
 ) -> None:
     place = tmp_path / "f"
-    answer = made(place, capsys, "--figures", "14,16")
+    answer = made("railx", place, "--figures", "14,16")
     assert curves == ["figure 14", "figure 16"]
     assert len(answer["rows"]) == 2 * len(CURVE)
     # Only what the paper gives comes into the table.
@@ -89,18 +80,18 @@ def test_figures_are_drawn_and_made_once(
     for number in (14, 16):
         assert (place / f"figure-{number}.png").stat().st_size > 1000
     # Kept ones are not made again; a file of another version or of junk is no kept part.
-    again = made(place, capsys, "--figures", "14,16", "--tables", "6")
+    again = made("railx", place, "--figures", "14,16", "--tables", "6")
     assert len(curves) == 2 and again["rows"][: len(answer["rows"])] == answer["rows"]
     (place / "parts" / "figure-14.json").write_text("[]", encoding="utf-8")
     old = json.loads((place / "parts" / "figure-16.json").read_text(encoding="utf-8"))
     (place / "parts" / "figure-16.json").write_text(json.dumps(old | {"lightloom": "0"}))
-    made(place, capsys, "--figures", "14,16")
+    made("railx", place, "--figures", "14,16")
     assert len(curves) == 4
 
 
 @pytest.mark.parametrize(("stop", "code"), [(KeyboardInterrupt(), 130), (RunError("no"), 1)])
 def test_what_was_finished_is_kept(
-    stop: BaseException, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    stop: BaseException, code: int, tmp_path: Path, made: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch, curves: list[str],
 ) -> None:  # fmt: skip
     place, make = tmp_path / "f", Reproduction._make
@@ -116,7 +107,7 @@ def test_what_was_finished_is_kept(
     assert len(kept["rows"]) == len(CURVE) and kept["missing"] == ["figure 16"]
     assert not (place / "figure-16.png").exists()
     monkeypatch.setattr(Reproduction, "_make", make)
-    made(place, capsys, "--figures", "14,16")
+    made("railx", place, "--figures", "14,16")
     assert curves == ["figure 14", "figure 16"]
 
 
@@ -160,7 +151,7 @@ def test_pictures_say_what_rows_say() -> None:
     assert [axes.xaxis.get_major_formatter()(x) for x in axes.get_xticks()] == ["10 B", "1 kB"]
 
 
-def test_figure_16_comes_into_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    answer = made(tmp_path / "f", capsys, "--figures", "16")
+def test_figure_16_comes_into_the_table(tmp_path: Path, made: Callable[..., Any]) -> None:
+    answer = made("railx", tmp_path / "f", "--figures", "16")
     assert {line["part"] for line in answer["table"]} == {"16c"}
     assert (tmp_path / "f" / "figure-16.png").stat().st_size > 1000

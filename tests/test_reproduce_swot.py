@@ -20,17 +20,8 @@ FIGURES = (figure07, figure08, figure09, figure10, figure11)
 SMALL = ["--effort", "quick", "--sizes", "512KB,16MB"]
 
 
-def made(
-    directory: Path, capsys: pytest.CaptureFixture[str], *arguments: str
-) -> dict[str, list[dict[str, Any]]]:
-    capsys.readouterr()
-    assert run(["reproduce", "swot", "--out", str(directory), "--json", *arguments]) == 0
-    answer: dict[str, list[dict[str, Any]]] = json.loads(capsys.readouterr().out)
-    return answer
-
-
-def test_scaling_is_the_papers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    answer = made(tmp_path / "f", capsys, "--figures", "8", "--effort", "quick")
+def test_scaling_is_the_papers(tmp_path: Path, made: Callable[..., Any]) -> None:
+    answer = made("swot", tmp_path / "f", "--figures", "8", "--effort", "quick")
     rows = {(row["panel"], row["nodes"]): row for row in answer["rows"]}
 
     def shorter(panel: str, nodes: int) -> float:
@@ -55,9 +46,9 @@ def test_small_messages_on_eight_planes() -> None:
     assert row.lockstep_us == pytest.approx(2821, abs=1) and row.below_lockstep >= 0.91
 
 
-def test_every_figure_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_figure_is_drawn(tmp_path: Path, made: Callable[..., Any]) -> None:
     place = tmp_path / "f"
-    answer = made(place, capsys, *SMALL)
+    answer = made("swot", place, *SMALL)
     for figure in FIGURES:
         assert (place / f"figure-{figure.NUMBER}.png").stat().st_size > 1000
     for row in answer["rows"]:
@@ -84,7 +75,7 @@ def test_every_figure_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_figures_are_made_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, made: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "f"
     core, calls = _core.plan_collective, []
@@ -104,14 +95,14 @@ def test_figures_are_made_once(
     assert not (place / "figure-8.png").exists()
     del calls[:]
     calls += [""] * 100
-    answer = made(place, capsys, "--figures", "8,10", *SMALL)
+    answer = made("swot", place, "--figures", "8,10", *SMALL)
     assert len(calls) - 100 == len(answer["rows"]) - 8
     # Other settings are another run; a file that is not ours is no kept panel.
     del calls[100:]
     (place / "parts" / "8a.json").write_text("[]", encoding="utf-8")
-    made(place, capsys, "--figures", "8", "--effort", "quick")
+    made("swot", place, "--figures", "8", "--effort", "quick")
     assert len(calls) - 100 == 8
-    made(place, capsys, "--figures", "10", "--effort", "quick", "--sizes", "16 MB")
+    made("swot", place, "--figures", "10", "--effort", "quick", "--sizes", "16 MB")
     assert len(calls) - 100 == 8 + 9
 
 
