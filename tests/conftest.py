@@ -36,6 +36,14 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def blank(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No picture is drawn; each is an empty file."""
+    from matplotlib.figure import Figure
+
+    monkeypatch.setattr(Figure, "savefig", lambda _, place, **how: place.touch())
+
+
+@pytest.fixture
 def refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., str]:

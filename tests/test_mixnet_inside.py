@@ -15,6 +15,8 @@ from lightloom.cli import run
 from lightloom.papers.mixnet import figure28
 from lightloom.simulation import simulate
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 JOB: dict[str, Any] = {
     "gpus": 128, "parallelism.pp": 2, "training.micro_batches": 2, "model.layers": 4,
     "fabric.decision": "algorithm-1", "fabric.hysteresis": False,

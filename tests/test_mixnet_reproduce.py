@@ -38,6 +38,7 @@ def test_small_figures(tmp_path: Path, made: Callable[..., Any]) -> None:
     assert text.count("\n") == len(answer["table"]) + 2
 
 
+@pytest.mark.usefixtures("blank")
 def test_text_names_the_cpu_seconds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["reproduce", "mixnet", "--figures", "18", "--out", str(tmp_path / "f")]) == 0
     out = capsys.readouterr().out

@@ -18,6 +18,8 @@ from lightloom.report import packets
 from lightloom.report.terminal import PACKETS
 from lightloom.resolve import load_job
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 TRANSPORTS = tuple(kinds.family("transport").kinds)
 FABRICS = ("fat-tree", "fat-tree-3to1", "leaf-spine", "rail-optimized", "topoopt", "mixnet")
 # EP 8 on 32 GPUs: four servers, two layers, so that a run takes a second.

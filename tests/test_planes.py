@@ -15,6 +15,8 @@ from lightloom.cli import run
 from lightloom.cost import bill_of
 from lightloom.simulation import simulate
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 JOB: dict[str, Any] = {"gpus": 64, "parallelism.pp": 2, "training.micro_batches": 4}
 
 

@@ -15,6 +15,8 @@ from lightloom.cost import bill_of
 from lightloom.resolve import load_scenario
 from lightloom.simulation import simulate
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 JOB: dict[str, Any] = {"gpus": 128, "parallelism.pp": 2, "training.micro_batches": 4}
 RING: dict[str, Any] = {"fabric.topology": "torus", "fabric.columns": 4}
 ONE_NODE: dict[str, Any] = {"gpus": 16, "parallelism.pp": 1, "parallelism.tp": 2}

@@ -89,6 +89,7 @@ def test_figures_are_drawn_and_made_once(
     assert len(curves) == 4
 
 
+@pytest.mark.usefixtures("blank")
 @pytest.mark.parametrize(("stop", "code"), [(KeyboardInterrupt(), 130), (RunError("no"), 1)])
 def test_what_was_finished_is_kept(
     stop: BaseException, code: int, tmp_path: Path, made: Callable[..., Any],

@@ -74,6 +74,7 @@ def test_every_figure_is_drawn(tmp_path: Path, made: Callable[..., Any]) -> None
     assert text.count("\n") == len(answer["table"]) + 2 and "| 8b |" in text
 
 
+@pytest.mark.usefixtures("blank")
 def test_figures_are_made_once(
     tmp_path: Path, made: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

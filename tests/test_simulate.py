@@ -10,6 +10,8 @@ import pytest
 from lightloom import InputError, Scenario, _core
 from lightloom.simulation import Finished, run_all
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 FABRICS = ("fat-tree", "fat-tree-3to1", "rail-optimized", "leaf-spine", "topoopt", "mixnet")
 
 
