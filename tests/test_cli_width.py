@@ -153,7 +153,10 @@ TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
         "top-2 top-4 ports changed ms a load ms a matrix",
         ("previous-iteration", "copilot", "auto", "load error", "over known", "mean"),
     ),
-    "trace show e8k2": ("", ("layer", "max/mean", "worst", "entropy", "drift", "spread", "mean")),
+    "trace show e8k2": (
+        "pair max/mean",
+        ("layer", "max/mean", "worst", "entropy", "drift", "spread", "servers", "top share"),
+    ),
     "railx cost": (
         "copper [1000] transc. [1000] switches global [%]",
         ("1:7:49 Tap. 3-Tier FT", "RailX4Mesh", "cost / inject.", "cost / global", "uniform [%]"),

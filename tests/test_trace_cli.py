@@ -127,3 +127,5 @@ def test_the_page_about_traces_is_right():
         assert f"| `{kind}` |" in text
     for measure in ("max/mean", "worst", "entropy", "drift", "source spread", "pair max/mean"):
         assert f"| {measure} |" in text
+    for measure in ("servers max/mean", "servers top share"):
+        assert f"| {measure} |" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -26,6 +27,8 @@ shapes = st.builds(
 @settings(max_examples=150)
 @given(st.sampled_from(KINDS), shapes)
 def test_every_token_chooses_k_different_experts(kind, shape):
+    if kind == "pair-skew":  # servers share sources and experts evenly
+        shape = replace(shape, sources=4 * shape.sources, experts=8 * shape.experts)
     trace = generate(kind, shape)
     rows = trace.counts.sum(axis=3, dtype=np.int64)
     assert trace.counts.shape == (shape.iterations, shape.layers, shape.sources, shape.experts)
@@ -44,7 +47,9 @@ def test_the_seed_decides_and_nothing_else_does(kind):
     one, two = (generate(kind, Shape(**size, seed=3)).counts for _ in range(2))
     assert np.array_equal(one, two)
     others = [generate(kind, Shape(**size, seed=seed)).counts for seed in range(4, 8)]
-    assert any(not np.array_equal(one, other) for other in others) == (kind != "uniform")
+    assert any(not np.array_equal(one, other) for other in others) == (
+        kind not in ("uniform", "megatron")
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -158,6 +163,11 @@ def test_zero_load_experts_get_nothing(idle, without):
         ("zipf-sender", {}, {"exponent": float("nan")}, "--exponent nan: must be 0 to 100"),
         ("hot-rank", {}, {"factor": 0.5}, "--factor 0.5: must be 1 to"),
         ("burst", {}, {"length": 11}, "--length 11: must be at most --period 10"),
+        ("megatron", {}, {"workload": 8}, "--workload 8: must be 0 to 7"),
+        ("megatron", {"top_k": 5}, {"workload": 5}, "--workload 5: leaves 4 experts, fewer than"),
+        ("pair-skew", {}, {"servers": 3}, "--servers 3: must share --sources 8 and --experts 8"),
+        ("pair-skew", {}, {"skew": 3.5}, "--skew 3.5: must be at most 3, the least of the other"),
+        ("pair-skew", {"top_k": 5}, {}, "experts over top-k (8 / 5)"),
         ("uniform", {"top_k": 9}, {}, "--top-k 9: must be at most --experts 8"),
         ("uniform", {"layers": 0}, {}, "--layers 0: must be 1 to"),
         ("uniform", {"seed": -1}, {}, "--seed -1: must be 0 to"),

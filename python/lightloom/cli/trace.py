@@ -16,7 +16,7 @@ import typer
 from lightloom.trace.synthetic import GENERATORS, KINDS, Shape, generate
 
 if TYPE_CHECKING:
-    from lightloom.trace import GatingTrace
+    from lightloom.trace import GatingTrace, ServerSkew
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -198,6 +198,9 @@ def show_command(
     trace: str = typer.Argument(..., metavar="FILE", help="A trace, or a shipped one: e8k2."),
     layer: int | None = typer.Option(None, help="Layer of the pictures, from 0 [0]."),
     iteration: int | None = typer.Option(None, help="Iteration of the matrix, from 0 [0]."),
+    servers: int | None = typer.Option(
+        None, help="Servers that the skew is measured between [up to 8, as many as share it]."
+    ),
     out: Path | None = typer.Option(
         None, "--out", metavar="DIR", help="Draw load.png and matrix.png there."
     ),
@@ -208,12 +211,13 @@ def show_command(
     Example: lightloom trace show e8k2 --layer 3 --iteration 120 --out pictures
     """
     from lightloom.errors import InputError
-    from lightloom.trace import GatingTrace
+    from lightloom.trace import GatingTrace, server_skew
 
     for flag, value in (("layer", layer), ("iteration", iteration)):
         if value is not None and out is None:
             raise InputError(f"--{flag} {value}: read only with --out, which draws the pictures")
     loaded = GatingTrace.load(trace)
+    skew = server_skew(loaded, servers)
     if out is not None:
         from lightloom.trace.figures import load_figure, matrix_figure, write_png
 
@@ -228,7 +232,7 @@ def show_command(
         for name, figure in figures.items():
             write_png(figure, out / name)
             print(f"wrote {out / name}", file=sys.stderr)
-    _print(loaded, trace, as_json)
+    _print(loaded, trace, as_json, skew)
 
 
 class Progress:
@@ -281,24 +285,26 @@ def _check_place(out: Path) -> None:
 
 
 def _finish(trace: GatingTrace, out: Path, as_json: bool) -> None:
+    from lightloom.trace import server_skew
+
     trace.save(out)
     print(f"wrote {out}", file=sys.stderr)
-    _print(trace, str(out), as_json)
+    _print(trace, str(out), as_json, server_skew(trace))
 
 
-def _print(trace: GatingTrace, name: str, as_json: bool) -> None:
+def _print(trace: GatingTrace, name: str, as_json: bool, skew: ServerSkew | None) -> None:
     from lightloom.trace.summary import MEASURES, summarize
 
-    summary = summarize(trace)
+    said = summarize(trace).as_dict() | {"between_servers": skew and skew.as_dict()}
     if as_json:
-        print(json.dumps(summary.as_dict(), indent=2))
+        print(json.dumps(said, indent=2))
         return
     from rich.text import Text
 
     from lightloom import screen
+    from lightloom.screen import Column
 
     console = screen.console()
-    said = summary.as_dict()
     console.print(
         Text(
             f"{name}: {trace.iterations} iterations x {trace.layers} layers x {trace.sources} "
@@ -319,14 +325,24 @@ def _print(trace: GatingTrace, name: str, as_json: bool) -> None:
     for key in said_of:
         if key in trace.meta:
             console.print(Text(f"  {key.replace('_', ' ')}: {trace.meta[key]}"), soft_wrap=True)
-    titles = ("max/mean", "worst", "entropy", "drift", "source spread", "pair max/mean")
+    titles = ("layer", "max/mean", "worst", "entropy", "drift", "source spread")
+    columns: list[Column | str] = [*titles, Column("pair max/mean", rank=1)]
+    keys, means, layers = list(MEASURES), said, said["per_layer"]
+    if skew is not None:
+        columns += [Column("servers\nmax/mean"), Column("servers\ntop share")]
+        more = said["between_servers"]
+        keys += ["pair_skew", "top_share"]
+        means, layers = means | more, layers | more["per_layer"]
     rows = [
-        [str(layer), *_cells(said["per_layer"][key][layer] for key in MEASURES)]
-        for layer in range(trace.layers)
+        [str(layer), *_cells(layers[key][layer] for key in keys)] for layer in range(trace.layers)
     ]
-    mean = ["mean", *_cells(said[key] for key in MEASURES)]
+    mean = ["mean", *_cells(means[key] for key in keys)]
     console.print()
-    screen.print_table(("layer", *titles), [*rows, None, mean], console)
+    screen.print_table(columns, [*rows, None, mean], console)
+    if skew is None:
+        console.print("\nno two servers share its sources and experts evenly")
+    else:
+        console.print(f"\nthe last two are between {skew.servers} servers, which share it evenly")
 
 
 def _cells(values: Any) -> list[str]:

@@ -11,6 +11,7 @@ Examples
 from lightloom.trace.gating_trace import GatingTrace, builtin_names, find_builtin
 from lightloom.trace.imported import Options
 from lightloom.trace.importer import import_trace
+from lightloom.trace.servers import ServerSkew, between_servers, server_skew
 from lightloom.trace.summary import Summary, summarize
 from lightloom.trace.synthetic import KINDS, Knobs, Shape, generate
 from lightloom.trace.widen import widen
@@ -20,12 +21,15 @@ __all__ = [
     "GatingTrace",
     "Knobs",
     "Options",
+    "ServerSkew",
     "Shape",
     "Summary",
+    "between_servers",
     "builtin_names",
     "find_builtin",
     "generate",
     "import_trace",
+    "server_skew",
     "summarize",
     "widen",
 ]

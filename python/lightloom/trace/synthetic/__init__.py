@@ -32,11 +32,15 @@ _FILES = (
     "uniform",
     "zipf_sender",
     "zipf_receiver",
+    "hot_experts",
+    "moving_load",
     "sparse",
+    "pair_skew",
     "rotating_hotspot",
     "burst",
     "hot_rank",
     "zero_load",
+    "megatron",
 )
 _LISTED: list[Generator] = [import_module(f"{__name__}.{file}").GENERATOR for file in _FILES]
 GENERATORS: Mapping[str, Generator] = {generator.name: generator for generator in _LISTED}

@@ -80,6 +80,7 @@ class Knob:
 
 
 FACTOR = Knob("factor", "weight of the hot beside the others", 8.0, 1, 1_000_000)
+HEAT = Knob("heat", "share of the tokens that are hot", 0.75, 0, 1)
 EXPONENT = Knob("exponent", "0 is even", 1.0, 0, 100)
 
 
@@ -121,4 +122,28 @@ def even(shape: Shape, values: Values, rng: np.random.Generator) -> Weights:
 def one_hot(shape: Shape, hot: Ints, factor: float) -> Weights:
     """Return weights [iteration, layer, 1, expert]; hot is the expert, [iteration, layer]."""
     weights = np.where(np.arange(shape.experts) == hot[..., None], factor, 1.0)
+    return weights[:, :, None, :]
+
+
+def hot_set(shape: Shape, hot: Ints, heat: float | Weights) -> Weights:
+    """Return what is expected if a share of the tokens choose among some experts only.
+
+    Parameters
+    ----------
+    shape
+        Of the trace.
+    hot
+        The experts, [iteration, layer, place]; one that is there twice counts once.
+    heat
+        The share, or one for each iteration and layer, [iteration, layer].
+
+    Returns
+    -------
+    numpy.ndarray
+        [iteration, layer, 1, expert], each iteration and layer sums to 1.
+    """
+    chosen = (hot[..., None] == np.arange(shape.experts)).any(axis=2)
+    share = np.asarray(heat, dtype=np.float64)[..., None]
+    weights: Weights = share * chosen / chosen.sum(axis=2, keepdims=True)
+    weights = weights + (1 - share) / shape.experts
     return weights[:, :, None, :]
