@@ -17,7 +17,7 @@ def job(fabric: str = "fat-tree", **changes: Any) -> Scenario:
         "model.layers": 2,
         "parallelism.tp": 2,
         "parallelism.pp": 2,
-        "training.sequence_length": 512,
+        "training.sequence_length": 256,
         "training.micro_batch": 1,
         "training.micro_batches": 1,
         "cluster.gpus": 32,

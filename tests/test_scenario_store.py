@@ -178,40 +178,47 @@ def test_an_interrupted_replacement_leaves_the_old_or_the_new_whole(
     As `kill -9` does, or as Ctrl-C.
     """
     code = """
-import os, signal, sys
+import os, sys
 sys.path.insert(0, sys.argv[1])
 import test_scenario_store as test
-from lightloom import store
-out, at, how = test.Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-calls = 0
-def hook(event, arguments):
-    global calls
-    changes = event in ("os.rename", "os.remove", "os.rmdir", "os.link", "os.mkdir", "os.symlink",
-                        "ctypes.dlsym")
-    if changes and "out" in str(arguments) or event == "ctypes.dlsym":
-        calls += 1
-        if calls == at and how == "kill":
-            os._exit(9)
-        if calls == at:
-            raise KeyboardInterrupt
-sys.addaudithook(hook)
-test.write(out, seed=2, force=True)
-os._exit(0)
+
+def replaced(out, at, how):
+    calls = 0
+    def hook(event, arguments):
+        nonlocal calls
+        changes = event in ("os.rename", "os.remove", "os.rmdir", "os.link", "os.mkdir",
+                            "os.symlink", "ctypes.dlsym")
+        if changes and "out" in str(arguments) or event == "ctypes.dlsym":
+            calls += 1
+            if calls == at and how == "kill":
+                os._exit(9)
+            if calls == at:
+                raise KeyboardInterrupt
+    sys.addaudithook(hook)
+    test.write(out, seed=2, force=True)
+    os._exit(0)
+
+for at in range(1, int(sys.argv[4])):
+    if (child := os.fork()) == 0:
+        try:
+            replaced(test.Path(sys.argv[2], str(at), "out"), at, sys.argv[3])
+        finally:
+            os._exit(1)
+    if not os.waitpid(child, 0)[1]:
+        sys.exit(at)
 """
-    seen = set()
-    for at in range(1, 100):
-        out = tmp_path / f"{at}" / "out"
+    places = {at: tmp_path / f"{at}" / "out" for at in range(1, 60)}
+    for out in places.values():
         write(out)
         files = add_files_of_a_user(out)
-        arguments = [str(Path(__file__).parent), str(out), str(at), how]
-        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True)
-        seed = store.read_info(out)["seed"]
-        assert store.read_table(out, "tasks").equals(TABLE)
-        assert kept(out, files), f"stopped at call {at}"
-        seen.add(seed)
-        if done.returncode == 0:
-            break
-    assert seen == {1, 2} and at > 8
+    arguments = [str(Path(__file__).parent), str(tmp_path), how, str(len(places))]
+    last = subprocess.run([sys.executable, "-c", code, *arguments]).returncode
+    seen = set()
+    for at in range(1, last + 1):
+        seen.add(store.read_info(places[at])["seed"])
+        assert store.read_table(places[at], "tasks").equals(TABLE)
+        assert kept(places[at], files), f"stopped at call {at}"
+    assert seen == {1, 2} and last > 8
 
 
 def test_a_filesystem_without_an_exchange_or_links_is_served_too(
