@@ -219,10 +219,19 @@ def _spread_links(stack: LayerStack, layer: Layer) -> None:
 def _locate_trace(stack: LayerStack, layer: Layer) -> None:
     gating = layer.section("gating")
     trace = gating.get("trace")
-    if isinstance(trace, str) and trace != "builtin":
-        allowed = '"builtin", or a trace (lightloom trace record, import and generate make one)'
+    if isinstance(trace, str) and trace not in ("builtin", *_generators()):
+        allowed = (
+            '"builtin", a kind of generator, or a trace (lightloom trace record, import and '
+            "generate make one)"
+        )
         # Absolute, as the resolved specification may be read again from elsewhere.
         gating["trace"] = os.path.abspath(layer.file("gating.trace", trace, allowed))
+
+
+def _generators() -> tuple[str, ...]:
+    from lightloom.trace.synthetic import KINDS
+
+    return KINDS
 
 
 def _respell_rates(stack: LayerStack, layer: Layer) -> None:

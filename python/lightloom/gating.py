@@ -1,6 +1,7 @@
 """The gating trace that a job runs on.
 
-A trace fits if it was recorded for as many experts as the model has, and its source ranks can be
+A trace is shipped, a file, or generated for the job: of its experts, its MoE layers, its
+expert-parallel ranks and its seed. A trace fits if it was recorded for as many experts as the model has, and its source ranks can be
 summed into the job's expert-parallel ranks; nothing is ever stretched or wrapped around. A shorter
 trace (fewer layers) fits: the workload reuses its layers and says so. Checked: each refusal.
 """
@@ -16,6 +17,10 @@ from lightloom.errors import InputError
 if TYPE_CHECKING:
     from lightloom.scenario import Scenario
     from lightloom.trace import GatingTrace
+    from lightloom.trace.synthetic import Shape
+
+ITERATIONS = 8
+"""Of a trace that is generated for a job; micro-batches draw among them."""
 
 
 def load_trace(scenario: Scenario) -> GatingTrace:
@@ -27,7 +32,17 @@ def load_trace(scenario: Scenario) -> GatingTrace:
         If there is no trace for the model's experts and top-k, or the trace named does not fit;
         the message says how to get one that does.
     """
+    from lightloom.trace.synthetic import KINDS
+
     model, ep, name = scenario.model, scenario.parallelism.ep, scenario.gating.trace
+    if name in KINDS:
+        return _generated(scenario)
+    if scenario.gating.knobs:
+        knob = next(iter(scenario.gating.knobs))
+        raise InputError(
+            f'{scenario.title}: gating.knobs.{knob}: gating.trace = "{name}" is not generated; '
+            f"allowed: a trace of {', '.join(KINDS)}"
+        )
     named = source(scenario)
     trace = _loaded(named, _mark(named))
     if trace.experts != model.experts:
@@ -43,8 +58,34 @@ def load_trace(scenario: Scenario) -> GatingTrace:
     return trace
 
 
+def _generated(scenario: Scenario) -> GatingTrace:
+    from lightloom.trace.synthetic import Shape
+
+    model, gating = scenario.model, scenario.gating
+    shape = Shape(
+        experts=model.experts,
+        sources=scenario.parallelism.ep,
+        top_k=model.top_k,
+        layers=model.layers - model.dense_layers,
+        iterations=ITERATIONS,
+        seed=scenario.seed,
+    )
+    try:
+        return _made(gating.trace, shape, tuple(sorted(gating.knobs.items())))
+    except InputError as error:
+        raise InputError(f"{scenario.title}: {error}") from None
+
+
+@lru_cache(maxsize=4)
+def _made(kind: str, shape: Shape, knobs: tuple[tuple[str, float], ...]) -> GatingTrace:
+    """Generate a trace, but not again for the next points of a sweep."""
+    from lightloom.trace.synthetic import generate
+
+    return generate(kind, shape, dict(knobs), key="gating.knobs.{} =")
+
+
 def source(scenario: Scenario) -> str:
-    """Return the name of the shipped trace that a scenario names, or the path of its file.
+    """Return the name of a shipped trace, the path of a file, or the kind of a generated trace.
 
     >>> from lightloom import Scenario
     >>> source(Scenario.preset("mixtral-8x7b"))

@@ -242,7 +242,8 @@ tp * cp * ep * pp = 4 * 1 * 8 * 4 = 128
     def to_core(self) -> dict[str, Any]:
         """Return what the compiled core reads: base units, and no name that only people read."""
         core = super().to_core()
-        del core["prices"], core["power"], core["gating"]["trace"], core["compute"]["table"]
+        del core["prices"], core["power"], core["compute"]["table"]
+        del core["gating"]["trace"], core["gating"]["knobs"]
         core["parallelism"]["dp"] = self.dp
         return core
 

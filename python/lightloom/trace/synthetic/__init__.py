@@ -51,7 +51,9 @@ class Knobs(dict[str, float]):
     """Knobs by name, such as ``Knobs(factor=4.0)``; one that the kind does not read is an error."""
 
 
-def generate(kind: str, shape: Shape | None = None, knobs: Values | None = None) -> GatingTrace:
+def generate(
+    kind: str, shape: Shape | None = None, knobs: Values | None = None, *, key: str = "--{}"
+) -> GatingTrace:
     """Make a trace of one of the kinds.
 
     Parameters
@@ -62,6 +64,8 @@ def generate(kind: str, shape: Shape | None = None, knobs: Values | None = None)
         Size and seed.
     knobs
         What the kind reads.
+    key
+        How messages spell a knob's name.
 
     Raises
     ------
@@ -76,7 +80,7 @@ def generate(kind: str, shape: Shape | None = None, knobs: Values | None = None)
     [0, 0, 6, 6]
     """
     shape = shape or Shape()
-    values = _values(kind, knobs or {})
+    values = _values(kind, knobs or {}, key)
     rng = np.random.default_rng(shape.seed)
     weights = GENERATORS[kind].weights(shape, values, rng)
     tokens = GENERATORS[kind].tokens(shape, values, rng)
@@ -92,22 +96,24 @@ def generate(kind: str, shape: Shape | None = None, knobs: Values | None = None)
     )
 
 
-def _values(kind: str, knobs: Values) -> dict[str, float]:
+def _values(kind: str, knobs: Values, key: str) -> dict[str, float]:
     if kind not in GENERATORS:
         raise InputError(f"kind {kind!r}: must be one of {', '.join(KINDS)}")
+    spelled = key.format
     read = {knob.name: knob for knob in GENERATORS[kind].knobs}
     values = {name: knob.default for name, knob in read.items()}
     for name, value in knobs.items():
         if name not in read:
-            allowed = ", ".join(f"--{name}" for name in read) or "nothing but the shape"
-            raise InputError(f"--{name} {value}: {kind} reads {allowed}")
+            allowed = ", ".join(map(spelled, read)) or "nothing but the shape"
+            raise InputError(f"{spelled(name)} {value}: {kind} reads {allowed}")
         if not read[name].low <= value <= read[name].high:
-            raise InputError(f"--{name} {value}: must be {read[name].low} to {read[name].high}")
+            low, high = read[name].low, read[name].high
+            raise InputError(f"{spelled(name)} {value}: must be {low} to {high}")
         values[name] = value
     for name, knob in read.items():
         if knob.at_most and values[name] > values[knob.at_most]:
-            most = f"--{knob.at_most} {values[knob.at_most]}"
-            raise InputError(f"--{name} {values[name]}: must be at most {most}")
+            most = f"{spelled(knob.at_most)} {values[knob.at_most]}"
+            raise InputError(f"{spelled(name)} {values[name]}: must be at most {most}")
     return values
 
 
