@@ -1,11 +1,10 @@
-"""A trace that is generated for the job: `gating.trace` names a kind of `lightloom trace generate`."""
+"""A trace that is generated for the job: `gating.trace` names a kind of generator."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-
 from lightloom import Scenario
 from lightloom.errors import InputError
 from lightloom.gating import ITERATIONS, load_trace

@@ -1,16 +1,18 @@
-"""The gating trace that a job runs on.
+"""The gating trace that a job runs on: shipped, from a file, or generated for the job.
 
-A trace is shipped, a file, or generated for the job: of its experts, its MoE layers, its
-expert-parallel ranks and its seed. A trace fits if it was recorded for as many experts as the model has, and its source ranks can be
-summed into the job's expert-parallel ranks; nothing is ever stretched or wrapped around. A shorter
-trace (fewer layers) fits: the workload reuses its layers and says so. Checked: each refusal.
+A generated trace has the model's experts and MoE layers, and the job's expert-parallel ranks and
+seed. Another fits if it was recorded for as many experts as the model has, and its source ranks can
+be summed into the job's expert-parallel ranks; nothing is ever stretched or wrapped around. A
+shorter trace (fewer layers) fits: the workload reuses its layers and says so. Checked: each
+refusal, and that whoever has `place_of` a trace reads the same one.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lightloom.errors import InputError
 
@@ -32,19 +34,12 @@ def load_trace(scenario: Scenario) -> GatingTrace:
         If there is no trace for the model's experts and top-k, or the trace named does not fit;
         the message says how to get one that does.
     """
-    from lightloom.trace.synthetic import KINDS
-
     model, ep, name = scenario.model, scenario.parallelism.ep, scenario.gating.trace
-    if name in KINDS:
-        return _generated(scenario)
-    if scenario.gating.knobs:
-        knob = next(iter(scenario.gating.knobs))
-        raise InputError(
-            f'{scenario.title}: gating.knobs.{knob}: gating.trace = "{name}" is not generated; '
-            f"allowed: a trace of {', '.join(KINDS)}"
-        )
-    named = source(scenario)
-    trace = _loaded(named, _mark(named))
+    place = place_of(scenario)
+    try:
+        trace = load(place)
+    except InputError as error:
+        raise InputError(f"{scenario.title}: {error}" if "shape" in place else str(error)) from None
     if trace.experts != model.experts:
         raise InputError(
             f'{scenario.title}: gating.trace = "{name}": has {trace.experts} experts; must have '
@@ -58,61 +53,79 @@ def load_trace(scenario: Scenario) -> GatingTrace:
     return trace
 
 
-def _generated(scenario: Scenario) -> GatingTrace:
-    from lightloom.trace.synthetic import Shape
+def place_of(scenario: Scenario) -> dict[str, Any]:
+    """Return where the trace of a scenario is to be had, as data that `load` reads.
+
+    Raises
+    ------
+    InputError
+        If no trace is shipped for the model, or knobs are given of a trace that is not generated.
+
+    Examples
+    --------
+    >>> from lightloom import Scenario
+    >>> job = Scenario.preset("mixtral-8x7b")
+    >>> place_of(job)
+    {'trace': 'e8k2'}
+    >>> place_of(job.with_(gating={"trace": "hot-rank", "knobs": {"factor": 4}}))["knobs"]
+    {'factor': 4.0}
+    """
+    from lightloom.trace import find_builtin
+    from lightloom.trace.synthetic import KINDS
 
     model, gating = scenario.model, scenario.gating
-    shape = Shape(
-        experts=model.experts,
-        sources=scenario.parallelism.ep,
-        top_k=model.top_k,
-        layers=model.layers - model.dense_layers,
-        iterations=ITERATIONS,
-        seed=scenario.seed,
-    )
-    try:
-        return _made(gating.trace, shape, tuple(sorted(gating.knobs.items())))
-    except InputError as error:
-        raise InputError(f"{scenario.title}: {error}") from None
+    name, knobs = gating.trace, dict(sorted(gating.knobs.items()))
+    if name in KINDS:
+        shape = {
+            "experts": model.experts,
+            "sources": scenario.parallelism.ep,
+            "top_k": model.top_k,
+            "layers": model.layers - model.dense_layers,
+            "iterations": ITERATIONS,
+            "seed": scenario.seed,
+        }
+        return {"trace": name, "shape": shape, "knobs": knobs}
+    if knobs:
+        raise InputError(
+            f'{scenario.title}: gating.knobs.{next(iter(knobs))}: gating.trace = "{name}" is not '
+            f"generated; allowed: a trace of {', '.join(KINDS)}"
+        )
+    if name == "builtin":
+        return {"trace": find_builtin(model.experts, model.top_k).stem}
+    return {"trace": os.path.abspath(name) if os.path.exists(name) else name}
+
+
+def load(place: Mapping[str, Any]) -> GatingTrace:
+    """Load or generate the trace of a `place_of`; the last few are remembered."""
+    if "shape" in place:
+        from lightloom.trace.synthetic import Shape
+
+        knobs = tuple(place["knobs"].items())
+        return _generated(place["trace"], Shape(**place["shape"]), knobs)
+    return _read(place["trace"], _mark(place["trace"]))
 
 
 @lru_cache(maxsize=4)
-def _made(kind: str, shape: Shape, knobs: tuple[tuple[str, float], ...]) -> GatingTrace:
-    """Generate a trace, but not again for the next points of a sweep."""
+def _generated(kind: str, shape: Shape, knobs: tuple[tuple[str, float], ...]) -> GatingTrace:
     from lightloom.trace.synthetic import generate
 
     return generate(kind, shape, dict(knobs), key="gating.knobs.{} =")
 
 
-def source(scenario: Scenario) -> str:
-    """Return the name of a shipped trace, the path of a file, or the kind of a generated trace.
+@lru_cache(maxsize=4)
+def _read(name: str, _mark: tuple[int, ...] | None) -> GatingTrace:
+    from lightloom.trace import GatingTrace
 
-    >>> from lightloom import Scenario
-    >>> source(Scenario.preset("mixtral-8x7b"))
-    'e8k2'
-    """
-    from lightloom.trace import find_builtin
-
-    if scenario.gating.trace == "builtin":
-        return find_builtin(scenario.model.experts, scenario.model.top_k).stem
-    return scenario.gating.trace
+    return GatingTrace.load(name)
 
 
-def _mark(source: str) -> tuple[int, ...] | None:
+def _mark(name: str) -> tuple[int, ...] | None:
     """Return what changes with a file; of a shipped trace nothing does."""
     try:
-        status = os.stat(source)
+        status = os.stat(name)
     except OSError:
         return None
     return status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
-
-
-@lru_cache(maxsize=4)
-def _loaded(source: str, _mark: tuple[int, ...] | None) -> GatingTrace:
-    """Load a trace, but not again for the next points of a sweep."""
-    from lightloom.trace import GatingTrace
-
-    return GatingTrace.load(source)
 
 
 def _how_to(scenario: Scenario) -> str:

@@ -23,6 +23,11 @@ def watch() -> None:
         signal.signal(signal.SIGINT, _note)
 
 
+def end() -> None:
+    """Ignore further ones: the command has said how it ended, and only leaves."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def check() -> None:
     """Raise a KeyboardInterrupt if there was one.
 

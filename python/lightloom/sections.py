@@ -180,9 +180,9 @@ class Gating(Section):
     """Which recorded gate decisions the job meets."""
 
     trace: Label
-    """`builtin`: the shipped recording for the model's experts and top-k; a kind of `lightloom trace
-    generate`; else a trace's path, relative to the specification."""
-    knobs: dict[str, float] = {}
+    """`builtin`: the shipped recording for the model's experts and top-k; a kind of
+    `lightloom trace generate`; else a trace's path, relative to the specification."""
+    knobs: dict[str, float] = Field(default_factory=dict)
     """Of a generated trace: what its kind reads, such as `factor`."""
     redraw: Literal["micro-batch"]
     """What draws an iteration of the trace of its own: every micro-batch of every replica."""

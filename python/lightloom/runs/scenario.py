@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -47,7 +46,8 @@ class ScenarioRun(Run):
     """A scenario on its trace; see `of`."""
 
     scenario: Scenario = None  # type: ignore[assignment]
-    trace: GatingTrace = None  # type: ignore[assignment]
+    trace: GatingTrace | None = None
+    """If it was given; else it is where the run says."""
     cost: Cost | None = None
     functions: tuple[Callable[..., Any] | None, ...] = (None, None)
     """A decision and a balancer in Python; with one the outcome is kept nowhere."""
@@ -87,14 +87,12 @@ class ScenarioRun(Run):
         >>> round(run.figures(outcome)["iteration_s"], 1)
         2.1
         """
-        from lightloom.gating import load_trace, source
+        from lightloom.gating import load_trace, place_of
 
-        trace = trace or load_trace(scenario)
+        read = trace or load_trace(scenario)
         core = scenario.to_core()
-        named = source(scenario)
-        where = {"trace": os.path.abspath(named) if os.path.exists(named) else named}
-        shape = list(trace.counts.shape)
-        payload = {"core": core, "trace": {"sha256": trace_digest(trace), "shape": shape}}
+        shape = list(read.counts.shape)
+        payload = {"core": core, "trace": {"sha256": trace_digest(read), "shape": shape}}
         tasks, packets = _sizes(core)
         circuits = 3 if hasattr(scenario.fabric, "decision") else 1
         work = packets * _PACKET_S if core["engine"]["kind"] != "flow" else tasks * _TASK_S
@@ -102,7 +100,7 @@ class ScenarioRun(Run):
             kind="scenario",
             name=name or scenario.title,
             payload=payload,
-            where=where,
+            where=place_of(scenario),
             spec=scenario.to_tree(),
             title=scenario.title,
             weight=work * circuits * max(1.0, core["parallelism"]["ep"] / 16),
@@ -187,19 +185,21 @@ def _core_json(core: Mapping[str, Any]) -> str:
 
 
 def _workload(run: Run, spec: str) -> _core.Workload:
-    trace = run.trace if isinstance(run, ScenarioRun) else _trace(run)
+    given = run.trace if isinstance(run, ScenarioRun) else None
+    trace = given or _trace(run)
     counts = np.ascontiguousarray(trace.counts, dtype=np.uint32)
     return _core.Workload(spec, counts.reshape(-1), counts.shape)
 
 
 def _trace(run: Run) -> GatingTrace:
     """Load the trace that a run names; another one there now is an error."""
-    from lightloom.trace import GatingTrace
+    from lightloom.gating import load
 
-    name = run.where["trace"]
-    trace = GatingTrace.load(name)
+    trace = load(run.where)
     if trace_digest(trace) != run.payload["trace"]["sha256"]:
-        raise RunError(f'gating.trace = "{name}": has changed since the set of runs began')
+        raise RunError(
+            f'gating.trace = "{run.where["trace"]}": has changed since the set of runs began'
+        )
     return trace
 
 

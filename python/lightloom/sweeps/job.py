@@ -22,7 +22,6 @@ import pyarrow as pa
 from lightloom import _core, runs, shapes, store
 from lightloom.cost import Cost, bill_of, cost_of
 from lightloom.errors import InputError, Interrupted
-from lightloom.gating import load_trace
 from lightloom.presets import unknown
 from lightloom.progress import OnProgress, displayed
 from lightloom.runs.cache import Cache
@@ -34,7 +33,6 @@ from lightloom.sweeps import where_runs
 from lightloom.sweeps.axes import Axes, gathered
 from lightloom.sweeps.points import Point, own_micro_batches, points
 from lightloom.sweeps.result import DONE, FAILED, MISFIT, UNFINISHED, Sweep
-from lightloom.trace import GatingTrace
 
 _MOST_WARNINGS = 20
 
@@ -113,7 +111,6 @@ def prepared(
             )
         found = points(job, axes, {**settings, key: micro_batches}, label=label)
         reduced = own if micro_batches < own else None
-    traces: dict[Any, GatingTrace] = {}
     made: list[ScenarioRun] = []
     places: dict[str, int] = {}
     of: list[int | None] = []
@@ -125,7 +122,7 @@ def prepared(
         spec = scenario.to_toml()
         if spec not in places:
             try:
-                made.append(_run(point, scenario, traces))
+                made.append(ScenarioRun.of(scenario, name=point.name, cost=_cost(scenario)))
             except InputError as error:
                 found[at] = replace(point, scenario=None, misfit=str(error))
                 of.append(None)
@@ -283,14 +280,6 @@ def said_of_stop(found: Sweep, cache: Cache | None, out: str | PathLike[str] | N
     if cache is None:
         return f"{done} are kept{where}" if where else "nothing was kept"
     return f"{done} are kept{where}; the same command goes on from there"
-
-
-def _run(point: Point, scenario: Scenario, traces: dict[Any, GatingTrace]) -> ScenarioRun:
-    model, ep = scenario.model, scenario.parallelism.ep
-    wanted = (scenario.gating.trace, model.experts, model.top_k, ep)
-    if wanted not in traces:
-        traces[wanted] = load_trace(scenario)
-    return ScenarioRun.of(scenario, traces[wanted], name=point.name, cost=_cost(scenario))
 
 
 def _cost(scenario: Scenario) -> Cost | None:
