@@ -49,9 +49,9 @@ impl Run<'_> {
             let room = conn.has_room();
             let done = conn.done;
             if !done && conn.has_data(unsent) && room {
-                if conn.not_before > now {
+                let time = conn.not_before.max(conn.control.may_send_from());
+                if time > now {
                     conn.paced = true;
-                    let time = conn.not_before;
                     self.net.leave_ring(at, last, id);
                     self.soon(Thing::Conn(id), time);
                     self.wakes.push(id);

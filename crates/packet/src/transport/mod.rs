@@ -45,6 +45,13 @@ macro_rules! transports {
                     $(AnyTransport::$Name(transport) => transport.sent(bytes, now)),*
                 }
             }
+            /// See [`Transport::may_send_from`].
+            #[inline]
+            pub fn may_send_from(&self) -> u64 {
+                match self {
+                    $(AnyTransport::$Name(transport) => transport.may_send_from()),*
+                }
+            }
             /// See [`Transport::acked`].
             #[inline]
             pub fn acked(&mut self, ack: Ack) {

@@ -102,6 +102,12 @@ pub(crate) trait Transport: Sized {
         0
     }
 
+    /// When the next packet may be sent, after what was heard since the last one \[ps\].
+    #[inline]
+    fn may_send_from(&self) -> u64 {
+        0
+    }
+
     /// An acknowledgement came.
     #[inline]
     fn acked(&mut self, ack: Ack) {

@@ -7,12 +7,17 @@
 //! | no mark | grow, the more the lower the delay | grow slowly |
 //! | mark | hold | shrink by the excess, once a round trip |
 //!
-//! A trimmed packet takes its own size off the window, down to one; below that it halves the window.
-//! A window of less than a packet is one packet in more than a round trip, as in Swift (Kumar et al.,
-//! SIGCOMM 2020): where hundreds of flows meet, one packet each is already too much. In the round trip
-//! that begins with a trimmed packet it is counted what comes through, and the window falls to as much
-//! of it as the target delay allows (NSCC's quick adaptation); what was sent before and is trimmed says
-//! nothing new then. Departure: no credit from the receiver.
+//! While a whole window comes through without marks and hardly late, the window grows by what comes
+//! through, so that few flows soon take what many have left (fast increase, of SMaRTT, Bonato et al.,
+//! arXiv 2404.01630, and NSCC).
+//! A trimmed packet takes its own size off the window, down to one; below that it halves the window, and
+//! one that comes through doubles it, marked or not. A window of less than a packet is one packet in more
+//! than a round trip, as in Swift (Kumar et al., SIGCOMM 2020): where hundreds of flows meet, one packet
+//! each is already too much. In the round trip that begins with a trimmed packet it is counted what
+//! comes through; if that is less than an eighth, the window falls to as much of it as the target delay
+//! allows (NSCC's quick adaptation). What was sent before that and is trimmed says nothing new then.
+//! Departures: no credit from the receiver; NSCC compares with an eighth of the largest window, which a
+//! NIC that serves many flows never gives one of them.
 
 use super::plug::{Ack, Capabilities, FIRST_WINDOW, PathInfo, RETRANSMIT_AFTER, SPAN, Transport};
 use lightloom_units::kind::{Form, Key, Kind};
@@ -79,15 +84,24 @@ pub(crate) struct Spray {
     /// No decrease before this time \[ps\].
     settled: u64,
     /// When the first packet was trimmed since the last adaptation \[ps\], and what was acknowledged
-    /// from then on.
+    /// and trimmed from then on.
     trimmed: Option<u64>,
     acked: f64,
+    lost: f64,
     /// The last adaptation \[ps\].
     adapted: u64,
+    /// Acknowledged in a row without a mark and hardly late.
+    clear: f64,
+    /// When the last packet was sent \[ps\].
+    sent: u64,
 }
 
 /// Weight of a packet's delay in the average.
 const WEIGHT: f64 = 1.0 / 8.0;
+/// Delay below which queues are as good as empty \[ps\].
+const CLEAR: f64 = 1e6;
+/// The share of what was sent that comes through, below which the window falls to it.
+const SEVERE: f64 = 1.0 / 8.0;
 
 impl Transport for Spray {
     type Settings = Settings;
@@ -107,7 +121,10 @@ impl Transport for Spray {
             settled: 0,
             trimmed: None,
             acked: 0.0,
+            lost: 0.0,
             adapted: 0,
+            clear: 0.0,
+            sent: 0,
         }
     }
 
@@ -118,9 +135,17 @@ impl Transport for Spray {
 
     /// A flow with less than a packet of window stays silent for long after one.
     #[inline]
-    fn sent(&mut self, _: u64, _: u64) -> u64 {
+    fn sent(&mut self, _: u64, now: u64) -> u64 {
+        self.sent = now;
+        0
+    }
+
+    #[inline]
+    fn may_send_from(&self) -> u64 {
         match self.window < self.packet {
-            true => ((self.base as f64 + self.delay) * self.packet / self.window) as u64,
+            true => {
+                self.sent + ((self.base as f64 + self.delay) * self.packet / self.window) as u64
+            }
             false => 0,
         }
     }
@@ -134,19 +159,22 @@ impl Transport for Spray {
             if ack.now >= since + ack.round_trip {
                 let share = (self.base as f64 + self.target) / ack.round_trip.max(1) as f64;
                 let through = (self.acked * share.min(1.0)).max(self.packet);
-                self.window = self.window.min(through);
+                if self.acked < SEVERE * (self.acked + self.lost) {
+                    self.window = self.window.min(through);
+                }
                 (self.trimmed, self.adapted) = (None, ack.now);
             }
         }
-        if !ack.marked {
+        self.clear = if ack.marked || delay >= CLEAR { 0.0 } else { self.clear + bytes };
+        if self.window < self.packet {
+            self.window = (2.0 * self.window).min(self.packet);
+        } else if !ack.marked {
             let share = if delay < self.target { 1.0 - delay / self.target } else { 0.0 };
             // `increase` packets a round trip at most, one at least.
             let packets = (self.increase * share).max(1.0);
-            // Below one packet it doubles at most, as it halves for each one trimmed.
-            self.window += match self.window >= self.packet {
-                true => packets * self.packet * bytes / self.window,
-                false => packets.min(1.0) * self.window,
-            };
+            let growth = packets * self.packet * bytes / self.window;
+            let fast = if self.clear > self.window { bytes } else { 0.0 };
+            self.window += growth.max(fast);
         } else if delay >= self.target && self.delay > self.target && ack.now >= self.settled {
             let excess = 1.0 - self.target / self.delay;
             self.window *= 1.0 - self.decrease * excess;
@@ -161,8 +189,9 @@ impl Transport for Spray {
             return;
         }
         if self.trimmed.is_none() {
-            (self.trimmed, self.acked) = (Some(now), 0.0);
+            (self.trimmed, self.acked, self.lost) = (Some(now), 0.0, 0.0);
         }
+        self.lost += self.packet;
         self.window = match self.window > self.packet {
             true => (self.window - self.packet).max(self.packet),
             false => (self.window / 2.0).max(self.least),
@@ -215,6 +244,9 @@ mod tests {
         let before = s.window();
         (0..25).for_each(|i| s.acked(ack(101_000_000 + i * 400_000, false, 0)));
         assert!(s.window() - before > 2.0 * slow, "neither lets it grow fast");
+        let (before, packets) = (s.window(), (s.window() / 4160.0) as u64);
+        (0..3 * packets).for_each(|i| s.acked(ack(150_000_000 + i, false, 0)));
+        assert!(s.window() >= full.min(2.0 * before), "a window without delay, and it doubles");
         (0..10_000).for_each(|i| s.acked(ack(200_000_000 + i, false, 0)));
         assert_eq!(s.window(), full, "up to its bound");
         let now = 300_000_000;
@@ -222,9 +254,28 @@ mod tests {
         assert_eq!(s.window(), full - 4160.0, "a trimmed packet takes its size");
         (0..5).for_each(|i| s.acked(ack(now + i, false, 4_000_000)));
         s.acked(ack(now + 12_000_000, false, 4_000_000));
-        assert!(s.window() <= 7.0 * 4160.0, "a round trip later it is what came through");
+        assert!(s.window() >= full - 4160.0, "one is not many");
+        let now = 400_000_000;
+        (0..30).for_each(|i| s.lost(now, now + i));
+        (0..2).for_each(|i| s.acked(ack(now + i, false, 4_000_000)));
+        s.acked(ack(now + 12_000_000, false, 4_000_000));
+        assert!(s.window() <= 4.0 * 4160.0, "a round trip later it is what came through");
         let adapted = s.window();
         s.lost(now + 1, now + 13_000_000);
         assert_eq!(s.window(), adapted, "sent before, it says nothing new");
+    }
+
+    #[test]
+    fn below_a_packet_what_comes_through_shortens_the_silence() {
+        let mut s = spray();
+        (0..60).for_each(|i| s.lost(1, 1 + i));
+        assert_eq!(s.window(), 0.25 * 4160.0);
+        assert_eq!(s.sent(4160, 0), 0);
+        assert_eq!(s.may_send_from(), 32_000_000, "a packet in four round trips");
+        s.acked(ack(8_000_000, true, 0));
+        assert_eq!(s.may_send_from(), 16_000_000, "marked or not");
+        s.acked(ack(8_000_000, true, 0));
+        assert_eq!(s.may_send_from(), 0);
+        assert_eq!(s.window(), 4160.0);
     }
 }
