@@ -112,17 +112,18 @@ impl Run<'_> {
         let path = self.path_of(lane);
         let packet = mtu + self.settings.header;
         // A full packet out, store and forward, and an acknowledgement back.
-        let (mut round_trip, mut rate) = (0, f64::INFINITY);
+        let (mut round_trip, mut answers_wait, mut rate) = (0, 0, f64::INFINITY);
         let fetched_over = self.fetched_over(&links);
         for (at, &link) in links.iter().enumerate() {
             let state = self.net.class(link);
             if at >= fetched_over as usize {
-                let times = state.time_for(packet) + state.time_for(self.settings.header);
-                round_trip += 2 * state.delay + times;
+                let time = state.time_for(packet);
+                round_trip += 2 * state.delay + time + state.time_for(self.settings.header);
+                answers_wait += time;
             }
             rate = f64::min(rate, self.scenario.fabric.link(LinkId(link)).rate.bytes_per_ps());
         }
-        let info = PathInfo { rate, round_trip, packet: packet as f64 };
+        let info = PathInfo { rate, round_trip, answers_wait, packet: packet as f64 };
         let hash =
             mix(self.seed
                 ^ mix(self.ledger.outcome.flows << 32 ^ u64::from(message) ^ now.ps() << 8))

@@ -208,7 +208,12 @@ mod tests {
 
     #[test]
     fn halves_recovers_half_way_each_time_and_then_rises() {
-        let path = PathInfo { rate: 0.005, round_trip: 8_000_000, packet: 1000.0 }; // 40 Gbps
+        let path = PathInfo {
+            rate: 0.005,
+            round_trip: 8_000_000,
+            answers_wait: 1_000_000,
+            packet: 1000.0,
+        }; // 40 Gbps
         let mut d = Dcqcn::new(&settings(), path, 0);
         assert_eq!(d.sent(1000, 0), 0, "at line rate the link is the pace");
         d.notified(1_000_000);

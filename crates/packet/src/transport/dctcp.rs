@@ -123,7 +123,12 @@ mod tests {
 
     #[test]
     fn halves_at_first_and_then_by_the_marked_share() {
-        let path = PathInfo { rate: 0.0125, round_trip: 8_000_000, packet: 1000.0 };
+        let path = PathInfo {
+            rate: 0.0125,
+            round_trip: 8_000_000,
+            answers_wait: 1_000_000,
+            packet: 1000.0,
+        };
         let settings = Settings {
             window: Some(Bytes::new(10_000)),
             gain: 1.0 / 16.0,

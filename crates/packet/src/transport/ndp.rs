@@ -1,9 +1,10 @@
-//! NDP (Handley et al., SIGCOMM 2017): a first window at line rate, then one packet for each pull.
+//! NDP (Handley et al., SIGCOMM 2017): a first round trip at line rate, then one packet for each pull. More
+//! than that does not fit into queues of eight packets, and stays in them to the end.
 //! Switches cut the payload off what they cannot queue; the receiver asks for it again at once, and
 //! paces its pulls over all of its flows at the rate of its link ([`crate::host`]).
 
-use super::plug::{Capabilities, FIRST_WINDOW, PathInfo, RETRANSMIT_AFTER, Transport};
-use lightloom_units::kind::Kind;
+use super::plug::{BYTES, Capabilities, PathInfo, RETRANSMIT_AFTER, Transport};
+use lightloom_units::kind::{Key, Kind};
 use lightloom_units::{Bytes, Time};
 use serde::Deserialize;
 
@@ -11,7 +12,15 @@ pub(crate) static KIND: Kind<Capabilities> = Kind {
     name: "ndp",
     summary: "Receiver-driven, on trimmed packets",
     source: Some("NDP, Handley et al., SIGCOMM 2017"),
-    keys: &[FIRST_WINDOW, RETRANSMIT_AFTER],
+    keys: &[
+        Key::optional(
+            "window",
+            BYTES,
+            "The most bytes of a flow in flight at first. Unless given: what the path carries in a round \
+             trip in which pulls wait behind a packet on each link.",
+        ),
+        RETRANSMIT_AFTER,
+    ],
     capabilities: Capabilities { go_back_n: false, pulls: true },
 };
 
@@ -33,7 +42,9 @@ impl Transport for Ndp {
     type Settings = Settings;
 
     fn new(settings: &Settings, path: PathInfo, _: u64) -> Self {
-        Ndp { credit: (path.window(settings.window) / path.packet).round().max(1.0) as u32 }
+        let round_trip = (path.round_trip + path.answers_wait) as f64;
+        let window = settings.window.map_or(path.rate * round_trip, |w| w.get() as f64);
+        Ndp { credit: (window / path.packet).ceil().max(1.0) as u32 }
     }
     /// The receiver's pulls are the limit.
     #[inline]
@@ -70,12 +81,17 @@ mod tests {
 
     #[test]
     fn one_pull_is_one_packet() {
-        let path = PathInfo { rate: 0.0125, round_trip: 8_000_000, packet: 4160.0 };
+        let path = PathInfo {
+            rate: 0.0125,
+            round_trip: 8_000_000,
+            answers_wait: 1_000_000,
+            packet: 4160.0,
+        };
         let settings = Settings { window: None, retransmit_after: Time::from_ms(4) };
         let mut ndp = Ndp::new(&settings, path, 0);
         let send = |ndp: &mut Ndp| ndp.may_send(0, 4160.0) && ndp.sent(4160, 0) == 0;
         let first = (0..).take_while(|_| send(&mut ndp)).count();
-        assert_eq!(first, 38); // 1.5 times 25: 100 kB at 100 Gbps and 8 us, rounded up
+        assert_eq!(first, 28); // 112.5 kB at 100 Gbps and 9 us, rounded up
         ndp.pulled();
         assert!(send(&mut ndp));
         assert!(!send(&mut ndp));

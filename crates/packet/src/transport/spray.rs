@@ -214,7 +214,12 @@ mod tests {
     use super::*;
 
     fn spray() -> Spray {
-        let path = PathInfo { rate: 0.0125, round_trip: 8_000_000, packet: 4160.0 };
+        let path = PathInfo {
+            rate: 0.0125,
+            round_trip: 8_000_000,
+            answers_wait: 1_000_000,
+            packet: 4160.0,
+        };
         let settings = Settings {
             window: None,
             target_delay: Some(Time::from_us(4)),
