@@ -249,6 +249,29 @@ def test_what_is_not_exact_is_late_by_little_and_says_so(tmp_path: Path) -> None
     assert 0 <= late < 0.02
 
 
+def test_the_quickest_algorithm_is_taken_unless_anyone_says() -> None:
+    """On every fabric at hand; on a panel of circuits rings can be half as long."""
+    for fabric in ("fat-tree", "rail-optimized", "mixnet", "planes", "topoopt"):
+        for ranks in (48, 64):
+            for primitive in PRIMITIVES[1:]:
+                found = of(primitive, ranks=ranks, fabric=fabric, size="16KiB,1MiB,16MiB,256MiB")
+                names = _core.collective_algorithms(primitive, ranks)
+                rows = [of(primitive, ranks=ranks, fabric=fabric, algorithm=name,
+                           size="16KiB,1MiB,16MiB,256MiB").rows for name in names]  # fmt: skip
+                for at, row in enumerate(found.rows):
+                    best = min(each[at]["time_s"] for each in rows)
+                    assert row["time_s"] <= best * (1.8 if fabric == "topoopt" else 1.1), row
+
+
+def test_what_differs_by_size_is_said() -> None:
+    found = of("broadcast", ranks=64, size="16KiB,1MiB,2MiB")
+    assert found.info["notes"] == [
+        "quickest by closed form: binomial-broadcast for 16 KiB, "
+        "scatter-allgather-broadcast from 1 MiB to 2 MiB"
+    ]
+    assert found.title == "broadcast (2 algorithms), 64 ranks, fat-tree, flow engine"
+
+
 def test_a_matrix_is_scaled_to_a_size() -> None:
     demand = skewed(16)
     row = one("all-to-all", matrix=demand, size="1 MiB")

@@ -93,6 +93,29 @@ def kinds(family: str) -> str:
 def collective_algorithms(primitive: str, ranks: int) -> list[str]:
     """Return by what a primitive can be run on so many ranks."""
 
+def quickest_collective(
+    primitive: str,
+    ranks: int,
+    size: int,
+    server: tuple[int, int],
+    inside: tuple[float, float],
+    between: tuple[float, float],
+    change: float,
+) -> str:
+    """Return the algorithm that takes least by closed form.
+
+    Parameters
+    ----------
+    size
+        Of a rank's buffer [B].
+    server
+        Its ranks, and its NICs.
+    inside, between
+        Rate [bit/s] and delay [s] inside a server; of a NIC, and from server to server.
+    change
+        Until other servers are joined, where circuits follow messages [s].
+    """
+
 def bill(spec_json: str) -> list[dict[str, Any]]: ...
 def mixnet_circuits(request: str) -> str:
     """Choose a MixNet region's circuits for one all-to-all, and say how long it takes with them.

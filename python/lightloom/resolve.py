@@ -234,26 +234,6 @@ def _carrier(stack: LayerStack) -> None:
         stack.merge({"fabric": {"carrier": value}}, _by_default(reason))
 
 
-# By which algorithm a collective is run unless anyone says.
-_ALGORITHMS = {
-    "all-to-all": "direct",
-    "all-reduce": "hierarchical",
-    "reduce-scatter": "ring-reduce-scatter",
-    "all-gather": "ring-allgather",
-    "broadcast": "double-tree-broadcast",
-}
-
-
-def _collective(stack: LayerStack) -> None:
-    """Choose an algorithm, where nobody does."""
-    primitive = stack.get("collective", "primitive")
-    if stack.get("collective", "algorithm") is None and primitive in _ALGORITHMS:
-        given = stack.get("collective", "program")
-        value = _ALGORITHMS[str(primitive)] if given is None else "program"
-        origin = Origin("derived: collective.primitive", "chosen here")
-        stack.merge({"collective": {"algorithm": value}}, lambda key: origin)
-
-
 def _by_default(reason: str) -> Callable[[str], Origin]:
     return lambda key: Origin("default", reason)
 
@@ -281,7 +261,6 @@ def _validated(root: type[Root], stack: LayerStack, label: str) -> tuple[Root, d
     _carrier(stack)
     _predictor(stack)
     _transceivers(stack)
-    _collective(stack)
     values = stack.values()
     origins = {key: leaf.origin for key, leaf in leaves(stack.tree) if isinstance(leaf, Leaf)}
     try:

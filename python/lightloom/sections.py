@@ -193,10 +193,10 @@ class Collective(Section):
 
     primitive: Literal["all-to-all", "all-reduce", "reduce-scatter", "all-gather", "broadcast"]
     """What it is for."""
-    algorithm: Label
+    algorithm: Label | None = None
     """`direct`: all pairs of an all-to-all at once. `hierarchical`: an all-reduce as jobs sum
-    gradients. `program`: what `program` says. Otherwise an algorithm of collectives.md; unless
-    given, `direct`, `hierarchical`, a ring, or two trees for a broadcast."""
+    gradients. `program`: what `program` says. Otherwise an algorithm of collectives.md. Unless
+    given, `direct` for an all-to-all, else the one that takes least by closed form."""
     size: Annotated[Size, Field(gt=0, le=1 << 50)]
     """Of a rank's buffer, as nccl-tests count it: what a rank has before, after an all-gather. A
     `matrix` is scaled to it: an even all-to-all of that size sends as much in all."""

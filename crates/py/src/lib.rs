@@ -25,7 +25,7 @@ use lightloom_sim::plan::{
     AllToAllSpec, CollectiveSpec, Task, Tracks, algorithms, check_plan, plan_alltoall,
     plan_collective,
 };
-use lightloom_sim::{Beside, Column, Given, RailsSpec, Spec, Table, TraceCounts, run_plan};
+use lightloom_sim::{Beside, Column, Given, Levels, RailsSpec, Spec, Table, TraceCounts, run_plan};
 use lightloom_units::{BitRate, Bytes, Time};
 use progress::watched;
 use pyo3::buffer::PyBuffer;
@@ -284,6 +284,24 @@ mod _core {
     fn collective_algorithms(primitive: &str, ranks: u32) -> PyResult<Vec<String>> {
         let primitive = serde_json::from_value(primitive.into()).map_err(refused)?;
         Ok(lightloom_sim::collective_algorithms(primitive, ranks))
+    }
+
+    /// By what a primitive takes least; see the stub.
+    #[pyfunction]
+    fn quickest_collective(
+        primitive: &str,
+        ranks: u32,
+        size: u64,
+        server: (u32, u32),
+        inside: (f64, f64),
+        between: (f64, f64),
+        change: f64,
+    ) -> PyResult<String> {
+        let primitive = serde_json::from_value(primitive.into()).map_err(refused)?;
+        let (per_server, nics) = server;
+        let levels = Levels { per_server, inside, between, nics, change };
+        lightloom_sim::quickest(primitive, ranks, Bytes::new(size), &levels)
+            .ok_or_else(|| refused("no algorithm fits"))
     }
 
     /// What the network of a resolved specification is made of, and what a reader must know of it.

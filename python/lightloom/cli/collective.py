@@ -41,7 +41,7 @@ def collective(
     algorithm: str | None = typer.Option(
         None,
         "--algorithm",
-        help="One of docs/collectives.md (direct, hierarchical, a ring, two trees).",
+        help="One of docs/collectives.md (the quickest by closed form; direct).",
     ),
     matrix: Path | None = typer.Option(
         None,

@@ -28,9 +28,10 @@ def bandwidth(result: CollectiveResult) -> Figure:
         figure.set_layout_engine("constrained")
         axes = figure.subplots()
         bound = [row["busbw_gb_s"] / (row["of_bound"] or np.nan) for row in rows]
+        names = dict.fromkeys(row["algorithm"] for row in rows)
         axes.plot(sizes, bound, color=MUTED, linestyle=(0, (4, 3)), label="bound")
         axes.plot(sizes, [row["busbw_gb_s"] for row in rows], color="#0072b2", marker="o",
-                  markersize=4, label=rows[0]["algorithm"])  # fmt: skip
+                  markersize=4, label=" / ".join(names))  # fmt: skip
         if len(sizes) > 1:
             axes.set_xscale("log", base=2)
         ticks = sizes if len(sizes) <= 6 else sizes[:: -(-len(sizes) // 6)]

@@ -87,8 +87,10 @@ directory
     def title(self) -> str:
         """What was run, in one line."""
         row = self.rows[0]
+        algorithms = {row["algorithm"] for row in self.rows}
+        by = row["algorithm"] if len(algorithms) == 1 else f"{len(algorithms)} algorithms"
         return (
-            f"{row['primitive']} ({row['algorithm']}), {row['ranks']:,} ranks, "
+            f"{row['primitive']} ({by}), {row['ranks']:,} ranks, "
             f"{row['fabric']}, {row['engine']} engine"
         )
 

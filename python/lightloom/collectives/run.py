@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -177,10 +178,19 @@ def collective(
 def _notes(
     specs: Sequence[CollectiveSpec], exact: Sequence[CollectiveSpec], flows: int
 ) -> list[str]:
-    """Say that rates are not exact where nobody asked for it."""
+    """Say what nobody asked for: algorithms that differ by size, and rates that are not exact."""
     from lightloom.collectives import unsaid
 
     notes = []
+    by_size = [(one.collective.algorithm, str(one.collective.size)) for one in specs]
+    parts = [
+        (name, [size for _, size in same])
+        for name, same in groupby(by_size, key=lambda pair: pair[0])
+    ]
+    if len(parts) > 1:
+        texts = (f"{name} from {of[0]} to {of[-1]}" if of[1:] else f"{name} for {of[0]}"
+                 for name, of in parts)  # fmt: skip
+        notes.append(f"quickest by closed form: {', '.join(texts)}")
     if specs[0].engine != exact[0].engine:
         notes.append(
             f"{flows:,} flows of different sizes: engine.tolerance = {unsaid.TOLERANCE}; 0 is exact"

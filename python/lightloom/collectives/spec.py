@@ -34,7 +34,7 @@ class CollectiveSpec(Network):
     >>> spec.title, spec.servers
     ('all-reduce of 60 ranks on fat-tree', 8)
     >>> spec.collective.algorithm
-    'hierarchical'
+    'rabenseifner-allreduce'
     """
 
     name: Label | None = None
@@ -58,7 +58,7 @@ class CollectiveSpec(Network):
     ) -> CollectiveSpec:
         """Resolve a specification, or none, with `overrides` (dotted keys) on top.
 
-        Nobody says how exact so many flows of different sizes are to be: then
+        Nobody says the algorithm, or how exact so many flows of different sizes are to be: then
         `lightloom.collectives.unsaid` does.
 
         Raises
@@ -72,6 +72,10 @@ class CollectiveSpec(Network):
 
         given = {"collective.primitive": primitive, **overrides}
         spec, origins = load(cls, source or {}, given, override_label=label)
+        if spec.collective.algorithm is None:
+            chosen = {"algorithm": unsaid.algorithm(spec)}
+            collective = spec.collective.model_copy(update=chosen)
+            spec = spec.model_copy(update={"collective": collective})
         by_preset = spec.engine.kind == "flow" and from_presets(origins["engine.tolerance"])
         if by_preset and flows > unsaid.MOST_EXACT:
             engine = spec.engine.model_copy(update={"tolerance": unsaid.TOLERANCE})
@@ -125,16 +129,19 @@ def _misfits(spec: CollectiveSpec) -> Iterator[Misfit]:
     if collective.matrix is not None:
         if collective.primitive != "all-to-all":
             yield "collective.matrix", "is of an all-to-all; allowed: leave it out"
-        elif collective.algorithm != "direct":
+        elif collective.algorithm not in (None, "direct"):
             yield "collective.algorithm", 'a matrix is sent by all pairs at once; allowed: "direct"'
     # On MixNet whatever is no direct all-to-all travels over packet NICs.
-    on_packets = spec.fabric.kind == "mixnet" and collective.algorithm != "direct"
+    direct = collective.primitive == "all-to-all" and collective.program is None
+    direct &= collective.algorithm in (None, "direct")
+    on_packets = spec.fabric.kind == "mixnet" and not direct
     if collective.circuits is not None and on_packets:
         yield (
             "collective.circuits",
             'on fabric "mixnet" a direct all-to-all alone uses circuits; allowed: leave it out',
         )
-    if (collective.algorithm == "program") != (collective.program is not None):
+    by_program = {None: collective.program is not None, "program": True}
+    if by_program.get(collective.algorithm, False) != (collective.program is not None):
         yield (
             "collective.algorithm",
             '"program" goes with collective.program; allowed: both or none',

@@ -2,7 +2,7 @@
 
 use super::plug::{Capabilities, Primitive, Program, Registered};
 use super::{
-    binomial, bruck, double_tree, pairwise, rabenseifner, recursive_doubling, ring, swing,
+    binomial, bruck, double_tree, pairwise, rabenseifner, recursive_doubling, ring, scatter, swing,
 };
 use lightloom_units::Bytes;
 use lightloom_units::kind::Kind;
@@ -18,6 +18,7 @@ static LIST: &[&[Registered]] = &[
     recursive_doubling::ALGORITHMS,
     double_tree::ALGORITHMS,
     binomial::ALGORITHMS,
+    scatter::ALGORITHMS,
     pairwise::ALGORITHMS,
     bruck::ALGORITHMS,
 ];

@@ -13,6 +13,7 @@
 mod algorithm;
 mod binomial;
 mod bruck;
+mod digits;
 mod double_tree;
 mod hierarchical;
 mod pairwise;
@@ -20,6 +21,7 @@ mod plug;
 mod rabenseifner;
 mod recursive_doubling;
 mod ring;
+mod scatter;
 mod steps;
 mod swing;
 #[cfg(test)]

@@ -6,8 +6,11 @@
 //! and need not care who ends with which block between: it numbers them so that what is sent is
 //! consecutive, the authors' vector halving. If nodes are no power of two, it folds the surplus
 //! first: of the first 2 r nodes the even ones give all they have to their odd neighbors and get the
-//! result in the end, as the authors do; the halves alone are then not built.
+//! result in the end, as the authors do. The halves alone take digits in the prime factors of the
+//! number of nodes, the smallest first, in place of bits (Ruefenacht, Bull and Booth 2017): a digit of
+//! p values takes p - 1 steps.
 
+use super::digits::Digits;
 use super::plug::{Primitive, Program, Registered};
 use super::steps::{Move, NO_PEER, Pairing, Steps, block};
 use lightloom_units::Bytes;
@@ -19,43 +22,43 @@ pub(super) static ALGORITHMS: &[Registered] = &[
         Primitive::ReduceScatter,
         "Halves of what is left are exchanged, farther and farther",
         Some("Rabenseifner, ICCS 2004"),
-        |nodes, size, _| Arc::new(Half { nodes, size, sum: true }),
-    )
-    .for_powers_of_two(),
+        |nodes, size, _| Arc::new(Half { size, digits: Digits::new(nodes), gathers: false }),
+    ),
     Registered::new(
         "rabenseifner-allgather",
         Primitive::AllGather,
         "What is there is exchanged, nearer and nearer, and doubles",
         Some("Rabenseifner, ICCS 2004"),
-        |nodes, size, _| Arc::new(Half { nodes, size, sum: false }),
-    )
-    .for_powers_of_two(),
+        |nodes, size, _| Arc::new(Half { size, digits: Digits::new(nodes), gathers: true }),
+    ),
     Registered::new(
         "rabenseifner-allreduce",
         Primitive::AllReduce,
         "Halves are exchanged and added up, then gathered backwards",
         Some("Rabenseifner, ICCS 2004"),
-        |nodes, size, _| Arc::new(Both { nodes, size }),
+        |nodes, size, _| Arc::new(Both { nodes, size, digits: Digits::new(core(nodes).0) }),
     ),
 ];
 
-/// The sum, scattered; or its blocks, gathered.
+/// The sum, scattered; or blocks, gathered.
 #[derive(Debug)]
 struct Half {
-    nodes: u32,
     size: Bytes,
-    sum: bool,
+    digits: Digits,
+    gathers: bool,
 }
 
 impl Program for Half {
     fn steps(&self, steps: &mut Steps) {
-        half(steps, self.nodes, self.nodes, self.size, self.sum);
+        for hop in self.digits.hops(self.gathers) {
+            steps.push(self.digits.pairing(hop), self.digits.volume(hop, self.size));
+        }
     }
     fn blocks(&self) -> u64 {
-        u64::from(self.nodes)
+        self.digits.count.into()
     }
     fn moves(&self, step: usize, node: u32) -> Move {
-        if self.sum { halve(self.nodes, step, node) } else { double(self.nodes, step, node) }
+        if self.gathers { self.digits.double(step, node) } else { self.digits.halve(step, node) }
     }
 }
 
@@ -64,18 +67,22 @@ impl Program for Half {
 struct Both {
     nodes: u32,
     size: Bytes,
+    /// Of those that are not folded.
+    digits: Digits,
 }
 
 impl Program for Both {
     fn steps(&self, steps: &mut Steps) {
-        let Both { nodes, size } = *self;
+        let Both { nodes, size, ref digits } = *self;
         let (core, surplus) = core(nodes);
         let all = block(size, u64::from(core)) * u64::from(core);
         if surplus > 0 {
             steps.push(fold(nodes, surplus, false), all);
         }
-        half(steps, nodes, core, size, true);
-        half(steps, nodes, core, size, false);
+        for hop in digits.hops(false).into_iter().chain(digits.hops(true)) {
+            let pairing = exchange(nodes, surplus, hop.weight.ilog2());
+            steps.push(pairing, digits.volume(hop, size));
+        }
         if surplus > 0 {
             steps.push(fold(nodes, surplus, true), all);
         }
@@ -99,8 +106,8 @@ impl Program for Both {
             _ if step == 0 || step == 2 * bits + 1 => Move::default(),
             _ => match rank_of(node, surplus) {
                 None => Move::default(),
-                Some(rank) if step <= bits => consecutive(core, halve(core, step - 1, rank)),
-                Some(rank) => consecutive(core, double(core, step - 1 - bits, rank)),
+                Some(rank) if step <= bits => consecutive(core, self.digits.halve(step - 1, rank)),
+                Some(rank) => consecutive(core, self.digits.double(step - 1 - bits, rank)),
             },
         }
     }
@@ -139,29 +146,6 @@ pub(super) fn fold(nodes: u32, surplus: u32, back: bool) -> Pairing {
         _ => node ^ 1,
     };
     Pairing::Map((0..nodes).map(peer).collect())
-}
-
-fn half(steps: &mut Steps, nodes: u32, core: u32, size: Bytes, sum: bool) {
-    for step in 0..core.ilog2() {
-        let bit = if sum { step } else { core.ilog2() - 1 - step };
-        let volume = block(size, u64::from(core)) * u64::from(core >> (bit + 1));
-        steps.push(exchange(nodes, nodes - core, bit), volume);
-    }
-}
-
-/// Blocks of `core` that agree with `rank` in all bits below `bit`, and in `bit` itself or not.
-fn sharing(core: u32, rank: u32, bit: usize, same: bool) -> Vec<u64> {
-    let first = (rank & ((1 << bit) - 1)) | (if same { rank } else { !rank } & 1 << bit);
-    (u64::from(first)..u64::from(core)).step_by(2 << bit).collect()
-}
-
-fn halve(core: u32, step: usize, rank: u32) -> Move {
-    Move { blocks: sharing(core, rank, step, false), reduce: true }
-}
-
-fn double(core: u32, step: usize, rank: u32) -> Move {
-    let bit = core.ilog2() as usize - 1 - step;
-    Move { blocks: sharing(core, rank, bit, true), reduce: false }
 }
 
 /// Blocks that agree in their last bits, by numbers that agree in their first bits.
