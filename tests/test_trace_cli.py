@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import sys
 from pathlib import Path
@@ -119,10 +118,7 @@ def test_bad_input_is_one_message_and_nothing_is_written(
 
 
 def test_the_page_about_traces_is_right():
-    page = Path(__file__).resolve().parents[1] / "docs/traces.md"
-    failed, tried = doctest.testfile(str(page), module_relative=False)
-    assert (failed, tried > 0) == (0, True)
-    text = page.read_text()
+    text = (Path(__file__).resolve().parents[1] / "docs/traces.md").read_text()
     for kind in KINDS:
         assert f"| `{kind}` |" in text
     for measure in ("max/mean", "worst", "entropy", "drift", "source spread", "pair max/mean"):

@@ -93,8 +93,8 @@ def record_command(
 
 @app.command("import")
 def import_command(
-    file: Path = typer.Argument(..., help="CSV, NPZ or Parquet."),
-    format: str = typer.Option("auto", help="auto (by the file's ending), csv, npz or parquet."),
+    file: Path = typer.Argument(..., help="CSV, NPZ, Parquet, JSONL, or a directory of ids."),
+    format: str = typer.Option("auto", help="auto (by the ending), csv, npz, parquet or jsonl."),
     stage: str | None = typer.Option(
         None, help="Stage of CSV expert loads [the only one there is, or decoder]."
     ),
@@ -102,20 +102,28 @@ def import_command(
         None, help="Source ranks to spread loads over that come without [one an expert]."
     ),
     top_k: int | None = typer.Option(None, help="Experts a token chooses, if the file is silent."),
+    experts: int | None = typer.Option(
+        None, help="Experts of a layer: with ids of tokens, if the file is silent."
+    ),
+    tokens: int | None = typer.Option(
+        None, help="Tokens of a source in an iteration: with ids in order only [all in one]."
+    ),
     out: Path = OUT,
     as_json: bool = JSON,
 ) -> None:
-    """Read expert loads (CSV, NPZ) or source x expert counts (CSV, NPZ, Parquet).
+    """Read expert loads (CSV, NPZ), source x expert counts (CSV, NPZ, Parquet) or ids of tokens.
 
-    Loads without sources are spread evenly over them, and the trace says so.
+    Loads without sources are spread evenly over them, ids without sources are dealt out, and the
+    trace says so (docs/traces.md).
 
     Example: lightloom trace import loads.csv --stage decoder --sources 8 --out loads.parquet
     """
     from lightloom.trace.imported import Options
     from lightloom.trace.importer import import_trace
 
+    options = Options(stage, sources, top_k, experts, tokens)
     _check_place(out)
-    trace = import_trace(file, format, Options(stage=stage, sources=sources, top_k=top_k))
+    trace = import_trace(file, format, options)
     _finish(trace, out, as_json)
 
 

@@ -36,11 +36,16 @@ class Options:
         Source ranks to spread loads over, where the file has none; by default one an expert.
     top_k
         Experts a token chooses, where the file does not say.
+    experts, tokens
+        With ids of tokens only: experts of a layer, where the file does not say; tokens of a source
+        in an iteration, where tokens come without iterations, by default all in one.
     """
 
     stage: str | None = None
     sources: int | None = None
     top_k: int | None = None
+    experts: int | None = None
+    tokens: int | None = None
 
 
 def spread(loads: npt.NDArray[Any], sources: int) -> Ints:
@@ -94,6 +99,7 @@ def from_long(
         If a value is out of range or a combination is there twice.
     """
     refuse_stage(path, options)
+    refuse_ids(path, options)
     if len(columns["tokens"]) == 0:
         raise InputError(f"{path}: no rows: must have at least one")
     for name in LONG:
@@ -131,6 +137,7 @@ def from_loads(
     path: Path, loads: npt.NDArray[Any], top_k: int, options: Options, notes: dict[str, Any]
 ) -> GatingTrace:
     """Make a trace from loads [iteration, layer, expert], spread over sources, and say so."""
+    refuse_ids(path, options)
     sources = options.sources or loads.shape[2]
     check_size(path, (*loads.shape, sources))
     said = f"not in the file: each expert's load was spread evenly over {sources} sources"
@@ -141,7 +148,10 @@ def from_counts(
     path: Path, counts: npt.NDArray[Any], top_k: int, options: Options, notes: dict[str, Any]
 ) -> GatingTrace:
     """Make a trace from counts [iteration, layer, source, expert], with how it was imported."""
-    flags = {"stage": options.stage, "sources": options.sources, "top-k": options.top_k}
+    flags = {
+        "stage": options.stage, "sources": options.sources, "top-k": options.top_k,
+        "experts": options.experts, "tokens": options.tokens,
+    }  # fmt: skip
     words = [f" --{flag} {value}" for flag, value in flags.items() if value is not None]
     meta = {
         "origin": "imported",
@@ -172,6 +182,13 @@ def refuse_stage(path: Path, options: Options) -> None:
         raise InputError(
             f"{path}: --stage {options.stage}: read only with expert loads that have a column stage"
         )
+
+
+def refuse_ids(path: Path, options: Options) -> None:
+    """Refuse what only ids of tokens leave open."""
+    for flag, value in (("experts", options.experts), ("tokens", options.tokens)):
+        if value is not None:
+            raise InputError(f"{path}: --{flag} {value}: read only with ids of tokens")
 
 
 def refuse_sources(path: Path, options: Options, there: int) -> None:

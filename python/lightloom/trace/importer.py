@@ -1,6 +1,6 @@
-"""Read gating traces that others made: CSV, NPZ and Parquet.
+"""Read gating traces that others made: CSV, NPZ, Parquet, JSONL.
 
-Three kinds of content, distinguished by the names of their columns or arrays:
+Four kinds of content, distinguished by the names of their columns or arrays:
 
 - *expert loads* (CSV): ``batch_id``, ``stage``, ``router_layer_index``, ``expert_id``,
   ``assigned_tokens`` and, to find top-k, ``total_tokens``; every expert of a layer has a row. The
@@ -9,6 +9,8 @@ Three kinds of content, distinguished by the names of their columns or arrays:
   missing combination is 0.
 - *arrays* (NPZ): ``counts`` [iteration, layer, source, expert], or ``loads`` [iteration, layer,
   expert], which is spread evenly; optionally ``top_k``.
+
+- *ids of tokens*, the experts that each chose (NPZ, Parquet, JSONL, directories): `token_ids`.
 
 A Parquet file of `lightloom.trace.gating_trace` is read as it is. Ignored: other columns, expert
 capacity and overflow. Checked: sums are kept, and damaged bytes give `InputError` only
@@ -27,7 +29,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lightloom.errors import InputError
-from lightloom.trace import parquet_file
+from lightloom.trace import parquet_file, records, token_ids
 from lightloom.trace.csv_file import read_csv
 from lightloom.trace.gating_trace import GatingTrace
 from lightloom.trace.imported import (
@@ -37,6 +39,7 @@ from lightloom.trace.imported import (
     from_counts,
     from_loads,
     from_long,
+    refuse_ids,
     refuse_sources,
     refuse_stage,
     top_k_of,
@@ -44,7 +47,8 @@ from lightloom.trace.imported import (
 from lightloom.trace.parquet_file import MAX_VALUES
 from lightloom.trace.wording import reason, shown
 
-FORMATS = ("csv", "npz", "parquet")
+_ARRAYS = ("counts", "loads", "top_k", "experts", token_ids.PROMPT, *token_ids.ARRAYS)
+FORMATS = ("csv", "npz", "parquet", "jsonl")
 
 
 def import_trace(
@@ -55,9 +59,9 @@ def import_trace(
     Parameters
     ----------
     path
-        The file.
+        The file, or a directory of ids of tokens.
     format
-        ``"csv"``, ``"npz"`` or ``"parquet"``; ``"auto"`` goes by the file's ending.
+        One of `FORMATS`; ``"auto"`` goes by the file's ending.
     options
         What the file does not say.
 
@@ -78,9 +82,12 @@ def import_trace(
     """
     file = Path(path)
     options = options or Options()
-    for flag, value in (("sources", options.sources), ("top-k", options.top_k)):
+    for flag in ("sources", "top_k", "experts", "tokens"):
+        value = getattr(options, flag)
         if value is not None and not 1 <= value <= 1 << 20:
-            raise InputError(f"--{flag} {value}: must be 1 to 1048576")
+            raise InputError(f"--{flag.replace('_', '-')} {value}: must be 1 to 1048576")
+    if file.is_dir() and format == "auto":
+        return records.from_directory(file, options)
     if format == "auto":
         ending = file.suffix.lower().removeprefix(".")
         if ending not in FORMATS:
@@ -92,8 +99,12 @@ def import_trace(
         ending = format
     else:
         raise InputError(f"--format {format}: must be auto, {', '.join(FORMATS)}")
-    read = {"csv": read_csv, "npz": _npz, "parquet": _parquet}[ending]
+    read = {"csv": read_csv, "npz": _npz, "parquet": _parquet, "jsonl": _jsonl}[ending]
     return read(file, options)
+
+
+def _jsonl(path: Path, options: Options) -> GatingTrace:
+    return records.from_records(path, [path], options)
 
 
 def _npz(path: Path, options: Options) -> GatingTrace:
@@ -107,6 +118,8 @@ def _npz(path: Path, options: Options) -> GatingTrace:
                 f"{path}: array top_k: {value.dtype}{list(value.shape)}: must be one whole number"
             )
         found = int(value.reshape(()))
+    if any(name in arrays for name in token_ids.ARRAYS):
+        return token_ids.from_arrays(path, arrays, found, options)
     for name, form in (("counts", 4), ("loads", 3)):
         if name not in arrays:
             continue
@@ -132,10 +145,12 @@ def _npz(path: Path, options: Options) -> GatingTrace:
         if form == 3:
             return from_loads(path, array, top_k, options, {})
         refuse_sources(path, options, array.shape[2])
+        refuse_ids(path, options)
         return from_counts(path, array, top_k, options, {"sources": "as in the file"})
     raise InputError(
         f"{path}: arrays {', '.join(sorted(arrays)) or '(none)'}: must include counts "
-        "[iteration, layer, source, expert] or loads [iteration, layer, expert]"
+        "[iteration, layer, source, expert], loads [iteration, layer, expert], topk_ids "
+        "[iteration, layer, source, token, k] or routed_experts [token, layer, k]"
     )
 
 
@@ -152,7 +167,7 @@ def _npz_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
         if size > 8 * MAX_VALUES:
             raise InputError(f"{path}: unpacks to {size} bytes: must be at most {8 * MAX_VALUES}")
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
-            return {name: file[name] for name in ("counts", "loads", "top_k") if name in file}
+            return {name: file[name] for name in _ARRAYS if name in file}
     except InputError:
         raise
     except Exception as error:  # zip, zlib and numpy raise anything on damaged bytes
@@ -161,10 +176,13 @@ def _npz_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
 
 def _parquet(path: Path, options: Options) -> GatingTrace:
     refuse_stage(path, options)
+    if any(name in token_ids.COLUMNS for name in parquet_file.names_and_rows(path)[0]):
+        return token_ids.from_table(path, options)
     table = parquet_file.read_table(path)
     if parquet_file.KEY in (table.schema.metadata or {}):
         trace = GatingTrace.load(path)
         refuse_sources(path, options, trace.sources)
+        refuse_ids(path, options)
         top_k_of(path, options, trace.top_k)
         return trace
     columns: dict[str, Ints] = {}

@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +75,9 @@ def write(
         raise InputError(f"{path}: cannot be written: {reason(error)}") from error
 
 
-def read_table(path: Path) -> pa.Table:
-    """Read a whole Parquet file into memory, or say in one line why not."""
+@contextmanager
+def _opened(path: Path) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file; whatever is wrong with it is said in one line."""
     try:
         # Bytes first: a Parquet error then never carries a path of its own, and a file that
         # changes while it is read cannot be seen half old, half new.
@@ -83,20 +85,40 @@ def read_table(path: Path) -> pa.Table:
         # Of the file's metadata only what reading needs: where pyarrow shows more of it, damage
         # ends the process instead of raising.
         with pq.ParquetFile(data, page_checksum_verification=True) as file:
-            batches, values = [], 0
-            for batch in file.iter_batches(batch_size=1024, use_threads=False):
-                batch.validate(full=True)
-                values += sum(_values(column) for column in batch.columns)
-                if values > 5 * MAX_VALUES:
-                    raise InputError(f"{path}: must be at most {MAX_VALUES} counts")
-                batches.append(batch)
-            return pa.Table.from_batches(batches, schema=file.schema_arrow)
+            yield file
     except OSError as error:
         if isinstance(error, (FileNotFoundError, IsADirectoryError, PermissionError)):
             raise InputError(f"{path}: cannot be read: {reason(error)}") from error
         raise InputError(f"{path}: not a whole Parquet file: {reason(error)}") from error
     except (pa.ArrowException, ValueError, KeyError, MemoryError, OverflowError) as error:
         raise InputError(f"{path}: not a whole Parquet file: {reason(error)}") from error
+
+
+def names_and_rows(path: Path) -> tuple[list[str], int]:
+    """Return the names of a file's columns, and how many rows it says that it has."""
+    with _opened(path) as file:
+        return [str(name) for name in file.schema_arrow.names], int(file.metadata.num_rows)
+
+
+def batches(path: Path, columns: list[str], size: int = 1 << 16) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file, of the columns that are there of some names."""
+    with _opened(path) as file:
+        for batch in file.iter_batches(batch_size=size, columns=columns, use_threads=False):
+            batch.validate(full=True)
+            yield batch
+
+
+def read_table(path: Path) -> pa.Table:
+    """Read a whole Parquet file into memory, or say in one line why not."""
+    with _opened(path) as file:
+        read, values = [], 0
+        for batch in file.iter_batches(batch_size=1024, use_threads=False):
+            batch.validate(full=True)
+            values += sum(_values(column) for column in batch.columns)
+            if values > 5 * MAX_VALUES:
+                raise InputError(f"{path}: must be at most {MAX_VALUES} counts")
+            read.append(batch)
+        return pa.Table.from_batches(read, schema=file.schema_arrow)
 
 
 def parse(table: pa.Table, path: Path) -> tuple[npt.NDArray[np.integer[Any]], int, dict[str, Any]]:
