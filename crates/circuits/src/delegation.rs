@@ -60,6 +60,8 @@ pub struct Routing {
     pub local: Vec<Leg>,
     /// From the delegates to the destinations.
     pub scatter: Vec<Leg>,
+    /// `gather`, `local` and `scatter` together, where [`Router::merged`] was asked.
+    pub handed: Vec<Leg>,
 }
 
 /// Routes all-to-alls, one after the other, in the same buffers.
@@ -75,6 +77,8 @@ pub struct Router {
     place: Vec<(u16, u16)>,
     over_packets: Vec<u64>,
     lanes: Vec<Lane>,
+    /// GPUs of a server.
+    gpus: usize,
     /// Bytes by (server, from, to).
     gather: Vec<u64>,
     local: Vec<u64>,
@@ -152,6 +156,15 @@ impl Router {
         &self.routing
     }
 
+    /// What was routed last, with [`Routing::handed`].
+    pub fn merged(&mut self) -> &Routing {
+        for (all, more) in self.gather.iter_mut().zip(self.local.iter().zip(&self.scatter)) {
+            *all += more.0 + more.1;
+        }
+        collect(&self.gather, self.gpus, &mut self.routing.handed);
+        &self.routing
+    }
+
     /// Tells `each` of every part of every entry: servers, the entry, the lane, and the bytes.
     fn assign_lanes(
         &mut self,
@@ -184,7 +197,9 @@ impl Router {
         mut each: impl FnMut(usize, usize, (u16, u16), &Lane, u64),
     ) {
         let (n, gpus) = (usize::from(layout.servers), usize::from(layout.gpus_per_server));
+        self.gpus = gpus;
         self.routing.exchange.clear();
+        self.routing.handed.clear();
         for legs in [&mut self.gather, &mut self.scatter] {
             legs.clear();
             legs.resize(n * gpus * gpus, 0);

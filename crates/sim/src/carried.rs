@@ -156,11 +156,7 @@ impl Carrier {
     /// Notes what GPUs send each other: inside servers, and from one to another.
     fn demand(&mut self, state: &State<'_>, a2a: AllToAll) {
         let (demand, per_server) = (&state.demand, state.fabric.cluster().gpus_per_server);
-        self.servers.clear();
-        let ranks = demand.placement.block_gpus(a2a.block);
-        self.servers.extend(ranks.map(|rank| demand.moved.gpu_of(rank) / per_server));
-        self.servers.sort_unstable();
-        self.servers.dedup();
+        self.servers = state.servers_of(a2a.block);
         let (gpus, servers) = (per_server as usize, &self.servers);
         self.local.clear();
         self.local.resize(servers.len() * gpus * gpus, 0);

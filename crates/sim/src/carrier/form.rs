@@ -10,6 +10,7 @@
 //! slower than the NICs.
 
 use crate::spec::Spec;
+use lightloom_circuits::{Leg, Routing};
 use lightloom_engine::Orders;
 use lightloom_fabric::{Cluster, Fabric, NicId};
 use lightloom_units::kind::Kind;
@@ -127,6 +128,32 @@ impl Stages {
     /// One after the other.
     pub fn one_by_one(cluster: &Cluster) -> Self {
         Stages { store_and_forward: true, chunk: CHUNK, cluster: cluster.clone() }
+    }
+
+    /// Orders what a router made of an all-to-all, merged: `hand` orders legs, `exchange` hops.
+    pub fn order(
+        &self,
+        routing: &Routing,
+        hand: impl Fn(&[Leg], &mut Orders),
+        exchange: impl FnOnce(&mut Orders) -> Result<(), String>,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        let most = |legs: &[Leg]| legs.iter().map(|leg| leg.bytes).max().unwrap_or(0);
+        self.begin(most(&routing.gather), orders);
+        if self.store_and_forward {
+            hand(&routing.gather, orders);
+            self.then(orders);
+        }
+        exchange(orders)?;
+        if self.store_and_forward {
+            hand(&routing.local, orders);
+            self.then(orders);
+            hand(&routing.scatter, orders);
+        } else {
+            hand(&routing.handed, orders);
+        }
+        self.end(most(&routing.scatter), orders);
+        Ok(())
     }
 
     /// By how much the first chunk is late if this is the most that one GPU hands another.

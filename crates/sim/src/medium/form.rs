@@ -78,6 +78,17 @@ pub(crate) struct State<'a> {
 }
 
 impl State<'_> {
+    /// Servers that hold ranks of a block, in rising order.
+    pub fn servers_of(&self, block: BlockId) -> Vec<u32> {
+        let per_server = self.fabric.cluster().gpus_per_server;
+        let ranks = self.demand.placement.block_gpus(block);
+        let mut servers: Vec<u32> =
+            ranks.map(|rank| self.demand.moved.gpu_of(rank) / per_server).collect();
+        servers.sort_unstable();
+        servers.dedup();
+        servers
+    }
+
     /// Whether the ranks of a block sit in several servers.
     pub fn spans_servers(&self, block: BlockId) -> bool {
         let per_server = self.fabric.cluster().gpus_per_server;
@@ -213,10 +224,14 @@ pub(crate) trait Medium {
             orders.end_phase(cluster.scale_up_bps.time_for(Bytes::new(bytes)) + delay);
             return Ok(());
         }
+        let pairs = around(groups, bytes);
+        let moved = |pair: &Pair| [pair.0, pair.1].iter().any(|&at| state.demand.moved.is_at(at));
+        if !pairs.iter().any(moved) {
+            return self.send(state, &pairs, steps, turn, orders);
+        }
         let first = orders.all_flows().len();
-        for (from, to, bytes) in around(groups, bytes) {
-            let moved = [from, to].iter().any(|&gpu| state.demand.moved.is_at(gpu));
-            match moved && server(&from) != server(&to) {
+        for (from, to, bytes) in pairs {
+            match server(&from) != server(&to) && moved(&(from, to, bytes)) {
                 true => state.health.spread((GpuId(from), GpuId(to)), bytes, turn.key, orders)?,
                 false => self.flow(state, (from, to, bytes), turn.key, orders)?,
             }

@@ -4,6 +4,7 @@
 //! gave its servers, both ways around, so that each hop has a circuit.
 
 use super::form::{Decided, Job, Medium, MediumKind, PAPER, Pair, State, Sum, Turn};
+use crate::carrier::form::place;
 use crate::carrier::{DELEGATE, Stages};
 use crate::demand::{AllToAll, Demand};
 use crate::error::SimError;
@@ -98,10 +99,17 @@ impl Panel {
         orders: &mut Orders,
     ) -> Result<&'static str, String> {
         let (fabric, cluster) = (state.fabric, state.fabric.cluster());
+        let servers = state.servers_of(a2a.block);
+        let number = |gpu| {
+            let (server, local) = place(&servers, cluster.gpus_per_server, gpu);
+            server as u32 * cluster.gpus_per_server + local as u32
+        };
         let mut demand = Vec::new();
-        state.demand.for_each(a2a, |from, to, bytes| demand.push((from, to, bytes)));
+        state
+            .demand
+            .for_each(a2a, |from, to, bytes| demand.push((number(from), number(to), bytes)));
         let layout = Layout {
-            servers: cluster.servers() as u16,
+            servers: servers.len() as u16,
             gpus_per_server: cluster.gpus_per_server as u16,
             packet_nics: vec![],
             optical_nics: vec![],
@@ -115,37 +123,37 @@ impl Panel {
             (local(first.from) as u16, local(last.to) as u16)
         };
         let mut unreached = None;
-        let routing = router.route_over(&demand, &layout, |a, b| {
-            let paths = self.paths(fabric, a as u32, b as u32);
+        router.route_over(&demand, &layout, |a, b| {
+            let paths = self.paths(fabric, servers[a], servers[b]);
             let lanes: Vec<_> = paths.iter().map(ends).collect();
-            unreached = unreached.or(lanes.is_empty().then_some((a, b)));
+            unreached = unreached.or(lanes.is_empty().then_some((servers[a], servers[b])));
             if lanes.is_empty() { vec![(0, 0)] } else { lanes }
         });
         if let Some((a, b)) = unreached {
             return Err(format!("no circuits lead from server {a} to server {b}"));
         }
-        let legs = |legs: &[Leg], orders: &mut Orders| {
+        let hand = |legs: &[Leg], orders: &mut Orders| {
             for leg in legs {
-                let gpu = |at| cluster.gpu(ServerId(leg.server.into()), at);
+                let server = ServerId(servers[usize::from(leg.server)]);
+                let gpu = |at| cluster.gpu(server, at);
                 fabric.scale_up_path(gpu(leg.from.into()), gpu(leg.to.into()), orders.path());
                 orders.flow(Bytes::new(leg.bytes));
             }
         };
-        let most = |legs: &[Leg]| legs.iter().map(|leg| leg.bytes).max().unwrap_or(0);
-        stages.begin(most(&routing.gather), orders);
-        legs(&routing.gather, orders);
-        stages.then(orders);
-        for hops in routing.exchange.chunk_by(|x, y| (x.from.0, x.to.0) == (y.from.0, y.to.0)) {
-            let paths = self.paths(fabric, hops[0].from.0.into(), hops[0].to.0.into());
-            for (hop, path) in hops.iter().zip(paths.iter()) {
-                orders.path().extend(path);
-                orders.flow(Bytes::new(hop.bytes));
+        let routing = router.merged();
+        let exchange = |orders: &mut Orders| {
+            for hops in routing.exchange.chunk_by(|x, y| (x.from.0, x.to.0) == (y.from.0, y.to.0)) {
+                let [a, b] =
+                    [hops[0].from, hops[0].to].map(|(server, _)| servers[usize::from(server)]);
+                let paths = self.paths(fabric, a, b);
+                for (hop, path) in hops.iter().zip(paths.iter()) {
+                    orders.path().extend(path);
+                    orders.flow(Bytes::new(hop.bytes));
+                }
             }
-        }
-        legs(&routing.local, orders);
-        stages.then(orders);
-        legs(&routing.scatter, orders);
-        stages.end(most(&routing.scatter), orders);
+            Ok(())
+        };
+        stages.order(routing, hand, exchange, orders)?;
         self.router = router;
         Ok(DELEGATE)
     }

@@ -24,34 +24,31 @@ impl Optical<'_> {
         });
         let mut router = std::mem::take(&mut self.router);
         let layout = Layout { servers: self.servers(region) as u16, ..self.layout.clone() };
-        let routing = router.route(&pairs, &self.regions[region].ports, &layout, &self.rates());
+        router.route(&pairs, &self.regions[region].ports, &layout, &self.rates());
         let fabric = self.fabric;
         let nic = |place: (u16, u16)| self.nic_at(region, place);
-        let legs = |legs: &[Leg], orders: &mut Orders| {
+        let hand = |legs: &[Leg], orders: &mut Orders| {
             for leg in legs {
                 let [from, to] = [leg.from, leg.to].map(|at| self.gpu(region, (leg.server, at)));
                 fabric.scale_up_path(from, to, orders.path());
                 orders.flow(Bytes::new(leg.bytes));
             }
         };
-        let most = |legs: &[Leg]| legs.iter().map(|leg| leg.bytes).max().unwrap_or(0);
-        self.stages.begin(most(&routing.gather), orders);
-        legs(&routing.gather, orders);
-        self.stages.then(orders);
-        for hop in &routing.exchange {
-            let (from, to) = (nic(hop.from), nic(hop.to));
-            if hop.circuit {
-                orders.path().extend(fabric.circuit_tx(from));
-                orders.path().extend(fabric.circuit_rx(to));
-            } else {
-                state.health.nic_route(from, to, key, orders.path())?;
+        let routing = router.merged();
+        let exchange = |orders: &mut Orders| {
+            for hop in &routing.exchange {
+                let (from, to) = (nic(hop.from), nic(hop.to));
+                if hop.circuit {
+                    orders.path().extend(fabric.circuit_tx(from));
+                    orders.path().extend(fabric.circuit_rx(to));
+                } else {
+                    state.health.nic_route(from, to, key, orders.path())?;
+                }
+                orders.flow(Bytes::new(hop.bytes));
             }
-            orders.flow(Bytes::new(hop.bytes));
-        }
-        legs(&routing.local, orders);
-        self.stages.then(orders);
-        legs(&routing.scatter, orders);
-        self.stages.end(most(&routing.scatter), orders);
+            Ok(())
+        };
+        self.stages.order(routing, hand, exchange, orders)?;
         (self.router, self.pairs) = (router, pairs);
         Ok(())
     }
