@@ -51,6 +51,8 @@ def algorithm(spec: CollectiveSpec) -> str:
     change = 0.0
     if spec.fabric.kind == "planes":  # a message takes all planes, when they are switched to it
         rate, nics, change = rate * nics, 1, table["delay"]["ps"] / 1e12
+    if spec.fabric.kind == "topoopt":  # and all circuits of the panel on its way
+        rate, nics = rate * nics, 1
     return _core.quickest_collective(
         asked.primitive, spec.ranks, int(asked.size), (cluster.gpus_per_server, max(1, nics)),
         (int(cluster.scale_up_bandwidth) * 8.0, int(cluster.scale_up_delay) / 1e12),
