@@ -260,7 +260,7 @@ def test_the_quickest_algorithm_is_taken_unless_anyone_says() -> None:
                            size="16KiB,1MiB,16MiB,256MiB").rows for name in names]  # fmt: skip
                 for at, row in enumerate(found.rows):
                     best = min(each[at]["time_s"] for each in rows)
-                    assert row["time_s"] <= best * (1.8 if fabric == "topoopt" else 1.1), row
+                    assert row["time_s"] <= best * (2.0 if fabric == "topoopt" else 1.1), row
 
 
 def test_what_differs_by_size_is_said() -> None:

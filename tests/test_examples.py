@@ -72,8 +72,10 @@ def test_virtual_stages_halve_the_bubble(as_shipped: dict[str, Finished]) -> Non
 def test_slow_switches_cost_what_quick_ones_do_not(as_shipped: dict[str, Finished]) -> None:
     quick = as_shipped["microsecond-switch"].summary
     slow = simulated("microsecond-switch", **{"fabric.ocs.device": "polatis"}).summary
-    assert quick["reconfigurations"] > 0 == quick["reconfiguration_ps"]
-    assert slow["reconfiguration_ps"] > 0
+    assert quick["reconfigurations"] > 0
+    # 7 us at each all-to-all, which begins to send as soon as its first chunk is gathered.
+    assert quick["reconfiguration_ps"] < 0.002 * quick["iteration_ps"]
+    assert slow["reconfiguration_ps"] > 0.1 * slow["iteration_ps"]
     assert slow["iteration_ps"] > quick["iteration_ps"]
 
 

@@ -159,6 +159,7 @@ def test_each_gpu_sends_by_its_own_ports(tmp_path: Path, ports: int) -> None:
             "cluster.scale_up_bandwidth": f"{nvlink} Gbps",
             "fabric.link_delay": "0 s",
             "cluster.scale_up_delay": "0 s",
+            "fabric.store_and_forward": True,
         },
     )
     exchange_s = SENT_BYTES / 2 * 8 / (ocs * ports * 1e9)

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.usefixtures("undrawn")
 JOB: dict[str, Any] = {
     "gpus": 128, "parallelism.pp": 2, "training.micro_batches": 2, "model.layers": 4,
     "fabric.decision": "algorithm-1", "fabric.hysteresis": False,
+    "fabric.carrier": "paper",  # plans are made for bytes that are gathered first
 }  # fmt: skip
 PHASES = ("first_forward", "second_forward", "backward")
 PARTS = ("compute", "exposed_a2a", "exposed_other", "reconfiguration")

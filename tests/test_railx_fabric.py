@@ -34,7 +34,8 @@ def test_a_specification_survives_its_own_text() -> None:
     again = load_scenario(once.to_tree(), {}, label="again").scenario
     assert again.to_core_json() == once.to_core_json()
     assert json.loads(once.to_core_json())["fabric"] == {
-        "kind": "railx", "link_bps": 400_000_000_000, "link_delay_ps": 150_000, "mesh": 4,
+        "kind": "railx", "carrier": "auto", "chunk": None, "store_and_forward": None,
+        "link_bps": 400_000_000_000, "link_delay_ps": 150_000, "mesh": 4,
         "ports": 2, "ocs_ports": 128, "topology": "torus", "columns": 4, "inside": 4.0,
         "mesh_delay_ps": 10_000,
     }  # fmt: skip

@@ -227,7 +227,7 @@ TRANSCEIVERS: dict[str, tuple[str | bool, str]] = {
 }
 
 # How all-to-alls travel unless a specification says so, and why.
-CARRIER = ("paper", "as each fabric's paper has it")
+CARRIER = ("auto", "chosen here: what is best on each fabric, for every fabric alike")
 
 # How equal paths are shared unless a specification says so, by engine.
 SPLITTING = {

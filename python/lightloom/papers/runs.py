@@ -21,6 +21,8 @@ from lightloom.scenario import Scenario
 
 # All-to-alls of thousands of flows: rates may be stale for this share of an all-to-all's age.
 TOLERANCE = {"qwen-moe-32": 0.005, "deepseek-r1": 0.005, "deepseek-v3": 0.005}
+# How all-to-alls travel in the papers' own figures, unless a run says otherwise.
+CARRIER = {"fabric.carrier": "paper"}
 _SPLIT = ("iteration_s", "compute_s", "exposed_a2a_s", "exposed_other_s", "reconfiguration_s")
 
 
@@ -54,7 +56,8 @@ class Run(NamedTuple):
 
     def scenario(self) -> Scenario:
         """Return what is to be run."""
-        job = Scenario.preset(self.model, gpus=self.gpus, fabric=self.fabric, **dict(self.changes))
+        changes = {**CARRIER, **dict(self.changes)}
+        job = Scenario.preset(self.model, gpus=self.gpus, fabric=self.fabric, **changes)
         if job.engine.kind == "flow" and self.model in TOLERANCE:
             return job.with_(**{"engine.tolerance": TOLERANCE[self.model]})
         return job

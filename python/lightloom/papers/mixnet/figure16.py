@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lightloom.papers.part import Context, Line, Part, Picture, Rows
+from lightloom.papers.runs import CARRIER
 from lightloom.scenario import Scenario
 from lightloom.trace import GatingTrace, Shape, generate, widen
 
@@ -112,7 +113,8 @@ def parts() -> tuple[Part, ...]:
 
 
 def _job(micro_batches: int, trace: str, changes: dict[str, Any]) -> Scenario:
-    values: dict[str, Any] = {"parallelism.ep": EP, "parallelism.pp": 16, "compute.gpu": "b200",
+    values: dict[str, Any] = {**CARRIER, "parallelism.ep": EP, "parallelism.pp": 16,
+              "compute.gpu": "b200",
               "training.micro_batch": 8, "training.micro_batches": micro_batches,
               "engine.tolerance": 0.005, "gating.trace": trace, **changes}  # fmt: skip
     return Scenario.preset("deepseek-v3", gpus=2048, **values)

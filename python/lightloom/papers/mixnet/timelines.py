@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lightloom.papers.part import Context, Rows
+from lightloom.papers.runs import CARRIER
 from lightloom.scenario import Scenario
 from lightloom.simulation import run_all
 
@@ -42,6 +43,7 @@ def layer_steps(model: str, micro_batches: Sequence[int], table: str, context: C
             fabric="rail-optimized",
             bandwidth="400 Gbps",
             **{
+                **CARRIER,
                 "compute.gpu": "h800",
                 "compute.table": table,
                 "training.micro_batch": size,

@@ -155,6 +155,7 @@ def iteration_s(found: Comparison) -> dict[str, float]:
         fabric="rail-optimized",
         bandwidth=str(job.bandwidth),
         **{
+            "fabric.carrier": "paper",
             "parallelism.tp": 8,
             "parallelism.ep": 8,
             "parallelism.pp": 1,
