@@ -34,6 +34,7 @@ COMMANDS = {
     "rails": "Compare how schemes spread an all-to-all over rails.",
     "predict": "Predict what the next gate will decide, and score predictors.",
     "reproduce": "Make the figures of a paper anew, beside its own.",
+    "study": "Ask when something pays: pictures over demand, switches and compute.",
     "cost": "Count and price the network of each fabric.",
     "spec": "Show what a specification means, value by value.",
     "trace": "Record, import, generate and show gating traces.",

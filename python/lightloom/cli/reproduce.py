@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -57,9 +58,8 @@ def reproduce(
 
     Example: lightloom reproduce railx --tables 3,6
     """
-    from lightloom import progress
     from lightloom.errors import InputError
-    from lightloom.papers import PAPERS, Reproduction, load
+    from lightloom.papers import PAPERS, load
     from lightloom.presets import unknown
 
     if paper not in PAPERS:
@@ -79,11 +79,29 @@ def reproduce(
             allowed = ", ".join(f"--{option}" for option in ("figures", *known))
             raise InputError(f"--{name}: is no setting of {paper}'s figures; allowed: {allowed}")
     given.pop("tables", None)
+    place = out or Path("results") / f"reproduce-{paper}"
+    make(paper, figures, tables, given, place, as_json=as_json)
+
+
+def make(
+    name: str,
+    figures: str | None,
+    tables: str | None,
+    given: dict[str, Any],
+    place: Path,
+    *,
+    as_json: bool,
+) -> None:
+    """Make figures and tables of a paper or a study in a directory, and print what they say."""
+    from lightloom import progress
+    from lightloom.papers import Reproduction, load
+
+    about = load(name)
     work = Reproduction(
         about,
         None if figures is None else _numbers(figures, about.numbers("figure"), "--figures"),
         None if tables is None else _numbers(tables, about.numbers("table"), "--tables"),
-        directory=out or Path("results") / f"reproduce-{paper}",
+        directory=place,
         **given,
     )
     with progress.runs(work.outstanding) as on_progress:

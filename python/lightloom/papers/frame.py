@@ -33,6 +33,7 @@ from lightloom.papers.part import (
     write_csv,
 )
 from lightloom.papers.runs import Outcome, Run, Store
+from lightloom.studies import STUDIES
 
 
 class Figure(Protocol):
@@ -59,11 +60,13 @@ class Paper:
     """What a paper's figures have in common."""
 
     name: str
-    """Of its package in `lightloom.papers`, and on the command line."""
+    """Of its package in `package`, and on the command line."""
     title: str
     """As its authors write it."""
     remark: Callable[[Mapping[str, Any]], str]
     """What is to be said of all its numbers, given the settings."""
+    package: str = "lightloom.papers"
+    """Where its own package is."""
     options: tuple[str, ...] = ()
     """Names of its settings."""
     settings: Callable[[Sequence[str], Mapping[str, Any]], dict[str, Any]] = lambda _names, given: (
@@ -72,6 +75,8 @@ class Paper:
     """Returns the settings of `Figure.parts`, given the figures' names and what was asked for."""
     columns: tuple[str, ...] = ("figure", "setting", "what", "paper", "ours")
     """Names of a line's cells in ``rows.json``."""
+    said: tuple[str, str] | None = None
+    """Headings of a line's last two cells; unless given, what the paper says and what is here."""
     labels: tuple[Literal["figure", "part"], ...] = ()
     """What ``rows.json`` says of a row before its own values."""
     csv: Literal["figure", "all", "none"] = "none"
@@ -86,7 +91,7 @@ class Paper:
         >>> load("rails").headings
         ('figure', 'workload', 'what', 'RailS says', 'here')
         """
-        return (*self.columns[:3], f"{self.title} says", "here")
+        return (*self.columns[:3], *(self.said or (f"{self.title} says", "here")))
 
     def numbers(self, kind: str) -> tuple[int, ...]:
         """Return the numbers of its figures (`kind` is ``figure``) or tables.
@@ -94,8 +99,8 @@ class Paper:
         >>> load("railx").numbers("table")
         (2, 3, 6)
         """
-        place = str(Path(__file__).parent / self.name)
-        names = (re.fullmatch(rf"{kind}(\d+)", module.name) for module in iter_modules([place]))
+        place = import_module(f"{self.package}.{self.name}").__path__
+        names = (re.fullmatch(rf"{kind}(\d+)", module.name) for module in iter_modules(place))
         return tuple(sorted(int(name[1]) for name in names if name))
 
     def names(
@@ -134,17 +139,18 @@ class Paper:
         'Scaling with the number of nodes'
         """
         kind, number = name.split()
-        return cast(Figure, import_module(f"lightloom.papers.{self.name}.{kind}{number:0>2}"))
+        return cast(Figure, import_module(f"{self.package}.{self.name}.{kind}{number:0>2}"))
 
 
 @cache
 def load(name: str) -> Paper:
-    """Return a paper, one of `lightloom.papers.PAPERS`.
+    """Return a paper, one of `lightloom.papers.PAPERS`, or a study of `lightloom.studies.STUDIES`.
 
     >>> load("mixnet").title
     'MixNet'
     """
-    return cast(Paper, import_module(f"lightloom.papers.{name}").PAPER)
+    package = "lightloom.studies" if name in STUDIES else "lightloom.papers"
+    return cast(Paper, import_module(f"{package}.{name}").PAPER)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,38 @@
+"""``lightloom study``: questions about fabrics that no paper answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+app = typer.Typer()
+
+
+@app.command()
+def study(
+    name: str = typer.Argument(..., metavar="STUDY", help="reconfiguration."),
+    figures: str | None = typer.Option(None, "--figures", help="Numbers with commas (all)."),
+    tables: str | None = typer.Option(None, "--tables", help="Numbers with commas (all)."),
+    out: Path | None = typer.Option(None, "--out", help="Directory (results/study-STUDY)."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Run a study: pictures, tables, and what follows.
+
+    reconfiguration: when circuits that change pay, over the skew of demand, the delay of the switch
+    and the time that a layer computes.
+
+    What an earlier call finished in the same directory is not run again, so that an interrupted one
+    goes on.
+
+    Example: lightloom study reconfiguration --figures 1
+    """
+    from lightloom.cli import reproduce
+    from lightloom.errors import InputError
+    from lightloom.presets import unknown
+    from lightloom.studies import STUDIES
+
+    if name not in STUDIES:
+        raise InputError(f'study "{name}": there is none{unknown(name, STUDIES)}')
+    place = out or Path("results") / f"study-{name}"
+    reproduce.make(name, figures, tables, {}, place, as_json=as_json)

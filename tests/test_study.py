@@ -1,0 +1,79 @@
+"""``lightloom study``: points are told apart, and a small study is made as the whole one is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from lightloom.cli import run
+from lightloom.papers import Reproduction, load
+from lightloom.studies import STUDIES
+from lightloom.studies.reconfiguration import figure01, figure02, figure03, points
+from lightloom.studies.reconfiguration import map as maps
+from lightloom.studies.reconfiguration.points import At, Delay
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two skews, two delays, one speed."""
+    axes = {
+        "SKEWS": (1.0, 7.0),
+        "SPEEDS": (1.0,),
+        "DELAYS": (Delay("10 us", 1e-5, "x"), Delay("10 s", 10.0, "y")),
+    }
+    for module in (points, maps, figure01):
+        for name, values in axes.items():
+            monkeypatch.setattr(module, name, values)
+
+
+def test_points_are_told_apart_and_shared() -> None:
+    whole = [run for part in figure01.parts() for run in part.runs]
+    assert len({run.key for run in whole}) == len(whole) == 2 * 5 * 6 * (2 * 7 + 5)
+    for figure in (figure02, figure03):
+        assert {part.name for part in figure.parts()} < {part.name for part in figure01.parts()}
+
+
+@pytest.mark.usefixtures("small")
+def test_a_small_study(tmp_path: Path) -> None:
+    made = Reproduction(load("reconfiguration"), directory=tmp_path).make()
+    assert len(made.rows) == 2 * 2 * 2
+    at = {(row["partners"], row["skew"], row["delay"]): row for row in made.rows}
+    for (_, skew, delay), row in at.items():
+        if skew == 1.0:  # an even demand: circuits of an even start are as good as any
+            assert row["timed"] == row["never changed"]
+        elif delay == "10 us":
+            assert row["timed"] < 0.5 * row["never changed"]
+        assert row["timed"] > row["eight packet NICs"]
+    # What partners exchange fills both directions of a circuit.
+    assert at["in twos", 7.0, "10 us"]["timed"] < at["in a circle", 7.0, "10 us"]["timed"]
+    assert {path.name for path in tmp_path.glob("figure-*.png")} == {
+        f"figure-{number}.png" for number in (1, 2, 3)
+    }
+
+
+def test_the_money_of_a_rival_is_that_of_mixnet() -> None:
+    from lightloom.papers.runs import price
+
+    at = At("in twos", 1.0, 1.0)
+    mixnet = price(points.run("mixnet", at, {}).scenario())
+    assert 0.97 * mixnet < price(points.standing("the same money", at).scenario()) <= mixnet
+
+
+def test_what_there_is_not(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    place = tmp_path / "out"
+    assert run(["study", "reconfiguratoin", "--out", str(place)]) == 2
+    said = capsys.readouterr().err
+    assert 'study "reconfiguratoin": there is none' in said and STUDIES[0] in said
+    assert run(["study", "reconfiguration", "--figures", "9", "--out", str(place)]) == 2
+    assert "allowed: 1, 2, 3" in capsys.readouterr().err
+    assert not place.exists()
+
+
+def test_one_figure_as_json(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, small: None
+) -> None:
+    command = ["study", "reconfiguration", "--figures", "2", "--out", str(tmp_path), "--json"]
+    assert run(command) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {row["partners"] for row in told["rows"]} == {"in twos"}
