@@ -181,7 +181,7 @@ BAD = [
     (["--algorithm", "bruck-alltoall:9"], "radix is 9"),
     (["--algorithm", "bruck-alltoall:x"], "bruck-alltoall:x"),
     (["--algorithm", "ring-allreduce:3"], "no such algorithm"),
-    (["--algorithm", "rabenseifner-reduce-scatter", "--nodes", "6"], "powers of two"),
+    (["--algorithm", "recursive-halving-reduce-scatter", "--nodes", "6"], "powers of two"),
     (["--algorithm", "best"], "needs --primitive"),
     (["--algorithm", "best", "--primitive", "gossip"], 'primitive "gossip"'),
     (["--primitive", "all-reduce"], "read only with --algorithm best"),

@@ -9,6 +9,7 @@ import pytest
 from lightloom.cli import run
 from lightloom.papers import Reproduction, load
 from lightloom.studies import STUDIES
+from lightloom.studies.ingredients import table01
 from lightloom.studies.reconfiguration import figure01, figure02, figure03, points
 from lightloom.studies.reconfiguration import map as maps
 from lightloom.studies.reconfiguration.points import At, Delay
@@ -32,6 +33,21 @@ def test_points_are_told_apart_and_shared() -> None:
     assert len({run.key for run in whole}) == len(whole) == 2 * 5 * 6 * (2 * 7 + 5)
     for figure in (figure02, figure03):
         assert {part.name for part in figure.parts()} < {part.name for part in figure01.parts()}
+
+
+def test_rows_of_ingredients_are_told_apart(tmp_path: Path) -> None:
+    whole = [run for part in table01.parts() for run in part.runs]
+    assert len({run.key for run in whole}) == len(whole) == 4 * 2 * 3 * 10
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table01, "JOBS", {"mixtral-8x7b": table01.JOBS["mixtral-8x7b"]})
+        patch.setattr(table01, "RATES", (400,))
+        patch.setattr(table01, "MICRO_BATCHES", 1)
+        made = Reproduction(load("ingredients"), directory=tmp_path).make()
+    at = {(row["demand"], row["row"]): row["iteration_s"] for row in made.rows}
+    direct, delegated, *_ = table01.ROWS
+    for demand in ("even", "recorded", "skewed"):
+        assert at[demand, delegated] <= 1.0001 * at[demand, direct]
+    assert (tmp_path / "table-1.csv").is_file() and not list(tmp_path.glob("*.png"))
 
 
 @pytest.mark.usefixtures("small")

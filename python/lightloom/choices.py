@@ -219,7 +219,7 @@ def _spread_links(stack: LayerStack, layer: Layer) -> None:
 def _locate_trace(stack: LayerStack, layer: Layer) -> None:
     gating = layer.section("gating")
     trace = gating.get("trace")
-    if isinstance(trace, str) and trace not in ("builtin", *_generators()):
+    if isinstance(trace, str) and trace != "builtin" and trace not in _generators():
         allowed = (
             '"builtin", a kind of generator, or a trace (lightloom trace record, import and '
             "generate make one)"

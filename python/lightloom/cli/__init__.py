@@ -85,13 +85,12 @@ def run(arguments: Sequence[str], *, watched: bool = False) -> int:
     """
     debug = "--debug" in arguments
     given = [argument for argument in arguments if argument != "--debug"]
-    from lightloom import interrupts
-
     try:
         from lightloom.cli import top
 
         result = top.answer(given)
         if result is None:
+            from lightloom import interrupts
             from lightloom.cli.application import app
 
             if watched:
@@ -100,6 +99,8 @@ def run(arguments: Sequence[str], *, watched: bool = False) -> int:
     except (KeyboardInterrupt, StopError) as error:
         kept = f": {error}" if str(error) else ""
         if watched:
+            from lightloom import interrupts
+
             interrupts.end()
         return _fail(f"interrupted{kept}", _INTERRUPTED, debug)
     except LightloomError as error:

@@ -11,7 +11,7 @@ app = typer.Typer()
 
 @app.command()
 def study(
-    name: str = typer.Argument(..., metavar="STUDY", help="reconfiguration."),
+    name: str = typer.Argument(..., metavar="STUDY", help="reconfiguration or ingredients."),
     figures: str | None = typer.Option(None, "--figures", help="Numbers with commas (all)."),
     tables: str | None = typer.Option(None, "--tables", help="Numbers with commas (all)."),
     out: Path | None = typer.Option(None, "--out", help="Directory (results/study-STUDY)."),
@@ -21,6 +21,9 @@ def study(
 
     reconfiguration: when circuits that change pay, over the skew of demand, the delay of the switch
     and the time that a layer computes.
+
+    ingredients: what delegation, optics, reconfiguration, prediction and hysteresis give MixNet,
+    each on and off: four models, two rates, three demands.
 
     What an earlier call finished in the same directory is not run again, so that an interrupted one
     goes on.

@@ -187,7 +187,7 @@ def algorithms(primitive: str | None = None, nodes: int = 2) -> tuple[str, ...]:
     Examples
     --------
     >>> algorithms("all-gather", nodes=6)
-    ('ring-allgather',)
+    ('ring-allgather', 'rabenseifner-allgather')
     """
     if primitive is None:
         return tuple(kinds.family("collective").kinds)

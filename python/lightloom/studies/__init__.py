@@ -2,6 +2,7 @@
 
 =================== ======================================================
 ``reconfiguration`` when do circuits that change pay, and beside which rival?
+``ingredients``     what does each ingredient of MixNet give?
 =================== ======================================================
 
 A study is a package here, made as a paper's figures are (`lightloom.papers.frame`): a
@@ -9,6 +10,6 @@ A study is a package here, made as a paper's figures are (`lightloom.papers.fram
 kept in its directory.
 """
 
-STUDIES = ("reconfiguration",)
+STUDIES = ("reconfiguration", "ingredients")
 
 __all__ = ["STUDIES"]

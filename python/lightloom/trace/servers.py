@@ -96,7 +96,7 @@ def server_skew(trace: GatingTrace, servers: int | None = None) -> ServerSkew | 
     --------
     >>> skew = server_skew(GatingTrace.load("e8k2"))
     >>> skew.servers, float(skew.pair_skew.mean().round(2))
-    (8, 1.52)
+    (8, 1.55)
     """
     shared = math.gcd(trace.sources, trace.experts)
     if servers is None:
