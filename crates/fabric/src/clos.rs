@@ -375,8 +375,9 @@ pub(crate) const SPLITTING: Key = Key::new(
     "splitting",
     Form::Choice(&["ideal", "ecmp"]),
     "`ideal`: a flow spreads evenly over paths of equal cost. `ecmp`: a seeded hash picks one, or the \
-     balancer of the packet engine, which knows no other. Unless given, `ideal` with engine `flow` and \
-     `ecmp` with `packet`.",
+     balancer of the packet engine, which knows no other; part-filled switches then have all the uplinks \
+     of full ones, and the bill counts their cables. Unless given, `ideal` with engine `flow` and `ecmp` \
+     with `packet`.",
 );
 
 /// Some shape: another for each number.

@@ -8,8 +8,9 @@
 //! Ignored: PCIe between a GPU and its NIC (a path goes from a GPU straight on from its NIC),
 //! buffers, losses, the insides of switches.
 //! Checked: every route is a chain of links that goes where it should and uses none twice, on random
-//! clusters of every kind; both ways of splitting have the same capacity and bill; links said never
-//! to bind do not, under random traffic; bills against a golden table and MixNet Table 4's prices.
+//! clusters of every kind; both ways of splitting have the same capacity and bill, but for spare uplinks of
+//! part-filled switches; links said never to bind do not, under random traffic; bills against a
+//! golden table and MixNet Table 4's prices.
 //!
 //! ```
 //! use lightloom_fabric::{Cluster, FabricSpec, GpuId, build};
