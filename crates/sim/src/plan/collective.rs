@@ -246,7 +246,7 @@ pub fn plan_collective(spec: &CollectiveSpec) -> Result<CollectivePlans, Plannin
 /// ```
 /// use lightloom_sim::plan::algorithms;
 /// let names = algorithms("broadcast", 9)?;
-/// assert_eq!(names, ["double-tree-broadcast", "binomial-broadcast"]);
+/// assert_eq!(names, ["double-tree-broadcast", "binomial-broadcast", "scatter-allgather-broadcast"]);
 /// # Ok::<(), lightloom_sim::plan::PlanningError>(())
 /// ```
 ///
