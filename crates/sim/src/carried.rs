@@ -86,6 +86,9 @@ fn refused(name: &str, kind: &FabricKind) -> SimError {
     ))
 }
 
+/// Of all-to-alls of more pairs no two carriers' orders are kept at the same time.
+const MANY: usize = 1 << 20;
+
 /// What carries the all-to-alls of a run over packet switches.
 pub(crate) struct Carrier {
     among: Vec<&'static CarrierKind>,
@@ -135,6 +138,9 @@ impl Carrier {
             self.order(index, state, turn.key, orders)?;
             return Ok(self.among[index].about.name);
         }
+        if self.pairs.len() > MANY {
+            return self.one_by_one(state, turn, orders);
+        }
         let [mut best, mut draft] = std::mem::take(&mut self.drafts);
         let mut soonest = (Time::MAX, 0);
         for index in 0..self.among.len() {
@@ -150,6 +156,31 @@ impl Carrier {
         std::mem::swap(orders, &mut best);
         self.drafts = [best, draft];
         self.chosen.insert(key, index);
+        Ok(self.among[index].about.name)
+    }
+
+    /// As [`Carrier::all_to_all`], with no draft beside `orders`: what was best is ordered once more, and
+    /// what it was made of is given up.
+    fn one_by_one(
+        &mut self,
+        state: &State<'_>,
+        turn: Turn,
+        orders: &mut Orders,
+    ) -> Result<&'static str, String> {
+        let mut soonest = (Time::MAX, 0);
+        // The last first: of equal times the first is taken all the same, and is the one that stands.
+        for index in (0..self.among.len()).rev() {
+            orders.clear();
+            self.order(index, state, turn.key, orders)?;
+            let time = self.closed_form.time(state.fabric, orders);
+            soonest = if time <= soonest.0 { (time, index) } else { soonest };
+        }
+        let (_, index) = soonest;
+        if index > 0 {
+            orders.clear();
+            self.order(index, state, turn.key, orders)?;
+        }
+        (self.pairs, self.travel) = (vec![], Travel::default());
         Ok(self.among[index].about.name)
     }
 
