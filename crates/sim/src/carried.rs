@@ -138,49 +138,35 @@ impl Carrier {
             self.order(index, state, turn.key, orders)?;
             return Ok(self.among[index].about.name);
         }
-        if self.pairs.len() > MANY {
-            return self.one_by_one(state, turn, orders);
-        }
+        // Of very many pairs the best orders are not kept, but made once more.
+        let keep = self.pairs.len() <= MANY;
         let [mut best, mut draft] = std::mem::take(&mut self.drafts);
         let mut soonest = (Time::MAX, 0);
-        for index in 0..self.among.len() {
+        // The last first: of equal times the first is taken, and is the one that `draft` ends with.
+        for index in (0..self.among.len()).rev() {
             draft.clear();
             self.order(index, state, turn.key, &mut draft)?;
             let time = self.closed_form.time(state.fabric, &draft);
-            if time < soonest.0 {
+            if time <= soonest.0 {
                 soonest = (time, index);
-                std::mem::swap(&mut best, &mut draft);
+                if keep {
+                    std::mem::swap(&mut best, &mut draft);
+                }
             }
         }
         let (_, index) = soonest;
-        std::mem::swap(orders, &mut best);
-        self.drafts = [best, draft];
+        if keep {
+            std::mem::swap(orders, &mut best);
+            self.drafts = [best, draft];
+        } else {
+            *orders = draft;
+            if index > 0 {
+                orders.clear();
+                self.order(index, state, turn.key, orders)?;
+            }
+            (self.pairs, self.travel) = (vec![], Travel::default());
+        }
         self.chosen.insert(key, index);
-        Ok(self.among[index].about.name)
-    }
-
-    /// As [`Carrier::all_to_all`], with no draft beside `orders`: what was best is ordered once more, and
-    /// what it was made of is given up.
-    fn one_by_one(
-        &mut self,
-        state: &State<'_>,
-        turn: Turn,
-        orders: &mut Orders,
-    ) -> Result<&'static str, String> {
-        let mut soonest = (Time::MAX, 0);
-        // The last first: of equal times the first is taken all the same, and is the one that stands.
-        for index in (0..self.among.len()).rev() {
-            orders.clear();
-            self.order(index, state, turn.key, orders)?;
-            let time = self.closed_form.time(state.fabric, orders);
-            soonest = if time <= soonest.0 { (time, index) } else { soonest };
-        }
-        let (_, index) = soonest;
-        if index > 0 {
-            orders.clear();
-            self.order(index, state, turn.key, orders)?;
-        }
-        (self.pairs, self.travel) = (vec![], Travel::default());
         Ok(self.among[index].about.name)
     }
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from lightloom.papers import Paper
 
 app = typer.Typer()
 
@@ -80,11 +83,11 @@ def reproduce(
             raise InputError(f"--{name}: is no setting of {paper}'s figures; allowed: {allowed}")
     given.pop("tables", None)
     place = out or Path("results") / f"reproduce-{paper}"
-    make(paper, figures, tables, given, place, as_json=as_json)
+    make(about, figures, tables, given, place, as_json=as_json)
 
 
 def make(
-    name: str,
+    about: Paper,
     figures: str | None,
     tables: str | None,
     given: dict[str, Any],
@@ -94,9 +97,8 @@ def make(
 ) -> None:
     """Make figures and tables of a paper or a study in a directory, and print what they say."""
     from lightloom import progress
-    from lightloom.papers import Reproduction, load
+    from lightloom.papers import Reproduction
 
-    about = load(name)
     work = Reproduction(
         about,
         None if figures is None else _numbers(figures, about.numbers("figure"), "--figures"),

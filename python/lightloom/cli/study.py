@@ -32,10 +32,12 @@ def study(
     """
     from lightloom.cli import reproduce
     from lightloom.errors import InputError
+    from lightloom.papers import load
     from lightloom.presets import unknown
     from lightloom.studies import STUDIES
 
     if name not in STUDIES:
         raise InputError(f'study "{name}": there is none{unknown(name, STUDIES)}')
     place = out or Path("results") / f"study-{name}"
-    reproduce.make(name, figures, tables, {}, place, as_json=as_json)
+    about = load(name, "lightloom.studies")
+    reproduce.make(about, figures, tables, {}, place, as_json=as_json)

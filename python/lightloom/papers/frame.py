@@ -33,7 +33,6 @@ from lightloom.papers.part import (
     write_csv,
 )
 from lightloom.papers.runs import Outcome, Run, Store
-from lightloom.studies import STUDIES
 
 
 class Figure(Protocol):
@@ -143,13 +142,12 @@ class Paper:
 
 
 @cache
-def load(name: str) -> Paper:
-    """Return a paper, one of `lightloom.papers.PAPERS`, or a study of `lightloom.studies.STUDIES`.
+def load(name: str, package: str = "lightloom.papers") -> Paper:
+    """Return a paper, one of `lightloom.papers.PAPERS`, or what another package has like one.
 
     >>> load("mixnet").title
     'MixNet'
     """
-    package = "lightloom.studies" if name in STUDIES else "lightloom.papers"
     return cast(Paper, import_module(f"{package}.{name}").PAPER)
 
 

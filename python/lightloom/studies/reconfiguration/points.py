@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from lightloom import presets
+from lightloom import _core, presets
 from lightloom.cost import on_fabrics
 from lightloom.layers import look_up
 from lightloom.papers.runs import Run
@@ -47,20 +47,24 @@ class Delay(NamedTuple):
     """How long a switch is dark, and a switch of that kind."""
 
     text: str
-    seconds: float
     device: str
     """None is known with ports for a region: hypothetical."""
+
+    @property
+    def seconds(self) -> float:
+        """The delay [s]."""
+        return _core.parse_time(self.text) / 1e12
 
 
 # Ports are those of python/lightloom/presets/devices; a region of eight servers needs 48.
 DELAYS = (
-    Delay("10 us", 1e-5, "RotorNet, 128 ports"),
-    Delay("200 us", 2e-4, "hypothetical (SWOT's)"),
-    Delay("1 ms", 1e-3, "hypothetical"),
-    Delay("5 ms", 5e-3, "hypothetical"),
-    Delay("15 ms", 15e-3, "Calient, 320 ports"),
-    Delay("25 ms", 25e-3, "Polatis, 576 ports"),
-    Delay("50 ms", 50e-3, "Polatis as measured at 16 pairs"),
+    Delay("10 us", "RotorNet, 128 ports"),
+    Delay("200 us", "hypothetical (SWOT's)"),
+    Delay("1 ms", "hypothetical"),
+    Delay("5 ms", "hypothetical"),
+    Delay("15 ms", "Calient, 320 ports"),
+    Delay("25 ms", "Polatis, 576 ports"),
+    Delay("50 ms", "Polatis as measured at 16 pairs"),
 )
 
 _PRINTED = {"fabric.decision": "algorithm-1", "fabric.hysteresis": False}
