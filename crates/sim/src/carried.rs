@@ -6,7 +6,7 @@ use crate::carrier::form::{CarrierKind, Split, Stages, Travel, largest, place};
 use crate::carrier::{CARRIERS, NAMES};
 use crate::demand::AllToAll;
 use crate::error::SimError;
-use crate::medium::form::{Pair, Setting, State, Turn};
+use crate::medium::form::{Setting, State, Turn};
 use crate::rails::flows::spreads;
 use crate::spec::{EngineSpec, Spec};
 use lightloom_engine::Orders;
@@ -97,8 +97,9 @@ pub(crate) struct Carrier {
     chosen: HashMap<(BlockId, MatrixId, bool, u64), usize>,
     closed_form: ClosedForm,
     servers: Vec<u32>,
-    /// Between servers, and by server, from and to inside them.
-    pairs: Vec<Pair>,
+    /// Pairs of GPUs of different servers.
+    pairs: usize,
+    /// By server, from and to inside it.
     local: Vec<u64>,
     travel: Travel,
     drafts: [Orders; 2],
@@ -113,7 +114,7 @@ impl Carrier {
             chosen: HashMap::new(),
             closed_form: ClosedForm::default(),
             servers: vec![],
-            pairs: vec![],
+            pairs: 0,
             local: vec![],
             travel: Travel::default(),
             drafts: Default::default(),
@@ -135,17 +136,17 @@ impl Carrier {
             _ => self.chosen.remove(&key),
         };
         if let Some(index) = known {
-            self.order(index, state, turn.key, orders)?;
+            self.order(index, state, a2a, turn.key, orders)?;
             return Ok(self.among[index].about.name);
         }
         // Of very many pairs the best orders are not kept, but made once more.
-        let keep = self.pairs.len() <= MANY;
+        let keep = self.pairs <= MANY;
         let [mut best, mut draft] = std::mem::take(&mut self.drafts);
         let mut soonest = (Time::MAX, 0);
         // The last first: of equal times the first is taken, and is the one that `draft` ends with.
         for index in (0..self.among.len()).rev() {
             draft.clear();
-            self.order(index, state, turn.key, &mut draft)?;
+            self.order(index, state, a2a, turn.key, &mut draft)?;
             let time = self.closed_form.time(state.fabric, &draft);
             if time <= soonest.0 {
                 soonest = (time, index);
@@ -162,26 +163,27 @@ impl Carrier {
             *orders = draft;
             if index > 0 {
                 orders.clear();
-                self.order(index, state, turn.key, orders)?;
+                self.order(index, state, a2a, turn.key, orders)?;
             }
-            (self.pairs, self.travel) = (vec![], Travel::default());
+            self.travel = Travel::default();
         }
         self.chosen.insert(key, index);
         Ok(self.among[index].about.name)
     }
 
-    /// Notes what GPUs send each other: inside servers, and from one to another.
+    /// Notes what GPUs send each other inside servers, and how many send to others.
     fn demand(&mut self, state: &State<'_>, a2a: AllToAll) {
         let (demand, per_server) = (&state.demand, state.fabric.cluster().gpus_per_server);
         self.servers = state.servers_of(a2a.block);
         let (gpus, servers) = (per_server as usize, &self.servers);
         self.local.clear();
         self.local.resize(servers.len() * gpus * gpus, 0);
-        self.pairs.clear();
+        self.pairs = 0;
         let (pairs, local) = (&mut self.pairs, &mut self.local);
         demand.for_each_in_turn(a2a, |from, to, bytes| {
             if from / per_server != to / per_server {
-                return pairs.push((from, to, bytes));
+                *pairs += 1;
+                return;
             }
             let (server, from) = place(servers, per_server, from);
             local[(server * gpus + from) * gpus + (to % per_server) as usize] += bytes;
@@ -192,24 +194,22 @@ impl Carrier {
         &mut self,
         index: usize,
         state: &State<'_>,
+        a2a: AllToAll,
         key: u64,
         orders: &mut Orders,
     ) -> Result<(), String> {
-        let cluster = state.fabric.cluster();
-        let mut travel = std::mem::take(&mut self.travel);
-        travel.reset(&self.local);
-        let mut split = Split {
+        let split = Split {
             fabric: state.fabric,
-            cluster,
+            cluster: state.fabric.cluster(),
             servers: &self.servers,
-            pairs: &self.pairs,
+            demand: &state.demand,
+            a2a,
             chunk: self.stages.chunk,
-            travel,
         };
+        self.travel.reset(&self.local);
         if let Some(carry) = self.among[index].split {
-            carry(&mut split);
+            carry(&split, &mut self.travel);
         }
-        self.travel = split.travel;
         order(&self.travel, state, &self.servers, &self.stages, key, orders)
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! Where servers are joined by circuits, these take the place of NIC i to NIC i: their media do it.
 
-use super::form::{CarrierKind, Split};
+use super::form::{CarrierKind, Split, Travel};
 use lightloom_circuits::{Layout, Leg, Router};
 use lightloom_fabric::{NicId, ServerId};
 use lightloom_units::kind::Kind;
@@ -21,7 +21,7 @@ pub(crate) static KIND: CarrierKind = CarrierKind {
     split: Some(delegate),
 };
 
-fn delegate(split: &mut Split<'_>) {
+fn delegate(split: &Split<'_>, travel: &mut Travel) {
     let (cluster, gpus) = (split.cluster, split.gpus() as u16);
     let nics = split.fabric.packet_nics(ServerId(split.servers[0]));
     let gpu = |nic| cluster.local(cluster.gpu_of(NicId(nic))) as u16;
@@ -36,8 +36,8 @@ fn delegate(split: &mut Split<'_>) {
         let (server, local) = split.place(gpu);
         (server * split.gpus() + local) as u32
     };
-    let demand: Vec<_> =
-        split.pairs.iter().map(|&(from, to, bytes)| (number(from), number(to), bytes)).collect();
+    let mut demand = vec![];
+    split.for_each(|from, to, bytes| demand.push((number(from), number(to), bytes)));
     let mut router = Router::default();
     let own = layout.packet_nics.clone();
     let lanes = |_, _| own.iter().map(|&nic| (nic, nic));
@@ -45,7 +45,7 @@ fn delegate(split: &mut Split<'_>) {
     for hop in &routing.exchange {
         let [from, to] =
             [hop.from, hop.to].map(|(server, nic)| split.nic(server.into(), nic.into()));
-        split.travel.exchange.push((from, to, hop.bytes));
+        travel.exchange.push((from, to, hop.bytes));
     }
     let add = |legs: &[Leg], table: &mut Vec<u64>| {
         for leg in legs {
@@ -53,6 +53,6 @@ fn delegate(split: &mut Split<'_>) {
             table[(server * usize::from(gpus) + from) * usize::from(gpus) + to] += leg.bytes;
         }
     };
-    add(&routing.gather, &mut split.travel.gather);
-    add(&routing.scatter, &mut split.travel.scatter);
+    add(&routing.gather, &mut travel.gather);
+    add(&routing.scatter, &mut travel.scatter);
 }

@@ -13,9 +13,8 @@ pub(crate) static KIND: CarrierKind = CarrierKind {
         capabilities: (),
     },
     hands_over: false,
-    split: Some(|split| {
+    split: Some(|split, travel| {
         let nic = |gpu| split.cluster.nic_of(GpuId(gpu));
-        let hop = |&(from, to, bytes): &(u32, u32, u64)| (nic(from), nic(to), bytes);
-        split.travel.exchange.extend(split.pairs.iter().map(hop));
+        split.for_each(|from, to, bytes| travel.exchange.push((nic(from), nic(to), bytes)));
     }),
 };

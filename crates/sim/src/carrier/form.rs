@@ -9,6 +9,7 @@
 //! Ignored: that a chunk can leave a NIC no sooner than it has come to it, where the scale-up network is
 //! slower than the NICs.
 
+use crate::demand::{AllToAll, Demand};
 use crate::spec::Spec;
 use lightloom_circuits::{Leg, Routing};
 use lightloom_engine::Orders;
@@ -26,22 +27,21 @@ pub(crate) struct CarrierKind {
     /// Whether it hands bytes over inside servers.
     pub hands_over: bool,
     /// On packet switches: splits an all-to-all. None of those that choose among others.
-    pub split: Option<fn(&mut Split<'_>)>,
+    pub split: Option<fn(&Split<'_>, &mut Travel)>,
 }
 
-/// An all-to-all between servers, and what a carrier makes of it.
+/// An all-to-all between servers.
 pub(crate) struct Split<'a> {
     pub fabric: &'a Fabric,
     pub cluster: &'a Cluster,
     /// Servers that hold its ranks, in rising order.
     pub servers: &'a [u32],
-    /// What GPUs of different servers send each other.
-    pub pairs: &'a [(u32, u32, u64)],
+    pub demand: &'a Demand<'a>,
+    pub a2a: AllToAll,
     pub chunk: Bytes,
-    pub travel: Travel,
 }
 
-/// What is handed over, and what goes from NIC to NIC.
+/// What a carrier makes of an all-to-all: what is handed over, and what goes from NIC to NIC.
 #[derive(Debug, Default)]
 pub(crate) struct Travel {
     /// By server, from and to, each by index: what is brought to another GPU to be sent.
@@ -55,6 +55,16 @@ pub(crate) struct Travel {
 }
 
 impl Split<'_> {
+    /// Calls `each` with what GPUs of different servers send each other.
+    pub fn for_each(&self, mut each: impl FnMut(u32, u32, u64)) {
+        let per_server = self.cluster.gpus_per_server;
+        self.demand.for_each_in_turn(self.a2a, |from, to, bytes| {
+            if from / per_server != to / per_server {
+                each(from, to, bytes);
+            }
+        });
+    }
+
     /// GPUs of a server, each with a NIC of its own.
     pub fn gpus(&self) -> usize {
         self.cluster.gpus_per_server as usize
@@ -184,11 +194,11 @@ impl Stages {
 }
 
 /// Sends bytes by (server, server, rail) from NIC to NIC of each rail.
-pub(super) fn exchange(split: &mut Split<'_>, rails: &[u64]) {
+pub(super) fn exchange(split: &Split<'_>, rails: &[u64], travel: &mut Travel) {
     let (n, gpus) = (split.servers.len(), split.gpus());
     for (at, &bytes) in rails.iter().enumerate().filter(|&(_, &bytes)| bytes > 0) {
         let (a, b, rail) = (at / gpus / n, at / gpus % n, at % gpus);
         let hop = (split.nic(a, rail), split.nic(b, rail), bytes);
-        split.travel.exchange.push(hop);
+        travel.exchange.push(hop);
     }
 }

@@ -1,7 +1,7 @@
 //! RailS as flows: each server deals its chunks to rails by LPT ([`lightloom_rails::Lpt`]), and they land
 //! on the same rail.
 
-use super::form::{CarrierKind, Split};
+use super::form::{CarrierKind, Split, Travel};
 use lightloom_rails::lpt::sizes;
 use lightloom_rails::{Lpt, Message};
 use lightloom_units::kind::Kind;
@@ -18,29 +18,31 @@ pub(crate) static KIND: CarrierKind = CarrierKind {
     split: Some(rails),
 };
 
-fn rails(split: &mut Split<'_>) {
+fn rails(split: &Split<'_>, travel: &mut Travel) {
     let (n, gpus, chunk) = (split.servers.len(), split.gpus(), split.chunk.get());
-    let mut messages = vec![vec![]; n];
-    let mut ends = vec![vec![]; n];
-    for &(from, to, bytes) in split.pairs {
+    // Sender's server, receiver's GPU in its own, and the message between.
+    let mut sent = vec![];
+    split.for_each(|from, to, bytes| {
         let ((a, source), (b, destination)) = (split.place(from), split.place(to));
-        messages[a].push(Message { bytes, destination: b as u32, source: source as u32 });
-        ends[a].push(destination);
-    }
-    let mut lpt = Lpt::new(gpus);
+        let message = Message { bytes, destination: b as u32, source: source as u32 };
+        sent.push((a as u32, destination as u32, message));
+    });
+    sent.sort_by_key(|&(a, ..)| a);
+    let (mut lpt, mut messages) = (Lpt::new(gpus), vec![]);
     let mut rails = vec![0; n * n * gpus];
-    for a in 0..n {
-        lpt.assign(&messages[a], chunk);
-        for (index, (message, &destination)) in messages[a].iter().zip(&ends[a]).enumerate() {
-            let (b, source) = (message.destination as usize, message.source as usize);
+    for sent in sent.chunk_by(|x, y| x.0 == y.0) {
+        messages.clear();
+        messages.extend(sent.iter().map(|&(.., message)| message));
+        lpt.assign(&messages, chunk);
+        for (index, &(a, destination, message)) in sent.iter().enumerate() {
+            let (a, b, source) = (a as usize, message.destination as usize, message.source as usize);
             for (&rail, size) in lpt.chunks(index).iter().zip(sizes(message.bytes, chunk)) {
                 let rail = usize::from(rail);
                 rails[(a * n + b) * gpus + rail] += size;
-                let (before, after) = (split.at(a, source, rail), split.at(b, rail, destination));
-                split.travel.gather[before] += size;
-                split.travel.scatter[after] += size;
+                travel.gather[split.at(a, source, rail)] += size;
+                travel.scatter[split.at(b, rail, destination as usize)] += size;
             }
         }
     }
-    super::form::exchange(split, &rails);
+    super::form::exchange(split, &rails, travel);
 }

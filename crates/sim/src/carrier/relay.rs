@@ -1,7 +1,7 @@
 //! Over the destination's rail: first to the sender's GPU of the destination's index, over the scale-up
 //! network, and from its NIC to the destination's.
 
-use super::form::{CarrierKind, Split};
+use super::form::{CarrierKind, Split, Travel};
 use lightloom_units::kind::Kind;
 
 pub(crate) static KIND: CarrierKind = CarrierKind {
@@ -16,14 +16,13 @@ pub(crate) static KIND: CarrierKind = CarrierKind {
     split: Some(relay),
 };
 
-fn relay(split: &mut Split<'_>) {
+fn relay(split: &Split<'_>, travel: &mut Travel) {
     let (n, gpus) = (split.servers.len(), split.gpus());
     let mut rails = vec![0; n * n * gpus];
-    for &(from, to, bytes) in split.pairs {
+    split.for_each(|from, to, bytes| {
         let ((a, source), (b, rail)) = (split.place(from), split.place(to));
         rails[(a * n + b) * gpus + rail] += bytes;
-        let at = split.at(a, source, rail);
-        split.travel.gather[at] += bytes;
-    }
-    super::form::exchange(split, &rails);
+        travel.gather[split.at(a, source, rail)] += bytes;
+    });
+    super::form::exchange(split, &rails, travel);
 }
