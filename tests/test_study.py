@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
 from lightloom.cli import run
 from lightloom.papers import Reproduction, load
 from lightloom.studies import STUDIES
+from lightloom.studies.constants import listed
+from lightloom.studies.constants import table01 as constants
+from lightloom.studies.constants.figures import FIGURES
 from lightloom.studies.ingredients import table01
 from lightloom.studies.reconfiguration import figure01, figure02, figure03, points
 from lightloom.studies.reconfiguration import map as maps
@@ -48,6 +52,38 @@ def test_rows_of_ingredients_are_told_apart(tmp_path: Path) -> None:
     for demand in ("even", "recorded", "skewed"):
         assert at[demand, delegated] <= 1.0001 * at[demand, direct]
     assert (tmp_path / "table-1.csv").is_file() and not list(tmp_path.glob("*.png"))
+
+
+def test_no_constant_of_a_preset_is_missing() -> None:
+    own = {one.key for one in listed.KEYS} | set(listed.ASKED)
+    for place in (Path(listed.__file__).parents[2] / "presets").rglob("*.toml"):
+        for key, source in tomllib.loads(place.read_text("utf-8")).get("source", {}).items():
+            if "chosen here" in source or "stated assumption" in source:
+                assert key in own, f"{place.name}: {key}: {source}"
+
+
+def test_constants_in_rust_stand_where_they_are_said_to() -> None:
+    crates = Path(__file__).parents[1] / "crates"
+    for one in listed.SOURCE:
+        text = (crates / one.file).read_text("utf-8")
+        assert text.count(one.line.replace("{}", one.value)) == 1, one.name
+    assert {name for one in (*listed.KEYS, *listed.SOURCE) for name in one.figures} == set(FIGURES)
+
+
+def test_a_constant_is_halved_and_doubled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    keys = [one for one in listed.KEYS if one.key in ("engine.balancer.paths", "fabric.share_eps")]
+    keys = [one._replace(figures=one.figures[-1:]) for one in keys]
+    monkeypatch.setattr(constants, "KEYS", keys)
+    made = Reproduction(load("constants", "lightloom.studies"), directory=tmp_path).make()
+    at = {(row["key"], row["other"]): row for row in made.rows}
+    assert set(at) == {("fabric.share_eps", "True"), ("engine.balancer.paths", "128"),
+                       ("engine.balancer.paths", "512")}  # fmt: skip
+    shared = at["fabric.share_eps", "True"]
+    assert shared["then"] < shared["seconds"]
+    assert [line["constant"] for line in made.table] == [
+        "`fabric.share_eps`",
+        "`engine.balancer.paths`",
+    ]
 
 
 @pytest.mark.usefixtures("small")

@@ -11,7 +11,9 @@ app = typer.Typer()
 
 @app.command()
 def study(
-    name: str = typer.Argument(..., metavar="STUDY", help="reconfiguration or ingredients."),
+    name: str = typer.Argument(
+        ..., metavar="STUDY", help="reconfiguration, ingredients or constants."
+    ),
     figures: str | None = typer.Option(None, "--figures", help="Numbers with commas (all)."),
     tables: str | None = typer.Option(None, "--tables", help="Numbers with commas (all)."),
     out: Path | None = typer.Option(None, "--out", help="Directory (results/study-STUDY)."),
@@ -24,6 +26,8 @@ def study(
 
     ingredients: what delegation, optics, reconfiguration, prediction and hysteresis give MixNet,
     each on and off: four models, two rates, three demands.
+
+    constants: what constants without an outside source decide, each halved and doubled.
 
     What an earlier call finished in the same directory is not run again, so that an interrupted one
     goes on.

@@ -3,6 +3,7 @@
 =================== ======================================================
 ``reconfiguration`` when do circuits that change pay, and beside which rival?
 ``ingredients``     what does each ingredient of MixNet give?
+``constants``       what do constants without an outside source decide?
 =================== ======================================================
 
 A study is a package here, made as a paper's figures are (`lightloom.papers.frame`): a
@@ -10,6 +11,6 @@ A study is a package here, made as a paper's figures are (`lightloom.papers.fram
 kept in its directory.
 """
 
-STUDIES = ("reconfiguration", "ingredients")
+STUDIES = ("reconfiguration", "ingredients", "constants")
 
 __all__ = ["STUDIES"]
