@@ -117,6 +117,8 @@ def tables() -> Iterator[Table]:
     yield Table("compute.measured", {"": sections.Measured}, array=True)
     yield Table("gating", {"": sections.Gating})
     yield Table("cluster", {"": sections.Cluster})
+    server = ("preset", "hosts", "A server whose inside is known, with its NICs.")
+    yield Table("cluster.host", {"": sections.Host}, (server,))
     preset = ("preset", "fabrics", "A fabric with all of its settings.")
     yield Table("fabric", KINDS, (preset,))
     yield Table("fabric.eps", {"mixnet": fabrics.Packet})

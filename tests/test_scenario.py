@@ -33,7 +33,7 @@ def test_every_preset_survives_its_own_toml(model: str, fabric: str, table: str)
 
 
 @pytest.mark.parametrize(
-    "kind", ["models", "gpus", "fabrics", "devices", "prices", "power", "networks"]
+    "kind", ["models", "gpus", "fabrics", "devices", "hosts", "prices", "power", "networks"]
 )
 def test_every_figure_of_a_preset_has_a_source(kind: str) -> None:
     labels = ("name", "gpu", "device", "kind")

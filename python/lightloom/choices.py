@@ -154,6 +154,13 @@ def _power(stack: LayerStack, layer: Layer) -> None:
     _catalogue(stack, layer, "power")
 
 
+def _host(stack: LayerStack, layer: Layer) -> None:
+    preset = layer.section("cluster", "host").pop("preset", None)
+    if preset is not None and preset != stack.get("cluster", "host", "name"):
+        stack.drop("cluster", "host")
+        _put(stack, layer, "hosts", "cluster.host.preset", preset)
+
+
 def _catalogue(stack: LayerStack, layer: Layer, section: str) -> None:
     preset = layer.section(section).pop("preset", None)
     if preset is not None and preset != stack.get(section, "name"):
@@ -276,6 +283,7 @@ _CHOICES: tuple[tuple[str, Callable[[LayerStack, Layer], None]], ...] = (
     ("training", _table),
     ("fabric", _fabric),
     ("fabric", _device),
+    ("cluster", _host),
     ("engine", _engine),
     ("prices", _prices),
     ("power", _power),

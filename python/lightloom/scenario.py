@@ -68,6 +68,10 @@ class Network(Section):
         del core["name"], core["fabric"]["name"], core["failures"]
         if backups := core["cluster"].pop("backup_servers"):
             core["backup_servers"] = backups
+        if self.cluster.host is None:
+            del core["cluster"]["host"]
+        else:
+            del core["cluster"]["host"]["name"]
         if self.failures:
             core["failures"] = [failure.to_core() for failure in self.failures]
         for key in ("delay", "activation"):  # of optical switches: one time, or a distribution

@@ -217,6 +217,35 @@ class Gpu(Section):
     """A preset, or any name together with what a preset brings."""
 
 
+_InsideRate = Annotated[
+    ByteRate,
+    Field(ge=125 * 10**3, le=125 * 10**11),
+    PlainSerializer(lambda rate: int(rate) * 8, when_used="json"),
+]
+
+
+class Host(Section):
+    """What a server is inside, where that is said: see hosts.md."""
+
+    name: Label
+    """What results call it."""
+    nvlink_gpus: Annotated[int, Field(ge=1, le=1024)]
+    """So many GPUs in a row are joined by NVLink, at `cluster.scale_up_bandwidth`; all others go
+    over PCIe. 2: pairs; 1: none; it divides `cluster.gpus_per_server`."""
+    pcie_switches: Annotated[int, Field(ge=1, le=1024)]
+    """PCIe switches of a server; GPUs and NICs are spread over them in order."""
+    nics_at: Literal["switch", "numa"]
+    """What NICs hang on: PCIe switches, or NUMA nodes."""
+    pcie_bandwidth: Annotated[_InsideRate, Field(serialization_alias="pcie_bps")]
+    """Of the link of each GPU, NIC and PCIe switch to what is above it, each way."""
+    pcie_delay: Annotated[LinkDelay, Field(serialization_alias="pcie_delay_ps")]
+    """Of each of these links, with what is behind it."""
+    numa_bandwidth: Annotated[_InsideRate, Field(serialization_alias="numa_bps")]
+    """Between every two NUMA nodes, each way."""
+    numa_delay: Annotated[LinkDelay, Field(serialization_alias="numa_delay_ps")]
+    """Of a link between NUMA nodes."""
+
+
 class Cluster(Section):
     """Servers, and the scale-up network inside each."""
 
@@ -226,20 +255,20 @@ class Cluster(Section):
     """GPUs of a server, which is one scale-up domain."""
     nics_per_server: Annotated[int, Field(ge=1, le=1024)]
     """NICs of a server: one a GPU, or, on `mixnet`, as many for each; the first of a GPU is then
-    the one on packet switches if there is one such for each GPU."""
+    the one on packet switches if there is one such for each GPU. With a `host` also fewer, which
+    GPUs share."""
     numa_nodes: Annotated[int, Field(ge=1, le=64)]
     """NUMA nodes of a server. `mixnet` spreads the circuits of one pair over them."""
-    scale_up_bandwidth: Annotated[
-        ByteRate,
-        Field(ge=125 * 10**3, le=125 * 10**11, serialization_alias="scale_up_bps"),
-        PlainSerializer(lambda rate: int(rate) * 8, when_used="json"),
-    ]
+    scale_up_bandwidth: Annotated[_InsideRate, Field(serialization_alias="scale_up_bps")]
     """Per GPU and direction; a datasheet's NVLink figure is the sum of both."""
     scale_up_delay: Annotated[LinkDelay, Field(serialization_alias="scale_up_delay_ps")]
     """From GPU to GPU inside a server."""
     backup_servers: CountOrZero
     """Servers beyond the job's that stand in for those that fail, in the bill too; 0: as many as
     `failures` need."""
+    host: Host | None = None
+    """What a server is inside; unless said, all of its GPUs are on the scale-up network, and a NIC
+    is as good as its GPU."""
 
 
 class Record(Section):

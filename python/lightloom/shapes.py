@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lightloom import engines, fabrics, failures, kinds
-from lightloom.sections import GroupedQueryAttention
+from lightloom.sections import GroupedQueryAttention, Host
 
 if TYPE_CHECKING:
     from lightloom.scenario import Network, Scenario
@@ -105,23 +105,45 @@ def _model(scenario: Scenario) -> Iterator[Misfit]:
 
 def of_cluster(network: Network) -> Iterator[Misfit]:
     """Yield every rule that servers and their NICs break."""
-    cluster = network.cluster
-    if fabrics.can(network.fabric.kind, "many_nics"):
-        if cluster.nics_per_server % cluster.gpus_per_server:
+    cluster, host = network.cluster, network.cluster.host
+    if host is not None:
+        yield from _host(host, network)
+    nics, gpus = cluster.nics_per_server, cluster.gpus_per_server
+    if host is None or gpus % nics:
+        shared = "" if host is None else ", or divide it"
+        if fabrics.can(network.fabric.kind, "many_nics"):
+            if nics % gpus:
+                yield (
+                    "cluster.nics_per_server",
+                    f"must be a multiple of cluster.gpus_per_server = {gpus}{shared}: "
+                    "as many each GPU",
+                )
+        elif nics != gpus:
             yield (
                 "cluster.nics_per_server",
-                f"must be a multiple of cluster.gpus_per_server = {cluster.gpus_per_server}: "
-                "as many each GPU",
+                f"must equal cluster.gpus_per_server = {gpus}{shared}: a NIC each GPU",
             )
-    elif cluster.nics_per_server != cluster.gpus_per_server:
-        yield (
-            "cluster.nics_per_server",
-            f"must equal cluster.gpus_per_server = {cluster.gpus_per_server}: a NIC each GPU",
-        )
     if cluster.nics_per_server % cluster.numa_nodes:
         yield (
             "cluster.numa_nodes",
             f"must divide cluster.nics_per_server = {cluster.nics_per_server}",
+        )
+
+
+def _host(host: Host, network: Network) -> Iterator[Misfit]:
+    cluster, kind = network.cluster, network.fabric.kind
+    if not fabrics.can(kind, "host"):
+        able = ", ".join(name for name in fabrics.KINDS if fabrics.can(name, "host"))
+        reason = f"its paths do not lead over cluster.host; allowed: {able}, or no cluster.host"
+        yield "fabric.kind", reason
+    gpus, numa = cluster.gpus_per_server, cluster.numa_nodes
+    if gpus % host.nvlink_gpus:
+        yield "cluster.host.nvlink_gpus", f"must divide cluster.gpus_per_server = {gpus}"
+    if gpus % host.pcie_switches or host.pcie_switches % numa:
+        yield (
+            "cluster.host.pcie_switches",
+            f"must divide cluster.gpus_per_server = {gpus}, and be a multiple of "
+            f"cluster.numa_nodes = {numa}",
         )
 
 

@@ -198,6 +198,7 @@ impl Router {
     ) {
         let (n, gpus) = (usize::from(layout.servers), usize::from(layout.gpus_per_server));
         self.gpus = gpus;
+        let nearest = layout.delegates();
         self.routing.exchange.clear();
         self.routing.handed.clear();
         for legs in [&mut self.gather, &mut self.scatter] {
@@ -220,13 +221,18 @@ impl Router {
             }
             let entries = self.starts[pair] as usize..self.starts[pair + 1] as usize;
             let (gather, scatter) = (&mut self.gather, &mut self.scatter);
-            lanes::fill(&mut self.lanes, &mut self.sorted[entries], |entry, lane, bytes| {
-                let (source, destination) = (usize::from(entry.0), usize::from(entry.1));
-                let (out, into) = (usize::from(lane.gpus.0), usize::from(lane.gpus.1));
-                gather[(a * gpus + source) * gpus + out] += bytes;
-                scatter[(b * gpus + into) * gpus + destination] += bytes;
-                each(a, b, entry, lane, bytes);
-            });
+            lanes::fill(
+                &mut self.lanes,
+                &mut self.sorted[entries],
+                &nearest,
+                |entry, lane, bytes| {
+                    let (source, destination) = (usize::from(entry.0), usize::from(entry.1));
+                    let (out, into) = (usize::from(lane.gpus.0), usize::from(lane.gpus.1));
+                    gather[(a * gpus + source) * gpus + out] += bytes;
+                    scatter[(b * gpus + into) * gpus + destination] += bytes;
+                    each(a, b, entry, lane, bytes);
+                },
+            );
         }
         collect(&self.gather, gpus, &mut self.routing.gather);
         collect(&self.local, gpus, &mut self.routing.local);

@@ -5,7 +5,7 @@
 //! the makespan, no task starts before its predecessors end, no transfer is faster than its fullest
 //! link allows, two runs are equal. Checked against closed forms, within
 //! [`Exactness::closed_form`]: one flow, incast, a shared bottleneck, a ring, a direct all-to-all,
-//! phases, tracks, circuits that are dark. Checked to be refused: cycles, flows without a circuit, patches
+//! near and far NICs, phases, tracks, circuits that are dark. Checked to be refused: cycles, flows without a circuit, patches
 //! under a running flow.
 
 use crate::engine::{Engine, Policy, Scenario};
@@ -14,7 +14,7 @@ use crate::incident::Incident;
 use crate::orders::{Orders, Patch, Patches};
 use crate::outcome::{Observer, Outcome, Silent};
 use crate::tasks::{NOT_A_TRANSFER, TaskId, Tasks};
-use lightloom_fabric::{Cluster, Fabric, FabricSpec, GpuId, LinkId, NicId, build};
+use lightloom_fabric::{Cluster, Fabric, FabricSpec, GpuId, Host, LinkId, NicId, NicsAt, build};
 use lightloom_units::{BitRate, Bytes, Time};
 
 /// How far an engine may be from a closed form, as a share of it; never below it.
@@ -159,6 +159,7 @@ fn cluster(gpus: u32) -> Cluster {
         numa_nodes: 1,
         scale_up_bps: BitRate::from_gbps(3600),
         scale_up_delay_ps: Time::from_ns(500),
+        host: None,
     }
 }
 
@@ -251,6 +252,48 @@ pub fn ring(engine: &dyn Engine, exactness: Exactness) {
     let outcome = run_one(engine, &fabric, orders);
     let ideal = alpha * (2 * (n - 1)) + RATE.time_for(Bytes::new(hop));
     assert_close(outcome.makespan, ideal, exactness);
+}
+
+/// Inside servers of PCIe: by a near NIC at the NIC's rate; by one at another NUMA node at the rate between
+/// these, however many NICs there are; and between GPUs without NVLink at PCIe's rate.
+pub fn near_and_far_nics(engine: &dyn Engine, exactness: Exactness) {
+    let [pcie, across] = [BitRate::from_gbps(200), BitRate::from_gbps(50)];
+    let host = Host {
+        nvlink_gpus: 1,
+        pcie_switches: 2,
+        nics_at: NicsAt::Switch,
+        pcie_bps: pcie,
+        pcie_delay_ps: Time::from_ns(150),
+        numa_bps: across,
+        numa_delay_ps: Time::from_ns(150),
+    };
+    let cluster = Cluster { numa_nodes: 2, host: Some(host), ..cluster(16) };
+    let spec = FabricSpec::leaf_spine(RATE, Time::from_us(1));
+    let fabric = build(&cluster, &spec, 1, &[]).expect("a valid fabric");
+    let take = |flows: &[(u32, u32)], rate: BitRate, mib: u64| {
+        let mut orders = Orders::default();
+        for &(gpu, exit) in flows {
+            let (from, nics) = (GpuId(gpu), (NicId(exit), NicId(4 + exit)));
+            cluster.to_nic(from, nics.0, orders.path());
+            fabric.nic_route(nics.0, nics.1, 0, orders.path()).expect("connected");
+            cluster.from_nic(nics.1, GpuId(4 + exit), orders.path());
+            orders.flow(Bytes::new(16 * MIB));
+        }
+        orders.end_phase(Time::ZERO);
+        let delays = orders.all_flows().iter().map(|flow| {
+            orders.links(flow).iter().map(|&link| fabric.link(link).delay).sum::<Time>()
+        });
+        let ideal = delays.max().expect("a flow") + rate.time_for(Bytes::new(mib * MIB));
+        assert_close(run_one(engine, &fabric, orders).makespan, ideal, exactness);
+    };
+    take(&[(0, 0)], RATE, 16);
+    take(&[(0, 1)], RATE, 16);
+    take(&[(0, 3)], across, 16);
+    take(&[(0, 2), (1, 3)], across, 32);
+    take(&[(0, 0), (1, 1), (2, 2), (3, 3)], RATE, 16);
+    let inside = one_phase(&fabric, &[(0, 1, 16 * MIB)]);
+    let ideal = path_delay(&fabric, 0, 1) + pcie.time_for(Bytes::new(16 * MIB));
+    assert_close(run_one(engine, &fabric, inside).makespan, ideal, exactness);
 }
 
 /// Every GPU of one rank per server sends the same to every other: n - 1 shares over its NIC.
@@ -714,7 +757,8 @@ macro_rules! conformance {
     };
     ($engine:expr, $closed_form:expr) => {
         $crate::conformance!(@tests conformance, $engine, $closed_form;
-            one_flow, incast, one_bottleneck, ring, direct_all_to_all, phases_follow_each_other,
+            one_flow, incast, one_bottleneck, ring, direct_all_to_all, near_and_far_nics,
+            phases_follow_each_other,
             dark_circuits_wait, circuits_may_stand_at_the_beginning,
             hidden_reconfigurations_cost_nothing,
             tracks_run_side_by_side, phases_patch_circuits,

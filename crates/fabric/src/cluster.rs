@@ -1,6 +1,7 @@
 //! Servers, GPUs and NICs, and how they are numbered.
 
 use crate::error::FabricError;
+use crate::host::Host;
 use crate::ids::{GpuId, NicId, ServerId};
 use lightloom_units::{BitRate, Time};
 use serde::{Deserialize, Serialize};
@@ -27,7 +28,8 @@ pub struct Cluster {
     /// GPUs a server: the scale-up domain.
     pub gpus_per_server: u32,
     /// NICs a server, optical ports of GPUs included: a multiple of `gpus_per_server`, and but for
-    /// MixNet equal to it. Those of a GPU have consecutive numbers.
+    /// MixNet equal to it; with a `host`, a divisor of it too. Those of a GPU have consecutive numbers,
+    /// and so have GPUs that share a NIC.
     pub nics_per_server: u32,
     /// NUMA nodes a server; each holds equally many consecutive NICs.
     pub numa_nodes: u32,
@@ -35,6 +37,10 @@ pub struct Cluster {
     pub scale_up_bps: BitRate,
     /// Delay of each of the two links between two GPUs of a server \[ps\].
     pub scale_up_delay_ps: Time,
+    /// What a server is inside; none: its GPUs are all on the scale-up network, and a NIC is as good as
+    /// its GPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<Host>,
 }
 
 /// The most GPUs, and NICs, so that every count and sum of rates fits its type.
@@ -52,6 +58,7 @@ impl Cluster {
             numa_nodes: if gpus_per_server % 2 == 0 { 2 } else { 1 },
             scale_up_bps: BitRate::from_gbps(3_600),
             scale_up_delay_ps: Time::from_ns(500),
+            host: None,
         }
     }
     /// The number of servers.
@@ -86,17 +93,25 @@ impl Cluster {
     pub fn nic(&self, server: ServerId, local: u32) -> NicId {
         NicId(server.0 * self.nics_per_server + local)
     }
-    /// NICs of each GPU.
+    /// NICs of each GPU; 0 if GPUs share them.
     pub fn nics_per_gpu(&self) -> u32 {
         self.nics_per_server / self.gpus_per_server
     }
-    /// A GPU's own NIC, the first one if it has several.
+    /// A GPU's own NIC, the first one if it has several, the nearest if GPUs share them.
     pub fn nic_of(&self, gpu: GpuId) -> NicId {
-        self.nic(self.server_of(gpu), self.local(gpu) * self.nics_per_gpu())
+        let local = match self.nics_per_gpu() {
+            0 => self.local(gpu) * self.nics_per_server / self.gpus_per_server,
+            each => self.local(gpu) * each,
+        };
+        self.nic(self.server_of(gpu), local)
     }
-    /// The GPU that a NIC belongs to.
+    /// The GPU that a NIC belongs to, the first one of those that share it.
     pub fn gpu_of(&self, nic: NicId) -> GpuId {
-        self.gpu(self.server_of_nic(nic), self.local_nic(nic) / self.nics_per_gpu())
+        let local = match self.nics_per_gpu() {
+            0 => self.local_nic(nic) * self.gpus_per_server / self.nics_per_server,
+            each => self.local_nic(nic) / each,
+        };
+        self.gpu(self.server_of_nic(nic), local)
     }
     /// The NUMA node, within its server, that a NIC hangs on.
     pub fn numa_of(&self, nic: NicId) -> u32 {
@@ -119,10 +134,14 @@ impl Cluster {
             return fail("gpus_per_server", server, format!("must divide cluster.gpus = {gpus}"));
         }
         let nics = self.nics_per_server;
-        if nics == 0 || nics % server != 0 {
-            let allowed = format!(
-                "must be a multiple of cluster.gpus_per_server = {server}: as many each GPU"
-            );
+        let shared = self.host.is_some() && nics > 0 && server % nics == 0;
+        if nics == 0 || (nics % server != 0 && !shared) {
+            let share = match self.host {
+                Some(_) => ", or divide it: as many each GPU",
+                None => ": as many each GPU",
+            };
+            let allowed =
+                format!("must be a multiple of cluster.gpus_per_server = {server}{share}");
             return fail("nics_per_server", nics, allowed);
         }
         if nics.checked_mul(self.servers()).is_none_or(|all| all > MOST_NICS) {
@@ -135,7 +154,8 @@ impl Cluster {
             return fail("numa_nodes", self.numa_nodes, allowed);
         }
         FabricError::check_scale_up("cluster.scale_up_bandwidth", self.scale_up_bps)?;
-        FabricError::check_delay("cluster.scale_up_delay", self.scale_up_delay_ps)
+        FabricError::check_delay("cluster.scale_up_delay", self.scale_up_delay_ps)?;
+        self.host.as_ref().map_or(Ok(()), |host| host.validate(server, self.numa_nodes))
     }
 }
 

@@ -42,8 +42,12 @@ pub fn holds(fabric: &Fabric, picks: Picks<'_>) {
     }
 }
 
-/// Where `node` is in the world outside: a NIC is as good as its GPU, no link joins the two.
+/// Where `node` is in the world outside: a NIC is as good as its GPU, no link joins the two, unless the
+/// cluster has a host.
 pub fn place(fabric: &Fabric, node: NodeId) -> NodeId {
+    if fabric.cluster().host.is_some() {
+        return node;
+    }
     let first_nic = fabric.nic_node(NicId(0)).0;
     let nic = node.0.wrapping_sub(first_nic);
     if nic < fabric.cluster().nics() {
@@ -56,16 +60,22 @@ pub fn place(fabric: &Fabric, node: NodeId) -> NodeId {
 /// passes no node twice, but for GPUs that relay between their NIC and the scale-up network, and
 /// optical switches, through which it may take several circuits.
 pub fn chain(fabric: &Fabric, from: GpuId, to: GpuId, path: &[LinkId]) {
-    let mut at = fabric.gpu_node(from);
+    chain_of(fabric, (fabric.gpu_node(from), fabric.gpu_node(to)), path);
+}
+
+/// Likewise from one place to another.
+fn chain_of(fabric: &Fabric, (from, to): (NodeId, NodeId), path: &[LinkId]) {
+    let mut at = from;
     for &link in path {
         let link = fabric.link(link);
         assert_eq!(place(fabric, link.from), at, "a gap in {path:?}");
         at = place(fabric, link.to);
     }
-    assert_eq!(at, fabric.gpu_node(to), "the wrong end of {path:?}");
+    assert_eq!(at, to, "the wrong end of {path:?}");
     let distinct: HashSet<_> = path.iter().collect();
     assert_eq!(distinct.len(), path.len(), "a link twice in {path:?}");
-    let mut seen = HashSet::from([fabric.gpu_node(from)]);
+    // Up to a switch and back to the same NIC is one of its paths.
+    let mut seen: HashSet<_> = (from != to).then_some(from).into_iter().collect();
     let optical = |node: NodeId| matches!(fabric.nodes()[node.index()].kind, NodeKind::Ocs { .. });
     let fresh = |node| optical(node) || seen.insert(node);
     assert!(path.iter().map(|&l| fabric.link(l).to).all(fresh), "a loop in {path:?}");
@@ -105,11 +115,12 @@ pub fn nic_routes(fabric: &Fabric, picks: Picks<'_>) {
     };
     for &(a, b, key) in picks {
         let (a, b) = (NicId(a % cluster.nics()), NicId(b % cluster.nics()));
+        let ends = (place(fabric, fabric.nic_node(a)), place(fabric, fabric.nic_node(b)));
         let mut path = vec![];
         match fabric.nic_route(a, b, key, &mut path) {
             Ok(()) => {
                 assert!(on_packets(a) && on_packets(b));
-                chain(fabric, cluster.gpu_of(a), cluster.gpu_of(b), &path);
+                chain_of(fabric, ends, &path);
                 let packets = |class| {
                     use LinkClass::{Custom, Host, Uplink};
                     matches!(class, Host | Uplink { .. } | Custom)
@@ -122,7 +133,7 @@ pub fn nic_routes(fabric: &Fabric, picks: Picks<'_>) {
         for index in 0..fabric.nic_paths(a, b) {
             path.clear();
             fabric.nic_path(a, b, index, &mut path);
-            chain(fabric, cluster.gpu_of(a), cluster.gpu_of(b), &path);
+            chain_of(fabric, ends, &path);
         }
     }
 }

@@ -5,7 +5,6 @@ use crate::cluster::Cluster;
 use crate::error::RouteError;
 use crate::graph::Switches;
 use crate::ids::{GpuId, LinkId, NicId, ServerId};
-use crate::wires::relay;
 
 /// Some NICs of each server, spread evenly over it, and so over its NUMA nodes: 0 and 4 for two of
 /// eight. A GPU uses the nearest at or below its own index.
@@ -44,9 +43,9 @@ impl Gateways {
         path: &mut Vec<LinkId>,
     ) -> Result<(), RouteError> {
         let (exit, entry) = (self.of_gpu(cluster, source), self.of_gpu(cluster, destination));
-        relay(source, cluster.gpu_of(exit), path);
+        cluster.to_nic(source, exit, path);
         self.clos.route(exit, entry, key, path)?;
-        relay(cluster.gpu_of(entry), destination, path);
+        cluster.from_nic(entry, destination, path);
         Ok(())
     }
 }

@@ -6,7 +6,8 @@ use crate::cluster::Cluster;
 use crate::error::RouteError;
 use crate::hash::Choice;
 use crate::ids::{GpuId, LinkId, NicId, NodeId, ServerId};
-use crate::wires::{Link, Node, Wires, relay};
+use crate::inside::relay;
+use crate::wires::{Link, Node, Wires};
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
@@ -163,7 +164,11 @@ impl<S: Switches> Routes for OwnNics<S> {
         key: u64,
         path: &mut Vec<LinkId>,
     ) -> Result<(), RouteError> {
-        self.switches.route(cluster.nic_of(source), cluster.nic_of(destination), key, path)
+        let (exit, entry) = (cluster.nic_of(source), cluster.nic_of(destination));
+        cluster.to_nic(source, exit, path);
+        self.switches.route(exit, entry, key, path)?;
+        cluster.from_nic(entry, destination, path);
+        Ok(())
     }
 
     fn switches(&self) -> Option<&dyn Switches> {
@@ -235,7 +240,7 @@ impl Fabric {
     }
 
     /// Appends the path between two GPUs of one server: up to the scale-up switch and down again, or
-    /// on RailX over the mesh. Nothing is appended if they are one GPU.
+    /// on RailX over the mesh, or over PCIe where the cluster's host has no NVLink between them. Nothing is appended if they are one GPU.
     ///
     /// ```
     /// # use lightloom_fabric::*;
@@ -249,7 +254,10 @@ impl Fabric {
     /// ```
     pub fn scale_up_path(&self, source: GpuId, destination: GpuId, path: &mut Vec<LinkId>) {
         debug_assert_eq!(self.cluster.server_of(source), self.cluster.server_of(destination));
-        self.routes.scale_up_path(source, destination, path);
+        match &self.cluster.host {
+            Some(_) => self.cluster.between(source, destination, path),
+            None => self.routes.scale_up_path(source, destination, path),
+        }
     }
 
     /// Appends the fabric's default path from one GPU to another, in order of travel.
@@ -259,7 +267,7 @@ impl Fabric {
     /// MixNet: packet switches, by the nearest packet NIC at either end. TopoOpt, graph: a shortest
     /// path. RailX: the fewest rails, X before Y, each from the nearest chip. On planes there is none but circuits, which [`Fabric::circuit_tx`] and
     /// [`Fabric::circuit_rx`] make. `key` tells apart flows of the same two GPUs where a hash picks among equal paths; it
-    /// carries the seed. Between a GPU and its own NIC there is no link.
+    /// carries the seed. Between a GPU and its own NIC there is no link but where the cluster has a host.
     ///
     /// # Errors
     /// No such GPU, or no path: then nothing is appended.

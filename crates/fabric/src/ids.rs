@@ -32,3 +32,8 @@ id! {
     /// A NIC, numbered over the cluster: `server * nics_per_server + index in the server`.
     NicId,
 }
+
+/// The other direction of a link.
+pub fn back(link: LinkId) -> LinkId {
+    LinkId(link.0 ^ 1)
+}

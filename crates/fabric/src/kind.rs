@@ -45,6 +45,8 @@ pub struct Capabilities {
     pub rails: bool,
     /// Whether a GPU may have several NICs.
     pub many_nics: bool,
+    /// Whether its paths lead over the inside of servers ([`crate::Host`]).
+    pub host: bool,
     /// The table of a specification that says the rate and delay of links at packet switches; a list of
     /// links says them one by one.
     pub switches: Option<&'static str>,
@@ -62,6 +64,7 @@ impl Capabilities {
         regions: false,
         rails: false,
         many_nics: false,
+        host: true,
         switches: Some("fabric"),
         parts: &[],
     };
@@ -296,6 +299,11 @@ pub fn build_at(site: &Site<'_>, spec: &FabricSpec) -> Result<Fabric, FabricErro
         );
         let given = cluster.nics_per_server;
         return Err(FabricError::new("cluster.nics_per_server", given, allowed));
+    }
+    if cluster.host.is_some() && !spec.kind().can().host {
+        let reason = "its paths do not lead over cluster.host; allowed: leave that out";
+        let kind = format!("\"{}\"", spec.kind().name());
+        return Err(FabricError::new("fabric.kind", kind, reason));
     }
     let (wires, routes) = spec.keys.build(site)?;
     Ok(Fabric::new(cluster, wires, routes))

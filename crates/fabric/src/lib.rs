@@ -5,8 +5,8 @@
 //! circuits beside a packet fabric, parallel optical planes, RailX's grid of circuits, or any graph. Every link is directed. A [`Fabric`] is the one
 //! representation that every engine reads, it routes, and it knows no time: which circuit is set
 //! when is decided elsewhere.
-//! Ignored: PCIe between a GPU and its NIC (a path goes from a GPU straight on from its NIC),
-//! buffers, losses, the insides of switches.
+//! Ignored: PCIe between a GPU and its NIC (a path goes from a GPU straight on from its NIC), unless a
+//! cluster says what its servers are inside ([`Host`]); buffers, losses, the insides of switches.
 //! Checked: every route is a chain of links that goes where it should and uses none twice, on random
 //! clusters of every kind; both ways of splitting have the same capacity and bill, but for spare uplinks of
 //! part-filled switches; links said never to bind do not, under random traffic; bills against a
@@ -34,7 +34,9 @@ mod error;
 mod gateway;
 mod graph;
 mod hash;
+mod host;
 mod ids;
+mod inside;
 mod kind;
 mod kinds;
 mod ocs;
@@ -50,6 +52,7 @@ pub use clos::{ClosSpec, Splitting};
 pub use cluster::Cluster;
 pub use error::{FabricError, RouteError};
 pub use graph::{Fabric, Routes, Switches};
+pub use host::{Host, NicsAt};
 pub use ids::{GpuId, LinkId, NicId, NodeId, ServerId};
 pub use kind::{
     Backup, Capabilities, CarrierSpec, FabricKeys, FabricKind, FabricSpec, Site, build, build_at,

@@ -12,7 +12,7 @@ use crate::cluster::Cluster;
 use crate::error::RouteError;
 use crate::hash::Choice;
 use crate::ids::{GpuId, LinkId, NicId, ServerId};
-use crate::wires::relay;
+use crate::inside::relay;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::OnceLock;

@@ -1,10 +1,13 @@
 //! Nodes and links, and the list of them that each fabric adds to. Every fabric starts with the same
 //! nodes: GPUs, then one scale-up switch a server, then NICs; and all but RailX with the same links:
-//! GPU `g` to its scale-up switch is link `2 g`, the link back `2 g + 1`.
+//! GPU `g` to its scale-up switch is link `2 g`, the link back `2 g + 1`. Where a cluster says what its
+//! servers are inside, the nodes and links of [`inside`] follow.
 
 use crate::bill::Bill;
 use crate::cluster::Cluster;
+pub use crate::ids::back;
 use crate::ids::{GpuId, LinkId, NicId, NodeId};
+use crate::inside;
 use lightloom_units::{BitRate, Time};
 use std::fmt;
 
@@ -23,6 +26,10 @@ pub enum NodeKind {
         /// Which tier, from the servers up.
         tier: u8,
     },
+    /// A PCIe switch of a server.
+    PcieSwitch,
+    /// A NUMA node of a server.
+    Numa,
     /// An optical circuit switch.
     Ocs {
         /// Which region of MixNet, which plane, or which switch of RailX.
@@ -42,6 +49,10 @@ pub struct Node {
 pub enum LinkClass {
     /// Between a GPU and its server's scale-up network.
     ScaleUp,
+    /// Over PCIe, inside a server.
+    Pcie,
+    /// Between two NUMA nodes of a server.
+    Numa,
     /// Between a NIC and the first packet switch.
     Host,
     /// Between two tiers of packet switches.
@@ -61,10 +72,19 @@ pub enum LinkClass {
     Custom,
 }
 
+impl LinkClass {
+    /// Whether it is part of a server, so that nothing is lost on it.
+    pub fn is_inside(self) -> bool {
+        matches!(self, LinkClass::ScaleUp | LinkClass::Pcie | LinkClass::Numa)
+    }
+}
+
 impl fmt::Display for LinkClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LinkClass::ScaleUp => f.write_str("scale-up"),
+            LinkClass::Pcie => f.write_str("pcie"),
+            LinkClass::Numa => f.write_str("numa"),
             LinkClass::Host => f.write_str("host"),
             LinkClass::Uplink { tier } => write!(f, "uplink-{tier}"),
             LinkClass::Circuit => f.write_str("circuit"),
@@ -106,7 +126,7 @@ pub struct Wires {
 }
 
 impl Wires {
-    /// GPUs on their scale-up networks, and NICs that are not yet plugged in.
+    /// GPUs on their scale-up networks and hosts, and NICs that are not yet plugged in.
     pub fn new(cluster: &Cluster) -> Self {
         let mut wires = Wires::bare(cluster);
         for gpu in (0..cluster.gpus).map(GpuId) {
@@ -119,7 +139,25 @@ impl Wires {
             };
             wires.duplex(NodeId(gpu.0), scale_up, cable);
         }
+        wires.host(cluster);
         wires
+    }
+
+    /// The nodes and links of hosts, if any are said.
+    fn host(&mut self, cluster: &Cluster) {
+        let Some(host) = &cluster.host else { return };
+        for _ in 0..cluster.servers() {
+            (0..host.pcie_switches).for_each(|_| _ = self.node(NodeKind::PcieSwitch));
+            (0..cluster.numa_nodes).for_each(|_| _ = self.node(NodeKind::Numa));
+        }
+        let (pcie, numa) = (LinkClass::Pcie, LinkClass::Numa);
+        for (a, b, across) in inside::links(cluster) {
+            let (rate, delay, class) = match across {
+                true => (host.numa_bps, host.numa_delay_ps, numa),
+                false => (host.pcie_bps, host.pcie_delay_ps, pcie),
+            };
+            self.duplex(a, b, Cable { rate, delay, class, lanes: 1 });
+        }
     }
 
     /// The same nodes, and no links at all.
@@ -207,16 +245,4 @@ pub struct Cable {
     pub class: LinkClass,
     /// How many physical links it bundles.
     pub lanes: u32,
-}
-
-/// The other direction of a link.
-pub fn back(link: LinkId) -> LinkId {
-    LinkId(link.0 ^ 1)
-}
-
-/// Appends the path over the scale-up network between two GPUs of a server: nothing if they are one.
-pub(crate) fn relay(from: GpuId, to: GpuId, path: &mut Vec<LinkId>) {
-    if from != to {
-        path.extend([LinkId(2 * from.0), LinkId(2 * to.0 + 1)]);
-    }
 }

@@ -89,6 +89,7 @@ fn main() {
         numa_nodes: 1,
         scale_up_bps: BitRate::from_gbps(3600),
         scale_up_delay_ps: Time::from_ns(500),
+        host: None,
     };
     let fabric = lightloom_fabric::build(&cluster, &spec, 1, &[]).expect("a valid fabric");
     let work = (0..times).map(Work::Send).collect();

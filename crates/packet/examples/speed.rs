@@ -28,6 +28,7 @@ fn main() {
         numa_nodes: 1,
         scale_up_bps: BitRate::from_gbps(3600),
         scale_up_delay_ps: Time::from_ns(500),
+        host: None,
     };
     let mut clos = ClosSpec::new(BitRate::from_gbps(100), Time::from_us(1));
     clos.splitting = Splitting::Ecmp;

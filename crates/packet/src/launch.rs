@@ -75,7 +75,7 @@ impl Run<'_> {
         now: Time,
     ) -> u32 {
         let fabric = self.scenario.fabric;
-        let inside = lane.iter().all(|&l| fabric.link(l).class == LinkClass::ScaleUp);
+        let inside = lane.iter().all(|&l| fabric.link(l).class.is_inside());
         let mtu = if inside { self.spec.scale_up_mtu } else { self.spec.mtu }.get();
         let route = self.route(message, lane, mtu, now);
         let product = route.info.bandwidth_delay() as u64;
@@ -137,7 +137,8 @@ impl Run<'_> {
     /// How many links of a path come before the NIC that sends.
     fn fetched_over(&self, links: &[u32]) -> u8 {
         let origin = |&link: &u32| self.net.links[link as usize].origin;
-        let inside = links.iter().take_while(|&link| origin(link) == Origin::ScaleUp).count();
+        let host = |origin| matches!(origin, Origin::ScaleUp | Origin::Host);
+        let inside = links.iter().take_while(|&link| host(origin(link))).count();
         let sends = links.get(inside).is_some_and(|link| origin(link) == Origin::Nic);
         if sends { inside as u8 } else { 0 }
     }

@@ -11,6 +11,8 @@ pub(crate) enum Origin {
     Nic,
     /// A GPU or a server's scale-up network, which loses nothing and marks nothing.
     ScaleUp,
+    /// PCIe of a server, which loses nothing but marks.
+    Host,
     /// An optical switch: nothing queues, light goes through.
     Ocs,
 }

@@ -3,7 +3,7 @@
 use crate::conn::{Conn, Message};
 use crate::link::{Class, Link, Origin, Tally};
 use crate::packet::{LongPaths, NONE, Pool};
-use lightloom_fabric::{Fabric, NodeId, NodeKind};
+use lightloom_fabric::{Fabric, LinkClass, NodeId, NodeKind};
 
 /// The two highest bits of an id in the wheel say what it is.
 const KIND: u32 = 0b11 << 30;
@@ -86,8 +86,10 @@ impl Net {
                 net.classes.len() - 1
             });
             let origin = match kind(link.from) {
+                NodeKind::Gpu | NodeKind::Nic if link.class == LinkClass::Pcie => Origin::Host,
                 NodeKind::Switch { .. } => Origin::Switch,
                 NodeKind::Nic => Origin::Nic,
+                NodeKind::PcieSwitch | NodeKind::Numa => Origin::Host,
                 NodeKind::Gpu | NodeKind::ScaleUp => Origin::ScaleUp,
                 NodeKind::Ocs { .. } => Origin::Ocs,
             };

@@ -191,8 +191,8 @@ impl Run<'_> {
     }
 
     /// A NIC fetches a packet over the scale-up network, ahead of sending it: its links are taken for as
-    /// long as that lasts. Returns when the next one may be sent, as a NIC holds no more than
-    /// [`STAGED`] bytes.
+    /// long as that lasts. Returns when the next one may be sent: as a NIC holds no more than [`STAGED`]
+    /// bytes, and no sooner than it has come where PCIe may be slower than the NIC.
     fn fetch(links: &mut [Link], classes: &[Class], path: &[u32], size: u64, now: u64) -> u64 {
         let mut next = now;
         for &at in path {
@@ -201,7 +201,8 @@ impl Run<'_> {
             link.free_at = link.free_at.max(now) + class.time_for(size);
             link.carried += size;
             link.packets = link.packets.wrapping_add(1);
-            next = next.max(link.free_at.saturating_sub(class.time_for(STAGED)));
+            let ahead = if link.origin == Origin::Host { 0 } else { class.time_for(STAGED) };
+            next = next.max(link.free_at.saturating_sub(ahead));
         }
         next
     }

@@ -3,7 +3,8 @@
 //! Modelled: output queues in bytes, control packets before data; RED-like marking by the queue that a
 //! packet finds; an input port's share of the switch, which pauses the port's sender (PFC) after the
 //! delay of the reverse path. A NIC queues what it relays in host memory, without a limit, and marks like
-//! a switch; the scale-up network neither loses nor marks. A packet leaves its input port's account
+//! a switch, as do the PCIe switches and NUMA nodes of a server; the scale-up network neither loses nor
+//! marks. A packet leaves its input port's account
 //! when its transmission begins.
 //! Ignored: shared buffers between ports, the time a switch takes inside (in the link's delay), a
 //! limit on control packets.

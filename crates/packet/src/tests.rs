@@ -38,6 +38,7 @@ fn hosts(count: u32, tiers: u8) -> Fabric {
         numa_nodes: 1,
         scale_up_bps: BitRate::from_gbps(3600),
         scale_up_delay_ps: Time::from_ns(500),
+        host: None,
     };
     let spec = match tiers {
         2 => FabricSpec::from(LeafSpineSpec {

@@ -1,6 +1,6 @@
 //! What no schedule of a collective can beat, and the links that bind a run.
 //!
-//! Modelled: whatever leaves or enters a GPU crosses its scale-up link or its own NICs; whatever leaves
+//! Modelled: whatever leaves or enters a GPU crosses its scale-up link, its own NICs, or PCIe; whatever leaves
 //! or enters a server, one of the links out of it or into it. The bytes that must cross, over the rate of
 //! all these links together, and the least delay of a link out and of a link in (once, where one link is
 //! both), bound the time. The bytes are a primitive's own minimum, or those that were asked to be sent:
@@ -109,9 +109,13 @@ fn server_of(cluster: &Cluster, node: NodeId) -> Option<u32> {
     match node.0 {
         gpu if gpu < gpus => Some(gpu / cluster.gpus_per_server),
         scale_up if scale_up < gpus + servers => Some(scale_up - gpus),
-        nic => {
-            let nic = nic - gpus - servers;
-            (nic < cluster.nics()).then(|| nic / cluster.nics_per_server)
+        node => {
+            let nic = node - gpus - servers;
+            let host = || (nic - cluster.nics()).checked_div(cluster.host_nodes());
+            match nic < cluster.nics() {
+                true => Some(nic / cluster.nics_per_server),
+                false => host().filter(|&server| server < servers),
+            }
         }
     }
 }
@@ -120,7 +124,11 @@ fn gpu_of(cluster: &Cluster, node: NodeId) -> Option<u32> {
     let (gpus, servers) = (cluster.gpus, cluster.servers());
     match node.0 {
         gpu if gpu < gpus => Some(gpu),
-        nic if nic >= gpus + servers && nic < gpus + servers + cluster.nics() => {
+        // Without a host a NIC is as good as its GPU.
+        nic if cluster.host.is_none()
+            && nic >= gpus + servers
+            && nic < gpus + servers + cluster.nics() =>
+        {
             Some((nic - gpus - servers) / cluster.nics_per_gpu())
         }
         _ => None,
@@ -246,9 +254,17 @@ fn name(fabric: &Fabric, node: NodeId) -> String {
             let nic = node.0 - cluster.gpus - cluster.servers();
             format!("server{server}.nic{}", nic % cluster.nics_per_server)
         }
+        NodeKind::PcieSwitch | NodeKind::Numa => {
+            let nodes = cluster.host_nodes();
+            let local = (node.0 - cluster.gpus - cluster.servers() - cluster.nics()) % nodes;
+            match local.checked_sub(nodes - cluster.numa_nodes) {
+                Some(numa) => format!("server{server}.numa{numa}"),
+                None => format!("server{server}.pcie{local}"),
+            }
+        }
         NodeKind::Switch { .. } => {
-            let first = cluster.gpus + cluster.servers() + cluster.nics();
-            format!("switch{}", node.0 - first)
+            let hosts = cluster.servers() * (1 + cluster.host_nodes());
+            format!("switch{}", node.0 - cluster.gpus - cluster.nics() - hosts)
         }
         NodeKind::Ocs { region } => format!("ocs{region}"),
     }

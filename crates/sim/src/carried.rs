@@ -10,7 +10,7 @@ use crate::medium::form::{Setting, State, Turn};
 use crate::rails::flows::spreads;
 use crate::spec::{EngineSpec, Spec};
 use lightloom_engine::Orders;
-use lightloom_fabric::{CarrierSpec, FabricKind, GpuId};
+use lightloom_fabric::{CarrierSpec, FabricKind, GpuId, NicId};
 use lightloom_units::{Bytes, Time};
 use lightloom_workload::{BlockId, MatrixId};
 use std::collections::HashMap;
@@ -33,6 +33,12 @@ pub(crate) fn allowed(spec: &Spec) -> Result<Vec<&'static CarrierKind>, SimError
         }
         _ => None,
     };
+    if let (Some(balancer), Some(_)) = (by_balancer, &spec.cluster.host) {
+        return Err(SimError::Input(format!(
+            "engine.balancer.kind = \"{balancer}\": chooses NICs as if all were near; allowed: a \
+             balancer that chooses paths only, or no cluster.host"
+        )));
+    }
     let found: Vec<_> = match (carrier.as_str(), by_balancer) {
         ("paper", _) | ("auto", Some(_)) => vec![],
         (_, Some(balancer)) => {
@@ -244,7 +250,13 @@ fn order(
         stages.then(orders);
     }
     for &(from, to, bytes) in &travel.exchange {
-        state.health.nic_route(from, to, key, orders.path())?;
+        if travel.by_own_nics {
+            let (from, to) = (GpuId(from), GpuId(to));
+            let nics = (cluster.nic_of(from), cluster.nic_of(to));
+            state.health.route_by((from, to), nics, key, orders.path())?;
+        } else {
+            state.health.nic_route(NicId(from), NicId(to), key, orders.path())?;
+        }
         orders.flow(Bytes::new(bytes));
     }
     match stages.store_and_forward {

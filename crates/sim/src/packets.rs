@@ -2,7 +2,7 @@
 
 use crate::table::Table;
 use lightloom_engine::{Outcome, PacketLink};
-use lightloom_fabric::{Fabric, LinkClass};
+use lightloom_fabric::Fabric;
 use lightloom_units::{Bytes, Time};
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 pub(crate) fn packet_figures(fabric: &Fabric, outcome: &Outcome) -> Vec<(&'static str, f64)> {
     let Some(packets) = &outcome.packets else { return Vec::new() };
     let paused: Time = packets.links.iter().map(|link| link.paused).sum();
-    // The scale-up network's queues never overflow, and would hide the others.
+    // Queues inside servers never overflow, and would hide the others.
     let peak = fabric
         .links()
         .iter()
         .zip(&packets.links)
-        .filter(|(link, _)| link.class != LinkClass::ScaleUp)
+        .filter(|(link, _)| !link.class.is_inside())
         .map(|(_, measured)| measured.peak_queue)
         .max()
         .unwrap_or(Bytes::ZERO);

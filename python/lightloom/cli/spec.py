@@ -73,6 +73,7 @@ def presets(
         "compute.table": "compute",
         "fabric.preset": "fabrics",
         "fabric.ocs.device": "devices",
+        "cluster.host.preset": "hosts",
         "prices.preset": "prices",
         "power.preset": "power",
     }

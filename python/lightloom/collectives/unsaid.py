@@ -53,9 +53,12 @@ def algorithm(spec: CollectiveSpec) -> str:
         rate, nics, change = rate * nics, 1, table["delay"]["ps"] / 1e12
     if spec.fabric.kind == "topoopt":  # and all circuits of the panel on its way
         rate, nics = rate * nics, 1
+    inside, host = (cluster.scale_up_bandwidth, int(cluster.scale_up_delay)), cluster.host
+    if host is not None and host.nvlink_gpus < cluster.gpus_per_server:
+        inside = (host.pcie_bandwidth, 2 * int(host.pcie_delay))
     return _core.quickest_collective(
         asked.primitive, spec.ranks, int(asked.size), (cluster.gpus_per_server, max(1, nics)),
-        (int(cluster.scale_up_bandwidth) * 8.0, int(cluster.scale_up_delay) / 1e12),
+        (int(inside[0]) * 8.0, inside[1] / 1e12),
         (rate, _HOPS * delay), change,
     )  # fmt: skip
 

@@ -50,10 +50,11 @@ class Queue:
 def fullest(result: Result, run: str, most: int = SHOWN) -> list[Queue]:
     """Return the queues of a run that held the most bytes, the fullest first.
 
-    Those of the scale-up network, which never overflow, only where there are no others.
+    Those inside servers, which never overflow, only where there are no others.
     """
     samples = result.of_run(result.queues, run)
-    outside = samples.filter(pc.not_equal(samples["class"], "scale-up"))
+    inside = pc.is_in(samples["class"], pa.array(["scale-up", "pcie", "numa"]))
+    outside = samples.filter(pc.invert(inside))
     samples = outside if outside.num_rows else samples
     if not samples.num_rows:
         return []

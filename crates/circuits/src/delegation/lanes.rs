@@ -69,11 +69,12 @@ fn share(lanes: &mut [Lane], bytes: u64) {
     }
 }
 
-/// Fills the lanes exactly with the entries, which are used up. Tells `each` what goes where: the
-/// entry's (source, destination), the lane, and the bytes.
+/// Fills the lanes exactly with the entries, which are used up; `nearest` are the delegates of GPUs. Tells
+/// `each` what goes where: the entry's (source, destination), the lane, and the bytes.
 pub(super) fn fill(
     lanes: &mut [Lane],
     entries: &mut [Entry],
+    nearest: &[u16],
     mut each: impl FnMut((u16, u16), &Lane, u64),
 ) {
     if let [lane] = lanes {
@@ -82,18 +83,20 @@ pub(super) fn fill(
         }
         return;
     }
-    // First what needs neither gather nor scatter, then what needs one, then the rest.
-    type Fits = fn(&Entry, &Lane) -> bool;
+    // First what needs neither gather nor scatter, or no far one, then what needs one, then the rest.
+    type Fits = fn((u16, u16), &Lane) -> bool;
     let rounds: [Fits; 4] = [
-        |entry, lane| (entry.source, entry.destination) == lane.gpus,
-        |entry, lane| entry.source == lane.gpus.0,
-        |entry, lane| entry.destination == lane.gpus.1,
+        |ends, lane| ends == lane.gpus,
+        |ends, lane| ends.0 == lane.gpus.0,
+        |ends, lane| ends.1 == lane.gpus.1,
         |_, _| true,
     ];
     for fits in rounds {
         for entry in entries.iter_mut().filter(|entry| entry.bytes > 0) {
+            let [source, destination] =
+                [entry.source, entry.destination].map(|gpu| nearest[usize::from(gpu)]);
             for lane in lanes.iter_mut().filter(|lane| lane.left > 0) {
-                if fits(entry, lane) {
+                if fits((source, destination), lane) {
                     let bytes = entry.bytes.min(lane.left);
                     entry.bytes -= bytes;
                     lane.left -= bytes;

@@ -13,7 +13,7 @@ pub struct Layout {
     pub packet_nics: Vec<u16>,
     /// NICs on the optical switch: entry `p` is the NIC of optical port `p`.
     pub optical_nics: Vec<u16>,
-    /// By NIC: the GPU of the server it belongs to.
+    /// By NIC: the GPU of the server it belongs to, the first of those that share it.
     pub nic_gpu: Vec<u16>,
 }
 
@@ -46,5 +46,11 @@ impl Layout {
             (usize::from(self.servers), self.optical_nics.len()),
             "servers and optical ports of the circuits and of the layout"
         );
+    }
+
+    /// By GPU of a server: the nearest that a NIC belongs to, which is itself or before it.
+    pub(super) fn delegates(&self) -> Vec<u16> {
+        let has = |gpu: &u16| self.nic_gpu.contains(gpu);
+        (0..self.gpus_per_server).map(|gpu| (0..=gpu).rev().find(has).unwrap_or(gpu)).collect()
     }
 }

@@ -86,6 +86,7 @@ const ABOUT: Kind<Capabilities> = Kind {
         carriers: &[],
         failures: false,
         switches: Some("fabric.links"),
+        host: false,
         ..Capabilities::SWITCHED
     },
 };

@@ -47,6 +47,7 @@ const ABOUT: Kind<Capabilities> = Kind {
         failures: false,
         switches: None,
         parts: &["ocs"],
+        host: false,
         ..Capabilities::SWITCHED
     },
 };

@@ -11,7 +11,7 @@ use crate::error::{FabricError, RouteError};
 use crate::graph::{Routes, Switches};
 use crate::ids::{GpuId, LinkId, ServerId};
 use crate::kind::{Capabilities, FabricKeys, FabricKind, FabricSpec, Site, example};
-use crate::wires::{Wires, relay};
+use crate::wires::Wires;
 use lightloom_units::kind::Kind;
 use lightloom_units::{BitRate, Time};
 use serde::{Deserialize, Serialize};
@@ -77,9 +77,12 @@ impl Routes for Rails {
         key: u64,
         path: &mut Vec<LinkId>,
     ) -> Result<(), RouteError> {
-        let exit = cluster.gpu(cluster.server_of(source), cluster.local(destination));
-        relay(source, exit, path);
-        self.clos.route(cluster.nic_of(exit), cluster.nic_of(destination), key, path)
+        let entry = cluster.nic_of(destination);
+        let exit = cluster.nic(cluster.server_of(source), cluster.local_nic(entry));
+        cluster.to_nic(source, exit, path);
+        self.clos.route(exit, entry, key, path)?;
+        cluster.from_nic(entry, destination, path);
+        Ok(())
     }
 
     fn switches(&self) -> Option<&dyn Switches> {

@@ -113,6 +113,7 @@ const ABOUT: Kind<Capabilities> = Kind {
         refuses: &[("packet", "has no packet switches, which that engine's queues are in")],
         failures: false,
         switches: None,
+        host: false,
         ..Capabilities::SWITCHED
     },
 };

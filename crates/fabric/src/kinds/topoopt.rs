@@ -83,6 +83,7 @@ const ABOUT: Kind<Capabilities> = Kind {
         carriers: &["delegate"],
         failures: false,
         switches: None,
+        host: false,
         ..Capabilities::SWITCHED
     },
 };

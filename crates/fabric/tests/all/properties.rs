@@ -3,8 +3,8 @@
 use lightloom_fabric::conformance::{chain, dropped, holds, nic_routes, place, routes};
 use lightloom_fabric::{
     ClosSpec, Cluster, FABRICS, Fabric, FabricSpec, FatTree, GpuId, GraphLink, GraphNode,
-    GraphSpec, LeafSpineSpec, LinkClass, LinkId, MixNetSpec, NicId, RailOptimized, Role, ServerId,
-    Splitting, TopoOptSpec, build,
+    GraphSpec, Host, LeafSpineSpec, LinkClass, LinkId, MixNetSpec, NicId, NicsAt, RailOptimized,
+    Role, ServerId, Splitting, TopoOptSpec, build,
 };
 use lightloom_units::{BitRate, Time};
 use proptest::prelude::*;
@@ -111,7 +111,67 @@ fn picks(
     prop::collection::vec((any::<u32>(), any::<u32>(), any::<u64>()), size)
 }
 
+/// Hosts of all shapes, and a fabric of each kind that can have one.
+fn hosted() -> impl Strategy<Value = (Cluster, FabricSpec)> {
+    let shape = (1u32..5, 0usize..4, 0usize..4, 0usize..3, 0usize..5, any::<bool>());
+    (shape, 0u32..5).prop_map(|((servers, nvlink, switches, numa, nics, at_numa), kind)| {
+        let per = 8;
+        let numa_nodes = [1, 2, 4][numa];
+        let host = Host {
+            nvlink_gpus: [1, 2, 4, 8][nvlink],
+            pcie_switches: [1, 2, 4, 8][switches].max(numa_nodes),
+            nics_at: if at_numa { NicsAt::Numa } else { NicsAt::Switch },
+            pcie_bps: BitRate::from_gbps(252),
+            pcie_delay_ps: Time::from_ns(150),
+            numa_bps: BitRate::from_gbps(300),
+            numa_delay_ps: Time::from_ns(100),
+        };
+        let nics = [1, 2, 4, 8, 16][nics].max(numa_nodes);
+        let clos = clos(3, 1.0, Splitting::Ecmp);
+        let (spec, nics): (FabricSpec, u32) = match kind {
+            0 => (FatTree(clos).into(), nics.min(per)),
+            1 => (RailOptimized(clos).into(), nics.min(per)),
+            2 => (FabricSpec::leaf_spine(RATE, DELAY), nics.min(per)),
+            _ => (with_eps(nics.max(2) / 2, clos), nics.max(2)),
+        };
+        let cluster = Cluster {
+            nics_per_server: nics,
+            numa_nodes,
+            scale_up_delay_ps: Time::from_ns(1),
+            host: Some(host),
+            ..Cluster::of(servers * per, per)
+        };
+        (cluster, spec)
+    })
+}
+
 proptest! {
+    /// Inside a server as outside, and nothing of a server's inside is used by another.
+    #[test]
+    fn routes_lead_over_hosts((cluster, spec) in hosted(), picks in picks(1..64)) {
+        let fabric = build(&cluster, &spec, 1, &[]).expect("a valid case");
+        holds(&fabric, &picks);
+        for &(a, b, _) in &picks {
+            let (gpu, nic) = (GpuId(a % cluster.gpus), NicId(b % cluster.nics()));
+            if cluster.server_of(gpu) != cluster.server_of_nic(nic) {
+                continue;
+            }
+            let ends = (fabric.gpu_node(gpu), fabric.nic_node(nic));
+            let (mut there, mut back) = (vec![], vec![]);
+            cluster.to_nic(gpu, nic, &mut there);
+            cluster.from_nic(nic, gpu, &mut back);
+            prop_assert_eq!(there.len(), back.len());
+            prop_assert!(there.iter().all(|&link| fabric.link(link).class.is_inside()));
+            prop_assert_eq!(fabric.link(there[0]).from, ends.0);
+            prop_assert_eq!(fabric.link(there[there.len() - 1]).to, ends.1);
+            // A GPU's own NIC is as near as any.
+            let mut own = vec![];
+            cluster.to_nic(gpu, cluster.nic_of(gpu), &mut own);
+            let delay = |path: &[LinkId]| path.iter().map(|&l| fabric.link(l).delay).sum::<Time>();
+            prop_assert!(delay(&own) <= delay(&there));
+        }
+    }
+
     /// Every kind of the list, by its own examples.
     #[test]
     fn every_kind_routes_by_its_links(

@@ -2,7 +2,8 @@
 //! channels are in flits and cycles.
 //!
 //! A bundle of parallel links is that many channels, and a packet takes the one with the most room.
-//! A GPU and its NIC are one router, for a path goes from the one straight on from the other. An
+//! A GPU and its NIC are one router, for a path goes from the one straight on from the other, unless the
+//! cluster has a host. An
 //! optical switch is none: a circuit is one channel from NIC to NIC, as long as its two fibres.
 
 use super::clock::Clock;
@@ -77,7 +78,8 @@ impl Plant {
             })?);
         }
         let mut router_of = vec![u32::MAX; fabric.nodes().len()];
-        for nic in (0..cluster.nics()).map(NicId) {
+        let own = if cluster.host.is_none() { cluster.nics() } else { 0 };
+        for nic in (0..own).map(NicId) {
             if fabric.nodes().len() > fabric.nic_node(nic).index() {
                 router_of[fabric.nic_node(nic).index()] = cluster.gpu_of(nic).0;
             }
@@ -86,9 +88,9 @@ impl Plant {
         for (at, node) in fabric.nodes().iter().enumerate() {
             match node.kind {
                 NodeKind::Gpu => router_of[at] = at as u32,
-                NodeKind::Nic => {}
+                NodeKind::Nic if own > 0 => {}
                 NodeKind::Ocs { .. } => {}
-                NodeKind::ScaleUp | NodeKind::Switch { .. } => {
+                _ => {
                     router_of[at] = routers;
                     routers += 1;
                 }

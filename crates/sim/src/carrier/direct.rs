@@ -1,7 +1,6 @@
 //! From the source GPU's own NIC to the destination GPU's own NIC, over whatever switches join the two.
 
 use super::form::CarrierKind;
-use lightloom_fabric::GpuId;
 use lightloom_units::kind::Kind;
 
 pub(crate) static KIND: CarrierKind = CarrierKind {
@@ -14,7 +13,7 @@ pub(crate) static KIND: CarrierKind = CarrierKind {
     },
     hands_over: false,
     split: Some(|split, travel| {
-        let nic = |gpu| split.cluster.nic_of(GpuId(gpu));
-        split.for_each(|from, to, bytes| travel.exchange.push((nic(from), nic(to), bytes)));
+        travel.by_own_nics = true;
+        split.for_each(|from, to, bytes| travel.exchange.push((from, to, bytes)));
     }),
 };

@@ -13,7 +13,7 @@ use crate::demand::{AllToAll, Demand};
 use crate::spec::Spec;
 use lightloom_circuits::{Leg, Routing};
 use lightloom_engine::Orders;
-use lightloom_fabric::{Cluster, Fabric, NicId};
+use lightloom_fabric::{Cluster, Fabric, GpuId, NicId};
 use lightloom_units::kind::Kind;
 use lightloom_units::{Bytes, Time};
 
@@ -50,8 +50,10 @@ pub(crate) struct Travel {
     pub local: Vec<u64>,
     /// Likewise, what has come for another GPU.
     pub scatter: Vec<u64>,
-    /// What NICs send each other.
-    pub exchange: Vec<(NicId, NicId, u64)>,
+    /// What NICs send each other, or, if `by_own_nics`, what GPUs do.
+    pub exchange: Vec<(u32, u32, u64)>,
+    /// Each GPU sends and receives by its own NIC.
+    pub by_own_nics: bool,
 }
 
 impl Split<'_> {
@@ -65,9 +67,24 @@ impl Split<'_> {
         });
     }
 
-    /// GPUs of a server, each with a NIC of its own.
+    /// GPUs of a server.
     pub fn gpus(&self) -> usize {
         self.cluster.gpus_per_server as usize
+    }
+
+    /// NICs of a server, each on a rail.
+    pub fn rails(&self) -> usize {
+        self.cluster.nics_per_server as usize
+    }
+
+    /// The rail of each GPU's own NIC, and the GPU that each rail's NIC belongs to, by index in a server.
+    pub fn own(&self) -> (Vec<usize>, Vec<usize>) {
+        let (cluster, gpus, nics) = (self.cluster, 0..self.gpus(), 0..self.rails());
+        let rail = |gpu| cluster.nic_of(GpuId(gpu as u32)).index();
+        (
+            gpus.map(rail).collect(),
+            nics.map(|nic| cluster.gpu_of(NicId(nic as u32)).index()).collect(),
+        )
     }
 
     /// The index of the server of a GPU, and the GPU's in it.
@@ -76,8 +93,8 @@ impl Split<'_> {
     }
 
     /// The NIC of a server, both by index.
-    pub fn nic(&self, server: usize, nic: usize) -> NicId {
-        NicId(self.servers[server] * self.cluster.nics_per_server + nic as u32)
+    pub fn nic(&self, server: usize, nic: usize) -> u32 {
+        self.servers[server] * self.cluster.nics_per_server + nic as u32
     }
 
     /// Where tables of what is handed over keep a pair.
@@ -108,6 +125,7 @@ impl Travel {
         self.local.clear();
         self.local.extend(local);
         self.exchange.clear();
+        self.by_own_nics = false;
     }
 }
 
@@ -172,7 +190,8 @@ impl Stages {
             return Time::ZERO;
         }
         let first = self.chunk.min(Bytes::new(most));
-        self.cluster.scale_up_delay_ps * 2 + self.cluster.scale_up_bps.time_for(first)
+        let (rate, delay) = self.cluster.inside();
+        delay + rate.time_for(first)
     }
 
     /// Before all flows; `gathered` is the most that one GPU gathers from another.
@@ -195,9 +214,9 @@ impl Stages {
 
 /// Sends bytes by (server, server, rail) from NIC to NIC of each rail.
 pub(super) fn exchange(split: &Split<'_>, rails: &[u64], travel: &mut Travel) {
-    let (n, gpus) = (split.servers.len(), split.gpus());
+    let (n, count) = (split.servers.len(), split.rails());
     for (at, &bytes) in rails.iter().enumerate().filter(|&(_, &bytes)| bytes > 0) {
-        let (a, b, rail) = (at / gpus / n, at / gpus % n, at % gpus);
+        let (a, b, rail) = (at / count / n, at / count % n, at % count);
         let hop = (split.nic(a, rail), split.nic(b, rail), bytes);
         travel.exchange.push(hop);
     }

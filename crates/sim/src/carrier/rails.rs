@@ -19,7 +19,8 @@ pub(crate) static KIND: CarrierKind = CarrierKind {
 };
 
 fn rails(split: &Split<'_>, travel: &mut Travel) {
-    let (n, gpus, chunk) = (split.servers.len(), split.gpus(), split.chunk.get());
+    let (n, count, chunk) = (split.servers.len(), split.rails(), split.chunk.get());
+    let (_, gpu_of) = split.own();
     // Sender's server, receiver's GPU in its own, and the message between.
     let mut sent = vec![];
     split.for_each(|from, to, bytes| {
@@ -28,8 +29,8 @@ fn rails(split: &Split<'_>, travel: &mut Travel) {
         sent.push((a as u32, destination as u32, message));
     });
     sent.sort_by_key(|&(a, ..)| a);
-    let (mut lpt, mut messages) = (Lpt::new(gpus), vec![]);
-    let mut rails = vec![0; n * n * gpus];
+    let (mut lpt, mut messages) = (Lpt::new(count), vec![]);
+    let mut rails = vec![0; n * n * count];
     for sent in sent.chunk_by(|x, y| x.0 == y.0) {
         messages.clear();
         messages.extend(sent.iter().map(|&(.., message)| message));
@@ -38,9 +39,10 @@ fn rails(split: &Split<'_>, travel: &mut Travel) {
             let (a, b, source) = (a as usize, message.destination as usize, message.source as usize);
             for (&rail, size) in lpt.chunks(index).iter().zip(sizes(message.bytes, chunk)) {
                 let rail = usize::from(rail);
-                rails[(a * n + b) * gpus + rail] += size;
-                travel.gather[split.at(a, source, rail)] += size;
-                travel.scatter[split.at(b, rail, destination as usize)] += size;
+                rails[(a * n + b) * count + rail] += size;
+                let gpu = gpu_of[rail];
+                travel.gather[split.at(a, source, gpu)] += size;
+                travel.scatter[split.at(b, gpu, destination as usize)] += size;
             }
         }
     }

@@ -17,12 +17,16 @@ pub(crate) static KIND: CarrierKind = CarrierKind {
 };
 
 fn relay(split: &Split<'_>, travel: &mut Travel) {
-    let (n, gpus) = (split.servers.len(), split.gpus());
-    let mut rails = vec![0; n * n * gpus];
+    let (n, count) = (split.servers.len(), split.rails());
+    let (rail_of, gpu_of) = split.own();
+    let mut rails = vec![0; n * n * count];
     split.for_each(|from, to, bytes| {
-        let ((a, source), (b, rail)) = (split.place(from), split.place(to));
-        rails[(a * n + b) * gpus + rail] += bytes;
-        travel.gather[split.at(a, source, rail)] += bytes;
+        let ((a, source), (b, destination)) = (split.place(from), split.place(to));
+        let rail = rail_of[destination];
+        rails[(a * n + b) * count + rail] += bytes;
+        let gpu = gpu_of[rail];
+        travel.gather[split.at(a, source, gpu)] += bytes;
+        travel.scatter[split.at(b, gpu, destination)] += bytes;
     });
     super::form::exchange(split, &rails, travel);
 }

@@ -153,15 +153,28 @@ impl<'a> Health<'a> {
         key: u64,
         path: &mut Vec<LinkId>,
     ) -> Result<(), String> {
-        if !self.is_broken(from) && !self.is_broken(to) {
-            let start = path.len();
-            if self.fabric.nic_route(from, to, key, path).is_ok() {
+        let cluster = self.fabric.cluster();
+        self.route_by((cluster.gpu_of(from), cluster.gpu_of(to)), (from, to), key, path)
+    }
+
+    /// As [`Health::route`], by these NICs if they work.
+    pub fn route_by(
+        &self,
+        (from, to): (GpuId, GpuId),
+        (exit, entry): (NicId, NicId),
+        key: u64,
+        path: &mut Vec<LinkId>,
+    ) -> Result<(), String> {
+        if !self.is_broken(exit) && !self.is_broken(entry) {
+            let (start, cluster) = (path.len(), self.fabric.cluster());
+            cluster.to_nic(from, exit, path);
+            if self.fabric.nic_route(exit, entry, key, path).is_ok() {
+                cluster.from_nic(entry, to, path);
                 return Ok(());
             }
             path.truncate(start);
         }
-        let cluster = self.fabric.cluster();
-        self.route(cluster.gpu_of(from), cluster.gpu_of(to), key, path)
+        self.route(from, to, key, path)
     }
 
     /// Replaces a path that is gone by another with the same ends; `false` if there is none.
@@ -173,7 +186,9 @@ impl<'a> Health<'a> {
         let (first, last) = (self.fabric.link(first), self.fabric.link(last));
         let ends = (gpu_at(self.fabric, first.from), gpu_at(self.fabric, last.to));
         let (Some(from), Some(to)) = ends else { return false };
-        let alone = path.iter().all(|&link| self.fabric.link(link).class == LinkClass::Circuit);
+        let on_way =
+            |class| matches!(class, LinkClass::Circuit | LinkClass::Pcie | LinkClass::Numa);
+        let alone = path.iter().all(|&link| on_way(self.fabric.link(link).class));
         path.clear();
         if alone {
             let cluster = self.fabric.cluster();
@@ -214,7 +229,7 @@ impl<'a> Health<'a> {
         }
     }
 
-    /// Appends passages as links, with the scale-up network before, between and behind them.
+    /// Appends passages as links, with what is inside servers before, between and behind them.
     fn lay(
         &self,
         from: GpuId,
@@ -226,18 +241,18 @@ impl<'a> Health<'a> {
         let cluster = self.fabric.cluster();
         let nic = |(server, local): (u32, u16)| cluster.nic(ServerId(server), u32::from(local));
         let mut at = from;
-        for passage in passages {
+        for (index, passage) in (1..).zip(passages) {
             let (exit, entry) = (nic(passage.from), nic(passage.to));
-            self.fabric.scale_up_path(at, cluster.gpu_of(exit), path);
+            cluster.to_nic(at, exit, path);
             if passage.circuit {
                 path.extend(self.fabric.circuit_tx(exit));
                 path.extend(self.fabric.circuit_rx(entry));
             } else {
                 self.fabric.nic_route(exit, entry, key, path).map_err(|e| e.to_string())?;
             }
-            at = cluster.gpu_of(entry);
+            at = if index < passages.len() { cluster.gpu_of(entry) } else { to };
+            cluster.from_nic(entry, at, path);
         }
-        self.fabric.scale_up_path(at, to, path);
         Ok(())
     }
 }

@@ -361,7 +361,9 @@ fn nics_of(failure: &Failure, fabric: &Fabric) -> Result<Vec<NicId>, SimError> {
         FailedPart::Gpu { server, gpu } => {
             let gpu = cluster.gpu(ServerId(server), gpu);
             let own = |&local: &u32| cluster.gpu_of(cluster.nic(ServerId(server), local)) == gpu;
-            on(server, &(0..cluster.nics_per_server).filter(own).collect::<Vec<_>>())
+            // In a host NICs hang on switches, and outlive GPUs.
+            let nics = if cluster.host.is_none() { cluster.nics_per_server } else { 0 };
+            on(server, &(0..nics).filter(own).collect::<Vec<_>>())
         }
         // No rank is left there; what is in flight still leaves and arrives over packet switches.
         FailedPart::Server { server } => on(server, fabric.optical_nics(ServerId(server))),

@@ -4,7 +4,7 @@
 //! The methods of [`Medium`] are those of packet switches: one flow a pair of GPUs, over the fabric's
 //! own routes. Gradients are summed hierarchically: inside each server, by rings between servers, inside
 //! again. Collectives inside one server take their closed form, for nothing else is on the scale-up
-//! network then; those that span servers are flows. A medium writes what it does otherwise.
+//! network then; those that span servers, or GPUs that it does not join, are flows. A medium writes what it does otherwise.
 
 use crate::beside::{Beside, Kept};
 use crate::carrier::form::CarrierKind;
@@ -219,7 +219,7 @@ pub(crate) trait Medium {
         let cluster = state.fabric.cluster();
         let server = |gpu: &u32| gpu / cluster.gpus_per_server;
         let inside = |group: &Vec<u32>| group.iter().all(|gpu| server(gpu) == server(&group[0]));
-        if groups.iter().all(inside) {
+        if cluster.joined() && groups.iter().all(inside) {
             let delay = cluster.scale_up_delay_ps * (2 * u64::from(steps));
             orders.end_phase(cluster.scale_up_bps.time_for(Bytes::new(bytes)) + delay);
             return Ok(());

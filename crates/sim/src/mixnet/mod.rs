@@ -99,7 +99,8 @@ impl<'a> Optical<'a> {
             false => (DELEGATE, Stages::new(setting.spec)),
         };
         let by_flows = matches!(setting.spec.engine, EngineSpec::Flow { .. });
-        planner::check(spec, by_flows, !setting.spec.failures.is_empty())?;
+        let (fails, hosted) = (!setting.spec.failures.is_empty(), fabric.cluster().host.is_some());
+        planner::check(spec, by_flows, fails, hosted)?;
         let region_servers = setting.spec.region_servers();
         let layout = start::layout(fabric, region_servers);
         let numa_of_port = start::numa_of_port(fabric, &layout);

@@ -47,12 +47,23 @@ pub(crate) fn one_by_one(setting: &Setting<'_>) -> Result<bool, String> {
 }
 
 /// Says why an all-to-all cannot be planned, if any is to be.
-pub(crate) fn check(spec: &MixNetSpec, by_flows: bool, fails: bool) -> Result<(), String> {
+pub(crate) fn check(
+    spec: &MixNetSpec,
+    by_flows: bool,
+    fails: bool,
+    hosted: bool,
+) -> Result<(), String> {
     let Some(key) = planned(spec) else { return Ok(()) };
     if !by_flows {
         return Err(format!(
             "engine.kind: fabric.reconfigure.{key} = \"inside\" plans circuits by the clock, which \
              only engine \"flow\" keeps"
+        ));
+    }
+    if hosted {
+        return Err(format!(
+            "fabric.reconfigure.{key} = \"inside\": plans circuits as if nothing inside servers were \
+             slow; allowed: the other policies, or no cluster.host"
         ));
     }
     if fails {

@@ -39,8 +39,11 @@ impl Optical<'_> {
             for hop in &routing.exchange {
                 let (from, to) = (nic(hop.from), nic(hop.to));
                 if hop.circuit {
+                    let cluster = fabric.cluster();
+                    cluster.to_nic(cluster.gpu_of(from), from, orders.path());
                     orders.path().extend(fabric.circuit_tx(from));
                     orders.path().extend(fabric.circuit_rx(to));
+                    cluster.from_nic(to, cluster.gpu_of(to), orders.path());
                 } else {
                     state.health.nic_route(from, to, key, orders.path())?;
                 }

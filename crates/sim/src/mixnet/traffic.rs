@@ -232,7 +232,7 @@ pub(super) fn expected(
             let footprint = ledger.footprint(comm);
             let busiest = footprint.iter().map(|&(_, out, into)| out.max(into)).max();
             busiest.map_or_else(
-                || cluster.scale_up_bps.time_for(Bytes::new(bytes_per_gpu)),
+                || cluster.inside().0.time_for(Bytes::new(bytes_per_gpu)),
                 |bytes| time(bytes.into(), packets),
             )
         }

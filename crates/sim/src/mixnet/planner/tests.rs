@@ -135,20 +135,22 @@ fn what_gathering_hides_is_not_waited_for() {
 #[test]
 fn what_cannot_be_planned_is_refused() {
     let fixed = spec(1, false);
-    assert_eq!(check(&fixed, true, false), Ok(()));
-    let error = check(&fixed, false, false).expect_err("packets take their time");
+    assert_eq!(check(&fixed, true, false, false), Ok(()));
+    let error = check(&fixed, false, false, false).expect_err("packets take their time");
     assert!(error.starts_with("engine.kind: ") && error.contains("first_forward"), "{error}");
-    let error = check(&fixed, true, true).expect_err("something breaks");
+    let error = check(&fixed, true, false, true).expect_err("PCIe is slow");
+    assert!(error.ends_with("or no cluster.host"), "{error}");
+    let error = check(&fixed, true, true, false).expect_err("something breaks");
     assert!(error.starts_with("--fail: "), "{error}");
     let mut drawn = fixed;
     drawn.ocs.delay =
         ReconfigurationDelay::Lognormal { pairs: vec![1], mean_ps: vec![], p99_ps: vec![] };
-    let error = check(&drawn, true, false).expect_err("not one time");
+    let error = check(&drawn, true, false, false).expect_err("not one time");
     assert!(error.starts_with("fabric.ocs.delay: "), "{error}");
     for policy in [ReconfigurePolicy::Block, ReconfigurePolicy::Reuse, ReconfigurePolicy::Hide] {
         drawn.reconfigure.first_forward = policy;
         drawn.reconfigure.second_forward = policy;
         drawn.reconfigure.backward = policy;
-        assert_eq!(check(&drawn, false, true), Ok(()));
+        assert_eq!(check(&drawn, false, true, false), Ok(()));
     }
 }
