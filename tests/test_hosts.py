@@ -126,11 +126,11 @@ def test_delegates_are_near_where_they_can_be() -> None:
 @pytest.mark.parametrize("carrier", CARRIERS)
 @pytest.mark.parametrize("fabric", ["fat-tree", "rail-optimized"])
 def test_every_carrier_leads_over_hosts(fabric: str, carrier: str, engine: str) -> None:
-    """The NICs bound all of them: eight GPUs send eight others by four NICs of 100 Gbps."""
+    """Eight GPUs send eight others by four NICs; what hands over crosses PCIe twice as often."""
     more = {"fabric.carrier": carrier, "engine.kind": engine, "fabric.radix": 8}
     took = seconds(fabric, even(), gbps=100, **more)
     least = 8 * 8 * MIB / (4 * 12.5e9)
-    assert least <= took < 1.5 * least
+    assert least <= took < (1.6 if engine == "packet" else 1.35) * least
 
 
 @pytest.mark.parametrize("engine", ["flow", "packet", "flit"])
