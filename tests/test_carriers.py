@@ -280,6 +280,18 @@ def test_packets_take_as_long_as_flows(fabric: str, radix: int, carrier: str, de
     assert times[1] == pytest.approx(times[0], rel=0.06)
 
 
+def test_auto_on_packets_knows_that_they_are_spread_over_uplinks() -> None:
+    """Sixteen hosts a leaf: by flow hashed uplinks would bind, by packets the hot GPUs' NICs do."""
+    drawn = np.random.default_rng(1).lognormal(0.0, 0.8, (RANKS, RANKS)) * MIB
+    matrix = (drawn * (1.0 + (np.arange(RANKS) % PER_SERVER == 0))).astype(np.uint64)
+    packets = {"engine.kind": "packet", "engine.balancer.kind": "round-robin"}
+    times = {
+        carrier: run("leaf-spine", carrier, matrix, **packets)["time_s"]
+        for carrier in ("auto", *CARRIERS)
+    }
+    assert times["auto"] <= 1.02 * min(times.values())
+
+
 def test_a_comparison_asks_every_fabric_alike() -> None:
     job = Scenario.preset("mixtral-8x7b", gpus=128, training={"micro_batches": 1})
     asked = job.with_(fabric={"carrier": "delegate", "store_and_forward": True})

@@ -7,7 +7,7 @@ use crate::error::RouteError;
 use crate::hash::Choice;
 use crate::ids::{GpuId, LinkId, NicId, NodeId, ServerId};
 use crate::inside::relay;
-use crate::wires::{Link, Node, Wires};
+use crate::wires::{Link, LinkClass, Node, NodeKind, Wires};
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
@@ -139,6 +139,19 @@ pub trait Switches: fmt::Debug + Any + Send + Sync {
 
     /// See [`Fabric::nic_path`].
     fn path(&self, source: NicId, destination: NicId, index: u32, path: &mut Vec<LinkId>);
+}
+
+/// The part of a path between its first NIC and its last ([`Fabric::switched`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switched {
+    /// How many of its links come before.
+    pub before: usize,
+    /// How many come after.
+    pub after: usize,
+    /// The NIC that sends.
+    pub source: NicId,
+    /// The NIC that receives.
+    pub destination: NicId,
 }
 
 /// Routes over packet switches that every NIC is on, from a GPU's own NIC to the destination's own.
@@ -361,6 +374,39 @@ impl Fabric {
         if let Some(switches) = self.routes.switches() {
             switches.path(source, destination, index, path);
         }
+    }
+
+    /// The part of a path that has equal paths beside it: that from its first NIC to its last, over
+    /// packet switches. None of a path that goes through a NIC between, or over none.
+    ///
+    /// ```
+    /// # use lightloom_fabric::*;
+    /// # use lightloom_units::{BitRate, Time};
+    /// let spec = ClosSpec::new(BitRate::from_gbps(400), Time::from_us(1));
+    /// let fabric = build(&Cluster::of(128, 8), &FatTree(spec).into(), 1, &[]).unwrap();
+    /// let mut path = Vec::new();
+    /// fabric.route(GpuId(0), GpuId(127), 7, &mut path).unwrap();
+    /// let switched = fabric.switched(&path).unwrap();
+    /// assert_eq!((switched.source, switched.destination), (NicId(0), NicId(127)));
+    /// assert_eq!((switched.before, switched.after), (0, 0));
+    /// ```
+    pub fn switched(&self, path: &[LinkId]) -> Option<Switched> {
+        let host = |&link: &LinkId| self.link(link).class == LinkClass::Host;
+        let first_nic = self.nic_node(NicId(0)).0;
+        let nic = |node: NodeId| {
+            let is_nic = self.nodes[node.0 as usize].kind == NodeKind::Nic;
+            is_nic.then(|| NicId(node.0 - first_nic))
+        };
+        let (up, down) = (path.iter().position(host)?, path.iter().rposition(host)?);
+        let source = nic(self.link(path[up]).from)?;
+        let destination = nic(self.link(path[down]).to)?;
+        let through = up < down && path[up + 1..down].iter().any(host);
+        (!through).then(|| Switched {
+            before: up,
+            after: path.len() - 1 - down,
+            source,
+            destination,
+        })
     }
 
     /// A server's NICs on packet switches, by index in the server, rising. None with TopoOpt and

@@ -51,7 +51,7 @@ pub use circuits::{CircuitError, CrossConnect, MOST_PORTS};
 pub use clos::{ClosSpec, Splitting};
 pub use cluster::Cluster;
 pub use error::{FabricError, RouteError};
-pub use graph::{Fabric, Routes, Switches};
+pub use graph::{Fabric, Routes, Switched, Switches};
 pub use host::{Host, NicsAt};
 pub use ids::{GpuId, LinkId, NicId, NodeId, ServerId};
 pub use kind::{

@@ -9,7 +9,7 @@ use crate::run::Run;
 use crate::transport::AnyTransport;
 use crate::transport::plug::PathInfo;
 use lightloom_engine::Sending;
-use lightloom_fabric::{LinkClass, LinkId, NodeKind};
+use lightloom_fabric::{LinkClass, LinkId};
 use lightloom_units::Time;
 
 impl Run<'_> {
@@ -156,34 +156,19 @@ impl Run<'_> {
     /// Which part of a lane has equal alternatives: that from the first NIC to the last, over packet
     /// switches.
     fn path_of(&self, lane: &[LinkId]) -> Path {
-        let fabric = self.scenario.fabric;
-        let first_nic = fabric.nic_node(lightloom_fabric::NicId(0)).0;
-        let nic = |node: lightloom_fabric::NodeId| {
-            let is_nic = fabric.nodes()[node.0 as usize].kind == NodeKind::Nic;
-            is_nic.then(|| node.0 - first_nic)
-        };
         let alone = Path { alternatives: 1, before: 0, after: 0, source: 0, destination: 0 };
-        let host = |l: &LinkId| fabric.link(*l).class == LinkClass::Host;
-        let (Some(up), Some(down)) = (lane.iter().position(host), lane.iter().rposition(host))
-        else {
-            return alone;
-        };
-        let ends = (nic(fabric.link(lane[up]).from), nic(fabric.link(lane[down]).to));
-        let (Some(source), Some(destination)) = ends else { return alone };
-        if lane[up + 1..down].iter().any(|&l| matches!(fabric.link(l).class, LinkClass::Host)) {
-            return alone;
-        }
         if self.spec.balancer.kind().capabilities.paths == Paths::Route {
             return alone;
         }
-        let alternatives =
-            fabric.nic_paths(lightloom_fabric::NicId(source), lightloom_fabric::NicId(destination));
+        let fabric = self.scenario.fabric;
+        let Some(part) = fabric.switched(lane) else { return alone };
+        let alternatives = fabric.nic_paths(part.source, part.destination);
         Path {
             alternatives: alternatives.clamp(1, u32::from(u16::MAX)) as u16,
-            before: up as u8,
-            after: (lane.len() - 1 - down) as u8,
-            source,
-            destination,
+            before: part.before as u8,
+            after: part.after as u8,
+            source: part.source.0,
+            destination: part.destination.0,
         }
     }
 }

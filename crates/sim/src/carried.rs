@@ -11,6 +11,7 @@ use crate::rails::flows::spreads;
 use crate::spec::{EngineSpec, Spec};
 use lightloom_engine::Orders;
 use lightloom_fabric::{CarrierSpec, FabricKind, GpuId, NicId};
+use lightloom_packet::Paths;
 use lightloom_units::{Bytes, Time};
 use lightloom_workload::{BlockId, MatrixId};
 use std::collections::HashMap;
@@ -81,6 +82,12 @@ pub(crate) fn allowed(spec: &Spec) -> Result<Vec<&'static CarrierKind>, SimError
     }
 }
 
+/// Whether packets of a flow are spread over equal paths, or a flow goes where there is room.
+fn spread(engine: &EngineSpec) -> bool {
+    matches!(engine, EngineSpec::Packet(packet)
+        if packet.balancer.kind().capabilities.paths != Paths::Route)
+}
+
 fn refused(name: &str, kind: &FabricKind) -> SimError {
     let can =
         |known: &&&str| ["auto", "paper"].contains(known) || kind.can().carriers.contains(known);
@@ -118,7 +125,7 @@ impl Carrier {
             among: setting.carriers.clone(),
             stages: Stages::new(setting.spec),
             chosen: HashMap::new(),
-            closed_form: ClosedForm::default(),
+            closed_form: ClosedForm::new(spread(&setting.spec.engine)),
             servers: vec![],
             pairs: 0,
             local: vec![],
