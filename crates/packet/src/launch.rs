@@ -9,7 +9,7 @@ use crate::run::Run;
 use crate::transport::AnyTransport;
 use crate::transport::plug::PathInfo;
 use lightloom_engine::Sending;
-use lightloom_fabric::{LinkClass, LinkId};
+use lightloom_fabric::LinkId;
 use lightloom_units::Time;
 
 impl Run<'_> {
