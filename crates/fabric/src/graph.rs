@@ -178,6 +178,9 @@ impl<S: Switches> Routes for OwnNics<S> {
         path: &mut Vec<LinkId>,
     ) -> Result<(), RouteError> {
         let (exit, entry) = (cluster.nic_of(source), cluster.nic_of(destination));
+        if cluster.host.is_none() {
+            return self.switches.route(exit, entry, key, path);
+        }
         cluster.to_nic(source, exit, path);
         self.switches.route(exit, entry, key, path)?;
         cluster.from_nic(entry, destination, path);

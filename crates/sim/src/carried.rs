@@ -260,7 +260,7 @@ fn order(
         if travel.by_own_nics {
             let (from, to) = (GpuId(from), GpuId(to));
             let nics = (cluster.nic_of(from), cluster.nic_of(to));
-            state.health.route_by((from, to), nics, key, orders.path())?;
+            state.health.route_by(|| (from, to), nics, key, orders.path())?;
         } else {
             state.health.nic_route(NicId(from), NicId(to), key, orders.path())?;
         }

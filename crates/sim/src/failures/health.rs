@@ -154,26 +154,33 @@ impl<'a> Health<'a> {
         path: &mut Vec<LinkId>,
     ) -> Result<(), String> {
         let cluster = self.fabric.cluster();
-        self.route_by((cluster.gpu_of(from), cluster.gpu_of(to)), (from, to), key, path)
+        self.route_by(|| (cluster.gpu_of(from), cluster.gpu_of(to)), (from, to), key, path)
     }
 
-    /// As [`Health::route`], by these NICs if they work.
+    /// As [`Health::route`], between the GPUs that `ends` says, by these NICs of theirs if they work.
     pub fn route_by(
         &self,
-        (from, to): (GpuId, GpuId),
+        ends: impl Fn() -> (GpuId, GpuId),
         (exit, entry): (NicId, NicId),
         key: u64,
         path: &mut Vec<LinkId>,
     ) -> Result<(), String> {
         if !self.is_broken(exit) && !self.is_broken(entry) {
             let (start, cluster) = (path.len(), self.fabric.cluster());
-            cluster.to_nic(from, exit, path);
+            // Without a host there is no link between a GPU and its NIC.
+            let inside = cluster.host.as_ref().map(|_| ends());
+            if let Some((from, _)) = inside {
+                cluster.to_nic(from, exit, path);
+            }
             if self.fabric.nic_route(exit, entry, key, path).is_ok() {
-                cluster.from_nic(entry, to, path);
+                if let Some((_, to)) = inside {
+                    cluster.from_nic(entry, to, path);
+                }
                 return Ok(());
             }
             path.truncate(start);
         }
+        let (from, to) = ends();
         self.route(from, to, key, path)
     }
 
