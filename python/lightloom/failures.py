@@ -1,9 +1,10 @@
 """What fails during a run: ``[[failures]]`` of a specification, ``--fail`` of the command line.
 
-Modelled: NICs, their cables, ports of the optical switch, whole switches, GPUs, servers; at a time
-of the iteration, for a while or for good (MixNet, Section 5.4). Both notations make one `Failure`;
-what the core does about it is in ``docs/failures.md``. Ignored: failures at random. Checked:
-every notation round-trips; files under ``tests/malformed``.
+Modelled: NICs, packet switches, their cables, ports of the optical switch, whole switches, GPUs,
+servers; at a time of the iteration, for a while or for good (MixNet, Section 5.4). Both notations
+make one `Failure`; what the core does about it is in ``docs/failures.md``. Which kinds a fabric has
+is among its capabilities; which packet switches, the core says. Ignored: failures at random.
+Checked: every notation round-trips; files under ``tests/malformed``.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from lightloom.units import Time
 if TYPE_CHECKING:
     from lightloom.scenario import Network, Scenario
 
-Kind = Literal["nic", "link", "ocs-port", "eps", "ocs", "gpu", "server"]
+Kind = Literal["nic", "link", "ocs-port", "eps", "ocs", "switch", "gpu", "server"]
 
-# What a kind's target names, in order.
+# What a kind's target names, in order; of `switch`, and of `link` between two, names of the fabric.
 _PARTS: Mapping[str, tuple[str, ...]] = {
     "nic": ("server", "nic"),
     "link": ("server", "nic"),
@@ -43,10 +44,12 @@ class Failure(Section):
     """One thing that fails, when, and what then."""
 
     kind: Kind
-    """`nic`, `link` (its cable), `ocs-port` (the optical switch's port of it), `eps` (all NICs of a
-    server on packet switches), `ocs` (a region's optical switch), `gpu`, `server`."""
+    """`nic`, `link` (its cable, or what joins two packet switches), `ocs-port` (the optical
+    switch's port of it), `eps` (all NICs of a server on packet switches), `ocs` (a region's optical
+    switch), `switch` (a packet switch), `gpu`, `server`."""
     target: str = Field(max_length=100)
-    """Which one: `server3.nic2`, `server3.gpu2`, `server3` or `region0`, counted from 0."""
+    """Which one: `server3.nic2`, `server3.gpu2`, `server3` or `region0`, counted from 0; a packet
+    switch by its name in the fabric, `tor3` or `spine0`; `tor3.agg1` is what joins two."""
     at: Time
     """When, from the beginning of the iteration on."""
     until: Time | None = None
@@ -63,25 +66,32 @@ class Failure(Section):
         return f"{self.kind}:{self.target}"
 
     @property
-    def part(self) -> dict[str, int] | None:
+    def part(self) -> Mapping[str, int | str] | None:
         """What the target names, by index; None if it does not name what it should.
 
         Examples
         --------
         >>> parse("nic:server3.nic2@1.2s,until=1.5 s").part
         {'server': 3, 'nic': 2}
+        >>> parse("link:tor0.agg1@1.2s").part
+        {'ends': 'tor0.agg1'}
         """
+        if self.kind == "switch":
+            return {"name": self.target}
         names = _PARTS[self.kind]
         match = re.fullmatch(r"\.".join(rf"{name}(\d{{1,7}})" for name in names), self.target)
+        if match is None and self.kind == "link" and re.fullmatch(r".+\..+", self.target):
+            return {"ends": self.target}
         if match is None:
             return None
         return {name: int(text) for name, text in zip(names, match.groups(), strict=True)}
 
     def to_core(self) -> dict[str, Any]:
         """Return what the compiled core reads."""
+        part = self.part or {}
         return {
             "name": self.name,
-            "part": {"kind": self.kind, **(self.part or {})},
+            "part": {"kind": "between" if "ends" in part else self.kind, **part},
             "at_ps": int(self.at),
             "until_ps": None if self.until is None else int(self.until),
             "restore_ps": int(self.restore or 0),
@@ -113,7 +123,7 @@ def parse(text: str) -> Failure:
     Traceback (most recent call last):
     ...
     lightloom.errors.InputError: --fail "disk:server0@1s": unknown kind "disk"; allowed: nic, \
-link, ocs-port, eps, ocs, gpu, server
+link, ocs-port, eps, ocs, switch, gpu, server
     """
     return Failure(**_table(text))
 
@@ -142,10 +152,11 @@ def misfits(network: Network) -> Iterator[tuple[str, str]]:
     if not network.failures:
         return
     fabric = network.fabric
-    able = fabrics.FAMILY.able("failures")
-    if fabric.kind not in able:
-        allowed = ", ".join(able)
+    if not fabrics.can(fabric.kind, "failures"):
+        kinds = fabrics.FAMILY.kinds.values()
+        allowed = ", ".join(kind.name for kind in kinds if kind.capabilities["failures"])
         yield "failures", f'fabric "{fabric.kind}" has no paths around them; allowed: {allowed}'
+        return
     if network.engine.kind == "flit":
         yield "failures", 'engine "flit" knows none; allowed: flow, packet'
     for index, failure in enumerate(network.failures):
@@ -154,10 +165,15 @@ def misfits(network: Network) -> Iterator[tuple[str, str]]:
 
 
 def _misfits(failure: Failure, network: Network) -> Iterator[tuple[str, str]]:
-    kind, part, cluster = failure.kind, failure.part, network.cluster
+    kind, part, cluster, fabric = failure.kind, failure.part, network.cluster, network.fabric
+    can = fabrics.can(fabric.kind, "failures")
+    if kind not in can:
+        yield "kind", f'not of fabric "{fabric.kind}"; allowed there: {", ".join(can)}'
+        return
     if part is None:
         form = ".".join(f"{name}N" for name in _PARTS[kind])
-        yield "target", f"of kind {kind}, must be {form}, with numbers from 0"
+        between = ", or two packet switches, as tor0.agg1" if kind == "link" else ""
+        yield "target", f"of kind {kind}, must be {form}, with numbers from 0{between}"
         return
     counts = {
         "server": network.servers,
@@ -166,19 +182,14 @@ def _misfits(failure: Failure, network: Network) -> Iterator[tuple[str, str]]:
         "gpu": cluster.gpus_per_server,
     }
     for name, index in part.items():
-        if index >= counts[name]:
+        if isinstance(index, int) and index >= counts[name]:
             of = " a server" if name in ("nic", "gpu") else ""
             yield (
                 "target",
                 f"there are {counts[name]} {name}s{of}; allowed: {name}0 to "
                 f"{name}{counts[name] - 1}",
             )
-    fabric = network.fabric
-    regions = fabrics.FAMILY.able("regions")
-    if kind in ("ocs", "ocs-port") and fabric.kind not in regions:
-        allowed = ", ".join(regions)
-        yield "kind", f'fabric "{fabric.kind}" has no optical switches; allowed: {allowed}'
-    elif kind == "ocs-port":
+    if kind == "ocs-port" and fabrics.can(fabric.kind, "regions"):
         nics = cluster.nics_per_server
         packets = nics - fabric.optical_nics
         on_packets = {index * nics // packets for index in range(packets)}
@@ -193,7 +204,7 @@ def _misfits(failure: Failure, network: Network) -> Iterator[tuple[str, str]]:
         yield "restore", f"nothing reads it for kind {kind}; allowed: gpu, server"
     if failure.backup is not None and kind != "gpu":
         yield "backup", f"nothing reads it for kind {kind}; allowed: gpu"
-    if failure.backup == "ocs" and fabric.kind not in regions:
+    if failure.backup == "ocs" and not fabrics.can(fabric.kind, "regions"):
         yield "backup", f'fabric "{fabric.kind}" has no optical switches; allowed: eps'
 
 

@@ -115,6 +115,12 @@ impl Circuits {
         !self.down.is_empty() && self.down[link.0 as usize]
     }
 
+    /// Whether any link has broken so far.
+    #[inline]
+    pub fn ever_broke(&self) -> bool {
+        !self.down.is_empty()
+    }
+
     /// Whether a flow may stay on a path: nothing of it is down, and circuits join, dark or not,
     /// what meets at optical switches.
     pub fn is_whole(&self, path: &[LinkId]) -> bool {

@@ -723,6 +723,34 @@ pub fn what_heals_carries_again(engine: &dyn Engine, exactness: Exactness) {
     assert_close(outcome.makespan - wait, RATE.time_for(size), exactness.and(0.05));
 }
 
+/// A link that loses part of its rate takes as much longer, and no longer once it has it back.
+pub fn what_is_left_of_a_rate_carries(engine: &dyn Engine, exactness: Exactness) {
+    let fabric = leaf_spine();
+    let graph = Graph::new(vec![Work::Send(0)], vec![]);
+    let [own, _] = two_ways(&fabric);
+    let whole = RATE.time_for(Bytes::new(64 * MIB));
+    let half = BitRate::from_bps(RATE.bps() / 2);
+    let rates = |at: u64, rate| Incident {
+        at: Time::from_ps(whole.ps() * at / 4),
+        rates: vec![(own[0], rate)],
+        ..Incident::default()
+    };
+    let run = |incidents: &[Incident]| {
+        let slow = Scenario { incidents, ..scenario(&fabric, &graph) };
+        let mut script = Script::of(Orders::default());
+        script.transfers[0].path().extend(&own);
+        script.transfers[0].flow(Bytes::new(64 * MIB));
+        script.transfers[0].end_phase(Time::ZERO);
+        let outcome = engine.run(&slow, &mut script, &mut Silent).expect("the run finishes");
+        outcome.makespan - own.iter().map(|&link| fabric.link(link).delay).sum()
+    };
+    let [to_the_end, a_while] =
+        [vec![rates(1, half)], vec![rates(1, half), rates(3, RATE)]].map(|i| run(&i));
+    let times = |quarters: u64| Time::from_ps(whole.ps() * quarters / 4);
+    assert_close(to_the_end, times(7), exactness.and(0.01));
+    assert_close(a_while, times(5), exactness.and(0.01));
+}
+
 /// Held tasks start later, or take longer if they are at it.
 pub fn held_tasks_wait(engine: &dyn Engine, _: Exactness) {
     let fabric = leaf_spine();
@@ -786,6 +814,6 @@ macro_rules! breakable {
     ($engine:expr, $closed_form:expr) => {
         $crate::conformance!(@tests failures, $engine, $closed_form;
             what_breaks_is_left, what_broke_before_is_left, what_heals_carries_again,
-            held_tasks_wait);
+            what_is_left_of_a_rate_carries, held_tasks_wait);
     };
 }

@@ -1,7 +1,7 @@
 //! What breaks during a run, and what is whole again: links, and the tasks that must wait.
 
 use lightloom_fabric::LinkId;
-use lightloom_units::Time;
+use lightloom_units::{BitRate, Time};
 
 /// Something that happens to the fabric, or to those who compute, at a time set beforehand.
 ///
@@ -26,6 +26,9 @@ pub struct Incident {
     pub down: Vec<LinkId>,
     /// Links that are whole again.
     pub up: Vec<LinkId>,
+    /// Links that carry at another rate from now on, as bundles do of which a part breaks or heals. One
+    /// that comes up without being named here has its own rate.
+    pub rates: Vec<(LinkId, BitRate)>,
     /// Tasks that are held up.
     pub held: Vec<u32>,
     /// For how long.

@@ -25,7 +25,7 @@ use crate::outcome::{Observer, Outcome, Reconfiguration};
 use crate::tasks::{NOT_A_TRANSFER, TaskId};
 use crate::transfers::{AfterPhase, Transfers};
 use lightloom_fabric::LinkId;
-use lightloom_units::{Bytes, Time};
+use lightloom_units::{BitRate, Bytes, Time};
 
 const NONE: u32 = u32::MAX;
 
@@ -76,13 +76,15 @@ pub enum Step {
 
 /// What an incident means for an engine: first `down` carries nothing any more, then `patches` are
 /// made as for [`Step::Patch`], then flows whose paths are not [whole](Circuits::is_whole) go where
-/// [`Ledger::displaced`] says, then `up` carries again.
+/// [`Ledger::displaced`] says, then `up` carries again, then `rates` hold.
 #[derive(Debug)]
 pub struct LinkChanges {
     /// Links that carry nothing now.
     pub down: Vec<LinkId>,
     /// Links that carry again, unless they are dark: those follow with [`Step::Ready`].
     pub up: Vec<LinkId>,
+    /// Links that carry at another rate.
+    pub rates: Vec<(LinkId, BitRate)>,
     /// What the policy patches.
     pub patches: Patches,
 }
@@ -443,7 +445,8 @@ impl<'a> Ledger<'a> {
         })?;
         let ready = |link: &&LinkId| self.circuits.carries(**link, now);
         let up = incident.up.iter().filter(ready).copied().collect();
-        Ok(Some(Step::Incident(LinkChanges { down: incident.down.clone(), up, patches })))
+        let (down, rates) = (incident.down.clone(), incident.rates.clone());
+        Ok(Some(Step::Incident(LinkChanges { down, up, rates, patches })))
     }
 
     /// A task that nothing holds: computes, or sends what the policy says.

@@ -22,7 +22,7 @@ use crate::graph::Switches;
 use crate::hash::Choice;
 use crate::ids::{LinkId, NicId, NodeId};
 use crate::kind::{LINK_BANDWIDTH, LINK_DELAY, NAME};
-use crate::wires::{Cable, LinkClass, NodeKind, Wires, back};
+use crate::wires::{Cable, LinkClass, Wires, back};
 use lightloom_units::kind::{Form, Key};
 use lightloom_units::{BitRate, Time};
 use serde::{Deserialize, Serialize};
@@ -162,11 +162,18 @@ impl Clos {
             class: if tier == 0 { LinkClass::Host } else { LinkClass::Uplink { tier } },
             lanes,
         };
+        let [tor, above] = if spec.tiers == 2 { ["leaf", "spine"] } else { ["tor", "agg"] };
+        // Switches above the ToRs of a pod; one node, or one each.
+        let most = lanes(spec, full.hosts) as usize;
+        let named = |name: &'static str, from: usize, all: usize| {
+            let count = if spec.splitting == Splitting::Ideal { all } else { 1 };
+            (from..from + count).map(move |number| format!("{name}{number}"))
+        };
         let mut pod = Pod::default();
         // By aggregation switch: its node, and (rate, lanes) of its links down.
         let mut aggregation: Vec<(NodeId, Vec<(u64, u32)>)> = Vec::new();
         for hosts in tors {
-            let node = wires.node(NodeKind::Switch { tier: 1 });
+            let node = wires.switch([format!("{tor}{}", self.tors.len())], 1);
             let mut tor = Tor { pod: self.pods.len() as u32, up: vec![] };
             for &nic in *hosts {
                 let up = wires.duplex(wires.nic(nic), node, cable(0, spec.link_bps.bps(), 1));
@@ -178,7 +185,8 @@ impl Clos {
             };
             for (j, (rate, lanes)) in uplinks(spec, hosts).into_iter().enumerate() {
                 if j == aggregation.len() {
-                    aggregation.push((wires.node(NodeKind::Switch { tier: 2 }), vec![]));
+                    let names = named(above, self.pods.len() * most + j, most);
+                    aggregation.push((wires.switch(names, 2), vec![]));
                 }
                 let (above, down) = &mut aggregation[j];
                 tor.up.push(wires.duplex(node, *above, cable(1, rate, lanes)));
@@ -202,7 +210,8 @@ impl Clos {
                 let mut links = Vec::with_capacity(up.len());
                 for (c, &(rate, lanes)) in up.iter().enumerate() {
                     if c == cores[j].len() {
-                        cores[j].push(wires.node(NodeKind::Switch { tier: 3 }));
+                        let names = named("core", j * full.tors + c, most * full.tors);
+                        cores[j].push(wires.switch(names, 3));
                     }
                     links.push(wires.duplex(*node, cores[j][c], cable(2, rate, lanes)));
                     uplinks_bps[1] += u128::from(rate);
@@ -292,11 +301,16 @@ fn in_order(rails: &Rails, half: u32) -> impl Iterator<Item = &[NicId]> {
     })
 }
 
+/// How many uplinks a ToR with so many hosts has.
+fn lanes(spec: &ClosSpec, hosts: usize) -> u64 {
+    ((hosts as f64 / spec.oversubscription).ceil() as u64).max(1)
+}
+
 /// Rate \[bit/s\] and lanes of each uplink of a ToR with so many hosts.
 fn uplinks(spec: &ClosSpec, hosts: usize) -> Vec<(u64, u32)> {
     // At most 2^20 hosts at 10 Tbps; the product is exact in 64 bits.
     let down_bps = hosts as u64 * spec.link_bps.bps();
-    let lanes = ((hosts as f64 / spec.oversubscription).ceil() as u64).max(1);
+    let lanes = lanes(spec, hosts);
     // Not through a float where nothing is shared: above 2^53 it would lose bits.
     let total = match spec.oversubscription == 1.0 {
         true => down_bps,

@@ -5,6 +5,7 @@
 //! not; nothing on the bill counts zero, circuits that stand are joined at one switch, and a key that the
 //! kind does not have is refused.
 
+use crate::around::Left;
 use crate::error::RouteError;
 use crate::graph::Fabric;
 use crate::ids::{GpuId, LinkId, NicId, NodeId};
@@ -36,6 +37,7 @@ pub fn holds(fabric: &Fabric, picks: Picks<'_>) {
     routes(fabric, picks, true);
     nic_routes(fabric, picks);
     dropped(fabric, picks);
+    around(fabric, picks);
     assert!(fabric.bill().lines().all(|line| line.count > 0));
     for (tx, rx) in fabric.standing() {
         assert_eq!(fabric.link(tx).to, fabric.link(rx).from);
@@ -79,6 +81,39 @@ fn chain_of(fabric: &Fabric, (from, to): (NodeId, NodeId), path: &[LinkId]) {
     let optical = |node: NodeId| matches!(fabric.nodes()[node.index()].kind, NodeKind::Ocs { .. });
     let fresh = |node| optical(node) || seen.insert(node);
     assert!(path.iter().map(|&l| fabric.link(l).to).all(fresh), "a loop in {path:?}");
+}
+
+/// Paths over what is left without a switch lead from source to destination over nothing that is cut.
+fn around(fabric: &Fabric, picks: Picks<'_>) {
+    let Some(&(first, ..)) = picks.first().filter(|_| !fabric.switches().is_empty()) else {
+        return;
+    };
+    let names: HashSet<_> = fabric.switches().iter().map(|switch| &switch.name).collect();
+    assert_eq!(names.len(), fabric.switches().len(), "a name twice");
+    let switch = &fabric.switches()[first as usize % fabric.switches().len()];
+    let cuts = fabric.cables_of(switch);
+    assert!(cuts.iter().all(|cut| cut.cable < cut.of));
+    let down: HashSet<LinkId> = cuts.iter().filter(|cut| cut.of == 1).map(|cut| cut.link).collect();
+    let left = Left::new(fabric, |link| down.contains(&link), |_| false);
+    let (cluster, mut path) = (fabric.cluster(), Vec::new());
+    for &(a, b, key) in picks {
+        let (a, b) = (GpuId(a % cluster.gpus), GpuId(b % cluster.gpus));
+        let (from, to) = (cluster.server_of(a), cluster.server_of(b));
+        path.clear();
+        if from != to {
+            assert_eq!(left.route(a, b, key, &mut path), left.joins(from, to));
+            assert!(left.holds(&path) && path.iter().all(|link| !down.contains(link)));
+            if !path.is_empty() {
+                chain(fabric, a, b, &path);
+            }
+            path.clear();
+            let (exit, entry) = (cluster.nic_of(a), cluster.nic_of(b));
+            if left.nic_route(exit, entry, key, &mut path) {
+                assert!(left.holds(&path));
+                chain(fabric, a, b, &path);
+            }
+        }
+    }
 }
 
 /// Routes lead from source to destination; `joined`: over packets, every two servers.

@@ -7,7 +7,7 @@ use crate::error::RouteError;
 use crate::hash::Choice;
 use crate::ids::{GpuId, LinkId, NicId, NodeId, ServerId};
 use crate::inside::relay;
-use crate::wires::{Link, LinkClass, Node, NodeKind, Wires};
+use crate::wires::{Link, LinkClass, Node, NodeKind, Switch, Wires};
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ pub struct Fabric {
     cluster: Cluster,
     nodes: Vec<Node>,
     links: Vec<Link>,
+    switches: Vec<Switch>,
     redundant: Vec<bool>,
     routes: Arc<dyn Routes>,
     bill: Bill,
@@ -201,12 +202,14 @@ impl<S: Switches> Routes for OwnNics<S> {
 }
 
 impl Fabric {
-    pub(crate) fn new(cluster: &Cluster, wires: Wires, routes: Arc<dyn Routes>) -> Self {
+    pub(crate) fn new(cluster: &Cluster, mut wires: Wires, routes: Arc<dyn Routes>) -> Self {
+        wires.name_the_rest();
         Fabric {
             cluster: cluster.clone(),
             redundant: wires.redundant(),
             nodes: wires.nodes,
             links: wires.links,
+            switches: wires.switches,
             routes,
             bill: wires.bill,
             notes: wires.notes,
@@ -233,6 +236,10 @@ impl Fabric {
     /// A link of this fabric.
     pub fn link(&self, link: LinkId) -> &Link {
         &self.links[link.index()]
+    }
+    /// Every packet switch by its name, tier by tier or in the order of a graph.
+    pub fn switches(&self) -> &[Switch] {
+        &self.switches
     }
     /// All servers, in rising order.
     pub fn servers(&self) -> impl ExactSizeIterator<Item = ServerId> + use<> {

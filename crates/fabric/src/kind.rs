@@ -37,8 +37,8 @@ pub struct Capabilities {
     pub carriers: &'static [&'static str],
     /// Engines that cannot run it, and why.
     pub refuses: &'static [(&'static str, &'static str)],
-    /// Whether it leads around NICs that fail.
-    pub failures: bool,
+    /// Kinds of parts whose failures it leads around.
+    pub failures: &'static [&'static str],
     /// Whether servers fall into regions, each on an optical switch whose circuits change.
     pub regions: bool,
     /// Whether NIC `i` of every server is on the same switches, so that a balancer can choose rails.
@@ -60,7 +60,7 @@ impl Capabilities {
         medium: "packets",
         carriers: &["direct", "relay", "delegate", "rails"],
         refuses: &[],
-        failures: true,
+        failures: &["nic", "link", "switch", "gpu", "server"],
         regions: false,
         rails: false,
         many_nics: false,

@@ -24,6 +24,7 @@
 //! assert_eq!(hops, ["host", "uplink-1", "uplink-2", "uplink-2", "uplink-1", "host"]);
 //! ```
 
+mod around;
 mod bill;
 mod circuits;
 mod clos;
@@ -46,6 +47,7 @@ pub mod routers;
 mod shortest;
 mod wires;
 
+pub use around::{Cut, Left};
 pub use bill::{Bill, BillLine, Item};
 pub use circuits::{CircuitError, CrossConnect, MOST_PORTS};
 pub use clos::{ClosSpec, Splitting};
@@ -70,4 +72,4 @@ pub use kinds::topoopt::{Panel, TopoOptSpec};
 pub use ocs::{
     ActivationDelay, OcsSpec, ReconfigurationDelay, Reconfigure, ReconfigurePolicy, Start,
 };
-pub use wires::{Link, LinkClass, Node, NodeKind, Wires};
+pub use wires::{Link, LinkClass, Node, NodeKind, Switch, Wires};

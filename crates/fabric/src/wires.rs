@@ -44,6 +44,17 @@ pub struct Node {
     pub kind: NodeKind,
 }
 
+/// A packet switch, as it is named in its fabric.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Switch {
+    /// `tor3`, `spine0`, or as a graph has it.
+    pub name: String,
+    /// The node that it is, or is part of.
+    pub node: NodeId,
+    /// Which part, where ideal splitting makes one node of several.
+    pub part: u32,
+}
+
 /// What a link is part of; both directions have the same class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LinkClass {
@@ -118,6 +129,7 @@ pub struct Link {
 pub struct Wires {
     pub(crate) nodes: Vec<Node>,
     pub(crate) links: Vec<Link>,
+    pub(crate) switches: Vec<Switch>,
     /// What must be bought.
     pub bill: Bill,
     /// What a reader must know.
@@ -171,6 +183,7 @@ impl Wires {
         Wires {
             nodes: nodes.collect(),
             links: Vec::new(),
+            switches: Vec::new(),
             bill: Bill::default(),
             notes: Vec::new(),
             first_nic: cluster.gpus + cluster.servers(),
@@ -186,6 +199,28 @@ impl Wires {
     pub fn node(&mut self, kind: NodeKind) -> NodeId {
         self.nodes.push(Node { kind });
         NodeId(self.nodes.len() as u32 - 1)
+    }
+
+    /// Adds a node that is one packet switch, or several in parallel, by their names.
+    pub fn switch(&mut self, names: impl IntoIterator<Item = String>, tier: u8) -> NodeId {
+        let node = self.node(NodeKind::Switch { tier });
+        let parts = names.into_iter().zip(0..);
+        self.switches.extend(parts.map(|(name, part)| Switch { name, node, part }));
+        node
+    }
+
+    /// Names the packet switches that have no name: `switch0`, `switch1`, ...
+    pub(crate) fn name_the_rest(&mut self) {
+        let mut named = vec![false; self.nodes.len()];
+        self.switches.iter().for_each(|switch| named[switch.node.index()] = true);
+        let nodes = self.nodes.iter().zip(named).zip(0..);
+        let rest = nodes
+            .filter(|((node, named), _)| matches!(node.kind, NodeKind::Switch { .. }) && !named);
+        self.switches.extend(rest.zip(0..).map(|((_, node), number)| Switch {
+            name: format!("switch{number}"),
+            node: NodeId(node),
+            part: 0,
+        }));
     }
 
     /// Adds a link from `a` to `b`, which is returned, and right after it the link [`back`].

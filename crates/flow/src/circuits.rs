@@ -34,6 +34,10 @@ impl Run<'_> {
             self.reconfigure(None, &changes.patches, now);
         }
         self.set_ready(&changes.up);
+        for &(link, rate) in &changes.rates {
+            self.unsettle(link);
+            self.links.capacity[link.index()] = rate.bytes_per_ps();
+        }
     }
 
     pub(crate) fn set_ready(&mut self, links: &[LinkId]) {

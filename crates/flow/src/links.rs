@@ -18,8 +18,9 @@ impl Links {
         let mut binds: Vec<bool> =
             (0..links.len() as u32).map(|l| !fabric.never_binds(LinkId(l))).collect();
         // What may break must be seen on the paths that it is on.
-        for &LinkId(link) in scenario.incidents.iter().flat_map(|incident| &incident.down) {
-            binds[link as usize] = true;
+        for incident in scenario.incidents {
+            let slower = incident.rates.iter().map(|(link, _)| link);
+            incident.down.iter().chain(slower).for_each(|link| binds[link.index()] = true);
         }
         if !scenario.incidents.is_empty() {
             let optical = links.iter().zip(&mut binds);

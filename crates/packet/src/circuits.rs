@@ -4,14 +4,16 @@
 //! A flow that moves starts afresh there, as a new queue pair would, and at once sends again what has
 //! not arrived: its sender knows that it moved. What waits for a link that breaks is lost; what is on
 //! the wire arrives.
-//! Ignored: packets that a balancer sends over another path than the flow's own see a break between switches
-//! only as loss; breaks at NICs, where all paths meet, move the flow.
+//! A balancer's paths that are not whole are replaced by others that are, each by the same one as long as
+//! nothing more breaks; a flow that may have packets on one starts again too.
 
+use crate::balancer::plug::{Paths, mix, pick};
+use crate::conn::{Conn, Path};
 use crate::link::State;
 use crate::packet::NONE;
 use crate::run::Run;
 use lightloom_engine::{EngineError, LinkChanges, Patches};
-use lightloom_fabric::LinkId;
+use lightloom_fabric::{LinkId, NicId};
 use lightloom_units::Time;
 
 impl Run<'_> {
@@ -40,7 +42,7 @@ impl Run<'_> {
         }
         let wake = self.ledger.darkened(task, patches, links, now);
         self.wake(wake);
-        if displaces { self.displace(now) } else { Ok(()) }
+        if displaces { self.displace(&[], now) } else { Ok(()) }
     }
 
     pub(crate) fn incident(&mut self, changes: &LinkChanges, now: Time) -> Result<(), EngineError> {
@@ -51,8 +53,9 @@ impl Run<'_> {
         if !changes.patches.patches.is_empty() {
             self.reconfigure(None, &changes.patches, now)?;
         }
-        self.displace(now)?;
+        self.displace(&changes.down, now)?;
         self.set_ready(&changes.up, now);
+        changes.rates.iter().for_each(|&(link, rate)| self.net.set_rate(link, rate));
         Ok(())
     }
 
@@ -72,8 +75,28 @@ impl Run<'_> {
         }
     }
 
-    /// Moves flows whose paths are not whole to where the policy says.
-    fn displace(&mut self, now: Time) -> Result<(), EngineError> {
+    /// Whether packets of a connection may be on an alternative of which one of these links is part.
+    fn is_cut(&self, conn: &Conn, broke: &[LinkId]) -> bool {
+        let Path { source, destination, alternatives, .. } = conn.path;
+        if broke.is_empty() || alternatives < 2 {
+            return false;
+        }
+        let mut path = Vec::new();
+        let mut over = |index: u16| {
+            path.clear();
+            let ends = (NicId(source), NicId(destination));
+            self.scenario.fabric.nic_path(ends.0, ends.1, index.into(), &mut path);
+            path.iter().any(|link| broke.contains(link))
+        };
+        match self.spec.balancer.kind().capabilities.paths {
+            Paths::EveryPacket => (0..alternatives).any(over),
+            Paths::One | Paths::Route => over(conn.taken),
+        }
+    }
+
+    /// Moves flows whose paths are not whole to where the policy says; those of which packets may have
+    /// been lost with other paths start again.
+    fn displace(&mut self, broke: &[LinkId], now: Time) -> Result<(), EngineError> {
         let mut path = Vec::new();
         for id in 0..self.net.conns.len() as u32 {
             let conn = &self.net.conns[id as usize];
@@ -83,6 +106,9 @@ impl Run<'_> {
             path.clear();
             path.extend(conn.links.iter().map(|&link| LinkId(link)));
             if self.ledger.circuits.is_whole(&path) {
+                if conn.in_flight > 0 && self.is_cut(conn, broke) {
+                    self.move_to(id, &path, now);
+                }
                 continue;
             }
             let (lane, track) = (conn.lane, self.net.messages[conn.message as usize].track);
@@ -92,6 +118,35 @@ impl Run<'_> {
             self.move_to(id, &path, now);
         }
         Ok(())
+    }
+
+    /// Replaces the alternative that the path of a packet ends with, if that is not whole, by another.
+    pub(crate) fn keep_whole(&mut self, id: u32, alternative: u16) {
+        let conn = &self.net.conns[id as usize];
+        let Path { before, source, destination, alternatives, .. } = conn.path;
+        let start = usize::from(before - conn.fetched_over);
+        let (circuits, fabric) = (&self.ledger.circuits, self.scenario.fabric);
+        let key = mix(self.seed ^ u64::from(id) << 16 ^ u64::from(alternative));
+        let tries = 4 * u64::from(alternatives);
+        let drawn = (0..tries).map(|turn| pick(key.wrapping_add(turn), alternatives));
+        for other in drawn.chain(0..alternatives) {
+            if circuits.is_whole(&self.path[start..]) {
+                return;
+            }
+            self.path.truncate(start);
+            fabric.nic_path(NicId(source), NicId(destination), other.into(), &mut self.path);
+        }
+    }
+
+    /// Whether one of the equal paths of two NICs is whole.
+    pub(crate) fn any_whole(&self, from: NicId, to: NicId, alternatives: u32) -> bool {
+        let mut path = Vec::new();
+        !self.ledger.circuits.ever_broke()
+            || (0..alternatives).any(|index| {
+                path.clear();
+                self.scenario.fabric.nic_path(from, to, index, &mut path);
+                self.ledger.circuits.is_whole(&path)
+            })
     }
 
     /// Gives a connection another path. It leaves the ring of its first link for that of the new one.

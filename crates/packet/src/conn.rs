@@ -61,6 +61,8 @@ pub(crate) struct Conn {
     /// Where its packets find their path if that is too long to carry.
     pub long: u32,
     pub path: Path,
+    /// The alternative that its last packet took.
+    pub taken: u16,
     /// Full payload of a packet.
     pub mtu: u32,
     pub info: PathInfo,
@@ -118,6 +120,7 @@ impl Conn {
             long,
             sibling: NONE,
             path,
+            taken: 0,
             mtu,
             info,
             ready_next: NONE,

@@ -163,6 +163,9 @@ impl Run<'_> {
         let fabric = self.scenario.fabric;
         let Some(part) = fabric.switched(lane) else { return alone };
         let alternatives = fabric.nic_paths(part.source, part.destination);
+        if !self.any_whole(part.source, part.destination, alternatives) {
+            return alone;
+        }
         Path {
             alternatives: alternatives.clamp(1, u32::from(u16::MAX)) as u16,
             before: part.before as u8,

@@ -1,6 +1,7 @@
 //! Links and the queues at their sending ends.
 
 use crate::packet::{NONE, Packet};
+use lightloom_units::BitRate;
 
 /// Where a link starts, as far as its queue cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,9 +124,14 @@ impl Fifo {
 
 impl Class {
     pub fn of(link: &lightloom_fabric::Link) -> Self {
+        Class::new(link.rate, link.delay.ps())
+    }
+
+    /// Of a rate and a delay \[ps\].
+    pub fn new(rate: BitRate, delay: u64) -> Self {
         // 8e12 bit * ps / s over the rate; at 1 bit/s times 64 KiB this still fits into 64 bits.
-        let cost = (8_000_000_000_000u128 << 20).div_ceil(u128::from(link.rate.bps().max(1)));
-        Class { delay: link.delay.ps(), cost: cost.min(u128::from(u64::MAX >> 17)) as u64 }
+        let cost = (8_000_000_000_000u128 << 20).div_ceil(u128::from(rate.bps().max(1)));
+        Class { delay, cost: cost.min(u128::from(u64::MAX >> 17)) as u64 }
     }
 
     /// How long so many bytes take \[ps\]; rounded up, so that no link is faster than it is.

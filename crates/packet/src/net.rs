@@ -3,7 +3,8 @@
 use crate::conn::{Conn, Message};
 use crate::link::{Class, Link, Origin, Tally};
 use crate::packet::{LongPaths, NONE, Pool};
-use lightloom_fabric::{Fabric, LinkClass, NodeId, NodeKind};
+use lightloom_fabric::{Fabric, LinkClass, LinkId, NodeId, NodeKind};
+use lightloom_units::BitRate;
 
 /// The two highest bits of an id in the wheel say what it is.
 const KIND: u32 = 0b11 << 30;
@@ -80,11 +81,7 @@ impl Net {
         let kind = |node: NodeId| fabric.nodes()[node.0 as usize].kind;
         let mut net = Net::default();
         for link in fabric.links() {
-            let class = Class::of(link);
-            let at = net.classes.iter().position(|&other| other == class).unwrap_or_else(|| {
-                net.classes.push(class);
-                net.classes.len() - 1
-            });
+            let at = net.class_number(Class::of(link));
             let origin = match kind(link.from) {
                 NodeKind::Gpu | NodeKind::Nic if link.class == LinkClass::Pcie => Origin::Host,
                 NodeKind::Switch { .. } => Origin::Switch,
@@ -94,13 +91,27 @@ impl Net {
                 NodeKind::Ocs { .. } => Origin::Ocs,
             };
             let into_ocs = matches!(kind(link.to), NodeKind::Ocs { .. });
-            net.links.push(Link::new(at as u16, origin, into_ocs));
+            net.links.push(Link::new(at, origin, into_ocs));
             net.tallies.push(Tally { turn: link.from.0, ..Tally::default() });
         }
         if pulls {
             net.pullers = vec![Puller::IDLE; net.links.len()];
         }
         net
+    }
+
+    fn class_number(&mut self, class: Class) -> u16 {
+        let at = self.classes.iter().position(|&other| other == class).unwrap_or_else(|| {
+            self.classes.push(class);
+            self.classes.len() - 1
+        });
+        at as u16
+    }
+
+    /// A link carries at this rate from the next packet on.
+    pub fn set_rate(&mut self, link: LinkId, rate: BitRate) {
+        let delay = self.class(link.0).delay;
+        self.links[link.index()].class = self.class_number(Class::new(rate, delay));
     }
 
     /// As far ahead as the slowest ordinary link needs for so many bytes; what is slower waits in the

@@ -9,7 +9,7 @@
 //! heard nothing for too long knows what arrived, as acknowledgements then would tell.
 
 use crate::balancer::plug::{Heard, Next};
-use crate::conn::Conn;
+use crate::conn::{Conn, Path};
 use crate::link::{Class, Link, Origin};
 use crate::net::Thing;
 use crate::packet::{Kind, NONE};
@@ -161,7 +161,8 @@ impl Run<'_> {
         } else {
             0
         };
-        let conn = &self.net.conns[id as usize];
+        let conn = &mut self.net.conns[id as usize];
+        conn.taken = alternative;
         let packet_id = self.net.pool.take();
         let packet = &mut self.net.pool.packets[packet_id as usize];
         packet.conn = id;
@@ -173,16 +174,21 @@ impl Run<'_> {
         packet.marked = false;
         packet.urgent = urgent;
         if conn.path.alternatives > 1 {
-            let path = &conn.path;
+            let Path { before, after, source, destination, .. } = conn.path;
             self.path.clear();
-            let before = conn.fetched_over as usize..path.before as usize;
+            let before = conn.fetched_over as usize..before as usize;
             self.path.extend(conn.links[before].iter().map(|&l| LinkId(l)));
-            let (from, to) = (NicId(path.source), NicId(path.destination));
-            self.scenario.fabric.nic_path(from, to, u32::from(alternative), &mut self.path);
-            let after = conn.links.len() - path.after as usize;
+            let ends = (NicId(source), NicId(destination));
+            self.scenario.fabric.nic_path(ends.0, ends.1, u32::from(alternative), &mut self.path);
+            if self.ledger.circuits.ever_broke() {
+                self.keep_whole(id, alternative);
+            }
+            let conn = &self.net.conns[id as usize];
+            let after = conn.links.len() - after as usize;
             self.path.extend(conn.links[after..].iter().map(|&l| LinkId(l)));
             self.raw_path.clear();
             self.raw_path.extend(self.path.iter().map(|l| l.0));
+            let packet = &mut self.net.pool.packets[packet_id as usize];
             packet.take(&self.raw_path, conn.long);
         } else {
             packet.take(conn.travelled(), conn.long);

@@ -171,7 +171,7 @@ impl Workload {
             )));
         }
         let carriers = carried::allowed(spec)?;
-        let decided = (medium_kind.decide)(spec, Some(&job))?;
+        let decided = (medium_kind.decide)(spec, plan.backups.len() as u32, Some(&job))?;
         let fabric = fabric_of(spec, &plan, &decided)?;
         let incidents = plan.incidents(&spec.failures, &fabric, &self.placement, &self.graph)?;
         can_run(kind, spec.engine.name())?;
@@ -283,7 +283,8 @@ fn engine(spec: &Spec, beside: Beside<'_>) -> Box<dyn Engine> {
 pub fn fabric_without_circuits(spec: &Spec) -> Result<Fabric, SimError> {
     carried::allowed(spec)?;
     let plan = FailurePlan::new(spec, spec.region_servers())?;
-    fabric_of(spec, &plan, &(medium::of(spec.fabric.kind()).decide)(spec, None)?)
+    let backups = plan.backups.len() as u32;
+    fabric_of(spec, &plan, &(medium::of(spec.fabric.kind()).decide)(spec, backups, None)?)
 }
 
 /// What two specifications must share for one workload to serve both.

@@ -10,8 +10,8 @@
 
 use crate::plug::{
     Cable, Capabilities, Cluster, FabricError, FabricKeys, FabricKind, Item, LINK_BANDWIDTH,
-    LINK_DELAY, LinkClass, LinkId, NAME, NicId, NodeKind, OwnNics, Routes, Site, Switches, Wires,
-    back, build,
+    LINK_DELAY, LinkClass, LinkId, NAME, NicId, OwnNics, Routes, Site, Switches, Wires, back,
+    build,
 };
 use lightloom_units::kind::{Form, Key, Kind};
 use lightloom_units::{BitRate, Time};
@@ -80,7 +80,7 @@ impl FabricKeys for DragonflySpec {
             |class| Cable { rate: self.link_bps, delay: self.link_delay_ps, class, lanes: 1 };
         let of_group = self.switches;
         let switches: Vec<_> =
-            (0..groups * of_group).map(|_| wires.node(NodeKind::Switch { tier: 1 })).collect();
+            (0..groups * of_group).map(|n| wires.switch([format!("router{n}")], 1)).collect();
         let ports = (0..cluster.nics()).map(|nic| {
             let switch = switches[(nic / self.hosts) as usize];
             wires.duplex(wires.nic(NicId(nic)), switch, cable(LinkClass::Host))

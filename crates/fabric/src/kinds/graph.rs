@@ -18,7 +18,7 @@ use crate::hash::Choice;
 use crate::ids::{GpuId, LinkId, NicId, NodeId, ServerId};
 use crate::kind::{Capabilities, FabricKeys, FabricKind, FabricSpec, Site, example};
 use crate::shortest::{Edge, Shortest};
-use crate::wires::{Cable, LinkClass, NodeKind, Wires, back};
+use crate::wires::{Cable, LinkClass, Wires, back};
 use lightloom_units::kind::Kind;
 use lightloom_units::{BitRate, Time};
 use serde::{Deserialize, Serialize};
@@ -84,7 +84,7 @@ const ABOUT: Kind<Capabilities> = Kind {
     keys: &[],
     capabilities: Capabilities {
         carriers: &[],
-        failures: false,
+        failures: &["nic", "link", "switch"],
         switches: Some("fabric.links"),
         host: false,
         ..Capabilities::SWITCHED
@@ -349,7 +349,7 @@ fn vertices<'a>(
     for (index, node) in spec.nodes.iter().enumerate() {
         let (counter, switch) = match node.role {
             Role::GpuServer => (&mut next_server, None),
-            Role::Switch => (&mut next_switch, Some(wires.node(NodeKind::Switch { tier: 0 }))),
+            Role::Switch => (&mut next_switch, Some(wires.switch([node.name.clone()], 0))),
         };
         let vertex = Vertex { number: *counter, switch };
         *counter += 1;

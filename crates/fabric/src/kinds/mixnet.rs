@@ -65,6 +65,7 @@ const ABOUT: Kind<Capabilities> = Kind {
     capabilities: Capabilities {
         medium: "circuits",
         carriers: &["delegate"],
+        failures: &["nic", "link", "ocs-port", "eps", "ocs", "switch", "gpu", "server"],
         regions: true,
         many_nics: true,
         switches: Some("fabric.eps"),

@@ -44,7 +44,7 @@ const ABOUT: Kind<Capabilities> = Kind {
             ("packet", "books its circuits by the clock, which packets do not keep"),
             ("flit", "books its circuits by the clock, which flits do not keep"),
         ],
-        failures: false,
+        failures: &[],
         switches: None,
         parts: &["ocs"],
         host: false,

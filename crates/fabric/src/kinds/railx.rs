@@ -111,7 +111,7 @@ const ABOUT: Kind<Capabilities> = Kind {
         medium: "railx",
         carriers: &[],
         refuses: &[("packet", "has no packet switches, which that engine's queues are in")],
-        failures: false,
+        failures: &[],
         switches: None,
         host: false,
         ..Capabilities::SWITCHED

@@ -81,7 +81,7 @@ const ABOUT: Kind<Capabilities> = Kind {
     capabilities: Capabilities {
         medium: "panel",
         carriers: &["delegate"],
-        failures: false,
+        failures: &["nic", "link", "ocs-port", "gpu", "server"],
         switches: None,
         host: false,
         ..Capabilities::SWITCHED

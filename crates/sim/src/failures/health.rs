@@ -3,14 +3,19 @@
 use lightloom_circuits::failover::{self, Passage, Wish, Working};
 use lightloom_engine::Orders;
 use lightloom_engine::Patches;
-use lightloom_fabric::{Fabric, GpuId, LinkClass, LinkId, NicId, ServerId};
+use lightloom_fabric::{Cut, Fabric, GpuId, Left, LinkClass, LinkId, NicId, NodeId, ServerId};
 use lightloom_units::{Bytes, Time};
+use std::collections::BTreeSet;
 
 /// The state of every NIC and circuit, kept only where something fails.
 pub(crate) struct Health<'a> {
     fabric: &'a Fabric,
     /// By NIC: how many failures it suffers from. Empty if nothing ever fails.
     broken: Vec<u8>,
+    /// Links that are down.
+    down: BTreeSet<LinkId>,
+    /// Paths over what works, if anything ever fails.
+    left: Option<Left<'a>>,
     /// By server: NICs on packet switches that work.
     packet: Vec<Vec<u16>>,
     /// By NIC: the other end of its circuit, and when that can carry.
@@ -26,8 +31,10 @@ impl<'a> Health<'a> {
     pub fn new(fabric: &'a Fabric, rails: bool, events: Vec<FailureEvent>) -> Self {
         let nics = if events.is_empty() { 0 } else { fabric.cluster().nics() as usize };
         let (broken, circuit) = (vec![0; nics], vec![None; nics]);
-        let mut health = Health { fabric, broken, packet: vec![], circuit, rails, events };
+        let (down, left, packet) = (BTreeSet::new(), None, vec![]);
+        let mut health = Health { fabric, broken, down, left, packet, circuit, rails, events };
         if health.matters() {
+            health.look_again();
             health.packet = fabric.servers().map(|server| health.working(server)).collect();
         }
         health
@@ -47,13 +54,18 @@ impl<'a> Health<'a> {
         self.packet.get(server as usize).is_some_and(Vec::is_empty)
     }
 
+    fn look_again(&mut self) {
+        let (down, broken) = (|link| self.down.contains(&link), |nic| self.is_broken(nic));
+        self.left = Some(Left::new(self.fabric, down, broken));
+    }
+
     fn working(&self, server: ServerId) -> Vec<u16> {
         let locals = self.fabric.packet_nics(server).iter();
         let works = |&&local: &&u32| !self.is_broken(self.fabric.cluster().nic(server, local));
         locals.filter(works).map(|&local| local as u16).collect()
     }
 
-    /// An incident has come: NICs break or heal.
+    /// An incident has come: NICs and links break or heal.
     pub fn change(&mut self, index: u32) -> FailureEvent {
         let event = self.events[index as usize].clone();
         for &nic in &event.nics {
@@ -64,6 +76,9 @@ impl<'a> Health<'a> {
             let server = self.fabric.cluster().server_of_nic(nic);
             self.packet[server.index()] = self.working(server);
         }
+        self.down.extend(&event.down);
+        self.down.retain(|link| !event.up.contains(link));
+        self.look_again();
         event
     }
 
@@ -91,27 +106,32 @@ impl<'a> Health<'a> {
     ) -> Result<(), String> {
         let start = path.len();
         let own = self.fabric.route(from, to, key, path).map_err(|error| error.to_string());
-        if !self.matters() || (own.is_ok() && self.usable(&path[start..])) {
-            return own;
+        let Some(left) = &self.left else { return own };
+        if own.is_ok() && left.holds(&path[start..]) {
+            return Ok(());
         }
         let wish = self.wish(from, to, &path[start..]);
         path.truncate(start);
         let cluster = self.fabric.cluster();
         let (a, b) = (cluster.server_of(from).0, cluster.server_of(to).0);
-        let passages = failover::around(self, a, b, wish)
-            .ok_or_else(|| format!("no path is left from server {a} to server {b}"))?;
-        self.lay(from, to, &passages, key, path)
+        let passages = failover::around(self, a, b, wish);
+        let laid = passages.is_some_and(|all| self.lay(from, to, &all, key, path));
+        match laid || left.route(from, to, key, path) {
+            true => Ok(()),
+            false => Err(format!("no path is left from server {a} to server {b}")),
+        }
     }
 
     /// Sends `bytes` from one GPU to another of a server elsewhere over all circuits between the two
-    /// servers and all NICs on packet switches that work at both ends, each as fast as it is.
+    /// servers and all NICs on packet switches that work at both ends, each as fast as it is. `false` if
+    /// there are none: then nothing is sent.
     pub fn spread(
         &self,
         (from, to): (GpuId, GpuId),
         bytes: u64,
         key: u64,
         orders: &mut Orders,
-    ) -> Result<(), String> {
+    ) -> bool {
         let cluster = self.fabric.cluster();
         let (a, b) = (cluster.server_of(from).0, cluster.server_of(to).0);
         let circuits = self.circuits(a).into_iter().filter(|(_, peer)| peer.0 == b);
@@ -120,16 +140,12 @@ impl<'a> Health<'a> {
         let nics = self.packet_nics(a).iter().zip(self.packet_nics(b));
         let nics =
             nics.map(|(&exit, &entry)| Passage { from: (a, exit), to: (b, entry), circuit: false });
-        let passages: Vec<_> = circuits.chain(nics).collect();
-        if passages.is_empty() {
-            self.route(from, to, key, orders.path())?;
-            orders.flow(Bytes::new(bytes));
-            return Ok(());
-        }
-        let mut paths = Vec::with_capacity(passages.len());
-        for passage in passages {
+        let mut paths = Vec::new();
+        for passage in circuits.chain(nics) {
             let mut path = Vec::new();
-            self.lay(from, to, &[passage], key, &mut path)?;
+            if !self.lay(from, to, &[passage], key, &mut path) {
+                continue;
+            }
             let rate = path.iter().map(|&link| self.fabric.link(link).rate.bps()).min();
             paths.push((path, rate.unwrap_or(0)));
         }
@@ -142,7 +158,15 @@ impl<'a> Health<'a> {
             orders.flow(Bytes::new(until - sent));
             sent = until;
         }
-        Ok(())
+        sum > 0
+    }
+
+    /// All shortest paths over what works of a panel; see [`Fabric::panel_paths`].
+    pub fn panel_paths(&self, a: ServerId, b: ServerId) -> Vec<Vec<LinkId>> {
+        match &self.left {
+            Some(left) => left.panel_paths(a, b),
+            None => self.fabric.panel_paths(a, b),
+        }
     }
 
     /// As [`Health::route`], from the GPU of one NIC to the GPU of another, by these if they work.
@@ -172,7 +196,7 @@ impl<'a> Health<'a> {
             if let Some((from, _)) = inside {
                 cluster.to_nic(from, exit, path);
             }
-            if self.fabric.nic_route(exit, entry, key, path).is_ok() {
+            if self.between(exit, entry, key, path) {
                 if let Some((_, to)) = inside {
                     cluster.from_nic(entry, to, path);
                 }
@@ -191,7 +215,7 @@ impl<'a> Health<'a> {
     pub fn divert(&self, key: u64, now: Time, path: &mut Vec<LinkId>) -> bool {
         let (Some(&first), Some(&last)) = (path.first(), path.last()) else { return false };
         let (first, last) = (self.fabric.link(first), self.fabric.link(last));
-        let ends = (gpu_at(self.fabric, first.from), gpu_at(self.fabric, last.to));
+        let ends = (self.gpu_at(first.from), self.gpu_at(last.to));
         let (Some(from), Some(to)) = ends else { return false };
         let on_way =
             |class| matches!(class, LinkClass::Circuit | LinkClass::Pcie | LinkClass::Numa);
@@ -202,23 +226,47 @@ impl<'a> Health<'a> {
             let (a, b) = (cluster.server_of(from).0, cluster.server_of(to).0);
             let beside = failover::beside(&Ready { health: self, now }, a, b, salt(from, to, self));
             if let Some(passage) = beside {
-                return self.lay(from, to, &[passage], key, path).is_ok();
+                return self.lay(from, to, &[passage], key, path);
             }
+        }
+        if let (Some(a), Some(b)) = (self.nic_at(first.from), self.nic_at(last.to)) {
+            return self.nic_route(a, b, key, path).is_ok();
         }
         self.route(from, to, key, path).is_ok()
     }
 
-    fn usable(&self, path: &[LinkId]) -> bool {
-        path.iter().all(|&link| self.nic_of(link).is_none_or(|nic| !self.is_broken(nic)))
+    /// Appends a path between two NICs over packet switches. `false` if there is none: then nothing is
+    /// appended.
+    fn between(&self, from: NicId, to: NicId, key: u64, path: &mut Vec<LinkId>) -> bool {
+        let start = path.len();
+        match &self.left {
+            Some(left) => left.nic_route(from, to, key, path),
+            None => {
+                let found = self.fabric.nic_route(from, to, key, path);
+                found.inspect_err(|_| path.truncate(start)).is_ok()
+            }
+        }
     }
 
     /// The NIC that a link to or from a switch belongs to.
     fn nic_of(&self, link: LinkId) -> Option<NicId> {
-        let first = self.fabric.nic_node(NicId(0)).0;
-        let nics = self.fabric.cluster().nics();
         let link = self.fabric.link(link);
-        let ends = [link.from.0, link.to.0].into_iter();
-        ends.filter_map(|node| node.checked_sub(first)).find(|&nic| nic < nics).map(NicId)
+        self.nic_at(link.from).or_else(|| self.nic_at(link.to))
+    }
+
+    /// The NIC that a node is.
+    fn nic_at(&self, node: NodeId) -> Option<NicId> {
+        let nic = node.0.checked_sub(self.fabric.nic_node(NicId(0)).0)?;
+        (nic < self.fabric.cluster().nics()).then_some(NicId(nic))
+    }
+
+    /// The GPU that a node is, or whose NIC it is.
+    fn gpu_at(&self, node: NodeId) -> Option<GpuId> {
+        let cluster = self.fabric.cluster();
+        match self.nic_at(node) {
+            Some(nic) => Some(cluster.gpu_of(nic)),
+            None => (node.0 < cluster.gpus).then_some(GpuId(node.0)),
+        }
     }
 
     /// The NICs of a path that cannot be used as a whole.
@@ -236,7 +284,8 @@ impl<'a> Health<'a> {
         }
     }
 
-    /// Appends passages as links, with what is inside servers before, between and behind them.
+    /// Appends passages as links, with what is inside servers before, between and behind them. `false` if
+    /// packet switches do not join two of the NICs: then nothing is appended.
     fn lay(
         &self,
         from: GpuId,
@@ -244,8 +293,8 @@ impl<'a> Health<'a> {
         passages: &[Passage],
         key: u64,
         path: &mut Vec<LinkId>,
-    ) -> Result<(), String> {
-        let cluster = self.fabric.cluster();
+    ) -> bool {
+        let (cluster, start) = (self.fabric.cluster(), path.len());
         let nic = |(server, local): (u32, u16)| cluster.nic(ServerId(server), u32::from(local));
         let mut at = from;
         for (index, passage) in (1..).zip(passages) {
@@ -254,13 +303,14 @@ impl<'a> Health<'a> {
             if passage.circuit {
                 path.extend(self.fabric.circuit_tx(exit));
                 path.extend(self.fabric.circuit_rx(entry));
-            } else {
-                self.fabric.nic_route(exit, entry, key, path).map_err(|e| e.to_string())?;
+            } else if !self.between(exit, entry, key, path) {
+                path.truncate(start);
+                return false;
             }
             at = if index < passages.len() { cluster.gpu_of(entry) } else { to };
             cluster.from_nic(entry, at, path);
         }
-        Ok(())
+        true
     }
 }
 
@@ -313,19 +363,14 @@ pub(crate) struct FailureEvent {
     pub(super) failure: usize,
     /// NICs that can be used no more, or again.
     pub nics: Vec<NicId>,
+    /// Cables that carry no more, or again.
+    pub cuts: Vec<Cut>,
+    /// Links that carry nothing then.
+    pub down: Vec<LinkId>,
+    /// Links that carry again.
+    pub up: Vec<LinkId>,
     /// They can be used no more.
     pub breaks: bool,
     /// Ranks that move, and the GPUs they move to.
     pub moves: Vec<(u32, u32)>,
-}
-
-/// The GPU that a node is, or whose NIC it is.
-fn gpu_at(fabric: &Fabric, node: lightloom_fabric::NodeId) -> Option<GpuId> {
-    let cluster = fabric.cluster();
-    let first_nic = fabric.nic_node(NicId(0)).0;
-    match node.0.checked_sub(first_nic) {
-        Some(nic) if nic < cluster.nics() => Some(cluster.gpu_of(NicId(nic))),
-        None if node.0 < cluster.gpus => Some(GpuId(node.0)),
-        _ => None,
-    }
 }

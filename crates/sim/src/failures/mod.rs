@@ -3,6 +3,8 @@
 //! Modelled, by part:
 //! - `nic`, `link`, `ocs-port`: a NIC, its cable, the optical switch's port of it. The network sees the
 //!   same: nothing goes over that NIC until it heals;
+//! - `switch`, and `link` between two of them: a packet switch, all its cables, or those between the two
+//!   ([`parts`]); NICs on it can be used no more;
 //! - `eps`: all NICs of a server on packet switches; `ocs`: all circuits of a region;
 //! - `gpu`: its rank moves to a GPU of a server that stands in. NICs are reached through their GPUs, so
 //!   those of the GPU are given up too;
@@ -18,6 +20,8 @@
 
 pub(crate) mod health;
 mod moved;
+mod network;
+mod parts;
 pub(crate) mod spec;
 
 pub(crate) use health::{FailureEvent, Health};
@@ -27,10 +31,10 @@ pub use spec::{FailedPart, Failure, Wired};
 use crate::error::SimError;
 use crate::spec::{EngineSpec, Spec};
 
+use self::network::Network;
+use self::parts::Lost;
 use lightloom_engine::Incident;
-use lightloom_fabric::{
-    Backup, Cluster, FABRICS, Fabric, FabricKind, LinkClass, LinkId, NicId, ServerId,
-};
+use lightloom_fabric::{Backup, Cluster, FABRICS, Fabric, FabricKind};
 use lightloom_units::Time;
 use lightloom_workload::{Placement, TaskGraph, TaskKind};
 use std::collections::BTreeMap;
@@ -66,7 +70,7 @@ impl FailurePlan {
         order.sort_by_key(|&index| spec.failures[index].at_ps);
         for index in order {
             let failure = &spec.failures[index];
-            within(failure, spec, regions)?;
+            parts::within(failure, spec, regions)?;
             plan.moves[index] = pool.stand_in(failure)?;
         }
         let needed = pool.servers.len() as u32;
@@ -101,10 +105,11 @@ impl FailurePlan {
         graph: &TaskGraph,
     ) -> Result<Vec<Incident>, SimError> {
         for (index, failure) in failures.iter().enumerate() {
-            let nics = nics_of(failure, fabric)?;
+            let Lost { nics, cuts } = parts::lost(failure, fabric)?;
             let moves = std::mem::take(&mut self.moves[index]);
+            let (at, down, up) = (failure.at_ps, vec![], vec![]);
             let event =
-                FailureEvent { at: failure.at_ps, failure: index, nics, breaks: true, moves };
+                FailureEvent { at, failure: index, nics, cuts, down, up, breaks: true, moves };
             if let Some(at) = failure.until_ps {
                 self.events.push(FailureEvent { at, breaks: false, ..event.clone() });
             }
@@ -112,40 +117,21 @@ impl FailurePlan {
         }
         // What heals and breaks at one time is broken.
         self.events.sort_by_key(|event| (event.at, event.breaks, event.failure));
-        // A link is down while any failure of it lasts.
-        let mut causes: BTreeMap<LinkId, u32> = BTreeMap::new();
+        let mut network = Network::new(fabric);
         let mut incidents = Vec::with_capacity(self.events.len());
-        let mut broken: BTreeMap<NicId, u32> = BTreeMap::new();
-        let mut left: Vec<ServerId> = Vec::new();
-        for event in &self.events {
-            for &nic in &event.nics {
-                let causes = broken.entry(nic).or_default();
-                *causes = if event.breaks { *causes + 1 } else { *causes - 1 };
-            }
+        for event in &mut self.events {
             let failure = &failures[event.failure];
-            if let FailedPart::Server { server } = failure.part {
-                left.push(ServerId(server));
-            }
-            let works = |&nic: &NicId| broken.get(&nic).is_none_or(|&causes| causes == 0);
-            reachable(failure, &event.nics, fabric, works, &left)?;
-            let mut incident = Incident { at: event.at, ..Incident::default() };
-            // What is in flight from and to a GPU or server that fails arrives.
-            let cut = event.moves.is_empty();
-            for link in event.nics.iter().filter(|_| cut).flat_map(|&nic| cable(fabric, nic)) {
-                let causes = causes.entry(link).or_default();
-                if event.breaks {
-                    *causes += 1;
-                    incident.down.extend((*causes == 1).then_some(link));
-                } else {
-                    *causes -= 1;
-                    incident.up.extend((*causes == 0).then_some(link));
-                }
+            let mut incident = network.change(event, &failure.part);
+            if event.breaks {
+                network.check(failure, event)?;
             }
             let restore = failure.restore_ps;
             if restore > Time::ZERO && event.breaks {
                 incident.hold = restore;
                 incident.held = tasks_of(&event.moves, placement, graph);
             }
+            event.down.clone_from(&incident.down);
+            event.up.clone_from(&incident.up);
             incidents.push(incident);
         }
         Ok(incidents)
@@ -277,144 +263,30 @@ fn refuse(spec: &Spec) -> Result<(), SimError> {
         let reason = "engine.kind = \"flit\": knows no failures; allowed: \"flow\", \"packet\"";
         return Err(SimError::Input(reason.into()));
     }
-    if !kind.can().failures {
+    let can = kind.can().failures;
+    if can.is_empty() {
         return Err(SimError::Input(format!(
             "failures: fabric \"{}\" has no paths around them; allowed: {}",
             kind.name(),
-            named(|kind| kind.can().failures)
+            named(|kind| !kind.can().failures.is_empty())
         )));
     }
     for failure in &spec.failures {
-        let optical = matches!(failure.part, FailedPart::OcsPort { .. } | FailedPart::Ocs { .. })
-            || failure.backup == Wired::Ocs;
-        if optical && !kind.can().regions {
+        let part = failure.part.kind();
+        if !can.contains(&part) {
+            return Err(SimError::Input(format!(
+                "failures: {}: kind {part} is not of fabric \"{}\"; allowed there: {}",
+                failure.name,
+                kind.name(),
+                can.join(", ")
+            )));
+        }
+        if failure.backup == Wired::Ocs && !kind.can().regions {
             return Err(SimError::Input(format!(
                 "failures: {}: fabric \"{}\" has no optical switches; allowed: {}",
                 failure.name,
                 kind.name(),
                 named(|kind| kind.can().regions)
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// Whether a failure names what there is.
-fn within(failure: &Failure, spec: &Spec, regions: u32) -> Result<(), SimError> {
-    let cluster = &spec.cluster;
-    let servers = cluster.gpus / cluster.gpus_per_server.max(1);
-    let (what, index, count) = match failure.part {
-        FailedPart::Nic { server, nic }
-        | FailedPart::Link { server, nic }
-        | FailedPart::OcsPort { server, nic }
-            if server < servers =>
-        {
-            ("NICs of a server", nic, cluster.nics_per_server)
-        }
-        FailedPart::Gpu { server, gpu } if server < servers => {
-            ("GPUs of a server", gpu, cluster.gpus_per_server)
-        }
-        FailedPart::Nic { server, .. }
-        | FailedPart::Link { server, .. }
-        | FailedPart::OcsPort { server, .. }
-        | FailedPart::Eps { server }
-        | FailedPart::Gpu { server, .. }
-        | FailedPart::Server { server } => ("servers", server, servers),
-        FailedPart::Ocs { region } => ("regions", region, regions),
-    };
-    if index < count {
-        return Ok(());
-    }
-    Err(SimError::Input(format!(
-        "failures: {}: there are {count} {what}; allowed: 0 to {}",
-        failure.name,
-        count.saturating_sub(1)
-    )))
-}
-
-/// NICs that a failure takes.
-fn nics_of(failure: &Failure, fabric: &Fabric) -> Result<Vec<NicId>, SimError> {
-    let cluster = fabric.cluster();
-    let on = |server: u32, locals: &[u32]| -> Vec<NicId> {
-        locals.iter().map(|&local| cluster.nic(ServerId(server), local)).collect()
-    };
-    Ok(match failure.part {
-        FailedPart::Nic { server, nic } | FailedPart::Link { server, nic } => on(server, &[nic]),
-        FailedPart::OcsPort { server, nic } => {
-            let optical = fabric.optical_nics(ServerId(server));
-            if !optical.contains(&nic) {
-                let names: Vec<String> = optical.iter().map(u32::to_string).collect();
-                return Err(SimError::Input(format!(
-                    "failures: {}: NIC {nic} is on packet switches; allowed: {}",
-                    failure.name,
-                    names.join(", ")
-                )));
-            }
-            on(server, &[nic])
-        }
-        FailedPart::Eps { server } => on(server, fabric.packet_nics(ServerId(server))),
-        FailedPart::Ocs { region } => fabric
-            .servers()
-            .filter(|&server| fabric.region_of(server) == Some(region))
-            .flat_map(|server| on(server.0, fabric.optical_nics(server)))
-            .collect(),
-        FailedPart::Gpu { server, gpu } => {
-            let gpu = cluster.gpu(ServerId(server), gpu);
-            let own = |&local: &u32| cluster.gpu_of(cluster.nic(ServerId(server), local)) == gpu;
-            // In a host NICs hang on switches, and outlive GPUs.
-            let nics = if cluster.host.is_none() { cluster.nics_per_server } else { 0 };
-            on(server, &(0..nics).filter(own).collect::<Vec<_>>())
-        }
-        // No rank is left there; what is in flight still leaves and arrives over packet switches.
-        FailedPart::Server { server } => on(server, fabric.optical_nics(ServerId(server))),
-    })
-}
-
-/// A NIC's links, to what it is plugged into and back.
-fn cable(fabric: &Fabric, nic: NicId) -> Vec<LinkId> {
-    if let (Some(tx), Some(rx)) = (fabric.circuit_tx(nic), fabric.circuit_rx(nic)) {
-        return vec![tx, rx];
-    }
-    let node = fabric.nic_node(nic);
-    let links = fabric.links().iter().enumerate();
-    let own = links.filter(|(_, link)| {
-        link.class == LinkClass::Host && (link.from == node || link.to == node)
-    });
-    own.map(|(at, _)| LinkId(at as u32)).collect()
-}
-
-/// Whether each server that loses NICs keeps a path to the others, if only over circuits to a server that
-/// has NICs on packet switches. Servers that have failed as a whole need none.
-fn reachable(
-    failure: &Failure,
-    nics: &[NicId],
-    fabric: &Fabric,
-    works: impl Fn(&NicId) -> bool,
-    left: &[ServerId],
-) -> Result<(), SimError> {
-    let cluster = fabric.cluster();
-    let any = |server: ServerId, locals: &[u32]| {
-        locals.iter().any(|&local| works(&cluster.nic(server, local)))
-    };
-    let on_packets = |server| any(server, fabric.packet_nics(server));
-    let on_circuits = |server| any(server, fabric.optical_nics(server));
-    let mut servers: Vec<ServerId> = nics.iter().map(|&nic| cluster.server_of_nic(nic)).collect();
-    servers.dedup();
-    for server in servers.into_iter().filter(|server| !left.contains(server)) {
-        let peer = |&other: &ServerId| {
-            other != server
-                && fabric.region_of(other) == fabric.region_of(server)
-                && !left.contains(&other)
-                && on_packets(other)
-                && on_circuits(other)
-        };
-        // Of a switch that fails only servers without packet NICs suffer.
-        let over_a_peer = on_circuits(server) && fabric.servers().any(|other| peer(&other));
-        if !on_packets(server) && !over_a_peer {
-            return Err(SimError::Input(format!(
-                "failures: {}: server {} has no path to the others then; allowed: what leaves it a NIC \
-                 on packet switches, or a circuit to a server that has one, or server:server{} itself",
-                failure.name, server.0, server.0
             )));
         }
     }

@@ -25,7 +25,7 @@ pub struct Failure {
 }
 
 /// What fails; NICs and GPUs by their index in the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum FailedPart {
     /// A NIC alone.
@@ -41,6 +41,16 @@ pub enum FailedPart {
         server: u32,
         /// Which of the server's NICs.
         nic: u32,
+    },
+    /// What joins two packet switches.
+    Between {
+        /// Their names, with a dot between.
+        ends: String,
+    },
+    /// A packet switch.
+    Switch {
+        /// As its fabric names it.
+        name: String,
     },
     /// The port of an optical switch that a NIC is plugged into.
     OcsPort {
@@ -71,6 +81,22 @@ pub enum FailedPart {
         /// Index of the server, from 0.
         server: u32,
     },
+}
+
+impl FailedPart {
+    /// Its kind, as a specification has it.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            FailedPart::Nic { .. } => "nic",
+            FailedPart::Link { .. } | FailedPart::Between { .. } => "link",
+            FailedPart::Switch { .. } => "switch",
+            FailedPart::OcsPort { .. } => "ocs-port",
+            FailedPart::Eps { .. } => "eps",
+            FailedPart::Ocs { .. } => "ocs",
+            FailedPart::Gpu { .. } => "gpu",
+            FailedPart::Server { .. } => "server",
+        }
+    }
 }
 
 /// How a server that stands in is wired.

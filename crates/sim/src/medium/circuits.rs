@@ -8,7 +8,7 @@ use lightloom_fabric::MixNetSpec;
 
 pub(crate) static KIND: MediumKind = MediumKind {
     name: "circuits",
-    decide: |spec, _| {
+    decide: |spec, _, _| {
         let mixnet: &MixNetSpec = spec.fabric.keys().expect("only MixNet names this medium");
         let standing = spec.given_circuits(mixnet.optical_nics)?;
         Ok(Decided { standing, ..Decided::default() })

@@ -28,8 +28,9 @@ pub(crate) type Pair = (u32, u32, u64);
 /// A kind of medium; [`lightloom_fabric::Capabilities`] names it for each kind of fabric.
 pub(crate) struct MediumKind {
     pub name: &'static str,
-    /// Decides circuits that the fabric is built with; of a job, if there is one.
-    pub decide: fn(&Spec, Option<&Job<'_>>) -> Result<Decided, SimError>,
+    /// Decides circuits that the fabric is built with, of so many servers that stand in besides the job's;
+    /// of a job, if there is one.
+    pub decide: fn(&Spec, u32, Option<&Job<'_>>) -> Result<Decided, SimError>,
     /// Begins an iteration.
     pub begin: for<'a> fn(&Setting<'a>) -> Result<Box<dyn Medium + 'a>, SimError>,
 }
@@ -53,7 +54,7 @@ pub(crate) struct Decided {
 
 impl Decided {
     /// For fabrics that are built without circuits.
-    pub fn nothing(_: &Spec, _: Option<&Job<'_>>) -> Result<Self, SimError> {
+    pub fn nothing(_: &Spec, _: u32, _: Option<&Job<'_>>) -> Result<Self, SimError> {
         Ok(Decided::default())
     }
 }
@@ -231,9 +232,10 @@ pub(crate) trait Medium {
         }
         let first = orders.all_flows().len();
         for (from, to, bytes) in pairs {
-            match server(&from) != server(&to) && moved(&(from, to, bytes)) {
-                true => state.health.spread((GpuId(from), GpuId(to)), bytes, turn.key, orders)?,
-                false => self.flow(state, (from, to, bytes), turn.key, orders)?,
+            let ends = (GpuId(from), GpuId(to));
+            let spread = server(&from) != server(&to) && moved(&(from, to, bytes));
+            if !(spread && state.health.spread(ends, bytes, turn.key, orders)) {
+                self.flow(state, (from, to, bytes), turn.key, orders)?;
             }
         }
         end_steps(state.fabric, first, steps, orders);

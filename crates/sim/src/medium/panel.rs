@@ -1,18 +1,20 @@
 //! Traffic over a patch panel whose circuits stand from the beginning (TopoOpt): between servers
 //! without a circuit it hops through others. What one server sends another is one flow a path, split
 //! evenly over all the shortest ones. A ring of gradients is spread over the strides that the design
-//! gave its servers, both ways around, so that each hop has a circuit.
+//! gave its servers, both ways around, so that each hop has a circuit. After a failure paths are looked up
+//! anew: the shortest over the circuits that are left.
 
 use super::form::{Decided, Job, Medium, MediumKind, PAPER, Pair, State, Sum, Turn};
 use crate::carrier::form::place;
 use crate::carrier::{DELEGATE, Stages};
 use crate::demand::{AllToAll, Demand};
 use crate::error::SimError;
+use crate::failures::FailureEvent;
 use crate::spec::Spec;
 use lightloom_circuits::topoopt::{self, AllReduceGroup, Design, TopoOptInput};
 use lightloom_circuits::{CircuitCounts, Layout, Leg, Router};
-use lightloom_engine::Orders;
-use lightloom_fabric::{Fabric, GpuId, LinkId, NicId, NodeId, ServerId, TopoOptSpec};
+use lightloom_engine::{Orders, Patches};
+use lightloom_fabric::{GpuId, LinkId, NicId, NodeId, ServerId, TopoOptSpec};
 use lightloom_units::{Bytes, Time};
 use lightloom_workload::Comm;
 use std::cell::RefCell;
@@ -23,8 +25,8 @@ type Paths = Rc<Vec<Vec<LinkId>>>;
 
 pub(crate) static KIND: MediumKind = MediumKind {
     name: "panel",
-    decide: |spec, job| {
-        let panel = job.map(|job| design(spec, job)).transpose()?;
+    decide: |spec, backups, job| {
+        let panel = job.map(|job| design(spec, backups, job)).transpose()?;
         Ok(Decided { panel, ..Decided::default() })
     },
     begin: |setting| {
@@ -59,23 +61,23 @@ impl Panel {
         panel
     }
 
-    fn paths(&self, fabric: &Fabric, a: u32, b: u32) -> Paths {
+    fn paths(&self, state: &State<'_>, a: u32, b: u32) -> Paths {
         let mut paths = self.paths.borrow_mut();
         let found = paths
             .entry((a, b))
-            .or_insert_with(|| Rc::new(fabric.panel_paths(ServerId(a), ServerId(b))));
+            .or_insert_with(|| Rc::new(state.health.panel_paths(ServerId(a), ServerId(b))));
         Rc::clone(found)
     }
 
     fn between(
         &self,
-        fabric: &Fabric,
+        state: &State<'_>,
         a: u32,
         b: u32,
         bytes: u64,
         orders: &mut Orders,
     ) -> Result<(), String> {
-        let paths = self.paths(fabric, a, b);
+        let paths = self.paths(state, a, b);
         let count = paths.len() as u64;
         if count == 0 {
             return Err(format!("no circuits lead from server {a} to server {b}"));
@@ -124,7 +126,7 @@ impl Panel {
         };
         let mut unreached = None;
         router.route_over(&demand, &layout, |a, b| {
-            let paths = self.paths(fabric, servers[a], servers[b]);
+            let paths = self.paths(state, servers[a], servers[b]);
             let lanes: Vec<_> = paths.iter().map(ends).collect();
             unreached = unreached.or(lanes.is_empty().then_some((servers[a], servers[b])));
             if lanes.is_empty() { vec![(0, 0)] } else { lanes }
@@ -145,7 +147,7 @@ impl Panel {
             for hops in routing.exchange.chunk_by(|x, y| (x.from.0, x.to.0) == (y.from.0, y.to.0)) {
                 let [a, b] =
                     [hops[0].from, hops[0].to].map(|(server, _)| servers[usize::from(server)]);
-                let paths = self.paths(fabric, a, b);
+                let paths = self.paths(state, a, b);
                 for (hop, path) in hops.iter().zip(paths.iter()) {
                     orders.path().extend(path);
                     orders.flow(Bytes::new(hop.bytes));
@@ -179,7 +181,7 @@ impl Medium for Panel {
             orders.flow(Bytes::new(bytes));
             return Ok(());
         }
-        self.between(fabric, a, b, bytes, orders)
+        self.between(state, a, b, bytes, orders)
     }
 
     fn all_to_all(
@@ -205,7 +207,7 @@ impl Medium for Panel {
             }
         });
         for ((a, b), bytes) in between {
-            self.between(fabric, a, b, bytes, orders)?;
+            self.between(state, a, b, bytes, orders)?;
         }
         orders.end_phase(Time::ZERO);
         Ok(PAPER)
@@ -219,9 +221,9 @@ impl Medium for Panel {
         key: u64,
         orders: &mut Orders,
     ) -> Result<(), String> {
-        let fabric = state.fabric;
-        let groups = state.demand.placement.gradient_groups(sum.stage, sum.scope);
-        let per_server = fabric.cluster().gpus_per_server;
+        let mut groups = state.demand.placement.gradient_groups(sum.stage, sum.scope);
+        groups.iter_mut().for_each(|group| state.demand.moved.apply(group));
+        let per_server = state.fabric.cluster().gpus_per_server;
         let mut group_of = HashMap::new();
         let servers: Vec<Vec<u32>> = groups
             .iter()
@@ -251,9 +253,20 @@ impl Medium for Panel {
             for (at, step) in (0..).zip(steps) {
                 let next = members[(place + step) % members.len()];
                 let share = bytes / count + u64::from(at < bytes % count);
-                self.between(fabric, members[place], next, share, orders)?;
+                self.between(state, members[place], next, share, orders)?;
             }
         }
+        Ok(())
+    }
+
+    fn incident(
+        &mut self,
+        _: &mut State<'_>,
+        _: &FailureEvent,
+        _: Time,
+        _: &mut Patches,
+    ) -> Result<(), String> {
+        self.paths.borrow_mut().clear();
         Ok(())
     }
 }
@@ -281,9 +294,16 @@ fn standing(given: &CircuitCounts) -> Result<Design, SimError> {
 }
 
 /// Circuits for what the job sends in one iteration.
-fn design(spec: &Spec, job: &Job<'_>) -> Result<Design, SimError> {
+fn design(spec: &Spec, backups: u32, job: &Job<'_>) -> Result<Design, SimError> {
     let keys: &TopoOptSpec = spec.fabric.keys().expect("only TopoOpt names this medium");
     if let Some(given) = spec.given_circuits(keys.degree)? {
+        if backups > 0 {
+            return Err(SimError::Input(
+                "collective.circuits: lead to no servers that stand in, which failures need; allowed: \
+                 failures of NICs and links, or no circuits given"
+                    .into(),
+            ));
+        }
         return standing(&given);
     }
     let Job { graph, placement, gating } = *job;
@@ -332,7 +352,8 @@ fn design(spec: &Spec, job: &Job<'_>) -> Result<Design, SimError> {
         }
     }
     let input = TopoOptInput {
-        servers: (spec.cluster.gpus / per_server) as usize,
+        // Those that stand in are on the panel from the beginning.
+        servers: (spec.cluster.gpus / per_server + backups) as usize,
         degree: keys.degree,
         all_reduce: sums
             .into_iter()

@@ -13,7 +13,7 @@ use lightloom_railx::{MOST_NODES, Named};
 
 pub(crate) static KIND: MediumKind = MediumKind {
     name: "railx",
-    decide: |spec, _| {
+    decide: |spec, _, _| {
         let railx: &RailXSpec = spec.fabric.keys().expect("only RailX names this medium");
         Ok(Decided { layout: Some(layout(&spec.cluster, railx)?), ..Decided::default() })
     },
