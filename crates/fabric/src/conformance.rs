@@ -85,6 +85,10 @@ fn chain_of(fabric: &Fabric, (from, to): (NodeId, NodeId), path: &[LinkId]) {
 
 /// Paths over what is left without a switch lead from source to destination over nothing that is cut.
 fn around(fabric: &Fabric, picks: Picks<'_>) {
+    // Shortest paths do not know what servers are inside.
+    if fabric.cluster().host.is_some() {
+        return;
+    }
     let Some(&(first, ..)) = picks.first().filter(|_| !fabric.switches().is_empty()) else {
         return;
     };
