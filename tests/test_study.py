@@ -14,8 +14,10 @@ from lightloom.studies.constants import listed
 from lightloom.studies.constants import table01 as constants
 from lightloom.studies.constants.figures import FIGURES
 from lightloom.studies.ingredients import table01
-from lightloom.studies.reconfiguration import figure01, figure02, figure03, points
+from lightloom.studies.reconfiguration import again, figure01, figure02, figure03, points
 from lightloom.studies.reconfiguration import map as maps
+from lightloom.studies.reconfiguration import table01 as packets
+from lightloom.studies.reconfiguration import table02 as best
 from lightloom.studies.reconfiguration.points import At, Delay
 
 
@@ -88,7 +90,9 @@ def test_a_constant_is_halved_and_doubled(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 @pytest.mark.usefixtures("small")
 def test_a_small_study(tmp_path: Path) -> None:
-    made = Reproduction(load("reconfiguration", "lightloom.studies"), directory=tmp_path).make()
+    made = Reproduction(
+        load("reconfiguration", "lightloom.studies"), figures=(1, 2, 3), directory=tmp_path
+    ).make()
     assert len(made.rows) == 2 * 2 * 2
     at = {(row["partners"], row["skew"], row["delay"]): row for row in made.rows}
     for (_, skew, delay), row in at.items():
@@ -102,6 +106,32 @@ def test_a_small_study(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.glob("figure-*.png")} == {
         f"figure-{number}.png" for number in (1, 2, 3)
     }
+
+
+def test_a_point_again_by_packets_and_beside_the_best_circuits(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    point = (At("in a circle", 7.0, 2.0), Delay("1 ms", "x"))
+    for module in (packets, best):
+        monkeypatch.setattr(module, "chosen", lambda: [point])
+    small = {"model.layers": 1, "training.micro_batches": 1, "training.sequence_length": 16}
+    monkeypatch.setattr(packets, "_SIZE", packets._SIZE | small)
+    made = Reproduction(
+        load("reconfiguration", "lightloom.studies"), tables=(1, 2), directory=tmp_path
+    ).make()
+    by_packets, beside = made.rows
+    for row in packets.ROWS:
+        assert by_packets[f"{row}, flow"] < by_packets[f"{row}, packet"]
+    # One circle: what Algorithm 1, the search and the program choose carries it alike.
+    assert beside["proven"] and beside["exact"] == pytest.approx(beside["timed"], rel=1e-3)
+    assert beside["exact"] <= 1.001 * beside["algorithm-1"]
+
+
+def test_ten_points_are_of_the_study() -> None:
+    drawn = again.chosen()
+    assert len(set(drawn)) == again.COUNT
+    runs = {run.key for part in figure01.parts() for run in part.runs}
+    assert all(points.changing("timed", at, delay).key in runs for at, delay in drawn)
 
 
 def test_the_money_of_a_rival_is_that_of_mixnet() -> None:
