@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections import Counter
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,9 @@ from lightloom.cli import run
 from lightloom.errors import InputError, RunError
 from lightloom.papers import load
 from lightloom.papers.mixnet.figure02 import traffic
-from lightloom.papers.mixnet.jobs import KINDS, matrix
-from lightloom.papers.runs import Run, Store
+from lightloom.papers.mixnet.jobs import FIELDS, KINDS, STATIC, WITHOUT, matrix
+from lightloom.papers.part import Context, Rows
+from lightloom.papers.runs import Outcome, Run, Store, price
 from lightloom.simulation import run_all
 
 SMALL = (("training.micro_batches", 2), ("model.layers", 4))
@@ -58,6 +61,64 @@ def test_kinds_of_mixnet_differ() -> None:
             matrix("mixtral-8x7b", "roofline", KINDS, (400,)).items()}  # fmt: skip
     printed = {name: job.to_core_json() for name, job in jobs.items() if name != "mixnet"}
     assert len(set(printed.values())) == len(printed) == 4
+
+
+def test_rivals_at_their_best() -> None:
+    runs = matrix("mixtral-8x7b", "paper-profile", FIELDS["auto"], (400,), carrier="auto")
+    jobs = {fabric: each.scenario() for (fabric, _), each in runs.items()}
+    carriers = {name: job.fabric.carrier for name, job in jobs.items()}
+    assert carriers == {
+        **dict.fromkeys((*STATIC, "mixnet"), "auto"),
+        **dict.fromkeys(WITHOUT, "delegate"),
+    }
+    usd = {name: price(job) for name, job in jobs.items()}
+    assert usd["mixnet-all-packet"] == usd["fat-tree"]
+    assert usd["mixnet-unplugged"] < usd["mixnet"]
+    assert 0.999 * usd["mixnet"] < usd["mixnet-same-money"] <= usd["mixnet"]
+    assert jobs["mixnet-same-money"].fabric.oversubscription > 1
+
+
+def test_both_carriers_and_compute_tables_stand_beside_each_other() -> None:
+    """MixNet takes 2 s for half of the others' money, without optics 1 s, everything else 3 s."""
+    seconds = dict.fromkeys(WITHOUT, 1.0) | {"mixnet": 2.0}
+    three = "3.00 to 3.00"
+    for number, settings, gain in (
+        (12, {"model", "table", "carrier"}, "1.50 (block 1.50; never 1.50)"),
+        (13, {"model", "table", "carrier"}, f"{three} (block {three}; never {three})"),
+        (14, {"model", "table"}, "+0.0 %"),
+        (27, {"table"}, "2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0"),
+    ):
+        figure = load("mixnet").figure(f"figure {number}")
+        rows: Rows = []
+        for part in figure.parts():
+            ran = {
+                each: Outcome(seconds.get(each.fabric, 3.0), 0, 0, 0, 0, 0, 1, usd, 1, 1)
+                for each in part.runs
+                for usd in (1e6 if each.fabric == "mixnet" else 2e6,)
+            }
+            rows += part.run(Context(outcomes=ran))
+        assert settings <= set(rows[0])
+        lines = figure.lines(rows)
+        assert lines[0].ours == gain
+        assert len({(line.setting, line.what) for line in lines}) == len(lines)
+        if number == 13:
+            on_front = {line.setting: line.ours for line in lines if "the front" in line.what}
+            for setting, count in (
+                ("roofline, paper", "16 (block 16; never 16)"),
+                ("roofline, auto", "8"),
+                ("paper-profile, auto", "8"),
+            ):
+                assert on_front[f"all models, {setting}, against all fabrics"] == count
+
+
+def test_the_page_says_what_the_data_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = Path(__file__).parents[1]
+    monkeypatch.syspath_prepend(str(root / "reproduce"))
+    mixnet = import_module("mixnet")
+    page = mixnet.PAGE.read_text(encoding="utf-8")
+    tables = mixnet.tables(json.loads(mixnet.DATA.read_text(encoding="utf-8")))
+    for name in ("figure-12", "figure-13", "times-roofline-auto", "gain-fat-tree", "without"):
+        assert f"<!-- {name} -->\n{tables[name]}\n<!-- /{name} -->" in page, name
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """What a network costs and draws: counted ports times prices, and times watts where known.
 
 Modelled: the bill of materials that the compiled core counts from the links in use, one price per
-item and rate. Ignored, as in MixNet Section 7.2: fibre, racks, labour, running costs. Checked: the
-ratios between fabrics that follow from MixNet Table 4, and totals against sums done by hand.
+item and rate. Ignored: fibre (MixNet counts it, Appendix D.2), racks, labour, running costs.
+Checked: the ratios between fabrics that follow from MixNet Table 4, and totals against sums done by
+hand.
 """
 
 from __future__ import annotations

@@ -1,18 +1,20 @@
 """Figure 14: what failures cost, from the beginning of an iteration on.
 
 Modelled: Mixtral 8x22B and DeepSeek-R1 on 1,024 GPUs with links of 400 Gbps, the defaults of fabric
-`mixnet`; always server 64, its parts, and what stands in for them (``docs/failures.md``). It is in
-the middle of the pipeline: the first stage of DeepSeek-R1 has dense layers and time to spare. The
-paper does not say which NICs fail, nor how many; here one and two optical ones, one and both on
-packet switches. As in the paper, no time is counted to restore a checkpoint. Ignored: failures in
-the middle of an iteration.
+`mixnet`, both tables of compute times; always server 64, its parts, and what stands in for them
+(``docs/failures.md``). It is in the middle of the pipeline: the first stage of DeepSeek-R1 has
+dense layers and time to spare. The paper does not say which NICs fail, nor how many; here one and
+two optical ones, one and both on packet switches. As in the paper, no time is counted to restore a
+checkpoint. Ignored: failures in the middle of an iteration.
 """
 
 from __future__ import annotations
 
 from functools import partial
+from itertools import product
 
 from lightloom.failures import parse
+from lightloom.papers.mixnet.jobs import TABLES, run, some
 from lightloom.papers.part import Context, Line, Part, Picture, Rows
 from lightloom.papers.runs import Run
 
@@ -38,32 +40,35 @@ PAPER = {
 }
 
 
-def runs(model: str) -> dict[str, Run]:
+def runs(model: str, table: str) -> dict[str, Run]:
     """Return a model's runs by case."""
-    rate = ("fabric.link_bandwidth", "400 Gbps")
     return {
-        case: Run(model, "mixnet", 1024, (rate, ("failures", tuple(map(parse, texts)))))
-        if texts
-        else Run(model, "mixnet", 1024, (rate,))
+        case: run("mixnet", model, 400, table=table,
+                  changes={"failures": tuple(map(parse, texts))} if texts else {})
         for case, texts in CASES.items()
-    }
+    }  # fmt: skip
 
 
 def parts() -> tuple[Part, ...]:
-    """Return a piece a model."""
+    """Return a piece a model and table of compute times."""
     return tuple(
-        Part(f"figure 14 {model}", partial(_rows, model), runs=tuple(runs(model).values()))
-        for model in MODELS
+        Part(
+            f"figure 14 {model} {table}",
+            partial(_rows, model, table),
+            runs=tuple(runs(model, table).values()),
+        )
+        for table, model in product(TABLES, MODELS)
     )
 
 
-def _rows(model: str, context: Context) -> Rows:
-    ran = {case: context.outcomes[run] for case, run in runs(model).items()}
+def _rows(model: str, table: str, context: Context) -> Rows:
+    ran = {case: context.outcomes[each] for case, each in runs(model, table).items()}
     whole = ran["none"].iteration_s
     return [
-        {"model": model, "case": case, **one.split, "more": one.iteration_s / whole - 1}
+        {"model": model, "table": table, "case": case, **one.split,
+         "more": one.iteration_s / whole - 1}
         for case, one in ran.items()
-    ]
+    ]  # fmt: skip
 
 
 def lines(rows: Rows) -> list[Line]:
@@ -71,7 +76,7 @@ def lines(rows: Rows) -> list[Line]:
     return [
         Line(
             NUMBER,
-            f"{row['model']}, {row['case']}",
+            f"{row['model']}, {row['case']}, {row['table']}",
             "longer iteration",
             PAPER.get((row["model"], row["case"]), ""),
             f"{round(row['more'], 3) + 0.0:+.1%}".replace("%", " %"),
@@ -82,15 +87,17 @@ def lines(rows: Rows) -> list[Line]:
 
 
 def draw(rows: Rows) -> Picture:
-    """Draw a panel for NICs and one for GPUs and servers: iteration times, and none failing."""
+    """Draw a panel for NICs and one for GPUs and servers, a row a table of compute times."""
     from lightloom.papers.mixnet.plots import legend_below, page
 
     panels = {"NICs": NICS, "GPUs and servers": tuple(CASES)[5:]}
-    with page(12, 5.2, f"Figure {NUMBER}: {TITLE}, 1,024 GPUs, 400 Gbps") as figure:
-        grid = figure.subplots(1, len(panels), width_ratios=[4, 3])
-        for axes, (title, cases) in zip(grid, panels.items(), strict=True):
+    with page(12, 9, f"Figure {NUMBER}: {TITLE}, 1,024 GPUs, 400 Gbps") as figure:
+        grid = figure.subplots(len(TABLES), len(panels), width_ratios=[4, 3])
+        settings = product(TABLES, panels.items())
+        for axes, (table, (title, cases)) in zip(grid.flat, settings, strict=True):
             for at, model in enumerate(MODELS):
-                more = {row["case"]: row["more"] for row in rows if row["model"] == model}
+                mine = some(rows, model=model, table=table)
+                more = {row["case"]: row["more"] for row in mine}
                 places = [index + 0.4 * at for index in range(len(cases))]
                 heights = [100 * more[case] for case in cases]
                 bars = axes.bar(places, heights, width=0.38, label=model)
@@ -108,9 +115,10 @@ def draw(rows: Rows) -> Picture:
                 [case.replace(", ", "\n").replace(" NIC", "\nNIC") for case in cases],
                 fontsize=9,
             )
-            axes.set_title(title, fontsize=10)
+            axes.set_title(f"{title}, {table}", fontsize=10)
             axes.axhline(0, color="#1f2530", linewidth=0.8)
             axes.grid(axis="y")
-        grid[0].set_ylabel("longer iteration [%]")
-        legend_below(figure, grid[1], 4)
+        for axes in grid[:, 0]:
+            axes.set_ylabel("longer iteration [%]")
+        legend_below(figure, grid[0, 1], 4)
     return figure

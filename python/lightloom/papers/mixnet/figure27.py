@@ -6,7 +6,9 @@ more of them are slower ("cost-equivalent" in the paper). Optical NICs keep 100 
 
 from __future__ import annotations
 
-from lightloom.papers.mixnet.jobs import MAIN, run, some
+from itertools import product
+
+from lightloom.papers.mixnet.jobs import MAIN, TABLES, run, some
 from lightloom.papers.part import Context, Line, Part, Picture, Rows
 from lightloom.papers.runs import Run
 
@@ -17,46 +19,50 @@ DEGREES = (1, 2, 3, 4, 5, 6, 7)
 PACKET_GBPS = 200
 
 
-def _run(kind: str, degree: int) -> Run:
+def _run(table: str, kind: str, degree: int) -> Run:
     rate = PACKET_GBPS * 10**9 // (NICS - degree)
     return run(
         kind,
         MODEL,
         GBPS,
+        table=table,
         changes={"fabric.optical_nics": degree, "fabric.eps.link_bandwidth": f"{rate} bps"},
     )
 
 
 def parts() -> tuple[Part, ...]:
     """Return the one piece that it is made of."""
-    runs = tuple(_run(kind, degree) for kind in MAIN for degree in DEGREES)
-    return (Part("figure 27", _rows, runs=runs),)
+    return (Part("figure 27", _rows, runs=tuple(_run(*at) for at in _points())),)
+
+
+def _points() -> list[tuple[str, str, int]]:
+    return list(product(TABLES, MAIN, DEGREES))
 
 
 def _rows(context: Context) -> Rows:
+    ran = {at: context.outcomes[_run(*at)] for at in _points()}
     return [
         {
+            "table": table,
             "kind": kind,
             "alpha": degree,
             "packet_gbps": PACKET_GBPS / (NICS - degree),
-            "iteration_s": context.outcomes[_run(kind, degree)].iteration_s,
-            "exposed_a2a_s": context.outcomes[_run(kind, degree)].exposed_a2a_s,
-            "reconfiguration_s": context.outcomes[_run(kind, degree)].reconfiguration_s,
+            "iteration_s": one.iteration_s,
+            "exposed_a2a_s": one.exposed_a2a_s,
+            "reconfiguration_s": one.reconfiguration_s,
         }
-        for kind in MAIN
-        for degree in DEGREES
+        for (table, kind, degree), one in ran.items()
     ]
 
 
 def lines(rows: Rows) -> list[Line]:
     """Return how the iteration falls as alpha grows."""
     made = []
-    for kind in MAIN:
-        mine = some(rows, kind=kind)
+    for table, kind in product(TABLES, MAIN):
+        mine = some(rows, table=table, kind=kind)
         times = ", ".join(f"{row['iteration_s']:.1f}" for row in mine)
-        made.append(
-            Line(27, f"{kind}, alpha 1 to 7", "iteration [s]", "falls as alpha grows", times)
-        )
+        setting = f"{kind}, alpha 1 to 7, {table}"
+        made.append(Line(27, setting, "iteration [s]", "falls as alpha grows", times))
     return made
 
 
@@ -65,20 +71,21 @@ def draw(rows: Rows) -> Picture:
     from lightloom.papers.mixnet.plots import curves, page
     from lightloom.papers.plots import every_x
 
-    with page(8, 4.2) as figure:
-        left, right = figure.subplots(1, 2)
-        for axes, column in ((left, "iteration_s"), (right, "exposed_a2a_s")):
+    columns = {"iteration_s": "iteration [s]", "exposed_a2a_s": "exposed all-to-all [s]"}
+    with page(8, 7.6, f"Figure {NUMBER}: {TITLE}, {MODEL}, {GBPS} Gbps") as figure:
+        grid = figure.subplots(len(TABLES), len(columns))
+        for axes, (table, column) in zip(grid.flat, product(TABLES, columns), strict=True):
+            mine = some(rows, table=table)
             curves(
                 axes,
-                {kind: [(row["alpha"], row[column]) for row in some(rows, kind=kind)]
+                {kind: [(row["alpha"], row[column]) for row in some(mine, kind=kind)]
                  for kind in MAIN},
                 log_x=False,
             )  # fmt: skip
             every_x(axes, DEGREES)
             axes.set_ylim(bottom=0)
             axes.set_xlabel("optical NICs of eight (alpha)")
-        left.set_ylabel("iteration [s]")
-        right.set_ylabel("exposed all-to-all [s]")
-        left.set_title(f"Figure 27: {MODEL}, {GBPS} Gbps")
-        left.legend(fontsize=8)
+            axes.set_ylabel(columns[column])
+            axes.set_title(table, fontsize=10)
+        grid[0, 0].legend(fontsize=8)
     return figure

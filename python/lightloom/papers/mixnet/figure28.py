@@ -7,19 +7,23 @@ each all-to-all, or none, whatever should be over sooner; what a matching would 
 choices. *never* keeps the circuits of an even demand, whatever the switch can do. Points at 1 us
 say what is left of it once packet NICs take a part of pairs that have circuits too (`share_eps`).
 
-Beside the curves: the compute between all-to-alls, under which a change can hide, as it is in an
-iteration whose switch takes no time; and what the first micro-batch's dispatches send, as time that
-it would take over all NICs of the busiest server at once.
+With both tables of compute times. Beside the curves: the compute between all-to-alls, under which a
+change can hide, as it is in an iteration whose switch takes no time; and what the first
+micro-batch's dispatches send, as time that it would take over all NICs of the busiest server.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lightloom.papers.mixnet.jobs import mean, run, some
+from lightloom.papers.mixnet.jobs import TABLES, mean, run, some
 from lightloom.papers.part import Context, Line, Part, Picture, Rows
 from lightloom.papers.runs import Run
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 NUMBER = 28
 TITLE = "Reconfiguration delay"
@@ -30,6 +34,8 @@ POLICIES = {
     INSIDE: ("inside", "inside", "inside"),
     BLOCK: ("block", "block", "block"),
 }
+# The paper's compute times hide a change of tens of milliseconds: no other policy has work there.
+POLICIES_OF = {"roofline": tuple(POLICIES), "paper-profile": (PAPER,)}
 SHARED = {INSIDE: POLICIES[INSIDE], BLOCK: POLICIES[BLOCK], NEVER: ("reuse", "reuse", "reuse")}
 DELAYS = {
     "1 us": 1e-6, "10 us": 1e-5, "100 us": 1e-4, "300 us": 3e-4, "1 ms": 1e-3, "3 ms": 3e-3,
@@ -42,7 +48,7 @@ FLAT = 1.01
 BEFORE = ("dispatch forward", "combine forward", "combine backward", "dispatch backward")
 
 
-def _run(name: str, delay: str, *, shared: bool = False) -> Run:
+def _run(table: str, name: str, delay: str, *, shared: bool = False) -> Run:
     policies = {**POLICIES, **SHARED}[name]
     changes: dict[str, Any] = {
         "fabric.decision": "algorithm-1",
@@ -53,53 +59,63 @@ def _run(name: str, delay: str, *, shared: bool = False) -> Run:
         changes[f"fabric.reconfigure.{phase}"] = policy
     if shared:
         changes["fabric.share_eps"] = True
-    return run("mixnet", MODEL, GBPS, changes=changes)
+    return run("mixnet", MODEL, GBPS, table=table, changes=changes)
 
 
-def _points() -> dict[tuple[str, bool], Run]:
+def _points(table: str) -> dict[tuple[str, bool], Run]:
     """Return runs at 1 us, by name and whether packet NICs share."""
-    each = {(name, True): _run(name, "1 us", shared=True) for name in SHARED}
-    return {**each, (NEVER, False): _run(NEVER, "1 us")}
+    names = [name for name in SHARED if name in (*POLICIES_OF[table], NEVER)]
+    each = {(name, True): _run(table, name, "1 us", shared=True) for name in names}
+    return {**each, (NEVER, False): _run(table, NEVER, "1 us")}
 
 
 def parts() -> tuple[Part, ...]:
-    """Return the curves, and what explains them."""
-    runs = (*(_run(name, delay) for name in POLICIES for delay in DELAYS), *_points().values())
-    return (Part("figure 28", _curves, runs=runs), Part("figure 28 gaps", _why))
+    """Return the curves, and what explains them, by table of compute times."""
+    made = []
+    for table in TABLES:
+        curves = (_run(table, name, delay) for name in POLICIES_OF[table] for delay in DELAYS)
+        runs = (*curves, *_points(table).values())
+        made += [
+            Part(f"figure 28 {table}", partial(_curves, table), runs=runs),
+            Part(f"figure 28 gaps {table}", partial(_why, table)),
+        ]
+    return tuple(made)
 
 
-def _curves(context: Context) -> Rows:
+def _curves(table: str, context: Context) -> Rows:
     points: Rows = [
         {
+            "table": table,
             "what": "point",
             "name": name,
             "shared": shared,
             "iteration_s": context.outcomes[each].iteration_s,
             "exposed_a2a_s": context.outcomes[each].exposed_a2a_s,
         }
-        for (name, shared), each in _points().items()
+        for (name, shared), each in _points(table).items()
     ]
     return points + [
         {
+            "table": table,
             "what": "curve",
             "name": name,
             "delay_s": seconds,
-            "iteration_s": context.outcomes[_run(name, delay)].iteration_s,
-            "exposed_a2a_s": context.outcomes[_run(name, delay)].exposed_a2a_s,
-            "reconfiguration_s": context.outcomes[_run(name, delay)].reconfiguration_s,
+            "iteration_s": context.outcomes[_run(table, name, delay)].iteration_s,
+            "exposed_a2a_s": context.outcomes[_run(table, name, delay)].exposed_a2a_s,
+            "reconfiguration_s": context.outcomes[_run(table, name, delay)].reconfiguration_s,
         }
-        for name in POLICIES
+        for name in POLICIES_OF[table]
         for delay, seconds in DELAYS.items()
     ]
 
 
-def _why(context: Context) -> Rows:
+def _why(table: str, context: Context) -> Rows:
     """Return the compute before each kind of all-to-all, and how long dispatches take."""
     from lightloom.simulation import run_all
 
     rows: Rows = []
-    for at, name in enumerate(POLICIES):
-        done = run_all([_run(name, "1 us").scenario()], priced=False)
+    for at, name in enumerate(POLICIES_OF[table]):
+        done = run_all([_run(table, name, "1 us").scenario()], priced=False)
         if done.stopped is not None:
             raise done.stopped
         tables = done.finished[0].tables
@@ -114,8 +130,8 @@ def _why(context: Context) -> Rows:
         rows.append({"what": "dispatch", "name": name, "mean_s": mean(took)})
         if name == PAPER:
             rows.append({"what": "dispatch", "name": "all NICs", "mean_s": _bound(tables)})
-        context.progress((at + 1) / len(POLICIES))
-    return rows
+        context.progress((at + 1) / len(POLICIES_OF[table]))
+    return [{"table": table, **row} for row in rows]
 
 
 def gaps(tasks: Rows) -> Rows:
@@ -194,7 +210,11 @@ def faster_until(rows: Rows, name: str, rival: str) -> float | None:
 
 def lines(rows: Rows) -> list[Line]:
     """Return where the paper's curve stops being flat, and what circuits inside are worth."""
-    setting = f"{MODEL}, {GBPS} Gbps"
+    return [line for table in TABLES for line in _lines(some(rows, table=table), table)]
+
+
+def _lines(rows: Rows, table: str) -> list[Line]:
+    setting = f"{MODEL}, {GBPS} Gbps, {table}"
     at = {(row["name"], row["delay_s"]): row for row in some(rows, what="curve")}
     first = at[PAPER, 1e-6]["iteration_s"]
 
@@ -205,17 +225,18 @@ def lines(rows: Rows) -> list[Line]:
         Line(28, setting, f"{PAPER}: flat up to", "1 s", _said(flat_until(rows, PAPER))),
         Line(28, setting, f"{PAPER}: 25 ms over 1 us", "about 1", ratio(PAPER, 2.5e-2)),
         Line(28, setting, f"{PAPER}: 1 s over 1 us", "rises beyond", ratio(PAPER, 1.0)),
-        Line(28, setting, f"{BLOCK}: flat up to", "", _said(flat_until(rows, BLOCK))),
-        Line(28, setting, f"{INSIDE}: flat up to", "", _said(flat_until(rows, INSIDE))),
     ]
-    for delay, seconds in (("1 us", 1e-6), ("1 ms", 1e-3), ("25 ms", 2.5e-2)):
-        each = ", ".join(f"{ratio(name, seconds)} ({name})" for name in (INSIDE, BLOCK))
+    others = [name for name in (BLOCK, INSIDE) if name in POLICIES_OF[table]]
+    for name in others:
+        made.append(Line(28, setting, f"{name}: flat up to", "", _said(flat_until(rows, name))))
+    for delay, seconds in (("1 us", 1e-6), ("1 ms", 1e-3), ("25 ms", 2.5e-2)) if others else ():
+        each = ", ".join(f"{ratio(name, seconds)} ({name})" for name in others)
         made.append(Line(28, setting, f"at {delay}, over {PAPER} at 1 us", "", each))
     for shared, how in ((False, ""), (True, ", packet NICs filled")):
         points = [row for row in some(rows, what="point") if row["shared"] == shared]
         ours = ", ".join(f"{row['iteration_s'] / first:.2f} ({row['name']})" for row in points)
         made.append(Line(28, setting, f"at 1 us{how}, over {PAPER}", "", ours))
-    for rival in (PAPER, BLOCK, NEVER):
+    for rival in (PAPER, BLOCK, NEVER) if others else ():
         until = faster_until(rows, INSIDE, rival)
         ours = "never" if until is None else f"up to {_said(until)}"
         made.append(Line(28, setting, f"{INSIDE} beats {rival} by 1 %", "", ours))
@@ -237,44 +258,59 @@ def _said(seconds: float) -> str:
 
 
 def draw(rows: Rows) -> Picture:
-    """Draw the curves over the delay, whole and near 1, and the compute that a change can hide."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+    """Draw the curves over the delay, whole and near 1, a row a table of compute times."""
+    from lightloom.papers.mixnet.plots import page
 
-    from lightloom.papers.mixnet.plots import QUIET, page
+    with page(11, 8.6, f"Figure {NUMBER}: reconfiguration delay, {MODEL} at {GBPS} Gbps") as figure:
+        for (whole, near), table in zip(figure.subplots(len(TABLES), 2), TABLES, strict=True):
+            mine = some(rows, table=table)
+            first = some(mine, what="curve", name=PAPER, delay_s=1e-6)[0]["iteration_s"]
+            for axes in (whole, near):
+                _draw_curves(axes, mine, first)
+            whole.set_title(table, fontsize=10)
+            whole.set_yscale("log")
+            whole.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+            whole.set_ylabel(f"iteration over '{PAPER}' at 1 us")
+            whole.legend(fontsize=8, loc="upper left")
+            _draw_gaps(near, mine, first)
+    return figure
+
+
+def _draw_curves(axes: Axes, rows: Rows, first: float) -> None:
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    from lightloom.papers.mixnet.plots import QUIET
     from lightloom.papers.plots import HUES, SHAPES
 
-    with page(11, 4.6, f"Figure 28: reconfiguration delay, {MODEL} at {GBPS} Gbps") as figure:
-        whole, near = figure.subplots(1, 2)
-        first = some(rows, what="curve", name=PAPER, delay_s=1e-6)[0]["iteration_s"]
-        for axes in (whole, near):
-            for name, color, shape in zip(POLICIES, HUES, SHAPES, strict=False):
-                curve = sorted(some(rows, what="curve", name=name), key=lambda row: row["delay_s"])
-                x = [row["delay_s"] for row in curve]
-                y = [row["iteration_s"] / first for row in curve]
-                axes.plot(x, y, label=name, color=color, marker=shape, markersize=5, linewidth=1.4)
-            axes.axvline(0.025, color=QUIET, linewidth=0.8, linestyle=":")
-            axes.set_xscale("log")
-            axes.xaxis.set_major_locator(LogLocator(numticks=12))
-            axes.xaxis.set_minor_locator(NullLocator())
-            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _said(value)))
-            axes.set_xlabel("reconfiguration delay (dotted: 25 ms)")
-            axes.grid(axis="y")
-        whole.set_yscale("log")
-        whole.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        whole.set_ylabel(f"iteration over '{PAPER}' at 1 us")
-        whole.legend(fontsize=8, loc="upper left")
-        for at, row in enumerate(some(rows, what="gap")):
-            low, high, height = max(row["least_s"], 1e-6), row["median_s"], 1.5 - 0.04 * at
-            near.plot(
-                [low, high], [height, height], color=QUIET, linewidth=3, marker="|", markersize=7
-            )
-            said = f"before {row['name']}"
-            paper = {"facecolor": "white", "edgecolor": "none", "pad": 1}
-            near.text(high * 1.3, height, said, va="center", fontsize=7, color=QUIET, bbox=paper)
-        for row in some(rows, what="point", name=NEVER, shared=False):
-            near.axhline(row["iteration_s"] / first, color=QUIET, linewidth=1, linestyle="--")
-            near.text(8e-7, row["iteration_s"] / first + 0.004, NEVER, fontsize=8, color=QUIET)
-        near.set_xlim(7e-7, 1.0)
-        near.set_ylim(0.9, 1.55)
-        near.set_title("near 1; bars: compute before an all-to-all, least to median", fontsize=9)
-    return figure
+    drawn = {row["name"] for row in some(rows, what="curve")}
+    for name, color, shape in zip(POLICIES, HUES, SHAPES, strict=False):
+        if name not in drawn:
+            continue
+        curve = sorted(some(rows, what="curve", name=name), key=lambda row: row["delay_s"])
+        x = [row["delay_s"] for row in curve]
+        y = [row["iteration_s"] / first for row in curve]
+        axes.plot(x, y, label=name, color=color, marker=shape, markersize=5, linewidth=1.4)
+    axes.axvline(0.025, color=QUIET, linewidth=0.8, linestyle=":")
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(numticks=12))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(lambda value, _: _said(value))
+    axes.set_xlabel("reconfiguration delay (dotted: 25 ms)")
+    axes.grid(axis="y")
+
+
+def _draw_gaps(near: Axes, rows: Rows, first: float) -> None:
+    from lightloom.papers.mixnet.plots import QUIET
+
+    for at, row in enumerate(some(rows, what="gap")):
+        low, high, height = max(row["least_s"], 1e-6), row["median_s"], 1.5 - 0.04 * at
+        near.plot([low, high], [height] * 2, color=QUIET, linewidth=3, marker="|", markersize=7)
+        said = f"before {row['name']}"
+        paper = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+        near.text(high * 1.3, height, said, va="center", fontsize=7, color=QUIET, bbox=paper)
+    for row in some(rows, what="point", name=NEVER, shared=False):
+        near.axhline(row["iteration_s"] / first, color=QUIET, linewidth=1, linestyle="--")
+        near.text(8e-7, row["iteration_s"] / first + 0.004, NEVER, fontsize=8, color=QUIET)
+    near.set_xlim(7e-7, 1.0)
+    near.set_ylim(0.9, 1.55)
+    near.set_title("near 1; bars: compute before an all-to-all, least to median", fontsize=9)

@@ -5,7 +5,7 @@ Everything is drawn without pyplot, in the colours of Results. Checked: by eye.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,7 +16,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from lightloom.papers import plots
-from lightloom.papers.mixnet.jobs import some
+from lightloom.papers.mixnet.jobs import WITHOUT, some
 from lightloom.papers.part import Rows
 from lightloom.papers.plots import HUES, SHAPES, every_x
 from lightloom.report.palette import FABRICS
@@ -43,7 +43,10 @@ def look(name: str, at: int = 0) -> dict[str, Any]:
     if name in FABRICS:
         color, _, marker = FABRICS[name]
         return {"color": color, "marker": marker, "markersize": 8 if marker == "*" else 5}
-    if name.startswith("mixnet"):
+    if name in WITHOUT:
+        color = (*HUES[-2:], INK)[WITHOUT.index(name)]
+        return {"color": color, "marker": "XPd"[WITHOUT.index(name)], "markersize": 5}
+    if name.startswith("mixnet "):
         dashes: tuple[Any, ...] = ((0, (4, 1.5)), (0, (1, 1.2)), (0, (4, 1, 1, 1)), (0, (2, 2)))
         return {
             "color": FABRICS["mixnet"][0],
@@ -118,8 +121,13 @@ def stacked(
     axes.grid(axis="x")
 
 
-def legend_below(figure: Figure, axes: Axes, columns: int = 6) -> None:
-    """Put the legend of `axes` below all panels."""
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower left", ncols=min(columns, len(labels) or 1),
-                  columnspacing=1.4, handletextpad=0.4)  # fmt: skip
+def legend_below(figure: Figure, panels: Axes | Iterable[Axes], columns: int = 6) -> None:
+    """Put one legend of these panels below all."""
+    named: dict[str, Any] = {}
+    for axes in [panels] if isinstance(panels, Axes) else panels:
+        handles, labels = axes.get_legend_handles_labels()
+        named |= dict(zip(labels, handles, strict=True))
+    figure.legend(
+        named.values(), named, loc="outside lower left", ncols=min(columns, len(named) or 1),
+        columnspacing=1.4, handletextpad=0.4,
+    )  # fmt: skip

@@ -9,8 +9,8 @@ layers that some models have.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from lightloom.papers.part import Context, Rows
 from lightloom.papers.runs import CARRIER
@@ -28,7 +28,13 @@ COLORS = {
 GPUS = 128
 
 
-def layer_steps(model: str, micro_batches: Sequence[int], table: str, context: Context) -> Rows:
+def layer_steps(
+    model: str,
+    micro_batches: Sequence[int],
+    table: str,
+    context: Context,
+    changes: Mapping[str, Any] | None = None,
+) -> Rows:
     """Return a row a micro-batch size: milliseconds of each step, and the all-to-alls' share.
 
     >>> row, = layer_steps("mixtral-8x7b", [8], "paper-profile", Context())
@@ -41,13 +47,14 @@ def layer_steps(model: str, micro_batches: Sequence[int], table: str, context: C
             model,
             gpus=GPUS,
             fabric="rail-optimized",
-            bandwidth="400 Gbps",
             **{
                 **CARRIER,
+                "fabric.link_bandwidth": "400 Gbps",
                 "compute.gpu": "h800",
                 "compute.table": table,
                 "training.micro_batch": size,
                 "training.micro_batches": 2,
+                **(changes or {}),
             },
         )
         runs = run_all([job], priced=False)
