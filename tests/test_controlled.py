@@ -27,18 +27,25 @@ from lightloom.simulation import run_all
 
 GOLDEN = Path(__file__).parent / "golden" / "emulated_region.txt"
 GPUS = {"mixtral-8x22b": 512, "deepseek-r1": 1024}
+# NICs in one piece, and once broken out into two circuits each.
 CASES = [
-    (model, hysteresis, start)
-    for model in GPUS
-    for hysteresis in (True, False)
-    for start in ("even", "dark")
+    *(
+        (model, hysteresis, start, 1)
+        for model in GPUS
+        for hysteresis in (True, False)
+        for start in ("even", "dark")
+    ),
+    ("mixtral-8x22b", False, "even", 2),
 ]
-Case = tuple[str, bool, str]
+Case = tuple[str, bool, str, int]
 
 
-def job(model: str, hysteresis: bool = True, start: str = "even", **more: Any) -> Scenario:
+def job(
+    model: str, hysteresis: bool = True, start: str = "even", breakout: int = 1, **more: Any
+) -> Scenario:
     """Return the preset at 400G, with one micro-batch."""
     chosen = {"fabric.hysteresis": hysteresis, "fabric.reconfigure.start": start}
+    chosen["fabric.ocs.breakout"] = breakout
     plain = Scenario.preset(model, fabric="mixnet", gpus=GPUS[model])
     return plain.with_(**{"training.micro_batches": 1}, **chosen, **more)
 
@@ -58,16 +65,17 @@ def servers(case: Case) -> int:
 
 def region(case: Case, **more: Any) -> dict[str, Any]:
     fabric = job(*case).to_core()["fabric"]
+    breakout = case[3]
     return {
         "servers": servers(case),
-        "numa_of_port": [0, 0, 0, 1, 1, 1],
-        "switch_ports": 6 * servers(case),
+        "numa_of_port": [numa for numa in (0, 0, 0, 1, 1, 1) for _ in range(breakout)],
+        "switch_ports": 6 * breakout * servers(case),
         "delay_ps": fabric["ocs"]["delay"]["ps"],
         "pause_ps": 10**9,
         "decision": fabric["decision"],
         "hysteresis": fabric["hysteresis"],
         "keep_going": fabric["greedy_continue"],
-        "optical_bps": fabric["ocs"]["link_bps"],
+        "optical_bps": fabric["ocs"]["link_bps"] // breakout,
         "packet_bps": fabric["eps"]["link_bps"],
         "packet_nics": 2,
         "share_eps": fabric["share_eps"],
@@ -92,14 +100,14 @@ def test_the_machines_set_what_was_simulated(case: Case) -> None:
 
 @pytest.mark.parametrize("model", GPUS)
 def test_circuits_of_an_even_start_are_held_until_something_is_worth_it(model: str) -> None:
-    held = simulated((model, True, "even"))["answered"]["rounds"]
+    held = simulated((model, True, "even", 1))["answered"]["rounds"]
     assert all(len(said["circuits"]) > 0 for said in held)
     plans = len({said["generation"] for said in held})
     assert plans < len(held), "most demands are not worth 25 ms"
 
 
 def test_a_demand_that_comes_again_changes_nothing() -> None:
-    case = ("mixtral-8x22b", False, "even")
+    case = ("mixtral-8x22b", False, "even", 1)
     first = [asked for asked in simulated(case)["asked"] if asked["ahead"]["uses"] == 2]
     said = emulated([first[at] for at in (0, 0, 1, 1, 1)], case)
     assert [round["generation"] for round in said["rounds"]] == [2, 2, 3, 3, 3]
@@ -108,7 +116,7 @@ def test_a_demand_that_comes_again_changes_nothing() -> None:
 
 
 def test_dark_ports_are_what_hysteresis_weighs() -> None:
-    case = ("mixtral-8x22b", True, "even")
+    case = ("mixtral-8x22b", True, "even", 1)
     asked = simulated(case)["asked"]
     slow = emulated(asked, case, delay_ps=10**13)["rounds"]
     assert {round["generation"] for round in slow} == {1}
@@ -122,7 +130,7 @@ def test_the_trace_is_the_one_that_was_reviewed() -> None:
 
 
 def reviewed() -> str:
-    case = ("mixtral-8x22b", False, "even")
+    case = ("mixtral-8x22b", False, "even", 1)
     plain = [{"bytes": asked["bytes"]} for asked in simulated(case)["asked"][::2][:3]]
     return str(emulated(plain, case, decision="algorithm-1", switch_ports=96)["trace"])
 
@@ -139,7 +147,7 @@ def reviewed() -> str:
 )
 def test_a_region_that_cannot_be(more: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        emulated([{"bytes": [0] * 64}], ("mixtral-8x22b", True, "even"), **more)
+        emulated([{"bytes": [0] * 64}], ("mixtral-8x22b", True, "even", 1), **more)
 
 
 def iteration(**more: Any) -> float:
@@ -178,7 +186,7 @@ address = "127.0.0.1:0"
 
 [servers]
 count = {servers}
-ports_each = 6
+ports_each = {each}
 
 [switch]
 protocol = "tl1"
@@ -230,15 +238,20 @@ def by_daemon(
     file, listed = folder / "region.toml", folder / "demands.json"
     square = [{**asked, "bytes": np.reshape(asked["bytes"], (n, n)).tolist()} for asked in rounds]
     listed.write_text(json.dumps(square))
-    ports = str(6 * n)
+    each = 6 * case[3]
+    ports = str(each * n)
     switch, at = serving(
         daemon, "ocs", "serve", "--ports", ports, "--delay", "0 ms", "--listen", "127.0.0.1:0"
     )
     try:
         # What the preset says is not said again.
-        more = "" if case[1] else "[decision]\nhysteresis = false\n"
+        more = "[decision]\n" + ("" if case[1] else "hysteresis = false\n")
+        if case[3] > 1:
+            more += f'optical_bandwidth = "{400 // case[3]} Gbps"\n'
         even = "true" if case[2] == "even" else "false"
-        file.write_text(REGION.format(switch=at, servers=n, ports=ports, more=more, even=even))
+        file.write_text(
+            REGION.format(switch=at, servers=n, each=each, ports=ports, more=more, even=even)
+        )
         controller, url = serving(daemon, "controller", "serve", os.fspath(file))
         try:
             command = [daemon, "agent", "emulate", os.fspath(file), "--demands", os.fspath(listed)]
@@ -278,7 +291,7 @@ def test_the_daemon_sets_what_was_simulated(case: Case, daemon: str, tmp_path: P
 
 def test_what_differs_without_reports_of_agents(daemon: str, tmp_path: Path) -> None:
     """Agents that report demands alone: nothing lies ahead but two uses, no other traffic."""
-    case = ("mixtral-8x22b", False, "even")
+    case = ("mixtral-8x22b", False, "even", 1)
     kept = simulated(case)
     plain = [{"bytes": asked["bytes"]} for asked in kept["asked"][:12]]
     said, _ = by_daemon(daemon, tmp_path, case, plain, 1)

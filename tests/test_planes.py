@@ -74,6 +74,7 @@ def test_a_rate_for_the_whole_fabric_is_that_of_its_circuits() -> None:
         "chunk": None,
         "store_and_forward": None,
         "ocs": {
+            "breakout": 1,
             "link_delay_ps": 1_000_000,
             "device": "swot",
             "ports": 320,

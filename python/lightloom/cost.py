@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from lightloom import _core, presets
 from lightloom.arguments import names, rates
@@ -20,15 +20,10 @@ from lightloom.scenario import Scenario, plain
 from lightloom.sections import Power, Prices
 from lightloom.units import Rate
 
-Item = Literal["nic", "transceiver", "switch_port", "ocs_port", "patch_port", "optical_io"]
-ITEMS: tuple[Item, ...] = (
-    "nic",
-    "transceiver",
-    "switch_port",
-    "ocs_port",
-    "patch_port",
-    "optical_io",
-)
+Item = Literal[
+    "nic", "transceiver", "switch_port", "ocs_port", "patch_port", "optical_io", "circulator"
+]
+ITEMS: tuple[Item, ...] = get_args(Item)
 # What `lightloom cost` and `lightloom compare` put side by side.
 FABRICS = compared()
 BASELINE = "fat-tree"

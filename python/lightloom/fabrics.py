@@ -42,6 +42,10 @@ else:
     Predictor = Literal[tuple(kinds.family("predictor").kinds)]
 
 
+# MixNet Section 9, SWOT Section 2.1.1.
+Breakout = Literal[1, 2, 4, 8]
+
+
 class Packet(Section):
     """The packet-switched part of MixNet: a fat-tree of the remaining NICs."""
 
@@ -82,7 +86,13 @@ class Ocs(Section):
     """The optical circuit switches of MixNet, one a region."""
 
     link_bandwidth: Bandwidth
-    """Rate of an optical NIC and its circuit, each way."""
+    """Rate of an optical NIC, all its circuits together, each way."""
+    breakout: Breakout
+    """Into how many circuits an optical NIC, or a NIC of `planes`, is broken out: each has a port
+    of the switch, and a share of the rate."""
+    circulators: bool
+    """`true`: circulators put both directions of a circuit on one fibre. That takes half as many
+    ports of the switch and a circulator an end, and needs circuits that go both ways."""
     link_delay: Delay
     """Delay of each of the two fibres of a circuit."""
     device: Label
@@ -158,6 +168,7 @@ class PlaneOcs(Section):
     """The optical circuit switches of planes, one a plane."""
 
     link_bandwidth: Bandwidth
+    breakout: Breakout
     link_delay: Delay
     device: Label
     ports: Count
@@ -220,8 +231,11 @@ else:
     union: Any = Union
     Fabric = Annotated[union[tuple(KINDS.values())], Field(discriminator="kind")]
 
-# What holds of MixNet's transceivers where neither the device nor anyone else says more, and why.
-TRANSCEIVERS: dict[str, tuple[str | bool, str]] = {
+# What holds of transceivers on circuits where neither the device nor anyone else says more, and
+# why.
+TRANSCEIVERS: dict[str, tuple[str | int, str]] = {
+    "breakout": (1, "MixNet Sections 4 and 7.1: a port of the switch each NIC"),
+    "circulators": (False, "MixNet Section 9: a fibre each way"),
     "activation": ("0 s", "MixNet Appendix C leaves it out of training times"),
     "loopback": (False, "chosen here: today's transceivers do not"),
 }

@@ -49,7 +49,8 @@ class Failure(Section):
     switch), `switch` (a packet switch), `gpu`, `server`."""
     target: str = Field(max_length=100)
     """Which one: `server3.nic2`, `server3.gpu2`, `server3` or `region0`, counted from 0; a packet
-    switch by its name in the fabric, `tor3` or `spine0`; `tor3.agg1` is what joins two."""
+    switch by its name in the fabric, `tor3` or `spine0`; `tor3.agg1` is what joins two. Of a NIC
+    that is broken out, an `ocs-port` is `server3.nic2.part1`, of its first part unless said."""
     at: Time
     """When, from the beginning of the iteration on."""
     until: Time | None = None
@@ -79,12 +80,15 @@ class Failure(Section):
         if self.kind == "switch":
             return {"name": self.target}
         names = _PARTS[self.kind]
-        match = re.fullmatch(r"\.".join(rf"{name}(\d{{1,7}})" for name in names), self.target)
+        form = r"\.".join(rf"{name}(\d{{1,7}})" for name in names)
+        if self.kind == "ocs-port":  # of a NIC that is broken out, the first unless said
+            names, form = (*names, "part"), rf"{form}(?:\.part(\d{{1,7}}))?"
+        match = re.fullmatch(form, self.target)
         if match is None and self.kind == "link" and re.fullmatch(r".+\..+", self.target):
             return {"ends": self.target}
         if match is None:
             return None
-        return {name: int(text) for name, text in zip(names, match.groups(), strict=True)}
+        return {name: int(text or 0) for name, text in zip(names, match.groups(), strict=True)}
 
     def to_core(self) -> dict[str, Any]:
         """Return what the compiled core reads."""
@@ -180,10 +184,11 @@ def _misfits(failure: Failure, network: Network) -> Iterator[tuple[str, str]]:
         "region": network.servers // network.region_servers,
         "nic": cluster.nics_per_server,
         "gpu": cluster.gpus_per_server,
+        "part": getattr(getattr(network.fabric, "ocs", None), "breakout", 1),
     }
     for name, index in part.items():
         if isinstance(index, int) and index >= counts[name]:
-            of = " a server" if name in ("nic", "gpu") else ""
+            of = {"nic": " a server", "gpu": " a server", "part": " a NIC"}.get(name, "")
             yield (
                 "target",
                 f"there are {counts[name]} {name}s{of}; allowed: {name}0 to "

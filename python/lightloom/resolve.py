@@ -217,7 +217,7 @@ def _predictor(stack: LayerStack) -> None:
 
 
 def _transceivers(stack: LayerStack) -> None:
-    """Let NICs work once they have light, where neither the device nor anyone else says more."""
+    """Say what transceivers do, where neither the device nor anyone else does."""
     kind = KINDS.get(str(stack.get("fabric", "kind")))
     table = kind.model_fields.get("ocs") if kind else None
     if table and isinstance(stack.get("fabric", "ocs"), dict):

@@ -295,6 +295,8 @@ class Prices(Section):
     """A port of a patch panel."""
     optical_io: dict[Rate, Price] = Field(default_factory=dict)
     """An optical port in a GPU's package. No list has one: none has been published."""
+    circulator: dict[Rate, Price] = Field(default_factory=dict)
+    """A circulator, for the rate of the NIC behind it. No list has one."""
 
 
 class Power(Section):
@@ -308,3 +310,4 @@ class Power(Section):
     ocs_port: dict[Rate, Price] = Field(default_factory=dict)
     patch_port: dict[Rate, Price] = Field(default_factory=dict)
     optical_io: dict[Rate, Price] = Field(default_factory=dict)
+    circulator: dict[Rate, Price] = Field(default_factory=dict)

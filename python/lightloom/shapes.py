@@ -268,12 +268,15 @@ def _mixnet(fabric: fabrics.MixNet, network: Network) -> Iterator[Misfit]:
             f"must be at most {cluster.nics_per_server - 1}: "
             f"one of cluster.nics_per_server = {cluster.nics_per_server} stays on packets",
         )
-    ports = network.region_servers * fabric.optical_nics
-    if ports > fabric.ocs.ports:
+    ocs = fabric.ocs
+    ends = network.region_servers * fabric.optical_nics * ocs.breakout
+    ports = -(-ends // 2) if ocs.circulators else ends
+    if ports > ocs.ports:
+        circuits = "" if ocs.breakout == 1 else f" of {ocs.breakout} circuits"
         yield (
             "fabric.ocs.ports",
-            f'too few on "{fabric.ocs.device}": a region of {network.region_servers} servers with '
-            f"{fabric.optical_nics} optical NICs each needs {ports}",
+            f'too few on "{ocs.device}": a region of {network.region_servers} servers with '
+            f"{fabric.optical_nics} optical NICs{circuits} each needs {ports}",
         )
     predictor, first = fabric.reconfigure.predictor, fabric.reconfigure.first_forward
     if predictor is not None and first != "predict":

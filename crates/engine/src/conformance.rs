@@ -160,6 +160,7 @@ fn cluster(gpus: u32) -> Cluster {
         scale_up_bps: BitRate::from_gbps(3600),
         scale_up_delay_ps: Time::from_ns(500),
         host: None,
+        nic_parts: 1,
     }
 }
 

@@ -3,7 +3,9 @@
 //!
 //! A link of packet switches ends in a port and a transceiver on either side; a NIC on an optical
 //! switch or patch panel has a transceiver at the NIC alone (MixNet Section 7.2). An optical port
-//! co-packaged with its GPU has neither.
+//! co-packaged with its GPU has neither. A NIC that is broken out has one transceiver, of a fibre pair a
+//! circuit, and a port of the optical switch for each circuit, at the rate of the whole NIC: light
+//! passes a port at any rate.
 
 use lightloom_units::BitRate;
 use std::collections::BTreeMap;
@@ -24,11 +26,13 @@ pub enum Item {
     PatchPort,
     /// A co-packaged optical port of a GPU.
     OpticalIo,
+    /// What puts both directions of a circuit's end on one fibre.
+    Circulator,
 }
 
 impl Item {
     /// The name in tables: `nic`, `transceiver`, `switch_port`, `ocs_port`, `patch_port`,
-    /// `optical_io`.
+    /// `optical_io`, `circulator`.
     pub const fn name(self) -> &'static str {
         match self {
             Item::Nic => "nic",
@@ -37,6 +41,7 @@ impl Item {
             Item::OcsPort => "ocs_port",
             Item::PatchPort => "patch_port",
             Item::OpticalIo => "optical_io",
+            Item::Circulator => "circulator",
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::host::Host;
 use crate::ids::{GpuId, NicId, ServerId};
 use lightloom_units::{BitRate, Time};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// Servers of GPUs on a scale-up network, equally many NICs each GPU, mostly one.
 ///
@@ -29,8 +30,11 @@ pub struct Cluster {
     pub gpus_per_server: u32,
     /// NICs a server, optical ports of GPUs included: a multiple of `gpus_per_server`, and but for
     /// MixNet equal to it; with a `host`, a divisor of it too. Those of a GPU have consecutive numbers,
-    /// and so have GPUs that share a NIC.
+    /// and so have GPUs that share a NIC. Of NICs that are split, each part counts.
     pub nics_per_server: u32,
+    /// Into how many parts each NIC is split: see [`Cluster::split`].
+    #[serde(skip, default = "whole")]
+    pub nic_parts: u32,
     /// NUMA nodes a server; each holds equally many consecutive NICs.
     pub numa_nodes: u32,
     /// Rate of a GPU's scale-up link in each direction \[bit/s\].
@@ -41,6 +45,10 @@ pub struct Cluster {
     /// its GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<Host>,
+}
+
+fn whole() -> u32 {
+    1
 }
 
 /// The most GPUs, and NICs, so that every count and sum of rates fits its type.
@@ -55,11 +63,38 @@ impl Cluster {
             gpus,
             gpus_per_server,
             nics_per_server: gpus_per_server,
+            nic_parts: 1,
             numa_nodes: if gpus_per_server % 2 == 0 { 2 } else { 1 },
             scale_up_bps: BitRate::from_gbps(3_600),
             scale_up_delay_ps: Time::from_ns(500),
             host: None,
         }
+    }
+    /// The same servers, each of whose NICs is split into parts that count as NICs: breakout, or port
+    /// splitting.
+    ///
+    /// ```
+    /// use lightloom_fabric::{Cluster, GpuId, NicId, ServerId};
+    /// let split = Cluster::of(16, 8).split(4);
+    /// assert_eq!((split.nics_per_server, split.whole_nics()), (32, 8));
+    /// let parts: Vec<NicId> = split.parts(3).map(|part| split.nic(ServerId(1), part)).collect();
+    /// assert_eq!(parts, [44, 45, 46, 47].map(NicId)); // of NIC 3 of server 1
+    /// assert!(parts.iter().all(|&part| split.gpu_of(part) == GpuId(11)));
+    /// ```
+    pub fn split(&self, parts: u32) -> Cluster {
+        Cluster {
+            nics_per_server: self.nics_per_server * parts,
+            nic_parts: self.nic_parts * parts,
+            ..self.clone()
+        }
+    }
+    /// NICs a server, none of them split.
+    pub fn whole_nics(&self) -> u32 {
+        self.nics_per_server / self.nic_parts
+    }
+    /// The parts of a whole NIC, all by index in the server.
+    pub fn parts(&self, nic: u32) -> Range<u32> {
+        nic * self.nic_parts..(nic + 1) * self.nic_parts
     }
     /// The number of servers.
     pub fn servers(&self) -> u32 {

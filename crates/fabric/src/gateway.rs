@@ -16,10 +16,12 @@ pub(crate) struct Gateways {
 }
 
 impl Gateways {
-    /// Which `count` of a server's NICs are on packet switches.
+    /// Which `count` of a server's NICs are on packet switches; of a NIC that is split, the first part
+    /// stands for all.
     pub fn spread(count: u32, cluster: &Cluster) -> Vec<u32> {
         // i * n / m for i < m leaves the floor or the ceiling of m / parts in each equal part.
-        (0..count).map(|i| i * cluster.nics_per_server / count).collect()
+        let whole = (0..count).map(|i| i * cluster.whole_nics() / count);
+        whole.map(|nic| cluster.parts(nic).start).collect()
     }
 
     /// The NICs of a server, by index there.

@@ -29,7 +29,8 @@ id! {
     GpuId,
     /// A server.
     ServerId,
-    /// A NIC, numbered over the cluster: `server * nics_per_server + index in the server`.
+    /// A NIC, or a part of one that is split, numbered over the cluster: `server * nics_per_server +
+    /// index in the server`.
     NicId,
 }
 

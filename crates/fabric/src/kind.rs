@@ -97,6 +97,14 @@ pub trait FabricKeys: fmt::Debug + Any + Send + Sync {
     /// Name, keys and capabilities of its kind.
     fn kind(&self) -> &'static FabricKind;
 
+    /// Into how many parts every NIC is split, which count as NICs: the site's cluster has them.
+    ///
+    /// # Errors
+    /// As [`FabricKeys::build`].
+    fn breakout(&self) -> Result<u32, FabricError> {
+        Ok(1)
+    }
+
     /// Wires the fabric: nodes, links, bill, notes, and how to route over them.
     ///
     /// # Errors
@@ -305,6 +313,12 @@ pub fn build_at(site: &Site<'_>, spec: &FabricSpec) -> Result<Fabric, FabricErro
         let kind = format!("\"{}\"", spec.kind().name());
         return Err(FabricError::new("fabric.kind", kind, reason));
     }
-    let (wires, routes) = spec.keys.build(site)?;
-    Ok(Fabric::new(cluster, wires, routes))
+    let breakout = spec.keys.breakout()?;
+    if cluster.host.is_some() && breakout > 1 {
+        let reason = "parts of a NIC would share its PCIe link of cluster.host; allowed: 1";
+        return Err(FabricError::new("fabric.ocs.breakout", breakout, reason));
+    }
+    let cluster = cluster.split(breakout);
+    let (wires, routes) = spec.keys.build(&Site { cluster: &cluster, ..*site })?;
+    Ok(Fabric::new(&cluster, wires, routes))
 }

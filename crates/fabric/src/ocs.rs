@@ -1,6 +1,7 @@
 //! Optical circuit switches in a specification: what one is, how long it takes to change, and when
 //! circuits change. Nothing in this crate reads more of it than rates, delays and ports.
 
+use crate::error::FabricError;
 use lightloom_units::{BitRate, Time};
 use serde::{Deserialize, Serialize};
 
@@ -8,8 +9,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OcsSpec {
-    /// Rate of a circuit \[bit/s\].
+    /// Rate of an optical NIC, all its circuits together \[bit/s\].
     pub link_bps: BitRate,
+    /// Into how many circuits a NIC is broken out, each with a port of the switch: 1, 2, 4 or 8 (SWOT,
+    /// Section 2.1.1).
+    #[serde(default = "one")]
+    pub breakout: u32,
+    /// Whether circulators put both directions of a circuit on one fibre.
+    #[serde(default)]
+    pub circulators: bool,
     /// Delay of each of the two fibres of a circuit \[ps\].
     pub link_delay_ps: Time,
     /// What the device is called.
@@ -24,6 +32,38 @@ pub struct OcsSpec {
     /// Whether transceivers loop their light back while the switch moves, and so avoid that.
     #[serde(default)]
     pub loopback: bool,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl OcsSpec {
+    /// Rate of a circuit \[bit/s\].
+    pub fn circuit_bps(&self) -> BitRate {
+        BitRate::from_bps(self.link_bps.bps() / u64::from(self.breakout))
+    }
+
+    /// Ports of the switch for so many ends of circuits: a port has two fibres, an end without a
+    /// circulator needs both.
+    pub fn ports_for(&self, ends: u64) -> u64 {
+        if self.circulators { ends.div_ceil(2) } else { ends }
+    }
+
+    /// `breakout`, if it is one of those that there are.
+    pub(crate) fn parts(&self) -> Result<u32, FabricError> {
+        match self.breakout {
+            known @ (1 | 2 | 4 | 8) => Ok(known),
+            other => Err(FabricError::new("fabric.ocs.breakout", other, "must be 1, 2, 4 or 8")),
+        }
+    }
+
+    /// Whether rates and delay can be.
+    pub(crate) fn check(&self) -> Result<(), FabricError> {
+        FabricError::check_rate("fabric.ocs.link_bandwidth", self.link_bps)?;
+        FabricError::check_rate("fabric.ocs.link_bandwidth / breakout", self.circuit_bps())?;
+        FabricError::check_delay("fabric.ocs.link_delay", self.link_delay_ps)
+    }
 }
 
 /// How long NICs take to work again after their light was gone (MixNet, Appendix C).

@@ -90,6 +90,7 @@ fn main() {
         scale_up_bps: BitRate::from_gbps(3600),
         scale_up_delay_ps: Time::from_ns(500),
         host: None,
+        nic_parts: 1,
     };
     let fabric = lightloom_fabric::build(&cluster, &spec, 1, &[]).expect("a valid fabric");
     let work = (0..times).map(Work::Send).collect();

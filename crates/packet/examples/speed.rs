@@ -29,6 +29,7 @@ fn main() {
         scale_up_bps: BitRate::from_gbps(3600),
         scale_up_delay_ps: Time::from_ns(500),
         host: None,
+        nic_parts: 1,
     };
     let mut clos = ClosSpec::new(BitRate::from_gbps(100), Time::from_us(1));
     clos.splitting = Splitting::Ecmp;

@@ -39,6 +39,7 @@ fn hosts(count: u32, tiers: u8) -> Fabric {
         scale_up_bps: BitRate::from_gbps(3600),
         scale_up_delay_ps: Time::from_ns(500),
         host: None,
+        nic_parts: 1,
     };
     let spec = match tiers {
         2 => FabricSpec::from(LeafSpineSpec {

@@ -252,7 +252,11 @@ fn name(fabric: &Fabric, node: NodeId) -> String {
         NodeKind::ScaleUp => format!("server{server}"),
         NodeKind::Nic => {
             let nic = node.0 - cluster.gpus - cluster.servers();
-            format!("server{server}.nic{}", nic % cluster.nics_per_server)
+            let local = nic % cluster.nics_per_server;
+            match cluster.nic_parts {
+                1 => format!("server{server}.nic{local}"),
+                parts => format!("server{server}.nic{}.part{}", local / parts, local % parts),
+            }
         }
         NodeKind::PcieSwitch | NodeKind::Numa => {
             let nodes = cluster.host_nodes();

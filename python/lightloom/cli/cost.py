@@ -97,8 +97,9 @@ def _print_table(rows: list[CostRow]) -> None:
         f'prices "{rows[0].scenario.prices.name}", fibre left out'
     )
     counted = {line.item for row in rows for line in row.cost.lines}
-    # Few fabrics have optical ports on GPUs, and they need a price of the user's own.
-    items = [item for item in ITEMS if item != "optical_io" or item in counted]
+    # What few fabrics have, and needs a price of the user's own.
+    rare = ("optical_io", "circulator")
+    items = [item for item in ITEMS if item not in rare or item in counted]
     columns = [
         Column("Gbps"),
         Column("fabric", name=True),

@@ -4,13 +4,16 @@
 //! Modelled: a region is `region_servers` consecutive servers, the ones that hold one block of
 //! expert-parallel GPUs. The packet NICs are spread evenly over a server, and so over its NUMA nodes:
 //! 0 and 4 of eight; a GPU uses the nearest at or below its own index. A circuit is two links, into
-//! the optical switch and out of it; which two belong together is decided elsewhere. The bill counts
-//! one port of two directions, one NIC and one transceiver for each optical NIC. Where these are ports
+//! the optical switch and out of it; which two belong together is decided elsewhere. An optical NIC may
+//! be broken out (Section 9) into circuits of a share of its rate each; its packet NICs are not. The
+//! bill counts one NIC and one transceiver for each optical NIC, and for each circuit that may end there
+//! one port of two directions, or with circulators half of one and a circulator. Where these are ports
 //! co-packaged with GPUs (Section 8), it counts one such port in place of NIC and transceiver; with
 //! `n` NICs a GPU, the first is its packet NIC and the others its ports if `n - 1` of `n` are optical.
 //! Servers that stand in for others come last and belong to no region: they have packet NICs only, or
 //! only optical ones, on a region's switch.
-//! Ignored: loss of light, and that a device larger than its region could serve two.
+//! Ignored: loss of light, and that a device larger than its region could serve two; with circulators,
+//! which side of the switch a fibre is on: any two can be joined.
 //! Checked: routes by the crate's properties; the limit of ports; the bill against MixNet Table 4's
 //! prices.
 
@@ -78,7 +81,8 @@ const ABOUT: Kind<Capabilities> = Kind {
 pub static KIND: FabricKind = FabricKind::of::<MixNetSpec>(ABOUT, |n| {
     example(n, 2, |cluster| {
         let optical_nics = 1 + n % (cluster.nics_per_server - 1);
-        let spec = MixNetSpec::new(optical_nics, BitRate::from_gbps(100), Time::from_us(1));
+        let mut spec = MixNetSpec::new(optical_nics, BitRate::from_gbps(100), Time::from_us(1));
+        spec.ocs.breakout = [1, 2, 4, 8][n as usize % 4];
         MixNetSpec { eps: shape(n), ..spec }.into()
     })
 });
@@ -88,13 +92,18 @@ impl FabricKeys for MixNetSpec {
         &KIND
     }
 
+    fn breakout(&self) -> Result<u32, FabricError> {
+        self.ocs.parts()
+    }
+
     fn build(&self, site: &Site<'_>) -> Result<(Wires, Arc<dyn Routes>), FabricError> {
         let Site { cluster, region_servers, .. } = *site;
         let mut wires = Wires::new(cluster);
         check(site, self)?;
-        let nics = cluster.nics_per_server;
+        let nics = cluster.whole_nics();
         let packet = Gateways::spread(nics - self.optical_nics, cluster);
-        let optical: Vec<u32> = (0..nics).filter(|i| !packet.contains(i)).collect();
+        let optical = (0..nics).map(|nic| cluster.parts(nic));
+        let optical = optical.filter(|parts| !packet.contains(&parts.start)).flatten().collect();
         let regions = (cluster.servers() - site.backups.len() as u32) / region_servers;
         let mut mixnet = MixNet {
             eps: Gateways { clos: Clos::default(), nics: packet },
@@ -110,28 +119,31 @@ impl FabricKeys for MixNetSpec {
         mixnet.eps.clos = Clos::build(&self.eps, "fabric.eps", &vec![hosts.collect()], &mut wires)?;
         let switches: Vec<_> =
             (0..regions).map(|region| wires.node(NodeKind::Ocs { region })).collect();
-        let mut count = 0;
+        let mut ends = vec![0; regions as usize];
         for server in servers() {
             let Some(region) = mixnet.region_of(server) else { continue };
             for nic in Gateways::of(cluster, server, &mixnet.optical) {
                 let cable = Cable {
-                    rate: self.ocs.link_bps,
+                    rate: self.ocs.circuit_bps(),
                     delay: self.ocs.link_delay_ps,
                     class: LinkClass::Circuit,
                     lanes: 1,
                 };
                 let switch = switches[region as usize];
                 mixnet.circuits[nic.index()] = Some(wires.duplex(wires.nic(nic), switch, cable));
-                count += 1;
+                ends[region as usize] += 1;
             }
         }
+        let all: u64 = ends.iter().sum();
+        let ports = ends.iter().map(|&ends| self.ocs.ports_for(ends)).sum();
+        let mut buy = |item, count| wires.bill.add(item, self.ocs.link_bps, count);
+        buy(Item::OcsPort, ports);
+        buy(Item::Circulator, if self.ocs.circulators { all } else { 0 });
         let items: &[Item] = match self.co_packaged {
-            true => &[Item::OcsPort, Item::OpticalIo],
-            false => &[Item::OcsPort, Item::Nic, Item::Transceiver],
+            true => &[Item::OpticalIo],
+            false => &[Item::Nic, Item::Transceiver],
         };
-        for &item in items {
-            wires.bill.add(item, self.ocs.link_bps, count);
-        }
+        items.iter().for_each(|&item| buy(item, all / u64::from(self.ocs.breakout)));
         match region_servers {
             1 => wires.notes.push("a region is one server: its optical NICs idle".into()),
             2 => wires.notes.push("a region is two servers: all circuits join the one pair".into()),
@@ -156,6 +168,8 @@ impl MixNetSpec {
             eps: ClosSpec::new(rate, delay),
             ocs: OcsSpec {
                 link_bps: rate,
+                breakout: 1,
+                circulators: false,
                 link_delay_ps: delay,
                 device: "polatis".into(),
                 ports: 576,
@@ -257,7 +271,7 @@ impl Routes for MixNet {
 
 fn check(site: &Site<'_>, spec: &MixNetSpec) -> Result<(), FabricError> {
     let Site { cluster, region_servers, backups, .. } = *site;
-    let nics = cluster.nics_per_server;
+    let nics = cluster.whole_nics();
     let servers = cluster.servers().saturating_sub(backups.len() as u32);
     if !(1..nics).contains(&spec.optical_nics) {
         let allowed = match nics {
@@ -276,18 +290,18 @@ fn check(site: &Site<'_>, spec: &MixNetSpec) -> Result<(), FabricError> {
         );
         return Err(FabricError::new("cluster.gpus", cluster.gpus, reason));
     }
-    FabricError::check_rate("fabric.ocs.link_bandwidth", spec.ocs.link_bps)?;
-    FabricError::check_delay("fabric.ocs.link_delay", spec.ocs.link_delay_ps)?;
+    spec.ocs.check()?;
     let regions = servers / region_servers;
     let backups_of = |region| {
         let here = |backup: &&Backup| **backup == Backup::Circuits(region);
         backups.iter().filter(here).count() as u64
     };
     let standing_in = (0..regions).map(backups_of).max().unwrap_or(0);
-    let needed = (u64::from(region_servers) + standing_in) * u64::from(spec.optical_nics);
+    let ends = u64::from(spec.optical_nics) * u64::from(spec.ocs.breakout);
+    let needed = spec.ocs.ports_for((u64::from(region_servers) + standing_in) * ends);
     if needed > u64::from(spec.ocs.ports) {
         let reason = format!(
-            "too few on {:?}: a region of {region_servers} servers{} with fabric.optical_nics = {} \
+            "too few on {:?}: a region of {region_servers} servers{} with fabric.optical_nics = {}{} \
              needs {needed}",
             spec.ocs.device,
             if standing_in == 0 {
@@ -295,7 +309,11 @@ fn check(site: &Site<'_>, spec: &MixNetSpec) -> Result<(), FabricError> {
             } else {
                 format!(" and {standing_in} to stand in")
             },
-            spec.optical_nics
+            spec.optical_nics,
+            match spec.ocs.breakout {
+                1 => String::new(),
+                breakout => format!(", fabric.ocs.breakout = {breakout}"),
+            }
         );
         return Err(FabricError::new("fabric.ocs.ports", spec.ocs.ports, reason));
     }
@@ -329,6 +347,55 @@ mod tests {
             "fabric.ocs.ports = 576: too few on \"polatis\": a region of 128 servers with \
              fabric.optical_nics = 6 needs 768"
         );
+    }
+
+    /// Each optical NIC of two regions of four servers as so many circuits of a share of its rate.
+    #[test]
+    fn a_nic_that_is_broken_out_ends_circuits_of_a_share_of_its_rate() {
+        for breakout in [1, 2, 4, 8] {
+            let mut spec = spec();
+            spec.ocs.breakout = breakout;
+            let fabric = build(&Cluster::of(64, 8), &spec.clone().into(), 4, &[]).expect("valid");
+            let server = ServerId(5);
+            assert_eq!(fabric.packet_nics(server), [0, 4 * breakout]);
+            assert_eq!(fabric.optical_nics(server).len() as u32, 6 * breakout);
+            for &part in fabric.optical_nics(server) {
+                let tx = fabric.circuit_tx(fabric.cluster().nic(server, part)).expect("optical");
+                assert_eq!(fabric.link(tx).rate.bps() * u64::from(breakout), 400_000_000_000);
+            }
+            let count = |fabric: &crate::graph::Fabric, item| {
+                fabric.bill().count(item, BitRate::from_gbps(400))
+            };
+            let nics = [Item::Nic, Item::Transceiver].map(|item| count(&fabric, item));
+            assert_eq!(nics[0], 64);
+            let ports = [Item::OcsPort, Item::Circulator].map(|item| count(&fabric, item));
+            assert_eq!(ports, [48 * u64::from(breakout), 0]);
+            spec.ocs.circulators = true;
+            let fabric = build(&Cluster::of(64, 8), &spec.into(), 4, &[]).expect("valid");
+            assert_eq!([Item::Nic, Item::Transceiver].map(|item| count(&fabric, item)), nics);
+            let with = [Item::OcsPort, Item::Circulator].map(|item| count(&fabric, item));
+            assert_eq!(with, [ports[0] / 2, ports[0]]);
+        }
+    }
+
+    #[test]
+    fn the_limit_of_ports_counts_every_circuit_and_with_circulators_half() {
+        let mut wide = spec();
+        wide.ocs.breakout = 2;
+        assert_eq!(
+            message(wide.clone(), 64),
+            "fabric.ocs.ports = 576: too few on \"polatis\": a region of 64 servers with \
+             fabric.optical_nics = 6, fabric.ocs.breakout = 2 needs 768"
+        );
+        wide.ocs.circulators = true;
+        assert!(build(&Cluster::of(1024, 8), &wide.into(), 64, &[]).is_ok());
+        let mut three = spec();
+        three.ocs.breakout = 3;
+        assert_eq!(message(three, 4), "fabric.ocs.breakout = 3: must be 1, 2, 4 or 8");
+        let mut slow = spec();
+        (slow.ocs.breakout, slow.ocs.link_bps) = (8, BitRate::from_bps(4_000_000));
+        let start = "fabric.ocs.link_bandwidth / breakout = 500 kbps: must be from";
+        assert!(message(slow.clone(), 4).starts_with(start), "{}", message(slow, 4));
     }
 
     #[test]

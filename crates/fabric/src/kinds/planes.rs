@@ -1,12 +1,13 @@
-//! Optical planes: NIC `i` of every server on the optical circuit switch of plane `i`, and no packet
+//! Optical planes: NIC `i`, or part `i` of those that are broken out, of every server on the optical circuit switch of plane `i`, and no packet
 //! switches (SWOT, Section 3; parallel OCS planes).
 //!
 //! Modelled: one switch a plane, with one port of two directions for each server; a circuit is of one
 //! direction, from a NIC's transmitter to another's receiver, and the two need not be paired: that is
 //! what permutations such as "each to its next" ask for. A circuit is two fibres, into the switch and
-//! out of it; which two belong together is decided elsewhere. The bill counts one NIC, one
-//! transceiver and one port of two directions for each NIC, as for MixNet's optical NICs.
-//! Ignored: loss of light; circulators, which would pair the two directions; switches in several
+//! out of it; which two belong together is decided elsewhere. The bill counts NICs,
+//! transceivers and ports of two directions as for MixNet's optical NICs. Circulators are refused: they
+//! would pair the two directions.
+//! Ignored: loss of light; switches in several
 //! tiers, so a cluster of more servers than a device has ports is an error.
 //! Checked: the limit of ports, the bill by its closed form, delays that add up, odd ones too.
 
@@ -54,7 +55,11 @@ const ABOUT: Kind<Capabilities> = Kind {
 
 /// See [`PlanesSpec`].
 pub static KIND: FabricKind = FabricKind::of::<PlanesSpec>(ABOUT, |n| {
-    example(n, 1, |_| FabricSpec::planes(BitRate::from_gbps(100), Time::from_us(1)))
+    example(n, 1, |_| {
+        let mut spec = PlanesSpec::new(BitRate::from_gbps(100), Time::from_us(1));
+        spec.ocs.breakout = [1, 2, 4, 8][n as usize % 4];
+        spec.into()
+    })
 });
 
 impl FabricKeys for PlanesSpec {
@@ -62,13 +67,20 @@ impl FabricKeys for PlanesSpec {
         &KIND
     }
 
+    fn breakout(&self) -> Result<u32, FabricError> {
+        self.ocs.parts()
+    }
+
     fn build(&self, site: &Site<'_>) -> Result<(Wires, Arc<dyn Routes>), FabricError> {
         let (cluster, ocs, mut wires) = (site.cluster, &self.ocs, Wires::new(site.cluster));
         check(cluster, ocs)?;
-        for item in [Item::Nic, Item::OcsPort, Item::Transceiver] {
-            wires.bill.add(item, ocs.link_bps, u64::from(cluster.nics()));
+        let whole = cluster.whole_nics() * cluster.servers();
+        for (item, count) in
+            [(Item::Nic, whole), (Item::OcsPort, cluster.nics()), (Item::Transceiver, whole)]
+        {
+            wires.bill.add(item, ocs.link_bps, u64::from(count));
         }
-        let planes = Planes::wire(cluster, ocs.link_bps, [ocs.link_delay_ps; 2], &mut wires);
+        let planes = Planes::wire(cluster, ocs.circuit_bps(), [ocs.link_delay_ps; 2], &mut wires);
         Ok((wires, Arc::new(planes)))
     }
 
@@ -83,6 +95,8 @@ impl PlanesSpec {
         PlanesSpec {
             ocs: OcsSpec {
                 link_bps: rate,
+                breakout: 1,
+                circulators: false,
                 link_delay_ps: delay,
                 device: "swot".into(),
                 ports: 320,
@@ -185,8 +199,11 @@ impl Routes for Planes {
 }
 
 fn check(cluster: &Cluster, ocs: &OcsSpec) -> Result<(), FabricError> {
-    FabricError::check_rate("fabric.ocs.link_bandwidth", ocs.link_bps)?;
-    FabricError::check_delay("fabric.ocs.link_delay", ocs.link_delay_ps)?;
+    ocs.check()?;
+    if ocs.circulators {
+        let allowed = "circuits of planes go one way, a fibre with a circulator both: must be false";
+        return Err(FabricError::new("fabric.ocs.circulators", true, allowed));
+    }
     let servers = cluster.servers();
     if servers > ocs.ports {
         let reason = format!(
@@ -250,6 +267,22 @@ mod tests {
         // 32 NICs, each with a transceiver and a port.
         let bill: Vec<u64> = fabric.bill().lines().map(|line| line.count).collect();
         assert_eq!(bill, [32, 32, 32]);
+    }
+
+    /// Two GPUs a server, each with a NIC of 400G: eight planes of 100G.
+    #[test]
+    fn nics_that_are_broken_out_make_more_planes() {
+        let mut spec = spec();
+        spec.ocs.breakout = 4;
+        let fabric = build(&Cluster::of(16, 2), &spec.clone().into(), 1, &[]).expect("valid");
+        assert_eq!(fabric.optical_nics(ServerId(3)).len(), 8);
+        let tx = fabric.link(fabric.circuit_tx(NicId(13)).expect("optical"));
+        assert_eq!(tx.rate, BitRate::from_gbps(100));
+        let bill: Vec<u64> = fabric.bill().lines().map(|line| line.count).collect();
+        assert_eq!(bill, [16, 16, 64]); // NICs, transceivers, ports
+        spec.ocs.circulators = true;
+        let message = build(&Cluster::of(16, 2), &spec.into(), 1, &[]).expect_err("one way");
+        assert!(message.to_string().starts_with("fabric.ocs.circulators = true: circuits of planes"));
     }
 
     #[test]

@@ -88,7 +88,7 @@ fn cost(bill: &Bill) -> u64 {
             Item::SwitchPort => row.1[2],
             Item::OcsPort => OCS_PORT,
             Item::PatchPort => PATCH_PORT,
-            Item::OpticalIo => panic!("has no price"),
+            Item::OpticalIo | Item::Circulator => panic!("has no price"),
         }
     };
     bill.lines().map(|line| line.count * price(line.item, line.rate)).sum()

@@ -2,7 +2,8 @@
 //!
 //! Modelled, by part:
 //! - `nic`, `link`, `ocs-port`: a NIC, its cable, the optical switch's port of it. The network sees the
-//!   same: nothing goes over that NIC until it heals;
+//!   same: nothing goes over that NIC until it heals. Of a NIC that is broken out, `nic` and `link` take
+//!   all parts, `ocs-port` one;
 //! - `switch`, and `link` between two of them: a packet switch, all its cables, or those between the two
 //!   ([`parts`]); NICs on it can be used no more;
 //! - `eps`: all NICs of a server on packet switches; `ocs`: all circuits of a region;

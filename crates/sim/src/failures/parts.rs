@@ -20,7 +20,7 @@ pub(super) fn within(failure: &Failure, spec: &Spec, regions: u32) -> Result<(),
     let (what, index, count) = match failure.part {
         FailedPart::Nic { server, nic }
         | FailedPart::Link { server, nic }
-        | FailedPart::OcsPort { server, nic }
+        | FailedPart::OcsPort { server, nic, .. }
             if server < servers =>
         {
             ("NICs of a server", nic, cluster.nics_per_server)
@@ -59,19 +59,27 @@ pub(super) fn lost(failure: &Failure, fabric: &Fabric) -> Result<Lost, SimError>
     let nics = match &failure.part {
         &FailedPart::Nic { server, nic } | &FailedPart::Link { server, nic } => {
             plugged(failure, fabric, server, nic)?;
-            on(server, &[nic])
+            on(server, &cluster.parts(nic).collect::<Vec<_>>())
         }
-        &FailedPart::OcsPort { server, nic } => {
-            let optical = on_light(fabric, server);
-            if !optical.contains(&nic) {
-                let names: Vec<String> = optical.iter().map(u32::to_string).collect();
+        &FailedPart::OcsPort { server, nic, part } => {
+            let (optical, parts) = (on_light(fabric, server), cluster.nic_parts);
+            if part >= parts {
+                return Err(SimError::Input(format!(
+                    "failures: {}: a NIC has {parts} parts; allowed: 0 to {}",
+                    failure.name,
+                    parts - 1
+                )));
+            }
+            if !optical.contains(&cluster.parts(nic).start) {
+                let whole = optical.iter().step_by(parts as usize).map(|part| part / parts);
+                let names: Vec<String> = whole.map(|nic| nic.to_string()).collect();
                 return Err(SimError::Input(format!(
                     "failures: {}: NIC {nic} is not on an optical switch or panel; allowed: {}",
                     failure.name,
                     names.join(", ")
                 )));
             }
-            on(server, &[nic])
+            on(server, &[cluster.parts(nic).start + part])
         }
         &FailedPart::Eps { server } => on(server, fabric.packet_nics(ServerId(server))),
         &FailedPart::Ocs { region } => fabric
@@ -117,10 +125,13 @@ fn plugged_in(fabric: &Fabric, server: u32) -> impl Iterator<Item = u32> {
 }
 
 fn plugged(failure: &Failure, fabric: &Fabric, server: u32, nic: u32) -> Result<(), SimError> {
-    if plugged_in(fabric, server).any(|local| local == nic) {
+    let parts = fabric.cluster().nic_parts;
+    let mut whole: Vec<u32> = plugged_in(fabric, server).map(|local| local / parts).collect();
+    whole.dedup();
+    if whole.contains(&nic) {
         return Ok(());
     }
-    let names: Vec<String> = plugged_in(fabric, server).map(|nic| format!("nic{nic}")).collect();
+    let names: Vec<String> = whole.iter().map(|nic| format!("nic{nic}")).collect();
     Err(SimError::Input(format!(
         "failures: {}: nic{nic} of this server is not plugged in; allowed: {}",
         failure.name,

@@ -58,6 +58,9 @@ pub enum FailedPart {
         server: u32,
         /// Which of the server's NICs.
         nic: u32,
+        /// Which of the parts that the NIC is broken out into.
+        #[serde(default)]
+        part: u32,
     },
     /// All NICs of a server on packet switches.
     Eps {

@@ -10,7 +10,7 @@ pub(crate) static KIND: MediumKind = MediumKind {
     name: "circuits",
     decide: |spec, _, _| {
         let mixnet: &MixNetSpec = spec.fabric.keys().expect("only MixNet names this medium");
-        let standing = spec.given_circuits(mixnet.optical_nics)?;
+        let standing = spec.given_circuits(mixnet.optical_nics * mixnet.ocs.breakout)?;
         Ok(Decided { standing, ..Decided::default() })
     },
     begin: |setting| Ok(Box::new(Optical::new(setting).map_err(SimError::Input)?)),

@@ -69,7 +69,7 @@ impl<'a> Planes<'a> {
             ports: Ports::dark(cluster.servers(), cluster.nics_per_server),
             circuits: lightloom_swot::Planes {
                 planes: cluster.nics_per_server,
-                rate_bps: spec.ocs.link_bps,
+                rate_bps: spec.ocs.circuit_bps(),
                 reconfiguration_ps: dark,
                 latency_ps: latency,
             },

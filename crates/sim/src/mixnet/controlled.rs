@@ -41,8 +41,9 @@ impl Optical<'_> {
             }
             if servers * degree > MOST_PORTS as usize {
                 return Err(format!(
-                    "fabric.optical_nics = {degree}: a region of {servers} servers has \
-                     {} optical ports; a controller drives {MOST_PORTS} at most",
+                    "fabric.optical_nics = {}: a region of {servers} servers has {} optical ports; \
+                     a controller drives {MOST_PORTS} at most",
+                    self.spec.optical_nics,
                     servers * degree
                 ));
             }

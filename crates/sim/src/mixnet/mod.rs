@@ -345,7 +345,7 @@ fn settings(
         hysteresis: spec.hysteresis,
         keep_going: spec.greedy_continue,
         rates: Rates {
-            optical_bps: spec.ocs.link_bps.bps(),
+            optical_bps: spec.ocs.circuit_bps().bps(),
             packet_bps: spec.eps.link_bps.bps(),
             packet_nics,
             share_eps: spec.share_eps,

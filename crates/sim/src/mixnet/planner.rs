@@ -60,6 +60,12 @@ pub(crate) fn check(
              only engine \"flow\" keeps"
         ));
     }
+    if spec.ocs.circulators {
+        return Err(format!(
+            "fabric.ocs.circulators = true: fabric.reconfigure.{key} = \"inside\" joins ports in one \
+             direction, a fibre with a circulator goes both ways; allowed: false"
+        ));
+    }
     if hosted {
         return Err(format!(
             "fabric.reconfigure.{key} = \"inside\": plans circuits as if nothing inside servers were \
@@ -111,7 +117,7 @@ impl Planner {
             layout: layout.clone(),
             circuits: lightloom_swot::Planes {
                 planes: layout.optical_nics.len() as u32,
-                rate_bps: spec.ocs.link_bps,
+                rate_bps: spec.ocs.circuit_bps(),
                 reconfiguration_ps: dark,
                 latency_ps: spec.ocs.link_delay_ps * 2,
             },

@@ -60,7 +60,7 @@ impl Optical<'_> {
     pub(super) fn rates(&self) -> RouteOptions {
         RouteOptions {
             share_eps: self.spec.share_eps,
-            optical_bps: self.spec.ocs.link_bps.bps(),
+            optical_bps: self.spec.ocs.circuit_bps().bps(),
             packet_bps: self.spec.eps.link_bps.bps(),
         }
     }

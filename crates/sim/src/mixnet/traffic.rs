@@ -211,7 +211,7 @@ pub(super) fn expected(
 ) -> Vec<Vec<Traffic>> {
     let mut ledger = Ledger::new(graph, placement, cluster.gpus_per_server, regions, 0);
     let packet_bps = |nics: u32| u128::from(spec.eps.link_bps.bps()) * u128::from(nics);
-    let packets = packet_bps(cluster.nics_per_server - spec.optical_nics);
+    let packets = packet_bps(cluster.whole_nics() - spec.optical_nics);
     let all = packets + u128::from(spec.ocs.link_bps.bps()) * u128::from(spec.optical_nics);
     let time = |bytes: u128, bps: u128| -> Time {
         let ps = (bytes * 8_000_000_000_000).checked_div(bps).unwrap_or(0);
