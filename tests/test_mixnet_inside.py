@@ -13,6 +13,7 @@ from fixtures.finish import finished
 from lightloom import Scenario
 from lightloom.cli import run
 from lightloom.papers.mixnet import figure28
+from lightloom.papers.mixnet.jobs import TABLES, some
 from lightloom.simulation import simulate
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -162,21 +163,25 @@ def test_figure_28_says_where_curves_leave_each_other() -> None:
     base = {"exposed_a2a_s": 1.0, "reconfiguration_s": 0.0}
     slow = {figure28.PAPER: 0.1, figure28.BLOCK: 1e-3, figure28.INSIDE: 1e-2}
     rows = [
-        {"what": "curve", "name": name, "delay_s": delay, **base,
+        {"table": table, "what": "curve", "name": name, "delay_s": delay, **base,
          "iteration_s": (1.8 if name == figure28.INSIDE and delay <= 1e-3 else 2.0)
          * (1 if delay <= slow[name] else 2)}
-        for name in figure28.POLICIES
+        for table in TABLES
+        for name in figure28.POLICIES_OF[table]
         for delay in figure28.DELAYS.values()
     ]  # fmt: skip
     rows += [
-        {"what": "point", "name": "never", "shared": shared, "iteration_s": 1.9, **base}
+        {"table": table, "what": "point", "name": "never", "shared": shared,
+         "iteration_s": 1.9, **base}
+        for table in TABLES
         for shared in (False, True)
-    ]
+    ]  # fmt: skip
+    whole, rows = rows, some(rows, table="roofline")
     assert figure28.flat_until(rows, figure28.PAPER) == 0.1
     assert figure28.faster_until(rows, figure28.INSIDE, figure28.PAPER) == 1e-3
     assert figure28.faster_until(rows, figure28.PAPER, figure28.INSIDE) is None
-    said = {line.what: line.ours for line in figure28.lines(rows)}
+    said = {line.what: line.ours for line in figure28.lines(whole) if "roofline" in line.setting}
     assert said["reuse, then hide: flat up to"] == "100 ms"
     assert said["inside beats block by 1 %"] == "up to 10 ms"
     assert said["inside beats never by 1 %"] == "up to 1 ms"
-    assert figure28.draw(rows).axes
+    assert figure28.draw(whole).axes

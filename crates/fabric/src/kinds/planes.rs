@@ -201,7 +201,8 @@ impl Routes for Planes {
 fn check(cluster: &Cluster, ocs: &OcsSpec) -> Result<(), FabricError> {
     ocs.check()?;
     if ocs.circulators {
-        let allowed = "circuits of planes go one way, a fibre with a circulator both: must be false";
+        let allowed =
+            "circuits of planes go one way, a fibre with a circulator both: must be false";
         return Err(FabricError::new("fabric.ocs.circulators", true, allowed));
     }
     let servers = cluster.servers();
@@ -282,7 +283,9 @@ mod tests {
         assert_eq!(bill, [16, 16, 64]); // NICs, transceivers, ports
         spec.ocs.circulators = true;
         let message = build(&Cluster::of(16, 2), &spec.into(), 1, &[]).expect_err("one way");
-        assert!(message.to_string().starts_with("fabric.ocs.circulators = true: circuits of planes"));
+        assert!(
+            message.to_string().starts_with("fabric.ocs.circulators = true: circuits of planes")
+        );
     }
 
     #[test]

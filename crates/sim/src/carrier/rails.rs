@@ -36,7 +36,8 @@ fn rails(split: &Split<'_>, travel: &mut Travel) {
         messages.extend(sent.iter().map(|&(.., message)| message));
         lpt.assign(&messages, chunk);
         for (index, &(a, destination, message)) in sent.iter().enumerate() {
-            let (a, b, source) = (a as usize, message.destination as usize, message.source as usize);
+            let (a, b, source) =
+                (a as usize, message.destination as usize, message.source as usize);
             for (&rail, size) in lpt.chunks(index).iter().zip(sizes(message.bytes, chunk)) {
                 let rail = usize::from(rail);
                 rails[(a * n + b) * count + rail] += size;

@@ -97,6 +97,15 @@ def _uneven_plan(_changes: Changes) -> float:
 _SKEWED = changing("timed", At("in twos", 3.0, 1.0), DELAYS[5])
 _TRANSPORTS = {"NDP": "ndp", "DCQCN": "dcqcn", "RoCE": "roce", "DCTCP": "dctcp"}
 _INSIDE = {"fabric.ocs.device": "rotornet", "fabric.reconfigure.first_forward": "inside"}
+_PROTOTYPE = {
+    "model.layers": 16,
+    "parallelism.pp": 1,
+    "compute.gpu": "a100",
+    "cluster.host.preset": "mixnet-prototype",
+    "fabric.link_bandwidth": "100 Gbps",
+    "fabric.optical_nics": 3,
+    "fabric.ocs.device": "polatis-measured",
+}
 _WIDE = {"gating.knobs.servers": 16, "parallelism.ep": 128}
 
 FIGURES: Mapping[str, Figure] = {
@@ -123,6 +132,13 @@ FIGURES: Mapping[str, Figure] = {
         1024,
         2,
         **{"fabric.reconfigure.first_forward": "predict"},
+    ),
+    "prototype": _training(
+        "LLaMA-MoE of 16 layers on the 32 GPUs of MixNet's prototype, MixNet",
+        "llama-moe",
+        32,
+        4,
+        **_PROTOTYPE,
     ),
     "TopoOpt": _training("Mixtral 8x22B on 512 GPUs", "mixtral-8x22b", 512, 4, fabric="topoopt"),
     "spray": _all_to_all("an all-to-all of 64 ranks, 16 MB of e64k4, fat-tree, packets"),
