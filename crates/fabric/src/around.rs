@@ -112,9 +112,6 @@ pub struct Left<'a> {
     graph: Shortest,
 }
 
-/// The most paths between two servers that traffic of a panel is spread over.
-const MOST_PATHS: usize = 16;
-
 impl<'a> Left<'a> {
     /// What is left without some links, and without some NICs.
     pub fn new(
@@ -199,7 +196,7 @@ impl<'a> Left<'a> {
 
     /// As [`Fabric::panel_paths`].
     pub fn panel_paths(&self, a: ServerId, b: ServerId) -> Vec<Vec<LinkId>> {
-        self.graph.paths(self.fabric.cluster(), (a, b), MOST_PATHS)
+        self.graph.paths(self.fabric.cluster(), (a, b))
     }
 }
 

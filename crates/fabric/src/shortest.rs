@@ -17,6 +17,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::OnceLock;
 
+/// The most paths between two servers that all-to-alls are spread over.
+const MOST_PATHS: usize = 16;
+
 /// A link as seen from the vertex it leaves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Edge {
@@ -153,9 +156,13 @@ impl Shortest {
         Ok(())
     }
 
-    /// Up to `most` shortest paths from server to server, from NIC to NIC, relays included. Where
-    /// there are more, they are spread evenly over the choices at every hop.
-    pub(crate) fn paths(
+    /// Shortest paths from server to server, from NIC to NIC, relays included. Where there are more
+    /// than [`MOST_PATHS`], they are spread evenly over the choices at every hop.
+    pub(crate) fn paths(&self, cluster: &Cluster, ends: (ServerId, ServerId)) -> Vec<Vec<LinkId>> {
+        self.up_to(cluster, ends, MOST_PATHS)
+    }
+
+    fn up_to(
         &self,
         cluster: &Cluster,
         (from, to): (ServerId, ServerId),
@@ -290,8 +297,8 @@ mod tests {
                 if cost != UNREACHABLE {
                     prop_assert_eq!(hops, cost % RELAY);
                 }
-                let all = graph.paths(&cluster, (ServerId(from), ServerId(to)), 1 << 20);
-                let some = graph.paths(&cluster, (ServerId(from), ServerId(to)), 16);
+                let all = graph.up_to(&cluster, (ServerId(from), ServerId(to)), 1 << 20);
+                let some = graph.up_to(&cluster, (ServerId(from), ServerId(to)), 16);
                 prop_assert_eq!(all.len() as u64, count(&graph, from, to));
                 prop_assert!(some.len() <= 16.min(all.len()));
                 prop_assert!(some.is_empty() == all.is_empty());

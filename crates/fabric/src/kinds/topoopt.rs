@@ -25,9 +25,6 @@ use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::sync::Arc;
 
-/// The most paths between two servers that all-to-alls are spread over.
-const MOST_PATHS: usize = 16;
-
 /// TopoOpt: servers joined by circuits on a patch panel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -206,7 +203,7 @@ impl Routes for Patched {
     }
 
     fn panel_paths(&self, cluster: &Cluster, a: ServerId, b: ServerId) -> Vec<Vec<LinkId>> {
-        self.0.paths(cluster, (a, b), MOST_PATHS)
+        self.0.paths(cluster, (a, b))
     }
 
     fn as_any(&self) -> &dyn Any {

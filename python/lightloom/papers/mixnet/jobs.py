@@ -23,10 +23,16 @@ MODELS = ("mixtral-8x22b", "mixtral-8x7b", "qwen-moe-32", "deepseek-r1")
 RATES = (100, 200, 400, 800)
 TABLES = ("roofline", "paper-profile")
 STATIC = ("fat-tree", "fat-tree-3to1", "rail-optimized", "topoopt")
-_PRINTED = {"fabric.decision": "algorithm-1", "fabric.hysteresis": False}
+# Algorithm 1 at every demand.
+PRINTED = {"fabric.decision": "algorithm-1", "fabric.hysteresis": False}
 
 
-def _when(first: str, rest: str = "hide") -> dict[str, str]:
+def when(first: str, rest: str = "hide") -> dict[str, str]:
+    """Return when circuits change: before the first all-to-all of a layer, and before the others.
+
+    >>> when("block")["fabric.reconfigure.backward"]
+    'hide'
+    """
     return {
         "fabric.reconfigure.first_forward": first,
         "fabric.reconfigure.second_forward": rest,
@@ -39,10 +45,10 @@ def _when(first: str, rest: str = "hide") -> dict[str, str]:
 # that stand (Appendix B.1), `hide` has foreseen its demand. `never` keeps those of an even demand.
 KINDS: Mapping[str, Mapping[str, Any]] = {
     "mixnet": {},
-    "mixnet block": {**_PRINTED, **_when("block")},
-    "mixnet reuse": {**_PRINTED, **_when("reuse")},
-    "mixnet hide": {**_PRINTED, **_when("hide")},
-    "mixnet never": {**_PRINTED, **_when("reuse", "reuse")},
+    "mixnet block": {**PRINTED, **when("block")},
+    "mixnet reuse": {**PRINTED, **when("reuse")},
+    "mixnet hide": {**PRINTED, **when("hide")},
+    "mixnet never": {**PRINTED, **when("reuse", "reuse")},
 }
 # Those that the tables name.
 MAIN = ("mixnet", "mixnet block", "mixnet never")

@@ -150,7 +150,7 @@ SOURCE = (
            "how often the share of packet NICs is sought"),
     Source("circuits/src/inside/offload.rs", "const LEAST_PART: f64 = {};", "65_536.0", "32_768.0",
            "131_072.0", ("inside",), "least part of a pair that goes over packet NICs [B]"),
-    Source("fabric/src/kinds/topoopt.rs", "const MOST_PATHS: usize = {};", "16", "8", "32",
+    Source("fabric/src/shortest.rs", "const MOST_PATHS: usize = {};", "16", "8", "32",
            ("TopoOpt",), "paths that an all-to-all is spread over"),
     Source("packet/src/transport/plug.rs", "given.map_or({} * self.bandwidth_delay()", "1.5",
            "0.75", "3.0", ("spray", "spray, direct", "DCTCP"),

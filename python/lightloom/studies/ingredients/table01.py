@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from lightloom.papers.mixnet.jobs import some
+from lightloom.papers.mixnet.jobs import PRINTED, some, when
 from lightloom.papers.part import Context, Line, Part, Picture, Rows
 from lightloom.papers.runs import Run
 
@@ -38,28 +38,18 @@ JOBS: Mapping[str, Job] = {
     "qwen-moe-32": Job(128, 4),
     "deepseek-r1": Job(1024, 8),
 }
-_PRINTED = {"fabric.decision": "algorithm-1", "fabric.hysteresis": False}
-
-
-def _when(first: str, rest: str = "hide") -> dict[str, str]:
-    return {
-        "fabric.reconfigure.first_forward": first,
-        "fabric.reconfigure.second_forward": rest,
-        "fabric.reconfigure.backward": rest,
-    }
-
 
 ROWS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "eight packet NICs, direct": ("fat-tree", {"fabric.carrier": "direct"}),
     "eight packet NICs, delegated": ("mixnet-all-packet", {}),
     "two packet NICs, delegated": ("mixnet-unplugged", {}),
     "all circuits set once (TopoOpt)": ("topoopt", {}),
-    "regional circuits, never changed": ("mixnet", _when("reuse", "reuse")),
-    "changed by Algorithm 1, as printed": ("mixnet", {**_PRINTED, **_when("block")}),
+    "regional circuits, never changed": ("mixnet", when("reuse", "reuse")),
+    "changed by Algorithm 1, as printed": ("mixnet", {**PRINTED, **when("block")}),
     "changed by time, no hysteresis": ("mixnet", {"fabric.hysteresis": False}),
     "changed by time: the preset": ("mixnet", {}),
-    "the preset, first demand predicted": ("mixnet", _when("predict")),
-    "the preset, first demand known": ("mixnet", _when("hide")),
+    "the preset, first demand predicted": ("mixnet", when("predict")),
+    "the preset, first demand known": ("mixnet", when("hide")),
 }
 """What is on, by row: a preset and what is changed of it."""
 

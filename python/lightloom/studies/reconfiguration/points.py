@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from lightloom import _core, presets
 from lightloom.cost import on_fabrics
 from lightloom.layers import look_up
+from lightloom.papers.mixnet.jobs import PRINTED, when
 from lightloom.papers.runs import Run
 from lightloom.units import Rate
 
@@ -67,19 +68,13 @@ DELAYS = (
     Delay("50 ms", "Polatis as measured at 16 pairs"),
 )
 
-_PRINTED = {"fabric.decision": "algorithm-1", "fabric.hysteresis": False}
-_NEVER = {
-    "fabric.reconfigure.first_forward": "reuse",
-    "fabric.reconfigure.second_forward": "reuse",
-    "fabric.reconfigure.backward": "reuse",
-}
 POLICIES: Mapping[str, Mapping[str, Any]] = {
     "timed": {},
-    "algorithm-1": _PRINTED,
+    "algorithm-1": PRINTED,
 }
 """Of circuits that change: the preset, and Algorithm 1 at every demand, as printed."""
 RIVALS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "never changed": ("mixnet", _NEVER),
+    "never changed": ("mixnet", when("reuse", "reuse")),
     "eight packet NICs": ("mixnet-all-packet", {}),
     "the same money": ("mixnet-same-money", {}),
     "two packet NICs": ("mixnet-unplugged", {}),
