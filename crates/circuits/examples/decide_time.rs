@@ -76,7 +76,7 @@ fn one_all_to_all(servers: u32, slices: u32) {
     let choosing = timed(|run| choose(&demands[run as usize % 4], &standing, &ports, &rates));
     // Half of what a change takes is hidden.
     let (dark, hidden) = (Time::from_us(200), Time::from_us(100));
-    let prospect = Prospect { uses: 2, hidden, later: 0, usual: &[] };
+    let prospect = Prospect { uses: 2, hidden, later: 0, usual: &[], again: None };
     let settling = timed(|run| {
         settle(&demands[run as usize % 4], &standing, &ports, &rates, |_| dark, prospect)
     });

@@ -5,7 +5,8 @@
 //! stand, and packets, carry on meanwhile; the others begin when their new circuits carry. The
 //! all-to-alls thereafter, up to the next change that could be hidden, meet the circuits left to
 //! them: theirs not being known, they are weighed by demands that were usual. That they may become
-//! faster is no reason to wait for circuits; that they may become slower is one not to.
+//! faster is no reason to wait for circuits; that they may become slower is one not to, but no
+//! more than it costs to change circuits for each of them ([`Prospect::again`]).
 //! [`settle`] weighs what stands, every state on the way from there to what no single move improves
 //! (so a few changes suffice where a few pay: MixNet, Appendix B.2), what [`choose`] finds for the
 //! demand, and circuits for an even demand. Where not even all NICs of every server, each at its full
@@ -32,7 +33,10 @@ pub struct Prospect<'a> {
     /// All-to-alls of other demands after these, before circuits can change again at no cost.
     pub later: u32,
     /// What those are taken to send, each as often; nothing if none.
-    pub usual: &'a [ServerDemand],
+    pub usual: &'a [&'a ServerDemand],
+    /// How long those take at most, all of them: with circuits of its own for each demand, and with the
+    /// wait for these. No limit if circuits cannot change for each.
+    pub again: Option<Time>,
 }
 
 /// How long these all-to-alls take together, the wait for dark ports included, if `standing` becomes
@@ -49,7 +53,7 @@ pub struct Prospect<'a> {
 /// let demand = ServerDemand::from_gpu_demand(3, 1, [(0, 1, 400_000), (0, 2, 200_000)]);
 /// let (dark, mut one) = (CircuitCounts::dark(3), CircuitCounts::dark(3));
 /// one.join(0, 1);
-/// let prospect = Prospect { uses: 2, hidden: Time::from_us(15), later: 0, usual: &[] };
+/// let prospect = Prospect { uses: 2, hidden: Time::from_us(15), later: 0, usual: &[], again: None };
 /// // As it is, packets take 12 us, twice. With the circuit 8 us, but first 5 us of waiting.
 /// let total = |to| total_time(&demand, &dark, to, &rates, Time::from_us(20), prospect);
 /// assert_eq!(total(&dark), Time::from_us(24));
@@ -77,7 +81,7 @@ pub fn total_time(
         steady.max(rows.latest(standing, exposed))
     };
     let thereafter =
-        |counts: &CircuitCounts| prospect.mean(|usual| Rows::new(usual, counts, rates).longest());
+        |counts: &CircuitCounts| prospect.after(|usual| Rows::new(usual, counts, rates).longest());
     let mut later = thereafter(new);
     if exposed > 0.0 && new != standing {
         later = later.max(thereafter(standing));
@@ -99,7 +103,7 @@ pub fn total_time(
 /// # let rate = 400_000_000_000;
 /// # let rates = Rates { optical_bps: rate, packet_bps: rate, packet_nics: 1, share_eps: false };
 /// let demand = ServerDemand::from_gpu_demand(3, 1, [(0, 1, 400_000), (0, 2, 200_000)]);
-/// let prospect = Prospect { uses: 2, hidden: Time::ZERO, later: 0, usual: &[] };
+/// let prospect = Prospect { uses: 2, hidden: Time::ZERO, later: 0, usual: &[], again: None };
 /// let after = |dark| settle(&demand, &CircuitCounts::dark(3), &[1; 3], &rates, |_| dark, prospect);
 /// // A circuit to server 2: 11 + 4 us, then 8 us for what goes to server 1; instead of 12 us twice.
 /// assert_eq!(after(Time::from_us(11)).get(0, 2), 1);
@@ -150,11 +154,13 @@ fn bound_of_change(least: Time, exposed: Time, uses: u32) -> Time {
 
 impl Prospect<'_> {
     /// The time of all later all-to-alls, if `time` is that of one \[ps\].
-    fn mean(&self, time: impl Fn(&ServerDemand) -> f64) -> f64 {
+    fn after(&self, time: impl Fn(&ServerDemand) -> f64) -> f64 {
         if self.usual.is_empty() || self.later == 0 {
             return 0.0;
         }
-        self.usual.iter().map(time).sum::<f64>() / self.usual.len() as f64 * f64::from(self.later)
+        let times = self.usual.iter().map(|usual| time(usual));
+        let held = times.sum::<f64>() / self.usual.len() as f64 * f64::from(self.later);
+        self.again.map_or(held, |again| held.min(again.ps() as f64))
     }
 }
 
@@ -200,11 +206,12 @@ mod tests {
         #[test]
         fn never_worse_than_what_stands(
             (demand, standing) in demands(), dark in 0u64..1 << 36, hidden in 0u64..1 << 36,
-            uses in 1u32..5, later in 0u32..5, share_eps: bool,
+            uses in 1u32..5, later in 0u32..5, again in prop::option::of(0u64..1 << 38), share_eps: bool,
         ) {
             let rates = Rates { share_eps, ..RATES };
-            let usual = &[ServerDemand { n: demand.n, bytes: vec![1 << 27; demand.n * demand.n] }];
-            let prospect = Prospect { uses, hidden: Time::from_ps(hidden), later, usual };
+            let even = ServerDemand { n: demand.n, bytes: vec![1 << 27; demand.n * demand.n] };
+            let (usual, again) = (&[&even], again.map(Time::from_ps));
+            let prospect = Prospect { uses, hidden: Time::from_ps(hidden), later, usual, again };
             let ports = vec![4; demand.n];
             let dark = |changed| Time::from_ps(dark + u64::from(changed) * 1000);
             let chosen = settle(&demand, &standing, &ports, &rates, dark, prospect);
@@ -217,8 +224,9 @@ mod tests {
             let best = choose(&demand, &standing, &ports, &rates);
             prop_assert!(best.beyond(&standing) == 0 || total(&chosen) <= total(&best));
             let (once, after) =
-                (all_to_all_time(&demand, &standing, &rates), all_to_all_time(&usual[0], &standing, &rates));
-            let all = once.ps() * u64::from(uses) + after.ps() * u64::from(later);
+                (all_to_all_time(&demand, &standing, &rates), all_to_all_time(&even, &standing, &rates));
+            let held = after * u64::from(later);
+            let all = (once * u64::from(uses) + again.map_or(held, |again| held.min(again))).ps();
             prop_assert!(total(&standing).ps().abs_diff(all) < 10);
         }
 
@@ -226,7 +234,7 @@ mod tests {
         fn what_is_hidden_costs_nothing(
             (demand, standing) in demands(), dark in 0u64..1 << 40,
         ) {
-            let prospect = Prospect { uses: 2, hidden: Time::from_ps(dark), later: 0, usual: &[] };
+            let prospect = Prospect { uses: 2, hidden: Time::from_ps(dark), later: 0, usual: &[], again: None };
             let dark = |_| Time::from_ps(dark);
             let ports = vec![4; demand.n];
             let chosen = settle(&demand, &standing, &ports, &RATES, dark, prospect);
@@ -238,7 +246,7 @@ mod tests {
         fn a_dearer_change_is_never_made_more_readily(
             (demand, standing) in demands(), dark in 0u64..1 << 34, more in 0u64..1 << 34,
         ) {
-            let prospect = Prospect { uses: 2, hidden: Time::ZERO, later: 0, usual: &[] };
+            let prospect = Prospect { uses: 2, hidden: Time::ZERO, later: 0, usual: &[], again: None };
             let ports = vec![4; demand.n];
             let total = |dark: u64| {
                 let dark = |_| Time::from_ps(dark);
@@ -257,7 +265,8 @@ mod tests {
         standing.join(0, 1);
         let mut new = standing.clone();
         new.join(0, 2);
-        let prospect = Prospect { uses: 1, hidden: Time::from_us(1), later: 0, usual: &[] };
+        let prospect =
+            Prospect { uses: 1, hidden: Time::from_us(1), later: 0, usual: &[], again: None };
         let total = |dark| total_time(&demand, &standing, &new, &RATES, dark, prospect);
         assert_eq!(total(Time::from_us(9)), Time::from_us(10)); // 1's 10 us; 2's 8 + 2
         assert_eq!(total(Time::from_us(10)), Time::from_us(11));

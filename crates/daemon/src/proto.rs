@@ -40,6 +40,7 @@ pub fn report(server: &str, report: &Report) -> wire::Report {
                 uses: ahead.uses,
                 hidden_ps: ahead.hidden.ps(),
                 later: ahead.later,
+                changes: ahead.changes,
                 pass: ahead.pass,
             }),
             predicted: demand.predicted,
@@ -105,6 +106,7 @@ pub fn read_report(
         uses: ahead.uses,
         hidden: Time::from_ps(ahead.hidden_ps),
         later: ahead.later,
+        changes: ahead.changes,
         pass: ahead.pass,
     };
     let demand = sent.demand.map(|demand| Demand {
@@ -231,7 +233,8 @@ mod tests {
     #[test]
     fn what_is_sent_is_what_comes() {
         for obeyed in marks() {
-            let ahead = Some(Ahead { uses: 1, hidden: Time::from_ms(2), later: 3, pass: Some(0) });
+            let hidden = Time::from_ms(2);
+            let ahead = Some(Ahead { uses: 1, hidden, later: 3, changes: 2, pass: Some(0) });
             let plain = Demand::new(3, vec![0, u64::MAX, 7]);
             let predicted = Demand { ahead, predicted: true, ..plain.clone() };
             for demand in [None, Some(plain), Some(predicted)] {

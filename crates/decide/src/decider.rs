@@ -3,6 +3,7 @@
 use crate::question::Question;
 use crate::settings::{Refusal, Settings};
 use crate::tenant::Tenant;
+use crate::traffic::Traffic;
 use lightloom_circuits::CircuitCounts;
 
 /// Decides which circuits the servers of a region get.
@@ -40,6 +41,17 @@ impl Decider {
     /// How circuits are chosen.
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// Takes what servers said of other traffic before the first question: agents repeat the records of
+    /// two iterations alone.
+    pub fn recall(&mut self, traffic: &[Vec<Traffic>]) {
+        for number in 0..self.tenants.len() {
+            for (at, server) in self.members(number).into_iter().enumerate() {
+                let records = traffic.get(server).into_iter().flatten();
+                records.for_each(|record| self.tenants[number].window.observe(at, record));
+            }
+        }
     }
 
     /// Circuits for a question, by pair of servers. A tenant that sends nothing keeps what it has.
@@ -87,7 +99,7 @@ mod tests {
     use crate::dark::Dark;
     use crate::question::{Ahead, Basis, PacketSide};
     use crate::rule::{Algorithm1, Rule};
-    use crate::traffic::{Bytes, Traffic};
+    use crate::traffic::Bytes;
     use lightloom_circuits::{PortMap, Rates, ServerDemand};
     use lightloom_fabric::ReconfigurationDelay;
     use lightloom_units::Time;
@@ -175,6 +187,36 @@ mod tests {
         let bytes = (0..n * n).map(|at| first.demand.get(at % n, at / n)).collect();
         let combine = Question::new(ServerDemand { n, bytes }, standing);
         assert_eq!(decider.decide(&combine).expect("circuits"), counts);
+    }
+
+    /// Servers send each other in twos, in others every other time: 60 ms over a circuit, 120 over packets.
+    #[test]
+    fn what_can_change_again_is_not_held_for_later() {
+        let twos = |pairs: [(u32, u32); 2]| {
+            let both = pairs.iter().flat_map(|&(a, b)| [(a, b), (b, a)]);
+            ServerDemand::from_gpu_demand(4, 1, both.map(|(a, b)| (a, b, 3_000_000_000)))
+        };
+        let demands = [twos([(0, 1), (2, 3)]), twos([(0, 2), (1, 3)])];
+        let follows = |changes: u32, dark_ms: u64| {
+            let mut settings = Settings::default();
+            settings.rates.packet_bps /= 4;
+            settings.dark.switch = ReconfigurationDelay::Fixed { ps: Time::from_ms(dark_ms) };
+            let mut decider = Decider::new(settings, &[0; 4]);
+            let mut standing = PortMap::dark(4, 1);
+            for demand in demands.iter().cycle().take(4) {
+                let mut question = Question::new(demand.clone(), standing);
+                question.ahead = vec![Some(Ahead { later: 40, changes, ..Ahead::default() })];
+                let counts = decider.decide(&question).expect("circuits");
+                standing = lightloom_circuits::assign(&counts, &question.standing, &[0]);
+            }
+            standing.counts().get(0, 2) == 1
+        };
+        assert!(
+            follows(20, 25),
+            "25 + 2 * 60 ms for every demand, instead of 2 * 120 for each other"
+        );
+        assert!(!follows(20, 60), "the 60 ms that each other demand saves are what a change takes");
+        assert!(!follows(0, 25), "nobody knows that circuits can change for the others");
     }
 
     #[test]

@@ -17,6 +17,10 @@ pub struct Ahead {
     pub hidden: Time,
     /// All-to-alls of other demands after these, before circuits can change at no cost again.
     pub later: u32,
+    /// How often circuits can change for the later ones, at a price, so that each of them has circuits
+    /// of its own; 0 if they cannot, or if that is not known.
+    #[serde(default)]
+    pub changes: u32,
     /// In which pass of a micro-batch through the region's stage the next all-to-all is, counted from the
     /// iteration's first: of this pass what other traffic takes is asked (see [`crate::traffic`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -27,7 +31,7 @@ impl Default for Ahead {
     /// A dispatch and its combine, no computation that hides a change, and nothing known of what
     /// follows.
     fn default() -> Self {
-        Ahead { uses: 2, hidden: Time::ZERO, later: 0, pass: None }
+        Ahead { uses: 2, hidden: Time::ZERO, later: 0, changes: 0, pass: None }
     }
 }
 

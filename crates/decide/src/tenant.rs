@@ -1,12 +1,13 @@
 //! One tenant's decisions: its servers, numbered from 0, are a region of their own.
 
 use crate::memory::Memory;
-use crate::question::{Basis, PacketSide, Question};
+use crate::question::{Ahead, Basis, PacketSide, Question};
 use crate::rule::RuleInput;
 use crate::settings::{Refusal, Settings};
 use crate::traffic::Window;
 use lightloom_circuits::failover::{CutOff, lifelines};
-use lightloom_circuits::{CircuitCounts, Prospect, Rates, ServerDemand, allocate};
+use lightloom_circuits::{CircuitCounts, Prospect, Rates, ServerDemand, all_to_all_time, allocate};
+use lightloom_units::Time;
 
 /// What is remembered of a tenant.
 #[derive(Clone, Debug, Default)]
@@ -66,11 +67,41 @@ impl Tenant {
         if !settings.hysteresis || repairs {
             return settings.rule.fit(&input).map_err(failed);
         }
-        let usual: &[ServerDemand] = self.memory.usual();
-        let prospect =
-            Prospect { uses: ahead.uses, hidden: ahead.hidden, later: ahead.later, usual };
+        let again = self.again(settings, &ahead, ports, &rates).map_err(failed)?;
+        let Ahead { uses, hidden, later, .. } = ahead;
+        let prospect = Prospect { uses, hidden, later, usual: &self.memory.usual(), again };
         let dark = |circuits| settings.dark.expected(circuits);
         settings.rule.worthwhile(&input, &dark, prospect).map_err(failed)
+    }
+
+    /// How long the later all-to-alls take if circuits change for each of their demands, if they can: as
+    /// long as those that were usual with circuits of their own, and the wait for each change.
+    fn again(
+        &mut self,
+        settings: &Settings,
+        ahead: &Ahead,
+        ports: &[u32],
+        rates: &Rates,
+    ) -> Result<Option<Time>, String> {
+        if ahead.later == 0 || ahead.changes == 0 {
+            return Ok(None);
+        }
+        // From no circuits and whole packet NICs: they are the same in every question.
+        let (standing, keep_going) = (&CircuitCounts::dark(ports.len()), settings.keep_going);
+        let fit = |demand: &ServerDemand| {
+            let rates = &settings.rates;
+            settings.rule.fit(&RuleInput { demand, standing, ports, rates, keep_going })
+        };
+        let (mut times, mut dark, mut count) = (0u128, 0u128, 0);
+        self.memory.own(ports, fit, |demand, own| {
+            times += u128::from(all_to_all_time(demand, own, rates).ps());
+            dark += u128::from(settings.dark.expected(own.total()).ps());
+            count += 1;
+        })?;
+        let wait = (dark * u128::from(ahead.changes)).checked_div(count);
+        let alone = (times * u128::from(ahead.later)).checked_div(count);
+        let all = alone.zip(wait).map(|(alone, wait)| (alone + wait).try_into());
+        Ok(all.map(|ps| Time::from_ps(ps.unwrap_or(u64::MAX))))
     }
 }
 

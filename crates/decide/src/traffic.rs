@@ -16,8 +16,8 @@
 //! effect.
 //! Ignored: that beside many flows an all-to-all gets less than half, and that a server's NICs may be
 //! loaded unevenly.
-//! Checked: sums by hand; a record that comes twice counts once; a loop of decisions and measurements
-//! comes to rest (`crates/sim/tests/all/traffic.rs`).
+//! Checked: sums by hand; a record that comes twice counts once; in a loop of decisions and measurements
+//! iterations come to take equally long (`crates/sim/tests/all/traffic.rs`).
 
 use lightloom_circuits::Rates;
 use lightloom_units::Time;

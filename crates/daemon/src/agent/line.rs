@@ -1,10 +1,11 @@
 //! An agent for runtimes in any language: a line of JSON each way, on standard input and output.
 //!
 //! In: `{"demand":{"round":1,"bytes":[0,900]}}`, and with it, if the runtime knows, `"ahead":{"uses":2,
-//! "hidden_ps":0,"later":0}`; `{"traffic":{"iteration":1,"passes":[{"under_way_ps":10,"dp":{"out":5,
-//! "into":5}}]}}`, `{"drained":{"token":1}}`, `{"fault":{"part":{"nic":0},"works":false}}`. Out: `{"region":{...}}` and `{"down":{"why":".."}}` when the
-//! controller is reached and lost, `{"use":{...}}` whenever other circuits are to be used or a demand is
-//! answered, `{"drain":{"token":1,"ports":[0]}}`, and `{"error":".."}` for a line that makes no sense.
+//! "hidden_ps":0,"later":0,"changes":0}`; `{"traffic":{"iteration":1,"passes":[{"under_way_ps":10,
+//! "dp":{"out":5,"into":5}}]}}`, `{"drained":{"token":1}}`, `{"fault":{"part":{"nic":0},"works":false}}`.
+//! Out: `{"region":{...}}` and `{"down":{"why":".."}}` when the controller is reached and lost,
+//! `{"use":{...}}` whenever other circuits are to be used or a demand is answered,
+//! `{"drain":{"token":1,"ports":[0]}}`, and `{"error":".."}` for a line that makes no sense.
 
 use super::client::{AgentClient, View};
 use super::link::Controller;

@@ -89,6 +89,10 @@ pub struct Ahead {
     /// In which pass of a micro-batch through the region's stage the next all-to-all is, from 0.
     #[prost(uint32, optional, tag = "4")]
     pub pass: ::core::option::Option<u32>,
+    /// How often circuits can change for the later ones, at a price, so that each of them has circuits of
+    /// its own; 0 if they cannot, or if that is not known.
+    #[prost(uint32, tag = "5")]
+    pub changes: u32,
 }
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

@@ -6,6 +6,7 @@
 //! two all-to-alls; waiting for other stages hides more, which is not counted on.
 
 use super::Optical;
+use super::gap::Gap;
 use lightloom_decide::Ahead;
 use lightloom_fabric::ReconfigurePolicy;
 use lightloom_units::Time;
@@ -22,9 +23,10 @@ impl Optical<'_> {
         let first = coming.first().and_then(|&task| self.matrix(task));
         let uses = coming.iter().take_while(|&&task| self.matrix(task) == first).count();
         let gap = |at: usize| region.gaps.get(at).copied().unwrap_or_default();
-        let (hidden, later) = (gap(region.next).0, gap(region.next + uses).1);
+        let (hidden, then) = (gap(region.next).hidden, gap(region.next + uses));
+        let (later, changes) = (then.later, then.changes.unwrap_or(0));
         let pass = coming.first().map(|&task| self.ledger.pass_of(task));
-        Ahead { uses: uses as u32, hidden, later, pass }
+        Ahead { uses: uses as u32, hidden, later, changes, pass }
     }
 
     fn matrix(&self, task: u32) -> Option<MatrixId> {
@@ -34,21 +36,22 @@ impl Optical<'_> {
         }
     }
 
-    /// For each all-to-all of a region: the computation before it that could hide a change, and how many
-    /// all-to-alls there are from it on before a change could be hidden whole.
-    fn gaps(&self, region: usize) -> Vec<(Time, u32)> {
+    /// For each all-to-all of a region, what lies ahead from it on.
+    fn gaps(&self, region: usize) -> Vec<Gap> {
         let sequence = &self.regions[region].sequence;
         let dark = self.dark.expected(1);
-        let mut gaps = vec![(Time::ZERO, 0); sequence.len()];
-        let mut left = 0;
+        let free = Gap { changes: Some(0), ..Gap::default() };
+        let mut gaps = vec![free; sequence.len()];
+        let mut then = free;
         for (at, &task) in sequence.iter().enumerate().rev() {
             let when = self.when(task);
             let hides = matches!(when, ReconfigurePolicy::Hide | ReconfigurePolicy::Predict);
-            let before = at.checked_sub(1).filter(|_| hides).map(|before| sequence[before]);
-            let hidden = before.and_then(|before| self.computation(before, task));
-            let hidden = hidden.unwrap_or(Time::ZERO);
-            left = if hides && hidden >= dark { 0 } else { left + 1 };
-            gaps[at] = (hidden, left);
+            let before = at.checked_sub(1).map(|before| sequence[before]);
+            let computed = before.filter(|_| hides).and_then(|from| self.computation(from, task));
+            let hidden = computed.unwrap_or(Time::ZERO);
+            let other = before.and_then(|before| self.matrix(before)) != self.matrix(task);
+            then = if hides && hidden >= dark { free } else { then.after(other, when) };
+            gaps[at] = Gap { hidden, ..then };
         }
         gaps
     }

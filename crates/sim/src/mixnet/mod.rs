@@ -20,6 +20,7 @@
 mod ahead;
 mod controlled;
 mod failures;
+mod gap;
 mod inside;
 mod planner;
 mod reconfigure;
@@ -57,7 +58,7 @@ struct Region {
     /// The all-to-all for which the circuits that stand were set.
     set_for: Option<AllToAll>,
     /// See [`Optical::ahead`]; made when it is first asked for.
-    gaps: Vec<(Time, u32)>,
+    gaps: Vec<gap::Gap>,
     decider: Decider,
     /// The controller that sets the circuits, if one does.
     controller: Option<Box<EmulatedRegion>>,
@@ -135,6 +136,7 @@ impl<'a> Optical<'a> {
             }
         }
         let earlier = start::earlier(fabric, spec, job, (region_servers, beside.earlier))?;
+        regions.iter_mut().zip(&earlier).for_each(|(region, said)| region.decider.recall(said));
         let iteration = earlier.iter().flatten().flatten().map(|one| one.iteration).max();
         let mut optical = Optical {
             fabric,
