@@ -56,6 +56,7 @@ FABRICS: dict[str, tuple[dict[str, Any], dict[str, tuple[str, ...]]]] = {
     ),
     "topoopt": ({"preset": "topoopt", "degree": 4}, {"ocs-port": ("server2.nic0",)}),
     "graph": (OWN_GRAPH, {"switch": ("sw.1", "sw.2"), "link": ("sw.0.sw.1",)}),
+    "planes": ({"preset": "planes"}, {"switch": ("plane1",), "ocs-port": ("server1.nic2",)}),
 }
 # Of kinds that are the same on every fabric.
 TARGETS = {
@@ -77,6 +78,7 @@ def cases() -> list[tuple[str, str]]:
     return listed
 
 
+BY_PACKETS = [(fabric, failure) for fabric, failure in cases() if fabric != "planes"]
 KINDS = tuple(failure for fabric, failure in cases() if fabric == "mixnet")
 TINY = {
     "model": {
@@ -152,7 +154,7 @@ def test_every_kind_on_every_fabric(fabric, kind):
         assert done.summary["iteration_ps"] >= lucky * before
 
 
-@pytest.mark.parametrize(("fabric", "kind"), cases())
+@pytest.mark.parametrize(("fabric", "kind"), BY_PACKETS)
 def test_packets_and_flows_agree(fabric, kind):
     """Both engines lose nothing, and a failure costs about the same on both."""
     costs = {}
@@ -202,6 +204,41 @@ def test_one_of_k_spines_leaves_k_less_one_of_k(engine, exact):
     late = all_to_all(engine, f"switch:spine0{half}", f"switch:spine1{half}")
     assert late <= all_to_all(engine, "switch:spine0@0s", "switch:spine1@0s")
     assert late >= (1 - exact) * all_to_all(engine)
+
+
+def over_planes(*texts: str) -> float:
+    """How long 16 GPUs in servers of four, on four planes, take to send 64 MiB each [us]."""
+    tables = {
+        "cluster": {"gpus": 16, "gpus_per_server": 4, "nics_per_server": 4},
+        "fabric": {"preset": "planes", "ocs": {"delay": "20 us", "link_bandwidth": "400 Gbps"}},
+        "failures": [_table(text) for text in texts],
+    }
+    done = collective("all-to-all", spec=tables, size="64 MiB", progress=False)
+    return float(done.rows[0]["time_s"] * 1e6)
+
+
+def test_one_of_k_planes_leaves_k_less_one_of_k():
+    """Three servers away, three circuits a port with four planes, and as many bytes as each carries."""
+    mib = 8 * 2**20 / 400e3  # [us] a MiB over one circuit
+    for lost in range(4):
+        texts = [f"switch:plane{plane}@0s" for plane in range(lost)]
+        sets = -(-3 // (4 - lost))  # how often a port must be set at least
+        ideal = 12 / 16 * 4 * 64 * mib / (4 - lost) + 20 * sets + 2
+        assert over_planes(*texts) == pytest.approx(ideal, rel=0.03)
+    # One server's NIC costs all as much, as what it sends and receives is the longest then.
+    assert over_planes("nic:server2.nic1@0s") == pytest.approx(48 * mib * 4 / 3 + 22, rel=0.03)
+    # Halfway through, half of the bytes go over four planes and half over three.
+    half = 22 + 24 * mib
+    late = over_planes(f"switch:plane2@{round(half * 1e6)} ps")
+    assert late == pytest.approx(24 * mib * (1 + 4 / 3) + 22, rel=0.1)
+
+
+def test_what_heals_on_planes_is_used_again():
+    """A plane that is lost for the first tenth costs no more than a tenth of the iteration."""
+    whole_ps = whole("planes").summary["iteration_ps"]
+    done = finished(added(job("planes"), [f"switch:plane0@0s,until={whole_ps // 10} ps"]))
+    check(done)
+    assert whole_ps <= done.summary["iteration_ps"] <= 1.1 * whole_ps
 
 
 @pytest.mark.parametrize("policy", ["block", "hide", "reuse", "predict"])
@@ -369,6 +406,18 @@ def test_fabrics_and_engines_that_cannot_are_refused():
         finished(added(job("leaf-spine"), ["switch:leaf1@1us"]))
     with pytest.raises(InputError, match="spine3: server 1 has no path to the others then"):
         finished(added(job("leaf-spine"), [f"switch:spine{i}@{i}us" for i in range(4)]))
+    with pytest.raises(InputError, match='not of fabric "planes"; allowed there: nic, link, ocs-p'):
+        added(job("planes"), ["gpu:server1.gpu1@1us"])
+    with pytest.raises(InputError, match='no switch "plane4"; allowed: plane0 to plane3'):
+        finished(added(job("planes"), ["switch:plane4@1us"]))
+    with pytest.raises(InputError, match=r"allowed with plane0: none, only serverN\.nicN"):
+        finished(added(job("planes"), ["link:plane0.plane1@1us"]))
+    planes = [f"switch:plane{i}@{i}us" for i in range(4)]
+    with pytest.raises(InputError, match="plane3: server 0 has no path to server 1 then; allowed:"):
+        finished(added(job("planes"), planes))
+    apart = ["switch:plane0@1us", "switch:plane1@1us", "nic:server1.nic2@1us", "nic:server2.nic3@1us"]
+    with pytest.raises(InputError, match="server2.nic3: server 2 has no path to server 1 then"):
+        finished(added(job("planes"), apart))
     with pytest.raises(InputError, match="nic1 of this server is not plugged in; allowed: nic0"):
         finished(added(job("few-nics"), ["nic:server1.nic1@1us"]))
     with pytest.raises(InputError, match='engine "flit" knows none; allowed: flow, packet'):

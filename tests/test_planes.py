@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from fixtures.finish import finished
-from lightloom import InputError, Scenario
+from lightloom import InputError, Scenario, collective
 from lightloom.cli import run
 from lightloom.cost import bill_of
 from lightloom.simulation import simulate
@@ -90,6 +90,17 @@ def test_a_group_over_two_servers_sets_its_ring() -> None:
     plain = {**wide, "fabric.carrier": "paper"}
     rails = finished(job("rail-optimized", **plain)).summary["exposed_other_ps"]
     assert 1 / 8 <= circuits / rails < 1 / 2
+
+
+def test_nics_that_are_broken_out_are_planes() -> None:
+    """As many bytes over more circuits as slow: a little longer at most, for what is set more often."""
+    fabric: dict[str, Any] = {"preset": "planes", "ocs": {"delay": "1 us"}}
+    times = []
+    for breakout in (1, 4):
+        spec = {"fabric": {**fabric, "ocs": {**fabric["ocs"], "breakout": breakout}}}
+        done = collective("all-to-all", ranks=32, spec=spec, size="64 MiB", progress=False)
+        times.append(done.rows[0]["time_s"])
+    assert times[1] == pytest.approx(times[0], rel=0.05)
 
 
 @pytest.mark.parametrize(

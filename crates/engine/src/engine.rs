@@ -6,7 +6,7 @@ use crate::orders::{Orders, Patch, Patches};
 use crate::outcome::{Observer, Outcome};
 use crate::tasks::{TaskId, Tasks};
 use lightloom_fabric::{Fabric, LinkId};
-use lightloom_units::Time;
+use lightloom_units::{Bytes, Time};
 
 /// What is to be run: tasks on a fabric.
 #[derive(Clone, Copy)]
@@ -77,6 +77,35 @@ pub trait Policy {
     ) -> bool {
         let _ = (task, transfer, now, path);
         false
+    }
+
+    /// Whether transfers under way are ordered anew at every incident, in place of [`Policy::displaced`].
+    /// Before [`Policy::incident`] their phases that have not begun are forgotten; after it flows end
+    /// whose paths are down, and [`Policy::anew`] says what is sent instead. The flow engine knows this.
+    fn renews(&self) -> bool {
+        false
+    }
+
+    /// So many bytes of a flow over this path are not sent: all of it if its phase is forgotten, else what
+    /// is left of it.
+    fn unsent(&mut self, task: TaskId, path: &[LinkId], bytes: Bytes) {
+        let _ = (task, path, bytes);
+    }
+
+    /// What a transfer sends instead of what is [unsent](Policy::unsent): tracks that are added to its
+    /// orders, beside phases that had begun. Asked of one transfer after the other, as they began.
+    ///
+    /// # Errors
+    /// As [`Policy::begin`].
+    fn anew(
+        &mut self,
+        task: TaskId,
+        transfer: u32,
+        now: Time,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        let _ = (task, transfer, now, orders);
+        Ok(())
     }
 }
 

@@ -76,7 +76,8 @@ pub enum Step {
 
 /// What an incident means for an engine: first `down` carries nothing any more, then `patches` are
 /// made as for [`Step::Patch`], then flows whose paths are not [whole](Circuits::is_whole) go where
-/// [`Ledger::displaced`] says, then `up` carries again, then `rates` hold.
+/// [`Ledger::displaced`] says, then `up` carries again, then `rates` hold. If it [renews](Ledger::renews),
+/// flows do not go elsewhere: they are [`Ledger::cut`], and [`Ledger::renew`] comes last.
 #[derive(Debug)]
 pub struct LinkChanges {
     /// Links that carry nothing now.
@@ -199,6 +200,8 @@ pub struct Ledger<'a> {
     held_until: Vec<Time>,
     /// Computations under way that take longer.
     longer: Vec<(u32, Time)>,
+    /// Something broke or healed, and [`Ledger::renew`] is to come.
+    renewed: bool,
 }
 
 impl<'a> Ledger<'a> {
@@ -231,6 +234,7 @@ impl<'a> Ledger<'a> {
             darkened: Vec::new(),
             held_until: Vec::new(),
             longer: Vec::new(),
+            renewed: false,
         }
     }
 
@@ -360,6 +364,43 @@ impl<'a> Ledger<'a> {
         Ok(())
     }
 
+    /// Whether transfers wait to be renewed.
+    #[inline]
+    pub fn renews(&self) -> bool {
+        self.renewed
+    }
+
+    /// A flow of a track ends where it is, with `left` still to be sent; see [`Policy::unsent`].
+    pub fn cut(&mut self, track: u32, lane: u32, left: Bytes, now: Time) -> Option<Wake> {
+        let (task, path) = (self.task_of(track), self.transfers.lane(track, lane));
+        self.policy.unsent(TaskId(task), path, left);
+        less(&mut self.outcome, task, left);
+        let sent = Bytes::new(self.orders(track).share(lane).get().saturating_sub(left.get()));
+        self.arrived(track, sent, self.began(track), now, now)
+    }
+
+    /// After an incident, once what it cut is [`Ledger::cut`]: the policy orders anew, and
+    /// [`Ledger::step`] goes on.
+    ///
+    /// # Errors
+    /// [`EngineError::Policy`] if the policy gives up.
+    pub fn renew(&mut self, now: Time) -> Result<(), EngineError> {
+        self.renewed = false;
+        let mut slots = self.transfers.renewed();
+        slots.sort_by_key(|&(_, task)| (self.outcome.start[task as usize], task));
+        let next = self.entries.len();
+        for (slot, task) in slots {
+            let (name, policy) = (self.scenario.tasks.transfer[task as usize], &mut self.policy);
+            let order = |orders: &mut Orders| policy.anew(TaskId(task), name, now, orders);
+            let launch = |track| self.entries.push(Entry::Launch(track));
+            let more = self.transfers.renew(slot, order, launch);
+            let more = more.map_err(|reason| EngineError::Policy { task, reason })?;
+            self.outcome.bytes[task as usize] += more;
+        }
+        self.entries[next..].reverse();
+        Ok(())
+    }
+
     // ---- what is next
 
     /// What is to be done next at this instant; `None` once the ledger waits for something to happen.
@@ -436,6 +477,14 @@ impl<'a> Ledger<'a> {
                     self.longer.push((task, incident.hold));
                 }
             }
+        }
+        if self.policy.renews() {
+            self.renewed = true;
+            let (policy, outcome) = (&mut self.policy, &mut self.outcome);
+            self.transfers.forget(|task, path, bytes| {
+                policy.unsent(TaskId(task), path, bytes);
+                less(outcome, task, bytes);
+            });
         }
         let mut patches = Patches::default();
         let first = self.scenario.tasks.len() as u32;
@@ -569,6 +618,12 @@ impl<'a> Ledger<'a> {
         self.outcome.makespan = self.outcome.end.iter().copied().max().unwrap_or(Time::ZERO);
         Ok(self.outcome)
     }
+}
+
+/// A task sends so much less than it was to.
+fn less(outcome: &mut Outcome, task: u32, bytes: Bytes) {
+    let ordered = &mut outcome.bytes[task as usize];
+    *ordered = Bytes::new(ordered.get().saturating_sub(bytes.get()));
 }
 
 #[cfg(test)]

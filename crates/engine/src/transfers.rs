@@ -2,14 +2,16 @@
 
 use crate::orders::{Orders, Patches, Phase};
 use lightloom_fabric::LinkId;
-use lightloom_units::Time;
+use lightloom_units::{Bytes, Time};
 
 #[derive(Default)]
 struct Transfer {
     task: u32,
     orders: Orders,
-    /// Tracks that are not over.
+    /// Tracks that are not over; one more while it is renewed.
     tracks: usize,
+    /// What has not begun is forgotten, and what comes instead is not ordered yet.
+    renewed: bool,
 }
 
 /// Phases of a transfer that follow one another.
@@ -26,6 +28,8 @@ struct Track {
     pause: Time,
     /// How long dark circuits have held it up.
     waited: Time,
+    /// Its pause is no part of the transfer any more.
+    forgotten: bool,
 }
 
 /// What follows a phase that is over.
@@ -61,10 +65,18 @@ impl Transfers {
     }
 
     /// The orders of a transfer are there: names its tracks, in order, and gives what is patched first.
-    pub fn begin(&mut self, slot: u32, mut track: impl FnMut(u32)) -> Patches {
+    pub fn begin(&mut self, slot: u32, track: impl FnMut(u32)) -> Patches {
         let Transfer { orders, tracks, .. } = &mut self.transfers[slot as usize];
         *tracks = orders.tracks();
-        for phases in (0..*tracks).map(|index| orders.track(index)) {
+        let patches = std::mem::take(&mut orders.patches);
+        self.add_tracks(slot, 0, track);
+        patches
+    }
+
+    /// Names the tracks of a transfer's orders from `first` on, in order.
+    fn add_tracks(&mut self, slot: u32, first: usize, mut track: impl FnMut(u32)) {
+        let orders = &self.transfers[slot as usize].orders;
+        for phases in (first..orders.tracks()).map(|index| orders.track(index)) {
             let id = self.free_tracks.pop().unwrap_or_else(|| {
                 self.tracks.push(Track::default());
                 self.tracks.len() as u32 - 1
@@ -73,7 +85,62 @@ impl Transfers {
                 Track { transfer: slot, phase: phases.start, end: phases.end, ..Track::default() };
             track(id);
         }
-        std::mem::take(&mut orders.patches)
+    }
+
+    /// Forgets phases that have not begun, and pauses; `unsent` hears of task, path and bytes of each flow.
+    /// Transfers stay open until they are [renewed](Transfers::renew).
+    pub fn forget(&mut self, mut unsent: impl FnMut(u32, &[LinkId], Bytes)) {
+        let goes_on = |track: &&mut Track| track.phase < track.end && !track.forgotten;
+        for track in self.tracks.iter_mut().filter(goes_on) {
+            let transfer = &mut self.transfers[track.transfer as usize];
+            if !std::mem::replace(&mut transfer.renewed, true) {
+                transfer.tracks += 1;
+            }
+            let orders = &transfer.orders;
+            for flow in (track.phase + 1..track.end).flat_map(|phase| orders.flows(phase)) {
+                unsent(transfer.task, orders.links(flow), flow.bytes);
+            }
+            track.end = track.phase + 1;
+            if transfer.orders.flows(track.phase).is_empty() {
+                track.forgotten = true;
+                transfer.tracks -= 1;
+            }
+        }
+    }
+
+    /// Transfers to be renewed, with their tasks.
+    pub fn renewed(&self) -> Vec<(u32, u32)> {
+        let slots = (0..).zip(&self.transfers).filter(|(_, transfer)| transfer.renewed);
+        slots.map(|(slot, transfer)| (slot, transfer.task)).collect()
+    }
+
+    /// Adds tracks to a transfer, which `order` writes: names them, in order.
+    ///
+    /// # Errors
+    /// As `order` has it.
+    pub fn renew(
+        &mut self,
+        slot: u32,
+        order: impl FnOnce(&mut Orders) -> Result<(), String>,
+        mut track: impl FnMut(u32),
+    ) -> Result<Bytes, String> {
+        let Transfer { orders, tracks, renewed, .. } = &mut self.transfers[slot as usize];
+        *renewed = false;
+        orders.end_track();
+        let (first, flows) = (orders.tracks(), orders.all_flows().len());
+        order(orders)?;
+        orders.end_track();
+        *tracks += orders.tracks() - first;
+        let more = orders.all_flows()[flows..].iter().map(|flow| flow.bytes).sum();
+        self.add_tracks(slot, first, &mut track);
+        // What kept it open is a track without phases.
+        let id = self.free_tracks.pop().unwrap_or_else(|| {
+            self.tracks.push(Track::default());
+            self.tracks.len() as u32 - 1
+        });
+        self.tracks[id as usize] = Track { transfer: slot, ..Track::default() };
+        track(id);
+        Ok(more)
     }
 
     /// A track's current phase begins: its task, and what it patches. None if the track has no phase.
@@ -140,8 +207,11 @@ impl Transfers {
         if track.phase < track.end {
             return AfterPhase::NextPhase;
         }
-        let Track { transfer: slot, waited, .. } = *track;
+        let Track { transfer: slot, waited, forgotten, .. } = *track;
         self.free_tracks.push(id);
+        if forgotten {
+            return AfterPhase::OtherTracks;
+        }
         let transfer = &mut self.transfers[slot as usize];
         transfer.tracks -= 1;
         if transfer.tracks > 0 {

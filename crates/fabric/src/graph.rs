@@ -237,7 +237,7 @@ impl Fabric {
     pub fn link(&self, link: LinkId) -> &Link {
         &self.links[link.index()]
     }
-    /// Every packet switch by its name, tier by tier or in the order of a graph.
+    /// Every switch that may fail by its name, tier by tier or in the order of a graph.
     pub fn switches(&self) -> &[Switch] {
         &self.switches
     }

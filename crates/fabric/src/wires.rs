@@ -44,10 +44,10 @@ pub struct Node {
     pub kind: NodeKind,
 }
 
-/// A packet switch, as it is named in its fabric.
+/// A switch that may fail, as it is named in its fabric: a packet switch, or the optical one of a plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Switch {
-    /// `tor3`, `spine0`, or as a graph has it.
+    /// `tor3`, `spine0`, `plane2`, or as a graph has it.
     pub name: String,
     /// The node that it is, or is part of.
     pub node: NodeId,
@@ -206,6 +206,13 @@ impl Wires {
         let node = self.node(NodeKind::Switch { tier });
         let parts = names.into_iter().zip(0..);
         self.switches.extend(parts.map(|(name, part)| Switch { name, node, part }));
+        node
+    }
+
+    /// Adds an optical switch that fails by its name.
+    pub fn optical_switch(&mut self, name: String, region: u32) -> NodeId {
+        let node = self.node(NodeKind::Ocs { region });
+        self.switches.push(Switch { name, node, part: 0 });
         node
     }
 

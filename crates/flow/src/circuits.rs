@@ -30,6 +30,7 @@ impl Run<'_> {
             self.links.capacity[link.0 as usize] = 0.0;
             self.broken = true;
         }
+        self.broken |= self.ledger.renews();
         if !changes.patches.patches.is_empty() {
             self.reconfigure(None, &changes.patches, now);
         }
@@ -58,7 +59,7 @@ impl Run<'_> {
         self.broken |= id != NONE;
     }
 
-    /// Moves flows of the pool whose paths are not whole to where the policy says.
+    /// Moves flows of the pool whose paths are not whole to where the policy says, or cuts them.
     pub(crate) fn divert(&mut self, now: Time) -> Result<(), EngineError> {
         self.broken = false;
         let pool = std::mem::take(&mut self.pool);
@@ -77,6 +78,11 @@ impl Run<'_> {
             for link in &path {
                 let carried = &mut self.ledger.outcome.link_bytes[link.0 as usize];
                 *carried = Bytes::new(carried.get().saturating_sub(left.get()));
+            }
+            if self.ledger.renews() {
+                let wake = self.ledger.cut(tag.slot, tag.lane, left, now);
+                wake.into_iter().for_each(|wake| self.queue.push(wake.at, Event::Due(wake.due)));
+                continue;
             }
             self.ledger.divert(tag.slot, tag.lane, now)?;
             path.clear();

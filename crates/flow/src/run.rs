@@ -115,7 +115,7 @@ impl<'a> Run<'a> {
     }
 
     /// Does what the ledger asks for at this instant.
-    fn keep_up(&mut self, now: Time) -> Result<(), EngineError> {
+    pub(crate) fn keep_up(&mut self, now: Time) -> Result<(), EngineError> {
         while let Some(step) = self.ledger.step(now)? {
             match step {
                 Step::Wake(wake) => self.queue.push(wake.at, Event::Due(wake.due)),

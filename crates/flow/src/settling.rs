@@ -65,6 +65,11 @@ impl Run<'_> {
         self.dissolve(now);
         if self.broken {
             self.divert(now)?;
+            if self.ledger.renews() {
+                self.ledger.renew(now)?;
+                self.keep_up(now)?;
+                return self.settle(now);
+            }
             self.dissolve(now);
         }
         self.deliver(now);

@@ -7,7 +7,7 @@ use crate::medium::{Medium, State, Sum, Turn};
 use crate::spec::Spec;
 use lightloom_engine::{Orders, Patches, Policy, TaskId};
 use lightloom_fabric::{Fabric, LinkId};
-use lightloom_units::Time;
+use lightloom_units::{Bytes, Time};
 use lightloom_workload::collective::{RingPlan, hierarchical};
 use lightloom_workload::{Comm, Gating, Pass, Placement, Scope, TaskGraph};
 use std::collections::{BTreeMap, HashMap};
@@ -186,5 +186,24 @@ impl Policy for Sender<'_> {
     fn displaced(&mut self, _: TaskId, transfer: u32, now: Time, path: &mut Vec<LinkId>) -> bool {
         let key = self.key(transfer);
         self.state.health.matters() && self.state.health.divert(key, now, path)
+    }
+
+    fn renews(&self) -> bool {
+        self.medium.renews()
+    }
+
+    fn unsent(&mut self, task: TaskId, path: &[LinkId], bytes: Bytes) {
+        self.medium.unsent(task, path, bytes);
+    }
+
+    fn anew(
+        &mut self,
+        task: TaskId,
+        transfer: u32,
+        now: Time,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        let turn = Turn { task, key: self.key(transfer), now };
+        self.medium.anew(&self.state, turn, orders)
     }
 }

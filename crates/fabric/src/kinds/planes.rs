@@ -18,7 +18,7 @@ use crate::graph::{Fabric, Routes};
 use crate::ids::{GpuId, LinkId, NicId, ServerId};
 use crate::kind::{Capabilities, FabricKeys, FabricKind, FabricSpec, Site, example};
 use crate::ocs::{ActivationDelay, OcsSpec, ReconfigurationDelay};
-use crate::wires::{Cable, LinkClass, NodeKind, Wires, back};
+use crate::wires::{Cable, LinkClass, Wires, back};
 use lightloom_units::kind::Kind;
 use lightloom_units::{BitRate, Time};
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ const ABOUT: Kind<Capabilities> = Kind {
             ("packet", "books its circuits by the clock, which packets do not keep"),
             ("flit", "books its circuits by the clock, which flits do not keep"),
         ],
-        failures: &[],
+        failures: &["nic", "link", "ocs-port", "switch"],
         switches: None,
         parts: &["ocs"],
         host: false,
@@ -160,8 +160,9 @@ impl Planes {
     /// Wires every NIC to its plane; `delays` are those of the fibres into the switch and out of it.
     fn wire(cluster: &Cluster, rate: BitRate, delays: [Time; 2], wires: &mut Wires) -> Self {
         let per_server = cluster.nics_per_server;
-        let switches: Vec<_> =
-            (0..per_server).map(|plane| wires.node(NodeKind::Ocs { region: plane })).collect();
+        let switches: Vec<_> = (0..per_server)
+            .map(|plane| wires.optical_switch(format!("plane{plane}"), plane))
+            .collect();
         let first = LinkId(wires.links.len() as u32);
         for nic in (0..cluster.nics()).map(NicId) {
             let cable = Cable { rate, delay: delays[0], class: LinkClass::Circuit, lanes: 1 };

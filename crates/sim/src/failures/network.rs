@@ -4,7 +4,7 @@ use super::health::FailureEvent;
 use super::spec::{FailedPart, Failure};
 use crate::error::SimError;
 use lightloom_engine::Incident;
-use lightloom_fabric::{Cut, Fabric, Left, LinkId, NicId, ServerId};
+use lightloom_fabric::{Cut, Fabric, Left, LinkId, NicId, NodeId, ServerId};
 use lightloom_units::BitRate;
 use std::collections::BTreeMap;
 
@@ -75,7 +75,7 @@ impl<'a> Network<'a> {
     }
 
     /// Whether all servers that are left reach each other, if only over circuits to a server that has
-    /// NICs on packet switches.
+    /// NICs on packet switches; where there are only circuits that change, by one of these.
     ///
     /// # Errors
     /// Names one that does not.
@@ -86,6 +86,12 @@ impl<'a> Network<'a> {
             let lost = |lost: &u32| self.cables.get(&link) == Some(lost);
             self.lost.get(&link).is_some_and(lost)
         };
+        let circuits_alone = |server| {
+            !fabric.optical_nics(server).is_empty() && fabric.packet_nics(server).is_empty()
+        };
+        if fabric.servers().all(circuits_alone) {
+            return self.check_planes(failure, event);
+        }
         let left = Left::new(fabric, down, broken);
         let on_circuits = |server: ServerId| {
             let nics = fabric.optical_nics(server).iter();
@@ -113,6 +119,31 @@ impl<'a> Network<'a> {
                      a NIC on packet switches, or a circuit to a server that has one, or \
                      server:server{} itself",
                     failure.name, server.0, server.0
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether any two servers have NICs that work on one optical switch.
+    fn check_planes(&self, failure: &Failure, event: &FailureEvent) -> Result<(), SimError> {
+        let (fabric, cluster) = (self.fabric, self.fabric.cluster());
+        let broken = |nic| self.broken.get(&nic).is_some_and(|&causes| causes > 0);
+        let planes = |server: ServerId| -> Vec<NodeId> {
+            let nics = fabric.optical_nics(server).iter().map(|&local| cluster.nic(server, local));
+            let tx = nics.filter(|&nic| !broken(nic)).filter_map(|nic| fabric.circuit_tx(nic));
+            tx.map(|link| fabric.link(link).to).collect()
+        };
+        let planes: Vec<Vec<NodeId>> = fabric.servers().map(planes).collect();
+        for &nic in &event.nics {
+            let hurt = cluster.server_of_nic(nic);
+            let (own, mut others) = (&planes[hurt.index()], fabric.servers());
+            let apart = |other: &ServerId| !own.iter().any(|at| planes[other.index()].contains(at));
+            if let Some(other) = others.find(|&other| other != hurt && apart(&other)) {
+                return Err(SimError::Input(format!(
+                    "failures: {}: server {} has no path to server {} then; allowed: what leaves any \
+                     two servers a plane that both have a NIC on",
+                    failure.name, hurt.0, other.0
                 )));
             }
         }

@@ -165,13 +165,11 @@ fn between(failure: &Failure, ends: &str, fabric: &Fabric) -> Result<Vec<Cut>, S
         let joined = fabric.switches().iter();
         let joined = joined
             .filter(|&other| other.node != a.node && !fabric.cables_between(a, other).is_empty());
+        let joined = ranges(joined.map(|switch| switch.name.as_str()));
+        let joined = if joined.is_empty() { "none, only serverN.nicN" } else { &joined };
         return Err(SimError::Input(format!(
-            "failures: {}: no cable joins {} and {}; allowed with {}: {}",
-            failure.name,
-            a.name,
-            b.name,
-            a.name,
-            ranges(joined.map(|switch| switch.name.as_str()))
+            "failures: {}: no cable joins {} and {}; allowed with {}: {joined}",
+            failure.name, a.name, b.name, a.name,
         )));
     }
     Ok(cuts)

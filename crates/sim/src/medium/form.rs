@@ -17,7 +17,7 @@ use lightloom_circuits::topoopt::Design;
 use lightloom_decide::Traffic;
 use lightloom_engine::{Orders, Patch, Patches, TaskId};
 use lightloom_fabric::railx::Layout;
-use lightloom_fabric::{Fabric, GpuId};
+use lightloom_fabric::{Fabric, GpuId, LinkId};
 use lightloom_units::{Bytes, Time};
 use lightloom_workload::collective::RingPlan;
 use lightloom_workload::{BlockId, Gating, Placement, Scope, TaskGraph};
@@ -283,6 +283,22 @@ pub(crate) trait Medium {
         patches: &mut Patches,
     ) -> Result<(), String> {
         let _ = (state, event, now, patches);
+        Ok(())
+    }
+
+    /// As [`lightloom_engine::Policy::renews`].
+    fn renews(&self) -> bool {
+        false
+    }
+
+    /// As [`lightloom_engine::Policy::unsent`].
+    fn unsent(&mut self, task: TaskId, path: &[LinkId], bytes: Bytes) {
+        let _ = (task, path, bytes);
+    }
+
+    /// As [`lightloom_engine::Policy::anew`].
+    fn anew(&mut self, state: &State<'_>, turn: Turn, orders: &mut Orders) -> Result<(), String> {
+        let _ = (state, turn, orders);
         Ok(())
     }
 }

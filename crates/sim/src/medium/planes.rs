@@ -8,6 +8,9 @@
 //! configuration throughout, so SWOT's schedule of them is one set-up. GPUs hand their bytes to the
 //! NICs that have the circuits over the scale-up network, at the same time as the circuits carry them;
 //! sums inside servers come before and after the rings, as on other fabrics.
+//! When ports fail or heal, what has begun over others goes on, and all else that is booked is booked anew
+//! ([`bookings`]). Bytes that GPUs had handed to a NIC are handed on to the one that has the circuit now, and
+//! rings pay the delay of all their steps again.
 //! Ignored: setting circuits before a transfer's turn (a prediction of the gate could); giving way, so
 //! a small send waits behind what was booked before it; more than one hop over circuits.
 //! A booking is by the clock, and holds because nothing else is on a circuit: only an engine whose
@@ -15,15 +18,20 @@
 //! Checked: bytes are conserved; nothing is faster than its servers' NICs together; with no
 //! reconfiguration time, close to a non-blocking fat-tree with NICs as fast.
 
+mod bookings;
 #[cfg(test)]
 mod tests;
 
+use self::bookings::{Bookings, Unsent};
 use super::form::{Decided, Medium, MediumKind, PAPER, Pair, State, Sum, Turn};
 use crate::demand::AllToAll;
 use crate::error::SimError;
-use lightloom_engine::{Orders, Patch};
-use lightloom_fabric::{Fabric, GpuId, LinkId, PlanesSpec, ReconfigurationDelay};
-use lightloom_swot::alltoall::{Entry, Hold, Ports, hand_over};
+use crate::failures::FailureEvent;
+use lightloom_engine::{Orders, Patch, Patches, TaskId};
+use lightloom_fabric::{
+    Fabric, GpuId, LinkClass, LinkId, NicId, NodeId, PlanesSpec, ReconfigurationDelay,
+};
+use lightloom_swot::alltoall::{Entry, Hold, hand_over};
 use lightloom_units::{Bytes, Time};
 use lightloom_workload::collective::RingPlan;
 use std::collections::BTreeMap;
@@ -33,20 +41,40 @@ pub(crate) static KIND: MediumKind = MediumKind {
     decide: Decided::nothing,
     begin: |setting| {
         let spec: &PlanesSpec = setting.spec.fabric.keys().expect("only planes name this medium");
-        Ok(Box::new(Planes::new(setting.fabric, spec).map_err(SimError::Input)?))
+        let fails = !setting.plan.events.is_empty();
+        Ok(Box::new(Planes::new(setting.fabric, spec, fails).map_err(SimError::Input)?))
     },
 };
 
 /// Bytes between two GPUs of a server.
 type Legs = BTreeMap<(u32, u32), u64>;
 
+/// By two servers, then by the GPU whose NIC carries them: bytes.
+type ByGpu = BTreeMap<(u32, u32), Vec<u64>>;
+
 /// The ports' bookings, and what turns a transfer into orders.
 struct Planes<'a> {
     fabric: &'a Fabric,
-    ports: Ports,
+    bookings: Bookings,
     circuits: lightloom_swot::Planes,
     /// The circuits of the last transfer.
     last: Vec<Hold>,
+    /// By task, only where something fails: what is to be known to order it anew.
+    sent: Option<BTreeMap<u32, Sent>>,
+}
+
+/// A transfer, but for its circuits.
+#[derive(Default)]
+struct Sent {
+    steps: u32,
+    /// Not before may circuits carry.
+    ready: Time,
+    /// What is handed over then.
+    legs: Legs,
+    /// What follows the last circuit.
+    gather: Vec<Pair>,
+    /// Whether hops inside servers were forgotten that had been ordered.
+    forgotten: bool,
 }
 
 impl<'a> Planes<'a> {
@@ -54,7 +82,7 @@ impl<'a> Planes<'a> {
     ///
     /// # Errors
     /// Names the key if the reconfiguration time is not always the same.
-    fn new(fabric: &'a Fabric, spec: &PlanesSpec) -> Result<Self, String> {
+    fn new(fabric: &'a Fabric, spec: &PlanesSpec, fails: bool) -> Result<Self, String> {
         let &ReconfigurationDelay::Fixed { ps: dark } = &spec.ocs.delay else {
             return Err(
                 "fabric.ocs.delay: planes are booked ahead by one time; a distribution is \
@@ -66,7 +94,7 @@ impl<'a> Planes<'a> {
         let latency = spec.ocs.link_delay_ps * 2;
         Ok(Planes {
             fabric,
-            ports: Ports::dark(cluster.servers(), cluster.nics_per_server),
+            bookings: Bookings::new(cluster.servers(), cluster.nics_per_server, fails),
             circuits: lightloom_swot::Planes {
                 planes: cluster.nics_per_server,
                 rate_bps: spec.ocs.circuit_bps(),
@@ -74,38 +102,89 @@ impl<'a> Planes<'a> {
                 latency_ps: latency,
             },
             last: Vec::new(),
+            sent: fails.then(BTreeMap::new),
         })
     }
 
     /// Each flow pays the delay of a circuit for each of its steps.
-    fn exchange(&mut self, pairs: &[Pair], steps: u32, now: Time, orders: &mut Orders) {
+    fn exchange(
+        &mut self,
+        pairs: &[Pair],
+        steps: u32,
+        Turn { task, now, .. }: Turn,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
         let (inside, between) = self.split(pairs);
-        let holds = self.book(&between, steps, now);
+        let holds = self.book(task, &between, steps, now)?;
         let mut legs = inside;
         self.legs(&between, &holds, &mut legs);
-        self.order_legs(legs.into_iter().map(|((from, to), bytes)| (from, to, bytes)), orders);
+        self.order_legs(&legs, orders);
         orders.end_track();
         self.order_holds(&holds, steps, now, orders);
         self.last = holds;
+        if let Some(sent) = &mut self.sent {
+            sent.insert(task.0, Sent { steps, ready: now, ..Sent::default() });
+        }
+        Ok(())
     }
 
     /// Sums gradients: inside servers, around rings between them, inside again.
-    fn sum(&mut self, plan: &RingPlan, now: Time, orders: &mut Orders) {
+    fn sum(
+        &mut self,
+        plan: &RingPlan,
+        Turn { task, now, .. }: Turn,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
         let (inside, between) = self.split(&plan.ring);
         let reduced = now + self.inside(&plan.reduce);
-        let holds = self.book(&between, plan.steps, reduced);
+        let holds = self.book(task, &between, plan.steps, reduced)?;
         let summed = holds.iter().map(|hold| hold.end_ps).max().unwrap_or(reduced);
-        self.order_legs(plan.reduce.iter().copied(), orders);
+        self.order_pairs(plan.reduce.iter().copied(), orders);
         orders.end_phase(summed - reduced);
-        self.order_legs(plan.gather.iter().copied(), orders);
+        self.order_pairs(plan.gather.iter().copied(), orders);
         orders.end_track();
         let mut legs = inside;
         self.legs(&between, &holds, &mut legs);
         orders.end_phase(reduced - now);
-        self.order_legs(legs.into_iter().map(|((from, to), bytes)| (from, to, bytes)), orders);
+        self.order_legs(&legs, orders);
         orders.end_track();
         self.order_holds(&holds, plan.steps, now, orders);
         self.last = holds;
+        if let Some(sent) = &mut self.sent {
+            let (steps, gather) = (plan.steps, plan.gather.clone());
+            sent.insert(task.0, Sent { steps, ready: reduced, legs, gather, forgotten: false });
+        }
+        Ok(())
+    }
+
+    /// What of a transfer is not sent yet, over the ports that work now.
+    fn again(&mut self, task: TaskId, now: Time, orders: &mut Orders) -> Result<(), String> {
+        let known = self.sent.as_mut().and_then(|sent| sent.get_mut(&task.0));
+        let Some(sent) = known.map(std::mem::take) else { return Ok(()) };
+        let unsent = self.bookings.left(task.0);
+        let mut demand: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+        for part in &unsent {
+            *demand.entry((part.from, part.to)).or_default() += part.bytes;
+        }
+        let demand: Vec<Entry> = demand.into_iter().map(|((a, b), bytes)| (a, b, bytes)).collect();
+        let start = now.max(sent.ready);
+        let holds = self.bookings.book(task.0, &demand, start, &self.timing(sent.steps))?;
+        let pending = sent.ready >= now && sent.forgotten;
+        let mut legs = if pending { sent.legs.clone() } else { Legs::new() };
+        self.handed_on(&unsent, &holds, &mut legs);
+        orders.end_phase(start - now);
+        self.order_legs(&legs, orders);
+        orders.end_track();
+        self.order_holds(&holds, sent.steps, now, orders);
+        if sent.forgotten && !sent.gather.is_empty() {
+            let summed = self.bookings.end(task.0).map_or(start, |end| end.max(start));
+            orders.end_phase(summed - now);
+            self.order_pairs(sent.gather.iter().copied(), orders);
+            orders.end_track();
+        }
+        let again = Sent { legs, forgotten: false, ..sent };
+        self.sent.as_mut().and_then(|sent| sent.insert(task.0, again));
+        Ok(())
     }
 
     /// What stays inside servers, and what goes between them, by servers.
@@ -124,28 +203,28 @@ impl<'a> Planes<'a> {
 
     fn book(
         &mut self,
+        task: TaskId,
         between: &BTreeMap<(u32, u32), Vec<Pair>>,
         steps: u32,
         now: Time,
-    ) -> Vec<Hold> {
+    ) -> Result<Vec<Hold>, String> {
         let sum = |pairs: &[Pair]| pairs.iter().map(|&(.., bytes)| bytes).sum();
         let demand: Vec<Entry> =
             between.iter().map(|(&(from, to), pairs)| (from, to, sum(pairs))).collect();
+        self.bookings.book(task.0, &demand, now, &self.timing(steps))
+    }
+
+    /// Circuits that each carry so many steps.
+    fn timing(&self, steps: u32) -> lightloom_swot::Planes {
         let latency_ps = self.circuits.latency_ps * u64::from(steps.max(1));
-        self.ports.book(&demand, now, &lightloom_swot::Planes { latency_ps, ..self.circuits })
+        lightloom_swot::Planes { latency_ps, ..self.circuits }
     }
 
     /// Adds the in-server hops between the GPUs of `between` and the NICs of `holds`.
     fn legs(&self, between: &BTreeMap<(u32, u32), Vec<Pair>>, holds: &[Hold], legs: &mut Legs) {
         let cluster = self.fabric.cluster();
         let per_server = cluster.gpus_per_server;
-        let mut carried: BTreeMap<(u32, u32), Vec<u64>> = BTreeMap::new();
-        for hold in holds {
-            let nics =
-                carried.entry((hold.from, hold.to)).or_insert_with(|| vec![0; per_server as usize]);
-            nics[hold.plane as usize] += hold.bytes.get();
-        }
-        for (&(a, b), nics) in &carried {
+        for (&(a, b), nics) in &self.by_gpu(holds) {
             let (mut from, mut to) = (vec![0; nics.len()], vec![0; nics.len()]);
             for &(sender, receiver, bytes) in between.get(&(a, b)).into_iter().flatten() {
                 from[cluster.local(GpuId(sender)) as usize] += bytes;
@@ -161,8 +240,47 @@ impl<'a> Planes<'a> {
         }
     }
 
-    fn order_legs(&self, legs: impl Iterator<Item = Pair>, orders: &mut Orders) {
-        for (from, to, bytes) in legs {
+    /// Adds the in-server hops from the NICs that were to carry what is `unsent` to those of `holds`, and
+    /// at its destination back.
+    fn handed_on(&self, unsent: &[Unsent], holds: &[Hold], legs: &mut Legs) {
+        let per_server = self.fabric.cluster().gpus_per_server;
+        let mut had: ByGpu = BTreeMap::new();
+        for part in unsent {
+            let of_pair = had.entry((part.from, part.to));
+            let nics = of_pair.or_insert_with(|| vec![0; per_server as usize]);
+            nics[self.gpu_of(part.plane)] += part.bytes;
+        }
+        for ((a, b), nics) in self.by_gpu(holds) {
+            let gpu = |server: u32, local: usize| server * per_server + local as u32;
+            hand_over(had.remove(&(a, b)).unwrap_or_default(), nics, |old, new, bytes| {
+                *legs.entry((gpu(a, old), gpu(a, new))).or_default() += bytes;
+                *legs.entry((gpu(b, new), gpu(b, old))).or_default() += bytes;
+            });
+        }
+    }
+
+    fn by_gpu(&self, holds: &[Hold]) -> ByGpu {
+        let per_server = self.fabric.cluster().gpus_per_server as usize;
+        let mut carried: ByGpu = BTreeMap::new();
+        for hold in holds {
+            let nics = carried.entry((hold.from, hold.to)).or_insert_with(|| vec![0; per_server]);
+            nics[self.gpu_of(hold.plane)] += hold.bytes.get();
+        }
+        carried
+    }
+
+    /// Which GPU of a server has the NIC on a plane.
+    fn gpu_of(&self, plane: u32) -> usize {
+        let cluster = self.fabric.cluster();
+        cluster.local(cluster.gpu_of(NicId(plane))) as usize
+    }
+
+    fn order_legs(&self, legs: &Legs, orders: &mut Orders) {
+        self.order_pairs(legs.iter().map(|(&(from, to), &bytes)| (from, to, bytes)), orders);
+    }
+
+    fn order_pairs(&self, pairs: impl Iterator<Item = Pair>, orders: &mut Orders) {
+        for (from, to, bytes) in pairs {
             self.fabric.scale_up_path(GpuId(from), GpuId(to), orders.path());
             orders.flow(Bytes::new(bytes));
         }
@@ -228,8 +346,7 @@ impl Medium for Planes<'_> {
         turn: Turn,
         orders: &mut Orders,
     ) -> Result<(), String> {
-        self.exchange(pairs, steps, turn.now, orders);
-        Ok(())
+        self.exchange(pairs, steps, turn, orders)
     }
 
     fn all_to_all(
@@ -241,7 +358,7 @@ impl Medium for Planes<'_> {
     ) -> Result<&'static str, String> {
         let mut pairs = Vec::new();
         state.demand.for_each(a2a, |from, to, bytes| pairs.push((from, to, bytes)));
-        self.exchange(&pairs, 1, turn.now, orders);
+        self.exchange(&pairs, 1, turn, orders)?;
         Ok(PAPER)
     }
 
@@ -252,7 +369,52 @@ impl Medium for Planes<'_> {
         turn: Turn,
         orders: &mut Orders,
     ) -> Result<(), String> {
-        self.sum(sum.plan, turn.now, orders);
+        self.sum(sum.plan, turn, orders)
+    }
+
+    fn incident(
+        &mut self,
+        state: &mut State<'_>,
+        event: &FailureEvent,
+        now: Time,
+        _: &mut Patches,
+    ) -> Result<(), String> {
+        let cluster = self.fabric.cluster();
+        let port = |&nic: &NicId| {
+            (cluster.server_of_nic(nic).0, cluster.local_nic(nic), state.health.is_broken(nic))
+        };
+        self.bookings.change(event.nics.iter().map(port), now);
         Ok(())
+    }
+
+    fn renews(&self) -> bool {
+        true
+    }
+
+    fn unsent(&mut self, task: TaskId, path: &[LinkId], bytes: Bytes) {
+        let (cluster, first) = (self.fabric.cluster(), self.fabric.nic_node(NicId(0)).0);
+        let nic = |node: NodeId| NicId(node.0 - first);
+        match *path {
+            [tx, rx] if self.fabric.link(tx).class == LinkClass::Circuit => {
+                let (from, to) = (nic(self.fabric.link(tx).from), nic(self.fabric.link(rx).to));
+                let (plane, bytes) = (cluster.local_nic(from), bytes.get());
+                let [from, to] = [from, to].map(|nic| cluster.server_of_nic(nic).0);
+                self.bookings.unsent(task.0, Unsent { plane, from, to, bytes });
+            }
+            // Inside a server, where nothing breaks.
+            _ => {
+                let sent = self.sent.as_mut().and_then(|sent| sent.get_mut(&task.0));
+                sent.into_iter().for_each(|sent| sent.forgotten = true);
+            }
+        }
+    }
+
+    fn anew(
+        &mut self,
+        _: &State<'_>,
+        turn: Turn,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        self.again(turn.task, turn.now, orders)
     }
 }

@@ -5,7 +5,8 @@
 //! dark for the reconfiguration time) or, if it stands already, from when both are free, until its
 //! last byte has arrived. A transfer is a demand between servers; each entry may be split over planes.
 //! It is booked at once and for good, over whatever the ports are booked for already: what was decided
-//! before is never changed.
+//! before is never changed, unless a port is lost or comes back: then whoever keeps the bookings hands
+//! over what has begun ([`Ports::keep`]), and books the rest anew over the ports that work.
 //! Data may have to wait longer than circuits: what is not there yet can be set for.
 //! The schedule is the best of two kinds. *Filled*: for a completion time T, the entries go one after
 //! the other, each to the ports that lose least (idle and dark time) and as many of its bytes there as
@@ -34,6 +35,8 @@ pub(super) struct End {
 }
 
 pub(super) const NOBODY: u32 = u32::MAX;
+/// When a port is free that is lost.
+const LOST: Time = Time::MAX;
 /// The completion time is sought to this part of the least it could be.
 const PRECISION: u64 = 4096;
 
@@ -67,6 +70,8 @@ pub struct Ports {
     planes: u32,
     tx: Vec<End>,
     rx: Vec<End>,
+    /// By server and plane.
+    lost: Vec<bool>,
 }
 
 impl Ports {
@@ -74,7 +79,66 @@ impl Ports {
     pub fn dark(servers: u32, planes: u32) -> Self {
         let end = End { free: Time::ZERO, peer: NOBODY };
         let ports = vec![end; servers as usize * planes as usize];
-        Ports { planes, tx: ports.clone(), rx: ports }
+        let lost = vec![false; ports.len()];
+        Ports { planes, tx: ports.clone(), rx: ports, lost }
+    }
+
+    /// A server's port of a plane is lost, both directions of it, or works again: nothing is booked over
+    /// a port that is lost.
+    ///
+    /// ```
+    /// # use lightloom_swot::Planes;
+    /// # use lightloom_swot::alltoall::Ports;
+    /// # use lightloom_units::{BitRate, Time};
+    /// # let planes = Planes {
+    /// #     planes: 2,
+    /// #     rate_bps: BitRate::from_gbps(400),
+    /// #     reconfiguration_ps: Time::from_us(200),
+    /// #     latency_ps: Time::ZERO,
+    /// # };
+    /// let mut ports = Ports::dark(2, 2);
+    /// ports.lose(1, 0, true);
+    /// // 5 MB take 100 us over the one plane that is left.
+    /// let holds = ports.book(&[(0, 1, 5_000_000)], Time::ZERO, &planes);
+    /// assert_eq!((holds.len(), holds[0].plane, holds[0].end_ps), (1, 1, Time::from_us(300)));
+    /// ports.lose(0, 1, true);
+    /// assert!(!ports.joins(0, 1));
+    /// ```
+    ///
+    /// # Panics
+    /// If there is no such server.
+    pub fn lose(&mut self, server: u32, plane: u32, lost: bool) {
+        let port = self.port(server, plane);
+        self.lost[port] = lost;
+    }
+
+    /// Whether any plane has a port at both servers that works.
+    ///
+    /// # Panics
+    /// If there is no such server.
+    pub fn joins(&self, a: u32, b: u32) -> bool {
+        let works = |server, plane| !self.lost[self.port(server, plane)];
+        (0..self.planes).any(|plane| works(a, plane) && works(b, plane))
+    }
+
+    /// A circuit is in use as booked, whoever used its ports before.
+    ///
+    /// # Panics
+    /// If there is no such server.
+    pub fn keep(&mut self, hold: &Hold) {
+        let (tx, rx) = (self.port(hold.from, hold.plane), self.port(hold.to, hold.plane));
+        self.tx[tx] = self.tx[tx].after(hold.end_ps, hold.to);
+        self.rx[rx] = self.rx[rx].after(hold.end_ps, hold.from);
+    }
+
+    /// A circuit in use ends too soon, at `now`: its ports are free then, and joined to nothing.
+    ///
+    /// # Panics
+    /// If there is no such server.
+    pub fn cut(&mut self, hold: &Hold, now: Time) {
+        let (tx, rx) = (self.port(hold.from, hold.plane), self.port(hold.to, hold.plane));
+        (self.tx[tx], self.rx[rx]) =
+            (End { free: now, peer: NOBODY }, End { free: now, peer: NOBODY });
     }
 
     /// Joins two servers on a plane, in one direction. Whoever either port was joined to before, it is not now:
@@ -108,7 +172,7 @@ impl Ports {
     /// from a server to itself, need no circuit. `planes.planes` is not read: the ports have theirs.
     ///
     /// # Panics
-    /// If there is no such server.
+    /// If there is no such server, or no plane [joins](Ports::joins) two that send.
     pub fn book(&mut self, demand: &[Entry], now: Time, planes: &Planes) -> Vec<Hold> {
         self.book_ahead(demand, now, now, planes)
     }
@@ -149,11 +213,7 @@ impl Ports {
         let draft = Draft::new(self, &entries, now, ready);
         let mut holds = draft.best(&entries, planes);
         holds.sort_unstable_by_key(|hold| (hold.from, hold.plane, hold.dark_ps));
-        for hold in &holds {
-            let (tx, rx) = (self.port(hold.from, hold.plane), self.port(hold.to, hold.plane));
-            self.tx[tx] = self.tx[tx].after(hold.end_ps, hold.to);
-            self.rx[rx] = self.rx[rx].after(hold.end_ps, hold.from);
-        }
+        holds.iter().for_each(|hold| self.keep(hold));
         holds
     }
 
@@ -185,12 +245,15 @@ impl Draft {
         servers.sort_unstable();
         servers.dedup();
         let planes = ports.planes as usize;
+        let joined = |&(from, to, _): &Entry| ports.joins(from, to);
+        assert!(entries.iter().all(joined), "a plane joins any two that send");
         let of = |ends: &[End]| {
-            let ends = servers.iter().flat_map(|&server| {
+            let places = servers.iter().flat_map(|&server| {
                 let first = server as usize * planes;
-                ends[first..first + planes].iter()
+                first..first + planes
             });
-            ends.map(|end| End { free: end.free.max(now), ..*end }).collect()
+            let free = |at: usize| if ports.lost[at] { LOST } else { ends[at].free.max(now) };
+            places.map(|at| End { free: free(at), ..ends[at] }).collect()
         };
         Draft { planes, tx: of(&ports.tx), rx: of(&ports.rx), servers, ready }
     }
@@ -247,7 +310,7 @@ impl Draft {
             each.map(|(&bytes, ends)| {
                 let free = ends.iter().map(|end| end.free).min().unwrap_or(Time::ZERO);
                 let free = free.max(self.ready);
-                let share = Bytes::new(bytes / self.planes as u64);
+                let share = Bytes::new(bytes / working(ends));
                 free + planes.latency_ps + planes.rate_bps.time_for(share)
             })
             .max()
@@ -278,6 +341,9 @@ impl Draft {
                 let places = (0..self.planes).filter_map(|plane| {
                     let (tx, rx) = (tx[a + plane], rx[b + plane]);
                     let start = tx.free.max(rx.free);
+                    if start == LOST {
+                        return None;
+                    }
                     let set = tx.peer != to || rx.peer != from;
                     let dark = if set { planes.reconfiguration_ps } else { Time::ZERO };
                     let up = (start + dark).max(self.ready);
@@ -331,7 +397,8 @@ impl Draft {
         let mut last = vec![usize::MAX; tx.len()];
         let mut holds: Vec<Hold> = Vec::new();
         loop {
-            let waiting = (0..tx.len()).filter(|port| out[port / self.planes] > 0);
+            let waiting = |&port: &usize| out[port / self.planes] > 0 && tx[port].free < LOST;
+            let waiting = (0..tx.len()).filter(waiting);
             let Some(port) = waiting.min_by_key(|&port| (tx[port].free, port)) else {
                 return holds;
             };
@@ -344,17 +411,21 @@ impl Draft {
                 let dark = if set { planes.reconfiguration_ps } else { Time::ZERO };
                 ((start + dark).max(self.ready), start, set)
             };
-            let open = || (0..n).filter(|&b| left[a * n + b] > 0);
+            let works = |b: usize| rx[b * self.planes + plane].free < LOST;
+            let open = || (0..n).filter(|&b| left[a * n + b] > 0 && works(b));
             let soonest = open().map(|b| soon(b).0).min().unwrap_or(Time::MAX);
             let horizon = soonest.saturating_add(planes.reconfiguration_ps);
             let reach = open().filter(|&b| soon(b).0 <= horizon);
             let Some(b) = reach.max_by_key(|&b| (into[b], left[a * n + b], std::cmp::Reverse(b)))
             else {
-                return holds;
+                // Whoever this server still sends to lost its port of this plane.
+                tx[port].free = LOST;
+                continue;
             };
             let (up, start, set) = soon(b);
             let rest = &mut left[a * n + b];
-            let share = out[a].max(into[b]) / (part * self.planes as u64);
+            let ways = working(&tx[a * self.planes..][..self.planes]);
+            let share = out[a].max(into[b]) / (part * ways);
             let mut bytes = share.max(least).min(*rest);
             if *rest - bytes < least {
                 bytes = *rest;
@@ -386,6 +457,11 @@ impl Draft {
             rx[b * self.planes + plane] = End { free: hold.end_ps, peer: from };
         }
     }
+}
+
+/// How many ports of a server work, one at least.
+fn working(ends: &[End]) -> u64 {
+    ends.iter().filter(|end| end.free < LOST).count().max(1) as u64
 }
 
 /// The bytes that surely fit into a time.
@@ -470,6 +546,40 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_plane_that_is_lost_is_as_one_that_never_was() {
+        for (planes, lost) in [(2, 1), (8, 3), (8, 7)] {
+            let book = |mut ports: Ports, lost: Option<u32>| {
+                if let Some(plane) = lost {
+                    (0..5).for_each(|server| ports.lose(server, plane, true));
+                }
+                ports.book(&uniform(5, 100 * MB), Time::ZERO, &timing_of(200, 2))
+            };
+            let left = book(Ports::dark(5, planes), Some(lost));
+            assert!(left.iter().all(|hold| hold.plane != lost));
+            let fewer = book(Ports::dark(5, planes - 1), None);
+            let less =
+                |hold: &Hold| Hold { plane: hold.plane - u32::from(hold.plane > lost), ..*hold };
+            assert_eq!(left.iter().map(less).collect::<Vec<_>>(), fewer);
+        }
+    }
+
+    #[test]
+    fn what_has_begun_is_kept_and_what_is_cut_is_free() {
+        let (timing, us) = (timing_of(10, 0), Time::from_us);
+        let mut ports = Ports::dark(3, 1);
+        let before = ports.clone();
+        let holds = ports.book(&[(0, 1, 5 * MB), (0, 2, 5 * MB)], Time::ZERO, &timing);
+        assert_eq!(holds.iter().map(|hold| hold.dark_ps).collect::<Vec<_>>(), [us(0), us(110)]);
+        // Only the first had begun: the second may as well take its ports in another order.
+        let mut ports = before;
+        ports.keep(&holds[0]);
+        assert_eq!(ports.clone().book(&[(0, 2, 5 * MB)], us(50), &timing), holds[1..]);
+        ports.cut(&holds[0], us(50));
+        let again = ports.book(&[(0, 1, 5 * MB)], us(50), &timing);
+        assert_eq!((again[0].dark_ps, again[0].set), (us(50), true));
+    }
+
     /// Each port serves one at a time, in the order of its holds, and whoever finds its circuit set
     /// finds it as the one before on both ports left it.
     fn check(holds: &[Hold], planes: &Planes) -> Result<(), TestCaseError> {
@@ -502,9 +612,13 @@ mod tests {
             ),
             planes in 1u32..5,
             dark in prop::sample::select(vec![0, 10, 500]),
+            lost in prop::collection::vec((0u32..6, 1u32..5), 0..6),
         ) {
             let timing = timing_of(dark, 2);
             let mut ports = Ports::dark(6, planes);
+            // Plane 0 is whole, so that all pairs are joined.
+            let lost: Vec<_> = lost.into_iter().filter(|&(_, plane)| plane < planes).collect();
+            lost.iter().for_each(|&(server, plane)| ports.lose(server, plane, true));
             let mut all = Vec::new();
             let mut now = Time::ZERO;
             for (demand, later) in transfers {
@@ -516,6 +630,8 @@ mod tests {
                 let mut sent: BTreeMap<(u32, u32), u64> = BTreeMap::new();
                 for hold in &holds {
                     prop_assert!(hold.dark_ps >= now && hold.bytes > Bytes::ZERO);
+                    let ends = [(hold.from, hold.plane), (hold.to, hold.plane)];
+                    prop_assert!(ends.iter().all(|end| !lost.contains(end)));
                     *sent.entry((hold.from, hold.to)).or_default() += hold.bytes.get();
                 }
                 prop_assert_eq!(wanted, sent);

@@ -1,7 +1,7 @@
 use super::*;
 use lightloom_engine::conformance::{Graph, Work};
-use lightloom_engine::{Engine, Outcome, Policy, Scenario, Silent, TaskId};
-use lightloom_fabric::{Cluster, FabricSpec, LinkClass, NicId, build};
+use lightloom_engine::{Engine, Incident, Outcome, Policy, Scenario, Silent, TaskId};
+use lightloom_fabric::{Cluster, FabricSpec, build};
 use lightloom_flow::FlowEngine;
 use lightloom_units::BitRate;
 use lightloom_workload::collective::hierarchical;
@@ -32,30 +32,77 @@ struct Jobs<'a> {
     planes: Planes<'a>,
     jobs: &'a [Job],
     booked: Vec<Time>,
+    /// By incident: server and plane of the ports that are lost, or work again.
+    changes: Vec<Vec<(u32, u32, bool)>>,
 }
 
 impl Policy for Jobs<'_> {
     fn begin(
         &mut self,
-        _: TaskId,
+        task: TaskId,
         transfer: u32,
         now: Time,
         orders: &mut Orders,
     ) -> Result<(), String> {
+        let turn = Turn { task, key: 0, now };
         match &self.jobs[transfer as usize] {
-            Job::Send(pairs, steps) => self.planes.exchange(pairs, *steps, now, orders),
+            Job::Send(pairs, steps) => self.planes.exchange(pairs, *steps, turn, orders)?,
             Job::Sum(groups, bytes) => {
-                self.planes.sum(&hierarchical(groups, *bytes, GPUS), now, orders);
+                self.planes.sum(&hierarchical(groups, *bytes, GPUS), turn, orders)?;
             }
         }
         self.booked[transfer as usize] =
             self.planes.last.iter().map(|hold| hold.end_ps).max().unwrap_or(now);
         Ok(())
     }
+
+    fn incident(&mut self, index: u32, now: Time, _: &mut Patches) -> Result<(), String> {
+        self.planes.bookings.change(self.changes[index as usize].iter().copied(), now);
+        Ok(())
+    }
+
+    fn renews(&self) -> bool {
+        self.planes.renews()
+    }
+
+    fn unsent(&mut self, task: TaskId, path: &[LinkId], bytes: Bytes) {
+        self.planes.unsent(task, path, bytes);
+    }
+
+    fn anew(
+        &mut self,
+        task: TaskId,
+        _: u32,
+        now: Time,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        self.planes.again(task, now, orders)
+    }
 }
 
 /// Runs the jobs, `apart` microseconds one after the other or, beyond that, at once.
 fn run(fabric: &Fabric, jobs: &[Job], apart: &[u64]) -> (Outcome, Vec<Time>) {
+    run_with(fabric, jobs, apart, &[])
+}
+
+/// A port that is lost: its server and plane, when, and until when.
+type Failure = (u32, u32, Time, Time);
+
+/// As [`run`], while ports fail.
+fn run_with(
+    fabric: &Fabric,
+    jobs: &[Job],
+    apart: &[u64],
+    failures: &[Failure],
+) -> (Outcome, Vec<Time>) {
+    let (mut incidents, mut changes) = (vec![], vec![]);
+    for &(server, plane, at, until) in failures {
+        let nic = fabric.cluster().nic(lightloom_fabric::ServerId(server), plane);
+        let links: Vec<LinkId> = fabric.cables_of_nic(nic).iter().map(|cut| cut.link).collect();
+        incidents.push(Incident { at, down: links.clone(), ..Incident::default() });
+        incidents.push(Incident { at: until, up: links, ..Incident::default() });
+        changes.extend([vec![(server, plane, true)], vec![(server, plane, false)]]);
+    }
     let mut work: Vec<Work> = (0..jobs.len() as u32).map(Work::Send).collect();
     let mut edges = Vec::new();
     for (job, &us) in (0..jobs.len() as u32).zip(apart) {
@@ -63,9 +110,9 @@ fn run(fabric: &Fabric, jobs: &[Job], apart: &[u64]) -> (Outcome, Vec<Time>) {
         work.push(Work::Compute(Time::from_us(us)));
     }
     let graph = Graph::new(work, edges);
-    let scenario = Scenario { fabric, tasks: graph.tasks(), circuits: &[], incidents: &[] };
-    let planes = Planes::new(fabric, &spec().1).expect("a fixed delay");
-    let mut policy = Jobs { planes, jobs, booked: vec![Time::ZERO; jobs.len()] };
+    let scenario = Scenario { fabric, tasks: graph.tasks(), circuits: &[], incidents: &incidents };
+    let planes = Planes::new(fabric, &spec().1, true).expect("a fixed delay");
+    let mut policy = Jobs { planes, jobs, booked: vec![Time::ZERO; jobs.len()], changes };
     let outcome = FlowEngine::default().run(&scenario, &mut policy, &mut Silent);
     (outcome.expect("bookings hold"), policy.booked)
 }
@@ -97,25 +144,60 @@ fn between(job: &Job) -> (u64, u64) {
     (total, lines.into_iter().flatten().max().unwrap_or(0))
 }
 
+/// What circuits carried into the switches, and out of them.
+fn carried(fabric: &Fabric, outcome: &Outcome) -> (u64, u64) {
+    let circuits = |into: bool| -> u64 {
+        let links = fabric.links().iter().zip(&outcome.link_bytes);
+        let switch = fabric.nic_node(NicId(0)).0 + fabric.cluster().nics();
+        links
+            .filter(|(link, _)| link.class == LinkClass::Circuit)
+            .filter(|(link, _)| (link.to.0 >= switch) == into)
+            .map(|(_, bytes)| bytes.get())
+            .sum()
+    };
+    (circuits(true), circuits(false))
+}
+
+/// Ports of planes but for plane 0, so that any two servers stay joined, lost for a while or for good.
+fn failures() -> impl Strategy<Value = Vec<Failure>> {
+    let us = Time::from_us;
+    let port = (0..SERVERS, 1..GPUS, 0u64..6_000, prop_oneof![Just(1 << 30), 1u64..3_000]);
+    let port = port.prop_map(move |(server, plane, at, lasts)| {
+        (server, plane, us(at), us(at + lasts))
+    });
+    prop::collection::vec(port, 0..6).prop_map(|mut all| {
+        let mut seen = std::collections::BTreeSet::new();
+        all.retain(|&(server, plane, ..)| seen.insert((server, plane)));
+        all
+    })
+}
+
 proptest! {
+    /// Whatever fails and heals, every byte between servers is carried once, over ports that work: the
+    /// engine sees to that. What heals in time costs no more than what does not.
+    #[test]
+    fn whatever_fails_bytes_arrive(
+        jobs in jobs(), apart in prop::collection::vec(0u64..2_000, 6), failures in failures(),
+    ) {
+        let fabric = fabric();
+        let (outcome, _) = run_with(&fabric, &jobs, &apart, &failures);
+        let wanted: u64 = jobs.iter().map(|job| between(job).0).sum();
+        prop_assert_eq!(carried(&fabric, &outcome), (wanted, wanted));
+        for (at, job) in jobs.iter().enumerate() {
+            let took = outcome.end[at] - outcome.start[at];
+            let line = Bytes::new(between(job).1 / u64::from(GPUS));
+            prop_assert!(took >= RATE.time_for(line));
+        }
+    }
+
     /// However transfers meet, each is over when it was booked for, no byte is lost, and nothing is
     /// faster than a server's NICs.
     #[test]
     fn bookings_hold(jobs in jobs(), apart in prop::collection::vec(0u64..2_000, 6)) {
         let fabric = fabric();
         let (outcome, booked) = run(&fabric, &jobs, &apart);
-        let circuits = |into: bool| -> u64 {
-            let links = fabric.links().iter().zip(&outcome.link_bytes);
-            let nic = fabric.nic_node(NicId(0)).0;
-            let switch = nic + fabric.cluster().nics();
-            links
-                .filter(|(link, _)| link.class == LinkClass::Circuit)
-                .filter(|(link, _)| (link.to.0 >= switch) == into)
-                .map(|(_, bytes)| bytes.get())
-                .sum()
-        };
         let wanted: u64 = jobs.iter().map(|job| between(job).0).sum();
-        prop_assert_eq!((circuits(true), circuits(false)), (wanted, wanted));
+        prop_assert_eq!(carried(&fabric, &outcome), (wanted, wanted));
         for (at, job) in jobs.iter().enumerate() {
             let took = outcome.end[at] - outcome.start[at];
             let line = Bytes::new(between(job).1 / u64::from(GPUS));
@@ -146,6 +228,33 @@ fn a_ring_is_set_up_once_and_pays_a_delay_a_step() {
 }
 
 #[test]
+fn what_a_lost_plane_had_left_goes_over_the_others() {
+    let (fabric, us) = (fabric(), Time::from_us);
+    // 20 MB on each of four planes: 200 us dark, 400 us at 400 Gbps, 2 us of delay.
+    let jobs = [Job::Send(vec![(0, GPUS, 80_000_000)], 1)];
+    let end = |failures: &[Failure]| {
+        let (outcome, _) = run_with(&fabric, &jobs, &[0], failures);
+        assert_eq!(carried(&fabric, &outcome), (80_000_000, 80_000_000));
+        outcome.end[0]
+    };
+    let close = |time: Time, ideal: Time| {
+        assert!(time >= ideal && time <= ideal + us(1), "{time} for {ideal}");
+    };
+    close(end(&[]), us(602));
+    // Before it begins: four thirds of the time. Either end is as good.
+    for server in [0, 1] {
+        close(end(&[(server, 2, Time::ZERO, us(9_000))]), Time::from_ns(202_000 + 533_333));
+    }
+    // Halfway: the 10 MB that are left, over three circuits that stand once they are free.
+    let third = Time::from_ns(66_666);
+    close(end(&[(0, 3, us(400), us(9_000))]), us(602 + 2) + third);
+    // In the dark nothing had been sent; all of it is shared.
+    close(end(&[(0, 3, us(100), us(9_000))]), us(602 + 2) + third + third);
+    // When all is on its way, it arrives.
+    close(end(&[(0, 3, us(601), us(9_000))]), us(602));
+}
+
+#[test]
 fn sums_come_before_and_after_their_rings() {
     let fabric = fabric();
     let groups = vec![(0..SERVERS * GPUS).collect()];
@@ -165,6 +274,6 @@ fn a_distribution_of_delays_is_refused() {
     let mut spec = spec().1;
     spec.ocs.delay =
         ReconfigurationDelay::Lognormal { pairs: vec![1], mean_ps: vec![], p99_ps: vec![] };
-    let error = Planes::new(&fabric, &spec).err().expect("not one time");
+    let error = Planes::new(&fabric, &spec, false).err().expect("not one time");
     assert!(error.starts_with("fabric.ocs.delay: "), "{error}");
 }
