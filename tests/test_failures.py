@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fixtures.finish import finished
 from hypothesis import HealthCheck, given, settings
@@ -56,7 +57,14 @@ FABRICS: dict[str, tuple[dict[str, Any], dict[str, tuple[str, ...]]]] = {
     ),
     "topoopt": ({"preset": "topoopt", "degree": 4}, {"ocs-port": ("server2.nic0",)}),
     "graph": (OWN_GRAPH, {"switch": ("sw.1", "sw.2"), "link": ("sw.0.sw.1",)}),
-    "planes": ({"preset": "planes"}, {"switch": ("plane1",), "ocs-port": ("server1.nic2",)}),
+    "planes": (
+        {"preset": "planes"},
+        {"switch": ("plane1",), "ocs-port": ("server1.nic2",), "link": ("server3.plane0",)},
+    ),
+    "railx": (
+        {"preset": "railx", "topology": "torus", "mesh": 2, "ports": 1, "columns": 4},
+        {"switch": ("row0-rail1", "column2-rail0"), "link": ("server3.row0-rail0",)},
+    ),
 }
 # Of kinds that are the same on every fabric.
 TARGETS = {
@@ -72,13 +80,17 @@ def cases() -> list[tuple[str, str]]:
     for fabric, (_, own) in FABRICS.items():
         for kind in FAMILY.kinds[fabric].capabilities["failures"]:
             targets = own.get(kind, TARGETS.get(kind, ()))
-            if kind == "link" and fabric not in ("few-nics",):
+            if kind == "link" and fabric not in ("few-nics", "railx"):
                 targets = (*targets, *TARGETS[kind])
             listed += [(fabric, f"{kind}:{target}") for target in targets]
     return listed
 
 
-BY_PACKETS = [(fabric, failure) for fabric, failure in cases() if fabric != "planes"]
+BY_PACKETS = [
+    (fabric, failure)
+    for fabric, failure in cases()
+    if "packet" not in dict(FAMILY.kinds[fabric].capabilities["refuses"])
+]
 KINDS = tuple(failure for fabric, failure in cases() if fabric == "mixnet")
 TINY = {
     "model": {
@@ -218,7 +230,7 @@ def over_planes(*texts: str) -> float:
 
 
 def test_one_of_k_planes_leaves_k_less_one_of_k():
-    """Three servers away, three circuits a port with four planes, and as many bytes as each carries."""
+    """A port serves three servers by as many planes as work, one after the other."""
     mib = 8 * 2**20 / 400e3  # [us] a MiB over one circuit
     for lost in range(4):
         texts = [f"switch:plane{plane}@0s" for plane in range(lost)]
@@ -239,6 +251,31 @@ def test_what_heals_on_planes_is_used_again():
     done = finished(added(job("planes"), [f"switch:plane0@0s,until={whole_ps // 10} ps"]))
     check(done)
     assert whole_ps <= done.summary["iteration_ps"] <= 1.1 * whole_ps
+
+
+def over_rails(*texts: str, ports: int = 1) -> float:
+    """How long node 0 of 2 x 2, a GPU each, takes to send node 1, beside it, 64 MiB [us]."""
+    fabric = {"preset": "railx", "topology": "torus", "mesh": 1, "ports": ports, "columns": 2}
+    demand = np.zeros((4, 4), int)
+    demand[0, 1] = 64 * 2**20
+    tables = {
+        "cluster": {"gpus": 4, "gpus_per_server": 1, "nics_per_server": 1},
+        "fabric": fabric,
+        "failures": [_table(text) for text in texts],
+    }
+    done = collective("all-to-all", matrix=demand, spec=tables, progress=False)
+    return float(done.rows[0]["time_s"] * 1e6)
+
+
+def test_paths_go_round_rails_that_fail():
+    """Over the other row: three rails of 0.3 us in place of one; or by another rail there."""
+    alone = 64 * 8 * 2**20 / 400e3
+    assert over_rails() == pytest.approx(alone + 0.3, rel=1e-6)
+    for text in ("switch:row0-rail0", "link:server0.row0-rail0", "link:server1.row0-rail0"):
+        assert over_rails(f"{text}@0s") == pytest.approx(alone + 0.9, rel=1e-6)
+        assert over_rails(f"{text}@0s", ports=2) == pytest.approx(alone + 0.3, rel=1e-6)
+        assert over_rails(f"{text}@500us,until=600us") == pytest.approx(alone + 0.9, rel=1e-6)
+    assert over_rails("switch:row1-rail0@0s") == pytest.approx(alone + 0.3, rel=1e-6)
 
 
 @pytest.mark.parametrize("policy", ["block", "hide", "reuse", "predict"])
@@ -415,9 +452,21 @@ def test_fabrics_and_engines_that_cannot_are_refused():
     planes = [f"switch:plane{i}@{i}us" for i in range(4)]
     with pytest.raises(InputError, match="plane3: server 0 has no path to server 1 then; allowed:"):
         finished(added(job("planes"), planes))
-    apart = ["switch:plane0@1us", "switch:plane1@1us", "nic:server1.nic2@1us", "nic:server2.nic3@1us"]
-    with pytest.raises(InputError, match="server2.nic3: server 2 has no path to server 1 then"):
+    apart = [*planes[:2], "nic:server1.nic2@1us", "nic:server2.nic3@1us"]
+    with pytest.raises(InputError, match=r"server2\.nic3: server 2 has no path to server 1 then"):
         finished(added(job("planes"), apart))
+    with pytest.raises(InputError, match='not of fabric "railx"; allowed there: link, switch'):
+        added(job("railx"), ["server:server1@1us"])
+    with pytest.raises(InputError, match='no switch "row9-rail0"; allowed: row0-rail0 to row0-'):
+        finished(added(job("railx"), ["switch:row9-rail0@1us"]))
+    with pytest.raises(InputError, match=r"allowed: a switch, as server2\.row0-rail0"):
+        finished(added(job("railx"), ["link:server2.nic0@1us"]))
+    with pytest.raises(InputError, match="no cable joins server2 and row1-rail0; allowed: a s"):
+        finished(added(job("railx"), ["link:server2.row1-rail0@1us"]))
+    lines = ("row1-rail0", "row1-rail1", "column1-rail0", "column1-rail1")
+    rails = [f"link:server5.{line}@1us" for line in lines]
+    with pytest.raises(InputError, match="server 5 has no path to the others then; allowed: what"):
+        finished(added(job("railx"), rails))
     with pytest.raises(InputError, match="nic1 of this server is not plugged in; allowed: nic0"):
         finished(added(job("few-nics"), ["nic:server1.nic1@1us"]))
     with pytest.raises(InputError, match='engine "flit" knows none; allowed: flow, packet'):

@@ -93,7 +93,7 @@ def test_a_group_over_two_servers_sets_its_ring() -> None:
 
 
 def test_nics_that_are_broken_out_are_planes() -> None:
-    """As many bytes over more circuits as slow: a little longer at most, for what is set more often."""
+    """As many bytes over more circuits, each as much slower: about as long."""
     fabric: dict[str, Any] = {"preset": "planes", "ocs": {"delay": "1 us"}}
     times = []
     for breakout in (1, 4):

@@ -1,8 +1,9 @@
 """What fails during a run: ``[[failures]]`` of a specification, ``--fail`` of the command line.
 
-Modelled: NICs, switches, their cables, ports of the optical switch, GPUs, servers; at a time of the iteration, for a while or for good (MixNet, Section 5.4). Both notations
-make one `Failure`; what the core does about it is in ``docs/failures.md``. Which kinds a fabric has
-is among its capabilities; which switches, the core says. Ignored: failures at random.
+Modelled: NICs, switches, their cables, ports of the optical switch, GPUs, servers; at a time of the
+iteration, for a while or for good (MixNet, Section 5.4). Both notations make one `Failure`; what
+the core does about it is in ``docs/failures.md``. Which kinds a fabric has is among its
+capabilities; which switches, the core says. Ignored: failures at random.
 Checked: every notation round-trips; files under ``tests/malformed``.
 """
 
@@ -43,13 +44,14 @@ class Failure(Section):
     """One thing that fails, when, and what then."""
 
     kind: Kind
-    """`nic`, `link` (its cable, or what joins two packet switches), `ocs-port` (the optical
+    """`nic`, `link` (its cable, or what joins two switches), `ocs-port` (the optical
     switch's port of it), `eps` (all NICs of a server on packet switches), `ocs` (a region's optical
-    switch), `switch` (a packet switch, or the optical one of a plane), `gpu`, `server`."""
+    switch), `switch` (a packet switch, or the optical one of a plane or rail), `gpu`, `server`."""
     target: str = Field(max_length=100)
-    """Which one: `server3.nic2`, `server3.gpu2`, `server3` or `region0`, counted from 0; a switch by
-    its name in the fabric, `tor3`, `spine0` or `plane2`; `tor3.agg1` is what joins two. Of a NIC
-    that is broken out, an `ocs-port` is `server3.nic2.part1`, of its first part unless said."""
+    """Which one: `server3.nic2`, `server3.gpu2`, `server3` or `region0`, counted from 0; a switch
+    by its name in the fabric, `tor3`, `spine0` or `plane2`; `tor3.agg1` is what joins two,
+    `server3.tor1` what joins a server to one. Of a NIC that is broken out, an `ocs-port` is
+    `server3.nic2.part1`, of its first part unless said."""
     at: Time
     """When, from the beginning of the iteration on."""
     until: Time | None = None

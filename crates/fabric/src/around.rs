@@ -4,12 +4,13 @@
 //! splitting a bundle up to `n` parallel switches loses an `n`th of its rate with one of them, else all.
 //! Where no equal path of two NICs is left, the path is a shortest one over all that works: by other NICs
 //! of the two servers, by servers and switches between.
+//! Where circuits stand to the end, of RailX, paths are its own over the rails that work.
 //! Ignored: shortest paths where servers are graphs inside (there is none then); that with ideal
 //! splitting two parts of different groups could miss each other; spare uplinks of part-filled switches.
 //! Checked: both splittings lose the same rate with a switch; paths by the crate's properties, over what
 //! is left of every kind of fabric.
 
-use crate::graph::Fabric;
+use crate::graph::{Fabric, Routes};
 use crate::hash::Choice;
 use crate::ids::{GpuId, LinkId, NicId, NodeId, ServerId};
 use crate::shortest::{Edge, Shortest};
@@ -65,6 +66,22 @@ impl Fabric {
         cuts
     }
 
+    /// The cables between a switch and a server; none where they are not joined.
+    pub fn cables_to(&self, switch: &Switch, server: ServerId) -> Vec<Cut> {
+        let (cluster, first) = (self.cluster(), self.nic_node(NicId(0)).0);
+        let belongs = |node: NodeId| match self.nodes()[node.index()].kind {
+            NodeKind::Nic => cluster.server_of_nic(NicId(node.0 - first)) == server,
+            NodeKind::Gpu => cluster.server_of(GpuId(node.0)) == server,
+            _ => false,
+        };
+        let mut cuts = self.cables_of(switch);
+        cuts.retain(|cut| {
+            let link = self.link(cut.link);
+            belongs(link.from) || belongs(link.to)
+        });
+        cuts
+    }
+
     /// The cables of a NIC.
     pub fn cables_of_nic(&self, nic: NicId) -> Vec<Cut> {
         let node = self.nic_node(nic);
@@ -110,6 +127,8 @@ pub struct Left<'a> {
     fabric: &'a Fabric,
     works: Vec<bool>,
     graph: Shortest,
+    /// In place of the graph, where circuits that stand are all that joins servers.
+    standing: Option<Box<dyn Routes>>,
 }
 
 impl<'a> Left<'a> {
@@ -143,7 +162,8 @@ impl<'a> Left<'a> {
                 edges[vertex(link.from) as usize].push(edge);
             }
         }
-        Left { fabric, works, graph: Shortest::new(servers, edges) }
+        let standing = fabric.routes_left(&works);
+        Left { fabric, works, graph: Shortest::new(servers, edges), standing }
     }
 
     /// Whether all links of a path work.
@@ -153,12 +173,19 @@ impl<'a> Left<'a> {
 
     /// Whether any link leads from a server to others, but for circuits that change.
     pub fn leaves(&self, server: ServerId) -> bool {
-        !self.graph.edges(server.0).is_empty()
+        self.standing.is_some() || !self.graph.edges(server.0).is_empty()
     }
 
     /// Whether there is a path from one server to another, but for circuits that change.
     pub fn joins(&self, a: ServerId, b: ServerId) -> bool {
-        self.graph.reaches(a.0, b.0)
+        let cluster = self.fabric.cluster();
+        match &self.standing {
+            Some(routes) => {
+                let ends = (cluster.gpu(a, 0), cluster.gpu(b, 0));
+                a == b || routes.route(cluster, ends, 0, &mut Vec::new()).is_ok()
+            }
+            None => self.graph.reaches(a.0, b.0),
+        }
     }
 
     /// Appends one of the equal paths between two NICs that are left, each as likely as another.
@@ -189,8 +216,11 @@ impl<'a> Left<'a> {
         if self.fabric.cluster().host.is_some() {
             return false;
         }
-        let start = path.len();
-        let found = self.graph.route(self.fabric.cluster(), (from, to), key, true, path);
+        let (start, cluster) = (path.len(), self.fabric.cluster());
+        let found = match &self.standing {
+            Some(routes) => routes.route(cluster, (from, to), key, path),
+            None => self.graph.route(cluster, (from, to), key, true, path),
+        };
         found.inspect_err(|_| path.truncate(start)).is_ok()
     }
 

@@ -110,6 +110,12 @@ pub trait Routes: fmt::Debug + Any + Send + Sync {
         vec![]
     }
 
+    /// The same over circuits that stand and work to their end, where these are all that joins servers.
+    fn left(&self, works: &[bool]) -> Option<Box<dyn Routes>> {
+        let _ = works;
+        None
+    }
+
     /// Itself, for whoever knows the type.
     fn as_any(&self) -> &dyn Any;
 }
@@ -219,6 +225,11 @@ impl Fabric {
     /// What its kind knows beyond nodes and links, if that is of the type asked for.
     pub(crate) fn routes<R: Routes>(&self) -> Option<&R> {
         self.routes.as_any().downcast_ref()
+    }
+
+    /// See [`Routes::left`].
+    pub(crate) fn routes_left(&self, works: &[bool]) -> Option<Box<dyn Routes>> {
+        self.routes.left(works)
     }
 
     /// Servers, GPUs and NICs.

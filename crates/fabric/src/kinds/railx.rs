@@ -22,7 +22,7 @@ use crate::kind::{
     Capabilities, FabricKeys, FabricKind, LINK_BANDWIDTH, LINK_DELAY, NAME, Site, build_at,
 };
 use crate::railx::{Axis, Grid, Layout, Neighbours};
-use crate::wires::{Cable, LinkClass, NodeKind, Wires, back};
+use crate::wires::{Cable, LinkClass, Wires, back};
 use lightloom_units::kind::{Form, Key, Kind};
 use lightloom_units::{BitRate, Time};
 use serde::{Deserialize, Serialize};
@@ -111,7 +111,7 @@ const ABOUT: Kind<Capabilities> = Kind {
         medium: "railx",
         carriers: &[],
         refuses: &[("packet", "has no packet switches, which that engine's queues are in")],
-        failures: &[],
+        failures: &["link", "switch"],
         switches: None,
         host: false,
         ..Capabilities::SWITCHED
@@ -240,9 +240,13 @@ impl Wired {
         for (_, [a, b]) in grid.mesh_links() {
             wires.duplex(NodeId(a), NodeId(b), inside);
         }
-        let switches: Vec<_> = (0..layout.switches())
-            .map(|switch| wires.node(NodeKind::Ocs { region: switch }))
-            .collect();
+        let name = |(axis, line, rail)| match axis {
+            Axis::X => format!("row{line}-rail{rail}"),
+            Axis::Y => format!("column{line}-rail{rail}"),
+        };
+        let names = layout.places().map(name).zip(0..);
+        let switches: Vec<_> =
+            names.map(|(name, switch)| wires.optical_switch(name, switch)).collect();
         let rails = wires.links.len() as u32;
         for node in 0..grid.nodes() {
             let (column, row) = grid.place(node);
@@ -403,6 +407,20 @@ impl Routes for Wired {
         self.circuits().collect()
     }
 
+    fn left(&self, works: &[bool]) -> Option<Box<dyn Routes>> {
+        let mut left = self.clone();
+        left.distances = vec![OnceLock::new(); self.distances.len()];
+        for node in 0..self.grid.nodes() {
+            for (axis, rail, plus, next) in self.neighbours.ends(node) {
+                let ends = [self.end(node, axis, rail, plus), self.end(next, axis, rail, !plus)];
+                if !ends.iter().all(|&end| works[end.index()] && works[back(end).index()]) {
+                    left.neighbours.darken(node, axis, rail, plus);
+                }
+            }
+        }
+        Some(Box::new(left))
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }
@@ -452,6 +470,8 @@ fn check(cluster: &Cluster, spec: &RailXSpec, layout: &Layout) -> Result<(), Fab
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::around::Left;
+    use crate::wires::NodeKind;
     use crate::routers::{RailxLinks, railx};
     use proptest::prelude::*;
 
@@ -513,6 +533,60 @@ mod tests {
                 }
             }
             prop_assert!(axes.is_sorted(), "X before Y: {:?}", axes);
+        }
+    }
+
+    proptest! {
+        /// Over what is left paths take the fewest rails that work, found here by definition.
+        #[test]
+        fn paths_go_round_what_fails(
+            mesh in 1u32..4, columns in 1u32..5, rows in 1u32..5, key in any::<u64>(),
+            failed in prop::collection::vec(any::<prop::sample::Index>(), 1..6),
+        ) {
+            let grid = Grid::new(mesh, 1, 16, columns, rows);
+            let layout = layout(grid, |rail| rail);
+            let cluster = Cluster::of(grid.chips(), mesh * mesh);
+            let fabric = Fabric::railx(&cluster, &spec(mesh, 1), &layout).expect("valid");
+            let mut down = std::collections::HashSet::new();
+            for failed in &failed {
+                let switch = &fabric.switches()[failed.index(fabric.switches().len())];
+                let servers: Vec<_> = fabric.servers().collect();
+                let cuts = match key % 2 {
+                    0 => fabric.cables_of(switch),
+                    _ => fabric.cables_to(switch, servers[failed.index(servers.len())]),
+                };
+                down.extend(cuts.iter().map(|cut| cut.link));
+            }
+            let left = Left::new(&fabric, |link| down.contains(&link), |_| false);
+            let wired = fabric.wired().expect("RailX");
+            let nodes = grid.nodes() as usize;
+            let mut rails = vec![vec![usize::MAX / 2; nodes]; nodes];
+            (0..nodes).for_each(|node| rails[node][node] = 0);
+            let node = |link: LinkId, to: bool| {
+                let link = fabric.link(link);
+                grid.within(if to { link.to.0 } else { link.from.0 }).0 as usize
+            };
+            for (tx, rx) in wired.circuits().filter(|(tx, rx)| {
+                !down.contains(tx) && !down.contains(rx)
+            }) {
+                rails[node(tx, false)][node(rx, true)] = usize::from(tx != rx);
+            }
+            for through in 0..nodes {
+                for (a, b) in (0..nodes).flat_map(|a| (0..nodes).map(move |b| (a, b))) {
+                    rails[a][b] = rails[a][b].min(rails[a][through] + rails[through][b]);
+                }
+            }
+            for (a, b) in (0..grid.nodes()).flat_map(|a| (0..grid.nodes()).map(move |b| (a, b))) {
+                let fewest = rails[a as usize][b as usize];
+                let (from, to) = (cluster.gpu(ServerId(a), 0), cluster.gpu(ServerId(b), 0));
+                let mut path = Vec::new();
+                let found = left.route(from, to, key, &mut path);
+                prop_assert_eq!(found, fewest <= nodes);
+                prop_assert_eq!(found, left.joins(ServerId(a), ServerId(b)));
+                prop_assert!(left.holds(&path));
+                let taken = path.iter().filter(|&&l| fabric.link(l).class == LinkClass::Rail);
+                prop_assert_eq!(taken.count(), if found { 2 * fewest } else { 0 });
+            }
         }
     }
 

@@ -52,6 +52,12 @@ impl Neighbours {
         })
     }
 
+    /// A rail end is dark from now on; that at its far end is not changed.
+    pub(crate) fn darken(&mut self, node: u32, axis: Axis, rail: u32, plus: bool) {
+        let at = self.at(node, axis, rail, plus);
+        self.next[at] = DARK;
+    }
+
     fn at(&self, node: u32, axis: Axis, rail: u32, plus: bool) -> usize {
         let line = node as usize * 2 + usize::from(axis == Axis::Y);
         (line * self.rails as usize + rail as usize) * 2 + usize::from(!plus)

@@ -116,8 +116,8 @@ impl<'a> Network<'a> {
             if !reached(server) && (left.leaves(server) || !over_a_peer()) {
                 return Err(SimError::Input(format!(
                     "failures: {}: server {} has no path to the others then; allowed: what leaves it \
-                     a NIC on packet switches, or a circuit to a server that has one, or \
-                     server:server{} itself",
+                     a rail, a NIC on packet switches, or a circuit to a server that has one, or \
+                     server:server{} itself where servers fail",
                     failure.name, server.0, server.0
                 )));
             }

@@ -100,9 +100,7 @@ pub(super) fn lost(failure: &Failure, fabric: &Fabric) -> Result<Lost, SimError>
             let switch = named(failure, name, fabric)?;
             return Ok(Lost { nics: fabric.nics_at(switch), cuts: fabric.cables_of(switch) });
         }
-        FailedPart::Between { ends } => {
-            return Ok(Lost { nics: vec![], cuts: between(failure, ends, fabric)? });
-        }
+        FailedPart::Between { ends } => return between(failure, ends, fabric),
     };
     let cuts = nics.iter().flat_map(|&nic| fabric.cables_of_nic(nic)).collect();
     Ok(Lost { nics, cuts })
@@ -131,7 +129,10 @@ fn plugged(failure: &Failure, fabric: &Fabric, server: u32, nic: u32) -> Result<
     if whole.contains(&nic) {
         return Ok(());
     }
-    let names: Vec<String> = whole.iter().map(|nic| format!("nic{nic}")).collect();
+    let mut names: Vec<String> = whole.iter().map(|nic| format!("nic{nic}")).collect();
+    if let (true, [switch, ..]) = (names.is_empty(), fabric.switches()) {
+        names.push(format!("a switch, as server{server}.{}", switch.name));
+    }
     Err(SimError::Input(format!(
         "failures: {}: nic{nic} of this server is not plugged in; allowed: {}",
         failure.name,
@@ -149,16 +150,31 @@ fn named<'a>(failure: &Failure, name: &str, fabric: &'a Fabric) -> Result<&'a Sw
     })
 }
 
-/// The cables between two switches, by their names with a dot between, which names may have too.
-fn between(failure: &Failure, ends: &str, fabric: &Fabric) -> Result<Vec<Cut>, SimError> {
+/// The cables between two switches, by their names with a dot between, which names may have too; or between
+/// a server and a switch.
+fn between(failure: &Failure, ends: &str, fabric: &Fabric) -> Result<Lost, SimError> {
     let find = |name: &str| fabric.switches().iter().find(|switch| switch.name == name);
-    let mut dots = ends.match_indices('.').map(|(at, _)| (&ends[..at], &ends[at + 1..]));
+    let dots = ends.match_indices('.').map(|(at, _)| (&ends[..at], &ends[at + 1..]));
     let pair = dots.clone().find_map(|(a, b)| Some((find(a)?, find(b)?)));
     let Some((a, b)) = pair else {
-        let (a, b) = dots.next_back().unwrap_or((ends, ""));
+        let (a, b) = dots.clone().next_back().unwrap_or((ends, ""));
+        let number = a.strip_prefix("server").and_then(|number| number.parse().ok());
+        if let Some(server) = number.filter(|&at: &u32| at < fabric.cluster().servers()) {
+            let (server, switch) = (ServerId(server), named(failure, b, fabric)?);
+            let cuts = fabric.cables_to(switch, server);
+            let mut nics = fabric.nics_at(switch);
+            nics.retain(|&nic| fabric.cluster().server_of_nic(nic) == server);
+            return match cuts.is_empty() {
+                true => Err(SimError::Input(format!(
+                    "failures: {}: no cable joins {a} and {b}; allowed: a switch that it is on",
+                    failure.name
+                ))),
+                false => Ok(Lost { nics, cuts }),
+            };
+        }
         named(failure, a, fabric)?;
         named(failure, b, fabric)?;
-        return Ok(vec![]);
+        return Ok(Lost { nics: vec![], cuts: vec![] });
     };
     let cuts = fabric.cables_between(a, b);
     if cuts.is_empty() {
@@ -172,7 +188,7 @@ fn between(failure: &Failure, ends: &str, fabric: &Fabric) -> Result<Vec<Cut>, S
             failure.name, a.name, b.name, a.name,
         )));
     }
-    Ok(cuts)
+    Ok(Lost { nics: vec![], cuts })
 }
 
 /// The names of a fabric's switches, tier by tier.
