@@ -87,12 +87,12 @@ impl<'a> Health<'a> {
         if !self.matters() {
             return;
         }
-        let first = self.fabric.nic_node(NicId(0)).0;
+        let ready = now.saturating_add(patches.delay);
         for patch in &patches.patches {
-            let tx = NicId(self.fabric.link(patch.tx).from.0 - first);
-            let ready = now.saturating_add(patches.delay);
-            let rx = patch.rx.map(|rx| (NicId(self.fabric.link(rx).to.0 - first), ready));
-            self.circuit[tx.index()] = rx;
+            // RailX's circuits, which stand to the end, are between chips.
+            let Some(tx) = self.nic_at(self.fabric.link(patch.tx).from) else { continue };
+            let rx = patch.rx.and_then(|rx| self.nic_at(self.fabric.link(rx).to));
+            self.circuit[tx.index()] = rx.map(|rx| (rx, ready));
         }
     }
 
