@@ -4,8 +4,9 @@
 //! - `nic`, `link`, `ocs-port`: a NIC, its cable, the optical switch's port of it. The network sees the
 //!   same: nothing goes over that NIC until it heals. Of a NIC that is broken out, `nic` and `link` take
 //!   all parts, `ocs-port` one;
-//! - `switch`, and `link` between two of them: a packet switch, all its cables, or those between the two
-//!   ([`parts`]); NICs on it can be used no more;
+//! - `switch`, and `link` between two of them or one and a server: a packet switch, or the optical one of
+//!   a plane or of RailX's rail, all its cables, or those between the two ([`parts`]); NICs on it can be
+//!   used no more;
 //! - `eps`: all NICs of a server on packet switches; `ocs`: all circuits of a region;
 //! - `gpu`: its rank moves to a GPU of a server that stands in. NICs are reached through their GPUs, so
 //!   those of the GPU are given up too;
