@@ -225,6 +225,14 @@ def drawn(rng: np.random.Generator) -> tuple[str, Matrix, dict[str, Any]]:
     return fabric, matrix.astype(np.uint64), more
 
 
+def run_drawn(fabric: str, carrier: str, matrix: Matrix, more: dict[str, Any]) -> dict[str, Any]:
+    """Run a case, and return its row."""
+    settings = {"fabric.carrier": carrier, **more}
+    return lightloom.collective(
+        "all-to-all", fabric=fabric, matrix=matrix, progress=False, settings=settings
+    ).rows[0]
+
+
 def regrets(cases: int, seed: int) -> list[float]:
     """Return how much longer than the best carrier `auto` takes on random cases, by running all."""
     rng = np.random.default_rng(seed)
@@ -232,14 +240,7 @@ def regrets(cases: int, seed: int) -> list[float]:
     for _ in range(cases):
         fabric, matrix, more = drawn(rng)
         rows = {
-            carrier: lightloom.collective(
-                "all-to-all",
-                fabric=fabric,
-                matrix=matrix,
-                progress=False,
-                settings={"fabric.carrier": carrier, **more},
-            ).rows[0]
-            for carrier in ("auto", *CARRIERS)
+            carrier: run_drawn(fabric, carrier, matrix, more) for carrier in ("auto", *CARRIERS)
         }
         times = {carrier: row["time_s"] for carrier, row in rows.items()}
         auto, said = times.pop("auto"), rows["auto"]["carrier"]
@@ -256,12 +257,24 @@ def test_auto_is_as_good_as_the_best() -> None:
 
 
 @pytest.mark.soak
-def test_auto_is_as_good_as_the_best_of_many() -> None:
-    """Fair shares may leave the busiest link idle for a while, which no closed form sees."""
-    found = np.array(regrets(200, seed=18))
-    assert np.quantile(found, 0.98) < 0.02
+@pytest.mark.parametrize(("cases", "seed"), [(200, 18), (100, 2026), (100, 2027)])
+def test_auto_is_as_good_as_the_best_of_many(cases: int, seed: int) -> None:
+    """The first are those that `auto` was developed with, the others are not."""
+    found = np.array(regrets(cases, seed))
+    assert found.max() < 0.02
     assert found.mean() < 0.001
-    assert found.max() < 0.08
+
+
+@pytest.mark.parametrize("case", [12, 43])
+def test_auto_knows_what_links_wait_for(case: int) -> None:
+    """`rails` and `delegate` load the busiest link alike, but other flows make it wait."""
+    rng = np.random.default_rng(18)
+    fabric, matrix, more = [drawn(rng) for _ in range(case + 1)][-1]
+    times = {
+        carrier: run_drawn(fabric, carrier, matrix, more)["time_s"]
+        for carrier in ("auto", *CARRIERS)
+    }
+    assert times["auto"] <= 1.02 * min(times.values())
 
 
 @pytest.mark.parametrize("demand", DEMANDS)
@@ -278,6 +291,25 @@ def test_packets_take_as_long_as_flows(fabric: str, radix: int, carrier: str, de
     ]
     assert times[0] <= times[1] * (1 + 1e-9)
     assert times[1] == pytest.approx(times[0], rel=0.06)
+
+
+def test_packets_and_flows_choose_alike() -> None:
+    """Where they travel alike: flows over bundles, packets spread over what these are made of."""
+    rng = np.random.default_rng(5)
+    chosen = set()
+    for case in range(15):
+        ranks = int(rng.integers(17, 33))
+        sizes = rng.pareto(1.1, (ranks, ranks)) * 2.0 ** rng.integers(10, 16)
+        matrix = np.minimum(sizes, 1 << 18).astype(np.uint64)
+        taper = float(rng.choice([1.0, 2.0, 4.0]))
+        fabric = ("fat-tree", "leaf-spine", "rail-optimized")[case % 3]
+        flows, packets = (
+            run(fabric, "auto", matrix, **{"engine.kind": engine, "fabric.oversubscription": taper})
+            for engine in ("flow", "packet")
+        )
+        assert flows["carrier"] == packets["carrier"]
+        chosen.add(flows["carrier"])
+    assert len(chosen) > 1
 
 
 def test_auto_on_packets_knows_that_they_are_spread_over_uplinks() -> None:

@@ -15,6 +15,7 @@
 //! Checked by the shared conformance suite, by closed forms, and by the definition of max-min
 //! fairness on random instances.
 
+mod alone;
 mod circuits;
 mod component;
 mod links;
@@ -23,6 +24,8 @@ mod pool;
 mod refinement;
 mod run;
 mod settling;
+
+pub use alone::Alone;
 
 use lightloom_engine::{Engine, EngineError, Observer, Outcome, Policy, Scenario};
 use refinement::Worthwhile;

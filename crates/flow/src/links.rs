@@ -1,7 +1,7 @@
 //! The fabric's links, as the engine sees them.
 
-use lightloom_engine::Scenario;
-use lightloom_fabric::{LinkClass, LinkId};
+use lightloom_engine::Incident;
+use lightloom_fabric::{Fabric, LinkClass, LinkId};
 use lightloom_units::Time;
 
 pub(crate) struct Links {
@@ -12,17 +12,16 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    pub fn new(scenario: &Scenario<'_>) -> Self {
-        let fabric = scenario.fabric;
+    pub fn new(fabric: &Fabric, incidents: &[Incident]) -> Self {
         let links = fabric.links();
         let mut binds: Vec<bool> =
             (0..links.len() as u32).map(|l| !fabric.never_binds(LinkId(l))).collect();
         // What may break must be seen on the paths that it is on.
-        for incident in scenario.incidents {
+        for incident in incidents {
             let slower = incident.rates.iter().map(|(link, _)| link);
             incident.down.iter().chain(slower).for_each(|link| binds[link.index()] = true);
         }
-        if !scenario.incidents.is_empty() {
+        if !incidents.is_empty() {
             let optical = links.iter().zip(&mut binds);
             optical.for_each(|(link, binds)| *binds |= link.class == LinkClass::Circuit);
         }
@@ -31,6 +30,15 @@ impl Links {
             capacity: links.iter().map(|l| l.rate.bytes_per_ps()).collect(),
             delay: links.iter().map(|l| l.delay).collect(),
         }
+    }
+
+    /// Adds a link as fast as several together.
+    pub fn bundle(&mut self, links: &[LinkId]) -> LinkId {
+        let of = || links.iter().map(|link| link.index());
+        self.capacity.push(of().map(|link| self.capacity[link]).sum());
+        self.delay.push(of().map(|link| self.delay[link]).max().unwrap_or(Time::ZERO));
+        self.binds.push(true);
+        LinkId(self.binds.len() as u32 - 1)
     }
 
     pub fn len(&self) -> usize {

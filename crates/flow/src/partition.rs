@@ -26,6 +26,11 @@ impl Partition {
         }
     }
 
+    /// Makes room for a link more.
+    pub fn add_link(&mut self) {
+        self.first.push(NONE);
+    }
+
     /// Splits the pool's flows into components, in the order of each one's first flow; calls `each`
     /// with the flows of one component, in their order.
     pub fn split(&mut self, pool: &Pool, mut each: impl FnMut(&[u32])) {

@@ -57,7 +57,7 @@ impl<'a> Run<'a> {
         policy: &'a mut dyn Policy,
         observer: &'a mut dyn Observer,
     ) -> Self {
-        let links = Links::new(scenario);
+        let links = Links::new(scenario.fabric, scenario.incidents);
         Run {
             tolerance,
             ledger: Ledger::new(scenario, policy, observer),

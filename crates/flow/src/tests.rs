@@ -1,5 +1,6 @@
 //! Phases computed by classes of flows that are alike, against flow by flow.
 
+use crate::alone::Alone;
 use crate::refinement::Worthwhile;
 use crate::run::Run;
 use lightloom_engine::conformance::{Graph, RATE, Script, Work, leaf_spine};
@@ -211,4 +212,37 @@ fn links_part_until_no_more_do() {
     assert!(by_classes.classes < by_classes.flows);
     let all = ends.0.iter().zip(&each.0);
     assert!(all.into_iter().all(|(a, b)| near(a.3, b.3)), "{:?} {:?}", ends.0, each.0);
+}
+
+/// When all of a phase have arrived, if nothing else is sent.
+fn alone(fabric: &Fabric, orders: &Orders, (tolerance, enough): (f64, Time)) -> Time {
+    let mut alone = Alone::new(fabric);
+    for flow in orders.flows(0) {
+        alone.add(orders.links(flow), flow.bytes.get());
+    }
+    alone.end(tolerance, enough)
+}
+
+proptest! {
+    /// Flows by themselves take as long as in a run; with a tolerance at most that much longer.
+    #[test]
+    fn alone_is_a_run_of_nothing_else(
+        which in 0u8..4,
+        pairs in prop::collection::vec((0u32..24, 0u32..24, prop_oneof![size(), 1u64..9_000_000]), 1..80),
+        part in 1u64..100,
+    ) {
+        let fabric = fabric(which);
+        let job = [Pattern::Pairs(pairs)];
+        let run = run(&NOWHERE, &fabric, &[(0, job.to_vec())]).0.makespan;
+        let orders = orders(&fabric, &job);
+        prop_assume!(!orders.all_flows().is_empty());
+        let (end, latency) = (alone(&fabric, &orders, (0.0, Time::MAX)), Time::from_ns(700));
+        prop_assert!(near(end + latency, run), "{end} {run}");
+        let late = alone(&fabric, &orders, (0.1, Time::MAX));
+        prop_assert!(near(late, end) || late > end, "{late} {end}");
+        prop_assert!(late.ps() as f64 <= end.ps() as f64 * 1.2, "{late} {end}");
+        let enough = Time::from_ps(end.ps() / 100 * part);
+        let some = alone(&fabric, &orders, (0.0, enough));
+        prop_assert!(near(some, end) || enough <= some && some <= end, "{enough} {some} {end}");
+    }
 }

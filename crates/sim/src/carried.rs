@@ -1,8 +1,9 @@
 //! The carrier of a run on packet switches: the one that was asked for, or for each all-to-all the one
-//! that the closed form finds soonest over.
+//! that the estimate finds soonest over.
 
-use crate::carrier::closed_form::ClosedForm;
+use crate::carrier::estimate::Estimate;
 use crate::carrier::form::{CarrierKind, Split, Stages, Travel, largest, place};
+use crate::carrier::soonest::{Ask, Bounds, soonest};
 use crate::carrier::{CARRIERS, NAMES};
 use crate::demand::AllToAll;
 use crate::error::SimError;
@@ -10,7 +11,7 @@ use crate::medium::form::{Setting, State, Turn};
 use crate::rails::flows::spreads;
 use crate::spec::{EngineSpec, Spec};
 use lightloom_engine::Orders;
-use lightloom_fabric::{CarrierSpec, FabricKind, GpuId, NicId};
+use lightloom_fabric::{CarrierSpec, FabricKind, GpuId, LinkId, NicId};
 use lightloom_packet::Paths;
 use lightloom_units::{Bytes, Time};
 use lightloom_workload::{BlockId, MatrixId};
@@ -102,20 +103,33 @@ fn refused(name: &str, kind: &FabricKind) -> SimError {
 /// Of all-to-alls of more pairs no two carriers' orders are kept at the same time.
 const MANY: usize = 1 << 20;
 
+/// Of all-to-alls of more pairs the closed form alone decides: a run does without exact rates from there
+/// on, too, unless it is asked for them.
+const FAIR: usize = 1 << 16;
+
 /// What carries the all-to-alls of a run over packet switches.
 pub(crate) struct Carrier {
     among: Vec<&'static CarrierKind>,
     stages: Stages,
     /// What was chosen for a demand that comes once more.
     chosen: HashMap<(BlockId, MatrixId, bool, u64), usize>,
-    closed_form: ClosedForm,
+    estimate: Estimate,
     servers: Vec<u32>,
     /// Pairs of GPUs of different servers.
     pairs: usize,
     /// By server, from and to inside it.
     local: Vec<u64>,
+    /// By carrier, what it makes of the all-to-all.
+    drafts: Vec<Draft>,
+    /// By NIC: bytes out and in.
+    nics: Vec<[u64; 2]>,
+}
+
+/// What a carrier makes of an all-to-all, as far as it was asked to.
+#[derive(Default)]
+struct Draft {
     travel: Travel,
-    drafts: [Orders; 2],
+    orders: Orders,
 }
 
 impl Carrier {
@@ -125,12 +139,12 @@ impl Carrier {
             among: setting.carriers.clone(),
             stages: Stages::new(setting.spec),
             chosen: HashMap::new(),
-            closed_form: ClosedForm::new(spread(&setting.spec.engine)),
+            estimate: Estimate::new(setting.fabric, spread(&setting.spec.engine)),
             servers: vec![],
             pairs: 0,
             local: vec![],
-            travel: Travel::default(),
-            drafts: Default::default(),
+            drafts: setting.carriers.iter().map(|_| Draft::default()).collect(),
+            nics: vec![[0; 2]; setting.fabric.cluster().nics() as usize],
         })
     }
 
@@ -148,40 +162,59 @@ impl Carrier {
             1 => Some(0),
             _ => self.chosen.remove(&key),
         };
-        if let Some(index) = known {
-            self.order(index, state, a2a, turn.key, orders)?;
-            return Ok(self.among[index].about.name);
-        }
-        // Of very many pairs the best orders are not kept, but made once more.
-        let keep = self.pairs <= MANY;
-        let [mut best, mut draft] = std::mem::take(&mut self.drafts);
-        let mut soonest = (Time::MAX, 0);
-        // The last first: of equal times the first is taken, and is the one that `draft` ends with.
-        for index in (0..self.among.len()).rev() {
-            draft.clear();
-            self.order(index, state, a2a, turn.key, &mut draft)?;
-            let time = self.closed_form.time(state.fabric, &draft);
-            if time <= soonest.0 {
-                soonest = (time, index);
-                if keep {
-                    std::mem::swap(&mut best, &mut draft);
-                }
+        let index = match known {
+            Some(index) => {
+                self.split(index, state, a2a);
+                index
+            }
+            None => {
+                let index = self.choose(state, a2a, turn.key)?;
+                self.chosen.insert(key, index);
+                index
+            }
+        };
+        self.order(index, state, a2a, turn.key)?;
+        std::mem::swap(orders, &mut self.drafts[index].orders);
+        for draft in &mut self.drafts {
+            match self.pairs > MANY {
+                true => *draft = Draft::default(),
+                false => draft.orders.clear(),
             }
         }
-        let (_, index) = soonest;
-        if keep {
-            std::mem::swap(orders, &mut best);
-            self.drafts = [best, draft];
-        } else {
-            *orders = draft;
-            if index > 0 {
-                orders.clear();
-                self.order(index, state, a2a, turn.key, orders)?;
-            }
-            self.travel = Travel::default();
-        }
-        self.chosen.insert(key, index);
         Ok(self.among[index].about.name)
+    }
+
+    /// Which carrier is soonest over.
+    fn choose(&mut self, state: &State<'_>, a2a: AllToAll, key: u64) -> Result<usize, String> {
+        let mut floors = vec![];
+        for index in 0..self.among.len() {
+            self.split(index, state, a2a);
+            floors.push(self.floor(index, state, key)?);
+            let first = (0..=index).min_by_key(|&at| floors[at].form);
+            (0..=index).filter(|&at| Some(at) != first).for_each(|at| self.spare(at));
+        }
+        soonest(floors, |index, ask| {
+            if self.pairs > MANY {
+                let others = self.drafts.iter_mut().enumerate().filter(|&(at, _)| at != index);
+                others.for_each(|(_, draft)| draft.orders = Orders::default());
+            }
+            self.order(index, state, a2a, key)?;
+            let (fabric, orders) = (state.fabric, &self.drafts[index].orders);
+            Ok(match ask {
+                Ask::Time(enough) if self.pairs <= FAIR => {
+                    let most = self.estimate.time(fabric, orders, enough);
+                    Bounds { least: Time::ZERO, form: Time::ZERO, most }
+                }
+                _ => {
+                    let bounds = self.estimate.bounds(fabric, orders);
+                    let Bounds { form, .. } = bounds;
+                    match self.pairs <= FAIR {
+                        true => bounds,
+                        false => Bounds { least: form, form, most: form },
+                    }
+                }
+            })
+        })
     }
 
     /// Notes what GPUs send each other inside servers, and how many send to others.
@@ -203,14 +236,8 @@ impl Carrier {
         });
     }
 
-    fn order(
-        &mut self,
-        index: usize,
-        state: &State<'_>,
-        a2a: AllToAll,
-        key: u64,
-        orders: &mut Orders,
-    ) -> Result<(), String> {
+    /// Has a carrier split an all-to-all.
+    fn split(&mut self, index: usize, state: &State<'_>, a2a: AllToAll) {
         let split = Split {
             fabric: state.fabric,
             cluster: state.fabric.cluster(),
@@ -219,11 +246,76 @@ impl Carrier {
             a2a,
             chunk: self.stages.chunk,
         };
-        self.travel.reset(&self.local);
+        let travel = &mut self.drafts[index].travel;
+        travel.reset(&self.local);
         if let Some(carry) = self.among[index].split {
-            carry(&split, &mut self.travel);
+            carry(&split, travel);
         }
-        order(&self.travel, state, &self.servers, &self.stages, key, orders)
+    }
+
+    /// What a carrier takes at least: the busiest NIC's bytes, and the chunks before and after. Nothing
+    /// where NICs may fail.
+    fn floor(&mut self, index: usize, state: &State<'_>, key: u64) -> Result<Bounds, String> {
+        let mut floor = Bounds { least: Time::ZERO, form: Time::ZERO, most: Time::MAX };
+        let (cluster, travel) = (state.fabric.cluster(), &self.drafts[index].travel);
+        if state.health.matters() {
+            return Ok(floor);
+        }
+        let nic = |end: u32| match travel.by_own_nics {
+            true => cluster.nic_of(GpuId(end)).index(),
+            false => end as usize,
+        };
+        let (mut most, mut busiest) = (0, None);
+        for (at, &(from, to, bytes)) in travel.exchange.iter().enumerate() {
+            for (nic, side) in [(nic(from), 0), (nic(to), 1)] {
+                self.nics[nic][side] += bytes;
+                if self.nics[nic][side] > most {
+                    (most, busiest) = (self.nics[nic][side], Some((at, side)));
+                }
+            }
+        }
+        for &(from, to, _) in &travel.exchange {
+            (self.nics[nic(from)][0], self.nics[nic(to)][1]) = (0, 0);
+        }
+        let Some((at, side)) = busiest else { return Ok(floor) };
+        let mut path = vec![];
+        route(travel, state, travel.exchange[at], key, &mut path)?;
+        let Some(part) = state.fabric.switched(&path) else { return Ok(floor) };
+        let link = state.fabric.link(path[[part.before, path.len() - 1 - part.after][side]]);
+        let gpus = cluster.gpus_per_server as usize;
+        let pause = |table| self.stages.pause(largest(table, gpus));
+        let busy = link.rate.time_for(Bytes::new(most)).saturating_add(pause(&travel.gather));
+        let busy = busy.saturating_add(pause(&travel.scatter));
+        let delay = path.iter().map(|&link| state.fabric.link(link).delay).sum();
+        (floor.least, floor.form) = (busy.saturating_add(link.delay), busy.saturating_add(delay));
+        Ok(floor)
+    }
+
+    /// Of very many pairs what a carrier has split is not kept, but perhaps split once more.
+    fn spare(&mut self, index: usize) {
+        if self.pairs > MANY {
+            self.drafts[index].travel = Travel::default();
+        }
+    }
+
+    /// Orders what a carrier has split, unless that has been done.
+    fn order(
+        &mut self,
+        index: usize,
+        state: &State<'_>,
+        a2a: AllToAll,
+        key: u64,
+    ) -> Result<(), String> {
+        if !self.drafts[index].orders.phases().is_empty() {
+            return Ok(());
+        }
+        if self.pairs > MANY && self.drafts[index].travel.exchange.is_empty() {
+            self.split(index, state, a2a);
+        }
+        let Draft { travel, orders } = &mut self.drafts[index];
+        order(travel, state, &self.servers, &self.stages, key, orders)?;
+        self.spare(index);
+        Ok(())
     }
 }
 
@@ -256,15 +348,9 @@ fn order(
         hand(&|at| travel.gather[at], orders);
         stages.then(orders);
     }
-    for &(from, to, bytes) in &travel.exchange {
-        if travel.by_own_nics {
-            let (from, to) = (GpuId(from), GpuId(to));
-            let nics = (cluster.nic_of(from), cluster.nic_of(to));
-            state.health.route_by(|| (from, to), nics, key, orders.path())?;
-        } else {
-            state.health.nic_route(NicId(from), NicId(to), key, orders.path())?;
-        }
-        orders.flow(Bytes::new(bytes));
+    for &hop in &travel.exchange {
+        route(travel, state, hop, key, orders.path())?;
+        orders.flow(Bytes::new(hop.2));
     }
     match stages.store_and_forward {
         true => {
@@ -276,4 +362,20 @@ fn order(
     }
     stages.end(largest(&travel.scatter, gpus), orders);
     Ok(())
+}
+
+/// Appends the path of what one NIC sends another, or one GPU by its own NIC.
+fn route(
+    travel: &Travel,
+    state: &State<'_>,
+    (from, to, _): (u32, u32, u64),
+    key: u64,
+    path: &mut Vec<LinkId>,
+) -> Result<(), String> {
+    if !travel.by_own_nics {
+        return state.health.nic_route(NicId(from), NicId(to), key, path);
+    }
+    let (from, to, cluster) = (GpuId(from), GpuId(to), state.fabric.cluster());
+    let nics = (cluster.nic_of(from), cluster.nic_of(to));
+    state.health.route_by(|| (from, to), nics, key, path)
 }

@@ -9,7 +9,7 @@ use crate::critical::{Breakdown, attribute};
 use crate::demand::Demand;
 use crate::error::SimError;
 use crate::failures::{FailurePlan, Health, all_happened};
-use crate::medium::{self, Decided, Job, Setting};
+use crate::medium::{self, Decided, Job, MediumKind, Setting};
 use crate::pace::Pace;
 use crate::packets::{queues_table, reorder_table, with_packets};
 use crate::record::{Progress, Recorder};
@@ -21,7 +21,7 @@ use crate::tables::{
     tasks_table, transfers_table,
 };
 use lightloom_decide::Traffic;
-use lightloom_engine::{Engine, Patches, Scenario, Tasks};
+use lightloom_engine::{Engine, Outcome, Patches, Scenario, Tasks};
 use lightloom_fabric::{Cluster, Fabric, FabricKind, ServerId, Site, build_at};
 use lightloom_flow::FlowEngine;
 use lightloom_packet::PacketEngine;
@@ -163,13 +163,7 @@ impl Workload {
         let mut plan = FailurePlan::new(spec, spec.region_servers())?;
         let job = Job { graph: &self.graph, placement: &self.placement, gating: &self.gating };
         let medium_kind = medium::of(kind);
-        let given = matches!(&spec.work, Work::Collective(work) if work.circuits.is_some());
-        if given && !["circuits", "panel"].contains(&medium_kind.name) {
-            return Err(SimError::Input(format!(
-                "collective.circuits: fabric \"{}\" has none to give; allowed: mixnet, topoopt",
-                kind.name()
-            )));
-        }
+        takes_circuits(spec, medium_kind)?;
         let carriers = carried::allowed(spec)?;
         let decided = (medium_kind.decide)(spec, plan.backups.len() as u32, Some(&job))?;
         let fabric = fabric_of(spec, &plan, &decided)?;
@@ -212,45 +206,70 @@ impl Workload {
         }
         let outcome = engine(spec, beside).run(&scenario, &mut sender, &mut recorder)?;
         all_happened(&spec.failures, outcome.makespan)?;
+        Ok(self.collect(spec, &fabric, Ended { notes, sender, recorder, outcome }))
+    }
+
+    /// What a run left, as tables and figures.
+    fn collect(&self, spec: &Spec, fabric: &Fabric, ended: Ended<'_, '_>) -> Run {
+        let Ended { notes: of_failures, mut sender, recorder, outcome } = ended;
         let (breakdown, share) = attribute(&self.graph, &outcome);
-        let mut notes: Vec<String> = fabric.notes().iter().cloned().chain(notes).collect();
+        let mut notes = fabric.notes().to_vec();
+        notes.extend(of_failures);
         notes.extend(sender.medium.note());
-        let carrier = sender.carrier();
         notes.extend(sender.carrier_note(spec));
-        let kept = sender.medium.kept();
-        let traffic = sender.medium.traffic();
         notes.extend(self.notes.iter().cloned());
         let mut tables = vec![
             tasks_table(&self.graph, &outcome, &share, spec.record.replicas),
-            with_packets(links_table(&fabric, &outcome), &fabric, &outcome),
+            with_packets(links_table(fabric, &outcome), fabric, &outcome),
             transfers_table(&recorder),
             demand_table(&sender.records),
             reconfigurations_table(&self.graph, &outcome),
-            queues_table(&fabric, &outcome),
+            queues_table(fabric, &outcome),
             reorder_table(&outcome),
         ];
         let bounds = match &spec.work {
             Work::Training(_) => None,
             Work::Collective(work) => {
                 tables.push(messages_table(&self.graph, &outcome));
-                tables.push(busiest_table(&fabric, &outcome));
+                tables.push(busiest_table(fabric, &outcome));
                 let demand = Demand::new(&self.placement, &self.gating);
-                Some(bounds(work, &fabric, (&self.graph, &demand)))
+                Some(bounds(work, fabric, (&self.graph, &demand)))
             }
         };
-        Ok(Run {
+        Run {
             breakdown,
             iteration: outcome.makespan,
-            carrier,
-            figures: figures(&fabric, &outcome, &recorder),
+            carrier: sender.carrier(),
+            figures: figures(fabric, &outcome, &recorder),
             tables,
             notes,
-            traffic,
+            traffic: sender.medium.traffic(),
             bounds,
-            kept,
+            kept: sender.medium.kept(),
             warnings: outcome.packets.map_or_else(Vec::new, |packets| packets.notes),
-        })
+        }
     }
+}
+
+/// An iteration that has been run.
+struct Ended<'a, 'p> {
+    /// Of failures.
+    notes: Vec<String>,
+    sender: Sender<'a>,
+    recorder: Recorder<'p>,
+    outcome: Outcome,
+}
+
+/// Whether circuits that are given, if any are, have a place.
+fn takes_circuits(spec: &Spec, medium: &MediumKind) -> Result<(), SimError> {
+    let given = matches!(&spec.work, Work::Collective(work) if work.circuits.is_some());
+    if given && !["circuits", "panel"].contains(&medium.name) {
+        return Err(SimError::Input(format!(
+            "collective.circuits: fabric \"{}\" has none to give; allowed: mixnet, topoopt",
+            spec.fabric.kind().name()
+        )));
+    }
+    Ok(())
 }
 
 /// Whether an engine can run a kind of fabric.

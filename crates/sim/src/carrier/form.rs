@@ -185,7 +185,7 @@ impl Stages {
     }
 
     /// By how much the first chunk is late if this is the most that one GPU hands another.
-    fn pause(&self, most: u64) -> Time {
+    pub fn pause(&self, most: u64) -> Time {
         if most == 0 || self.store_and_forward {
             return Time::ZERO;
         }
