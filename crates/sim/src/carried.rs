@@ -11,7 +11,7 @@ use crate::medium::form::{Setting, State, Turn};
 use crate::rails::flows::spreads;
 use crate::spec::{EngineSpec, Spec};
 use lightloom_engine::Orders;
-use lightloom_fabric::{CarrierSpec, FabricKind, GpuId, LinkId, NicId};
+use lightloom_fabric::{CarrierSpec, Cluster, FabricKind, GpuId, LinkId, NicId};
 use lightloom_packet::Paths;
 use lightloom_units::{Bytes, Time};
 use lightloom_workload::{BlockId, MatrixId};
@@ -123,6 +123,8 @@ pub(crate) struct Carrier {
     drafts: Vec<Draft>,
     /// By NIC: bytes out and in.
     nics: Vec<[u64; 2]>,
+    /// By GPU.
+    own_nic: Vec<u32>,
 }
 
 /// What a carrier makes of an all-to-all, as far as it was asked to.
@@ -145,6 +147,7 @@ impl Carrier {
             local: vec![],
             drafts: setting.carriers.iter().map(|_| Draft::default()).collect(),
             nics: vec![[0; 2]; setting.fabric.cluster().nics() as usize],
+            own_nic: own_nics(setting.fabric.cluster()),
         })
     }
 
@@ -262,9 +265,10 @@ impl Carrier {
             return Ok(floor);
         }
         let nic = |end: u32| match travel.by_own_nics {
-            true => cluster.nic_of(GpuId(end)).index(),
+            true => self.own_nic[end as usize] as usize,
             false => end as usize,
         };
+        self.nics.fill([0; 2]);
         let (mut most, mut busiest) = (0, None);
         for (at, &(from, to, bytes)) in travel.exchange.iter().enumerate() {
             for (nic, side) in [(nic(from), 0), (nic(to), 1)] {
@@ -273,9 +277,6 @@ impl Carrier {
                     (most, busiest) = (self.nics[nic][side], Some((at, side)));
                 }
             }
-        }
-        for &(from, to, _) in &travel.exchange {
-            (self.nics[nic(from)][0], self.nics[nic(to)][1]) = (0, 0);
         }
         let Some((at, side)) = busiest else { return Ok(floor) };
         let mut path = vec![];
@@ -362,6 +363,10 @@ fn order(
     }
     stages.end(largest(&travel.scatter, gpus), orders);
     Ok(())
+}
+
+fn own_nics(cluster: &Cluster) -> Vec<u32> {
+    (0..cluster.gpus).map(|gpu| cluster.nic_of(GpuId(gpu)).0).collect()
 }
 
 /// Appends the path of what one NIC sends another, or one GPU by its own NIC.
