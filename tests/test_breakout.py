@@ -187,6 +187,8 @@ def test_parts_are_named() -> None:
 
 def test_packets_take_the_same_circuits() -> None:
     """Both engines: as long within a tenth, gathering and headers included."""
-    jobs = [small(2), small(2).with_(engine={"kind": "packet"})]
+    few = {"expert_intermediate": 1024, "vocabulary": 4000}
+    job = small(2).with_(model=few, training={"sequence_length": 128})
+    jobs = [job, job.with_(engine={"kind": "packet"})]
     flow, packet = (lightloom.simulate(job, progress=False).rows[0] for job in jobs)
     assert packet["iteration_s"] == pytest.approx(flow["iteration_s"], rel=0.1)

@@ -179,7 +179,7 @@ def test_no_traffic_between_domains_is_no_run(monkeypatch: pytest.MonkeyPatch) -
 def test_figures_are_made_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arguments = ["reproduce", "rails", "--figures", "7,10", "--domains", "8", "--size", "128 KiB"]
+    arguments = ["reproduce", "rails", "--figures", "7,10", "--domains", "6", "--size", "64 KiB"]
     arguments += ["--engine", "flow", "--out", str(tmp_path / "f")]
     core, calls = _core.rails, []
 

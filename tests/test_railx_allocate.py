@@ -175,6 +175,7 @@ def test_availability_is_figure_17s() -> None:
     assert sample(64, 20) == sample(64, 20) != sample(64, 20, seed=2)
 
 
+@pytest.mark.soak
 def test_figure_17_has_all_points() -> None:
     shares: list[float] = []
     (part,) = figure17.parts()

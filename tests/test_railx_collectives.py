@@ -55,6 +55,7 @@ def test_printed_lines_leave_out_small_terms() -> None:
         assert 0.95 < full / short <= 1
 
 
+@pytest.mark.soak
 def test_the_figure_has_its_panels_and_tells_how_far_it_is() -> None:
     shares: list[float] = []
     (part,) = figure15.parts()

@@ -51,6 +51,7 @@ def curves(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
+@pytest.mark.soak
 def test_tables(tmp_path: Path, made: Callable[..., Any]) -> None:
     place = tmp_path / "f"
     answer = made("railx", place, "--tables", "2,3,6")

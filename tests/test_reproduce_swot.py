@@ -46,6 +46,7 @@ def test_small_messages_on_eight_planes() -> None:
     assert row.lockstep_us == pytest.approx(2821, abs=1) and row.below_lockstep >= 0.91
 
 
+@pytest.mark.soak
 def test_every_figure_is_drawn(tmp_path: Path, made: Callable[..., Any]) -> None:
     place = tmp_path / "f"
     answer = made("swot", place, *SMALL)

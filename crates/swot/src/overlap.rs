@@ -384,7 +384,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(48))]
+        #![proptest_config(ProptestConfig::with_cases(16))]
         #[test]
         fn never_above_lockstep_nor_below_the_bound(seed in any::<u64>(), steps in 1usize..14, k in 1u32..5) {
             let problem = random(&mut ChaCha8Rng::seed_from_u64(seed), steps, k);

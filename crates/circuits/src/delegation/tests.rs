@@ -180,26 +180,26 @@ fn two_servers_with_six_circuits_take_four_thirds_of_eight_nics() {
     assert_eq!(packets, 38_400 / 7);
 }
 
-/// More ports than a byte counts: a packet NIC and nine optical ports on each of 64 GPUs.
+/// More ports than a byte counts: a packet NIC and nine optical ports on each of 32 GPUs.
 #[test]
 fn optical_ports_on_gpus_send_what_their_own_gpus_have() {
     let mut counts = CircuitCounts::dark(2);
-    (0..576).for_each(|_| counts.join(0, 1));
-    let ports = assign(&counts, &PortMap::dark(2, 576), &[0; 576]);
+    (0..288).for_each(|_| counts.join(0, 1));
+    let ports = assign(&counts, &PortMap::dark(2, 288), &[0; 288]);
     let layout = Layout {
         servers: 2,
-        gpus_per_server: 64,
-        packet_nics: (0..640).step_by(10).collect(),
-        optical_nics: (0..640).filter(|nic| nic % 10 > 0).collect(),
-        nic_gpu: (0..640).map(|nic| nic / 10).collect(),
+        gpus_per_server: 32,
+        packet_nics: (0..320).step_by(10).collect(),
+        optical_nics: (0..320).filter(|nic| nic % 10 > 0).collect(),
+        nic_gpu: (0..320).map(|nic| nic / 10).collect(),
     };
-    let all: Flows = (0..64).flat_map(|i| (64..128).map(move |j| (i, j, 900))).collect();
+    let all: Flows = (0..32).flat_map(|i| (32..64).map(move |j| (i, j, 900))).collect();
     let routing = route(&all, &ports, &layout, &rates(false));
     assert!(routing.gather.is_empty() && routing.local.is_empty());
-    assert_eq!(routing.exchange.len(), 576);
-    assert!(routing.exchange.iter().all(|hop| hop.circuit && hop.bytes == 64 * 100));
-    // Each GPU keeps its own 64th of what arrives.
-    assert_eq!(routing.scatter.iter().map(|leg| leg.bytes).sum::<u64>(), 64 * 63 * 900);
+    assert_eq!(routing.exchange.len(), 288);
+    assert!(routing.exchange.iter().all(|hop| hop.circuit && hop.bytes == 32 * 100));
+    // Each GPU keeps its own 32nd of what arrives.
+    assert_eq!(routing.scatter.iter().map(|leg| leg.bytes).sum::<u64>(), 32 * 31 * 900);
 }
 
 #[test]

@@ -626,7 +626,7 @@ mod tests {
             let sum: u64 = counts.iter().sum();
             counts.iter().map(|&count| count as f64 / sum as f64).collect::<Vec<f64>>()
         };
-        for turn in 0..200 {
+        for turn in 0..40 {
             let (before, after) = (load(), load());
             let sample = |source| (share(&before, source), share(&after, source), 1.0);
             let window: Vec<_> = (0..16).map(sample).collect();
