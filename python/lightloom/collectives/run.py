@@ -154,7 +154,7 @@ def collective(
     specs = resolved(0)
     if demand is None and (matrix_at := specs[0].collective.matrix) is not None:
         demand = read_matrix(matrix_at, specs[0].ranks)
-    flows = 0 if demand is None else unsaid.flows(demand)
+    flows = unsaid.flows(specs[0], demand)
     exact, specs = specs, resolved(flows)
     notes = _notes(specs, exact, flows)
     if out is not None:
@@ -193,7 +193,8 @@ def _notes(
         notes.append(f"quickest by closed form: {', '.join(texts)}")
     if specs[0].engine != exact[0].engine:
         notes.append(
-            f"{flows:,} flows of different sizes: engine.tolerance = {unsaid.TOLERANCE}; 0 is exact"
+            f"{flows:,} flows of different sizes or paths: "
+            f"engine.tolerance = {unsaid.TOLERANCE}; 0 is exact"
         )
     return notes
 
@@ -207,7 +208,7 @@ def _slow(spec: CollectiveSpec, flows: int) -> str | None:
         return None
     time = f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.0f} hours"
     return (
-        f"exact rates of {flows:,} flows of different sizes take some {time}; with "
+        f"exact rates of {flows:,} flows of different sizes or paths may take {time}; with "
         f"engine.tolerance = {unsaid.TOLERANCE} a hundredth of that"
     )
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lightloom.collectives.spec import CollectiveSpec
 
 MOST_EXACT = 1 << 16
-"""Flows of different sizes whose rates are exact unless anyone says: 5 CPU s."""
+"""Flows of different sizes or paths whose rates are exact unless anyone says: 5 CPU s."""
 TOLERANCE = 0.01
 """Beyond them."""
 # Links from a server to another one, about.
@@ -63,17 +63,29 @@ def algorithm(spec: CollectiveSpec) -> str:
     )  # fmt: skip
 
 
-def flows(demand: Matrix) -> int:
-    """Return how many flows have sizes of their own; few sizes are few classes of flows.
+def flows(spec: CollectiveSpec, demand: Matrix | None) -> int:
+    """Return how many flows are alike no other: few sizes are few classes of flows.
+
+    Where circuits join servers directly, each pair has paths of its own.
 
     Examples
     --------
-    >>> flows(np.arange(256, dtype=np.uint64).reshape(16, 16))
+    >>> from lightloom.collectives import CollectiveSpec
+    >>> on = {
+    ...     name: CollectiveSpec.of("all-to-all", {"cluster.gpus": 16, "fabric.preset": name})
+    ...     for name in ("fat-tree", "topoopt")
+    ... }
+    >>> flows(on["fat-tree"], np.arange(256, dtype=np.uint64).reshape(16, 16))
     240
-    >>> flows(np.ones((16, 16), dtype=np.uint64))
+    >>> flows(on["fat-tree"], np.ones((16, 16), dtype=np.uint64))
     0
+    >>> flows(on["topoopt"], None)
+    240
     """
-    if 16 * len(np.unique(demand)) < demand.size:
+    if demand is None:
+        even = spec.fabric.kind == "topoopt" and spec.collective.primitive == "all-to-all"
+        return spec.ranks * (spec.ranks - 1) if even else 0
+    if spec.fabric.kind != "topoopt" and 16 * len(np.unique(demand)) < demand.size:
         return 0
     return int(np.count_nonzero(demand) - np.count_nonzero(np.diagonal(demand)))
 
