@@ -8,8 +8,10 @@ RUST := $(shell find crates -name '*.rs' -o -name '*.html' -o -name Cargo.toml) 
 DEMO_OUT ?= results/demo
 VALIDATE_OUT ?= results/reproduce-mixnet
 FUZZ_SECONDS ?= 200
-# Several files of tests at once; those of a file stay together, for they share what they compute.
-PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+# Several files of tests at once, one more than cores, for some wait; those of a file stay together, for
+# they share what they compute.
+WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n < 3 ? n + 1 : 4 )))
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 .PHONY: help demo build daemon dev test test-rust test-python lint lint-fast lint-rustfmt lint-circles lint-ruff bench soak planted fuzz validate traces proto lock clean tools tools-rust
 

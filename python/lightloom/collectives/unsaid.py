@@ -71,15 +71,13 @@ def flows(spec: CollectiveSpec, demand: Matrix | None) -> int:
     Examples
     --------
     >>> from lightloom.collectives import CollectiveSpec
-    >>> on = {
-    ...     name: CollectiveSpec.of("all-to-all", {"cluster.gpus": 16, "fabric.preset": name})
-    ...     for name in ("fat-tree", "topoopt")
-    ... }
-    >>> flows(on["fat-tree"], np.arange(256, dtype=np.uint64).reshape(16, 16))
+    >>> ranks = {"cluster.gpus": 16, "collective.size": "1 MiB"}
+    >>> fat_tree = CollectiveSpec.of("all-to-all", ranks)
+    >>> flows(fat_tree, np.arange(256, dtype=np.uint64).reshape(16, 16))
     240
-    >>> flows(on["fat-tree"], np.ones((16, 16), dtype=np.uint64))
+    >>> flows(fat_tree, np.ones((16, 16), dtype=np.uint64))
     0
-    >>> flows(on["topoopt"], None)
+    >>> flows(CollectiveSpec.of("all-to-all", {**ranks, "fabric.preset": "topoopt"}), None)
     240
     """
     if demand is None:
