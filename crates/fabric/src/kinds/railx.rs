@@ -471,8 +471,8 @@ fn check(cluster: &Cluster, spec: &RailXSpec, layout: &Layout) -> Result<(), Fab
 mod tests {
     use super::*;
     use crate::around::Left;
-    use crate::wires::NodeKind;
     use crate::routers::{RailxLinks, railx};
+    use crate::wires::NodeKind;
     use proptest::prelude::*;
 
     fn spec(mesh: u32, ports: u32) -> RailXSpec {

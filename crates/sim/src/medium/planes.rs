@@ -409,12 +409,7 @@ impl Medium for Planes<'_> {
         }
     }
 
-    fn anew(
-        &mut self,
-        _: &State<'_>,
-        turn: Turn,
-        orders: &mut Orders,
-    ) -> Result<(), String> {
+    fn anew(&mut self, _: &State<'_>, turn: Turn, orders: &mut Orders) -> Result<(), String> {
         self.again(turn.task, turn.now, orders)
     }
 }

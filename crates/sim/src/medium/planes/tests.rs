@@ -69,13 +69,7 @@ impl Policy for Jobs<'_> {
         self.planes.unsent(task, path, bytes);
     }
 
-    fn anew(
-        &mut self,
-        task: TaskId,
-        _: u32,
-        now: Time,
-        orders: &mut Orders,
-    ) -> Result<(), String> {
+    fn anew(&mut self, task: TaskId, _: u32, now: Time, orders: &mut Orders) -> Result<(), String> {
         self.planes.again(task, now, orders)
     }
 }
@@ -162,9 +156,8 @@ fn carried(fabric: &Fabric, outcome: &Outcome) -> (u64, u64) {
 fn failures() -> impl Strategy<Value = Vec<Failure>> {
     let us = Time::from_us;
     let port = (0..SERVERS, 1..GPUS, 0u64..6_000, prop_oneof![Just(1 << 30), 1u64..3_000]);
-    let port = port.prop_map(move |(server, plane, at, lasts)| {
-        (server, plane, us(at), us(at + lasts))
-    });
+    let port =
+        port.prop_map(move |(server, plane, at, lasts)| (server, plane, us(at), us(at + lasts)));
     prop::collection::vec(port, 0..6).prop_map(|mut all| {
         let mut seen = std::collections::BTreeSet::new();
         all.retain(|&(server, plane, ..)| seen.insert((server, plane)));
