@@ -3,6 +3,7 @@
 use crate::orders::{Orders, Patches, Phase};
 use lightloom_fabric::LinkId;
 use lightloom_units::{Bytes, Time};
+use std::ops::Range;
 
 #[derive(Default)]
 struct Transfer {
@@ -75,16 +76,22 @@ impl Transfers {
 
     /// Names the tracks of a transfer's orders from `first` on, in order.
     fn add_tracks(&mut self, slot: u32, first: usize, mut track: impl FnMut(u32)) {
-        let orders = &self.transfers[slot as usize].orders;
-        for phases in (first..orders.tracks()).map(|index| orders.track(index)) {
-            let id = self.free_tracks.pop().unwrap_or_else(|| {
-                self.tracks.push(Track::default());
-                self.tracks.len() as u32 - 1
-            });
-            self.tracks[id as usize] =
-                Track { transfer: slot, phase: phases.start, end: phases.end, ..Track::default() };
-            track(id);
+        let tracks = self.transfers[slot as usize].orders.tracks();
+        for index in first..tracks {
+            let phases = self.transfers[slot as usize].orders.track(index);
+            track(self.add_track(slot, phases));
         }
+    }
+
+    /// A number for a track of these phases.
+    fn add_track(&mut self, slot: u32, phases: Range<usize>) -> u32 {
+        let id = self.free_tracks.pop().unwrap_or_else(|| {
+            self.tracks.push(Track::default());
+            self.tracks.len() as u32 - 1
+        });
+        self.tracks[id as usize] =
+            Track { transfer: slot, phase: phases.start, end: phases.end, ..Track::default() };
+        id
     }
 
     /// Forgets phases that have not begun, and pauses; `unsent` hears of task, path and bytes of each flow.
@@ -134,12 +141,7 @@ impl Transfers {
         let more = orders.all_flows()[flows..].iter().map(|flow| flow.bytes).sum();
         self.add_tracks(slot, first, &mut track);
         // What kept it open is a track without phases.
-        let id = self.free_tracks.pop().unwrap_or_else(|| {
-            self.tracks.push(Track::default());
-            self.tracks.len() as u32 - 1
-        });
-        self.tracks[id as usize] = Track { transfer: slot, ..Track::default() };
-        track(id);
+        track(self.add_track(slot, 0..0));
         Ok(more)
     }
 

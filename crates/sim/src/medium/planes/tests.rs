@@ -167,7 +167,7 @@ fn failures() -> impl Strategy<Value = Vec<Failure>> {
 
 proptest! {
     /// Whatever fails and heals, every byte between servers is carried once, over ports that work: the
-    /// engine sees to that. What heals in time costs no more than what does not.
+    /// engine sees to that.
     #[test]
     fn whatever_fails_bytes_arrive(
         jobs in jobs(), apart in prop::collection::vec(0u64..2_000, 6), failures in failures(),
