@@ -14,8 +14,9 @@ use lightloom_fabric::{
 };
 use lightloom_units::{BitRate, Bytes, Time};
 use proptest::prelude::*;
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 const RATE: BitRate = BitRate::from_gbps(100);
 
@@ -523,28 +524,48 @@ proptest! {
     }
 }
 
+/// A permutation of so many hosts in which none sends to itself (Sattolo).
+fn permutation(count: u32, state: &mut u64) -> Vec<u32> {
+    let mut to: Vec<u32> = (0..count).collect();
+    for i in (1..to.len()).rev() {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        to.swap(i, (*state >> 33) as usize % i);
+    }
+    to
+}
+
+/// The time of sprayed flows over that of payload and headers at line rate, and the links' delay, where
+/// each host sends so many bytes by as many permutations.
+fn over_ideal(fabric: &Fabric, permutations: &[Vec<u32>], bytes: u64) -> f64 {
+    let flows =
+        permutations.iter().flat_map(|to| (0..).zip(to).map(|(from, &to)| (from, to, bytes)));
+    let took = run(&engine("spray", "round-robin"), fabric, orders(fabric, flows)).0.makespan;
+    let sent = (bytes + 64 * bytes.div_ceil(4096)) * permutations.len() as u64;
+    took.as_secs_f64() / (RATE.time_for(Bytes::new(sent)) + Time::from_us(6)).as_secs_f64()
+}
+
 /// Non-blocking is non-blocking, however full the last switches are: a permutation takes about as long
 /// as on the best tree that is full.
 #[test]
 fn trees_of_any_size_are_non_blocking() {
-    let bytes = 1_000_000u64;
-    let over_ideal = |count: u32, seed: u64| {
-        let fabric = hosts(count, 3);
-        let mut to: Vec<u32> = (0..count).collect();
-        let mut state = seed;
-        for i in (1..to.len()).rev() {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            to.swap(i, (state >> 33) as usize % i);
-        }
-        let flows = (0..count).map(|from| (from, to[from as usize], bytes));
-        let took = run(&engine("spray", "round-robin"), &fabric, orders(&fabric, flows)).0.makespan;
-        let ideal = RATE.time_for(Bytes::new(bytes + 64 * bytes.div_ceil(4096))) + Time::from_us(6);
-        took.as_secs_f64() / ideal.as_secs_f64()
-    };
-    let best = [16, 54, 128].map(|full| over_ideal(full, 1)).into_iter().fold(f64::MAX, f64::min);
+    let took = |count| over_ideal(&hosts(count, 3), &[permutation(count, &mut 1)], 1_000_000);
+    let best = [16, 54, 128].map(took).into_iter().fold(f64::MAX, f64::min);
     for count in [17, 32, 36, 65, 72, 129, 144] {
-        let found = over_ideal(count, 1);
+        let found = took(count);
         assert!(found <= (1.03 * best).min(1.15), "{count} hosts: {found:.3}, at best {best:.3}");
+    }
+}
+
+/// ... and with however many flows a NIC: each takes all paths, also where a NIC serves as many flows in
+/// turn as it has paths.
+#[test]
+fn non_blocking_with_any_number_of_flows() {
+    let fabric = hosts(32, 2); // four uplinks a ToR
+    let mut state = 1;
+    let all: Vec<_> = (0..12).map(|_| permutation(32, &mut state)).collect();
+    for flows in [1, 2, 3, 4, 5, 6, 8, 12] {
+        let found = over_ideal(&fabric, &all[..flows], 2_400_000 / flows as u64);
+        assert!(found <= 1.03, "{flows} flows a NIC: {found:.3}");
     }
 }
 
@@ -555,6 +576,8 @@ struct Rounds {
     asked: AtomicU64,
     heard: AtomicU64,
     waited: AtomicU64,
+    /// By sub-flow: the path of its next packet.
+    next: Mutex<HashMap<u64, i64>>,
 }
 
 impl PathChooser for Rounds {
@@ -566,7 +589,14 @@ impl PathChooser for Rounds {
         match self.refuses_at {
             Some(at) if asked == at => Err("no more".into()),
             Some(at) if asked == at / 2 && at > 1000 => Ok(choice.queues.len() as i64),
-            _ => Ok(i64::from(choice.turn) % choice.queues.len() as i64),
+            _ => {
+                let paths = choice.queues.len() as i64;
+                let mut next = self.next.lock().expect("one thread");
+                let next = next.entry(choice.flow).or_insert(i64::from(choice.turn) % paths);
+                let path = *next;
+                *next = (path + 1) % paths;
+                Ok(path)
+            }
         }
     }
 }

@@ -1,10 +1,11 @@
 //! REPS (Bonato et al., arXiv 2407.21625): a packet takes again a path whose last packet came through
-//! without a mark; while no such path is known, the next one of its NIC's round.
+//! without a mark; while no such path is known, the next one of its flow's round.
 //!
 //! Each acknowledgement without a mark puts its path into a small ring; each packet takes the oldest
 //! out. Departure: no frozen mode after failures.
 
 use super::plug::{Balancer, Capabilities, Heard, Next, Nics, Paths, mix};
+use super::round_robin::{self, RoundRobin};
 use lightloom_units::kind::{Form, Key, Kind};
 use serde::Deserialize;
 
@@ -35,9 +36,10 @@ pub(crate) struct Reps {
     good: [u16; REMEMBERED],
     first: u8,
     count: u8,
-    /// How many there are, and how many of them are tried.
+    /// How many there are, how many of them are tried, and in which order.
     paths: u16,
     tried: u16,
+    round: RoundRobin,
     hash: u64,
 }
 
@@ -46,7 +48,8 @@ impl Balancer for Reps {
 
     fn new(settings: &Settings, paths: u16, hash: u64) -> Self {
         let tried = settings.paths.clamp(1, u32::from(paths.max(1))) as u16;
-        Reps { good: [0; REMEMBERED], first: 0, count: 0, paths, tried, hash }
+        let round = RoundRobin::new(&round_robin::Settings {}, tried, hash);
+        Reps { good: [0; REMEMBERED], first: 0, count: 0, paths, tried, round, hash }
     }
 
     #[inline]
@@ -57,9 +60,9 @@ impl Balancer for Reps {
             self.count -= 1;
             return path;
         }
-        let turn = next.turn % u32::from(self.tried);
+        let turn = self.round.path(next);
         match self.tried == self.paths {
-            true => turn as u16,
+            true => turn,
             false => (mix(self.hash ^ u64::from(turn)) % u64::from(self.paths)) as u16,
         }
     }
