@@ -3,8 +3,10 @@
 use super::error::{PlanningError, input};
 use super::spans::{merge, uncovered};
 use super::tracks::{Tracks, json};
-use lightloom_swot::alltoall::{Demand, Hold, bound, completion, matchings, plan, ports};
-use lightloom_swot::plan::Wanted;
+use lightloom_swot::alltoall::{
+    Demand, Hold, bound, completion, matchings, plan, ports, whole_bound,
+};
+use lightloom_swot::plan::{Plan, Wanted};
 use lightloom_swot::{Held, Planes, Problem, Step, lockstep};
 use lightloom_units::{BitRate, Bytes, Time};
 use serde::{Deserialize, Serialize};
@@ -44,7 +46,8 @@ pub struct SwitchingRow {
     pub scheduler: &'static str,
     /// When the last byte has arrived \[ps\].
     pub completion_ps: Time,
-    /// No schedule on these planes, dark at first, completes before; none for the ideal \[ps\].
+    /// No schedule on planes that are dark at first and switch in this way (as a whole, but for
+    /// `ports`) completes before; none for the ideal \[ps\].
     pub bound_ps: Option<Time>,
     /// (completion - bound) / completion.
     pub gap: Option<f64>,
@@ -133,19 +136,19 @@ pub fn plan_alltoall(spec: &AllToAllSpec, demand: &[u64]) -> Result<AllToAllPlan
         return Err(input("the demand: no node has anything for another; allowed: some bytes"));
     }
     lines.fits(&planes)?;
-    let least = bound(&planes, &matrix);
-    let mut rows = vec![lockstep_row(&planes, nodes, demand, least)?, lines.ideal(&planes, spec)];
-    let mut found: Vec<(&'static str, Vec<Hold>)> = vec![];
+    let whole = whole_bound(&planes, &matrix);
+    let mut rows = vec![lockstep_row(&planes, nodes, demand, whole)?, lines.ideal(&planes, spec)];
+    let mut found: Vec<(&'static str, Vec<Hold>, Time)> = vec![];
     if spec.circuits != Circuits::Ports {
-        found.push(("matchings", matchings(&planes, &matrix)));
+        found.push(("matchings", matchings(&planes, &matrix), whole));
     }
     if spec.circuits != Circuits::Matchings {
-        found.push(("ports", ports(&planes, &matrix)));
+        found.push(("ports", ports(&planes, &matrix), bound(&planes, &matrix)));
     }
-    rows.extend(found.iter().map(|(scheduler, holds)| row(scheduler, holds, nodes, least)));
-    let shortest = found.iter().min_by_key(|(_, holds)| completion(holds));
-    let (chosen, holds) = shortest.expect("every choice has a scheduler");
-    let found = plan(&planes, &matrix, holds);
+    rows.extend(found.iter().map(|(scheduler, holds, least)| row(scheduler, holds, nodes, *least)));
+    let shortest = found.iter().min_by_key(|(_, holds, _)| completion(holds));
+    let (chosen, holds, least) = shortest.expect("every choice has a scheduler");
+    let found = Plan { bound_ps: *least, ..plan(&planes, &matrix, holds) };
     found.check(&Wanted::Matrix(demand)).map_err(|violation| PlanningError::Invalid {
         scheduler: chosen,
         violation: violation.to_string(),

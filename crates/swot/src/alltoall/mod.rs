@@ -26,7 +26,7 @@ mod ports;
 mod tests;
 
 pub use booking::{Entry, Ports};
-pub use bound::bound;
+pub use bound::{bound, whole_bound};
 pub use demand::{Demand, DemandError};
 pub use hand_over::hand_over;
 pub use hold::{Hold, completion};

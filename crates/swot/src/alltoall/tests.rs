@@ -14,6 +14,8 @@ fn planes(k: u32, dark_us: u64, latency_us: u64) -> Planes {
     }
 }
 
+type Rule = fn(&Planes, &Demand) -> Vec<Hold>;
+
 /// What circuits carry; each port serial, each circuit dark first unless both ports were left so.
 fn checked(planes: &Planes, n: usize, holds: &[Hold]) -> Vec<u64> {
     let mut carried = vec![0; n * n];
@@ -47,8 +49,9 @@ proptest! {
     ) {
         let planes = planes(k, dark, latency);
         let demand = Demand::new(n, bytes[..(n * n) as usize].to_vec()).expect("valid");
-        let least = bound(&planes, &demand);
-        for rule in [ports, matchings] {
+        let (least, whole) = (bound(&planes, &demand), whole_bound(&planes, &demand));
+        prop_assert!(least <= whole);
+        for (rule, least) in [(ports as Rule, least), (matchings, whole)] {
             let holds = rule(&planes, &demand);
             prop_assert_eq!(&checked(&planes, n as usize, &holds), &demand.bytes);
             prop_assert!(completion(&holds) >= least);
