@@ -84,6 +84,18 @@ def test_lpt_is_within_a_chunk_of_the_optimum(made: tuple[Bytes, int], both_ends
 
 
 @compiled
+@pytest.mark.parametrize("seed", range(1, 11))
+def test_lpt_leaves_receivers_nearly_as_even_as_can_be(seed: int) -> None:
+    """Each sender by itself, messages below a chunk, hundreds of them for each rail of a receiver."""
+    sizes = demand(Workload.parse("sparse:0.6"), 128, 8, 4 << 20, seed=seed)[0]
+    sent, received = assigned(sizes, 8, False)
+    for loads in (sent, received):
+        # No plan of whole bytes gives the most loaded rail less.
+        optimum = (loads.sum(axis=1) + 7) // 8
+        assert (loads.max(axis=1) / optimum).max() <= 1.05
+
+
+@compiled
 @pytest.mark.parametrize("workload", ["uniform", "sparse:0.6", "receiver-skewed"])
 def test_both_ends_even_out_what_one_end_leaves(workload: str) -> None:
     sizes = demand(Workload.parse(workload), 16, 8, 8 << 20)[0]

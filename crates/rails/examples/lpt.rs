@@ -34,7 +34,7 @@ fn main() {
         let mut lpt = Lpt::new(8);
         let (mut decisions, start) = (0u32, Instant::now());
         while start.elapsed() < Duration::from_millis(400) {
-            lpt.assign(black_box(&messages), CHUNK);
+            lpt.assign(black_box(&messages), CHUNK, 0);
             black_box(lpt.rails());
             decisions += 1;
         }

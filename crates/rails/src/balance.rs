@@ -29,11 +29,11 @@ pub struct RailAssignment {
 ///
 /// ```
 /// use lightloom_rails::{Message, assign};
-/// // Domains 0 and 1 send a chunk each to domain 2, and both begin with rail 0.
-/// let one = vec![Message { bytes: 100, destination: 2, source: 0 }];
-/// let messages = [one.clone(), one, vec![]];
-/// assert_eq!(assign(&messages, 2, 100, false).received, [0, 0, 0, 0, 200, 0]);
-/// assert_eq!(assign(&messages, 2, 100, true).received, [0, 0, 0, 0, 100, 100]);
+/// // Domains 0 and 2 send a chunk each to domain 1, and both begin with rail 0.
+/// let one = vec![Message { bytes: 100, destination: 1, source: 0 }];
+/// let messages = [one.clone(), vec![], one];
+/// assert_eq!(assign(&messages, 2, 100, false).received, [0, 0, 200, 0, 0, 0]);
+/// assert_eq!(assign(&messages, 2, 100, true).received, [0, 0, 100, 100, 0, 0]);
 /// ```
 ///
 /// # Panics
@@ -55,7 +55,7 @@ pub fn assign(
     }
     let mut lpt = Lpt::new(rails);
     for (domain, messages) in messages.iter().enumerate() {
-        lpt.assign(messages, chunk);
+        lpt.assign(messages, chunk, domain as u32);
         for (at, message) in messages.iter().enumerate() {
             let to = message.destination as usize * rails;
             for (&rail, size) in lpt.chunks(at).iter().zip(sizes(message.bytes, chunk)) {

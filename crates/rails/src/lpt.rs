@@ -1,14 +1,22 @@
 //! Longest processing time first: a domain's chunks, the largest first, each to the rail with the
-//! least load (RailS, Algorithm 2; Graham, SIAM J. Appl. Math. 1969).
+//! least load (RailS, Algorithm 2; Graham, SIAM J. Appl. Math. 1969), and of the choice that this leaves
+//! what evens out the receivers.
 //!
-//! Modelled: a message is cut into chunks of one size and a rest. Chunks of equal size are dealt by
-//! destination, then source, then offset: of the orders tried this leaves the receivers most even.
-//! Of equally loaded rails the one that has waited longest is next; at the start, the lowest.
+//! Modelled: a message is cut into chunks of one size and a rest. Whole chunks are dealt by destination,
+//! then source, then offset, round the rails from one that differs by sender. Rests come in many sizes:
+//! in falling order their destinations mix, and each receiver would get what chance gives. So they are
+//! dealt by destination, each to a rail that has least for it, as long as the sender's bound allows: no
+//! rail is filled beyond its share and beyond the least loaded one by more than the largest such rest.
+//! A rest above a third of a rail's share is dealt as LPT says. So loads end within the largest chunk of each
+//! other, and within 4/3 - 1/(3N) of the best, as LPT's do: a sender needs its own demand alone.
 //! Cost: full chunks are never written down or sorted, only the rests are; rails wait in a ring that
 //! is in the order of their loads, so a chunk as large as the one before costs a handful of
-//! instructions whatever the number of rails. `cargo run --release --example lpt` prints how many
-//! chunks a second that is.
-//! Checked: against the definition with a sort and a search for the least, chunk by chunk.
+//! instructions whatever the number of rails; a rest looks at every rail. `cargo run --release --example
+//! lpt` prints how many chunks a second that is.
+//! Checked: against the definition with a sort and a search for the least, chunk by chunk; receivers'
+//! loads on sparse demands.
+
+use std::cmp::Reverse;
 
 /// Bytes from one GPU of the domain to one other domain, or to one GPU there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +35,7 @@ pub struct Message {
 /// use lightloom_rails::{Lpt, Message};
 /// let mut lpt = Lpt::new(2);
 /// let message = |bytes, destination| Message { bytes, destination, source: 0 };
-/// lpt.assign(&[message(100, 1), message(250, 2)], 100);
+/// lpt.assign(&[message(100, 1), message(250, 2)], 100, 0);
 /// // Three chunks of 100, destination 1 first; then the rest of 50 on the rail with less.
 /// assert_eq!(lpt.chunks(0), [0]);
 /// assert_eq!(lpt.chunks(1), [1, 0, 1]);
@@ -43,8 +51,10 @@ pub struct Lpt {
     /// Where the chunks of each message begin in `rails`, and where the last one's end.
     first: Vec<usize>,
     order: Vec<u32>,
-    /// Rests: size, and place of the message in `order`.
-    rests: Vec<(u64, u32)>,
+    /// Rests: size, destination, and place of the message in `order`.
+    rests: Vec<(u64, u32, u32)>,
+    /// Bytes by destination and rail.
+    pairs: Vec<u64>,
 }
 
 impl Lpt {
@@ -62,18 +72,21 @@ impl Lpt {
             first: Vec::new(),
             order: Vec::new(),
             rests: Vec::new(),
+            pairs: Vec::new(),
         }
     }
 
-    /// Cuts `messages` into chunks of `chunk` bytes and rests, and deals them from empty rails.
+    /// Cuts `messages` of domain `sender` into chunks of `chunk` bytes and rests, and deals them from
+    /// empty rails.
     ///
     /// # Panics
     /// If `chunk` is 0.
-    pub fn assign(&mut self, messages: &[Message], chunk: u64) {
+    pub fn assign(&mut self, messages: &[Message], chunk: u64, sender: u32) {
         assert!(chunk > 0, "a chunk has bytes");
+        let rails = self.loads.len();
         self.head = 0;
-        for (rail, slot) in self.ring.iter_mut().enumerate() {
-            *slot = (0, rail as u16);
+        for (turn, slot) in self.ring.iter_mut().enumerate() {
+            *slot = (0, ((turn + sender as usize) % rails) as u16);
         }
         self.order.clear();
         self.order.extend(0..messages.len() as u32);
@@ -84,32 +97,83 @@ impl Lpt {
         // Stable, and linear if it was in order.
         self.order.sort_by_key(ends);
         self.first.clear();
-        let mut chunks = 0;
+        let (mut chunks, mut total, mut destinations) = (0, 0, 0);
         for message in messages {
             self.first.push(chunks);
             chunks += message.bytes.div_ceil(chunk) as usize;
+            total += message.bytes;
+            destinations = destinations.max(message.destination as usize + 1);
         }
         self.first.push(chunks);
         self.rails.clear();
         self.rails.resize(chunks, 0);
+        self.pairs.clear();
+        self.pairs.resize(destinations * rails, 0);
         self.rests.clear();
         for place in 0..self.order.len() {
             let at = self.order[place] as usize;
-            let bytes = messages[at].bytes;
-            let full = (bytes / chunk) as usize;
-            for slot in self.first[at]..self.first[at] + full {
-                self.rails[slot] = self.deal(chunk);
+            let Message { bytes, destination, .. } = messages[at];
+            for slot in self.first[at]..self.first[at] + (bytes / chunk) as usize {
+                self.rails[slot] = self.deal(chunk, destination);
             }
             if bytes % chunk > 0 {
-                self.rests.push((bytes % chunk, place as u32));
+                self.rests.push((bytes % chunk, destination, place as u32));
             }
         }
-        self.rests.sort_unstable_by_key(|&(size, place)| (std::cmp::Reverse(size), place));
-        for i in 0..self.rests.len() {
-            let (size, place) = self.rests[i];
+        self.deal_rests(total, sender);
+    }
+
+    /// Deals the rests: those above a third of a rail's share as whole chunks, for on them the ratio to
+    /// the best depends; the others by destination.
+    fn deal_rests(&mut self, total: u64, sender: u32) {
+        let mut rests = std::mem::take(&mut self.rests);
+        let rails = self.loads.len() as u64;
+        let large = |size: u64| 3 * rails * size > total;
+        // Domains begin with themselves, so that no receiver is everyone's last.
+        let turn = |to: u32| (to < sender, to);
+        rests.sort_unstable_by_key(|&(size, to, place)| match large(size) {
+            true => (false, (false, 0), Reverse(size), place),
+            false => (true, turn(to), Reverse(size), place),
+        });
+        let whole = rests.partition_point(|&(size, ..)| large(size));
+        let slack = rests[whole..].iter().map(|rest| rest.0).max().unwrap_or(0);
+        for (i, &(size, to, place)) in rests.iter().enumerate() {
+            if i == whole {
+                self.read_ring();
+            }
             let last = self.first[self.order[place as usize] as usize + 1] - 1;
-            self.rails[last] = self.deal(size);
+            self.rails[last] = match i < whole {
+                true => self.deal(size, to),
+                false => self.deal_near(size, to, total / rails, slack, sender),
+            };
         }
+        if whole == rests.len() {
+            self.read_ring();
+        }
+        self.rests = rests;
+    }
+
+    /// Of the rails that stay within their share, or within `slack` of the least loaded, the one that
+    /// has least for this destination; of those that differ by less than half of what is dealt, the
+    /// next from a rail that is another one for each sender and destination.
+    fn deal_near(&mut self, size: u64, to: u32, share: u64, slack: u64, sender: u32) -> u16 {
+        let rails = self.loads.len();
+        let pairs = &mut self.pairs[to as usize * rails..][..rails];
+        let least = *self.loads.iter().min().expect("there are rails");
+        let alike = pairs.iter().min().expect("there are rails") + size / 2;
+        let most = share.max(least + slack);
+        let home = (sender as usize + to as usize) % rails;
+        let rail = (home..rails)
+            .chain(0..home)
+            .filter(|&n| self.loads[n] + size <= most)
+            .min_by_key(|&n| pairs[n].max(alike))
+            .expect("the least loaded rail takes any chunk");
+        pairs[rail] += size;
+        self.loads[rail] += size;
+        rail as u16
+    }
+
+    fn read_ring(&mut self) {
         for &(load, rail) in &self.ring {
             self.loads[usize::from(rail)] = load;
         }
@@ -118,7 +182,7 @@ impl Lpt {
     /// The least loaded rail, which `size` is added to. Chunks come by falling size, so that it
     /// nearly always becomes the most loaded: its new place is looked for from that end.
     #[inline]
-    fn deal(&mut self, size: u64) -> u16 {
+    fn deal(&mut self, size: u64, to: u32) -> u16 {
         let rails = self.ring.len();
         let (load, rail) = self.ring[self.head];
         let load = load + size;
@@ -134,6 +198,7 @@ impl Lpt {
             slot = before;
         }
         self.ring[slot] = (load, rail);
+        self.pairs[to as usize * rails + usize::from(rail)] += size;
         rail
     }
 
@@ -168,27 +233,53 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The definition: all chunks in one list, sorted; each to the least load, of several the one
-    /// that was given a chunk longest ago.
-    fn by_definition(messages: &[Message], chunk: u64, rails: usize) -> (Vec<Vec<u16>>, Vec<u64>) {
+    /// The definition: whole chunks and large rests in one list, sorted, each to the least load, of
+    /// several the one that was given a chunk longest ago; then the other rests.
+    fn by_definition(
+        messages: &[Message],
+        chunk: u64,
+        rails: usize,
+        sender: u32,
+    ) -> (Vec<Vec<u16>>, Vec<u64>) {
+        let total: u64 = messages.iter().map(|m| m.bytes).sum();
         let mut chunks = Vec::new();
         for (at, message) in messages.iter().enumerate() {
             for (offset, size) in sizes(message.bytes, chunk).enumerate() {
-                chunks.push((size, message.destination, message.source, at, offset));
+                let small = size < chunk && 3 * size * rails as u64 <= total;
+                chunks.push((small, size, message.destination, message.source, at, offset));
             }
         }
-        chunks.sort_by_key(|&(size, to, from, at, offset)| {
-            (std::cmp::Reverse(size), to, from, at, offset)
+        chunks.sort_by_key(|&(small, size, to, from, at, offset)| {
+            let turn = (to < sender, to);
+            let first = if small { (turn, size) } else { ((false, 0), size) };
+            (small, first.0, Reverse(first.1), to, from, at, offset)
         });
-        let mut state: Vec<(u64, usize, u16)> = (0..rails).map(|n| (0, n, n as u16)).collect();
+        let slack = chunks.iter().filter(|c| c.0).map(|c| c.1).max().unwrap_or(0);
+        let start = |n| (n + rails - sender as usize % rails) % rails;
+        let mut state: Vec<(u64, usize, usize)> = (0..rails).map(|n| (0, start(n), n)).collect();
+        let mut pairs = std::collections::HashMap::<(u32, usize), u64>::new();
         let mut assigned: Vec<Vec<u16>> = messages
             .iter()
             .map(|message| vec![0; message.bytes.div_ceil(chunk) as usize])
             .collect();
-        for (turn, (size, _, _, at, offset)) in chunks.into_iter().enumerate() {
-            let least = state.iter_mut().min().expect("at least one rail");
-            assigned[at][offset] = least.2;
-            *least = (least.0 + size, rails + turn, least.2);
+        for (turn, (small, size, to, _, at, offset)) in chunks.into_iter().enumerate() {
+            let least = state.iter().map(|s| s.0).min().expect("at least one rail");
+            let most = (total / rails as u64).max(least + slack);
+            let pair = |n: usize| pairs.get(&(to, n)).copied().unwrap_or(0);
+            let alike = (0..rails).map(pair).min().expect("at least one rail") + size / 2;
+            let home =
+                |n: usize| (n + 2 * rails - sender as usize % rails - to as usize % rails) % rails;
+            let taken = match small {
+                false => state.iter_mut().min(),
+                true => state
+                    .iter_mut()
+                    .filter(|s| s.0 + size <= most)
+                    .min_by_key(|s| (pair(s.2).max(alike), home(s.2))),
+            }
+            .expect("a rail");
+            assigned[at][offset] = taken.2 as u16;
+            *taken = (taken.0 + size, rails + turn, taken.2);
+            *pairs.entry((to, taken.2)).or_default() += size;
         }
         state.sort_by_key(|&(_, _, rail)| rail);
         (assigned, state.into_iter().map(|(load, ..)| load).collect())
@@ -205,11 +296,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_what_it_says(messages in messages(), chunk in 1u64..700, rails in 1usize..20) {
+        fn it_is_what_it_says(
+            messages in messages(), chunk in 1u64..700, rails in 1usize..20, sender in 0u32..9
+        ) {
             let mut lpt = Lpt::new(rails);
-            lpt.assign(&messages, 1_000); // leaves nothing behind
-            lpt.assign(&messages, chunk);
-            let (assigned, loads) = by_definition(&messages, chunk, rails);
+            lpt.assign(&messages, 1_000, 3); // leaves nothing behind
+            lpt.assign(&messages, chunk, sender);
+            let (assigned, loads) = by_definition(&messages, chunk, rails, sender);
             prop_assert_eq!(lpt.loads(), &loads[..]);
             for (at, chunks) in assigned.iter().enumerate() {
                 prop_assert_eq!(lpt.chunks(at), &chunks[..], "message {}", at);
@@ -220,7 +313,7 @@ mod tests {
         #[test]
         fn loads_are_those_of_the_chunks(messages in messages(), chunk in 1u64..700) {
             let mut lpt = Lpt::new(5);
-            lpt.assign(&messages, chunk);
+            lpt.assign(&messages, chunk, 0);
             let mut loads = [0; 5];
             for (at, message) in messages.iter().enumerate() {
                 for (&rail, size) in lpt.chunks(at).iter().zip(sizes(message.bytes, chunk)) {

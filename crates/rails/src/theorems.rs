@@ -1,7 +1,7 @@
 //! The theorems of RailS as properties, on matrices drawn at random.
 
 use super::balance::{assign, least_load, mse};
-use super::lpt::{Lpt, Message};
+use super::lpt::{Lpt, Message, sizes};
 use proptest::prelude::*;
 
 /// The largest flow from node 0 to the last in a graph of capacities (Edmonds and Karp).
@@ -150,14 +150,16 @@ proptest! {
     /// 4/3 - 1/(3N) of the best that whole jobs allow (equation 39 is of that, not of the mean).
     #[test]
     fn lpt_is_within_its_bounds(
-        jobs in prop::collection::vec(1u64..60, 1..9), rails in 1usize..5
+        jobs in prop::collection::vec(1u64..60, 1..9), rails in 1usize..5,
+        chunk in prop_oneof![Just(1_000u64), 1u64..60], sender in 0u32..5
     ) {
         let message = |(at, &bytes): (usize, &u64)| {
             Message { bytes, destination: at as u32 % 3, source: at as u32 % 2 }
         };
         let messages: Vec<Message> = jobs.iter().enumerate().map(message).collect();
         let mut lpt = Lpt::new(rails);
-        lpt.assign(&messages, 1_000); // jobs are whole
+        lpt.assign(&messages, chunk, sender);
+        let jobs: Vec<u64> = jobs.iter().flat_map(|&bytes| sizes(bytes, chunk)).collect();
         let widest = jobs.iter().max().copied().unwrap_or(0);
         let largest = lpt.loads().iter().max().copied().unwrap_or(0);
         let smallest = lpt.loads().iter().min().copied().unwrap_or(0);
@@ -167,8 +169,10 @@ proptest! {
         let share = widest as f64 / largest as f64;
         prop_assert!(mse(lpt.loads()) <= share * share);
         let n = rails as f64;
-        let best = discrete_optimum(&jobs, rails) as f64;
-        prop_assert!(largest as f64 <= best * (4.0 / 3.0 - 1.0 / (3.0 * n)) + 1e-9);
+        if jobs.len() < 13 {
+            let best = discrete_optimum(&jobs, rails) as f64;
+            prop_assert!(largest as f64 <= best * (4.0 / 3.0 - 1.0 / (3.0 * n)) + 1e-9);
+        }
     }
 }
 
@@ -176,7 +180,7 @@ proptest! {
 #[test]
 fn the_ratio_is_not_against_the_mean() {
     let mut lpt = Lpt::new(2);
-    lpt.assign(&[Message { bytes: 10, destination: 1, source: 0 }], 10);
+    lpt.assign(&[Message { bytes: 10, destination: 1, source: 0 }], 10, 0);
     assert_eq!(lpt.loads(), [10, 0]);
     assert_eq!(discrete_optimum(&[10], 2), 10);
 }
@@ -192,12 +196,13 @@ fn even_senders_may_leave_receivers_uneven() {
     let [sent, received] = loads(&d, 2, |_, f, n| if n + 2 == f { 1.0 } else { 0.0 });
     assert!(evenly_loaded(&sent, 2));
     assert_eq!(received[4..], [2.0, 0.0, 0.0, 2.0]);
-    // LPT falls into it as well, with a chunk for each; both ends do not.
+    // LPT falls into it as well, with a chunk for each, where both senders begin with the same rail; both
+    // ends do not.
     let two = vec![
-        Message { bytes: 1, destination: 2, source: 0 },
-        Message { bytes: 1, destination: 3, source: 0 },
+        Message { bytes: 1, destination: 4, source: 0 },
+        Message { bytes: 1, destination: 5, source: 0 },
     ];
-    let messages = [two.clone(), two, vec![], vec![]];
-    assert_eq!(assign(&messages, 2, 1, false).received[4..], [2, 0, 0, 2]);
-    assert_eq!(assign(&messages, 2, 1, true).received[4..], [1, 1, 1, 1]);
+    let messages = [two.clone(), vec![], two, vec![], vec![], vec![]];
+    assert_eq!(assign(&messages, 2, 1, false).received[8..], [2, 0, 0, 2]);
+    assert_eq!(assign(&messages, 2, 1, true).received[8..], [1, 1, 1, 1]);
 }

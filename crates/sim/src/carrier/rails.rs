@@ -34,7 +34,7 @@ fn rails(split: &Split<'_>, travel: &mut Travel) {
     for sent in sent.chunk_by(|x, y| x.0 == y.0) {
         messages.clear();
         messages.extend(sent.iter().map(|&(.., message)| message));
-        lpt.assign(&messages, chunk);
+        lpt.assign(&messages, chunk, sent[0].0);
         for (index, &(a, destination, message)) in sent.iter().enumerate() {
             let (a, b, source) =
                 (a as usize, message.destination as usize, message.source as usize);
