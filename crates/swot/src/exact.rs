@@ -2,7 +2,8 @@
 //!
 //! Steps are settled one after the other. What is settled costs at least its linear program; what is
 //! left costs at least its own optimum with every plane set for free (Russian dolls: suffixes are
-//! solved first, the shortest one to begin with). Planes of one history are interchangeable.
+//! solved first, the shortest one to begin with). Planes of one history are interchangeable; where
+//! arcs are merged, a relaxation with far fewer patterns, those of one last use are.
 //! Long collectives of equal steps get a bound from windows.
 //! Checked: against every pattern on tiny instances, and against HiGHS.
 
@@ -23,6 +24,7 @@ pub(super) struct Proven {
 }
 
 /// Proves `known` optimal, or betters it, with so many programs at most; the bound holds in any case.
+/// Where arcs are merged, what seems better need not be a schedule.
 pub(super) fn prove(p: &Scaled, known: f64, programs: usize) -> Proven {
     let n = p.steps();
     let mut search = Search::new(n, programs);
@@ -48,7 +50,9 @@ pub(super) fn prove(p: &Scaled, known: f64, programs: usize) -> Proven {
                 }
             }
         }
-        let share = search.left / 2;
+        // Half of what is left; where planes are merged, half of all is kept for the whole.
+        let kept = if p.merged { programs / 2 } else { 0 };
+        let share = search.left.saturating_sub(kept) / 2;
         let proven = search.doll(&part, s, known, floor, share);
         search.suffix[s] = proven.bound;
         doll = proven.better.unwrap_or(at);
@@ -230,7 +234,11 @@ impl Search {
 
 /// Sets of planes for the next step; of planes of one history the first ones only.
 fn subsets(p: &Scaled, before: &Pattern) -> Vec<u64> {
+    let last = |j: usize| before.iter().rposition(|set| set >> j & 1 == 1);
     let same = |i: usize, j: usize| {
+        if p.merged {
+            return last(i) == last(j) && (last(i).is_some() || p.initial[i] == p.initial[j]);
+        }
         p.initial[i] == p.initial[j] && before.iter().all(|set| set >> i & 1 == set >> j & 1)
     };
     let twin: Vec<Option<usize>> = (0..p.k).map(|j| (0..j).rev().find(|&i| same(i, j))).collect();

@@ -30,6 +30,9 @@ pub(super) struct Scaled {
     pub dark: f64,
     pub unit_ps: f64,
     pub ends: Ends,
+    /// Whether planes of one arc share how early they leave and how late they come; a relaxation, in
+    /// which only a plane's last use tells it from others.
+    pub merged: bool,
 }
 
 /// Where the steps at hand begin and end in a longer collective, for bounds.
@@ -64,6 +67,7 @@ impl Scaled {
             dark: planes.reconfiguration_ps.ps() as f64 / unit_ps,
             unit_ps,
             ends: Ends::Whole,
+            merged: false,
         }
     }
 
@@ -118,6 +122,7 @@ struct Loss {
 }
 
 /// A plane that switches between two uses, or between the beginning and its first.
+#[derive(Clone, Copy)]
 struct PlaneSwitch {
     from: Option<usize>,
     to: usize,
@@ -196,11 +201,28 @@ impl Solver {
         self.late.clear();
         self.late.resize(n * k, None);
         self.tau.clear();
-        let arcs = arcs(p, pattern);
+        let mut arcs = arcs(p, pattern);
+        let mut twins = Vec::new();
+        if p.merged {
+            let mut firsts: Vec<PlaneSwitch> = Vec::with_capacity(arcs.len());
+            for arc in arcs {
+                match firsts.iter().find(|first| (first.from, first.to) == (arc.from, arc.to)) {
+                    Some(first) => twins.push((arc, first.plane)),
+                    None => firsts.push(arc),
+                }
+            }
+            arcs = firsts;
+        }
         let mut x = self.add_variables(p, &arcs, n);
         let lag = self.add_ends(p, pattern, &mut x);
         self.rows.columns = x.len();
         self.add_switches(p, &arcs, lag);
+        for (PlaneSwitch { from, to, plane }, first) in twins {
+            self.late[to * k + plane] = self.late[to * k + first];
+            if let Some(from) = from {
+                self.early[from * k + plane] = self.early[from * k + first];
+            }
+        }
         self.add_steps(p, pattern);
         x
     }
@@ -297,6 +319,10 @@ impl Solver {
             if set.count_ones() == 1 {
                 continue;
             }
+            if p.merged {
+                self.add_losses(p, s, set);
+                continue;
+            }
             for j in planes_of(set) {
                 let losses = [self.early[s * k + j], self.late[s * k + j]];
                 let mut needed = p.alpha;
@@ -307,6 +333,19 @@ impl Solver {
                 self.rows.put(self.tau[s], 1.0);
                 self.rows.end(needed);
             }
+        }
+    }
+
+    /// The rows of a step whose planes are told apart by their arcs only: none loses more than all.
+    fn add_losses(&mut self, p: &Scaled, s: usize, set: u64) {
+        let of = planes_of(set).flat_map(|j| [self.early[s * p.k + j], self.late[s * p.k + j]]);
+        let mut losses: Vec<Loss> = of.flatten().collect();
+        losses.sort_by_key(|loss| (loss.variable, loss.sign < 0.0));
+        losses.dedup_by_key(|loss| (loss.variable, loss.sign < 0.0));
+        for loss in losses {
+            self.rows.put(loss.variable, -loss.sign);
+            self.rows.put(self.tau[s], 1.0);
+            self.rows.end(p.alpha + loss.constant);
         }
     }
 
