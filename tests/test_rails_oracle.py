@@ -86,7 +86,7 @@ def test_lpt_is_within_a_chunk_of_the_optimum(made: tuple[Bytes, int], both_ends
 @compiled
 @pytest.mark.parametrize("seed", range(1, 11))
 def test_lpt_leaves_receivers_nearly_as_even_as_can_be(seed: int) -> None:
-    """Each sender by itself, messages below a chunk, hundreds of them for each rail of a receiver."""
+    """Each sender by itself; hundreds of messages below a chunk for each rail of a receiver."""
     sizes = demand(Workload.parse("sparse:0.6"), 128, 8, 4 << 20, seed=seed)[0]
     sent, received = assigned(sizes, 8, False)
     for loads in (sent, received):

@@ -171,7 +171,11 @@ impl Run<'_> {
             (conn.message, u64::from(conn.mtu))
         };
         let route = self.route(message, lane, mtu, now);
-        self.net.conns[id as usize].change(route, self.settings.go_back_n);
+        let conn = &mut self.net.conns[id as usize];
+        conn.count_in_flight(&mut self.net.messages[message as usize], 0);
+        conn.change(route, self.settings.go_back_n);
+        let control = self.control(id, now);
+        self.net.messages[message as usize].control = control;
         if let Some(outside) = &mut self.outside {
             outside.begins(id);
         }

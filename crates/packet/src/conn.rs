@@ -1,5 +1,6 @@
 //! Messages and the connections that carry them. A flow of one lane is a message with one connection;
-//! of several lanes, a message whose packets are handed out to whichever connection can send next.
+//! of several lanes, a message whose packets are handed out to whichever connection can send next. The
+//! window is the message's: its lanes share it.
 
 use crate::balancer::AnyBalancer;
 use crate::packet::NONE;
@@ -19,6 +20,19 @@ pub(crate) struct Message {
     pub start: u64,
     /// No flow on its lanes could arrive sooner than this after its start \[ps\].
     pub ideal: u64,
+    pub control: AnyTransport,
+    /// Packets in flight on all of its lanes.
+    pub in_flight: u32,
+    /// Its pace lets no lane send before \[ps\].
+    pub not_before: u64,
+}
+
+impl Message {
+    /// Whether its window, or its credit, lets it send one more packet of so many bytes.
+    #[inline]
+    pub fn has_room(&self, packet: f64) -> bool {
+        self.control.may_send(self.in_flight, packet)
+    }
 }
 
 /// Where the packets of a connection go.
@@ -41,7 +55,6 @@ pub(crate) struct Route {
     pub long: u32,
     pub path: Path,
     pub info: PathInfo,
-    pub control: AnyTransport,
     pub balancer: AnyBalancer,
 }
 
@@ -87,7 +100,6 @@ pub(crate) struct Conn {
     pub resend: VecDeque<u32>,
     /// The one packet that is not full, and its payload.
     pub partial: (u32, u32),
-    pub control: AnyTransport,
     pub balancer: AnyBalancer,
     pub last_heard: u64,
     pub silences: u32,
@@ -111,7 +123,7 @@ pub(crate) struct Conn {
 
 impl Conn {
     pub fn new(message: u32, lane: u32, mtu: u32, route: Route) -> Self {
-        let Route { links, fetched_over, long, path, info, control, balancer } = route;
+        let Route { links, fetched_over, long, path, info, balancer } = route;
         Conn {
             message,
             lane,
@@ -136,7 +148,6 @@ impl Conn {
             in_flight: 0,
             resend: VecDeque::new(),
             partial: (NONE, 0),
-            control,
             balancer,
             last_heard: 0,
             silences: 0,
@@ -156,10 +167,9 @@ impl Conn {
 
     /// Goes on along another route: what did not arrive is sent again there, at once.
     pub fn change(&mut self, route: Route, go_back_n: bool) {
-        let Route { links, fetched_over, long, path, info, control, balancer } = route;
+        let Route { links, fetched_over, long, path, info, balancer } = route;
         (self.links, self.fetched_over, self.long, self.path) = (links, fetched_over, long, path);
-        (self.info, self.control, self.balancer) = (info, control, balancer);
-        self.in_flight = 0;
+        (self.info, self.balancer) = (info, balancer);
         if go_back_n {
             self.next_seq = self.unacked;
         } else {
@@ -190,10 +200,11 @@ impl Conn {
         if seq == self.partial.0 { self.partial.1 } else { self.mtu }
     }
 
-    /// Whether its window, or its credit, lets it send one more.
+    /// So many of its packets are in flight now.
     #[inline]
-    pub fn has_room(&self) -> bool {
-        self.control.may_send(self.in_flight, self.info.packet)
+    pub fn count_in_flight(&mut self, message: &mut Message, count: u32) {
+        message.in_flight = message.in_flight + count - self.in_flight;
+        self.in_flight = count;
     }
 
     /// Whether there is something to send, given what its message has left.

@@ -18,17 +18,7 @@ impl Run<'_> {
         let Sending { track, phase, ref orders, .. } = *sending;
         let from = self.order.len();
         for flow in orders.flows(phase) {
-            let message = self.free_messages.pop().unwrap_or_else(|| {
-                self.net.messages.push(Message {
-                    track: 0,
-                    bytes: 0,
-                    unsent: 0,
-                    received: 0,
-                    start: 0,
-                    ideal: 0,
-                });
-                self.net.messages.len() as u32 - 1
-            });
+            let message = self.free_messages.pop().unwrap_or(self.net.messages.len() as u32);
             let bytes = flow.bytes.get();
             let (mut first, mut last) = (NONE, NONE);
             for lane in orders.lane_numbers(flow) {
@@ -42,9 +32,21 @@ impl Run<'_> {
                 self.order.push(id);
                 self.count_on_circuits(id, true);
             }
-            let ideal = self.ideal(first, bytes);
-            self.net.messages[message as usize] =
-                Message { track, bytes, unsent: bytes, received: 0, start: now.ps(), ideal };
+            let made = Message {
+                track,
+                bytes,
+                unsent: bytes,
+                received: 0,
+                start: now.ps(),
+                ideal: self.ideal(first, bytes),
+                control: self.control(first, now),
+                in_flight: 0,
+                not_before: 0,
+            };
+            match self.net.messages.get_mut(message as usize) {
+                Some(free) => *free = made,
+                None => self.net.messages.push(made),
+            }
         }
         from
     }
@@ -64,6 +66,35 @@ impl Run<'_> {
         }
         // Rounded down by a millionth, for rates are floats and lanes differ by a bit per second.
         delay + (bytes as f64 / rate * (1.0 - 1e-6)) as u64
+    }
+
+    /// The window of a flow over a connection and its siblings: as much as they carry at once into and
+    /// out of the network, over the longest of them.
+    pub(crate) fn control(&self, first: u32, now: Time) -> AnyTransport {
+        let lane = &self.net.conns[first as usize];
+        let (mut info, mut at) = (lane.info, lane.sibling);
+        if at != first {
+            let (mut ends, mut rates) = ([vec![], vec![]], [0.0, 0.0]);
+            loop {
+                let lane = &self.net.conns[at as usize];
+                for (end, link) in
+                    [lane.first_link(), lane.links[lane.links.len() - 1]].into_iter().enumerate()
+                {
+                    if !ends[end].contains(&link) {
+                        ends[end].push(link);
+                        rates[end] += lane.info.rate;
+                    }
+                }
+                info.round_trip = info.round_trip.max(lane.info.round_trip);
+                info.answers_wait = info.answers_wait.max(lane.info.answers_wait);
+                if at == first {
+                    break;
+                }
+                at = lane.sibling;
+            }
+            info.rate = f64::min(rates[0], rates[1]);
+        }
+        AnyTransport::new(&self.spec.transport, info, now.ps())
     }
 
     fn connect(
@@ -128,10 +159,9 @@ impl Run<'_> {
             mix(self.seed
                 ^ mix(self.ledger.outcome.flows << 32 ^ u64::from(message) ^ now.ps() << 8))
                 ^ mix(u64::from(links[0]));
-        let control = AnyTransport::new(&self.spec.transport, info, now.ps());
         let balancer = AnyBalancer::new(&self.spec.balancer, path.alternatives.max(1), hash);
         let long = self.net.long.keep(&links[fetched_over as usize..]);
-        Route { links, fetched_over, long, path, info, control, balancer }
+        Route { links, fetched_over, long, path, info, balancer }
     }
 
     /// How many links of a path come before the NIC that sends.

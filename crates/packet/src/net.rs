@@ -131,6 +131,13 @@ impl Net {
         self.classes[self.links[link as usize].class as usize]
     }
 
+    /// The message of a connection that has not ended.
+    #[inline]
+    pub fn message_of(&mut self, conn: u32) -> Option<&mut Message> {
+        let conn = &self.conns[conn as usize];
+        if conn.done { None } else { self.messages.get_mut(conn.message as usize) }
+    }
+
     // ---- the connections that may send, in a ring a first link: each names the next
 
     /// A connection joins the ring of its first link, as the last.
@@ -179,7 +186,7 @@ impl Net {
         while other != id {
             let sibling = &self.conns[other as usize];
             let faster = sibling.balancer.round_trip().is_some_and(|rtt| rtt < own);
-            if faster && sibling.in_ring && sibling.has_room() {
+            if faster && sibling.in_ring {
                 return true;
             }
             other = sibling.sibling;

@@ -32,14 +32,16 @@ impl Run<'_> {
             }
             Kind::Notice => {
                 self.give(id);
-                self.net.conns[conn as usize].control.notified(now);
+                if let Some(message) = self.net.message_of(conn) {
+                    message.control.notified(now);
+                }
             }
             Kind::Pull => {
                 self.give(id);
-                if let Some(conn_state) = self.net.conns.get_mut(conn as usize) {
-                    conn_state.control.pulled();
+                if let Some(message) = self.net.message_of(conn) {
+                    message.control.pulled();
                 }
-                self.ready(conn, now);
+                self.all_ready(conn, now);
             }
         }
     }

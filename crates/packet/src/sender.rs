@@ -26,13 +26,24 @@ impl Run<'_> {
         if conn.in_ring || conn.paced || conn.done {
             return;
         }
-        let unsent = self.net.messages[conn.message as usize].unsent;
-        if !conn.has_data(unsent) || !conn.has_room() {
+        let message = &self.net.messages[conn.message as usize];
+        if !conn.has_data(message.unsent) || !message.has_room(conn.info.packet) {
             return;
         }
         let at = conn.first_link();
         self.net.join_ring(id);
         self.kick(at, now);
+    }
+
+    /// Its window may have opened: whichever lane of the flow comes to send first has it.
+    pub(crate) fn all_ready(&mut self, id: u32, now: u64) {
+        let mut next = self.net.conns[id as usize].sibling;
+        while next != id {
+            let after = self.net.conns[next as usize].sibling;
+            self.ready(next, now);
+            next = after;
+        }
+        self.ready(id, now);
     }
 
     /// Takes a packet from the next flow in a link's ring that can send.
@@ -45,11 +56,13 @@ impl Run<'_> {
             }
             let id = self.net.conns[last as usize].ready_next;
             let conn = &mut self.net.conns[id as usize];
-            let unsent = self.net.messages[conn.message as usize].unsent;
-            let room = conn.has_room();
+            let message = &self.net.messages[conn.message as usize];
+            let unsent = message.unsent;
+            let room = message.has_room(conn.info.packet);
             let done = conn.done;
             if !done && conn.has_data(unsent) && room {
-                let time = conn.not_before.max(conn.control.may_send_from());
+                let pace = message.not_before.max(message.control.may_send_from());
+                let time = conn.not_before.max(pace);
                 if time > now {
                     conn.paced = true;
                     self.net.leave_ring(at, last, id);
@@ -122,11 +135,12 @@ impl Run<'_> {
         };
         self.counts.resent += u64::from(again);
         self.counts.data_packets += 1;
-        conn.in_flight += 1;
+        conn.count_in_flight(message, conn.in_flight + 1);
         conn.in_network += 1;
         let size = u64::from(conn.payload(seq)) + self.settings.header;
-        conn.not_before = now + conn.control.sent(size, now);
+        message.not_before = now + message.control.sent(size, now);
         let fetched_over = conn.fetched_over as usize;
+        conn.not_before = now;
         if fetched_over > 0 {
             conn.not_before = conn.not_before.max(Self::fetch(
                 &mut self.net.links,
@@ -142,7 +156,7 @@ impl Run<'_> {
             let timeout = Far::Timeout { conn: id, generation: conn.generation };
             self.far.push(Time::from_ps(now + self.settings.retransmit_after), timeout);
         }
-        let urgent = !conn.has_data(message.unsent) || !conn.has_room();
+        let urgent = !conn.has_data(message.unsent) || !message.has_room(conn.info.packet);
         let alternative = if conn.path.alternatives > 1 {
             let nic = conn.links[conn.path.before as usize];
             let turn = &mut self.net.tallies[nic as usize].turn;
@@ -227,18 +241,18 @@ impl Run<'_> {
         }
         conn.last_heard = now;
         conn.silences = 0;
+        let message = &mut self.net.messages[conn.message as usize];
         if self.settings.go_back_n {
             if seq > conn.unacked {
                 conn.unacked = seq;
                 conn.next_seq = conn.next_seq.max(seq);
             }
-            conn.in_flight = conn.next_seq - conn.unacked;
+            conn.count_in_flight(message, conn.next_seq - conn.unacked);
         } else {
-            conn.in_flight = conn.in_flight.saturating_sub(u32::from(count));
+            conn.count_in_flight(message, conn.in_flight.saturating_sub(u32::from(count)));
         }
-        let unsent = self.net.messages[conn.message as usize].unsent;
-        let idle = !conn.has_data(unsent);
-        conn.control.acked(Ack { now, packets: u32::from(count), marked, round_trip, idle });
+        let idle = !conn.has_data(message.unsent);
+        message.control.acked(Ack { now, packets: u32::from(count), marked, round_trip, idle });
         // An alternative of a route that it has left says nothing about those of its route now.
         let known = alternative < conn.path.alternatives.max(1);
         if known && (conn.path.alternatives > 1 || conn.sibling != conn_id) {
@@ -248,7 +262,7 @@ impl Run<'_> {
                 outside.heard(conn_id, heard);
             }
         }
-        self.ready(conn_id, now);
+        self.all_ready(conn_id, now);
     }
 
     /// How long ago the data packet was sent that a packet answers \[ps\], to the nanosecond.
@@ -265,18 +279,20 @@ impl Run<'_> {
         }
         conn.last_heard = now;
         conn.silences = 0;
+        let message = &mut self.net.messages[conn.message as usize];
         if self.settings.go_back_n {
             if seq >= conn.unacked {
                 conn.unacked = seq;
                 conn.next_seq = seq;
-                conn.in_flight = 0;
+                conn.count_in_flight(message, 0);
             }
         } else {
-            conn.in_flight = conn.in_flight.saturating_sub(1);
+            conn.count_in_flight(message, conn.in_flight.saturating_sub(1));
             conn.resend.push_back(seq);
         }
-        conn.control.lost(sent, now);
+        message.control.lost(sent, now);
         self.ready(conn_id, now);
+        self.all_ready(conn_id, now);
     }
 
     /// Nothing was heard for long: what did not arrive is sent again.
@@ -306,8 +322,9 @@ impl Run<'_> {
                 return Err(EngineError::Unheard { task, times: GIVE_UP });
             }
             conn.last_heard = now;
-            conn.in_flight = 0;
-            conn.control.timed_out();
+            let message = &mut self.net.messages[conn.message as usize];
+            conn.count_in_flight(message, 0);
+            message.control.timed_out();
             if self.settings.go_back_n {
                 conn.next_seq = conn.unacked;
             } else {
@@ -319,6 +336,7 @@ impl Run<'_> {
         self.far
             .push(Time::from_ps(again.max(now + 1)), Far::Timeout { conn: conn_id, generation });
         self.ready(conn_id, now);
+        self.all_ready(conn_id, now);
         Ok(())
     }
 

@@ -270,6 +270,39 @@ fn a_flow_of_two_lanes_goes_over_both() {
     }
 }
 
+/// A window is a flow's: three lanes of one do not send faster than it allows.
+#[test]
+fn lanes_of_a_flow_share_its_window() {
+    let cluster =
+        Cluster { gpus_per_server: 4, nics_per_server: 4, ..hosts(16, 2).cluster().clone() };
+    let spec = RailOptimized(ClosSpec {
+        splitting: Splitting::Ecmp,
+        tiers: 2,
+        ..ClosSpec::new(RATE, Time::from_us(1))
+    });
+    let fabric = build(&cluster, &spec.into(), 1, &[]).expect("a valid fabric");
+    let took = |transport, balancer, lanes: u32| {
+        let mut engine = engine(transport, balancer);
+        let json = crate::transport_settings(transport);
+        engine.spec.transport = with(&json, r#""window": null"#, r#""window": 20000"#);
+        let mut orders = Orders::default();
+        for nic in 1..=lanes {
+            let (from, to) = (lightloom_fabric::NicId(nic), lightloom_fabric::NicId(12));
+            fabric.nic_route(from, to, 0, orders.path()).expect("NICs");
+            orders.lane();
+        }
+        orders.flow(Bytes::new(4_000_000));
+        orders.end_phase(Time::ZERO);
+        run(&engine, &fabric, orders).0.makespan.as_secs_f64()
+    };
+    for (transport, balancer) in
+        [("spray", "reps"), ("spray", "min-rtt"), ("ndp", "reps"), ("dctcp", "min-rtt")]
+    {
+        let (one, three) = (took(transport, balancer, 1), took(transport, balancer, 3));
+        assert!((three / one - 1.0).abs() < 0.05, "{transport} {balancer}: {one} {three}");
+    }
+}
+
 // ---- circuits
 
 /// The circuit of the conformance suite goes dark for a while under a running flow, `at` after it
