@@ -214,7 +214,7 @@ impl Graph {
         for (task, sent) in (0..).zip(&plan.transmissions) {
             edges.push((clocks[&sent.start_ps], task));
             edges.extend(sent.after_step.map(|step| (step_ends[&step], task)));
-            edges.extend(step_ends.get(&sent.step).map(|&end| (task, end)));
+            edges.extend(step_ends.range(sent.step..).next().map(|(_, &end)| (task, end)));
         }
         let first = plan.transmissions.len() as u32;
         for (task, change) in (first..).zip(&plan.reconfigurations) {

@@ -8,9 +8,10 @@
 //!
 //! Modelled, as in the paper's Table 1 and P1-P3: a plane carries part of a step only while it holds
 //! the step's configuration; switching takes `reconfiguration` and may begin as soon as the plane's
-//! last transmission has ended; steps are separated by a barrier over all planes; a transmission
-//! takes `latency` once, and its bytes at the plane's rate. Ignored: data dependencies finer than the
-//! barrier, several configurations in one step, and control-plane time.
+//! last transmission has ended; steps are separated by a barrier over all planes, but for those that
+//! begin together (several configurations in one step, beyond the paper); a transmission takes
+//! `latency` once, and its bytes at the plane's rate. Ignored: data dependencies finer than the
+//! barrier, and control-plane time.
 //!
 //! Source: SWOT, Section 3.
 

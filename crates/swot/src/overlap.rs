@@ -13,8 +13,8 @@
 use super::beam::{Width, patterns};
 use super::exact::{prove, windows};
 use super::pattern::{Pattern, Scaled, Solver, planes_of};
-use crate::problem::{Held, Problem, Schedule, Solution};
-use crate::simple::{Parts, earliest, lockstep, one_shot};
+use crate::problem::{Held, Problem, Schedule, Solution, Step};
+use crate::simple::{Parts, by_stretches, earliest, lockstep, one_shot};
 use lightloom_units::{Bytes, Time};
 use std::collections::HashSet;
 
@@ -90,7 +90,7 @@ impl Effort {
 ///     latency_ps: Time::ZERO,
 /// };
 /// let steps = [(0, 20), (1, 10), (2, 5), (2, 5), (1, 10), (0, 20)]
-///     .map(|(configuration, mb)| Step { configuration, volume_bytes: Bytes::new(mb * 1_000_000) });
+///     .map(|(configuration, mb)| Step::new(configuration, Bytes::new(mb * 1_000_000) ));
 /// let problem = Problem::new(planes, vec![Held::Configuration(0); 2], steps.to_vec())?;
 /// // SWOT, Section 3.1; lockstep takes 1500 us.
 /// let found = overlap(&problem, Effort::Normal);
@@ -111,6 +111,13 @@ pub fn overlap(problem: &Problem, effort: Effort) -> Solution {
     let mut bound_ps = unswitched(problem);
     if best.completion_ps <= bound_ps {
         return Solution { schedule: best, bound_ps };
+    }
+    // Steps of several configurations: planes that stand for long, or one configuration after another.
+    if problem.grouped() {
+        let found =
+            [by_stretches(problem), Some(overlap(&problem.apart(), Effort::Quick).schedule)];
+        let found = found.into_iter().flatten().chain([best]).min_by_key(|one| one.completion_ps);
+        return Solution { schedule: found.expect("lockstep is one"), bound_ps };
     }
     let scaled = Scaled::new(problem);
     let mut search = Search {
@@ -149,7 +156,8 @@ fn unswitched(problem: &Problem) -> Time {
         let share = Bytes::new(volume.get().div_ceil(u64::from(planes.planes)));
         planes.latency_ps + planes.rate_bps.time_for(share)
     };
-    problem.steps().iter().map(|s| step(s.volume_bytes)).sum()
+    let volume = |group: &[Step]| group.iter().map(|step| step.volume_bytes).sum();
+    problem.groups().map(|group| step(volume(group))).sum()
 }
 
 struct Found {
@@ -292,7 +300,8 @@ impl Search<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::problem::{Planes, Problem, Step};
+    use crate::problem::{Planes, Problem};
+    use crate::replay::replay;
     use crate::simple::ideal;
     use lightloom_units::BitRate;
     use proptest::prelude::*;
@@ -308,9 +317,11 @@ mod tests {
         };
         let kinds = rng.random_range(1..=steps as u32);
         let steps = (0..steps)
-            .map(|_| Step {
-                configuration: rng.random_range(0..kinds),
-                volume_bytes: Bytes::new(rng.random_range(1_000..8_000_000)),
+            .map(|_| {
+                Step::new(
+                    rng.random_range(0..kinds),
+                    Bytes::new(rng.random_range(1_000..8_000_000)),
+                )
             })
             .collect::<Vec<_>>();
         let initial = (0..k)
@@ -370,10 +381,9 @@ mod tests {
             reconfiguration_ps: Time::from_us(200),
             latency_ps: Time::from_us(5),
         };
-        let steps = (0..8).chain((0..8).rev()).map(|configuration| Step {
-            configuration,
-            volume_bytes: Bytes::new(32_000_000 >> configuration),
-        });
+        let steps = (0..8)
+            .chain((0..8).rev())
+            .map(|configuration| Step::new(configuration, Bytes::new(32_000_000 >> configuration)));
         let initial = vec![Held::Configuration(0); 8];
         let problem = Problem::new(planes, initial, steps.collect()).expect("valid");
         let found = overlap(&problem, Effort::Normal);
@@ -414,9 +424,8 @@ mod tests {
                 reconfiguration_ps: Time::from_us(200),
                 latency_ps: Time::from_us(5),
             };
-            let steps = (0..9)
-                .map(|configuration| Step { configuration, volume_bytes: Bytes::new(volume) })
-                .collect();
+            let steps =
+                (0..9).map(|configuration| Step::new(configuration, Bytes::new(volume))).collect();
             let problem = Problem::new(planes, vec![initial; k as usize], steps).expect("valid");
             let scaled = Scaled::new(&problem);
             let optimum = prove(&scaled, f64::MAX, usize::MAX).bound;
@@ -447,6 +456,30 @@ mod tests {
         }
     }
 
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        /// Steps of several configurations: no schedule is below the bound or above what planes do one
+        /// configuration after another.
+        #[test]
+        fn steps_that_begin_together(seed in any::<u64>(), steps in 2usize..9, k in 1u32..6, flags in any::<u16>()) {
+            let apart = random(&mut ChaCha8Rng::seed_from_u64(seed), steps, k);
+            let flagged = apart.steps().iter().enumerate();
+            let flagged = flagged.map(|(s, step)| Step { together: s > 0 && flags >> s & 1 == 1, ..*step });
+            let (planes, initial) = (apart.planes(), apart.initial().to_vec());
+            let problem = Problem::new(planes, initial, flagged.collect()).expect("valid");
+            let found = overlap(&problem, Effort::Normal);
+            let completion = found.schedule.completion_ps;
+            prop_assert_eq!(replay(&problem, &found.schedule), Ok(completion));
+            prop_assert!(completion <= overlap(&problem.apart(), Effort::Quick).schedule.completion_ps);
+            prop_assert!(completion >= found.bound_ps && found.bound_ps >= ideal(&problem));
+            if let Ok(preset) = one_shot(&problem) {
+                let longest = planes.reconfiguration_ps + preset.completion_ps;
+                prop_assert!(completion <= longest);
+                prop_assert!(preset.completion_ps <= one_shot(&problem.apart()).expect("as many").completion_ps);
+            }
+        }
+    }
+
     #[test]
     fn extremes() {
         let planes = |k, dark, latency| Planes {
@@ -455,7 +488,7 @@ mod tests {
             reconfiguration_ps: Time::from_ps(dark),
             latency_ps: Time::from_ps(latency),
         };
-        let step = |configuration, bytes| Step { configuration, volume_bytes: Bytes::new(bytes) };
+        let step = |configuration, bytes| Step::new(configuration, Bytes::new(bytes));
         // One byte, many planes; free switching; switching that takes days; latency above all.
         for (k, dark, latency) in [
             (64, 1_000, 0),

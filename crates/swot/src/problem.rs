@@ -18,6 +18,9 @@ pub struct Planes {
 }
 
 /// One step: every node sends `volume` to its peer.
+///
+/// Steps that begin together, each in a configuration of its own, are one step of several
+/// configurations: no barrier is between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
@@ -25,6 +28,33 @@ pub struct Step {
     pub configuration: u32,
     /// What each node sends, over all planes \[B\].
     pub volume_bytes: Bytes,
+    /// Whether it may begin with the step before, and need not wait for its end.
+    #[serde(default)]
+    pub together: bool,
+}
+
+impl Step {
+    /// A step that begins after the one before.
+    pub fn new(configuration: u32, volume_bytes: Bytes) -> Self {
+        Step { configuration, volume_bytes, together: false }
+    }
+
+    /// The same, together with the one before.
+    pub fn together(self) -> Self {
+        Step { together: true, ..self }
+    }
+}
+
+/// For each step the last one that must have ended before it begins.
+pub(crate) fn waits(steps: &[Step]) -> Vec<Option<u32>> {
+    let mut last = None;
+    let one = |(s, step): (u32, &Step)| {
+        if !step.together {
+            last = s.checked_sub(1);
+        }
+        last
+    };
+    (0..).zip(steps).map(one).collect()
 }
 
 /// What a plane holds before the collective begins.
@@ -52,7 +82,7 @@ pub enum Held {
 ///     latency_ps: Time::ZERO,
 /// };
 /// let steps = [(0, 20), (1, 10), (2, 5), (2, 5), (1, 10), (0, 20)]
-///     .map(|(configuration, mb)| Step { configuration, volume_bytes: Bytes::new(mb * 1_000_000) });
+///     .map(|(configuration, mb)| Step::new(configuration, Bytes::new(mb * 1_000_000) ));
 /// let problem = Problem::new(planes, vec![Held::Configuration(0); 2], steps.to_vec())?;
 /// assert_eq!(lockstep(&problem).completion_ps, Time::from_us(1500));
 /// # Ok::<(), lightloom_swot::ProblemError>(())
@@ -87,6 +117,9 @@ pub enum ProblemError {
     /// A step that sends nothing.
     #[error("step {0} sends 0 bytes; allowed: at least 1")]
     Empty(usize),
+    /// The first step, together with one before it.
+    #[error("step 0 begins together with the step before; there is none")]
+    Together,
     /// More time than a clock of 64 bits holds.
     #[error("the steps up to {0} may take longer than 2^62 ps (53 days); allowed: less")]
     TooLong(usize),
@@ -109,6 +142,9 @@ impl Problem {
         }
         if steps.is_empty() {
             return Err(ProblemError::NoSteps);
+        }
+        if steps[0].together {
+            return Err(ProblemError::Together);
         }
         let mut total = Time::ZERO;
         for (s, step) in steps.iter().enumerate() {
@@ -140,6 +176,22 @@ impl Problem {
     /// The steps, in order; at least one.
     pub fn steps(&self) -> &[Step] {
         &self.steps
+    }
+
+    /// The steps, those that begin together side by side.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &[Step]> {
+        self.steps.chunk_by(|_, next| next.together)
+    }
+
+    /// Whether any step has several configurations.
+    pub fn grouped(&self) -> bool {
+        self.steps.iter().any(|step| step.together)
+    }
+
+    /// The same with a barrier between any two steps: whatever solves it solves this.
+    pub(crate) fn apart(&self) -> Problem {
+        let apart = |step: &Step| Step { together: false, ..*step };
+        Problem { steps: self.steps.iter().map(apart).collect(), ..self.clone() }
     }
 }
 

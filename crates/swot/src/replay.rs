@@ -7,7 +7,7 @@
 //!
 //! Checked: by every kind of corruption of valid schedules; each is named.
 
-use crate::problem::{Held, Problem, Schedule, Switch, Use};
+use crate::problem::{Held, Problem, Schedule, Switch, Use, waits};
 use lightloom_units::Time;
 
 /// Why a schedule is none of its problem.
@@ -140,7 +140,7 @@ pub enum Violation {
 ///     latency_ps: Time::ZERO,
 /// };
 /// let steps = [(0, 20), (1, 10)]
-///     .map(|(configuration, mb)| Step { configuration, volume_bytes: Bytes::new(mb * 1_000_000) });
+///     .map(|(configuration, mb)| Step::new(configuration, Bytes::new(mb * 1_000_000) ));
 /// let problem = Problem::new(planes, vec![Held::Configuration(0); 2], steps.to_vec())?;
 /// let mut schedule = lockstep(&problem);
 /// assert_eq!(replay(&problem, &schedule), Ok(Time::from_us(500)));
@@ -184,8 +184,10 @@ pub fn replay(problem: &Problem, schedule: &Schedule) -> Result<Time, Violation>
         plane(problem, initial, track)?;
     }
     let ends = volumes(problem, schedule)?;
+    let waits = waits(problem.steps());
     for part in &schedule.uses {
-        let barrier = part.step.checked_sub(1).map_or(Time::ZERO, |before| ends[before as usize]);
+        let before = waits[part.step as usize];
+        let barrier = before.map_or(Time::ZERO, |before| ends[before as usize]);
         if part.start_ps < barrier {
             let &Use { step, plane, start_ps: start, .. } = part;
             return Err(Violation::Barrier { step, plane, start, barrier });
@@ -304,7 +306,7 @@ mod tests {
         /// A small problem, and how its volumes are cut.
         fn problems()(
             k in 1usize..=4,
-            steps in prop::collection::vec((0u32..4, 1u64..3_000_000), 1..8),
+            steps in prop::collection::vec((0u32..4, 1u64..3_000_000, any::<bool>()), 1..8),
             initial in prop::collection::vec(0u8..6, 4),
             (dark, latency) in (0u64..300_000_000, 0u64..2_000_000),
             cuts in prop::collection::vec(prop::collection::vec(0u64..4, 4), 8),
@@ -316,10 +318,13 @@ mod tests {
                 latency_ps: Time::from_ps(latency),
             };
             let initial = initial[..k].iter().map(|&pick| held(pick)).collect();
-            let steps: Vec<Step> = steps
+            let mut steps: Vec<Step> = steps
                 .iter()
-                .map(|&(configuration, bytes)| Step { configuration, volume_bytes: Bytes::new(bytes) })
+                .map(|&(configuration, bytes, together)| Step {
+                    together, ..Step::new(configuration, Bytes::new(bytes))
+                })
                 .collect();
+            steps[0].together = false;
             let parts = steps
                 .iter()
                 .zip(&cuts)
@@ -415,10 +420,8 @@ mod tests {
             reconfiguration_ps: Time::from_us(200),
             latency_ps: Time::ZERO,
         };
-        let steps = [(0, 20), (1, 10)].map(|(configuration, mb)| Step {
-            configuration,
-            volume_bytes: Bytes::new(mb * 1_000_000),
-        });
+        let steps = [(0, 20), (1, 10)]
+            .map(|(configuration, mb)| Step::new(configuration, Bytes::new(mb * 1_000_000)));
         let initial = vec![Held::Configuration(0); 2];
         let problem = Problem::new(planes, initial, steps.to_vec()).expect("a problem");
         let schedule = lockstep(&problem);

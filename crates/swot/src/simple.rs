@@ -3,8 +3,10 @@
 //! And [`earliest`], which every scheduler ends in: once it is known which plane carries how many
 //! bytes of each step, starting everything as early as it can be is best.
 
-use crate::problem::{Held, Problem, Schedule, Switch, Use};
+use crate::problem::{Held, Problem, Schedule, Step, Switch, Use};
 use lightloom_units::{BitRate, Bytes, Time};
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 /// The bytes that each plane carries of each step: `parts[step]` is (plane, bytes), planes rising.
 pub type Parts = Vec<Vec<(u32, Bytes)>>;
@@ -24,13 +26,16 @@ pub fn earliest(problem: &Problem, parts: &Parts) -> Schedule {
     let mut held = problem.initial().to_vec();
     let mut idle_since = vec![Time::ZERO; held.len()];
     let mut switches = vec![Vec::new(); held.len()];
-    let mut now = Time::ZERO;
+    // When the step begins, and when it and all before have ended.
+    let (mut now, mut ends) = (Time::ZERO, Time::ZERO);
     for (s, step) in problem.steps().iter().enumerate() {
-        let mut step_ends = now;
+        if !step.together {
+            now = ends;
+        }
         for &(plane, bytes) in &parts[s] {
             let j = plane as usize;
             let wanted = Held::Configuration(step.configuration);
-            let mut start = now;
+            let mut start = now.max(idle_since[j]);
             if held[j] == Held::Free {
                 schedule.initial[j] = Some(step.configuration);
             } else if held[j] != wanted {
@@ -47,12 +52,11 @@ pub fn earliest(problem: &Problem, parts: &Parts) -> Schedule {
             schedule.uses.push(Use { step: s as u32, plane, bytes, start_ps: start, end_ps: end });
             held[j] = wanted;
             idle_since[j] = end;
-            step_ends = step_ends.max(end);
+            ends = ends.max(end);
         }
-        now = step_ends;
     }
     schedule.switches = switches.concat();
-    schedule.completion_ps = now;
+    schedule.completion_ps = ends;
     schedule
 }
 
@@ -78,7 +82,7 @@ fn even(volume: Bytes, planes: impl ExactSizeIterator<Item = u32>) -> Vec<(u32, 
 /// different configurations (the paper's Strawman-ICR).
 ///
 /// A plane that holds another configuration at the beginning switches first; the others wait for it
-/// at the first step's end.
+/// at the first step's end. Steps that may run together run one after the other.
 pub fn lockstep(problem: &Problem) -> Schedule {
     let k = problem.planes().planes;
     let mut schedule = Schedule {
@@ -131,7 +135,7 @@ pub fn lockstep(problem: &Problem) -> Schedule {
 ///     reconfiguration_ps: Time::from_us(200),
 ///     latency_ps: Time::from_us(5),
 /// };
-/// let step = Step { configuration: 0, volume_bytes: Bytes::new(1_000_000) };
+/// let step = Step::new(0, Bytes::new(1_000_000) );
 /// let problem = Problem::new(planes, vec![Held::Dark; 4], vec![step])?;
 /// assert_eq!(ideal(&problem), Time::from_us(15));
 /// # Ok::<(), lightloom_swot::ProblemError>(())
@@ -140,7 +144,8 @@ pub fn ideal(problem: &Problem) -> Time {
     let planes = problem.planes();
     let rate = u128::from(planes.rate_bps.bps()) * u128::from(planes.planes);
     let whole = BitRate::from_bps(u64::try_from(rate).unwrap_or(u64::MAX));
-    problem.steps().iter().map(|s| planes.latency_ps + whole.time_for(s.volume_bytes)).sum()
+    let volume = |group: &[Step]| group.iter().map(|step| step.volume_bytes).sum();
+    problem.groups().map(|group| planes.latency_ps + whole.time_for(volume(group))).sum()
 }
 
 /// More configurations than planes: no static choice of circuits serves every step.
@@ -154,27 +159,144 @@ pub struct TooFewPlanes {
 }
 
 /// Every plane keeps one configuration, chosen in advance and set for free, so that the whole takes
-/// the least time; a step uses the planes that hold its own. Exact: configurations share nothing but
-/// the number of planes.
+/// the least time; a step uses the planes that hold its own. Exact where steps have one
+/// configuration, which then share nothing but the number of planes. Where steps run together, the
+/// better of that and of planes added one by one to what they help most.
 ///
 /// # Errors
 /// [`TooFewPlanes`] if there are more configurations than planes.
 pub fn one_shot(problem: &Problem) -> Result<Schedule, TooFewPlanes> {
-    let planes = problem.planes();
+    let (distinct, counts) = standing(problem)?;
+    let held = distinct.iter().zip(&counts).flat_map(|(&c, &n)| std::iter::repeat_n(c, n));
+    let held: Vec<Held> = held.map(Held::Configuration).collect();
+    let parts = standing_parts(problem.steps(), &held);
+    let preset = Problem::new(problem.planes(), held, problem.steps().to_vec())
+        .expect("only the initial state differs from a problem that was checked");
+    Ok(earliest(&preset, &parts))
+}
+
+/// Planes are set when a stretch of steps begins, as one-shot would set them for it, and stay so until
+/// it ends. A stretch is as long as it has so many configurations at most: the best number stands. A
+/// plane that holds one of them already, or may hold anything, keeps it. None if there are too few
+/// planes for a step.
+pub(crate) fn by_stretches(problem: &Problem) -> Option<Schedule> {
+    let most = problem.planes().planes as usize;
+    let tried = (1..=most.min(distinct(problem.steps()))).filter_map(|n| stretches(problem, n));
+    tried.min_by_key(|schedule| schedule.completion_ps)
+}
+
+fn stretches(problem: &Problem, most: usize) -> Option<Schedule> {
+    let mut stretches: Vec<Vec<Step>> = Vec::new();
+    for group in problem.groups() {
+        let last = stretches.last_mut();
+        match last.filter(|last| distinct(&[last.as_slice(), group].concat()) <= most) {
+            Some(last) => last.extend(group),
+            None => stretches.push(group.to_vec()),
+        }
+    }
+    let mut held = problem.initial().to_vec();
+    let mut parts = Parts::new();
+    for steps in stretches {
+        let stretch = Problem::new(problem.planes(), held.clone(), steps).expect("a part of one");
+        let (distinct, mut counts) = standing(&stretch).ok()?;
+        let mut kept = vec![false; held.len()];
+        for (held, kept) in held.iter().zip(&mut kept) {
+            let own = |&at: &usize| counts[at] > 0 && *held == Held::Configuration(distinct[at]);
+            if let Some(at) = (0..counts.len()).find(own) {
+                counts[at] -= 1;
+                *kept = true;
+            }
+        }
+        let set = distinct.iter().zip(&counts).flat_map(|(&c, &n)| std::iter::repeat_n(c, n));
+        let others = held.iter_mut().zip(&kept).filter(|(_, kept)| !**kept);
+        others.zip(set).for_each(|((held, _), c)| *held = Held::Configuration(c));
+        parts.extend(standing_parts(stretch.steps(), &held));
+    }
+    Some(earliest(problem, &parts))
+}
+
+/// How many configurations these steps have.
+fn distinct(steps: &[Step]) -> usize {
+    steps.iter().map(|step| step.configuration).collect::<BTreeSet<u32>>().len()
+}
+
+/// The parts of planes that keep what they hold.
+fn standing_parts(steps: &[Step], held: &[Held]) -> Parts {
+    let part = |step: &Step| {
+        let wanted = Held::Configuration(step.configuration);
+        let own = (0..).zip(held).filter(|(_, held)| **held == wanted);
+        let own: Vec<u32> = own.map(|(plane, _)| plane).collect();
+        even(step.volume_bytes, own.into_iter())
+    };
+    steps.iter().map(part).collect()
+}
+
+/// The configurations, and on how many planes each stands for the least time.
+fn standing(problem: &Problem) -> Result<(Vec<u32>, Vec<usize>), TooFewPlanes> {
     let mut distinct: Vec<u32> = problem.steps().iter().map(|s| s.configuration).collect();
     distinct.sort_unstable();
     distinct.dedup();
-    let (k, needed) = (planes.planes as usize, distinct.len());
-    if needed > k {
-        return Err(TooFewPlanes { needed: needed as u32, planes: planes.planes });
+    let (k, needed) = (problem.planes().planes, distinct.len());
+    if needed > k as usize {
+        return Err(TooFewPlanes { needed: needed as u32, planes: k });
     }
+    let mut counts = least_sum(problem, &distinct);
+    if problem.grouped() {
+        let other = one_by_one(problem, &distinct);
+        if takes(problem, &distinct, &other) < takes(problem, &distinct, &counts) {
+            counts = other;
+        }
+    }
+    Ok((distinct, counts))
+}
+
+/// How long a step takes on so many planes.
+fn on_planes(problem: &Problem, step: &Step, n: usize) -> Time {
+    let planes = problem.planes();
+    let most = Bytes::new(step.volume_bytes.get().div_ceil(n as u64));
+    planes.latency_ps + planes.rate_bps.time_for(most)
+}
+
+/// How long the whole takes where each configuration has so many planes.
+fn takes(problem: &Problem, distinct: &[u32], counts: &[usize]) -> Time {
+    let group = |group: &[Step]| {
+        let mut taken = vec![Time::ZERO; counts.len()];
+        for step in group {
+            let at = distinct.binary_search(&step.configuration).expect("it is listed");
+            taken[at] += on_planes(problem, step, counts[at]);
+        }
+        taken.into_iter().max().unwrap_or(Time::ZERO)
+    };
+    problem.groups().map(group).sum()
+}
+
+/// Planes added one by one, each to the configuration that then saves most, of those alike to the one
+/// whose planes have most to do.
+fn one_by_one(problem: &Problem, distinct: &[u32]) -> Vec<usize> {
+    let mut counts = vec![1; distinct.len()];
+    for _ in distinct.len()..problem.planes().planes as usize {
+        let with = |at: usize| {
+            let own = problem.steps().iter().filter(|step| step.configuration == distinct[at]);
+            let before: Time = own.map(|step| on_planes(problem, step, counts[at])).sum();
+            let mut counts = counts.clone();
+            counts[at] += 1;
+            (takes(problem, distinct, &counts), Reverse(before))
+        };
+        let best = (0..distinct.len()).min_by_key(|&at| with(at)).expect("there is a step");
+        counts[best] += 1;
+    }
+    counts
+}
+
+/// The least sum over all steps, one after the other.
+fn least_sum(problem: &Problem, distinct: &[u32]) -> Vec<usize> {
+    let (k, needed) = (problem.planes().planes as usize, distinct.len());
     let place = |c: u32| distinct.binary_search(&c).expect("every configuration is listed");
     // cost[c][n - 1]: all steps of c on n planes.
     let mut cost = vec![vec![Time::ZERO; k]; needed];
     for step in problem.steps() {
         for (n, cost) in (1..).zip(&mut cost[place(step.configuration)]) {
-            let most = Bytes::new(step.volume_bytes.get().div_ceil(n));
-            *cost += planes.latency_ps + planes.rate_bps.time_for(most);
+            *cost += on_planes(problem, step, n);
         }
     }
     // best[n]: the first configurations on n planes, and how many the last of them has.
@@ -199,21 +321,5 @@ pub fn one_shot(problem: &Problem) -> Result<Schedule, TooFewPlanes> {
         counts[c] = chosen[c][left];
         left -= counts[c];
     }
-    let mut first = vec![0u32; needed + 1];
-    let mut initial = Vec::with_capacity(k);
-    for c in 0..needed {
-        first[c + 1] = first[c] + counts[c] as u32;
-        initial.extend(std::iter::repeat_n(Held::Configuration(distinct[c]), counts[c]));
-    }
-    let parts = problem
-        .steps()
-        .iter()
-        .map(|step| {
-            let c = place(step.configuration);
-            even(step.volume_bytes, first[c]..first[c + 1])
-        })
-        .collect();
-    let preset = Problem::new(planes, initial, problem.steps().to_vec())
-        .expect("only the initial state differs from a problem that was checked");
-    Ok(earliest(&preset, &parts))
+    counts
 }

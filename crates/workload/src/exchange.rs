@@ -2,7 +2,8 @@
 //!
 //! Modelled: an all-to-all is one transfer, in which all pairs send at once. By an algorithm a rank waits
 //! for its own messages alone, as in collective libraries: a message of a step starts when all that its
-//! sender and its receiver have sent and received in the steps before has arrived. Steps in a row that are alike for everyone,
+//! sender and its receiver have sent and received in the steps before has arrived; steps that run together wait for none of each
+//! other. Steps in a row that are alike for everyone,
 //! as around a ring, are one flow a hop, which stands for all of them. A collective of more than
 //! [`MOST_MESSAGES`] messages waits after each step for everyone instead.
 //! Ignored: receivers with room for messages that come early; the time to add numbers up, and copies inside a GPU.
@@ -84,16 +85,25 @@ pub fn steps(collective: &Collective) -> TaskGraph {
             .iter()
             .map(|one| graph.exchange(messages_of(collective, one), one.count))
             .collect();
-        tasks.windows(2).for_each(|two| graph.edge(two[0], two[1]));
+        let together =
+            |_: &(&Stretch, u32), next: &(&Stretch, u32)| collective.steps[next.0.step].together;
+        let tasks: Vec<(&Stretch, u32)> = stretches.iter().zip(tasks).collect();
+        let groups: Vec<_> = tasks.chunk_by(together).collect();
+        for two in groups.windows(2) {
+            let pairs = two[0].iter().flat_map(|a| two[1].iter().map(move |b| (a.1, b.1)));
+            pairs.for_each(|(before, after)| graph.edge(before, after));
+        }
         return graph.finish();
     }
     graph.reserve(sent as usize);
     // By rank: the messages, to it and from it, that its next ones wait for.
     let mut open: Vec<Vec<u32>> = vec![Vec::new(); collective.nodes as usize];
-    for one in &stretches {
-        let tasks: Vec<(u32, u32, u32)> = messages_of(collective, one)
-            .map(|message| (message.0, message.1, graph.exchange([message], one.count)))
-            .collect();
+    for group in stretches.chunk_by(|_, next| collective.steps[next.step].together) {
+        let mut tasks: Vec<(u32, u32, u32)> = Vec::new();
+        for one in group {
+            let sent = messages_of(collective, one);
+            tasks.extend(sent.map(|m| (m.0, m.1, graph.exchange([m], one.count))));
+        }
         for &(from, to, task) in &tasks {
             let mut before = [&open[from as usize][..], &open[to as usize][..]].concat();
             before.sort_unstable();
@@ -184,11 +194,13 @@ mod tests {
             let Ok(collective) = algorithm.build(n, Bytes::new(1 << 20)) else { continue };
             let graph = steps(&collective);
             assert!(graph.topological_order().is_some());
-            // (step, sender, bytes)
-            let wanted: Vec<(usize, u32, u64)> = (0..collective.steps.len())
-                .flat_map(|s| (0..n).map(move |i| (s, i)))
-                .filter(|&(s, i)| !collective.moves(s, i).blocks.is_empty())
-                .map(|(s, i)| (s, i, collective.steps[s].volume.get()))
+            // (steps that begin together, sender, bytes)
+            let wanted: Vec<(usize, u32, u64)> = (0..)
+                .zip(collective.groups())
+                .flat_map(|(group, steps)| steps.map(move |s| (group, s)))
+                .flat_map(|(group, s)| (0..n).map(move |i| (group, s, i)))
+                .filter(|&(_, s, i)| !collective.moves(s, i).blocks.is_empty())
+                .map(|(group, s, i)| (group, i, collective.steps[s].volume.get()))
                 .collect();
             let sum = |all: &mut dyn Iterator<Item = u64>| all.sum::<u64>();
             let sent = sum(&mut graph.messages.iter().map(|message| message.2));

@@ -121,14 +121,18 @@ def _of_plan(path: str | PathLike[str], primitive: str, ranks: int, size: int) -
     if nodes != ranks:
         raise _WrongError(f"machine.nodes = {nodes}: must be the number of ranks, {ranks}")
     sent = [(one, track.node) for track in plan.nodes for one in track.transmissions]
-    # Whatever the order of a step's messages is, those of the step before come first.
+    # Whatever the order of a step's messages is, those of the steps before come first.
     sent.sort(key=lambda pair: (pair[0].step, pair[0].start_ps, pair[1], pair[0].plane))
+    waits_for = {one.step: one.after_step for one, _ in sent}
     at: dict[tuple[int, int], list[int]] = defaultdict(list)
     messages: list[Message] = []
     waits: list[tuple[int, int]] = []
     for message, (one, node) in enumerate(sent):
         if one.after_step is not None:
-            before = {*at[one.after_step, node], *at[one.after_step, one.peer]}
+            # The step it waits for, and those that begin together with that.
+            last = waits_for.get(one.after_step)
+            steps = range(0 if last is None else last + 1, one.after_step + 1)
+            before = {m for step in steps for end in (node, one.peer) for m in at[step, end]}
             waits += [(other, message) for other in sorted(before)]
         messages.append((node, one.peer, -(-one.bytes * size // own)))
         for end in (node, one.peer):

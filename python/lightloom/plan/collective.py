@@ -182,12 +182,14 @@ def _asked(request: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
     return json.loads(answer), tracks
 
 
-def _solved(job: Job, seconds: float) -> dict[str, Any]:
-    """Return what HiGHS finds of a job in so many seconds."""
+def _solved(job: Job, seconds: float) -> dict[str, Any] | None:
+    """Return what HiGHS finds of a job in so many seconds; none if its program does not apply."""
     from lightloom.oracle import swot
 
     with CoreErrors():
         posed = json.loads(_core.plan_problem(json.dumps(job.request([]))))
+    if any(step["together"] for step in posed["steps"]):
+        return None  # the core says why
     held = {"dark": None, "free": "free"}
     planes = posed["planes"]
     found = swot.solve(

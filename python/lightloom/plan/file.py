@@ -123,7 +123,10 @@ class Transmission:
     end_ps: Annotated[Picoseconds, Field(description="When the last byte has arrived [ps].")]
     after_step: Annotated[
         Index | None,
-        Field(description="The step that must have ended on all planes; null: only its circuit."),
+        Field(
+            description="The step that must have ended on all planes, and all before it; null: only "
+            "its circuit."
+        ),
     ]
 
 

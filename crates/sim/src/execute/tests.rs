@@ -34,10 +34,9 @@ fn problems() -> impl Strategy<Value = Problem> {
                 reconfiguration_ps: Time::from_ps(reconfiguration),
                 latency_ps: Time::from_ps(latency),
             };
-            let steps = steps.into_iter().map(|(configuration, bytes)| Step {
-                configuration,
-                volume_bytes: Bytes::new(bytes),
-            });
+            let steps = steps
+                .into_iter()
+                .map(|(configuration, bytes)| Step::new(configuration, Bytes::new(bytes)));
             let held = held[..planes.planes as usize].to_vec();
             Problem::new(planes, held, steps.collect()).expect("a valid problem")
         },
@@ -132,9 +131,8 @@ fn example() -> Plan {
         reconfiguration_ps: Time::from_us(200),
         latency_ps: Time::ZERO,
     };
-    let steps = [(0, 20), (1, 10), (2, 5), (2, 5), (1, 10), (0, 20)].map(|(configuration, mb)| {
-        Step { configuration, volume_bytes: Bytes::new(mb * 1_000_000) }
-    });
+    let steps = [(0, 20), (1, 10), (2, 5), (2, 5), (1, 10), (0, 20)]
+        .map(|(configuration, mb)| Step::new(configuration, Bytes::new(mb * 1_000_000)));
     let problem = Problem::new(planes, vec![Held::Configuration(0); 2], steps.to_vec());
     let problem = problem.expect("a valid problem");
     plan(&problem, &lockstep(&problem), 8)

@@ -228,7 +228,7 @@ fn lockstep_row(
     let n = nodes as usize;
     let largest = |by: usize| (0..n).map(|i| demand[i * n + (i + by) % n]).max().unwrap_or(0);
     let steps = (1..n)
-        .map(|by| Step { configuration: by as u32, volume_bytes: Bytes::new(largest(by)) })
+        .map(|by| Step::new(by as u32, Bytes::new(largest(by))))
         .filter(|step| step.volume_bytes > Bytes::ZERO)
         .collect();
     let dark = vec![Held::Dark; planes.planes as usize];

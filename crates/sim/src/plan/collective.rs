@@ -289,6 +289,11 @@ impl Scheduler {
             Scheduler::Lockstep => Scheduled::Schedule(schedule(lockstep(problem))),
             Scheduler::Ideal => Scheduled::Time(ideal(problem)),
             Scheduler::Swot => Scheduled::Schedule(overlap(problem, spec.effort)),
+            Scheduler::Milp if problem.grouped() => {
+                let reason =
+                    "the paper's program has one configuration a step, and steps here have";
+                Scheduled::None(format!("{reason} several"))
+            }
             Scheduler::Milp => {
                 let given = spec
                     .given
@@ -365,8 +370,10 @@ pub(super) struct Built {
 pub(super) fn build(algorithm: &str, nodes: u32, size: Bytes) -> Result<Built, PlanningError> {
     let algorithm: Algorithm = algorithm.parse().map_err(input)?;
     let collective = algorithm.build(nodes, size).map_err(input)?;
-    let step =
-        |step: &CollectiveStep| Step { configuration: step.pairing, volume_bytes: step.volume };
+    let step = |step: &CollectiveStep| {
+        let &CollectiveStep { pairing, volume, together } = step;
+        Step { together, ..Step::new(pairing, volume) }
+    };
     let steps = collective.steps.iter().map(step).collect();
     Ok(Built { collective, steps })
 }

@@ -7,7 +7,7 @@
 //! is the last end, and the bound is no later.
 
 use super::tracks::{Circuits, NO_PORT, Plan, Reconfiguration, Transmission};
-use crate::problem::Step;
+use crate::problem::{Step, waits};
 use lightloom_units::Time;
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 #[derive(Clone, Copy, Debug)]
 pub enum Wanted<'a> {
     /// Step by step: each sender of the step's configuration sends the step's volume to its peer,
-    /// after the step before.
+    /// after the step before, or together with it.
     Steps {
         /// Who sends to whom in each configuration.
         configurations: &'a [Circuits],
@@ -228,8 +228,10 @@ impl Plan {
 
     fn steps(&self, configurations: &[Circuits], steps: &[Step]) -> Result<(), PlanError> {
         let mut sent: HashMap<(u32, u32, u32), u128> = HashMap::new();
+        let waits = waits(steps);
         for one in &self.transmissions {
-            if one.after_step != one.step.checked_sub(1) {
+            let wanted = waits.get(one.step as usize).copied();
+            if one.after_step != wanted.unwrap_or(one.step.checked_sub(1)) {
                 return Err(refused(one, "does not wait for the step before".into()));
             }
             *sent.entry((one.step, one.node, one.peer)).or_default() += u128::from(one.bytes.get());

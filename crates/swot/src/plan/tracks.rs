@@ -1,6 +1,6 @@
 //! A plan: the track of the controller and the track of the nodes.
 
-use crate::problem::{Problem, Schedule};
+use crate::problem::{Problem, Schedule, waits};
 use lightloom_units::{BitRate, Bytes, Time};
 use serde::{Deserialize, Serialize};
 
@@ -71,7 +71,7 @@ pub struct Transmission {
     pub end_ps: Time,
     /// The step of the collective it belongs to; 0 where there are none.
     pub step: u32,
-    /// The step that must have ended on every plane; `None` if it waits for its circuit only.
+    /// The step that must have ended on every plane, with all before it; `None` if it waits for its circuit only.
     pub after_step: Option<u32>,
 }
 
@@ -89,7 +89,7 @@ impl Plan {
     ///     reconfiguration_ps: Time::from_us(10),
     ///     latency_ps: Time::from_us(1),
     /// };
-    /// let steps = [0, 1].map(|configuration| Step { configuration, volume_bytes: Bytes::new(50_000) });
+    /// let steps = [0, 1].map(|configuration| Step::new(configuration, Bytes::new(50_000) ));
     /// let problem = Problem::new(planes, vec![Held::Configuration(0)], steps.to_vec())?;
     /// let shifts = [1, 2].map(|by| (0..3).map(|node| (node, (node + by) % 3)).collect());
     /// let plan = Plan::of_schedule(3, &shifts, &problem, &lockstep(&problem), Time::ZERO);
@@ -124,6 +124,7 @@ impl Plan {
             })
             .collect();
         reconfigurations.sort_by_key(|one| (one.start_ps, one.plane));
+        let waits = waits(problem.steps());
         let mut transmissions: Vec<Transmission> = schedule
             .uses
             .iter()
@@ -138,7 +139,7 @@ impl Plan {
                         start_ps: part.start_ps,
                         end_ps: part.end_ps,
                         step: part.step,
-                        after_step: part.step.checked_sub(1),
+                        after_step: waits[part.step as usize],
                     }
                 })
             })

@@ -2,14 +2,16 @@
 //!
 //! Both trees have node 0 as their root. Every other node has children in one of them at most and is
 //! a leaf of the other, so each tree can carry half of the buffer. Edges have two colors such that no
-//! node sends or receives twice in a step of one color; steps take the colors in turn, and chunks
-//! follow each other up (and down) the trees, each as early as the colors allow.
+//! node sends or receives twice over those of one color. In a round every edge carries a chunk, up
+//! and, in an all-reduce, down as well: up to four steps that run together, a color and a direction
+//! each. Chunks follow each other up and down the trees, and go down as soon as the root has them.
+//! Where both halves are in turn, it is two steps. The steps of one round come in the reverse order of the next, so that whoever takes them one after
+//! the other changes pairings less often.
 //!
 //! The first tree is NCCL's: a node's parent differs from it in the lowest bits, odd nodes are leaves.
 //! The second is the first one shifted by a node (the authors shift or mirror). Chunks are as large as
 //! NCCL's for two channels: halved from 2 MiB as long as there are few of them for the depth; beyond
-//! 256 of them a tree, 1 GiB in all, they get larger instead. An all-reduce reduces first and
-//! broadcasts then: doing both at once would need two pairings in one step.
+//! 256 of them a tree, 1 GiB in all, they get larger instead.
 
 use super::plug::{Primitive, Program, Registered};
 use super::steps::{Move, NO_PEER, Pairing, Steps, block};
@@ -23,23 +25,41 @@ pub(super) static ALGORITHMS: &[Registered] = &[
     Registered::new(
         "double-tree-allreduce",
         Primitive::AllReduce,
-        "Reduced up two binary trees and broadcast down them, in chunks",
+        "Reduced up two binary trees and broadcast down them at once, in chunks",
         SOURCE,
-        |nodes, size, _| Arc::new(Trees::new(nodes, size, true)),
+        |nodes, size, _| Arc::new(Trees::new(nodes, size, Halves::Both)),
+    ),
+    Registered::new(
+        "phased-double-tree-allreduce",
+        Primitive::AllReduce,
+        "Reduced up two binary trees, then broadcast down them, in chunks",
+        SOURCE,
+        |nodes, size, _| Arc::new(Trees::new(nodes, size, Halves::InTurn)),
     ),
     Registered::new(
         "double-tree-broadcast",
         Primitive::Broadcast,
         "Broadcast down two binary trees, in chunks",
         SOURCE,
-        |nodes, size, _| Arc::new(Trees::new(nodes, size, false)),
+        |nodes, size, _| Arc::new(Trees::new(nodes, size, Halves::Down)),
     ),
 ];
 
 /// The most chunks of a tree.
 const MOST_CHUNKS: u64 = 256;
-/// Of edges, and so of steps.
+/// Of edges.
 const COLORS: u32 = 2;
+
+/// What is done of reducing and broadcasting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Halves {
+    /// Both at once.
+    Both,
+    /// One after the other: half the pairings at a time, for few planes.
+    InTurn,
+    /// Broadcasting only.
+    Down,
+}
 
 /// Both trees of a collective, and what happens when.
 #[derive(Debug)]
@@ -51,11 +71,18 @@ struct Trees {
     edges: Vec<Edge>,
     /// Edges to the children that a node has in both trees.
     of_parent: Vec<Vec<usize>>,
-    /// Whether up, and the step of that half; steps in which nothing moves are left out.
-    steps: Vec<(bool, u32)>,
+    steps: Vec<TreeStep>,
 }
 
-/// `up` and `down` are the steps, counted within their half, that carry the first chunk.
+/// What edges of a color carry in a round, in one direction.
+#[derive(Clone, Copy, Debug)]
+struct TreeStep {
+    round: u32,
+    up: bool,
+    color: u32,
+}
+
+/// `up` and `down` are the rounds that carry the first chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Edge {
     tree: u32,
@@ -93,31 +120,32 @@ impl Program for Trees {
     }
 
     fn steps(&self, steps: &mut Steps) {
-        for &(up, step) in &self.steps {
+        let mut before = None;
+        for &TreeStep { round, up, color } in &self.steps {
             let mut peers = vec![NO_PEER; self.nodes as usize];
-            for edge in self.edges.iter().filter(|edge| edge.color == step % COLORS) {
+            for edge in self.edges.iter().filter(|edge| edge.color == color) {
                 let (from, to) = edge.ends(up);
                 peers[from as usize] = to;
             }
-            steps.push(Pairing::Map(peers), block(self.size, self.blocks()));
+            let together = before.replace(round) == Some(round);
+            steps.add(Pairing::Map(peers), block(self.size, self.blocks()), together);
         }
     }
 
     fn moves(&self, step: usize, node: u32) -> Move {
-        let (up, step) = self.steps[step];
+        let TreeStep { round, up, color } = self.steps[step];
         let sends = match (up, node) {
             (true, 0) => Vec::new(),
             (true, _) => vec![self.to(0, node), self.to(1, node)],
             (false, _) => self.of_parent[node as usize].clone(),
         };
-        let blocks = sends.into_iter().filter_map(|e| self.chunk(self.edges[e], up, step));
-        Move { blocks: blocks.collect(), reduce: up }
+        let edges = sends.into_iter().map(|e| self.edges[e]).filter(|edge| edge.color == color);
+        Move { blocks: edges.filter_map(|edge| self.chunk(edge, up, round)).collect(), reduce: up }
     }
 }
 
 impl Trees {
-    /// To broadcast, or to reduce and broadcast.
-    fn new(nodes: u32, size: Bytes, reduce: bool) -> Self {
+    fn new(nodes: u32, size: Bytes, halves: Halves) -> Self {
         let mut trees = Trees {
             nodes,
             size,
@@ -136,20 +164,30 @@ impl Trees {
             trees.join(1, child, shifted(parent(back(child), nodes)));
         }
         trees.color();
-        trees.time();
-        for up in if reduce { &[true, false][..] } else { &[false] } {
-            let busy = trees.busy(*up);
-            trees.steps.extend(busy.into_iter().map(|step| (*up, step)));
+        trees.time(halves);
+        let begins = |edge: &Edge| edge.down.max(edge.up);
+        let rounds = trees.edges.iter().map(begins).max().unwrap_or(0) + trees.chunks;
+        let directions = if halves == Halves::Down { &[false][..] } else { &[true, false] };
+        for round in 0..rounds {
+            let of_up = |&up| (0..COLORS).map(move |color| TreeStep { round, up, color });
+            let mut steps: Vec<TreeStep> = directions.iter().flat_map(of_up).collect();
+            steps.retain(|step| trees.moving(*step));
+            if round % 2 == 1 {
+                steps.reverse();
+            }
+            trees.steps.extend(steps);
         }
         trees
     }
 
-    /// The block that an edge carries in a step.
-    fn chunk(&self, edge: Edge, up: bool, step: u32) -> Option<u64> {
-        let since = step.checked_sub(edge.begins(up))?;
-        let (chunk, off) = (since / COLORS, since % COLORS);
-        let carries = off == 0 && chunk < self.chunks;
-        carries.then(|| u64::from(edge.tree * self.chunks + chunk))
+    fn moving(&self, TreeStep { round, up, color }: TreeStep) -> bool {
+        self.edges.iter().any(|e| e.color == color && self.chunk(*e, up, round).is_some())
+    }
+
+    /// The block that an edge carries in a round.
+    fn chunk(&self, edge: Edge, up: bool, round: u32) -> Option<u64> {
+        let chunk = round.checked_sub(edge.begins(up)).filter(|&chunk| chunk < self.chunks)?;
+        Some(u64::from(edge.tree * self.chunks + chunk))
     }
 
     fn join(&mut self, tree: u32, child: u32, parent: u32) {
@@ -185,49 +223,54 @@ impl Trees {
         }
     }
 
-    /// When each edge carries its first chunk: as soon as that is there, in a step of its color.
-    fn time(&mut self) {
-        let next = |after: u32, color: u32| after + (after + color) % COLORS;
-        for tree in 0..2 {
-            // Edges, parents before children.
-            let mut order = Vec::with_capacity(self.nodes as usize);
-            let mut open = VecDeque::from([(0, 0)]);
-            while let Some((node, there)) = open.pop_front() {
-                for &e in &self.of_parent[node as usize] {
-                    if self.edges[e].tree == tree {
-                        let down = next(there, self.edges[e].color);
-                        self.edges[e].down = down;
-                        open.push_back((self.edges[e].child, down + 1));
-                        order.push(e);
-                    }
-                }
-            }
-            let mut complete = vec![0; self.nodes as usize];
-            for e in order.into_iter().rev() {
-                let Edge { child, parent, color, .. } = self.edges[e];
-                let up = next(complete[child as usize], color);
-                self.edges[e].up = up;
-                let above = &mut complete[parent as usize];
-                *above = (up + 1).max(*above);
+    /// When each edge carries its first chunk: as soon as that is there; at the root of an all-reduce,
+    /// once it has been reduced, or once all have.
+    fn time(&mut self, halves: Halves) {
+        let orders = [0, 1].map(|tree| self.parents_first(tree));
+        let root = orders.each_ref().map(|order| self.time_up(order));
+        let reduced = root[0].max(root[1]);
+        for (order, root) in orders.iter().zip(root) {
+            let mut there = vec![0; self.nodes as usize];
+            there[0] = match halves {
+                Halves::Both => root,
+                // With the last chunk, of either tree.
+                Halves::InTurn => reduced + self.chunks - 1,
+                Halves::Down => 0,
+            };
+            for &e in order {
+                let Edge { child, parent, .. } = self.edges[e];
+                self.edges[e].down = there[parent as usize];
+                there[child as usize] = self.edges[e].down + 1;
             }
         }
     }
 
-    /// Steps of one half in which some edge carries a chunk.
-    fn busy(&self, up: bool) -> Vec<u32> {
-        let last = (self.chunks - 1) * COLORS;
-        let end = self.edges.iter().map(|edge| edge.begins(up) + last + 1).max().unwrap_or(0);
-        let mut busy = vec![false; end as usize];
-        // Edges of a color that begin in the same step do the same.
-        let mut begins: Vec<u32> = self.edges.iter().map(|edge| edge.begins(up)).collect();
-        begins.sort_unstable();
-        begins.dedup();
-        for first in begins {
-            (first..=first + last)
-                .step_by(COLORS as usize)
-                .for_each(|step| busy[step as usize] = true);
+    /// Edges of a tree, those to parents before those to their children.
+    fn parents_first(&self, tree: u32) -> Vec<usize> {
+        let mut order = Vec::with_capacity(self.nodes as usize);
+        let mut open = VecDeque::from([0]);
+        while let Some(node) = open.pop_front() {
+            for &e in &self.of_parent[node as usize] {
+                if self.edges[e].tree == tree {
+                    open.push_back(self.edges[e].child);
+                    order.push(e);
+                }
+            }
         }
-        (0..end).filter(|&step| busy[step as usize]).collect()
+        order
+    }
+
+    /// When each edge of a tree carries its first chunk up; when the root has that.
+    fn time_up(&mut self, order: &[usize]) -> u32 {
+        let mut complete = vec![0; self.nodes as usize];
+        for &e in order.iter().rev() {
+            let Edge { child, parent, .. } = self.edges[e];
+            let up = complete[child as usize];
+            self.edges[e].up = up;
+            let above = &mut complete[parent as usize];
+            *above = (up + 1).max(*above);
+        }
+        complete[0]
     }
 }
 
@@ -249,7 +292,7 @@ mod tests {
     #[test]
     fn nodes_have_children_in_one_tree_and_are_few_levels_deep() {
         for n in (2..=130).chain([255, 256, 1000, 4096]) {
-            let trees = Trees::new(n, Bytes::new(1 << 20), true);
+            let trees = Trees::new(n, Bytes::new(1 << 20), Halves::Both);
             assert!(trees.edges.iter().all(|edge| edge.color < COLORS));
             for node in 1..n {
                 let children = &trees.of_parent[node as usize];
@@ -257,10 +300,9 @@ mod tests {
                 let of = |tree| children.iter().any(|&e| trees.edges[e].tree == tree);
                 assert!(!(of(0) && of(1)), "{n}: {node} is inside both trees");
             }
-            // An edge may have to wait a step for its color.
-            let most = 2 * (n.ilog2() + 1);
+            let depth = n.ilog2() + 1;
             for edge in &trees.edges {
-                assert!(edge.up <= most && edge.down <= most, "{n}: {edge:?}");
+                assert!(edge.up <= depth && edge.down <= 2 * depth, "{n}: {edge:?}");
             }
         }
     }

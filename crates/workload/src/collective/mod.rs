@@ -2,7 +2,8 @@
 //! [`Algorithm`].
 //!
 //! A collective is a sequence of steps. In a step every node sends at most one message and receives at
-//! most one: a partial permutation, its [`Pairing`]. Which blocks a message holds can be asked
+//! most one: a partial permutation, its [`Pairing`]. Steps may run [together](CollectiveStep::together),
+//! each over ports of its own. Which blocks a message holds can be asked
 //! for ([`Collective::moves`]), so that tests move symbolic blocks through every algorithm, and a
 //! program can be written out for a runtime.
 //!
@@ -68,6 +69,16 @@ impl Algorithm {
 }
 
 impl Collective {
+    /// The steps that begin together, as ranges of steps.
+    pub fn groups(&self) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
+        let mut at = 0;
+        let of = self.steps.chunk_by(|_, next| next.together);
+        of.map(move |group| {
+            at += group.len();
+            at - group.len()..at
+        })
+    }
+
     /// Into how many equal blocks each buffer is cut; the last ones may be padding.
     pub fn blocks(&self) -> u64 {
         self.program.blocks()

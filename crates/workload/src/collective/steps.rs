@@ -32,6 +32,8 @@ pub struct CollectiveStep {
     pub pairing: u32,
     /// What each node that sends in this step sends \[B\].
     pub volume: Bytes,
+    /// Whether it begins with the step before, and not after it: what it sends was there before both.
+    pub together: bool,
 }
 
 /// What one node sends in one step.
@@ -54,12 +56,16 @@ pub(super) struct Steps {
 
 impl Steps {
     pub(super) fn push(&mut self, pairing: Pairing, volume: Bytes) {
+        self.add(pairing, volume, false);
+    }
+
+    pub(super) fn add(&mut self, pairing: Pairing, volume: Bytes, together: bool) {
         let next = self.pairings.len() as u32;
         let index = *self.seen.entry(pairing.clone()).or_insert(next);
         if index == next {
             self.pairings.push(pairing);
         }
-        self.steps.push(CollectiveStep { pairing: index, volume });
+        self.steps.push(CollectiveStep { pairing: index, volume, together });
     }
 }
 

@@ -15,34 +15,13 @@ type Held = Vec<Map<u64, u64>>;
 
 /// Runs a collective; checks pairings and volumes on the way.
 fn run(collective: &Collective, blocks: u64, mut held: Held) -> Held {
-    let n = collective.nodes;
-    for (s, step) in collective.steps.iter().enumerate() {
-        let pairing = &collective.pairings[step.pairing as usize];
-        let mut received = vec![false; n as usize];
+    for group in collective.groups() {
         let mut sent = Vec::new();
-        for node in 0..n {
-            let moved = collective.moves(s, node);
-            let Some(peer) = pairing.peer(node, n) else {
-                assert!(moved.blocks.is_empty(), "node {node} has no peer in step {s}");
-                continue;
-            };
-            assert!(peer < n && peer != node, "{node} to {peer}");
-            assert!(
-                !std::mem::replace(&mut received[peer as usize], true),
-                "{peer} receives twice"
-            );
-            if moved.blocks.is_empty() {
-                continue;
-            }
-            let bytes = block(collective.size, blocks).get() * moved.blocks.len() as u64;
-            assert_eq!(bytes, step.volume.get(), "step {s}, node {node}");
-            for b in moved.blocks {
-                let what =
-                    *held[node as usize].get(&b).unwrap_or_else(|| panic!("{node} has no {b}"));
-                sent.push((peer, b, what, moved.reduce));
-            }
+        for s in group {
+            let before = sent.len();
+            moved(collective, blocks, &held, s, &mut sent);
+            assert!(sent.len() > before, "nothing moves in step {s}");
         }
-        assert!(!sent.is_empty(), "nothing moves in step {s}");
         for (peer, b, what, reduce) in sent {
             let own = held[peer as usize].entry(b).or_insert(0);
             if reduce {
@@ -53,7 +32,40 @@ fn run(collective: &Collective, blocks: u64, mut held: Held) -> Held {
             }
         }
     }
+    assert_eq!(collective.groups().map(|group| group.len()).sum::<usize>(), collective.steps.len());
+    assert!(!collective.steps[0].together);
     held
+}
+
+/// What moves in a step, as it was before all that move with it: (to, block, contributors, added).
+fn moved(
+    collective: &Collective,
+    blocks: u64,
+    held: &Held,
+    s: usize,
+    sent: &mut Vec<(u32, u64, u64, bool)>,
+) {
+    let (n, step) = (collective.nodes, &collective.steps[s]);
+    let pairing = &collective.pairings[step.pairing as usize];
+    let mut received = vec![false; n as usize];
+    for node in 0..n {
+        let moved = collective.moves(s, node);
+        let Some(peer) = pairing.peer(node, n) else {
+            assert!(moved.blocks.is_empty(), "node {node} has no peer in step {s}");
+            continue;
+        };
+        assert!(peer < n && peer != node, "{node} to {peer}");
+        assert!(!std::mem::replace(&mut received[peer as usize], true), "{peer} receives twice");
+        if moved.blocks.is_empty() {
+            continue;
+        }
+        let bytes = block(collective.size, blocks).get() * moved.blocks.len() as u64;
+        assert_eq!(bytes, step.volume.get(), "step {s}, node {node}");
+        for b in moved.blocks {
+            let what = *held[node as usize].get(&b).unwrap_or_else(|| panic!("{node} has no {b}"));
+            sent.push((peer, b, what, moved.reduce));
+        }
+    }
 }
 
 fn check(algorithm: Algorithm, n: u32) {

@@ -25,7 +25,7 @@ prop_compose! {
         };
         let steps: Vec<Step> = steps
             .iter()
-            .map(|&(configuration, bytes)| Step { configuration, volume_bytes: Bytes::new(bytes) })
+            .map(|&(configuration, bytes)| Step::new(configuration, Bytes::new(bytes) ))
             .collect();
         let initial = vec![Held::Configuration(steps[0].configuration), Held::Dark, Held::Free];
         let problem = Problem::new(planes, initial, steps.clone()).expect("a problem");
