@@ -218,6 +218,16 @@ def test_an_earlier_result_without_these_tables_opens(tmp_path: Path) -> None:
     assert opened.queues.num_rows == opened.reorder.num_rows == 0
 
 
+def test_rails_are_compared_where_there_are_any(tmp_path: Path) -> None:
+    """Its keys too are those of the fabrics with rails; the others say what they do instead."""
+    chosen = ["--engine", "packet", "--balancer", "rails", "--set", "engine.balancer.chunk=16 KiB"]
+    arguments = [*SETTINGS, *chosen, "--bandwidth", "400", "--fabrics", "fat-tree,rail-optimized"]
+    assert run(["compare", "mixtral-8x7b", *arguments, "--out", str(tmp_path / "out")]) == 0
+    info = json.loads((tmp_path / "out" / "result.json").read_text())
+    said = [line for line in info["warnings"] if "needs rails" in line]
+    assert len(said) == 1 and "fat-tree" in said[0] and "rail-optimized" not in said[0]
+
+
 def test_warnings(tmp_path: Path) -> None:
     """A window below the bandwidth-delay product, and headroom below what the wire holds."""
     narrow = job(**{"engine.transport.window": "8 KiB"})
@@ -248,7 +258,10 @@ BAD = {
     "a transport that there is not": (["--transport", "tcp"], "engine.transport.kind"),
     "a balancer that there is not": (["--balancer", "rep"], 'did you mean "reps"?'),
     "a balancer that reorders": (["--transport", "roce", "--balancer", "reps"], "allowed: "),
-    "rails without rails": (["--balancer", "rails"], 'fabric.kind = "rail-optimized"'),
+    "rails without rails": (
+        ["--balancer", "rails", "--set", "fabric.preset=fat-tree"],
+        'fabric.kind = "rail-optimized"',
+    ),
     "ideal splitting": (["--set", "fabric.splitting=ideal"], "fabric.splitting"),
     "a transport on flows": (["--engine", "flow", "--transport", "ndp"], 'engine "flow"'),
     "no micro-batches": (["--micro-batches", "0"], "training.micro_batches = 0"),

@@ -7,15 +7,17 @@ better in one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lightloom import store
+from lightloom import kinds, store
 from lightloom.arguments import names, rates
-from lightloom.cost import BASELINE, fabrics_of, on_fabrics
+from lightloom.cost import BASELINE, FABRICS, fabrics_of, needs_rails, on_fabrics
 from lightloom.errors import Interrupted
+from lightloom.fabrics import can
+from lightloom.layers import look_up, nested
 from lightloom.progress import OnProgress, displayed
 from lightloom.runs import users
 from lightloom.scenario import Scenario
@@ -90,7 +92,7 @@ def compare(
     if isinstance(job, Scenario):
         base = job.with_(**overrides) if overrides else job
     else:
-        base = load_job(str(job), overrides).scenario
+        base = load_job(str(job), overrides | rails_for(overrides, fabrics)).scenario
     fabrics = fabrics_of(base) if fabrics is None else names(fabrics, "fabrics")
     scenarios = list(on_fabrics(base, fabrics, links))
     if out is not None:
@@ -107,6 +109,12 @@ def compare(
         "complete": stopped is None,
     }
     warnings = []
+    dealt = needs_rails(base)
+    if others := [run.fabric.name for run in scenarios if dealt and not needs_rails(run)]:
+        warnings.append(
+            f"engine.balancer: needs rails; without: {', '.join(dict.fromkeys(others))}, with the "
+            "balancer that the transport has unless told"
+        )
     if stopped is not None:
         warnings.append(f"stopped after {len(finished)} of {len(scenarios)} runs")
     kept = finished and out is not None and isinstance(stopped, KeyboardInterrupt)
@@ -128,6 +136,25 @@ def compare(
         where = f"{len(finished)} of {len(scenarios)} runs are kept in {out}"
         raise Interrupted(where) from stopped
     return result
+
+
+def rails_for(overrides: Mapping[str, Any], fabrics: str | Iterable[str] | None) -> dict[str, str]:
+    """Return a fabric for a job whose balancer is to deal to rails: the first that has them.
+
+    Examples
+    --------
+    >>> rails_for({"engine.balancer.kind": "rails"}, None)
+    {'fabric.preset': 'rail-optimized'}
+    >>> rails_for({"engine.balancer.kind": "ecmp"}, None)
+    {}
+    """
+    tree = nested(overrides, "override")
+    balancer = kinds.family("balancer").kinds.get(look_up(tree, "engine", "balancer", "kind"))
+    if balancer is None or balancer.capabilities["nics"] != "rails" or "fabric" in tree:
+        return {}
+    chosen = FABRICS if fabrics is None else names(fabrics, "fabrics")
+    # A kind has a preset of its name.
+    return dict([("fabric.preset", name) for name in chosen if can(name, "rails")][:1])
 
 
 def judged(finished: Sequence[Finished]) -> list[dict[str, Any]]:

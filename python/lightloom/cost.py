@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from lightloom import _core, presets
+from lightloom import _core, kinds, presets
 from lightloom.arguments import names, rates
 from lightloom.errors import InputError
 from lightloom.fabrics import CARRIER, Every, can, compared, switches
@@ -102,7 +102,8 @@ def on_fabrics(
 ) -> Iterator[Scenario]:
     """Yield the job on each fabric at each rate, and on a graph of its own once, at its own rate.
 
-    A fabric that the job has already keeps its settings; the others are presets.
+    A fabric that the job has already keeps its settings; the others are presets. On one without
+    rails, what deals to rails gives way to the balancer that the transport has unless told.
 
     Raises
     ------
@@ -133,10 +134,22 @@ def _on_preset(job: Scenario, name: str, rate: Rate) -> Scenario:
     changes = {"preset": name, "link_bandwidth": str(rate)}
     if name != job.fabric.name and "carrier" not in preset.values["fabric"]:
         changes |= _asked(job)
-    found = job.with_(fabric=changes)
+    if needs_rails(job) and not can(preset.values["fabric"]["kind"], "rails"):
+        transport = job.engine.transport.kind  # type: ignore[union-attr]
+        # Its keys go too: a table takes the place of another.
+        other = presets.load("transports", transport).values["engine"]["balancer"]
+        found = job.with_(fabric=changes, **{"engine.balancer": other})
+    else:
+        found = job.with_(fabric=changes)
     if preset.same_bill is None or name == job.fabric.name:
         return found
     return _for_the_money(found, _on_preset(job, preset.same_bill, rate))
+
+
+def needs_rails(job: Scenario) -> bool:
+    """Whether the job's balancer deals all-to-alls to rails."""
+    balancer = getattr(job.engine, "balancer", None)
+    return balancer is not None and kinds.of("balancer", balancer.kind)["nics"] == "rails"
 
 
 def _asked(job: Scenario) -> dict[str, Any]:

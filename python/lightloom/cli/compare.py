@@ -60,11 +60,14 @@ def compare(
     from lightloom import progress, store
     from lightloom.cli import options
     from lightloom.comparison import compare as run_comparison
+    from lightloom.comparison import rails_for
 
     overrides = options.settings(
         settings, seed=seed, gpus=gpus, engine=engine, transport=transport, balancer=balancer,
         fabrics=options.fabrics(fabrics), bandwidth=bandwidth and options.bandwidths(bandwidth),
     )  # fmt: skip
+    given = options.fabrics(fabrics)
+    overrides |= rails_for(overrides, given or None)
     base, reduced_from = options.job(job, overrides, micro_batches)
     chosen, rates = options.grid(base, overrides, fabrics, bandwidth)
     name = f"compare-{base.model.name}-{base.cluster.gpus}"
