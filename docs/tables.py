@@ -21,6 +21,22 @@ NICS = {
     "rails": ("the rail that a plan gives a chunk", "the same rail"),
 }
 
+# The same of what deals chunks by another rule than its own.
+DEALT = {
+    "both": (
+        *NICS["rails"],
+        "Chunks by the loads of both ends, as if every sender knew all demand.",
+    ),
+    "round-robin": (*NICS["rails"], "Chunks in turn, whatever their size."),
+    "hash": (*NICS["rails"], "Chunks by a hash."),
+    "pxn": (
+        "the NIC of its destination's rail",
+        "its GPU's own NIC",
+        "Not at all: forwarded at the sender (NCCL's PXN; `pxn` for short).",
+    ),
+    "source": ("its GPU's own NIC", "the same rail", "Not at all: forwarded at the receiver."),
+}
+
 
 def generators() -> Iterator[tuple[str, ...]]:
     """Yield the table of ``docs/traces.md``."""
@@ -41,9 +57,10 @@ def schemes() -> Iterator[tuple[str, ...]]:
     """Yield the table of ``docs/rails.md``."""
     yield "scheme", "leaves on", "lands on", "how packets spread"
     for name, balancer in SCHEMES.items():
-        about = kinds.family("balancer").kinds[balancer].about
-        both = " By the loads of both ends." if name != balancer else ""
-        yield f"`{name}`", *NICS[ENDS[name]], about + both
+        if name == balancer:
+            yield f"`{name}`", *NICS[ENDS[name]], kinds.family("balancer").kinds[balancer].about
+        else:
+            yield f"`{name}`", *DEALT[name.removeprefix(f"{balancer}-")]
 
 
 TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {

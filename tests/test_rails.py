@@ -58,6 +58,8 @@ SMALL = {"domains": 8, "gpus_per_domain": 4, "size": "1 MiB"}
         (["--set", "model.hidden=3"], '"model.hidden": cannot be set here'),
         (["--set", "engine.balancer.kind=plb"], "allowed: by --schemes"),
         (["--set", "engine.balancer.path=3"], "no scheme of"),
+        (["--set", "engine.balancer.deal=hash"], "allowed: by --schemes rails-both"),
+        (["--schemes", "rails-hsh"], 'did you mean "rails-hash"?'),
         (["--set", "engine.mtu=0 B"], "engine.mtu"),
         (["--set", "engine.speed=3"], "engine.speed"),
         (["--seed", "-1"], "seed = -1: must be"),
@@ -103,6 +105,10 @@ def test_no_scheme_beats_what_the_demand_allows(workload: str) -> None:
     assert ours["ecmp"].gain_over_ecmp == 1.0
     assert ours["rails"].sender_mse < 0.01
     assert ours["rails-both"].receiver_excess_bytes <= ours["rails"].receiver_excess_bytes
+    # PXN lands on the receivers' own NICs, as ECMP does.
+    assert ours["rails-pxn"].receiver_mse == ours["ecmp"].receiver_mse
+    assert ours["rails-source"].sender_mse == ours["ecmp"].sender_mse
+    assert ours["rails"].sender_mse <= ours["rails-hash"].sender_mse
 
 
 def test_the_loads_of_own_nics_are_the_demand() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lightloom import _core
 from lightloom.oracle.rails import between_domains, floor_bytes, of_domains, solve
+from lightloom.rails.job import DEALS
 from lightloom.rails.workloads import Workload, demand
 
 Bytes = npt.NDArray[np.uint64]
@@ -62,22 +63,22 @@ def test_the_gain_of_a_sparse_demand_is_the_inverse_of_its_density() -> None:
     assert gain == pytest.approx(1 / (1 - 0.6), rel=0.03)
 
 
-def assigned(sizes: Bytes, gpus: int, both_ends: bool) -> tuple[Bytes, Bytes]:
-    out = _core.rails_assign(np.ascontiguousarray(sizes), gpus, CHUNK, both_ends)
+def assigned(sizes: Bytes, gpus: int, deal: str) -> tuple[Bytes, Bytes]:
+    out = _core.rails_assign(np.ascontiguousarray(sizes), gpus, CHUNK, deal)
     sent, received = (np.frombuffer(data, "<u8").reshape(-1, gpus) for data in out)
     return sent, received
 
 
 @compiled
 @settings(max_examples=50)
-@given(demands(), st.booleans())
-def test_lpt_is_within_a_chunk_of_the_optimum(made: tuple[Bytes, int], both_ends: bool) -> None:
+@given(demands(), st.sampled_from(DEALS))
+def test_lpt_is_within_a_chunk_of_the_optimum(made: tuple[Bytes, int], deal: str) -> None:
     sizes, gpus = made
     flows = of_domains(sizes, gpus)
-    sent, received = assigned(sizes, gpus, both_ends)
+    sent, received = assigned(sizes, gpus, deal)
     assert (sent.sum(axis=1) == flows.sum(axis=1)).all()
     assert (received.sum(axis=1) == flows.sum(axis=0)).all()
-    if not both_ends:
+    if deal == "lpt":
         assert sent.max() <= solve(sizes, gpus).load_bytes * (1 + 1e-6) + CHUNK
         # Each domain by itself, too: it knows of no other.
         assert (sent.max(axis=1) <= flows.sum(axis=1) / gpus + CHUNK).all()
@@ -88,7 +89,7 @@ def test_lpt_is_within_a_chunk_of_the_optimum(made: tuple[Bytes, int], both_ends
 def test_lpt_leaves_receivers_nearly_as_even_as_can_be(seed: int) -> None:
     """Each sender by itself; hundreds of messages below a chunk for each rail of a receiver."""
     sizes = demand(Workload.parse("sparse:0.6"), 128, 8, 4 << 20, seed=seed)[0]
-    sent, received = assigned(sizes, 8, False)
+    sent, received = assigned(sizes, 8, "lpt")
     for loads in (sent, received):
         # No plan of whole bytes gives the most loaded rail less.
         optimum = (loads.sum(axis=1) + 7) // 8
@@ -100,6 +101,6 @@ def test_lpt_leaves_receivers_nearly_as_even_as_can_be(seed: int) -> None:
 def test_both_ends_even_out_what_one_end_leaves(workload: str) -> None:
     sizes = demand(Workload.parse(workload), 16, 8, 8 << 20)[0]
     mean = of_domains(sizes, 8).sum(axis=0)[:, None] / 8
-    one = (assigned(sizes, 8, False)[1] - mean).max() / CHUNK
-    both = (assigned(sizes, 8, True)[1] - mean).max() / CHUNK
+    one = (assigned(sizes, 8, "lpt")[1] - mean).max() / CHUNK
+    both = (assigned(sizes, 8, "both")[1] - mean).max() / CHUNK
     assert both <= one

@@ -179,7 +179,7 @@ def rails(
     """
 
 def rails_assign(
-    demand: npt.NDArray[np.uint64], gpus_per_domain: int, chunk: int, both_ends: bool
+    demand: npt.NDArray[np.uint64], gpus_per_domain: int, chunk: int, deal: str
 ) -> tuple[bytes, bytes]:
     """Return what senders and receivers carry by LPT, as bytes of little-endian u64 [domain, rail].
 

@@ -364,19 +364,19 @@ mod _core {
         Ok(result)
     }
 
-    /// Loads of senders and receivers that LPT gives a demand.
+    /// Loads of senders and receivers that a rule of dealing gives a demand.
     #[pyfunction]
     fn rails_assign<'py>(
         py: Python<'py>,
         demand: PyBuffer<u64>,
         gpus_per_domain: u32,
         chunk: u64,
-        both_ends: bool,
+        deal: &str,
     ) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
         let demand = demand.to_vec(py)?;
         let chunk = Bytes::new(chunk);
         let loads = py
-            .detach(|| lightloom_sim::rails_assign(&demand, gpus_per_domain, chunk, both_ends))
+            .detach(|| lightloom_sim::rails_assign(&demand, gpus_per_domain, chunk, deal))
             .map_err(raised)?;
         let (sent, received) = loads;
         Ok((little_endian(py, sent.into_iter()), little_endian(py, received.into_iter())))

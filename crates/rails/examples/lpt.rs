@@ -20,6 +20,7 @@ fn main() {
                 bytes: bytes(at),
                 destination: at as u32 / gpus % (domains - 1) + 1,
                 source: at as u32 / (gpus * (domains - 1)),
+                receiver: at as u32 % gpus,
             })
             .collect()
     };

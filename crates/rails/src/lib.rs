@@ -9,9 +9,11 @@
 //! Checked: Theorems 1, 2 and 4, and what Theorem 3 needs, as properties and against brute force.
 
 pub mod balance;
+mod deal;
 pub mod lpt;
 #[cfg(test)]
 mod theorems;
 
 pub use balance::{RailAssignment, assign, mse};
+pub use deal::Deal;
 pub use lpt::{Lpt, Message};

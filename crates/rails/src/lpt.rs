@@ -25,8 +25,11 @@ pub struct Message {
     pub bytes: u64,
     /// The receiving domain.
     pub destination: u32,
-    /// The sending GPU. Of messages with the same two ends, the first is at the lower offset.
+    /// The sending GPU in its domain. Of messages with the same two ends, the first is at the lower
+    /// offset.
     pub source: u32,
+    /// The receiving GPU in its domain; LPT does not look at it.
+    pub receiver: u32,
 }
 
 /// Deals chunks to rails. Buffers are used again from one all-to-all to the next; loads are not.
@@ -34,7 +37,7 @@ pub struct Message {
 /// ```
 /// use lightloom_rails::{Lpt, Message};
 /// let mut lpt = Lpt::new(2);
-/// let message = |bytes, destination| Message { bytes, destination, source: 0 };
+/// let message = |bytes, destination| Message { bytes, destination, source: 0, receiver: 0 };
 /// lpt.assign(&[message(100, 1), message(250, 2)], 100, 0);
 /// // Three chunks of 100, destination 1 first; then the rest of 50 on the rail with less.
 /// assert_eq!(lpt.chunks(0), [0]);
@@ -289,7 +292,7 @@ mod tests {
         pub fn messages()(
             list in prop::collection::vec((0u64..2_000, 0u32..4, 0u32..4), 0..60)
         ) -> Vec<Message> {
-            let message = |(bytes, destination, source)| Message { bytes, destination, source };
+            let message = |(bytes, destination, source)| Message { bytes, destination, source, receiver: 0 };
             list.into_iter().map(message).collect()
         }
     }

@@ -1,6 +1,7 @@
 //! The theorems of RailS as properties, on matrices drawn at random.
 
 use super::balance::{assign, least_load, mse};
+use super::deal::Deal;
 use super::lpt::{Lpt, Message, sizes};
 use proptest::prelude::*;
 
@@ -154,7 +155,7 @@ proptest! {
         chunk in prop_oneof![Just(1_000u64), 1u64..60], sender in 0u32..5
     ) {
         let message = |(at, &bytes): (usize, &u64)| {
-            Message { bytes, destination: at as u32 % 3, source: at as u32 % 2 }
+            Message { bytes, destination: at as u32 % 3, source: at as u32 % 2, receiver: 0 }
         };
         let messages: Vec<Message> = jobs.iter().enumerate().map(message).collect();
         let mut lpt = Lpt::new(rails);
@@ -180,7 +181,7 @@ proptest! {
 #[test]
 fn the_ratio_is_not_against_the_mean() {
     let mut lpt = Lpt::new(2);
-    lpt.assign(&[Message { bytes: 10, destination: 1, source: 0 }], 10, 0);
+    lpt.assign(&[Message { bytes: 10, destination: 1, source: 0, receiver: 0 }], 10, 0);
     assert_eq!(lpt.loads(), [10, 0]);
     assert_eq!(discrete_optimum(&[10], 2), 10);
 }
@@ -199,10 +200,10 @@ fn even_senders_may_leave_receivers_uneven() {
     // LPT falls into it as well, with a chunk for each, where both senders begin with the same rail; both
     // ends do not.
     let two = vec![
-        Message { bytes: 1, destination: 4, source: 0 },
-        Message { bytes: 1, destination: 5, source: 0 },
+        Message { bytes: 1, destination: 4, source: 0, receiver: 0 },
+        Message { bytes: 1, destination: 5, source: 0, receiver: 0 },
     ];
     let messages = [two.clone(), vec![], two, vec![], vec![], vec![]];
-    assert_eq!(assign(&messages, 2, 1, false).received[8..], [2, 0, 0, 2]);
-    assert_eq!(assign(&messages, 2, 1, true).received[8..], [1, 1, 1, 1]);
+    assert_eq!(assign(&messages, 2, 1, Deal::Lpt).received[8..], [2, 0, 0, 2]);
+    assert_eq!(assign(&messages, 2, 1, Deal::Both).received[8..], [1, 1, 1, 1]);
 }

@@ -35,7 +35,9 @@ def rails(
     schemes: str = typer.Option(
         "rails,reps,min-rtt,plb,ecmp",
         "--schemes",
-        help=f"With commas: {kinds.names('balancer')}, rails-both (LPT at both ends).",
+        help=f"With commas: {kinds.names('balancer')}; chunks dealt by another rule than LPT: "
+        "rails-both (LPT at both ends), rails-round-robin, rails-hash, rails-pxn (the receiver's "
+        "rail), rails-source (the sender's).",
     ),
     size: str | None = typer.Option(
         None,

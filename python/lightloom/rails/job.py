@@ -23,17 +23,24 @@ if TYPE_CHECKING:
     from lightloom.scenario import Scenario
 
 _BALANCERS = kinds.family("balancer").kinds
+_DEAL: Any = next(key.form for key in _BALANCERS["rails"].keys if key.name == "deal")
+# The rules by which chunks are dealt to rails, the scheme's own first.
+DEALS: tuple[str, ...] = tuple(_DEAL["choice"])
 # What users may write, and the balancer of the packet engine that it is: itself; one that deals
-# chunks to rails also by the loads of both ends.
-SCHEMES = {
-    name: kind.name
+# chunks to rails also with each other rule.
+_DEALT = {
+    kind.name if deal == DEALS[0] else f"{kind.name}-{deal}": (kind.name, deal)
     for kind in _BALANCERS.values()
-    for name in (kind.name, f"{kind.name}-both")[: 1 + (kind.capabilities["nics"] == "rails")]
+    for deal in (DEALS if kind.capabilities["nics"] == "rails" else DEALS[:1])
 }
+SCHEMES = {name: kind for name, (kind, _) in _DEALT.items()}
 # Where the bytes of each may leave and land (see `lightloom.oracle.rails.floor_bytes`).
 ENDS: Mapping[str, Ends] = {
-    name: _BALANCERS[balancer].capabilities["nics"] for name, balancer in SCHEMES.items()
+    name: "lanes" if deal == "pxn" else _BALANCERS[kind].capabilities["nics"]
+    for name, (kind, deal) in _DEALT.items()
 }
+# Schemes that others write in another way.
+_ALIASES = {"minrtt": "min-rtt", "pxn": "rails-pxn"}
 DEFAULT_SCHEMES = ("rails", "reps", "min-rtt", "plb", "ecmp")
 ENGINES = ("packet", "flow")
 # The keys of a specification that mean something here.
@@ -45,7 +52,7 @@ _OPTIONS = {
     "engine.balancer.kind": "--schemes",
     "engine.balancer.chunk": "--chunk",
     "engine.balancer.queue_pairs": "--queue-pairs",
-    "engine.balancer.both_ends": "--schemes rails-both",
+    "engine.balancer.deal": "--schemes rails-both and the like",
 }
 _BALANCER = "engine.balancer."
 _MOST_GPUS = 8192
@@ -169,10 +176,10 @@ class Job:
             "engine.transport.kind": self.transport,
             "engine.balancer.kind": SCHEMES[scheme],
         }
-        if ENDS[scheme] == "rails":
+        if _BALANCERS[SCHEMES[scheme]].capabilities["nics"] == "rails":
             overrides["engine.balancer.chunk"] = _core.format_bytes(self.chunk_bytes)
             overrides["engine.balancer.queue_pairs"] = self.queue_pairs
-            overrides["engine.balancer.both_ends"] = scheme != SCHEMES[scheme]
+            overrides["engine.balancer.deal"] = _DEALT[scheme][1]
         for key, value in self.settings.items():
             # The flow engine's own setting is left to `to_core`.
             flows_own = self.engine == "flow" and key == "engine.tolerance"
@@ -250,8 +257,7 @@ class Job:
 
 def _schemes(given: str | Sequence[str]) -> tuple[str, ...]:
     names = [n.strip() for n in given.split(",")] if isinstance(given, str) else list(given)
-    # MinRTT is written both ways.
-    names = ["min-rtt" if name == "minrtt" else name for name in names]
+    names = [_ALIASES.get(name, name) for name in names]
     if not names:
         raise InputError(f"schemes: none given; allowed: {', '.join(SCHEMES)}")
     for name in names:

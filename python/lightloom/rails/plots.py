@@ -33,6 +33,8 @@ _STYLES: tuple[tuple[str, Any], ...] = (
     ("#b0413e", (0, (3, 1, 1, 1))),
     ("#2a7886", (0, (7, 1.5, 2, 1.5))),
     ("#5f6b1f", (0, (2, 1, 4, 1))),
+    ("#8a4a00", (0, (9, 1.5))),
+    ("#3f4fa3", (0, (1, 2))),
 )
 STYLES = dict(zip(SCHEMES, itertools.cycle(_STYLES), strict=False))
 # More domains than this are drawn as an even sample of them.

@@ -1,6 +1,7 @@
 //! What a load balancer is: the choice of one sub-flow among its equal paths, as a pure state machine,
 //! and what the rest of the house must know of it.
 
+use lightloom_rails::Deal;
 use lightloom_units::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -47,8 +48,8 @@ pub struct Chunks {
     pub chunk: Bytes,
     /// Queue pairs of a rail.
     pub queue_pairs: u32,
-    /// Whether a chunk's rail depends on the receivers' loads too.
-    pub both_ends: bool,
+    /// Which rail a chunk takes.
+    pub deal: Deal,
 }
 
 /// What a packet's path may depend on.

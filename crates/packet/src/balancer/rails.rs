@@ -3,6 +3,7 @@
 
 use super::plug::{Balancer, Capabilities, Chunks, Next, Nics};
 use super::round_robin;
+use lightloom_rails::Deal;
 use lightloom_units::kind::{Form, Key, Kind};
 
 pub(crate) static KIND: Kind<Capabilities> = Kind {
@@ -13,9 +14,10 @@ pub(crate) static KIND: Kind<Capabilities> = Kind {
         Key::new("chunk", Form::Size { min: 256, max: 1 << 30 }, "Size of a chunk."),
         Key::new("queue_pairs", Form::Count { min: 1, max: 1 << 20 }, "Queue pairs of a rail."),
         Key::new(
-            "both_ends",
-            Form::Bool,
-            "`true`: a chunk's rail depends on the receivers' loads too.",
+            "deal",
+            Form::Choice(&Deal::NAMES),
+            "Which rail a chunk takes: by LPT on the sender's loads, on the loads of both ends, in turn, by \
+             a hash, its receiver's (NCCL's PXN), its sender's.",
         ),
     ],
     capabilities: Capabilities { nics: Nics::Rails, ..round_robin::KIND.capabilities },

@@ -25,7 +25,8 @@ fn rails(split: &Split<'_>, travel: &mut Travel) {
     let mut sent = vec![];
     split.for_each(|from, to, bytes| {
         let ((a, source), (b, destination)) = (split.place(from), split.place(to));
-        let message = Message { bytes, destination: b as u32, source: source as u32 };
+        let (source, receiver) = (source as u32, destination as u32);
+        let message = Message { bytes, destination: b as u32, source, receiver };
         sent.push((a as u32, destination as u32, message));
     });
     sent.sort_by_key(|&(a, ..)| a);

@@ -156,7 +156,7 @@ impl Flows {
         &mut self,
         cluster: &Cluster,
         domains: &Range<u32>,
-        Chunks { chunk, queue_pairs, both_ends }: Chunks,
+        Chunks { chunk, queue_pairs, deal }: Chunks,
     ) {
         let chunk = chunk.get();
         let rails = cluster.gpus_per_server;
@@ -165,10 +165,11 @@ impl Flows {
         for (pair, &(from, to, bytes)) in self.pairs.iter().enumerate() {
             let domain = (from / rails - domains.start) as usize;
             let destination = to / rails - domains.start;
-            messages[domain].push(Message { bytes, destination, source: from % rails });
+            let (source, receiver) = (from % rails, to % rails);
+            messages[domain].push(Message { bytes, destination, source, receiver });
             pairs_of[domain].push(pair as u32);
         }
-        let assignment = lightloom_rails::assign(&messages, rails as usize, chunk, both_ends);
+        let assignment = lightloom_rails::assign(&messages, rails as usize, chunk, deal);
         // A rail's queue pairs, shared evenly by its destinations.
         let others = (domains.len() as u32).saturating_sub(1).max(1);
         let queues = (queue_pairs / others).max(1);
@@ -280,7 +281,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const RAILS: &str = r#"{"kind": "rails", "chunk": 100, "queue_pairs": 8, "both_ends": false}"#;
+    const RAILS: &str = r#"{"kind": "rails", "chunk": 100, "queue_pairs": 8, "deal": "lpt"}"#;
 
     fn scheme(json: &str) -> BalancerSpec {
         serde_json::from_str(json).expect("a balancer")
@@ -291,7 +292,7 @@ mod tests {
             r#"{"kind": "ecmp"}"#,
             r#"{"kind": "reps", "paths": 4}"#,
             RAILS,
-            r#"{"kind": "rails", "chunk": 64, "queue_pairs": 1, "both_ends": true}"#,
+            r#"{"kind": "rails", "chunk": 64, "queue_pairs": 1, "deal": "both"}"#,
         ])
         .prop_map(scheme)
     }

@@ -20,7 +20,7 @@ use lightloom_engine::{
 use lightloom_fabric::{ClosSpec, Cluster, Fabric, NicId, RailOptimized, Splitting};
 use lightloom_flow::FlowEngine;
 use lightloom_packet::{BalancerSpec, Chunks, Nics, PacketEngine, Paths};
-use lightloom_rails::{Message, assign, mse};
+use lightloom_rails::{Deal, Message, assign, mse};
 use lightloom_units::{BitRate, Bytes, Time};
 use serde::Deserialize;
 
@@ -158,7 +158,7 @@ impl RailsSpec {
 /// let spec = RailsSpec::from_json(r#"{"seed": 1, "domains": 2, "gpus_per_domain": 2,
 ///     "link_bps": 400000000000, "link_delay_ps": 500000, "scale_up_bps": 3600000000000,
 ///     "scale_up_delay_ps": 500000, "engine": {"kind": "flow", "tolerance": 0.0},
-///     "scheme": {"kind": "rails", "chunk": 32768, "queue_pairs": 64, "both_ends": false}}"#)?;
+///     "scheme": {"kind": "rails", "chunk": 32768, "queue_pairs": 64, "deal": "lpt"}}"#)?;
 /// let mut demand = vec![0; 16];
 /// demand[0 * 4 + 2] = 1 << 20; // GPU 0 to GPU 2, in the other domain
 /// let run = rails(&spec, &demand, &mut |_| true).map_err(|error| error.to_string())?;
@@ -228,7 +228,7 @@ pub fn rails(
     Ok(run)
 }
 
-/// Loads of senders and receivers \[B\] that LPT gives, domain times N plus rail; without a run.
+/// Loads of senders and receivers \[B\] that a rule gives, domain times N plus rail; without a run.
 ///
 /// # Errors
 /// [`SimError::Input`] if `demand` is no square matrix of whole domains or cannot be dealt.
@@ -236,8 +236,11 @@ pub fn rails_assign(
     demand: &[u64],
     gpus_per_domain: u32,
     chunk: Bytes,
-    both_ends: bool,
+    deal: &str,
 ) -> Result<(Vec<u64>, Vec<u64>), SimError> {
+    let deal = Deal::named(deal).ok_or_else(|| {
+        SimError::Input(format!("deal {deal:?}: allowed: {}", Deal::NAMES.join(", ")))
+    })?;
     let gpus = demand.len().isqrt();
     let rails = gpus_per_domain as usize;
     if gpus == 0 || gpus * gpus != demand.len() || rails == 0 || gpus % rails != 0 {
@@ -246,16 +249,16 @@ pub fn rails_assign(
             demand.len()
         )));
     }
-    check(demand, gpus, Some(Chunks { chunk, queue_pairs: 1, both_ends }))?;
+    check(demand, gpus, Some(Chunks { chunk, queue_pairs: 1, deal }))?;
     let mut messages = vec![vec![]; gpus / rails];
     for (from, to, bytes) in pairs(demand, gpus) {
         let (domain, destination) = (from / gpus_per_domain, to / gpus_per_domain);
         if domain != destination {
-            let source = from % gpus_per_domain;
-            messages[domain as usize].push(Message { bytes, destination, source });
+            let (source, receiver) = (from % gpus_per_domain, to % gpus_per_domain);
+            messages[domain as usize].push(Message { bytes, destination, source, receiver });
         }
     }
-    let assignment = assign(&messages, rails, chunk.get(), both_ends);
+    let assignment = assign(&messages, rails, chunk.get(), deal);
     Ok((assignment.sent, assignment.received))
 }
 

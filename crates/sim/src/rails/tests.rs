@@ -8,9 +8,7 @@ const CHUNK: u64 = 32 << 10;
 
 fn spec(domains: u32, gpus: u32, scheme: &str) -> RailsSpec {
     let scheme = match scheme {
-        "rails" => {
-            r#"{"kind": "rails", "chunk": 32768, "queue_pairs": 64, "both_ends": false}"#.into()
-        }
+        "rails" => r#"{"kind": "rails", "chunk": 32768, "queue_pairs": 64, "deal": "lpt"}"#.into(),
         "reps" => r#"{"kind": "reps", "paths": 64}"#.into(),
         kind => format!(r#"{{"kind": "{kind}"}}"#),
     };
@@ -130,7 +128,7 @@ fn what_cannot_be_run_is_named() {
     assert!(error(&good, &[u64::MAX; 16]).contains("more than 2^63"));
     let few = RailsSpec { domains: 1, ..good.clone() };
     assert!(error(&few, &[0; 4]).contains("domains = 1"));
-    let tiny = r#"{"kind": "rails", "chunk": 1, "queue_pairs": 1, "both_ends": false}"#;
+    let tiny = r#"{"kind": "rails", "chunk": 1, "queue_pairs": 1, "deal": "lpt"}"#;
     let tiny = RailsSpec { scheme: serde_json::from_str(tiny).expect("rails"), ..good.clone() };
     assert!(error(&tiny, &matrix(4, |_, _| 1 << 40)).contains("chunk = 1 bytes"));
     let stopped = rails(&good, &matrix(4, |_, _| MIB), &mut |_| false);
