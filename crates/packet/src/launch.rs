@@ -4,6 +4,7 @@ use crate::balancer::AnyBalancer;
 use crate::balancer::plug::{Paths, mix};
 use crate::conn::{Conn, Message, Path, Route};
 use crate::link::Origin;
+use crate::net::round_trip;
 use crate::packet::NONE;
 use crate::run::Run;
 use crate::transport::AnyTransport;
@@ -142,19 +143,16 @@ impl Run<'_> {
         let links: Vec<u32> = lane.iter().map(|l| l.0).collect();
         let path = self.path_of(lane);
         let packet = mtu + self.settings.header;
-        // A full packet out, store and forward, and an acknowledgement back.
-        let (mut round_trip, mut answers_wait, mut rate) = (0, 0, f64::INFINITY);
         let fetched_over = self.fetched_over(&links);
-        for (at, &link) in links.iter().enumerate() {
-            let state = self.net.class(link);
-            if at >= fetched_over as usize {
-                let time = state.time_for(packet);
-                round_trip += 2 * state.delay + time + state.time_for(self.settings.header);
-                answers_wait += time;
-            }
-            rate = f64::min(rate, self.scenario.fabric.link(LinkId(link)).rate.bytes_per_ps());
-        }
-        let info = PathInfo { rate, round_trip, answers_wait, packet: packet as f64 };
+        let travelled = || links[fetched_over as usize..].iter().map(|&link| self.net.class(link));
+        let round_trip = round_trip(travelled(), packet, self.settings.header);
+        let answers_wait = travelled().map(|link| link.time_for(packet)).sum();
+        let rate = lane.iter().map(|&link| self.scenario.fabric.link(link).rate.bytes_per_ps());
+        let rate = rate.fold(f64::INFINITY, f64::min);
+        let inside =
+            links.iter().all(|&link| self.net.links[link as usize].origin == Origin::ScaleUp);
+        let longest = if inside { round_trip } else { round_trip.max(self.longest) };
+        let info = PathInfo { rate, round_trip, longest, answers_wait, packet: packet as f64 };
         let hash =
             mix(self.seed
                 ^ mix(self.ledger.outcome.flows << 32 ^ u64::from(message) ^ now.ps() << 8))

@@ -3,7 +3,7 @@
 use crate::conn::{Conn, Message};
 use crate::link::{Class, Link, Origin, Tally};
 use crate::packet::{LongPaths, NONE, Pool};
-use lightloom_fabric::{Fabric, LinkClass, LinkId, NodeId, NodeKind};
+use lightloom_fabric::{Fabric, LinkClass, LinkId, NicId, NodeId, NodeKind};
 use lightloom_units::BitRate;
 
 /// The two highest bits of an id in the wheel say what it is.
@@ -138,6 +138,20 @@ impl Net {
         if conn.done { None } else { self.messages.get_mut(conn.message as usize) }
     }
 
+    /// The longest round trip over packet switches from the first NIC that is plugged into one \[ps\];
+    /// 0 where none is.
+    pub fn longest_round_trip(&self, fabric: &Fabric, packet: u64, header: u64) -> u64 {
+        let nics = || (0..fabric.cluster().nics()).map(NicId);
+        let mut path = Vec::new();
+        let mut between = |from, to| {
+            path.clear();
+            fabric.nic_route(from, to, 0, &mut path).ok()?;
+            Some(round_trip(path.iter().map(|link| self.class(link.0)), packet, header))
+        };
+        let first = nics().find(|&nic| between(nic, nic).is_some());
+        first.and_then(|first| nics().filter_map(|nic| between(first, nic)).max()).unwrap_or(0)
+    }
+
     // ---- the connections that may send, in a ring a first link: each names the next
 
     /// A connection joins the ring of its first link, as the last.
@@ -246,4 +260,9 @@ impl Net {
         puller.free_at = now + gap;
         id
     }
+}
+
+/// A full packet out, store and forward, and an acknowledgement back \[ps\].
+pub(crate) fn round_trip(links: impl Iterator<Item = Class>, packet: u64, header: u64) -> u64 {
+    links.map(|link| 2 * link.delay + link.time_for(packet) + link.time_for(header)).sum()
 }

@@ -87,6 +87,8 @@ pub(crate) struct Run<'a> {
 
     pub settings: RunSettings,
     pub dark: Dark,
+    /// The longest round trip of the network \[ps\].
+    pub longest: u64,
     random: u64,
     pub seed: u64,
 
@@ -107,6 +109,8 @@ impl<'a> Run<'a> {
     ) -> Self {
         let net = Net::new(scenario.fabric, spec.transport.kind().capabilities.pulls);
         let largest = spec.mtu.get().max(spec.scale_up_mtu.get()) + spec.header.get();
+        let packet = spec.mtu.get() + spec.header.get();
+        let longest = net.longest_round_trip(scenario.fabric, packet, spec.header.get());
         Run {
             spec,
             scenario,
@@ -125,6 +129,7 @@ impl<'a> Run<'a> {
             outside: chooser.map(Outside::new),
             settings: RunSettings::new(spec),
             dark: spec.dark,
+            longest,
             random: mix(seed ^ 0x5EED) | 1,
             seed,
             counts: RunCounts::default(),

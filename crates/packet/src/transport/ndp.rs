@@ -84,6 +84,7 @@ mod tests {
         let path = PathInfo {
             rate: 0.0125,
             round_trip: 8_000_000,
+            longest: 8_000_000,
             answers_wait: 1_000_000,
             packet: 4160.0,
         };

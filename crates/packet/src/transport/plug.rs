@@ -62,6 +62,8 @@ pub(crate) struct PathInfo {
     pub rate: f64,
     /// A packet out and its acknowledgement back, through empty queues \[ps\].
     pub round_trip: u64,
+    /// The same between the two NICs of the network that are furthest apart \[ps\].
+    pub longest: u64,
     /// What it takes longer if an answer waits behind a full packet on each link \[ps\].
     pub answers_wait: u64,
     /// A full packet on the wire \[B\].

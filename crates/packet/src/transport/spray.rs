@@ -16,6 +16,8 @@
 //! each is already too much. In the round trip that begins with a trimmed packet it is counted what
 //! comes through; if that is less than an eighth, the window falls to as much of it as the target delay
 //! allows (NSCC's quick adaptation). What was sent before that and is trimmed says nothing new then.
+//! What is aimed at is one delay for the whole network, and windows grow with its bandwidth-delay product:
+//! near and far flows that meet at a receiver then yield alike (NSCC).
 //! Departures: no credit from the receiver; NSCC compares with an eighth of the largest window, which a
 //! NIC that serves many flows never gives one of them.
 
@@ -33,12 +35,13 @@ pub(crate) static KIND: Kind<Capabilities> = Kind {
         Key::optional(
             "target_delay",
             SPAN,
-            "Queueing delay aimed at. Unless given: half of the path's round trip.",
+            "Queueing delay aimed at. Unless given: three quarters of the network's longest round trip.",
         ),
         Key::new(
             "increase",
             Form::Number { above: 0.0, max: 1000.0 },
-            "Packets by which the window grows in a round trip without congestion.",
+            "Packets by which the window grows in a round trip without congestion where the network's rate \
+             times its longest round trip is 150 kB and the delay aimed at 12 us; it grows with both.",
         ),
         Key::new(
             "decrease",
@@ -108,15 +111,17 @@ impl Transport for Spray {
 
     fn new(settings: &Settings, path: PathInfo, _: u64) -> Self {
         let window = path.window(settings.window);
+        let longest = path.longest as f64;
+        let target = settings.target_delay.map_or(0.75 * longest, |t| t.ps() as f64);
         Spray {
             window,
             largest: window,
             least: settings.least_window * path.packet,
             packet: path.packet,
-            increase: settings.increase,
+            increase: settings.increase * (path.rate * longest / 150e3) * (target / 12e6),
             decrease: settings.decrease,
             base: path.round_trip,
-            target: settings.target_delay.map_or(path.round_trip as f64 / 2.0, |t| t.ps() as f64),
+            target,
             delay: 0.0,
             settled: 0,
             trimmed: None,
@@ -217,6 +222,7 @@ mod tests {
         let path = PathInfo {
             rate: 0.0125,
             round_trip: 8_000_000,
+            longest: 8_000_000,
             answers_wait: 1_000_000,
             packet: 4160.0,
         };
