@@ -67,6 +67,49 @@ def test_every_output_of_a_plan(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert sum(plane["bytes"] for plane in ran["planes"]) == 8 * 70_000_000
 
 
+def test_what_msccl_cannot_say_is_refused_after_the_rest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, xml = tmp_path / "plan.json", tmp_path / "plan.xml"
+    job = ["--algorithm", "pairwise-alltoall", "--nodes", "65", "--size", "1 MB"]
+    outputs = ["--out", str(out), "--msccl", str(xml)]
+    assert run(["plan", "collective", *job, *outputs]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.splitlines()[1:] == [
+        "error: --msccl: 133 thread blocks of GPU 0; MSCCL has 128 at most"
+    ]
+    assert "lockstep" in captured.out and not xml.exists()
+    assert run(["plan", "show", str(out), "--msccl", str(xml)]) == 2
+    assert "dark" in capsys.readouterr().out and not xml.exists()
+
+
+def test_a_double_tree_saturates_planes_that_never_switch(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tree = ["plan", "collective", "--nodes", "16", "--size", "512 MB", "--algorithm"]
+    at_once = rows_of(capsys, *tree, "double-tree-allreduce")
+    assert us(at_once["one-shot"]) < 1.1 * us(at_once["ideal"])
+    assert us(at_once["swot"]) == us(at_once["one-shot"]) + 200
+    phased = rows_of(capsys, *tree, "phased-double-tree-allreduce", "--planes", "2")
+    assert us(phased["swot"]) < 1.1 * us(phased["ideal"])
+    asked = [*tree, "double-tree-allreduce", "--scheduler", "milp", "--out", "plan.json"]
+    assert run(asked) == 2
+    assert "one configuration a step" in capsys.readouterr().err
+
+
+def test_a_dominant_pair_is_carried_by_all_planes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    demand = np.full((12, 12), 150_000)
+    demand[0, 1] = 41_200_000
+    np.savetxt(tmp_path / "d.csv", demand, fmt="%d", delimiter=",")
+    asked = ["--demand", str(tmp_path / "d.csv"), "--planes", "3", "--reconfiguration", "20 us"]
+    rows = rows_of(capsys, "plan", "alltoall", *asked)
+    whole, single = rows["matchings"], rows["ports"]
+    assert whole["completion_ps"] <= 1.15 * whole["bound_ps"]
+    assert whole["bound_ps"] >= single["bound_ps"]
+
+
 @pytest.mark.parametrize("scheduler", ["swot", "lockstep", "one-shot", "milp"])
 @pytest.mark.parametrize("initial", ["first-step", "free", "dark"])
 def test_plans_of_every_scheduler_run_as_planned(scheduler: str, initial: str) -> None:

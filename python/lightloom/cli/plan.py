@@ -14,6 +14,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lightloom.errors import InputError
     from lightloom.plan import Job, Plan, Planes, Row
 
 app = typer.Typer(
@@ -132,8 +133,9 @@ def collective_command(
             "steps": outcome.steps, "configurations": outcome.configurations,
             "rows": _as_json(shown), "written": outputs.written,
         }, indent=2))  # fmt: skip
-        return
-    _print(head, outcome.job.planes, initial, shown, algorithms=primitive is not None)
+    else:
+        _print(head, outcome.job.planes, initial, shown, algorithms=primitive is not None)
+    outputs.end()
 
 
 @app.command("alltoall")
@@ -250,6 +252,7 @@ def show_command(
         print_planes(plan, out)
     else:
         print_node(plan, node, out)
+    outputs.end()
 
 
 @app.command("run")
@@ -304,6 +307,8 @@ class _Outputs:
     gantt: Path | None
     msccl: Path | None
     written: list[str]
+    refused: InputError | None = None
+    """Why MSCCL cannot say the plan."""
 
     @classmethod
     def of(
@@ -342,8 +347,7 @@ class _Outputs:
         return any(self.places().values())
 
     def write(self, plan: Plan) -> None:
-        """Write what was asked for, and say so; nothing, if MSCCL cannot say it."""
-        program = None if self.msccl is None else plan.msccl()
+        """Write what was asked for, and say so; what MSCCL cannot say is refused at the `end`."""
         if self.out is not None:
             plan.write(self.out)
             self._wrote(self.out)
@@ -357,12 +361,23 @@ class _Outputs:
 
             write_png(plan, self.gantt)
             self._wrote(self.gantt)
-        if self.msccl is not None and program is not None:
+        if self.msccl is not None:
+            from lightloom.errors import InputError
             from lightloom.plan.file import replacing
 
+            try:
+                program = plan.msccl()
+            except InputError as error:
+                self.refused = error
+                return
             with replacing(self.msccl) as draft:
                 draft.write_text(program, "utf-8")
             self._wrote(self.msccl)
+
+    def end(self) -> None:
+        """Refuse what could not be written, after all that could."""
+        if self.refused is not None:
+            raise self.refused
 
     def _wrote(self, path: Path) -> None:
         self.written.append(str(path))

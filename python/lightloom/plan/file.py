@@ -124,8 +124,8 @@ class Transmission:
     after_step: Annotated[
         Index | None,
         Field(
-            description="The step that must have ended on all planes, and all before it; null: only "
-            "its circuit."
+            description="The step that must have ended on all planes, and all before it; null: "
+            "only its circuit."
         ),
     ]
 
