@@ -22,7 +22,6 @@ from lightloom.papers.mixnet.jobs import (
     MAIN,
     MODELS,
     RATES,
-    RATES_OF,
     TABLES,
     WITHOUT,
     gains,
@@ -51,6 +50,18 @@ def varied(model: str, kind: str, **changes: Any) -> Run:
     return run(kind, model, 400, changes={f"fabric.{name}": v for name, v in changes.items()})
 
 
+def faster(times: int) -> dict[str, str]:
+    """Return H100s that compute, and reach their memory, so many times as fast.
+
+    >>> faster(8)["compute.memory_bandwidth"]
+    '26.8 TB/s'
+    """
+    return {
+        "compute.peak_flops": f"{989 * times} Tflop/s",
+        "compute.memory_bandwidth": f"{3.35 * times:g} TB/s",
+    }
+
+
 def causes() -> dict[tuple[str, str], list[tuple[Run, Run]]]:
     """Return the runs that isolate a cause: pairs of a rival and MixNet, by what and how.
 
@@ -73,7 +84,7 @@ def causes() -> dict[tuple[str, str], list[tuple[Run, Run]]]:
     how = "mixtral-8x22b, `block`, a switch of 1 us"
     found[how, "over TopoOpt"] = over("topoopt", "mixtral-8x22b", "mixnet block", mine=quick)
     slow = [gbps / 8 for gbps in RATES]
-    for model in MODELS[:2]:
+    for model in (*MODELS[:2], "deepseek-r1"):
         how = f"{model}, paper-profile, links of an eighth of the rate"
         found[how, "over TopoOpt"] = over("topoopt", model, "mixnet", slow, "paper-profile")
     found["mixtral-8x22b, paper-profile, links of an eighth of the rate", "over 3:1"] = over(
@@ -82,6 +93,13 @@ def causes() -> dict[tuple[str, str], list[tuple[Run, Run]]]:
     found["mixtral-8x22b, elements of 4 bytes instead of 2", "over TopoOpt"] = over(
         "topoopt", "mixtral-8x22b", "mixnet", both=wide
     )
+    how = "qwen-moe-32, GPUs a thousand times as fast, 100 Gbps"
+    found[how, "over TopoOpt"] = over("topoopt", "qwen-moe-32", "mixnet", (100,), both=faster(1000))
+    for many, how in ((8, "compute as with a batch of 8"), (1000, "no compute")):
+        grown = {"training.micro_batch": 64, **faster(many)}
+        found[f"mixtral-8x7b, a batch of 64, {how}", "over TopoOpt"] = over(
+            "topoopt", "mixtral-8x7b", "mixnet", both=grown
+        )
     for model in MODELS:
         each = [run("mixnet", model, gbps, carrier="auto") for gbps in (100, 400)]
         pairs = [(_fewer(mine, gbps), mine) for mine, gbps in zip(each, (100, 400), strict=True)]
@@ -161,7 +179,7 @@ def times(rows: list[dict[str, Any]], table: str, carrier: str) -> str:
     names = FIELDS[carrier]
     lines = []
     for model in MODELS:
-        for gbps in RATES_OF[table, carrier]:
+        for gbps in RATES:
             mine = some(rows, model=model, table=table, gbps=gbps, carrier=carrier)
             at = {row["fabric"]: row["iteration_s"] for row in mine}
             best = min(at.values())
@@ -177,7 +195,7 @@ def ratios(rows: list[dict[str, Any]], rival: str, a_dollar: bool = False) -> st
         mine = some(rows, model=model, table=table, carrier=carrier)
         for kind in (kind for kind in MAIN if kind in FIELDS[carrier]):
             values = gains(mine, rival, kind, a_dollar=a_dollar)
-            cells = _by_rate(table, carrier, [f"{value:.2f}" for value in values])
+            cells = [f"{value:.2f}" for value in values]
             lines.append([model, table, carrier, kind, *cells, f"{mean(values):.2f}"])
     return markdown(["model", "compute", "carrier", "MixNet", *map(str, RATES), "mean"], lines)
 
@@ -190,14 +208,8 @@ def without(rows: list[dict[str, Any]]) -> str:
         faster = gains(mine, rival, "mixnet")
         value = gains(mine, rival, "mixnet", a_dollar=True)
         cells = [f"{x:.2f} / {y:.2f}" for x, y in zip(faster, value, strict=True)]
-        lines.append([model, table, rival, *_by_rate(table, "auto", cells)])
+        lines.append([model, table, rival, *cells])
     return markdown(["model", "compute", "over", *map(str, RATES)], lines)
-
-
-def _by_rate(table: str, carrier: str, cells: Iterable[str]) -> list[str]:
-    """Put what is known of some rates under all."""
-    at = dict(zip(RATES_OF[table, carrier], cells, strict=True))
-    return [at.get(gbps, "") for gbps in RATES]
 
 
 def split(rows: list[dict[str, Any]]) -> str:

@@ -16,7 +16,7 @@ from lightloom.papers.mixnet.jobs import (
     FIELDS,
     MAIN,
     MODELS,
-    RATES_OF,
+    RATES,
     STATIC,
     TABLES,
     WITHOUT,
@@ -83,7 +83,7 @@ def lines(rows: Rows) -> list[Line]:
         kinds = [kind for kind in MAIN if kind in FIELDS[carrier]]
         rivals = ("fat-tree", "rail-optimized", *(WITHOUT if carrier == "auto" else ()))
         for at, rival in enumerate(rivals):
-            for gbps in RATES_OF[table, carrier]:
+            for gbps in RATES:
                 spans = {}
                 for kind in kinds:
                     each = [_value(these, model, rival, kind, gbps) for model in MODELS]

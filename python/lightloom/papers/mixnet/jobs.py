@@ -56,14 +56,6 @@ MAIN = ("mixnet", "mixnet block", "mixnet never")
 WITHOUT = ("mixnet-all-packet", "mixnet-unplugged", "mixnet-same-money")
 # What is set side by side, by carrier.
 FIELDS = {"paper": (*STATIC, *MAIN), "auto": (*STATIC, "mixnet", *WITHOUT)}
-# At which rates; beside the paper's own, two say what four do.
-RATES_OF = {
-    ("roofline", "paper"): RATES,
-    ("roofline", "auto"): (100, 400),
-    ("paper-profile", "paper"): (100, 400),
-    ("paper-profile", "auto"): (100, 400),
-}
-
 Runs = Mapping[tuple[str, int], Run]
 """Runs by fabric (or kind of MixNet) and rate [Gbps]."""
 
@@ -119,7 +111,7 @@ def matrix(
     return {
         (fabric, gbps): run(fabric, model, gbps, changes=changes, table=table, carrier=carrier)
         for fabric in fabrics
-        for gbps in rates or RATES_OF[table, carrier]
+        for gbps in rates or RATES
     }
 
 
