@@ -105,8 +105,8 @@ def test_both_carriers_and_compute_tables_stand_beside_each_other() -> None:
             on_front = {line.setting: line.ours for line in lines if "the front" in line.what}
             for setting, count in (
                 ("roofline, paper", "16 (block 16; never 16)"),
-                ("roofline, auto", "8"),
-                ("paper-profile, auto", "8"),
+                ("roofline, auto", "16"),
+                ("paper-profile, auto", "16"),
             ):
                 assert on_front[f"all models, {setting}, against all fabrics"] == count
 
