@@ -50,7 +50,8 @@ mod tests {
     #[test]
     fn every_flow_takes_every_path_once_a_round() {
         for flows in 1..=13u16 {
-            let mut flows: Vec<_> = (0..flows).map(|_| RoundRobin::new(&Settings {}, 6, 0)).collect();
+            let mut flows: Vec<_> =
+                (0..flows).map(|_| RoundRobin::new(&Settings {}, 6, 0)).collect();
             let mut turn = 7;
             let mut taken = vec![Vec::new(); flows.len()];
             for _ in 0..6 {
