@@ -2,6 +2,8 @@
 //! switch hashes a flow's five-tuple. The seed of a run, and what tells apart the flows of a pair, go
 //! into the key.
 
+use lightloom_units::mix;
+
 /// The state after hashing a flow; [`Choice::of`] draws from it, hop by hop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Choice(u64);
@@ -17,14 +19,6 @@ impl Choice {
         self.0 = mix(self.0);
         ((u128::from(self.0) * n as u128) >> 64) as usize
     }
-}
-
-/// The finaliser of SplitMix64 (Steele et al., OOPSLA 2014), a bijection.
-fn mix(state: u64) -> u64 {
-    let mut z = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@
 use crate::links::Links;
 use lightloom_engine::{Orders, Sending};
 use lightloom_fabric::LinkId;
+use lightloom_units::mix;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -259,14 +260,6 @@ impl<'a> Lanes<'a> {
         let lanes = orders.shares(self.phase);
         lanes.map(move |(lane, bytes)| (lane, bytes.get(), orders.lane_links(lane)))
     }
-}
-
-/// Spreads the bits of a number (Steele et al., SplitMix64).
-fn mix(number: u64) -> u64 {
-    let mut z = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
 
 /// Something by colour; colours are hashes already.

@@ -7,7 +7,7 @@
 //! A balancer's paths that are not whole are replaced by others that are, each by the same one as long as
 //! nothing more breaks; a flow that may have packets on one starts again too.
 
-use crate::balancer::plug::{Paths, mix, pick};
+use crate::balancer::plug::{Paths, pick};
 use crate::conn::{Conn, Path};
 use crate::link::State;
 use crate::packet::NONE;
@@ -15,6 +15,7 @@ use crate::run::Run;
 use lightloom_engine::{EngineError, LinkChanges, Patches};
 use lightloom_fabric::{LinkId, NicId};
 use lightloom_units::Time;
+use lightloom_units::mix;
 
 impl Run<'_> {
     pub(crate) fn reconfigure(

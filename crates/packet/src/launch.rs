@@ -1,7 +1,7 @@
 //! Where flows come from: messages and connections for the orders of a phase.
 
 use crate::balancer::AnyBalancer;
-use crate::balancer::plug::{Paths, mix};
+use crate::balancer::plug::Paths;
 use crate::conn::{Conn, Message, Path, Route};
 use crate::link::Origin;
 use crate::net::round_trip;
@@ -12,6 +12,7 @@ use crate::transport::plug::PathInfo;
 use lightloom_engine::Sending;
 use lightloom_fabric::LinkId;
 use lightloom_units::Time;
+use lightloom_units::mix;
 
 impl Run<'_> {
     /// Makes the connections of a phase; their ids are appended to `order`, from the index returned.

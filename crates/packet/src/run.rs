@@ -1,7 +1,6 @@
 //! One run: tasks, transfers and circuits, and the two queues of what happens, soon and later.
 
 use crate::balancer::outside::{Outside, PathChooser};
-use crate::balancer::plug::mix;
 use crate::link::{Link, Tally};
 use crate::net::{Net, Thing};
 use crate::settings::RunSettings;
@@ -12,6 +11,7 @@ use lightloom_engine::{
     QueueSample, Scenario, Sending, Step, Wake,
 };
 use lightloom_fabric::LinkId;
+use lightloom_units::mix;
 use lightloom_units::{Bytes, Time};
 
 /// Events between two questions to the observer whether to go on.

@@ -7,6 +7,7 @@
 //! Checked: bytes conserved under every rule; each rule's own loads, in [`crate::balance`].
 
 use super::lpt::Message;
+use lightloom_units::mix;
 use serde::{Deserialize, Serialize};
 
 /// Which rail a chunk takes.
@@ -56,7 +57,8 @@ impl Deal {
             Deal::RoundRobin => sender + turn,
             Deal::Pxn => message.receiver as usize,
             Deal::Source => message.source as usize,
-            Deal::Hash | Deal::Lpt | Deal::Both => {
+            Deal::Lpt | Deal::Both => unreachable!("they look at loads"),
+            Deal::Hash => {
                 let ends = (sender as u64) << 40
                     ^ u64::from(message.source) << 32
                     ^ u64::from(message.destination) << 8
@@ -66,12 +68,4 @@ impl Deal {
         };
         (rail % rails) as u16
     }
-}
-
-/// `SplitMix64`'s finaliser (Steele et al., OOPSLA 2014).
-fn mix(state: u64) -> u64 {
-    let mut z = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }

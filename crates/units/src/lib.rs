@@ -14,9 +14,11 @@
 //! assert_eq!("25 ms".parse::<Time>().unwrap().to_string(), "25 ms");
 //! ```
 
+mod hash;
 pub mod kind;
 mod parse;
 
+pub use hash::mix;
 pub use parse::ParseError;
 
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,7 @@
 //! and what the rest of the house must know of it.
 
 use lightloom_rails::Deal;
-use lightloom_units::Bytes;
+use lightloom_units::{Bytes, mix};
 use serde::{Deserialize, Serialize};
 
 /// What others must know of a load balancer.
@@ -104,14 +104,6 @@ pub trait Balancer: Sized {
         let _ = settings;
         None
     }
-}
-
-/// SplitMix64's finaliser (Steele et al., OOPSLA 2014).
-pub(crate) fn mix(state: u64) -> u64 {
-    let mut z = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
 
 /// One of `0..n`, by a hash.

@@ -4,9 +4,10 @@
 //! Each acknowledgement without a mark puts its path into a small ring; each packet takes the oldest
 //! out. Departure: no frozen mode after failures.
 
-use super::plug::{Balancer, Capabilities, Heard, Next, Nics, Paths, mix};
+use super::plug::{Balancer, Capabilities, Heard, Next, Nics, Paths};
 use super::round_robin::{self, RoundRobin};
 use lightloom_units::kind::{Form, Key, Kind};
+use lightloom_units::mix;
 use serde::Deserialize;
 
 pub(crate) static KIND: Kind<Capabilities> = Kind {
