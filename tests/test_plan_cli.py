@@ -83,6 +83,7 @@ def test_what_msccl_cannot_say_is_refused_after_the_rest(
 
 
 def test_a_double_tree_saturates_planes_that_never_switch(
+    tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     tree = ["plan", "collective", "--nodes", "16", "--size", "512 MB", "--algorithm"]
@@ -91,6 +92,14 @@ def test_a_double_tree_saturates_planes_that_never_switch(
     assert us(at_once["swot"]) == us(at_once["one-shot"]) + 200
     phased = rows_of(capsys, *tree, "phased-double-tree-allreduce", "--planes", "2")
     assert us(phased["swot"]) < 1.1 * us(phased["ideal"])
+    # Two planes cannot hold four configurations: SWOT takes the order that needs two at a time.
+    plan = tmp_path / "plan.json"
+    two = rows_of(capsys, *tree, "double-tree-allreduce", "--planes", "2", "--out", str(plan))
+    assert us(two["swot"]) == us(phased["swot"]) < us(two["lockstep"]) == us(phased["lockstep"])
+    assert two["swot"]["algorithm"] == phased["swot"]["algorithm"]
+    assert two["ideal"]["algorithm"] == "double-tree-allreduce"
+    assert run(["plan", "check", str(plan)]) == 0
+    assert "phased-double-tree-allreduce" in capsys.readouterr().out
     asked = [*tree, "double-tree-allreduce", "--scheduler", "milp", "--out", "plan.json"]
     assert run(asked) == 2
     assert "one configuration a step" in capsys.readouterr().err

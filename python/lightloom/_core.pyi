@@ -198,8 +198,9 @@ def plan_collective(request: str) -> tuple[str, str | None]:
     ``"ideal"``, ``"swot"``, ``"milp"``), plan (the one whose plan is wanted), given (for
     ``"milp"``: parts, bound_ps).
 
-    The result: JSON with steps, configurations, rate_bps and rows (scheduler, completion_ps,
-    bound_ps, gap, infeasible, switches, dark_ps, exposed_ps); and the tracks of the plan as JSON.
+    The result: JSON with steps, configurations, rate_bps and rows (scheduler, algorithm,
+    completion_ps, bound_ps, gap, infeasible, switches, dark_ps, exposed_ps); and the tracks of the
+    plan as JSON.
     """
 
 def plan_alltoall(request: str, demand: npt.NDArray[np.uint64]) -> tuple[str, str]:

@@ -108,17 +108,24 @@ pub fn overlap(problem: &Problem, effort: Effort) -> Solution {
             }
         }
     }
-    let mut bound_ps = unswitched(problem);
+    let bound_ps = unswitched(problem);
     if best.completion_ps <= bound_ps {
         return Solution { schedule: best, bound_ps };
     }
-    // Steps of several configurations: planes that stand for long, or one configuration after another.
-    if problem.grouped() {
-        let found =
-            [by_stretches(problem), Some(overlap(&problem.apart(), Effort::Quick).schedule)];
-        let found = found.into_iter().flatten().chain([best]).min_by_key(|one| one.completion_ps);
-        return Solution { schedule: found.expect("lockstep is one"), bound_ps };
-    }
+    let found = if problem.grouped() {
+        // One configuration after another.
+        Solution { schedule: overlap(&problem.apart(), Effort::Quick).schedule, bound_ps }
+    } else {
+        searched(problem, effort, best.clone(), bound_ps)
+    };
+    // Never above a simpler schedule, which may miss what a proof leaves to floating point.
+    let all = [Some(found.schedule), by_stretches(problem), Some(best)].into_iter().flatten();
+    let schedule = all.min_by_key(|one| one.completion_ps).expect("lockstep is one");
+    Solution { bound_ps: found.bound_ps.min(schedule.completion_ps), schedule }
+}
+
+/// The best of what is known and what beams, programs and climbing find, and what is proven.
+fn searched(problem: &Problem, effort: Effort, mut best: Schedule, bound_ps: Time) -> Solution {
     let scaled = Scaled::new(problem);
     let mut search = Search {
         problem,
@@ -140,11 +147,11 @@ pub fn overlap(problem: &Problem, effort: Effort) -> Solution {
     let proven = bound * scaled.unit_ps;
     let found = best.completion_ps.ps() as f64;
     let a_byte = problem.planes().rate_bps.time_for(Bytes::new(1)).ps() as f64;
-    if proven >= found * (1.0 - 1e-8) - a_byte * scaled.steps() as f64 {
-        bound_ps = best.completion_ps;
+    let bound_ps = if proven >= found * (1.0 - 1e-8) - a_byte * scaled.steps() as f64 {
+        best.completion_ps
     } else {
-        bound_ps = bound_ps.max(Time::from_ps((proven * (1.0 - 1e-8)) as u64));
-    }
+        bound_ps.max(Time::from_ps((proven * (1.0 - 1e-8)) as u64))
+    };
     Solution { schedule: best, bound_ps }
 }
 
@@ -447,6 +454,7 @@ mod tests {
             let found = overlap(&problem, Effort::Normal);
             let completion = found.schedule.completion_ps;
             prop_assert!(completion <= lockstep(&problem).completion_ps);
+            prop_assert!(by_stretches(&problem).is_none_or(|other| completion <= other.completion_ps));
             prop_assert!(completion >= found.bound_ps);
             prop_assert!(found.bound_ps >= ideal(&problem));
             if let (Ok(preset), true) = (one_shot(&problem), problem.initial().iter().all(|h| *h == Held::Free)) {

@@ -181,17 +181,23 @@ pub fn one_shot(problem: &Problem) -> Result<Schedule, TooFewPlanes> {
 /// planes for a step.
 pub(crate) fn by_stretches(problem: &Problem) -> Option<Schedule> {
     let most = problem.planes().planes as usize;
-    let tried = (1..=most.min(distinct(problem.steps()))).filter_map(|n| stretches(problem, n));
+    let tried =
+        (1..=most.min(configurations(problem.steps()).len())).filter_map(|n| stretches(problem, n));
     tried.min_by_key(|schedule| schedule.completion_ps)
 }
 
 fn stretches(problem: &Problem, most: usize) -> Option<Schedule> {
     let mut stretches: Vec<Vec<Step>> = Vec::new();
+    let mut needed = BTreeSet::new();
     for group in problem.groups() {
-        let last = stretches.last_mut();
-        match last.filter(|last| distinct(&[last.as_slice(), group].concat()) <= most) {
+        let own = configurations(group);
+        needed.extend(&own);
+        match stretches.last_mut().filter(|_| needed.len() <= most) {
             Some(last) => last.extend(group),
-            None => stretches.push(group.to_vec()),
+            None => {
+                stretches.push(group.to_vec());
+                needed = own;
+            }
         }
     }
     let mut held = problem.initial().to_vec();
@@ -215,9 +221,9 @@ fn stretches(problem: &Problem, most: usize) -> Option<Schedule> {
     Some(earliest(problem, &parts))
 }
 
-/// How many configurations these steps have.
-fn distinct(steps: &[Step]) -> usize {
-    steps.iter().map(|step| step.configuration).collect::<BTreeSet<u32>>().len()
+/// The configurations that these steps need.
+fn configurations(steps: &[Step]) -> BTreeSet<u32> {
+    steps.iter().map(|step| step.configuration).collect()
 }
 
 /// The parts of planes that keep what they hold.

@@ -134,7 +134,8 @@ def collective_command(
             "rows": _as_json(shown), "written": outputs.written,
         }, indent=2))  # fmt: skip
     else:
-        _print(head, outcome.job.planes, initial, shown, algorithms=primitive is not None)
+        several = primitive is not None or len({row.algorithm for row in shown}) > 1
+        _print(head, outcome.job.planes, initial, shown, algorithms=several)
     outputs.end()
 
 

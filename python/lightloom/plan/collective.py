@@ -42,6 +42,7 @@ class Row:
     exposed_ps: int
     """How long of that nothing is sent on any plane (by the node that waits)."""
     algorithm: str = ""
+    """The one whose order of the messages it took."""
 
     @property
     def exposed(self) -> float | None:
@@ -73,6 +74,9 @@ def plan_collective(
 ) -> Outcome:
     """Ask schedulers for a collective's schedule; each answer has been replayed.
 
+    Where another algorithm sends the same messages in another order, each scheduler takes the order
+    that is best for it, and its row says which.
+
     Parameters
     ----------
     job
@@ -98,10 +102,11 @@ def plan_collective(
     if "milp" in asked:
         given = _solved(job, seconds)
     answer, tracks = _asked(job.request(asked, plan, given))
-    rows = tuple(Row(**row, algorithm=job.algorithm) for row in answer["rows"])
+    rows = tuple(Row(**row) for row in answer["rows"])
     made = None
     if tracks is not None and plan is not None:
-        task = CollectiveTask(kind="collective", algorithm=job.algorithm, size_bytes=int(job.size))
+        order = next(row.algorithm for row in rows if row.scheduler == plan)
+        task = CollectiveTask(kind="collective", algorithm=order, size_bytes=int(job.size))
         how = Made(lightloom=__version__, scheduler=plan, initial=job.initial, demand=None)
         made = assembled(tracks, how, task)
     return Outcome(job, answer["steps"], answer["configurations"], rows, made)

@@ -105,6 +105,8 @@ pub enum Scheduler {
 pub struct Row {
     /// The scheduler of this row.
     pub scheduler: Scheduler,
+    /// The algorithm whose order of the messages it took.
+    pub algorithm: String,
     /// When the collective is complete; none where there is no schedule \[ps\].
     pub completion_ps: Option<Time>,
     /// No schedule of the same problem completes before; none where the problem is another \[ps\].
@@ -146,12 +148,13 @@ impl CollectiveSpec {
         serde_json::from_str(text).map_err(|error| input(format!("the request: {error}")))
     }
 
-    /// The problem that schedulers solve.
+    /// The problem that schedulers solve, in the order of the algorithm that is named.
     ///
     /// # Errors
     /// If there is no such collective, or it does not fit the planes.
     pub fn problem(&self) -> Result<Problem, PlanningError> {
-        self.posed().map(|(problem, _)| problem)
+        let mut orders = self.orders()?;
+        Ok(orders.swap_remove(0).problem)
     }
 
     /// The problem as JSON: planes, initial, steps.
@@ -170,8 +173,14 @@ impl CollectiveSpec {
         Ok(json(&Posed { planes: problem.planes(), initial, steps }))
     }
 
-    fn posed(&self) -> Result<(Problem, Built), PlanningError> {
-        let built = build(&self.algorithm, self.nodes, self.size_bytes)?;
+    /// The problem in each order of the messages; that of the algorithm that is named comes first.
+    fn orders(&self) -> Result<Vec<Order>, PlanningError> {
+        let algorithm: Algorithm = self.algorithm.parse().map_err(input)?;
+        algorithm.orders().map(|order| self.posed(order)).collect()
+    }
+
+    fn posed(&self, algorithm: Algorithm) -> Result<Order, PlanningError> {
+        let built = Built::of(algorithm, self.nodes, self.size_bytes)?;
         let planes = Planes {
             planes: self.planes,
             rate_bps: BitRate::from_bps(self.node_bps.bps() / u64::from(self.planes.max(1))),
@@ -185,7 +194,8 @@ impl CollectiveSpec {
             Initial::Dark => vec![Held::Dark; k],
             Initial::Maps(maps) => built.held(maps)?,
         };
-        Problem::new(planes, initial, built.steps.clone()).map(|p| (p, built)).map_err(input)
+        let problem = Problem::new(planes, initial, built.steps.clone()).map_err(input)?;
+        Ok(Order { bound: ideal(&problem), problem, built })
     }
 }
 
@@ -196,49 +206,48 @@ impl CollectivePlans {
     }
 }
 
-/// Plans a collective.
+/// Plans a collective. Every scheduler takes the order of the messages that is best for it.
 ///
 /// # Errors
 /// [`PlanningError::Input`] if there is no such collective, or it does not fit the planes;
 /// [`PlanningError::Invalid`] if a scheduler is wrong.
 pub fn plan_collective(spec: &CollectiveSpec) -> Result<CollectivePlans, PlanningError> {
-    let (problem, built) = spec.posed()?;
-    let free = vec![Held::Free; problem.initial().len()];
-    let preset = Problem::new(problem.planes(), free, problem.steps().to_vec()).map_err(input)?;
-    let mut plans = CollectivePlans {
-        steps: built.steps.len(),
-        configurations: built.collective.pairings.len(),
-        rate_bps: problem.planes().rate_bps,
-        rows: Vec::with_capacity(spec.schedulers.len()),
-        plan: None,
-    };
-    let mut bound = ideal(&problem);
+    let mut orders = spec.orders()?;
+    let mut rows = Vec::with_capacity(spec.schedulers.len());
     let mut wanted = None;
     for &scheduler in &spec.schedulers {
-        let answer = scheduler.answer(&problem, spec)?;
-        let replayed = if scheduler == Scheduler::OneShot { &preset } else { &problem };
-        plans.rows.push(answer.row(scheduler, replayed)?);
-        if let Scheduled::Schedule(solution) = answer {
-            if scheduler != Scheduler::OneShot {
-                bound = bound.max(solution.bound_ps);
-            }
-            if spec.plan == Some(scheduler) {
-                wanted = Some((scheduler, solution.schedule));
-            }
+        let (row, found) = scheduler.best(&mut orders, spec)?;
+        rows.push(row);
+        if spec.plan == Some(scheduler) {
+            wanted = found.map(|(at, schedule)| (scheduler, at, schedule));
         }
     }
-    for row in &mut plans.rows {
+    // Of all orders: no schedule of any completes before.
+    let bound = orders.iter().map(|order| order.bound).min().expect("an algorithm has its own");
+    for row in &mut rows {
         if let (Some(completion), Some(own)) = (row.completion_ps, &mut row.bound_ps) {
             *own = bound;
             let left = completion.saturating_sub(bound);
             row.gap = Some(left.ps() as f64 / completion.ps().max(1) as f64);
         }
     }
-    if let Some((scheduler, schedule)) = wanted {
-        let bound = if scheduler == Scheduler::OneShot { ideal(&problem) } else { bound };
-        plans.plan = Some(built.plan(spec, scheduler, &problem, &schedule, bound)?.into());
-    }
-    Ok(plans)
+    let plan = match wanted {
+        None => None,
+        Some((scheduler, at, schedule)) => {
+            let Order { problem, built, .. } = &orders[at];
+            let preset = scheduler == Scheduler::OneShot;
+            let bound = if preset { ideal(problem) } else { bound };
+            Some(built.plan(spec, scheduler, problem, &schedule, bound)?.into())
+        }
+    };
+    let Order { problem, built, .. } = &orders[0];
+    Ok(CollectivePlans {
+        steps: built.steps.len(),
+        configurations: built.collective.pairings.len(),
+        rate_bps: problem.planes().rate_bps,
+        rows,
+        plan,
+    })
 }
 
 /// Names of the algorithms of a primitive that can be built for so many nodes.
@@ -261,6 +270,14 @@ pub fn algorithms(name: &str, nodes: u32) -> Result<Vec<String>, PlanningError> 
     Ok(Algorithm::candidates(primitive, nodes).iter().map(ToString::to_string).collect())
 }
 
+/// The problem in one order of the messages.
+struct Order {
+    problem: Problem,
+    built: Built,
+    /// No schedule of it completes before, as far as is known.
+    bound: Time,
+}
+
 enum Scheduled {
     Schedule(Solution),
     Time(Time),
@@ -277,6 +294,35 @@ impl Scheduler {
             Scheduler::Swot => "SWOT",
             Scheduler::Milp => "MILP",
         }
+    }
+
+    /// The order that completes first, and its schedule; the bounds of all orders are raised.
+    fn best(
+        self,
+        orders: &mut [Order],
+        spec: &CollectiveSpec,
+    ) -> Result<(Row, Option<(usize, Schedule)>), PlanningError> {
+        let mut best: Option<(Row, Option<(usize, Schedule)>)> = None;
+        // What is given from elsewhere is for the first.
+        let asked = if self == Scheduler::Milp { 1 } else { orders.len() };
+        for (at, order) in orders[..asked].iter_mut().enumerate() {
+            let answer = self.answer(&order.problem, spec)?;
+            let row = answer.row(self, order)?;
+            let found = match answer {
+                Scheduled::Schedule(Solution { schedule, bound_ps }) => {
+                    if self != Scheduler::OneShot {
+                        order.bound = order.bound.max(bound_ps);
+                    }
+                    Some((at, schedule))
+                }
+                Scheduled::Time(_) | Scheduled::None(_) => None,
+            };
+            let time = |row: &Row| row.completion_ps.unwrap_or(Time::MAX);
+            if best.as_ref().is_none_or(|(best, _)| time(&row) < time(best)) {
+                best = Some((row, found));
+            }
+        }
+        Ok(best.expect("an algorithm has its own order"))
     }
 
     fn answer(self, problem: &Problem, spec: &CollectiveSpec) -> Result<Scheduled, PlanningError> {
@@ -318,9 +364,11 @@ impl Scheduler {
 }
 
 impl Scheduled {
-    fn row(&self, scheduler: Scheduler, problem: &Problem) -> Result<Row, PlanningError> {
+    fn row(&self, scheduler: Scheduler, order: &Order) -> Result<Row, PlanningError> {
+        let problem = &order.problem;
         let mut row = Row {
             scheduler,
+            algorithm: order.built.collective.algorithm.to_string(),
             completion_ps: None,
             bound_ps: None,
             gap: None,
@@ -333,7 +381,14 @@ impl Scheduled {
             Scheduled::None(reason) => row.infeasible = Some(reason.clone()),
             Scheduled::Time(time) => row.completion_ps = Some(*time),
             Scheduled::Schedule(Solution { schedule, bound_ps }) => {
-                let completion = replay(problem, schedule).map_err(|violation| {
+                let preset;
+                let replayed = if scheduler == Scheduler::OneShot {
+                    preset = free(problem);
+                    &preset
+                } else {
+                    problem
+                };
+                let completion = replay(replayed, schedule).map_err(|violation| {
                     let violation = violation.to_string();
                     PlanningError::Invalid { scheduler: scheduler.name(), violation }
                 })?;
@@ -345,6 +400,13 @@ impl Scheduled {
         }
         Ok(row)
     }
+}
+
+/// The same where planes are set in advance.
+fn free(problem: &Problem) -> Problem {
+    let held = vec![Held::Free; problem.initial().len()];
+    Problem::new(problem.planes(), held, problem.steps().to_vec())
+        .expect("only the initial state differs from a problem that was checked")
 }
 
 /// How long planes are dark, summed over planes, and how long of that nothing is sent on any.
@@ -368,17 +430,20 @@ pub(super) struct Built {
 }
 
 pub(super) fn build(algorithm: &str, nodes: u32, size: Bytes) -> Result<Built, PlanningError> {
-    let algorithm: Algorithm = algorithm.parse().map_err(input)?;
-    let collective = algorithm.build(nodes, size).map_err(input)?;
-    let step = |step: &CollectiveStep| {
-        let &CollectiveStep { pairing, volume, together } = step;
-        Step { together, ..Step::new(pairing, volume) }
-    };
-    let steps = collective.steps.iter().map(step).collect();
-    Ok(Built { collective, steps })
+    Built::of(algorithm.parse().map_err(input)?, nodes, size)
 }
 
 impl Built {
+    fn of(algorithm: Algorithm, nodes: u32, size: Bytes) -> Result<Built, PlanningError> {
+        let collective = algorithm.build(nodes, size).map_err(input)?;
+        let step = |step: &CollectiveStep| {
+            let &CollectiveStep { pairing, volume, together } = step;
+            Step { together, ..Step::new(pairing, volume) }
+        };
+        let steps = collective.steps.iter().map(step).collect();
+        Ok(Built { collective, steps })
+    }
+
     /// Who sends to whom in a configuration.
     fn circuits(&self, configuration: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
         let nodes = self.collective.nodes;

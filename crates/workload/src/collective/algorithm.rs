@@ -100,6 +100,23 @@ impl Algorithm {
         self.kind().capabilities.primitive
     }
 
+    /// The algorithms that send the same messages, each in an order of its own; this one first.
+    ///
+    /// ```
+    /// use lightloom_workload::collective::Algorithm;
+    /// let names = |name: &str| -> Vec<String> {
+    ///     let algorithm: Algorithm = name.parse().expect("a name");
+    ///     algorithm.orders().map(|order| order.to_string()).collect()
+    /// };
+    /// assert_eq!(names("double-tree-allreduce")[1..], ["phased-double-tree-allreduce"]);
+    /// assert_eq!(names("bruck-alltoall:4"), ["bruck-alltoall:4"]);
+    /// ```
+    pub fn orders(self) -> impl Iterator<Item = Algorithm> {
+        let others = self.kind().capabilities.orders.iter();
+        let listed = |name: &&str| name.parse().expect("an order is an algorithm of the list");
+        std::iter::once(self).chain(others.map(listed))
+    }
+
     pub(super) fn check(self, nodes: u32, size: Bytes) -> Result<(), CollectiveError> {
         if !(2..=MOST_NODES).contains(&nodes) {
             return Err(CollectiveError::Nodes(nodes));

@@ -5,8 +5,9 @@
 //! node sends or receives twice over those of one color. In a round every edge carries a chunk, up
 //! and, in an all-reduce, down as well: up to four steps that run together, a color and a direction
 //! each. Chunks follow each other up and down the trees, and go down as soon as the root has them.
-//! Where both halves are in turn, it is two steps. The steps of one round come in the reverse order of the next, so that whoever takes them one after
-//! the other changes pairings less often.
+//! Where both halves are in turn, it is two steps: the same messages in another order. The steps of one
+//! round come in the reverse order of the next, so that whoever takes them one after the other changes
+//! pairings less often.
 //!
 //! The first tree is NCCL's: a node's parent differs from it in the lowest bits, odd nodes are leaves.
 //! The second is the first one shifted by a node (the authors shift or mirror). Chunks are as large as
@@ -28,7 +29,8 @@ pub(super) static ALGORITHMS: &[Registered] = &[
         "Reduced up two binary trees and broadcast down them at once, in chunks",
         SOURCE,
         |nodes, size, _| Arc::new(Trees::new(nodes, size, Halves::Both)),
-    ),
+    )
+    .with_orders(&["phased-double-tree-allreduce"]),
     Registered::new(
         "phased-double-tree-allreduce",
         Primitive::AllReduce,

@@ -53,6 +53,8 @@ pub struct Capabilities {
     pub powers_of_two: bool,
     /// Whether it has a radix, written behind its name: `bruck-alltoall:4`.
     pub radix: bool,
+    /// Algorithms that send the same messages in another order: a scheduler may take theirs.
+    pub orders: &'static [&'static str],
 }
 
 /// A collective algorithm in the list.
@@ -72,7 +74,8 @@ impl Registered {
         source: Option<&'static str>,
         program: fn(u32, Bytes, u32) -> Arc<dyn Program>,
     ) -> Self {
-        let capabilities = Capabilities { primitive, powers_of_two: false, radix: false };
+        let capabilities =
+            Capabilities { primitive, powers_of_two: false, radix: false, orders: &[] };
         Registered { kind: Kind { name, summary, source, keys: &[], capabilities }, program }
     }
     /// The same for powers of two only.
@@ -83,6 +86,11 @@ impl Registered {
     /// The same with a radix.
     pub const fn with_radix(mut self) -> Self {
         self.kind.capabilities.radix = true;
+        self
+    }
+    /// The same, whose messages these algorithms send in other orders.
+    pub const fn with_orders(mut self, orders: &'static [&'static str]) -> Self {
+        self.kind.capabilities.orders = orders;
         self
     }
 }

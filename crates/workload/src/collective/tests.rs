@@ -270,3 +270,32 @@ fn names_are_read_back_and_errors_say_what_is_allowed() {
     );
     assert_eq!(message("ring-allreduce", 8, 0), format!("size is 0 B; allowed: 1 B to {LARGEST}"));
 }
+
+#[test]
+fn orders_send_the_same_messages() {
+    let messages = |algorithm: Algorithm, n: u32| {
+        let collective = algorithm.build(n, SIZE).expect("a collective");
+        let mut sent = Vec::new();
+        for (s, step) in collective.steps.iter().enumerate() {
+            let pairing = &collective.pairings[step.pairing as usize];
+            for (node, peer) in (0..n).filter_map(|node| Some((node, pairing.peer(node, n)?))) {
+                let moved = collective.moves(s, node);
+                sent.extend(
+                    moved.blocks.into_iter().map(|block| (node, peer, block, moved.reduce)),
+                );
+            }
+        }
+        sent.sort_unstable();
+        sent
+    };
+    for algorithm in Algorithm::all() {
+        for order in algorithm.orders() {
+            assert_eq!(order.primitive(), algorithm.primitive());
+            for n in [2, 3, 7, 16, 17, 33] {
+                if order != algorithm {
+                    assert_eq!(messages(order, n), messages(algorithm, n), "{order}, {n} nodes");
+                }
+            }
+        }
+    }
+}

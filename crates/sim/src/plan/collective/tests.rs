@@ -100,3 +100,59 @@ fn bad_requests_are_refused() {
     assert!(changed(|s| s.algorithm = "best".into()).contains("ring-allreduce"));
     assert!(changed(|s| s.initial = Initial::Maps(vec![])).contains("initial state"));
 }
+
+/// Whatever order of the messages another algorithm has, SWOT and lockstep are never above it; what the
+/// plan says it is, it is.
+#[test]
+fn every_scheduler_takes_the_best_order() {
+    for nodes in [3, 7, 16, 17] {
+        for planes in 1..=5 {
+            let spec = |algorithm: &str| CollectiveSpec {
+                algorithm: algorithm.to_owned(),
+                nodes,
+                size_bytes: Bytes::new(32_000_000),
+                planes,
+                effort: Effort::Quick,
+                plan: Some(Scheduler::Swot),
+                ..worked_example()
+            };
+            let [both, phased] = ["double-tree-allreduce", "phased-double-tree-allreduce"]
+                .map(|name| plan_collective(&spec(name)).expect("plans"));
+            for (row, other) in both.rows.iter().zip(&phased.rows) {
+                let time = |row: &Row| row.completion_ps.unwrap_or(Time::MAX);
+                assert!(time(row) <= time(other), "{nodes} nodes, {planes} planes: {row:?}");
+                assert_eq!(other.algorithm, "phased-double-tree-allreduce");
+            }
+            let tracks = both.plan.expect("SWOT always has one");
+            let row = both.rows.last().expect("SWOT's");
+            assert_eq!(row.completion_ps, Some(tracks.completion_ps));
+            assert!(
+                tracks.bound_ps <= tracks.completion_ps && row.bound_ps == Some(tracks.bound_ps)
+            );
+            let algorithm = row.algorithm.clone();
+            let task = Task::Collective { algorithm, size_bytes: Bytes::new(32_000_000) };
+            assert_eq!(check_plan(tracks.clone(), &task), Ok(tracks.completion_ps));
+        }
+    }
+}
+
+/// 512 MB on 16 nodes: with two planes up and down take turns, with four they do not.
+#[test]
+fn two_planes_reduce_first() {
+    for (planes, order, most_us) in
+        [(2, "phased-double-tree-allreduce", 12_150), (4, "double-tree-allreduce", 11_673)]
+    {
+        let spec = CollectiveSpec {
+            algorithm: "double-tree-allreduce".to_owned(),
+            nodes: 16,
+            size_bytes: Bytes::new(512_000_000),
+            planes,
+            latency_ps: Time::from_us(5),
+            schedulers: vec![Scheduler::Swot],
+            ..worked_example()
+        };
+        let row = plan_collective(&spec).expect("plans").rows.remove(0);
+        assert_eq!(row.algorithm, order);
+        assert!(row.completion_ps.is_some_and(|time| time <= Time::from_us(most_us)), "{row:?}");
+    }
+}
