@@ -98,11 +98,27 @@ def test_two_radices(capsys: pytest.CaptureFixture[str]) -> None:
     assert "42 (rows) and 10 (columns) ports" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("ocs", "scales"), [(10, [5]), (8, [3]), (12, [5]), (64, [9])])
+@pytest.mark.parametrize(("ocs", "scales"), [(10, [5]), (8, [4]), (12, [5]), (64, [9])])
 def test_the_default_scale_is_the_largest(ocs: int, scales: list[int]) -> None:
-    """Neither 4 nor 6 nodes, nor more than a switch or the rails hold."""
+    """No more nodes than a switch or the rails hold: 8 rails join 4 nodes, but 6 take 10."""
     built = build("hyperx", mesh=4, ports=2, ocs=ocs, measures=False)
     assert [built.columns, built.rows] == scales * 2
+
+
+@pytest.mark.parametrize(("nodes", "ports"), [(4, 2), (6, 4)])
+def test_lines_of_4_and_6_have_each_pair_twice(nodes: int, ports: int) -> None:
+    """Both ways on 6 and 10 rails, whole sets of them; the rails left over are dark."""
+    scale = f"{nodes}x{nodes}"
+    built = build("hyperx", mesh=4, ports=ports, ocs=128, scale=scale, maps=True)
+    rings = 2 * (nodes - 1)
+    lit = [switch for switch in built.maps if switch.pairs]
+    assert {switch.rail for switch in lit} == set(range(4 * ports // rings * rings))
+    joined = Counter((s.axis, s.line, *ends) for s in lit for ends in circuits(s).items())
+    assert set(joined.values()) == {2} and len(joined) == 2 * nodes * nodes * (nodes - 1)
+    assert built.measures.diameter == 2
+    # Its bisection is what the cut of a line of any other length has for its rails.
+    share = 2 * nodes * (4 * ports // rings) * 2 / 16
+    assert built.measures.cut_throughput == pytest.approx(share)
 
 
 def test_table_2(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,8 +143,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"mesh": 0}, "mesh = 0: must be from 1 to 64"),
     ({"ports": 0}, "ports = 0: must be from 1 to 256"),
     ({"global_ocs": 7}, "global_ocs = 7: must be even"),
-    ({"scale": "4x5"}, "columns = 4: no rings join 4 nodes all to all"),
-    ({"scale": "5x6"}, "take 5 or 7, a ring of 6, or a split into 2 x 3"),
+    (
+        {"ports": 1, "scale": "4x5"},
+        "columns = 4: 4 rails join at most 5 nodes all to all, but",
+    ),
+    ({"scale": "5x6"}, "rows = 6: 8 rails join at most 9 nodes all to all, but 6 take 10"),
     ({"scale": "11x9"}, "columns = 11: 8 rails join at most 9 nodes"),
     ({"scale": "9"}, "scale = 9: must be columns x rows"),
     ({"scale": "9x0"}, "rows = 0: must be from 1 to 64"),
@@ -161,7 +180,7 @@ def test_what_cannot_be_built_says_why(change: dict[str, Any], message: str) -> 
 
 def test_the_command_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for change, message in (
-        (["--scale", "4x4"], "railx build: columns = 4: no rings join 4 nodes"),
+        (["--scale", "9x6"], "railx build: rows = 6: 8 rails join at most 9 nodes"),
         (["--ocs", "129"], "railx build: ocs = 129: must be even"),
         (["--out", str(tmp_path)], "is a directory"),
         (["--out", str(tmp_path / "no" / "maps.json")], "there is no directory"),

@@ -183,14 +183,16 @@ def test_railx_as_its_switches_are_set(mesh: int, ports: int, ocs: int) -> None:
 def test_railx_beyond_a_hyperx() -> None:
     flat, split, rings = railx(4, 37), railx(4, 64), railx(1, 61)
     assert flat.uniform == Fraction(1, 8) and not flat.notes
-    built = build("split", mesh=4, ports=9, ocs=128, x="all:8*18,all:8*18",
-                  y="all:8*18,all:8*18", uneven=True)  # fmt: skip
+    built = build("split", mesh=4, ports=9, ocs=128, x="all:16*15,all:4*18",
+                  y="all:16*15,all:4*18", uneven=True)  # fmt: skip
     assert built.chips == split.chips and built.switches == split.optical_switches
     assert built.measures.cut_throughput is not None
     assert float(split.uniform) <= built.measures.cut_throughput / 36 <= float(split.uniform) * 1.2
-    assert split.uniform < flat.uniform and "8 x 8" in split.notes[0]
-    # As no rings join four nodes all to all, they form a ring, which is as good.
-    assert railx(4, 4).uniform == Fraction(1, 8) and "as rings" in railx(4, 4).notes[0]
+    assert split.uniform < flat.uniform and "16 x 4" in split.notes[0]
+    # Four nodes take six rails, or form a ring.
+    assert railx(4, 4).uniform == Fraction(1, 8) and not railx(4, 4).notes
+    few = railx(4, 4, ports=4)
+    assert few.uniform == Fraction(1, 8) and "but 4 take 6; lines of 4 are joined" in few.notes[0]
     # A prime side: rings, at Table 2's 16 n / R m of 4 n, R/2 nodes a side.
     assert rings.uniform == Fraction(4, 122) and "rings" in rings.notes[0]
 

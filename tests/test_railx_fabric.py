@@ -74,6 +74,10 @@ def test_the_bill_is_a_transceiver_and_a_port_for_each_lit_rail_end() -> None:
     # 3 x 3 nodes: in each dimension eight rails of two ends.
     lines = {line.item: line.count for line in bill_of(job(**NINE_NODES))}
     assert lines == {"transceiver": 9 * 2 * 8 * 2, "ocs_port": 9 * 2 * 8 * 2}
+    # 4 x 4 nodes: six rails are a whole set, two are dark.
+    sixteen = job(**{"gpus": 256, "parallelism.pp": 4})
+    lines = {line.item: line.count for line in bill_of(sixteen)}
+    assert lines == {"transceiver": 16 * 2 * 6 * 2, "ocs_port": 16 * 2 * 6 * 2}
 
 
 @pytest.mark.parametrize(
@@ -97,7 +101,7 @@ def test_what_railx_cannot_be_is_said(changes: dict[str, Any], message: str) -> 
     [
         ({"gpus": 1536, "fabric.ports": 1}, "fill no rows and columns that a HyperX can join"),
         ({"fabric.columns": 3}, "fabric.columns = 3: must divide the 8 nodes of 16 GPUs"),
-        ({"fabric.columns": 4}, "fabric.columns = 4: no rings join 4 nodes all to all"),
+        ({"gpus": 1536, "fabric.columns": 6}, "fabric.columns = 6: 8 rails join at most 9"),
     ],
 )
 def test_a_job_that_fills_no_grid_is_told_so(changes: dict[str, Any], message: str) -> None:

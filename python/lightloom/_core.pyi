@@ -278,9 +278,9 @@ def railx_decompose(request: str) -> str:
 
     ``request`` is JSON: nodes, and rings, whether to tell them.
 
-    The result: JSON with outcome (``"verified"``, ``"impossible"``, ``"unknown"``, ``"wrong"``),
-    reason (why there are no rings, or null), rings (each the nodes in its order, or null) and
-    most_nodes, beyond which none is known.
+    The result: JSON with outcome (``"verified"``, ``"unknown"``, ``"wrong"``), reason (why there
+    are no rings, or null), rings (each the nodes in its order, or null) and most_nodes, beyond
+    which none is known.
     """
 
 def railx_map(request: str) -> str:

@@ -16,7 +16,7 @@ pub mod volume;
 
 pub use allocation::{Allocation, BadFaults, Covers, Faults, MOST_CLUSTERED, algorithm_2, largest};
 pub use deadlock::{Checked, Held, Unsafe, check};
-pub use hamiltonian::{MOST_NODES, NoDecomposition, decompose, substitute, verify};
+pub use hamiltonian::{MOST_NODES, NoDecomposition, decompose, joins_all, rings_of, verify};
 pub use measure::{Cut, Diameter, Formulas, Loads, Measures, channel_loads, throughput};
 pub use network::RAILX;
 pub use packing::{Packing, Placed, Wanted, pack};

@@ -3,13 +3,14 @@
 //! Modelled: tori, HyperX, dragonflies, and products of rings and all-to-alls that split the rails
 //! of either axis. All lines of an axis get the same rings, but for a dragonfly's rows.
 //! Ignored: which rings are cheapest to change from those that stand; rails beyond the last whole
-//! set of `scale - 1` stay dark, so that all pairs of nodes have equally many circuits.
+//! set (`scale - 1`; 6 for 4 nodes, 10 for 6) stay dark, so that all pairs of nodes have equally many
+//! circuits.
 //! Checked: every ring visits what it should once, every pair of nodes of an all-to-all is joined
 //! equally often and from + to -, the port maps are legal, on random shapes.
 
 pub(crate) mod named;
 
-use super::hamiltonian::{NoDecomposition, decompose};
+use super::hamiltonian::{decompose, joins_all, rings_of};
 use lightloom_fabric::FabricError;
 use lightloom_fabric::railx::{Axis, Grid, Layout, Ring};
 use serde::{Deserialize, Serialize};
@@ -106,7 +107,8 @@ impl Topology {
     }
 
     /// Every row and every column all to all (RailX, Section 3.3.2). With `k` nodes in a line and
-    /// `r` rails, each two of them have `2 a` circuits, `a = floor(r / (k - 1))`.
+    /// `r` rails, each two of them have `2 a` circuits, `a = floor(r / (k - 1))`; 4 and 6 nodes have
+    /// `4 a`, `a = floor(r / 2 (k - 1))`.
     ///
     /// ```
     /// use lightloom_fabric::railx::Grid;
@@ -270,24 +272,17 @@ fn all_to_all(key: &str, nodes: u32, rails: u32) -> Result<Vec<Ring>, FabricErro
     if nodes == 1 {
         return Ok(Vec::new());
     }
-    if nodes > rails + 1 {
-        let reason = format!("{rails} rails join at most {} nodes all to all", rails + 1);
+    let needed = rings_of(nodes);
+    if needed > rails {
+        let most = (1..=rails + 1).rev().find(|&n| joins_all(n, rails)).unwrap_or(1);
+        let but = if most > nodes { format!(", but {nodes} take {needed}") } else { String::new() };
+        let reason = format!("{rails} rails join at most {most} nodes all to all{but}");
         return Err(refused(key, nodes, reason));
     }
-    let rings = decompose(nodes).map_err(|error| match error {
-        NoDecomposition::Exception(k) => {
-            let (less, more, half) = (k - 1, k + 1, k / 2);
-            let reason = format!(
-                "no rings join {k} nodes all to all (so it is for 4 and 6 alone): take {less} or \
-                 {more}, a ring of {k}, or a split into 2 x {half}"
-            );
-            refused(key, nodes, reason)
-        }
-        other => refused(key, nodes, other.to_string()),
-    })?;
+    let rings = decompose(nodes).map_err(|error| refused(key, nodes, error.to_string()))?;
     // Rings 2i and 2i + 1, often one cycle in both directions, stay on rails 2i and 2i + 1 in every
     // set, so that they leave a node by the same chips; rings without a partner come last.
-    let sets = (rails / (nodes - 1)) as usize;
+    let sets = (rails / needed) as usize;
     let (pairs, single) = rings.split_at(rings.len() / 2 * 2);
     Ok([vec![pairs; sets].concat(), vec![single; sets].concat()].concat())
 }

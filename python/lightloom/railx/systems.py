@@ -26,8 +26,9 @@ CUBE = 4
 """Chips along a side of a torus's block, wired by copper (TPU v4)."""
 BOARD = 2
 """Chips along a side of a torus's board, wired on the board."""
-NEVER = (4, 6)
-"""Nodes that no rings join all to all (RailX, Lemma 3.1); tests ask the core whether it is so."""
+TWICE = (4, 6)
+"""Nodes that one ring less does not join all to all (RailX, Lemma 3.1), but twice as many do, each
+pair twice; tests ask the core whether it is so."""
 MOST = 10**7
 """Chips along a side, or ports, at most."""
 
@@ -261,10 +262,10 @@ def railx(mesh: int, side: int | None = None, *, ports: int = 36, ocs: int = 128
     parts, used = _hyperx(side, rails)
     notes = []
     if parts != (side,):
-        never = " or ".join(map(str, NEVER))
         how = "as " + " x ".join(map(str, parts)) if parts else "as rings"
+        but = f", but {side} take {_rings(side)}" if side <= rails else ""
         notes.append(
-            f"{rails} rails join up to {rails + 1} nodes of a line all to all, but never {never}; "
+            f"{rails} rails join up to {rails + 1} nodes of a line all to all{but}; "
             f"lines of {side} are joined {how}"
         )
     # A node sends on both ends of a rail and has `ports` m^2 ports in all.
@@ -277,13 +278,13 @@ def railx(mesh: int, side: int | None = None, *, ports: int = 36, ocs: int = 128
 
 def _hyperx(side: int, rails: int) -> tuple[tuple[int, ...], Fraction]:
     """Return the all-to-all dimensions of a line, none for a ring, and the rails each can fill."""
-    if side <= rails + 1 and side not in NEVER:
+    if _filled(side, rails):
         return (side,), Fraction(_filled(side, rails))
     # A ring is a quarter of its length across: so many rails of an all-to-all are worth as much.
     best: tuple[tuple[int, ...], Fraction] = ((), Fraction(4 * rails, side))
     for first in range(2, math.isqrt(side) + 1):
         second, left = divmod(side, first)
-        if left or {first, second} & set(NEVER):
+        if left:
             continue
         for given in range(rails):
             used = Fraction(min(_filled(first, given), _filled(second, rails - given)))
@@ -293,7 +294,11 @@ def _hyperx(side: int, rails: int) -> tuple[tuple[int, ...], Fraction]:
 
 
 def _filled(scale: int, rails: int) -> int:
-    return rails // (scale - 1) * (scale - 1)
+    return rails // _rings(scale) * _rings(scale)
+
+
+def _rings(scale: int) -> int:
+    return (scale - 1) * (2 if scale in TWICE else 1)
 
 
 def _tree(ends: int, tiers: int, taper: int, radix: int) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 //! Rings that join every two nodes.
 
 use crate::json::{read, text};
-use lightloom_railx::{MOST_NODES, NoDecomposition, decompose, verify};
+use lightloom_railx::{MOST_NODES, decompose, verify};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -26,12 +26,11 @@ struct Response {
 #[serde(rename_all = "kebab-case")]
 enum Outcome {
     Verified,
-    Impossible,
     Unknown,
     Wrong,
 }
 
-/// Decomposes a complete directed graph and verifies the rings; see the stub for what goes in and
+/// Covers a complete directed graph by rings and verifies them; see the stub for what goes in and
 /// comes out.
 #[pyfunction]
 pub(crate) fn railx_decompose(py: Python<'_>, request: &str) -> PyResult<String> {
@@ -46,10 +45,7 @@ fn answer(asked: &Request) -> Response {
             Ok(()) => (Outcome::Verified, None, asked.rings.then_some(rings)),
             Err(fault) => (Outcome::Wrong, Some(fault), None),
         },
-        Err(none @ NoDecomposition::Exception(_)) => {
-            (Outcome::Impossible, Some(none.to_string()), None)
-        }
-        Err(none @ NoDecomposition::Unknown(_)) => (Outcome::Unknown, Some(none.to_string()), None),
+        Err(none) => (Outcome::Unknown, Some(none.to_string()), None),
     };
     Response { outcome, reason, rings, most_nodes: MOST_NODES }
 }

@@ -5,8 +5,10 @@
 //! by the same chips. The two links of a pair of nodes are on rails `2 i` and `2 i + 1`, for all
 //! pairs if `k` is odd, for all but at most `2 k - 3` pairs if it is even.
 //!
-//! Checked: every `k` to 160 with each test, to 1024 by `lightloom railx decompose --verify`; that 4
-//! and 6 have none, and that what replaces them is best, by trying everything.
+//! 4 and 6 have no such cycles (Tillson); twice as many have each ordered pair twice.
+//!
+//! Checked: every `k` to 160 with each test, to 1024 by `lightloom railx decompose --verify`; that for
+//! 4 and 6 no fewer rings do, by trying everything.
 
 mod even;
 mod odd;
@@ -16,42 +18,19 @@ use thiserror::Error;
 /// The most nodes that are decomposed: half the ports of a switch, and of ours none has 2,048.
 pub const MOST_NODES: u32 = 1024;
 
-/// Why there is no decomposition.
+/// So many nodes have no known decomposition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum NoDecomposition {
-    /// None exists: 4 and 6.
-    #[error("{}", exception(*.0))]
-    Exception(u32),
-    /// Not tried, or not found.
-    #[error("{0} nodes have no known decomposition; allowed: 1 to {MOST_NODES}, but for 4 and 6")]
-    Unknown(u32),
-}
+#[error("{0} nodes have no known decomposition; allowed: 1 to {MOST_NODES}")]
+pub struct NoDecomposition(pub u32);
 
-fn exception(k: u32) -> String {
-    let rings: Vec<String> = substitute(k).iter().flatten().map(|ring| written(ring)).collect();
-    let (fewer, more) = (k - 1, k + 1);
-    format!(
-        "{k} nodes cannot be joined all to all by {fewer} rings (so it is for 4 and 6 alone); \
-         allowed: {fewer} nodes on {} rails, {more} on {k}, or {k} on these {fewer} rings, where \
-         each pair has two links, but three pairs have both from the + port of the same node: {}",
-        k - 2,
-        rings.join("; ")
-    )
-}
-
-fn written(ring: &[u32]) -> String {
-    let nodes: Vec<String> = ring.iter().map(u32::to_string).collect();
-    nodes.join(" ")
-}
-
-/// `k - 1` directed Hamiltonian cycles on the nodes `0..k` that together have each ordered pair of
-/// nodes exactly once; the last node of a cycle is followed by its first.
+/// Directed Hamiltonian cycles on the nodes `0..k`, [`rings_of`] them, that together have each ordered
+/// pair of nodes exactly once, or for 4 and 6 twice; the last node of a cycle is followed by its first.
 ///
 /// Odd `k`: Walecki's construction (RailX, Section A.1). Even `k`: a node more is worked into it. A
 /// `k` always gives the same cycles.
 ///
 /// # Errors
-/// There is none for 4 and 6, and none is known beyond [`MOST_NODES`].
+/// None is known beyond [`MOST_NODES`].
 ///
 /// ```
 /// use lightloom_railx::{decompose, verify};
@@ -63,51 +42,58 @@ fn written(ring: &[u32]) -> String {
 /// ```
 pub fn decompose(k: u32) -> Result<Vec<Vec<u32>>, NoDecomposition> {
     match k {
-        4 | 6 => Err(NoDecomposition::Exception(k)),
-        0 => Err(NoDecomposition::Unknown(k)),
         1 => Ok(Vec::new()),
         2 => Ok(vec![vec![0, 1]]),
-        _ if k > MOST_NODES => Err(NoDecomposition::Unknown(k)),
-        _ if k % 2 == 1 => Ok(odd::decompose(k)),
-        _ => even::decompose(k).ok_or(NoDecomposition::Unknown(k)),
+        4 => Ok(both_ways(&[[0, 1, 2, 3], [0, 1, 3, 2], [0, 2, 1, 3]])),
+        6 => Ok(both_ways(&[
+            [0, 1, 2, 3, 4, 5],
+            [0, 1, 3, 5, 2, 4],
+            [0, 2, 1, 5, 4, 3],
+            [0, 3, 1, 4, 2, 5],
+            [0, 4, 1, 5, 3, 2],
+        ])),
+        3..=MOST_NODES if k % 2 == 1 => Ok(odd::decompose(k)),
+        3..=MOST_NODES => even::decompose(k).ok_or(NoDecomposition(k)),
+        _ => Err(NoDecomposition(k)),
     }
 }
 
-/// The best rings for the numbers of nodes that have no decomposition, 4 and 6: `k - 1` that make
-/// every two nodes neighbours exactly twice. Three pairs have both links from the + port of the same
-/// node; no choice of rings has fewer.
-///
-/// ```
-/// use lightloom_railx::substitute;
-/// assert_eq!(substitute(4).unwrap()[0], [0, 1, 2, 3]);
-/// assert_eq!(substitute(5), None);
-/// ```
-pub fn substitute(k: u32) -> Option<Vec<Vec<u32>>> {
-    let rings: &[&[u32]] = match k {
-        4 => &[&[0, 1, 2, 3], &[0, 1, 3, 2], &[0, 2, 1, 3]],
-        6 => &[
-            &[0, 1, 2, 3, 4, 5],
-            &[0, 1, 3, 5, 2, 4],
-            &[0, 2, 1, 5, 4, 3],
-            &[0, 3, 1, 4, 2, 5],
-            &[0, 4, 1, 5, 3, 2],
-        ],
-        _ => return None,
-    };
-    Some(rings.iter().map(|ring| ring.to_vec()).collect())
+/// Every ring and its reverse, next to each other.
+fn both_ways<const K: usize>(rings: &[[u32; K]]) -> Vec<Vec<u32>> {
+    let back = |ring: &[u32; K]| ring.iter().rev().copied().collect();
+    rings.iter().flat_map(|ring| [ring.to_vec(), back(ring)]).collect()
 }
 
-/// Checks that `cycles` are `k - 1` Hamiltonian cycles on `0..k` that have each ordered pair once.
-/// It knows nothing of how they were made.
+/// How many rings join `k` nodes all to all, each pair equally often: `k - 1`, or twice that for 4 and
+/// 6.
+///
+/// ```
+/// use lightloom_railx::rings_of;
+/// assert_eq!([1, 2, 3, 4, 5, 6, 7].map(rings_of), [0, 1, 2, 6, 4, 10, 6]);
+/// ```
+pub fn rings_of(k: u32) -> u32 {
+    let fold = if matches!(k, 4 | 6) { 2 } else { 1 };
+    fold * k.saturating_sub(1)
+}
+
+/// Whether so many rails join so many nodes all to all.
+pub fn joins_all(nodes: u32, rails: u32) -> bool {
+    (1..=MOST_NODES).contains(&nodes) && rings_of(nodes) <= rails
+}
+
+/// Checks that `cycles` are [`rings_of`] Hamiltonian cycles on `0..k` that have each ordered pair
+/// equally often. It knows nothing of how they were made.
 ///
 /// # Errors
 /// What is wrong, the first of it.
 pub fn verify(k: u32, cycles: &[Vec<u32>]) -> Result<(), String> {
-    let nodes = k as usize;
-    if cycles.len() + 1 != nodes {
-        return Err(format!("{} cycles for {k} nodes; allowed: one less than nodes", cycles.len()));
+    let (nodes, count) = (k as usize, rings_of(k) as usize);
+    if cycles.len() != count {
+        return Err(format!("{} cycles for {k} nodes; allowed: {count}", cycles.len()));
     }
-    let mut owner = vec![None; nodes * nodes];
+    let fold = count / nodes.saturating_sub(1).max(1);
+    // By pair: how often it was seen, and in which cycle last.
+    let mut owner = vec![(0, 0); nodes * nodes];
     for (number, cycle) in cycles.iter().enumerate() {
         if cycle.len() != nodes {
             return Err(format!("cycle {number} has {} nodes, not {k}", cycle.len()));
@@ -121,12 +107,14 @@ pub fn verify(k: u32, cycles: &[Vec<u32>]) -> Result<(), String> {
                 return Err(format!("cycle {number} has node {from} twice"));
             }
             let pair = from as usize * nodes + to as usize;
-            if let Some(other) = owner[pair].replace(number) {
+            let (times, other) = owner[pair];
+            if times == fold {
                 return Err(format!("cycles {other} and {number} both go from {from} to {to}"));
             }
+            owner[pair] = (times + 1, number);
         }
     }
-    // As many different pairs as there are: k - 1 cycles of k arcs between k nodes.
+    // As many pairs as there are places: `count` cycles of k arcs between k nodes.
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 
 use super::question::{Hall, Question};
 use crate::bandwidth::Share;
+use crate::hamiltonian::rings_of;
 use crate::volume::Kind;
 use lightloom_fabric::railx::Axis;
 use serde::Serialize;
@@ -177,5 +178,5 @@ fn join(question: &Question<'_>, factors: [Factors; 5], found: &mut Vec<Candidat
 
 /// Rails an all-to-all of so many nodes needs; rails come in whole sets of these.
 fn set(nodes: u32) -> u32 {
-    nodes.saturating_sub(1).max(1)
+    rings_of(nodes).max(1)
 }

@@ -1,7 +1,7 @@
 //! The topologies that need no more than a scale.
 
 use super::Topology;
-use crate::hamiltonian::decompose;
+use crate::hamiltonian::joins_all;
 use lightloom_fabric::FabricError;
 use lightloom_fabric::railx::{Axis, Grid};
 use serde::{Deserialize, Serialize};
@@ -37,11 +37,11 @@ impl Named {
     pub fn largest(self, hall: Grid) -> Grid {
         let (x, y) = (hall.room(Axis::X), hall.room(Axis::Y));
         let rails = hall.rails();
-        let local = largest_all_to_all(y.min(rails + 1));
+        let local = largest_all_to_all(y, rails);
         let (columns, rows) = match self {
             Named::Torus => (x, y),
-            Named::HyperX => (largest_all_to_all(x.min(rails + 1)), local),
-            Named::Dragonfly => (largest_all_to_all(x.min(local * rails + 1)), local),
+            Named::HyperX => (largest_all_to_all(x, rails), local),
+            Named::Dragonfly => (largest_all_to_all(x, local * rails), local),
         };
         Grid { columns, rows, ..hall }
     }
@@ -71,12 +71,15 @@ impl Named {
     }
 }
 
-/// The largest number of nodes, at most `most`, that rings are known to join all to all.
+/// The largest number of nodes, at most `most`, that so many rails join all to all.
 ///
 /// ```
 /// use lightloom_railx::largest_all_to_all;
-/// assert_eq!([1, 4, 5, 6, 63].map(largest_all_to_all), [1, 3, 5, 5, 63]);
+/// let of_64 = |rails| largest_all_to_all(64, rails);
+/// assert_eq!([1, 2, 3, 4, 5, 6, 10, 62].map(of_64), [2, 3, 3, 5, 5, 7, 11, 63]);
+/// assert_eq!([5, 6].map(|rails| largest_all_to_all(4, rails)), [3, 4]);
+/// assert_eq!([9, 10].map(|rails| largest_all_to_all(6, rails)), [5, 6]);
 /// ```
-pub fn largest_all_to_all(most: u32) -> u32 {
-    (1..=most).rev().find(|&nodes| decompose(nodes).is_ok()).unwrap_or(0)
+pub fn largest_all_to_all(most: u32, rails: u32) -> u32 {
+    (1..=most.min(rails + 1)).rev().find(|&nodes| joins_all(nodes, rails)).unwrap_or(0)
 }

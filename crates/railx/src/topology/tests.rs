@@ -1,5 +1,6 @@
 use super::named::largest_all_to_all;
 use super::*;
+use crate::hamiltonian::rings_of;
 use lightloom_fabric::railx::Neighbours;
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -62,7 +63,7 @@ proptest! {
     fn hyperx_joins_all_pairs_of_a_line_equally(
         mesh in 1..4_u32, ports in 1..8_u32, columns in 1..13_u32, rows in 1..13_u32,
     ) {
-        let [columns, rows] = [columns, rows].map(|k| largest_all_to_all(k.min(mesh * ports + 1)));
+        let [columns, rows] = [columns, rows].map(|k| largest_all_to_all(k, mesh * ports));
         let grid = Grid::new(mesh, ports, 32, columns, rows);
         let hyperx = Topology::hyperx(grid).expect("it fits");
         check_rings(&hyperx)?;
@@ -71,8 +72,8 @@ proptest! {
             for b in 0..grid.nodes() {
                 let ((ax, ay), (bx, by)) = (grid.place(a), grid.place(b));
                 let times = match (ax == bx, ay == by) {
-                    (false, true) => grid.rails() / (columns - 1),
-                    (true, false) => grid.rails() / (rows - 1),
+                    (false, true) => grid.rails() / rings_of(columns) * rings_of(columns) / (columns - 1),
+                    (true, false) => grid.rails() / rings_of(rows) * rings_of(rows) / (rows - 1),
                     _ => 0,
                 };
                 // + of a to - of b so often, and, as b is in turn an a, - of a to + of b
@@ -87,7 +88,7 @@ proptest! {
         balanced in any::<bool>(),
     ) {
         let parts: Vec<DimensionSpec> = parts.into_iter().map(|(scale, rails, ring)| {
-            let ring = ring || scale == 4 || scale > rails;
+            let ring = ring || rings_of(scale) > rails;
             DimensionSpec { wiring: if ring { Wiring::Ring } else { Wiring::AllToAll }, scale, rails }
         }).collect();
         let share = if balanced { Share::Balanced } else { Share::Uneven };
@@ -110,8 +111,8 @@ proptest! {
         mesh in 1..3_u32, ports in 1..4_u32, rows in 1..9_u32, columns in 1..16_u32,
     ) {
         let rails = mesh * ports;
-        let rows = largest_all_to_all(rows.min(rails + 1));
-        let columns = largest_all_to_all(columns.min(rows * rails + 1));
+        let rows = largest_all_to_all(rows, rails);
+        let columns = largest_all_to_all(columns, rows * rails);
         let grid = Grid::new(mesh, ports, 32, columns, rows);
         let built = Topology::dragonfly(grid).expect("it fits");
         check_rings(&built)?;
@@ -128,12 +129,13 @@ proptest! {
         }
         if columns > 1 {
             prop_assert_eq!(groups.len() as u32, columns * (columns - 1));
-            let times = rows * rails / (columns - 1);
+            let times = rows * rails / rings_of(columns) * rings_of(columns) / (columns - 1);
             prop_assert!(groups.values().all(|&n| n == times));
         }
         if rows > 1 {
             prop_assert_eq!(nodes.len() as u32, columns * rows * (rows - 1));
-            prop_assert!(nodes.values().all(|&n| n == rails / (rows - 1)));
+            let times = rails / rings_of(rows) * rings_of(rows) / (rows - 1);
+            prop_assert!(nodes.values().all(|&n| n == times));
         }
     }
 }
@@ -165,12 +167,9 @@ fn one_cycles_two_directions_are_on_neighbouring_rails() {
 #[test]
 fn what_cannot_be_built_says_why() {
     let message = |built: Result<Topology, FabricError>| built.expect_err("wrong").to_string();
-    let four = message(Topology::hyperx(Grid::new(4, 2, 128, 4, 5)));
-    assert_eq!(
-        four,
-        "columns = 4: no rings join 4 nodes all to all (so it is for 4 and 6 alone): take 3 or 5, \
-         a ring of 4, or a split into 2 x 2"
-    );
+    let four = message(Topology::hyperx(Grid::new(1, 5, 128, 4, 5)));
+    assert_eq!(four, "columns = 4: 5 rails join at most 5 nodes all to all, but 4 take 6");
+    Topology::hyperx(Grid::new(1, 6, 128, 4, 5)).expect("six rings join four");
     let odd = message(Topology::torus(Grid::new(4, 2, 127, 4, 5)));
     assert!(odd.starts_with("ocs = 127: must be even"), "{odd}");
     let wide = message(Topology::torus(Grid::new(4, 2, 128, 65, 5)));

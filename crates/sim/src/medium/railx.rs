@@ -9,7 +9,7 @@ use crate::error::SimError;
 use lightloom_engine::{Orders, Patch};
 use lightloom_fabric::railx::{Axis, Grid, Layout};
 use lightloom_fabric::{Cluster, Fabric, FabricError, RailXSpec, RailXTopology};
-use lightloom_railx::{MOST_NODES, Named};
+use lightloom_railx::{Named, joins_all};
 
 pub(crate) static KIND: MediumKind = MediumKind {
     name: "railx",
@@ -85,14 +85,11 @@ fn squarest(named: Named, hall: Grid, nodes: u32) -> Option<Grid> {
 }
 
 fn allows(named: Named, grid: Grid) -> bool {
-    let joined = |nodes: u32, rails: u32| {
-        nodes == 1 || (nodes <= rails + 1 && nodes <= MOST_NODES && nodes != 4 && nodes != 6)
-    };
     let (columns, rows, rails) = (grid.columns, grid.rows, grid.rails());
     let topology = match named {
         Named::Torus => true,
-        Named::HyperX => joined(columns, rails) && joined(rows, rails),
-        Named::Dragonfly => joined(rows, rails) && joined(columns, rows * rails),
+        Named::HyperX => joins_all(columns, rails) && joins_all(rows, rails),
+        Named::Dragonfly => joins_all(rows, rails) && joins_all(columns, rows * rails),
     };
     topology && columns <= grid.room(Axis::X) && rows <= grid.room(Axis::Y)
 }
@@ -157,7 +154,8 @@ mod tests {
     fn jobs_fill_the_squarest_grid_that_can_be() {
         assert_eq!(grid(RailXTopology::HyperX, 64), Ok((8, 8)));
         assert_eq!(grid(RailXTopology::HyperX, 35), Ok((7, 5)));
-        assert_eq!(grid(RailXTopology::HyperX, 24), Ok((8, 3)), "6 x 4 cannot be joined");
+        assert_eq!(grid(RailXTopology::HyperX, 24), Ok((8, 3)), "6 nodes take 10 rails");
+        assert_eq!(grid(RailXTopology::HyperX, 16), Ok((4, 4)));
         assert_eq!(grid(RailXTopology::Torus, 24), Ok((6, 4)));
         assert_eq!(grid(RailXTopology::Dragonfly, 45), Ok((9, 5)));
         assert_eq!(grid(RailXTopology::Dragonfly, 54 * 3), Ok((18, 9)));
