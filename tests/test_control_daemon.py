@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lightloom import maps as port_maps
 from lightloom.cli import daemon, run
 from lightloom.errors import InputError
 from test_control_page import CHROMIUM, look
@@ -107,6 +108,14 @@ def test_what_is_shown_is_what_is(tmp_path: Path, capsys: pytest.CaptureFixture[
         assert shown["generation"] == maps[-1]["generation"]
         switch_ports = [circuit["switch_ports"] for circuit in shown["circuits"]]
         assert sorted(port for pair in switch_ports for port in pair) == list(range(1, 9))
+        written = tmp_path / "maps.json"
+        assert run(["controller", "circuits", "--maps", str(written), "--url", url]) == 0
+        (device,) = port_maps.read(written).devices
+        assert [list(pair) for pair in device.left()] == sorted(map(sorted, switch_ports))
+        node_of = {port: [node, own] for port, node, own in device.attached}
+        joined = [[node_of[a], node_of[b]] for a, b in device.left()]
+        assert sorted(map(sorted, joined)) == sorted(map(sorted, pairs))
+        capsys.readouterr()
         assert run(["controller", "status", "--url", url]) == 0
         out = capsys.readouterr().out
         assert "4 of 4 servers present, 4 circuits, 0 of 8 ports out of use" in out

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from lightloom import plan
 from lightloom.cli import run
+from lightloom.maps import Device, PortMaps
 
 WORKED = [
     "plan", "collective", "--algorithm", "rabenseifner-allreduce", "--nodes", "8", "--size",
@@ -140,7 +141,12 @@ def test_a_plan_begins_where_another_ended(
     again = rows_of(capsys, *WORKED, "--initial", str(first))
     assert again["swot"] == rows_of(capsys, *WORKED)["swot"]
     maps = tmp_path / "maps.json"
-    maps.write_text("[null, null]")
+    assert run(["plan", "show", str(first), "--maps", str(maps)]) == 0
+    capsys.readouterr()
+    assert rows_of(capsys, *WORKED, "--initial", str(maps)) == again
+    ends = [[(node, node, plane) for node in range(8)] for plane in range(2)]
+    unlit = (Device.of(f"plane {p}", (0, 7), attached=ends[p], initial=[]) for p in range(2))
+    PortMaps.of("a test", unlit).write(maps)
     dark = rows_of(capsys, *WORKED, "--initial", str(maps))
     assert us(dark["swot"]) == us(rows_of(capsys, *WORKED, "--initial", "dark")["swot"]) == 1400
     assert us(dark["lockstep"]) == 1700

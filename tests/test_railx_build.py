@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lightloom import maps as port_maps
 from lightloom.cli import run
 from lightloom.errors import InputError
 from lightloom.papers.part import Context
@@ -48,10 +49,16 @@ def test_port_maps_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str
     file = tmp_path / "maps.json"
     assert run([*HYPERX, "--scale", "9x5", "--out", str(file)]) == 0
     assert f"wrote {file}" in capsys.readouterr().err
-    document = json.loads(file.read_text())
-    assert (document["columns"], document["rows"]) == (9, 5)
-    maps = [Switch(**switch) for switch in document["port_maps"]]
-    assert len(maps) == (9 + 5) * 8
+    written = port_maps.read(file)
+    built = build("hyperx", mesh=4, ports=2, ocs=128, scale="9x5", measures=False, maps=True)
+    assert built.port_maps() == written and len(written.devices) == (9 + 5) * 8
+    maps = built.maps
+    for device, switch in zip(written.devices, maps, strict=True):
+        assert device.device == f"{switch.axis}/{switch.line}/{switch.rail}"
+        assert [list(pair) for pair in device.left()] == sorted(map(sorted, switch.pairs))
+    # A node has two ports on each of its 16 rails, and each leads to a switch once.
+    ends = {(node, port) for device in written.devices for _, node, port in device.attached}
+    assert ends == {(node, port) for node in range(45) for port in range(32)}
     joined: Counter[tuple[str, int, int, int]] = Counter()
     for switch in maps:
         ports = [port for pair in switch.pairs for port in pair]

@@ -30,6 +30,7 @@ COMMANDS = {
     "sweep": "Run one job over axes of its specification, here, on Ray or on Slurm.",
     "collective": "Run one collective on any fabric: time, bandwidths, bound, the link that binds.",
     "plan": "Plan collectives on optical planes: when they switch, and what is sent.",
+    "maps": "Check and show port maps: what optical devices hold, and are set to.",
     "railx": "Build, route, map, price and simulate a grid of circuit-switched rails.",
     "rails": "Compare how schemes spread an all-to-all over rails.",
     "predict": "Predict what the next gate will decide, and score predictors.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -126,6 +127,9 @@ def circuits(
     ca: Path | None = _CA,
     watch: bool = _WATCH,
     as_json: bool = _JSON,
+    maps: Path | None = typer.Option(
+        None, "--maps", metavar="FILE", help="Write the switch's port map there (JSON)."
+    ),
 ) -> None:
     """Show what each optical port of each server is joined to.
 
@@ -134,6 +138,9 @@ def circuits(
     from lightloom.control import views
 
     reader = _Reader(_client(url, token_file, ca), as_json)
+    if maps is not None:
+        views.port_maps(reader.status()).write(maps)
+        print(f"wrote {maps}", file=sys.stderr)
 
     def view(console: Console) -> RenderableType:
         return views.circuits(reader.status(), reader.names(), console.width)

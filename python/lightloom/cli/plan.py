@@ -37,6 +37,9 @@ GANTT = typer.Option(None, "--gantt", metavar="FILE", help="Draw the planes over
 MSCCL = typer.Option(
     None, "--msccl", metavar="FILE", help="Write what nodes send as an MSCCL program (XML)."
 )
+MAPS = typer.Option(
+    None, "--maps", metavar="FILE", help="Write the planes' port maps for a controller (JSON)."
+)
 JSON = typer.Option(False, "--json", help="Print JSON.")
 FILE = typer.Argument(..., metavar="FILE", help="A plan.")
 
@@ -61,8 +64,8 @@ def collective_command(
     initial: str = typer.Option(
         "first-step",
         "--initial",
-        help="What planes hold at first: first-step, free, dark, or a file: a plan, whose last "
-        "circuits stand, or a JSON list of port maps.",
+        help="What planes hold at first: first-step, free, dark, or a file: a plan or port maps, "
+        "whose last circuits stand.",
     ),
     scheduler: str = typer.Option(
         "swot", "--scheduler", help="Whose plan is written: swot, lockstep, one-shot, milp."
@@ -74,6 +77,7 @@ def collective_command(
     out: Path | None = OUT,
     perfetto: Path | None = PERFETTO,
     gantt: Path | None = GANTT,
+    maps: Path | None = MAPS,
     msccl: Path | None = MSCCL,
     as_json: bool = JSON,
 ) -> None:
@@ -95,7 +99,7 @@ def collective_command(
     if not 0 < seconds <= 86400:
         raise InputError(f"--seconds {seconds}: must be more than 0 and at most 86400")
     within("nodes", nodes, 2, 4096)
-    outputs = _Outputs.of(out=out, perfetto=perfetto, gantt=gantt, msccl=msccl)
+    outputs = _Outputs.of(out=out, perfetto=perfetto, gantt=gantt, maps=maps, msccl=msccl)
 
     def job(name: str) -> Job:
         return Job.of(
@@ -167,6 +171,7 @@ def alltoall_command(
     out: Path | None = OUT,
     perfetto: Path | None = PERFETTO,
     gantt: Path | None = GANTT,
+    maps: Path | None = MAPS,
     as_json: bool = JSON,
 ) -> None:
     """Plan an uneven all-to-all, such as MoE's dispatch, on planes that begin dark.
@@ -178,7 +183,7 @@ def alltoall_command(
     from lightloom.plan.job import quantity
     from lightloom.units import Size
 
-    outputs = _Outputs.of(out=out, perfetto=perfetto, gantt=gantt)
+    outputs = _Outputs.of(out=out, perfetto=perfetto, gantt=gantt, maps=maps)
     each = None if bytes_per_rank is None else quantity("bytes-per-rank", bytes_per_rank, Size)
     matrix = read(demand, OfTrace(layer, iteration, ranks, each))
     place = Planes.of(
@@ -230,6 +235,7 @@ def show_command(
     node: int | None = typer.Option(None, "--node", help="Show what this node sends."),
     perfetto: Path | None = PERFETTO,
     gantt: Path | None = GANTT,
+    maps: Path | None = MAPS,
     msccl: Path | None = MSCCL,
 ) -> None:
     """Show a plan: what the controller does, or what one node sends.
@@ -243,7 +249,7 @@ def show_command(
     plan = _read(file)
     if node is not None:
         within("node", node, 0, len(plan.nodes) - 1)
-    outputs = _Outputs.of(perfetto=perfetto, gantt=gantt, msccl=msccl)
+    outputs = _Outputs.of(perfetto=perfetto, gantt=gantt, maps=maps, msccl=msccl)
     if outputs.any:
         _checked(plan, file)  # pictures of a plan that cannot be would lie
     outputs.write(plan)
@@ -294,9 +300,10 @@ def schema_command() -> None:
 
     Example: lightloom plan schema > plan.schema.json
     """
-    from lightloom.plan.file import schema_text
+    from lightloom.document import schema_text
+    from lightloom.plan import schema
 
-    print(schema_text(), end="")
+    print(schema_text(schema()), end="")
 
 
 @dataclass
@@ -306,6 +313,7 @@ class _Outputs:
     out: Path | None
     perfetto: Path | None
     gantt: Path | None
+    maps: Path | None
     msccl: Path | None
     written: list[str]
     refused: InputError | None = None
@@ -318,12 +326,13 @@ class _Outputs:
         out: Path | None = None,
         perfetto: Path | None = None,
         gantt: Path | None = None,
+        maps: Path | None = None,
         msccl: Path | None = None,
     ) -> _Outputs:
         """Refuse what cannot be written before, not after, the work."""
         from lightloom.errors import InputError
 
-        outputs = cls(out, perfetto, gantt, msccl, [])
+        outputs = cls(out, perfetto, gantt, maps, msccl, [])
         for option, path in outputs.places().items():
             if path is None:
                 continue
@@ -339,7 +348,7 @@ class _Outputs:
         """Return each option and its file."""
         return {
             "--out": self.out, "--perfetto": self.perfetto, "--gantt": self.gantt,
-            "--msccl": self.msccl,
+            "--maps": self.maps, "--msccl": self.msccl,
         }  # fmt: skip
 
     @property
@@ -362,9 +371,12 @@ class _Outputs:
 
             write_png(plan, self.gantt)
             self._wrote(self.gantt)
+        if self.maps is not None:
+            plan.port_maps().write(self.maps)
+            self._wrote(self.maps)
         if self.msccl is not None:
+            from lightloom.document import replacing
             from lightloom.errors import InputError
-            from lightloom.plan.file import replacing
 
             try:
                 program = plan.msccl()

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from lightloom.control.heat import demand
 from lightloom.control.words import Names, clock, fit, many, span
+from lightloom.maps import Device, PortMaps
 from lightloom.screen import Column, table
 
 # How a port is shown.
@@ -187,6 +188,23 @@ def circuits(status: Mapping[str, Any], names: Names, width: int = 80) -> Render
     note = Text(f"{count} of plan {status['verified_generation']}; ", "dim")
     note.append("a cell is the server and port at the other end, x is out of use")
     return Group(table(columns, cells, width), note)
+
+
+def port_maps(status: Mapping[str, Any]) -> PortMaps:
+    """Return the circuits that agents may use as a file has them, by the ports of the switch.
+
+    Attached are the ports that circuits end at: of others a controller does not say.
+    """
+    joined = [one["switch_ports"] for one in status["circuits"]]
+    ends = [(one[end], port) for one, ports in zip(status["circuits"], joined, strict=True)
+            for end, port in zip("ab", ports, strict=True)]  # fmt: skip
+    device = Device.of(
+        status["switch"]["device"] or status["region"], (1, status["switch"]["ports"]), duplex=True,
+        attached=sorted((port, server, own) for (server, own), port in ends),
+        initial=sorted((a, b) for a, b in joined),
+    )  # fmt: skip
+    by = f"the controller of {status['region']}, plan {status['verified_generation']}"
+    return PortMaps.of(by, [device])
 
 
 def changes(events: Sequence[Mapping[str, Any]], most: int = 10, width: int = 80) -> RenderableType:

@@ -9,39 +9,26 @@ message (fuzzed), and the published schema is the one that this module makes.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from lightloom import _core
+from lightloom import _core, document
+from lightloom.document import CONFIG, Count, Index, Picoseconds, Table, items, replacing
 from lightloom.errors import CoreErrors, InputError
-from lightloom.trace.wording import reason, shown
+from lightloom.maps import Device, PortMaps
 from lightloom.units import Time
 
 FORMAT = "lightloom-plan"
 VERSION = 1
 
-_MOST = 2**63 - 1
-# What pydantic calls a key that is not known, of a table and of a dataclass.
-_UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
-Index = Annotated[int, Field(ge=0, lt=1 << 32)]
 Port = Annotated[int, Field(ge=-1, lt=1 << 32)]
-Picoseconds = Annotated[int, Field(ge=0, le=_MOST)]
-Count = Annotated[int, Field(ge=0, le=_MOST)]
-_CONFIG = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class _Table(BaseModel):
-    model_config = _CONFIG
-
-
-class Made(_Table):
+class Made(Table):
     """How the plan was made."""
 
     lightloom: str = Field(max_length=100, description="Version of the program.")
@@ -52,7 +39,7 @@ class Made(_Table):
     )
 
 
-class CollectiveTask(_Table):
+class CollectiveTask(Table):
     """The plan carries out a collective algorithm."""
 
     kind: Literal["collective"]
@@ -60,7 +47,7 @@ class CollectiveTask(_Table):
     size_bytes: Count = Field(description="Buffer of a node [B].")
 
 
-class AllToAllTask(_Table):
+class AllToAllTask(Table):
     """The plan carries out an all-to-all of one's own."""
 
     kind: Literal["all-to-all"]
@@ -69,7 +56,7 @@ class AllToAllTask(_Table):
     )
 
 
-class OtherTask(_Table):
+class OtherTask(Table):
     """The plan does not say what it carries; only what holds for any plan can be checked."""
 
     kind: Literal["other"]
@@ -78,7 +65,7 @@ class OtherTask(_Table):
 Task = Annotated[CollectiveTask | AllToAllTask | OtherTask, Field(discriminator="kind")]
 
 
-class Machine(_Table):
+class Machine(Table):
     """Nodes, each with one port on every plane."""
 
     nodes: Index
@@ -89,7 +76,7 @@ class Machine(_Table):
 
 
 # Plans have many of the following: slots keep them small.
-@dataclass(config=_CONFIG, slots=True)
+@dataclass(config=CONFIG, slots=True)
 class Reconfiguration:
     """Circuits of a plane set anew; ports that are not named carry on."""
 
@@ -101,7 +88,7 @@ class Reconfiguration:
     ]
 
 
-class PlaneTrack(_Table):
+class PlaneTrack(Table):
     """What the controller does to a plane."""
 
     plane: Index
@@ -111,7 +98,7 @@ class PlaneTrack(_Table):
     reconfigurations: tuple[Reconfiguration, ...] = Field(description="By start.")
 
 
-@dataclass(config=_CONFIG, slots=True)
+@dataclass(config=CONFIG, slots=True)
 class Transmission:
     """What a node sends to a peer over one plane."""
 
@@ -130,14 +117,14 @@ class Transmission:
     ]
 
 
-class NodeTrack(_Table):
+class NodeTrack(Table):
     """What a node sends, by start."""
 
     node: Index
     transmissions: tuple[Transmission, ...]
 
 
-class Plan(_Table):
+class Plan(Table):
     """A plan for an optical controller and the nodes that it joins.
 
     Examples
@@ -246,16 +233,42 @@ class Plan(_Table):
             task.algorithm, machine.nodes, machine.planes, json.loads(messages), self.splits()
         )
 
-    def circuits_left(self) -> list[list[int]]:
-        """Return whom each node's transmitter is joined to when all is done, plane by plane.
+    def port_maps(self) -> PortMaps:
+        """Return the controller's track as port maps: a plane a device, a node a port.
 
         Raises
         ------
         InputError
             If the plan is not valid.
+
+        Examples
+        --------
+        >>> from lightloom.plan import Job, plan_collective
+        >>> job = Job.of("rabenseifner-allreduce", nodes=4, size="4 MB", planes=2)
+        >>> maps = plan_collective(job, plan="swot").plan.port_maps()
+        >>> [(device.device, device.left()[:2]) for device in maps.devices]
+        [('plane 0', ((0, 1), (1, 0))), ('plane 1', ((0, 2), (1, 3)))]
         """
         self.check()
-        return [_final_map(track) for track in self.planes]
+        task = self.task.algorithm if self.task.kind == "collective" else self.task.kind
+        by = f"lightloom plan: {task} by {self.made.scheduler}"
+        return PortMaps.of(by, (self._device(track) for track in self.planes))
+
+    def _device(self, track: PlaneTrack) -> Device:
+        """Return a plane as a device, with whom each setting waits for."""
+        nodes = range(self.machine.nodes)
+        sends = [
+            sorted(
+                one.start_ps for one in self.nodes[node].transmissions if one.plane == track.plane
+            )
+            for node in nodes
+        ]
+        return Device.of(
+            f"plane {track.plane}", (0, len(nodes) - 1),
+            attached=((node, node, track.plane) for node in nodes),
+            initial=((node, to) for node, to in enumerate(track.initial) if to >= 0),
+            settings=track.reconfigurations, sends=sends,
+        )  # fmt: skip
 
     def write(self, path: str | Path) -> None:
         """Write the plan, one reconfiguration or transmission a line, whole or not at all.
@@ -277,13 +290,7 @@ def read(path: str | Path) -> Plan:
     InputError
         If the file is no plan; the message names the key, its value and what is allowed.
     """
-    place = Path(path)
-    try:
-        return parse(place.read_bytes())
-    except OSError as error:
-        raise InputError(f"{place}: cannot be read: {reason(error)}") from None
-    except InputError as error:
-        raise InputError(f"{place}: {error}") from None
+    return document.read(path, parse)
 
 
 def parse(text: bytes) -> Plan:
@@ -301,101 +308,13 @@ def parse(text: bytes) -> Plan:
     ...
     lightloom.errors.InputError: version = 2: must be 1
     """
-    try:
-        return Plan.model_validate_json(text)
-    except ValidationError as error:
-        # What kind of file it is comes first; an unknown key explains a missing one.
-        details = error.errors(include_url=False, include_context=True)
-        first = min(
-            details,
-            key=lambda d: (d["loc"][:1] not in (("format",), ("version",)),
-                           d["type"] not in _UNKNOWN),
-        )  # fmt: skip
-    if first["type"] == "json_invalid":
-        raise InputError(f"not JSON: {reason(ValueError(first['ctx']['error']))}")
-    key = ""
-    for part in first["loc"]:
-        if isinstance(part, int):
-            key += f"[{part}]"
-        elif part not in ("collective", "all-to-all", "other"):  # the name of a variant
-            key += f".{shown(part)}" if key else shown(part)
-    if first["type"] in _UNKNOWN:
-        raise InputError(f"{key}: unknown key")
-    if first["type"] == "missing":
-        raise InputError(f"{key}: missing")
-    if not key:
-        raise InputError("not a plan: must be a JSON object")
-    if first["type"].startswith("union_tag"):
-        raise InputError(f"{key}.kind: must be one of collective, all-to-all, other")
-    raise InputError(f"{key} = {_short(first['input'])}: {_in_words(first['msg'])}")
-
-
-def _short(value: object) -> str:
-    text = json.dumps(value, default=str)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _in_words(text: str) -> str:
-    """Say what pydantic says as the rest of the program does."""
-    from lightloom.messages import _WORDS
-
-    for words, ours in _WORDS.items():
-        if text.startswith(words):
-            text = ours + text.removeprefix(words)
-            break
-    return text.partition(", unable to parse")[0].replace("'", '"')
+    return document.parse(Plan, text, "a plan", ("collective", "all-to-all", "other"))
 
 
 def schema() -> dict[str, Any]:
     """Return the JSON Schema of a plan file."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **Plan.model_json_schema(),
-        "title": f"{FORMAT}, version {VERSION}",
-        "description": "A plan for an optical controller and the nodes that it joins.",
-    }
-
-
-def schema_text() -> str:
-    """Return the schema as it is published."""
-    return json.dumps(schema(), indent=2) + "\n"
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Yield a file to write, which takes the place of `path` if all goes well.
-
-    Raises
-    ------
-    InputError
-        If `path` cannot be written.
-    """
-    draft: Path | None = None
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        os.close(handle)
-        draft = Path(name)
-        yield draft
-        draft.chmod(0o644)
-        draft.replace(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {reason(error)}") from None
-    finally:
-        if draft is not None:
-            draft.unlink(missing_ok=True)
-
-
-def _final_map(track: PlaneTrack) -> list[int]:
-    joined = list(track.initial)
-    source = {to: node for node, to in enumerate(joined) if to >= 0}
-    for one in sorted(track.reconfigurations, key=lambda one: one.start_ps):
-        for node, to in one.circuits:
-            if joined[node] >= 0:
-                source.pop(joined[node], None)
-            if to in source:
-                joined[source[to]] = -1
-            joined[node], source[to] = to, node
-    return joined
+    about = "A plan for an optical controller and the nodes that it joins."
+    return document.schema(Plan, f"{FORMAT}, version {VERSION}", about)
 
 
 def _lines(plan: Plan) -> Iterator[str]:
@@ -408,7 +327,7 @@ def _lines(plan: Plan) -> Iterator[str]:
     for at, plane in enumerate(plan.planes):
         yield f'    {{"plane": {plane.plane}, "initial": {json.dumps(plane.initial)},\n'
         yield '     "reconfigurations": ['
-        yield from _items(
+        yield from items(
             f'{{"start_ps": {one.start_ps}, "ready_ps": {one.ready_ps}, '
             f'"circuits": {json.dumps(one.circuits)}}}'
             for one in plane.reconfigurations
@@ -417,7 +336,7 @@ def _lines(plan: Plan) -> Iterator[str]:
     yield '  ],\n  "nodes": [\n'
     for at, node in enumerate(plan.nodes):
         yield f'    {{"node": {node.node}, "transmissions": ['
-        yield from _items(
+        yield from items(
             f'{{"step": {one.step}, "peer": {one.peer}, "plane": {one.plane}, '
             f'"bytes": {one.bytes}, "start_ps": {one.start_ps}, "end_ps": {one.end_ps}, '
             f'"after_step": {"null" if one.after_step is None else one.after_step}}}'
@@ -425,10 +344,3 @@ def _lines(plan: Plan) -> Iterator[str]:
         )
         yield f"]}}{',' if at + 1 < len(plan.nodes) else ''}\n"
     yield "  ]\n}\n"
-
-
-def _items(texts: Iterator[str]) -> Iterator[str]:
-    separator = "\n      "
-    for text in texts:
-        yield separator + text
-        separator = ",\n      "

@@ -17,8 +17,9 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from lightloom.document import replacing
 from lightloom.plan.bars import Bar, Line, lines, step_ends
-from lightloom.plan.file import Plan, replacing
+from lightloom.plan.file import Plan
 from lightloom.plan.terminal import microseconds, size_text
 from lightloom.report.plots import INK, MUTED, STYLE
 

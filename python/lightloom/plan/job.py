@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lightloom import _core, kinds
+from lightloom import _core, kinds, maps
 from lightloom.errors import InputError
-from lightloom.plan.file import parse
+from lightloom.maps import PortMaps
+from lightloom.plan.file import FORMAT, parse
 from lightloom.presets import unknown
 from lightloom.trace.wording import reason
 from lightloom.units import Quantity, Rate, Size, Time
@@ -126,8 +127,8 @@ class Job:
         reconfiguration, latency
             How long a plane that switches is dark; what a transmission takes beyond its bytes.
         initial
-            ``first-step``, ``free``, ``dark``, or a file: a plan, whose last circuits stand, or a
-            JSON list with a port map (or null) a plane.
+            ``first-step``, ``free``, ``dark``, or a file: a plan, or port maps; the circuits that
+            it leaves stand.
         effort
             ``quick``, ``normal`` or ``thorough``: how long SWOT searches and proves.
 
@@ -201,7 +202,7 @@ def algorithms(primitive: str | None = None, nodes: int = 2) -> tuple[str, ...]:
 
 
 def read_initial(path: Path, planes: Planes) -> tuple[tuple[int, ...], ...]:
-    """Read what circuits stand at the beginning: of a plan's end, or a list of port maps.
+    """Read what circuits stand at the beginning: those that a plan or port maps leave.
 
     Raises
     ------
@@ -211,8 +212,13 @@ def read_initial(path: Path, planes: Planes) -> tuple[tuple[int, ...], ...]:
     Examples
     --------
     >>> import tempfile
+    >>> from lightloom.maps import Device, PortMaps
     >>> file = Path(tempfile.mkdtemp()) / "maps.json"
-    >>> _ = file.write_text("[[1, 0], null]")
+    >>> ends = [[(0, 0, p), (1, 1, p)] for p in (0, 1)]
+    >>> PortMaps.of("by hand", [
+    ...     Device.of("plane 0", (0, 1), attached=ends[0], initial=[(0, 1), (1, 0)]),
+    ...     Device.of("plane 1", (0, 1), attached=ends[1], initial=[]),
+    ... ]).write(file)
     >>> two = Planes.of(nodes=2, planes=2, node_bandwidth="1 Gbps", reconfiguration="1 us",
     ...                 latency="0 us")
     >>> read_initial(file, two)
@@ -224,27 +230,29 @@ def read_initial(path: Path, planes: Planes) -> tuple[tuple[int, ...], ...]:
         allowed = f"{', '.join(INITIAL)}, or a file"
         raise InputError(f"initial {path}: {reason(error)}; allowed: {allowed}") from None
     try:
-        maps = json.loads(text)
-        if isinstance(maps, dict):
-            maps = parse(text).circuits_left()
+        given = _port_maps(text)
+        if len(given.devices) != planes.planes:
+            raise InputError(f"devices: must be {planes.planes}, one a plane")
+        peers = []
+        for at, device in enumerate(given.devices):
+            try:
+                peers.append(tuple(device.peers(planes.nodes)))
+            except InputError as error:
+                raise InputError(f"devices[{at}]: {error}") from None
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+    return tuple(peers)
+
+
+def _port_maps(text: bytes) -> PortMaps:
+    """Read a plan's maps, or a file of port maps."""
+    try:
+        found = json.loads(text)
     except (ValueError, RecursionError):
-        raise InputError(f"{path}: not JSON; allowed: a plan, or a port map a plane") from None
-    if not isinstance(maps, list) or len(maps) != planes.planes:
-        raise InputError(f"{path}: must have {planes.planes} port maps, one a plane")
-    for plane, one in enumerate(maps):
-        if one is None:
-            maps[plane] = one = [-1] * planes.nodes
-        if not isinstance(one, list) or len(one) != planes.nodes:
-            raise InputError(f"{path}: [{plane}]: must be {planes.nodes} nodes' peers, or null")
-        for node, peer in enumerate(one):
-            if type(peer) is not int or not -1 <= peer < planes.nodes:
-                shown = json.dumps(peer)[:40]
-                raise InputError(
-                    f"{path}: [{plane}][{node}] = {shown}: must be -1 to {planes.nodes - 1}"
-                )
-    return tuple(tuple(one) for one in maps)
+        raise InputError("not JSON; allowed: a plan, or port maps") from None
+    if isinstance(found, dict) and found.get("format") == FORMAT:
+        return parse(text).port_maps()
+    return maps.parse(text)
 
 
 def quantity(name: str, text: str, kind: type[_Quantity]) -> _Quantity:

@@ -12,8 +12,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from lightloom.document import replacing
 from lightloom.plan.bars import lines
-from lightloom.plan.file import Plan, replacing
+from lightloom.plan.file import Plan
 from lightloom.report.perfetto import _us
 
 

@@ -17,7 +17,7 @@ from lightloom.errors import CoreErrors, InputError
 from lightloom.presets import unknown
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from lightloom.maps import PortMaps
 
 TOPOLOGIES = ("torus", "hyperx", "dragonfly", "split")
 """What `build` knows."""
@@ -169,7 +169,7 @@ class Built:
         return self._maps
 
     def as_json(self) -> dict[str, Any]:
-        """Return everything but the port maps."""
+        """Return everything but the switches' maps."""
         names = (
             "topology", "mesh", "ports", "ocs", "global_ocs", "columns", "rows", "chips", "nodes",
             "rails", "switches", "dark_switches", "circuits", "dimensions",
@@ -180,17 +180,30 @@ class Built:
         document["checked"] = None if self.checked is None else vars(self.checked)
         return document | {"notes": self.notes}
 
-    def write(self, path: Path) -> None:
-        """Write the port maps: JSON, a switch a line."""
-        from lightloom.plan.file import replacing
+    def port_maps(self) -> PortMaps:
+        """Return the maps as a file has them: a device a switch, named axis/line/rail.
 
-        head = self.as_json()
-        for name in ("measures", "table2", "checked", "notes"):
-            del head[name]
-        rows = (json.dumps(vars(switch), separators=(",", ":")) for switch in self.maps)
-        text = f'{json.dumps(head)[:-1]},\n"port_maps": [\n' + ",\n".join(rows) + "\n]}\n"
-        with replacing(path) as draft:
-            draft.write_text(text, "utf-8")
+        Nodes are numbered row by row. A node's port is two for each of its rails, + and -: those of
+        X first, then those of Y.
+        """
+        from lightloom.maps import Device, PortMaps
+
+        def device(switch: Switch) -> Device:
+            along = self.columns if switch.axis == "x" else self.rows
+            first = 2 * switch.rail + (0 if switch.axis == "x" else 2 * self.rails)
+
+            def node(position: int) -> int:
+                x, y = (position, switch.line) if switch.axis == "x" else (switch.line, position)
+                return y * self.columns + x
+
+            return Device.of(
+                f"{switch.axis}/{switch.line}/{switch.rail}", (0, switch.ports - 1), duplex=True,
+                attached=((2 * p + e, node(p), first + e) for p in range(along) for e in (0, 1)),
+                initial=((a, b) for a, b in switch.pairs),
+            )  # fmt: skip
+
+        by = f"railx build: {self.topology} of {self.columns} x {self.rows} nodes"
+        return PortMaps.of(by, (device(switch) for switch in self.maps))
 
 
 def build(

@@ -68,7 +68,7 @@ def run(
     except InputError as error:
         raise InputError(f"railx build: {error}") from None
     if out is not None:
-        built.write(out)
+        built.port_maps().write(out)
         print(f"wrote {out}", file=sys.stderr)
     if as_json:
         print(json.dumps(built.as_json(), indent=2))
