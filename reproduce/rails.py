@@ -1,7 +1,8 @@
-"""Put two tables into docs/rails.md: what each part of RailS gives, and where its gain lies.
+"""Put tables into docs/rails.md: what each part of RailS gives, and where its gain lies.
 
-``python reproduce/rails.py parts`` runs every scheme on every workload; ``python reproduce/rails.py
-sizes`` runs RailS and ECMP over numbers of domains and sizes of messages.
+``python reproduce/rails.py parts`` runs every scheme on every workload, ``sizes`` RailS and ECMP
+over numbers of domains and sizes of messages, ``nics`` schemes with NICs that are slow or down, and
+``fabrics`` schemes on each fabric.
 """
 
 from __future__ import annotations
@@ -29,6 +30,16 @@ WORKLOADS = (
     "uniform", "sparse:0.6", "sparse:0.4", "sparse:0.2", "sparse:0", "sender-skewed",
     "receiver-skewed", "mixtral:mid:dense", "mixtral:mid:sparse",
 )  # fmt: skip
+# NICs that are not as they should be, each with a title.
+FAULTS: dict[str, dict[str, float]] = {
+    "all": {},
+    "one NIC at 3/4 of its rate": {"domain3.rail2": 0.75},
+    "one NIC at half its rate": {"domain3.rail2": 0.5},
+    "one NIC down": {"domain3.rail2": 0},
+    "a rail down": {"rail2": 0},
+}
+FAULTY = ("uniform", "sparse:0.4")
+FEW = ("rails", "rails-round-robin", "reps", "ecmp")
 DOMAINS, SIZES = (8, 16, 32, 64, 128), ("4 MiB", "16 MiB", "64 MiB")
 # More bytes than this in one all-to-all, and the flow engine takes the place of packets.
 MOST_BYTES = 1 << 33
@@ -60,9 +71,40 @@ def sizes() -> Iterator[tuple[str, ...]]:
         yield str(domains), *cells
 
 
+def nics() -> Iterator[tuple[str, ...]]:
+    """Yield a row a fault: the time of all-to-alls [us]."""
+    yield "NICs", "demand", "`rails`, no feedback", *(f"`{scheme}`" for scheme in FEW)
+    for title, faults in FAULTS.items():
+        for workload in FAULTY:
+            cells = [_later_us("rails", workload, faults, feedback=False)]
+            cells += [_later_us(scheme, workload, faults) for scheme in FEW]
+            yield title, f"`{workload}`", *(f"{cell:.0f}" for cell in cells)
+
+
+def _later_us(scheme: str, workload: str, nics: dict[str, float], feedback: bool = True) -> float:
+    """Return the mean time of the last three of five all-to-alls, 8 domains, 8 MiB a GPU [us]."""
+    done = rails.run(
+        domains=8, size="8 MiB", collectives=5, workload=workload, schemes=scheme, nics=nics,
+        feedback=feedback,
+    )  # fmt: skip
+    return sum(one["completion_ps"] for one in done.schemes[0].collectives[2:]) / 3e6
+
+
+def fabrics() -> Iterator[tuple[str, ...]]:
+    """Yield a row a fabric and workload: bus bandwidth over ECMP's, 16 domains, 4 MiB."""
+    schemes = [scheme for scheme in SCHEMES if scheme not in ("ecmp", "rails-both")]
+    yield "fabric", "demand", *(f"`{scheme}`" for scheme in schemes)
+    for fabric in ("rail-optimized", "leaf-spine", "fat-tree"):
+        for workload in ("uniform", "sparse:0.6", "sender-skewed", "receiver-skewed"):
+            job = {"workload": workload, "fabric": fabric, "schemes": [*schemes, "ecmp"]}
+            done = rails.run(domains=16, size="4 MiB", **job)
+            gains = (row.gain_over_ecmp or 0 for row in done.rows[:-1])
+            yield f"`{fabric}`", f"`{workload}`", *(f"{gain:.2f}" for gain in gains)
+
+
 def main(table: str) -> None:
     """Run what one table needs, and write it between its marks."""
-    first, *rows = {"parts": parts, "sizes": sizes}[table]()
+    first, *rows = {"parts": parts, "sizes": sizes, "nics": nics, "fabrics": fabrics}[table]()
     lines = [first, ("---",) * len(first), *rows]
     text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
     before, begin, rest = PAGE.read_text("utf-8").partition(f"<!-- {table}: begin -->\n")

@@ -63,6 +63,17 @@ SMALL = {"domains": 8, "gpus_per_domain": 4, "size": "1 MiB"}
         (["--set", "engine.mtu=0 B"], "engine.mtu"),
         (["--set", "engine.speed=3"], "engine.speed"),
         (["--seed", "-1"], "seed = -1: must be"),
+        (["--fabric", "torus"], 'fabric "torus": no such fabric'),
+        (["--nic", "rail1"], '--nic "rail1": must be NIC=SHARE'),
+        (["--nic", "rail1=much"], '--nic "rail1=much": must be NIC=SHARE'),
+        (["--nic", "rail1=0", "--nic", "rail1=1"], "each NIC once"),
+        (["--nic", "rail1=nan"], "must be 0 or 0.001 to 1"),
+        (["--nic", "rail1=-1"], "must be 0 or 0.001 to 1"),
+        (["--nic", "rail1=1e-9"], "must be 0 or 0.001 to 1"),
+        (["--nic", "rail8=0"], "rail = 8: must be 0 to 7"),
+        (["--nic", "domain16.rail0=0"], "domain = 16: must be 0 to 15"),
+        (["--nic", "server0.nic1=0"], "must be railN or domainM.railN"),
+        (["--nic", "rail1=0", "--nic", "domain2.rail1=0.5"], "domain2.rail1 is given twice"),
     ],
 )
 def test_bad_input_is_one_message(
@@ -109,6 +120,51 @@ def test_no_scheme_beats_what_the_demand_allows(workload: str) -> None:
     assert ours["rails-pxn"].receiver_mse == ours["ecmp"].receiver_mse
     assert ours["rails-source"].sender_mse == ours["ecmp"].sender_mse
     assert ours["rails"].sender_mse <= ours["rails-hash"].sender_mse
+
+
+@pytest.mark.parametrize("fabric", ["rail-optimized", "leaf-spine", "fat-tree"])
+@pytest.mark.parametrize("nics", [{"domain1.rail2": 0.0}, {"rail0": 0.0}, {"domain1.rail2": 0.5}])
+def test_no_scheme_beats_what_its_nics_allow(fabric: str, nics: dict[str, float]) -> None:
+    job = rails.Job.of(
+        domains=5, gpus_per_domain=3, size="1 MiB", workload="sparse:0.5", schemes=tuple(SCHEMES),
+        engine="flow", fabric=fabric, nics=nics, collectives=2,
+    )  # fmt: skip
+    done = rails.run(job)
+    drawn = rails.demand(job.workload, 5, 3, 1 << 20, collectives=2)
+    for scheme in done.schemes:
+        for at, sizes in enumerate(drawn):
+            floor = floor_bytes(sizes, 3, ENDS[scheme.row.scheme], job.shares())
+            least_ps = floor * 8e12 / int(job.bandwidth)
+            assert scheme.collectives[at]["completion_ps"] >= least_ps * (1 - 1e-9)
+            inter = between_domains(sizes, 3).sum()
+            assert scheme.sender_loads[at].sum() == scheme.receiver_loads[at].sum() == inter
+        down = job.shares().reshape(5, 3) == 0
+        assert not scheme.receiver_loads[:, down].any()
+
+
+def test_a_slow_nic_is_given_less_once_it_was_heard_of(tmp_path: Path) -> None:
+    """On packets: without feedback everything waits for the NIC, with it only the first."""
+    times = {}
+    for option in ("--feedback", "--no-feedback"):
+        place = tmp_path / option
+        arguments = ["--domains", "4", "--gpus-per-domain", "4", "--size", "4 MiB", "--schemes",
+                     "rails", "--collectives", "3", "--nic", "domain1.rail2=0.5"]  # fmt: skip
+        assert run(["rails", *arguments, option, "--out", str(place)]) == 0
+        times[option] = pq.read_table(place / "collectives.parquet")["completion_ps"].to_numpy()
+        spec = tomllib.loads((place / "spec.toml").read_text())["rails"]
+        assert spec["feedback"] == (option == "--feedback")
+        assert spec["nics"] == {"domain1.rail2": 0.5}
+    heard, blind = times["--feedback"], times["--no-feedback"]
+    assert heard[0] == blind[0]
+    # A NIC of four at half its rate: 4 / 3.5 of the time at best, twice it without feedback.
+    assert (heard[1:] < 0.65 * blind[1:]).all()
+
+
+def test_all_nics_down_is_refused(refused: Callable[..., str]) -> None:
+    nics = [f"--nic=domain1.rail{n}=0" for n in range(8)]
+    assert "no rail works at both" in refused(
+        "rails", "--engine", "flow", "--schemes", "rails", *nics
+    )
 
 
 def test_the_loads_of_own_nics_are_the_demand() -> None:

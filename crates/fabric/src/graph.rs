@@ -8,6 +8,7 @@ use crate::hash::Choice;
 use crate::ids::{GpuId, LinkId, NicId, NodeId, ServerId};
 use crate::inside::relay;
 use crate::wires::{Link, LinkClass, Node, NodeKind, Switch, Wires};
+use lightloom_units::BitRate;
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
@@ -220,6 +221,31 @@ impl Fabric {
             bill: wires.bill,
             notes: wires.notes,
         }
+    }
+
+    /// The same with another rate of a NIC, to and from what it is plugged into.
+    ///
+    /// ```
+    /// # use lightloom_fabric::*;
+    /// # use lightloom_units::{BitRate, Time};
+    /// let spec = FabricSpec::fat_tree(BitRate::from_gbps(400), Time::from_us(1));
+    /// let slow = build(&Cluster::of(16, 8), &spec, 1, &[]).unwrap();
+    /// let slow = slow.with_nic_rate(NicId(3), BitRate::from_gbps(100));
+    /// let mut path = Vec::new();
+    /// slow.nic_route(NicId(3), NicId(15), 0, &mut path).unwrap();
+    /// assert_eq!(slow.link(path[0]).rate, BitRate::from_gbps(100));
+    /// ```
+    #[must_use]
+    pub fn with_nic_rate(mut self, nic: NicId, rate: BitRate) -> Self {
+        let nic = self.nic_node(nic);
+        for (link, redundant) in self.links.iter_mut().zip(&mut self.redundant) {
+            let other = if link.from == nic { link.to } else { link.from };
+            let ends = link.from == nic || link.to == nic;
+            if ends && matches!(self.nodes[other.index()].kind, NodeKind::Switch { .. }) {
+                (link.rate, *redundant) = (rate, false);
+            }
+        }
+        self
     }
 
     /// What its kind knows beyond nodes and links, if that is of the type asked for.

@@ -13,6 +13,7 @@
 
 use super::deal::Deal;
 use super::lpt::{Lpt, Message, sizes};
+use super::rates::Rates;
 use std::cmp::Reverse;
 
 /// The rail of every chunk of every domain, and the loads that follow.
@@ -26,42 +27,58 @@ pub struct RailAssignment {
     pub received: Vec<u64>,
 }
 
-/// Deals the chunks of all domains: `messages[d]` are domain `d`'s, to other domains.
+/// Deals the chunks of all domains: `messages[d]` are domain `d`'s, to other domains. `rates[d]` is what it
+/// knows of its rails; without any, all are alike. Only LPT looks at how fast they are; no rule takes one
+/// that is down.
 ///
 /// ```
 /// use lightloom_rails::{Deal, Message, assign};
 /// // Domains 0 and 2 send a chunk each to domain 1, and both begin with rail 0.
 /// let one = vec![Message { bytes: 100, destination: 1, source: 0, receiver: 0 }];
 /// let messages = [one.clone(), vec![], one];
-/// assert_eq!(assign(&messages, 2, 100, Deal::Lpt).received, [0, 0, 200, 0, 0, 0]);
-/// assert_eq!(assign(&messages, 2, 100, Deal::Both).received, [0, 0, 100, 100, 0, 0]);
+/// assert_eq!(assign(&messages, 2, 100, Deal::Lpt, &[]).received, [0, 0, 200, 0, 0, 0]);
+/// assert_eq!(assign(&messages, 2, 100, Deal::Both, &[]).received, [0, 0, 100, 100, 0, 0]);
 /// ```
 ///
 /// # Panics
-/// If there are no rails, a chunk has no bytes, or a destination is none of the domains.
-pub fn assign(messages: &[Vec<Message>], rails: usize, chunk: u64, deal: Deal) -> RailAssignment {
+/// If there are no rails, a chunk has no bytes, a destination is none of the domains, or no rail leads
+/// there.
+pub fn assign(
+    messages: &[Vec<Message>],
+    rails: usize,
+    chunk: u64,
+    deal: Deal,
+    rates: &[Rates],
+) -> RailAssignment {
     let mut assignment = RailAssignment {
         rails: Vec::with_capacity(messages.len()),
         sent: vec![0; messages.len() * rails],
         received: vec![0; messages.len() * rails],
     };
     if deal == Deal::Both {
-        deal_to_both(messages, rails, chunk, &mut assignment);
+        deal_to_both(messages, rails, chunk, rates, &mut assignment);
         return assignment;
     }
     let mut lpt = Lpt::new(rails);
     for (domain, messages) in messages.iter().enumerate() {
-        let mut dealt = vec![];
-        if deal == Deal::Lpt {
-            lpt.assign(messages, chunk, domain as u32);
-            dealt.extend_from_slice(lpt.rails());
-        }
+        let rates = rates.get(domain);
+        let mut dealt = match (deal, rates) {
+            (Deal::Lpt, Some(rates)) if !rates.are_even() => {
+                rates.deal(messages, chunk, domain as u32)
+            }
+            (Deal::Lpt, _) => {
+                lpt.assign(messages, chunk, domain as u32);
+                lpt.rails().to_vec()
+            }
+            _ => vec![],
+        };
         let mut turn = 0;
         for message in messages {
             let to = message.destination as usize * rails;
             for (offset, size) in sizes(message.bytes, chunk).enumerate() {
                 if deal != Deal::Lpt {
-                    dealt.push(deal.blindly(message, (domain, turn, offset), rails));
+                    let rail = deal.blindly(message, (domain, turn, offset), rails);
+                    dealt.push(rates.map_or(rail, |r| r.up(message.destination, rail, turn)));
                 }
                 let rail = usize::from(dealt[turn]);
                 assignment.sent[domain * rails + rail] += size;
@@ -78,6 +95,7 @@ fn deal_to_both(
     messages: &[Vec<Message>],
     rails: usize,
     chunk: u64,
+    rates: &[Rates],
     assignment: &mut RailAssignment,
 ) {
     assert!(rails > 0 && chunk > 0, "rails there are, and a chunk has bytes");
@@ -100,9 +118,13 @@ fn deal_to_both(
     for (Reverse(size), to, domain, _, first, count) in runs {
         let sent = &mut assignment.sent[domain * rails..][..rails];
         let received = &mut assignment.received[to * rails..][..rails];
+        let works = |n: usize| {
+            rates.get(domain).is_none_or(|rates| rates.weight(to as u32, n as u16) > 0.0)
+        };
         for slot in &mut assignment.rails[domain][first..first + count] {
-            let least = *sent.iter().min().expect("there are rails");
-            let rail = (0..rails)
+            let up = (0..rails).filter(|&n| works(n));
+            let least = up.clone().map(|n| sent[n]).min().expect("a rail leads there");
+            let rail = up
                 .filter(|&n| sent[n] + size <= least + largest)
                 .min_by_key(|&n| (received[n], sent[n], n))
                 .expect("the least loaded rail takes any chunk");
@@ -182,7 +204,7 @@ mod tests {
         fn bytes_are_conserved_and_senders_are_even(
             messages in cluster(), rails in 1usize..10, chunk in 1u64..900, deal in deals()
         ) {
-            let assignment = assign(&messages, rails, chunk, deal);
+            let assignment = assign(&messages, rails, chunk, deal, &[]);
             let mut received = [0u64; 3];
             for (domain, messages) in messages.iter().enumerate() {
                 let sent = &assignment.sent[domain * rails..][..rails];
@@ -215,7 +237,7 @@ mod tests {
                 }
             }
             let least = least_load(&demand, 3, rails);
-            let assignment = assign(&messages, rails, 100, deal);
+            let assignment = assign(&messages, rails, 100, deal, &[]);
             let most = assignment.sent.iter().chain(&assignment.received).max().copied().unwrap_or(0);
             prop_assert!(most as f64 >= least);
         }
@@ -226,7 +248,7 @@ mod tests {
     fn simple_rules_look_at_no_loads() {
         let messages =
             [vec![], vec![Message { bytes: 200, destination: 0, source: 1, receiver: 2 }]];
-        let sent = |deal| assign(&messages, 4, 100, deal).sent[4..].to_vec();
+        let sent = |deal| assign(&messages, 4, 100, deal, &[]).sent[4..].to_vec();
         assert_eq!(sent(Deal::Pxn), [0, 0, 200, 0]);
         assert_eq!(sent(Deal::Source), [0, 200, 0, 0]);
         assert_eq!(sent(Deal::RoundRobin), [0, 100, 100, 0]);
@@ -245,7 +267,7 @@ mod tests {
             })
             .collect();
         let excess = |deal| {
-            let assignment = assign(&messages, rails, chunk, deal);
+            let assignment = assign(&messages, rails, chunk, deal, &[]);
             let mean = 300 * (domains as u64 - 1) / rails as u64;
             assignment.received.iter().max().copied().unwrap_or(0).saturating_sub(mean) / chunk
         };

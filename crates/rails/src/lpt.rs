@@ -232,7 +232,7 @@ pub fn sizes(bytes: u64, chunk: u64) -> impl Iterator<Item = u64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 

@@ -204,6 +204,6 @@ fn even_senders_may_leave_receivers_uneven() {
         Message { bytes: 1, destination: 5, source: 0, receiver: 0 },
     ];
     let messages = [two.clone(), vec![], two, vec![], vec![], vec![]];
-    assert_eq!(assign(&messages, 2, 1, Deal::Lpt).received[8..], [2, 0, 0, 2]);
-    assert_eq!(assign(&messages, 2, 1, Deal::Both).received[8..], [1, 1, 1, 1]);
+    assert_eq!(assign(&messages, 2, 1, Deal::Lpt, &[]).received[8..], [2, 0, 0, 2]);
+    assert_eq!(assign(&messages, 2, 1, Deal::Both, &[]).received[8..], [1, 1, 1, 1]);
 }

@@ -58,6 +58,23 @@ def rails(
     ),
     chunk: str = typer.Option("32 KiB", "--chunk", help="Size of RailS's chunks."),
     queue_pairs: int = typer.Option(64, "--queue-pairs", help="Queue pairs of a rail."),
+    fabric: str = typer.Option(
+        "rail-optimized",
+        "--fabric",
+        help="rail-optimized, or a tree without rails: leaf-spine, fat-tree; not over-subscribed.",
+    ),
+    nics: list[str] = typer.Option(
+        [],
+        "--nic",
+        metavar="NIC=SHARE",
+        help="Share of the bandwidth that a NIC has, 0 if it is down: domain3.rail2=0.5, or "
+        "rail2=0 for all domains'; may be repeated.",
+    ),
+    feedback: bool = typer.Option(
+        True,
+        "--feedback/--no-feedback",
+        help="Whether LPT weighs rails by what they gave in earlier all-to-alls.",
+    ),
     settings: list[str] = typer.Option(
         [], "--set", metavar="KEY=VALUE", help="Change a value of the engine; may be repeated."
     ),
@@ -98,6 +115,9 @@ def rails(
         queue_pairs=queue_pairs,
         seed=seed,
         settings=options.settings(settings),
+        fabric=fabric,
+        nics=_nics(nics),
+        feedback=feedback,
     )
     name = f"rails-{str(job.workload).replace(':', '-')}"
     place = out or store.default_place(name, to_toml(job.to_tree()))
@@ -110,6 +130,22 @@ def rails(
         print(json.dumps({"rows": [asdict(row) for row in done.rows]}, indent=2))
         return
     _render(done)
+
+
+def _nics(given: list[str]) -> dict[str, float]:
+    from lightloom.errors import InputError
+
+    nics: dict[str, float] = {}
+    for text in given:
+        name, is_there, share = text.partition("=")
+        try:
+            value: float | None = float(share)
+        except ValueError:
+            value = None
+        if not is_there or value is None or name in nics:
+            raise InputError(f'--nic "{text}": must be NIC=SHARE, a number, and each NIC once')
+        nics[name] = value
+    return nics
 
 
 def _render(done: Comparison) -> None:
@@ -137,7 +173,8 @@ def _render(done: Comparison) -> None:
         ])  # fmt: skip
     console.print(
         f"{job.workload}: {job.domains} domains x {job.gpus_per_domain} GPUs, {job.bandwidth}, "
-        f"{job.collectives} all-to-all{'s' if job.collectives > 1 else ''}\n"
+        f"{job.fabric}, {job.collectives} all-to-all{'s' if job.collectives > 1 else ''}\n"
+        + "".join(f"NIC {nic}: {share:.0%} of the rate\n" for nic, share in job.nics.items())
     )
     screen.print_table(columns, table, console)
     for note in done.notes:

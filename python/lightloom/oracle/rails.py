@@ -59,8 +59,12 @@ def of_domains(demand: Bytes, gpus_per_domain: int) -> Bytes:
     return summed
 
 
-def floor_bytes(demand: Bytes, gpus_per_domain: int, ends: Ends = "rails") -> float:
+def floor_bytes(
+    demand: Bytes, gpus_per_domain: int, ends: Ends = "rails", shares: Floats | None = None
+) -> float:
     """Return the least load of the most loaded NIC [B], in closed form.
+
+    With NICs of several rates it is a bound: what a NIC of the whole rate carries in that time.
 
     Parameters
     ----------
@@ -72,6 +76,9 @@ def floor_bytes(demand: Bytes, gpus_per_domain: int, ends: Ends = "rails") -> fl
         ``own``: bytes leave and land on their GPUs' own NICs (ECMP, PLB, round-robin); ``lanes``:
         they leave on any NIC of the domain and land on the GPU's own (REPS, MinRTT); ``rails``:
         any rail, the same at both ends (RailS): ``max(row, column) / N`` of D(2).
+    shares
+        Each NIC's rate over the whole one, [GPU]; all 1 unless given. What GPUs whose NIC is down
+        (0) would send or get by it may take any of their domain's.
 
     Examples
     --------
@@ -80,14 +87,26 @@ def floor_bytes(demand: Bytes, gpus_per_domain: int, ends: Ends = "rails") -> fl
     >>> demand = np.array([[0, 0, 8, 0], [0, 0, 8, 0], [0, 0, 0, 0], [0, 0, 0, 0]], np.uint64)
     >>> [floor_bytes(demand, 2, ends) for ends in ("own", "lanes", "rails")]
     [16.0, 16.0, 8.0]
+    >>> floor_bytes(demand, 2, "rails", np.array([1, 1, 0.5, 0.5]))
+    16.0
     """
     outer = between_domains(demand, gpus_per_domain)
+    rates = np.ones(len(demand)) if shares is None else np.asarray(shares, float)
+    up = rates > 0
+    of_domain = rates.reshape(-1, gpus_per_domain).sum(axis=1)
+
+    def shared(loads: Bytes) -> float:
+        sums = loads.reshape(-1, gpus_per_domain).sum(axis=1)
+        busy = sums > 0
+        return float((sums[busy] / of_domain[busy]).max(initial=0))
+
+    def own(loads: Bytes) -> float:
+        return max(float((loads[up] / rates[up]).max(initial=0)), shared(loads))
+
     rows, columns = outer.sum(axis=1), outer.sum(axis=0)
-    shared_rows = rows.reshape(-1, gpus_per_domain).sum(axis=1) / gpus_per_domain
-    shared_columns = columns.reshape(-1, gpus_per_domain).sum(axis=1) / gpus_per_domain
-    sent = rows if ends == "own" else shared_rows
-    received = shared_columns if ends == "rails" else columns
-    return float(max(sent.max(), received.max()))
+    sent = own(rows) if ends == "own" else shared(rows)
+    received = shared(columns) if ends == "rails" else own(columns)
+    return max(sent, received)
 
 
 def solve(demand: Bytes, gpus_per_domain: int) -> Optimum:

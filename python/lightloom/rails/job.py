@@ -1,16 +1,21 @@
 """What a comparison of schemes is made of, read from text and checked once.
 
-Modelled: M domains of N GPUs, a NIC a GPU, on a rail-optimized fabric of two tiers; one workload;
-the schemes to compare; and the engine, whose settings are those of a specification's ``[engine]``
-with their defaults and their errors. Checked: every refusal, through the command line.
+Modelled: M domains of N GPUs, a NIC a GPU, on a rail-optimized fabric of two tiers or on a tree;
+NICs that are slow or down; one workload; the schemes to compare; and the engine, whose settings are
+those of a specification's ``[engine]`` with their defaults and their errors. Checked: all refusals,
+through the command line.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
 
 from lightloom import _core, kinds
 from lightloom.errors import InputError
@@ -43,6 +48,7 @@ ENDS: Mapping[str, Ends] = {
 _ALIASES = {"minrtt": "min-rtt", "pxn": "rails-pxn"}
 DEFAULT_SCHEMES = ("rails", "reps", "min-rtt", "plb", "ecmp")
 ENGINES = ("packet", "flow")
+FABRICS = ("rail-optimized", "leaf-spine", "fat-tree")
 # The keys of a specification that mean something here.
 SETTABLE = ("engine.", "fabric.link_delay", "cluster.scale_up_bandwidth", "cluster.scale_up_delay")
 # Keys of the same that have an option of their own.
@@ -56,6 +62,8 @@ _OPTIONS = {
 }
 _BALANCER = "engine.balancer."
 _MOST_GPUS = 8192
+_LEAST_SHARE = 0.001
+_NIC = re.compile(r"(?:domain(\d{1,9})\.)?rail(\d{1,9})")
 
 
 @dataclass(frozen=True)
@@ -84,6 +92,12 @@ class Job:
     queue_pairs: int
     seed: int
     settings: Mapping[str, Any] = field(default_factory=dict)
+    fabric: str = FABRICS[0]
+    nics: Mapping[str, float] = field(default_factory=dict)
+    """The share of the bandwidth that some NICs have, 0 if they are down: of ``domain3.rail2``, or
+    of all domains' on ``rail2``."""
+    feedback: bool = True
+    """Whether what earlier all-to-alls gave weighs LPT's rails (RailS, Algorithm 2, step 5)."""
 
     @classmethod
     def of(
@@ -102,6 +116,9 @@ class Job:
         queue_pairs: int = 64,
         seed: int = 1,
         settings: Mapping[str, Any] | None = None,
+        fabric: str = FABRICS[0],
+        nics: Mapping[str, float] | None = None,
+        feedback: bool = True,
     ) -> Job:
         """Read a job from what a user writes; sizes and rates are text with a unit.
 
@@ -122,6 +139,8 @@ class Job:
         _within("seed", seed, 0, 2**63 - 1)
         if engine not in ENGINES:
             raise InputError(f'engine "{engine}": no such engine{unknown(engine, ENGINES)}')
+        if fabric not in FABRICS:
+            raise InputError(f'fabric "{fabric}": no such fabric{unknown(fabric, FABRICS)}')
         kind = Workload.parse(workload)
         size_bytes = _bytes("size", size) if size is not None else kind.size_bytes(gpus_per_domain)
         _within("size", size_bytes, 1, 1 << 40, "bytes")
@@ -134,8 +153,10 @@ class Job:
         _within("bandwidth", int(rate), 10**6, 10**14, "bit/s")
         job = cls(
             domains, gpus_per_domain, kind, _schemes(schemes), size_bytes, collectives, rate,
-            engine, transport, chunk_bytes, queue_pairs, seed, dict(settings or {}),
+            engine, transport, chunk_bytes, queue_pairs, seed, dict(settings or {}), fabric,
+            dict(nics or {}), feedback,
         )  # fmt: skip
+        job.shares()  # refuses NICs that there are not
         for key in job.settings:
             if not key.startswith(SETTABLE):
                 raise InputError(
@@ -155,6 +176,39 @@ class Job:
     def gpus(self) -> int:
         """GPUs of the cluster, and its NICs."""
         return self.domains * self.gpus_per_domain
+
+    def shares(self) -> npt.NDArray[np.float64]:
+        """Return each NIC's share of the bandwidth, [GPU].
+
+        Raises
+        ------
+        InputError
+            If `nics` names one that there is not, or one twice, or a share that is none.
+
+        Examples
+        --------
+        >>> job = Job.of(domains=2, gpus_per_domain=2, nics={"domain1.rail0": 0.5, "rail1": 0})
+        >>> job.shares().tolist()
+        [1.0, 0.0, 0.5, 0.0]
+        """
+        found: dict[int, float] = {}
+        for name, share in self.nics.items():
+            place = _NIC.fullmatch(name)
+            if place is None:
+                raise InputError(f'nic "{name}": must be railN or domainM.railN')
+            if share != 0 and not _LEAST_SHARE <= share <= 1:
+                raise InputError(f'nic "{name}" = {share:g}: must be 0 or {_LEAST_SHARE:g} to 1')
+            domain, rail = place[1], int(place[2])
+            _within(f'nic "{name}": rail', rail, 0, self.gpus_per_domain - 1)
+            if domain is not None:
+                _within(f'nic "{name}": domain', int(domain), 0, self.domains - 1)
+            for at in range(self.domains) if domain is None else (int(domain),):
+                if at * self.gpus_per_domain + rail in found:
+                    raise InputError(f'nic "{name}": domain{at}.rail{rail} is given twice')
+                found[at * self.gpus_per_domain + rail] = share
+        shares = np.ones(self.gpus)
+        shares[list(found)] = list(found.values())
+        return shares
 
     def scenario(self, scheme: str) -> Scenario:
         """Return the specification whose engine, delays and scale-up network a scheme runs on."""
@@ -215,6 +269,13 @@ class Job:
             "scale_up_delay_ps": core["cluster"]["scale_up_delay_ps"],
             "engine": engine,
             "scheme": packet["balancer"],
+            "fabric": self.fabric,
+            "nic_bps": {
+                str(nic): int(share * int(self.bandwidth))
+                for nic, share in enumerate(self.shares().tolist())
+                if share < 1
+            },
+            "feedback": self.feedback,
         }
 
     def to_core_json(self, scheme: str) -> str:
@@ -240,9 +301,11 @@ class Job:
                 "schemes": list(self.schemes),
                 "size": _core.format_bytes(self.size_bytes),
                 "collectives": self.collectives,
+                "feedback": self.feedback,
+                **({"nics": dict(self.nics)} if self.nics else {}),
             },
             "fabric": {
-                "kind": "rail-optimized",
+                "kind": self.fabric,
                 "link_bandwidth": str(self.bandwidth),
                 "link_delay": first["fabric"]["link_delay"],
             },

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from lightloom import _core, store
 from lightloom.errors import InputError, RunError
-from lightloom.oracle.rails import between_domains, floor_bytes
+from lightloom.oracle.rails import Ends, between_domains, floor_bytes
 from lightloom.rails.job import ENDS, Job
 from lightloom.rails.workloads import Bytes, demand
 from lightloom.runs import Outcome, perform, users
@@ -213,11 +213,12 @@ def _scheme(job: Job, name: str, drawn: Bytes, out: Outcome) -> Scheme:
     if not total_ps or not total_bytes:
         raise RunError(f"rails: {name}: nothing was sent")
     bps = total_bytes * 8e12 / (total_ps * job.gpus)
-    best = [
-        max(floor_bytes(one, job.gpus_per_domain, "own"), 1)
-        / max(floor_bytes(one, job.gpus_per_domain, ENDS[name]), 1)
-        for one in drawn
-    ]
+    shares = job.shares()
+
+    def floor(one: Bytes, ends: Ends) -> float:
+        return max(floor_bytes(one, job.gpus_per_domain, ends, shares), 1)
+
+    best = [floor(one, "own") / floor(one, ENDS[name]) for one in drawn]
     count = len(collectives)
     row = Row(
         scheme=name,

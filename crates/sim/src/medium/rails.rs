@@ -5,7 +5,7 @@ use super::form::{Decided, Medium, MediumKind, PAPER, State, Turn};
 use super::packets::Packets;
 use crate::carried::Carrier;
 use crate::demand::AllToAll;
-use crate::rails::flows::{Flows, forwarding, spreads};
+use crate::rails::flows::{Flows, Known, forwarding, spreads};
 use crate::spec::EngineSpec;
 use lightloom_engine::Orders;
 use lightloom_packet::BalancerSpec;
@@ -45,7 +45,7 @@ impl Medium for Rails {
         let domains = gpus.start / per_server..gpus.end.div_ceil(per_server);
         let mut demand = Vec::new();
         state.demand.for_each(a2a, |from, to, bytes| demand.push((from, to, bytes)));
-        let flows = Flows::new(cluster, domains, &self.scheme, demand);
+        let flows = Flows::new(cluster, domains, &self.scheme, demand, &Known::default())?;
         let pause = |forwarded: bool| match forwarded {
             true => forwarding(cluster, self.unit),
             false => Time::ZERO,

@@ -12,6 +12,10 @@
 //!
 //! Forwarding is a pipeline: flows over the scale-up network and over rails run at the same time,
 //! and what is forwarded starts, and ends, one unit later (a chunk; a packet of a lane).
+//!
+//! A NIC that is down carries nothing, and all know it: what its GPU would send or receive by itself is
+//! spread over the NICs of the domain that are left, lanes are fewer, and chunks take the rails that work
+//! at both ends.
 //! Ignored: that a chunk can leave a rail no sooner than it has come to it, where the scale-up
 //! network is slower than the NICs. What stays inside a domain is sent there, whatever the scheme.
 //! Checked: bytes conserved at both ends; the closed forms of loads.
@@ -19,9 +23,10 @@
 use lightloom_engine::Orders;
 use lightloom_fabric::{Cluster, Fabric, GpuId, NicId, ServerId};
 use lightloom_packet::{BalancerSpec, Chunks, Nics};
-use lightloom_rails::Message;
 use lightloom_rails::lpt::sizes;
+use lightloom_rails::{Message, Rates};
 use lightloom_units::{Bytes, Time};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 const NONE: u32 = u32::MAX;
@@ -48,6 +53,61 @@ pub(crate) struct Flow {
     pub after: bool,
 }
 
+/// What senders know of NICs before an all-to-all.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Known {
+    /// By NIC; none are, where this is shorter.
+    pub down: Vec<bool>,
+    /// By sending domain, what its rails gave; all are alike where this is shorter.
+    pub rates: Vec<Rates>,
+}
+
+impl Known {
+    /// Of domains with so many rails: NICs that are down are so for both ends' plans.
+    pub fn new(down: Vec<bool>, rails: u32) -> Self {
+        let mut known = Known { down, rates: vec![] };
+        if !known.down.contains(&true) {
+            return known;
+        }
+        let domains = known.down.len() / rails as usize;
+        for from in 0..domains as u32 {
+            let mut rates = Rates::new(domains, rails as usize);
+            for (to, rail) in (0..domains as u32).flat_map(|to| (0..rails).map(move |n| (to, n))) {
+                if [from, to].iter().any(|domain| known.is_down(NicId(domain * rails + rail))) {
+                    rates.set_down(to, rail as u16);
+                }
+            }
+            known.rates.push(rates);
+        }
+        known
+    }
+
+    fn is_down(&self, nic: NicId) -> bool {
+        self.down.get(nic.0 as usize).is_some_and(|&down| down)
+    }
+
+    /// The NICs of a server that work.
+    fn left<'a>(&'a self, cluster: &Cluster, server: ServerId) -> impl Iterator<Item = NicId> + 'a {
+        let first = cluster.nic(server, 0).0;
+        (first..first + cluster.nics_per_server).map(NicId).filter(|&nic| !self.is_down(nic))
+    }
+
+    /// A GPU's own NIC, or if that is down the `turn`th of those that its server has left.
+    ///
+    /// # Errors
+    /// It has none left.
+    fn nic(&self, cluster: &Cluster, gpu: u32, turn: usize) -> Result<NicId, String> {
+        let own = cluster.nic_of(GpuId(gpu));
+        if !self.is_down(own) {
+            return Ok(own);
+        }
+        let server = cluster.server_of(GpuId(gpu));
+        let count = self.left(cluster, server).count();
+        let nic = self.left(cluster, server).nth(turn % count.max(1));
+        nic.ok_or_else(|| format!("domain {}: none of its NICs works", server.0))
+    }
+}
+
 /// The flows of an all-to-all among some domains.
 #[derive(Debug, Default)]
 pub(crate) struct Flows {
@@ -63,6 +123,7 @@ pub(crate) struct Flows {
     /// By source GPU and index of the destination in its domain: the flow over the scale-up network.
     inside: Vec<u32>,
     first_gpu: u32,
+    known: Known,
 }
 
 /// Whether a scheme decides over which of its domain's NICs a GPU sends.
@@ -77,12 +138,16 @@ pub(crate) fn lanes(scheme: &BalancerSpec) -> bool {
 
 impl Flows {
     /// Decides for `demand`, (source GPU, destination GPU, bytes) with both in `domains`.
+    ///
+    /// # Errors
+    /// Two domains with no NICs, or no rail, left between them.
     pub fn new(
         cluster: &Cluster,
         domains: Range<u32>,
         scheme: &BalancerSpec,
         demand: impl IntoIterator<Item = (u32, u32, u64)>,
-    ) -> Self {
+        known: &Known,
+    ) -> Result<Self, String> {
         let rails = cluster.gpus_per_server;
         let gpus = (domains.len() * rails as usize) as u32;
         let first_gpu = domains.start * rails;
@@ -91,6 +156,7 @@ impl Flows {
             received: vec![0; gpus as usize],
             inside: vec![NONE; (gpus * rails) as usize],
             first_gpu,
+            known: known.clone(),
             ..Flows::default()
         };
         for (from, to, bytes) in demand {
@@ -102,11 +168,11 @@ impl Flows {
             }
         }
         match scheme.chunks() {
-            Some(chunks) => made.in_chunks(cluster, &domains, chunks),
-            None if lanes(scheme) => made.in_lanes(cluster),
-            None => made.by_own_nics(cluster),
+            Some(chunks) => made.in_chunks(cluster, &domains, chunks)?,
+            None if lanes(scheme) => made.in_lanes(cluster)?,
+            None => made.by_own_nics(cluster)?,
         }
-        made
+        Ok(made)
     }
 
     /// Adds bytes to the flow between two GPUs of a domain.
@@ -123,33 +189,63 @@ impl Flows {
         self.flows[*slot as usize].bytes += bytes;
     }
 
-    fn by_own_nics(&mut self, cluster: &Cluster) {
-        for (pair, &(from, to, bytes)) in self.pairs.iter().enumerate() {
-            let ends = Ends::Nics(cluster.nic_of(GpuId(from)), cluster.nic_of(GpuId(to)));
+    fn by_own_nics(&mut self, cluster: &Cluster) -> Result<(), String> {
+        for pair in 0..self.pairs.len() {
+            let (from, to, bytes) = self.pairs[pair];
+            let out = self.known.nic(cluster, from, pair)?;
+            let (into, after) = self.land(cluster, to, pair, bytes)?;
+            let before = out != cluster.nic_of(GpuId(from));
+            let sender = if before { out.0 } else { from };
+            self.inside(cluster.gpus_per_server, from, sender, bytes);
+            self.sent[(sender - self.first_gpu) as usize] += bytes;
             self.carried.push((pair as u32, self.flows.len() as u32));
-            self.flows.push(Flow { ends, bytes, before: false, after: false });
-            self.sent[(from - self.first_gpu) as usize] += bytes;
-            self.received[(to - self.first_gpu) as usize] += bytes;
+            self.flows.push(Flow { ends: Ends::Nics(out, into), bytes, before, after });
         }
+        Ok(())
     }
 
-    fn in_lanes(&mut self, cluster: &Cluster) {
+    /// The NIC that bytes for a GPU land on, and whether they are forwarded from there.
+    fn land(
+        &mut self,
+        cluster: &Cluster,
+        to: u32,
+        turn: usize,
+        bytes: u64,
+    ) -> Result<(NicId, bool), String> {
+        let into = self.known.nic(cluster, to, turn)?;
+        let after = into != cluster.nic_of(GpuId(to));
+        let receiver = if after { into.0 } else { to };
+        self.inside(cluster.gpus_per_server, receiver, to, bytes);
+        self.received[(receiver - self.first_gpu) as usize] += bytes;
+        Ok((into, after))
+    }
+
+    fn in_lanes(&mut self, cluster: &Cluster) -> Result<(), String> {
         let rails = cluster.gpus_per_server;
         let mut totals = vec![0u64; self.sent.len()];
-        for (pair, &(from, to, bytes)) in self.pairs.iter().enumerate() {
-            let ends = Ends::Lanes(cluster.server_of(GpuId(from)), cluster.nic_of(GpuId(to)));
+        for pair in 0..self.pairs.len() {
+            let (from, to, bytes) = self.pairs[pair];
+            let (into, after) = self.land(cluster, to, pair, bytes)?;
+            let ends = Ends::Lanes(cluster.server_of(GpuId(from)), into);
             self.carried.push((pair as u32, self.flows.len() as u32));
-            self.flows.push(Flow { ends, bytes, before: rails > 1, after: false });
+            self.flows.push(Flow { ends, bytes, before: rails > 1, after });
             totals[(from - self.first_gpu) as usize] += bytes;
-            self.received[(to - self.first_gpu) as usize] += bytes;
         }
-        for (from, total) in (self.first_gpu..).zip(totals) {
-            let first = from - from % rails;
-            for n in 0..rails {
-                let odd = u64::from(u64::from(n) < total % u64::from(rails));
-                self.inside(rails, from, first + n, total / u64::from(rails) + odd);
+        for (from, total) in (self.first_gpu..).zip(totals).filter(|&(_, total)| total > 0) {
+            let server = cluster.server_of(GpuId(from));
+            let first = server.0 * rails;
+            let works = |&gpu: &u32| !self.known.is_down(cluster.nic_of(GpuId(gpu)));
+            let left: Vec<u32> = (first..first + rails).filter(works).collect();
+            if left.is_empty() {
+                return Err(format!("domain {}: none of its NICs works", server.0));
+            }
+            let lanes = left.len() as u64;
+            for (n, gpu) in left.into_iter().enumerate() {
+                let odd = u64::from((n as u64) < total % lanes);
+                self.inside(rails, from, gpu, total / lanes + odd);
             }
         }
+        Ok(())
     }
 
     fn in_chunks(
@@ -157,7 +253,7 @@ impl Flows {
         cluster: &Cluster,
         domains: &Range<u32>,
         Chunks { chunk, queue_pairs, deal }: Chunks,
-    ) {
+    ) -> Result<(), String> {
         let chunk = chunk.get();
         let rails = cluster.gpus_per_server;
         let mut messages = vec![vec![]; domains.len()];
@@ -169,7 +265,9 @@ impl Flows {
             messages[domain].push(Message { bytes, destination, source, receiver });
             pairs_of[domain].push(pair as u32);
         }
-        let assignment = lightloom_rails::assign(&messages, rails as usize, chunk, deal);
+        self.have_rails(rails)?;
+        let rates = &self.known.rates;
+        let assignment = lightloom_rails::assign(&messages, rails as usize, chunk, deal, rates);
         // A rail's queue pairs, shared evenly by its destinations.
         let others = (domains.len() as u32).saturating_sub(1).max(1);
         let queues = (queue_pairs / others).max(1);
@@ -209,6 +307,37 @@ impl Flows {
             }
         }
         (self.sent, self.received) = (assignment.sent, assignment.received);
+        Ok(())
+    }
+
+    /// Refuses a demand between two domains that no rail joins any more.
+    fn have_rails(&self, rails: u32) -> Result<(), String> {
+        for &(from, to, _) in &self.pairs {
+            let (a, b) = (from / rails, to / rails);
+            let works = |&n: &u32| {
+                [a, b].iter().all(|domain| !self.known.is_down(NicId(domain * rails + n)))
+            };
+            if !(0..rails).any(|n| works(&n)) {
+                return Err(format!("domains {a} and {b}: no rail works at both"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What a run says of rails: bytes, and the time of the last, by sending domain, receiving domain and
+    /// rail; of schemes that keep to rails.
+    pub fn by_rail(&self, rails: u32, ends: &[Time]) -> BTreeMap<(u32, u32, u32), (u64, Time)> {
+        let mut heard = BTreeMap::new();
+        for (flow, &end) in self.flows.iter().zip(ends) {
+            if let Ends::Nics(out, into) = flow.ends {
+                let (bytes, last) = heard
+                    .entry((out.0 / rails, into.0 / rails, out.0 % rails))
+                    .or_insert((0, Time::ZERO));
+                *bytes += flow.bytes;
+                *last = end.max(*last);
+            }
+        }
+        heard
     }
 
     /// When each pair's last byte has arrived, given when each flow's has.
@@ -228,10 +357,11 @@ impl Flows {
                     end = end.max(if before { inside(from, out.0) } else { Time::ZERO });
                     end = end.max(if after { inside(into.0, to) } else { Time::ZERO });
                 }
-                Ends::Lanes(domain, _) => {
+                Ends::Lanes(domain, into) => {
                     let first = domain.0 * rails;
                     let last = (first..first + rails).map(|gpu| inside(from, gpu)).max();
                     end = end.max(last.unwrap_or(Time::ZERO));
+                    end = end.max(if after { inside(into.0, to) } else { Time::ZERO });
                 }
                 Ends::Inside(..) => {}
             }
@@ -259,8 +389,7 @@ impl Flows {
                 .nic_route(from, to, key.wrapping_add(index as u64), orders.path())
                 .map_err(text)?,
             Ends::Lanes(domain, to) => {
-                for n in 0..fabric.cluster().nics_per_server {
-                    let nic = fabric.cluster().nic(domain, n);
+                for nic in self.known.left(fabric.cluster(), domain) {
                     fabric.nic_route(nic, to, key, orders.path()).map_err(text)?;
                     orders.lane();
                 }
@@ -306,7 +435,10 @@ mod tests {
         ) {
             // GPUs 8 to 19: the third to the fifth domain of a larger cluster.
             let demand: Vec<_> = demand.iter().map(|&(i, j, bytes)| (8 + i, 8 + j, bytes)).collect();
-            let flows = Flows::new(&Cluster::of(24, 4), 2..5, &scheme, demand.iter().copied());
+            let flows = Flows::new(
+                &Cluster::of(24, 4), 2..5, &scheme, demand.iter().copied(), &Known::default(),
+            )
+            .map_err(TestCaseError::fail)?;
             let between: u64 =
                 demand.iter().filter(|(i, j, _)| i / 4 != j / 4).map(|&(_, _, bytes)| bytes).sum();
             prop_assert_eq!(flows.received.iter().sum::<u64>(), between);
@@ -337,7 +469,9 @@ mod tests {
     /// One GPU sends 800 B to one GPU: eight chunks over four rails, two forwarded by each.
     #[test]
     fn chunks_are_forwarded_at_both_ends() {
-        let flows = Flows::new(&Cluster::of(8, 4), 0..2, &scheme(RAILS), [(1, 6, 800)]);
+        let flows =
+            Flows::new(&Cluster::of(8, 4), 0..2, &scheme(RAILS), [(1, 6, 800)], &Known::default())
+                .expect("rails");
         assert_eq!(flows.sent, [200, 200, 200, 200, 0, 0, 0, 0]);
         assert_eq!(flows.received, [0, 0, 0, 0, 200, 200, 200, 200]);
         let inside: Vec<_> = flows
@@ -365,7 +499,14 @@ mod tests {
     /// Eight queue pairs a rail and one destination: eight flows of a chunk each.
     #[test]
     fn chunks_take_queue_pairs_in_turn() {
-        let flows = Flows::new(&Cluster::of(4, 2), 0..2, &scheme(RAILS), [(0, 2, 2_400)]);
+        let flows = Flows::new(
+            &Cluster::of(4, 2),
+            0..2,
+            &scheme(RAILS),
+            [(0, 2, 2_400)],
+            &Known::default(),
+        )
+        .expect("rails");
         let nics = flows.flows.iter().filter(|flow| matches!(flow.ends, Ends::Nics(..)));
         let sizes: Vec<u64> = nics.map(|flow| flow.bytes).collect();
         assert_eq!(sizes.len(), 16);

@@ -1,8 +1,9 @@
 //! All-to-alls by each scheme on a rail-optimized fabric, and what RailS measures of them.
 //!
 //! Modelled: M domains of N GPUs with a NIC each; one leaf switch a rail and as many spines as a leaf
-//! has hosts, so that nothing is over-subscribed; each all-to-all alone, from an idle network, all
-//! flows at once. Completion is when the last byte has arrived, those that stay inside a domain
+//! has hosts, or a tree without rails, so that nothing is over-subscribed; each all-to-all alone, from an
+//! idle network, all flows at once. NICs may be slow, which a sender learns by what its rails gave in
+//! earlier all-to-alls (RailS, Algorithm 2, step 5), or down, which it knows. Completion is when the last byte has arrived, those that stay inside a domain
 //! included; bus bandwidth counts only bytes between domains.
 //! Ignored: the time that a sender takes to decide (`schedule`'s example `lpt` measures it).
 //! Checked: closed forms on the flow engine; loads against bounds; no scheme beats what the most
@@ -13,16 +14,17 @@ pub(crate) mod flows;
 use crate::error::SimError;
 use crate::spec::EngineSpec;
 use crate::table::{Column, Table};
-use flows::{Flows, forwarding, lanes};
+use flows::{Flows, Known, forwarding, lanes};
 use lightloom_engine::{
     Engine, EngineError, Observer, Orders, Outcome, Policy, Scenario, TaskId, Tasks,
 };
-use lightloom_fabric::{ClosSpec, Cluster, Fabric, NicId, RailOptimized, Splitting};
+use lightloom_fabric::{ClosSpec, Cluster, Fabric, FatTree, NicId, RailOptimized, Splitting};
 use lightloom_flow::FlowEngine;
 use lightloom_packet::{BalancerSpec, Chunks, Nics, PacketEngine, Paths};
-use lightloom_rails::{Deal, Message, assign, mse};
+use lightloom_rails::{Deal, Message, Rates, assign, mse};
 use lightloom_units::{BitRate, Bytes, Time};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// The most chunks of one all-to-all, so that an assignment takes at most some gigabytes.
 const MOST_CHUNKS: u64 = 1 << 28;
@@ -49,6 +51,28 @@ pub struct RailsSpec {
     pub engine: EngineSpec,
     /// Which NICs, and which paths.
     pub scheme: BalancerSpec,
+    /// What joins the NICs.
+    #[serde(default)]
+    pub fabric: RailsFabric,
+    /// NICs with another rate than `link_bps`, 0 if they are down: by domain times N, plus rail.
+    #[serde(default)]
+    pub nic_bps: BTreeMap<u32, BitRate>,
+    /// Whether what earlier all-to-alls gave weighs the rails of LPT.
+    #[serde(default)]
+    pub feedback: bool,
+}
+
+/// What joins the NICs; nothing is over-subscribed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RailsFabric {
+    /// A leaf a rail, and spines.
+    #[default]
+    RailOptimized,
+    /// Two tiers; the NICs of a domain are on one leaf, or on neighbours.
+    LeafSpine,
+    /// Three tiers.
+    FatTree,
 }
 
 /// What was measured of one all-to-all.
@@ -116,16 +140,49 @@ impl RailsSpec {
             scale_up_delay_ps: self.scale_up_delay_ps,
             ..Cluster::of(self.gpus()?, self.gpus_per_domain)
         };
-        // Half of a leaf's ports are a rail's hosts, and a spine has a port for every rail.
-        let ports = self.domains.saturating_mul(2).max(self.gpus_per_domain.next_multiple_of(2));
-        let spec = ClosSpec {
-            tiers: 2,
+        let clos = ClosSpec {
             splitting: Splitting::Ecmp,
-            radix: Some(ports),
             ..ClosSpec::new(self.link_bps, self.link_delay_ps)
         };
-        lightloom_fabric::build(&cluster, &RailOptimized(spec).into(), 1, &[])
-            .map_err(|error| SimError::Input(error.to_string()))
+        let spec = match self.fabric {
+            // Half of a leaf's ports are a rail's hosts, and a spine has a port for every rail.
+            RailsFabric::RailOptimized => {
+                let rails = self.gpus_per_domain.next_multiple_of(2);
+                let radix = Some(self.domains.saturating_mul(2).max(rails));
+                RailOptimized(ClosSpec { tiers: 2, radix, ..clos }).into()
+            }
+            RailsFabric::LeafSpine => FatTree(ClosSpec { tiers: 2, ..clos }).into(),
+            RailsFabric::FatTree => FatTree(ClosSpec { tiers: 3, ..clos }).into(),
+        };
+        let mut fabric = lightloom_fabric::build(&cluster, &spec, 1, &[])
+            .map_err(|error| SimError::Input(error.to_string()))?;
+        for (&nic, &rate) in &self.nic_bps {
+            if nic >= cluster.nics() {
+                return Err(SimError::Input(format!(
+                    "nic_bps: no NIC {nic} of {}",
+                    cluster.nics()
+                )));
+            }
+            // One that is down is given nothing to carry.
+            if rate.bps() > 0 {
+                fabric = fabric.with_nic_rate(NicId(nic), rate);
+            }
+        }
+        Ok(fabric)
+    }
+
+    fn known(&self) -> Known {
+        let mut down = vec![false; (self.domains * self.gpus_per_domain) as usize];
+        for (&nic, &rate) in &self.nic_bps {
+            down[nic as usize] = rate.bps() == 0;
+        }
+        Known::new(down, self.gpus_per_domain)
+    }
+
+    /// Whether, and by chunks of which size, a sender learns of its rails.
+    fn learns(&self) -> Option<u64> {
+        let chunks = self.scheme.chunks().filter(|chunks| chunks.deal == Deal::Lpt)?;
+        self.feedback.then_some(chunks.chunk.get())
     }
 
     fn engine(&self, seed: u64) -> Box<dyn Engine> {
@@ -192,13 +249,17 @@ pub fn rails(
         run.notes.push("the flow engine has no packets: flows take the paths of ECMP".into());
     }
     let mut rows: [Vec<i64>; 5] = Default::default();
+    let mut known = spec.known();
     for (at, matrix) in matrices.enumerate() {
         let done = at as f64 / count as f64;
         let mut share = |part: f64| progress(done + part / count as f64);
         if !share(0.0) {
             return Err(EngineError::Interrupted.into());
         }
-        let outcome = collective(spec, &fabric, matrix, at as u64, &mut share)?;
+        let outcome = collective(spec, &fabric, &known, (matrix, at as u64), &mut share)?;
+        if at + 1 < count {
+            learn(spec, &outcome, &mut known);
+        }
         for (&(from, to, bytes), end) in outcome.flows.pairs.iter().zip(&outcome.ends) {
             let row = [at as u64, u64::from(from), u64::from(to), bytes, end.ps()];
             rows.iter_mut().zip(row).for_each(|(column, value)| column.push(value as i64));
@@ -258,7 +319,7 @@ pub fn rails_assign(
             messages[domain as usize].push(Message { bytes, destination, source, receiver });
         }
     }
-    let assignment = assign(&messages, rails, chunk.get(), deal);
+    let assignment = assign(&messages, rails, chunk.get(), deal, &[]);
     Ok((assignment.sent, assignment.received))
 }
 
@@ -312,21 +373,35 @@ struct Measured {
     collective: Collective,
     flows: Flows,
     ends: Vec<Time>,
+    /// What [`Flows::by_rail`] says of it.
+    by_rail: BTreeMap<(u32, u32, u32), (u64, Time)>,
     packets: Option<[(&'static str, u64); 9]>,
     notes: Vec<String>,
+}
+
+/// Every sender hears what its rails gave in an all-to-all.
+fn learn(spec: &RailsSpec, outcome: &Measured, known: &mut Known) {
+    let Some(chunk) = spec.learns() else { return };
+    let (domains, rails) = (spec.domains as usize, spec.gpus_per_domain as usize);
+    known.rates.resize_with(domains, || Rates::new(domains, rails));
+    for (&(from, to, rail), &(bytes, took)) in &outcome.by_rail {
+        known.rates[from as usize].heard(to, rail as u16, bytes, bytes.div_ceil(chunk), took);
+    }
+    known.rates.iter_mut().for_each(Rates::settle);
 }
 
 fn collective(
     spec: &RailsSpec,
     fabric: &Fabric,
-    matrix: &[u64],
-    at: u64,
+    known: &Known,
+    (matrix, at): (&[u64], u64),
     progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<Measured, SimError> {
     let cluster = fabric.cluster();
     let (gpus, rails) = (cluster.gpus, cluster.gpus_per_server);
     let demand = pairs(matrix, gpus as usize);
-    let mut flows = Flows::new(cluster, 0..spec.domains, &spec.scheme, demand);
+    let mut flows = Flows::new(cluster, 0..spec.domains, &spec.scheme, demand, known)
+        .map_err(SimError::Input)?;
     let seed = spec.seed ^ at.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let count = flows.flows.len();
     let names: Vec<u32> = (0..count as u32).collect();
@@ -348,6 +423,10 @@ fn collective(
         flows.sent = payload_sent(fabric, spec, &outcome);
     }
     let ends = flows.pair_ends(rails, &outcome.end);
+    let by_rail = match spec.learns() {
+        Some(_) => flows.by_rail(rails, &outcome.end),
+        None => BTreeMap::new(),
+    };
     let bytes: u64 = flows.received.iter().sum();
     let nic_seconds = outcome.makespan.as_secs_f64() * f64::from(gpus);
     let bps = if nic_seconds > 0.0 { bytes as f64 * 8.0 / nic_seconds } else { 0.0 };
@@ -377,7 +456,7 @@ fn collective(
         ]);
         notes = counted.notes;
     }
-    Ok(Measured { collective, flows, ends, packets, notes })
+    Ok(Measured { collective, flows, ends, by_rail, packets, notes })
 }
 
 /// One task a flow, so that each one's end is known.

@@ -167,3 +167,81 @@ proptest! {
         prop_assert!(got.pairs[1..].is_sorted());
     }
 }
+
+const GBPS: u64 = 1_000_000_000;
+
+/// Half the rate at one NIC: by equal loads everything waits for it; by what it gave, its rail takes what it
+/// can, and the domain's time is that of 3.5 NICs in place of 4.
+#[test]
+fn rails_that_are_slow_take_less_once_they_were_heard_of() {
+    let demand = matrix(16, |i, j| if i / 4 == j / 4 { 0 } else { 16 * CHUNK });
+    let rounds = demand.repeat(6);
+    let mut spec = spec(4, 4, "rails");
+    let base = one(&spec, &demand).completion.as_secs_f64();
+    spec.nic_bps.insert(5, BitRate::from_bps(200 * GBPS));
+    let times = |spec: &RailsSpec| -> Vec<f64> {
+        let run = rails(spec, &rounds, &mut |_| true).expect("it runs");
+        run.collectives.iter().map(|one| one.completion.as_secs_f64() / base).collect()
+    };
+    let blind = times(&spec);
+    assert!(blind.iter().all(|&time| time > 1.9), "{blind:?}");
+    spec.feedback = true;
+    let heard = times(&spec);
+    assert_eq!(heard[0], blind[0]);
+    assert!(heard[1..].iter().all(|&time| time < 1.1 * 4.0 / 3.5), "{heard:?}");
+}
+
+/// With rails that are alike feedback changes nothing, whatever the demand.
+#[test]
+fn feedback_does_no_harm_where_rails_are_alike() {
+    let gates = [3u64, 7, 11, 23];
+    let demand: Vec<u64> = gates
+        .iter()
+        .flat_map(|&k| {
+            let bytes = move |i: u32, j: u32| (u64::from(i) * k + u64::from(j) * 5) % 9 * CHUNK / 2;
+            matrix(12, move |i, j| if i / 3 == j / 3 { 0 } else { bytes(i, j) })
+        })
+        .collect();
+    let mut spec = spec(4, 3, "rails");
+    let blind = rails(&spec, &demand, &mut |_| true).expect("it runs");
+    spec.feedback = true;
+    let heard = rails(&spec, &demand, &mut |_| true).expect("it runs");
+    for (blind, heard) in blind.collectives.iter().zip(&heard.collectives) {
+        let ratio = heard.completion.as_secs_f64() / blind.completion.as_secs_f64();
+        assert!(ratio < 1.02, "{ratio}");
+    }
+}
+
+/// A NIC that is down carries nothing, and the rest of its domain all, on every fabric.
+#[test]
+fn nics_that_are_down_carry_nothing() {
+    let demand = matrix(16, |i, j| if i / 4 == j / 4 { 0 } else { 16 * CHUNK });
+    for scheme in ["rails", "ecmp", "reps"] {
+        for fabric in [RailsFabric::RailOptimized, RailsFabric::LeafSpine, RailsFabric::FatTree] {
+            let mut spec = spec(4, 4, scheme);
+            spec.fabric = fabric;
+            let base = one(&spec, &demand);
+            spec.nic_bps.insert(5, BitRate::from_bps(0));
+            let got = one(&spec, &demand);
+            assert_eq!(got.received[5], 0, "{scheme}");
+            assert_eq!(got.received.iter().sum::<u64>(), base.received.iter().sum::<u64>());
+            assert_eq!(got.sent.iter().sum::<u64>(), base.sent.iter().sum::<u64>());
+            if scheme != "reps" {
+                assert_eq!(got.sent[5], 0, "{scheme}");
+            }
+            // On trees flows also meet on spines, by hashes.
+            if scheme == "rails" && fabric == RailsFabric::RailOptimized {
+                let ratio = got.completion.as_secs_f64() / base.completion.as_secs_f64();
+                assert!((1.3..1.42).contains(&ratio), "{ratio}, closed form 4/3");
+            }
+        }
+    }
+    let mut spec = spec(2, 2, "rails");
+    spec.nic_bps = [(0, BitRate::from_bps(0)), (3, BitRate::from_bps(0))].into();
+    let error = rails(&spec, &matrix(4, |_, _| 1), &mut |_| true).expect_err("no rail in common");
+    assert_eq!(error.to_string(), "domains 0 and 1: no rail works at both");
+    spec.nic_bps = [(0, BitRate::from_bps(0)), (1, BitRate::from_bps(0))].into();
+    spec.scheme = serde_json::from_str(r#"{"kind": "ecmp"}"#).expect("a balancer");
+    let error = rails(&spec, &matrix(4, |_, _| 1), &mut |_| true).expect_err("no NIC");
+    assert_eq!(error.to_string(), "domain 0: none of its NICs works");
+}
