@@ -7,7 +7,8 @@
 //! stand from before cost nothing, others are dark for the reconfiguration time first. Rings keep one
 //! configuration throughout, so SWOT's schedule of them is one set-up. GPUs hand their bytes to the
 //! NICs that have the circuits over the scale-up network, at the same time as the circuits carry them;
-//! sums inside servers come before and after the rings, as on other fabrics.
+//! sums inside servers come before and after the rings, as on other fabrics; the rings' circuits are set
+//! while servers sum inside.
 //! When ports fail or heal, what has begun over others goes on, and all else that is booked is booked anew
 //! ([`bookings`]). Bytes that GPUs had handed to a NIC are handed on to the one that has the circuit now, and
 //! rings pay the delay of all their steps again.
@@ -115,7 +116,7 @@ impl<'a> Planes<'a> {
         orders: &mut Orders,
     ) -> Result<(), String> {
         let (inside, between) = self.split(pairs);
-        let holds = self.book(task, &between, steps, now)?;
+        let holds = self.book(task, &between, steps, (now, now))?;
         let mut legs = inside;
         self.legs(&between, &holds, &mut legs);
         self.order_legs(&legs, orders);
@@ -137,7 +138,8 @@ impl<'a> Planes<'a> {
     ) -> Result<(), String> {
         let (inside, between) = self.split(&plan.ring);
         let reduced = now + self.inside(&plan.reduce);
-        let holds = self.book(task, &between, plan.steps, reduced)?;
+        // Circuits are set meanwhile.
+        let holds = self.book(task, &between, plan.steps, (now, reduced))?;
         let summed = holds.iter().map(|hold| hold.end_ps).max().unwrap_or(reduced);
         self.order_pairs(plan.reduce.iter().copied(), orders);
         orders.end_phase(summed - reduced);
@@ -168,7 +170,7 @@ impl<'a> Planes<'a> {
         }
         let demand: Vec<Entry> = demand.into_iter().map(|((a, b), bytes)| (a, b, bytes)).collect();
         let start = now.max(sent.ready);
-        let holds = self.bookings.book(task.0, &demand, start, &self.timing(sent.steps))?;
+        let holds = self.bookings.book(task.0, &demand, (now, start), &self.timing(sent.steps))?;
         let pending = sent.ready >= now && sent.forgotten;
         let mut legs = if pending { sent.legs.clone() } else { Legs::new() };
         self.handed_on(&unsent, &holds, &mut legs);
@@ -201,17 +203,18 @@ impl<'a> Planes<'a> {
         (inside, between)
     }
 
+    /// Books circuits from a time on, which carry from another on.
     fn book(
         &mut self,
         task: TaskId,
         between: &BTreeMap<(u32, u32), Vec<Pair>>,
         steps: u32,
-        now: Time,
+        times: (Time, Time),
     ) -> Result<Vec<Hold>, String> {
         let sum = |pairs: &[Pair]| pairs.iter().map(|&(.., bytes)| bytes).sum();
         let demand: Vec<Entry> =
             between.iter().map(|(&(from, to), pairs)| (from, to, sum(pairs))).collect();
-        self.bookings.book(task.0, &demand, now, &self.timing(steps))
+        self.bookings.book(task.0, &demand, times, &self.timing(steps))
     }
 
     /// Circuits that each carry so many steps.
@@ -293,10 +296,17 @@ impl<'a> Planes<'a> {
         for track in holds.chunk_by(|a, b| (a.from, a.plane) == (b.from, b.plane)) {
             let mut at = now;
             for hold in track {
-                orders.end_phase(hold.dark_ps - at);
                 let [tx, rx] = self.links(hold);
+                let dark = self.circuits.reconfiguration_ps;
+                let begins = if hold.set { hold.dark_ps } else { hold.start_ps };
+                orders.end_phase(begins - at);
                 if hold.set {
-                    orders.patch(Patch { tx, rx: Some(rx) }, self.circuits.reconfiguration_ps);
+                    orders.patch(Patch { tx, rx: Some(rx) }, dark);
+                    // What is not there yet waits longer than for its circuit.
+                    let early = hold.start_ps - begins;
+                    if early > dark {
+                        orders.end_phase(early);
+                    }
                 }
                 orders.path().extend([tx, rx]);
                 orders.flow(hold.bytes);

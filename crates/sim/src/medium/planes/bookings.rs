@@ -37,7 +37,7 @@ impl Bookings {
         Bookings { begun: ports.clone(), ports, fails, transfers, unsent }
     }
 
-    /// As [`Ports::book`].
+    /// As [`Ports::book_ahead`], from a time on and to carry from another on.
     ///
     /// # Errors
     /// If no plane joins two servers any more.
@@ -45,13 +45,13 @@ impl Bookings {
         &mut self,
         task: u32,
         demand: &[Entry],
-        now: Time,
+        (now, ready): (Time, Time),
         planes: &lightloom_swot::Planes,
     ) -> Result<Vec<Hold>, String> {
         if let Some((from, to, _)) = demand.iter().find(|(a, b, _)| !self.ports.joins(*a, *b)) {
             return Err(format!("no plane is left from server {from} to server {to}"));
         }
-        let holds = self.ports.book(demand, now, planes);
+        let holds = self.ports.book_ahead(demand, now, ready, planes);
         if self.fails {
             self.transfers.retain(|_, holds| {
                 let over = holds.iter().all(|hold| hold.end_ps <= now);
