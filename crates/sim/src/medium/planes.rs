@@ -12,8 +12,11 @@
 //! When ports fail or heal, what has begun over others goes on, and all else that is booked is booked anew
 //! ([`bookings`]). Bytes that GPUs had handed to a NIC are handed on to the one that has the circuit now, and
 //! rings pay the delay of all their steps again.
-//! Ignored: setting circuits before a transfer's turn (a prediction of the gate could); giving way, so
-//! a small send waits behind what was booked before it; more than one hop over circuits.
+//! When an all-to-all is over, free ports are set for the one that follows in its block, which is expected
+//! after as long as the last time. What was dispatched comes back, so for a combine demand is known; the
+//! next dispatch is expected to be like the last, which is the predictor `previous-layer`.
+//! Ignored: giving way, so a small send waits behind what was booked before it; more than one hop over
+//! circuits.
 //! A booking is by the clock, and holds because nothing else is on a circuit: only an engine whose
 //! flows take just their time can run this, which is the flow engine.
 //! Checked: bytes are conserved; nothing is faster than its servers' NICs together; with no
@@ -34,6 +37,7 @@ use lightloom_fabric::{
 };
 use lightloom_swot::alltoall::{Entry, Hold, hand_over};
 use lightloom_units::{Bytes, Time};
+use lightloom_workload::BlockId;
 use lightloom_workload::collective::RingPlan;
 use std::collections::BTreeMap;
 
@@ -60,8 +64,22 @@ struct Planes<'a> {
     circuits: lightloom_swot::Planes,
     /// The circuits of the last transfer.
     last: Vec<Hold>,
+    /// By block: what is expected next.
+    expected: BTreeMap<BlockId, Expected>,
+    /// By transmitter, server and plane: a circuit that was set ahead goes dark then, and carries from then.
+    ahead: BTreeMap<(u32, u32), (Time, Time)>,
     /// By task, only where something fails: what is to be known to order it anew.
     sent: Option<BTreeMap<u32, Sent>>,
+}
+
+/// The all-to-all that is expected after another.
+#[derive(Clone, Copy)]
+struct Expected {
+    a2a: AllToAll,
+    /// When the other was over.
+    since: Option<Time>,
+    /// How long it was last after a dispatch, and after a combine.
+    gaps: [Option<Time>; 2],
 }
 
 /// A transfer, but for its circuits.
@@ -103,6 +121,8 @@ impl<'a> Planes<'a> {
                 latency_ps: latency,
             },
             last: Vec::new(),
+            expected: BTreeMap::new(),
+            ahead: BTreeMap::new(),
             sent: fails.then(BTreeMap::new),
         })
     }
@@ -211,10 +231,33 @@ impl<'a> Planes<'a> {
         steps: u32,
         times: (Time, Time),
     ) -> Result<Vec<Hold>, String> {
-        let sum = |pairs: &[Pair]| pairs.iter().map(|&(.., bytes)| bytes).sum();
-        let demand: Vec<Entry> =
-            between.iter().map(|(&(from, to), pairs)| (from, to, sum(pairs))).collect();
-        self.bookings.book(task.0, &demand, times, &self.timing(steps))
+        self.bookings.book(task.0, &demand(between), times, &self.timing(steps))
+    }
+
+    /// What was dispatched comes back, and what comes back is dispatched likewise.
+    fn expect(&mut self, a2a: AllToAll, now: Time) {
+        let next = AllToAll { transposed: !a2a.transposed, ..a2a };
+        let known = self.expected.remove(&a2a.block);
+        let mut gaps = known.map_or([None; 2], |known| known.gaps);
+        if let Some(since) = known.and_then(|known| known.since) {
+            gaps[usize::from(!a2a.transposed)] = Some(now - since);
+        }
+        self.expected.insert(a2a.block, Expected { a2a: next, since: None, gaps });
+    }
+
+    /// Sets free ports for what is expected at a time.
+    fn set_ahead(&mut self, pairs: &[Pair], (now, ready): (Time, Time), patches: &mut Patches) {
+        let dark = self.circuits.reconfiguration_ps;
+        if dark == Time::ZERO {
+            return;
+        }
+        let demand = demand(&self.split(pairs).1);
+        for hold in self.bookings.set_ahead(&demand, (now, ready), &self.timing(1)) {
+            let [tx, rx] = self.links(&hold);
+            patches.patches.push(Patch { tx, rx: Some(rx) });
+            self.ahead.insert((hold.from, hold.plane), (now, hold.start_ps));
+        }
+        patches.delay = dark;
     }
 
     /// Circuits that each carry so many steps.
@@ -298,7 +341,14 @@ impl<'a> Planes<'a> {
             for hold in track {
                 let [tx, rx] = self.links(hold);
                 let dark = self.circuits.reconfiguration_ps;
-                let begins = if hold.set { hold.dark_ps } else { hold.start_ps };
+                // What waits for a circuit that was set ahead waits in the dark.
+                let ahead = self.ahead.get(&(hold.from, hold.plane));
+                let ahead = ahead.filter(|(_, ready)| *ready == hold.start_ps);
+                let begins = match (hold.set, ahead) {
+                    (true, _) => hold.dark_ps,
+                    (false, None) => hold.start_ps,
+                    (false, Some((dark, _))) => at.max(*dark),
+                };
                 orders.end_phase(begins - at);
                 if hold.set {
                     orders.patch(Patch { tx, rx: Some(rx) }, dark);
@@ -338,6 +388,12 @@ impl<'a> Planes<'a> {
     }
 }
 
+/// By two servers: what goes from one to the other.
+fn demand(between: &BTreeMap<(u32, u32), Vec<Pair>>) -> Vec<Entry> {
+    let sum = |pairs: &[Pair]| pairs.iter().map(|&(.., bytes)| bytes).sum();
+    between.iter().map(|(&(from, to), pairs)| (from, to, sum(pairs))).collect()
+}
+
 impl Medium for Planes<'_> {
     /// The planes over which the last transfer went from one server to another.
     fn circuits_between(&self, from: u32, to: u32) -> u32 {
@@ -369,7 +425,26 @@ impl Medium for Planes<'_> {
         let mut pairs = Vec::new();
         state.demand.for_each(a2a, |from, to, bytes| pairs.push((from, to, bytes)));
         self.exchange(&pairs, 1, turn, orders)?;
+        self.expect(a2a, turn.now);
         Ok(PAPER)
+    }
+
+    fn end(
+        &mut self,
+        state: &mut State<'_>,
+        block: BlockId,
+        now: Time,
+        patches: &mut Patches,
+    ) -> Result<(), String> {
+        let Some(next) = self.expected.get_mut(&block) else { return Ok(()) };
+        next.since = Some(now);
+        let Expected { a2a, gaps, .. } = *next;
+        if let Some(gap) = gaps[usize::from(!a2a.transposed)] {
+            let mut pairs = Vec::new();
+            state.demand.for_each(a2a, |from, to, bytes| pairs.push((from, to, bytes)));
+            self.set_ahead(&pairs, (now, now + gap), patches);
+        }
+        Ok(())
     }
 
     fn all_reduce(

@@ -65,6 +65,23 @@ impl Bookings {
         Ok(holds)
     }
 
+    /// As [`Ports::set_ahead`]; nothing where a plane that joins two servers is lost.
+    pub fn set_ahead(
+        &mut self,
+        demand: &[Entry],
+        (now, ready): (Time, Time),
+        planes: &lightloom_swot::Planes,
+    ) -> Vec<Hold> {
+        if !demand.iter().all(|(a, b, _)| self.ports.joins(*a, *b)) {
+            return vec![];
+        }
+        let set = self.ports.set_ahead(demand, now, ready, planes);
+        if self.fails {
+            set.iter().for_each(|hold| self.begun.keep(hold));
+        }
+        set
+    }
+
     /// A circuit does not carry these bytes, either because it has not begun, and is booked no more, or
     /// because it was cut.
     pub fn unsent(&mut self, task: u32, unsent: Unsent) {

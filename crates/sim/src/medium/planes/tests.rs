@@ -32,6 +32,8 @@ struct Jobs<'a> {
     planes: Planes<'a>,
     jobs: &'a [Job],
     booked: Vec<Time>,
+    /// Whether each transfer is expected back.
+    ahead: bool,
     /// By incident: server and plane of the ports that are lost, or work again.
     changes: Vec<Vec<(u32, u32, bool)>>,
 }
@@ -56,6 +58,19 @@ impl Policy for Jobs<'_> {
         Ok(())
     }
 
+    fn end(
+        &mut self,
+        _: TaskId,
+        transfer: u32,
+        now: Time,
+        patches: &mut Patches,
+    ) -> Result<(), String> {
+        if let (Job::Send(pairs, _), true) = (&self.jobs[transfer as usize], self.ahead) {
+            self.planes.set_ahead(&back(pairs), (now, now + Time::from_us(200)), patches);
+        }
+        Ok(())
+    }
+
     fn incident(&mut self, index: u32, now: Time, _: &mut Patches) -> Result<(), String> {
         self.planes.bookings.change(self.changes[index as usize].iter().copied(), now);
         Ok(())
@@ -74,20 +89,25 @@ impl Policy for Jobs<'_> {
     }
 }
 
+/// What comes back of what was sent.
+fn back(pairs: &[Pair]) -> Vec<Pair> {
+    pairs.iter().map(|&(from, to, bytes)| (to, from, bytes)).collect()
+}
+
 /// Runs the jobs, `apart` microseconds one after the other or, beyond that, at once.
 fn run(fabric: &Fabric, jobs: &[Job], apart: &[u64]) -> (Outcome, Vec<Time>) {
-    run_with(fabric, jobs, apart, &[])
+    run_with(fabric, jobs, apart, (&[], false))
 }
 
 /// A port that is lost: its server and plane, when, and until when.
 type Failure = (u32, u32, Time, Time);
 
-/// As [`run`], while ports fail.
+/// As [`run`], while ports fail, or circuits are set ahead.
 fn run_with(
     fabric: &Fabric,
     jobs: &[Job],
     apart: &[u64],
-    failures: &[Failure],
+    (failures, ahead): (&[Failure], bool),
 ) -> (Outcome, Vec<Time>) {
     let (mut incidents, mut changes) = (vec![], vec![]);
     for &(server, plane, at, until) in failures {
@@ -106,7 +126,7 @@ fn run_with(
     let graph = Graph::new(work, edges);
     let scenario = Scenario { fabric, tasks: graph.tasks(), circuits: &[], incidents: &incidents };
     let planes = Planes::new(fabric, &spec().1, true).expect("a fixed delay");
-    let mut policy = Jobs { planes, jobs, booked: vec![Time::ZERO; jobs.len()], changes };
+    let mut policy = Jobs { planes, jobs, booked: vec![Time::ZERO; jobs.len()], ahead, changes };
     let outcome = FlowEngine::default().run(&scenario, &mut policy, &mut Silent);
     (outcome.expect("bookings hold"), policy.booked)
 }
@@ -171,9 +191,10 @@ proptest! {
     #[test]
     fn whatever_fails_bytes_arrive(
         jobs in jobs(), apart in prop::collection::vec(0u64..2_000, 6), failures in failures(),
+        ahead in any::<bool>(),
     ) {
         let fabric = fabric();
-        let (outcome, _) = run_with(&fabric, &jobs, &apart, &failures);
+        let (outcome, _) = run_with(&fabric, &jobs, &apart, (&failures, ahead));
         let wanted: u64 = jobs.iter().map(|job| between(job).0).sum();
         prop_assert_eq!(carried(&fabric, &outcome), (wanted, wanted));
         for (at, job) in jobs.iter().enumerate() {
@@ -186,9 +207,11 @@ proptest! {
     /// However transfers meet, each is over when it was booked for, no byte is lost, and nothing is
     /// faster than a server's NICs.
     #[test]
-    fn bookings_hold(jobs in jobs(), apart in prop::collection::vec(0u64..2_000, 6)) {
+    fn bookings_hold(
+        jobs in jobs(), apart in prop::collection::vec(0u64..2_000, 6), ahead in any::<bool>(),
+    ) {
         let fabric = fabric();
-        let (outcome, booked) = run(&fabric, &jobs, &apart);
+        let (outcome, booked) = run_with(&fabric, &jobs, &apart, (&[], ahead));
         let wanted: u64 = jobs.iter().map(|job| between(job).0).sum();
         prop_assert_eq!(carried(&fabric, &outcome), (wanted, wanted));
         for (at, job) in jobs.iter().enumerate() {
@@ -226,7 +249,7 @@ fn what_a_lost_plane_had_left_goes_over_the_others() {
     // 20 MB on each of four planes: 200 us dark, 400 us at 400 Gbps, 2 us of delay.
     let jobs = [Job::Send(vec![(0, GPUS, 80_000_000)], 1)];
     let end = |failures: &[Failure]| {
-        let (outcome, _) = run_with(&fabric, &jobs, &[0], failures);
+        let (outcome, _) = run_with(&fabric, &jobs, &[0], (failures, false));
         assert_eq!(carried(&fabric, &outcome), (80_000_000, 80_000_000));
         outcome.end[0]
     };
@@ -264,6 +287,29 @@ fn sums_come_before_and_after_their_rings() {
         assert!(took >= ring && took <= ring + Time::from_us(1), "{took} for {ring}");
         assert_eq!(outcome.waited[0], Time::ZERO);
     }
+}
+
+/// What comes back as expected finds its circuits, or waits for what is left of their darkness; what
+/// is not expected pays no more than a change again.
+#[test]
+fn what_is_expected_finds_its_circuits() {
+    let (fabric, us) = (fabric(), Time::from_us);
+    let out: Vec<Pair> = vec![(0, GPUS, 40_000_000), (2 * GPUS, 3 * GPUS, 40_000_000)];
+    let took = |second: &[Pair], apart: u64, ahead: bool| {
+        let jobs = [Job::Send(out.clone(), 1), Job::Send(second.to_vec(), 1)];
+        let (outcome, _) = run_with(&fabric, &jobs, &[0, apart], (&[], ahead));
+        assert_eq!(carried(&fabric, &outcome).0, 160_000_000);
+        (outcome.end[1] - us(apart), outcome.waited[1])
+    };
+    let same = back(&out);
+    // 10 MB on each of four planes, 2 us of delay; the first is over after 402 us.
+    for (apart, ahead, dark) in [(1_000, false, 200), (1_000, true, 0), (500, true, 102)] {
+        let (time, waited) = took(&same, apart, ahead);
+        assert!(time >= us(202 + dark) && time < us(203 + dark), "{time}, {dark} us dark");
+        assert!(waited >= us(dark) && waited < us(dark + 1), "{waited}, {dark} us dark");
+    }
+    let other: Vec<Pair> = vec![(0, 2 * GPUS, 40_000_000), (GPUS, 3 * GPUS, 40_000_000)];
+    assert_eq!(took(&other, 1_000, true), took(&other, 1_000, false));
 }
 
 #[test]
