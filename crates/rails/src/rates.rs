@@ -6,7 +6,9 @@
 //! rate over the median of that destination's rails, so that what makes a whole destination slow (other
 //! senders, a hot expert) weighs nothing. Rates that differ by no more than two chunks explain weigh the
 //! same: of c chunks one more or less may have been sent, and one of each other sender may have been in
-//! their way. A rail that is down takes nothing, and all senders know it.
+//! their way. So do those that are no outliers among the destination's rails by Hampel's identifier (J. Am.
+//! Stat. Assoc. 1974): three scaled median deviations. A rail that is down takes nothing, and all senders know
+//! it.
 //! [`Rates::deal`] deals the largest chunk first. By times in place of bytes it evens out each destination's
 //! rails, so that what one rail cannot take for one destination is not made up for at another's, and within
 //! a chunk of that takes the sender's least busy rail. With equal weights [`crate::Lpt`] is used, which has a bound
@@ -42,6 +44,9 @@ pub struct Rates {
     weights: Vec<f64>,
     down: Vec<bool>,
 }
+
+/// Three standard deviations, each 1.4826 median deviations if errors are normal.
+const OUTLIER: f64 = 3.0 * 1.4826;
 
 /// What one rail has sent to one destination, older all-to-alls counted less.
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,11 +91,14 @@ impl Rates {
             let mut rates: Vec<f64> = heard.iter().map(rate).filter(|&rate| rate > 0.0).collect();
             rates.sort_unstable_by(f64::total_cmp);
             let Some(&median) = rates.get(rates.len() / 2) else { continue };
+            rates.iter_mut().for_each(|rate| *rate = (*rate / median - 1.0).abs());
+            rates.sort_unstable_by(f64::total_cmp);
+            let usual = OUTLIER * rates[(rates.len() - 1) / 2];
             for (one, weight) in heard.iter_mut().zip(weights) {
                 if one.ps > 0.0 {
                     let ratio = rate(one) / median;
-                    let chunks = one.chunks / one.all_to_alls;
-                    let alike = (ratio - 1.0).abs() * chunks <= 2.0;
+                    let by_chunks = 2.0 * one.all_to_alls / one.chunks;
+                    let alike = (ratio - 1.0).abs() <= usual.max(by_chunks);
                     *weight = if alike { 1.0 } else { ratio };
                 }
                 for sum in [&mut one.bytes, &mut one.chunks, &mut one.ps, &mut one.all_to_alls] {
