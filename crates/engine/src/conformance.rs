@@ -5,7 +5,7 @@
 //! the makespan, no task starts before its predecessors end, no transfer is faster than its fullest
 //! link allows, two runs are equal. Checked against closed forms, within
 //! [`Exactness::closed_form`]: one flow, incast, a shared bottleneck, a ring, a direct all-to-all,
-//! near and far NICs, phases, tracks, circuits that are dark. Checked to be refused: cycles, flows without a circuit, patches
+//! near and far NICs, phases, tracks, pieces, circuits that are dark. Checked to be refused: cycles, flows without a circuit, patches
 //! under a running flow.
 
 use crate::engine::{Engine, Policy, Scenario};
@@ -468,6 +468,52 @@ pub fn tracks_run_side_by_side(engine: &dyn Engine, exactness: Exactness) {
     assert_close(run_one(engine, &fabric, orders).makespan, longest, exactness);
 }
 
+/// A policy whose one transfer is so many phases of 1 MiB, ordered one by one.
+struct Piecewise<'a>(&'a Fabric, u32);
+
+impl Policy for Piecewise<'_> {
+    fn begin(
+        &mut self,
+        task: TaskId,
+        transfer: u32,
+        now: Time,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        self.more(task, transfer, now, orders)
+    }
+
+    fn more(&mut self, _: TaskId, _: u32, _: Time, orders: &mut Orders) -> Result<(), String> {
+        if self.1 > 0 {
+            self.1 -= 1;
+            self.0.route(GpuId(0), GpuId(4), 0, orders.path()).expect("a GPU");
+            orders.flow(Bytes::new(MIB));
+            orders.end_phase(Time::from_us(3));
+        }
+        Ok(())
+    }
+}
+
+/// A transfer may be ordered piece by piece, each when the one before has arrived; what depends on it
+/// waits for the last.
+pub fn pieces_follow_each_other(engine: &dyn Engine, exactness: Exactness) {
+    let fabric = leaf_spine();
+    let (wait, piece) =
+        (Time::from_us(7), path_delay(&fabric, 0, 4) + RATE.time_for(Bytes::new(MIB)));
+    let graph = Graph::new(vec![Work::Send(0), Work::Compute(wait)], vec![(0, 1)]);
+    for pieces in [1, 2, 5] {
+        let mut policy = Piecewise(&fabric, pieces);
+        let outcome = engine.run(&scenario(&fabric, &graph), &mut policy, &mut Silent);
+        let outcome = outcome.expect("it runs");
+        assert_close(
+            outcome.makespan,
+            (piece + Time::from_us(3)) * u64::from(pieces) + wait,
+            exactness,
+        );
+        assert_eq!(outcome.bytes[0], Bytes::new(MIB * u64::from(pieces)));
+        assert_eq!(outcome.end[0] + wait, outcome.end[1]);
+    }
+}
+
 /// A phase may patch circuits when its turn comes: a pause, dark ports, then flows; twice on one
 /// port. A transmitter whose receiver was given to another has no circuit any more.
 pub fn phases_patch_circuits(engine: &dyn Engine, exactness: Exactness) {
@@ -790,7 +836,7 @@ macro_rules! conformance {
             phases_follow_each_other,
             dark_circuits_wait, circuits_may_stand_at_the_beginning,
             hidden_reconfigurations_cost_nothing,
-            tracks_run_side_by_side, phases_patch_circuits,
+            tracks_run_side_by_side, pieces_follow_each_other, phases_patch_circuits,
             what_cannot_finish_is_an_error, circuits_in_use_stay, invariants_on_random_scenarios);
     };
     (@tests $module:ident, $engine:expr, $closed_form:expr; $($check:ident),*) => {

@@ -39,6 +39,22 @@ pub trait Policy {
         orders: &mut Orders,
     ) -> Result<(), String>;
 
+    /// All that a transfer was ordered to send has arrived: what it sends next. If the orders stay empty,
+    /// it is over.
+    ///
+    /// # Errors
+    /// As [`Policy::begin`].
+    fn more(
+        &mut self,
+        task: TaskId,
+        transfer: u32,
+        now: Time,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        let _ = (task, transfer, now, orders);
+        Ok(())
+    }
+
     /// The last byte of a transfer has arrived: circuits may be patched now for what comes next.
     ///
     /// # Errors

@@ -510,11 +510,17 @@ impl<'a> Ledger<'a> {
         self.policy
             .begin(TaskId(task), name, now, orders)
             .map_err(|reason| EngineError::Policy { task, reason })?;
-        self.outcome.bytes[at] = orders.all_flows().iter().map(|f| f.bytes).sum();
+        Ok(self.ordered(slot, task))
+    }
+
+    /// The orders of a transfer are there: its tracks are launched.
+    fn ordered(&mut self, slot: u32, task: u32) -> Option<Step> {
         let next = self.entries.len();
-        let patches = self.transfers.begin(slot, |track| self.entries.push(Entry::Launch(track)));
+        let (patches, bytes) =
+            self.transfers.begin(slot, |track| self.entries.push(Entry::Launch(track)));
+        self.outcome.bytes[task as usize] += bytes;
         self.entries[next..].reverse();
-        Ok((!patches.patches.is_empty()).then_some(Step::Patch { task, patches }))
+        (!patches.patches.is_empty()).then_some(Step::Patch { task, patches })
     }
 
     fn finish(&mut self, task: u32, now: Time) {
@@ -563,13 +569,21 @@ impl<'a> Ledger<'a> {
     }
 
     fn phase_over(&mut self, track: u32, now: Time) -> Result<Option<Step>, EngineError> {
-        let (task, waited) = match self.transfers.phase_over(track) {
+        let (slot, task, waited) = match self.transfers.phase_over(track) {
             AfterPhase::NextPhase => return Ok(self.launch(track, now)),
             AfterPhase::OtherTracks => return Ok(None),
-            AfterPhase::Over { task, waited } => (task, waited),
+            AfterPhase::Over { slot, task, waited } => (slot, task, waited),
         };
         self.outcome.waited[task as usize] += waited;
         let name = self.scenario.tasks.transfer[task as usize];
+        let orders = self.transfers.emptied(slot);
+        self.policy
+            .more(TaskId(task), name, now, orders)
+            .map_err(|reason| EngineError::Policy { task, reason })?;
+        if !orders.phases().is_empty() {
+            return Ok(self.ordered(slot, task));
+        }
+        self.transfers.close(slot);
         let mut patches = Patches::default();
         self.policy
             .end(TaskId(task), name, now, &mut patches)

@@ -39,8 +39,9 @@ pub(crate) enum AfterPhase {
     NextPhase,
     /// Other tracks of the transfer are not over.
     OtherTracks,
-    /// The transfer of this task is over; dark circuits held up its last track for so long.
-    Over { task: u32, waited: Time },
+    /// What this task's transfer was ordered to send has arrived; dark circuits held up its last track for
+    /// so long.
+    Over { slot: u32, task: u32, waited: Time },
 }
 
 /// All of them. A track is named by its slot.
@@ -65,13 +66,15 @@ impl Transfers {
         (slot, &mut transfer.orders)
     }
 
-    /// The orders of a transfer are there: names its tracks, in order, and gives what is patched first.
-    pub fn begin(&mut self, slot: u32, track: impl FnMut(u32)) -> Patches {
+    /// The orders of a transfer are there: names its tracks, in order, and gives what is patched first and
+    /// how much is sent.
+    pub fn begin(&mut self, slot: u32, track: impl FnMut(u32)) -> (Patches, Bytes) {
         let Transfer { orders, tracks, .. } = &mut self.transfers[slot as usize];
         *tracks = orders.tracks();
+        let bytes = orders.all_flows().iter().map(|flow| flow.bytes).sum();
         let patches = std::mem::take(&mut orders.patches);
         self.add_tracks(slot, 0, track);
-        patches
+        (patches, bytes)
     }
 
     /// Names the tracks of a transfer's orders from `first` on, in order.
@@ -219,8 +222,19 @@ impl Transfers {
         if transfer.tracks > 0 {
             return AfterPhase::OtherTracks;
         }
+        AfterPhase::Over { slot, task: transfer.task, waited }
+    }
+
+    /// The orders of a transfer that has sent all it was to, empty again.
+    pub fn emptied(&mut self, slot: u32) -> &mut Orders {
+        let orders = &mut self.transfers[slot as usize].orders;
+        orders.clear();
+        orders
+    }
+
+    /// A transfer sends nothing more.
+    pub fn close(&mut self, slot: u32) {
         self.free.push(slot);
-        AfterPhase::Over { task: transfer.task, waited }
     }
 
     /// The path of a lane of a track's phase.

@@ -158,6 +158,22 @@ impl Policy for Sender<'_> {
         }
     }
 
+    fn more(
+        &mut self,
+        task: TaskId,
+        transfer: u32,
+        now: Time,
+        orders: &mut Orders,
+    ) -> Result<(), String> {
+        match self.graph.comms[transfer as usize] {
+            Comm::AllReduce { .. } => {
+                let turn = Turn { task, key: self.key(transfer), now };
+                self.medium.more(turn, orders)
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn end(
         &mut self,
         _: TaskId,

@@ -197,6 +197,12 @@ pub(crate) trait Medium {
         Ok(())
     }
 
+    /// As [`lightloom_engine::Policy::more`], of an all-reduce of gradients.
+    fn more(&mut self, turn: Turn, orders: &mut Orders) -> Result<(), String> {
+        let _ = (turn, orders);
+        Ok(())
+    }
+
     /// What a sum of gradients sends between servers, in the open phase.
     fn rings(
         &self,

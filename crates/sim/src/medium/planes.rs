@@ -8,25 +8,27 @@
 //! configuration throughout, so SWOT's schedule of them is one set-up. GPUs hand their bytes to the
 //! NICs that have the circuits over the scale-up network, at the same time as the circuits carry them;
 //! sums inside servers come before and after the rings, as on other fabrics; the rings' circuits are set
-//! while servers sum inside.
+//! while servers sum inside. Rings are booked piece by piece ([`sums`]), so whatever else comes overtakes them.
 //! When ports fail or heal, what has begun over others goes on, and all else that is booked is booked anew
 //! ([`bookings`]). Bytes that GPUs had handed to a NIC are handed on to the one that has the circuit now, and
 //! rings pay the delay of all their steps again.
 //! When an all-to-all is over, free ports are set for the one that follows in its block, which is expected
 //! after as long as the last time. What was dispatched comes back, so for a combine demand is known; the
 //! next dispatch is expected to be like the last, which is the predictor `previous-layer`.
-//! Ignored: giving way, so a small send waits behind what was booked before it; more than one hop over
-//! circuits.
+//! Ignored: giving way among all other transfers, so a small send waits behind an all-to-all that was
+//! booked before it; more than one hop over circuits.
 //! A booking is by the clock, and holds because nothing else is on a circuit: only an engine whose
 //! flows take just their time can run this, which is the flow engine.
 //! Checked: bytes are conserved; nothing is faster than its servers' NICs together; with no
 //! reconfiguration time, close to a non-blocking fat-tree with NICs as fast.
 
 mod bookings;
+mod sums;
 #[cfg(test)]
 mod tests;
 
 use self::bookings::{Bookings, Unsent};
+use self::sums::Sums;
 use super::form::{Decided, Medium, MediumKind, PAPER, Pair, State, Sum, Turn};
 use crate::demand::AllToAll;
 use crate::error::SimError;
@@ -64,6 +66,8 @@ struct Planes<'a> {
     circuits: lightloom_swot::Planes,
     /// The circuits of the last transfer.
     last: Vec<Hold>,
+    /// Sums of gradients under way, as they began.
+    sums: Vec<Sums>,
     /// By block: what is expected next.
     expected: BTreeMap<BlockId, Expected>,
     /// By transmitter, server and plane: a circuit that was set ahead goes dark then, and carries from then.
@@ -90,8 +94,6 @@ struct Sent {
     ready: Time,
     /// What is handed over then.
     legs: Legs,
-    /// What follows the last circuit.
-    gather: Vec<Pair>,
     /// Whether hops inside servers were forgotten that had been ordered.
     forgotten: bool,
 }
@@ -121,6 +123,7 @@ impl<'a> Planes<'a> {
                 latency_ps: latency,
             },
             last: Vec::new(),
+            sums: Vec::new(),
             expected: BTreeMap::new(),
             ahead: BTreeMap::new(),
             sent: fails.then(BTreeMap::new),
@@ -141,7 +144,7 @@ impl<'a> Planes<'a> {
         self.legs(&between, &holds, &mut legs);
         self.order_legs(&legs, orders);
         orders.end_track();
-        self.order_holds(&holds, steps, now, orders);
+        self.order_holds(&holds, steps, (now, now), orders);
         self.last = holds;
         if let Some(sent) = &mut self.sent {
             sent.insert(task.0, Sent { steps, ready: now, ..Sent::default() });
@@ -150,31 +153,52 @@ impl<'a> Planes<'a> {
     }
 
     /// Sums gradients: inside servers, around rings between them, inside again.
-    fn sum(
-        &mut self,
-        plan: &RingPlan,
-        Turn { task, now, .. }: Turn,
-        orders: &mut Orders,
-    ) -> Result<(), String> {
-        let (inside, between) = self.split(&plan.ring);
-        let reduced = now + self.inside(&plan.reduce);
-        // Circuits are set meanwhile.
-        let holds = self.book(task, &between, plan.steps, (now, reduced))?;
-        let summed = holds.iter().map(|hold| hold.end_ps).max().unwrap_or(reduced);
+    fn sum(&mut self, plan: &RingPlan, turn: Turn, orders: &mut Orders) -> Result<(), String> {
         self.order_pairs(plan.reduce.iter().copied(), orders);
-        orders.end_phase(summed - reduced);
-        self.order_pairs(plan.gather.iter().copied(), orders);
         orders.end_track();
-        let mut legs = inside;
+        let ready = turn.now + self.inside(&plan.reduce);
+        let timing = self.timing(plan.steps);
+        let sum = Sums::new(turn.task, plan, ready, &timing, self.fabric);
+        let rings = sum.pieces > 0;
+        self.sums.push(sum);
+        if rings { self.piece(turn, orders) } else { Ok(()) }
+    }
+
+    /// The next piece of a sum, or what follows the last. While a sum before it has pieces left for one of
+    /// its servers, it waits: rings that take turns would set their circuits again and again.
+    fn piece(&mut self, Turn { task, now, .. }: Turn, orders: &mut Orders) -> Result<(), String> {
+        let Some(at) = self.sums.iter().position(|sum| sum.task == task) else { return Ok(()) };
+        let (before, from) = self.sums.split_at_mut(at);
+        let sum = &mut from[0];
+        if sum.sent == sum.pieces {
+            let gather = self.sums.remove(at).gather;
+            if !gather.is_empty() {
+                self.order_pairs(gather.into_iter(), orders);
+            }
+            return Ok(());
+        }
+        if let Some(left) = before.iter().filter_map(|other| other.holds_up(sum)).max() {
+            orders.end_phase(left.max(Time::from_us(1)));
+            orders.end_track();
+            return Ok(());
+        }
+        let pairs = sum.next();
+        let ready = sum.ready.max(now);
+        // What goes on over its circuits has had the delays of a ring's steps.
+        let on = self.bookings.go_on(&sum.last, now) && !sum.last.is_empty();
+        let steps = if on { 1 } else { sum.steps };
+        let (mut legs, between) = self.split(&pairs);
+        // Circuits are set while servers sum inside.
+        let holds = self.book(task, &between, steps, (now, ready))?;
+        self.sums[at].last.clone_from(&holds);
         self.legs(&between, &holds, &mut legs);
-        orders.end_phase(reduced - now);
+        orders.end_phase(ready - now);
         self.order_legs(&legs, orders);
         orders.end_track();
-        self.order_holds(&holds, plan.steps, now, orders);
+        self.order_holds(&holds, steps, (now, ready), orders);
         self.last = holds;
         if let Some(sent) = &mut self.sent {
-            let (steps, gather) = (plan.steps, plan.gather.clone());
-            sent.insert(task.0, Sent { steps, ready: reduced, legs, gather, forgotten: false });
+            sent.insert(task.0, Sent { steps, ready, legs, forgotten: false });
         }
         Ok(())
     }
@@ -197,13 +221,7 @@ impl<'a> Planes<'a> {
         orders.end_phase(start - now);
         self.order_legs(&legs, orders);
         orders.end_track();
-        self.order_holds(&holds, sent.steps, now, orders);
-        if sent.forgotten && !sent.gather.is_empty() {
-            let summed = self.bookings.end(task.0).map_or(start, |end| end.max(start));
-            orders.end_phase(summed - now);
-            self.order_pairs(sent.gather.iter().copied(), orders);
-            orders.end_track();
-        }
+        self.order_holds(&holds, sent.steps, (now, start), orders);
         let again = Sent { legs, forgotten: false, ..sent };
         self.sent.as_mut().and_then(|sent| sent.insert(task.0, again));
         Ok(())
@@ -334,13 +352,18 @@ impl<'a> Planes<'a> {
     }
 
     /// A track for each transmitter: its circuits one after the other, each at its time.
-    fn order_holds(&self, holds: &[Hold], steps: u32, now: Time, orders: &mut Orders) {
+    fn order_holds(
+        &self,
+        holds: &[Hold],
+        steps: u32,
+        (now, ready): (Time, Time),
+        orders: &mut Orders,
+    ) {
         let pause = self.circuits.latency_ps * u64::from(steps.max(1) - 1);
         for track in holds.chunk_by(|a, b| (a.from, a.plane) == (b.from, b.plane)) {
             let mut at = now;
             for hold in track {
                 let [tx, rx] = self.links(hold);
-                let dark = self.circuits.reconfiguration_ps;
                 // What waits for a circuit that was set ahead waits in the dark.
                 let ahead = self.ahead.get(&(hold.from, hold.plane));
                 let ahead = ahead.filter(|(_, ready)| *ready == hold.start_ps);
@@ -351,10 +374,10 @@ impl<'a> Planes<'a> {
                 };
                 orders.end_phase(begins - at);
                 if hold.set {
-                    orders.patch(Patch { tx, rx: Some(rx) }, dark);
-                    // What is not there yet waits longer than for its circuit.
-                    let early = hold.start_ps - begins;
-                    if early > dark {
+                    orders.patch(Patch { tx, rx: Some(rx) }, self.circuits.reconfiguration_ps);
+                    // What is not there yet waits for more than its circuit.
+                    let early = ready.saturating_sub(begins);
+                    if early > Time::ZERO {
                         orders.end_phase(early);
                     }
                 }
@@ -455,6 +478,10 @@ impl Medium for Planes<'_> {
         orders: &mut Orders,
     ) -> Result<(), String> {
         self.sum(sum.plan, turn, orders)
+    }
+
+    fn more(&mut self, turn: Turn, orders: &mut Orders) -> Result<(), String> {
+        self.piece(turn, orders)
     }
 
     fn incident(

@@ -17,7 +17,7 @@
 //! What tries for longer ([`ports`](super::ports())) is some 5 % shorter at eight servers, but takes a
 //! hundred times as long, and a training iteration has thousands of transfers.
 //! Circuits may be set for a transfer that is only expected ([`Ports::set_ahead`]).
-//! Ignored: giving way to urgent transfers.
+//! Ignored: giving way to urgent transfers; whoever books what can wait books it in pieces.
 //! Checked: bytes add up, no port serves two at once, nothing is set over a standing booking; against
 //! the bound of the fullest port on random demands.
 
@@ -163,6 +163,16 @@ impl Ports {
             let (tx, rx) = (self.port(from, plane), self.port(to, plane));
             self.tx[tx].peer == to && self.rx[rx].peer == from
         })
+    }
+
+    /// Whether a circuit stands as it was booked, and nobody has booked its ports since, beyond `now`.
+    ///
+    /// # Panics
+    /// If there is no such server.
+    pub fn goes_on(&self, hold: &Hold, now: Time) -> bool {
+        let (tx, rx) = (self.port(hold.from, hold.plane), self.port(hold.to, hold.plane));
+        let idle = |end: End, peer: u32| end.peer == peer && end.free <= now;
+        idle(self.tx[tx], hold.to) && idle(self.rx[rx], hold.from)
     }
 
     /// Time begins anew: all ports are free, and joined to whom they are.

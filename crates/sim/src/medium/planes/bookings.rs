@@ -65,6 +65,11 @@ impl Bookings {
         Ok(holds)
     }
 
+    /// Whether all these circuits stand, and nobody has booked their ports since.
+    pub fn go_on(&self, holds: &[Hold], now: Time) -> bool {
+        holds.iter().all(|hold| self.ports.goes_on(hold, now))
+    }
+
     /// As [`Ports::set_ahead`]; nothing where a plane that joins two servers is lost.
     pub fn set_ahead(
         &mut self,
@@ -121,10 +126,5 @@ impl Bookings {
     /// What of a transfer is to be booked anew.
     pub fn left(&mut self, task: u32) -> Vec<Unsent> {
         self.unsent.remove(&task).unwrap_or_default()
-    }
-
-    /// When the last circuit of a transfer ends.
-    pub fn end(&self, task: u32) -> Option<Time> {
-        self.transfers.get(&task)?.iter().map(|hold| hold.end_ps).max()
     }
 }
