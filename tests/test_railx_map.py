@@ -5,13 +5,16 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lightloom import Scenario
 from lightloom.cli import run
+from lightloom.cost import bill_of
 from lightloom.errors import InputError
 from lightloom.papers.part import Context
 from lightloom.papers.railx import figure16
@@ -26,6 +29,31 @@ JOB = ["railx", "map", "--model", "mixtral-8x7b", "--parallelism", "tp=16,cp=2,e
 def answer(capsys: pytest.CaptureFixture[str], *options: str) -> Any:
     assert run([*JOB, *HALL, *options, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
+
+
+def test_a_mapping_is_a_fabric_if_ranks_lie_as_a_jobs(capsys: pytest.CaptureFixture[str]) -> None:
+    hall = Hall.of(mesh=4, ports=2, ocs=128, port_rate="400 Gbps")
+    model = read_model("mixtral-8x7b")
+
+    def keys(degrees: str, *, uneven: bool = False) -> dict[str, str | bool] | None:
+        work = Work(model, read_degrees(degrees), 4096)
+        return map_job(replace(hall, uneven=uneven), work).fabric
+
+    found = keys("tp=4,ep=8,dp=8,pp=4")
+    assert found == {"topology": "split", "x": "ring:2*2", "y": "ring:8*1,ring:4*1"}
+    job = Scenario.preset("mixtral-8x7b", gpus=1024, fabric="railx")
+    bill = bill_of(job.with_({f"fabric.{key}": value for key, value in found.items()}))
+    assert {line.count for line in bill} == {64 * 2 * 8 * 2}
+    uneven = keys("tp=4,ep=8,dp=8,pp=4", uneven=True)
+    assert uneven is not None and uneven["uneven"] is True
+    assert bill_of(job.with_({f"fabric.{key}": value for key, value in uneven.items()}))
+    assert keys("tp=8,ep=8,dp=1,pp=8") is None, "stages are neighbours in a node"
+    command = [*JOB[:-1], "tp=4,ep=8,dp=8,pp=4", "--mesh", "4", "--ports", "2", "--ocs", "128"]
+    assert run([*command, "--port-rate", "400 Gbps"]) == 0
+    assert (
+        "as a fabric: --set fabric.topology=split --set fabric.x=ring:2*2"
+        in capsys.readouterr().out
+    )
 
 
 def test_a_job_is_mapped(capsys: pytest.CaptureFixture[str]) -> None:

@@ -265,9 +265,9 @@ def railx_build(request: str) -> str:
 
     ``request`` is JSON: mesh, ports, ocs, global_ocs (or null); named (``"torus"``, ``"hyperx"``,
     ``"dragonfly"``, or null for a split) and scale (``[columns, rows]``, or null for the largest);
-    x and y, the parts of a split, each wiring (``"ring"``, ``"all-to-all"``), scale and rails, and
-    share (``"balanced"``, ``"uneven"``); measures and maps, whether to answer those; check (or
-    null), a routing function that is to be checked for deadlock, and the vcs that it may use.
+    x and y, the parts of a split as text (or null), and share (``"balanced"``, ``"uneven"``);
+    measures and maps, whether to answer those; check (or null), a routing function that is to be
+    checked for deadlock, and the vcs that it may use.
 
     The result: JSON with grid, chips, nodes, rails, switches, dark_switches, circuits, dimensions,
     measures, formulas, maps and checked, as `lightloom.railx.topology` describes them.

@@ -239,6 +239,12 @@ def _railx(fabric: Any, network: Network) -> Iterator[Misfit]:
             "cluster.gpus_per_server",
             f"must be fabric.mesh squared = {area}: a RailX node is a server",
         )
+    split = fabric.topology == "split"
+    if split and fabric.x is None and fabric.y is None:
+        yield "fabric.x", "a split has parts, such as x = ring:3*1,all:3*1"
+    for key in ("columns",) if split else ("x", "y", "uneven"):
+        if getattr(fabric, key) is not None:
+            yield f"fabric.{key}", f'is not read with fabric.topology = "{fabric.topology}"'
 
 
 def _graph(fabric: fabrics.Graph, network: Network) -> Iterator[Misfit]:

@@ -54,7 +54,16 @@ KNOWN = frozenset(
             f"{name}.parquet"
             for name in (
                 *("runs", "bill", "tasks", "links", "transfers", "demand", "reconfigurations"),
-                *("queues", "reorder", "schemes", "collectives", "nics", "ends", "flows"),
+                *(
+                    "circuits",
+                    "queues",
+                    "reorder",
+                    "schemes",
+                    "collectives",
+                    "nics",
+                    "ends",
+                    "flows",
+                ),
                 *("points", "times"),
             )
         ),

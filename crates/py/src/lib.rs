@@ -178,6 +178,7 @@ impl Workload {
         summary.set_item("exposed_other_ps", split.other.ps())?;
         summary.set_item("reconfiguration_ps", split.reconfiguration.ps())?;
         summary.set_item("carrier", &run.carrier)?;
+        summary.set_item("topology", &run.topology)?;
         for (name, value) in &run.figures {
             summary.set_item(name, value)?;
         }

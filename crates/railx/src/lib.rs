@@ -5,6 +5,7 @@ mod allocation;
 pub mod bandwidth;
 pub mod collective;
 mod deadlock;
+pub mod fit;
 mod hamiltonian;
 mod measure;
 mod network;

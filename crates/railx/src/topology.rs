@@ -9,6 +9,7 @@
 //! equally often and from + to -, the port maps are legal, on random shapes.
 
 pub(crate) mod named;
+mod parts;
 
 use super::hamiltonian::{decompose, joins_all, rings_of};
 use lightloom_fabric::FabricError;
@@ -153,9 +154,10 @@ impl Topology {
         let mut product = [1_u32; 2];
         for (axis, parts, positions) in [(Axis::X, x, 0), (Axis::Y, y, 1)] {
             let key = if axis == Axis::X { "x" } else { "y" };
-            let (owned, room) = match share {
-                Share::Balanced => (hall.ports, "rails of a chip edge"),
-                Share::Uneven => (hall.rails(), "rails of the node"),
+            let owned = share.units(hall);
+            let room = match share {
+                Share::Balanced => "rails of a chip edge",
+                Share::Uneven => "rails of the node",
             };
             let asked = parts.iter().fold(0, |sum: u32, part| sum.saturating_add(part.rails));
             if asked > owned {

@@ -244,7 +244,7 @@ pub(crate) fn busiest_links(fabric: &Fabric, outcome: &Outcome, count: usize) ->
 }
 
 /// What people call a node.
-fn name(fabric: &Fabric, node: NodeId) -> String {
+pub(crate) fn name(fabric: &Fabric, node: NodeId) -> String {
     let cluster = fabric.cluster();
     let server = server_of(cluster, node).unwrap_or(0);
     match fabric.nodes()[node.index()].kind {

@@ -12,6 +12,7 @@ mod critical;
 mod demand;
 mod emulate;
 mod error;
+mod evenly;
 mod execute;
 mod failures;
 mod flits;

@@ -17,11 +17,11 @@ use crate::sender::Sender;
 use crate::spec::{EngineSpec, Spec, Work};
 use crate::table::Table;
 use crate::tables::{
-    busiest_table, demand_table, figures, links_table, messages_table, reconfigurations_table,
-    tasks_table, transfers_table,
+    busiest_table, circuits_table, demand_table, figures, links_table, messages_table,
+    reconfigurations_table, tasks_table, transfers_table,
 };
 use lightloom_decide::Traffic;
-use lightloom_engine::{Engine, Outcome, Patches, Scenario, Tasks};
+use lightloom_engine::{Engine, Outcome, Patch, Patches, Scenario, Tasks};
 use lightloom_fabric::{Cluster, Fabric, FabricKind, ServerId, Site, build_at};
 use lightloom_flow::FlowEngine;
 use lightloom_packet::PacketEngine;
@@ -57,6 +57,8 @@ pub struct Run {
     pub iteration: Time,
     /// What carried all-to-alls between servers, the most frequent first; none without any.
     pub carrier: String,
+    /// The topology that was found for the job; none if it was given.
+    pub topology: String,
     /// Single figures, by name.
     pub figures: Vec<(&'static str, f64)>,
     /// tasks, links, transfers, demand, reconfigurations, queues, reorder.
@@ -206,12 +208,16 @@ impl Workload {
         }
         let outcome = engine(spec, beside).run(&scenario, &mut sender, &mut recorder)?;
         all_happened(&spec.failures, outcome.makespan)?;
-        Ok(self.collect(spec, &fabric, Ended { notes, sender, recorder, outcome }))
+        Ok(self.collect(
+            spec,
+            &fabric,
+            Ended { notes, sender, recorder, outcome, circuits: &circuits },
+        ))
     }
 
     /// What a run left, as tables and figures.
     fn collect(&self, spec: &Spec, fabric: &Fabric, ended: Ended<'_, '_>) -> Run {
-        let Ended { notes: of_failures, mut sender, recorder, outcome } = ended;
+        let Ended { notes: of_failures, mut sender, recorder, outcome, circuits } = ended;
         let (breakdown, share) = attribute(&self.graph, &outcome);
         let mut notes = fabric.notes().to_vec();
         notes.extend(of_failures);
@@ -224,6 +230,7 @@ impl Workload {
             transfers_table(&recorder),
             demand_table(&sender.records),
             reconfigurations_table(&self.graph, &outcome),
+            circuits_table(fabric, circuits),
             queues_table(fabric, &outcome),
             reorder_table(&outcome),
         ];
@@ -240,6 +247,7 @@ impl Workload {
             breakdown,
             iteration: outcome.makespan,
             carrier: sender.carrier(),
+            topology: sender.medium.topology().unwrap_or_else(|| "none".into()),
             figures: figures(fabric, &outcome, &recorder),
             tables,
             notes,
@@ -258,6 +266,8 @@ struct Ended<'a, 'p> {
     sender: Sender<'a>,
     recorder: Recorder<'p>,
     outcome: Outcome,
+    /// That stood from the beginning.
+    circuits: &'a [Patch],
 }
 
 /// Whether circuits that are given, if any are, have a place.

@@ -1,5 +1,7 @@
 //! A table by columns, ready to become an Arrow table.
 
+use std::collections::HashMap;
+
 /// One column of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Column {
@@ -47,14 +49,16 @@ impl Table {
         values: impl Iterator<Item = T>,
     ) -> Self {
         let mut names: Vec<String> = Vec::new();
+        let mut known: HashMap<String, i32> = HashMap::new();
         let index = values
             .map(|value| {
                 let value = value.as_ref();
-                let at = names.iter().position(|known| known == value).unwrap_or_else(|| {
+                known.get(value).copied().unwrap_or_else(|| {
+                    let at = names.len() as i32;
                     names.push(value.to_string());
-                    names.len() - 1
-                });
-                at as i32
+                    known.insert(value.to_string(), at);
+                    at
+                })
             })
             .collect();
         self.columns.push((name, Column::Names { index, names }));

@@ -1,11 +1,11 @@
 //! The tables of a run.
 
-use crate::bound::busiest_links;
+use crate::bound::{busiest_links, name};
 use crate::demand::DemandRecord;
 use crate::packets::packet_figures;
 use crate::record::Recorder;
 use crate::table::Table;
-use lightloom_engine::{Outcome, Reconfiguration};
+use lightloom_engine::{Outcome, Patch, Reconfiguration};
 use lightloom_fabric::Fabric;
 use lightloom_units::{Bytes, Time};
 use lightloom_workload::{Comm, TaskGraph, TaskKind};
@@ -172,4 +172,15 @@ pub(crate) fn reconfigurations_table(graph: &TaskGraph, outcome: &Outcome) -> Ta
         .integers("at_ps", rows().map(|r| r.at.ps() as i64))
         .integers("ready_ps", rows().map(|r| r.ready.ps() as i64))
         .integers("ports", rows().map(|r| i64::from(r.patches)))
+}
+
+/// Circuits that stand when the iteration begins, each direction by itself.
+pub(crate) fn circuits_table(fabric: &Fabric, circuits: &[Patch]) -> Table {
+    let names: BTreeMap<_, _> =
+        fabric.switches().iter().map(|switch| (switch.node, &switch.name)).collect();
+    let rows = || circuits.iter().filter_map(|patch| Some((fabric.link(patch.tx), patch.rx?)));
+    Table::new("circuits")
+        .names("switch", rows().map(|(tx, _)| names.get(&tx.to).map_or("", |name| name.as_str())))
+        .names("from", rows().map(|(tx, _)| name(fabric, tx.from)))
+        .names("to", rows().map(|(_, rx)| name(fabric, fabric.link(rx).to)))
 }

@@ -225,6 +225,41 @@ class Mapped:
             costs["turns"] = self.turns.cost_s
         return min(costs, key=lambda name: costs[name])
 
+    @property
+    def fabric(self) -> dict[str, str | bool] | None:
+        """The keys of a fabric with the rails of `fixed`; None if no job lies on servers so.
+
+        A job's ranks fill a node, then a row, then the next: tp first, pp last.
+        """
+        kinds = {kind: at for at, kind in enumerate(KINDS)}
+        places = {place.kind: place for place in self.fixed.places}
+        outside = [place for place in self.fixed.places if place.x * place.y > 1]
+        inside = [place.kind for place in self.fixed.places if place.inside > 1]
+        first = min((kinds[place.kind] for place in outside), default=len(KINDS))
+        if any(kinds[kind] > first for kind in inside):
+            return None
+        for axes in (("x", "y"), ("y", "x")):
+            sizes = [[getattr(place, axis) for place in outside] for axis in axes]
+            row = [at for at, size in enumerate(sizes[0]) if size > 1]
+            column = [at for at, size in enumerate(sizes[1]) if size > 1]
+            if not row or not column or row[-1] <= column[0]:
+                break
+        else:
+            return None
+        keys: dict[str, str | bool] = {"topology": "split"}
+        for key, axis in zip("xy", axes, strict=True):
+            groups = [group for group in self.fixed.groups if group.axis == axis]
+            groups.sort(key=lambda group: kinds[group.kinds[0]])
+            each = 1 if self.hall.uneven else self.hall.mesh
+            parts = [
+                f"{'ring' if group.joined == 'ring' else 'all'}:"
+                f"{getattr(places[group.kinds[0]], axis)}*{group.rails // each}"
+                for group in groups
+            ]
+            if parts:
+                keys[key] = ",".join(parts)
+        return keys | ({"uneven": True} if self.hall.uneven else {})
+
     def as_json(self) -> dict[str, Any]:
         """Return it as dictionaries and lists."""
         segments = [{"first": first, "end": end} | mapping.as_json()
@@ -232,7 +267,7 @@ class Mapped:
         return {
             "model": self.work.model["name"], "parallelism": dict(self.work.parallelism),
             "stages": [{"sequence": s, "iterations": n} for s, n in self.stages],
-            "best": self.best, "fixed": self.fixed.as_json(),
+            "best": self.best, "fixed": self.fixed.as_json(), "fabric": self.fabric,
             "turns": None if self.turns is None else self.turns.as_json(),
             "segments": segments, "segments_cost_s": self.segments_cost_s if segments else None,
             "notes": self.notes,

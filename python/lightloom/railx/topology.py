@@ -279,11 +279,10 @@ def build(
             raise InputError(f"{name} = {given}: not read for a {topology}")
     if split and x is None and y is None:
         raise InputError('x, y = none: a split has parts, such as x = "ring:3*1,all:3*1"')
-    owned = mesh * ports if uneven else ports
     request = {
         "mesh": mesh, "ports": ports, "ocs": ocs, "global_ocs": global_ocs,
         "named": None if split else topology, "scale": None if scale is None else _scale(scale),
-        "x": _parts("x", x, owned), "y": _parts("y", y, owned),
+        "x": x, "y": y,
         "share": "uneven" if uneven else "balanced", "measures": measures, "maps": maps,
         "check": None if check_routing is None else {"routing": check_routing, "vcs": vcs},
     }  # fmt: skip
@@ -357,24 +356,3 @@ def _scale(text: str) -> list[int]:
     if found is None:
         raise InputError(f"scale = {text}: must be columns x rows of nodes, such as 9x9")
     return [int(found[1]), int(found[2])]
-
-
-def _parts(key: str, text: str | None, owned: int) -> list[dict[str, Any]]:
-    if text is None:
-        return []
-    wirings = {"ring": "ring", "all": "all-to-all"}
-    found = [
-        re.fullmatch(r"(\w+):(\d{1,6})(?:\*(\d{1,6}))?", part.strip()) for part in text.split(",")
-    ]
-    if any(part is None or part[1] not in wirings for part in found):
-        raise InputError(f"{key} = {text}: must be parts such as ring:3*1,all:3*1")
-    parts = [part for part in found if part is not None]
-    said = [part[3] is not None for part in parts]
-    if any(said) and not all(said):
-        raise InputError(f"{key} = {text}: all parts must say how many rails they get, or none")
-    even, more = divmod(owned, len(parts))
-    return [
-        {"wiring": wirings[part[1]], "scale": int(part[2]),
-         "rails": even + (number < more) if part[3] is None else int(part[3])}
-        for number, part in enumerate(parts)
-    ]  # fmt: skip

@@ -98,9 +98,8 @@ COLUMNS: dict[str, dict[str, str]] = {
         "circuits": "whole",
     },
 }
-# Those of runs on the engine of packets; they may be empty, and absent from what an earlier version
-# wrote.
-PACKET_COLUMNS: dict[str, dict[str, str]] = {
+# Those of packets and circuits; they may be empty, and absent from what an earlier version wrote.
+OPTIONAL_COLUMNS: dict[str, dict[str, str]] = {
     "queues": {
         "run": "text",
         "at_ps": "whole",
@@ -109,6 +108,7 @@ PACKET_COLUMNS: dict[str, dict[str, str]] = {
         "queued_bytes": "whole",
     },
     "reorder": {"run": "text", "behind_packets": "whole", "packets": "whole"},
+    "circuits": {"run": "text", "switch": "text", "from": "text", "to": "text"},
 }
 
 
@@ -269,6 +269,11 @@ class Result:
         return self._read("demand")
 
     @cached_property
+    def circuits(self) -> pa.Table:
+        """One row a circuit and direction that stands when an iteration begins: switch, ports."""
+        return self._read("circuits")
+
+    @cached_property
     def queues(self) -> pa.Table:
         """One row a queue that held anything at a sample: when [ps], link, bytes. Else empty."""
         return self._read("queues")
@@ -416,8 +421,8 @@ class Result:
         if self.directory is None:
             return self._tables[name]
         path = self.directory / f"{name}.parquet"
-        columns = COLUMNS.get(name) or PACKET_COLUMNS[name]
-        if name in PACKET_COLUMNS and not path.exists():
+        columns = COLUMNS.get(name) or OPTIONAL_COLUMNS[name]
+        if name in OPTIONAL_COLUMNS and not path.exists():
             return pa.schema([(key, _TYPES[rule]) for key, rule in columns.items()]).empty_table()
         table = store.read_table(self.directory, name)
         missing = [column for column in columns if column not in table.column_names]

@@ -112,6 +112,7 @@ def render_compare(
     screen.print_table(COLUMNS, table, out)
     _explain_dashes(rows, out)
     _name_carriers(rows, out)
+    _name_topologies(rows, out)
 
 
 def _explain_dashes(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
@@ -133,6 +134,14 @@ def _name_carriers(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
     if set(runs) - {"paper", "none"}:
         said = "; ".join(f"{carrier}: {', '.join(names)}" for carrier, names in runs.items())
         out.print(f"all-to-alls by {said}", style="dim")
+
+
+def _name_topologies(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
+    """Say under the table which topologies were taken for the job."""
+    found = {str(row.get("run")): row.get("topology") or "none" for row in rows}
+    said = [f"{run}: {topology}" for run, topology in found.items() if topology != "none"]
+    if said:
+        out.print(f"topology taken for the job, {'; '.join(said)}", style="dim")
 
 
 # Figures of packets, and their headings; a Result of the flow engine has none of them.

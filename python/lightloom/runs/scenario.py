@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from lightloom.scenario import Scenario
     from lightloom.trace import GatingTrace
 
-TABLES = ("tasks", "links", "transfers", "demand", "reconfigurations", "queues", "reorder")
+TABLES = (
+    *("tasks", "links", "transfers", "demand", "reconfigurations", "circuits", "queues", "reorder"),
+)
 """Tables that the core gives."""
 ORIGINS = "origins"
 """Where each compute time comes from: a table beside those."""

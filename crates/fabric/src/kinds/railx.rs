@@ -48,6 +48,12 @@ pub struct RailXSpec {
     pub topology: RailXTopology,
     /// Nodes in a row; if not given, chosen so that the nodes fill a grid. Nor is this read here.
     pub columns: Option<u32>,
+    /// Parts of a row, of a split; nor is this read here.
+    pub x: Option<String>,
+    /// Parts of a column, likewise.
+    pub y: Option<String>,
+    /// Whether parts get rails of the node rather than of every chip edge, likewise.
+    pub uneven: Option<bool>,
     /// Rate of a mesh link over that of a chip edge's rails together (k).
     pub inside: f64,
     /// Delay of a mesh link \[ps\].
@@ -64,6 +70,10 @@ pub enum RailXTopology {
     HyperX,
     /// Columns all to all, and columns with columns.
     Dragonfly,
+    /// Rows and columns in parts, `x` and `y`.
+    Split,
+    /// Whichever serves the job best.
+    Auto,
 }
 
 const ABOUT: Kind<Capabilities> = Kind {
@@ -91,13 +101,28 @@ const ABOUT: Kind<Capabilities> = Kind {
         ),
         Key::new(
             "topology",
-            Form::Choice(&["torus", "hyperx", "dragonfly"]),
-            "What the rails form: rings, rows and columns all to all, or groups.",
+            Form::Choice(&["auto", "torus", "hyperx", "dragonfly", "split"]),
+            "What the rails form: rings, rows and columns all to all, groups, or rows and columns in \
+             parts, `x` and `y`. `auto`: of these what serves the job best.",
         ),
         Key::optional(
             "columns",
             Form::Count { min: 1, max: 1 << 20 },
-            "Nodes in a row. Unless given, the squarest grid of nodes that the topology allows.",
+            "Nodes in a row. Unless given, the squarest grid of nodes that the topology allows; with \
+             `auto`, the best. A `split` has as many as its parts.",
+        ),
+        Key::optional(
+            "x",
+            Form::Text,
+            "Parts of a row of a `split`, such as `ring:3*1,all:8*1`: how their nodes are joined, how \
+             many there are, and the rails they get of each chip edge (rails are dealt evenly if no \
+             part says how many). Neighbours in the first part are neighbouring servers.",
+        ),
+        Key::optional("y", Form::Text, "Parts of a column of a `split`, likewise."),
+        Key::optional(
+            "uneven",
+            Form::Bool,
+            "Whether parts of a `split` get rails of the node rather than of each chip edge.",
         ),
         Key::new(
             "inside",
@@ -162,6 +187,9 @@ impl RailXSpec {
             ocs_ports: 128,
             topology,
             columns: None,
+            x: None,
+            y: None,
+            uneven: None,
             inside: 4.0,
             mesh_delay_ps: Time::from_ns(10),
         }

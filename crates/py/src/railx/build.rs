@@ -22,8 +22,8 @@ struct Request {
     /// A topology by name with its columns and rows, or the parts of a split.
     named: Option<Named>,
     scale: Option<[u32; 2]>,
-    x: Vec<DimensionSpec>,
-    y: Vec<DimensionSpec>,
+    x: Option<String>,
+    y: Option<String>,
     share: Share,
     measures: bool,
     maps: bool,
@@ -101,7 +101,13 @@ fn topology(asked: &Request) -> Result<Topology, lightloom_fabric::FabricError> 
     let mut hall = Grid::new(asked.mesh, asked.ports, asked.ocs, 1, 1);
     hall.global_radix = asked.global_ocs;
     match asked.named {
-        None => Topology::split(hall, &asked.x, &asked.y, asked.share),
+        None => {
+            let parts = |key, text: &Option<String>| match text {
+                Some(text) => DimensionSpec::read(key, text, hall, asked.share),
+                None => Ok(Vec::new()),
+            };
+            Topology::split(hall, &parts("x", &asked.x)?, &parts("y", &asked.y)?, asked.share)
+        }
         Some(named) => named.at(hall, asked.scale),
     }
 }

@@ -48,8 +48,18 @@ pub(crate) struct Job<'a> {
 pub(crate) struct Decided {
     pub panel: Option<Design>,
     pub layout: Option<Layout>,
+    pub topology: Option<Chosen>,
     /// Circuits between servers that stand to the end.
     pub standing: Option<CircuitCounts>,
+}
+
+/// A topology that was found for a job.
+#[derive(Clone, Default)]
+pub(crate) struct Chosen {
+    /// As a specification asks for it.
+    pub name: String,
+    /// Why it, for a reader.
+    pub why: String,
 }
 
 impl Decided {
@@ -127,6 +137,11 @@ pub(crate) trait Medium {
     fn circuits_between(&self, from: u32, to: u32) -> u32 {
         let _ = (from, to);
         0
+    }
+
+    /// The topology that was found for the job, if one was.
+    fn topology(&self) -> Option<String> {
+        None
     }
 
     /// What a reader must know of the iteration.

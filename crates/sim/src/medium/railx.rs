@@ -4,28 +4,46 @@
 //! Circuits are set before the job starts and stay. Unless the number of columns is given, the
 //! squarest grid is taken that the topology allows, wide rather than high.
 
-use super::form::{Decided, Medium, MediumKind, State, Turn, around};
+use super::form::{Chosen, Decided, Medium, MediumKind, State, Turn, around};
 use crate::error::SimError;
+use crate::evenly;
+use crate::spec::Spec;
 use lightloom_engine::{Orders, Patch};
 use lightloom_fabric::railx::{Axis, Grid, Layout};
 use lightloom_fabric::{Cluster, Fabric, FabricError, RailXSpec, RailXTopology};
-use lightloom_railx::{Named, joins_all};
+use lightloom_railx::fit::fit;
+use lightloom_railx::{DimensionSpec, Named, Share, Topology, joins_all};
 
 pub(crate) static KIND: MediumKind = MediumKind {
     name: "railx",
     decide: |spec, _, _| {
         let railx: &RailXSpec = spec.fabric.keys().expect("only RailX names this medium");
-        Ok(Decided { layout: Some(layout(&spec.cluster, railx)?), ..Decided::default() })
+        let (layout, topology) = circuits(spec, railx)?;
+        Ok(Decided { layout: Some(layout), topology, ..Decided::default() })
     },
-    begin: |setting| Ok(Box::new(RailX(standing(setting.fabric)))),
+    begin: |setting| {
+        let topology = setting.decided.topology.clone();
+        Ok(Box::new(RailX { standing: standing(setting.fabric), topology }))
+    },
 };
 
-/// With its circuits.
-struct RailX(Vec<Patch>);
+/// With its circuits, and the topology that was found for the job, if one was.
+struct RailX {
+    standing: Vec<Patch>,
+    topology: Option<Chosen>,
+}
 
 impl Medium for RailX {
     fn standing(&self) -> Vec<Patch> {
-        self.0.clone()
+        self.standing.clone()
+    }
+
+    fn topology(&self) -> Option<String> {
+        Some(self.topology.as_ref()?.name.clone())
+    }
+
+    fn note(&self) -> Option<String> {
+        Some(self.topology.as_ref()?.why.clone())
     }
 
     fn collective(
@@ -40,11 +58,41 @@ impl Medium for RailX {
     }
 }
 
-/// The circuits of a job on RailX.
-fn layout(cluster: &Cluster, spec: &RailXSpec) -> Result<Layout, SimError> {
+/// The circuits of a job on RailX, and which topology was taken if that was to be found.
+fn circuits(spec: &Spec, railx: &RailXSpec) -> Result<(Layout, Option<Chosen>), SimError> {
+    let cluster = &spec.cluster;
+    checked(cluster, railx)?;
+    if railx.topology != RailXTopology::Auto {
+        return Ok((layout(cluster, railx)?, None));
+    }
+    if let Some(columns) = railx.columns.filter(|columns| cluster.servers() % columns != 0) {
+        return Err(indivisible(columns, cluster));
+    }
+    let found = fit(cluster, railx, &evenly::dimensions(spec), &evenly::messages(spec)?);
+    let found = found.ok_or_else(|| misfit(Named::Torus, hall(railx), cluster))?;
+    let others = found.named.iter().filter(|(choice, _)| *choice != found.choice);
+    let others: Vec<_> = others.map(|(choice, cost_s)| format!("{choice} {cost_s:.3} s")).collect();
+    let why = format!(
+        "railx: {} was taken: of {} topologies that were tried, even traffic of the job loads its links \
+         least, {:.3} s an iteration; {}",
+        found.choice,
+        found.tried,
+        found.cost_s,
+        others.join(", ")
+    );
+    // One node has no rails to set.
+    let chosen = Chosen { name: found.choice.to_string(), why };
+    Ok((found.topology.layout, (cluster.servers() > 1).then_some(chosen)))
+}
+
+fn hall(spec: &RailXSpec) -> Grid {
+    Grid::new(spec.mesh, spec.ports, spec.ocs_ports, 1, 1)
+}
+
+/// Whether the hall can be built and the cluster's servers are its nodes.
+fn checked(cluster: &Cluster, spec: &RailXSpec) -> Result<(), SimError> {
     cluster.validate().map_err(input)?;
-    let hall = Grid::new(spec.mesh, spec.ports, spec.ocs_ports, 1, 1);
-    hall.check().map_err(of_fabric)?;
+    hall(spec).check().map_err(of_fabric)?;
     let area = spec.mesh * spec.mesh;
     if cluster.gpus_per_server != area {
         return Err(SimError::Input(format!(
@@ -53,22 +101,55 @@ fn layout(cluster: &Cluster, spec: &RailXSpec) -> Result<Layout, SimError> {
             cluster.gpus_per_server
         )));
     }
+    Ok(())
+}
+
+/// The circuits of a topology that is given.
+fn layout(cluster: &Cluster, spec: &RailXSpec) -> Result<Layout, SimError> {
+    let hall = hall(spec);
     let named = match spec.topology {
         RailXTopology::Torus => Named::Torus,
         RailXTopology::HyperX => Named::HyperX,
         RailXTopology::Dragonfly => Named::Dragonfly,
+        RailXTopology::Split | RailXTopology::Auto => return split(cluster, spec),
     };
     let nodes = cluster.servers();
     let grid = match spec.columns {
         Some(columns) if columns == 0 || nodes % columns != 0 => {
-            return Err(SimError::Input(format!(
-                "fabric.columns = {columns}: must divide the {nodes} nodes of {area} GPUs"
-            )));
+            return Err(indivisible(columns, cluster));
         }
         Some(columns) => Grid { columns, rows: nodes / columns, ..hall },
         None => squarest(named, hall, nodes).ok_or_else(|| misfit(named, hall, cluster))?,
     };
     Ok(named.build(grid).map_err(of_fabric)?.layout)
+}
+
+fn indivisible(columns: u32, cluster: &Cluster) -> SimError {
+    let (nodes, area) = (cluster.servers(), cluster.gpus_per_server);
+    SimError::Input(format!(
+        "fabric.columns = {columns}: must divide the {nodes} nodes of {area} GPUs"
+    ))
+}
+
+/// The circuits of a split, whose parts must have as many nodes as the cluster.
+fn split(cluster: &Cluster, spec: &RailXSpec) -> Result<Layout, SimError> {
+    let hall = hall(spec);
+    let share = if spec.uneven == Some(true) { Share::Uneven } else { Share::Balanced };
+    let parts = |key, text: &Option<String>| match text {
+        Some(text) => DimensionSpec::read(key, text, hall, share).map_err(of_fabric),
+        None => Ok(Vec::new()),
+    };
+    let (x, y) = (parts("x", &spec.x)?, parts("y", &spec.y)?);
+    let built = Topology::split(hall, &x, &y, share).map_err(of_split)?;
+    let (grid, nodes) = (built.layout.grid, cluster.servers());
+    if grid.nodes() != nodes {
+        let (columns, rows) = (grid.columns, grid.rows);
+        return Err(SimError::Input(format!(
+            "fabric.topology = \"split\": fabric.x and fabric.y make {columns} x {rows} nodes; must \
+             make the job's {nodes}"
+        )));
+    }
+    Ok(built.layout)
 }
 
 /// The circuits of a fabric that stand from the beginning; none but on RailX.
@@ -131,12 +212,21 @@ fn of_fabric(error: FabricError) -> SimError {
     SimError::Input(format!("fabric.{key} = {}: {}", error.value, error.reason))
 }
 
+/// A split names the dimension that cannot be, not the key.
+fn of_split(error: FabricError) -> SimError {
+    match error.key.as_str() {
+        "x" | "y" => of_fabric(error),
+        _ => SimError::Input(format!("fabric.topology = \"split\": {error}")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use lightloom_units::{BitRate, Time};
 
     fn fabric(cluster: &Cluster, spec: &RailXSpec) -> Result<Fabric, SimError> {
+        checked(cluster, spec)?;
         Fabric::railx(cluster, spec, &layout(cluster, spec)?).map_err(input)
     }
 

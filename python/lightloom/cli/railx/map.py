@@ -101,6 +101,12 @@ def run(
     out.print()
     _print_kinds(found, out)
     out.print(f"\n{_verdict(found, ocs_delay)}", soft_wrap=True)
+    keys = found.fabric
+    sets = " ".join(
+        f"--set fabric.{key}={str(value).lower()}" for key, value in (keys or {}).items()
+    )
+    out.print(f"as a fabric: {sets or 'none, as a job has its ranks in another order'}",
+              soft_wrap=True)  # fmt: skip
     for note in found.notes:
         out.print(f"note: {note}", style="dim", soft_wrap=True)
 

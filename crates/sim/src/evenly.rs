@@ -1,0 +1,183 @@
+//! What a job sends in an iteration if gates are even: what is known of it before any trace.
+//!
+//! Modelled: every kind of transfer by itself, each message with the bytes of a whole iteration; sums of
+//! gradients as the media send them. Ignored: what is sent inside one server, which no network changes.
+//! Checked: against the traffic of the task graph; a collective's against every pair.
+
+use crate::demand::{AllToAll, Demand};
+use crate::error::SimError;
+use crate::medium::form::around;
+use crate::spec::{Spec, Training, Work};
+use lightloom_railx::fit::Groups;
+use lightloom_workload::collective::{Primitive, hierarchical};
+use lightloom_workload::{BlockId, Comm, Gating, Job, Scope, build};
+use std::collections::BTreeMap;
+
+/// The dimensions of a job beyond a server, the one whose ranks are neighbouring servers first.
+pub(crate) fn dimensions(spec: &Spec) -> Vec<u32> {
+    let p = spec.parallelism();
+    let per_server = u64::from(spec.cluster.gpus_per_server.max(1));
+    let (mut gpus, mut servers, mut found) = (1, 1, Vec::new());
+    for degree in [p.tp, p.cp, p.ep, p.dp, p.pp] {
+        gpus *= u64::from(degree);
+        if gpus % per_server == 0 && gpus / per_server % servers == 0 && gpus / per_server > servers
+        {
+            found.push((gpus / per_server / servers) as u32);
+            servers = gpus / per_server;
+        }
+    }
+    found
+}
+
+/// By kind of traffic and by group of it: what is sent between servers.
+#[derive(Default)]
+struct Sent {
+    per_server: u32,
+    bytes: BTreeMap<(u32, u32), BTreeMap<(u32, u32), u64>>,
+}
+
+impl Sent {
+    fn add(&mut self, kind: u32, group: u32, (from, to, bytes): (u32, u32, u64)) {
+        if from / self.per_server != to / self.per_server {
+            let sent = self.bytes.entry((kind, group)).or_default();
+            *sent.entry((from, to)).or_default() += bytes;
+        }
+    }
+}
+
+/// The messages between servers of each kind of traffic, by group.
+///
+/// # Errors
+/// [`SimError::Input`] if the job is none.
+pub(crate) fn messages(spec: &Spec) -> Result<Vec<Groups>, SimError> {
+    let per_server = spec.cluster.gpus_per_server.max(1);
+    let mut sent = Sent { per_server, ..Sent::default() };
+    match &spec.work {
+        Work::Training(training) => of_job(training, &mut sent)?,
+        Work::Collective(work) => {
+            let (ranks, size) = (work.ranks, work.size_bytes);
+            if work.primitive == Primitive::AllToAll {
+                for (from, to) in (0..ranks).flat_map(|a| (0..ranks).map(move |b| (a, b))) {
+                    sent.add(0, 0, (from, to, size / u64::from(ranks)));
+                }
+            } else {
+                let plan = hierarchical(&[(0..ranks).collect()], size, per_server);
+                plan.ring.into_iter().for_each(|message| sent.add(0, 0, message));
+            }
+        }
+    }
+    let mut kinds: BTreeMap<u32, Groups> = BTreeMap::new();
+    for ((kind, _), bytes) in sent.bytes {
+        let group = bytes.into_iter().map(|((from, to), bytes)| (from, to, bytes)).collect();
+        kinds.entry(kind).or_default().push(group);
+    }
+    Ok(kinds.into_values().collect())
+}
+
+/// What a rank waits for in an iteration, from one micro-batch: a micro-batch's traffic counts once for
+/// each, and for the stages that the first and the last one pass alone; a send, for the stages only.
+fn of_job(training: &Training, sent: &mut Sent) -> Result<(), SimError> {
+    let input = |error: lightloom_workload::WorkloadError| SimError::Input(error.to_string());
+    let mut job: Job = training.job.clone();
+    let (stages, chunks) = (u64::from(job.parallelism.pp), u64::from(job.training.virtual_stages));
+    let rounds = u64::from(job.training.micro_batches) + (stages - 1).div_ceil(chunks);
+    // Interleaved schedules take one a stage.
+    job.training.micro_batches = if chunks > 1 { job.parallelism.pp } else { 1 };
+    let built = u64::from(job.training.micro_batches);
+    let (times, sends) =
+        (rounds.div_ceil(built), 2 * (stages * chunks - 1).div_ceil(chunks * built));
+    let gating = Gating::uniform(&job.model, &job.parallelism, &job.training).map_err(input)?;
+    let graph = build(&job, &gating).map_err(input)?;
+    let placement = job.placement();
+    let demand = Demand::new(&placement, &gating);
+    let mut sums: BTreeMap<(u32, bool), u64> = BTreeMap::new();
+    let number = |block: BlockId| block.stage * job.parallelism.dp + block.replica;
+    for comm in &graph.comms {
+        match *comm {
+            Comm::AllToAll { block, matrix, transposed, bytes_per_token } => demand.for_each(
+                AllToAll { block, matrix, transposed, bytes_per_token },
+                |from, to, bytes| sent.add(0, number(block), (from, to, times * bytes)),
+            ),
+            Comm::Send { from, to, bytes_per_gpu } => {
+                let pairs = placement.block_gpus(from).zip(placement.block_gpus(to));
+                pairs.for_each(|(a, b)| sent.add(1, number(from), (a, b, sends * bytes_per_gpu)));
+            }
+            Comm::AllReduce { stage, scope, bytes_per_gpu } => {
+                *sums.entry((stage, scope == Scope::Expert)).or_default() += bytes_per_gpu;
+            }
+            Comm::Collective { block, over, bytes_per_gpu, .. } => {
+                let groups = placement.axis_groups(block, over);
+                let around = around(&groups, times * bytes_per_gpu);
+                around.into_iter().for_each(|pair| sent.add(2 + over as u32, number(block), pair));
+            }
+            Comm::Exchange { .. } => {}
+        }
+    }
+    for ((stage, expert), bytes) in sums {
+        let scope = if expert { Scope::Expert } else { Scope::Dense };
+        let groups = placement.gradient_groups(stage, scope);
+        let plan = hierarchical(&groups, bytes, sent.per_server);
+        plan.ring.into_iter().for_each(|pair| sent.add(4 + u32::from(expert), stage, pair));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Column;
+    use lightloom_workload::{Parallelism, example};
+
+    fn job(parallelism: Parallelism, micro_batches: u32) -> Training {
+        let mut job = example::mixtral_8x7b();
+        (job.parallelism, job.training.micro_batches) = (parallelism, micro_batches);
+        let redraw = crate::spec::Redraw::MicroBatch;
+        Training { job, gating: crate::spec::GatingSpec { redraw } }
+    }
+
+    /// Bytes of tokens, sends and context rings between servers.
+    fn sums(sent: &Sent) -> [u64; 3] {
+        let of = |kind: u32| {
+            let groups = sent.bytes.iter().filter(|((k, _), _)| *k == kind);
+            groups.flat_map(|(_, pairs)| pairs.values()).sum()
+        };
+        [0, 1, 3].map(of)
+    }
+
+    #[test]
+    fn one_stage_sends_what_its_graph_sends() {
+        let parallelism = Parallelism { tp: 2, cp: 2, ep: 8, dp: 2, pp: 1 };
+        let training = job(parallelism, 3);
+        let mut sent = Sent { per_server: 16, ..Sent::default() };
+        of_job(&training, &mut sent).expect("a job");
+        let job = &training.job;
+        let gating = Gating::uniform(&job.model, &job.parallelism, &job.training).expect("fits");
+        let graph = build(job, &gating).expect("a job");
+        let table = crate::traffic::table(&graph, &job.placement(), &gating);
+        let integers = |at: usize| match &table.columns[at].1 {
+            Column::Integers(values) => values.clone(),
+            _ => panic!("whole numbers"),
+        };
+        let Column::Names { index, names } = &table.columns[0].1 else { panic!("names") };
+        let of = |kind: &str| -> u64 {
+            let rows = index.iter().zip(integers(1)).zip(integers(2)).zip(integers(3));
+            let rows = rows.filter(|(((name, _), _), _)| names[**name as usize] == kind);
+            rows.filter(|(((_, a), b), _)| a / 16 != b / 16).map(|(_, bytes)| bytes as u64).sum()
+        };
+        assert_eq!(sums(&sent), [of("ep"), 0, of("cp")]);
+        assert!(of("ep") > 0);
+    }
+
+    #[test]
+    fn the_pipelines_ends_count() {
+        let parallelism = Parallelism { tp: 4, cp: 1, ep: 8, dp: 2, pp: 4 };
+        let sent = |micro_batches| {
+            let mut sent = Sent { per_server: 16, ..Sent::default() };
+            of_job(&job(parallelism, micro_batches), &mut sent).expect("a job");
+            sums(&sent)
+        };
+        let ([one, sends, _], [many, same, _]) = (sent(1), sent(13));
+        // 1 + 3 and 13 + 3 rounds; sends are waited for at the ends alone.
+        assert_eq!((4 * one, sends), (many, same));
+    }
+}
