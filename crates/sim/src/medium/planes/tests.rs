@@ -68,7 +68,8 @@ impl Policy for Jobs<'_> {
         self.planes.last.clear();
         self.planes.piece(Turn { task, key: 0, now }, orders)?;
         let end = self.planes.last.iter().map(|hold| hold.end_ps).max();
-        self.booked[transfer as usize] = self.booked[transfer as usize].max(end.unwrap_or(Time::ZERO));
+        self.booked[transfer as usize] =
+            self.booked[transfer as usize].max(end.unwrap_or(Time::ZERO));
         Ok(())
     }
 
