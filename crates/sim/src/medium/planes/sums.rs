@@ -118,7 +118,9 @@ mod tests {
                 for _ in 0..sum.pieces {
                     let piece = sum.next();
                     assert!(!piece.is_empty());
-                    piece.iter().for_each(|&(a, b, bytes)| *sent.entry((a, b)).or_default() += bytes);
+                    piece
+                        .iter()
+                        .for_each(|&(a, b, bytes)| *sent.entry((a, b)).or_default() += bytes);
                 }
                 let ring = plan.ring.iter().map(|&(a, b, bytes)| ((a, b), bytes));
                 assert_eq!(sent, ring.collect(), "{bytes} bytes, {dark} us");
