@@ -2,14 +2,16 @@
 //!
 //! Modelled: every kind of transfer by itself, each message with the bytes of a whole iteration; sums of
 //! gradients as the media send them. Ignored: what is sent inside one server, which no network changes.
-//! Checked: against the traffic of the task graph; a collective's against every pair.
+//! Checked: against the traffic of the task graph.
 
+use crate::collective::HIERARCHICAL;
 use crate::demand::{AllToAll, Demand};
 use crate::error::SimError;
 use crate::medium::form::around;
-use crate::spec::{Spec, Training, Work};
+use crate::spec::{CollectiveWork, Spec, Training, Work};
 use lightloom_railx::fit::Groups;
-use lightloom_workload::collective::{Primitive, hierarchical};
+use lightloom_units::Bytes;
+use lightloom_workload::collective::{Algorithm, hierarchical};
 use lightloom_workload::{BlockId, Comm, Gating, Job, Scope, build};
 use std::collections::BTreeMap;
 
@@ -54,17 +56,7 @@ pub(crate) fn messages(spec: &Spec) -> Result<Vec<Groups>, SimError> {
     let mut sent = Sent { per_server, ..Sent::default() };
     match &spec.work {
         Work::Training(training) => of_job(training, &mut sent)?,
-        Work::Collective(work) => {
-            let (ranks, size) = (work.ranks, work.size_bytes);
-            if work.primitive == Primitive::AllToAll {
-                for (from, to) in (0..ranks).flat_map(|a| (0..ranks).map(move |b| (a, b))) {
-                    sent.add(0, 0, (from, to, size / u64::from(ranks)));
-                }
-            } else {
-                let plan = hierarchical(&[(0..ranks).collect()], size, per_server);
-                plan.ring.into_iter().for_each(|message| sent.add(0, 0, message));
-            }
-        }
+        Work::Collective(work) => of_collective(work, &mut sent),
     }
     let mut kinds: BTreeMap<u32, Groups> = BTreeMap::new();
     for ((kind, _), bytes) in sent.bytes {
@@ -72,6 +64,39 @@ pub(crate) fn messages(spec: &Spec) -> Result<Vec<Groups>, SimError> {
         kinds.entry(kind).or_default().push(group);
     }
     Ok(kinds.into_values().collect())
+}
+
+/// Steps between the same pairs are of one kind. What has no steps, or is given besides, counts as an even
+/// all-to-all, of which each GPU sends one message to each server.
+fn of_collective(work: &CollectiveWork, sent: &mut Sent) {
+    let (ranks, per_server) = (work.ranks, sent.per_server);
+    let size = Bytes::new(work.size_bytes);
+    if work.algorithm == HIERARCHICAL {
+        let plan = hierarchical(&[(0..ranks).collect()], size.get(), per_server);
+        return plan.ring.into_iter().for_each(|message| sent.add(0, 0, message));
+    }
+    let algorithm = work.algorithm.parse::<Algorithm>().ok();
+    let Some(built) = algorithm.and_then(|named| named.build(ranks, size).ok()) else {
+        let bytes = size.get() / u64::from(ranks);
+        let pairs = (0..ranks)
+            .flat_map(|from| (0..ranks).step_by(per_server as usize).map(move |at| (from, at)));
+        for (from, first) in pairs {
+            let there = per_server.min(ranks - first);
+            let to = first + (from + first / per_server) % there;
+            sent.add(0, 0, (from, to, bytes * u64::from(there)));
+        }
+        return;
+    };
+    let block = size.get().div_ceil(built.blocks().max(1));
+    for (at, step) in built.steps.iter().enumerate() {
+        let pairing = &built.pairings[step.pairing as usize];
+        for node in 0..ranks {
+            if let Some(peer) = pairing.peer(node, ranks) {
+                let blocks = built.moves(at, node).blocks.len() as u64;
+                sent.add(step.pairing, 0, (node, peer, blocks * block));
+            }
+        }
+    }
 }
 
 /// What a rank waits for in an iteration, from one micro-batch: a micro-batch's traffic counts once for
