@@ -315,6 +315,7 @@ def test_version_and_help(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         "ocs": ["serve"],
         "agent": ["serve", "emulate"],
         "soak": ["control"],
+        "maps": ["check", "show", "schema"],
         "railx": ["build", "map", "simulate", "cost", "allocate", "decompose"],
     }
     for command in COMMANDS:
@@ -323,8 +324,8 @@ def test_version_and_help(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
             assert run([*arguments, "--help"]) == 0
             text = " ".join(capsys.readouterr().out.split())
             assert f"Example: lightloom {' '.join(arguments)}" in text
-            # Daemons speak to logs, and what agents say is JSON anyway.
-            assert "--json" in text or more in ("serve", "emulate")
+            # Daemons speak to logs; what agents say and a schema are JSON anyway.
+            assert "--json" in text or more in ("serve", "emulate", "schema")
 
 
 def test_help_shows_its_brackets(capsys: pytest.CaptureFixture[str]) -> None:

@@ -95,6 +95,9 @@ def test_what_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert run(["maps", "show", str(place), "--device", "plane 1"]) == 0
     out = capsys.readouterr().out
     assert "at first" in out and "0>4" in out and "700" in out
+    assert run(["maps", "show", str(place), "--device", "plane 1", "--json"]) == 0
+    (plane,) = json.loads(capsys.readouterr().out)
+    assert plane == json.loads(place.read_text())["devices"][1]
 
 
 SET = ("devices", 0, "settings", 1)

@@ -49,6 +49,7 @@ def show_command(
     device: str | None = typer.Option(
         None, "--device", help="Show what this one holds and is set to."
     ),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Show the devices, or what one holds and is set to, in order.
 
@@ -65,6 +66,13 @@ def show_command(
         return ", ".join(f"{a}{joint}{b}" for a, b in circuits[:6]) + ", ..." * (len(circuits) > 6)
 
     found = maps.read(file)
+    names = {one.device: one for one in found.devices}
+    if device is not None and device not in names:
+        raise InputError(f'--device "{device}": no such device{unknown(device, tuple(names))}')
+    if as_json:
+        devices = found.devices if device is None else [names[device]]
+        print(json.dumps([one.model_dump(mode="json") for one in devices], indent=2))
+        return None
     first = Column("the first of them", name=True)
     if device is None:
         table = [
@@ -76,9 +84,6 @@ def show_command(
         heads = ("ports", "duplex", "attached", "circuits\nat first", "settings",
                  "circuits\nat the end")  # fmt: skip
         return print_table((Column("device", name=True), *heads), table, console())
-    names = {one.device: one for one in found.devices}
-    if device not in names:
-        raise InputError(f'--device "{device}": no such device{unknown(device, tuple(names))}')
     shown = names[device]
     joint = "-" if shown.duplex else ">"
     rows = [["at first", "-", str(len(shown.initial)), "-", brief(shown.initial, joint)]]
