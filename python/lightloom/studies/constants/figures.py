@@ -94,6 +94,16 @@ def _uneven_plan(_changes: Changes) -> float:
     return int(plan.plan_alltoall(demand, planes, "ports").plan.completion) / 1e12
 
 
+def _slow_nic(_changes: Changes) -> float:
+    from lightloom import rails
+
+    done = rails.run(
+        domains=8, size="8 MiB", collectives=5, workload="sparse:0.6", schemes="rails",
+        nics={"domain3.rail2": 0.5},
+    )  # fmt: skip
+    return float(sum(one["completion_ps"] for one in done.schemes[0].collectives[2:]) / 3e12)
+
+
 _SKEWED = changing("timed", At("in twos", 3.0, 1.0), DELAYS[5])
 _TRANSPORTS = {"NDP": "ndp", "DCQCN": "dcqcn", "RoCE": "roce", "DCTCP": "dctcp"}
 _INSIDE = {"fabric.ocs.device": "rotornet", "fabric.reconfigure.first_forward": "inside"}
@@ -141,6 +151,7 @@ FIGURES: Mapping[str, Figure] = {
         **_PROTOTYPE,
     ),
     "TopoOpt": _training("Mixtral 8x22B on 512 GPUs", "mixtral-8x22b", 512, 4, fabric="topoopt"),
+    "planes": _training("the same on planes", "mixtral-8x22b", 512, 4, fabric="planes"),
     "spray": _all_to_all("an all-to-all of 64 ranks, 16 MB of e64k4, fat-tree, packets"),
     "spray, direct": _all_to_all(
         "the same, a flow for each pair of ranks", **{"fabric.carrier": "direct"}
@@ -153,6 +164,11 @@ FIGURES: Mapping[str, Figure] = {
     "RailS": _all_to_all(
         "spray with RailS, rail-optimized",
         **{"fabric.preset": "rail-optimized", "engine.balancer.kind": "rails"},
+    ),
+    "RailS, slow NIC": Figure(
+        "RailS with a NIC at half its rate, sparse:0.6, 8 domains, 8 MiB, the last three of five",
+        _slow_nic,
+        lambda: None,
     ),
     "flowlets": _all_to_all(
         "DCTCP with flowlets",
