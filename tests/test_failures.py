@@ -177,6 +177,36 @@ def test_packets_and_flows_agree(fabric, kind):
     assert costs["packet"] == pytest.approx(costs["flow"], rel=0.25)
 
 
+@pytest.mark.parametrize("balancer", ["rails", "reps"])
+@pytest.mark.parametrize("kind", [kind for fabric, kind in cases() if fabric == "rail-optimized"])
+def test_balancers_that_choose_nics_go_on(kind, balancer):
+    """A server or GPU elsewhere stands in, and what is down is not chosen."""
+    whole = job("rail-optimized", "packet")
+    for at in ("0 s", "300 us"):
+        times = []
+        for named in (balancer, "ecmp"):
+            scenario = whole.with_(**{"engine.balancer.kind": named})
+            done = finished(added(scenario, [f"{kind}@{at}"]))
+            check(done)
+            times.append(done.summary["iteration_ps"])
+        assert times[0] <= 1.05 * times[1]
+
+
+def test_chunks_avoid_a_rail_that_is_down():
+    """Of four rails three are left for one server: an all-to-all takes at most a third longer."""
+    scenario = job("rail-optimized", "packet").with_(**{"engine.balancer.kind": "rails"})
+    runs = finished(scenario), finished(added(scenario, ["nic:server1.nic1@0s"]))
+    before, after = (run.summary["exposed_a2a_ps"] for run in runs)
+    assert 1.02 * before < after < 1.05 * 4 / 3 * before
+
+
+def test_no_rail_in_common_is_no_end():
+    """Chunks between two servers that no rail joins take spines."""
+    scenario = job("rail-optimized", "packet").with_(**{"engine.balancer.kind": "rails"})
+    lost = [f"nic:server{n // 2}.nic{n}@0s" for n in range(4)]
+    check(finished(added(scenario, lost)))
+
+
 def test_the_documentation_says_what_fails_where():
     text = (Path(__file__).parents[1] / "docs" / "failures.md").read_text()
     listed_in = r"^\| `([a-z-]+)` \| ((?:`[a-z-]+`(?:, )?)+|none) \|"

@@ -13,6 +13,7 @@
 //! Forwarding is a pipeline: flows over the scale-up network and over rails run at the same time,
 //! and what is forwarded starts, and ends, one unit later (a chunk; a packet of a lane).
 //!
+//! Domains are servers in rising order, which need not be neighbours: another may stand in for one.
 //! A NIC that is down carries nothing, and all know it: what its GPU would send or receive by itself is
 //! spread over the NICs of the domain that are left, lanes are fewer, and chunks take the rails that work
 //! at both ends.
@@ -21,13 +22,12 @@
 //! Checked: bytes conserved at both ends; the closed forms of loads.
 
 use lightloom_engine::Orders;
-use lightloom_fabric::{Cluster, Fabric, GpuId, NicId, ServerId};
+use lightloom_fabric::{Cluster, Fabric, GpuId, LinkId, NicId, ServerId};
 use lightloom_packet::{BalancerSpec, Chunks, Nics};
 use lightloom_rails::lpt::sizes;
 use lightloom_rails::{Message, Rates};
 use lightloom_units::{Bytes, Time};
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 const NONE: u32 = u32::MAX;
 
@@ -56,30 +56,42 @@ pub(crate) struct Flow {
 /// What senders know of NICs before an all-to-all.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
-    /// By NIC; none are, where this is shorter.
+    /// By NIC of the cluster; none are, where this is shorter.
     pub down: Vec<bool>,
-    /// By sending domain, what its rails gave; all are alike where this is shorter.
+    /// By place of the sending domain, what its rails gave; all are alike where this is shorter.
     pub rates: Vec<Rates>,
 }
 
 impl Known {
-    /// Of domains with so many rails: NICs that are down are so for both ends' plans.
-    pub fn new(down: Vec<bool>, rails: u32) -> Self {
+    /// Of some domains with so many rails: NICs that are down are so for both ends' plans.
+    pub fn new(down: Vec<bool>, domains: &[u32], rails: u32) -> Self {
         let mut known = Known { down, rates: vec![] };
         if !known.down.contains(&true) {
             return known;
         }
-        let domains = known.down.len() / rails as usize;
-        for from in 0..domains as u32 {
-            let mut rates = Rates::new(domains, rails as usize);
-            for (to, rail) in (0..domains as u32).flat_map(|to| (0..rails).map(move |n| (to, n))) {
-                if [from, to].iter().any(|domain| known.is_down(NicId(domain * rails + rail))) {
+        for &from in domains {
+            let mut rates = Rates::new(domains.len(), rails as usize);
+            for (to, &domain) in (0..).zip(domains) {
+                for rail in (0..rails).filter(|&rail| !known.has_rail([from, domain], rails, rail))
+                {
                     rates.set_down(to, rail as u16);
                 }
             }
             known.rates.push(rates);
         }
         known
+    }
+
+    /// Whether a rail works at both of two domains.
+    fn has_rail(&self, domains: [u32; 2], rails: u32, rail: u32) -> bool {
+        domains.iter().all(|domain| !self.is_down(NicId(domain * rails + rail)))
+    }
+
+    /// Whether at least one rail works at any two of these domains.
+    pub fn joins(&self, domains: &[u32], rails: u32) -> bool {
+        let pairs = domains.iter().flat_map(|&a| domains.iter().map(move |&b| [a, b]));
+        !self.down.contains(&true)
+            || pairs.into_iter().all(|pair| (0..rails).any(|rail| self.has_rail(pair, rails, rail)))
     }
 
     fn is_down(&self, nic: NicId) -> bool {
@@ -116,13 +128,16 @@ pub(crate) struct Flows {
     pub pairs: Vec<(u32, u32, u64)>,
     /// Which flows carry a pair: index into `pairs`, index into `flows`.
     pub carried: Vec<(u32, u32)>,
-    /// What each NIC sends \[B\], from the first domain's on; of lanes, only a run can tell.
+    /// What each NIC of the domains sends \[B\]; of lanes, only a run can tell.
     pub sent: Vec<u64>,
     /// What each NIC receives \[B\].
     pub received: Vec<u64>,
-    /// By source GPU and index of the destination in its domain: the flow over the scale-up network.
+    /// By source GPU of the domains and index of the destination in its own: the flow over the scale-up
+    /// network.
     inside: Vec<u32>,
-    first_gpu: u32,
+    /// Servers, in rising order.
+    domains: Vec<u32>,
+    rails: u32,
     known: Known,
 }
 
@@ -137,50 +152,70 @@ pub(crate) fn lanes(scheme: &BalancerSpec) -> bool {
 }
 
 impl Flows {
-    /// Decides for `demand`, (source GPU, destination GPU, bytes) with both in `domains`.
+    /// Decides for `demand`, (source GPU, destination GPU, bytes) with both in `domains`, servers in rising
+    /// order.
     ///
     /// # Errors
     /// Two domains with no NICs, or no rail, left between them.
     pub fn new(
         cluster: &Cluster,
-        domains: Range<u32>,
+        domains: &[u32],
         scheme: &BalancerSpec,
         demand: impl IntoIterator<Item = (u32, u32, u64)>,
         known: &Known,
     ) -> Result<Self, String> {
         let rails = cluster.gpus_per_server;
-        let gpus = (domains.len() * rails as usize) as u32;
-        let first_gpu = domains.start * rails;
+        let gpus = domains.len() * rails as usize;
         let mut made = Flows {
-            sent: vec![0; gpus as usize],
-            received: vec![0; gpus as usize],
-            inside: vec![NONE; (gpus * rails) as usize],
-            first_gpu,
+            sent: vec![0; gpus],
+            received: vec![0; gpus],
+            inside: vec![NONE; gpus * rails as usize],
+            domains: domains.to_vec(),
+            rails,
             known: known.clone(),
             ..Flows::default()
         };
         for (from, to, bytes) in demand {
             if bytes == 0 || from == to {
             } else if from / rails == to / rails {
-                made.inside(rails, from, to, bytes);
+                made.inside(from, to, bytes);
             } else {
                 made.pairs.push((from, to, bytes));
             }
         }
         match scheme.chunks() {
-            Some(chunks) => made.in_chunks(cluster, &domains, chunks)?,
+            Some(chunks) => made.in_chunks(cluster, chunks)?,
             None if lanes(scheme) => made.in_lanes(cluster)?,
             None => made.by_own_nics(cluster)?,
         }
         Ok(made)
     }
 
+    /// The place of a server among the domains.
+    ///
+    /// # Panics
+    /// If it is none of them.
+    fn place(&self, server: u32) -> usize {
+        self.domains.binary_search(&server).expect("both ends are in a domain")
+    }
+
+    /// The place of a GPU, or of its NIC, among those of the domains.
+    fn at(&self, gpu: u32) -> usize {
+        self.place(gpu / self.rails) * self.rails as usize + (gpu % self.rails) as usize
+    }
+
+    /// The place of the flow between two GPUs of a domain.
+    fn slot(&self, from: u32, to: u32) -> usize {
+        self.at(from) * self.rails as usize + (to % self.rails) as usize
+    }
+
     /// Adds bytes to the flow between two GPUs of a domain.
-    fn inside(&mut self, rails: u32, from: u32, to: u32, bytes: u64) {
+    fn inside(&mut self, from: u32, to: u32, bytes: u64) {
         if from == to || bytes == 0 {
             return;
         }
-        let slot = &mut self.inside[((from - self.first_gpu) * rails + to % rails) as usize];
+        let at = self.slot(from, to);
+        let slot = &mut self.inside[at];
         if *slot == NONE {
             *slot = self.flows.len() as u32;
             let ends = Ends::Inside(GpuId(from), GpuId(to));
@@ -196,8 +231,9 @@ impl Flows {
             let (into, after) = self.land(cluster, to, pair, bytes)?;
             let before = out != cluster.nic_of(GpuId(from));
             let sender = if before { out.0 } else { from };
-            self.inside(cluster.gpus_per_server, from, sender, bytes);
-            self.sent[(sender - self.first_gpu) as usize] += bytes;
+            self.inside(from, sender, bytes);
+            let at = self.at(sender);
+            self.sent[at] += bytes;
             self.carried.push((pair as u32, self.flows.len() as u32));
             self.flows.push(Flow { ends: Ends::Nics(out, into), bytes, before, after });
         }
@@ -215,8 +251,9 @@ impl Flows {
         let into = self.known.nic(cluster, to, turn)?;
         let after = into != cluster.nic_of(GpuId(to));
         let receiver = if after { into.0 } else { to };
-        self.inside(cluster.gpus_per_server, receiver, to, bytes);
-        self.received[(receiver - self.first_gpu) as usize] += bytes;
+        self.inside(receiver, to, bytes);
+        let at = self.at(receiver);
+        self.received[at] += bytes;
         Ok((into, after))
     }
 
@@ -229,9 +266,11 @@ impl Flows {
             let ends = Ends::Lanes(cluster.server_of(GpuId(from)), into);
             self.carried.push((pair as u32, self.flows.len() as u32));
             self.flows.push(Flow { ends, bytes, before: rails > 1, after });
-            totals[(from - self.first_gpu) as usize] += bytes;
+            totals[self.at(from)] += bytes;
         }
-        for (from, total) in (self.first_gpu..).zip(totals).filter(|&(_, total)| total > 0) {
+        let gpus: Vec<u32> =
+            self.domains.iter().flat_map(|&domain| domain * rails..(domain + 1) * rails).collect();
+        for (from, total) in gpus.into_iter().zip(totals).filter(|&(_, total)| total > 0) {
             let server = cluster.server_of(GpuId(from));
             let first = server.0 * rails;
             let works = |&gpu: &u32| !self.known.is_down(cluster.nic_of(GpuId(gpu)));
@@ -242,7 +281,7 @@ impl Flows {
             let lanes = left.len() as u64;
             for (n, gpu) in left.into_iter().enumerate() {
                 let odd = u64::from((n as u64) < total % lanes);
-                self.inside(rails, from, gpu, total / lanes + odd);
+                self.inside(from, gpu, total / lanes + odd);
             }
         }
         Ok(())
@@ -251,33 +290,32 @@ impl Flows {
     fn in_chunks(
         &mut self,
         cluster: &Cluster,
-        domains: &Range<u32>,
         Chunks { chunk, queue_pairs, deal }: Chunks,
     ) -> Result<(), String> {
         let chunk = chunk.get();
-        let rails = cluster.gpus_per_server;
-        let mut messages = vec![vec![]; domains.len()];
-        let mut pairs_of = vec![vec![]; domains.len()];
+        let (rails, count) = (self.rails, self.domains.len());
+        let mut messages = vec![vec![]; count];
+        let mut pairs_of = vec![vec![]; count];
         for (pair, &(from, to, bytes)) in self.pairs.iter().enumerate() {
-            let domain = (from / rails - domains.start) as usize;
-            let destination = to / rails - domains.start;
+            let domain = self.place(from / rails);
+            let destination = self.place(to / rails) as u32;
             let (source, receiver) = (from % rails, to % rails);
             messages[domain].push(Message { bytes, destination, source, receiver });
             pairs_of[domain].push(pair as u32);
         }
-        self.have_rails(rails)?;
+        self.have_rails()?;
         let rates = &self.known.rates;
         let assignment = lightloom_rails::assign(&messages, rails as usize, chunk, deal, rates);
         // A rail's queue pairs, shared evenly by its destinations.
-        let others = (domains.len() as u32).saturating_sub(1).max(1);
+        let others = (count as u32).saturating_sub(1).max(1);
         let queues = (queue_pairs / others).max(1);
         // By destination, rail and queue pair: its flow, and the pair of GPUs that it was last for.
-        let mut flow_of = vec![(NONE, NONE); domains.len() * (rails * queues) as usize];
-        let mut turns = vec![0u32; domains.len() * rails as usize];
-        for (domain, messages) in domains.clone().zip(&messages) {
+        let mut flow_of = vec![(NONE, NONE); count * (rails * queues) as usize];
+        let mut turns = vec![0u32; count * rails as usize];
+        for (at, messages) in messages.iter().enumerate() {
+            let domain = self.domains[at];
             flow_of.fill((NONE, NONE));
             turns.fill(0);
-            let at = (domain - domains.start) as usize;
             let mut chunks = assignment.rails[at].iter();
             for (message, &pair) in messages.iter().zip(&pairs_of[at]) {
                 let (from, to, bytes) = self.pairs[pair as usize];
@@ -301,8 +339,8 @@ impl Flows {
                     flow.bytes += size;
                     flow.before |= from % rails != rail;
                     flow.after |= to % rails != rail;
-                    self.inside(rails, from, domain * rails + rail, size);
-                    self.inside(rails, to - to % rails + rail, to, size);
+                    self.inside(from, domain * rails + rail, size);
+                    self.inside(to - to % rails + rail, to, size);
                 }
             }
         }
@@ -311,13 +349,10 @@ impl Flows {
     }
 
     /// Refuses a demand between two domains that no rail joins any more.
-    fn have_rails(&self, rails: u32) -> Result<(), String> {
+    fn have_rails(&self) -> Result<(), String> {
         for &(from, to, _) in &self.pairs {
-            let (a, b) = (from / rails, to / rails);
-            let works = |&n: &u32| {
-                [a, b].iter().all(|domain| !self.known.is_down(NicId(domain * rails + n)))
-            };
-            if !(0..rails).any(|n| works(&n)) {
+            let (a, b) = (from / self.rails, to / self.rails);
+            if !self.known.joins(&[a, b], self.rails) {
                 return Err(format!("domains {a} and {b}: no rail works at both"));
             }
         }
@@ -326,8 +361,8 @@ impl Flows {
 
     /// What a run says of rails: bytes, and the time of the last, by sending domain, receiving domain and
     /// rail; of schemes that keep to rails.
-    pub fn by_rail(&self, rails: u32, ends: &[Time]) -> BTreeMap<(u32, u32, u32), (u64, Time)> {
-        let mut heard = BTreeMap::new();
+    pub fn by_rail(&self, ends: &[Time]) -> BTreeMap<(u32, u32, u32), (u64, Time)> {
+        let (mut heard, rails) = (BTreeMap::new(), self.rails);
         for (flow, &end) in self.flows.iter().zip(ends) {
             if let Ends::Nics(out, into) = flow.ends {
                 let (bytes, last) = heard
@@ -341,9 +376,10 @@ impl Flows {
     }
 
     /// When each pair's last byte has arrived, given when each flow's has.
-    pub fn pair_ends(&self, rails: u32, ends: &[Time]) -> Vec<Time> {
+    pub fn pair_ends(&self, ends: &[Time]) -> Vec<Time> {
+        let rails = self.rails;
         let inside = |from: u32, to: u32| {
-            let flow = self.inside[((from - self.first_gpu) * rails + to % rails) as usize];
+            let flow = self.inside[self.slot(from, to)];
             if flow == NONE { Time::ZERO } else { ends[flow as usize] }
         };
         let mut arrived = vec![Time::ZERO; self.pairs.len()];
@@ -370,27 +406,27 @@ impl Flows {
         arrived
     }
 
-    /// Puts the flow at `index` into the open phase of `orders`.
+    /// Puts the flow at `index` into the open phase of `orders`; `route` appends a path between two NICs.
     ///
     /// # Errors
-    /// If the fabric has no path between the two.
+    /// What `route` says.
     pub fn order(
         &self,
         index: usize,
         fabric: &Fabric,
+        route: impl Fn(NicId, NicId, u64, &mut Vec<LinkId>) -> Result<(), String>,
         key: u64,
         orders: &mut Orders,
     ) -> Result<(), String> {
         let flow = &self.flows[index];
-        let text = |error: lightloom_fabric::RouteError| error.to_string();
         match flow.ends {
             Ends::Inside(from, to) => fabric.scale_up_path(from, to, orders.path()),
-            Ends::Nics(from, to) => fabric
-                .nic_route(from, to, key.wrapping_add(index as u64), orders.path())
-                .map_err(text)?,
+            Ends::Nics(from, to) => {
+                route(from, to, key.wrapping_add(index as u64), orders.path())?;
+            }
             Ends::Lanes(domain, to) => {
                 for nic in self.known.left(fabric.cluster(), domain) {
-                    fabric.nic_route(nic, to, key, orders.path()).map_err(text)?;
+                    route(nic, to, key, orders.path())?;
                     orders.lane();
                 }
             }
@@ -433,10 +469,11 @@ mod tests {
             scheme in schemes(),
             demand in prop::collection::vec((0u32..12, 0u32..12, 0u64..900), 0..40),
         ) {
-            // GPUs 8 to 19: the third to the fifth domain of a larger cluster.
-            let demand: Vec<_> = demand.iter().map(|&(i, j, bytes)| (8 + i, 8 + j, bytes)).collect();
+            // The third, the fourth and the sixth domain of a larger cluster.
+            let gpu = |i: u32| if i < 8 { 8 + i } else { 12 + i };
+            let demand: Vec<_> = demand.iter().map(|&(i, j, bytes)| (gpu(i), gpu(j), bytes)).collect();
             let flows = Flows::new(
-                &Cluster::of(24, 4), 2..5, &scheme, demand.iter().copied(), &Known::default(),
+                &Cluster::of(24, 4), &[2, 3, 5], &scheme, demand.iter().copied(), &Known::default(),
             )
             .map_err(TestCaseError::fail)?;
             let between: u64 =
@@ -469,9 +506,14 @@ mod tests {
     /// One GPU sends 800 B to one GPU: eight chunks over four rails, two forwarded by each.
     #[test]
     fn chunks_are_forwarded_at_both_ends() {
-        let flows =
-            Flows::new(&Cluster::of(8, 4), 0..2, &scheme(RAILS), [(1, 6, 800)], &Known::default())
-                .expect("rails");
+        let flows = Flows::new(
+            &Cluster::of(8, 4),
+            &[0, 1],
+            &scheme(RAILS),
+            [(1, 6, 800)],
+            &Known::default(),
+        )
+        .expect("rails");
         assert_eq!(flows.sent, [200, 200, 200, 200, 0, 0, 0, 0]);
         assert_eq!(flows.received, [0, 0, 0, 0, 200, 200, 200, 200]);
         let inside: Vec<_> = flows
@@ -501,7 +543,7 @@ mod tests {
     fn chunks_take_queue_pairs_in_turn() {
         let flows = Flows::new(
             &Cluster::of(4, 2),
-            0..2,
+            &[0, 1],
             &scheme(RAILS),
             [(0, 2, 2_400)],
             &Known::default(),

@@ -3,9 +3,10 @@
 //! Modelled: M domains of N GPUs with a NIC each; one leaf switch a rail and as many spines as a leaf
 //! has hosts, or a tree without rails, so that nothing is over-subscribed; each all-to-all alone, from an
 //! idle network, all flows at once. NICs may be slow, which a sender learns by what its rails gave in
-//! earlier all-to-alls (RailS, Algorithm 2, step 5), or down, which it knows. Completion is when the last byte has arrived, those that stay inside a domain
-//! included; bus bandwidth counts only bytes between domains.
-//! Ignored: the time that a sender takes to decide (`schedule`'s example `lpt` measures it).
+//! earlier all-to-alls (RailS, Algorithm 2, step 5), or down, which it knows. Completion is when the last
+//! byte has arrived, those that stay inside a domain included; bus bandwidth counts only bytes between
+//! domains.
+//! Ignored: the time that a sender takes to decide.
 //! Checked: closed forms on the flow engine; loads against bounds; no scheme beats what the most
 //! loaded NIC allows.
 
@@ -171,12 +172,16 @@ impl RailsSpec {
         Ok(fabric)
     }
 
+    fn all_domains(&self) -> Vec<u32> {
+        (0..self.domains).collect()
+    }
+
     fn known(&self) -> Known {
         let mut down = vec![false; (self.domains * self.gpus_per_domain) as usize];
         for (&nic, &rate) in &self.nic_bps {
             down[nic as usize] = rate.bps() == 0;
         }
-        Known::new(down, self.gpus_per_domain)
+        Known::new(down, &self.all_domains(), self.gpus_per_domain)
     }
 
     /// Whether, and by chunks of which size, a sender learns of its rails.
@@ -400,7 +405,7 @@ fn collective(
     let cluster = fabric.cluster();
     let (gpus, rails) = (cluster.gpus, cluster.gpus_per_server);
     let demand = pairs(matrix, gpus as usize);
-    let mut flows = Flows::new(cluster, 0..spec.domains, &spec.scheme, demand, known)
+    let mut flows = Flows::new(cluster, &spec.all_domains(), &spec.scheme, demand, known)
         .map_err(SimError::Input)?;
     let seed = spec.seed ^ at.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let count = flows.flows.len();
@@ -422,9 +427,9 @@ fn collective(
     if lanes(&spec.scheme) {
         flows.sent = payload_sent(fabric, spec, &outcome);
     }
-    let ends = flows.pair_ends(rails, &outcome.end);
+    let ends = flows.pair_ends(&outcome.end);
     let by_rail = match spec.learns() {
-        Some(_) => flows.by_rail(rails, &outcome.end),
+        Some(_) => flows.by_rail(&outcome.end),
         None => BTreeMap::new(),
     };
     let bytes: u64 = flows.received.iter().sum();
@@ -479,7 +484,10 @@ impl Policy for FlowSender<'_> {
         if flow.before {
             orders.end_phase(self.forwarding);
         }
-        self.flows.order(transfer as usize, self.fabric, self.key, orders)?;
+        let route = |from, to, key, path: &mut _| {
+            self.fabric.nic_route(from, to, key, path).map_err(|error| error.to_string())
+        };
+        self.flows.order(transfer as usize, self.fabric, route, self.key, orders)?;
         orders.end_phase(if flow.after { self.forwarding } else { Time::ZERO });
         Ok(())
     }
