@@ -256,6 +256,20 @@ def test_auto_is_as_good_as_the_best() -> None:
     assert max(regrets(20, seed=17)) < 0.02
 
 
+@pytest.mark.parametrize("fabric", ["fat-tree", "rail-optimized", "leaf-spine"])
+@pytest.mark.parametrize(("hot", "taken"), [(1, "direct"), (6, "delegate")])
+def test_auto_of_very_many_pairs_is_as_good(fabric: str, hot: int, taken: str) -> None:
+    """Above 65,536 pairs a carrier is looked at only where it can be sooner than the first."""
+    ranks = 272
+    matrix = np.full((ranks, ranks), 1 << 20, dtype=np.uint64)
+    matrix[:, ::8] *= hot
+    np.fill_diagonal(matrix, 0)
+    more = {"engine.tolerance": 0.01}
+    times = [run_drawn(fabric, carrier, matrix, more)["time_s"] for carrier in CARRIERS]
+    row = run_drawn(fabric, "auto", matrix, more)
+    assert row["time_s"] <= 1.01 * min(times) and row["carrier"] == taken
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize(("cases", "seed"), [(200, 18), (100, 2026), (100, 2027)])
 def test_auto_is_as_good_as_the_best_of_many(cases: int, seed: int) -> None:

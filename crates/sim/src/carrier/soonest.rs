@@ -31,7 +31,7 @@ enum Known {
 }
 
 /// Whether one is sooner over than another by a hundredth at least: for less no other is taken.
-fn sooner(a: Time, b: Time) -> bool {
+pub(crate) fn sooner(a: Time, b: Time) -> bool {
     a.saturating_add(Time::from_ps(a.ps() / 100)) < b
 }
 
