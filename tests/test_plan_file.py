@@ -105,7 +105,7 @@ SET = ("planes", 1, "reconfigurations", 0)
     ("path", "value", "named"),
     [
         (("format",), "plan", 'format = "plan": must be "lightloom-plan"'),
-        (("version",), 2, "version = 2: must be 1"),
+        (("version",), 2, "version = 2: must be 2 with machine.grid"),
         (("version",), "1", 'version = "1": must be 1'),
         (("speed",), 2, "speed: unknown key"),
         (("nodes",), {}, "nodes = {}: must be a valid array"),

@@ -101,6 +101,86 @@ def test_effort_never_beats_the_optimum(effort: str) -> None:
             assert completion <= normal and bound >= normal_bound
 
 
+@dataclass(frozen=True)
+class Gridded:
+    """Parts that take the dimensions of a grid in turn: each has planes of its own."""
+
+    dimensions: tuple[int, ...]
+    steps: tuple[tuple[int, int], ...]
+    places: tuple[tuple[int, int], ...]
+    """(dimension, part) of each step."""
+    initial: tuple[Held, ...]
+    reconfiguration_ps: int
+    latency_ps: int
+
+    @classmethod
+    def draw(cls, seed: int, alike: bool) -> Gridded:
+        """Draw two dimensions of one or two planes, with one or two steps a part in each."""
+        rng = np.random.default_rng(seed)
+        kinds = int(rng.integers(1, 4))
+
+        def steps() -> list[tuple[int, int]]:
+            return [(int(rng.integers(kinds)), int(10 ** rng.uniform(5, 7.5)))
+                    for _ in range(int(rng.integers(1, 3)))]  # fmt: skip
+
+        own = [[steps() for _ in range(2)]] * 2 if alike else [[steps(), steps()] for _ in range(2)]
+        planes = [int(rng.integers(1, 3))] * 2 if alike else [int(n) for n in rng.integers(1, 3, 2)]
+        start = [(0, None, "free")[int(rng.integers(3))]] * 2
+        made, places = [], []
+        for turn in range(2):
+            for part in range(2):
+                at = (part + turn) % 2
+                made += [(10 * at + kind, volume) for kind, volume in own[at][turn]]
+                places += [(at, part)] * len(own[at][turn])
+        initial = [10 * at + held if isinstance(held, int) else held
+                   for at, held in enumerate(start) for _ in range(planes[at])]  # fmt: skip
+        dark = int(10 ** rng.uniform(7, 9))
+        return cls(tuple(planes), tuple(made), tuple(places), tuple(initial), dark, 1_000_000)
+
+    def scheduled(self) -> tuple[int, int]:
+        """Return when SWOT's schedule completes, and its bound [ps]."""
+        held = {None: "dark", "free": "free"}
+        request = {
+            "planes": {"planes": sum(self.dimensions), "rate_bps": RATE_BPS,
+                       "reconfiguration_ps": self.reconfiguration_ps,
+                       "latency_ps": self.latency_ps},
+            "dimensions": self.dimensions,
+            "initial": [{"configuration": h} if isinstance(h, int) else held[h]
+                        for h in self.initial],
+            "steps": [{"configuration": c, "volume_bytes": v, "dimension": d, "part": p}
+                      for (c, v), (d, p) in zip(self.steps, self.places, strict=True)],
+        }  # fmt: skip
+        answer = json.loads(_core.swot_schedule(json.dumps(request)))
+        return answer["completion_ps"], answer["bound_ps"]
+
+    def optimum(self) -> float:
+        """Return when HiGHS's schedule completes, proven [ps]."""
+        found = solve(self.steps, self.initial, RATE_BPS, self.reconfiguration_ps, self.latency_ps,
+                      120.0, self.dimensions, self.places)  # fmt: skip
+        assert found.bound_ps >= found.completion_ps * (1 - EXACT)
+        return found.completion_ps
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_grids_of_like_dimensions_are_optimal(seed: int) -> None:
+    instance = Gridded.draw(seed, alike=True)
+    completion, bound = instance.scheduled()
+    best = instance.optimum()
+    assert best * (1 - EXACT) <= completion <= best * (1 + EXACT)
+    assert best * (1 - EXACT) <= bound <= best * (1 + EXACT)
+
+
+def test_grids_of_any_dimensions_are_near_the_optimum() -> None:
+    ratios = []
+    for seed in range(24):
+        instance = Gridded.draw(seed, alike=False)
+        completion, bound = instance.scheduled()
+        best = instance.optimum()
+        assert bound <= best * (1 + EXACT) and completion >= best * (1 - EXACT), seed
+        ratios.append(completion / best)
+    assert max(ratios) <= 1.15 and sum(ratio <= 1 + EXACT for ratio in ratios) >= 12, ratios
+
+
 def test_the_worked_example() -> None:
     steps = tuple((c, mb * 10**6) for c, mb in [(0, 20), (1, 10), (2, 5), (2, 5), (1, 10), (0, 20)])
     # SWOT, Section 3.1: two planes; reconfiguration as long as 10 MB on one of them.

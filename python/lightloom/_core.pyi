@@ -186,14 +186,18 @@ def rails_assign(
     ``demand`` is [source GPU, destination GPU] in bytes.
     """
 
-def plan_algorithms(primitive: str, nodes: int) -> list[str]:
-    """Return the names of a primitive's collective algorithms on so many nodes."""
+def plan_algorithms(primitive: str, nodes: int, lines: Sequence[int] = ...) -> list[str]:
+    """Return the names of a primitive's collective algorithms on so many nodes.
+
+    With ``lines``, those that go over a grid of lines of so many nodes.
+    """
 
 def plan_collective(request: str) -> tuple[str, str | None]:
     """Plan a collective by each scheduler asked.
 
     ``request`` is JSON: algorithm, nodes, size_bytes, planes, node_bps, reconfiguration_ps,
-    latency_ps, initial (``"first-step"``, ``"free"``, ``"dark"``, ``{"maps": [[...]]}``), effort
+    latency_ps, grid (nodes and planes of each dimension, if any), initial
+    (``"first-step"``, ``"free"``, ``"dark"``, ``{"maps": [[...]]}``), effort
     (``"quick"``, ``"normal"``, ``"thorough"``), schedulers (``"one-shot"``, ``"lockstep"``,
     ``"ideal"``, ``"swot"``, ``"milp"``), plan (the one whose plan is wanted), given (for
     ``"milp"``: parts, bound_ps).
@@ -215,13 +219,17 @@ def plan_alltoall(request: str, demand: npt.NDArray[np.uint64]) -> tuple[str, st
     """
 
 def plan_problem(request: str) -> str:
-    """Return what schedulers are given of a request: planes, initial and steps, as JSON."""
+    """Return what schedulers are given of a request as JSON.
 
-def plan_messages(algorithm: str, nodes: int, size: int) -> str:
+    It has planes, dimensions (planes of each), initial and steps.
+    """
+
+def plan_messages(algorithm: str, nodes: int, size: int, grid: str = ...) -> str:
     """Return what each node sends in each step of a collective.
 
     JSON: primitive, blocks (equal ones of a buffer), and steps, each a list of messages (node,
-    peer, blocks, reduce); blocks of an all-to-all are source * nodes + destination.
+    peer, blocks, reduce); blocks of an all-to-all are source * nodes + destination. ``grid`` is
+    JSON: nodes and planes of each dimension; over one, each block is cut into pieces that follow.
     """
 
 def plan_check(tracks: str, task: str) -> int:
@@ -346,8 +354,9 @@ def swot_schedule(request: str) -> str:
     """Schedule steps of one's own on planes by SWOT.
 
     ``request`` is JSON: what `plan_problem` returns (planes: planes, rate_bps, reconfiguration_ps,
-    latency_ps; initial, one a plane: ``{"configuration": 0}``, ``"dark"`` or ``"free"``; steps,
-    each configuration and volume_bytes), and effort (``"quick"``, ``"normal"``, ``"thorough"``).
+    latency_ps; dimensions, if there is a grid; initial, one a plane: ``{"configuration": 0}``,
+    ``"dark"`` or ``"free"``; steps, each configuration, volume_bytes, dimension and part), and
+    effort (``"quick"``, ``"normal"``, ``"thorough"``).
 
     The result: JSON with completion_ps (replayed), bound_ps, lockstep_ps, ideal_ps and schedule
     (initial, uses, switches, completion_ps).

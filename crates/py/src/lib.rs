@@ -17,7 +17,7 @@ mod swot;
 use crate::balancer::PythonBalancer;
 use crate::errors::{raised, refused, unplanned};
 use crate::function::Function;
-use crate::json::text;
+use crate::json::{read, text};
 use crate::mixnet::rule::PythonRule;
 use lightloom_decide::Rule;
 use lightloom_packet::PathChooser;
@@ -26,6 +26,7 @@ use lightloom_sim::plan::{
     plan_collective,
 };
 use lightloom_sim::{Beside, Column, Given, Levels, RailsSpec, Spec, Table, TraceCounts, run_plan};
+use lightloom_swot::plan::Dimension;
 use lightloom_units::{BitRate, Bytes, Time};
 use progress::watched;
 use pyo3::buffer::PyBuffer;
@@ -404,10 +405,11 @@ mod _core {
         Ok((plans.to_json(), plans.plan.to_json()))
     }
 
-    /// Names of a primitive's collective algorithms on so many nodes.
+    /// Names of a primitive's collective algorithms on so many nodes, or over a grid of such lines.
     #[pyfunction]
-    fn plan_algorithms(primitive: &str, nodes: u32) -> PyResult<Vec<String>> {
-        algorithms(primitive, nodes).map_err(unplanned)
+    #[pyo3(signature = (primitive, nodes, lines = vec![]))]
+    fn plan_algorithms(primitive: &str, nodes: u32, lines: Vec<u32>) -> PyResult<Vec<String>> {
+        algorithms(primitive, nodes, &lines).map_err(unplanned)
     }
 
     /// The problem that schedulers are given, as JSON.
@@ -419,9 +421,18 @@ mod _core {
 
     /// What each node sends in each step of a collective, as JSON.
     #[pyfunction]
-    fn plan_messages(py: Python<'_>, algorithm: &str, nodes: u32, size: u64) -> PyResult<String> {
+    #[pyo3(signature = (algorithm, nodes, size, grid = "[]"))]
+    fn plan_messages(
+        py: Python<'_>,
+        algorithm: &str,
+        nodes: u32,
+        size: u64,
+        grid: &str,
+    ) -> PyResult<String> {
+        let grid: Vec<Dimension> = read(grid)?;
         py.detach(|| {
-            let messages = lightloom_sim::messages(algorithm, nodes, size).map_err(refused)?;
+            let messages =
+                lightloom_sim::messages(algorithm, nodes, &grid, size).map_err(refused)?;
             text(&messages)
         })
     }

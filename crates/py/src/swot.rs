@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 struct Request {
     planes: Planes,
+    /// Planes of each dimension; none without a grid.
+    #[serde(default)]
+    dimensions: Vec<u32>,
     initial: Vec<Held>,
     steps: Vec<Step>,
     #[serde(default)]
@@ -39,7 +42,10 @@ pub(crate) fn swot_schedule(py: Python<'_>, request: &str) -> PyResult<String> {
             return Err(refused(format!("effort is {other:?}; allowed: quick, normal, thorough")));
         }
     };
-    let problem = Problem::new(asked.planes, asked.initial, asked.steps).map_err(refused)?;
+    let flat = vec![asked.planes.planes];
+    let dimensions = if asked.dimensions.is_empty() { flat } else { asked.dimensions };
+    let problem = Problem::on_grid(asked.planes, dimensions, asked.initial, asked.steps);
+    let problem = problem.map_err(refused)?;
     let found = py.detach(|| overlap(&problem, effort));
     let completion_ps = replay(&problem, &found.schedule)
         .map_err(|violation| wrong(format!("the SWOT scheduler is wrong: {violation}")))?;

@@ -60,6 +60,7 @@ pub struct PlaneUse {
 /// let plan = Plan {
 ///     nodes: 2,
 ///     planes: 1,
+///     grid: vec![],
 ///     rate_bps: BitRate::from_gbps(800),
 ///     latency_ps: Time::from_us(5),
 ///     reconfiguration_ps: Time::from_us(200),
@@ -214,7 +215,12 @@ impl Graph {
         for (task, sent) in (0..).zip(&plan.transmissions) {
             edges.push((clocks[&sent.start_ps], task));
             edges.extend(sent.after_step.map(|step| (step_ends[&step], task)));
-            edges.extend(step_ends.range(sent.step..).next().map(|(_, &end)| (task, end)));
+            // Without a grid who waits for a step waits for all before it.
+            let end = match plan.grid.is_empty() {
+                true => step_ends.range(sent.step..).next().map(|(_, &end)| end),
+                false => step_ends.get(&sent.step).copied(),
+            };
+            edges.extend(end.map(|end| (task, end)));
         }
         let first = plan.transmissions.len() as u32;
         for (task, change) in (first..).zip(&plan.reconfigurations) {

@@ -13,8 +13,8 @@
 use super::beam::{Width, patterns};
 use super::exact::{prove, windows};
 use super::pattern::{Pattern, Scaled, Solver, planes_of};
-use crate::problem::{Held, Problem, Schedule, Solution, Step};
-use crate::simple::{Parts, by_stretches, earliest, lockstep, one_shot};
+use crate::problem::{Held, Line, Problem, Schedule, Solution};
+use crate::simple::{Parts, by_stretches, earliest, gathered, lockstep, never_switching, one_shot};
 use lightloom_units::{Bytes, Time};
 use std::collections::HashSet;
 
@@ -112,6 +112,10 @@ pub fn overlap(problem: &Problem, effort: Effort) -> Solution {
     if best.completion_ps <= bound_ps {
         return Solution { schedule: best, bound_ps };
     }
+    let lines = problem.lines();
+    if !lines.is_empty() {
+        return by_dimensions(problem, &lines, effort, best, bound_ps);
+    }
     let found = if problem.grouped() {
         // One configuration after another.
         Solution { schedule: overlap(&problem.apart(), Effort::Quick).schedule, bound_ps }
@@ -122,6 +126,29 @@ pub fn overlap(problem: &Problem, effort: Effort) -> Solution {
     let all = [Some(found.schedule), by_stretches(problem), Some(best)].into_iter().flatten();
     let schedule = all.min_by_key(|one| one.completion_ps).expect("lockstep is one");
     Solution { bound_ps: found.bound_ps.min(schedule.completion_ps), schedule }
+}
+
+/// Every dimension of a grid by itself, which bounds the whole, and then as early as the others allow.
+fn by_dimensions(
+    problem: &Problem,
+    lines: &[Line],
+    effort: Effort,
+    best: Schedule,
+    bound_ps: Time,
+) -> Solution {
+    let solved: Vec<Solution> = lines.iter().map(|line| overlap(&line.problem, effort)).collect();
+    let bounds = solved.iter().map(|solution| solution.bound_ps);
+    let bound_ps = bounds.max().expect("a grid has dimensions").max(bound_ps);
+    let parts = lines.iter().zip(&solved).map(|(line, solution)| {
+        let mut parts: Parts = vec![Vec::new(); line.steps.len()];
+        for part in &solution.schedule.uses {
+            parts[part.step as usize].push((part.plane, part.bytes));
+        }
+        parts
+    });
+    let found = earliest(problem, &gathered(problem, lines, parts.collect()));
+    let schedule = if found.completion_ps < best.completion_ps { found } else { best };
+    Solution { bound_ps: bound_ps.min(schedule.completion_ps), schedule }
 }
 
 /// The best of what is known and what beams, programs and climbing find, and what is proven.
@@ -158,13 +185,10 @@ fn searched(problem: &Problem, effort: Effort, mut best: Schedule, bound_ps: Tim
 /// Every step on all planes, none of which ever switches: some plane carries at least its share of
 /// whole bytes.
 fn unswitched(problem: &Problem) -> Time {
-    let planes = problem.planes();
-    let step = |volume: Bytes| {
-        let share = Bytes::new(volume.get().div_ceil(u64::from(planes.planes)));
-        planes.latency_ps + planes.rate_bps.time_for(share)
-    };
-    let volume = |group: &[Step]| group.iter().map(|step| step.volume_bytes).sum();
-    problem.groups().map(|group| step(volume(group))).sum()
+    never_switching(problem, |volume, planes| {
+        let share = Bytes::new(volume.get().div_ceil(u64::from(planes)));
+        problem.planes().rate_bps.time_for(share)
+    })
 }
 
 struct Found {
@@ -307,7 +331,7 @@ impl Search<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::problem::{Planes, Problem};
+    use crate::problem::{Planes, Step};
     use crate::replay::replay;
     use crate::simple::ideal;
     use lightloom_units::BitRate;
@@ -486,6 +510,97 @@ mod tests {
                 prop_assert!(preset.completion_ps <= one_shot(&problem.apart()).expect("as many").completion_ps);
             }
         }
+    }
+
+    /// Parts that take the dimensions in turn, so many steps in each.
+    fn on_grid(rng: &mut ChaCha8Rng, turned: usize) -> Problem {
+        let m = rng.random_range(2..4usize);
+        let flat = random(rng, 1, 1);
+        // Of each dimension its planes, what they hold, and what each part does there.
+        type Own = (u32, Vec<Held>, Vec<Vec<(u32, u64)>>);
+        let dimension = |rng: &mut ChaCha8Rng| -> Own {
+            let (k, kinds) = (rng.random_range(1..4u32), rng.random_range(1..4u32));
+            let held = |rng: &mut ChaCha8Rng| match rng.random_range(0..4) {
+                0 => Held::Dark,
+                1 => Held::Free,
+                _ => Held::Configuration(0),
+            };
+            let step = |rng: &mut ChaCha8Rng| {
+                (rng.random_range(0..kinds), rng.random_range(1_000..8_000_000))
+            };
+            let steps = (0..m).map(|_| (0..rng.random_range(1..4)).map(|_| step(rng)).collect());
+            let steps = steps.collect();
+            (k, (0..k).map(|_| held(rng)).collect(), steps)
+        };
+        let mut own: Vec<Own> = (0..m).map(|_| dimension(rng)).collect();
+        own.rotate_left(turned % m);
+        let mut steps = Vec::new();
+        for (turn, part) in (0..m).flat_map(|turn| (0..m).map(move |part| (turn, part))) {
+            let d = (part + turn) % m;
+            steps.extend(own[d].2[turn].iter().map(|&(c, bytes)| Step {
+                dimension: d as u32,
+                part: part as u32,
+                ..Step::new(10 * ((d + turned) % m) as u32 + c, Bytes::new(bytes))
+            }));
+        }
+        let held = |(d, one): (usize, &Own)| -> Vec<Held> {
+            let named = |&held: &Held| match held {
+                Held::Configuration(c) => Held::Configuration(10 * ((d + turned) % m) as u32 + c),
+                held => held,
+            };
+            one.1.iter().map(named).collect()
+        };
+        let initial: Vec<Held> = own.iter().enumerate().flat_map(held).collect();
+        let planes = Planes { planes: initial.len() as u32, ..flat.planes() };
+        let dimensions = own.iter().map(|one| one.0).collect();
+        Problem::on_grid(planes, dimensions, initial, steps).expect("valid")
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        /// Over a grid: every schedule is one, none is below the bound, and dimensions in another turn
+        /// take as long.
+        #[test]
+        fn dimensions_have_planes_of_their_own(seed in any::<u64>(), turned in 1usize..3) {
+            let problem = on_grid(&mut ChaCha8Rng::seed_from_u64(seed), 0);
+            let found = overlap(&problem, Effort::Normal);
+            let completion = found.schedule.completion_ps;
+            prop_assert_eq!(replay(&problem, &found.schedule), Ok(completion));
+            prop_assert!(completion >= found.bound_ps && found.bound_ps >= ideal(&problem));
+            let together = lockstep(&problem);
+            prop_assert_eq!(replay(&problem, &together), Ok(together.completion_ps));
+            prop_assert!(completion <= together.completion_ps);
+            let alone: Vec<_> = problem.lines().iter().map(|line| overlap(&line.problem, Effort::Normal)).collect();
+            prop_assert!(alone.iter().all(|one| one.bound_ps <= completion));
+            if let Ok(preset) = one_shot(&problem) {
+                let free = problem.holding(vec![Held::Free; problem.initial().len()]);
+                prop_assert_eq!(replay(&free, &preset), Ok(preset.completion_ps));
+            }
+            let again = on_grid(&mut ChaCha8Rng::seed_from_u64(seed), turned);
+            let turned = overlap(&again, Effort::Normal);
+            prop_assert_eq!((turned.schedule.completion_ps, turned.bound_ps), (completion, found.bound_ps));
+            prop_assert_eq!(lockstep(&again).completion_ps, together.completion_ps);
+        }
+    }
+
+    #[test]
+    fn another_dimensions_planes_are_refused() {
+        let problem = on_grid(&mut ChaCha8Rng::seed_from_u64(1), 0);
+        let mut schedule = lockstep(&problem);
+        let other = problem.planes_of(1).start;
+        schedule.uses[0].plane = other;
+        let found = replay(&problem, &schedule).expect_err("of another dimension");
+        let said = format!("step 0 is in dimension 0, which plane {other} does not serve");
+        assert!(found.to_string() == said || found.to_string().contains("starts at"), "{found}");
+        let few = Problem::on_grid(
+            problem.planes(),
+            vec![64],
+            problem.initial().to_vec(),
+            problem.steps().to_vec(),
+        );
+        assert!(
+            few.expect_err("planes").to_string().starts_with("the dimensions have [64] planes")
+        );
     }
 
     #[test]

@@ -11,4 +11,4 @@ mod check;
 mod tracks;
 
 pub use check::{PlanError, Wanted};
-pub use tracks::{Circuits, NO_PORT, Plan, Reconfiguration, Transmission};
+pub use tracks::{Circuits, Dimension, NO_PORT, Plan, Reconfiguration, Transmission, in_line};

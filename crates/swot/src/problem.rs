@@ -2,6 +2,8 @@
 
 use lightloom_units::{BitRate, Bytes, Time};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Parallel optical planes over the same nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,12 +33,19 @@ pub struct Step {
     /// Whether it may begin with the step before, and need not wait for its end.
     #[serde(default)]
     pub together: bool,
+    /// Whose planes may carry it, of the dimensions of a grid.
+    #[serde(default)]
+    pub dimension: u32,
+    /// Which part of the collective it is of. A step waits for those before it in its dimension and of
+    /// its part.
+    #[serde(default)]
+    pub part: u32,
 }
 
 impl Step {
     /// A step that begins after the one before.
     pub fn new(configuration: u32, volume_bytes: Bytes) -> Self {
-        Step { configuration, volume_bytes, together: false }
+        Step { configuration, volume_bytes, together: false, dimension: 0, part: 0 }
     }
 
     /// The same, together with the one before.
@@ -45,16 +54,54 @@ impl Step {
     }
 }
 
-/// For each step the last one that must have ended before it begins.
+/// For each step the last one of its part that must have ended before it begins.
 pub(crate) fn waits(steps: &[Step]) -> Vec<Option<u32>> {
-    let mut last = None;
+    // Of each part, the last step and the one that it waits for.
+    let mut parts: BTreeMap<u32, (u32, Option<u32>)> = BTreeMap::new();
     let one = |(s, step): (u32, &Step)| {
-        if !step.together {
-            last = s.checked_sub(1);
-        }
-        last
+        let before = parts.get(&step.part);
+        let waits =
+            before.and_then(|&(last, waits)| if step.together { waits } else { Some(last) });
+        parts.insert(step.part, (s, waits));
+        waits
     };
     (0..).zip(steps).map(one).collect()
+}
+
+/// When steps may begin, and when all have ended.
+#[derive(Default)]
+pub(crate) struct Barriers {
+    /// By dimension and by part, when all steps so far have ended.
+    dimensions: BTreeMap<u32, Time>,
+    parts: BTreeMap<u32, Time>,
+    begun: Time,
+}
+
+impl Barriers {
+    /// When a step may begin: after all before it in its dimension and of its part.
+    pub fn begin(&mut self, step: &Step) -> Time {
+        if !step.together {
+            let end = |ends: &BTreeMap<u32, Time>, of| ends.get(&of).copied().unwrap_or_default();
+            let (line, part) = (end(&self.dimensions, step.dimension), end(&self.parts, step.part));
+            self.begun = line.max(part);
+        }
+        self.begun
+    }
+
+    /// Something of a step has ended.
+    pub fn end(&mut self, step: &Step, at: Time) {
+        for end in [
+            self.dimensions.entry(step.dimension).or_default(),
+            self.parts.entry(step.part).or_default(),
+        ] {
+            *end = at.max(*end);
+        }
+    }
+
+    /// When all has ended.
+    pub fn ended(&self) -> Time {
+        self.parts.values().copied().max().unwrap_or_default()
+    }
 }
 
 /// What a plane holds before the collective begins.
@@ -90,8 +137,19 @@ pub enum Held {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     planes: Planes,
+    /// How many planes each dimension of the grid has, the first ones first.
+    dimensions: Vec<u32>,
     initial: Vec<Held>,
     steps: Vec<Step>,
+}
+
+/// One dimension of a grid, as a problem of its own.
+pub(crate) struct Line {
+    pub problem: Problem,
+    /// Its planes, of all.
+    pub planes: Range<u32>,
+    /// Its steps, of all.
+    pub steps: Vec<usize>,
 }
 
 /// Why a problem is none.
@@ -120,6 +178,24 @@ pub enum ProblemError {
     /// The first step, together with one before it.
     #[error("step 0 begins together with the step before; there is none")]
     Together,
+    /// A dimension without planes, or other planes than there are.
+    #[error("the dimensions have {given:?} planes; allowed: at least 1 each, {planes} in all")]
+    Dimensions {
+        /// Planes of each dimension.
+        given: Vec<u32>,
+        /// Planes that there are.
+        planes: u32,
+    },
+    /// A step in a dimension that there is not, or together with others on a grid.
+    #[error("step {step} is in dimension {dimension}; allowed: 0 to {}, and no steps together", .dimensions - 1)]
+    Dimension {
+        /// Index of the step, from 0.
+        step: usize,
+        /// Where it says it is.
+        dimension: u32,
+        /// Dimensions there are.
+        dimensions: u32,
+    },
     /// More time than a clock of 64 bits holds.
     #[error("the steps up to {0} may take longer than 2^62 ps (53 days); allowed: less")]
     TooLong(usize),
@@ -131,6 +207,20 @@ impl Problem {
     /// # Errors
     /// [`ProblemError`]: what is wrong and what is allowed.
     pub fn new(planes: Planes, initial: Vec<Held>, steps: Vec<Step>) -> Result<Self, ProblemError> {
+        Self::on_grid(planes, vec![planes.planes], initial, steps)
+    }
+
+    /// The same where nodes form a grid, and each dimension has planes of its own: the first so many are
+    /// the first dimension's, and so on.
+    ///
+    /// # Errors
+    /// [`ProblemError`]: what is wrong and what is allowed.
+    pub fn on_grid(
+        planes: Planes,
+        dimensions: Vec<u32>,
+        initial: Vec<Held>,
+        steps: Vec<Step>,
+    ) -> Result<Self, ProblemError> {
         if !(1..=64).contains(&planes.planes) {
             return Err(ProblemError::Planes(planes.planes));
         }
@@ -146,6 +236,17 @@ impl Problem {
         if steps[0].together {
             return Err(ProblemError::Together);
         }
+        let sum: u64 = dimensions.iter().map(|&own| u64::from(own)).sum();
+        if dimensions.contains(&0) || sum != u64::from(planes.planes) {
+            let planes = planes.planes;
+            return Err(ProblemError::Dimensions { given: dimensions, planes });
+        }
+        let count = dimensions.len() as u32;
+        for (s, &Step { dimension, together, .. }) in steps.iter().enumerate() {
+            if dimension >= count || (together && count > 1) {
+                return Err(ProblemError::Dimension { step: s, dimension, dimensions: count });
+            }
+        }
         let mut total = Time::ZERO;
         for (s, step) in steps.iter().enumerate() {
             if step.volume_bytes == Bytes::ZERO {
@@ -160,7 +261,50 @@ impl Problem {
                 return Err(ProblemError::TooLong(s));
             }
         }
-        Ok(Problem { planes, initial, steps })
+        Ok(Problem { planes, dimensions, initial, steps })
+    }
+
+    /// The same with these planes held at the beginning.
+    ///
+    /// # Panics
+    /// If they are not as many as there are planes.
+    pub fn holding(&self, initial: Vec<Held>) -> Problem {
+        assert_eq!(initial.len(), self.initial.len(), "one for each plane");
+        Problem { initial, ..self.clone() }
+    }
+
+    /// How many planes each dimension has; without a grid there is one.
+    pub fn dimensions(&self) -> &[u32] {
+        &self.dimensions
+    }
+
+    /// The planes of a dimension.
+    pub fn planes_of(&self, dimension: u32) -> Range<u32> {
+        let (before, own) = self.dimensions.split_at(dimension as usize);
+        let first = before.iter().sum();
+        first..first + own[0]
+    }
+
+    /// The dimensions of a grid, each with its planes and steps; none if there is no grid. Whatever
+    /// solves this solves them: a dimension that need not wait for the others.
+    pub(crate) fn lines(&self) -> Vec<Line> {
+        let line = |dimension: u32| {
+            let planes = self.planes_of(dimension);
+            let own = |s: &usize| self.steps[*s].dimension == dimension;
+            let steps: Vec<usize> = (0..self.steps.len()).filter(own).collect();
+            let flat = |&s: &usize| Step { dimension: 0, part: 0, ..self.steps[s] };
+            let count = planes.end - planes.start;
+            let problem = Problem {
+                planes: Planes { planes: count, ..self.planes },
+                dimensions: vec![count],
+                initial: self.initial[planes.start as usize..planes.end as usize].to_vec(),
+                steps: steps.iter().map(flat).collect(),
+            };
+            Line { problem, planes, steps }
+        };
+        let all = 0..self.dimensions.len() as u32;
+        let lines = if all.len() == 1 { 0..0 } else { all };
+        lines.map(line).filter(|line| !line.steps.is_empty()).collect()
     }
 
     /// How many planes, their rate and delays.

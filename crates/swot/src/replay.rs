@@ -7,8 +7,9 @@
 //!
 //! Checked: by every kind of corruption of valid schedules; each is named.
 
-use crate::problem::{Held, Problem, Schedule, Switch, Use, waits};
+use crate::problem::{Held, Problem, Schedule, Step, Switch, Use};
 use lightloom_units::Time;
+use std::collections::HashMap;
 
 /// Why a schedule is none of its problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -90,6 +91,16 @@ pub enum Violation {
         start: Time,
         /// What the step needs.
         configuration: u32,
+    },
+    /// A step on a plane of another dimension.
+    #[error("step {step} is in dimension {dimension}, which plane {plane} does not serve")]
+    Dimension {
+        /// Index of the step, from 0.
+        step: u32,
+        /// Index of the plane, from 0.
+        plane: u32,
+        /// The dimension of the step.
+        dimension: u32,
     },
     /// A step starts before all before it have ended (P3).
     #[error(
@@ -184,16 +195,15 @@ pub fn replay(problem: &Problem, schedule: &Schedule) -> Result<Time, Violation>
         plane(problem, initial, track)?;
     }
     let ends = volumes(problem, schedule)?;
-    let waits = waits(problem.steps());
+    let barriers = barriers(problem.steps(), &ends);
     for part in &schedule.uses {
-        let before = waits[part.step as usize];
-        let barrier = before.map_or(Time::ZERO, |before| ends[before as usize]);
+        let barrier = barriers[part.step as usize];
         if part.start_ps < barrier {
             let &Use { step, plane, start_ps: start, .. } = part;
             return Err(Violation::Barrier { step, plane, start, barrier });
         }
     }
-    let must = ends.last().copied().unwrap_or(Time::ZERO);
+    let must = ends.into_iter().max().unwrap_or(Time::ZERO);
     if schedule.completion_ps != must {
         return Err(Violation::Completion { must, completion: schedule.completion_ps });
     }
@@ -250,7 +260,10 @@ fn plane(
                 if end != must {
                     return Err(Violation::Duration { step, plane, start, must, end });
                 }
-                let configuration = problem.steps()[step as usize].configuration;
+                let Step { configuration, dimension, .. } = problem.steps()[step as usize];
+                if !problem.planes_of(dimension).contains(&plane) {
+                    return Err(Violation::Dimension { step, plane, dimension });
+                }
                 if held != Some(configuration) {
                     return Err(Violation::Configuration { step, plane, start, configuration });
                 }
@@ -265,7 +278,7 @@ fn plane(
     Ok(())
 }
 
-/// When each step has ended and all before it; every step must have sent what it has to.
+/// When each step has ended; every step must have sent what it has to.
 fn volumes(problem: &Problem, schedule: &Schedule) -> Result<Vec<Time>, Violation> {
     let steps = problem.steps();
     let (mut sent, mut ends) = (vec![0u128; steps.len()], vec![Time::ZERO; steps.len()]);
@@ -280,16 +293,30 @@ fn volumes(problem: &Problem, schedule: &Schedule) -> Result<Vec<Time>, Violatio
             return Err(Violation::Volume { step: s as u32, sent, volume });
         }
     }
-    for s in 1..ends.len() {
-        ends[s] = ends[s].max(ends[s - 1]);
-    }
     Ok(ends)
+}
+
+/// What each step waits for: all before it in its dimension or of its part, but those that begin with it.
+fn barriers(steps: &[Step], ends: &[Time]) -> Vec<Time> {
+    let mut before: HashMap<(&str, u32), Time> = HashMap::new();
+    let mut barriers: Vec<Time> = Vec::with_capacity(steps.len());
+    for (step, &end) in steps.iter().zip(ends) {
+        let keys = [("dimension", step.dimension), ("part", step.part)];
+        let ended = |key| before.get(key).copied().unwrap_or(Time::ZERO);
+        let own = keys.iter().map(ended).max().expect("there are two");
+        barriers.push(if step.together { barriers.last().copied().unwrap_or(own) } else { own });
+        for key in keys {
+            let last = before.entry(key).or_insert(Time::ZERO);
+            *last = end.max(*last);
+        }
+    }
+    barriers
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::problem::{Planes, Step};
+    use crate::problem::Planes;
     use crate::simple::{Parts, earliest, lockstep, one_shot};
     use lightloom_units::{BitRate, Bytes};
     use proptest::prelude::*;

@@ -3,7 +3,7 @@
 //! And [`earliest`], which every scheduler ends in: once it is known which plane carries how many
 //! bytes of each step, starting everything as early as it can be is best.
 
-use crate::problem::{Held, Problem, Schedule, Step, Switch, Use};
+use crate::problem::{Barriers, Held, Line, Problem, Schedule, Step, Switch, Use};
 use lightloom_units::{BitRate, Bytes, Time};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -26,12 +26,9 @@ pub fn earliest(problem: &Problem, parts: &Parts) -> Schedule {
     let mut held = problem.initial().to_vec();
     let mut idle_since = vec![Time::ZERO; held.len()];
     let mut switches = vec![Vec::new(); held.len()];
-    // When the step begins, and when it and all before have ended.
-    let (mut now, mut ends) = (Time::ZERO, Time::ZERO);
+    let mut barriers = Barriers::default();
     for (s, step) in problem.steps().iter().enumerate() {
-        if !step.together {
-            now = ends;
-        }
+        let now = barriers.begin(step);
         for &(plane, bytes) in &parts[s] {
             let j = plane as usize;
             let wanted = Held::Configuration(step.configuration);
@@ -52,11 +49,11 @@ pub fn earliest(problem: &Problem, parts: &Parts) -> Schedule {
             schedule.uses.push(Use { step: s as u32, plane, bytes, start_ps: start, end_ps: end });
             held[j] = wanted;
             idle_since[j] = end;
-            ends = ends.max(end);
+            barriers.end(step, end);
         }
     }
     schedule.switches = switches.concat();
-    schedule.completion_ps = ends;
+    schedule.completion_ps = barriers.ended();
     schedule
 }
 
@@ -82,49 +79,51 @@ fn even(volume: Bytes, planes: impl ExactSizeIterator<Item = u32>) -> Vec<(u32, 
 /// different configurations (the paper's Strawman-ICR).
 ///
 /// A plane that holds another configuration at the beginning switches first; the others wait for it
-/// at the first step's end. Steps that may run together run one after the other.
+/// at the first step's end. Steps that may run together run one after the other. On a grid all planes of
+/// a dimension switch together.
 pub fn lockstep(problem: &Problem) -> Schedule {
-    let k = problem.planes().planes;
     let mut schedule = Schedule {
         initial: problem.initial().iter().map(|&held| configuration(held)).collect(),
         ..Schedule::default()
     };
     let planes = problem.planes();
-    let mut switches = vec![Vec::new(); k as usize];
+    let mut switches = vec![Vec::new(); problem.initial().len()];
     let mut held = problem.initial().to_vec();
-    let mut now = Time::ZERO;
-    for (s, step) in problem.steps().iter().enumerate() {
+    let mut barriers = Barriers::default();
+    for (s, &step) in problem.steps().iter().enumerate() {
         let wanted = Held::Configuration(step.configuration);
+        let now = barriers.begin(&Step { together: false, ..step });
         let mut starts = now;
-        for (j, held) in held.iter_mut().enumerate() {
-            if *held == Held::Free {
+        let own = problem.planes_of(step.dimension);
+        for plane in own.clone() {
+            let j = plane as usize;
+            if held[j] == Held::Free {
                 schedule.initial[j] = Some(step.configuration);
-            } else if *held != wanted {
+            } else if held[j] != wanted {
                 let ready = now + planes.reconfiguration_ps;
                 switches[j].push(Switch {
-                    plane: j as u32,
+                    plane,
                     configuration: step.configuration,
                     start_ps: now,
                     ready_ps: ready,
                 });
                 starts = ready;
             }
-            *held = wanted;
+            held[j] = wanted;
         }
-        now = starts;
-        for (plane, bytes) in even(step.volume_bytes, 0..k) {
+        for (plane, bytes) in even(step.volume_bytes, own) {
             let end_ps = starts + planes.latency_ps + planes.rate_bps.time_for(bytes);
-            let step = s as u32;
-            schedule.uses.push(Use { step, plane, bytes, start_ps: starts, end_ps });
-            now = now.max(end_ps);
+            schedule.uses.push(Use { step: s as u32, plane, bytes, start_ps: starts, end_ps });
+            barriers.end(&step, end_ps);
         }
     }
     schedule.switches = switches.concat();
-    schedule.completion_ps = now;
+    schedule.completion_ps = barriers.ended();
     schedule
 }
 
-/// No configurations at all: each step takes `latency`, and its bytes at the node's whole rate.
+/// No configurations at all: each step takes `latency`, and its bytes at the node's whole rate, on a grid
+/// at that of its dimension.
 ///
 /// ```
 /// # use lightloom_swot::{Held, Planes, Problem, Step, ideal};
@@ -141,17 +140,33 @@ pub fn lockstep(problem: &Problem) -> Schedule {
 /// # Ok::<(), lightloom_swot::ProblemError>(())
 /// ```
 pub fn ideal(problem: &Problem) -> Time {
-    let planes = problem.planes();
-    let rate = u128::from(planes.rate_bps.bps()) * u128::from(planes.planes);
-    let whole = BitRate::from_bps(u64::try_from(rate).unwrap_or(u64::MAX));
-    let volume = |group: &[Step]| group.iter().map(|step| step.volume_bytes).sum();
-    problem.groups().map(|group| planes.latency_ps + whole.time_for(volume(group))).sum()
+    let rate = |planes| {
+        let rate = u128::from(problem.planes().rate_bps.bps()) * u128::from(planes);
+        BitRate::from_bps(u64::try_from(rate).unwrap_or(u64::MAX))
+    };
+    never_switching(problem, |volume, planes| rate(planes).time_for(volume))
+}
+
+/// Every step, or what begins together, on all planes of its dimension, which take so long for so many
+/// bytes.
+pub(crate) fn never_switching(problem: &Problem, takes: impl Fn(Bytes, u32) -> Time) -> Time {
+    let mut barriers = Barriers::default();
+    for group in problem.groups() {
+        let planes = problem.planes_of(group[0].dimension).len() as u32;
+        let volume = group.iter().map(|step| step.volume_bytes).sum();
+        let start = barriers.begin(&group[0]);
+        barriers.end(&group[0], start + problem.planes().latency_ps + takes(volume, planes));
+    }
+    barriers.ended()
 }
 
 /// More configurations than planes: no static choice of circuits serves every step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("one-shot needs {needed} planes, one a configuration; there are {planes}")]
+#[error("one-shot needs {needed} planes, one a configuration; there are {planes}{}",
+    .dimension.map_or_else(String::new, |d| format!(" in dimension {d}")))]
 pub struct TooFewPlanes {
+    /// Of a grid, where; the first is 0.
+    pub dimension: Option<u32>,
     /// Configurations that the steps need.
     pub needed: u32,
     /// Planes there are.
@@ -166,13 +181,41 @@ pub struct TooFewPlanes {
 /// # Errors
 /// [`TooFewPlanes`] if there are more configurations than planes.
 pub fn one_shot(problem: &Problem) -> Result<Schedule, TooFewPlanes> {
+    let lines = problem.lines();
+    if lines.is_empty() {
+        let (held, parts) = preset(problem)?;
+        return Ok(earliest(&problem.holding(held), &parts));
+    }
+    let mut held = problem.initial().to_vec();
+    let mut parts = Vec::with_capacity(lines.len());
+    for line in &lines {
+        let dimension = Some(problem.steps()[line.steps[0]].dimension);
+        let few = |few| TooFewPlanes { dimension, ..few };
+        let (own, of_line) = preset(&line.problem).map_err(few)?;
+        held.splice(line.planes.start as usize..line.planes.end as usize, own);
+        parts.push(of_line);
+    }
+    Ok(earliest(&problem.holding(held), &gathered(problem, &lines, parts)))
+}
+
+/// What each plane holds, and what it carries.
+fn preset(problem: &Problem) -> Result<(Vec<Held>, Parts), TooFewPlanes> {
     let (distinct, counts) = standing(problem)?;
     let held = distinct.iter().zip(&counts).flat_map(|(&c, &n)| std::iter::repeat_n(c, n));
     let held: Vec<Held> = held.map(Held::Configuration).collect();
     let parts = standing_parts(problem.steps(), &held);
-    let preset = Problem::new(problem.planes(), held, problem.steps().to_vec())
-        .expect("only the initial state differs from a problem that was checked");
-    Ok(earliest(&preset, &parts))
+    Ok((held, parts))
+}
+
+/// The parts of the dimensions of a grid, each by itself, as those of the whole.
+pub(crate) fn gathered(problem: &Problem, lines: &[Line], parts: Vec<Parts>) -> Parts {
+    let mut all = vec![Vec::new(); problem.steps().len()];
+    for (line, parts) in lines.iter().zip(parts) {
+        for (&s, of_step) in line.steps.iter().zip(parts) {
+            all[s] = of_step.into_iter().map(|(j, bytes)| (line.planes.start + j, bytes)).collect();
+        }
+    }
+    all
 }
 
 /// Planes are set when a stretch of steps begins, as one-shot would set them for it, and stay so until
@@ -244,7 +287,7 @@ fn standing(problem: &Problem) -> Result<(Vec<u32>, Vec<usize>), TooFewPlanes> {
     distinct.dedup();
     let (k, needed) = (problem.planes().planes, distinct.len());
     if needed > k as usize {
-        return Err(TooFewPlanes { needed: needed as u32, planes: k });
+        return Err(TooFewPlanes { dimension: None, needed: needed as u32, planes: k });
     }
     let mut counts = least_sum(problem, &distinct);
     if problem.grouped() {

@@ -57,7 +57,18 @@ def collective_command(
     ),
     nodes: int = typer.Option(..., "--nodes", help="Nodes."),
     size: str = typer.Option(..., "--size", help='Buffer of a node, such as "64 MB".'),
-    planes: int = PLANES,
+    planes: str = typer.Option(
+        "4",
+        "--planes",
+        help="Optical planes; each has its share of a node's rate. Over a grid, "
+        "those of each dimension, such as 2,2.",
+    ),
+    grid: str | None = typer.Option(
+        None,
+        "--grid",
+        help="The grid that nodes form, such as 8x8: a plane joins the nodes of the "
+        "lines of its dimension. auto: the best grid, or none.",
+    ),
     node_bandwidth: str = BANDWIDTH,
     reconfiguration: str = DARK,
     latency: str = LATENCY,
@@ -87,8 +98,8 @@ def collective_command(
     --planes 2 --latency "0 us" --gantt planes.png
     """
     from lightloom.errors import InputError
-    from lightloom.plan import Job, plan_collective
-    from lightloom.plan.collective import COMPARED, SCHEDULERS
+    from lightloom.plan import Job, algorithms, plan_collective
+    from lightloom.plan.collective import COMPARED, SCHEDULERS, candidates, named
     from lightloom.plan.job import within
     from lightloom.plan.terminal import size_text
     from lightloom.presets import unknown
@@ -101,27 +112,28 @@ def collective_command(
     within("nodes", nodes, 2, 4096)
     outputs = _Outputs.of(out=out, perfetto=perfetto, gantt=gantt, maps=maps, msccl=msccl)
 
-    def job(name: str) -> Job:
-        return Job.of(
-            name, nodes=nodes, size=size, planes=planes, node_bandwidth=node_bandwidth,
-            reconfiguration=reconfiguration, latency=latency, initial=initial, effort=effort,
-        )  # fmt: skip
-
-    compared: Sequence[str] = COMPARED if scheduler != "milp" else (*COMPARED, "milp")
-    if algorithm == "best":
-        if primitive is None:
-            raise InputError("--algorithm best: needs --primitive, such as --primitive all-reduce")
-        rows, algorithm = _best(job, primitive, nodes, scheduler)
-        compared = (scheduler,)
-    else:
-        if primitive is not None:
-            raise InputError(f"--primitive {primitive}: read only with --algorithm best")
-        rows = {}
-    outcome = plan_collective(
-        job(algorithm), schedulers=compared, plan=scheduler if outputs.any else None,
-        seconds=seconds,
+    if algorithm == "best" and primitive is None:
+        raise InputError("--algorithm best: needs --primitive, such as --primitive all-reduce")
+    if algorithm != "best" and primitive is not None:
+        raise InputError(f"--primitive {primitive}: read only with --algorithm best")
+    first = algorithm if primitive is None else algorithms(primitive, nodes)[0]
+    auto = grid == "auto"
+    job = Job.of(
+        first, nodes=nodes, size=size, planes=planes, grid=None if auto else grid,
+        node_bandwidth=node_bandwidth, reconfiguration=reconfiguration, latency=latency,
+        initial=initial, effort=effort,
     )  # fmt: skip
-    rows = rows | {row.scheduler: row for row in outcome.rows}
+    if auto and job.maps is not None:
+        raise InputError(f"--initial {initial}: is of one grid; --grid auto tries several")
+    compared: Sequence[str] = COMPARED if scheduler != "milp" else (*COMPARED, "milp")
+    rows: dict[str, Row] = {}
+    if auto or primitive is not None:
+        rows, job = _best(candidates(job, primitive, auto), scheduler)
+        compared = (scheduler,)
+    outcome = plan_collective(
+        job, schedulers=compared, plan=scheduler if outputs.any else None, seconds=seconds
+    )
+    rows = rows | {row.scheduler: named(row, job) for row in outcome.rows}
     if outputs.any and outcome.plan is None:
         raise InputError(f"--scheduler {scheduler}: {rows[scheduler].infeasible}")
     if outcome.plan is not None:
@@ -133,12 +145,13 @@ def collective_command(
     )
     if as_json:
         print(json.dumps({
-            "algorithm": algorithm, "nodes": nodes, "size_bytes": int(outcome.job.size),
+            "algorithm": job.algorithm, "nodes": nodes, "size_bytes": int(outcome.job.size),
+            **({"grid": job.planes.grid} if job.planes.grid else {}),
             "steps": outcome.steps, "configurations": outcome.configurations,
             "rows": _as_json(shown), "written": outputs.written,
         }, indent=2))  # fmt: skip
     else:
-        several = primitive is not None or len({row.algorithm for row in shown}) > 1
+        several = bool(auto or primitive) or len({row.algorithm for row in shown}) > 1
         _print(head, outcome.job.planes, initial, shown, algorithms=several)
     outputs.end()
 
@@ -397,19 +410,18 @@ class _Outputs:
         print(f"wrote {path}", file=sys.stderr)
 
 
-def _best(job: Any, primitive: str, nodes: int, scheduler: str) -> tuple[dict[str, Row], str]:
+def _best(jobs: Sequence[Job], scheduler: str) -> tuple[dict[str, Row], Job]:
     from lightloom import progress
     from lightloom.errors import InputError
     from lightloom.plan import best
 
     with progress.runs(1) as tell:
-        rows, algorithm = best(
-            job, primitive, nodes, scheduler=scheduler,
-            on_progress=lambda share: tell("algorithms", share),
-        )  # fmt: skip
-    if not algorithm:
+        rows, job = best(
+            jobs, scheduler=scheduler, on_progress=lambda share: tell("algorithms", share)
+        )
+    if job is None:
         raise InputError(f"--scheduler {scheduler}: no algorithm has a schedule; allowed: another")
-    return rows, algorithm
+    return rows, job
 
 
 def _read(file: Path) -> Plan:

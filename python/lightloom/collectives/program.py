@@ -129,8 +129,8 @@ def _of_plan(path: str | PathLike[str], primitive: str, ranks: int, size: int) -
     waits: list[tuple[int, int]] = []
     for message, (one, node) in enumerate(sent):
         if one.after_step is not None:
-            # The step it waits for, and those that begin together with that.
-            last = waits_for.get(one.after_step)
+            # The step it waits for, and those that begin together with that; over a grid none do.
+            last = one.after_step - 1 if plan.machine.grid else waits_for.get(one.after_step)
             steps = range(0 if last is None else last + 1, one.after_step + 1)
             before = {m for step in steps for end in (node, one.peer) for m in at[step, end]}
             waits += [(other, message) for other in sorted(before)]

@@ -40,11 +40,15 @@ def solve(
     reconfiguration_ps: int,
     latency_ps: int,
     seconds: float = 120.0,
+    dimensions: Sequence[int] = (),
+    places: Sequence[tuple[int, int]] = (),
 ) -> Reference:
     """Solve the program for `steps`, each a configuration and the bytes that every node sends.
 
     There is one plane for each entry of `initial`, all at `rate_bps`. HiGHS gets so many `seconds`
-    (the paper's solver got 120).
+    (the paper's solver got 120). On a grid the first `dimensions[0]` planes carry steps of
+    dimension 0 only, and so on; `places` has the dimension and the part of each step, which waits
+    for those before it in its dimension and of its part.
 
     Raises
     ------
@@ -71,7 +75,9 @@ def solve(
     work = [ps / unit for ps in work_ps]
     dark, alpha = reconfiguration_ps / unit, latency_ps / unit
     planes, count = len(initial), len(steps)
-    horizon = sum(work) / planes + count * (alpha + dark)
+    dimensions, places = dimensions or (planes,), places or ((0, 0),) * count
+    of_plane = [at for at, own in enumerate(dimensions) for _ in range(own)]
+    horizon = sum(work) / min(dimensions) + count * (alpha + dark)
 
     model: Any = highspy.Highs()  # type: ignore[no-untyped-call]
     model.setOptionValue("output_flag", False)
@@ -82,7 +88,8 @@ def solve(
     def length() -> Any:
         return model.addVariable(lb=0.0, ub=2 * horizon)
 
-    end: Any = 0.0
+    # When all steps so far have ended in each dimension, and of each part.
+    ends: dict[tuple[str, int], Any] = {}
     busy: list[Any] = [0.0] * planes
     match: list[list[Any]] = []
     switched: list[list[Any]] = []
@@ -99,10 +106,15 @@ def solve(
         switched.append([])
         carried.append([])
         ended = length()
-        model.addConstr(ended >= end)
+        own = ("dimension", places[i][0]), ("part", places[i][1])
+        before_all = list({id(end): end for end in (ends.get(key, 0.0) for key in own)}.values())
+        for end in before_all:
+            model.addConstr(ended >= end)
         for j, held in enumerate(initial):
             d, start, arrived, ready, until = (length() for _ in range(5))
             x, g, r = (model.addBinary() for _ in range(3))
+            if of_plane[j] != places[i][0]:
+                model.addConstr(x <= 0)
             # What the plane holds: set now, or held since, with nothing else set between.
             if before is not None:
                 stood: Any = match[before][j]
@@ -119,7 +131,8 @@ def solve(
             model.addConstr(ready >= busy[j] + dark * r)
             model.addConstr(start >= ready)
             # P3: after the barrier.
-            model.addConstr(start >= end)
+            for end in before_all:
+                model.addConstr(start >= end)
             model.addConstr(arrived == start + d + alpha * x)
             model.addConstr(until >= ready)
             model.addConstr(until >= arrived - 2 * horizon * (1 - x))
@@ -129,8 +142,14 @@ def solve(
             switched[i].append(r)
             carried[i].append(d)
         model.addConstr(sum(carried[i]) == work[i])
-        end = ended
-    model.minimize(end)
+        ends |= dict.fromkeys(own, ended)
+    last = list({id(end): end for end in ends.values()}.values())
+    if len(last) > 1:
+        whole = length()
+        for end in last:
+            model.addConstr(whole >= end)
+        last = [whole]
+    model.minimize(last[0])
 
     status = model.getModelStatus()
     if status not in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kTimeLimit):

@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lightloom import __version__, _core
+from lightloom import __version__, _core, kinds
 from lightloom.errors import CoreErrors
 from lightloom.plan.file import FORMAT, VERSION, CollectiveTask, Made, Plan, parse
+from lightloom.plan.grid import every, text
 from lightloom.plan.job import Job, algorithms
 
 SCHEDULERS = ("swot", "lockstep", "one-shot", "milp")
@@ -108,75 +109,101 @@ def plan_collective(
         order = next(row.algorithm for row in rows if row.scheduler == plan)
         task = CollectiveTask(kind="collective", algorithm=order, size_bytes=int(job.size))
         how = Made(lightloom=__version__, scheduler=plan, initial=job.initial, demand=None)
-        made = assembled(tracks, how, task)
+        made = assembled(tracks, how, task, VERSION if job.planes.grid else 1)
     return Outcome(job, answer["steps"], answer["configurations"], rows, made)
 
 
-def best(
-    job: Callable[[str], Job],
-    primitive: str,
-    nodes: int,
-    *,
-    scheduler: str = "swot",
-    on_progress: Callable[[float], None] = lambda _: None,
-) -> tuple[dict[str, Row], str]:
-    """Find, for each scheduler, the algorithm whose schedule completes first.
+def candidates(job: Job, primitive: str | None, grid: bool) -> list[Job]:
+    """Return the same collective by every algorithm of a primitive, and over every grid.
 
     Parameters
     ----------
     job
-        Makes the job of an algorithm.
+        The collective.
     primitive
-        One of `PRIMITIVES`; every algorithm that can be built is tried, Bruck's with every radix
-        up to 64.
-    nodes
-        Nodes of the job.
+        Whose algorithms, Bruck's with every radix up to 64; None: the job's own only.
+    grid
+        Whether to try every grid, and every way to share its planes out; if not, the job's own.
+    """
+    nodes, place = job.planes.nodes, job.planes
+    found = []
+    for lines in [(), *every(nodes, place.planes)] if grid else [place.grid]:
+        if primitive is None:
+            own = kinds.family("collective").kinds[job.algorithm.partition(":")[0]]
+            able = algorithms(own.capabilities["primitive"], nodes, lines) if lines else ()
+            names: Sequence[str] = [job.algorithm] if not lines or job.algorithm in able else []
+        else:
+            names = algorithms(primitive, nodes, lines)
+        found += [replace(job, algorithm=name, planes=replace(place, grid=lines)) for name in names]
+    return found
+
+
+def best(
+    jobs: Sequence[Job],
+    *,
+    scheduler: str = "swot",
+    on_progress: Callable[[float], None] = lambda _: None,
+) -> tuple[dict[str, Row], Job | None]:
+    """Find, for each scheduler, the job whose schedule completes first.
+
+    Parameters
+    ----------
+    jobs
+        The same collective by several algorithms or over several grids.
     scheduler
-        Whose best algorithm is returned.
+        Whose best job is returned.
     on_progress
         Given the share that is done.
 
     Returns
     -------
     tuple
-        The best answer of each scheduler, and the algorithm of `scheduler`'s. SWOT's is not asked
-        where even the ideal is slower than the best so far.
+        The best answer of each scheduler, with its algorithm and grid, and the job of
+        `scheduler`'s, if any has a schedule. SWOT is not asked where even the ideal is slower
+        than the best so far.
     """
     plain = [s for s in COMPARED if s != "swot"]
     found: dict[str, Row] = {}
-    ideals: list[tuple[int, str]] = []
+    chosen: dict[str, Job] = {}
+    ideals: list[tuple[int, int]] = []
 
-    def keep(rows: Sequence[Row]) -> None:
+    def keep(job: Job, rows: Sequence[Row]) -> None:
         for row in rows:
             now = found.get(row.scheduler)
             if row.completion_ps is not None and (
                 now is None or now.completion_ps is None or row.completion_ps < now.completion_ps
             ):
+                chosen[row.scheduler] = job
                 # The bound is that of one algorithm, and a quick one.
-                found[row.scheduler] = replace(row, bound_ps=None, gap=None)
+                found[row.scheduler] = replace(named(row, job), bound_ps=None, gap=None)
             elif now is None:
                 reason = "one-shot: each algorithm that there is needs more planes"
                 found[row.scheduler] = replace(row, algorithm="", infeasible=reason)
 
-    names = algorithms(primitive, nodes)
-    for at, name in enumerate(names):
-        outcome = plan_collective(replace(job(name), effort="quick"), schedulers=plain)
-        keep(outcome.rows)
-        ideals.append((outcome.row("ideal").completion_ps or 0, name))
-        on_progress(0.2 * (at + 1) / len(names))
+    for at, job in enumerate(jobs):
+        outcome = plan_collective(replace(job, effort="quick"), schedulers=plain)
+        keep(job, outcome.rows)
+        ideals.append((outcome.row("ideal").completion_ps or 0, at))
+        on_progress(0.2 * (at + 1) / len(jobs))
     # The most promising first: the others are then known to be slower without being planned.
-    for at, (ideal_ps, name) in enumerate(sorted(ideals)):
+    for done, (ideal_ps, at) in enumerate(sorted(ideals)):
         least = found["swot"].completion_ps if "swot" in found else None
         if least is None or ideal_ps < least:
-            quick = replace(job(name), effort="quick")
-            keep(plan_collective(quick, schedulers=["swot"]).rows)
-        on_progress(0.2 + 0.8 * (at + 1) / len(names))
-    return found, found["swot" if scheduler == "milp" else scheduler].algorithm
+            quick = replace(jobs[at], effort="quick")
+            keep(jobs[at], plan_collective(quick, schedulers=["swot"]).rows)
+        on_progress(0.2 + 0.8 * (done + 1) / len(jobs))
+    return found, chosen.get("swot" if scheduler == "milp" else scheduler)
 
 
-def assembled(tracks: str, made: Made, task: Any) -> Plan:
+def named(row: Row, job: Job) -> Row:
+    """Return a row whose algorithm has its grid."""
+    where = job.planes.grid
+    return replace(row, algorithm=f"{row.algorithm}, {text(where)}") if where else row
+
+
+def assembled(tracks: str, made: Made, task: Any, version: int = 1) -> Plan:
     """Return the plan that the compiled core made, with how it was made."""
-    head = f'{{"format": "{FORMAT}", "version": {VERSION}, "made": {made.model_dump_json()}, '
+    head = f'{{"format": "{FORMAT}", "version": {version}, "made": {made.model_dump_json()}, '
     head += f'"task": {task.model_dump_json()}, '
     return parse((head + tracks.removeprefix("{")).encode())
 
@@ -201,5 +228,6 @@ def _solved(job: Job, seconds: float) -> dict[str, Any] | None:
         [(step["configuration"], step["volume_bytes"]) for step in posed["steps"]],
         [one["configuration"] if isinstance(one, dict) else held[one] for one in posed["initial"]],
         planes["rate_bps"], planes["reconfiguration_ps"], planes["latency_ps"], seconds,
+        posed["dimensions"], [(step["dimension"], step["part"]) for step in posed["steps"]],
     )  # fmt: skip
     return {"parts": found.parts, "bound_ps": int(found.bound_ps)}

@@ -9,7 +9,7 @@ message (fuzzed), and the published schema is the one that this module makes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,7 +23,8 @@ from lightloom.maps import Device, PortMaps
 from lightloom.units import Time
 
 FORMAT = "lightloom-plan"
-VERSION = 1
+VERSION = 2
+"""Plans over a grid; those without one are of version 1."""
 
 Port = Annotated[int, Field(ge=-1, lt=1 << 32)]
 
@@ -65,11 +66,23 @@ class OtherTask(Table):
 Task = Annotated[CollectiveTask | AllToAllTask | OtherTask, Field(discriminator="kind")]
 
 
+class Dimension(Table):
+    """A dimension of a grid: its planes join nodes of one line only."""
+
+    nodes: Index = Field(description="Nodes of a line: the ports that a switch of it needs.")
+    planes: Index = Field(description="Its planes; the first dimension has the first ones.")
+
+
 class Machine(Table):
     """Nodes, each with one port on every plane."""
 
     nodes: Index
     planes: Index
+    grid: tuple[Dimension, ...] = Field(
+        default=(),
+        description="The dimensions of the grid that nodes form, in version 2: node i is at "
+        "i mod d in the first, of d nodes, and so on. None: every plane joins all nodes.",
+    )
     rate_bps: Count = Field(description="Rate of one port [bit/s].")
     latency_ps: Picoseconds = Field(description="What a transmission takes beyond its bytes [ps].")
     reconfiguration_ps: Picoseconds = Field(description="How long a port that is set is dark [ps].")
@@ -111,8 +124,8 @@ class Transmission:
     after_step: Annotated[
         Index | None,
         Field(
-            description="The step that must have ended on all planes, and all before it; null: "
-            "only its circuit."
+            description="The step that must have ended on all planes, and all before it (over a "
+            "grid, that step alone); null: only its circuit."
         ),
     ]
 
@@ -139,7 +152,7 @@ class Plan(Table):
     """
 
     format: Literal["lightloom-plan"]
-    version: Literal[1]
+    version: Literal[1, 2]
     made: Made
     task: Task
     machine: Machine
@@ -228,13 +241,16 @@ class Plan(Table):
             raise InputError(
                 "--msccl: MSCCL runs collectives of equal chunks; allowed: plans of algorithms"
             )
-        messages = _core.plan_messages(task.algorithm, machine.nodes, task.size_bytes)
+        grid = json.dumps([one.model_dump() for one in machine.grid])
+        messages = _core.plan_messages(task.algorithm, machine.nodes, task.size_bytes, grid)
         return program(
             task.algorithm, machine.nodes, machine.planes, json.loads(messages), self.splits()
         )
 
     def port_maps(self) -> PortMaps:
         """Return the controller's track as port maps: a plane a device, a node a port.
+
+        Over a grid each line of a plane's dimension is a device.
 
         Raises
         ------
@@ -252,22 +268,50 @@ class Plan(Table):
         self.check()
         task = self.task.algorithm if self.task.kind == "collective" else self.task.kind
         by = f"lightloom plan: {task} by {self.made.scheduler}"
-        return PortMaps.of(by, (self._device(track) for track in self.planes))
+        return PortMaps.of(
+            by,
+            (
+                self._device(track, name, nodes)
+                for track in self.planes
+                for name, nodes in self._switches(track.plane)
+            ),
+        )
 
-    def _device(self, track: PlaneTrack) -> Device:
-        """Return a plane as a device, with whom each setting waits for."""
-        nodes = range(self.machine.nodes)
+    def _switches(self, plane: int) -> Iterator[tuple[str, Sequence[int]]]:
+        """Yield the switches of a plane: names, and the nodes of their ports."""
+        stride, planes = 1, 0
+        for dimension in self.machine.grid:
+            planes += dimension.planes
+            if plane < planes:
+                span = stride * dimension.nodes
+                firsts = (n for n in range(self.machine.nodes) if n % span < stride)
+                for line, first in enumerate(firsts):
+                    yield f"plane {plane}, line {line}", range(first, first + span, stride)
+                return
+            stride *= dimension.nodes
+        yield f"plane {plane}", range(self.machine.nodes)
+
+    def _device(self, track: PlaneTrack, name: str, nodes: Sequence[int]) -> Device:
+        """Return a switch as a device, with whom each setting waits for."""
+        port = {node: at for at, node in enumerate(nodes)}
         sends = [
             sorted(
                 one.start_ps for one in self.nodes[node].transmissions if one.plane == track.plane
             )
             for node in nodes
         ]
+
+        def own(one: Reconfiguration) -> Reconfiguration:
+            circuits = tuple((port[a], port[b]) for a, b in one.circuits if a in port)
+            return Reconfiguration(one.start_ps, one.ready_ps, circuits)
+
+        to = track.initial
+        settings = map(own, track.reconfigurations)
         return Device.of(
-            f"plane {track.plane}", (0, len(nodes) - 1),
-            attached=((node, node, track.plane) for node in nodes),
-            initial=((node, to) for node, to in enumerate(track.initial) if to >= 0),
-            settings=track.reconfigurations, sends=sends,
+            name, (0, len(nodes) - 1),
+            attached=((at, node, track.plane) for node, at in port.items()),
+            initial=((at, port[to[node]]) for node, at in port.items() if to[node] >= 0),
+            settings=(one for one in settings if one.circuits), sends=sends,
         )  # fmt: skip
 
     def write(self, path: str | Path) -> None:
@@ -303,12 +347,20 @@ def parse(text: bytes) -> Plan:
 
     Examples
     --------
-    >>> parse(b'{"format": "lightloom-plan", "version": 2}')
+    >>> parse(b'{"format": "lightloom-plan", "version": 3}')
     Traceback (most recent call last):
     ...
-    lightloom.errors.InputError: version = 2: must be 1
+    lightloom.errors.InputError: version = 3: must be 1 or 2
     """
-    return document.parse(Plan, text, "a plan", ("collective", "all-to-all", "other"))
+    plan = document.parse(Plan, text, "a plan", ("collective", "all-to-all", "other"))
+    if plan.version != version(plan.machine):
+        raise InputError(f"version = {plan.version}: must be 2 with machine.grid, 1 without")
+    return plan
+
+
+def version(machine: Machine) -> int:
+    """Return the version of a machine's plans."""
+    return VERSION if machine.grid else 1
 
 
 def schema() -> dict[str, Any]:
@@ -320,6 +372,8 @@ def schema() -> dict[str, Any]:
 def _lines(plan: Plan) -> Iterator[str]:
     """Yield the text of a file, so that people and `diff` can read it."""
     head = plan.model_dump(exclude={"planes", "nodes"})
+    if not plan.machine.grid:
+        del head["machine"]["grid"]
     yield "{\n"
     for key, value in head.items():
         yield f'  "{key}": {json.dumps(value)},\n'

@@ -15,8 +15,10 @@ from typing import Any, TypeVar
 
 from lightloom import _core, kinds, maps
 from lightloom.errors import InputError
-from lightloom.maps import PortMaps
+from lightloom.maps import Device, PortMaps
+from lightloom.plan import grid as grids
 from lightloom.plan.file import FORMAT, parse
+from lightloom.plan.grid import Grid
 from lightloom.presets import unknown
 from lightloom.trace.wording import reason
 from lightloom.units import Quantity, Rate, Size, Time
@@ -40,12 +42,17 @@ class Planes:
     """Of a node over all planes [bit/s]."""
     reconfiguration: Time
     latency: Time
+    grid: Grid = ()
+    """(nodes of a line, planes) of each dimension; empty without a grid."""
 
     @classmethod
     def of(
-        cls, *, nodes: int, planes: int, node_bandwidth: str, reconfiguration: str, latency: str
-    ) -> Planes:
+        cls, *, nodes: int, planes: int | str, node_bandwidth: str, reconfiguration: str,
+        latency: str, grid: str | None = None,
+    ) -> Planes:  # fmt: skip
         """Read and check.
+
+        Over a grid, such as ``"8x8"``, planes are of one dimension each, such as ``"2,2"``.
 
         Raises
         ------
@@ -61,12 +68,13 @@ class Planes:
         lightloom.errors.InputError: planes = 0: must be 1 to 64
         """
         within("nodes", nodes, 2, MOST_NODES)
+        dimensions, planes = grids.parse(grid, planes, nodes)
         within("planes", planes, 1, MOST_PLANES)
         rate = quantity("node-bandwidth", node_bandwidth, Rate)
         if rate < planes:
             raise InputError(f'node-bandwidth "{node_bandwidth}": must be at least 1 bit/s a plane')
         dark = quantity("reconfiguration", reconfiguration, Time)
-        return cls(nodes, planes, rate, dark, quantity("latency", latency, Time))
+        return cls(nodes, planes, rate, dark, quantity("latency", latency, Time), dimensions)
 
     @property
     def port(self) -> Rate:
@@ -105,7 +113,8 @@ class Job:
         *,
         nodes: int,
         size: str,
-        planes: int = 4,
+        planes: int | str = 4,
+        grid: str | None = None,
         node_bandwidth: str = "800 Gbps",
         reconfiguration: str = "200 us",
         latency: str = "5 us",
@@ -123,7 +132,10 @@ class Job:
         size
             Buffer of a node, such as ``"64 MB"``.
         planes, node_bandwidth
-            1 to 64 planes that share the bandwidth of a node.
+            1 to 64 planes that share the bandwidth of a node; over a grid those of each dimension,
+            such as ``"2,2"``.
+        grid
+            Such as ``"8x8"``: each plane joins the nodes of the lines of its dimension.
         reconfiguration, latency
             How long a plane that switches is dark; what a transmission takes beyond its bytes.
         initial
@@ -139,7 +151,7 @@ class Job:
         """
         place = Planes.of(
             nodes=nodes, planes=planes, node_bandwidth=node_bandwidth,
-            reconfiguration=reconfiguration, latency=latency,
+            reconfiguration=reconfiguration, latency=latency, grid=grid,
         )  # fmt: skip
         name, colon, _ = algorithm.partition(":")
         with_radix = kinds.family("collective").able("radix")
@@ -166,6 +178,7 @@ class Job:
             "nodes": self.planes.nodes,
             "size_bytes": int(self.size),
             "planes": self.planes.planes,
+            "grid": [{"nodes": nodes, "planes": own} for nodes, own in self.planes.grid],
             "node_bps": int(self.planes.node_bandwidth),
             "reconfiguration_ps": int(self.planes.reconfiguration),
             "latency_ps": int(self.planes.latency),
@@ -177,8 +190,10 @@ class Job:
         }
 
 
-def algorithms(primitive: str | None = None, nodes: int = 2) -> tuple[str, ...]:
+def algorithms(primitive: str | None = None, nodes: int = 2, grid: Grid = ()) -> tuple[str, ...]:
     """Return the names of collective algorithms: all, or a primitive's for so many nodes.
+
+    Over a grid, those whose steps go dimension by dimension.
 
     Raises
     ------
@@ -189,6 +204,8 @@ def algorithms(primitive: str | None = None, nodes: int = 2) -> tuple[str, ...]:
     --------
     >>> algorithms("all-gather", nodes=6)
     ('ring-allgather', 'rabenseifner-allgather')
+    >>> algorithms("all-reduce", nodes=6, grid=((2, 1), (3, 1)))
+    ('ring-allreduce', 'rabenseifner-allreduce', 'recursive-doubling-allreduce')
     """
     if primitive is None:
         return tuple(kinds.family("collective").kinds)
@@ -198,7 +215,7 @@ def algorithms(primitive: str | None = None, nodes: int = 2) -> tuple[str, ...]:
         end = unknown(primitive, PRIMITIVES)
         raise InputError(f'primitive "{primitive}": no such primitive{end}')
     within("nodes", nodes, 2, MOST_NODES)
-    return tuple(_core.plan_algorithms(known[plain], nodes))
+    return tuple(_core.plan_algorithms(known[plain], nodes, [line for line, _ in grid]))
 
 
 def read_initial(path: Path, planes: Planes) -> tuple[tuple[int, ...], ...]:
@@ -231,17 +248,28 @@ def read_initial(path: Path, planes: Planes) -> tuple[tuple[int, ...], ...]:
         raise InputError(f"initial {path}: {reason(error)}; allowed: {allowed}") from None
     try:
         given = _port_maps(text)
-        if len(given.devices) != planes.planes:
+        if not planes.grid and len(given.devices) != planes.planes:
             raise InputError(f"devices: must be {planes.planes}, one a plane")
-        peers = []
+        peers = [[-1] * planes.nodes for _ in range(planes.planes)]
         for at, device in enumerate(given.devices):
             try:
-                peers.append(tuple(device.peers(planes.nodes)))
+                plane = _plane(device, planes) if planes.grid else at
+                left = device.peers(planes.nodes)
             except InputError as error:
                 raise InputError(f"devices[{at}]: {error}") from None
+            peers[plane] = [b if a < 0 else a for a, b in zip(left, peers[plane], strict=True)]
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    return tuple(peers)
+    return tuple(map(tuple, peers))
+
+
+def _plane(device: Device, planes: Planes) -> int:
+    """Return the plane that a device is a line of: the port of its nodes."""
+    own = {port for _, _, port in device.attached}
+    if len(own) != 1 or max(own) >= planes.planes:
+        most = planes.planes - 1
+        raise InputError(f"attached: must be one port of each node, its plane, 0 to {most}")
+    return own.pop()
 
 
 def _port_maps(text: bytes) -> PortMaps:

@@ -130,24 +130,28 @@ def program(
     cut = _chunks(blocks, messages["steps"], splits)
     gpus = [_Gpu() for _ in range(nodes)]
     total = blocks * cut
+    # Blocks of a pair of nodes: more than one over a grid.
+    pieces = blocks // nodes if primitive == "all-to-all" else 1
+    share = pieces * cut
 
     def place(node: int, block: int, part: int) -> Place:
         """Where a node keeps a part of a block."""
         if primitive != "all-to-all":
             return ("o" if primitive == "all-gather" else "i", block * cut + part)
-        source, target = divmod(block, nodes)
+        pair, piece = divmod(block, pieces)
+        source, target = divmod(pair, nodes)
         if source == node:
-            return ("i", target * cut + part)
+            return ("i", target * share + piece * cut + part)
         if target == node:
-            return ("o", source * cut + part)
+            return ("o", source * share + piece * cut + part)
         scratch = gpus[node].scratch
         return ("s", scratch.setdefault((block, part), len(scratch)))
 
     if primitive == "all-to-all":
         for node, gpu in enumerate(gpus):
-            for part in range(0, cut, MOST_COUNT):
-                at = node * cut + part
-                count = min(MOST_COUNT, cut - part)
+            for part in range(0, share, MOST_COUNT):
+                at = node * share + part
+                count = min(MOST_COUNT, share - part)
                 _add(gpu, (-1, -1, 0), _Step("cpy", ("i", at), ("o", at), count))
     for of_step, split in zip(messages["steps"], splits, strict=True):
         sends: list[tuple[int, int, list[Place], list[Place], str]] = []

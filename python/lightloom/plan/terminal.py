@@ -9,6 +9,7 @@ from rich.console import Console
 from lightloom import screen
 from lightloom.plan.collective import Row
 from lightloom.plan.file import Plan
+from lightloom.plan.grid import text
 from lightloom.plan.job import Planes
 from lightloom.screen import Column
 
@@ -36,6 +37,8 @@ def describe(planes: Planes, initial: str) -> str:
     latency = str(planes.latency) if planes.latency else "0 us"
     dark = str(planes.reconfiguration) if planes.reconfiguration else "0 us"
     count = f"{planes.planes} plane{'s' if planes.planes > 1 else ''}"
+    if planes.grid:
+        count = f"grid {text(planes.grid)}"
     known = {
         "dark": "dark at first", "free": "set for free at first",
         "first-step": "set for the first step",
@@ -126,8 +129,11 @@ def summary(plan: Plan) -> str:
         what = f"{task.algorithm}, {size_text(task.size_bytes)}"
     sends = sum(len(node.transmissions) for node in plan.nodes)
     sets = sum(len(plane.reconfigurations) for plane in plan.planes)
+    where = f"{machine.planes} planes"
+    if machine.grid:
+        where = f"grid {text(tuple((one.nodes, one.planes) for one in machine.grid))}"
     first = (
-        f"{what}, {machine.nodes} nodes, {machine.planes} planes, by "
+        f"{what}, {machine.nodes} nodes, {where}, by "
         f"{NAMES.get(plan.made.scheduler, plan.made.scheduler)}"
     )
     return (

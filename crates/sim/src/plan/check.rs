@@ -59,7 +59,7 @@ pub fn check_plan(tracks: Tracks, task: &Task) -> Result<Time, PlanningError> {
     let plan = tracks.into_plan()?;
     let checked = match task {
         Task::Collective { algorithm, size_bytes } => {
-            let built = build(algorithm, plan.nodes, *size_bytes)?;
+            let built = build(algorithm, plan.nodes, &plan.grid, *size_bytes)?;
             let configurations = &built.configurations();
             let wanted = Wanted::Steps { configurations, steps: &built.steps };
             plan.check(&wanted)

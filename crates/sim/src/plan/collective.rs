@@ -3,7 +3,8 @@
 use super::error::{PlanningError, input};
 use super::spans::{merge, uncovered};
 use super::tracks::{Tracks, json};
-use lightloom_swot::plan::{Circuits, NO_PORT, Plan, Wanted};
+use crate::moves;
+use lightloom_swot::plan::{Circuits, Dimension, NO_PORT, Plan, Wanted, in_line};
 use lightloom_swot::{
     Effort, Held, Parts, Planes, Problem, Schedule, Solution, Step, earliest, ideal, lockstep,
     one_shot, overlap, replay,
@@ -14,6 +15,9 @@ use serde::{Deserialize, Serialize};
 
 /// The most transmissions of a plan: as text they take some hundred bytes each.
 const MOST_TRANSMISSIONS: usize = 1 << 22;
+
+/// More planes than any problem has.
+const MOST: u32 = 65;
 
 /// What is asked for.
 #[derive(Clone, Debug, Deserialize)]
@@ -27,6 +31,9 @@ pub struct CollectiveSpec {
     pub size_bytes: Bytes,
     /// How many planes there are.
     pub planes: u32,
+    /// The dimensions of the grid that nodes form, each with planes of its own; empty without one.
+    #[serde(default)]
+    pub grid: Vec<Dimension>,
     /// Rate of a node over all planes; each has its share, rounded down \[bit/s\].
     pub node_bps: BitRate,
     /// How long a plane is dark when it switches \[ps\].
@@ -157,7 +164,7 @@ impl CollectiveSpec {
         Ok(orders.swap_remove(0).problem)
     }
 
-    /// The problem as JSON: planes, initial, steps.
+    /// The problem as JSON: planes, dimensions (planes of each), initial, steps.
     ///
     /// # Errors
     /// As [`CollectiveSpec::problem`].
@@ -165,12 +172,14 @@ impl CollectiveSpec {
         #[derive(Serialize)]
         struct Posed<'a> {
             planes: Planes,
+            dimensions: &'a [u32],
             initial: &'a [Held],
             steps: &'a [Step],
         }
         let problem = self.problem()?;
         let (initial, steps) = (problem.initial(), problem.steps());
-        Ok(json(&Posed { planes: problem.planes(), initial, steps }))
+        let (planes, dimensions) = (problem.planes(), problem.dimensions());
+        Ok(json(&Posed { planes, dimensions, initial, steps }))
     }
 
     /// The problem in each order of the messages; that of the algorithm that is named comes first.
@@ -180,21 +189,25 @@ impl CollectiveSpec {
     }
 
     fn posed(&self, algorithm: Algorithm) -> Result<Order, PlanningError> {
-        let built = Built::of(algorithm, self.nodes, self.size_bytes)?;
+        let built = Built::of(algorithm, self.nodes, &self.grid, self.size_bytes)?;
         let planes = Planes {
             planes: self.planes,
             rate_bps: BitRate::from_bps(self.node_bps.bps() / u64::from(self.planes.max(1))),
             reconfiguration_ps: self.reconfiguration_ps,
             latency_ps: self.latency_ps,
         };
-        let k = self.planes.min(65) as usize;
-        let initial = match &self.initial {
-            Initial::FirstStep => vec![Held::Configuration(built.steps[0].configuration); k],
-            Initial::Free => vec![Held::Free; k],
-            Initial::Dark => vec![Held::Dark; k],
-            Initial::Maps(maps) => built.held(maps)?,
+        let dimensions = match &self.grid[..] {
+            [] => vec![self.planes],
+            grid => grid.iter().map(|one| one.planes).collect(),
         };
-        let problem = Problem::new(planes, initial, built.steps.clone()).map_err(input)?;
+        let initial = match &self.initial {
+            Initial::FirstStep => built.first_held(&dimensions),
+            Initial::Free => vec![Held::Free; self.planes.min(MOST) as usize],
+            Initial::Dark => vec![Held::Dark; self.planes.min(MOST) as usize],
+            Initial::Maps(maps) => built.held(maps, &self.grid)?,
+        };
+        let problem = Problem::on_grid(planes, dimensions, initial, built.steps.clone());
+        let problem = problem.map_err(input)?;
         Ok(Order { bound: ideal(&problem), problem, built })
     }
 }
@@ -250,24 +263,29 @@ pub fn plan_collective(spec: &CollectiveSpec) -> Result<CollectivePlans, Plannin
     })
 }
 
-/// Names of the algorithms of a primitive that can be built for so many nodes.
+/// Names of the algorithms of a primitive that can be built for so many nodes, or over a grid of lines of
+/// so many.
 ///
 /// ```
 /// use lightloom_sim::plan::algorithms;
-/// let names = algorithms("broadcast", 9)?;
+/// let names = algorithms("broadcast", 9, &[])?;
 /// assert_eq!(names, ["double-tree-broadcast", "binomial-broadcast", "scatter-allgather-broadcast"]);
 /// # Ok::<(), lightloom_sim::plan::PlanningError>(())
 /// ```
 ///
 /// # Errors
 /// If there is no such primitive.
-pub fn algorithms(name: &str, nodes: u32) -> Result<Vec<String>, PlanningError> {
+pub fn algorithms(name: &str, nodes: u32, lines: &[u32]) -> Result<Vec<String>, PlanningError> {
     let known = Primitive::ALL.into_iter().find(|primitive| primitive.name() == name);
     let primitive = known.ok_or_else(|| {
         let names = Primitive::ALL.map(Primitive::name).join(", ");
         input(format!("primitive \"{name}\" is unknown; allowed: {names}"))
     })?;
-    Ok(Algorithm::candidates(primitive, nodes).iter().map(ToString::to_string).collect())
+    let found = match lines {
+        [] => Algorithm::candidates(primitive, nodes),
+        lines => Algorithm::candidates_on(primitive, lines),
+    };
+    Ok(found.iter().map(ToString::to_string).collect())
 }
 
 /// The problem in one order of the messages.
@@ -383,7 +401,7 @@ impl Scheduled {
             Scheduled::Schedule(Solution { schedule, bound_ps }) => {
                 let preset;
                 let replayed = if scheduler == Scheduler::OneShot {
-                    preset = free(problem);
+                    preset = problem.holding(vec![Held::Free; problem.initial().len()]);
                     &preset
                 } else {
                     problem
@@ -400,13 +418,6 @@ impl Scheduled {
         }
         Ok(row)
     }
-}
-
-/// The same where planes are set in advance.
-fn free(problem: &Problem) -> Problem {
-    let held = vec![Held::Free; problem.initial().len()];
-    Problem::new(problem.planes(), held, problem.steps().to_vec())
-        .expect("only the initial state differs from a problem that was checked")
 }
 
 /// How long planes are dark, summed over planes, and how long of that nothing is sent on any.
@@ -429,19 +440,41 @@ pub(super) struct Built {
     pub(super) steps: Vec<Step>,
 }
 
-pub(super) fn build(algorithm: &str, nodes: u32, size: Bytes) -> Result<Built, PlanningError> {
-    Built::of(algorithm.parse().map_err(input)?, nodes, size)
+pub(super) fn build(
+    algorithm: &str,
+    nodes: u32,
+    grid: &[Dimension],
+    size: Bytes,
+) -> Result<Built, PlanningError> {
+    Built::of(algorithm.parse().map_err(input)?, nodes, grid, size)
 }
 
 impl Built {
-    fn of(algorithm: Algorithm, nodes: u32, size: Bytes) -> Result<Built, PlanningError> {
-        let collective = algorithm.build(nodes, size).map_err(input)?;
+    fn of(
+        algorithm: Algorithm,
+        nodes: u32,
+        grid: &[Dimension],
+        size: Bytes,
+    ) -> Result<Built, PlanningError> {
+        let collective = moves::collective(algorithm, nodes, grid, size).map_err(input)?;
         let step = |step: &CollectiveStep| {
-            let &CollectiveStep { pairing, volume, together } = step;
-            Step { together, ..Step::new(pairing, volume) }
+            let &CollectiveStep { pairing, volume, together, part, dimension } = step;
+            Step { together, part, dimension, ..Step::new(pairing, volume) }
         };
         let steps = collective.steps.iter().map(step).collect();
         Ok(Built { collective, steps })
+    }
+
+    /// On each plane the configuration of the first step of its dimension.
+    fn first_held(&self, dimensions: &[u32]) -> Vec<Held> {
+        let first = |dimension| {
+            let step = self.steps.iter().find(|step| step.dimension == dimension);
+            step.map_or(Held::Dark, |step| Held::Configuration(step.configuration))
+        };
+        let own = (0..).zip(dimensions).flat_map(|(dimension, &planes)| {
+            std::iter::repeat_n(first(dimension), planes.min(MOST) as usize)
+        });
+        own.collect()
     }
 
     /// Who sends to whom in a configuration.
@@ -458,7 +491,7 @@ impl Built {
     }
 
     /// What planes hold that stand like this: the first configuration that is there in full.
-    fn held(&self, maps: &[Vec<i64>]) -> Result<Vec<Held>, PlanningError> {
+    fn held(&self, maps: &[Vec<i64>], grid: &[Dimension]) -> Result<Vec<Held>, PlanningError> {
         let nodes = self.collective.nodes;
         let held = |(plane, map): (usize, &Vec<i64>)| {
             if map.len() != nodes as usize {
@@ -473,6 +506,11 @@ impl Built {
                     return Err(input(format!(
                         "initial[{plane}][{node}] = {peer}: must be another node's number, each at \
                          most once, or -1"
+                    )));
+                }
+                if !in_line(grid, plane as u32, node as u32, peer as u32) {
+                    return Err(input(format!(
+                        "initial[{plane}][{node}] = {peer}: must be in a line of the plane's dimension"
                     )));
                 }
             }
@@ -502,6 +540,7 @@ impl Built {
         }
         let configurations = &self.configurations();
         let mut plan = Plan::of_schedule(spec.nodes, configurations, problem, schedule, bound);
+        plan.grid.clone_from(&spec.grid);
         if let (Initial::Maps(maps), true) = (&spec.initial, scheduler != Scheduler::OneShot) {
             plan.initial.clone_from(maps);
         }

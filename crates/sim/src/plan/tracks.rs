@@ -1,7 +1,7 @@
 //! A plan as its file has it: for each plane what the controller does, for each node what it sends.
 
 use super::error::{PlanningError, input};
-use lightloom_swot::plan::{Circuits, Plan, Reconfiguration, Transmission};
+use lightloom_swot::plan::{Circuits, Dimension, Plan, Reconfiguration, Transmission};
 use lightloom_units::{BitRate, Bytes, Time};
 use serde::{Deserialize, Serialize};
 
@@ -22,13 +22,16 @@ pub struct Tracks {
 }
 
 /// Nodes joined by planes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
     /// How many nodes there are.
     pub nodes: u32,
     /// How many planes there are.
     pub planes: u32,
+    /// The dimensions of the grid that nodes form; empty without one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grid: Vec<Dimension>,
     /// Rate of one port \[bit/s\].
     pub rate_bps: BitRate,
     /// What a transmission takes beyond its bytes \[ps\].
@@ -112,6 +115,7 @@ impl From<Plan> for Tracks {
             machine: Machine {
                 nodes: plan.nodes,
                 planes: plan.planes,
+                grid: plan.grid,
                 rate_bps: plan.rate_bps,
                 latency_ps: plan.latency_ps,
                 reconfiguration_ps: plan.reconfiguration_ps,
@@ -180,6 +184,7 @@ impl Tracks {
         Ok(Plan {
             nodes: machine.nodes,
             planes: machine.planes,
+            grid: machine.grid,
             rate_bps: machine.rate_bps,
             latency_ps: machine.latency_ps,
             reconfiguration_ps: machine.reconfiguration_ps,

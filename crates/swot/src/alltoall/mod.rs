@@ -69,6 +69,7 @@ pub fn plan(planes: &Planes, demand: &Demand, holds: &[Hold]) -> Plan {
     Plan {
         nodes: demand.nodes(),
         planes: planes.planes,
+        grid: Vec::new(),
         rate_bps: planes.rate_bps,
         latency_ps: planes.latency_ps,
         reconfiguration_ps: planes.reconfiguration_ps,

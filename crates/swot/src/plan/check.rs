@@ -6,7 +6,7 @@
 //! they name. Of the whole: what was wanted is sent, to whom it was, and nothing else; the completion
 //! is the last end, and the bound is no later.
 
-use super::tracks::{Circuits, NO_PORT, Plan, Reconfiguration, Transmission};
+use super::tracks::{Circuits, NO_PORT, Plan, Reconfiguration, Transmission, in_line};
 use crate::problem::{Step, waits};
 use lightloom_units::Time;
 use std::collections::{BTreeMap, HashMap};
@@ -123,6 +123,7 @@ impl Plan {
     /// [`PlanError`]: the first thing that is wrong.
     pub fn check(&self, wanted: &Wanted<'_>) -> Result<Time, PlanError> {
         self.shape()?;
+        self.lines()?;
         let mut ports: Vec<Ports> = (0..)
             .zip(&self.initial)
             .map(|(plane, map)| Ports::new(plane, map))
@@ -179,7 +180,38 @@ impl Plan {
                 ));
             }
         }
+        let product = self.grid.iter().try_fold(1u32, |all, one| all.checked_mul(one.nodes));
+        let planes = self.grid.iter().try_fold(0u32, |all, one| all.checked_add(one.planes));
+        if !self.grid.is_empty() && (product, planes) != (Some(self.nodes), Some(self.planes)) {
+            let (nodes, planes) = (self.nodes, self.planes);
+            return wrong(format!("the grid is not of {nodes} nodes and {planes} planes"));
+        }
+        if self.grid.len() == 1 {
+            return wrong("the grid has one dimension; allowed: none, or at least two".into());
+        }
         Ok(())
+    }
+
+    /// On a grid a plane joins nodes of one line.
+    fn lines(&self) -> Result<(), PlanError> {
+        let at_first = (0..).zip(&self.initial).flat_map(|(plane, map)| {
+            let joined =
+                move |(from, &to): (u32, &i64)| Some((plane, from, u32::try_from(to).ok()?));
+            (0..).zip(map).filter_map(joined)
+        });
+        let later = self
+            .reconfigurations
+            .iter()
+            .flat_map(|one| one.circuits.iter().map(|&(from, to)| (one.plane, from, to)));
+        let across = |&(plane, from, to): &(u32, u32, u32)| !in_line(&self.grid, plane, from, to);
+        match at_first.chain(later).find(across) {
+            None => Ok(()),
+            Some((plane, from, to)) => {
+                let (from, to) = (i64::from(from), i64::from(to));
+                let reason = "is in no line of the plane's dimension";
+                Err(PlanError::Circuit { plane, from, to, reason })
+            }
+        }
     }
 
     fn port<'a>(&self, ports: &'a mut [Ports], plane: u32) -> Result<&'a mut Ports, PlanError> {
@@ -196,10 +228,12 @@ impl Plan {
             let end = ends.entry(one.step).or_default();
             *end = (*end).max(one.end_ps);
         }
-        let mut last = Time::ZERO;
-        for end in ends.values_mut() {
-            last = last.max(*end);
-            *end = last;
+        let last = ends.values().copied().max().unwrap_or(Time::ZERO);
+        // Over a grid the steps before may be of other parts.
+        let mut before = Time::ZERO;
+        for end in ends.values_mut().filter(|_| self.grid.is_empty()) {
+            before = before.max(*end);
+            *end = before;
         }
         for one in &self.transmissions {
             if one.bytes.get() == 0 {
@@ -218,7 +252,11 @@ impl Plan {
             if step >= one.step {
                 return Err(refused(one, format!("waits for step {step}, which is not before")));
             }
-            let barrier = ends.range(..=step).next_back().map_or(Time::ZERO, |(_, &end)| end);
+            let until = match self.grid.is_empty() {
+                true => ends.range(..=step).next_back().map(|(_, end)| end),
+                false => ends.get(&step),
+            };
+            let barrier = until.copied().unwrap_or(Time::ZERO);
             if one.start_ps < barrier {
                 return Err(refused(one, format!("step {step} ends at {barrier} only")));
             }

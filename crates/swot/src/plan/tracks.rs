@@ -16,8 +16,10 @@ pub const NO_PORT: i64 = -1;
 pub struct Plan {
     /// Nodes, each with one port a plane.
     pub nodes: u32,
-    /// Optical planes, each of which joins all nodes.
+    /// Optical planes, each of which joins all nodes, or those of each line of its dimension.
     pub planes: u32,
+    /// The dimensions of the grid that nodes form; empty without one.
+    pub grid: Vec<Dimension>,
     /// Rate of one port \[bit/s\].
     pub rate_bps: BitRate,
     /// What a transmission takes beyond its bytes \[ps\].
@@ -35,6 +37,33 @@ pub struct Plan {
     pub completion_ps: Time,
     /// No plan for the same demand completes before, under the model the scheduler states \[ps\].
     pub bound_ps: Time,
+}
+
+/// A dimension of a grid of nodes, with planes of its own: the first dimension has the first ones.
+///
+/// Node `i` is at `i mod d` in the first dimension, of `d` nodes, and so on. A plane of a dimension joins
+/// nodes of one line only, so a switch of `nodes` ports a line will do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dimension {
+    /// Nodes of a line.
+    pub nodes: u32,
+    /// Its planes.
+    pub planes: u32,
+}
+
+/// Whether two nodes are in a line of the dimension that a plane is of; without a grid all are.
+pub fn in_line(grid: &[Dimension], plane: u32, a: u32, b: u32) -> bool {
+    let (mut planes, mut stride) = (0, 1);
+    for one in grid {
+        planes += one.planes;
+        if plane < planes {
+            let line = |node: u32| (node / stride / one.nodes, node % stride);
+            return line(a) == line(b);
+        }
+        stride *= one.nodes;
+    }
+    true
 }
 
 /// Circuits of a plane set anew: the ports named are dark from `start_ps` to `ready_ps`, the others
@@ -71,7 +100,8 @@ pub struct Transmission {
     pub end_ps: Time,
     /// The step of the collective it belongs to; 0 where there are none.
     pub step: u32,
-    /// The step that must have ended on every plane, with all before it; `None` if it waits for its circuit only.
+    /// The step that must have ended on every plane, without a grid with all before it; `None` if it
+    /// waits for its circuit only.
     pub after_step: Option<u32>,
 }
 
@@ -148,6 +178,7 @@ impl Plan {
         Plan {
             nodes,
             planes: planes.planes,
+            grid: Vec::new(),
             rate_bps: planes.rate_bps,
             latency_ps: planes.latency_ps,
             reconfiguration_ps: planes.reconfiguration_ps,

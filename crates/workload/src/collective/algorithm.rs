@@ -79,6 +79,20 @@ pub enum CollectiveError {
         /// Nodes that there are.
         nodes: u32,
     },
+    /// Dimensions that do not make so many nodes.
+    #[error("the grid is {lines:?}; allowed: 2 nodes or more in each dimension, {nodes} in all")]
+    Lines {
+        /// Nodes of a line of each dimension.
+        lines: Vec<u32>,
+        /// Nodes that there are.
+        nodes: u32,
+    },
+    /// Its steps cannot go dimension by dimension.
+    #[error("{algorithm} does not go over a grid; allowed: {}", gridded(.algorithm).join(", "))]
+    Grid {
+        /// The algorithm that was asked for.
+        algorithm: Algorithm,
+    },
     /// Nothing to send, or too much.
     #[error("size is {0}; allowed: 1 B to {LARGEST}")]
     Size(Bytes),
@@ -117,6 +131,23 @@ impl Algorithm {
         std::iter::once(self).chain(others.map(listed))
     }
 
+    /// The algorithms that do the same one after the other, each in all dimensions of a grid.
+    pub(super) fn stages(self) -> Result<Vec<Algorithm>, CollectiveError> {
+        let named = |name: &&str| name.parse().expect("a stage is an algorithm of the list");
+        match (self.registered.stages, self.primitive()) {
+            ([], Primitive::AllReduce | Primitive::Broadcast) => {
+                Err(CollectiveError::Grid { algorithm: self })
+            }
+            ([], _) => Ok(vec![self]),
+            (stages, _) => Ok(stages.iter().map(named).collect()),
+        }
+    }
+
+    /// The same in a line of so many nodes: the radix is theirs at most.
+    pub(super) fn within(self, nodes: u32) -> Algorithm {
+        Algorithm { radix: self.radix.min(nodes), ..self }
+    }
+
     pub(super) fn check(self, nodes: u32, size: Bytes) -> Result<(), CollectiveError> {
         if !(2..=MOST_NODES).contains(&nodes) {
             return Err(CollectiveError::Nodes(nodes));
@@ -136,6 +167,18 @@ impl Algorithm {
 
     pub(super) fn program(self, nodes: u32, size: Bytes) -> Arc<dyn Program> {
         (self.registered.program)(nodes, size, self.radix)
+    }
+
+    /// All that can be built for a grid of lines of so many nodes, and differ.
+    pub fn candidates_on(primitive: Primitive, lines: &[u32]) -> Vec<Algorithm> {
+        let longest = lines.iter().copied().max().unwrap_or(0);
+        let fits = |a: &Algorithm| {
+            let Ok(stages) = a.stages() else { return false };
+            let line =
+                |&n: &u32| stages.iter().all(|own| own.within(n).check(n, Bytes::new(1)).is_ok());
+            lines.iter().all(line)
+        };
+        Self::candidates(primitive, longest).into_iter().filter(fits).collect()
     }
 
     /// All that can be built for this number of nodes and differ; those with a radix with every one up
@@ -190,6 +233,13 @@ impl FromStr for Algorithm {
             Some(_) => Err(unknown()),
         }
     }
+}
+
+/// The algorithms of the same primitive that go over a grid.
+fn gridded(algorithm: &Algorithm) -> Vec<String> {
+    let same = |a: &Algorithm| a.primitive() == algorithm.primitive() && a.stages().is_ok();
+    let names: Vec<String> = Algorithm::all().filter(same).map(|a| a.to_string()).collect();
+    if names.is_empty() { vec!["another primitive".to_owned()] } else { names }
 }
 
 /// What may be written.

@@ -16,6 +16,7 @@ mod binomial;
 mod bruck;
 mod digits;
 mod double_tree;
+mod grid;
 mod hierarchical;
 mod pairwise;
 mod plug;
@@ -29,10 +30,12 @@ mod swing;
 mod tests;
 
 pub use algorithm::{Algorithm, CollectiveError, LARGEST, MOST_NODES};
+pub use grid::Dimension;
 pub use hierarchical::{RingPlan, Transfer, hierarchical};
 pub use plug::{Capabilities, Primitive};
 pub use steps::{CollectiveStep, Move, NO_PEER, Pairing};
 
+use grid::Grid;
 use lightloom_units::Bytes;
 use plug::Program;
 use std::sync::Arc;
@@ -61,10 +64,53 @@ impl Algorithm {
     /// [`CollectiveError`]: which argument is wrong, and what is allowed.
     pub fn build(self, nodes: u32, size: Bytes) -> Result<Collective, CollectiveError> {
         self.check(nodes, size)?;
-        let (program, mut steps) = (self.program(nodes, size), Steps::default());
+        Ok(self.of(self.program(nodes, size), nodes, size))
+    }
+
+    /// The same where nodes form a grid of these dimensions, each with ports of its own; one of them, or
+    /// none, is no grid.
+    ///
+    /// ```
+    /// use lightloom_units::Bytes;
+    /// use lightloom_workload::collective::{Algorithm, Dimension};
+    /// let algorithm: Algorithm = "ring-allreduce".parse()?;
+    /// let four = Dimension { nodes: 4, slices: 1 };
+    /// let on_grid = algorithm.build_on(16, &[four, four], Bytes::new(16_000_000))?;
+    /// // Two parts, each three steps in either dimension, to and fro; a ring in each dimension.
+    /// assert_eq!((on_grid.steps.len(), on_grid.pairings.len()), (2 * 2 * 2 * 3, 2));
+    /// # Ok::<(), lightloom_workload::collective::CollectiveError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Algorithm::build`], or if the algorithm does not go by dimensions.
+    pub fn build_on(
+        self,
+        nodes: u32,
+        dimensions: &[Dimension],
+        size: Bytes,
+    ) -> Result<Collective, CollectiveError> {
+        if dimensions.len() < 2 {
+            return self.build(nodes, size);
+        }
+        if !(2..=MOST_NODES).contains(&nodes) {
+            return Err(CollectiveError::Nodes(nodes));
+        }
+        let lines: Vec<u32> = dimensions.iter().map(|one| one.nodes).collect();
+        let product = lines.iter().try_fold(1u32, |all, &one| all.checked_mul(one));
+        if product != Some(nodes) || lines.contains(&1) {
+            return Err(CollectiveError::Lines { lines, nodes });
+        }
+        let stages = self.stages()?;
+        self.check(lines.into_iter().max().unwrap_or(0), size)?;
+        let grid = Grid::new(&stages, dimensions, size)?;
+        Ok(self.of(Arc::new(grid), nodes, size))
+    }
+
+    fn of(self, program: Arc<dyn Program>, nodes: u32, size: Bytes) -> Collective {
+        let mut steps = Steps::default();
         program.steps(&mut steps);
         let Steps { pairings, steps, .. } = steps;
-        Ok(Collective { algorithm: self, nodes, size, pairings, steps, program })
+        Collective { algorithm: self, nodes, size, pairings, steps, program }
     }
 }
 

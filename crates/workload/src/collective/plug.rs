@@ -63,6 +63,9 @@ pub(super) struct Registered {
     pub kind: Kind<Capabilities>,
     /// Its program for so many nodes, a buffer of so many bytes at each, and a radix.
     pub program: fn(nodes: u32, size: Bytes, radix: u32) -> Arc<dyn Program>,
+    /// Algorithms that do the same one after the other, each in all dimensions of a grid; none if it does
+    /// so itself, or its primitive does not go by dimensions.
+    pub stages: &'static [&'static str],
 }
 
 impl Registered {
@@ -76,7 +79,8 @@ impl Registered {
     ) -> Self {
         let capabilities =
             Capabilities { primitive, powers_of_two: false, radix: false, orders: &[] };
-        Registered { kind: Kind { name, summary, source, keys: &[], capabilities }, program }
+        let kind = Kind { name, summary, source, keys: &[], capabilities };
+        Registered { kind, program, stages: &[] }
     }
     /// The same for powers of two only.
     pub const fn for_powers_of_two(mut self) -> Self {
@@ -86,6 +90,11 @@ impl Registered {
     /// The same with a radix.
     pub const fn with_radix(mut self) -> Self {
         self.kind.capabilities.radix = true;
+        self
+    }
+    /// The same, which these do over a grid, one after the other.
+    pub const fn in_stages(mut self, stages: &'static [&'static str]) -> Self {
+        self.stages = stages;
         self
     }
     /// The same, whose messages these algorithms send in other orders.

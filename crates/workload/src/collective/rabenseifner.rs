@@ -37,7 +37,8 @@ pub(super) static ALGORITHMS: &[Registered] = &[
         "Halves are exchanged and added up, then gathered backwards",
         Some("Rabenseifner, ICCS 2004"),
         |nodes, size, _| Arc::new(Both { nodes, size, digits: Digits::new(core(nodes).0) }),
-    ),
+    )
+    .in_stages(&["rabenseifner-reduce-scatter", "rabenseifner-allgather"]),
 ];
 
 /// The sum, scattered; or blocks, gathered.

@@ -37,7 +37,8 @@ pub(super) static ALGORITHMS: &[Registered] = &[
         "The whole buffer is exchanged and added up, farther and farther",
         SOURCE,
         |nodes, size, _| Arc::new(Whole { nodes, size }),
-    ),
+    )
+    .in_stages(&["recursive-doubling-allreduce"]),
 ];
 
 /// The 2^bit consecutive blocks that one is among.

@@ -28,7 +28,8 @@ pub(super) static ALGORITHMS: &[Registered] = &[
         "Blocks travel around a ring twice, and are added up the first time",
         SOURCE,
         |nodes, size, _| Arc::new(Ring { nodes, size, reduces: true, gathers: true }),
-    ),
+    )
+    .in_stages(&["ring-reduce-scatter", "ring-allgather"]),
 ];
 
 /// Once around to add up, once to gather.

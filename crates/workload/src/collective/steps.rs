@@ -34,13 +34,17 @@ pub struct CollectiveStep {
     pub volume: Bytes,
     /// Whether it begins with the step before, and not after it: what it sends was there before both.
     pub together: bool,
+    /// Which part of the buffer it is of: over a grid, parts do not wait for each other.
+    pub part: u32,
+    /// The dimension of the grid in whose lines nodes send.
+    pub dimension: u32,
 }
 
 /// What one node sends in one step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Move {
     /// Numbers of blocks: of slices of the buffer (of chunks, in a double tree); in an all-to-all,
-    /// `source * nodes + destination`.
+    /// `source * nodes + destination`. Over a grid each is cut further, into blocks that follow.
     pub blocks: Vec<u64>,
     /// Whether the receiver adds them to its own, or takes them in their place.
     pub reduce: bool,
@@ -60,12 +64,23 @@ impl Steps {
     }
 
     pub(super) fn add(&mut self, pairing: Pairing, volume: Bytes, together: bool) {
+        let pairing = self.numbered(pairing);
+        self.steps.push(CollectiveStep { pairing, volume, together, part: 0, dimension: 0 });
+    }
+
+    /// Adds a step of a part of the buffer, in the lines of a dimension.
+    pub(super) fn of_part(&mut self, part: u32, dimension: u32, pairing: Pairing, volume: Bytes) {
+        let pairing = self.numbered(pairing);
+        self.steps.push(CollectiveStep { pairing, volume, together: false, part, dimension });
+    }
+
+    fn numbered(&mut self, pairing: Pairing) -> u32 {
         let next = self.pairings.len() as u32;
         let index = *self.seen.entry(pairing.clone()).or_insert(next);
         if index == next {
             self.pairings.push(pairing);
         }
-        self.steps.push(CollectiveStep { pairing: index, volume, together });
+        index
     }
 }
 

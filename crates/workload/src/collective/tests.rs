@@ -80,44 +80,56 @@ fn check(algorithm: Algorithm, n: u32) {
         }
         Err(error) => panic!("{algorithm} on {n}: {error}"),
     };
+    check_built(&collective);
+}
+
+fn check_built(collective: &Collective) {
+    let (algorithm, n) = (collective.algorithm, collective.nodes);
     let cut = collective.blocks();
     let nodes = 0..u64::from(n);
+    // Blocks of a node, or of a pair of nodes.
+    let each = (cut / u64::from(n)).max(1);
+    let own = |one: u64| one * each..(one + 1) * each;
     let everyone = if n == 64 { u64::MAX } else { (1 << n) - 1 };
     let all = |what: fn(u64) -> u64| -> Held {
         nodes.clone().map(|i| (0..cut).map(|b| (b, what(i))).collect()).collect()
     };
     match algorithm.primitive() {
         Primitive::ReduceScatter => {
-            let end = run(&collective, cut, all(|i| 1 << i));
+            let end = run(collective, cut, all(|i| 1 << i));
             for (i, held) in end.iter().enumerate() {
-                assert_eq!(held[&(i as u64)], everyone, "{algorithm} on {n}, node {i}");
+                let whole = own(i as u64).all(|b| held[&b] == everyone);
+                assert!(whole, "{algorithm} on {n}, node {i}");
             }
         }
         Primitive::AllReduce => {
-            let end = run(&collective, cut, all(|i| 1 << i));
+            let end = run(collective, cut, all(|i| 1 << i));
             for held in end {
                 assert!((0..cut).all(|b| held[&b] == everyone), "{algorithm} on {n}");
             }
         }
         Primitive::AllGather => {
-            let start = nodes.map(|i| Map::from([(i, 1 << i)])).collect();
-            for held in run(&collective, cut, start) {
-                assert!((0..cut).all(|b| held[&b] == 1 << b), "{algorithm} on {n}");
+            let start = nodes.map(|i| own(i).map(|b| (b, 1 << i)).collect()).collect();
+            for held in run(collective, cut, start) {
+                assert!((0..cut).all(|b| held[&b] == 1 << (b / each)), "{algorithm} on {n}");
             }
         }
         Primitive::Broadcast => {
             let mut start: Held = vec![Map::new(); n as usize];
             start[0] = (0..cut).map(|b| (b, 1)).collect();
-            for held in run(&collective, cut, start) {
+            for held in run(collective, cut, start) {
                 assert!((0..cut).all(|b| held.get(&b) == Some(&1)), "{algorithm} on {n}");
             }
         }
         Primitive::AllToAll => {
             let n = u64::from(n);
-            let start = (0..n).map(|i| (0..n).map(|to| (i * n + to, 1 << i)).collect()).collect();
-            for (i, held) in run(&collective, n, start).iter().enumerate() {
+            let row =
+                |i: u64| (0..n).flat_map(move |to| own(i * n + to)).map(move |b| (b, 1u64 << i));
+            let start = (0..n).map(|i| row(i).collect()).collect();
+            for (i, held) in run(collective, cut, start).iter().enumerate() {
                 for from in 0..n {
-                    assert_eq!(held[&(from * n + i as u64)], 1 << from, "{algorithm} on {n}");
+                    let whole = own(from * n + i as u64).all(|b| held[&b] == 1 << from);
+                    assert!(whole, "{algorithm} on {n}");
                 }
             }
         }
@@ -136,6 +148,87 @@ fn everyone_ends_with_what_it_must_have() {
             check(named(&format!("bruck-alltoall:{radix}")), n);
         }
     }
+}
+
+fn grid(lines: &[(u32, u32)]) -> (u32, Vec<Dimension>) {
+    let dimensions = lines.iter().map(|&(nodes, slices)| Dimension { nodes, slices });
+    (lines.iter().map(|line| line.0).product(), dimensions.collect())
+}
+
+#[test]
+fn everyone_ends_with_what_it_must_have_on_grids() {
+    let mut built = 0;
+    for lines in [
+        &[(2, 1), (2, 1)][..],
+        &[(3, 2), (4, 1)],
+        &[(4, 1), (4, 3)],
+        &[(5, 1), (2, 1), (3, 2)],
+        &[(2, 1); 5],
+        &[(8, 2), (8, 2)],
+    ] {
+        let (n, dimensions) = grid(lines);
+        for algorithm in Algorithm::all().chain([named("bruck-alltoall:3")]) {
+            match algorithm.build_on(n, &dimensions, SIZE) {
+                Ok(collective) => {
+                    check_built(&collective);
+                    built += 1;
+                }
+                Err(
+                    CollectiveError::PowerOfTwo { .. }
+                    | CollectiveError::Grid { .. }
+                    | CollectiveError::Radix { radix: 3, nodes: 2 },
+                ) => {}
+                Err(error) => panic!("{algorithm} on {lines:?}: {error}"),
+            }
+        }
+    }
+    assert_eq!(built, 6 * 9 + 4 + 4 * 2);
+}
+
+/// Every dimension works all the time: it sends as much as its share of what all send.
+#[test]
+fn dimensions_of_a_grid_share_the_work() {
+    let (n, dimensions) = grid(&[(4, 1), (4, 1), (4, 1)]);
+    let sent = |name: &str| {
+        let built = named(name).build_on(n, &dimensions, Bytes::new(3 << 16)).unwrap();
+        let mut bytes = [0; 3];
+        let mut latencies = [0; 3];
+        for step in &built.steps {
+            bytes[step.dimension as usize] += step.volume.get();
+            latencies[step.part as usize] += 1;
+        }
+        assert!(built.steps.iter().all(|step| !step.together));
+        (bytes, latencies)
+    };
+    let size = 3 << 16;
+    for name in ["ring-allreduce", "rabenseifner-allreduce"] {
+        let hops = if name.starts_with("ring") { 3 } else { 2 };
+        assert_eq!(sent(name), ([2 * size / 3 * 63 / 64; 3], [2 * 3 * hops; 3]), "{name}");
+    }
+    assert_eq!(sent("ring-allgather"), ([size / 3 * 63 / 64; 3], [9; 3]));
+    // Three times over the ports of a dimension, a third of the whole each time.
+    assert_eq!(sent("pairwise-alltoall"), ([size * 3 / 4; 3], [9; 3]));
+}
+
+#[test]
+fn grids_refuse_what_does_not_go_by_dimensions() {
+    let (n, dimensions) = grid(&[(2, 1), (4, 1)]);
+    let message = |name: &str| named(name).build_on(n, &dimensions, SIZE).unwrap_err().to_string();
+    assert_eq!(
+        message("double-tree-allreduce"),
+        "double-tree-allreduce does not go over a grid; allowed: ring-allreduce, \
+         rabenseifner-allreduce, recursive-doubling-allreduce"
+    );
+    assert!(message("binomial-broadcast").ends_with("allowed: another primitive"));
+    let names = |lines: &[u32]| -> Vec<String> {
+        let found = Algorithm::candidates_on(Primitive::AllReduce, lines);
+        found.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(
+        names(&[2, 4]),
+        ["ring-allreduce", "rabenseifner-allreduce", "recursive-doubling-allreduce"]
+    );
+    assert_eq!(Algorithm::candidates_on(Primitive::AllToAll, &[3, 8]).len(), 1 + 5);
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn every_plan_passes_as_a_file() {
 #[test]
 fn port_maps_are_recognized() {
     let spec = worked_example();
-    let built = build(&spec.algorithm, 8, spec.size_bytes).expect("a collective");
+    let built = build(&spec.algorithm, 8, &[], spec.size_bytes).expect("a collective");
     let map = |c: u32| {
         let mut map = vec![NO_PORT; 8];
         built.circuits(c).for_each(|(a, b)| map[a as usize] = i64::from(b));
@@ -51,7 +51,7 @@ fn port_maps_are_recognized() {
     };
     let mut other = map(1);
     other.swap(0, 1);
-    let held = built.held(&[map(2), other]).expect("maps");
+    let held = built.held(&[map(2), other], &[]).expect("maps");
     assert_eq!(held, [Held::Configuration(2), Held::Dark]);
     // Both planes as the first step wants them: as if it had been asked for by name.
     let maps = Initial::Maps(vec![map(0), map(0)]);
@@ -61,10 +61,10 @@ fn port_maps_are_recognized() {
     assert_eq!(plans.rows, same.rows);
     assert_eq!(plans.plan.expect("a plan").planes[1].initial, map(0));
     for bad in [vec![0; 8], vec![1, 1, -1, -1, -1, -1, -1, -1], vec![8; 8], vec![-2; 8]] {
-        let error = built.held(&[bad]).expect_err("no port map");
+        let error = built.held(&[bad], &[]).expect_err("no port map");
         assert!(error.to_string().starts_with("initial[0]["), "{error}");
     }
-    assert!(built.held(&[vec![-1; 7]]).is_err());
+    assert!(built.held(&[vec![-1; 7]], &[]).is_err());
 }
 
 #[test]

@@ -160,6 +160,7 @@ fn tiny(sets: &[(u64, u32, u32)], sends: &[(u64, u32, u32, u64)]) -> Plan {
     Plan {
         nodes: 3,
         planes: 1,
+        grid: vec![],
         rate_bps: BitRate::from_bps(8_000_000_000_000),
         latency_ps: Time::ZERO,
         reconfiguration_ps: Time::from_ps(TAKES),
