@@ -27,6 +27,7 @@ def simulated(capsys: pytest.CaptureFixture[str], *options: str) -> list[dict[st
         ("hyperx", "deterministic", 3), ("hyperx", "adaptive", 3), ("hyperx", "non-minimal", 8),
         ("hyperx", "bubble", 4), ("torus", "deterministic", 2), ("torus", "adaptive", 5),
         ("torus", "non-minimal", 8), ("torus", "bubble", 1), ("dragonfly", "deterministic", 4),
+        ("dragonfly", "adaptive", 4), ("dragonfly", "non-minimal", 6),
     ],
 )  # fmt: skip
 def test_every_routing_is_checked_and_delivers_past_saturation(
@@ -57,6 +58,18 @@ def test_adaptive_beats_deterministic_where_traffic_is_uneven(
     assert accepted["non-minimal"] > 1.1 * accepted["deterministic"]
 
 
+def test_going_astray_helps_where_groups_send_to_few_others(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Each sends to two others, whose circuits would carry it all."""
+    accepted = {}
+    for routing in ("deterministic", "adaptive", "non-minimal"):
+        options = ["--topology", "dragonfly", "--routing", routing, "--vcs", "6", "--inside", "4"]
+        [point] = simulated(capsys, *options, "--traffic", "shift", "--load", "0.8")
+        accepted[routing] = point["accepted"]
+    assert accepted["non-minimal"] > 1.1 * accepted["adaptive"] > 1.3 * accepted["deterministic"]
+
+
 def test_build_says_what_was_checked(capsys: pytest.CaptureFixture[str]) -> None:
     command = ["railx", "build", *SMALL, "--topology", "hyperx", "--scale", "5x5"]
     assert run([*command, "--check-routing", "adaptive", "--vcs", "3"]) == 0
@@ -76,7 +89,7 @@ def test_build_says_what_was_checked(capsys: pytest.CaptureFixture[str]) -> None
     [
         ({"check_routing": "magic"}, "allowed: deterministic, adaptive, non-minimal, bubble"),
         ({"check_routing": "adaptive", "vcs": 17}, "vcs = 17: must be from 1 to 16"),
-        ({"check_routing": "adaptive", "topology": "dragonfly"}, "a dragonfly is no product"),
+        ({"check_routing": "bubble", "topology": "dragonfly"}, "only a torus or a HyperX with one"),
         ({"check_routing": "deterministic", "scale": "16x16", "mesh": 4, "topology": "torus"},
          "4096 chips: at most 2048"),
     ],

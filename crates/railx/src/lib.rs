@@ -21,6 +21,8 @@ pub use hamiltonian::{MOST_NODES, NoDecomposition, decompose, joins_all, rings_o
 pub use measure::{Cut, Diameter, Formulas, Loads, Measures, channel_loads, throughput};
 pub use network::RAILX;
 pub use packing::{Packing, Placed, Wanted, pack};
-pub use routing::{Adaptive, ChipTorus, Dragonfly, Minimal, NonMinimal, ROUTINGS, select};
+pub use routing::{
+    Adaptive, AdaptiveDragonfly, ChipTorus, Dragonfly, Minimal, NonMinimal, ROUTINGS, select,
+};
 pub use topology::named::{Named, largest_all_to_all};
 pub use topology::{Dimension, DimensionSpec, Form, Share, Topology, Wiring};

@@ -25,11 +25,11 @@ use lightloom_fabric::routers::{Choice, Routing};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Dragonfly {
-    places: Places,
+    pub(super) places: Places,
     local: Exits,
     /// By row: doors from group to group.
-    global: Vec<Doors>,
-    groups: usize,
+    pub(super) global: Vec<Doors>,
+    pub(super) groups: usize,
     /// By two groups: the rows that have circuits between them.
     rows: Vec<Vec<u16>>,
     each: u8,
@@ -81,6 +81,11 @@ impl Dragonfly {
         let groups = usize::from(groups);
         Ok(Dragonfly { places: Places::new(grid), local, global, groups, rows, each })
     }
+
+    /// The rows that have circuits from one group to another.
+    pub(super) fn rows(&self, group: u16, goal: u16) -> &[u16] {
+        &self.rows[usize::from(group) * self.groups + usize::from(goal)]
+    }
 }
 
 impl Routing for Dragonfly {
@@ -110,7 +115,7 @@ impl Routing for Dragonfly {
         let (goal, end) = self.places.node(target);
         let doors = self.global[usize::from(row)].of(group, goal);
         if group == goal || doors.is_empty() {
-            let rows = &self.rows[usize::from(group) * self.groups + usize::from(goal)];
+            let rows = self.rows(group, goal);
             let next = match group == goal || rows.contains(&end) {
                 true => end,
                 false => rows[usize::from(row + end) % rows.len()],

@@ -3,6 +3,7 @@
 mod adaptive;
 mod chips;
 mod dragonfly;
+mod dragonfly_adaptive;
 mod minimal;
 mod nonminimal;
 mod rounds;
@@ -11,6 +12,7 @@ mod table;
 pub use adaptive::Adaptive;
 pub use chips::ChipTorus;
 pub use dragonfly::Dragonfly;
+pub use dragonfly_adaptive::AdaptiveDragonfly;
 pub use minimal::Minimal;
 pub use nonminimal::NonMinimal;
 
@@ -24,7 +26,7 @@ pub const ROUTINGS: [&str; 4] = ["deterministic", "adaptive", "non-minimal", "bu
 ///
 /// `deterministic` is straight on along the chips of a torus, local-global-local on a dragonfly,
 /// Algorithm 1 on all else. `non-minimal` and `bubble` make up to three free hops: one astray, and
-/// one in either dimension. Virtual channels beyond what is needed go evenly to all classes.
+/// one in either dimension; on a dragonfly one hop astray, to another group. Virtual channels beyond what is needed go evenly to all classes.
 ///
 /// ```
 /// use lightloom_fabric::railx::Grid;
@@ -70,6 +72,11 @@ pub fn select(topology: &Topology, name: &str, vcs: u8) -> Result<Box<dyn Routin
         "deterministic" => {
             let each = enough(Minimal::classes(topology).map_err(refused)?)?;
             Box::new(Minimal::new(topology, each).map_err(refused)?)
+        }
+        "adaptive" | "non-minimal" if topology.form == Form::Dragonfly => {
+            let astray = name == "non-minimal";
+            let each = enough(AdaptiveDragonfly::classes(astray).into())?;
+            Box::new(AdaptiveDragonfly::new(topology, astray, each).map_err(refused)?)
         }
         "adaptive" => {
             let each = enough(Adaptive::classes(topology).map_err(refused)?)?;

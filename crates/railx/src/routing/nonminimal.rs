@@ -24,10 +24,10 @@ use lightloom_fabric::railx::{Axis, Grid};
 use lightloom_fabric::routers::{Choice, PortUse, RailxPorts, Routing};
 
 /// What is tried when nothing that leads nearer is free.
-const ASTRAY: u8 = 100;
+pub(super) const ASTRAY: u8 = 100;
 /// Packets for which there must be room ahead to go astray: a queue of four is empty. Without this a
 /// packet would stray whenever another is being sent where it wants to go.
-const ROOM_ASTRAY: u8 = 4;
+pub(super) const ROOM_ASTRAY: u8 = 4;
 
 /// Free hops, and a torus under them.
 ///
