@@ -109,7 +109,7 @@ def test_nics_that_are_broken_out_are_planes() -> None:
         ({"fabric.ocs.ports": 7}, "a plane joins a NIC of each of 8 servers, and so needs 8"),
         ({"fabric.ocs.delay": "0 s"}, "fabric.ocs.delay"),
         ({"fabric.ocs.device": "polatis-measured"}, "must be a time"),
-        ({"engine.kind": "packet"}, 'allowed: "flow"'),
+        ({"engine.kind": "flit"}, 'allowed: "flow", "packet"'),
         ({"fabric.eps.tiers": 2}, 'unknown key for fabric "planes"'),
     ],
 )

@@ -86,7 +86,6 @@ def test_the_bill_is_a_transceiver_and_a_port_for_each_lit_rail_end() -> None:
     ("changes", "message"),
     [
         ({"cluster.gpus_per_server": 8, "cluster.nics_per_server": 8}, "fabric.mesh squared = 16"),
-        ({"engine.kind": "packet"}, 'allowed: "flow"'),
         ({"fabric.tiers": 2}, 'unknown key for fabric "railx"'),
         ({"fabric.inside": 0.0}, "fabric.inside"),
         ({"fabric.ocs_ports": 7}, "fabric.ocs_ports"),

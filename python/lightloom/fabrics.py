@@ -268,8 +268,8 @@ def refusal(kind: str, engine: str) -> str | None:
 
     Examples
     --------
-    >>> refusal("railx", "packet").partition(";")[2]
-    ' allowed: "flow", "flit"'
+    >>> refusal("planes", "flit").partition(";")[2]
+    ' allowed: "flow", "packet"'
     """
     why = dict(can(kind, "refuses"))
     if engine not in why:

@@ -162,6 +162,8 @@ def misfits(network: Network) -> Iterator[tuple[str, str]]:
         allowed = ", ".join(kind.name for kind in kinds if kind.capabilities["failures"])
         yield "failures", f'fabric "{fabric.kind}" has no paths around them; allowed: {allowed}'
         return
+    if network.engine.kind == "packet" and fabrics.can(fabric.kind, "medium") == "planes":
+        yield "failures", f'engine "packet" on fabric "{fabric.kind}" knows none; allowed: flow'
     if network.engine.kind == "flit":
         yield "failures", 'engine "flit" knows none; allowed: flow, packet'
     for index, failure in enumerate(network.failures):

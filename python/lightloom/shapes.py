@@ -55,7 +55,7 @@ def warnings(network: Network) -> Iterator[str]:
     if not isinstance(engine, engines.PacketEngine):
         return
     overflow = engine.switch.overflow
-    if not kinds.of("overflow", overflow.kind)["limits_queue"]:
+    if _pauses(overflow):
         # Until a pause holds: what is on the wire, twice the delay, and a packet at each end.
         packets_bytes = 2 * (engine.mtu + engine.header)
         need = max(
@@ -245,6 +245,13 @@ def _railx(fabric: Any, network: Network) -> Iterator[Misfit]:
     for key in ("columns",) if split else ("x", "y", "uneven"):
         if getattr(fabric, key) is not None:
             yield f"fabric.{key}", f'is not read with fabric.topology = "{fabric.topology}"'
+    engine = network.engine
+    if isinstance(engine, engines.PacketEngine) and _pauses(engine.switch.overflow):
+        yield (
+            "engine.switch.overflow.kind",
+            "would stop rings for good: routers on chips that pause one another wait in a circle, "
+            f"for there are no virtual channels; allowed: {_limiting(', ')}",
+        )
 
 
 def _graph(fabric: fabrics.Graph, network: Network) -> Iterator[Misfit]:
@@ -350,18 +357,27 @@ def _packets(network: Network, engine: engines.PacketEngine) -> Iterator[Misfit]
     yield from _queues(engine.switch, engine.mtu + engine.header)
 
 
+def _pauses(overflow: Any) -> bool:
+    """Whether senders are paused where queues would overflow."""
+    return not kinds.of("overflow", overflow.kind)["limits_queue"]
+
+
+def _limiting(between: str) -> str:
+    """Name what limits queues instead."""
+    return between.join(f'"{kind}"' for kind in kinds.family("overflow").able("limits_queue"))
+
+
 def _queues(switch: engines.Switch, packet_bytes: int) -> Iterator[Misfit]:
     full = f"a full packet, engine.mtu + engine.header = {packet_bytes} B"
     if switch.ecn_low > switch.ecn_high:
         yield "engine.switch.ecn_low", f"must be at most engine.switch.ecn_high = {switch.ecn_high}"
     overflow = switch.overflow
-    if not kinds.of("overflow", overflow.kind)["limits_queue"]:
-        limiting = [f'"{kind}"' for kind in kinds.family("overflow").able("limits_queue")]
+    if _pauses(overflow):
         if switch.queue is not None:
             yield (
                 "engine.switch.queue",
                 f'nothing reads it for overflow "{overflow.kind}", which has xoff and headroom; '
-                f"allowed: leave it out, or overflow {' or '.join(limiting)}",
+                f"allowed: leave it out, or overflow {_limiting(' or ')}",
             )
         if overflow.xon > overflow.xoff:
             yield (

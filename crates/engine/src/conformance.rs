@@ -336,6 +336,7 @@ pub fn joined(fabric: &Fabric, delay: Time) -> Patches {
             Patch { tx: link(fabric.circuit_tx(b)), rx: fabric.circuit_rx(a) },
         ],
         delay,
+        ..Patches::default()
     }
 }
 
@@ -440,6 +441,30 @@ pub fn circuits_in_use_stay(engine: &dyn Engine, _: Exactness) {
     let mut script = Script { transfers: vec![first, second], at_end: vec![] };
     let error = engine.run(&scenario, &mut script, &mut Silent);
     assert!(matches!(error, Err(EngineError::CircuitInUse { .. })), "{error:?}");
+}
+
+/// Circuits to one receiver that are claimed by the clock are set in turn, however long flows take; what
+/// stands is not set again.
+pub fn claimed_circuits_are_set_in_turn(engine: &dyn Engine, exactness: Exactness) {
+    let (delay, dark, bytes) = (Time::from_us(2), Time::from_us(10), Bytes::new(4 * MIB));
+    let fabric = Fabric::planes(3, 1, RATE, delay).expect("few nodes");
+    let once = delay + RATE.time_for(bytes);
+    let mut orders = Orders::default();
+    for (sender, before, flows) in [(0, Time::ZERO, 1), (1, dark + once, 2)] {
+        let tx = fabric.circuit_tx(NicId(sender)).expect("every NIC is on a plane");
+        let rx = fabric.circuit_rx(NicId(2)).expect("every NIC is on a plane");
+        orders.end_phase(before);
+        for _ in 0..flows {
+            orders.claim(Patch { tx, rx: Some(rx) }, dark, true);
+            orders.path().extend([tx, rx]);
+            orders.flow(bytes);
+            orders.end_phase(Time::ZERO);
+        }
+        orders.end_track();
+    }
+    let outcome = run_one(engine, &fabric, orders);
+    assert_close(outcome.makespan, dark * 2 + once * 3, exactness);
+    assert_eq!(outcome.reconfigurations.len(), 2);
 }
 
 /// Tracks run beside one another, the phases of each one after the other; what is reported as waiting is
@@ -862,5 +887,14 @@ macro_rules! breakable {
         $crate::conformance!(@tests failures, $engine, $closed_form;
             what_breaks_is_left, what_broke_before_is_left, what_heals_carries_again,
             what_is_left_of_a_rate_carries, held_tasks_wait);
+    };
+}
+
+/// As [`conformance!`](crate::conformance!), for engines on which circuits may be claimed.
+#[macro_export]
+macro_rules! claimable {
+    ($engine:expr, $closed_form:expr) => {
+        $crate::conformance!(@tests claims, $engine, $closed_form;
+            claimed_circuits_are_set_in_turn);
     };
 }

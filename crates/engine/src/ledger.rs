@@ -10,7 +10,9 @@
 //! 2. for [`Step::Wake`]: put the `Due` into its queue;
 //! 3. for [`Step::Patch`]: move or refuse the flows on the links that are [touched](Circuits::touched),
 //!    [join](Circuits::join) the patches, stop what is on them and tell [`Ledger::darkened`];
-//!    [`Step::Ready`] undoes the darkness; for [`Step::Incident`] see [`LinkChanges`];
+//!    [`Step::Ready`] undoes the darkness; for [`Step::Incident`] see [`LinkChanges`]; patches that
+//!    [wait](Patches::waits) are made when no flow is on the links that are touched, and phases that are
+//!    to be sent before then are [postponed](Ledger::postpone);
 //! 4. for [`Step::Send`]: start the flows of the phase, tell [`Ledger::sent`], and as each flow
 //!    arrives [`Ledger::arrived`].
 //!
@@ -267,6 +269,20 @@ impl<'a> Ledger<'a> {
         self.transfers.sent(sending.track, sending.orders, flows, ready - now);
     }
 
+    /// The circuits of a phase are not there yet, for they [wait](Patches::waits).
+    pub fn postpone(&mut self, Sending { track, orders, .. }: Sending) {
+        *self.transfers.orders_mut(track) = orders;
+    }
+
+    /// What was [postponed](Ledger::postpone) of a track, to be started now or postponed again.
+    ///
+    /// # Errors
+    /// As [`Ledger::divert`], if a link of its paths has broken since.
+    pub fn resume(&mut self, track: u32, now: Time) -> Result<Sending, EngineError> {
+        let (phase, _) = self.transfers.phase(track);
+        self.sending(track, phase, now)
+    }
+
     /// A flow of a track that started at `start` has arrived whole at `arrival`, which may lie
     /// before or after `now`. The last of its phase says when that is over.
     pub fn arrived(
@@ -520,7 +536,7 @@ impl<'a> Ledger<'a> {
             self.transfers.begin(slot, |track| self.entries.push(Entry::Launch(track)));
         self.outcome.bytes[task as usize] += bytes;
         self.entries[next..].reverse();
-        (!patches.patches.is_empty()).then_some(Step::Patch { task, patches })
+        self.patch(task, patches)
     }
 
     fn finish(&mut self, task: u32, now: Time) {
@@ -544,6 +560,14 @@ impl<'a> Ledger<'a> {
             return Some(Step::Wake(Wake { at: now, due: Due::PhaseOver(track) }));
         };
         self.entries.push(Entry::Flows(track));
+        self.patch(task, patches)
+    }
+
+    /// Patches to be made, if any.
+    fn patch(&self, task: u32, mut patches: Patches) -> Option<Step> {
+        if patches.keeps {
+            patches.patches.retain(|patch| self.circuits.leads_to(patch.tx) != patch.rx);
+        }
         (!patches.patches.is_empty()).then_some(Step::Patch { task, patches })
     }
 
@@ -556,7 +580,12 @@ impl<'a> Ledger<'a> {
             let at = now.saturating_add(pause);
             return Ok(Step::Wake(Wake { at, due: Due::PhaseOver(track) }));
         }
+        Ok(Step::Send(self.sending(track, phase, now)?))
+    }
+
+    fn sending(&mut self, track: u32, phase: usize, now: Time) -> Result<Sending, EngineError> {
         if !self.scenario.incidents.is_empty() {
+            let orders = self.transfers.orders(track);
             let lanes = orders.flows(phase).iter().flat_map(|flow| orders.lane_numbers(flow));
             let broken = |&lane: &u32| !self.circuits.is_whole(orders.lane_links(lane));
             for lane in lanes.filter(broken).collect::<Vec<_>>() {
@@ -565,7 +594,7 @@ impl<'a> Ledger<'a> {
         }
         let task = self.transfers.task(track);
         let orders = std::mem::take(self.transfers.orders_mut(track));
-        Ok(Step::Send(Sending { track, task, phase, orders }))
+        Ok(Sending { track, task, phase, orders })
     }
 
     fn phase_over(&mut self, track: u32, now: Time) -> Result<Option<Step>, EngineError> {
@@ -589,7 +618,7 @@ impl<'a> Ledger<'a> {
             .end(TaskId(task), name, now, &mut patches)
             .map_err(|reason| EngineError::Policy { task, reason })?;
         self.entries.push(Entry::Finish(task));
-        Ok((!patches.patches.is_empty()).then_some(Step::Patch { task, patches }))
+        Ok(self.patch(task, patches))
     }
 
     // ---- how far it is

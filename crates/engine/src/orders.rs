@@ -27,6 +27,8 @@ impl FlowOrder {
 pub struct Phase {
     flows: (u32, u32),
     circuits: (u32, u32),
+    /// If they are [claimed](Orders::claim): whether those that stand are kept.
+    pub(crate) claims: Option<bool>,
     /// How long the ports of the phase's circuits are dark from its beginning on.
     pub dark: Time,
     /// Time that passes after the last byte: the steps of a ring, or a whole collective in closed
@@ -64,6 +66,7 @@ pub struct Orders {
     open_phase: usize,
     open_circuits: usize,
     dark: Time,
+    claims: Option<bool>,
     /// Circuits to patch at once, before any flow starts.
     pub patches: Patches,
 }
@@ -82,6 +85,7 @@ impl Orders {
         self.open_phase = 0;
         self.open_circuits = 0;
         self.dark = Time::ZERO;
+        self.claims = None;
         self.patches.clear();
     }
 
@@ -156,6 +160,14 @@ impl Orders {
         self.dark = self.dark.max(dark);
     }
 
+    /// As [`Orders::patch`], for a circuit that is booked by the clock: an engine whose flows may take longer
+    /// than the clock says makes all claims of the phase, and only then starts its flows, once nothing is
+    /// on their ports any more; see [`Patches::waits`]. With `keeps` nothing is done if it stands.
+    pub fn claim(&mut self, patch: Patch, dark: Time, keeps: bool) {
+        self.patch(patch, dark);
+        self.claims = Some(keeps);
+    }
+
     /// Ends a phase: its patches are made and its flows, those since the last phase, start together
     /// once the phase before is over. A phase without flows is a pause of `latency`.
     pub fn end_phase(&mut self, latency: Time) {
@@ -165,7 +177,8 @@ impl Orders {
             return;
         }
         let dark = std::mem::take(&mut self.dark);
-        self.phases.push(Phase { flows, circuits, dark, latency });
+        let claims = std::mem::take(&mut self.claims);
+        self.phases.push(Phase { flows, circuits, claims, dark, latency });
         self.open_phase = self.flows.len();
         self.open_circuits = self.circuits.len();
     }
@@ -308,6 +321,12 @@ pub struct Patches {
     pub patches: Vec<Patch>,
     /// How long the changed ports carry nothing.
     pub delay: Time,
+    /// What is on a port that changes is not asked to go elsewhere: the patches are made, all together, when
+    /// it has arrived. Until then other transfers may use the ports. What is booked by the clock waits
+    /// for nothing where flows take just their time.
+    pub waits: bool,
+    /// A circuit that stands is left as it is.
+    pub keeps: bool,
 }
 
 impl Patches {
@@ -315,5 +334,6 @@ impl Patches {
     pub fn clear(&mut self) {
         self.patches.clear();
         self.delay = Time::ZERO;
+        (self.waits, self.keeps) = (false, false);
     }
 }

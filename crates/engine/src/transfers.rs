@@ -155,10 +155,13 @@ impl Transfers {
             return None;
         }
         let transfer = &self.transfers[track.transfer as usize];
-        let Phase { dark, latency, .. } = transfer.orders.phases()[track.phase];
+        let Phase { dark, latency, claims, .. } = transfer.orders.phases()[track.phase];
         (track.began, track.last_arrival, track.pause) = (now, now, latency);
         let patches = transfer.orders.circuits(track.phase).to_vec();
-        Some((transfer.task, Patches { patches, delay: dark }))
+        Some((
+            transfer.task,
+            Patches { patches, delay: dark, waits: claims.is_some(), keeps: claims == Some(true) },
+        ))
     }
 
     /// The phase of a track, and how long it takes after its last arrival.

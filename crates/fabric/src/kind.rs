@@ -249,9 +249,9 @@ impl FabricKind {
     /// Why an engine cannot run it; none if it can.
     ///
     /// ```
-    /// let railx = lightloom_fabric::FABRICS.iter().find(|kind| kind.name() == "railx").unwrap();
-    /// assert!(railx.refuses("packet").unwrap().starts_with("has no packet switches"));
-    /// assert_eq!(railx.refuses("flow"), None);
+    /// let planes = lightloom_fabric::FABRICS.iter().find(|kind| kind.name() == "planes").unwrap();
+    /// assert!(planes.refuses("flit").unwrap().starts_with("books its circuits by the clock"));
+    /// assert_eq!(planes.refuses("flow"), None);
     /// ```
     pub fn refuses(&self, engine: &str) -> Option<&'static str> {
         self.can().refuses.iter().find(|(name, _)| *name == engine).map(|(_, why)| *why)

@@ -68,4 +68,7 @@ lightloom_engine::conformance!(FlowEngine::default());
 lightloom_engine::breakable!(FlowEngine::default(), 1e-9);
 
 #[cfg(test)]
+lightloom_engine::claimable!(FlowEngine::default(), 1e-9);
+
+#[cfg(test)]
 mod tests;

@@ -4,6 +4,8 @@
 //! A flow that moves starts afresh there, as a new queue pair would, and at once sends again what has
 //! not arrived: its sender knows that it moved. What waits for a link that breaks is lost; what is on
 //! the wire arrives.
+//! Circuits that are claimed wait until nothing is on their ports. What a receiver answers over a NIC whose
+//! port leads elsewhere does not wait while that is dark.
 //! A balancer's paths that are not whole are replaced by others that are, each by the same one as long as
 //! nothing more breaks; a flow that may have packets on one starts again too.
 
@@ -44,6 +46,41 @@ impl Run<'_> {
         let wake = self.ledger.darkened(task, patches, links, now);
         self.wake(wake);
         if displaces { self.displace(&[], now) } else { Ok(()) }
+    }
+
+    /// Whether a patch that waits for its ports says where a link leads.
+    pub(crate) fn is_awaited(&self, tx: LinkId) -> bool {
+        self.awaited.iter().any(|(_, patches)| patches.patches.iter().any(|patch| patch.tx == tx))
+    }
+
+    /// Makes patches whose ports nothing is on any more, and starts what was postponed for them. What was
+    /// ordered first has its ports first.
+    pub(crate) fn patch_what_is_free(&mut self, now: Time) -> Result<(), EngineError> {
+        let (mut at, mut wanted) = (0, Vec::new());
+        while at < self.awaited.len() {
+            let circuits = &self.ledger.circuits;
+            let (task, patches) = &mut self.awaited[at];
+            let task = *task;
+            patches.patches.retain(|patch| circuits.leads_to(patch.tx) != patch.rx);
+            let touched = patches.patches.iter().flat_map(|patch| circuits.touched(patch));
+            let touched: Vec<LinkId> = touched.flatten().collect();
+            let busy = |link: &LinkId| self.users[link.index()] > 0 || wanted.contains(link);
+            if touched.iter().any(busy) {
+                wanted.extend(touched);
+                at += 1;
+                continue;
+            }
+            let (_, patches) = self.awaited.remove(at);
+            if !patches.patches.is_empty() {
+                self.reconfigure(Some(task), &patches, now)?;
+            }
+            // Before anything else takes the ports again.
+            for (track, ordered) in std::mem::take(&mut self.postponed) {
+                let sending = self.ledger.resume(track, now)?;
+                self.launch(sending, ordered, now)?;
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn incident(&mut self, changes: &LinkChanges, now: Time) -> Result<(), EngineError> {

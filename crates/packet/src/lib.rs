@@ -162,18 +162,21 @@ mod spray {
     use super::*;
     lightloom_engine::conformance!(engine("spray", "reps"), 0.06);
     lightloom_engine::breakable!(engine("spray", "reps"), 0.06);
+    lightloom_engine::claimable!(engine("spray", "reps"), 0.06);
 }
 #[cfg(test)]
 mod ndp {
     use super::*;
     lightloom_engine::conformance!(engine("ndp", "round-robin"), 0.06);
     lightloom_engine::breakable!(engine("ndp", "round-robin"), 0.06);
+    lightloom_engine::claimable!(engine("ndp", "round-robin"), 0.06);
 }
 #[cfg(test)]
 mod roce {
     use super::*;
     lightloom_engine::conformance!(engine("roce", "ecmp"), 0.06);
     lightloom_engine::breakable!(engine("roce", "ecmp"), 0.06);
+    lightloom_engine::claimable!(engine("roce", "ecmp"), 0.06);
 }
 #[cfg(test)]
 mod dcqcn {
@@ -181,10 +184,12 @@ mod dcqcn {
     // Flows of some milliseconds end before DCQCN has climbed back from its first cut.
     lightloom_engine::conformance!(engine("dcqcn", "ecmp"), 1.0);
     lightloom_engine::breakable!(engine("dcqcn", "ecmp"), 1.0);
+    lightloom_engine::claimable!(engine("dcqcn", "ecmp"), 1.0);
 }
 #[cfg(test)]
 mod dctcp {
     use super::*;
     lightloom_engine::conformance!(engine("dctcp", "ecmp"), 0.06);
     lightloom_engine::breakable!(engine("dctcp", "ecmp"), 0.06);
+    lightloom_engine::claimable!(engine("dctcp", "ecmp"), 0.06);
 }

@@ -6,7 +6,7 @@ use lightloom_units::BitRate;
 /// Where a link starts, as far as its queue cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// A packet switch: its queue is limited.
+    /// A packet switch, or the router on a chip: its queue is limited.
     Switch,
     /// A NIC: host memory queues what it relays.
     Nic,

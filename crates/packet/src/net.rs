@@ -3,7 +3,7 @@
 use crate::conn::{Conn, Message};
 use crate::link::{Class, Link, Origin, Tally};
 use crate::packet::{LongPaths, NONE, Pool};
-use lightloom_fabric::{Fabric, LinkClass, LinkId, NicId, NodeId, NodeKind};
+use lightloom_fabric::{Fabric, GpuId, LinkClass, LinkId, NicId, NodeId, NodeKind};
 use lightloom_units::BitRate;
 
 /// The two highest bits of an id in the wheel say what it is.
@@ -84,6 +84,10 @@ impl Net {
             let at = net.class_number(Class::of(link));
             let origin = match kind(link.from) {
                 NodeKind::Gpu | NodeKind::Nic if link.class == LinkClass::Pcie => Origin::Host,
+                // The router on a chip that forwards what others send, too.
+                NodeKind::Gpu if matches!(link.class, LinkClass::Mesh | LinkClass::Rail) => {
+                    Origin::Switch
+                }
                 NodeKind::Switch { .. } => Origin::Switch,
                 NodeKind::Nic => Origin::Nic,
                 NodeKind::PcieSwitch | NodeKind::Numa => Origin::Host,
@@ -138,9 +142,12 @@ impl Net {
         if conn.done { None } else { self.messages.get_mut(conn.message as usize) }
     }
 
-    /// The longest round trip over packet switches from the first NIC that is plugged into one \[ps\];
-    /// 0 where none is.
+    /// The longest round trip over packet switches from the first NIC that is plugged into one, or over
+    /// routers on chips from the first chip \[ps\]; 0 where there are neither.
     pub fn longest_round_trip(&self, fabric: &Fabric, packet: u64, header: u64) -> u64 {
+        if self.links.iter().any(|link| link.origin == Origin::Switch && link.into_ocs) {
+            return self.longest_between_chips(fabric, packet, header);
+        }
         let nics = || (0..fabric.cluster().nics()).map(NicId);
         let mut path = Vec::new();
         let mut between = |from, to| {
@@ -150,6 +157,16 @@ impl Net {
         };
         let first = nics().find(|&nic| between(nic, nic).is_some());
         first.and_then(|first| nics().filter_map(|nic| between(first, nic)).max()).unwrap_or(0)
+    }
+
+    fn longest_between_chips(&self, fabric: &Fabric, packet: u64, header: u64) -> u64 {
+        let mut path = Vec::new();
+        let trips = (0..fabric.cluster().gpus).filter_map(|chip| {
+            path.clear();
+            fabric.route(GpuId(0), GpuId(chip), 0, &mut path).ok()?;
+            Some(round_trip(path.iter().map(|link| self.class(link.0)), packet, header))
+        });
+        trips.max().unwrap_or(0)
     }
 
     // ---- the connections that may send, in a ring a first link: each names the next

@@ -54,9 +54,8 @@ pub(crate) struct Packet {
     /// Marked (ECN); on an acknowledgement: its data was.
     pub marked: bool,
     /// The link that it is on or waits for, as an index into its path.
-    pub hop: u8,
-    /// Links of its path, at most 255.
-    pub hops: u8,
+    pub hop: u16,
+    pub hops: u16,
     path: [u8; PATH],
     /// Travels its path backwards.
     backwards: bool,
@@ -84,7 +83,7 @@ impl Packet {
     /// Gives it a path; if it is too long to carry, `long` is where it stands in [`LongPaths`].
     #[inline]
     pub fn take(&mut self, links: &[u32], long: u32) {
-        self.hops = links.len() as u8;
+        self.hops = links.len() as u16;
         self.hop = 0;
         self.backwards = false;
         if links.len() > INLINE {
@@ -98,7 +97,7 @@ impl Packet {
 
     /// The link at an index of its path.
     #[inline]
-    pub fn link(&self, hop: u8, long: &LongPaths) -> u32 {
+    pub fn link(&self, hop: u16, long: &LongPaths) -> u32 {
         let at = if self.backwards { self.hops - 1 - hop } else { hop } as usize;
         let link = if self.hops as usize <= INLINE {
             let p = &self.path[3 * at..3 * at + 3];
@@ -167,7 +166,7 @@ mod tests {
         assert_eq!(size_of::<Packet>(), 64);
         let mut packet = FREE;
         let mut long = LongPaths::default();
-        for hops in [10u8, 12, 13, 30, 13] {
+        for hops in [10u16, 12, 13, 30, 300, 13] {
             let links: Vec<u32> = (0..u32::from(hops)).map(|i| (1 << 24) - 2 - 4 * i).collect();
             packet.take(&links, long.keep(&links));
             let forwards: Vec<u32> = (0..hops).map(|hop| packet.link(hop, &long)).collect();
@@ -176,6 +175,6 @@ mod tests {
             let backwards: Vec<u32> = (0..hops).map(|hop| packet.link(hop, &long)).collect();
             assert_eq!(backwards, links.iter().rev().map(|l| l ^ 1).collect::<Vec<_>>());
         }
-        assert_eq!(long.0.len(), 2);
+        assert_eq!(long.0.len(), 3);
     }
 }

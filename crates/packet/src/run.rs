@@ -7,7 +7,7 @@ use crate::settings::RunSettings;
 use crate::spec::{Dark, PacketSpec};
 use crate::wheel::Wheel;
 use lightloom_engine::{
-    Due, EngineError, EventQueue, Ledger, Observer, Outcome, PacketLink, Packets, Policy,
+    Due, EngineError, EventQueue, Ledger, Observer, Outcome, PacketLink, Packets, Patches, Policy,
     QueueSample, Scenario, Sending, Step, Wake,
 };
 use lightloom_fabric::LinkId;
@@ -77,6 +77,10 @@ pub(crate) struct Run<'a> {
     pub finished_messages: Vec<(u32, u64)>,
     /// Flows on each link of a circuit.
     pub users: Vec<u32>,
+    /// Patches that wait until nothing is on their ports, with the tasks that ordered them.
+    pub awaited: Vec<(u32, Patches)>,
+    /// Tracks that wait for circuits, with the times when their phases were ordered.
+    pub postponed: Vec<(u32, Time)>,
     pub path: Vec<LinkId>,
     pub raw_path: Vec<u32>,
     pub order: Vec<u32>,
@@ -121,6 +125,8 @@ impl<'a> Run<'a> {
             free_messages: Vec::new(),
             finished_messages: Vec::new(),
             users: vec![0; net.links.len()],
+            awaited: Vec::new(),
+            postponed: Vec::new(),
             net,
             path: Vec::new(),
             raw_path: Vec::new(),
@@ -172,7 +178,7 @@ impl<'a> Run<'a> {
                 self.happen_far(event, now)?;
             }
             if !self.finished_messages.is_empty() {
-                self.finish_messages()?;
+                self.finish_messages(now)?;
             }
             far = self.far.peek_time().map_or(u64::MAX, Time::ps);
         }
@@ -252,9 +258,13 @@ impl<'a> Run<'a> {
         while let Some(step) = self.ledger.step(now)? {
             match step {
                 Step::Wake(wake) => self.wake(wake),
+                Step::Patch { task, patches } if patches.waits => {
+                    self.awaited.push((task, patches));
+                    self.patch_what_is_free(now)?;
+                }
                 Step::Patch { task, patches } => self.reconfigure(Some(task), &patches, now)?,
                 Step::Ready(links) => self.set_ready(&links, now),
-                Step::Send(sending) => self.launch(sending, now)?,
+                Step::Send(sending) => self.launch(sending, now, now)?,
                 Step::Incident(changes) => self.incident(&changes, now)?,
             }
         }
@@ -265,12 +275,25 @@ impl<'a> Run<'a> {
         self.far.push(wake.at, Far::Due(wake.due));
     }
 
-    /// Starts the flows of a phase.
-    fn launch(&mut self, sending: Sending, now: Time) -> Result<(), EngineError> {
-        let ready = sending.ready(&self.ledger.circuits, now)?;
+    /// Starts the flows of a phase, which were ordered at some time; or postpones them until circuits are
+    /// there that wait for their ports.
+    pub(crate) fn launch(
+        &mut self,
+        sending: Sending,
+        ordered: Time,
+        now: Time,
+    ) -> Result<(), EngineError> {
+        let ready = match sending.ready(&self.ledger.circuits, now) {
+            Err(EngineError::NoCircuit { tx, .. }) if self.is_awaited(tx) => {
+                self.postponed.push((sending.track, ordered));
+                self.ledger.postpone(sending);
+                return Ok(());
+            }
+            ready => ready?,
+        };
         let first = self.new_connections(&sending, now);
         let count = sending.orders.flows(sending.phase).len() as u32;
-        self.ledger.sent(sending, count, ready, now);
+        self.ledger.sent(sending, count, now + (ready - ordered), now);
         let mut order = std::mem::take(&mut self.order);
         for conn in order.drain(first..) {
             self.ready(conn, now.ps());
@@ -280,7 +303,7 @@ impl<'a> Run<'a> {
     }
 
     #[inline(never)] // rare; the loop over packets stays small
-    fn finish_messages(&mut self) -> Result<(), EngineError> {
+    fn finish_messages(&mut self, now: u64) -> Result<(), EngineError> {
         let mut finished = std::mem::take(&mut self.finished_messages);
         for (id, now) in finished.drain(..) {
             let message = &self.net.messages[id as usize];
@@ -298,7 +321,7 @@ impl<'a> Run<'a> {
             }
         }
         self.finished_messages = finished;
-        Ok(())
+        if self.awaited.is_empty() { Ok(()) } else { self.patch_what_is_free(Time::from_ps(now)) }
     }
 
     // ---- what is measured

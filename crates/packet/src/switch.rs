@@ -40,7 +40,9 @@ impl Run<'_> {
         }
         let packet = &mut self.net.pool.packets[id as usize];
         if packet.kind.is_control() {
-            if link.is_idle(now) {
+            let aside = link.into_ocs && link.state == State::Dark && !self.is_joined(at, id);
+            let link = &mut self.net.links[at as usize];
+            if aside || link.is_idle(now) {
                 self.transmit(at, id, now);
             } else {
                 link.control.push(id, &mut self.net.pool.packets);
@@ -214,6 +216,14 @@ impl Run<'_> {
         Some(id)
     }
 
+    /// Whether a circuit leads from a link to the next one of a packet's path.
+    #[inline]
+    fn is_joined(&self, at: u32, id: u32) -> bool {
+        let packet = &self.net.pool.packets[id as usize];
+        let out = packet.link(packet.hop + 1, &self.net.long);
+        self.ledger.circuits.leads_to(LinkId(at)) == Some(LinkId(out))
+    }
+
     #[inline]
     fn transmit(&mut self, at: u32, id: u32, now: u64) {
         let packet = &mut self.net.pool.packets[id as usize];
@@ -221,7 +231,7 @@ impl Run<'_> {
         let class = self.net.classes[link.class as usize];
         let control = packet.kind.is_control();
         let size = if control { self.settings.header } else { u64::from(packet.size) };
-        let end = now + class.time_for(size);
+        let end = link.free_at.max(now) + class.time_for(size);
         link.free_at = end;
         link.carried += size;
         link.packets = link.packets.wrapping_add(1);

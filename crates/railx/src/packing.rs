@@ -360,7 +360,27 @@ impl Region {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lightloom_fabric::railx::{Axis, Grid, Layout};
+    use lightloom_fabric::{Cluster, Fabric, GpuId, RailXSpec, RailXTopology};
+    use lightloom_units::{BitRate, Time};
     use proptest::prelude::*;
+
+    /// Every job a torus of its own, on all rails of the grid that they share.
+    fn tori(grid: Grid, jobs: &[&Placed]) -> Layout {
+        let mut layout = Layout::dark(grid);
+        for (axis, rail) in
+            [Axis::X, Axis::Y].iter().flat_map(|a| (0..grid.rails()).map(move |r| (*a, r)))
+        {
+            for job in jobs {
+                let (lines, ring) = match axis {
+                    Axis::X => (&job.rows, &job.columns),
+                    Axis::Y => (&job.columns, &job.rows),
+                };
+                lines.iter().for_each(|&line| layout.add(axis, line, rail, ring.clone()));
+            }
+        }
+        layout
+    }
 
     fn grids() -> impl Strategy<Value = Faults> {
         (1_u32..9, 1_u32..9).prop_flat_map(|(rows, columns)| {
@@ -378,6 +398,42 @@ mod tests {
     }
 
     proptest! {
+        /// What one job sends takes no link on which another is, and just the links that it would take
+        /// with the grid to itself: jobs that run at once are simulated one by one.
+        #[test]
+        fn jobs_of_one_grid_share_no_link(
+            faults in grids(), jobs in prop::collection::vec(wanted(), 1..5),
+        ) {
+            let packing = pack(&faults, &jobs);
+            let placed: Vec<&Placed> = packing.jobs.iter().flatten().collect();
+            let grid = Grid::new(2, 1, 32, faults.columns(), faults.rows());
+            let (cluster, rate) = (Cluster::of(grid.chips(), 4), BitRate::from_gbps(100));
+            let spec = RailXSpec { mesh: 2, ports: 1, ..RailXSpec::new(RailXTopology::Torus, rate, Time::ZERO) };
+            let build = |jobs: &[&Placed]| {
+                Fabric::railx(&cluster, &spec, &tori(grid, jobs)).expect("a layout that can be set")
+            };
+            let together = build(&placed);
+            let mut taken = BTreeSet::new();
+            for &job in &placed {
+                let chip = |row: u32, column: u32| GpuId(4 * (row * faults.columns() + column));
+                let nodes = job.rows.iter().flat_map(|&row| job.columns.iter().map(move |&c| (row, c)));
+                let chips: Vec<GpuId> = nodes.map(|(row, column)| chip(row, column)).collect();
+                let alone = build(&[job]);
+                let mut own = BTreeSet::new();
+                for (&from, &to) in chips.iter().flat_map(|a| chips.iter().map(move |b| (a, b))) {
+                    let paths = [&alone, &together].map(|fabric| {
+                        let mut path = Vec::new();
+                        fabric.route(from, to, 7, &mut path).expect("a torus joins all");
+                        path
+                    });
+                    prop_assert_eq!(&paths[0], &paths[1]);
+                    own.extend(paths[1].iter().copied());
+                }
+                prop_assert!(own.is_disjoint(&taken));
+                taken.extend(own);
+            }
+        }
+
         #[test]
         fn jobs_share_nothing_and_meet_no_fault(
             faults in grids(),

@@ -197,7 +197,8 @@ impl Workload {
         };
         let notes = plan.notes(&spec.failures, fabric.cluster());
         let mut health = Health::new(&fabric, kind.can().rails, plan.events.clone());
-        health.patched(&Patches { patches: circuits.clone(), delay: Time::ZERO }, Time::ZERO);
+        let standing = Patches { patches: circuits.clone(), ..Patches::default() };
+        health.patched(&standing, Time::ZERO);
         let tokens = (&self.placement, &self.gating);
         let mut sender = Sender::new(&fabric, &self.graph, tokens, medium, health, spec);
         let mut recorder = Recorder::new(&self.graph.kind, progress);

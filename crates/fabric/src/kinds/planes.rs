@@ -41,10 +41,7 @@ const ABOUT: Kind<Capabilities> = Kind {
     capabilities: Capabilities {
         medium: "planes",
         carriers: &[],
-        refuses: &[
-            ("packet", "books its circuits by the clock, which packets do not keep"),
-            ("flit", "books its circuits by the clock, which flits do not keep"),
-        ],
+        refuses: &[("flit", "books its circuits by the clock, which flits do not keep")],
         failures: &["nic", "link", "ocs-port", "switch"],
         switches: None,
         parts: &["ocs"],

@@ -135,7 +135,6 @@ const ABOUT: Kind<Capabilities> = Kind {
     capabilities: Capabilities {
         medium: "railx",
         carriers: &[],
-        refuses: &[("packet", "has no packet switches, which that engine's queues are in")],
         failures: &["link", "switch"],
         switches: None,
         host: false,

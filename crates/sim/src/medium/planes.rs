@@ -17,8 +17,9 @@
 //! next dispatch is expected to be like the last, which is the predictor `previous-layer`.
 //! Ignored: giving way among all other transfers, so a small send waits behind an all-to-all that was
 //! booked before it; more than one hop over circuits.
-//! A booking is by the clock, and holds because nothing else is on a circuit: only an engine whose
-//! flows take just their time can run this, which is the flow engine.
+//! A booking is by the clock, and holds because nothing else is on a circuit. Where flows take longer than
+//! that, as packets with their headers do, circuits are claimed: each is set when what is on its ports has
+//! arrived, and set again if it is gone when its transfer comes to it.
 //! Checked: bytes are conserved; nothing is faster than its servers' NICs together; with no
 //! reconfiguration time, close to a non-blocking fat-tree with NICs as fast.
 
@@ -275,7 +276,7 @@ impl<'a> Planes<'a> {
             patches.patches.push(Patch { tx, rx: Some(rx) });
             self.ahead.insert((hold.from, hold.plane), (now, hold.start_ps));
         }
-        patches.delay = dark;
+        (patches.delay, patches.waits) = (dark, true);
     }
 
     /// Circuits that each carry so many steps.
@@ -373,14 +374,15 @@ impl<'a> Planes<'a> {
                     (false, Some((dark, _))) => at.max(*dark),
                 };
                 orders.end_phase(begins - at);
-                if hold.set {
-                    orders.patch(Patch { tx, rx: Some(rx) }, self.circuits.reconfiguration_ps);
-                    // What is not there yet waits for more than its circuit.
-                    let early = ready.saturating_sub(begins);
-                    if early > Time::ZERO {
-                        orders.end_phase(early);
-                    }
+                let (patch, dark) = (Patch { tx, rx: Some(rx) }, self.circuits.reconfiguration_ps);
+                // What is not there yet waits for more than its circuit.
+                let early = ready.saturating_sub(begins);
+                let sets_early = hold.set && early > Time::ZERO;
+                if sets_early {
+                    orders.claim(patch, dark, false);
+                    orders.end_phase(early);
                 }
+                orders.claim(patch, dark, !hold.set || sets_early);
                 orders.path().extend([tx, rx]);
                 orders.flow(hold.bytes);
                 orders.end_phase(pause);
