@@ -2,14 +2,13 @@
 //!
 //! Nodes are the points of a grid, and the lines of each dimension have ports of their own. The buffer
 //! is cut in as many parts as there are dimensions, and each part takes the dimensions in turn, from
-//! one of its own on, so that all work at once: what is scattered in one dimension is scattered further in the
-//! next; gathering goes backwards. Within a line an algorithm for so many nodes does the work. An
-//! all-to-all first brings each block to the line of its destination, dimension after dimension. Parts are whole
-//! slices of the buffer, so that a dimension with more ports may begin with more of them.
+//! one of its own on, so that all work at once (on tori: Sack and Gropp 2015): what is scattered in one
+//! dimension is scattered further in the next; gathering goes backwards. An all-to-all first brings
+//! each block to the line of its destination, dimension after dimension. Within a line an algorithm
+//! for so many nodes does the work. Parts are whole slices of the buffer, so that they may differ.
 //!
-//! Node `i` has the coordinate `i mod d` in the first dimension, of `d` nodes, and so on. Node `i`'s
-//! block is cut into slices, which follow one another. Checked: block by block, on grids of two to four
-//! dimensions; one dimension is the algorithm itself.
+//! Node `i` has the coordinate `i mod d` in the first dimension, of `d` nodes, and so on. Checked:
+//! block by block, on grids of two to five dimensions.
 
 use super::algorithm::{Algorithm, CollectiveError};
 use super::plug::{Primitive, Program};
@@ -193,10 +192,14 @@ impl Program for Grid {
         let line = self.line(at);
         let Move { blocks, reduce } = line.program.moves(at.step, line.coordinate(node));
         let before: u32 = self.dimensions[..at.part].iter().map(|one| one.slices).sum();
-        let own = before..before + self.dimensions[at.part].slices;
-        let slices = self.slices();
+        let (before, own) = (u64::from(before), u64::from(self.dimensions[at.part].slices));
         let whole = blocks.into_iter().flat_map(|block| self.blocks_of(at, block, node));
-        let cut = |block: u64| own.clone().map(move |slice| block * slices + u64::from(slice));
+        // Where every node ends with all, parts follow one another; if not, nodes do.
+        let (first, apart) = match self.stages[..] {
+            [_, _] | [(Primitive::AllReduce, _)] => (before * self.nodes(), own),
+            _ => (before, self.slices()),
+        };
+        let cut = |block: u64| (0..own).map(move |slice| first + block * apart + slice);
         Move { blocks: whole.flat_map(cut).collect(), reduce }
     }
 }
