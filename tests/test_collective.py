@@ -20,8 +20,10 @@ from lightloom.errors import InputError
 from lightloom.plan.msccl import program
 
 FABRICS = ("fat-tree", "fat-tree-3to1", "leaf-spine", "rail-optimized", "dragonfly", "topoopt",
-           "mixnet", "planes", "railx")  # fmt: skip
-ANY_SIZE = tuple(fabric for fabric in FABRICS if fabric not in ("dragonfly", "railx"))
+           "mixnet", "planes", "railx", "rail-only", "torus", "torus-ocs",
+           "hamming-mesh")  # fmt: skip
+WHOLE = ("dragonfly", "railx", "torus-ocs", "hamming-mesh")
+ANY_SIZE = tuple(fabric for fabric in FABRICS if fabric not in WHOLE)
 FULL = ("fat-tree", "rail-optimized", "leaf-spine")
 GBPS = 400
 DELAY_US = 2.0
@@ -136,8 +138,9 @@ def test_packets_to_hot_receivers_take_little_longer_than_flows(fabric: str) -> 
 
 def test_every_primitive_on_every_fabric_takes_any_number_of_ranks() -> None:
     for fabric in FABRICS:
-        # These two are not built of any number of servers.
-        counts = (31, 32) if fabric in ("railx", "dragonfly") else (15, 16, 17)
+        # Some are not built of any number of servers.
+        counts = (15, 16, 17) if fabric in ANY_SIZE else (31, 32)
+        counts = (57, 64) if fabric == "torus-ocs" else counts
         for ranks in counts:
             for primitive in PRIMITIVES:
                 row = one(primitive, ranks=ranks, fabric=fabric, size="1 MiB")
@@ -145,7 +148,7 @@ def test_every_primitive_on_every_fabric_takes_any_number_of_ranks() -> None:
 
 
 sizes = st.one_of(st.integers(1, 5000), st.integers(1, 1 << 26))
-ANY_NUMBER = [fabric for fabric in FABRICS if fabric not in ("railx", "dragonfly")]
+ANY_NUMBER = ANY_SIZE
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])

@@ -55,6 +55,15 @@ FABRICS: dict[str, tuple[dict[str, Any], dict[str, tuple[str, ...]]]] = {
         {"kind": "dragonfly", **RATE, "hosts": 4, "switches": 3, "global_links": 1},
         {"switch": (), "link": ("router0.router1", "router1.router6")},
     ),
+    "rail-only": ({"preset": "rail-only"}, {"switch": ("rail1",), "link": ("server1.rail2",)}),
+    "torus": (
+        {"preset": "torus"},
+        {"switch": (), "link": ("router0.router1", "router1.router5")},
+    ),
+    "hamming-mesh": (
+        {"preset": "hamming-mesh", "board": 1},
+        {"switch": ("switch0",), "link": ("router0.switch0",)},
+    ),
     "topoopt": ({"preset": "topoopt", "degree": 4}, {"ocs-port": ("server2.nic0",)}),
     "graph": (OWN_GRAPH, {"switch": ("sw.1", "sw.2"), "link": ("sw.0.sw.1",)}),
     "planes": (

@@ -42,7 +42,8 @@ def scenarios() -> Iterator[Scenario]:
     yield Scenario.preset("deepseek-v3", gpus=1024, fabric="planes")
     for fabric in ("fat-tree", "leaf-spine", "rail-optimized", "topoopt", "dragonfly"):
         yield Scenario.preset("mixtral-8x7b", gpus=128, fabric=fabric)
-    yield Scenario.preset("mixtral-8x7b", gpus=256, fabric="railx")
+    for fabric in ("railx", "rail-only", "torus-ocs", "hamming-mesh"):
+        yield Scenario.preset("mixtral-8x7b", gpus=256, fabric=fabric)
     yield Scenario.preset("mixtral-8x7b", gpus=128).with_(**SMALL, **{"fabric": GRAPH})
 
 

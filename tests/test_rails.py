@@ -63,7 +63,7 @@ SMALL = {"domains": 8, "gpus_per_domain": 4, "size": "1 MiB"}
         (["--set", "engine.mtu=0 B"], "engine.mtu"),
         (["--set", "engine.speed=3"], "engine.speed"),
         (["--seed", "-1"], "seed = -1: must be"),
-        (["--fabric", "torus"], 'fabric "torus": no such fabric'),
+        (["--fabric", "loom"], 'fabric "loom": no such fabric'),
         (["--nic", "rail1"], '--nic "rail1": must be NIC=SHARE'),
         (["--nic", "rail1=much"], '--nic "rail1=much": must be NIC=SHARE'),
         (["--nic", "rail1=0", "--nic", "rail1=1"], "each NIC once"),

@@ -60,7 +60,8 @@ def test_a_job_of_one_node_needs_no_rail(tmp_path: Path) -> None:
     links = pq.read_table(tmp_path / "one" / "links.parquet").to_pylist()
     assert {row["class"]: row["bytes"] > 0 for row in links}["mesh"]
     assert all(row["bytes"] == 0 for row in links if row["class"] == "rail")
-    assert bill_of(job(**ONE_NODE)) == ()
+    # Its mesh: 24 links, each as fast as eight rails.
+    assert {line.item: line.count for line in bill_of(job(**ONE_NODE))} == {"board_link": 24 * 8}
 
 
 def test_links_carry_no_more_than_they_can(tmp_path: Path) -> None:
@@ -72,14 +73,16 @@ def test_links_carry_no_more_than_they_can(tmp_path: Path) -> None:
     assert next(row["bytes"] for row in links if row["class"] == "rail") % 2 == 0
 
 
-def test_the_bill_is_a_transceiver_and_a_port_for_each_lit_rail_end() -> None:
+def test_the_bill_is_two_ports_and_a_transceiver_for_each_lit_rail_end_and_the_mesh() -> None:
     # 3 x 3 nodes: in each dimension eight rails of two ends.
     lines = {line.item: line.count for line in bill_of(job(**NINE_NODES, **HYPERX))}
-    assert lines == {"transceiver": 9 * 2 * 8 * 2, "ocs_port": 9 * 2 * 8 * 2}
+    ends = dict.fromkeys(("nic", "transceiver", "ocs_port"), 9 * 2 * 8 * 2)
+    assert lines == {**ends, "board_link": 9 * 24 * 8}
     # 4 x 4 nodes: six rails are a whole set, two are dark.
     sixteen = job(**{"gpus": 256, "parallelism.pp": 4}, **HYPERX)
     lines = {line.item: line.count for line in bill_of(sixteen)}
-    assert lines == {"transceiver": 16 * 2 * 6 * 2, "ocs_port": 16 * 2 * 6 * 2}
+    ends = dict.fromkeys(("nic", "transceiver", "ocs_port"), 16 * 2 * 6 * 2)
+    assert lines == {**ends, "board_link": 16 * 24 * 8}
 
 
 @pytest.mark.parametrize(
@@ -165,7 +168,7 @@ def test_the_best_topology_is_taken_for_the_job() -> None:
 def test_a_job_of_any_size_gets_one(changes: dict[str, Any], grids: set[tuple[int, int]]) -> None:
     result = simulate(job(**changes, **{"training.micro_batches": 1}), progress=False)
     assert result.rows[0]["topology"] != "none"
-    (said,) = (note for note in result.info["notes"] if "nodes of" in note and "NICs" in note)
+    (said,) = (note for note in result.info["notes"] if "nodes of" in note and "NIC" in note)
     columns, rows = said.removeprefix("railx: ").split(" nodes")[0].split(" x ")
     assert (int(columns), int(rows)) in grids
 
@@ -246,7 +249,7 @@ def test_compare_puts_railx_beside_others(
     assert rows[2]["cost_usd"] < rows[0]["cost_usd"]
     assert 0.9 < rows[2]["compute_s"] / rows[0]["compute_s"] < 1.1
     notes = json.loads((tmp_path / "result" / "result.json").read_text())["notes"]
-    assert "no NICs on the bill" in json.dumps(notes)
+    assert "each port of a chip for a rail counts as a NIC" in json.dumps(notes)
     said = " ".join(capsys.readouterr().out.split())
     assert f"topology taken for the job, railx@400G: {rows[2]['topology']}" in said
     assert [row["topology"] for row in rows[:2]] == ["none", "none"]

@@ -21,7 +21,15 @@ from lightloom.sections import Power, Prices
 from lightloom.units import Rate
 
 Item = Literal[
-    "nic", "transceiver", "switch_port", "ocs_port", "patch_port", "optical_io", "circulator"
+    "nic",
+    "transceiver",
+    "switch_port",
+    "ocs_port",
+    "patch_port",
+    "optical_io",
+    "circulator",
+    "copper_cable",
+    "board_link",
 ]
 ITEMS: tuple[Item, ...] = get_args(Item)
 # What `lightloom cost` and `lightloom compare` put side by side.

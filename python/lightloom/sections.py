@@ -297,6 +297,10 @@ class Prices(Section):
     """An optical port in a GPU's package. No list has one: none has been published."""
     circulator: dict[Rate, Price] = Field(default_factory=dict)
     """A circulator, for the rate of the NIC behind it. No list has one."""
+    copper_cable: dict[Rate, Price] = Field(default_factory=dict)
+    """A passive copper cable."""
+    board_link: dict[Rate, Price] = Field(default_factory=dict)
+    """A link on a board or in a package, with so much of its rate."""
 
 
 class Power(Section):
@@ -311,3 +315,5 @@ class Power(Section):
     patch_port: dict[Rate, Price] = Field(default_factory=dict)
     optical_io: dict[Rate, Price] = Field(default_factory=dict)
     circulator: dict[Rate, Price] = Field(default_factory=dict)
+    copper_cable: dict[Rate, Price] = Field(default_factory=dict)
+    board_link: dict[Rate, Price] = Field(default_factory=dict)

@@ -1,5 +1,7 @@
 //! Bill of materials: what must be bought, counted from the ports in use. Fibre is left out, and so
-//! is the scale-up network, which comes with the servers.
+//! is the scale-up network, which comes with the servers. Where chips have ports of their own, each counts
+//! as a NIC of its rate, whose work it does; links of a chip's own mesh or board are counted in lanes of a
+//! port's rate.
 //!
 //! A link of packet switches ends in a port and a transceiver on either side; a NIC on an optical
 //! switch or patch panel has a transceiver at the NIC alone (MixNet Section 7.2). An optical port
@@ -28,11 +30,15 @@ pub enum Item {
     OpticalIo,
     /// What puts both directions of a circuit's end on one fibre.
     Circulator,
+    /// A passive copper cable.
+    CopperCable,
+    /// A link on a board or in a package.
+    BoardLink,
 }
 
 impl Item {
     /// The name in tables: `nic`, `transceiver`, `switch_port`, `ocs_port`, `patch_port`,
-    /// `optical_io`, `circulator`.
+    /// `optical_io`, `circulator`, `copper_cable`, `board_link`.
     pub const fn name(self) -> &'static str {
         match self {
             Item::Nic => "nic",
@@ -42,6 +48,8 @@ impl Item {
             Item::PatchPort => "patch_port",
             Item::OpticalIo => "optical_io",
             Item::Circulator => "circulator",
+            Item::CopperCable => "copper_cable",
+            Item::BoardLink => "board_link",
         }
     }
 }

@@ -167,6 +167,11 @@ pub fn nic_routes(fabric: &Fabric, picks: Picks<'_>) {
                 assert!(path.iter().all(|&l| packets(fabric.link(l).class)));
             }
             Err(RouteError::NotOnPacketFabric { nic }) => assert!(!on_packets(nic)),
+            // Of rails that are not joined.
+            Err(RouteError::NoPath { .. }) => {
+                assert!(path.is_empty() && fabric.nic_paths(a, b) == 0);
+                assert_ne!(cluster.local_nic(a), cluster.local_nic(b));
+            }
             Err(other) => panic!("{other}"),
         }
         for index in 0..fabric.nic_paths(a, b) {

@@ -51,6 +51,13 @@ impl FabricError {
             false => Err(Self::new(key, rate, format!("must be from {least} to {most}"))),
         }
     }
+    /// Whether a packet switch can have so many ports.
+    pub(crate) fn check_switch_ports(ports: u32) -> Result<(), Self> {
+        match (2..=4096).contains(&ports) {
+            true => Ok(()),
+            false => Err(Self::new("fabric.switch_ports", ports, "must be from 2 to 4096")),
+        }
+    }
     /// Whether the value of a key can be the delay of a link.
     ///
     /// # Errors

@@ -106,6 +106,16 @@ pub trait Routes: fmt::Debug + Any + Send + Sync {
         vec![]
     }
 
+    /// See [`Fabric::shares`].
+    fn shares(&self) -> bool {
+        self.switches().is_some_and(Switches::shares)
+    }
+
+    /// See [`Fabric::rings`].
+    fn rings(&self, servers: &[u32]) -> Vec<Vec<u32>> {
+        self.switches().map_or_else(Vec::new, |switches| switches.rings(servers))
+    }
+
     /// See [`Fabric::standing`].
     fn standing(&self) -> Vec<(LinkId, LinkId)> {
         vec![]
@@ -147,6 +157,17 @@ pub trait Switches: fmt::Debug + Any + Send + Sync {
 
     /// See [`Fabric::nic_path`].
     fn path(&self, source: NicId, destination: NicId, index: u32, path: &mut Vec<LinkId>);
+
+    /// See [`Fabric::shares`].
+    fn shares(&self) -> bool {
+        false
+    }
+
+    /// See [`Fabric::rings`].
+    fn rings(&self, servers: &[u32]) -> Vec<Vec<u32>> {
+        let _ = servers;
+        vec![]
+    }
 }
 
 /// The part of a path between its first NIC and its last ([`Fabric::switched`]).
@@ -514,6 +535,28 @@ impl Fabric {
     /// it. Those of RailX; of other fabrics none, whose circuits are decided during the run.
     pub fn standing(&self) -> Vec<(LinkId, LinkId)> {
         self.routes.standing()
+    }
+
+    /// Whether what one server sends another is best shared by all equal paths, NIC by NIC. Not where links
+    /// that are parallel are one bundle already.
+    pub fn shares(&self) -> bool {
+        self.routes.shares()
+    }
+
+    /// To whom each of some servers, all different, best sends its part of a sum over them: a list of servers
+    /// for each equal part. None where it is as well to send to the next of them.
+    ///
+    /// ```
+    /// # use lightloom_fabric::*;
+    /// # use lightloom_units::{BitRate, Time};
+    /// let spec = TorusSpec::new(&[3, 2], BitRate::from_gbps(400), Time::from_us(1));
+    /// let fabric = build(&Cluster::of(48, 8), &spec.into(), 1, &[]).unwrap();
+    /// let [right, left] = [[1, 2, 0, 4, 5, 3], [2, 0, 1, 5, 3, 4]];
+    /// let across = [3, 4, 5, 0, 1, 2];
+    /// assert_eq!(fabric.rings(&[0, 1, 2, 3, 4, 5]), [right, left, across, across]);
+    /// ```
+    pub fn rings(&self, servers: &[u32]) -> Vec<Vec<u32>> {
+        self.routes.rings(servers)
     }
 
     /// All shortest paths over TopoOpt's circuits from a NIC of one server to a NIC of another, with

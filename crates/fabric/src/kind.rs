@@ -81,7 +81,8 @@ pub const LINK_BANDWIDTH: Key = Key::new(
     "link_bandwidth",
     LINK_RATE,
     "Rate of every NIC and link, each way. On `mixnet`, `planes`: of parts that do not say. On \
-     `railx`: of a rail.",
+     `railx`: of a rail. On `torus`, `hamming-mesh`: of every NIC; the links of a server's router share \
+     the rate of its NICs.",
 )
 .resolved("link_bps");
 /// The key `link_delay`.
@@ -91,6 +92,13 @@ pub const LINK_DELAY: Key = Key::new(
     "Delay of every link or fibre, with that of a switch behind it. On `mixnet`: of all parts.",
 )
 .resolved("link_delay_ps");
+
+/// The key `switch_ports`.
+pub(crate) const SWITCH_PORTS: Key = Key::new(
+    "switch_ports",
+    Form::Count { min: 2, max: 4096 },
+    "Ports of a packet switch, of which a rail, or a line of boards, has one.",
+);
 
 /// The keys of one kind of fabric, with their values: the type of a kind's table.
 pub trait FabricKeys: fmt::Debug + Any + Send + Sync {
@@ -103,6 +111,16 @@ pub trait FabricKeys: fmt::Debug + Any + Send + Sync {
     /// As [`FabricKeys::build`].
     fn breakout(&self) -> Result<u32, FabricError> {
         Ok(1)
+    }
+
+    /// The same with each shape that it may have where its keys leave that open, and what the shape is
+    /// called; none where they do not.
+    ///
+    /// # Errors
+    /// As [`FabricKeys::build`].
+    fn shapes(&self, cluster: &Cluster) -> Result<Vec<(String, FabricSpec)>, FabricError> {
+        let _ = cluster;
+        Ok(vec![])
     }
 
     /// Wires the fabric: nodes, links, bill, notes, and how to route over them.
@@ -211,6 +229,15 @@ impl FabricSpec {
     /// The same fabric, over which all-to-alls travel so.
     pub fn carried(self, carrier: CarrierSpec) -> Self {
         FabricSpec { carrier, ..self }
+    }
+
+    /// See [`FabricKeys::shapes`].
+    ///
+    /// # Errors
+    /// As [`build_at`].
+    pub fn shapes(&self, cluster: &Cluster) -> Result<Vec<(String, FabricSpec)>, FabricError> {
+        let shapes = self.keys.shapes(cluster)?.into_iter();
+        Ok(shapes.map(|(name, spec)| (name, spec.carried(self.carrier.clone()))).collect())
     }
 
     /// The keys and their values, if it is of the kind that has them.

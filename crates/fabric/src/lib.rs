@@ -31,6 +31,7 @@ mod clos;
 mod cluster;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
+mod direct;
 mod error;
 mod gateway;
 mod graph;
@@ -63,12 +64,15 @@ pub use kinds::FABRICS;
 pub use kinds::fat_tree::FatTree;
 pub use kinds::few_nics::FewNicsSpec;
 pub use kinds::graph::{GraphLink, GraphNode, GraphSpec, Role};
+pub use kinds::hamming_mesh::HammingMeshSpec;
 pub use kinds::leaf_spine::LeafSpineSpec;
 pub use kinds::mixnet::MixNetSpec;
 pub use kinds::planes::PlanesSpec;
+pub use kinds::rail_only::RailOnlySpec;
 pub use kinds::rail_optimized::RailOptimized;
 pub use kinds::railx::{RailXSpec, RailXTopology, Wired};
 pub use kinds::topoopt::{Panel, TopoOptSpec};
+pub use kinds::torus::TorusSpec;
 pub use ocs::{
     ActivationDelay, OcsSpec, ReconfigurationDelay, Reconfigure, ReconfigurePolicy, Start,
 };

@@ -218,9 +218,9 @@ fn deal(
     }
 }
 
-/// What a kind of traffic takes: the mean over its groups, each as long as the most loaded of its links;
-/// `None` if some of it has no path.
-fn time_s(fabric: &Fabric, groups: &Groups) -> Option<f64> {
+/// What a kind of traffic takes on a fabric: the mean over its groups, each as long as the most loaded of
+/// its links; `None` if some of it has no path.
+pub fn time_s(fabric: &Fabric, groups: &Groups) -> Option<f64> {
     let mut loads_s = vec![0.0; fabric.links().len()];
     let (mut paths, mut ends) = (Vec::new(), Vec::new());
     for group in groups {

@@ -394,8 +394,9 @@ fn order(
         stages.then(orders);
     }
     for &hop in &travel.exchange {
+        let first = orders.path().len();
         route(travel, state, hop, key, orders.path())?;
-        orders.flow(Bytes::new(hop.2));
+        state.order(first, hop.2, orders);
     }
     match stages.store_and_forward {
         true => {

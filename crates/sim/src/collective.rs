@@ -153,7 +153,7 @@ fn in_units(ranks: u32, bytes: &[u64]) -> Result<(u64, Vec<u32>), SimError> {
     Ok((unit, bytes.iter().enumerate().map(in_units).collect::<Result<_, _>>()?))
 }
 
-fn gcd(mut a: u64, mut b: u64) -> u64 {
+pub(crate) fn gcd(mut a: u64, mut b: u64) -> u64 {
     while b > 0 {
         (a, b) = (b, a % b);
     }

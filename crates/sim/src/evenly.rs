@@ -52,6 +52,14 @@ impl Sent {
 /// # Errors
 /// [`SimError::Input`] if the job is none.
 pub(crate) fn messages(spec: &Spec) -> Result<Vec<Groups>, SimError> {
+    Ok(kinds(spec)?.into_iter().map(|(_, groups)| groups).collect())
+}
+
+/// The same, and of each kind whether it goes around rings.
+///
+/// # Errors
+/// As [`messages`].
+pub(crate) fn kinds(spec: &Spec) -> Result<Vec<(bool, Groups)>, SimError> {
     let per_server = spec.cluster.gpus_per_server.max(1);
     let mut sent = Sent { per_server, ..Sent::default() };
     match &spec.work {
@@ -63,7 +71,8 @@ pub(crate) fn messages(spec: &Spec) -> Result<Vec<Groups>, SimError> {
         let group = bytes.into_iter().map(|((from, to), bytes)| (from, to, bytes)).collect();
         kinds.entry(kind).or_default().push(group);
     }
-    Ok(kinds.into_values().collect())
+    let around = |kind| kind >= 2 && matches!(spec.work, Work::Training(_));
+    Ok(kinds.into_iter().map(|(kind, groups)| (around(kind), groups)).collect())
 }
 
 /// Steps between the same pairs are of one kind. What has no steps, or is given besides, counts as an even

@@ -239,6 +239,7 @@ mod tests {
                 let value = match key.form {
                     Form::Choice(words) => words[0].into(),
                     Form::Counts { .. } => vec![2, 2].into(),
+                    Form::Bool => false.into(),
                     _ => 2.into(),
                 };
                 keys.insert(key.name.into(), value);

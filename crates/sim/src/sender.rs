@@ -4,7 +4,7 @@
 use crate::demand::{AllToAll, Demand, DemandRecord};
 use crate::failures::Health;
 use crate::medium::{Medium, State, Sum, Turn};
-use crate::spec::Spec;
+use crate::spec::{EngineSpec, Spec};
 use lightloom_engine::{Orders, Patches, Policy, TaskId};
 use lightloom_fabric::{Fabric, LinkId};
 use lightloom_units::{Bytes, Time};
@@ -33,9 +33,11 @@ impl<'a> Sender<'a> {
         health: Health<'a>,
         spec: &Spec,
     ) -> Self {
+        let packets = matches!(spec.engine, EngineSpec::Packet(_));
+        let shares = fabric.shares() && !packets && !health.matters();
         Sender {
             graph,
-            state: State { fabric, demand: Demand::new(placement, gating), health },
+            state: State { fabric, demand: Demand::new(placement, gating), health, shares },
             seed: spec.seed,
             record_replicas: spec.record.replicas,
             rings: HashMap::new(),

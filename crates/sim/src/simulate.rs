@@ -359,5 +359,6 @@ fn fabric_of(spec: &Spec, plan: &FailurePlan, decided: &Decided) -> Result<Fabri
         panel: &panel,
         layout: decided.layout.as_ref(),
     };
-    build_at(&site, &spec.fabric).map_err(|error| SimError::Input(error.to_string()))
+    build_at(&site, decided.fabric.as_ref().unwrap_or(&spec.fabric))
+        .map_err(|error| SimError::Input(error.to_string()))
 }

@@ -97,8 +97,8 @@ def _print_table(rows: list[CostRow]) -> None:
         f'prices "{rows[0].scenario.prices.name}", fibre left out'
     )
     counted = {line.item for row in rows for line in row.cost.lines}
-    # What few fabrics have, and needs a price of the user's own.
-    rare = ("optical_io", "circulator")
+    # What few fabrics have.
+    rare = ("optical_io", "circulator", "copper_cable", "board_link")
     items = [item for item in ITEMS if item not in rare or item in counted]
     columns = [
         Column("Gbps"),

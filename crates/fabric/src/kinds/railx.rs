@@ -7,13 +7,14 @@
 //! of an axis where no one leads there, and by whatever rail is nearer where lines are not joined, as
 //! in a dragonfly). A hash picks among exits that are equally near. Ignored: virtual channels,
 //! adaptive routes (the flit engine has them), the switches' time to change. The bill counts one
-//! transceiver and one switch port of two directions for each rail end that is lit; ports are the
-//! chips' own, so it has no NICs, and no mesh.
+//! transceiver, one switch port of two directions and one port of the chip, which counts as a NIC, for each
+//! rail end that is lit; and the mesh, in lanes of a rail's rate.
 //! Checked: every route is a chain of links, of the fewest rails, X before Y on a HyperX; the
 //! conformance of rates and bills on random grids.
 
 use crate::bill::Item;
 use crate::cluster::Cluster;
+use crate::direct::pieces;
 use crate::error::{DELAY, FabricError, RouteError};
 use crate::graph::{Fabric, Routes};
 use crate::hash::Choice;
@@ -287,11 +288,13 @@ impl Wired {
                 }
             }
         }
-        for item in [Item::OcsPort, Item::Transceiver] {
+        for item in [Item::Nic, Item::OcsPort, Item::Transceiver] {
             wires.bill.add(item, spec.link_bps, 2 * layout.circuits());
         }
+        let mesh = pieces(grid.mesh_links().count() as u64, inside.rate.bps(), spec.link_bps.bps());
+        wires.bill.add(Item::BoardLink, spec.link_bps, mesh);
         wires.notes.push(format!(
-            "railx: {} x {} nodes of {} chips; rail ports are the chips' own: no NICs on the bill",
+            "railx: {} x {} nodes of {} chips; each port of a chip for a rail counts as a NIC",
             grid.columns,
             grid.rows,
             grid.mesh * grid.mesh
@@ -626,7 +629,9 @@ mod tests {
         let rate = BitRate::from_gbps(400);
         // 81 nodes with 8 rails of two ends in each of two dimensions.
         let count = |item| fabric.bill().count(item, rate);
-        assert_eq!([Item::OcsPort, Item::Transceiver, Item::Nic].map(count), [2592, 2592, 0]);
+        assert_eq!([Item::OcsPort, Item::Transceiver, Item::Nic].map(count), [2592; 3]);
+        // 24 mesh links a node, each of eight lanes.
+        assert_eq!(count(Item::BoardLink), 81 * 24 * 8);
         let mesh = fabric.links().iter().find(|l| l.class == LinkClass::Mesh).expect("a mesh");
         assert_eq!(mesh.rate, BitRate::from_gbps(4 * 2 * 400));
         // Light out of a switch is light that went in: only the links in can bind.

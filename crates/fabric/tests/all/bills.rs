@@ -88,7 +88,9 @@ fn cost(bill: &Bill) -> u64 {
             Item::SwitchPort => row.1[2],
             Item::OcsPort => OCS_PORT,
             Item::PatchPort => PATCH_PORT,
-            Item::OpticalIo | Item::Circulator => panic!("has no price"),
+            Item::OpticalIo | Item::Circulator | Item::CopperCable | Item::BoardLink => {
+                panic!("is on none of these bills")
+            }
         }
     };
     bill.lines().map(|line| line.count * price(line.item, line.rate)).sum()

@@ -8,6 +8,7 @@
 
 use crate::beside::{Beside, Kept};
 use crate::carrier::form::CarrierKind;
+use crate::collective::gcd;
 use crate::demand::{AllToAll, Demand};
 use crate::error::SimError;
 use crate::failures::{FailureEvent, FailurePlan, Health};
@@ -17,10 +18,12 @@ use lightloom_circuits::topoopt::Design;
 use lightloom_decide::Traffic;
 use lightloom_engine::{Orders, Patch, Patches, TaskId};
 use lightloom_fabric::railx::Layout;
-use lightloom_fabric::{Fabric, GpuId, LinkId};
+use lightloom_fabric::{Fabric, FabricSpec, GpuId, LinkId};
 use lightloom_units::{Bytes, Time};
 use lightloom_workload::collective::RingPlan;
 use lightloom_workload::{BlockId, Gating, Placement, Scope, TaskGraph};
+use std::borrow::Cow;
+use std::collections::HashMap;
 
 /// What one GPU sends another: (from, to, bytes).
 pub(crate) type Pair = (u32, u32, u64);
@@ -51,6 +54,8 @@ pub(crate) struct Decided {
     pub topology: Option<Chosen>,
     /// Circuits between servers that stand to the end.
     pub standing: Option<CircuitCounts>,
+    /// The fabric in the shape that was found for the job.
+    pub fabric: Option<FabricSpec>,
 }
 
 /// A topology that was found for a job.
@@ -86,9 +91,40 @@ pub(crate) struct State<'a> {
     pub fabric: &'a Fabric,
     pub demand: Demand<'a>,
     pub health: Health<'a>,
+    /// Whether flows share equal paths ([`Fabric::shares`]): packets are spread by a balancer, and what
+    /// fails is led around path by path.
+    pub shares: bool,
 }
 
 impl State<'_> {
+    /// Orders a flow over the path that was appended from link `first` on; where flows share equal paths,
+    /// several, so that the NICs of a server load all of these alike.
+    pub fn order(&self, first: usize, bytes: u64, orders: &mut Orders) {
+        let part = match self.shares {
+            true => self.fabric.switched(&orders.path()[first..]),
+            false => None,
+        };
+        let nics = self.fabric.cluster().nics_per_server;
+        let shared = part.and_then(|part| {
+            let paths = self.fabric.nic_paths(part.source, part.destination);
+            let parts = paths / gcd(paths.into(), nics.into()) as u32;
+            (parts > 1).then_some((part, paths, parts))
+        });
+        let Some((part, paths, parts)) = shared else {
+            return orders.flow(Bytes::new(bytes));
+        };
+        let laid = orders.path().split_off(first);
+        for nth in 0..parts {
+            let index = (part.source.0 % nics * parts + nth) % paths;
+            let path = orders.path();
+            path.extend(&laid[..part.before]);
+            self.fabric.nic_path(part.source, part.destination, index, path);
+            path.extend(&laid[laid.len() - part.after..]);
+            let (nth, parts) = (u64::from(nth), u64::from(parts));
+            orders.flow(Bytes::new(bytes / parts + u64::from(nth < bytes % parts)));
+        }
+    }
+
     /// Servers that hold ranks of a block, in rising order.
     pub fn servers_of(&self, block: BlockId) -> Vec<u32> {
         let per_server = self.fabric.cluster().gpus_per_server;
@@ -157,8 +193,9 @@ pub(crate) trait Medium {
         key: u64,
         orders: &mut Orders,
     ) -> Result<(), String> {
+        let first = orders.path().len();
         state.health.route(GpuId(from), GpuId(to), key, orders.path())?;
-        orders.flow(Bytes::new(bytes));
+        state.order(first, bytes, orders);
         Ok(())
     }
 
@@ -226,7 +263,8 @@ pub(crate) trait Medium {
         key: u64,
         orders: &mut Orders,
     ) -> Result<(), String> {
-        sum.plan.ring.iter().try_for_each(|&pair| self.flow(state, pair, key, orders))
+        let laid = laid(state.fabric, &sum.plan.ring);
+        laid.iter().try_for_each(|&pair| self.flow(state, pair, key, orders))
     }
 
     /// A collective of each group, around a ring; each hop carries so many bytes in so many steps.
@@ -247,12 +285,13 @@ pub(crate) trait Medium {
             return Ok(());
         }
         let pairs = around(groups, bytes);
+        let pairs = laid(state.fabric, &pairs);
         let moved = |pair: &Pair| [pair.0, pair.1].iter().any(|&at| state.demand.moved.is_at(at));
         if !pairs.iter().any(moved) {
             return self.send(state, &pairs, steps, turn, orders);
         }
         let first = orders.all_flows().len();
-        for (from, to, bytes) in pairs {
+        for &(from, to, bytes) in pairs.iter() {
             let ends = (GpuId(from), GpuId(to));
             let spread = server(&from) != server(&to) && moved(&(from, to, bytes));
             if !(spread && state.health.spread(ends, bytes, turn.key, orders)) {
@@ -361,6 +400,49 @@ pub(crate) fn around(groups: &[Vec<u32>], bytes: u64) -> Vec<Pair> {
         group.iter().zip(next).map(|(&from, &to)| (from, to, bytes)).collect::<Vec<_>>()
     };
     groups.iter().flat_map(ring).collect()
+}
+
+/// The same rings, laid as is best on a fabric: where that sends parts of a sum to several servers, each gets
+/// an equal part of what a member sends.
+pub(crate) fn laid<'a>(fabric: &Fabric, pairs: &'a [Pair]) -> Cow<'a, [Pair]> {
+    let per_server = fabric.cluster().gpus_per_server;
+    let after: HashMap<u32, usize> =
+        pairs.iter().enumerate().map(|(at, pair)| (pair.0, at)).collect();
+    let (mut done, mut all, mut any) = (vec![false; pairs.len()], Vec::new(), false);
+    for first in 0..pairs.len() {
+        if std::mem::replace(&mut done[first], true) {
+            continue;
+        }
+        let mut ring = vec![pairs[first]];
+        while let Some(&next) = after.get(&ring[ring.len() - 1].1).filter(|&&next| !done[next]) {
+            done[next] = true;
+            ring.push(pairs[next]);
+        }
+        // By server, what its member sends.
+        let mut sent: Vec<(u32, Pair)> =
+            ring.iter().map(|&pair| (pair.0 / per_server, pair)).collect();
+        sent.sort_unstable();
+        let mut servers: Vec<u32> = sent.iter().map(|&(server, _)| server).collect();
+        servers.dedup();
+        let closed = ring[ring.len() - 1].1 == ring[0].0;
+        if !closed || servers.len() < ring.len() || servers.len() < 3 {
+            all.extend(ring);
+            continue;
+        }
+        let parts = fabric.rings(&servers);
+        if parts.is_empty() {
+            return Cow::Borrowed(pairs);
+        }
+        any = true;
+        let gpu = |server: &u32| sent[servers.partition_point(|other| other < server)].1.0;
+        let count = parts.len() as u64;
+        for (nth, next) in (0..).zip(&parts) {
+            let share = |bytes: u64| bytes / count + u64::from(nth < bytes % count);
+            let hops = sent.iter().zip(next);
+            all.extend(hops.map(|(&(_, (from, _, bytes)), to)| (from, gpu(to), share(bytes))));
+        }
+    }
+    if any { Cow::Owned(all) } else { Cow::Borrowed(pairs) }
 }
 
 /// Ends a phase of ring flows, those from `first` on. One flow a hop stands for all the steps: it pays

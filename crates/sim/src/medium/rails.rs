@@ -23,7 +23,7 @@ pub(crate) static KIND: MediumKind = MediumKind {
             let unit = scheme.chunks().map_or(packet.mtu, |chunks| chunks.chunk);
             Ok(Box::new(Rails { scheme, unit }))
         }
-        _ => Ok(Box::new(Packets(Carrier::of(setting)))),
+        _ => Ok(Box::new(Packets { carrier: Carrier::of(setting), shape: None })),
     },
 };
 
