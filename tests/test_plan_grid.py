@@ -144,6 +144,7 @@ def test_a_grid_that_cannot_be(
         (["--algorithm", "binomial-broadcast"], "allowed: another primitive"),
         (["--algorithm", "recursive-halving-reduce-scatter", "--nodes", "12", "--grid", "3x4"],
          "powers of two"),
+        (["--algorithm", "best", "--primitive", "broadcast"], "no algorithm of it goes over"),
         (["--algorithm", "bruck-alltoall:5"], "the radix is 5; allowed: 2 to"),
         (["--scheduler", "one-shot", "--planes", "1,1", "--out", "x.json"], "in dimension 0"),
     ],

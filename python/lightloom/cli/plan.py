@@ -128,7 +128,10 @@ def collective_command(
     compared: Sequence[str] = COMPARED if scheduler != "milp" else (*COMPARED, "milp")
     rows: dict[str, Row] = {}
     if auto or primitive is not None:
-        rows, job = _best(candidates(job, primitive, auto), scheduler)
+        jobs = candidates(job, primitive, auto)
+        if not jobs:
+            raise InputError(f"--primitive {primitive}: no algorithm of it goes over a grid")
+        rows, job = _best(jobs, scheduler)
         compared = (scheduler,)
     outcome = plan_collective(
         job, schedulers=compared, plan=scheduler if outputs.any else None, seconds=seconds

@@ -169,6 +169,12 @@ impl Algorithm {
         (self.registered.program)(nodes, size, self.radix)
     }
 
+    /// The program, and the one with its steps the other way around, if there is one.
+    pub(super) fn ways(self, nodes: u32, size: Bytes) -> Vec<Arc<dyn Program>> {
+        let backwards = self.registered.backwards.map(|program| program(nodes, size, self.radix));
+        std::iter::once(self.program(nodes, size)).chain(backwards).collect()
+    }
+
     /// All that can be built for a grid of lines of so many nodes, and differ.
     pub fn candidates_on(primitive: Primitive, lines: &[u32]) -> Vec<Algorithm> {
         let longest = lines.iter().copied().max().unwrap_or(0);

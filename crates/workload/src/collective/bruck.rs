@@ -14,8 +14,9 @@ pub(super) static ALGORITHMS: &[Registered] = &[Registered::new(
     Primitive::AllToAll,
     "Blocks travel by the digits of their distance",
     Some("Bruck et al. 1997"),
-    |nodes, size, radix| Arc::new(Bruck { nodes, size, radix }),
+    |nodes, size, radix| Arc::new(Bruck { nodes, size, radix, backwards: false }),
 )
+.or_backwards(|nodes, size, radix| Arc::new(Bruck { nodes, size, radix, backwards: true }))
 .with_radix()];
 
 #[derive(Debug)]
@@ -23,6 +24,19 @@ struct Bruck {
     nodes: u32,
     size: Bytes,
     radix: u32,
+    /// The greatest digits first.
+    backwards: bool,
+}
+
+impl Bruck {
+    /// (r^p, v) of every step, in order.
+    fn order(&self) -> Vec<(u32, u32)> {
+        let mut order: Vec<_> = digits(self.nodes, self.radix).collect();
+        if self.backwards {
+            order.reverse();
+        }
+        order
+    }
 }
 
 /// (r^p, v) of every step.
@@ -43,8 +57,8 @@ fn distances(nodes: u32, radix: u32, place: u32, v: u32) -> impl Iterator<Item =
 
 impl Program for Bruck {
     fn steps(&self, steps: &mut Steps) {
-        let Bruck { nodes, size, radix } = *self;
-        for (place, v) in digits(nodes, radix) {
+        let Bruck { nodes, size, radix, .. } = *self;
+        for (place, v) in self.order() {
             let blocks = distances(nodes, radix, place, v).count() as u64;
             steps.push(Pairing::Shift(place * v), block(size, u64::from(nodes)) * blocks);
         }
@@ -56,11 +70,12 @@ impl Program for Bruck {
 
     fn moves(&self, step: usize, node: u32) -> Move {
         let (n, radix) = (self.nodes, self.radix);
-        let (place, v) = digits(n, radix).nth(step).expect("the step is one of the collective's");
+        let (place, v) = self.order()[step];
         let blocks = distances(n, radix, place, v)
             .map(|d| {
-                // What is here has come as far as its lower digits say.
-                let source = (node + n - d % place) % n;
+                // What is here has come as far as its lower digits say, or its higher ones.
+                let come = if self.backwards { d - d % place - v * place } else { d % place };
+                let source = (node + n - come) % n;
                 u64::from(source) * u64::from(n) + u64::from((source + d) % n)
             })
             .collect();

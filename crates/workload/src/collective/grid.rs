@@ -25,12 +25,20 @@ pub struct Dimension {
     pub slices: u32,
 }
 
-/// An algorithm in the lines of a dimension.
+/// The lines of a dimension.
 #[derive(Debug)]
 struct Line {
     nodes: u32,
     /// What a node's number grows by from one of the line to the next.
     stride: u32,
+    /// The algorithm in them, forwards and, if it may be, backwards: parts that follow one another take
+    /// these in turn, so that planes hold already what the next part begins with.
+    ways: Vec<Way>,
+}
+
+/// An algorithm in the lines of a dimension.
+#[derive(Debug)]
+struct Way {
     program: Arc<dyn Program>,
     pairings: Vec<Pairing>,
     /// Their volumes are in blocks.
@@ -78,11 +86,14 @@ impl Grid {
                 own.check(nodes, size)?;
                 // As many bytes as blocks: volumes are numbers of blocks.
                 let blocks = own.program(nodes, Bytes::new(1)).blocks();
-                let (program, mut steps) =
-                    (own.program(nodes, Bytes::new(blocks)), Steps::default());
-                program.steps(&mut steps);
-                let Steps { pairings, steps, .. } = steps;
-                lines.push(Line { nodes, stride, program, pairings, steps });
+                let way = |program: Arc<dyn Program>| {
+                    let mut steps = Steps::default();
+                    program.steps(&mut steps);
+                    let Steps { pairings, steps, .. } = steps;
+                    Way { program, pairings, steps }
+                };
+                let ways = own.ways(nodes, Bytes::new(blocks)).into_iter().map(way).collect();
+                lines.push(Line { nodes, stride, ways });
                 stride *= nodes;
             }
             built.push((algorithm.primitive(), lines));
@@ -93,7 +104,7 @@ impl Grid {
         for stage in 0..grid.stages.len() {
             for (passed, part) in all.clone().flat_map(|p| all.clone().map(move |part| (p, part))) {
                 let at = At { stage, part, passed, step: 0 };
-                let steps = grid.line(at).steps.len();
+                let steps = grid.way(at).steps.len();
                 grid.order.extend((0..steps).map(|step| At { step, ..at }));
             }
         }
@@ -120,6 +131,11 @@ impl Grid {
 
     fn line(&self, at: At) -> &Line {
         &self.stages[at.stage].1[self.dimension(at.stage, at.part, at.passed)]
+    }
+
+    fn way(&self, at: At) -> &Way {
+        let ways = &self.line(at).ways;
+        &ways[at.passed % ways.len()]
     }
 
     /// The nodes that agree with `node` in the dimensions that are `kept`, and have this coordinate here.
@@ -166,9 +182,9 @@ impl Program for Grid {
     fn steps(&self, steps: &mut Steps) {
         let one = block(self.size, self.blocks());
         for &at in &self.order {
-            let line = self.line(at);
-            let CollectiveStep { pairing, volume, .. } = line.steps[at.step];
-            let pairing = &line.pairings[pairing as usize];
+            let (line, way) = (self.line(at), self.way(at));
+            let CollectiveStep { pairing, volume, .. } = way.steps[at.step];
+            let pairing = &way.pairings[pairing as usize];
             let peer = |node: u32| {
                 let own = line.coordinate(node);
                 let to = pairing.peer(own, line.nodes);
@@ -189,8 +205,8 @@ impl Program for Grid {
 
     fn moves(&self, step: usize, node: u32) -> Move {
         let at = self.order[step];
-        let line = self.line(at);
-        let Move { blocks, reduce } = line.program.moves(at.step, line.coordinate(node));
+        let own = self.line(at).coordinate(node);
+        let Move { blocks, reduce } = self.way(at).program.moves(at.step, own);
         let before: u32 = self.dimensions[..at.part].iter().map(|one| one.slices).sum();
         let (before, own) = (u64::from(before), u64::from(self.dimensions[at.part].slices));
         let whole = blocks.into_iter().flat_map(|block| self.blocks_of(at, block, node));

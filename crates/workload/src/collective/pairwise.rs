@@ -10,18 +10,27 @@ pub(super) static ALGORITHMS: &[Registered] = &[Registered::new(
     Primitive::AllToAll,
     "Each pair in its own step",
     None,
-    |nodes, size, _| Arc::new(Pairwise { nodes, size }),
-)];
+    |nodes, size, _| Arc::new(Pairwise { nodes, size, backwards: false }),
+)
+.or_backwards(|nodes, size, _| Arc::new(Pairwise { nodes, size, backwards: true }))];
 
 #[derive(Debug)]
 struct Pairwise {
     nodes: u32,
     size: Bytes,
+    backwards: bool,
+}
+
+impl Pairwise {
+    /// How far on nodes send in a step.
+    fn by(&self, step: u32) -> u32 {
+        if self.backwards { self.nodes - 1 - step } else { step + 1 }
+    }
 }
 
 impl Program for Pairwise {
     fn steps(&self, steps: &mut Steps) {
-        for by in 1..self.nodes {
+        for by in (0..self.nodes - 1).map(|step| self.by(step)) {
             steps.push(Pairing::Shift(by), block(self.size, u64::from(self.nodes)));
         }
     }
@@ -32,7 +41,7 @@ impl Program for Pairwise {
 
     fn moves(&self, step: usize, node: u32) -> Move {
         let n = u64::from(self.nodes);
-        let to = (u64::from(node) + step as u64 + 1) % n;
+        let to = (u64::from(node) + u64::from(self.by(step as u32))) % n;
         Move { blocks: vec![u64::from(node) * n + to], reduce: false }
     }
 }

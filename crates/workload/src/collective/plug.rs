@@ -57,15 +57,20 @@ pub struct Capabilities {
     pub orders: &'static [&'static str],
 }
 
+/// Makes a program for so many nodes, a buffer of so many bytes at each, and a radix.
+pub(super) type Maker = fn(nodes: u32, size: Bytes, radix: u32) -> Arc<dyn Program>;
+
 /// A collective algorithm in the list.
 #[derive(Debug)]
 pub(super) struct Registered {
     pub kind: Kind<Capabilities>,
-    /// Its program for so many nodes, a buffer of so many bytes at each, and a radix.
-    pub program: fn(nodes: u32, size: Bytes, radix: u32) -> Arc<dyn Program>,
+    /// Makes its program.
+    pub program: Maker,
     /// Algorithms that do the same one after the other, each in all dimensions of a grid; none if it does
     /// so itself, or its primitive does not go by dimensions.
     pub stages: &'static [&'static str],
+    /// The same with its steps the other way around, if they may be.
+    pub backwards: Option<Maker>,
 }
 
 impl Registered {
@@ -75,12 +80,17 @@ impl Registered {
         primitive: Primitive,
         summary: &'static str,
         source: Option<&'static str>,
-        program: fn(u32, Bytes, u32) -> Arc<dyn Program>,
+        program: Maker,
     ) -> Self {
         let capabilities =
             Capabilities { primitive, powers_of_two: false, radix: false, orders: &[] };
         let kind = Kind { name, summary, source, keys: &[], capabilities };
-        Registered { kind, program, stages: &[] }
+        Registered { kind, program, stages: &[], backwards: None }
+    }
+    /// The same, whose steps may go the other way around.
+    pub const fn or_backwards(mut self, program: Maker) -> Self {
+        self.backwards = Some(program);
+        self
     }
     /// The same for powers of two only.
     pub const fn for_powers_of_two(mut self) -> Self {
