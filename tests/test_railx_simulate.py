@@ -137,6 +137,7 @@ def test_what_cannot_be_is_refused(
     ("network", "vcs", "share"),
     [
         (Torus((4, 4), lanes=4), 8, 0.6),
+        (Torus((4, 8), twist=True, lanes=4), 8, 0.5),
         (FatTree((4, 4), (4, 4), lanes=4), 4, 0.5),
         (FatTree((4, 4), (4, 4), lanes=4, routing="adaptive"), 4, 0.5),
         (FatTree((6, 4), (4, 2), lanes=4), 4, 0.6),
@@ -174,6 +175,13 @@ def test_a_list_of_sides_is_as_good_as_a_tuple(capsys: pytest.CaptureFixture[str
     assert answer["points"] == [asdict(point)]
 
 
+def test_a_twist_lets_more_through() -> None:
+    plain, twisted = (Torus((4, 4, 8), twist=twist).bound for twist in (False, True))
+    # Of 127 others they are 4 and 3.4375 times 128 / 127 hops away; all six links could be full.
+    assert plain == pytest.approx(127 / 128)
+    assert 0.98 < twisted / (6 / 3.4375 * 127 / 128) <= 1
+
+
 def test_lanes_share_what_a_chip_may_inject() -> None:
     with pytest.raises(InputError, match="injection = 6: must be a multiple of lanes = 4"):
         simulate(Torus((4, 4), lanes=4), [0.1], router=Router(vcs=4, injection=6))
@@ -183,6 +191,7 @@ def test_lanes_share_what_a_chip_may_inject() -> None:
     ("network", "says"),
     [
         (Torus(()), "sides"),
+        (Torus((4, 4), twist=True), "twist = true: needs sides of n and of 2n"),
         (FatTree((4, 4), (1,)), "parents"),
         (FatTree((4, 4), (1, 2), routing="up"), "allowed: random, adaptive"),
         (HammingMesh(0), "board = 0"),
