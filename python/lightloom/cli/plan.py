@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lightloom.errors import InputError
-    from lightloom.plan import Job, Plan, Planes, Row
+    from lightloom.plan import Job, Outcome, Plan, Planes, Row
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -128,10 +128,7 @@ def collective_command(
     compared: Sequence[str] = COMPARED if scheduler != "milp" else (*COMPARED, "milp")
     rows: dict[str, Row] = {}
     if auto or primitive is not None:
-        jobs = candidates(job, primitive, auto)
-        if not jobs:
-            raise InputError(f"--primitive {primitive}: no algorithm of it goes over a grid")
-        rows, job = _best(jobs, scheduler)
+        rows, job = _best(candidates(job, primitive, auto), scheduler)
         compared = (scheduler,)
     outcome = plan_collective(
         job, schedulers=compared, plan=scheduler if outputs.any else None, seconds=seconds
@@ -142,20 +139,15 @@ def collective_command(
     if outcome.plan is not None:
         outputs.write(outcome.plan)
     shown = [rows[name] for name in (*COMPARED, "milp") if name in rows]
-    head = (
-        f"{outcome.job.algorithm}, {size_text(outcome.job.size)}, {nodes} nodes: "
-        f"{outcome.steps} steps, {outcome.configurations} configurations"
-    )
     if as_json:
-        print(json.dumps({
-            "algorithm": job.algorithm, "nodes": nodes, "size_bytes": int(outcome.job.size),
-            **({"grid": job.planes.grid} if job.planes.grid else {}),
-            "steps": outcome.steps, "configurations": outcome.configurations,
-            "rows": _as_json(shown), "written": outputs.written,
-        }, indent=2))  # fmt: skip
+        print(json.dumps(_outcome_as_json(outcome, shown, outputs), indent=2))
     else:
         several = bool(auto or primitive) or len({row.algorithm for row in shown}) > 1
-        _print(head, outcome.job.planes, initial, shown, algorithms=several)
+        head = (
+            f"{job.algorithm}, {size_text(job.size)}, {nodes} nodes: {outcome.steps} steps, "
+            f"{outcome.configurations} configurations"
+        )
+        _print(head, job.planes, initial, shown, algorithms=several)
     outputs.end()
 
 
@@ -418,6 +410,8 @@ def _best(jobs: Sequence[Job], scheduler: str) -> tuple[dict[str, Row], Job]:
     from lightloom.errors import InputError
     from lightloom.plan import best
 
+    if not jobs:
+        raise InputError("--primitive: no algorithm of it goes over a grid; allowed: another")
     with progress.runs(1) as tell:
         rows, job = best(
             jobs, scheduler=scheduler, on_progress=lambda share: tell("algorithms", share)
@@ -440,6 +434,16 @@ def _checked(plan: Plan, file: Path) -> None:
         plan.check()
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
+
+
+def _outcome_as_json(outcome: Outcome, shown: Sequence[Row], outputs: _Outputs) -> dict[str, Any]:
+    job = outcome.job
+    return {
+        "algorithm": job.algorithm, "nodes": job.planes.nodes, "size_bytes": int(job.size),
+        **({"grid": job.planes.grid} if job.planes.grid else {}),
+        "steps": outcome.steps, "configurations": outcome.configurations,
+        "rows": _as_json(shown), "written": outputs.written,
+    }  # fmt: skip
 
 
 def _as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:

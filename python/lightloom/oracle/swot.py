@@ -151,6 +151,15 @@ def solve(
         last = [whole]
     model.minimize(last[0])
 
+    return _reference(model, carried, [volume for _, volume in steps], unit)
+
+
+def _reference(
+    model: Any, carried: Sequence[Sequence[Any]], volumes: Sequence[int], unit: float
+) -> Reference:
+    """Read what HiGHS came to."""
+    import highspy
+
     status = model.getModelStatus()
     if status not in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kTimeLimit):
         raise RunError(f"HiGHS ended with {model.modelStatusToString(status)}")
@@ -160,7 +169,7 @@ def solve(
         return Reference(None, float("inf"), bound)
     parts = [
         _whole([float(model.val(d)) for d in of_step], volume)
-        for of_step, (_, volume) in zip(carried, steps, strict=True)
+        for of_step, volume in zip(carried, volumes, strict=True)
     ]
     return Reference(parts, float(info.objective_function_value) * unit, bound)
 
