@@ -39,7 +39,7 @@ def test_a_specification_survives_its_own_text() -> None:
         "kind": "railx", "carrier": "auto", "chunk": None, "store_and_forward": None,
         "link_bps": 400_000_000_000, "link_delay_ps": 150_000, "mesh": 4,
         "ports": 2, "ocs_ports": 128, "topology": "torus", "columns": 4, "x": None, "y": None,
-        "uneven": None, "inside": 4.0, "mesh_delay_ps": 10_000,
+        "uneven": None, "inside": 4.0, "mesh_delay_ps": 10_000, "ocs_delay_ps": None,
     }  # fmt: skip
 
 

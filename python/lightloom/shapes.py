@@ -242,9 +242,17 @@ def _railx(fabric: Any, network: Network) -> Iterator[Misfit]:
     split = fabric.topology == "split"
     if split and fabric.x is None and fabric.y is None:
         yield "fabric.x", "a split has parts, such as x = ring:3*1,all:3*1"
-    for key in ("columns",) if split else ("x", "y", "uneven"):
+    unread = ["columns"] if split else ["x", "y", "uneven"]
+    if fabric.topology not in ("auto", "split"):
+        unread.append("ocs_delay")
+    for key in unread:
         if getattr(fabric, key) is not None:
             yield f"fabric.{key}", f'is not read with fabric.topology = "{fabric.topology}"'
+    if fabric.ocs_delay is not None:
+        if network.failures:
+            yield "failures", "none with fabric.ocs_delay: paths lead around what stands"
+        if not hasattr(network, "training"):
+            yield "fabric.ocs_delay", "nothing reads it: a collective by itself has no turns"
     engine = network.engine
     if isinstance(engine, engines.PacketEngine) and _pauses(engine.switch.overflow):
         yield (

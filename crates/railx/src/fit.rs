@@ -14,6 +14,7 @@ use crate::hamiltonian::joins_all;
 use crate::topology::{DimensionSpec, Share, Topology, Wiring, named::Named};
 use lightloom_fabric::railx::{Axis, Grid};
 use lightloom_fabric::{Cluster, Fabric, GpuId, RailXSpec};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// What one GPU sends another in an iteration: (from, to, bytes).
@@ -61,6 +62,8 @@ pub struct Fit {
     pub cost_s: f64,
     /// The best of each named topology that is possible \[s\].
     pub named: Vec<(Choice, f64)>,
+    /// The best split of each set of parts.
+    pub splits: Vec<(Choice, Topology, f64)>,
     /// How many were tried.
     pub tried: usize,
 }
@@ -105,6 +108,7 @@ pub fn fit(
             None => named.push((choice.clone(), *cost_s)),
         }
     }
+    let splits = best_by_parts(&search.found);
     let rank =
         |(_, topology, cost_s): &(Choice, Topology, f64)| (*cost_s, topology.layout.circuits());
     let best = search.found.into_iter().min_by(|a, b| {
@@ -112,7 +116,25 @@ pub fn fit(
         a_s.total_cmp(&b_s).then(a_lit.cmp(&b_lit))
     });
     let (choice, topology, cost_s) = best?;
-    Some(Fit { choice, topology, cost_s, named, tried })
+    Some(Fit { choice, topology, cost_s, named, splits, tried })
+}
+
+fn best_by_parts(found: &[(Choice, Topology, f64)]) -> Vec<(Choice, Topology, f64)> {
+    let scales = |choice: &Choice| match choice {
+        Choice::Split(parts, _) => {
+            Some(parts.each_ref().map(|of| of.iter().map(|part| part.scale).collect::<Vec<_>>()))
+        }
+        Choice::Named(..) => None,
+    };
+    let mut best: BTreeMap<_, &(Choice, Topology, f64)> = BTreeMap::new();
+    for tried in found {
+        let Some(parts) = scales(&tried.0) else { continue };
+        let known = best.entry(parts).or_insert(tried);
+        if tried.2 < known.2 {
+            *known = tried;
+        }
+    }
+    best.into_values().cloned().collect()
 }
 
 /// The dimensions of a row of so many nodes and of a column; `None` if no column ends where one does.

@@ -13,6 +13,7 @@ mod packing;
 pub mod placement;
 mod routing;
 mod topology;
+pub mod turns;
 pub mod volume;
 
 pub use allocation::{Allocation, BadFaults, Covers, Faults, MOST_CLUSTERED, algorithm_2, largest};

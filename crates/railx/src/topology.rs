@@ -230,7 +230,7 @@ impl Topology {
     }
 
     /// A product of logical dimensions, whose scales number the positions of either axis.
-    fn product(grid: Grid, dimensions: Vec<Dimension>) -> Result<Self, FabricError> {
+    pub(crate) fn product(grid: Grid, dimensions: Vec<Dimension>) -> Result<Self, FabricError> {
         grid.check()?;
         let mut layout = Layout::dark(grid);
         for dimension in &dimensions {

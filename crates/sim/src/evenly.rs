@@ -10,9 +10,10 @@ use crate::error::SimError;
 use crate::medium::form::around;
 use crate::spec::{CollectiveWork, Spec, Training, Work};
 use lightloom_railx::fit::Groups;
-use lightloom_units::Bytes;
+use lightloom_railx::turns::Over;
+use lightloom_units::{Bytes, Time};
 use lightloom_workload::collective::{Algorithm, hierarchical};
-use lightloom_workload::{BlockId, Comm, Gating, Job, Scope, build};
+use lightloom_workload::{BlockId, Comm, Gating, Job, Scope, TaskGraph, build};
 use std::collections::BTreeMap;
 
 /// The dimensions of a job beyond a server, the one whose ranks are neighbouring servers first.
@@ -47,12 +48,12 @@ impl Sent {
     }
 }
 
-/// The messages between servers of each kind of traffic, by group.
+/// The messages between servers of each kind of traffic, by group; each kind with its number.
 ///
 /// # Errors
 /// [`SimError::Input`] if the job is none.
 pub(crate) fn messages(spec: &Spec) -> Result<Vec<Groups>, SimError> {
-    Ok(kinds(spec)?.into_iter().map(|(_, groups)| groups).collect())
+    Ok(numbered(spec)?.into_iter().map(|(_, groups)| groups).collect())
 }
 
 /// The same, and of each kind whether it goes around rings.
@@ -60,6 +61,15 @@ pub(crate) fn messages(spec: &Spec) -> Result<Vec<Groups>, SimError> {
 /// # Errors
 /// As [`messages`].
 pub(crate) fn kinds(spec: &Spec) -> Result<Vec<(bool, Groups)>, SimError> {
+    let around = |kind| kind >= 2 && matches!(spec.work, Work::Training(_));
+    Ok(numbered(spec)?.into_iter().map(|(kind, groups)| (around(kind), groups)).collect())
+}
+
+/// The same, and of each kind its number.
+///
+/// # Errors
+/// As [`messages`].
+pub(crate) fn numbered(spec: &Spec) -> Result<Vec<(u32, Groups)>, SimError> {
     let per_server = spec.cluster.gpus_per_server.max(1);
     let mut sent = Sent { per_server, ..Sent::default() };
     match &spec.work {
@@ -71,8 +81,97 @@ pub(crate) fn kinds(spec: &Spec) -> Result<Vec<(bool, Groups)>, SimError> {
         let group = bytes.into_iter().map(|((from, to), bytes)| (from, to, bytes)).collect();
         kinds.entry(kind).or_default().push(group);
     }
-    let around = |kind| kind >= 2 && matches!(spec.work, Work::Training(_));
-    Ok(kinds.into_iter().map(|(kind, groups)| (around(kind), groups)).collect())
+    Ok(kinds.into_iter().collect())
+}
+
+/// The kind of traffic, as [`numbered`] has them, of what one block sends, and which block that is.
+pub(crate) fn inside(comm: &Comm) -> Option<(u32, BlockId)> {
+    match *comm {
+        Comm::AllToAll { block, .. } => Some((0, block)),
+        Comm::Collective { block, over, .. } => Some((2 + over as u32, block)),
+        _ => None,
+    }
+}
+
+/// Which circuits a kind of traffic takes where blocks have rails by turns.
+pub(crate) fn over(kind: u32) -> Over {
+    match kind {
+        0 | 2 | 3 => Over::Turn,
+        1 => Over::Always,
+        _ => Over::Base,
+    }
+}
+
+/// What a block sends next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Following {
+    /// Computation before it.
+    pub gap: Time,
+    pub task: u32,
+}
+
+/// By task, of the kinds that count: what the block sends next of these. Waiting for other blocks, and what
+/// is sent of other kinds, is no gap.
+pub(crate) fn following(graph: &TaskGraph, counts: impl Fn(u32) -> bool) -> Vec<Option<Following>> {
+    let counts = |task: u32| {
+        let kind = graph.communication(task).and_then(inside).map(|(kind, _)| kind);
+        kind.is_some_and(&counts)
+    };
+    let mut known = vec![None; graph.len()];
+    let tasks = 0..graph.len() as u32;
+    let after = |task| counts(task).then(|| after(graph, task, &counts, &mut known)).flatten();
+    tasks.map(after).collect()
+}
+
+/// What a block sends first of all that waits for a task of its own; `known` is what was found before.
+fn after(
+    graph: &TaskGraph,
+    from: u32,
+    counts: &impl Fn(u32) -> bool,
+    known: &mut [Option<Option<Following>>],
+) -> Option<Following> {
+    if let Some(known) = known[from as usize] {
+        return known;
+    }
+    let block = |task: u32| (graph.replica[task as usize], graph.stage[task as usize]);
+    let own = |task: u32| graph.communication(task).is_none_or(|comm| inside(comm).is_some());
+    let mut found: Option<Following> = None;
+    for &task in graph.successors.row(from) {
+        if block(task) != block(from) || !own(task) {
+            continue;
+        }
+        let next = match counts(task) {
+            true => Some(Following { gap: Time::ZERO, task }),
+            false => after(graph, task, counts, known)
+                .map(|next| Following { gap: next.gap + graph.duration[task as usize], ..next }),
+        };
+        found = found.into_iter().chain(next).min();
+    }
+    known[from as usize] = Some(found);
+    found
+}
+
+/// By two kinds of traffic, and the computation between them: how often.
+pub(crate) type Order = BTreeMap<(u32, u32, Time), f64>;
+
+/// How often a block sends a kind of traffic after another, of those that count, with so much computation
+/// between them; in an iteration, on average over blocks.
+///
+/// # Errors
+/// [`SimError::Input`] if the job is none.
+pub(crate) fn order(training: &Training, counts: impl Fn(u32) -> bool) -> Result<Order, SimError> {
+    let Even { graph, times, job, .. } = Even::of(training)?;
+    let blocks = f64::from(job.parallelism.dp * job.parallelism.pp);
+    let kind = |task: u32| graph.communication(task).and_then(inside).map(|(kind, _)| kind);
+    let mut order = Order::new();
+    for (task, next) in (0..).zip(following(&graph, counts)) {
+        if let (Some(from), Some(next)) = (kind(task), next)
+            && let Some(to) = kind(next.task)
+        {
+            *order.entry((from, to, next.gap)).or_default() += times as f64 / blocks;
+        }
+    }
+    Ok(order)
 }
 
 /// Steps between the same pairs are of one kind. What has no steps, or is given besides, counts as an even
@@ -108,20 +207,39 @@ fn of_collective(work: &CollectiveWork, sent: &mut Sent) {
     }
 }
 
-/// What a rank waits for in an iteration, from one micro-batch: a micro-batch's traffic counts once for
-/// each, and for the stages that the first and the last one pass alone; a send, for the stages only.
+/// A job with even gates and few micro-batches.
+struct Even {
+    job: Job,
+    gating: Gating,
+    graph: TaskGraph,
+    /// How often what its micro-batches send counts: once for each that the job has, and for the stages
+    /// that the first and the last one pass alone.
+    times: u64,
+    /// A send, for the stages only.
+    sends: u64,
+}
+
+impl Even {
+    fn of(training: &Training) -> Result<Self, SimError> {
+        let input = |error: lightloom_workload::WorkloadError| SimError::Input(error.to_string());
+        let mut job: Job = training.job.clone();
+        let (stages, chunks) =
+            (u64::from(job.parallelism.pp), u64::from(job.training.virtual_stages));
+        let rounds = u64::from(job.training.micro_batches) + (stages - 1).div_ceil(chunks);
+        // Interleaved schedules take one a stage.
+        job.training.micro_batches = if chunks > 1 { job.parallelism.pp } else { 1 };
+        let built = u64::from(job.training.micro_batches);
+        let (times, sends) =
+            (rounds.div_ceil(built), 2 * (stages * chunks - 1).div_ceil(chunks * built));
+        let gating = Gating::uniform(&job.model, &job.parallelism, &job.training).map_err(input)?;
+        let graph = build(&job, &gating).map_err(input)?;
+        Ok(Even { job, gating, graph, times, sends })
+    }
+}
+
+/// What a rank waits for in an iteration.
 fn of_job(training: &Training, sent: &mut Sent) -> Result<(), SimError> {
-    let input = |error: lightloom_workload::WorkloadError| SimError::Input(error.to_string());
-    let mut job: Job = training.job.clone();
-    let (stages, chunks) = (u64::from(job.parallelism.pp), u64::from(job.training.virtual_stages));
-    let rounds = u64::from(job.training.micro_batches) + (stages - 1).div_ceil(chunks);
-    // Interleaved schedules take one a stage.
-    job.training.micro_batches = if chunks > 1 { job.parallelism.pp } else { 1 };
-    let built = u64::from(job.training.micro_batches);
-    let (times, sends) =
-        (rounds.div_ceil(built), 2 * (stages * chunks - 1).div_ceil(chunks * built));
-    let gating = Gating::uniform(&job.model, &job.parallelism, &job.training).map_err(input)?;
-    let graph = build(&job, &gating).map_err(input)?;
+    let Even { job, gating, graph, times, sends } = Even::of(training)?;
     let placement = job.placement();
     let demand = Demand::new(&placement, &gating);
     let mut sums: BTreeMap<(u32, bool), u64> = BTreeMap::new();

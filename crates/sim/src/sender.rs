@@ -178,11 +178,12 @@ impl Policy for Sender<'_> {
 
     fn end(
         &mut self,
-        _: TaskId,
+        task: TaskId,
         transfer: u32,
         now: Time,
         patches: &mut Patches,
     ) -> Result<(), String> {
+        self.medium.next(task, patches);
         match self.graph.comms[transfer as usize] {
             Comm::AllToAll { block, .. } => self.medium.end(&mut self.state, block, now, patches),
             _ => {
@@ -203,6 +204,9 @@ impl Policy for Sender<'_> {
 
     fn displaced(&mut self, _: TaskId, transfer: u32, now: Time, path: &mut Vec<LinkId>) -> bool {
         let key = self.key(transfer);
+        if self.medium.displaced(key, path) {
+            return true;
+        }
         self.state.health.matters() && self.state.health.divert(key, now, path)
     }
 

@@ -59,6 +59,9 @@ pub struct RailXSpec {
     pub inside: f64,
     /// Delay of a mesh link \[ps\].
     pub mesh_delay_ps: Time,
+    /// How long ports are dark whose circuits change \[ps\]; circuits stand unless given. Nor is this read
+    /// here.
+    pub ocs_delay_ps: Option<Time>,
 }
 
 /// What RailX's rails form.
@@ -132,6 +135,14 @@ const ABOUT: Kind<Capabilities> = Kind {
              in place of the scale-up network: `cluster.scale_up_bandwidth` is not read.",
         ),
         Key::new("mesh_delay", DELAY, "Delay of a mesh link.").resolved("mesh_delay_ps"),
+        Key::optional(
+            "ocs_delay",
+            DELAY,
+            "How long ports of an optical switch are dark whose circuits change. If given, a training's \
+             blocks may have rails by turns, where that serves the job better; unless given, circuits \
+             stand.",
+        )
+        .resolved("ocs_delay_ps"),
     ],
     capabilities: Capabilities {
         medium: "railx",
@@ -192,6 +203,7 @@ impl RailXSpec {
             uneven: None,
             inside: 4.0,
             mesh_delay_ps: Time::from_ns(10),
+            ocs_delay_ps: None,
         }
     }
 }

@@ -19,6 +19,7 @@ use lightloom_decide::Traffic;
 use lightloom_engine::{Orders, Patch, Patches, TaskId};
 use lightloom_fabric::railx::Layout;
 use lightloom_fabric::{Fabric, FabricSpec, GpuId, LinkId};
+use lightloom_railx::turns::Turns;
 use lightloom_units::{Bytes, Time};
 use lightloom_workload::collective::RingPlan;
 use lightloom_workload::{BlockId, Gating, Placement, Scope, TaskGraph};
@@ -52,6 +53,8 @@ pub(crate) struct Decided {
     pub panel: Option<Design>,
     pub layout: Option<Layout>,
     pub topology: Option<Chosen>,
+    /// Circuits of a layout that change with what is sent.
+    pub turns: Option<Turns>,
     /// Circuits between servers that stand to the end.
     pub standing: Option<CircuitCounts>,
     /// The fabric in the shape that was found for the job.
@@ -235,18 +238,7 @@ pub(crate) trait Medium {
         turn: Turn,
         orders: &mut Orders,
     ) -> Result<(), String> {
-        for &pair in &sum.plan.reduce {
-            self.flow(state, pair, turn.key, orders)?;
-        }
-        orders.end_phase(Time::ZERO);
-        let first = orders.all_flows().len();
-        self.rings(state, sum, turn.key, orders)?;
-        end_steps(state.fabric, first, sum.plan.steps, orders);
-        for &pair in &sum.plan.gather {
-            self.flow(state, pair, turn.key, orders)?;
-        }
-        orders.end_phase(Time::ZERO);
-        Ok(())
+        all_reduce(self, state, sum, turn, orders)
     }
 
     /// As [`lightloom_engine::Policy::more`], of an all-reduce of gradients.
@@ -334,6 +326,17 @@ pub(crate) trait Medium {
         Ok(())
     }
 
+    /// As [`lightloom_engine::Policy::displaced`], where circuits change under what is sent.
+    fn displaced(&self, key: u64, path: &mut Vec<LinkId>) -> bool {
+        let _ = (key, path);
+        false
+    }
+
+    /// The last byte of any transfer has arrived.
+    fn next(&mut self, task: TaskId, patches: &mut Patches) {
+        let _ = (task, patches);
+    }
+
     /// Something fails or heals, and `state` knows it already.
     fn incident(
         &mut self,
@@ -391,6 +394,28 @@ pub(crate) fn by_packets(
     });
     orders.end_phase(Time::ZERO);
     failed.map_or(Ok(PAPER), Err)
+}
+
+/// An all-reduce: inside each server, by rings between servers, inside again.
+pub(crate) fn all_reduce(
+    medium: &(impl Medium + ?Sized),
+    state: &State<'_>,
+    sum: &Sum<'_>,
+    turn: Turn,
+    orders: &mut Orders,
+) -> Result<(), String> {
+    for &pair in &sum.plan.reduce {
+        medium.flow(state, pair, turn.key, orders)?;
+    }
+    orders.end_phase(Time::ZERO);
+    let first = orders.all_flows().len();
+    medium.rings(state, sum, turn.key, orders)?;
+    end_steps(state.fabric, first, sum.plan.steps, orders);
+    for &pair in &sum.plan.gather {
+        medium.flow(state, pair, turn.key, orders)?;
+    }
+    orders.end_phase(Time::ZERO);
+    Ok(())
 }
 
 /// What every member of each group sends the next.
