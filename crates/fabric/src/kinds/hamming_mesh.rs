@@ -16,8 +16,8 @@ use crate::direct::{Direct, class, pieces};
 use crate::error::FabricError;
 use crate::graph::{OwnNics, Routes};
 use crate::kind::{
-    Capabilities, FabricKeys, FabricKind, FabricSpec, LINK_BANDWIDTH, LINK_DELAY, NAME, SWITCH_PORTS,
-    Site, build,
+    Capabilities, FabricKeys, FabricKind, FabricSpec, LINK_BANDWIDTH, LINK_DELAY, NAME,
+    SWITCH_PORTS, Site, build,
 };
 use crate::routers::{ChannelKind, HammingMesh};
 use crate::wires::{Cable, LinkClass, Wires};
@@ -51,7 +51,8 @@ pub static KIND: FabricKind = FabricKind::of::<HammingMeshSpec>(ABOUT, |n| {
     let (board, columns, rows) =
         [(1, 3, 2), (2, 2, 1), (2, 1, 3), (3, 1, 1), (2, 2, 2)][n as usize % 5];
     let (rate, delay) = (BitRate::from_gbps(100), Time::from_us(1));
-    let spec = HammingMeshSpec { columns: Some(columns), ..HammingMeshSpec::new(board, rate, delay) };
+    let spec =
+        HammingMeshSpec { columns: Some(columns), ..HammingMeshSpec::new(board, rate, delay) };
     let (servers, per_server) = (board * board * columns * rows, 1 + n / 5 % 4);
     build(&Cluster::of(servers * per_server, per_server), &spec.into(), 1, &[])
         .expect("an example fits its cluster")
@@ -99,7 +100,8 @@ impl HammingMeshSpec {
             return Err(FabricError::new("cluster.gpus", cluster.gpus, reason));
         }
         let boards = servers / area;
-        if let Some(columns) = self.columns.filter(|&columns| columns == 0 || boards % columns != 0) {
+        if let Some(columns) = self.columns.filter(|&columns| columns == 0 || boards % columns != 0)
+        {
             let reason = format!("must divide the {boards} boards of {board} x {board} servers");
             return Err(FabricError::new("fabric.columns", columns, reason));
         }
@@ -109,7 +111,9 @@ impl HammingMeshSpec {
         let longest = |grid: &[u32; 2]| 2 * grid[0].max(grid[1]);
         let fewest = grids.iter().map(longest).min().unwrap_or(0);
         if fewest > self.switch_ports {
-            let reason = format!("must be at least {fewest}: a switch has two ports for each board of its line");
+            let reason = format!(
+                "must be at least {fewest}: a switch has two ports for each board of its line"
+            );
             return Err(FabricError::new("fabric.switch_ports", self.switch_ports, reason));
         }
         Ok(grids.into_iter().filter(|grid| longest(grid) <= self.switch_ports).collect())
@@ -139,7 +143,8 @@ impl FabricKeys for HammingMeshSpec {
         let grids = self.possible(cluster)?;
         let squarest = grids.into_iter().min_by_key(|[columns, rows]| columns.abs_diff(*rows));
         let [columns, rows] = squarest.expect("what is possible is not empty");
-        let within = |error: FabricError| FabricError { key: format!("fabric.{}", error.key), ..error };
+        let within =
+            |error: FabricError| FabricError { key: format!("fabric.{}", error.key), ..error };
         let mesh = HammingMesh::new(self.board, columns, rows, 1, 1).map_err(within)?;
         let network = mesh.network(1, 1, 1);
         let all = self.link_bps * u64::from(cluster.nics_per_server);
@@ -156,7 +161,8 @@ impl FabricKeys for HammingMeshSpec {
             &mut wires,
         );
         let count = |kind| {
-            let links = network.channels().iter().filter(|channel| channel.kind == kind).count() as u64 / 2;
+            let links =
+                network.channels().iter().filter(|channel| channel.kind == kind).count() as u64 / 2;
             move |ends: u64| pieces(ends * links, rate.bps(), self.link_bps.bps())
         };
         wires.bill.add(Item::Nic, self.link_bps, cluster.nics().into());

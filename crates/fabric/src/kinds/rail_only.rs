@@ -8,13 +8,14 @@
 //! Checked: links against the network's channels; routes and bills by the crate's properties.
 
 use crate::bill::Item;
+use crate::cluster::Cluster;
 use crate::error::{FabricError, RouteError};
 use crate::graph::{Routes, Switches};
 use crate::ids::{GpuId, LinkId, NicId, ServerId};
 use crate::kind::{
-    Capabilities, FabricKeys, FabricKind, LINK_BANDWIDTH, LINK_DELAY, NAME, SWITCH_PORTS, Site, example,
+    Capabilities, FabricKeys, FabricKind, LINK_BANDWIDTH, LINK_DELAY, NAME, SWITCH_PORTS, Site,
+    example,
 };
-use crate::cluster::Cluster;
 use crate::wires::{Cable, LinkClass, Wires, back};
 use lightloom_units::kind::Kind;
 use lightloom_units::{BitRate, Time};
@@ -70,8 +71,10 @@ impl FabricKeys for RailOnlySpec {
         FabricError::check_delay("fabric.link_delay", self.link_delay_ps)?;
         FabricError::check_switch_ports(self.switch_ports)?;
         if cluster.servers() > self.switch_ports {
-            let reason =
-                format!("must be at least {}: a switch joins a NIC of each server", cluster.servers());
+            let reason = format!(
+                "must be at least {}: a switch joins a NIC of each server",
+                cluster.servers()
+            );
             return Err(FabricError::new("fabric.switch_ports", self.switch_ports, reason));
         }
         let (rate, delay) = (self.link_bps, self.link_delay_ps);
@@ -216,7 +219,10 @@ mod tests {
         assert_eq!(none, Err(RouteError::NoPath { from: ServerId(0), to: ServerId(1) }));
         fabric.route(GpuId(0), GpuId(9), 0, &mut path).expect("by GPU 1");
         let classes: Vec<_> = path.iter().map(|&link| fabric.link(link).class).collect();
-        assert_eq!(classes, [LinkClass::ScaleUp, LinkClass::ScaleUp, LinkClass::Host, LinkClass::Host]);
+        assert_eq!(
+            classes,
+            [LinkClass::ScaleUp, LinkClass::ScaleUp, LinkClass::Host, LinkClass::Host]
+        );
     }
 
     #[test]
@@ -227,7 +233,8 @@ mod tests {
             error,
             "fabric.switch_ports = 3: must be at least 4: a switch joins a NIC of each server"
         );
-        let bill = build(&Cluster::of(32, 8), &spec().into(), 1, &[]).expect("it fits").bill().clone();
+        let bill =
+            build(&Cluster::of(32, 8), &spec().into(), 1, &[]).expect("it fits").bill().clone();
         let counts: Vec<_> = bill.lines().map(|line| (line.item, line.count)).collect();
         assert_eq!(counts, [(Item::Nic, 32), (Item::Transceiver, 64), (Item::SwitchPort, 32)]);
     }

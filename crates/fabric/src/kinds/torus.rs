@@ -126,7 +126,11 @@ impl FabricKeys for TorusSpec {
         }
         let name = |sides: &[u32]| {
             let sides: Vec<_> = sides.iter().map(ToString::to_string).collect();
-            format!("{}torus of {} servers", if self.twist { "twisted " } else { "" }, sides.join(" x "))
+            format!(
+                "{}torus of {} servers",
+                if self.twist { "twisted " } else { "" },
+                sides.join(" x ")
+            )
         };
         let shape = |sides: Vec<u32>| {
             (name(&sides), TorusSpec { sides: Some(sides), ..self.clone() }.into())
@@ -191,7 +195,8 @@ impl TorusSpec {
         let (servers, block) = (cluster.servers(), self.block);
         let shown: Vec<_> = sides.iter().map(ToString::to_string).collect();
         let shown = format!("[{}]", shown.join(", "));
-        let within = |error: FabricError| FabricError { key: format!("fabric.{}", error.key), ..error };
+        let within =
+            |error: FabricError| FabricError { key: format!("fabric.{}", error.key), ..error };
         let torus = Torus::new(sides, 1).map_err(within)?;
         if sides.iter().product::<u32>() != servers {
             let reason = format!("must multiply to the {servers} servers of the cluster");
@@ -218,7 +223,8 @@ impl TorusSpec {
                 return Err(FabricError::new("fabric.ocs_ports", ports, "must be from 2 to 4096"));
             }
             if 2 * blocks > ports {
-                let reason = format!("must be at least {}: {blocks} blocks have two ports each", 2 * blocks);
+                let reason =
+                    format!("must be at least {}: {blocks} blocks have two ports each", 2 * blocks);
                 return Err(FabricError::new("fabric.ocs_ports", ports, reason));
             }
         }
@@ -250,14 +256,22 @@ impl TorusSpec {
     /// Says that the servers make no torus, and how many would: cubes of blocks, and of twisted ones
     /// k x k x 2k and k x 2k x 2k.
     fn misfit(&self, cluster: &Cluster) -> FabricError {
-        let (servers, step) = (u64::from(cluster.servers()), self.ocs_ports.map_or(1, |_| self.block));
+        let (servers, step) =
+            (u64::from(cluster.servers()), self.ocs_ports.map_or(1, |_| self.block));
         let step = u64::from(step);
         let sizes: Vec<u64> = match self.twist {
             true => {
-                let cubes = (1..=servers).map(|n| (n * step).pow(3)).take_while(|&cube| cube <= 4 * servers);
-                cubes.chain([(servers * step).pow(3)]).flat_map(|cube| [2 * cube, 4 * cube]).collect()
+                let cubes = (1..=servers)
+                    .map(|n| (n * step).pow(3))
+                    .take_while(|&cube| cube <= 4 * servers);
+                cubes
+                    .chain([(servers * step).pow(3)])
+                    .flat_map(|cube| [2 * cube, 4 * cube])
+                    .collect()
             }
-            false => vec![servers / step.pow(3) * step.pow(3), (servers / step.pow(3) + 1) * step.pow(3)],
+            false => {
+                vec![servers / step.pow(3) * step.pow(3), (servers / step.pow(3) + 1) * step.pow(3)]
+            }
         };
         let fewer = sizes.iter().filter(|&&size| (1..servers).contains(&size)).max();
         let more = sizes.iter().filter(|&&size| size > servers).min();
@@ -438,12 +452,14 @@ mod tests {
             let servers = sides.iter().product::<u32>();
             let fabric = build(&Cluster::of(servers, 1), &spec.into(), 1, &[]).expect("it fits");
             let mut load = vec![0.0; fabric.links().len()];
-            for (a, b) in (0..servers).flat_map(|a| (0..servers).map(move |b| (NicId(a), NicId(b)))) {
+            for (a, b) in (0..servers).flat_map(|a| (0..servers).map(move |b| (NicId(a), NicId(b))))
+            {
                 let paths = fabric.nic_paths(a, b);
                 for index in (0..paths).filter(|_| a != b) {
                     let mut path = Vec::new();
                     fabric.nic_path(a, b, index, &mut path);
-                    path.iter().for_each(|link: &LinkId| load[link.index()] += 1.0 / f64::from(paths));
+                    path.iter()
+                        .for_each(|link: &LinkId| load[link.index()] += 1.0 / f64::from(paths));
                 }
             }
             let of = |link: &(usize, &f64)| {

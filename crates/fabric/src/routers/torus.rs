@@ -338,7 +338,8 @@ mod tests {
 
     #[test]
     fn twisted_paths_are_as_short_as_a_search_finds_and_free_of_cycles() {
-        for sides in [&[2, 4][..], &[4, 8], &[6, 3], &[2, 2, 4], &[4, 2, 4], &[3, 6, 6], &[4, 4, 8]] {
+        for sides in [&[2, 4][..], &[4, 8], &[6, 3], &[2, 2, 4], &[4, 2, 4], &[3, 6, 6], &[4, 4, 8]]
+        {
             let torus = Torus::new(sides, 1).unwrap().twist().unwrap();
             let network = torus.network(1, 1, 1);
             let from_0 = search(&network, 0);
