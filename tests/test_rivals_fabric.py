@@ -66,12 +66,12 @@ def test_bills_by_hand() -> None:
         return {line.item: line.count for line in bill_of(job(fabric, **changes))}
 
     assert counts("rail-only") == {"nic": 128, "transceiver": 256, "switch_port": 128}
-    # 2 x 2 x 4 servers of 8 NICs: 48 links of 4/3 of a NIC's rate; two blocks of 12 are copper.
+    # 2 x 2 x 4 servers of 8 NICs: 48 links of 4/3 of a NIC's rate; two cubes of 12 are copper.
     sides: dict[str, Any] = {"fabric.sides": (2, 2, 4)}
     bill = counts("torus-ocs", **sides)
     links = {"copper_cable": 24 * 8 // 6, "transceiver": 24 * 16 // 6, "ocs_port": 24 * 16 // 6}
     assert bill == {"nic": 128, **links}
-    # By cables alone, what goes around a side of one block stays in it.
+    # By cables alone, what goes around a side of one cube stays in it.
     links = {"copper_cable": 40 * 8 // 6 + 1, "transceiver": 8 * 16 // 6 + 1}
     assert counts("torus", **sides) == {"nic": 128, **links}
     # Four boards of four links, on each of four lines either way two ends of two boards.
@@ -142,14 +142,14 @@ def test_an_even_all_to_all_takes_what_the_longest_side_does(
         ("torus", {"fabric.sides": []}, "fabric.sides = []: must be 1 to 8 numbers"),
         ("torus", {"fabric.sides": [0, 4]}, "fabric.sides"),
         ("torus", {"fabric.twist": "yes"}, 'fabric.twist = "yes": must be true or false'),
-        ("torus", {"fabric.board": 3}, "fabric.board = 3: must divide fabric.block = 2"),
+        ("torus", {"fabric.board": 3}, "fabric.board = 3: must divide fabric.cube = 2"),
         ("torus", {"fabric.columns": 3}, 'unknown key for fabric "torus"'),
         (
             "torus-ocs",
             {"fabric.ocs_ports": 2},
-            "fabric.ocs_ports = 2: must be at least 4: 2 ",
+            "fabric.ocs_ports = 2: must be at least 4: 2 c",
         ),
-        ("torus-ocs", {"fabric.block": 3}, "its 16 servers make no torus of three dimensions"),
+        ("torus-ocs", {"fabric.cube": 3}, "its 16 servers make no torus of three dimensions"),
         ("torus-twisted", {"fabric.sides": [4, 4]}, "fabric.twist = true: needs sides of n and of"),
         ("hamming-mesh", {"fabric.board": 3}, "its 16 servers fill no boards of 3 x 3; allowed"),
         ("hamming-mesh", {"fabric.columns": 3}, "fabric.columns = 3: must divide the 4 boards"),

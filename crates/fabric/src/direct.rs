@@ -196,7 +196,7 @@ pub(crate) fn pieces(links: u64, rate: u64, unit: u64) -> u64 {
     (u128::from(links) * u128::from(rate)).div_ceil(u128::from(unit)) as u64
 }
 
-/// The class of a link between routers: on a board or in a block, or beyond.
+/// The class of a link between routers: on a board or in a cube, or beyond.
 pub(crate) fn class(near: bool) -> LinkClass {
     LinkClass::Uplink { tier: if near { 1 } else { 2 } }
 }

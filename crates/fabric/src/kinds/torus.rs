@@ -1,13 +1,13 @@
 //! A torus of servers: each has a router, which is joined to the next one up and down every dimension. By
-//! cables alone, or with the faces of blocks on optical circuit switches (TPU v4; RailX, Section 2.2.2),
+//! cables alone, or with the faces of cubes on optical circuit switches (TPU v4; RailX, Section 2.2.2),
 //! plain or twisted.
 //!
 //! Modelled: the routers of [`Torus`], and paths and rings as [`Direct`] has them. The NICs of a server share
 //! its links: with `d` dimensions of more than one server, each link has 1 / 2 d of what they send. Circuits
 //! are set before the job begins and stay; light passes a switch without delay.
-//! Bill, in pieces of the NICs' rate: links inside a board are traces, inside a block copper cables, between
-//! blocks fibres with a transceiver at either end, and with optical switches a port for each (RailX,
-//! Section 6.2; with a GPU a server, boards of 2 and blocks of 4 its Table 6).
+//! Bill, in pieces of the NICs' rate: links inside a board are traces, inside a cube copper cables, between
+//! cubes fibres with a transceiver at either end, and with optical switches a port for each (RailX,
+//! Section 6.2; with a GPU a server, boards of 2 and cubes of 4 its Table 6).
 //! Ignored: jobs that share a switch.
 //! Checked: links against the network's channels, bills against RailX's Table 6, the rest by the crate's
 //! properties.
@@ -51,18 +51,18 @@ const ABOUT: Kind<Capabilities> = Kind {
         Key::new(
             "board",
             Form::Count { min: 1, max: 1024 },
-            "Servers along the two sides of a board, whose links are traces; it must divide `block`.",
+            "Servers along the two sides of a board, whose links are traces; it must divide `cube`.",
         ),
         Key::new(
-            "block",
+            "cube",
             Form::Count { min: 1, max: 1024 },
-            "Servers along a side of a block, whose links are copper; what leaves it are fibres.",
+            "Servers along a side of a cube, whose links are copper; what leaves it are fibres.",
         ),
         Key::optional(
             "ocs_ports",
             Form::Even { min: 2, max: 4096 },
-            "Ports of an optical switch; each joins one place on a face of all blocks. Unless given, \
-             fibres lead from block to block.",
+            "Ports of an optical switch; each joins one place on a face of all cubes. Unless given, \
+             fibres lead from cube to cube.",
         ),
     ],
     capabilities: Capabilities::SWITCHED,
@@ -88,20 +88,20 @@ pub struct TorusSpec {
     pub link_bps: BitRate,
     /// Delay of every link, with that of the router behind it \[ps\].
     pub link_delay_ps: Time,
-    /// Servers along each dimension; the nearest to a cube if not given.
+    /// Servers along each dimension; as alike as can be if not given.
     pub sides: Option<Vec<u32>>,
     /// Whether ends of short sides are joined half a long side further.
     pub twist: bool,
     /// Servers along the two sides of a board.
     pub board: u32,
-    /// Servers along a side of a block.
-    pub block: u32,
+    /// Servers along a side of a cube.
+    pub cube: u32,
     /// Ports of an optical switch, if there are any.
     pub ocs_ports: Option<u32>,
 }
 
 impl TorusSpec {
-    /// By cables, in blocks of two servers a side.
+    /// By cables, in cubes of two servers a side.
     pub fn new(sides: &[u32], rate: BitRate, delay: Time) -> Self {
         TorusSpec {
             link_bps: rate,
@@ -109,7 +109,7 @@ impl TorusSpec {
             sides: Some(sides.to_vec()),
             twist: false,
             board: 1,
-            block: 2,
+            cube: 2,
             ocs_ports: None,
         }
     }
@@ -168,7 +168,7 @@ impl FabricKeys for TorusSpec {
         let unit = self.link_bps;
         wires.bill.add(Item::Nic, unit, cluster.nics().into());
         wires.bill.add(Item::BoardLink, unit, count(Near::Board)(1));
-        wires.bill.add(Item::CopperCable, unit, count(Near::Block)(1));
+        wires.bill.add(Item::CopperCable, unit, count(Near::Cube)(1));
         wires.bill.add(Item::Transceiver, unit, count(Near::No)(2));
         if self.ocs_ports.is_some() {
             wires.bill.add(Item::OcsPort, unit, count(Near::No)(2));
@@ -185,14 +185,14 @@ impl FabricKeys for TorusSpec {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Near {
     No,
-    Block,
+    Cube,
     Board,
 }
 
 impl TorusSpec {
     /// The torus with these sides, if it fits the cluster.
     fn torus(&self, sides: &[u32], cluster: &Cluster) -> Result<Torus, FabricError> {
-        let (servers, block) = (cluster.servers(), self.block);
+        let (servers, cube) = (cluster.servers(), self.cube);
         let shown: Vec<_> = sides.iter().map(ToString::to_string).collect();
         let shown = format!("[{}]", shown.join(", "));
         let within =
@@ -202,29 +202,29 @@ impl TorusSpec {
             let reason = format!("must multiply to the {servers} servers of the cluster");
             return Err(FabricError::new("fabric.sides", shown, reason));
         }
-        for (key, value) in [("fabric.board", self.board), ("fabric.block", block)] {
+        for (key, value) in [("fabric.board", self.board), ("fabric.cube", cube)] {
             if !(1..=1024).contains(&value) {
                 return Err(FabricError::new(key, value, "must be from 1 to 1024"));
             }
         }
-        if block % self.board != 0 {
-            let reason = format!("must divide fabric.block = {block}");
+        if cube % self.board != 0 {
+            let reason = format!("must divide fabric.cube = {cube}");
             return Err(FabricError::new("fabric.board", self.board, reason));
         }
         if let Some(ports) = self.ocs_ports {
-            if sides.iter().any(|side| side % block != 0) {
+            if sides.iter().any(|side| side % cube != 0) {
                 let reason = format!(
-                    "must be multiples of fabric.block = {block}, whose faces are on optical switches"
+                    "must be multiples of fabric.cube = {cube}, whose faces are on optical switches"
                 );
                 return Err(FabricError::new("fabric.sides", shown, reason));
             }
-            let blocks = sides.iter().map(|side| side / block).product::<u32>();
+            let cubes = sides.iter().map(|side| side / cube).product::<u32>();
             if !(2..=4096).contains(&ports) {
                 return Err(FabricError::new("fabric.ocs_ports", ports, "must be from 2 to 4096"));
             }
-            if 2 * blocks > ports {
+            if 2 * cubes > ports {
                 let reason =
-                    format!("must be at least {}: {blocks} blocks have two ports each", 2 * blocks);
+                    format!("must be at least {}: {cubes} cubes have two ports each", 2 * cubes);
                 return Err(FabricError::new("fabric.ocs_ports", ports, reason));
             }
         }
@@ -253,21 +253,16 @@ impl TorusSpec {
         }
     }
 
-    /// Says that the servers make no torus, and how many would: cubes of blocks, and of twisted ones
+    /// Says that the servers make no torus, and how many would: a cube of them each way, and twisted
     /// k x k x 2k and k x 2k x 2k.
     fn misfit(&self, cluster: &Cluster) -> FabricError {
-        let (servers, step) =
-            (u64::from(cluster.servers()), self.ocs_ports.map_or(1, |_| self.block));
-        let step = u64::from(step);
+        let servers = u64::from(cluster.servers());
+        let step = self.ocs_ports.map_or(1, |_| u64::from(self.cube));
         let sizes: Vec<u64> = match self.twist {
             true => {
-                let cubes = (1..=servers)
-                    .map(|n| (n * step).pow(3))
-                    .take_while(|&cube| cube <= 4 * servers);
-                cubes
-                    .chain([(servers * step).pow(3)])
-                    .flat_map(|cube| [2 * cube, 4 * cube])
-                    .collect()
+                let cube = |n: u64| (n * step).pow(3);
+                let fit = (1..).take_while(|&n| 2 * cube(n) <= servers).count() as u64;
+                (1..=fit + 1).flat_map(|n| [2 * cube(n), 4 * cube(n)]).collect()
             }
             false => {
                 vec![servers / step.pow(3) * step.pow(3), (servers / step.pow(3) + 1) * step.pow(3)]
@@ -278,9 +273,9 @@ impl TorusSpec {
         let gpus = |size: &u64| (size * u64::from(cluster.gpus_per_server)).to_string();
         let near: Vec<_> = fewer.into_iter().chain(more).map(gpus).collect();
         let reason = format!(
-            "its {servers} servers make no {}torus of three dimensions in blocks of {}; allowed, nearest: {}",
+            "its {servers} servers make no {}torus of three dimensions in cubes of {}; allowed, nearest: {}",
             if self.twist { "twisted " } else { "" },
-            self.block,
+            self.cube,
             near.join(", ")
         );
         FabricError::new("cluster.gpus", cluster.gpus, reason)
@@ -295,8 +290,8 @@ impl TorusSpec {
         // Boards are flat.
         if !around && along < 2 && same(self.board) {
             Near::Board
-        } else if same(self.block) && !(around && self.ocs_ports.is_some()) {
-            Near::Block
+        } else if same(self.cube) && !(around && self.ocs_ports.is_some()) {
+            Near::Cube
         } else {
             Near::No
         }
@@ -327,7 +322,7 @@ mod tests {
 
     fn chips(sides: &[u32], ocs_ports: Option<u32>) -> HashMap<&'static str, u64> {
         let cluster = Cluster { numa_nodes: 1, ..Cluster::of(sides.iter().product(), 1) };
-        let spec = TorusSpec { board: 2, block: 4, ocs_ports, ..spec(sides) };
+        let spec = TorusSpec { board: 2, cube: 4, ocs_ports, ..spec(sides) };
         let fabric = build(&cluster, &spec.into(), 1, &[]).expect("it fits");
         fabric.bill().lines().map(|line| (line.item.name(), line.count)).collect()
     }
@@ -490,27 +485,27 @@ mod tests {
         );
         assert_eq!(
             message(512, TorusSpec { twist: true, sides: None, ..spec(&[]) }),
-            "cluster.gpus = 512: its 64 servers make no twisted torus of three dimensions in blocks of 2; \
+            "cluster.gpus = 512: its 64 servers make no twisted torus of three dimensions in cubes of 2; \
              allowed, nearest: 432, 864"
         );
         let optical = |sides: &[u32], ports| TorusSpec { ocs_ports: Some(ports), ..spec(sides) };
         assert_eq!(
             message(72, optical(&[3, 3], 128)),
-            "fabric.sides = [3, 3]: must be multiples of fabric.block = 2, whose faces are on optical \
+            "fabric.sides = [3, 3]: must be multiples of fabric.cube = 2, whose faces are on optical \
              switches"
         );
         assert_eq!(
             message(512, optical(&[4, 4, 4], 14)),
-            "fabric.ocs_ports = 14: must be at least 16: 8 blocks have two ports each"
+            "fabric.ocs_ports = 14: must be at least 16: 8 cubes have two ports each"
         );
         assert_eq!(
             message(104, TorusSpec { sides: None, ..optical(&[], 128) }),
-            "cluster.gpus = 104: its 13 servers make no torus of three dimensions in blocks of 2; allowed, \
+            "cluster.gpus = 104: its 13 servers make no torus of three dimensions in cubes of 2; allowed, \
              nearest: 64, 128"
         );
         assert_eq!(
             message(64, TorusSpec { board: 3, ..spec(&[8]) }),
-            "fabric.board = 3: must divide fabric.block = 2"
+            "fabric.board = 3: must divide fabric.cube = 2"
         );
         assert!(message(64, spec(&[])).starts_with("fabric.sides = []: must be 1 to 8 numbers"));
     }

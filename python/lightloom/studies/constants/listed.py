@@ -116,7 +116,7 @@ ASKED: Mapping[str, str] = {
     "engine.credits": "the flit engine",
     "network.lanes": "the network: one for each port of a chip",
     "router": "the network: as another simulator measures it",
-    "fabric.block": "what of a torus is copper: only prices",
+    "fabric.cube": "what of a torus is copper: only prices",
     "fabric.ports": "the fabric: RailX at the rate of one NIC a GPU",
     "fabric.switch_ports": "how many servers a rail or a line of boards may have",
     "fabric.ocs.ports": "how large a region may be",
