@@ -224,7 +224,8 @@ fn alone(fabric: &Fabric, orders: &Orders, (tolerance, enough): (f64, Time)) -> 
 }
 
 proptest! {
-    /// Flows by themselves take as long as in a run; with a tolerance at most that much longer.
+    /// Flows by themselves take as long as in a run; with a tolerance a little longer, or a little less:
+    /// a flow that keeps its rate for too long leaves others more.
     #[test]
     fn alone_is_a_run_of_nothing_else(
         which in 0u8..4,
@@ -239,8 +240,8 @@ proptest! {
         let (end, latency) = (alone(&fabric, &orders, (0.0, Time::MAX)), Time::from_ns(700));
         prop_assert!(near(end + latency, run), "{end} {run}");
         let late = alone(&fabric, &orders, (0.1, Time::MAX));
-        prop_assert!(near(late, end) || late > end, "{late} {end}");
-        prop_assert!(late.ps() as f64 <= end.ps() as f64 * 1.2, "{late} {end}");
+        let ratio = late.ps() as f64 / end.ps() as f64;
+        prop_assert!((0.9..=1.2).contains(&ratio), "{late} {end}");
         let enough = Time::from_ps(end.ps() / 100 * part);
         let some = alone(&fabric, &orders, (0.0, enough));
         prop_assert!(near(some, end) || enough <= some && some <= end, "{enough} {some} {end}");
