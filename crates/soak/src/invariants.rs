@@ -2,7 +2,8 @@
 
 use crate::node::Node;
 use lightloom_control::{
-    Controller, Directive, Mark, Memory, Order, Patch, PortId, Record, Region, Settings, Stage,
+    Alarm, Controller, Directive, Mark, Memory, Order, Patch, PortId, Record, Region, Settings,
+    Stage,
 };
 use lightloom_units::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +37,7 @@ invariants! {
     STALE, "stale", "a directive that is older than the last that was obeyed changes nothing";
     ONWARD, "onward", "what an agent has obeyed never goes back";
     KEPT, "kept", "a plan that an agent has resumed is in the journal";
+    ALARMS, "alarms", "an agent that reports is not called silent, and one that is silent is not called stuck";
     CALM, "calm", "nobody is called without end";
     PROGRESS, "progress", "once faults stop, demand is answered, alarms end, and controller, journal, switch and agents agree";
 }
@@ -288,6 +290,24 @@ pub(crate) fn replay(disk: &Memory, controller: &Controller) -> Holds {
     holds(REPLAY, disk == controller.memory(), || {
         format!("{disk:?} in the journal, {:?} in the controller", controller.memory())
     })
+}
+
+/// Alarms tell agents that say nothing from those that do not let go.
+pub(crate) fn alarms(now: Time, controller: &Controller, settings: &Settings) -> Holds {
+    let named = |alarm: &Alarm| match *alarm {
+        Alarm::ServerSilent { server } => Some((server, true)),
+        Alarm::DrainStuck { server } => Some((server, false)),
+        _ => None,
+    };
+    for (server, silent) in controller.alarms().filter_map(|(alarm, _)| named(alarm)) {
+        let heard = controller.heard(server);
+        let reports = heard.is_some_and(|at| now < at + settings.lease + settings.grace);
+        holds(ALARMS, reports != silent, || {
+            let name = if silent { "silent" } else { "stuck" };
+            format!("server {server} is called {name}, heard at {heard:?}")
+        })?;
+    }
+    Ok(())
 }
 
 /// Nothing is wanted in the past.

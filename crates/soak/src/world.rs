@@ -255,6 +255,7 @@ impl World {
         }
         if let Some(controller) = &self.controller {
             invariants::replay(&self.memory, controller)?;
+            invariants::alarms(now, controller, &self.settings)?;
             invariants::calm("the controller", now, controller.next_timeout())?;
         }
         Ok(())

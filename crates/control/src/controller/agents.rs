@@ -55,7 +55,13 @@ impl Controller {
             self.clear(&Alarm::DrainStuck { server });
         }
         let agent = &mut self.agents[usize::from(server)];
-        let back = !agent.present && agent.excluded_until.is_none();
+        let excluded = agent.excluded_until.is_some();
+        if excluded && self.alarms.contains_key(&Alarm::ServerSilent { server }) {
+            self.clear(&Alarm::ServerSilent { server });
+            self.raise(now, Alarm::DrainStuck { server });
+        }
+        let agent = &mut self.agents[usize::from(server)];
+        let back = !agent.present && !excluded;
         if back {
             agent.present = true;
             self.clear(&Alarm::ServerSilent { server });
@@ -89,9 +95,10 @@ impl Controller {
             let agent = &mut self.agents[server];
             if agent.present && now >= agent.lease_end {
                 (agent.present, gone) = (false, true);
-                if agent.excluded_until.is_none() {
-                    self.raise(now, Alarm::ServerSilent { server: server as u16 });
-                }
+            }
+            if now >= self.silent_by(server as u16) {
+                self.clear(&Alarm::DrainStuck { server: server as u16 });
+                self.raise(now, Alarm::ServerSilent { server: server as u16 });
             }
         }
         let retry = !self.stuck.is_empty() && now >= self.retry_at;
@@ -103,6 +110,16 @@ impl Controller {
         if gone || retry {
             self.mask(now);
         }
+    }
+
+    /// When an agent without a lease has said nothing for as long as one; never, if that is known.
+    pub(super) fn silent_by(&self, server: u16) -> Time {
+        let agent = &self.agents[usize::from(server)];
+        if agent.present || self.alarms.contains_key(&Alarm::ServerSilent { server }) {
+            return Time::MAX;
+        }
+        let lease = self.settings.lease + self.settings.grace;
+        agent.heard.map_or(agent.lease_end, |heard| heard + lease)
     }
 
     pub(super) fn unblock(&mut self, now: Time, ports: &[PortId]) {

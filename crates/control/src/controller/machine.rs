@@ -156,6 +156,8 @@ impl Controller {
         for agent in self.agents.iter().filter(|agent| agent.present) {
             next = next.min(agent.lease_end);
         }
+        let silent = (0..self.agents.len() as u16).map(|server| self.silent_by(server)).min();
+        next = next.min(silent.unwrap_or(Time::MAX));
         if idle {
             next = self.gather_by.iter().flatten().fold(next, |next, &by| next.min(by));
         }
@@ -185,6 +187,11 @@ impl Controller {
     /// What is not as it should be.
     pub fn alarms(&self) -> impl Iterator<Item = (&Alarm, Time)> {
         self.alarms.iter().map(|(alarm, &since)| (alarm, since))
+    }
+
+    /// When the agent of a server was heard last.
+    pub fn heard(&self, server: u16) -> Option<Time> {
+        self.agents.get(usize::from(server)).and_then(|agent| agent.heard)
     }
 
     /// Does what can be done now.

@@ -204,17 +204,29 @@ impl Controller {
         }
         if now >= plan.drain_by {
             let waiting: Vec<u16> = plan.concerned.iter().filter(using).copied().collect();
-            for server in waiting {
-                let until = now + self.settings.retry;
-                let agent = &mut self.agents[usize::from(server)];
-                if agent.excluded_until.is_none() && agent.heard.is_some() {
-                    agent.excluded_until = Some(until);
-                    self.raise(now, Alarm::DrainStuck { server });
-                }
+            self.exclude(now, &waiting);
+        }
+    }
+
+    /// These agents have not let go in time. One that reports all the same is not spoken to, so that its
+    /// lease ends; of one that says nothing the lease ends anyway, unless it speaks again.
+    fn exclude(&mut self, now: Time, waiting: &[u16]) {
+        let half = Time::from_ps(self.settings.lease.ps() / 2);
+        let mut quiet = false;
+        for &server in waiting {
+            let agent = &mut self.agents[usize::from(server)];
+            let Some(heard) = agent.heard.filter(|_| agent.excluded_until.is_none()) else {
+                continue;
+            };
+            if now >= heard + half {
+                quiet = true;
+                continue;
             }
-            if let Phase::Draining { plan } = &mut self.phase {
-                plan.drain_by = Time::MAX;
-            }
+            agent.excluded_until = Some(now + self.settings.retry);
+            self.raise(now, Alarm::DrainStuck { server });
+        }
+        if let Phase::Draining { plan } = &mut self.phase {
+            plan.drain_by = if quiet { now + half } else { Time::MAX };
         }
     }
 

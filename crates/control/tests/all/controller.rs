@@ -18,6 +18,8 @@ struct Stage {
     orders: Vec<(u64, Order)>,
     /// What the switch does with an order to patch, if not that.
     fault: Option<Fault>,
+    /// This server's transfers do not end.
+    holds_on: Option<usize>,
     log: String,
 }
 
@@ -38,7 +40,8 @@ impl Stage {
         let rates = Rates { optical_bps: rate, packet_bps: rate, packet_nics: 1, share_eps: false };
         let decision = Decision { rates, hysteresis: false, ..Decision::default() };
         let decider = Decider::new(decision, &[0; 3]);
-        Stage { now: Time::ZERO, controller, decider, agents, patches, orders, fault: None, log }
+        let (now, fault, holds_on) = (Time::ZERO, None, None);
+        Stage { now, controller, decider, agents, patches, orders, fault, holds_on, log }
     }
 
     fn up(mut self) -> Self {
@@ -121,7 +124,9 @@ impl Stage {
                     }
                     AgentOutput::Drain { token, ports } => {
                         writeln!(self.log, "  server {at} drains {ports:?}").expect("text");
-                        self.agents[at].drained(self.now, token);
+                        if self.holds_on != Some(at) {
+                            self.agents[at].drained(self.now, token);
+                        }
                     }
                     AgentOutput::Use { .. } => {}
                 }
@@ -349,6 +354,50 @@ fn a_silent_server_leaves_the_candidates_when_its_lease_has_ended() {
     assert!(seen.contains("! server 1 is silent"), "{seen}");
     assert!(seen.contains("end [1>11 2>12 3>9 4>10] set []"), "{seen}");
     assert!(stage.used().is_empty());
+}
+
+/// Server 2 is in the middle of a drain that it does not end.
+fn draining() -> Stage {
+    let mut stage = set();
+    stage.demand(2, SECOND);
+    stage.switch_all();
+    stage.holds_on = Some(2);
+    stage.seen();
+    stage.demand(3, FIRST);
+    stage
+}
+
+#[test]
+fn an_agent_that_dies_in_a_drain_is_silent_and_not_stuck() {
+    let mut stage = draining();
+    stage.agents.truncate(2);
+    stage.pass(MS(5000), true);
+    let seen = stage.seen();
+    assert!(seen.contains("! server 2 is silent"), "{seen}");
+    assert!(!seen.contains("let go"), "{seen}");
+    assert!(seen.contains("verified 3"), "the change goes on without it: {seen}");
+}
+
+#[test]
+fn an_agent_that_reports_and_does_not_let_go_is_stuck_until_it_is_silent() {
+    let mut stage = draining();
+    stage.pass(MS(8000), true);
+    let seen = stage.seen();
+    assert!(seen.contains("! server 2 does not let go"), "{seen}");
+    assert!(!seen.contains("silent"), "{seen}");
+    let dead = stage.agents.pop().expect("server 2");
+    stage.pass(MS(4000), true);
+    let seen = "  over: server 2 does not let go of its circuits\n  ! server 2 is silent\n";
+    assert_eq!(stage.seen(), seen);
+    stage.agents.push(dead);
+    stage.holds_on = None;
+    stage.pass(MS(1000), true);
+    let seen = "  over: server 2 is silent\n  ! server 2 does not let go of its circuits\n";
+    assert!(stage.seen().starts_with(seen), "it is answered again after timing.retry");
+    stage.pass(MS(60_000), true);
+    let seen = stage.seen();
+    assert!(seen.contains("over: server 2 does not let go"), "{seen}");
+    assert!(stage.controller.alarms().next().is_none(), "{seen}");
 }
 
 #[test]
