@@ -4,6 +4,7 @@
 //! One task owns the [`Controller`](lightloom_control::Controller); everyone else looks at a
 //! [`Snapshot`] that it publishes after every change, and sends it [`Command`]s.
 
+use crate::border::Refused;
 use lightloom_control::{ControllerEvent, Directive, PortId, Report, Status};
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -97,6 +98,8 @@ pub struct Hub {
     pub commands: mpsc::Sender<Command>,
     /// Everything that happens from now on.
     pub news: broadcast::Sender<Logged>,
+    /// Requests that were refused before anything read them.
+    pub refused: Arc<Refused>,
     log: Arc<Mutex<VecDeque<Logged>>>,
 }
 
@@ -108,7 +111,8 @@ impl Hub {
         commands: mpsc::Sender<Command>,
     ) -> Self {
         let (news, _) = broadcast::channel(KEPT);
-        Hub { names: Arc::new(names), snapshot, commands, news, log: Arc::default() }
+        let (refused, log) = (Arc::default(), Arc::default());
+        Hub { names: Arc::new(names), snapshot, commands, news, refused, log }
     }
 
     /// Notes that something has happened.

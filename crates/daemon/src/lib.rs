@@ -3,6 +3,7 @@
 
 pub mod agent;
 pub mod auth;
+pub mod border;
 pub mod clock;
 pub mod config;
 pub mod controller;

@@ -2,6 +2,7 @@
 //!
 //! Modelled: connections are bounded in number, and those that say nothing, in time.
 
+use crate::border::Border;
 use crate::config::Config;
 use crate::controller::{Parts, Task};
 use crate::failure::Failure;
@@ -75,7 +76,9 @@ impl Server {
         let (stop, ended) = on_a_thread(task)?;
         let tokens = Arc::new(config.tokens);
         let service = grpc::service(hub.clone(), tokens.clone(), ports, lease);
-        let router = gateway::router(hub.clone(), tokens).route_service(grpc::PATH, service);
+        let border = Border { open: tokens.is_empty(), refused: hub.refused.clone() };
+        let routes = gateway::router(hub.clone(), tokens).route_service(grpc::PATH, service);
+        let router = border.around(routes);
         let tls = config.tls.map(TlsAcceptor::from);
         Ok(Server { listener, tls, router, hub, stop, ended })
     }

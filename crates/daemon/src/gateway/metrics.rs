@@ -4,6 +4,7 @@
 //! Histograms are fed from the events as they come; an event counts once, whoever notices it first.
 
 use super::view::unix_ms;
+use crate::border::{Refusal, Refused};
 use crate::hub::{Hub, Snapshot};
 use lightloom_control::{Alarm, ControllerEvent, Reconfiguration};
 use prometheus_client::collector::Collector;
@@ -50,6 +51,7 @@ impl Metrics {
             stages.clone(),
         );
         registry.register_collector(Box::new(Picture(hub.snapshot.clone())));
+        registry.register_collector(Box::new(Border(hub.refused.clone())));
         let metrics = Arc::new(Metrics { registry, stages, counted: Mutex::new(0) });
         let (weak, mut news) = (Arc::downgrade(&metrics), hub.news.subscribe());
         let hub = hub.clone();
@@ -184,6 +186,23 @@ impl Collector for Picture {
         for name in Alarm::NAMES {
             let number = status.alarms.iter().filter(|(alarm, _)| alarm.name() == name).count();
             ConstGauge::new(number as u64).encode(to.encode_family(&[("alarm", name)])?)?;
+        }
+        Ok(())
+    }
+}
+
+/// Counts the requests that were refused at the border.
+#[derive(Debug)]
+struct Border(Arc<Refused>);
+
+impl Collector for Border {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let help = "Requests that were refused before anything read them, by reason";
+        let kind = MetricType::Counter;
+        let mut to = encoder.encode_descriptor("requests_refused", help, None, kind)?;
+        for refusal in Refusal::ALL {
+            let count = ConstCounter::new(self.0.of(refusal));
+            count.encode(to.encode_family(&[("reason", refusal.name())])?)?;
         }
         Ok(())
     }

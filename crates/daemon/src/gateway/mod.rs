@@ -4,9 +4,7 @@
 //! else goes by [`Access`](crate::auth::Access). What is asked for is taken off the last snapshot that the controller
 //! published: no number of readers slows it.
 //!
-//! A page of another site that an operator's browser has open can do nothing here: what changes
-//! something must be JSON, which browsers do not send elsewhere unasked, and where no token is required
-//! we must be called by an address, so that no name of theirs can be made to mean us.
+//! Who may ask from where is not decided here, but at the [border](crate::border), for agents too.
 
 mod answer;
 mod metrics;
@@ -26,11 +24,10 @@ use answer::{Problem, html, script, typed};
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use state::Gateway;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 /// All routes. It has a fallback of its own: add other services to it, not it to others. Call it within
@@ -65,7 +62,7 @@ pub fn router(hub: Hub, tokens: Arc<Tokens>) -> Router {
         })
         .fallback(|| async { Problem(StatusCode::NOT_FOUND, "no such page: see /docs".into()) })
         .layer(DefaultBodyLimit::max(1 << 16))
-        .layer(from_fn_with_state(gateway.clone(), harden))
+        .layer(from_fn(harden))
         .with_state(gateway)
 }
 
@@ -83,14 +80,8 @@ async fn admit(State(gateway): State<Gateway>, mut request: Request, next: Next)
     }
 }
 
-/// Keeps pages of other sites out, and ours to itself.
-async fn harden(State(gateway): State<Gateway>, request: Request, next: Next) -> Response {
-    let named = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
-    let host = request.uri().host().or(named);
-    if gateway.tokens.is_empty() && !host.is_some_and(is_address) {
-        let why = "where no token is required, call by an address, not by a name";
-        return Problem(StatusCode::FORBIDDEN, why.into()).into_response();
-    }
+/// Keeps our pages to themselves.
+async fn harden(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let policy = "default-src 'self'; img-src data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
     for (name, value) in [
@@ -102,30 +93,4 @@ async fn harden(State(gateway): State<Gateway>, request: Request, next: Next) ->
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
     response
-}
-
-/// Whether a host, with or without a port, is this machine's own name or an address.
-fn is_address(host: &str) -> bool {
-    let bare = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or(rest),
-        None if host.matches(':').count() == 1 => host.split(':').next().unwrap_or(host),
-        None => host,
-    };
-    bare.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_address;
-
-    #[test]
-    fn addresses_are_told_from_names() {
-        for host in ["localhost", "LocalHost:8470", "127.0.0.1:8470", "10.0.0.7", "[::1]:1", "::1"]
-        {
-            assert!(is_address(host), "{host}");
-        }
-        for host in ["", "evil.example", "127.0.0.1.evil.example:8470", "localhost.evil.example"] {
-            assert!(!is_address(host), "{host}");
-        }
-    }
 }

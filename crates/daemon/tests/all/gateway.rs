@@ -7,6 +7,7 @@ use lightloom_control::{
     ServerView, Status, SwitchView,
 };
 use lightloom_daemon::auth::{Access, Role, Token, Tokens};
+use lightloom_daemon::border::{Border, Refusal};
 use lightloom_daemon::gateway::{PHASES, router};
 use lightloom_daemon::hub::{Command, Hub, Names, Snapshot};
 use lightloom_units::Time;
@@ -317,7 +318,8 @@ async fn without_a_token_nothing_is_said_of_the_region() {
 #[tokio::test]
 async fn pages_of_other_sites_cannot_use_an_operators_browser() {
     let World { hub, .. } = world();
-    let app = router(hub, Arc::new(Tokens::default()));
+    let border = Border { open: true, refused: hub.refused.clone() };
+    let app = border.around(router(hub.clone(), Arc::new(Tokens::default())));
     let call = async |host: &str, path: &str| {
         let request = Request::get(path).header(header::HOST, host).body(Body::empty());
         app.clone().oneshot(request.expect("a request")).await.expect("never fails")
@@ -325,6 +327,7 @@ async fn pages_of_other_sites_cannot_use_an_operators_browser() {
     assert_eq!(call("localhost:8470", "/v1/status").await.status(), StatusCode::OK);
     let rebound = call("rebound.example:8470", "/v1/status").await;
     assert_eq!(rebound.status(), StatusCode::FORBIDDEN);
+    assert_eq!(hub.refused.of(Refusal::Host), 1);
     let page = call("127.0.0.1:8470", "/").await;
     let policy = page.headers()["content-security-policy"].to_str().expect("text");
     assert!(policy.contains("default-src 'self'") && policy.contains("frame-ancestors 'none'"));
@@ -370,6 +373,7 @@ async fn metrics_say_what_the_snapshot_says() {
         "lightloom_ports_blocked 1.0",
         "lightloom_demand_bytes 264.0",
         "lightloom_plans_total 11",
+        "lightloom_requests_refused_total{reason=\"origin\"} 0",
         "lightloom_start_time_seconds 1.0",
         "lightloom_reconfiguration_seconds_count{stage=\"total\"} 1",
         "lightloom_reconfiguration_seconds_sum{stage=\"patch\"} 0.025",

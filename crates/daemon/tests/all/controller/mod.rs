@@ -1,6 +1,7 @@
 //! Real daemons on loopback: a controller, an emulated switch, agents.
 
 mod access;
+mod border;
 mod kill;
 mod switch;
 mod world;
