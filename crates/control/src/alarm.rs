@@ -50,6 +50,8 @@ pub enum Alarm {
     },
     /// The circuits that were decided on are none that the region may have.
     DecisionRefused,
+    /// The journal was emptied, cut or replaced by an older one.
+    JournalLost,
 }
 
 impl Alarm {
@@ -73,11 +75,12 @@ impl Alarm {
             Alarm::PartFailed { .. } => "part-failed",
             Alarm::ReportRefused { .. } => "report-refused",
             Alarm::DecisionRefused => "decision-refused",
+            Alarm::JournalLost => "journal-lost",
         }
     }
 
     /// Every name that [`Alarm::name`] gives.
-    pub const NAMES: [&'static str; 11] = [
+    pub const NAMES: [&'static str; 12] = [
         "switch-unreachable",
         "switch-untrusted",
         "switch-refuses",
@@ -88,6 +91,7 @@ impl Alarm {
         "drain-stuck",
         "part-failed",
         "report-refused",
+        "journal-lost",
         "decision-refused",
     ];
 }
@@ -125,6 +129,7 @@ impl fmt::Display for Alarm {
                 write!(f, "the agent of server {server} sends what makes no sense")
             }
             Alarm::DecisionRefused => write!(f, "circuits were decided on that cannot be"),
+            Alarm::JournalLost => write!(f, "the journal was lost, or a part of it"),
         }
     }
 }

@@ -6,9 +6,28 @@
 //! generation that anyone has heard of is in the journal, and after a crash the last record says where
 //! the switch may differ from what was verified: nowhere, unless it is `Patching`.
 //! [`Memory::replay`] folds the records; replaying a prefix of a journal twice gives the same memory.
+//!
+//! A journal may be older or shorter than what was once written: a [`Doubt`]. Then the switch may hold, and may yet
+//! carry out, what nobody knows of.
 
 use crate::message::PortId;
 use serde::{Deserialize, Serialize};
+
+/// Why a journal may lack what was once written.
+///
+/// Whatever it is, commands that may be late are waited for, and numbers of plans are not used that may have been used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Doubt {
+    /// There is none, and nothing says that there ever was one. If the switch holds circuits of the region, or an
+    /// agent has obeyed a plan, there was one, and it is lost.
+    New,
+    /// It comes from another machine, or this one has started anew since: what was written last may not have
+    /// reached the disk.
+    Moved,
+    /// It is shorter than it was, and how that is known.
+    Lost(String),
+}
 
 /// One line of the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +74,11 @@ pub enum Record {
         /// All that are out of use for this reason now.
         ports: Vec<PortId>,
     },
+    /// What comes before may not be all that was once written.
+    Doubtful {
+        /// Why.
+        doubt: Doubt,
+    },
 }
 
 /// What a controller knows from its journal.
@@ -74,6 +98,9 @@ pub struct Memory {
     pub touched: bool,
     /// Ports out of use until an operator unblocks them.
     pub stuck: Vec<PortId>,
+    /// Why more may have been written than is known, until circuits were verified anew.
+    #[serde(default)]
+    pub doubt: Option<Doubt>,
 }
 
 impl Memory {
@@ -93,6 +120,11 @@ impl Memory {
         memory
     }
 
+    /// Whether it is known that the journal was lost, or a part of it.
+    pub fn is_lost(&self) -> bool {
+        matches!(self.doubt, Some(Doubt::Lost(_)))
+    }
+
     /// Adds one record.
     pub fn note(&mut self, record: Record) {
         match record {
@@ -107,6 +139,7 @@ impl Memory {
                 self.verified = circuits;
                 self.intent = None;
                 self.touched = false;
+                self.doubt = None;
             }
             Record::Withdrawn { generation, .. } => {
                 self.generation = self.generation.max(generation);
@@ -116,6 +149,13 @@ impl Memory {
             }
             Record::Confirmed { generation } => self.confirmed = self.confirmed.max(generation),
             Record::Stuck { ports } => self.stuck = ports,
+            Record::Doubtful { doubt } => {
+                // What was known to be lost still is.
+                if !self.is_lost() {
+                    self.doubt = Some(doubt);
+                }
+                self.touched = true;
+            }
         }
     }
 }

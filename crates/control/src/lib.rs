@@ -28,7 +28,7 @@ pub use controller::{
 };
 pub use driver::{Answer, Driver, DriverEvent, Order, Patch};
 pub use emulated_region::{Decide, EmulatedRegion, RegionChange, Round, Step, Traced};
-pub use journal::{Memory, Record};
+pub use journal::{Doubt, Memory, Record};
 pub use message::{Demand, Directive, Mark, PortId, Report, ServerPart, Stage};
 pub use region::{Region, RegionError};
 pub use settings::Settings;

@@ -3,19 +3,26 @@
 //! Modelled: a write-ahead log, made safe by one sync a commit; a snapshot of what the records say,
 //! after so many of them, so that a start reads few; an exclusive lock, in a file beside it, that the
 //! kernel drops when the process dies, however it does. The database itself stays readable to others:
-//! `sqlite3 FILE .backup` works while the controller runs.
-//! Ignored: disks that lie about what is safe.
+//! `sqlite3 FILE .backup` works while the controller runs. Whether the journal is all that was written
+//! says a [mark](mark) beside it.
+//! Ignored: a journal and its mark that are both of the same older time, on a machine that has not started anew
+//! since; agents tell then, if one has obeyed what is missing.
 //! Checked: any record comes back, also after a snapshot; a second controller, another region and
-//! another version are refused; real daemons are killed at random moments (`tests/all/controller/kill.rs`).
+//! another version are refused; real daemons are killed at random moments (`tests/all/controller/kill.rs`);
+//! journals that were emptied, cut, replaced or moved (`tests/all/controller/lost.rs`).
+
+mod mark;
 
 use lightloom_control::{Memory, Record};
+use mark::Mark;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use thiserror::Error;
 
-/// What the tables look like; one that is later is refused.
-const SCHEMA: u64 = 1;
+/// What the tables look like. One that is later is refused, an older one is brought here:
+/// 1 had no lives, no mark beside it and no word of the machine.
+const SCHEMA: u64 = 2;
 /// After so many records a snapshot is taken, and as many are kept for those who read.
 const SNAPSHOT_EVERY: i64 = 4096;
 /// The log is made this long at the start: to write over it syncs faster than to make it longer \[B\].
@@ -56,6 +63,8 @@ pub struct Journal {
     snapshot: i64,
     /// What it says.
     memory: Memory,
+    /// None until this life has begun.
+    mark: Option<Mark>,
 }
 
 impl Journal {
@@ -86,10 +95,24 @@ impl Journal {
         prepare(&mut database).map_err(broken)?;
         check(&database, path, region, wiring)?;
         let (memory, number, snapshot) = replay(&database, path)?;
-        let known = memory.clone();
-        let journal =
-            Journal { path: path.into(), database, _lock: lock, number, snapshot, memory };
+        let mut journal = Journal {
+            path: path.into(),
+            database,
+            _lock: lock,
+            number,
+            snapshot,
+            memory,
+            mark: None,
+        };
+        journal.begin()?;
+        let known = journal.memory.clone();
         Ok((journal, known))
+    }
+
+    /// The number of this life of the controller: greater than that of every earlier one with this journal, and,
+    /// as clocks go, than that of every controller that started earlier with another.
+    pub fn term(&self) -> u64 {
+        self.mark.as_ref().map_or(0, |mark| mark.life)
     }
 
     /// Writes records, in order, and returns once they are safe.
@@ -105,6 +128,34 @@ impl Journal {
     /// The number of the last record.
     pub fn number(&self) -> i64 {
         self.number
+    }
+
+    /// Begins a life: finds out whether the journal is all that was written, notes it if not, and leaves a mark that
+    /// says how far it goes.
+    fn begin(&mut self) -> Result<(), JournalError> {
+        let path = self.path.clone();
+        let broken = |error: rusqlite::Error| JournalError::Broken(path.clone(), error.to_string());
+        let known = |database: &Connection, key: &str| -> Result<Option<String>, JournalError> {
+            let row = "SELECT value FROM meta WHERE key = ?1";
+            database.query_row(row, [key], |row| row.get(0)).optional().map_err(broken)
+        };
+        let last = known(&self.database, "life")?.and_then(|life| life.parse().ok()).unwrap_or(0);
+        let boot = mark::boot();
+        let same_boot = known(&self.database, "boot")?.as_ref() == Some(&boot);
+        let found = mark::read(&path);
+        if let Some(doubt) = mark::doubt(found, (last, self.number), same_boot) {
+            self.commit(&[Record::Doubtful { doubt }])?;
+        }
+        let life = mark::life(last.max(found.map_or(0, |mark| mark.life)));
+        // The mark last: until then the doubt would come up again.
+        for (key, value) in [("life", life.to_string()), ("boot", boot)] {
+            let set = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
+            self.database.execute(set, [key, &value]).map_err(broken)?;
+        }
+        let mark = Mark::leave(&path, life, self.number)
+            .map_err(|why| JournalError::Broken(mark::beside(&path), why.to_string()))?;
+        self.mark = Some(mark);
+        Ok(())
     }
 
     fn write(&mut self, records: &[Record]) -> rusqlite::Result<()> {
@@ -134,6 +185,9 @@ impl Journal {
         self.number = number;
         if due {
             self.snapshot = number;
+        }
+        if let Some(mark) = &mut self.mark {
+            mark.note(number, due);
         }
         Ok(())
     }
@@ -201,7 +255,13 @@ fn check(
     };
     let schema = known("schema", &SCHEMA.to_string())?;
     match schema.parse::<u64>() {
-        Ok(schema) if schema <= SCHEMA => {}
+        Ok(SCHEMA) => {}
+        // What is new is added when it is first written.
+        Ok(older @ 1..SCHEMA) => {
+            let set = "UPDATE meta SET value = ?1 WHERE key = 'schema'";
+            database.execute(set, [SCHEMA.to_string()]).map_err(broken)?;
+            tracing::info!(from = older, to = SCHEMA, "the journal's format is brought up to date");
+        }
         Ok(later) => return Err(JournalError::Later(path.into(), later)),
         Err(_) => return Err(JournalError::Broken(path.into(), format!("format {schema:?}"))),
     }
@@ -252,6 +312,7 @@ fn replay(database: &Connection, path: &Path) -> Result<(Memory, i64, i64), Jour
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lightloom_control::Doubt;
 
     struct Folder(PathBuf);
 
@@ -289,6 +350,11 @@ mod tests {
             .collect()
     }
 
+    /// What a journal holds that was new.
+    fn since_new(upto: u64) -> Vec<Record> {
+        [Record::Doubtful { doubt: Doubt::New }].into_iter().chain(records(upto)).collect()
+    }
+
     #[test]
     fn what_was_written_is_read_again() {
         let folder = Folder::new("again");
@@ -296,9 +362,9 @@ mod tests {
         for upto in 1..30 {
             let all = records(upto);
             let (mut journal, before) = open(&path);
-            assert_eq!(before, Memory::replay(records(upto - 1)), "{upto}");
+            assert_eq!(before, Memory::replay(since_new(upto - 1)), "{upto}");
             journal.commit(&all[upto as usize - 1..]).expect("written");
-            assert_eq!(journal.number(), upto as i64);
+            assert_eq!(journal.number(), upto as i64 + 1);
         }
     }
 
@@ -317,7 +383,7 @@ mod tests {
         };
         assert!(kept(&journal) <= 2 * SNAPSHOT_EVERY + 500, "{}", kept(&journal));
         drop(journal);
-        assert_eq!(open(&path).1, Memory::replay(all));
+        assert_eq!(open(&path).1, Memory::replay(since_new(all.len() as u64)));
     }
 
     #[test]
@@ -329,11 +395,73 @@ mod tests {
         assert!(error.to_string().ends_with("stop it first"), "{error}");
         let reader = Connection::open(&path).expect("a reader");
         let count = || reader.query_row("SELECT count(*) FROM record", [], |row| row.get(0));
-        assert_eq!(count(), Ok(0));
-        first.commit(&[Record::Patching { generation: 1 }]).expect("written");
         assert_eq!(count(), Ok(1));
+        first.commit(&[Record::Patching { generation: 1 }]).expect("written");
+        assert_eq!(count(), Ok(2));
         drop(first);
         open(&path);
+    }
+
+    #[test]
+    fn an_older_format_is_brought_up_to_date() {
+        let folder = Folder::new("older");
+        let path = folder.0.join("j");
+        let (mut journal, _) = open(&path);
+        journal.commit(&records(20)).expect("written");
+        // As version 1 left it: no lives, no machine, no mark.
+        journal
+            .database
+            .execute("UPDATE meta SET value = '1' WHERE key = 'schema'", [])
+            .expect("ok");
+        journal.database.execute("DELETE FROM meta WHERE key IN ('life', 'boot')", []).expect("ok");
+        journal.database.execute("DELETE FROM record WHERE number = 1", []).expect("ok");
+        drop(journal);
+        std::fs::remove_file(mark::beside(&path)).expect("gone");
+        let mut expected = Memory::replay(records(20));
+        expected.note(Record::Doubtful { doubt: Doubt::Moved });
+        for time in 1..=2 {
+            let (journal, memory) = open(&path);
+            assert_eq!(memory, expected, "start {time}");
+            let schema = "SELECT value FROM meta WHERE key = 'schema'";
+            let schema: String =
+                journal.database.query_row(schema, [], |row| row.get(0)).expect("a row");
+            assert_eq!((schema, journal.number()), (SCHEMA.to_string(), 22));
+        }
+    }
+
+    #[test]
+    fn lives_rise_and_a_journal_that_goes_back_is_lost() {
+        let folder = Folder::new("back");
+        let (path, backup) = (folder.0.join("j"), folder.0.join("backup"));
+        let (mut journal, _) = open(&path);
+        let first = journal.term();
+        journal.commit(&records(10)).expect("written");
+        journal.database.execute("VACUUM INTO ?1", [backup.to_str()]).expect("a backup");
+        journal.commit(&records(5)).expect("written");
+        drop(journal);
+        let (journal, memory) = open(&path);
+        assert!(memory.doubt.is_none() && journal.term() > first, "{memory:?}");
+        drop(journal);
+        let lost = |what: &str| {
+            for file in ["j-wal", "j-shm"] {
+                let _ = std::fs::remove_file(folder.0.join(file));
+            }
+            let (journal, memory) = open(&path);
+            let Some(Doubt::Lost(why)) = &memory.doubt else { panic!("{what}: {memory:?}") };
+            assert!(why.contains(what), "{why}");
+            let term = journal.term();
+            drop(journal);
+            // It is still lost when it is opened once more.
+            assert!(open(&path).1.is_lost(), "{what}");
+            term
+        };
+        std::fs::copy(&backup, &path).expect("restored");
+        let second = lost("is an older one: 11 records of 16");
+        std::fs::write(&path, "").expect("emptied");
+        let third = lost("is empty: 0 records of");
+        std::fs::remove_file(&path).expect("gone");
+        let last = lost("is empty: 0 records of");
+        assert!(first < second && second < third && third < last);
     }
 
     #[test]
@@ -346,13 +474,13 @@ mod tests {
         assert!(why("q", "w").contains("region \"r\", not of \"q\""), "{}", why("q", "w"));
         assert!(why("r", "v").contains("other switch ports"));
         let database = Connection::open(&path).expect("a database");
-        database.execute("INSERT INTO record VALUES (1, 0, '{\"planned\":{}}')", []).expect("ok");
+        database.execute("INSERT INTO record VALUES (2, 0, '{\"planned\":{}}')", []).expect("ok");
         assert!(
-            why("r", "w").contains("record 1: missing field `generation`"),
+            why("r", "w").contains("record 2: missing field `generation`"),
             "{}",
             why("r", "w")
         );
-        database.execute("UPDATE meta SET value = '2' WHERE key = 'schema'", []).expect("ok");
+        database.execute("UPDATE meta SET value = '3' WHERE key = 'schema'", []).expect("ok");
         assert!(why("r", "w").contains("later version"));
         drop(database);
         std::fs::write(&path, "what a journal is not, and long enough").expect("written");

@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::controller::{Parts, Task};
 use crate::failure::Failure;
 use crate::hub::Hub;
-use crate::journal::Journal;
+use crate::journal::{Journal, JournalError};
 use crate::wire::{self, Timing};
 use crate::{gateway, grpc};
 use axum::Router;
@@ -57,7 +57,12 @@ impl Server {
     pub async fn start(config: Config) -> Result<Self, Failure> {
         let wiring = config.wiring();
         let (journal, memory) = Journal::open(&config.journal, &config.names.region, &wiring)
-            .map_err(|why| Failure::Run(why.to_string()))?;
+            .map_err(|why| match why {
+                JournalError::Foreign { .. } | JournalError::Later(..) => {
+                    Failure::Input(why.to_string())
+                }
+                _ => Failure::Run(why.to_string()),
+            })?;
         let listener = TcpListener::bind(config.address)
             .await
             .map_err(|why| Failure::Run(format!("{}: {why}", config.address)))?;

@@ -31,10 +31,10 @@ impl World {
             while let Some(output) = self.controller.as_mut().and_then(Controller::poll) {
                 quiet = false;
                 match &mut self.crash_after {
-                    Some((0, lost)) => {
-                        let lost = *lost;
+                    Some((0, loss)) => {
+                        let loss = *loss;
                         self.crash_after = None;
-                        self.crash(lost);
+                        self.crash(loss);
                     }
                     Some((left, _)) => {
                         *left -= 1;

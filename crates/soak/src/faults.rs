@@ -1,7 +1,7 @@
 //! What a fault does to the world.
 
 use crate::chance::Chance;
-use crate::plan::Fault;
+use crate::plan::{Fault, Loss};
 use crate::world::{Event, World};
 use lightloom_control::{Input, Patch, PortId, ServerPart};
 use lightloom_units::Time;
@@ -19,8 +19,12 @@ impl World {
         match fault {
             Fault::ControllerCrash if self.chance.hit(400) => self.ambush = Some(Event::Crash),
             // It comes to pass at one of the next things that the controller wants done.
-            Fault::ControllerCrash => self.crash_after = Some((self.chance.below(8), false)),
-            Fault::JournalLost => self.crash_after = Some((self.chance.below(8), true)),
+            Fault::ControllerCrash => {
+                self.crash_after = Some((self.chance.below(8), Loss::Nothing))
+            }
+            Fault::JournalLost => self.crash_after = Some((self.chance.below(8), Loss::Whole)),
+            Fault::JournalCut => self.crash_after = Some((self.chance.below(8), Loss::Tail)),
+            Fault::OldBackup => self.crash_after = Some((self.chance.below(8), Loss::SinceBackup)),
             Fault::AgentCrash => {
                 self.nodes[node].agent = None;
                 self.nodes[node].mail.clear();

@@ -2,8 +2,9 @@
 
 use crate::invariants::{self, Broken};
 use crate::node::{Mail, Plane};
+use crate::plan::Loss;
 use crate::world::{Event, World};
-use lightloom_control::{Agent, Controller, Demand, Memory};
+use lightloom_control::{Agent, Controller, Demand, Doubt, Memory, Record};
 use lightloom_units::Time;
 
 impl World {
@@ -32,25 +33,36 @@ impl World {
         self.connecting = true;
     }
 
-    pub(crate) fn crash(&mut self, journal_lost: bool) {
+    /// Some of the journal is gone. What is left says so, or only that it is not where it was.
+    fn lose(&mut self, loss: Loss) {
+        let all = self.disk.len() as u64;
+        let (kept, other) = match loss {
+            Loss::Nothing => return,
+            Loss::Whole => (0, Doubt::New),
+            Loss::Tail => (all.saturating_sub(self.chance.between(1, 4)), Doubt::Moved),
+            Loss::SinceBackup => (self.chance.below(all + 1), Doubt::Moved),
+        };
+        self.note(|| format!("and its journal has {kept} records of {all}"));
+        self.checks.journal_lost(&self.nodes, &self.memory);
+        self.disk.truncate(kept as usize);
+        let marked = self.chance.hit(500);
+        let doubt = if marked { Doubt::Lost(format!("{kept} of {all}")) } else { other };
+        self.disk.push(Record::Doubtful { doubt });
+        self.memory = Memory::replay(self.disk.iter().cloned());
+    }
+
+    pub(crate) fn crash(&mut self, loss: Loss) {
         self.note(|| "the controller crashes".into());
         self.controller = None;
         self.cut();
         self.line.stream = None;
-        if journal_lost {
-            self.note(|| "and its journal is lost".into());
-            self.checks.journal_lost(&self.nodes, &self.memory);
-            self.disk.clear();
-            self.memory = Memory::default();
-        }
+        self.lose(loss);
         let most = Time::from_ps(self.settings.lease.ps() * 3 / 2);
         let down = match self.chance.below(3) {
             0 => self.chance.ms(0, 5),
             1 => self.chance.ms(5, 200),
             _ => self.chance.up_to(most),
         };
-        // Without its journal it cannot know what the switch may yet be at.
-        let down = if journal_lost { down + self.settings.lifetime } else { down };
         self.at(self.now + down, Event::ControllerStarts);
     }
 

@@ -8,6 +8,8 @@ use lightloom_units::Time;
 pub(crate) enum Fault {
     ControllerCrash,
     JournalLost,
+    JournalCut,
+    OldBackup,
     AgentCrash,
     Freeze,
     Partition,
@@ -26,10 +28,24 @@ pub(crate) enum Fault {
     Storm,
 }
 
+/// What a journal loses when its controller crashes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    Nothing,
+    /// All of it.
+    Whole,
+    /// The last records: the disk had not kept what it said that it had, or the file was cut.
+    Tail,
+    /// All since some time.
+    SinceBackup,
+}
+
 /// Every kind, its name in summaries, and how often of a thousand seeds have it.
-const KINDS: [(Fault, &str, u64); 18] = [
+const KINDS: [(Fault, &str, u64); 20] = [
     (Fault::ControllerCrash, "controller crashed", 500),
     (Fault::JournalLost, "journal lost", 120),
+    (Fault::JournalCut, "journal cut", 120),
+    (Fault::OldBackup, "old backup restored", 60),
     (Fault::AgentCrash, "agent crashed", 300),
     (Fault::Freeze, "agent frozen", 300),
     (Fault::Partition, "servers cut off", 400),

@@ -5,7 +5,7 @@ use crate::chance::Chance;
 use crate::invariants::{self, Broken, Checks, Holds};
 use crate::line::Line;
 use crate::node::{Clock, Mail, Node, Plane};
-use crate::plan::{FaultPlan, Network};
+use crate::plan::{FaultPlan, Loss, Network};
 use crate::summary::{Options, Summary};
 use lightloom_circuits::CircuitCounts;
 use lightloom_control::drivers::tl1::SessionId;
@@ -60,8 +60,8 @@ pub(crate) struct World {
     pub controller: Option<Controller>,
     pub life: u64,
     pub connecting: bool,
-    /// Happens after so many more outputs of the controller; whether the journal goes.
-    pub crash_after: Option<(u64, bool)>,
+    /// Happens after so many more outputs of the controller; and what of the journal goes.
+    pub crash_after: Option<(u64, Loss)>,
     /// Happens soon after the switch is ordered to change something.
     pub ambush: Option<Event>,
     pub disk: Vec<Record>,
@@ -399,7 +399,7 @@ impl World {
             Event::StormOver if self.calm => {}
             Event::StormOver => self.network = self.plan.network,
             Event::BreakStream if !self.calm => self.break_stream(),
-            Event::Crash if !self.calm && self.controller.is_some() => self.crash(false),
+            Event::Crash if !self.calm && self.controller.is_some() => self.crash(Loss::Nothing),
             Event::BreakStream | Event::Crash => {}
             Event::FaultsStop => self.faults_stop(),
             Event::LastDemand => {

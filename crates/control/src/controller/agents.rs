@@ -38,6 +38,10 @@ impl Controller {
         agent.traffic = report.traffic;
         let changed = agent.faults != report.faults;
         let old = std::mem::replace(&mut agent.faults, report.faults);
+        if report.obeyed.generation > self.memory.generation {
+            let (obeyed, known) = (report.obeyed.generation, self.memory.generation);
+            self.lose(now, format!("an agent has obeyed plan {obeyed}, and it ends at {known}"));
+        }
         self.floor = self.floor.max(report.obeyed.generation);
         let tenant = usize::from(self.region.tenant(server));
         self.rounds[tenant] = self.rounds[tenant].max(report.round);
@@ -129,6 +133,9 @@ impl Controller {
             self.journal_stuck();
         }
         self.foreign.retain(|port| !ports.is_empty() && !ports.contains(port));
+        if ports.is_empty() && self.forgives().is_some() {
+            self.clear(&Alarm::JournalLost);
+        }
         self.clear_ports();
         self.next_audit = now;
         self.mask(now);

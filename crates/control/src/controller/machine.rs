@@ -6,7 +6,7 @@ use super::record::AgentRecord;
 use super::view::{Counters, Reconfiguration};
 use crate::alarm::Alarm;
 use crate::driver::{Order, Patch};
-use crate::journal::{Memory, Record};
+use crate::journal::{Doubt, Memory, Record};
 use crate::message::PortId;
 use crate::planted::Bug;
 #[cfg(feature = "testing")]
@@ -43,6 +43,9 @@ pub struct Controller {
     pub(super) replan: bool,
     /// Even circuits were planned: once is enough.
     pub(super) began_even: bool,
+    pub(super) started: Time,
+    /// Plans may have been numbered of which the journal says nothing.
+    pub(super) skips: bool,
     pub(super) up: bool,
     pub(super) device: Option<(String, u16)>,
     pub(super) quarantine: Time,
@@ -89,6 +92,8 @@ impl Controller {
             phase: Phase::Idle,
             replan: false,
             began_even: false,
+            started: now,
+            skips: !matches!(memory.doubt, None | Some(Doubt::New)),
             up: false,
             device: None,
             quarantine,
@@ -110,9 +115,33 @@ impl Controller {
         for port in controller.stuck.clone() {
             controller.raise(now, Alarm::PortStuck { port });
         }
+        if let Some(Doubt::Lost(why)) = controller.memory.doubt.clone() {
+            controller.note(format!("the journal was lost, or a part of it: {why}"));
+            controller.raise(now, Alarm::JournalLost);
+        }
         controller.raise(now, Alarm::SwitchUnreachable);
         controller.mask(now);
         controller
+    }
+
+    /// The journal says less than it once did.
+    pub(super) fn lose(&mut self, now: Time, why: String) {
+        if self.memory.is_lost() {
+            return;
+        }
+        self.note(format!("the journal was lost, or a part of it: {why}"));
+        self.journal(Record::Doubtful { doubt: Doubt::Lost(why) });
+        self.raise(now, Alarm::JournalLost);
+        self.skips = true;
+        // What another life of this controller sent to the switch is carried out by then, or never.
+        self.quarantine = self.quarantine.max(self.started + self.settings.lifetime);
+        self.must_read |= now < self.quarantine;
+    }
+
+    /// When the alarm ends that the journal was lost, if it is raised and a plan has been verified since.
+    pub(super) fn forgives(&self) -> Option<Time> {
+        let since = self.alarms.get(&Alarm::JournalLost)?;
+        (!self.memory.is_lost()).then_some(*since + self.settings.retry)
     }
 
     /// With a bug, for tests that must find it.
@@ -161,6 +190,7 @@ impl Controller {
         if idle {
             next = self.gather_by.iter().flatten().fold(next, |next, &by| next.min(by));
         }
+        next = next.min(self.forgives().unwrap_or(Time::MAX));
         if self.stuck.is_empty() { next } else { next.min(self.retry_at) }
     }
 
@@ -214,9 +244,13 @@ impl Controller {
         if matches!(self.phase, Phase::Idle) {
             self.next(now);
         }
+        if self.forgives().is_some_and(|at| now >= at) {
+            self.clear(&Alarm::JournalLost);
+        }
     }
 
     pub(super) fn journal(&mut self, record: Record) {
+        self.skips &= matches!(record, Record::Doubtful { .. } | Record::Stuck { .. });
         self.memory.note(record.clone());
         self.outputs.push_back(Output::Journal(record));
     }

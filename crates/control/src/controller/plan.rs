@@ -78,8 +78,9 @@ impl Controller {
     /// The number of the next plan. If the journal has lost plans, agents may have heard of some that
     /// none has obeyed yet: these numbers are not used again.
     pub(super) fn next_generation(&self) -> u64 {
-        let lost = self.floor > self.memory.generation;
-        if lost { self.floor + SKIPPED } else { self.memory.generation + 1 }
+        let known = self.memory.generation;
+        let lost = self.floor > known || self.skips;
+        if lost { self.floor.max(known) + SKIPPED } else { known + 1 }
     }
 
     pub(super) fn decided(&mut self, now: Time, question: u64, counts: &CircuitCounts) {
@@ -110,7 +111,8 @@ impl Controller {
 
     /// Sets out for these circuits.
     pub(super) fn begin(&mut self, now: Time, target: PortMap, rounds: Vec<u64>) {
-        let current = self.is_noted() && !self.is_behind() && self.memory.generation > 0;
+        let known = self.memory.generation > 0 && !self.memory.is_lost();
+        let current = self.is_noted() && !self.is_behind() && known;
         let changes = self.changes(&target);
         if current && !changes.contains(&true) {
             self.clear(&Alarm::SwitchRefuses); // of what it refused, nothing is left

@@ -5,7 +5,7 @@ use super::machine::Controller;
 use super::phase::Phase;
 use crate::alarm::Alarm;
 use crate::driver::{Answer, Order, Patch};
-use crate::journal::Record;
+use crate::journal::{Doubt, Record};
 use lightloom_circuits::PortMap;
 use lightloom_units::Time;
 use std::collections::BTreeSet;
@@ -102,7 +102,10 @@ impl Controller {
         self.standing = observed;
         self.set_alarm(now, Alarm::CircuitsChanged, gone && !mute);
         let found = self.adoptable();
-        let noted = self.is_noted();
+        if self.memory.doubt == Some(Doubt::New) && found.circuits().next().is_some() {
+            self.lose(now, "there is none, and the switch holds circuits of this region".into());
+        }
+        let noted = self.is_noted() && !self.memory.is_lost();
         let changed = !noted || found.circuits().ne(self.standing.circuits()) || self.untidy();
         // Before all agents are known no plan is begun: then it is read once more.
         let begins = changed && self.agents_known();

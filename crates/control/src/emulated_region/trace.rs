@@ -98,6 +98,7 @@ impl fmt::Display for Line<'_> {
             Record::Withdrawn { generation, why } => write!(f, "withdrawn {generation}: {why}"),
             Record::Confirmed { generation } => write!(f, "confirmed {generation}"),
             Record::Stuck { ports } => write!(f, "stuck {ports:?}"),
+            Record::Doubtful { doubt } => write!(f, "doubtful {doubt:?}"),
         }
     }
 }

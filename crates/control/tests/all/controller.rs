@@ -78,6 +78,7 @@ impl Stage {
                         Record::Withdrawn { generation, .. } => format!("withdrawn {generation}"),
                         Record::Confirmed { generation } => format!("confirmed {generation}"),
                         Record::Stuck { ports } => format!("stuck {ports:?}"),
+                        Record::Doubtful { doubt } => format!("doubtful {doubt:?}"),
                     };
                     writeln!(self.log, "  {text}").expect("text");
                 }
@@ -416,4 +417,49 @@ fn what_was_verified_is_not_interrupted_by_a_restart() {
         stage.seen(),
         "  ! the switch cannot be reached\n  over: the switch cannot be reached\n  read\n"
     );
+}
+
+#[test]
+fn a_lost_journal_is_noticed_and_late_commands_are_waited_for() {
+    for doubt in [Doubt::New, Doubt::Moved, Doubt::Lost("it was cut".into())] {
+        let mut stage = set();
+        let (region, settings) = (stage.controller.region().clone(), Settings::default());
+        let memory = Memory::replay([Record::Doubtful { doubt: doubt.clone() }]);
+        // It starts when the last one ended.
+        stage.controller = Controller::new(region, settings, memory, stage.now);
+        stage.seen();
+        let before = stage.used();
+        stage.handle(Input::SwitchUp { device: "test".into(), ports: 8 });
+        stage.pass(MS(990), true);
+        assert!(!stage.seen().contains("read"), "{doubt:?}: a command may be late for a second");
+        stage.pass(MS(6000), true);
+        let seen = stage.seen();
+        let lost = |stage: &Stage| {
+            stage.controller.alarms().any(|(alarm, _)| *alarm == Alarm::JournalLost)
+        };
+        // The switch holds circuits, and agents have obeyed plans: there was a journal.
+        assert!(lost(&stage), "{doubt:?}: {seen}");
+        assert_eq!(stage.used(), before, "{doubt:?}: what stood is taken over: {seen}");
+        assert!(stage.controller.memory().generation > 65_536, "{seen}");
+        assert_eq!(stage.controller.memory().doubt, None, "{seen}");
+        if doubt == Doubt::New {
+            stage.handle(Input::Unblock { ports: Vec::new() });
+            assert!(!lost(&stage), "an operator has seen it");
+        }
+        stage.pass(MS(61_000), true);
+        assert!(!lost(&stage), "it is over: {}", stage.seen());
+    }
+}
+
+#[test]
+fn a_first_start_on_an_empty_switch_is_no_loss() {
+    let mut stage = Stage::new();
+    let (region, settings) = (stage.controller.region().clone(), Settings::default());
+    let memory = Memory::replay([Record::Doubtful { doubt: Doubt::New }]);
+    stage.controller = Controller::new(region, settings, memory, stage.now);
+    let mut stage = stage.up();
+    stage.pass(MS(8000), true);
+    let seen = stage.seen();
+    assert!(seen.contains("verified 1 "), "{seen}");
+    assert!(!seen.contains("journal"), "{seen}");
 }

@@ -306,7 +306,8 @@ fn server_of(alarm: &Alarm) -> Option<u16> {
         | Alarm::SwitchUntrusted
         | Alarm::SwitchRefuses
         | Alarm::CircuitsChanged
-        | Alarm::DecisionRefused => None,
+        | Alarm::DecisionRefused
+        | Alarm::JournalLost => None,
     }
 }
 

@@ -3,6 +3,7 @@
 mod access;
 mod border;
 mod kill;
+mod lost;
 mod switch;
 mod world;
 
@@ -84,11 +85,11 @@ async fn one_controller_a_journal() {
     let wired = region(0, &ocs.address, 4, 1, "");
     folder.write("region.toml", &wired);
     let (why, code) = serve(&file).await;
-    assert_eq!(code, Some(1));
+    assert_eq!(code, Some(2));
     assert!(why.contains("other servers or other switch ports"), "{why}");
     let named = wired.replace("\"r\"", "\"q\"") + "[journal]\npath = \"region.journal\"\n";
     let (why, code) = serve(&folder.write("q.toml", &named)).await;
-    assert!(code == Some(1) && why.contains("region \"r\", not of \"q\""), "{why}");
+    assert!(code == Some(2) && why.contains("region \"r\", not of \"q\""), "{why}");
     let wrong = folder.write("wrong.toml", &wired.replace("count = 4", "count = 9"));
     let (why, code) = serve(&wrong).await;
     assert!(code == Some(2) && why.contains("wrong.toml: servers.first_port"), "{why}");
