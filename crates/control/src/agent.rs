@@ -2,7 +2,10 @@
 //!
 //! Modelled: it reports what it knows at every beat, and at once when that changes; it obeys the latest
 //! directive meant for it; it stops using circuits when its lease ends. When circuits are taken from
-//! it, it has the data plane drain them, and says that it holds only once it has.
+//! it, it has the data plane drain them, and says that it holds only once it has. What it tells the data
+//! plane carries the end of the lease, counted from when it *sent* the report that was answered, so that
+//! the data plane stops then, too, if the agent does not run. It says that it resumes once the data plane
+//! has; and while the data plane says nothing, it says nothing to the controller.
 //! Ignored: what the data plane sends meanwhile; it has packet switches for that.
 //! Checked: the fault-injecting world of `lightloom-soak`.
 //!
@@ -11,14 +14,19 @@
 //! use lightloom_units::Time;
 //! let settings = AgentSettings { server: 0, ports: 2, ..AgentSettings::default() };
 //! let mut agent = Agent::new(settings, 1, Time::ZERO);
+//! let Some(AgentOutput::Use(first)) = agent.poll() else { panic!() };
+//! agent.using(Time::ZERO, first.number); // the data plane is there, and uses nothing
 //! agent.demand(Time::ZERO, Demand::new(1, vec![0, 900]));
+//! let AgentOutput::Report(_) = agent.poll().unwrap() else { panic!() };
 //! let AgentOutput::Report(report) = agent.poll().unwrap() else { panic!() };
-//! assert_eq!((report.beat, report.demand.is_some()), (1, true));
+//! assert_eq!((report.beat, report.demand.is_some()), (2, true));
 //! // The controller has a circuit for port 1.
 //! let mark = Mark { generation: 1, stage: Stage::Resume };
 //! let circuits = vec![None, Some((1, 0))];
-//! agent.directive(Time::from_ms(1), Directive { incarnation: 1, beat: 1, mark, round: 1, circuits });
+//! agent.directive(Time::from_ms(1), Directive { incarnation: 1, beat: 2, mark, round: 1, circuits });
 //! assert_eq!(agent.circuit(Time::from_ms(1), 1), Some((1, 0)));
+//! let AgentOutput::Use(told) = agent.poll().unwrap() else { panic!() };
+//! assert_eq!(told.until, AgentSettings::default().lease); // not from when the answer came
 //! // Nothing is heard for longer than the lease.
 //! agent.timeout(Time::from_secs_f64(60.0));
 //! assert_eq!(agent.circuit(Time::from_secs_f64(60.0), 1), None);
@@ -26,6 +34,7 @@
 
 use crate::message::{Demand, Directive, Mark, PortId, Report, ServerPart, Stage};
 use crate::planted::{Bug, Planted};
+use crate::runtime::Use;
 use lightloom_decide::Traffic;
 use lightloom_units::Time;
 use std::collections::{BTreeSet, VecDeque};
@@ -62,15 +71,8 @@ pub enum AgentOutput {
         /// Optical ports of this server, from 0.
         ports: Vec<u16>,
     },
-    /// Use these circuits, and no other, from now on; the demand up to `round` has been answered.
-    Use {
-        /// The plan they are of.
-        mark: Mark,
-        /// As in [`Directive`].
-        round: u64,
-        /// By optical port: the port at the other end.
-        circuits: Vec<Option<PortId>>,
-    },
+    /// Tell the data plane this, then call [`Agent::using`] once it has obeyed.
+    Use(Use),
 }
 
 /// One server's end of the control plane.
@@ -88,6 +90,13 @@ pub struct Agent {
     obeyed: Mark,
     round: u64,
     circuits: Vec<Option<PortId>>,
+    /// The number of the first [`Use`] that told of `taken`, of the last, and of the last that the data
+    /// plane has obeyed.
+    taken_by: u64,
+    told: u64,
+    used: u64,
+    /// Since when the data plane has left something unanswered.
+    unanswered: Option<Time>,
     undrained: BTreeSet<u16>,
     token: u64,
     faults: BTreeSet<ServerPart>,
@@ -99,9 +108,10 @@ pub struct Agent {
 
 impl Agent {
     /// An agent that has just started. `incarnation` must be greater than in any earlier life of it: the
-    /// time of day will do.
+    /// time of day will do. Its first output tells the data plane to use nothing; until that has been
+    /// obeyed, it says nothing to the controller.
     pub fn new(settings: AgentSettings, incarnation: u64, now: Time) -> Self {
-        Agent {
+        let mut agent = Agent {
             circuits: vec![None; usize::from(settings.ports)],
             settings,
             incarnation,
@@ -112,6 +122,10 @@ impl Agent {
             taken: Mark::default(),
             obeyed: Mark::default(),
             round: 0,
+            taken_by: 0,
+            told: 0,
+            used: 0,
+            unanswered: None,
             undrained: BTreeSet::new(),
             token: 0,
             faults: BTreeSet::new(),
@@ -119,7 +133,9 @@ impl Agent {
             traffic: VecDeque::new(),
             outputs: VecDeque::new(),
             bug: Bug::default(),
-        }
+        };
+        agent.tell(now);
+        agent
     }
 
     /// With a bug, for tests that must find it.
@@ -162,7 +178,7 @@ impl Agent {
     /// The server is about to send this. Rounds rise; one that has been answered is answered again.
     pub fn demand(&mut self, now: Time, demand: Demand) {
         if demand.round <= self.round {
-            return self.tell();
+            return self.tell(now);
         }
         self.demand = Some(demand);
         self.report(now);
@@ -195,10 +211,27 @@ impl Agent {
             return;
         }
         self.undrained.clear();
-        if self.obeyed < self.taken {
-            self.obeyed = self.taken;
+        self.obey(now);
+    }
+
+    /// The data plane goes by the [`Use`] of this number: it uses those circuits and no other, and of what
+    /// was in use before this agent started nothing is in flight.
+    pub fn using(&mut self, now: Time, number: u64) {
+        if number <= self.used || number > self.told {
+            return;
+        }
+        let away = !self.is_attended(now);
+        self.used = number;
+        self.unanswered = (number < self.told).then_some(now);
+        if !self.obey(now) && away {
             self.report(now);
         }
+    }
+
+    /// Whether the data plane follows what it is told: what it has not answered is younger than a lease.
+    pub fn is_attended(&self, now: Time) -> bool {
+        let soon = |since: Time| now < since.saturating_add(self.settings.lease);
+        self.used > 0 && self.unanswered.is_none_or(soon)
     }
 
     /// The controller has spoken.
@@ -215,23 +248,40 @@ impl Agent {
             return; // its lease has ended
         };
         let lease_until = sent.1.saturating_add(self.settings.lease);
+        let late = self.bug.is(Planted::CountsFromTheAnswer);
+        let lease_until = if late { now + self.settings.lease } else { lease_until };
         // All goes by the mark, the lease too: an earlier plan says nothing of circuits that are in use.
         if mark < self.taken && !self.bug.is(Planted::ForgetsGenerations) {
             return;
         }
+        let longer = lease_until > self.lease_until && circuits.iter().any(Option::is_some);
         self.lease_until = self.lease_until.max(lease_until);
-        let news = mark > self.taken || round > self.round || circuits != self.circuits;
+        let news = mark != self.taken || round > self.round || circuits != self.circuits;
         self.take(&circuits);
+        if mark != self.taken {
+            self.taken_by = self.told + 1;
+        }
         (self.taken, self.circuits) = (mark, circuits);
         self.round = self.round.max(round);
-        if news {
-            self.tell();
+        if news || longer {
+            self.tell(now);
         }
-        let held = mark.stage == Stage::Resume || self.undrained.is_empty();
-        if held && self.obeyed != mark {
-            self.obeyed = mark;
+        self.obey(now);
+    }
+
+    /// What was taken up has been carried out, if it has. Says whether that is news.
+    fn obey(&mut self, now: Time) -> bool {
+        let done = match self.taken.stage {
+            Stage::Hold => self.undrained.is_empty(),
+            Stage::Resume if self.bug.is(Planted::SpeaksForItsRuntime) => true,
+            Stage::Resume => self.used >= self.taken_by,
+        };
+        let news = done && self.obeyed != self.taken;
+        if news {
+            self.obeyed = self.taken;
             self.report(now);
         }
+        news
     }
 
     /// When [`Agent::timeout`] wants to be called.
@@ -248,6 +298,9 @@ impl Agent {
     pub fn timeout(&mut self, now: Time) {
         self.lapse(now);
         if now >= self.next_beat {
+            if self.unanswered.is_none() {
+                self.tell(now); // whether it follows
+            }
             self.report(now);
         }
     }
@@ -267,7 +320,7 @@ impl Agent {
             let none = vec![None; self.circuits.len()];
             self.take(&none);
             self.circuits = none;
-            self.tell();
+            self.tell(now);
         }
     }
 
@@ -286,16 +339,24 @@ impl Agent {
         self.outputs.push_back(AgentOutput::Drain { token: self.token, ports });
     }
 
-    fn tell(&mut self) {
-        let circuits = self.circuits.clone();
+    fn tell(&mut self, now: Time) {
+        self.told += 1;
+        self.unanswered.get_or_insert(now);
+        let endless = self.bug.is(Planted::TellsNoEnd) || self.bug.is(Planted::ForgetsLeases);
+        let until = if endless { Time::MAX } else { self.lease_until };
+        let (number, circuits) = (self.told, self.circuits.clone());
         let (mark, round) = (self.taken, self.round);
-        self.outputs.push_back(AgentOutput::Use { mark, round, circuits });
+        self.outputs.push_back(AgentOutput::Use(Use { number, mark, round, circuits, until }));
     }
 
+    /// Says all to the controller, unless nobody here would follow what it answers.
     fn report(&mut self, now: Time) {
+        self.next_beat = now + self.settings.beat;
+        if !self.is_attended(now) {
+            return;
+        }
         self.beat += 1;
         self.sent.push_back((self.beat, now));
-        self.next_beat = now + self.settings.beat;
         self.outputs.push_back(AgentOutput::Report(Report {
             server: self.settings.server,
             incarnation: self.incarnation,

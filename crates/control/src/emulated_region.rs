@@ -19,7 +19,7 @@ use crate::agent::{Agent, AgentOutput, AgentSettings};
 use crate::controller::{Controller, Input, Output};
 use crate::driver::{Answer, Order};
 use crate::journal::Memory;
-use crate::message::{Demand, Report, ServerPart};
+use crate::message::{Demand, Mark, PortId, Report, ServerPart};
 use crate::ocs::{Activation, Device, Switch, SwitchError};
 use crate::region::Region;
 use crate::settings::Settings;
@@ -107,6 +107,8 @@ pub struct EmulatedRegion {
     changing: Option<(u64, Time)>,
     questions: VecDeque<Question>,
     trace: Option<Vec<Traced>>,
+    /// By server: what was last noted of its circuits.
+    noted: Vec<(Mark, u64, Vec<Option<PortId>>)>,
 }
 
 impl EmulatedRegion {
@@ -180,7 +182,9 @@ impl EmulatedRegion {
         let agents = (0..region.servers() as u16)
             .map(|server| Agent::new(of(server), 1, Time::ZERO))
             .collect();
+        let unused = (Mark::default(), 0, vec![None; region.degree()]);
         Ok(EmulatedRegion {
+            noted: vec![unused; region.servers()],
             agents,
             switch: Switch::new(device, seed)?,
             activation,
@@ -406,8 +410,14 @@ impl EmulatedRegion {
                     self.note(|| Step::Drained { server: server as u16, ports });
                     self.agents[server].drained(self.clock, token);
                 }
-                AgentOutput::Use { mark, circuits, .. } => {
-                    self.note(|| Step::Uses { server: server as u16, mark, circuits });
+                AgentOutput::Use(told) => {
+                    self.agents[server].using(self.clock, told.number);
+                    let news = (told.mark, told.round, told.circuits);
+                    if self.noted[server] != news {
+                        let (mark, circuits) = (news.0, news.2.clone());
+                        self.noted[server] = news;
+                        self.note(|| Step::Uses { server: server as u16, mark, circuits });
+                    }
                 }
             }
         }

@@ -18,6 +18,7 @@ pub mod ocs;
 pub mod planted;
 pub mod protocol;
 mod region;
+mod runtime;
 mod settings;
 
 pub use agent::{Agent, AgentOutput, AgentSettings};
@@ -31,4 +32,5 @@ pub use emulated_region::{Decide, EmulatedRegion, RegionChange, Round, Step, Tra
 pub use journal::{Doubt, Memory, Record};
 pub use message::{Demand, Directive, Mark, PortId, Report, ServerPart, Stage};
 pub use region::{Region, RegionError};
+pub use runtime::{Runtime, RuntimeOutput, Use};
 pub use settings::Settings;

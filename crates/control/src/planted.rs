@@ -11,8 +11,18 @@ pub enum Planted {
     ForgetsGenerations,
     /// The controller does not wait for agents to hold.
     SkipsDraining,
-    /// The agent goes on without a lease.
+    /// The agent goes on without a lease, and has its runtime go on.
     ForgetsLeases,
+    /// The agent counts its lease from the controller's answer, not from its own report.
+    CountsFromTheAnswer,
+    /// The agent does not tell its runtime when the lease ends.
+    TellsNoEnd,
+    /// The agent says that it resumes before its runtime does.
+    SpeaksForItsRuntime,
+    /// The runtime goes on after the end of the lease that it was told.
+    RuntimeForgetsLeases,
+    /// The runtime says that ports are drained while bytes are in flight there.
+    RuntimeDrainsAtOnce,
 }
 
 /// The bug of a machine, if one is planted.

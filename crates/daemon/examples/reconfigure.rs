@@ -234,7 +234,7 @@ impl World {
                     match output {
                         AgentOutput::Report(report) => reports.push(report),
                         AgentOutput::Drain { token, .. } => agent.drained(now, token),
-                        AgentOutput::Use { .. } => {}
+                        AgentOutput::Use(told) => agent.using(now, told.number),
                     }
                 }
             }

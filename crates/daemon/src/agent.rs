@@ -10,6 +10,6 @@ mod client;
 mod line;
 mod link;
 
-pub use client::{AgentClient, Use, View};
+pub use client::{AgentClient, Follower, Use, View};
 pub use line::AgentArguments;
 pub use link::Controller;

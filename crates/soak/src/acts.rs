@@ -2,11 +2,12 @@
 
 use crate::invariants;
 use crate::line::Carried;
+use crate::plane::{Says, Word};
 use crate::world::{Event, World};
 use lightloom_circuits::{CircuitCounts, Rates, allocate, choose};
 use lightloom_control::{
     AgentOutput, Answer, Controller, ControllerEvent, Driver, DriverEvent, Input, Order, Output,
-    Record,
+    Record, RuntimeOutput,
 };
 use lightloom_decide::Question;
 use lightloom_units::Time;
@@ -47,6 +48,10 @@ impl World {
                 for output in self.nodes[server].outputs() {
                     quiet = false;
                     self.agent_output(server as u16, output);
+                }
+                for said in self.nodes[server].plane.outputs() {
+                    quiet = false;
+                    self.runtime_output(server as u16, said);
                 }
             }
             if quiet {
@@ -128,24 +133,69 @@ impl World {
     }
 
     pub(crate) fn agent_output(&mut self, server: u16, output: AgentOutput) {
+        if let AgentOutput::Report(report) = output {
+            let node = &self.nodes[usize::from(server)];
+            let holds = invariants::followed(server, &report, &node.plane);
+            self.hold(holds);
+            return self.post(server, Event::Report(report));
+        }
+        if let Some(says) = Says::of(output) {
+            self.say(server, says);
+        }
+    }
+
+    /// An agent's line is on its way to its data plane: lines keep their order.
+    pub(crate) fn say(&mut self, server: u16, says: Says) {
         let node = &mut self.nodes[usize::from(server)];
-        match output {
-            AgentOutput::Report(report) => self.post(server, Event::Report(report)),
-            AgentOutput::Use { circuits, .. } => {
-                let (now, region, checks) = (self.now, &self.region, &self.checks);
-                node.plane.uses(&circuits, |port, peer| {
-                    let ends = [(server, port), peer].map(|port| region.switch_port(port));
-                    ends.iter().any(|&end| checks.is_spoilt(now, end))
-                });
+        let when = self.now + self.chance.tail(node.plane.lag);
+        let when = when.max(node.plane.down_by);
+        node.plane.down_by = when;
+        let word = Word { incarnation: node.incarnation, says };
+        self.at(when, Event::ToRuntime(server, word));
+    }
+
+    /// A data plane's line is on its way to its agent.
+    fn runtime_output(&mut self, server: u16, said: RuntimeOutput) {
+        let plane = &mut self.nodes[usize::from(server)].plane;
+        let when = self.now + self.chance.tail(plane.lag);
+        let when = when.max(plane.up_by);
+        plane.up_by = when;
+        let incarnation = plane.agent;
+        self.at(when, Event::ToAgent { server, incarnation, said });
+    }
+
+    /// A line has come to a data plane, which reads it if it reads.
+    pub(crate) fn hear(&mut self, server: u16, word: Word) {
+        let node = &mut self.nodes[usize::from(server)];
+        let all: Vec<u16> = (0..node.settings.ports).collect();
+        let plane = &mut node.plane;
+        let Some(runtime) = &mut plane.runtime else { return };
+        if plane.frozen || plane.deaf {
+            return plane.unread.push_back(word);
+        }
+        let text = format!("runtime {server} reads {word:?}");
+        let draining = match word.says {
+            Says::Hello => {
+                plane.agent = word.incarnation;
+                runtime.forsaken();
+                all
             }
-            AgentOutput::Drain { token, ports } => {
-                node.plane.drain(token, ports);
-                let (incarnation, slow) = (node.incarnation, node.slow);
-                let lease = self.settings.lease;
-                let most = if slow { lease + lease } else { Time::from_ms(5) };
-                let long = self.chance.up_to(most);
-                self.at(self.now + long, Event::Drained { server, incarnation, token });
+            _ if word.incarnation != plane.agent => return,
+            Says::Use(told) => {
+                runtime.told(told);
+                Vec::new()
             }
+            Says::Drain(token, ports) => {
+                runtime.drain(token, &ports);
+                ports
+            }
+        };
+        let lease = self.settings.lease;
+        let most = if node.slow { lease + lease } else { Time::from_ms(5) };
+        self.note(|| text);
+        if !draining.is_empty() {
+            let long = self.chance.up_to(most);
+            self.at(self.now + long, Event::Landed(server, draining));
         }
     }
 

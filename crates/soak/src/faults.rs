@@ -36,6 +36,33 @@ impl World {
                 self.nodes[node].frozen = true;
                 self.at(over, Event::Thaw(server));
             }
+            Fault::ServerFreezes | Fault::RuntimeFreezes => {
+                self.nodes[node].plane.frozen = true;
+                self.at(over, Event::RuntimeWell(server));
+                if fault == Fault::ServerFreezes {
+                    self.nodes[node].frozen = true;
+                    self.at(over, Event::Thaw(server));
+                }
+            }
+            Fault::RuntimeDeaf => {
+                self.nodes[node].plane.deaf = true;
+                let more = self.chance.up_to(lease);
+                self.at(over + more, Event::RuntimeWell(server));
+            }
+            Fault::RuntimeCrash => {
+                // The agent's input ends with it. Another starts once what it has sent has arrived.
+                let grace = self.settings.grace;
+                let by = self.nodes[node].shows(self.now + grace);
+                self.nodes[node].plane.dies(by);
+                self.nodes[node].agent = None;
+                self.nodes[node].mail.clear();
+                let down = if self.chance.hit(500) { long } else { self.chance.ms(0, 20) };
+                self.at(self.now + grace + down, Event::AgentStarts(server));
+            }
+            Fault::LinesLate => {
+                self.nodes[node].plane.lag = self.chance.up_to(lease + lease);
+                self.at(over + lease, Event::RuntimeWell(server));
+            }
             Fault::Partition => {
                 for other in 0..self.nodes.len() {
                     self.nodes[other].cut |= other == node || self.chance.hit(300);

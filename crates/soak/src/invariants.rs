@@ -1,9 +1,10 @@
 //! What must be true after every step.
 
 use crate::node::Node;
+use crate::plane::Plane;
 use lightloom_control::{
-    Alarm, Controller, Directive, Mark, Memory, Order, Patch, PortId, Record, Region, Settings,
-    Stage,
+    Alarm, Controller, Directive, Mark, Memory, Order, Patch, PortId, Record, Region, Report,
+    Runtime, Settings, Stage,
 };
 use lightloom_units::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +29,7 @@ macro_rules! invariants {
 invariants! {
     SLICE, "slice", "every patch that the controller orders is within the region's slice";
     ONE_PATCH, "one-patch", "an ingress or egress is in at most one patch";
-    CONNECTED, "connected", "while an agent may send over a port, or has sent, the switch has both patches of that circuit in force";
+    CONNECTED, "connected", "while a data plane may send over a port, or has sent, the switch has both patches of that circuit in force";
     HELD, "held", "nobody may send over a port whose circuit the switch is ordered to change";
     READ_BACK, "read-back", "circuits that agents may use were read back after the last order that touches their ports";
     LEGAL, "legal", "circuits that are released join two servers of one tenant, and every port at most once";
@@ -37,6 +38,7 @@ invariants! {
     STALE, "stale", "a directive that is older than the last that was obeyed changes nothing";
     ONWARD, "onward", "what an agent has obeyed never goes back";
     KEPT, "kept", "a plan that an agent has resumed is in the journal";
+    FOLLOWED, "followed", "an agent that says that it resumes has a data plane that has resumed";
     ALARMS, "alarms", "an agent that reports is not called silent, and one that is silent is not called stuck";
     CALM, "calm", "nobody is called without end";
     PROGRESS, "progress", "once faults stop, demand is answered, alarms end, and controller, journal, switch and agents agree";
@@ -134,7 +136,7 @@ impl Checks {
             for at in [patch.ingress, patch.egress.saturating_sub(region.switch_ports())] {
                 let Some((server, port)) = region.port_at(at) else { continue };
                 let node = &nodes[usize::from(server)];
-                let may = node.agent.as_ref().and_then(|a| a.circuit(node.shows(now), port));
+                let may = node.plane.circuit(node.shows(now), port);
                 holds(HELD, may.is_none(), || {
                     format!("{:?} may send to {may:?}, and {patch:?} is ordered", (server, port))
                 })?;
@@ -220,11 +222,10 @@ impl Checks {
     ) -> Holds {
         let n = region.switch_ports();
         for (server, node) in (0..).zip(nodes) {
-            let Some(agent) = &node.agent else { continue };
             let shows = node.shows(now);
             for port in 0..region.degree() as u16 {
-                let may = agent.circuit(shows, port);
-                let flies = node.plane.flying[usize::from(port)];
+                let may = node.plane.circuit(shows, port);
+                let flies = node.plane.flying[usize::from(port)].map(|(peer, _)| peer);
                 for peer in may.into_iter().chain(flies) {
                     let ends = [region.switch_port((server, port)), region.switch_port(peer)];
                     if ends.iter().any(|&end| self.is_spoilt(now, end)) {
@@ -289,6 +290,16 @@ pub(crate) fn stale(
 pub(crate) fn replay(disk: &Memory, controller: &Controller) -> Holds {
     holds(REPLAY, disk == controller.memory(), || {
         format!("{disk:?} in the journal, {:?} in the controller", controller.memory())
+    })
+}
+
+/// An agent speaks for its data plane only once that has obeyed.
+pub(crate) fn followed(server: u16, report: &Report, plane: &Plane) -> Holds {
+    let obeyed = report.obeyed;
+    let ours = plane.runtime.as_ref().filter(|_| plane.agent == report.incarnation);
+    let mark = ours.map(Runtime::mark).unwrap_or_default();
+    holds(FOLLOWED, obeyed.stage == Stage::Hold || mark >= obeyed, || {
+        format!("server {server} has resumed {obeyed:?}, and its data plane is at {mark:?}")
     })
 }
 

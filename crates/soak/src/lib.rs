@@ -1,9 +1,10 @@
 //! Scenarios in which everything goes wrong, and what must be true all the same.
 //!
-//! Modelled: one controller with a journal, agents with clocks and data planes, an optical switch that
-//! is spoken to in TL1, all under one clock; everything that is random comes from one seed. Messages
+//! Modelled: one controller with a journal, agents with clocks, data planes that know what their agents
+//! tell them and no more, an optical switch that is spoken to in TL1, all under one clock; everything that is random comes from one seed. Messages
 //! are lost, late, doubled and overtaken; streams break at any byte, and commands are carried out
-//! afterwards; controller and agents crash, between any two acts, and start again; agents freeze;
+//! afterwards; controller, agents and data planes crash, between any two acts, and start again; agents and
+//! data planes freeze, apart or together, data planes do not read, and lines between the two are late;
 //! servers are cut off; clocks differ; parts fail; the switch is slow, silent, says no and means yes,
 //! says yes while its mirrors stick, drops circuits, starts anew, and is used by others. After every
 //! step all [`INVARIANTS`] are checked. Then faults stop, and all must come to rest in agreement.
@@ -18,6 +19,7 @@ mod line;
 mod lives;
 mod node;
 mod plan;
+mod plane;
 mod rest;
 mod run;
 mod summary;

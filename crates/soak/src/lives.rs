@@ -1,10 +1,11 @@
 //! Processes start and die, and servers have something to send.
 
 use crate::invariants::{self, Broken};
-use crate::node::{Mail, Plane};
+use crate::node::Mail;
 use crate::plan::Loss;
+use crate::plane::Says;
 use crate::world::{Event, World};
-use lightloom_control::{Agent, Controller, Demand, Doubt, Memory, Record};
+use lightloom_control::{Agent, Controller, Demand, Doubt, Memory, Record, Runtime, RuntimeOutput};
 use lightloom_units::Time;
 
 impl World {
@@ -71,6 +72,7 @@ impl World {
         if node.agent.is_some() {
             return;
         }
+        node.lands(self.now, &self.settings);
         node.incarnation += 1;
         let shows = node.shows(self.now);
         #[allow(unused_mut)]
@@ -78,7 +80,14 @@ impl World {
         #[cfg(test)]
         agent.plant(self.planted);
         node.agent = Some(agent);
-        node.plane = Plane::new(self.region.degree());
+        if node.plane.runtime.is_none() {
+            #[allow(unused_mut)]
+            let mut runtime = Runtime::new(node.settings.ports);
+            #[cfg(test)]
+            runtime.plant(self.planted);
+            node.plane.runtime = Some(runtime);
+        }
+        self.say(server, Says::Hello);
         self.note(|| format!("agent {server} starts"));
         let tenant = usize::from(self.region.tenant(server));
         if self.rounds[tenant] > 0 {
@@ -93,6 +102,15 @@ impl World {
         }
     }
 
+    /// A data plane runs, reads, and is near its agent again.
+    pub(crate) fn runtime_well(&mut self, server: u16) {
+        let plane = &mut self.nodes[usize::from(server)].plane;
+        (plane.frozen, plane.deaf, plane.lag) = (false, false, self.plan.lag);
+        for word in std::mem::take(&mut plane.unread) {
+            self.hear(server, word);
+        }
+    }
+
     pub(crate) fn deliver(&mut self, server: u16, mail: Mail) {
         let now = self.now;
         let node = &mut self.nodes[usize::from(server)];
@@ -104,7 +122,8 @@ impl World {
         let ports = self.region.degree() as u16;
         let Some(agent) = &mut node.agent else { return };
         match mail {
-            Mail::Drained(token) => agent.drained(shows, token),
+            Mail::Said(RuntimeOutput::Drained { token }) => agent.drained(shows, token),
+            Mail::Said(RuntimeOutput::Using { number }) => agent.using(shows, number),
             Mail::Directive(directive) => {
                 let uses = |agent: &Agent| -> Vec<_> {
                     (0..ports).map(|port| agent.circuit(shows, port)).collect()

@@ -1,7 +1,8 @@
 //! A server of the region: its agent, its clock, and the data plane that uses circuits.
 
 use crate::chance::Chance;
-use lightloom_control::{Agent, AgentOutput, AgentSettings, Directive, PortId, Settings};
+use crate::plane::Plane;
+use lightloom_control::{Agent, AgentOutput, AgentSettings, Directive, RuntimeOutput, Settings};
 use lightloom_units::Time;
 use std::collections::VecDeque;
 
@@ -40,56 +41,11 @@ impl Clock {
     }
 }
 
-/// What is in flight, or may be put on a port.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Plane {
-    /// By port: where bytes went that may not have arrived.
-    pub flying: Vec<Option<PortId>>,
-    /// By port: it was used since it had to drain.
-    used: Vec<bool>,
-    /// Drains under way: token, ports.
-    drains: VecDeque<(u64, Vec<u16>)>,
-}
-
-impl Plane {
-    pub fn new(ports: usize) -> Self {
-        Plane { flying: vec![None; ports], used: vec![false; ports], drains: VecDeque::new() }
-    }
-
-    /// These circuits are in use; `lost` says of which port all that is sent is lost anyway.
-    pub fn uses(&mut self, circuits: &[Option<PortId>], lost: impl Fn(u16, PortId) -> bool) {
-        for (port, circuit) in circuits.iter().enumerate().filter(|(_, c)| c.is_some()) {
-            let flies = circuit.filter(|&peer| !lost(port as u16, peer));
-            (self.flying[port], self.used[port]) = (flies, true);
-        }
-    }
-
-    /// What is in flight over this port is lost.
-    pub fn lose(&mut self, port: u16) {
-        self.flying[usize::from(port)] = None;
-    }
-
-    pub fn drain(&mut self, token: u64, ports: Vec<u16>) {
-        ports.iter().for_each(|&port| self.used[usize::from(port)] = false);
-        self.drains.push_back((token, ports));
-    }
-
-    /// What was in flight when this drain began has arrived.
-    pub fn arrived(&mut self, token: u64) {
-        let Some(at) = self.drains.iter().position(|drain| drain.0 == token) else { return };
-        if let Some((_, ports)) = self.drains.remove(at) {
-            for port in ports.into_iter().map(usize::from).filter(|&port| !self.used[port]) {
-                self.flying[port] = None;
-            }
-        }
-    }
-}
-
 /// What comes to an agent.
 #[derive(Clone, Debug)]
 pub(crate) enum Mail {
     Directive(Directive),
-    Drained(u64),
+    Said(RuntimeOutput),
 }
 
 /// A server of the region, its agent and its data plane.
@@ -100,7 +56,7 @@ pub(crate) struct Node {
     pub agent: Option<Agent>,
     pub incarnation: u64,
     pub plane: Plane,
-    /// It does nothing for now; what comes waits.
+    /// The agent does nothing for now; what comes waits.
     pub frozen: bool,
     pub mail: VecDeque<Mail>,
     /// Nothing comes to it or from it.
@@ -124,10 +80,7 @@ impl Node {
     /// the grace is over.
     pub fn lands(&mut self, now: Time, settings: &Settings) {
         let left = self.shows(settings.lease + settings.grace).saturating_sub(settings.lease);
-        let until = self.agent.as_ref().map_or(Time::ZERO, Agent::lease_until);
-        if self.shows(now) + Time::from_us(1) >= until + left {
-            (0..self.settings.ports).for_each(|port| self.plane.lose(port));
-        }
+        self.plane.lands(self.shows(now), left);
     }
 
     /// The agent, if it does anything.

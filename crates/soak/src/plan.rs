@@ -12,6 +12,11 @@ pub(crate) enum Fault {
     OldBackup,
     AgentCrash,
     Freeze,
+    ServerFreezes,
+    RuntimeFreezes,
+    RuntimeDeaf,
+    RuntimeCrash,
+    LinesLate,
     Partition,
     SlowDrain,
     PartFails,
@@ -41,13 +46,18 @@ pub(crate) enum Loss {
 }
 
 /// Every kind, its name in summaries, and how often of a thousand seeds have it.
-const KINDS: [(Fault, &str, u64); 20] = [
+const KINDS: [(Fault, &str, u64); 25] = [
     (Fault::ControllerCrash, "controller crashed", 500),
     (Fault::JournalLost, "journal lost", 120),
     (Fault::JournalCut, "journal cut", 120),
     (Fault::OldBackup, "old backup restored", 60),
     (Fault::AgentCrash, "agent crashed", 300),
     (Fault::Freeze, "agent frozen", 300),
+    (Fault::ServerFreezes, "server frozen", 200),
+    (Fault::RuntimeFreezes, "runtime frozen", 200),
+    (Fault::RuntimeDeaf, "runtime does not read", 200),
+    (Fault::RuntimeCrash, "runtime crashed", 200),
+    (Fault::LinesLate, "agent's lines late", 200),
     (Fault::Partition, "servers cut off", 400),
     (Fault::SlowDrain, "slow to drain", 200),
     (Fault::PartFails, "part failed", 300),
@@ -70,6 +80,8 @@ pub(crate) struct FaultPlan {
     /// Kind, name, mean time between two.
     pub kinds: Vec<(Fault, &'static str, Time)>,
     pub network: Network,
+    /// Mean delay of a line between an agent and its data plane.
+    pub lag: Time,
     /// What sticks stays so, what fails stays failed.
     pub forever: bool,
 }
@@ -104,6 +116,7 @@ impl FaultPlan {
             delay: Time::from_us(chance.pick(&[50, 1_000, 20_000])),
             late: chance.pick(&[0, 5, 50, 200]),
         };
-        FaultPlan { kinds, network, forever: chance.hit(100) }
+        let lag = Time::from_us(chance.pick(&[20, 1_000, 20_000]));
+        FaultPlan { kinds, network, lag, forever: chance.hit(100) }
     }
 }

@@ -16,6 +16,7 @@ impl World {
             let node = &mut self.nodes[usize::from(server)];
             (node.cut, node.slow) = (false, false);
             self.thaw(server);
+            self.runtime_well(server);
             if !self.plan.forever {
                 let agent = self.nodes[usize::from(server)].agent.as_ref();
                 let faults: Vec<ServerPart> =
@@ -83,6 +84,10 @@ impl World {
                     (agent.circuit(shows, port as u16), standing.peer(server, port));
                 if has != should {
                     return Some(format!("server {server} port {port}: {has:?} for {should:?}"));
+                }
+                let sends = node.plane.circuit(shows, port as u16);
+                if sends != should {
+                    return Some(format!("runtime {server} port {port}: {sends:?} for {should:?}"));
                 }
                 let failed = agent.faults().any(|part| match part {
                     ServerPart::Server => true,

@@ -158,6 +158,12 @@ mod tests {
             "journal-lost",
             "agent crashed",
             "agent frozen",
+            "server frozen",
+            "runtime frozen",
+            "runtime does not read",
+            "runtime crashed",
+            "agent's lines late",
+            "server-silent",
             "servers cut off",
             "stream broken",
             "commands arrived after their stream broke",
@@ -187,8 +193,14 @@ mod tests {
             (Planted::ForgetsGenerations, ["stale", "onward"]),
             (Planted::SkipsDraining, ["held", "connected"]),
             (Planted::ForgetsLeases, ["held", "connected"]),
+            (Planted::CountsFromTheAnswer, ["held", "connected"]),
+            (Planted::TellsNoEnd, ["held", "connected"]),
+            (Planted::SpeaksForItsRuntime, ["followed", "followed"]),
+            (Planted::RuntimeForgetsLeases, ["held", "connected"]),
+            (Planted::RuntimeDrainsAtOnce, ["held", "connected"]),
         ] {
             let failure = found(planted);
+            println!("{planted:?}: {failure}");
             assert!(invariants.contains(&failure.invariant.name), "{planted:?}: {failure}");
         }
     }

@@ -4,15 +4,16 @@
 use crate::chance::Chance;
 use crate::invariants::{self, Broken, Checks, Holds};
 use crate::line::Line;
-use crate::node::{Clock, Mail, Node, Plane};
+use crate::node::{Clock, Mail, Node};
 use crate::plan::{FaultPlan, Loss, Network};
+use crate::plane::{Plane, Word};
 use crate::summary::{Options, Summary};
 use lightloom_circuits::CircuitCounts;
 use lightloom_control::drivers::tl1::SessionId;
 use lightloom_control::ocs::Switch;
 use lightloom_control::{
     AgentSettings, Controller, Directive, Driver, Input, Memory, Record, Region, Report,
-    ServerPart, Settings,
+    RuntimeOutput, ServerPart, Settings,
 };
 use lightloom_units::Time;
 use std::collections::{BTreeMap, VecDeque};
@@ -22,7 +23,9 @@ use std::collections::{BTreeMap, VecDeque};
 pub(crate) enum Event {
     Report(Report),
     Directive(u16, Directive),
-    Drained { server: u16, incarnation: u64, token: u64 },
+    ToRuntime(u16, Word),
+    ToAgent { server: u16, incarnation: u64, said: RuntimeOutput },
+    Landed(u16, Vec<u16>),
     Decided { life: u64, question: u64, counts: CircuitCounts },
     ControllerStarts,
     AgentStarts(u16),
@@ -34,6 +37,7 @@ pub(crate) enum Event {
     Demand(u16),
     Strike(usize),
     Thaw(u16),
+    RuntimeWell(u16),
     Joined,
     DrainsWell(u16),
     PartRepaired(u16, ServerPart),
@@ -102,7 +106,7 @@ impl World {
             clock: Clock::draw(chance, &settings),
             agent: None,
             incarnation: 0,
-            plane: Plane::new(degree),
+            plane: Plane::new(degree, plan.lag),
             frozen: false,
             mail: VecDeque::new(),
             cut: false,
@@ -230,6 +234,7 @@ impl World {
             }
         }
         self.settle();
+        self.send();
         self.check()?;
         if self.last_demand && self.left().is_none() {
             return Ok(true);
@@ -238,6 +243,18 @@ impl World {
             invariants::progress(self.left())?;
         }
         Ok(false)
+    }
+
+    /// Data planes send all that they may.
+    fn send(&mut self) {
+        let (now, region, checks) = (self.now, &self.region, &self.checks);
+        for (server, node) in (0..).zip(&mut self.nodes) {
+            let shows = node.shows(now);
+            node.plane.send(shows, |port, peer| {
+                let ends = [(server, port), peer].map(|port| region.switch_port(port));
+                ends.iter().any(|&end| checks.is_spoilt(now, end))
+            });
+        }
     }
 
     fn check(&mut self) -> Holds {
@@ -342,11 +359,15 @@ impl World {
                 self.input(Input::Report(report));
             }
             Event::Directive(server, directive) => self.deliver(server, Mail::Directive(directive)),
-            Event::Drained { server, incarnation, token } => {
+            Event::ToRuntime(server, word) => self.hear(server, word),
+            Event::ToAgent { server, incarnation, said } => {
                 if self.nodes[usize::from(server)].incarnation == incarnation {
-                    self.nodes[usize::from(server)].plane.arrived(token);
-                    self.deliver(server, Mail::Drained(token));
+                    self.deliver(server, Mail::Said(said));
                 }
+            }
+            Event::Landed(server, ports) => {
+                let plane = &mut self.nodes[usize::from(server)].plane;
+                ports.into_iter().for_each(|port| plane.lose(port));
             }
             Event::Decided { life, question, counts } => {
                 if life == self.life && self.controller.is_some() {
@@ -391,6 +412,7 @@ impl World {
                 }
             }
             Event::Thaw(server) => self.thaw(server),
+            Event::RuntimeWell(server) => self.runtime_well(server),
             Event::Joined => self.nodes.iter_mut().for_each(|node| node.cut = false),
             Event::DrainsWell(server) => self.nodes[usize::from(server)].slow = false,
             Event::PartRepaired(server, part) => self.part(server, part, true),

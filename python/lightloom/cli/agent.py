@@ -26,7 +26,7 @@ def serve(
     token_file: Path | None = typer.Option(None, "--token-file", help="A file with a token."),
     ca: Path | None = typer.Option(None, "--ca", help="Certificates (PEM) to trust."),
     drained: bool = typer.Option(
-        False, "--drained", help="Take ports for drained at once: nothing is sent meanwhile."
+        False, "--drained", help="Take ports for drained once the runtime uses what followed."
     ),
     log: str | None = typer.Option(None, "--log", help="How logs are written: text or json."),
     log_level: str | None = typer.Option(None, "--log-level", help="What is logged: info, ..."),

@@ -20,6 +20,8 @@ struct Stage {
     fault: Option<Fault>,
     /// This server's transfers do not end.
     holds_on: Option<usize>,
+    /// This server's runtime does not read what its agent tells it.
+    deaf: Option<usize>,
     log: String,
 }
 
@@ -40,8 +42,8 @@ impl Stage {
         let rates = Rates { optical_bps: rate, packet_bps: rate, packet_nics: 1, share_eps: false };
         let decision = Decision { rates, hysteresis: false, ..Decision::default() };
         let decider = Decider::new(decision, &[0; 3]);
-        let (now, fault, holds_on) = (Time::ZERO, None, None);
-        Stage { now, controller, decider, agents, patches, orders, fault, holds_on, log }
+        let (now, fault, holds_on, deaf) = (Time::ZERO, None, None, None);
+        Stage { now, controller, decider, agents, patches, orders, fault, holds_on, deaf, log }
     }
 
     fn up(mut self) -> Self {
@@ -125,11 +127,12 @@ impl Stage {
                     }
                     AgentOutput::Drain { token, ports } => {
                         writeln!(self.log, "  server {at} drains {ports:?}").expect("text");
-                        if self.holds_on != Some(at) {
+                        if self.holds_on != Some(at) && self.deaf != Some(at) {
                             self.agents[at].drained(self.now, token);
                         }
                     }
-                    AgentOutput::Use { .. } => {}
+                    AgentOutput::Use(_) if self.deaf == Some(at) => {}
+                    AgentOutput::Use(told) => self.agents[at].using(self.now, told.number),
                 }
             }
         }
@@ -377,6 +380,36 @@ fn an_agent_that_dies_in_a_drain_is_silent_and_not_stuck() {
     assert!(seen.contains("! server 2 is silent"), "{seen}");
     assert!(!seen.contains("let go"), "{seen}");
     assert!(seen.contains("verified 3"), "the change goes on without it: {seen}");
+}
+
+#[test]
+fn an_agent_whose_runtime_does_not_read_is_silent_and_others_go_on() {
+    let mut stage = set();
+    stage.deaf = Some(2);
+    stage.seen();
+    stage.demand(2, SECOND);
+    stage.switch_all();
+    let seen = stage.seen();
+    assert!(seen.contains("verified 2"), "it had nothing to let go of: {seen}");
+    assert!(!seen.contains("confirmed"), "nobody says for it that it resumes: {seen}");
+    // It says no more from a lease after the first line that was not read; another lease ends that.
+    stage.pass(MS(7000), true);
+    let seen = stage.seen();
+    assert!(seen.contains("! server 2 is silent"), "{seen}");
+    assert!(!seen.contains("let go"), "{seen}");
+    for (round, rows) in [(3, FIRST), (4, SECOND)] {
+        stage.demand(round, rows);
+        stage.pass(MS(100), true);
+        assert!(stage.agents[..2].iter().all(|agent| agent.round() == round), "round {round}");
+    }
+    assert_eq!(stage.used(), [(0, 0, 1), (0, 1, 1), (1, 0, 0), (1, 1, 0)]);
+    // It reads again.
+    stage.deaf = None;
+    let now = stage.now;
+    stage.agents[2] =
+        Agent::new(AgentSettings { server: 2, ports: 2, ..AgentSettings::default() }, 2, now);
+    stage.settle();
+    assert!(stage.seen().contains("over: server 2 is silent"));
 }
 
 #[test]

@@ -20,12 +20,25 @@ const BEATS: u64 = 6;
 /// Which circuits to use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Use {
+    /// Numbers what this agent tells, from 1: for [`AgentClient::using`].
+    pub number: u64,
     /// The plan they are of.
     pub mark: Mark,
     /// Demands up to this round have been answered.
     pub round: u64,
     /// By optical port: the port at the other end.
     pub circuits: Vec<Option<PortId>>,
+    /// From then on none may be used, whatever is heard or not: CLOCK_BOOTTIME \[ns\].
+    pub until_ns: u64,
+}
+
+/// Who follows what an agent tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Follower {
+    /// This process, which looks at [`View`] before it sends: it has followed as soon as that has changed.
+    ThisProcess,
+    /// Another process, which says itself what it has followed: [`AgentClient::using`].
+    Apart,
 }
 
 /// What the data plane must know.
@@ -37,7 +50,7 @@ pub struct View {
     pub link: Option<Result<(), String>>,
     /// The circuits to use, and no other.
     pub circuits: Use,
-    /// How often that was said, changed or not.
+    /// How often the controller had that said, changed or not.
     pub said: u64,
     /// Ports to be drained, and the token for [`AgentClient::drained`].
     pub drain: Option<(u64, Vec<u16>)>,
@@ -57,6 +70,7 @@ enum Call {
     Demand(Demand),
     Traffic(Traffic),
     Drained(u64),
+    Using(u64),
     Fault(ServerPart, bool),
 }
 
@@ -66,11 +80,24 @@ impl AgentClient {
     /// # Errors
     /// If the address, the token or the authority cannot be used.
     pub fn start(controller: &Controller, server: &str) -> Result<Self, Failure> {
+        AgentClient::start_for(controller, server, Follower::ThisProcess)
+    }
+
+    /// As [`AgentClient::start`], for a runtime here or apart.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start_for(
+        controller: &Controller,
+        server: &str,
+        follower: Follower,
+    ) -> Result<Self, Failure> {
         let (reports, latest) = watch::channel(None);
         let link = Link::open(controller, server, latest)?;
         let (calls, asked) = mpsc::channel(64);
         let (publish, views) = watch::channel(View::default());
-        let task = Task { agent: None, clock: Clock::start(), reports, link, asked, publish };
+        let clock = Clock::start();
+        let task = Task { agent: None, clock, follower, reports, link, asked, publish };
         tokio::spawn(task.run());
         Ok(AgentClient { calls, views })
     }
@@ -97,6 +124,14 @@ impl AgentClient {
     /// As [`AgentClient::demand`].
     pub async fn drained(&self, token: u64) -> Result<(), Failure> {
         self.call(Call::Drained(token)).await
+    }
+
+    /// The runtime goes by the [`Use`] of this number. Only one that is [`Follower::Apart`] says so.
+    ///
+    /// # Errors
+    /// As [`AgentClient::demand`].
+    pub async fn using(&self, number: u64) -> Result<(), Failure> {
+        self.call(Call::Using(number)).await
     }
 
     /// A part of the server fails, or works again.
@@ -167,6 +202,7 @@ struct Task {
     /// Once the region is known.
     agent: Option<(Arc<Description>, Agent)>,
     clock: Clock,
+    follower: Follower,
     reports: watch::Sender<Option<Report>>,
     link: Link,
     asked: mpsc::Receiver<Call>,
@@ -197,6 +233,7 @@ impl Task {
                         // Circuits are left first.
                         self.publish.send_modify(|view| {
                             view.circuits.circuits.iter_mut().for_each(|circuit| *circuit = None);
+                            view.circuits.until_ns = 0;
                             (view.said, view.ended) = (view.said + 1, Some(why));
                         });
                         return;
@@ -273,11 +310,13 @@ impl Task {
             }
             Call::Traffic(record) => agent.traffic(record),
             Call::Drained(token) => agent.drained(now, token),
+            Call::Using(number) => agent.using(now, number),
             Call::Fault(part, works) => agent.fault(now, part, works),
         }
     }
 
     fn carry_out(&mut self) {
+        let now = self.now();
         let Some((_, agent)) = &mut self.agent else { return };
         while let Some(output) = agent.poll() {
             match output {
@@ -287,10 +326,22 @@ impl Task {
                 AgentOutput::Drain { token, ports } => {
                     self.publish.send_modify(|view| view.drain = Some((token, ports)));
                 }
-                AgentOutput::Use { mark, round, circuits } => self.publish.send_modify(|view| {
-                    view.circuits = Use { mark, round, circuits };
-                    view.said += 1;
-                }),
+                AgentOutput::Use(lightloom_control::Use {
+                    number,
+                    mark,
+                    round,
+                    circuits,
+                    until,
+                }) => {
+                    let until_ns = self.clock.boottime_ns(until);
+                    self.publish.send_modify(|view| {
+                        view.circuits = Use { number, mark, round, circuits, until_ns };
+                        view.said += u64::from(mark != Mark::default());
+                    });
+                    if self.follower == Follower::ThisProcess {
+                        agent.using(now, number);
+                    }
+                }
             }
         }
     }

@@ -1,24 +1,36 @@
 //! An agent for runtimes in any language: a line of JSON each way, on standard input and output.
 //!
-//! In: `{"demand":{"round":1,"bytes":[0,900]}}`, and with it, if the runtime knows, `"ahead":{"uses":2,
-//! "hidden_ps":0,"later":0,"changes":0}`; `{"traffic":{"iteration":1,"passes":[{"under_way_ps":10,
-//! "dp":{"out":5,"into":5}}]}}`, `{"drained":{"token":1}}`, `{"fault":{"part":{"nic":0},"works":false}}`.
-//! Out: `{"region":{...}}` and `{"down":{"why":".."}}` when the controller is reached and lost,
-//! `{"use":{...}}` whenever other circuits are to be used or a demand is answered,
-//! `{"drain":{"token":1,"ports":[0]}}`, and `{"error":".."}` for a line that makes no sense.
+//! Both begin with which clock they read, and end if it is not the same: then times mean nothing. In, after
+//! `{"runtime":{"boot":"..","time_namespace":"..","boottime_offset":".."}}`: `{"demand":{"round":1,"bytes":[0,
+//! 900]}}`, and with it, if the runtime knows, `"ahead":{"uses":2,"hidden_ps":0,"later":0,"changes":0}`;
+//! `{"traffic":{"iteration":1,"passes":[{"under_way_ps":10,"dp":{"out":5,"into":5}}]}}`,
+//! `{"using":{"number":1}}`, `{"drained":{"token":1}}`, `{"fault":{"part":{"nic":0},"works":false}}`.
+//! Out, after `{"agent":{"boot":..}}`: `{"region":{...}}` and `{"down":{"why":".."}}` when the controller is
+//! reached and lost, `{"use":{...}}` some times in a lease and whenever other circuits are to be used or a
+//! demand is answered, `{"drain":{"token":1,"ports":[0]}}`, and `{"error":".."}` for a line that makes no
+//! sense.
+//!
+//! Lines are written on a thread of their own, and only the latest waits: a runtime that does not read
+//! stops nothing but itself.
 
-use super::client::{AgentClient, View};
+use super::client::{AgentClient, Follower, View};
 use super::link::Controller;
+use crate::clock::ClockIdentity;
 use crate::failure::Failure;
 use lightloom_control::{Demand, ServerPart};
 use lightloom_decide::Traffic;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::{BufRead, Read, Write};
+use std::thread::JoinHandle;
+use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
 
 /// No line is longer \[B\].
 const LONGEST: u64 = 1 << 20;
+/// The last line has been read by then, or will not be.
+const LAST_LINE: Duration = Duration::from_millis(500);
 
 /// The agent of one server, in lines of JSON on standard input and output
 #[derive(Clone, Debug, clap::Args)]
@@ -28,7 +40,8 @@ pub struct AgentArguments {
     /// The server's name in the region's file
     #[arg(long, value_name = "NAME")]
     server: String,
-    /// Take ports for drained at once: for a runtime that sends nothing while it waits for circuits
+    /// Take ports for drained once the runtime is `using` what followed: for one that sends nothing while it
+    /// waits for circuits
     #[arg(long)]
     drained: bool,
 }
@@ -36,6 +49,8 @@ pub struct AgentArguments {
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 enum Line {
+    Runtime(ClockIdentity),
+    Using { number: u64 },
     Demand(Demand),
     Traffic(Traffic),
     Drained { token: u64 },
@@ -46,41 +61,105 @@ impl AgentArguments {
     /// Works until standard input ends.
     ///
     /// # Errors
-    /// If the controller will have nothing of this server's agent.
+    /// If the controller will have nothing of this server's agent, or the runtime has another clock.
     pub async fn run(self) -> Result<(), Failure> {
-        let agent = AgentClient::start(&self.controller, &self.server)?;
+        let clock = ClockIdentity::of_this_process().map_err(Failure::Run)?;
+        let agent = AgentClient::start_for(&self.controller, &self.server, Follower::Apart)?;
         let mut views = agent.view();
-        let mut shown = View::default();
-        let mut input = input()?;
-        loop {
+        let mut over = agent.view();
+        let (mut input, (output, writer)) = (input()?, output()?);
+        // Nobody has begun to write.
+        let _ = output.try_send(vec![json!({ "agent": clock })]);
+        let (met, drained) = (false, self.drained);
+        let mut talk = Talk { agent, clock, met, drained, shown: View::default() };
+        let mut unseen = true;
+        let last = loop {
             tokio::select! {
-                changed = views.changed() => {
+                biased;
+                ended = over.wait_for(|view| view.ended.is_some()) => {
+                    let Ok(view) = ended.map(|view| view.clone()) else { return Ok(()) };
+                    break view;
+                }
+                changed = views.changed(), if !unseen => match changed {
+                    Ok(()) => unseen = true,
+                    Err(_) => return Ok(()),
+                },
+                room = output.reserve(), if unseen && talk.met => {
+                    let Ok(room) = room else { return Ok(()) };
+                    unseen = false;
                     let view = views.borrow_and_update().clone();
-                    news(&shown, &view).iter().for_each(say);
-                    if let Some(why) = view.ended {
-                        return Err(Failure::Run(why));
-                    }
-                    if changed.is_err() {
-                        return Ok(());
-                    }
-                    let token = view.drain.as_ref().map(|drain| drain.0);
-                    if let Some(token) = token.filter(|_| self.drained && view.drain != shown.drain) {
-                        agent.drained(token).await?;
-                    }
-                    shown = view;
+                    room.send(news(&talk.shown, &view));
+                    talk.shown = view;
                 }
                 line = input.recv() => {
                     let Some(line) = line else { return Ok(()) };
-                    match serde_json::from_slice(&line?) {
-                        Ok(Line::Demand(demand)) => agent.demand(demand).await?,
-                        Ok(Line::Traffic(record)) => agent.traffic(record).await?,
-                        Ok(Line::Drained { token }) => agent.drained(token).await?,
-                        Ok(Line::Fault { part, works }) => agent.fault(part, works).await?,
-                        Err(why) => say(&json!({ "error": why.to_string() })),
+                    if let Err(why) = talk.hear(&line?).await? {
+                        let _ = output.try_send(vec![json!({ "error": why })]);
                     }
                 }
             }
+        };
+        // A runtime that reads hears of it.
+        if let (Ok(Ok(room)), true) = (timeout(LAST_LINE, output.reserve()).await, talk.met) {
+            room.send(news(&talk.shown, &last));
         }
+        drop(output);
+        let written = async {
+            while !writer.is_finished() {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let _ = timeout(LAST_LINE, written).await;
+        Err(Failure::Run(last.ended.unwrap_or_default()))
+    }
+}
+
+/// What has been said so far.
+struct Talk {
+    agent: AgentClient,
+    clock: ClockIdentity,
+    /// The runtime has said that it reads the same clock.
+    met: bool,
+    /// As the argument of that name.
+    drained: bool,
+    /// What has been written.
+    shown: View,
+}
+
+impl Talk {
+    /// The runtime says something. What makes no sense is told, and the rest goes on.
+    async fn hear(&mut self, line: &[u8]) -> Result<Result<(), String>, Failure> {
+        let line = match serde_json::from_slice(line) {
+            Ok(line) => line,
+            Err(why) => return Ok(Err(why.to_string())),
+        };
+        let agent = &self.agent;
+        match line {
+            Line::Runtime(theirs) => {
+                self.clock.agrees(&theirs).map_err(Failure::Run)?;
+                self.met = true;
+            }
+            _ if !self.met => {
+                let why =
+                    "the first line of a runtime must be `runtime`, with the clock that it reads";
+                return Ok(Err(why.into()));
+            }
+            Line::Using { number } => {
+                if number > self.shown.circuits.number {
+                    return Ok(Err(format!("using: {number}: no such `use` was told")));
+                }
+                let drain = self.shown.drain.as_ref().filter(|_| self.drained);
+                if let Some((token, _)) = drain.filter(|_| number == self.shown.circuits.number) {
+                    agent.drained(*token).await?;
+                }
+                agent.using(number).await?;
+            }
+            Line::Demand(demand) => agent.demand(demand).await?,
+            Line::Traffic(record) => agent.traffic(record).await?,
+            Line::Drained { token } => agent.drained(token).await?,
+            Line::Fault { part, works } => agent.fault(part, works).await?,
+        }
+        Ok(Ok(()))
     }
 }
 
@@ -130,20 +209,34 @@ fn news(last: &View, view: &View) -> Vec<Value> {
     if let Some((token, ports)) = view.drain.as_ref().filter(|_| view.drain != last.drain) {
         news.push(json!({ "drain": { "token": token, "ports": ports } }));
     }
-    if view.said > last.said {
+    if view.circuits != last.circuits {
         let using = &view.circuits;
         news.push(json!({ "use": {
+            "number": using.number,
             "generation": using.mark.generation,
             "stage": using.mark.stage,
             "round": using.round,
             "circuits": using.circuits,
+            "until_ns": using.until_ns,
         }}));
     }
     news
 }
 
-/// A line, at once; a runtime that is gone ends standard input, too.
-fn say(line: &Value) {
-    let mut out = std::io::stdout();
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+/// Lines for standard output, written on a thread: whoever does not read them stops nobody else. One batch is
+/// written while another waits.
+fn output() -> Result<(mpsc::Sender<Vec<Value>>, JoinHandle<()>), Failure> {
+    let (tell, mut batches) = mpsc::channel::<Vec<Value>>(1);
+    let write = move || {
+        let mut out = std::io::stdout();
+        while let Some(batch) = batches.blocking_recv() {
+            let lines: String = batch.iter().map(|line| format!("{line}\n")).collect();
+            // A runtime that is gone ends standard input, too.
+            if out.write_all(lines.as_bytes()).and_then(|()| out.flush()).is_err() {
+                return;
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name("output".into()).spawn(write);
+    Ok((tell, thread.map_err(|why| Failure::Run(why.to_string()))?))
 }
