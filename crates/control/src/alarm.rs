@@ -16,6 +16,8 @@ pub enum Alarm {
     SwitchRefuses,
     /// Its circuits are not those that were verified: someone else changed them.
     CircuitsChanged,
+    /// Another controller makes circuits of this region: this one has stopped.
+    SecondController,
     /// The circuits of a port are not what the switch was ordered, however often.
     PortStuck {
         /// The server's port.
@@ -68,6 +70,7 @@ impl Alarm {
             Alarm::SwitchUntrusted => "switch-untrusted",
             Alarm::SwitchRefuses => "switch-refuses",
             Alarm::CircuitsChanged => "circuits-changed",
+            Alarm::SecondController => "second-controller",
             Alarm::PortStuck { .. } => "port-stuck",
             Alarm::ForeignPatch { .. } => "foreign-patch",
             Alarm::ServerSilent { .. } => "server-silent",
@@ -80,11 +83,12 @@ impl Alarm {
     }
 
     /// Every name that [`Alarm::name`] gives.
-    pub const NAMES: [&'static str; 12] = [
+    pub const NAMES: [&'static str; 13] = [
         "switch-unreachable",
         "switch-untrusted",
         "switch-refuses",
         "circuits-changed",
+        "second-controller",
         "port-stuck",
         "foreign-patch",
         "server-silent",
@@ -105,6 +109,9 @@ impl fmt::Display for Alarm {
             }
             Alarm::SwitchRefuses => write!(f, "the switch refuses orders"),
             Alarm::CircuitsChanged => write!(f, "someone else changed circuits"),
+            Alarm::SecondController => {
+                write!(f, "another controller is at the switch: this one has stopped")
+            }
             Alarm::PortStuck { port: (server, port) } => {
                 write!(f, "server {server}, port {port} does not follow the switch's orders")
             }

@@ -23,6 +23,8 @@ pub enum Planted {
     RuntimeForgetsLeases,
     /// The runtime says that ports are drained while bytes are in flight there.
     RuntimeDrainsAtOnce,
+    /// The controller takes over whatever another one makes, and goes on.
+    IgnoresRivals,
 }
 
 /// The bug of a machine, if one is planted.

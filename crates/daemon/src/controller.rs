@@ -29,6 +29,9 @@ const SNAPSHOT: Duration = Duration::from_millis(50);
 const IDLE_SNAPSHOT: Duration = Duration::from_secs(1);
 /// What has come is handed over at once, up to so much.
 const BATCH: usize = 256;
+/// A process that has not come round for so much longer than it wanted to sleep was stopped: another controller may
+/// have taken over meanwhile.
+const STOPPED: Duration = Duration::from_secs(1);
 /// The machine is not called more often than this for its timers.
 const TICK: Duration = Duration::from_millis(1);
 
@@ -46,6 +49,17 @@ pub struct Task {
     clock: Clock,
     started: SystemTime,
     records: Vec<Record>,
+    /// When what is being done was asked for.
+    came: Instant,
+}
+
+/// What a task waits for.
+enum Heard {
+    Switch(Option<Input>),
+    Command(Option<Command>),
+    Timer,
+    /// A picture is to be taken.
+    Picture,
 }
 
 /// What a task is made of.
@@ -89,6 +103,7 @@ impl Task {
             clock,
             started,
             records: Vec::new(),
+            came: Instant::now(),
         };
         (task, hub)
     }
@@ -113,30 +128,37 @@ impl Task {
             }
             let next = published + if changed { SNAPSHOT } else { IDLE_SNAPSHOT };
             let timer = self.timer().max(ticked + TICK);
-            tokio::select! {
+            let due = timer.min(next).max(self.came);
+            let heard = tokio::select! {
                 biased;
                 _ = &mut stop => return Ok(()),
-                input = self.switch.next() => {
-                    // The task of the switch lives as long as its handle.
-                    let Some(input) = input else { return Ok(()) };
-                    self.controller.handle(self.now(), input);
-                    changed = true;
-                }
-                command = self.commands.recv() => {
-                    let Some(command) = command else { return Ok(()) };
+                input = self.switch.next() => Heard::Switch(input),
+                command = self.commands.recv() => Heard::Command(command),
+                () = sleep_until(timer.into()) => Heard::Timer,
+                () = sleep_until(next.into()) => Heard::Picture,
+            };
+            self.came = Instant::now();
+            if self.came > due + STOPPED {
+                tracing::warn!(late_ms = (self.came - due).as_millis() as u64, "it was stopped");
+                self.controller.handle(self.now(), Input::Woken);
+            }
+            changed |= !matches!(heard, Heard::Picture);
+            match heard {
+                // The task of the switch lives as long as its handle.
+                Heard::Switch(None) | Heard::Command(None) => return Ok(()),
+                Heard::Switch(Some(input)) => self.controller.handle(self.now(), input),
+                Heard::Command(Some(command)) => {
                     self.command(command);
                     for _ in 1..BATCH {
                         let Ok(command) = self.commands.try_recv() else { break };
                         self.command(command);
                     }
-                    changed = true;
                 }
-                () = sleep_until(timer.into()) => {
-                    ticked = Instant::now();
+                Heard::Timer => {
+                    ticked = self.came;
                     self.controller.timeout(self.now());
-                    changed = true;
                 }
-                () = sleep_until(next.into()) => {}
+                Heard::Picture => {}
             }
         }
     }
@@ -206,7 +228,7 @@ impl Task {
                 }
                 Output::Order { id, order } => {
                     self.safe()?;
-                    self.switch.order(id, order);
+                    self.switch.order(id, order, self.came);
                 }
                 Output::Reconnect => {
                     self.safe()?;

@@ -67,7 +67,8 @@ impl Server {
             .await
             .map_err(|why| Failure::Run(format!("{}: {why}", config.address)))?;
         let reconnect = Duration::from_nanos(config.settings.reconnect.ps() / 1000);
-        let switch = wire::spawn(config.endpoint, config.driver, Timing::new(reconnect));
+        let patience = Duration::from_nanos(config.settings.patience.ps() / 1000);
+        let switch = wire::spawn(config.endpoint, config.driver, Timing::new(reconnect, patience));
         let (ports, lease) = (config.region.degree(), config.settings.lease);
         let (task, hub) = Task::new(Parts {
             region: config.region,

@@ -13,6 +13,7 @@ pub use stream::{Endpoint, Stream, open};
 use crate::clock::Clock;
 use lightloom_control::{Driver, DriverEvent, Input, Order};
 use lightloom_units::Time;
+use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -30,13 +31,16 @@ pub struct Timing {
     pub reconnect: Duration,
     /// But never more than this.
     pub longest: Duration,
+    /// An order that is not answered by then is given up, and its stream closed: nothing more of it is sent.
+    pub order: Duration,
 }
 
 impl Timing {
-    /// With so long between the end of a stream and the next attempt.
-    pub fn new(reconnect: Duration) -> Self {
+    /// With so long between the end of a stream and the next attempt, and until an order is given up.
+    pub fn new(reconnect: Duration, order: Duration) -> Self {
         let (connect, write) = (Duration::from_secs(5), Duration::from_secs(5));
-        Timing { connect, write, reconnect, longest: (reconnect * 16).min(Duration::from_secs(30)) }
+        let longest = (reconnect * 16).min(Duration::from_secs(30));
+        Timing { connect, write, reconnect, longest, order }
     }
 }
 
@@ -51,7 +55,7 @@ pub struct SwitchHandle {
 
 #[derive(Debug)]
 enum Call {
-    Order { id: u64, order: Order },
+    Order { id: u64, order: Order, given: Instant },
     Reconnect,
 }
 
@@ -65,10 +69,10 @@ impl SwitchHandle {
     }
 
     /// [`lightloom_control::Output::Order`]. While the switch is down, or if it went down since the
-    /// last event, the order is dropped: the event that says so comes, or has come.
-    pub fn order(&self, id: u64, order: Order) {
+    /// last event, the order is dropped: the event that says so comes, or has come. `given` is when it was asked for.
+    pub fn order(&self, id: u64, order: Order, given: Instant) {
         // A task that is gone says so by its events.
-        let _ = self.calls.send((self.stream, Call::Order { id, order }));
+        let _ = self.calls.send((self.stream, Call::Order { id, order, given }));
     }
 
     /// [`lightloom_control::Output::Reconnect`].
@@ -144,6 +148,8 @@ impl Task {
         let mut flushed = true;
         let mut deadline = Instant::now();
         let mut buffer = vec![0; 64 << 10];
+        // Orders that are not answered, and when they were given.
+        let mut open: VecDeque<(u64, Instant)> = VecDeque::new();
         loop {
             while let Some(event) = self.driver.event() {
                 match event {
@@ -153,11 +159,16 @@ impl Task {
                         self.tell(Input::SwitchUp { device, ports }).await?;
                     }
                     DriverEvent::Answer { id, answer } => {
+                        open.retain(|order| order.0 != id);
                         self.tell(Input::Answer { id, answer }).await?;
                     }
                     DriverEvent::Notice(words) => tracing::debug!(words, "the switch says"),
                     DriverEvent::Down(why) => return Ok((up, why)),
                 }
+            }
+            // This process may have been stopped since: another controller may have taken over.
+            if open.front().is_some_and(|order| order.1.elapsed() > self.timing.order) {
+                return Ok((up, "an order was not answered in time".into()));
             }
             while let Some(more) = self.driver.transmit() {
                 if sent == out.len() {
@@ -198,8 +209,9 @@ impl Task {
                     // Asked by one who has not seen this stream.
                     Some((seen, _)) if seen != self.stream => {}
                     Some((_, Call::Reconnect)) => return Ok((up, "as asked".into())),
-                    Some((_, Call::Order { id, order })) => {
+                    Some((_, Call::Order { id, order, given })) => {
                         let now = self.now();
+                        open.push_back((id, given));
                         self.driver.order(now, id, &order);
                     }
                 },

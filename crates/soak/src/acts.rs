@@ -6,8 +6,8 @@ use crate::plane::{Says, Word};
 use crate::world::{Event, World};
 use lightloom_circuits::{CircuitCounts, Rates, allocate, choose};
 use lightloom_control::{
-    AgentOutput, Answer, Controller, ControllerEvent, Driver, DriverEvent, Input, Order, Output,
-    Record, RuntimeOutput,
+    AgentOutput, Alarm, Answer, Controller, ControllerEvent, Driver, DriverEvent, Input, Order,
+    Output, Record, RuntimeOutput,
 };
 use lightloom_decide::Question;
 use lightloom_units::Time;
@@ -127,6 +127,12 @@ impl World {
                 self.note(|| format!("event: {event:?}"));
                 if let ControllerEvent::Raised { alarm } = &event {
                     self.tally(alarm.name());
+                    if *alarm == Alarm::SecondController {
+                        let holds = self.checks.rival();
+                        self.hold(holds);
+                        let soon = self.chance.ms(10, 2_000);
+                        self.at(now + soon, Event::Alone);
+                    }
                 }
             }
         }

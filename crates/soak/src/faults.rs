@@ -96,7 +96,8 @@ impl World {
             | Fault::Lockout
             | Fault::MirrorSticks
             | Fault::CircuitDrops
-            | Fault::Tampering => self.strike_switch(fault, (server, port), over),
+            | Fault::Tampering
+            | Fault::Rival => self.strike_switch(fault, (server, port), over),
             Fault::Operator => {
                 let all: Vec<PortId> = self.region.ports().collect();
                 let some = vec![self.chance.pick(&all)];
@@ -175,6 +176,15 @@ impl World {
                 };
                 let set: Vec<Patch> =
                     (0..self.chance.between(1, 3)).map(|_| any(&mut self.chance)).collect();
+                self.tamper(|switch| switch.tamper(&[], &set));
+            }
+            Fault::Rival => {
+                let mut ports = self.region.slice();
+                self.chance.shuffle(&mut ports);
+                let (n, most) = (self.region.switch_ports(), ports.len() as u64 / 2);
+                ports.truncate(2 * self.chance.between(1, most) as usize);
+                let pair = |ends: &[u16]| Patch::pair(n, ends[0], ends[1]);
+                let set: Vec<Patch> = ports.chunks_exact(2).flat_map(pair).collect();
                 self.tamper(|switch| switch.tamper(&[], &set));
             }
             _ => unreachable!("faults of the switch alone"),

@@ -39,6 +39,7 @@ invariants! {
     ONWARD, "onward", "what an agent has obeyed never goes back";
     KEPT, "kept", "a plan that an agent has resumed is in the journal";
     FOLLOWED, "followed", "an agent that says that it resumes has a data plane that has resumed";
+    ALONE, "alone", "a controller that has read circuits of another one orders nothing until an operator says that it is alone, and stops for nothing else";
     ALARMS, "alarms", "an agent that reports is not called silent, and one that is silent is not called stuck";
     CALM, "calm", "nobody is called without end";
     PROGRESS, "progress", "once faults stop, demand is answered, alarms end, and controller, journal, switch and agents agree";
@@ -70,6 +71,10 @@ pub(crate) struct Checks {
     seen: BTreeSet<Patch>,
     /// Switch ports that another hand has touched: when, and until when that is nobody's fault.
     spoilt: BTreeMap<u16, (Time, Time)>,
+    /// What the controller may have made: what it read last and what it ordered since.
+    made: Option<BTreeSet<Patch>>,
+    /// It has read circuits of another one.
+    rival: bool,
     /// By server: incarnation and what it has obeyed.
     obeyed: Vec<(u64, Mark)>,
     /// Generations that were resumed in the journal, and those that it lost.
@@ -89,6 +94,17 @@ impl Checks {
     pub fn started(&mut self) {
         self.seen.clear();
         self.reads.clear();
+        self.alone();
+    }
+
+    /// An operator says that there is no other controller.
+    pub fn alone(&mut self) {
+        (self.made, self.rival) = (None, false);
+    }
+
+    /// The controller says that there is another.
+    pub fn rival(&self) -> Holds {
+        holds(ALONE, self.rival, || "it stops, and nobody else was there".into())
     }
 
     /// The journal is gone.
@@ -118,6 +134,8 @@ impl Checks {
             self.reads.insert(id, (self.orders, now));
             return Ok(());
         };
+        holds(ALONE, !self.rival, || format!("{order:?}"))?;
+        self.made.iter_mut().for_each(|made| made.extend(set));
         for patch in end.iter().chain(set) {
             for port in [patch.ingress, patch.egress.saturating_sub(region.switch_ports())] {
                 holds(SLICE, region.port_at(port).is_some(), || format!("{patch:?} is ordered"))?;
@@ -160,6 +178,17 @@ impl Checks {
         let fresh =
             |patch: &&Patch| !later(patch.ingress) && !later(patch.egress.saturating_sub(n));
         self.seen = state.iter().filter(fresh).copied().collect();
+        let strange = |a: u16, b: u16| {
+            let pair = Patch::pair(n, a, b);
+            let made = self.made.as_ref();
+            pair.iter().all(|patch| {
+                state.contains(patch) && made.is_some_and(|made| !made.contains(patch))
+            })
+        };
+        let slice = region.slice();
+        let mut pairs = slice.iter().flat_map(|&a| slice.iter().map(move |&b| (a, b)));
+        self.rival |= pairs.any(|(a, b)| a < b && strange(a, b));
+        self.made = Some(state.iter().copied().collect());
         for (at, until) in self.spoilt.values_mut() {
             if *at <= issued {
                 *until = (*until).min(now + settings.lease + settings.grace);

@@ -29,6 +29,7 @@ pub(crate) enum Fault {
     MirrorSticks,
     CircuitDrops,
     Tampering,
+    Rival,
     Operator,
     Storm,
 }
@@ -46,7 +47,7 @@ pub(crate) enum Loss {
 }
 
 /// Every kind, its name in summaries, and how often of a thousand seeds have it.
-const KINDS: [(Fault, &str, u64); 25] = [
+const KINDS: [(Fault, &str, u64); 26] = [
     (Fault::ControllerCrash, "controller crashed", 500),
     (Fault::JournalLost, "journal lost", 120),
     (Fault::JournalCut, "journal cut", 120),
@@ -70,6 +71,7 @@ const KINDS: [(Fault, &str, u64); 25] = [
     (Fault::MirrorSticks, "mirror stuck", 250),
     (Fault::CircuitDrops, "circuit dropped", 200),
     (Fault::Tampering, "switch tampered with", 120),
+    (Fault::Rival, "another controller at the switch", 80),
     (Fault::Operator, "operator at work", 200),
     (Fault::Storm, "messages lost in a storm", 250),
 ];

@@ -172,6 +172,7 @@ mod tests {
             "circuits-changed",
             "ports stuck",
             "foreign-patch",
+            "second-controller",
             "drain-stuck",
             "decision-refused",
         ] {
@@ -192,6 +193,7 @@ mod tests {
             (Planted::SkipsVerification, ["read-back", "read-back"]),
             (Planted::ForgetsGenerations, ["stale", "onward"]),
             (Planted::SkipsDraining, ["held", "connected"]),
+            (Planted::IgnoresRivals, ["alone", "alone"]),
             (Planted::ForgetsLeases, ["held", "connected"]),
             (Planted::CountsFromTheAnswer, ["held", "connected"]),
             (Planted::TellsNoEnd, ["held", "connected"]),

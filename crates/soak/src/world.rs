@@ -46,6 +46,7 @@ pub(crate) enum Event {
     StormOver,
     BreakStream,
     Crash,
+    Alone,
     FaultsStop,
     LastDemand,
 }
@@ -289,6 +290,9 @@ impl World {
         let now = self.now;
         if self.controller.is_some() {
             self.note(|| format!("controller hears {input:?}"));
+            if matches!(&input, Input::Unblock { ports } if ports.is_empty()) {
+                self.checks.alone();
+            }
         }
         if let Some(controller) = &mut self.controller {
             controller.handle(now, input);
@@ -423,6 +427,7 @@ impl World {
             Event::BreakStream if !self.calm => self.break_stream(),
             Event::Crash if !self.calm && self.controller.is_some() => self.crash(Loss::Nothing),
             Event::BreakStream | Event::Crash => {}
+            Event::Alone => self.input(Input::Unblock { ports: Vec::new() }),
             Event::FaultsStop => self.faults_stop(),
             Event::LastDemand => {
                 (0..self.rounds.len() as u16).for_each(|tenant| self.demand(tenant));

@@ -133,8 +133,11 @@ impl Controller {
             self.journal_stuck();
         }
         self.foreign.retain(|port| !ports.is_empty() && !ports.contains(port));
-        if ports.is_empty() && self.forgives().is_some() {
-            self.clear(&Alarm::JournalLost);
+        if ports.is_empty() {
+            if self.forgives().is_some() {
+                self.clear(&Alarm::JournalLost);
+            }
+            self.alone();
         }
         self.clear_ports();
         self.next_audit = now;

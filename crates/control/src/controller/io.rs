@@ -46,6 +46,8 @@ pub enum Input {
     },
     /// An operator wants the switch to be read now.
     Audit,
+    /// The process did not run for a while: it was stopped, or its machine was.
+    Woken,
 }
 
 /// What a controller wants done, in this order.

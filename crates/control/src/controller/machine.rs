@@ -1,6 +1,7 @@
 //! The controller: what it knows, and what it does when something happens or time passes.
 
 use super::io::{ControllerEvent, Input, Output};
+use super::made::Made;
 use super::phase::Phase;
 use super::record::AgentRecord;
 use super::view::{Counters, Reconfiguration};
@@ -31,6 +32,7 @@ pub struct Controller {
     pub(super) actual: Vec<Patch>,
     /// What is in `actual` may not be so any more.
     pub(super) must_read: bool,
+    pub(super) made: Made,
     /// Nothing is known yet: agents are not answered until then.
     pub(super) mute_until: Option<Time>,
     pub(super) agents: Vec<AgentRecord>,
@@ -84,6 +86,7 @@ impl Controller {
             blocked: vec![false; servers * degree],
             actual: Vec::new(),
             must_read: true,
+            made: Made::default(),
             mute_until: Some(quarantine + settings.patience),
             agents: vec![AgentRecord::new(lease_end); servers],
             rounds: vec![0; usize::from(tenants) + 1],
@@ -160,6 +163,7 @@ impl Controller {
             Input::Decided { question, counts } => self.decided(now, question, &counts),
             Input::Unblock { ports } => self.unblock(now, &ports),
             Input::Audit => self.next_audit = now,
+            Input::Woken => self.woken(now),
         }
         self.advance(now);
     }

@@ -14,16 +14,21 @@
 //! - After a crash the same happens with what the [`Memory`] of the journal says: what the switch holds
 //!   is read and taken over; circuits that were verified and still stand are never interrupted.
 //!
-//! Modelled: one region on one switch; several tenants, whose rounds are their own. Ignored: two
-//! controllers at once; the caller sees to it that there is one (the daemon locks its journal).
+//! - A controller that sees circuits that another one made stops, until an operator says that it is alone.
+//!
+//! Modelled: one region on one switch; several tenants, whose rounds are their own. Ignored: what two
+//! controllers do before either has read the switch; the caller sees to it that there is one (the daemon locks its
+//! journal).
 //! Checked: the fault-injecting world of `lightloom-soak`.
 
 mod agents;
 mod io;
 mod machine;
+mod made;
 mod phase;
 mod plan;
 mod record;
+mod rival;
 mod status;
 mod switch;
 mod view;

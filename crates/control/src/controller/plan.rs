@@ -24,7 +24,7 @@ impl Controller {
             if self.is_behind() {
                 self.reissue(now);
             }
-            if !(self.up && !self.must_read && self.agents_known()) {
+            if !(self.up && !self.must_read && self.agents_known() && !self.made.stopped) {
                 // Nothing can be changed: what waits for circuits shall not wait longer. They come
                 // later.
                 if let Some(rounds) = self.due(now) {
@@ -48,6 +48,9 @@ impl Controller {
         }
         if now >= self.next_audit {
             return self.read(now);
+        }
+        if self.made.stopped {
+            return;
         }
         let (due, even) = (self.due(now), self.wants_even() && !self.began_even);
         if due.is_some() || self.replan || even {
@@ -251,6 +254,7 @@ impl Controller {
         plan.log.patches += (end.len() + set.len()) as u32;
         self.journal(Record::Patching { generation: plan.generation });
         self.counters.patches += (end.len() + set.len()) as u64;
+        self.made.ordered(&set);
         let order = self.order(Order::Apply { end, set });
         self.phase = Phase::Patching { plan, order, deadline: now + self.settings.patience };
     }
@@ -305,7 +309,11 @@ impl Controller {
 
     /// What stands was read back.
     pub(super) fn verified(&mut self, now: Time, mut plan: Plan, patches: Vec<Patch>) {
+        let rival = self.see_rival(now, &patches);
         self.actual = patches;
+        if rival {
+            return;
+        }
         let kept = self.observed(&plan.kept);
         self.set_alarm(now, Alarm::CircuitsChanged, kept != plan.kept);
         (self.standing, plan.kept) = (self.observed(&self.standing), kept);

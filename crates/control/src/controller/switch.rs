@@ -92,11 +92,16 @@ impl Controller {
     /// What stands, out of any plan: it should be what was verified.
     fn seen(&mut self, now: Time, patches: Vec<Patch>) {
         self.counters.audits += 1;
+        let rival = self.see_rival(now, &patches);
         self.actual = patches;
         self.must_read = false;
         let mute = self.mute_until.take().is_some();
         self.clear(&Alarm::SwitchUntrusted);
         self.see_foreign(now);
+        if rival {
+            self.next_audit = now + self.settings.audit;
+            return;
+        }
         let observed = self.observed(&self.standing);
         let gone = observed.circuits().ne(self.standing.circuits());
         self.standing = observed;
@@ -173,7 +178,9 @@ impl Controller {
     pub(super) fn withdraw(&mut self, now: Time, why: &str) {
         let generation = self.next_generation();
         let why = why.to_string();
-        self.raise(now, Alarm::SwitchUntrusted);
+        if !self.made.stopped {
+            self.raise(now, Alarm::SwitchUntrusted);
+        }
         self.journal(Record::Withdrawn { generation, why: why.clone() });
         self.outputs.push_back(Output::Event(ControllerEvent::Withdrawn { generation, why }));
         self.counters.withdrawals += 1;

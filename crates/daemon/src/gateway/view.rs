@@ -306,6 +306,7 @@ fn server_of(alarm: &Alarm) -> Option<u16> {
         | Alarm::SwitchUntrusted
         | Alarm::SwitchRefuses
         | Alarm::CircuitsChanged
+        | Alarm::SecondController
         | Alarm::DecisionRefused
         | Alarm::JournalLost => None,
     }

@@ -73,9 +73,9 @@ async fn over_tls_with_the_password_and_not_otherwise() {
     let mut handle = spawn(good.clone(), driver("azure"), timing());
     assert!(matches!(next(&mut handle).await, Input::SwitchUp { ports: 8, .. }));
     let set = Patch::pair(8, 1, 2).to_vec();
-    handle.order(1, Order::Apply { end: vec![], set: set.clone() });
+    handle.order(1, Order::Apply { end: vec![], set: set.clone() }, std::time::Instant::now());
     assert_eq!(next(&mut handle).await, Input::Answer { id: 1, answer: Answer::Done });
-    handle.order(2, Order::Read);
+    handle.order(2, Order::Read, std::time::Instant::now());
     assert_eq!(next(&mut handle).await, Input::Answer { id: 2, answer: Answer::State(set) });
 
     let wrong = [

@@ -38,7 +38,13 @@ fn tcp(address: SocketAddr) -> Endpoint {
 
 pub(super) fn timing() -> Timing {
     let ms = Duration::from_millis;
-    Timing { connect: ms(2000), write: ms(500), reconnect: ms(20), longest: ms(100) }
+    Timing {
+        connect: ms(2000),
+        write: ms(500),
+        reconnect: ms(20),
+        longest: ms(100),
+        order: ms(60_000),
+    }
 }
 
 pub(super) async fn next(handle: &mut SwitchHandle) -> Input {
@@ -63,7 +69,7 @@ async fn up(handle: &mut SwitchHandle) -> u16 {
 }
 
 async fn state(handle: &mut SwitchHandle, id: u64) -> Vec<Patch> {
-    handle.order(id, Order::Read);
+    handle.order(id, Order::Read, std::time::Instant::now());
     match next(handle).await {
         Input::Answer { id: of, answer: Answer::State(patches) } if of == id => patches,
         other => panic!("{other:?}, and it was to be read"),
@@ -93,14 +99,14 @@ async fn orders_are_carried_and_a_switch_that_comes_back_is_found() {
     let mut handle = spawn(tcp(address), tl1(), timing());
     assert_eq!(up(&mut handle).await, 8);
     let circuit = Patch::pair(8, 2, 7).to_vec();
-    handle.order(1, Order::Apply { end: vec![], set: circuit.clone() });
+    handle.order(1, Order::Apply { end: vec![], set: circuit.clone() }, std::time::Instant::now());
     assert_eq!(next(&mut handle).await, Input::Answer { id: 1, answer: Answer::Done });
     assert_eq!(state(&mut handle, 2).await, circuit);
     served.abort();
     assert!(why(&mut handle).await.contains("closed"));
     // Nobody is there, and what is ordered meanwhile is never sent.
     assert!(why(&mut handle).await.starts_with("no connection: "));
-    handle.order(3, Order::Apply { end: vec![], set: circuit });
+    handle.order(3, Order::Apply { end: vec![], set: circuit }, std::time::Instant::now());
     let (_, _served) = serve(address).await;
     assert_eq!(up(&mut handle).await, 8);
     assert_eq!(state(&mut handle, 4).await, [], "another switch, and untouched");
@@ -128,7 +134,11 @@ async fn an_order_for_a_stream_that_broke_is_not_sent_over_the_next() {
     let (_, _served) = serve(address).await;
     // By now the next stream is up; who gives the order has not heard of it.
     tokio::time::sleep(Duration::from_millis(400)).await;
-    handle.order(1, Order::Apply { end: vec![], set: Patch::pair(8, 1, 2).to_vec() });
+    handle.order(
+        1,
+        Order::Apply { end: vec![], set: Patch::pair(8, 1, 2).to_vec() },
+        std::time::Instant::now(),
+    );
     assert!(why(&mut handle).await.contains("closed"));
     up(&mut handle).await;
     assert_eq!(state(&mut handle, 2).await, []);
@@ -276,4 +286,18 @@ fn runs(argument: &str) -> bool {
         let line = std::fs::read_to_string(process.path().join("cmdline")).unwrap_or_default();
         line.starts_with("sleep\0") && line.split('\0').any(|word| word == argument)
     })
+}
+
+#[tokio::test]
+async fn an_order_that_is_too_late_is_not_sent() {
+    let (address, _served) = serve(anywhere()).await;
+    let order = Duration::from_secs(2);
+    let mut handle = spawn(tcp(address), tl1(), Timing { order, ..timing() });
+    up(&mut handle).await;
+    // As by a process that was stopped before it could hand it on.
+    let given = std::time::Instant::now() - Duration::from_secs(3);
+    handle.order(1, Order::Apply { end: vec![], set: Patch::pair(8, 1, 2).to_vec() }, given);
+    assert_eq!(why(&mut handle).await, "an order was not answered in time");
+    up(&mut handle).await;
+    assert_eq!(state(&mut handle, 2).await, []);
 }

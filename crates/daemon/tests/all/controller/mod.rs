@@ -4,6 +4,7 @@ mod access;
 mod border;
 mod kill;
 mod lost;
+mod rival;
 mod switch;
 mod world;
 

@@ -78,6 +78,11 @@ impl Daemon {
         self.child.kill().await.expect("killed");
     }
 
+    /// The number of the process.
+    pub fn process(&self) -> u32 {
+        self.child.id().expect("it runs")
+    }
+
     pub fn url(&self) -> Controller {
         Controller { url: format!("http://{}", self.address), token_file: None, ca: None }
     }
@@ -167,8 +172,22 @@ pub fn read_journal(path: &Path) -> Memory {
 
 /// A page over HTTP/1.1: the status code, and the body as JSON.
 pub async fn get(address: &str, path: &str) -> (u16, Value) {
-    let mut stream = TcpStream::connect(address).await.expect("it listens");
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    asked(address, &request).await
+}
+
+/// What is said to JSON that is sent there.
+pub async fn post(address: &str, path: &str, body: &str) -> (u16, Value) {
+    let length = body.len();
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+    );
+    asked(address, &request).await
+}
+
+async fn asked(address: &str, request: &str) -> (u16, Value) {
+    let mut stream = TcpStream::connect(address).await.expect("it listens");
     stream.write_all(request.as_bytes()).await.expect("it reads");
     let mut answer = Vec::new();
     let read = timeout(LONG, stream.read_to_end(&mut answer)).await;
