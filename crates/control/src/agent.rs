@@ -107,8 +107,8 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// An agent that has just started. `incarnation` must be greater than in any earlier life of it: the
-    /// time of day will do. Its first output tells the data plane to use nothing; until that has been
+    /// An agent that has just started. `incarnation` must be another than in any earlier life of it: a number
+    /// drawn at random will do. Its first output tells the data plane to use nothing; until that has been
     /// obeyed, it says nothing to the controller.
     pub fn new(settings: AgentSettings, incarnation: u64, now: Time) -> Self {
         let mut agent = Agent {

@@ -61,6 +61,16 @@ pub enum ServerPart {
     Server,
 }
 
+impl ServerPart {
+    /// The optical port that cannot be used while it fails; none for the whole server.
+    pub fn port(self) -> Option<u16> {
+        match self {
+            ServerPart::Nic(port) | ServerPart::Link(port) | ServerPart::Gpu(port) => Some(port),
+            ServerPart::Server => None,
+        }
+    }
+}
+
 /// What a server will send in one all-to-all.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Demand {
@@ -88,7 +98,7 @@ impl Demand {
 pub struct Report {
     /// The server, from 0.
     pub server: u16,
-    /// Which life of the agent: another one after every start, and greater.
+    /// Which life of the agent: another number after every start, drawn at random.
     pub incarnation: u64,
     /// Numbers the reports of one life, from 1.
     pub beat: u64,

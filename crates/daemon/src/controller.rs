@@ -14,7 +14,7 @@ use crate::hub::{AgentAnswer, Command, Hub, Snapshot};
 use crate::journal::{Journal, JournalError};
 use crate::wire::SwitchHandle;
 use lightloom_control::{
-    Controller, ControllerEvent, Input, Memory, Output, Record, Region, Settings,
+    Controller, ControllerEvent, Input, Memory, Output, Record, Region, Report, Settings,
 };
 use lightloom_decide::Decider;
 use lightloom_units::Time;
@@ -35,6 +35,9 @@ const STOPPED: Duration = Duration::from_secs(1);
 /// The machine is not called more often than this for its timers.
 const TICK: Duration = Duration::from_millis(1);
 
+/// Where an agent listens.
+type Answers = watch::Sender<AgentAnswer>;
+
 /// A controller with everything it needs.
 pub struct Task {
     controller: Controller,
@@ -45,7 +48,7 @@ pub struct Task {
     commands: mpsc::Receiver<Command>,
     snapshots: watch::Sender<Arc<Snapshot>>,
     /// By server: the life of its agent, and where it listens.
-    agents: Vec<Option<(u64, watch::Sender<AgentAnswer>)>>,
+    agents: Vec<Option<(u64, Answers)>>,
     clock: Clock,
     started: SystemTime,
     records: Vec<Record>,
@@ -175,22 +178,17 @@ impl Task {
     fn command(&mut self, command: Command) {
         let now = self.now();
         match command {
-            Command::Report { report, answers } => {
-                let Some(agent) = self.agents.get_mut(usize::from(report.server)) else { return };
-                match agent {
-                    Some((life, _)) if *life > report.incarnation => {
-                        answers.send_replace(AgentAnswer::Superseded);
-                        return;
-                    }
-                    Some((_, known)) if known.same_channel(&answers) => {}
-                    _ => {
-                        if let Some((_, last)) = agent.take() {
-                            last.send_replace(AgentAnswer::Superseded);
-                        }
-                    }
+            Command::Report { report, answers } => self.report(now, report, answers),
+            Command::Left { server, answers } => {
+                let Some(agent) = self.agents.get_mut(usize::from(server)) else { return };
+                // Not if it speaks over another stream meanwhile.
+                let its = |agent: &mut (u64, Answers)| agent.1.same_channel(&answers);
+                if let Some((incarnation, _)) = agent.take_if(its) {
+                    self.controller.handle(now, Input::Left { server, incarnation });
                 }
-                *agent = Some((report.incarnation, answers));
-                self.controller.handle(now, Input::Report(report));
+            }
+            Command::Senseless { server, why } => {
+                self.controller.handle(now, Input::Senseless { server, why });
             }
             Command::Unblock { ports, done } => {
                 self.controller.handle(now, Input::Unblock { ports });
@@ -202,6 +200,27 @@ impl Task {
                 let _ = done.send(());
             }
         }
+    }
+
+    /// An agent speaks, over a stream of which `answers` is the other direction.
+    fn report(&mut self, now: Time, report: Report, answers: Answers) {
+        let (server, incarnation) = (report.server, report.incarnation);
+        let Some(agent) = self.agents.get_mut(usize::from(server)) else { return };
+        if !self.controller.listens_to(now, server, incarnation) {
+            answers.send_if_modified(|answer| {
+                let ended = *answer == AgentAnswer::Superseded;
+                if !ended {
+                    *answer = AgentAnswer::Taken;
+                }
+                !ended
+            });
+            return;
+        }
+        if let Some((_, last)) = agent.take_if(|agent| !agent.1.same_channel(&answers)) {
+            last.send_replace(AgentAnswer::Superseded);
+        }
+        *agent = Some((incarnation, answers));
+        self.controller.handle(now, Input::Report(report));
     }
 
     /// Does what the machine wants done, in order.

@@ -113,10 +113,15 @@ impl Control for Service {
             AgentAnswer::Superseded => {
                 Some(Err(Status::already_exists("this server has a later agent")))
             }
+            AgentAnswer::Taken => {
+                Some(Err(Status::aborted("this server has another agent, which speaks for it")))
+            }
         });
         let (wrong, ends) = mpsc::channel(1);
         tokio::spawn(async move {
-            if let Err(why) = attendance.hear(first, reports).await {
+            let heard = attendance.hear(first, reports).await;
+            attendance.leave().await;
+            if let Err(why) = heard {
                 tracing::warn!(server = attendance.name, "{}", why.message());
                 // Unless nobody listens any more.
                 let _ = wrong.send(Err(why)).await;
@@ -145,15 +150,20 @@ impl Attendance {
                 return Err(Status::invalid_argument(why));
             }
             let servers = self.hub.names.servers.len();
-            let report = read_report(self.number, self.ports, servers, sent)
-                .map_err(|why| Status::invalid_argument(why.to_string()))?;
+            let report = match read_report(self.number, self.ports, servers, sent) {
+                Ok(report) => report,
+                Err(why) => return Err(self.senseless(why.to_string()).await),
+            };
             let command = Command::Report { report, answers: self.answers.clone() };
             let sent = self.hub.commands.send(command).await;
             sent.map_err(|_| Status::unavailable("the controller ends"))?;
             next = tokio::select! {
                 message = reports.message() => match message {
                     Ok(message) => message,
-                    Err(why) if senseless(&why) => return Err(why),
+                    Err(why) if is_senseless(&why) => {
+                        self.senseless(why.message().into()).await;
+                        return Err(why);
+                    }
                     // It is gone: its lease says the rest.
                     Err(_) => None,
                 },
@@ -163,9 +173,23 @@ impl Attendance {
         tracing::debug!(server = self.name, "its stream has ended");
         Ok(())
     }
+
+    /// Notes that something came which is no report.
+    async fn senseless(&self, why: String) -> Status {
+        let command = Command::Senseless { server: self.number, why: why.clone() };
+        // A controller that has ended needs to know nothing.
+        let _ = self.hub.commands.send(command).await;
+        Status::invalid_argument(why)
+    }
+
+    /// Nothing more comes over this stream.
+    async fn leave(&self) {
+        let command = Command::Left { server: self.number, answers: self.answers.clone() };
+        let _ = self.hub.commands.send(command).await;
+    }
 }
 
 /// Whether a stream broke because of what was sent over it.
-fn senseless(why: &Status) -> bool {
+fn is_senseless(why: &Status) -> bool {
     matches!(why.code(), Code::Internal | Code::InvalidArgument | Code::OutOfRange)
 }

@@ -44,21 +44,37 @@ pub enum AgentAnswer {
     Nothing,
     /// What it shall do.
     Directive(Directive),
-    /// It is not listened to: its server has a later agent.
+    /// It was silent, and its server has a later agent: it is listened to no more.
     Superseded,
+    /// It is not listened to while another agent speaks for its server.
+    Taken,
 }
 
 /// What a controller can be asked.
 #[derive(Debug)]
 pub enum Command {
-    /// An agent speaks; what the controller has for it goes to `answers`, until a later life of it
-    /// speaks, or it does so over another stream. Only the latest answer matters, so there is room for
+    /// An agent speaks; what the controller has for it goes to `answers`, until another is listened to, or it
+    /// speaks over another stream. Only the latest answer matters, so there is room for
     /// one: an agent that does not read holds nobody up.
     Report {
         /// The agent's report.
         report: Report,
         /// Where directives to this agent go.
         answers: watch::Sender<AgentAnswer>,
+    },
+    /// An agent's stream has ended.
+    Left {
+        /// The agent's server.
+        server: u16,
+        /// Where directives to it went.
+        answers: watch::Sender<AgentAnswer>,
+    },
+    /// Something came over an agent's stream that is no report.
+    Senseless {
+        /// The agent's server.
+        server: u16,
+        /// What is wrong with it, in words.
+        why: String,
     },
     /// Use these ports again; none means all.
     Unblock {

@@ -73,6 +73,8 @@ pub struct Question {
     pub demand: ServerDemand,
     /// Where that comes from.
     pub basis: Basis,
+    /// The same of each server's tenant, where tenants differ.
+    pub basis_of: Vec<Basis>,
     /// The circuits that stand, and the ports that must not be used.
     pub standing: PortMap,
     /// What each server says of what lies ahead.
@@ -90,6 +92,7 @@ impl Question {
             number: 1,
             demand,
             basis: Basis::Known,
+            basis_of: Vec::new(),
             standing,
             ahead: Vec::new(),
             traffic: Vec::new(),
@@ -121,7 +124,12 @@ impl Question {
         Question {
             number: self.number,
             demand,
-            basis: self.basis,
+            basis: members
+                .first()
+                .and_then(|&at| self.basis_of.get(at))
+                .copied()
+                .unwrap_or(self.basis),
+            basis_of: Vec::new(),
             standing: map,
             ahead: some_of(&self.ahead, members),
             traffic: some_of(&self.traffic, members),

@@ -28,6 +28,8 @@ impl World {
             Fault::AgentCrash => {
                 self.nodes[node].agent = None;
                 self.nodes[node].mail.clear();
+                let incarnation = self.nodes[node].incarnation;
+                self.post(server, Event::Left { server, incarnation });
                 let soon = self.now + self.chance.ms(0, 20);
                 let when = if self.chance.hit(500) { soon } else { over };
                 self.at(when, Event::AgentStarts(server));

@@ -22,6 +22,7 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     Report(Report),
+    Left { server: u16, incarnation: u64 },
     Directive(u16, Directive),
     ToRuntime(u16, Word),
     ToAgent { server: u16, incarnation: u64, said: RuntimeOutput },
@@ -362,6 +363,7 @@ impl World {
             Event::Report(report) => {
                 self.input(Input::Report(report));
             }
+            Event::Left { server, incarnation } => self.input(Input::Left { server, incarnation }),
             Event::Directive(server, directive) => self.deliver(server, Mail::Directive(directive)),
             Event::ToRuntime(server, word) => self.hear(server, word),
             Event::ToAgent { server, incarnation, said } => {

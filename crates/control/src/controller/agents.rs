@@ -5,7 +5,7 @@ use super::machine::Controller;
 use super::phase::Phase;
 use super::record::AgentRecord;
 use crate::alarm::Alarm;
-use crate::message::{Demand, Directive, Mark, PortId, Report, ServerPart, Stage};
+use crate::message::{Directive, Mark, PortId, Report, ServerPart, Stage};
 use lightloom_circuits::{PortMap, ServerDemand};
 use lightloom_decide::{Basis, Question};
 use lightloom_units::Time;
@@ -14,37 +14,34 @@ impl Controller {
     pub(super) fn report(&mut self, now: Time, report: Report) {
         let server = report.server;
         let Some(agent) = self.agents.get(usize::from(server)) else { return };
-        if (report.incarnation, report.beat) <= (agent.incarnation, agent.beat) {
+        let again = report.incarnation == agent.incarnation;
+        if again && report.beat <= agent.beat || !self.listens_to(now, server, report.incarnation) {
             return;
         }
-        let absurd = report.obeyed.generation > self.memory.generation.max(self.floor) + (1 << 40);
-        let asked = report.demand.as_ref();
-        let wrong = absurd || asked.is_some_and(|demand| !self.makes_sense(server, demand));
-        self.set_alarm(now, Alarm::ReportRefused { server }, wrong);
-        if wrong {
-            return;
+        if let Err(why) = self.believe(now, &report) {
+            return self.refuse(now, server, &why.to_string());
         }
+        self.believed(now, server);
+        self.leap(now, &report);
+        let tenant = usize::from(self.region.tenant(server));
+        let faults = self.faults(now, server, report.faults);
         let agent = &mut self.agents[usize::from(server)];
-        if report.incarnation > agent.incarnation {
-            agent.obeyed = Mark::default();
+        if !again {
+            agent.new_life(report.incarnation, self.rounds[tenant]);
         }
-        agent.incarnation = report.incarnation;
-        agent.beat = report.beat;
+        (agent.beat, agent.gone) = (report.beat, false);
         agent.obeyed = agent.obeyed.max(report.obeyed);
         agent.heard = Some(now);
         if report.demand.is_some() {
             agent.demand = report.demand;
         }
         agent.traffic = report.traffic;
-        let changed = agent.faults != report.faults;
-        let old = std::mem::replace(&mut agent.faults, report.faults);
-        if report.obeyed.generation > self.memory.generation {
-            let (obeyed, known) = (report.obeyed.generation, self.memory.generation);
-            self.lose(now, format!("an agent has obeyed plan {obeyed}, and it ends at {known}"));
+        let changed = agent.faults != faults;
+        let old = std::mem::replace(&mut agent.faults, faults);
+        if report.round > agent.answered {
+            agent.answered = report.round;
+            self.settle(tenant);
         }
-        self.floor = self.floor.max(report.obeyed.generation);
-        let tenant = usize::from(self.region.tenant(server));
-        self.rounds[tenant] = self.rounds[tenant].max(report.round);
         if changed {
             for part in old {
                 self.clear(&Alarm::PartFailed { server, part });
@@ -75,14 +72,6 @@ impl Controller {
         }
         self.tell(server);
         self.confirm(now);
-    }
-
-    /// Whether this can be a server's demand: to servers of the region, and of its own tenant.
-    fn makes_sense(&self, server: u16, demand: &Demand) -> bool {
-        let tenant = self.region.tenant(server);
-        let own =
-            |(to, &bytes): (usize, &u64)| bytes == 0 || self.region.tenant(to as u16) == tenant;
-        demand.bytes.len() == self.region.servers() && demand.bytes.iter().enumerate().all(own)
     }
 
     /// Whether every agent has been heard since the controller started, or has stopped for want of a
@@ -170,10 +159,8 @@ impl Controller {
         let blocked: Vec<bool> = (self.region.ports())
             .map(|(server, port)| {
                 let agent = &self.agents[usize::from(server)];
-                let faulty = agent.faults.iter().any(|&part| match part {
-                    ServerPart::Server => true,
-                    ServerPart::Nic(at) | ServerPart::Link(at) | ServerPart::Gpu(at) => at == port,
-                });
+                let fails = |part: &ServerPart| (*part).port().is_none_or(|at| at == port);
+                let faulty = agent.faults.iter().any(fails);
                 let at = (server, port);
                 !agent.present || faulty || self.stuck.contains(&at) || self.foreign.contains(&at)
             })
@@ -208,30 +195,28 @@ impl Controller {
         masked
     }
 
-    /// By tenant: the latest round that is asked for and not answered, if it is time to decide.
+    /// By server: the round that it asks for, if it is time to decide for its tenant; else 0.
     pub(super) fn due(&mut self, now: Time) -> Option<Vec<u64>> {
-        let mut due = false;
-        let mut rounds = self.rounds.clone();
-        for (tenant, round) in rounds.iter_mut().enumerate() {
+        let mut due = vec![0; self.agents.len()];
+        for tenant in 0..self.rounds.len() {
             let of = |server: usize| usize::from(self.region.tenant(server as u16)) == tenant;
             let agents =
-                self.agents.iter().enumerate().filter(|(at, agent)| of(*at) && agent.present);
-            let asked =
-                agents.map(|(_, agent)| agent.demand.as_ref().map_or(0, |demand| demand.round));
-            let (latest, least) = asked.fold((0, u64::MAX), |(latest, least), round| {
-                (latest.max(round), least.min(round))
-            });
-            if latest <= *round {
+                || self.agents.iter().enumerate().filter(|(at, agent)| of(*at) && agent.present);
+            let asked = |agent: &AgentRecord| agent.demand.as_ref().map_or(0, |d| d.round);
+            if !agents().any(|(_, agent)| self.is_open(tenant, agent)) {
                 self.gather_by[tenant] = None;
                 continue;
             }
+            let mut rounds = agents().map(|(_, agent)| asked(agent));
+            let first = rounds.next();
+            let alike = rounds.all(|round| Some(round) == first);
             let by = *self.gather_by[tenant].get_or_insert(now + self.settings.gather);
-            if least == latest || now >= by {
-                (*round, due) = (latest, true);
+            if alike || now >= by {
+                agents().for_each(|(at, agent)| due[at] = asked(agent));
                 self.gather_by[tenant] = None;
             }
         }
-        due.then_some(rounds)
+        due.iter().any(|&round| round > 0).then_some(due)
     }
 
     /// What servers ask for, or as much from everyone to everyone of its tenant if nobody does.
@@ -259,24 +244,18 @@ impl Controller {
         demand
     }
 
-    /// What is asked of whoever decides, over the ports that are candidates. `due`: a round is to be
-    /// answered; else ports have failed or work again, or circuits were lost.
-    pub(super) fn question(&self, number: u64, masked: &PortMap, due: bool) -> Question {
+    /// What is asked of whoever decides, over the ports that are candidates. `asked`: by server, the round
+    /// that is to be answered; if none is, ports have failed or work again, or circuits were lost.
+    pub(super) fn question(&self, number: u64, masked: &PortMap, asked: &[u64]) -> Question {
         let present = |agent: &&AgentRecord| agent.present;
-        let asked = || self.agents.iter().filter_map(|agent| agent.demand.as_ref());
-        let kept = |(from, to): &(PortId, PortId)| {
-            masked.peer(usize::from(from.0), usize::from(from.1)) == Some(*to)
-        };
-        let basis = match asked().next() {
-            None if self.standing.circuits().next().is_none() => Basis::Start,
-            None => Basis::Predicted,
-            _ if !due && !self.memory.verified.iter().all(kept) => Basis::Repair,
-            _ if asked().any(|demand| demand.predicted) => Basis::Predicted,
-            _ => Basis::Known,
-        };
+        let tenants = self.rounds.len() as u16;
+        let bases: Vec<Basis> = (0..tenants).map(|at| self.basis(at, masked, asked)).collect();
+        let basis_of = |server: usize| bases[usize::from(self.region.tenant(server as u16))];
         let of = |agent: &AgentRecord| agent.demand.as_ref().and_then(|demand| demand.ahead);
+        let one = tenants == 1;
         Question {
-            basis,
+            basis: bases[0],
+            basis_of: (0..self.agents.len()).filter(|_| !one).map(basis_of).collect(),
             ahead: self
                 .agents
                 .iter()
@@ -285,6 +264,26 @@ impl Controller {
             traffic: self.agents.iter().map(|agent| agent.traffic.clone()).collect(),
             number,
             ..Question::new(self.demand(), masked.clone())
+        }
+    }
+
+    /// Where a tenant's demand comes from. What other tenants' servers say and lose has no part in it.
+    fn basis(&self, tenant: u16, masked: &PortMap, asked: &[u64]) -> Basis {
+        let own = |server: u16| self.region.tenant(server) == tenant;
+        let members = || (0..self.agents.len()).filter(|&at| own(at as u16));
+        let demands = || members().filter_map(|at| self.agents[at].demand.as_ref());
+        let kept = |(from, to): &(PortId, PortId)| {
+            masked.peer(usize::from(from.0), usize::from(from.1)) == Some(*to)
+        };
+        let due = members().any(|at| asked[at] > 0);
+        match demands().next() {
+            None if !self.standing.circuits().any(|(a, _)| own(a.0)) => Basis::Start,
+            None => Basis::Predicted,
+            _ if !due && !self.memory.verified.iter().filter(|ends| own(ends.0.0)).all(kept) => {
+                Basis::Repair
+            }
+            _ if demands().any(|demand| demand.predicted) => Basis::Predicted,
+            _ => Basis::Known,
         }
     }
 
@@ -318,7 +317,7 @@ impl Controller {
                 (mark, ports.map(|port| peer(&self.standing, port)).collect())
             }
         };
-        let round = self.rounds[usize::from(self.region.tenant(server))];
+        let round = self.rounds[usize::from(self.region.tenant(server))].max(agent.answered);
         self.counters.directives += 1;
         let lease_end = heard + self.settings.lease + self.settings.grace;
         let agent = &mut self.agents[usize::from(server)];

@@ -13,6 +13,20 @@ use lightloom_decide::Question;
 pub enum Input {
     /// An agent reports.
     Report(Report),
+    /// The stream of an agent has ended, or was made to end.
+    Left {
+        /// Its server.
+        server: u16,
+        /// [`Report::incarnation`] of the reports that came over it.
+        incarnation: u64,
+    },
+    /// Something came from a server's agent that is no report.
+    Senseless {
+        /// The server.
+        server: u16,
+        /// What is wrong with it, in words.
+        why: String,
+    },
     /// The switch lets us in, and has so many ports.
     SwitchUp {
         /// Its own name for itself.

@@ -36,9 +36,12 @@ pub struct Controller {
     /// Nothing is known yet: agents are not answered until then.
     pub(super) mute_until: Option<Time>,
     pub(super) agents: Vec<AgentRecord>,
-    /// By tenant: rounds that were answered, and when a round that is being gathered is decided on.
+    /// By tenant: rounds that were answered for all its servers, and when a round that is being gathered
+    /// is decided on.
     pub(super) rounds: Vec<u64>,
     pub(super) gather_by: Vec<Option<Time>>,
+    /// By tenant: plans leave it as it is.
+    pub(super) deferred: Vec<bool>,
     /// The greatest generation that an agent has obeyed: it may be beyond a journal that was lost.
     pub(super) floor: u64,
     pub(super) phase: Phase,
@@ -91,6 +94,7 @@ impl Controller {
             agents: vec![AgentRecord::new(lease_end); servers],
             rounds: vec![0; usize::from(tenants) + 1],
             gather_by: vec![None; usize::from(tenants) + 1],
+            deferred: vec![false; usize::from(tenants) + 1],
             floor: 0,
             phase: Phase::Idle,
             replan: false,
@@ -157,6 +161,8 @@ impl Controller {
     pub fn handle(&mut self, now: Time, input: Input) {
         match input {
             Input::Report(report) => self.report(now, report),
+            Input::Left { server, incarnation } => self.left(server, incarnation),
+            Input::Senseless { server, why } => self.refuse(now, server, &why),
             Input::SwitchUp { device, ports } => self.switch_up(now, device, ports),
             Input::SwitchDown { why } => self.switch_down(now, &why),
             Input::Answer { id, answer } => self.answer(now, id, answer),
@@ -180,7 +186,8 @@ impl Controller {
             Phase::Patching { deadline, .. }
             | Phase::Verifying { deadline, .. }
             | Phase::Reading { deadline, .. } => *deadline,
-            Phase::Draining { plan } => plan.drain_by,
+            Phase::Draining { plan } if plan.overdue => plan.drain_by,
+            Phase::Draining { plan } => plan.drain_by.min(plan.share_by),
             Phase::Idle if self.up && self.must_read => self.quarantine,
             Phase::Idle if self.up && self.agents_known() => self.next_audit,
             _ => Time::MAX,
@@ -231,6 +238,7 @@ impl Controller {
     /// Does what can be done now.
     fn advance(&mut self, now: Time) {
         self.presence(now);
+        self.undefer();
         if self.mute_until.is_some_and(|until| now >= until) {
             self.distrust(now, "it could not be read when the controller started");
         }

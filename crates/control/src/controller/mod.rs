@@ -22,6 +22,7 @@
 //! Checked: the fault-injecting world of `lightloom-soak`.
 
 mod agents;
+mod claims;
 mod io;
 mod machine;
 mod made;
@@ -29,6 +30,7 @@ mod phase;
 mod plan;
 mod record;
 mod rival;
+mod share;
 mod status;
 mod switch;
 mod view;

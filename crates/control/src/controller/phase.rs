@@ -8,18 +8,37 @@ use lightloom_units::Time;
 #[derive(Clone, Debug)]
 pub(super) enum Phase {
     Idle,
-    Deciding { question: u64, rounds: Vec<u64>, masked: PortMap },
-    Draining { plan: Plan },
-    Patching { plan: Plan, order: u64, deadline: Time },
-    Verifying { plan: Plan, order: u64, deadline: Time },
-    Reading { order: u64, deadline: Time },
+    /// `asked` as in [`Plan`].
+    Deciding {
+        question: u64,
+        asked: Vec<u64>,
+        masked: PortMap,
+    },
+    Draining {
+        plan: Plan,
+    },
+    Patching {
+        plan: Plan,
+        order: u64,
+        deadline: Time,
+    },
+    Verifying {
+        plan: Plan,
+        order: u64,
+        deadline: Time,
+    },
+    Reading {
+        order: u64,
+        deadline: Time,
+    },
 }
 
 /// Circuits on their way.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub generation: u64,
-    pub rounds: Vec<u64>,
+    /// By server: the round that is answered.
+    pub asked: Vec<u64>,
     pub target: PortMap,
     /// Circuits that agents use throughout.
     pub kept: PortMap,
@@ -29,5 +48,8 @@ pub(super) struct Plan {
     pub quiet: Vec<bool>,
     /// Agents that have not let go by then are excluded.
     pub drain_by: Time,
+    /// From then on other tenants do not wait for them; whether that is over.
+    pub share_by: Time,
+    pub overdue: bool,
     pub log: Reconfiguration,
 }

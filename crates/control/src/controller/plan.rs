@@ -4,6 +4,7 @@ use super::io::{ControllerEvent, Output};
 use super::machine::Controller;
 use super::phase::{Phase, Plan};
 use super::record::AgentRecord;
+use super::share::SHARE;
 use super::view::Reconfiguration;
 use crate::alarm::Alarm;
 use crate::driver::{Answer, Order, Patch};
@@ -27,8 +28,8 @@ impl Controller {
             if !(self.up && !self.must_read && self.agents_known() && !self.made.stopped) {
                 // Nothing can be changed: what waits for circuits shall not wait longer. They come
                 // later.
-                if let Some(rounds) = self.due(now) {
-                    self.rounds = rounds;
+                if let Some(asked) = self.due(now) {
+                    self.answered(&asked);
                     self.replan = true;
                     self.tell_all();
                 }
@@ -59,12 +60,17 @@ impl Controller {
             let masked = self.masked(&self.standing);
             self.last_question += 1;
             let number = self.last_question;
-            let question = self.question(number, &masked, due.is_some());
-            let rounds = due.unwrap_or_else(|| self.rounds.clone());
+            let asked = due.unwrap_or_else(|| self.no_rounds());
+            let question = self.question(number, &masked, &asked);
             self.counters.decisions += 1;
             self.outputs.push_back(Output::Decide(question));
-            self.phase = Phase::Deciding { question: number, rounds, masked };
+            self.phase = Phase::Deciding { question: number, asked, masked };
         }
+    }
+
+    /// By server: none is answered.
+    pub(super) fn no_rounds(&self) -> Vec<u64> {
+        vec![0; self.agents.len()]
     }
 
     /// Agents have heard of a plan that is not finished, or of one that the journal has lost.
@@ -87,11 +93,11 @@ impl Controller {
     }
 
     pub(super) fn decided(&mut self, now: Time, question: u64, counts: &CircuitCounts) {
-        let Phase::Deciding { question: asked, rounds, masked } = &self.phase else { return };
-        if *asked != question {
+        let Phase::Deciding { question: number, asked, masked } = &self.phase else { return };
+        if *number != question {
             return;
         }
-        let (rounds, masked) = (rounds.clone(), masked.clone());
+        let (asked, masked) = (asked.clone(), masked.clone());
         self.phase = Phase::Idle;
         if masked != self.masked(&self.standing) {
             self.replan = true; // candidates have changed meanwhile
@@ -106,25 +112,26 @@ impl Controller {
         // Circuits of ports that are out of use go all the same.
         let target = target.unwrap_or(masked);
         if self.up && !self.must_read {
-            self.begin(now, target, rounds);
+            self.begin(now, target, asked);
         } else {
             self.replan = true;
         }
     }
 
     /// Sets out for these circuits.
-    pub(super) fn begin(&mut self, now: Time, target: PortMap, rounds: Vec<u64>) {
+    pub(super) fn begin(&mut self, now: Time, target: PortMap, asked: Vec<u64>) {
         let known = self.memory.generation > 0 && !self.memory.is_lost();
         let current = self.is_noted() && !self.is_behind() && known;
+        let target = self.spare(target);
         let changes = self.changes(&target);
         if current && !changes.contains(&true) {
             self.clear(&Alarm::SwitchRefuses); // of what it refused, nothing is left
-            self.rounds = later(&self.rounds, &rounds);
+            self.answered(&asked);
             self.phase = Phase::Idle;
             return self.tell_all();
         }
         let log = Reconfiguration { began: now, ..Reconfiguration::default() };
-        self.set_out(now, target, &changes, rounds, log);
+        self.set_out(now, target, &changes, asked, log);
     }
 
     /// Sets out, though nothing may have to be changed. `log` says how often it has been tried.
@@ -133,7 +140,7 @@ impl Controller {
         now: Time,
         target: PortMap,
         changes: &[bool],
-        rounds: Vec<u64>,
+        asked: Vec<u64>,
         mut log: Reconfiguration,
     ) {
         let mut kept = self.standing.clone();
@@ -148,12 +155,26 @@ impl Controller {
         let quiet = self.region.ports().map(of_them).collect();
         let generation = self.next_generation();
         let circuits: Vec<_> = target.circuits().collect();
+        let rounds = self.latest(&asked);
         (log.generation, log.rounds) = (generation, rounds.clone());
         log.changed_ports = changes.iter().filter(|&&changes| changes).count() as u32;
         log.circuits = circuits.len() as u32;
-        self.journal(Record::Planned { generation, rounds: rounds.clone(), circuits });
-        let drain_by = now + self.settings.lease;
-        let plan = Plan { generation, rounds, target, kept, concerned, quiet, drain_by, log };
+        self.journal(Record::Planned { generation, rounds, circuits });
+        let lease = self.settings.lease;
+        let (drain_by, share_by) = (now + lease, now + Time::from_ps(lease.ps() / SHARE));
+        let overdue = false;
+        let plan = Plan {
+            generation,
+            asked,
+            target,
+            kept,
+            concerned,
+            quiet,
+            drain_by,
+            share_by,
+            overdue,
+            log,
+        };
         self.phase = Phase::Draining { plan };
         self.tell_all();
         self.drain(now);
@@ -204,18 +225,20 @@ impl Controller {
             || self.bug.is(Planted::SkipsDraining)
         {
             let mut plan = plan.clone();
+            self.let_go(&plan.concerned);
             plan.log.drained = now.saturating_sub(plan.log.began);
             return self.patch(now, plan);
         }
-        if now >= plan.drain_by {
-            let waiting: Vec<u16> = plan.concerned.iter().filter(using).copied().collect();
+        let by = plan.drain_by;
+        let waiting: Vec<u16> = plan.concerned.iter().filter(using).copied().collect();
+        if !self.defer(now, &waiting) && now >= by {
             self.exclude(now, &waiting);
         }
     }
 
     /// These agents have not let go in time. One that reports all the same is not spoken to, so that its
     /// lease ends; of one that says nothing the lease ends anyway, unless it speaks again.
-    fn exclude(&mut self, now: Time, waiting: &[u16]) {
+    pub(super) fn exclude(&mut self, now: Time, waiting: &[u16]) {
         let half = Time::from_ps(self.settings.lease.ps() / 2);
         let mut quiet = false;
         for &server in waiting {
@@ -245,7 +268,7 @@ impl Controller {
         if loud && !self.bug.is(Planted::SkipsDraining) {
             // What was read since is another state than the one that the plan was made for.
             let changes = self.changes(&plan.target);
-            return self.set_out(now, plan.target, &changes, plan.rounds, plan.log);
+            return self.set_out(now, plan.target, &changes, plan.asked, plan.log);
         }
         plan.log.attempts += 1;
         if end.is_empty() && set.is_empty() {
@@ -348,11 +371,11 @@ impl Controller {
     fn resume(&mut self, now: Time, mut plan: Plan) {
         let generation = plan.generation;
         self.standing = plan.target;
-        self.rounds = later(&self.rounds, &plan.rounds);
+        let rounds = self.latest(&plan.asked);
+        self.answered(&plan.asked);
         let circuits: Vec<_> = self.standing.circuits().collect();
         plan.log.verified = now.saturating_sub(plan.log.began);
         plan.log.circuits = circuits.len() as u32;
-        let rounds = self.rounds.clone();
         self.journal(Record::Verified { generation, rounds, circuits });
         self.counters.plans += 1;
         if let Some(log) = self.unconfirmed.replace(plan.log) {
@@ -420,8 +443,4 @@ fn without(patches: &[Patch], others: &[Patch]) -> Vec<Patch> {
         }
     }
     alone
-}
-
-fn later(a: &[u64], b: &[u64]) -> Vec<u64> {
-    a.iter().zip(b).map(|(&a, &b)| a.max(b)).collect()
 }

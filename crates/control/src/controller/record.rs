@@ -8,33 +8,63 @@ use lightloom_units::Time;
 #[derive(Clone, Debug)]
 pub(super) struct AgentRecord {
     pub incarnation: u64,
+    /// The stream of this life has ended.
+    pub gone: bool,
     pub beat: u64,
     pub heard: Option<Time>,
     pub obeyed: Mark,
     pub faults: Vec<ServerPart>,
     pub demand: Option<Demand>,
     pub traffic: Vec<Traffic>,
+    /// The last round that was answered for this server.
+    pub answered: u64,
+    /// When a report was refused last,
+    pub refused: Option<Time>,
+    /// when one said that a plan was obeyed which was never issued,
+    pub leapt: Option<Time>,
+    /// and how often parts have begun to work since then.
+    pub repairs: (Time, u32),
     /// By then the agent uses no circuit, if nothing more is said to it.
     pub lease_end: Time,
     /// Before `lease_end`: it may use circuits.
     pub present: bool,
     /// It does not let go of its circuits and is not spoken to until then.
     pub excluded_until: Option<Time>,
+    /// A plan was given up then because this agent had not let go.
+    pub awaited: Option<Time>,
 }
 
 impl AgentRecord {
     pub fn new(lease_end: Time) -> Self {
         AgentRecord {
             incarnation: 0,
+            gone: true,
             beat: 0,
             heard: None,
             obeyed: Mark::default(),
             faults: Vec::new(),
             demand: None,
             traffic: Vec::new(),
+            answered: 0,
+            refused: None,
+            leapt: None,
+            repairs: (Time::ZERO, 0),
             lease_end,
             present: true,
             excluded_until: None,
+            awaited: None,
+        }
+    }
+
+    /// Another life speaks, of which nothing is known. What the last one was to send is asked for no more:
+    /// `answered` is the last round of its tenant.
+    pub fn new_life(&mut self, incarnation: u64, answered: u64) {
+        (self.incarnation, self.beat, self.answered) = (incarnation, 0, 0);
+        (self.obeyed, self.awaited) = (Mark::default(), None);
+        // What the last one did not let go of is free at the end of its lease.
+        self.excluded_until = self.excluded_until.map(|until| until.min(self.lease_end));
+        if let Some(demand) = &mut self.demand {
+            demand.round = demand.round.min(answered);
         }
     }
 }

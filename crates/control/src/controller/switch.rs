@@ -116,9 +116,8 @@ impl Controller {
         let begins = changed && self.agents_known();
         self.next_audit = if begins || !changed { now + self.settings.audit } else { now };
         if begins {
-            let rounds = self.rounds.clone();
             self.replan = true;
-            self.begin(now, found, rounds);
+            self.begin(now, found, self.no_rounds());
         } else if mute && !self.is_behind() {
             self.tell_all();
         }

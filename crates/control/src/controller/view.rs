@@ -22,6 +22,8 @@ pub struct Counters {
     pub withdrawals: u64,
     /// Directives that were sent.
     pub directives: u64,
+    /// Reports of agents that were refused.
+    pub refused_reports: u64,
 }
 
 /// One change of circuits. Times but the first are since then \[ps\].

@@ -1,5 +1,6 @@
 //! Every test of the interfaces of this crate, in one program: linking costs more than compiling.
 
+mod claims;
 mod controller;
 mod netconf;
 mod netconf_peer;

@@ -9,8 +9,9 @@ use lightloom_control::{
 };
 use lightloom_decide::Traffic;
 use lightloom_units::Time;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep_until, timeout};
 
@@ -358,8 +359,7 @@ fn settings(description: &Description) -> Result<AgentSettings, String> {
     })
 }
 
-/// Greater after every start: microseconds since 1970.
+/// Another number after every start, which nobody can guess. No clock has a part in it.
 fn incarnation() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    (since.as_micros() as u64).max(1)
+    RandomState::new().build_hasher().finish().max(1)
 }

@@ -140,7 +140,8 @@ impl Line {
         loop {
             let reached = std::mem::take(&mut self.reached);
             let Ok(why) = self.attend().await else { return };
-            if self.reached {
+            // One that is told to come later does.
+            if self.reached && !matches!(why.code(), Code::Aborted | Code::ResourceExhausted) {
                 wait = FIRST_WAIT;
             }
             self.reached |= reached;

@@ -118,7 +118,7 @@ impl Collector for Picture {
         let status = &snapshot.status;
         let servers = &status.servers;
         let blocked = servers.iter().flat_map(|server| &server.blocked).filter(|&&b| b).count();
-        let demand: u64 = status.demand.bytes.iter().flatten().sum();
+        let demand: f64 = status.demand.bytes.iter().flatten().map(|&bytes| bytes as f64).sum();
         let gauges = [
             ("generation", "The greatest plan there was", status.generation as f64),
             (
@@ -144,7 +144,7 @@ impl Collector for Picture {
                 servers.iter().map(|server| server.blocked.len()).sum::<usize>() as f64,
             ),
             ("ports_blocked", "Optical ports out of use", blocked as f64),
-            ("demand_bytes", "Bytes that servers asked for last", demand as f64),
+            ("demand_bytes", "Bytes that servers asked for last", demand),
             ("switch_up", "The switch lets us in", f64::from(u8::from(status.switch.up))),
             (
                 "switch_read",
@@ -170,6 +170,7 @@ impl Collector for Picture {
             ("audits", "Times the switch was read when nothing happened", counts.audits),
             ("withdrawals", "Times every circuit was withdrawn", counts.withdrawals),
             ("directives", "Directives that were sent to agents", counts.directives),
+            ("reports_refused", "Reports of agents that were refused", counts.refused_reports),
         ];
         for (name, help, value) in counters {
             let to = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;

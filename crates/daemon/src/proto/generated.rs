@@ -145,7 +145,7 @@ pub struct Report {
     /// By name, as in the region's file.
     #[prost(string, tag = "1")]
     pub server: ::prost::alloc::string::String,
-    /// Which life of the agent: rises with every start.
+    /// Which life of the agent: another number after every start, drawn at random.
     #[prost(uint64, tag = "2")]
     pub incarnation: u64,
     /// Numbers the reports of one life, from 1.

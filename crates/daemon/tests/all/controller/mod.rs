@@ -97,8 +97,8 @@ async fn one_controller_a_journal() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_later_agent_takes_a_server_over() {
-    use lightloom_daemon::agent::AgentClient;
+async fn a_server_has_one_agent_and_the_next_waits_until_it_is_gone() {
+    use lightloom_daemon::agent::{AgentClient, View};
     let folder = Folder::new("later");
     let ocs = Daemon::ocs(4, &["--delay", "0 ms"]).await;
     let file = folder.write("region.toml", &region(0, &ocs.address, 2, 2, ""));
@@ -106,12 +106,14 @@ async fn a_later_agent_takes_a_server_over() {
     let first = AgentClient::start(&controller.url(), "node-00").expect("an agent");
     first.when(LONG, |view| view.said > 0).await.expect("heard");
     let second = AgentClient::start(&controller.url(), "node-00").expect("an agent");
-    second.when(LONG, |view| view.said > 0).await.expect("heard");
-    let mut views = first.view();
-    let ended = tokio::time::timeout(LONG, views.wait_for(|view| view.ended.is_some())).await;
-    let ended = ended.expect("in time").expect("a view").ended.clone();
-    assert_eq!(ended.as_deref(), Some("this server has a later agent"));
-    assert!(first.demand(Demand::new(1, vec![0, 1])).await.is_err());
+    let down = |view: &View| matches!(view.link, Some(Err(_)));
+    let told = second.when(LONG, down).await.expect("told").link;
+    assert_eq!(told, Some(Err("this server has another agent, which speaks for it".into())));
+    first.demand(Demand::new(1, vec![0, 1])).await.expect("it is still there");
+    first.answered(1, LONG).await.expect("answered");
+    assert_eq!(second.view().borrow().said, 0);
+    drop(first);
+    second.when(LONG, |view| view.said > 0).await.expect("heard, now that the first is gone");
     let third = AgentClient::start(&controller.url(), "node-77").expect("an agent");
     let why = third.when(LONG, |_| false).await.expect_err("no such server").to_string();
     assert_eq!(why, "\"node-77\" is no server of r");

@@ -1,0 +1,92 @@
+//! Tenants share one switch, and plans come one after the other: none waits for another's servers for long.
+//!
+//! Modelled: a server that does not let go of its circuits, or is dead and its lease has not ended, holds up the
+//! plan that changes them. If another tenant has something to be done and a sixteenth of a lease has passed, the
+//! plan is given up, and the next ones leave that server's tenant as it is: its rounds are answered with the circuits
+//! that stand. Once the server has spoken again, or has no lease any more, its tenant takes part again. One that has
+//! spoken, and then does not let go for as long once more, is excluded.
+//! Ignored: a tenant that is alone. It waits for a lease.
+//! Checked: `tests/all/claims.rs` measures the others' rounds.
+
+use super::machine::Controller;
+use super::phase::Phase;
+use super::record::AgentRecord;
+use lightloom_circuits::PortMap;
+use lightloom_units::Time;
+
+/// Servers of one tenant hold up the others' plans for this part of a lease.
+pub(super) const SHARE: u64 = 16;
+
+impl Controller {
+    /// Whether an agent asks for a round that is not answered.
+    pub(super) fn is_open(&self, tenant: usize, agent: &AgentRecord) -> bool {
+        let asked = agent.demand.as_ref().map_or(0, |demand| demand.round);
+        agent.present && asked > agent.answered.max(self.rounds[tenant])
+    }
+
+    /// Gives up the plan that waits for these servers if other tenants have something to be done. Says
+    /// whether it did.
+    pub(super) fn defer(&mut self, now: Time, waiting: &[u16]) -> bool {
+        if let Phase::Draining { plan } = &mut self.phase {
+            plan.overdue |= now >= plan.share_by;
+        }
+        let Phase::Draining { plan } = &self.phase else { return false };
+        if !plan.overdue {
+            return false;
+        }
+        let tenant = |server: usize| self.region.tenant(server as u16);
+        let waits = |of: u16| waiting.iter().any(|&server| self.region.tenant(server) == of);
+        let wants = |(at, agent): (usize, &AgentRecord)| {
+            let concerned = plan.concerned.binary_search(&(at as u16)).is_ok();
+            let of = tenant(at);
+            !waits(of) && (concerned || plan.asked[at] > 0 || self.is_open(of.into(), agent))
+        };
+        if !self.agents.iter().enumerate().any(wants) {
+            return false;
+        }
+        let again = |&&server: &&u16| self.agents[usize::from(server)].awaited.is_some();
+        let again: Vec<u16> = waiting.iter().filter(again).copied().collect();
+        self.exclude(now, &again);
+        for &server in waiting {
+            self.agents[usize::from(server)].awaited = Some(now);
+            self.deferred[usize::from(self.region.tenant(server))] = true;
+        }
+        self.give_up(now);
+        true
+    }
+
+    /// Tenants take part again of which no server is waited for.
+    pub(super) fn undefer(&mut self) {
+        for tenant in 0..self.deferred.len() {
+            let of = |at: usize| usize::from(self.region.tenant(at as u16)) == tenant;
+            let awaited = |agent: &AgentRecord| {
+                let silent = agent.awaited.is_some_and(|since| agent.heard <= Some(since));
+                agent.present && (silent || agent.excluded_until.is_some())
+            };
+            let waits = self.agents.iter().enumerate().any(|(at, agent)| of(at) && awaited(agent));
+            if self.deferred[tenant] && !waits {
+                (self.deferred[tenant], self.replan) = (false, true);
+            }
+        }
+    }
+
+    /// These servers have let go.
+    pub(super) fn let_go(&mut self, servers: &[u16]) {
+        for &server in servers {
+            self.agents[usize::from(server)].awaited = None;
+        }
+    }
+
+    /// A target with the circuits that stand for those tenants that do not take part.
+    pub(super) fn spare(&self, mut target: PortMap) -> PortMap {
+        let deferred = |server: u16| self.deferred[usize::from(self.region.tenant(server))];
+        for port in self.region.ports().filter(|port| deferred(port.0)) {
+            target.disconnect(port);
+            target.unblock(usize::from(port.0), usize::from(port.1));
+        }
+        for (a, b) in self.standing.circuits().filter(|(a, _)| deferred(a.0)) {
+            target.connect(a, b);
+        }
+        target
+    }
+}
