@@ -12,6 +12,7 @@ mod controller;
 mod driver;
 pub mod drivers;
 mod emulated_region;
+pub mod execution;
 mod journal;
 mod message;
 pub mod ocs;

@@ -1,0 +1,358 @@
+//! A node's side of a plan: what it may send next, and what it says of it.
+//!
+//! Modelled: a node sends over a plane in the plan's order, one transmission at a time, each over the
+//! circuit that it was planned on and no other; one that follows a step waits until the node has sent
+//! and received all of that step. It sends by *signal*: only over a circuit of which it was told that it
+//! stands, and only for a lease after the report that this answers. Or by *schedule*: at its time in the
+//! plan and a guard, whether it was told or not; what that sends into the dark is the guard's fault.
+//! Checked: by the tests of the [execution](super), with nodes and switches that fail at random.
+
+use super::maps::Standing;
+use super::view::{NodeReport, NodeView, Stage};
+use lightloom_units::{Bytes, Time};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+/// What nodes need of a plan file (`docs/plan.schema.json`).
+#[derive(Clone, Debug, Deserialize)]
+pub struct Plan {
+    format: String,
+    version: u8,
+    machine: Machine,
+    planes: Vec<PlaneTrack>,
+    nodes: Vec<NodeTrack>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Machine {
+    nodes: u32,
+    planes: u32,
+    /// Given: a step follows one step alone, not all before it.
+    #[serde(default)]
+    grid: Vec<serde::de::IgnoredAny>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct PlaneTrack {
+    initial: Vec<i64>,
+    reconfigurations: Vec<Reconfiguration>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Reconfiguration {
+    ready_ps: Time,
+    circuits: Vec<(u32, u32)>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct NodeTrack {
+    transmissions: Vec<Transmission>,
+}
+
+/// What a node sends to a peer over one plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct Transmission {
+    /// The step that it is of.
+    pub step: u32,
+    /// Who receives.
+    pub peer: u32,
+    /// Over which plane: the node's port.
+    pub plane: u32,
+    /// How much.
+    pub bytes: Bytes,
+    /// When, by the plan.
+    #[serde(rename = "start_ps")]
+    pub start: Time,
+    /// The step that must have ended, and over no grid all before it.
+    pub after_step: Option<u32>,
+}
+
+/// A plan that nodes cannot follow.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct PlanError(String);
+
+impl Plan {
+    /// Reads a plan file. `lightloom plan check` replays one; here only what nodes need is checked.
+    ///
+    /// # Errors
+    /// With the first thing that is wrong.
+    pub fn read(text: &str) -> Result<Self, PlanError> {
+        let wrong = |why: String| Err(PlanError(why));
+        let plan: Plan = serde_json::from_str(text).map_err(|why| PlanError(why.to_string()))?;
+        let Machine { nodes, planes, .. } = plan.machine;
+        if plan.format != "lightloom-plan" || !(1..=2).contains(&plan.version) {
+            return wrong("must be a lightloom-plan of version 1 or 2".into());
+        }
+        if plan.planes.len() != planes as usize || plan.nodes.len() != nodes as usize {
+            return wrong(format!("must have {planes} planes and {nodes} nodes, as machine says"));
+        }
+        for (at, track) in plan.planes.iter().enumerate() {
+            if track.initial.len() != nodes as usize {
+                return wrong(format!(
+                    "planes[{at}].initial: must have one for each of {nodes} nodes"
+                ));
+            }
+            let circuits = track.reconfigurations.iter().flat_map(|one| &one.circuits);
+            let ends = circuits.flat_map(|&(a, b)| [i64::from(a), i64::from(b)]);
+            if ends.chain(track.initial.iter().copied()).any(|end| end >= i64::from(nodes)) {
+                return wrong(format!("planes[{at}]: must join nodes 0 to {}", nodes - 1));
+            }
+        }
+        for (at, track) in plan.nodes.iter().enumerate() {
+            if track.transmissions.iter().any(|one| one.peer >= nodes || one.plane >= planes) {
+                return wrong(format!(
+                    "nodes[{at}]: must send to nodes and over planes that exist"
+                ));
+            }
+        }
+        Ok(plan)
+    }
+
+    /// Its nodes.
+    pub fn nodes(&self) -> u32 {
+        self.machine.nodes
+    }
+}
+
+/// How a node knows that it may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// It is told that the circuit stands.
+    Signal {
+        /// What it was told holds for so long after it sent the report that this answers.
+        lease: Time,
+    },
+    /// It is its time in the plan, and this later.
+    Schedule {
+        /// What clocks and switches may be late by.
+        guard: Time,
+    },
+}
+
+/// A node that follows a plan.
+#[derive(Clone, Debug)]
+pub struct NodeRun {
+    node: u32,
+    readiness: Readiness,
+    grid: bool,
+    lanes: Vec<Lane>,
+    /// By step: bytes that are still to be sent, and to be received.
+    to_send: BTreeMap<u32, u64>,
+    to_receive: BTreeMap<u32, u64>,
+    view: NodeView,
+    /// When reports were sent that are not answered yet, by beat.
+    asked: BTreeMap<u64, Time>,
+    beat: u64,
+    /// What was told holds until then.
+    lease_end: Time,
+    /// The latest that the run can have begun, by this node's clock.
+    began: Option<Time>,
+}
+
+/// What a node sends over a plane.
+#[derive(Clone, Debug, Default)]
+struct Lane {
+    /// With which of the port's circuits each transmission is planned, from 1.
+    queue: Vec<(u32, Transmission)>,
+    /// The next of them.
+    next: usize,
+    busy: bool,
+    /// The latest circuit that was said to stand.
+    seen: u32,
+}
+
+impl NodeRun {
+    /// A node at the beginning of a plan.
+    ///
+    /// # Errors
+    /// A node that the plan does not have, or a transmission over a circuit that is none of its own.
+    pub fn new(plan: &Plan, node: u32, readiness: Readiness) -> Result<Self, PlanError> {
+        let Some(track) = plan.nodes.get(node as usize) else {
+            let last = plan.machine.nodes.saturating_sub(1);
+            return Err(PlanError(format!("node {node}: must be 0 to {last}")));
+        };
+        let circuits: Vec<_> = plan.planes.iter().map(|track| of_node(track, node)).collect();
+        let mut lanes = vec![Lane::default(); plan.planes.len()];
+        let (mut to_send, mut to_receive) = (BTreeMap::new(), BTreeMap::new());
+        let mut own = track.transmissions.clone();
+        own.sort_by_key(|one| one.start);
+        for one in own {
+            let of_plane = &circuits[one.plane as usize];
+            let at = of_plane.partition_point(|&(since, _)| since <= one.start);
+            if at == 0 || of_plane[at - 1].1 != one.peer {
+                let (plane, start) = (one.plane, one.start.ps());
+                let why = format!("no circuit of plane {plane} leads to node {} then", one.peer);
+                return Err(PlanError(format!("nodes[{node}]: at {start} ps: {why}")));
+            }
+            *to_send.entry(one.step).or_default() += one.bytes.get();
+            lanes[one.plane as usize].queue.push((at as u32, one));
+        }
+        for one in plan.nodes.iter().flat_map(|track| &track.transmissions) {
+            if one.peer == node {
+                *to_receive.entry(one.step).or_default() += one.bytes.get();
+            }
+        }
+        Ok(NodeRun {
+            node,
+            readiness,
+            grid: !plan.machine.grid.is_empty(),
+            lanes,
+            to_send,
+            to_receive,
+            view: NodeView::default(),
+            asked: BTreeMap::new(),
+            beat: 0,
+            lease_end: Time::ZERO,
+            began: None,
+        })
+    }
+
+    /// What it is told.
+    pub fn told(&mut self, now: Time, view: NodeView) {
+        if view.beat < self.view.beat || view.beat > self.beat {
+            return; // overtaken by another, or not of this node's life
+        }
+        if let (Readiness::Signal { lease }, Some(sent)) =
+            (self.readiness, self.asked.get(&view.beat))
+        {
+            self.lease_end = self.lease_end.max(*sent + lease);
+        }
+        self.asked = self.asked.split_off(&view.beat);
+        if let (None, Some(running)) = (self.began, view.running) {
+            self.began = Some(now.saturating_sub(running));
+        }
+        for port in &view.ports {
+            if let Some(lane) = self.lanes.get_mut(port.port as usize) {
+                lane.seen = lane.seen.max(port.holds);
+            }
+        }
+        self.view = view;
+    }
+
+    /// The next transmission that may begin now, if any: it is begun.
+    pub fn next(&mut self, now: Time) -> Option<Transmission> {
+        let at = (0..self.lanes.len()).find(|&at| self.may_send(now, at))?;
+        let lane = &mut self.lanes[at];
+        lane.busy = true;
+        Some(lane.queue[lane.next].1)
+    }
+
+    fn may_send(&self, now: Time, plane: usize) -> bool {
+        let lane = &self.lanes[plane];
+        let Some(&(circuit, one)) = lane.queue.get(lane.next).filter(|_| !lane.busy) else {
+            return false;
+        };
+        if self.view.stage != Stage::Running || !one.after_step.is_none_or(|step| self.over(step)) {
+            return false;
+        }
+        match self.readiness {
+            Readiness::Schedule { guard } => self
+                .began
+                .is_some_and(|began| now >= began.saturating_add(one.start).saturating_add(guard)),
+            Readiness::Signal { .. } => {
+                let own = self.view.ports.iter().find(|port| port.port == one.plane);
+                let to = Some((one.peer, one.plane));
+                now < self.lease_end
+                    && own.is_some_and(|port| port.holds == circuit && port.to == to)
+            }
+        }
+    }
+
+    /// Whether a step, and over no grid all before it, was sent and received.
+    fn over(&self, step: u32) -> bool {
+        let first = if self.grid { step } else { 0 };
+        let left = |of: &BTreeMap<u32, u64>| of.range(first..=step).any(|(_, bytes)| *bytes > 0);
+        !left(&self.to_send) && !left(&self.to_receive)
+    }
+
+    /// What was begun over a plane has left, and has been acknowledged.
+    pub fn sent(&mut self, plane: u32) {
+        let lane = &mut self.lanes[plane as usize];
+        if std::mem::take(&mut lane.busy) {
+            let one = lane.queue[lane.next].1;
+            lane.next += 1;
+            if let Some(left) = self.to_send.get_mut(&one.step) {
+                *left = left.saturating_sub(one.bytes.get());
+            }
+        }
+    }
+
+    /// Bytes of a step have come.
+    pub fn received(&mut self, step: u32, bytes: Bytes) {
+        if let Some(left) = self.to_receive.get_mut(&step) {
+            *left = left.saturating_sub(bytes.get());
+        }
+    }
+
+    /// What it says now.
+    pub fn report(&mut self, now: Time) -> NodeReport {
+        self.beat += 1;
+        self.asked.insert(self.beat, now);
+        let done = (0..).zip(&self.lanes).map(|(port, lane)| (port, lane.done()));
+        NodeReport {
+            node: self.node,
+            beat: self.beat,
+            done: done.collect(),
+            ended: self.is_over() || (self.view.stage == Stage::FellBack && self.is_quiet()),
+        }
+    }
+
+    /// Whether all was sent and received.
+    pub fn is_over(&self) -> bool {
+        let none = |of: &BTreeMap<u32, u64>| of.values().all(|bytes| *bytes == 0);
+        self.lanes.iter().all(|lane| lane.next == lane.queue.len())
+            && none(&self.to_send)
+            && none(&self.to_receive)
+    }
+
+    /// Whether nothing is being sent.
+    pub fn is_quiet(&self) -> bool {
+        self.lanes.iter().all(|lane| !lane.busy)
+    }
+
+    /// What it was told last.
+    pub fn view(&self) -> &NodeView {
+        &self.view
+    }
+
+    /// When it may send something that it may not now, if nothing else happens.
+    pub fn next_timeout(&self) -> Time {
+        let (Readiness::Schedule { guard }, Some(began)) = (self.readiness, self.began) else {
+            return Time::MAX;
+        };
+        let next = |lane: &Lane| lane.queue.get(lane.next).filter(|_| !lane.busy).copied();
+        let due = self
+            .lanes
+            .iter()
+            .filter_map(next)
+            .filter(|(_, one)| one.after_step.is_none_or(|step| self.over(step)));
+        due.map(|(_, one)| began.saturating_add(one.start).saturating_add(guard))
+            .min()
+            .unwrap_or(Time::MAX)
+    }
+}
+
+impl Lane {
+    /// With how many of the port's circuits it has done: of those that were said to stand, all over
+    /// which nothing is still to be sent.
+    fn done(&self) -> u32 {
+        let next = self.queue.get(self.next).map_or(u32::MAX, |(circuit, _)| *circuit);
+        self.seen.min(next - 1)
+    }
+}
+
+/// The circuits over which a node transmits on a plane: since when, and to whom.
+fn of_node(track: &PlaneTrack, node: u32) -> Vec<(Time, u32)> {
+    let mut standing = Standing::new(false);
+    let initial = (0..).zip(&track.initial).filter(|(_, to)| **to >= 0);
+    standing.set(&initial.map(|(a, &b)| (a, b as u32)).collect::<Vec<_>>());
+    let mut own: Vec<_> = standing.to(node).map(|peer| (Time::ZERO, peer)).into_iter().collect();
+    for one in &track.reconfigurations {
+        own.extend(
+            one.circuits.iter().filter(|(a, _)| *a == node).map(|&(_, b)| (one.ready_ps, b)),
+        );
+    }
+    own
+}
