@@ -460,7 +460,7 @@ fn a_node_that_is_late_delays_the_switch() {
     let mut now = Time::ZERO;
     let mut sending: Vec<Option<u32>> = vec![None; 3];
     for round in 0..200 {
-        now = now + MS;
+        now += MS;
         switch.advance(now);
         while let Some(output) = execution.poll() {
             let Output::Order { id, order, .. } = output else { continue };
