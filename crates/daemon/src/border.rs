@@ -18,8 +18,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Paths of agents' calls.
-const CALLS: &str = "/lightloom.control.v1.Control/";
+/// Paths of agents' and nodes' calls.
+const CALLS: &str = "/lightloom.";
 
 /// Why a request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,6 +7,9 @@
 mod file;
 mod raw;
 mod switch;
+mod switches;
+
+pub use switches::{Driven, Switches};
 
 use crate::auth::{Access, Role, Token, Tokens, may_listen};
 use crate::failure::Failure;
@@ -121,8 +124,9 @@ impl Config {
             return Err(file.wrong("name", &raw.name, "must have 1 to 64 characters"));
         }
         let (names, region) = servers(&file, &raw)?;
-        let (address, tls, tokens) = listen(&file, &raw, &names)?;
-        let (protocol, endpoint, driver) = switch::read(&file, &raw.switch, &region)?;
+        let (address, tls, tokens) = listen(&file, &raw.listen, &raw.token, &names.tenants)?;
+        let (protocol, endpoint, driver) =
+            switch::read(&file, "switch", &raw.switch, region.slice())?;
         let journal = raw.journal.path.clone().unwrap_or_else(|| {
             path.file_stem()
                 .map_or_else(|| "region".into(), PathBuf::from)
@@ -266,14 +270,19 @@ fn in_a_row(file: &File<'_>, row: &raw::Row, ports: u16) -> Result<Vec<raw::Serv
 
 type Listen = (SocketAddr, Option<Arc<ServerConfig>>, Tokens);
 
-fn listen(file: &File<'_>, raw: &raw::Raw, names: &Names) -> Result<Listen, Failure> {
-    let text = raw.listen.address.as_deref().unwrap_or("127.0.0.1:8470");
+fn listen(
+    file: &File<'_>,
+    raw: &raw::Listen,
+    known: &[raw::Token],
+    tenants: &[String],
+) -> Result<Listen, Failure> {
+    let text = raw.address.as_deref().unwrap_or("127.0.0.1:8470");
     let address: SocketAddr = text.parse().map_err(|_| {
         file.wrong("listen.address", text, "must be an IP address and a port: 127.0.0.1:8470")
     })?;
     let mut tokens = Vec::new();
     let mut seen = BTreeSet::new();
-    for (at, token) in raw.token.iter().enumerate() {
+    for (at, token) in known.iter().enumerate() {
         let key = |key: &str| format!("token[{at}].{key}");
         if token.name.is_empty() || !seen.insert(&token.name) {
             return Err(file.wrong(&key("name"), &token.name, "must be a name of its own"));
@@ -281,11 +290,11 @@ fn listen(file: &File<'_>, raw: &raw::Raw, names: &Names) -> Result<Listen, Fail
         let role = match (token.role, &token.tenant) {
             (raw::RoleName::Operator, None) => Role::Operator,
             (raw::RoleName::Viewer, None) => Role::Viewer,
-            (raw::RoleName::Tenant, Some(tenant)) if names.tenants.contains(tenant) => {
+            (raw::RoleName::Tenant, Some(tenant)) if tenants.contains(tenant) => {
                 Role::Tenant(tenant.clone())
             }
             (raw::RoleName::Tenant, tenant) => {
-                let all = names.tenants.join(", ");
+                let all = tenants.join(", ");
                 let value = tenant.as_deref().unwrap_or("none given");
                 return Err(file.wrong(&key("tenant"), value, format!("must be one of {all}")));
             }
@@ -299,7 +308,7 @@ fn listen(file: &File<'_>, raw: &raw::Raw, names: &Names) -> Result<Listen, Fail
             Token::new(access, &token.sha256).map_err(|why| file.lacks(&key("sha256"), why))?,
         );
     }
-    let tls = match (&raw.listen.certificate, &raw.listen.key) {
+    let tls = match (&raw.certificate, &raw.key) {
         (None, None) => None,
         (Some(certificate), Some(key)) => {
             let (certificate, key) = (file.beside(certificate), file.beside(key));
