@@ -8,6 +8,7 @@ pub mod clock;
 pub mod config;
 pub mod controller;
 pub mod emulate;
+pub mod execution;
 pub mod failure;
 pub mod gateway;
 pub mod grpc;

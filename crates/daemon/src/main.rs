@@ -5,14 +5,18 @@
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand, ValueEnum};
+use lightloom_control::execution::Task;
 use lightloom_daemon::agent::AgentArguments;
 use lightloom_daemon::emulate::EmulateArguments;
+use lightloom_daemon::execution::{ExecuteArguments, NodeArguments};
 use lightloom_daemon::failure::Failure;
 use lightloom_daemon::{ocs, serve};
 use std::path::PathBuf;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 use tracing_subscriber::EnvFilter;
 
 /// The daemons of Lightloom's control plane
@@ -46,6 +50,8 @@ enum What {
     /// Agents, one a server
     #[command(subcommand)]
     Agent(Agent),
+    /// Nodes that follow a plan, emulated
+    NodeEmulator(Box<NodeArguments>),
 }
 
 #[derive(Debug, Subcommand)]
@@ -63,6 +69,10 @@ enum Controller {
         /// The region's file
         region: PathBuf,
     },
+    /// Set optical switches to what port maps begin with, all or none
+    Load(Box<ExecuteArguments>),
+    /// Load port maps, then carry them out as nodes say what they have sent
+    Run(Box<ExecuteArguments>),
     /// Say what a region's file means, or what is wrong with it
     Check {
         /// The region's file
@@ -136,27 +146,54 @@ fn work(what: What) -> Result<ExitCode, Failure> {
     let ended = runtime.block_on(async {
         let mut interrupt = caught(SignalKind::interrupt())?;
         let mut terminate = caught(SignalKind::terminate())?;
-        tokio::select! {
-            done = run(what) => done.map(|()| ExitCode::SUCCESS),
-            _ = interrupt.recv() => Ok(ExitCode::from(130)),
-            _ = terminate.recv() => Ok(ExitCode::SUCCESS),
+        let what = match what {
+            What::Controller(Controller::Load(arguments)) => (arguments, Task::Load),
+            What::Controller(Controller::Run(arguments)) => (arguments, Task::Run),
+            what => return daemon(what, interrupt, terminate).await,
+        };
+        // Nothing is left half-done: it is told to stop, and ends by itself.
+        let (stop, stopped) = oneshot::channel();
+        let mut work = pin!(what.0.run(what.1, stopped));
+        let code = tokio::select! {
+            done = &mut work => return done.map(|()| ExitCode::SUCCESS),
+            _ = interrupt.recv() => ExitCode::from(130),
+            _ = terminate.recv() => ExitCode::from(143),
+        };
+        let _ = stop.send(());
+        if let Err(failure) = work.await {
+            eprintln!("{failure}");
         }
+        Ok(code)
     });
     // What is still blocked, a look-up of a name as a rule, is not waited for.
     runtime.shutdown_timeout(Duration::from_millis(200));
     ended
 }
 
-fn caught(kind: SignalKind) -> Result<tokio::signal::unix::Signal, Failure> {
+/// Everything that has to be saved is saved as it happens: a daemon ends well wherever it is dropped.
+async fn daemon(
+    what: What,
+    mut interrupt: Signal,
+    mut terminate: Signal,
+) -> Result<ExitCode, Failure> {
+    tokio::select! {
+        done = run(what) => done.map(|()| ExitCode::SUCCESS),
+        _ = interrupt.recv() => Ok(ExitCode::from(130)),
+        _ = terminate.recv() => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn caught(kind: SignalKind) -> Result<Signal, Failure> {
     signal(kind).map_err(|why| Failure::Run(format!("signals: {why}")))
 }
 
-/// Everything that has to be saved is saved as it happens: a daemon ends well wherever it is dropped.
 async fn run(what: What) -> Result<(), Failure> {
     match what {
         What::Ocs(Ocs::Serve(arguments)) => arguments.run().await,
         What::Agent(Agent::Serve(arguments)) => arguments.run().await,
         What::Agent(Agent::Emulate(arguments)) => arguments.run().await,
+        What::NodeEmulator(arguments) => arguments.run().await,
+        What::Controller(Controller::Load(_) | Controller::Run(_)) => Ok(()), // see `work`
         What::Controller(Controller::Serve { region }) => serve::controller(&region).await,
         What::Controller(Controller::Check { region, json }) => serve::check(&region, json),
         What::Controller(Controller::Drivers { json }) => serve::drivers(json),

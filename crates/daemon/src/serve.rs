@@ -197,7 +197,7 @@ fn on_a_thread(task: Task) -> Result<(oneshot::Sender<()>, Ended), Failure> {
 }
 
 /// Serves whoever comes.
-async fn listen(listener: TcpListener, tls: Option<TlsAcceptor>, router: Router) {
+pub(crate) async fn listen(listener: TcpListener, tls: Option<TlsAcceptor>, router: Router) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         // The semaphore is never closed.

@@ -31,6 +31,8 @@ pub struct Limits {
     pub audit: Time,
     /// Switches that are loaded at the same time.
     pub together: usize,
+    /// What nodes are told holds for so long after they sent the report that was answered.
+    pub lease: Time,
     /// Nodes of an execution that is gone have stopped by then: so long is waited before a circuit ends
     /// that was found.
     pub settle: Time,
@@ -45,6 +47,7 @@ impl Default for Limits {
             attempts: 3,
             audit: Time::from_ms(10_000),
             together: usize::MAX,
+            lease: Time::from_ms(3_000),
             settle: Time::from_ms(3_200),
         }
     }
@@ -53,6 +56,8 @@ impl Default for Limits {
 /// What is to be done with maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
+    /// Only read what devices hold, and end.
+    Look,
     /// Set what devices hold at the beginning, and end.
     Load,
     /// Load, then carry out every setting as nodes say that they have done with circuits.
@@ -355,7 +360,14 @@ impl Execution {
             PortView { port: end, holds, to: to.and_then(|to| track.leads.get(&to).copied()) }
         });
         let running = matches!(self.phase, Phase::Running).then(|| now.saturating_sub(self.since));
-        Some(NodeView { beat: own.beat, stage, running, why: why.into(), ports: ports.collect() })
+        Some(NodeView {
+            beat: own.beat,
+            lease: self.limits.lease,
+            stage,
+            running,
+            why: why.into(),
+            ports: ports.collect(),
+        })
     }
 
     /// The nodes that the maps' ports lead to.
@@ -494,6 +506,9 @@ impl Execution {
             }
         }
         self.outputs.push_back(Output::Found(found));
+        if self.task == Task::Look {
+            return self.end(Ending::Complete);
+        }
         self.works.iter_mut().for_each(Work::met);
         let ends = (0..self.works.len()).any(|at| {
             let target = self.target(at);
@@ -526,7 +541,7 @@ impl Execution {
         }
         self.outputs.push_back(Output::Loaded);
         match self.task {
-            Task::Load => self.end(Ending::Complete),
+            Task::Load | Task::Look => self.end(Ending::Complete),
             Task::Run => (self.phase, self.since) = (Phase::Gathering, now),
         }
     }

@@ -7,12 +7,15 @@
 //! plan and a guard, whether it was told or not; what that sends into the dark is the guard's fault.
 //! Checked: by the tests of the [execution](super), with nodes and switches that fail at random.
 
-use super::maps::Standing;
+use super::maps::{PortMaps, Standing, directed};
 use super::view::{NodeReport, NodeView, Stage};
 use lightloom_units::{Bytes, Time};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use thiserror::Error;
+
+/// Reports that are not answered are forgotten beyond so many.
+const UNANSWERED: usize = 4096;
 
 /// What nodes need of a plan file (`docs/plan.schema.json`).
 #[derive(Clone, Debug, Deserialize)]
@@ -119,11 +122,8 @@ impl Plan {
 /// How a node knows that it may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// It is told that the circuit stands.
-    Signal {
-        /// What it was told holds for so long after it sent the report that this answers.
-        lease: Time,
-    },
+    /// It was told, within a lease, that the circuit stands.
+    Signal,
     /// It is its time in the plan, and this later.
     Schedule {
         /// What clocks and switches may be late by.
@@ -137,7 +137,8 @@ pub struct NodeRun {
     node: u32,
     readiness: Readiness,
     grid: bool,
-    lanes: Vec<Lane>,
+    /// By port.
+    lanes: BTreeMap<u32, Lane>,
     /// By step: bytes that are still to be sent, and to be received.
     to_send: BTreeMap<u32, u64>,
     to_receive: BTreeMap<u32, u64>,
@@ -154,8 +155,8 @@ pub struct NodeRun {
 /// What a node sends over a plane.
 #[derive(Clone, Debug, Default)]
 struct Lane {
-    /// With which of the port's circuits each transmission is planned, from 1.
-    queue: Vec<(u32, Transmission)>,
+    /// With which of the port's circuits each transmission is planned, from 1, and to which port of its peer.
+    queue: Vec<(u32, u32, Transmission)>,
     /// The next of them.
     next: usize,
     busy: bool,
@@ -174,8 +175,8 @@ impl NodeRun {
             return Err(PlanError(format!("node {node}: must be 0 to {last}")));
         };
         let circuits: Vec<_> = plan.planes.iter().map(|track| of_node(track, node)).collect();
-        let mut lanes = vec![Lane::default(); plan.planes.len()];
-        let (mut to_send, mut to_receive) = (BTreeMap::new(), BTreeMap::new());
+        let mut run = NodeRun::empty(node, readiness, !plan.machine.grid.is_empty());
+        run.lanes = (0..).zip(&circuits).map(|(plane, _)| (plane, Lane::default())).collect();
         let mut own = track.transmissions.clone();
         own.sort_by_key(|one| one.start);
         for one in own {
@@ -186,27 +187,78 @@ impl NodeRun {
                 let why = format!("no circuit of plane {plane} leads to node {} then", one.peer);
                 return Err(PlanError(format!("nodes[{node}]: at {start} ps: {why}")));
             }
-            *to_send.entry(one.step).or_default() += one.bytes.get();
-            lanes[one.plane as usize].queue.push((at as u32, one));
+            run.sends(at as u32, one.plane, one);
         }
         for one in plan.nodes.iter().flat_map(|track| &track.transmissions) {
             if one.peer == node {
-                *to_receive.entry(one.step).or_default() += one.bytes.get();
+                *run.to_receive.entry(one.step).or_default() += one.bytes.get();
             }
         }
-        Ok(NodeRun {
+        Ok(run)
+    }
+
+    /// A node of port maps without a plan: it sends so much over every circuit that it gets. What it
+    /// sends over a device's next setting follows what all sent and received over the last (RailX,
+    /// Section 5.2: two maps in turn).
+    ///
+    /// # Errors
+    /// A node that no port leads to.
+    pub fn of_maps(maps: &PortMaps, node: u32, bytes: Bytes) -> Result<Self, PlanError> {
+        let mut run = NodeRun::empty(node, Readiness::Signal, false);
+        for device in &maps.devices {
+            let leads: BTreeMap<u32, (u32, u32)> =
+                device.attached.iter().map(|&(port, node, end)| (port, (node, end))).collect();
+            let mut count = BTreeMap::<u32, u32>::new();
+            let later = device.settings.iter().map(|setting| (&setting.circuits, setting.ready));
+            let all = std::iter::once((&device.initial, Time::ZERO)).chain(later);
+            for (step, (circuits, start)) in (0..).zip(all) {
+                for (a, b) in directed(circuits, device.duplex) {
+                    let count = count.entry(a).or_default();
+                    *count += 1;
+                    let (Some(&(from, own)), Some(&(peer, far))) = (leads.get(&a), leads.get(&b))
+                    else {
+                        continue;
+                    };
+                    let after_step = u32::checked_sub(step, 1);
+                    if from == node {
+                        let one = Transmission { step, peer, plane: own, bytes, start, after_step };
+                        run.sends(*count, far, one);
+                    }
+                    if peer == node {
+                        *run.to_receive.entry(step).or_default() += bytes.get();
+                    }
+                }
+            }
+            for (_, end) in leads.into_values().filter(|(of, _)| *of == node) {
+                run.lanes.entry(end).or_default();
+            }
+        }
+        match run.lanes.is_empty() {
+            true => Err(PlanError(format!("node {node}: no port of the maps leads to it"))),
+            false => Ok(run),
+        }
+    }
+
+    fn empty(node: u32, readiness: Readiness, grid: bool) -> Self {
+        NodeRun {
             node,
             readiness,
-            grid: !plan.machine.grid.is_empty(),
-            lanes,
-            to_send,
-            to_receive,
+            grid,
+            lanes: BTreeMap::new(),
+            to_send: BTreeMap::new(),
+            to_receive: BTreeMap::new(),
             view: NodeView::default(),
             asked: BTreeMap::new(),
             beat: 0,
             lease_end: Time::ZERO,
             began: None,
-        })
+        }
+    }
+
+    /// One more transmission, over this circuit of its port and to this port of its peer.
+    fn sends(&mut self, circuit: u32, far: u32, one: Transmission) {
+        *self.to_send.entry(one.step).or_default() += one.bytes.get();
+        self.lanes.entry(one.plane).or_default().queue.push((circuit, far, one));
     }
 
     /// What it is told.
@@ -214,17 +266,15 @@ impl NodeRun {
         if view.beat < self.view.beat || view.beat > self.beat {
             return; // overtaken by another, or not of this node's life
         }
-        if let (Readiness::Signal { lease }, Some(sent)) =
-            (self.readiness, self.asked.get(&view.beat))
-        {
-            self.lease_end = self.lease_end.max(*sent + lease);
+        if let Some(sent) = self.asked.get(&view.beat) {
+            self.lease_end = self.lease_end.max(sent.saturating_add(view.lease));
         }
         self.asked = self.asked.split_off(&view.beat);
         if let (None, Some(running)) = (self.began, view.running) {
             self.began = Some(now.saturating_sub(running));
         }
         for port in &view.ports {
-            if let Some(lane) = self.lanes.get_mut(port.port as usize) {
+            if let Some(lane) = self.lanes.get_mut(&port.port) {
                 lane.seen = lane.seen.max(port.holds);
             }
         }
@@ -233,15 +283,14 @@ impl NodeRun {
 
     /// The next transmission that may begin now, if any: it is begun.
     pub fn next(&mut self, now: Time) -> Option<Transmission> {
-        let at = (0..self.lanes.len()).find(|&at| self.may_send(now, at))?;
-        let lane = &mut self.lanes[at];
+        let port = *self.lanes.iter().find(|(_, lane)| self.may_send(now, lane))?.0;
+        let lane = self.lanes.get_mut(&port)?;
         lane.busy = true;
-        Some(lane.queue[lane.next].1)
+        Some(lane.queue[lane.next].2)
     }
 
-    fn may_send(&self, now: Time, plane: usize) -> bool {
-        let lane = &self.lanes[plane];
-        let Some(&(circuit, one)) = lane.queue.get(lane.next).filter(|_| !lane.busy) else {
+    fn may_send(&self, now: Time, lane: &Lane) -> bool {
+        let Some(&(circuit, far, one)) = lane.queue.get(lane.next).filter(|_| !lane.busy) else {
             return false;
         };
         if self.view.stage != Stage::Running || !one.after_step.is_none_or(|step| self.over(step)) {
@@ -251,9 +300,9 @@ impl NodeRun {
             Readiness::Schedule { guard } => self
                 .began
                 .is_some_and(|began| now >= began.saturating_add(one.start).saturating_add(guard)),
-            Readiness::Signal { .. } => {
+            Readiness::Signal => {
                 let own = self.view.ports.iter().find(|port| port.port == one.plane);
-                let to = Some((one.peer, one.plane));
+                let to = Some((one.peer, far));
                 now < self.lease_end
                     && own.is_some_and(|port| port.holds == circuit && port.to == to)
             }
@@ -269,9 +318,9 @@ impl NodeRun {
 
     /// What was begun over a plane has left, and has been acknowledged.
     pub fn sent(&mut self, plane: u32) {
-        let lane = &mut self.lanes[plane as usize];
+        let Some(lane) = self.lanes.get_mut(&plane) else { return };
         if std::mem::take(&mut lane.busy) {
-            let one = lane.queue[lane.next].1;
+            let one = lane.queue[lane.next].2;
             lane.next += 1;
             if let Some(left) = self.to_send.get_mut(&one.step) {
                 *left = left.saturating_sub(one.bytes.get());
@@ -290,7 +339,10 @@ impl NodeRun {
     pub fn report(&mut self, now: Time) -> NodeReport {
         self.beat += 1;
         self.asked.insert(self.beat, now);
-        let done = (0..).zip(&self.lanes).map(|(port, lane)| (port, lane.done()));
+        if self.asked.len() > UNANSWERED {
+            self.asked.pop_first();
+        }
+        let done = self.lanes.iter().map(|(&port, lane)| (port, lane.done()));
         NodeReport {
             node: self.node,
             beat: self.beat,
@@ -302,14 +354,14 @@ impl NodeRun {
     /// Whether all was sent and received.
     pub fn is_over(&self) -> bool {
         let none = |of: &BTreeMap<u32, u64>| of.values().all(|bytes| *bytes == 0);
-        self.lanes.iter().all(|lane| lane.next == lane.queue.len())
+        self.lanes.values().all(|lane| lane.next == lane.queue.len())
             && none(&self.to_send)
             && none(&self.to_receive)
     }
 
     /// Whether nothing is being sent.
     pub fn is_quiet(&self) -> bool {
-        self.lanes.iter().all(|lane| !lane.busy)
+        self.lanes.values().all(|lane| !lane.busy)
     }
 
     /// What it was told last.
@@ -325,10 +377,10 @@ impl NodeRun {
         let next = |lane: &Lane| lane.queue.get(lane.next).filter(|_| !lane.busy).copied();
         let due = self
             .lanes
-            .iter()
+            .values()
             .filter_map(next)
-            .filter(|(_, one)| one.after_step.is_none_or(|step| self.over(step)));
-        due.map(|(_, one)| began.saturating_add(one.start).saturating_add(guard))
+            .filter(|(_, _, one)| one.after_step.is_none_or(|step| self.over(step)));
+        due.map(|(_, _, one)| began.saturating_add(one.start).saturating_add(guard))
             .min()
             .unwrap_or(Time::MAX)
     }
@@ -338,7 +390,7 @@ impl Lane {
     /// With how many of the port's circuits it has done: of those that were said to stand, all over
     /// which nothing is still to be sent.
     fn done(&self) -> u32 {
-        let next = self.queue.get(self.next).map_or(u32::MAX, |(circuit, _)| *circuit);
+        let next = self.queue.get(self.next).map_or(u32::MAX, |(circuit, ..)| *circuit);
         self.seen.min(next - 1)
     }
 }

@@ -402,7 +402,7 @@ fn quick() -> Limits {
     Limits { settle: Time::ZERO, ..Limits::default() }
 }
 
-const LEASE: Readiness = Readiness::Signal { lease: Time::from_ms(3_000) };
+const LEASE: Readiness = Readiness::Signal;
 
 /// Maps of one device without nodes.
 fn device(duplex: bool, ports: (u32, u32), initial: &[Circuit]) -> DeviceMaps {
@@ -703,9 +703,10 @@ fn nodes_are_not_believed_more_than_can_be() {
 #[test]
 fn a_node_stops_at_the_end_of_its_lease() {
     let (plan, _) = shifted(3, &[vec![1, 1, 1]]);
-    let mut node = NodeRun::new(&plan, 0, Readiness::Signal { lease: ms(100) }).unwrap();
+    let mut node = NodeRun::new(&plan, 0, Readiness::Signal).unwrap();
     let view = |beat| NodeView {
         beat,
+        lease: ms(100),
         stage: Stage::Running,
         ports: vec![PortView { port: 0, holds: 1, to: Some((1, 0)) }],
         ..NodeView::default()

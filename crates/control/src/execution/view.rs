@@ -30,6 +30,8 @@ pub enum Stage {
 pub struct NodeView {
     /// The number of the node's last report that had come. The node's lease counts from when it sent it.
     pub beat: u64,
+    /// What the node is told holds for so long after it sent that report.
+    pub lease: Time,
     /// How far the execution is.
     pub stage: Stage,
     /// How long it has been running.

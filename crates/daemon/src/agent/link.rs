@@ -81,7 +81,7 @@ impl Link {
 }
 
 impl Controller {
-    fn endpoint(&self) -> Result<Endpoint, Failure> {
+    pub(crate) fn endpoint(&self) -> Result<Endpoint, Failure> {
         let wrong = |why: &dyn std::fmt::Display| {
             Failure::Input(format!("--controller: {}: {why}", self.url))
         };
@@ -108,7 +108,7 @@ impl Controller {
         endpoint.tls_config(trust).map_err(|why| wrong(&why))
     }
 
-    fn token(&self) -> Result<Option<MetadataValue<Ascii>>, Failure> {
+    pub(crate) fn token(&self) -> Result<Option<MetadataValue<Ascii>>, Failure> {
         let Some(file) = &self.token_file else { return Ok(None) };
         let wrong = |why: &dyn std::fmt::Display| {
             Failure::Input(format!("--token-file: {}: {why}", file.display()))

@@ -38,8 +38,6 @@ pub struct Switches {
     pub places: Vec<Place>,
     /// How patient to be.
     pub limits: Limits,
-    /// What nodes are told holds for so long.
-    pub lease: Time,
     /// Between two attempts to reach a switch.
     pub reconnect: Time,
     /// Where nodes find us.
@@ -123,7 +121,7 @@ impl Switches {
     pub fn read(path: &Path, text: &str, maps: &PortMaps) -> Result<Self, Failure> {
         let file = File { path };
         let raw: Raw = toml::from_str(text).map_err(|why| file.syntax(text, &why))?;
-        let (limits, lease, reconnect) = timing(&file, &raw.timing)?;
+        let (limits, reconnect) = timing(&file, &raw.timing)?;
         let (address, tls, tokens) = super::listen(&file, &raw.listen, &raw.token, &[])?;
         let mut places: Vec<Option<Place>> = vec![None; maps.devices.len()];
         let mut switches: Vec<Driven> = Vec::new();
@@ -160,7 +158,7 @@ impl Switches {
             place.ok_or_else(|| file.lacks("switch", why))
         });
         let places = places.collect::<Result<_, _>>()?;
-        Ok(Switches { switches, places, limits, lease, reconnect, address, tls, tokens })
+        Ok(Switches { switches, places, limits, reconnect, address, tls, tokens })
     }
 }
 
@@ -200,7 +198,7 @@ fn slice(
     Ok(slice)
 }
 
-fn timing(file: &File<'_>, raw: &Timing) -> Result<(Limits, Time, Time), Failure> {
+fn timing(file: &File<'_>, raw: &Timing) -> Result<(Limits, Time), Failure> {
     let known = Limits::default();
     let (ms, hour) = (Time::from_ms(1), Time::from_secs_f64(3600.0));
     let time = |key, text, default, least| {
@@ -217,12 +215,13 @@ fn timing(file: &File<'_>, raw: &Timing) -> Result<(Limits, Time, Time), Failure
         lifetime: time("lifetime", &raw.lifetime, known.lifetime, Time::ZERO)?,
         give_up: time("give_up", &raw.give_up, known.give_up, ms)?,
         audit: time("audit", &raw.audit, known.audit, Time::from_ms(100))?,
+        lease,
         settle: lease + grace,
         attempts,
         ..known
     };
     let reconnect = time("reconnect", &raw.reconnect, Time::from_ms(500), ms)?;
-    Ok((limits, lease, reconnect))
+    Ok((limits, reconnect))
 }
 
 #[cfg(test)]

@@ -1,0 +1,309 @@
+//! Nodes that follow a plan, emulated: each says what it has done and hears what stands over a stream of
+//! its own, and what they send each other is time alone.
+//!
+//! Modelled: a transmission takes its bytes at the node's rate; what was sent has come. Every transmission
+//! is a line of JSON with when it began and ended, by `CLOCK_BOOTTIME`, to be held against what switches
+//! held then. Ignored: the bytes themselves.
+
+use super::wire::generated::execution_client::ExecutionClient;
+use super::wire::generated::{NodeReport, NodeView};
+use super::wire::{read_view, report};
+use crate::agent::Controller;
+use crate::clock::Clock;
+use crate::failure::Failure;
+use lightloom_control::execution::{NodeRun, Stage, Transmission};
+use lightloom_units::{BitRate, Time};
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{sleep, sleep_until};
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::WatchStream;
+use tonic::Code;
+
+/// Reports in one second when nothing happens.
+const BEAT: Duration = Duration::from_millis(250);
+/// Between two attempts to reach the execution.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// A transmission that is over, as a line of the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Sent {
+    /// Who sent.
+    pub node: u32,
+    /// Over which of its ports.
+    pub port: u32,
+    /// To whom.
+    pub peer: u32,
+    /// The step that it is of.
+    pub step: u32,
+    /// How much \[B\].
+    pub bytes: u64,
+    /// When it began, by `CLOCK_BOOTTIME` \[ns\].
+    pub begin_ns: u64,
+    /// When it ended.
+    pub end_ns: u64,
+}
+
+/// Nodes of one process.
+pub struct Followers {
+    nodes: Vec<NodeRun>,
+    numbers: Vec<u32>,
+    rate: BitRate,
+    /// By node: how much longer its transmissions take.
+    slower: BTreeMap<u32, Time>,
+    log: Option<Box<dyn Write + Send>>,
+    give_up: Duration,
+    reports: Vec<watch::Sender<Option<lightloom_control::execution::NodeReport>>>,
+    news: mpsc::Receiver<(usize, News)>,
+    clock: Clock,
+    flights: BinaryHeap<Reverse<(Time, u64, usize)>>,
+    sending: BTreeMap<u64, (Transmission, u64)>,
+    number: u64,
+}
+
+enum News {
+    View(NodeView),
+    /// It will have nothing of us, in words.
+    Over(String),
+    /// It is not there.
+    Down(String),
+}
+
+impl Followers {
+    /// Nodes, by number, that reach an execution there.
+    ///
+    /// # Errors
+    /// An address or a token that cannot be.
+    pub fn new(
+        nodes: Vec<(u32, NodeRun)>,
+        controller: &Controller,
+        rate: BitRate,
+        give_up: Duration,
+    ) -> Result<Self, Failure> {
+        let (tell, news) = mpsc::channel(1024);
+        let mut reports = Vec::new();
+        for at in 0..nodes.len() {
+            let (says, said) = watch::channel(None);
+            let link = Link {
+                endpoint: controller.endpoint()?,
+                token: controller.token()?,
+                said,
+                run: Arc::new(AtomicU64::new(0)),
+                at,
+                tell: tell.clone(),
+            };
+            tokio::spawn(link.run());
+            reports.push(says);
+        }
+        let (numbers, nodes) = nodes.into_iter().unzip();
+        Ok(Followers {
+            nodes,
+            numbers,
+            rate,
+            slower: BTreeMap::new(),
+            log: None,
+            give_up,
+            reports,
+            news,
+            clock: Clock::start(),
+            flights: BinaryHeap::new(),
+            sending: BTreeMap::new(),
+            number: 0,
+        })
+    }
+
+    /// Has every transmission of a node take so much longer.
+    pub fn slow(&mut self, node: u32, by: Time) {
+        self.slower.insert(node, by);
+    }
+
+    /// Writes every transmission there, a line of JSON each.
+    pub fn log_to(&mut self, log: Box<dyn Write + Send>) {
+        self.log = Some(log);
+    }
+
+    /// Follows to the end: how many transmissions there were.
+    ///
+    /// # Errors
+    /// If it fell back, or refuses us, or is not there for too long, or the log cannot be written.
+    pub async fn run(mut self) -> Result<u64, Failure> {
+        let mut heard = Instant::now();
+        let mut why_down = "it does not answer".to_owned();
+        let mut beat = Instant::now();
+        loop {
+            self.send();
+            if let Some(ended) = self.ended() {
+                self.say();
+                // The last report is on its way.
+                sleep(Duration::from_millis(50)).await;
+                return ended;
+            }
+            if heard.elapsed() > self.give_up {
+                return Err(Failure::Run(format!("no execution: {why_down}")));
+            }
+            if beat <= Instant::now() {
+                self.say();
+                beat = Instant::now() + BEAT;
+            }
+            let due = self.flights.peek().map_or(Time::MAX, |Reverse((due, ..))| *due);
+            let due = self.nodes.iter().map(NodeRun::next_timeout).fold(due, Time::min);
+            tokio::select! {
+                Some((at, news)) = self.news.recv() => match news {
+                    News::View(view) => {
+                        heard = Instant::now();
+                        let view = read_view(view).map_err(|why| Failure::Run(why.into()))?;
+                        self.nodes[at].told(self.clock.now(), view);
+                    }
+                    News::Over(why) => {
+                        let node = self.numbers[at];
+                        return Err(Failure::Run(format!("node {node}: {why}")));
+                    }
+                    News::Down(why) => why_down = why,
+                },
+                () = sleep_until(self.clock.at(due).min(beat).into()) => self.land()?,
+            }
+        }
+    }
+
+    /// Begins what may be sent now.
+    fn send(&mut self) {
+        let now = self.clock.now();
+        for (at, node) in self.nodes.iter_mut().enumerate() {
+            while let Some(one) = node.next(now) {
+                self.number += 1;
+                let longer = self.slower.get(&self.numbers[at]).copied().unwrap_or(Time::ZERO);
+                let due = now.saturating_add(self.rate.time_for(one.bytes)).saturating_add(longer);
+                self.sending.insert(self.number, (one, boottime()));
+                self.flights.push(Reverse((due, self.number, at)));
+            }
+        }
+    }
+
+    /// Ends what has been sent by now.
+    fn land(&mut self) -> Result<(), Failure> {
+        let mut landed = false;
+        while let Some(Reverse((due, number, at))) = self.flights.peek().copied() {
+            if due > self.clock.now() {
+                break;
+            }
+            self.flights.pop();
+            let Some((one, begin_ns)) = self.sending.remove(&number) else { continue };
+            let sent = Sent {
+                node: self.numbers[at],
+                port: one.plane,
+                peer: one.peer,
+                step: one.step,
+                bytes: one.bytes.get(),
+                begin_ns,
+                end_ns: boottime(),
+            };
+            self.nodes[at].sent(one.plane);
+            if let Some(peer) = self.numbers.iter().position(|&number| number == one.peer) {
+                self.nodes[peer].received(one.step, one.bytes);
+            }
+            landed = true;
+            if let Some(log) = &mut self.log {
+                let line = serde_json::to_string(&sent).unwrap_or_default();
+                writeln!(log, "{line}").map_err(|why| Failure::Run(format!("--sends: {why}")))?;
+            }
+        }
+        if landed {
+            self.say();
+        }
+        Ok(())
+    }
+
+    /// Every node says what it knows.
+    fn say(&mut self) {
+        let now = self.clock.now();
+        for (node, says) in self.nodes.iter_mut().zip(&self.reports) {
+            says.send_replace(Some(node.report(now)));
+        }
+    }
+
+    /// Whether all nodes have heard that it is over, and how.
+    fn ended(&mut self) -> Option<Result<u64, Failure>> {
+        let stage = |node: &NodeRun| node.view().stage;
+        if self.nodes.iter().all(|node| stage(node) == Stage::Complete && node.is_over()) {
+            return Some(Ok(self.number));
+        }
+        let over = |node: &NodeRun| {
+            matches!(stage(node), Stage::FellBack | Stage::Complete) && node.is_quiet()
+        };
+        let fell = self.nodes.iter().find(|node| stage(node) == Stage::FellBack)?;
+        let why = format!("the plan fell back: {}", fell.view().why);
+        self.nodes.iter().all(over).then_some(Err(Failure::Run(why)))
+    }
+}
+
+/// A node's stream, opened anew when it breaks.
+struct Link {
+    endpoint: tonic::transport::Endpoint,
+    token: Option<tonic::metadata::MetadataValue<tonic::metadata::Ascii>>,
+    said: watch::Receiver<Option<lightloom_control::execution::NodeReport>>,
+    /// The execution that it follows.
+    run: Arc<AtomicU64>,
+    at: usize,
+    tell: mpsc::Sender<(usize, News)>,
+}
+
+impl Link {
+    async fn run(self) {
+        loop {
+            let news = match self.follow().await {
+                Ok(()) => News::Down("it ended the stream".into()),
+                Err(why) => {
+                    let over = matches!(
+                        why.code(),
+                        Code::Unauthenticated
+                            | Code::PermissionDenied
+                            | Code::InvalidArgument
+                            | Code::FailedPrecondition
+                            | Code::AlreadyExists
+                    );
+                    let words = why.message().to_owned();
+                    if over { News::Over(words) } else { News::Down(words) }
+                }
+            };
+            if self.tell.send((self.at, news)).await.is_err() {
+                return;
+            }
+            sleep(RETRY).await;
+        }
+    }
+
+    async fn follow(&self) -> Result<(), tonic::Status> {
+        let channel = self.endpoint.connect().await;
+        let channel = channel.map_err(|why| tonic::Status::unavailable(why.to_string()))?;
+        let mut client = ExecutionClient::new(channel);
+        let run = self.run.clone();
+        let said = WatchStream::new(self.said.clone());
+        let said = said.filter_map(move |said| {
+            said.map(|said| -> NodeReport { report(run.load(Ordering::Relaxed), &said) })
+        });
+        let mut request = tonic::Request::new(said);
+        if let Some(token) = &self.token {
+            request.metadata_mut().insert("authorization", token.clone());
+        }
+        let mut views = client.follow(request).await?.into_inner();
+        while let Some(view) = views.message().await? {
+            self.run.store(view.run, Ordering::Relaxed);
+            if self.tell.send((self.at, News::View(view))).await.is_err() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `CLOCK_BOOTTIME` \[ns\].
+pub fn boottime() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
