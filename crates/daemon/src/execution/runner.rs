@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::sleep_until;
@@ -66,6 +66,8 @@ pub struct Runner {
     switches: Vec<SwitchHandle>,
     run: u64,
     clock: Clock,
+    /// When the machine was called last: what it orders is as old.
+    called: Instant,
     heard: mpsc::Receiver<Heard>,
     nodes: BTreeMap<u32, watch::Sender<Told>>,
     /// Listens for nodes.
@@ -89,10 +91,11 @@ impl Runner {
         let Switches { switches, places, limits, reconnect, address, tls, tokens } = switches;
         let ports: Vec<u16> = switches.iter().map(|switch| switch.ports).collect();
         let clock = Clock::start();
+        let span = |time: Time| Duration::from_nanos(time.ps() / 1000);
+        let timing = Timing::new(span(reconnect), span(limits.patience));
         let execution =
             Execution::new(maps.clone(), places, &ports, keep, task, limits, Time::ZERO)
                 .map_err(|why| Failure::Input(why.to_string()))?;
-        let timing = Timing::new(Duration::from_nanos(reconnect.ps() / 1000));
         let names = switches.iter().map(|switch| switch.name.clone()).collect();
         let run = random();
         let (hears, heard) = mpsc::channel(1024);
@@ -123,6 +126,7 @@ impl Runner {
             switches,
             run,
             clock,
+            called: Instant::now(),
             heard,
             nodes: BTreeMap::new(),
             address: listens,
@@ -166,7 +170,8 @@ impl Runner {
                 (switch, input) = next(&mut self.switches) => self.switch(switch, input),
                 Some(heard) = self.heard.recv() => self.hear(heard),
                 () = sleep_until(timer.into()) => {
-                    ticked = std::time::Instant::now();
+                    ticked = Instant::now();
+                    self.called = ticked;
                     let now = self.clock.now();
                     self.execution.timeout(now);
                     self.tell_all();
@@ -190,6 +195,7 @@ impl Runner {
     }
 
     fn handle(&mut self, input: Input) {
+        self.called = Instant::now();
         let now = self.clock.now();
         self.execution.handle(now, input);
         self.tell_all();
@@ -231,7 +237,9 @@ impl Runner {
                     }
                     self.found = Some(maps);
                 }
-                Output::Order { switch, id, order } => self.switches[switch].order(id, order),
+                Output::Order { switch, id, order } => {
+                    self.switches[switch].order(id, order, self.called);
+                }
                 Output::Reconnect { switch } => self.switches[switch].reconnect(),
                 Output::Loaded => tracing::info!("all devices hold their initial circuits"),
                 Output::Ready { device, setting, took, late } => {
