@@ -646,7 +646,7 @@ fn a_stop_takes_a_load_back_and_lets_a_run_fall_back() {
         let why = "it was told to stop".to_owned();
         let ending = world.run(ms(60_000));
         match task {
-            Task::Load => assert_eq!(ending, Ending::TakenBack(why)),
+            Task::Load | Task::Look => assert_eq!(ending, Ending::TakenBack(why)),
             Task::Run => assert_eq!(ending, Ending::FellBack(why)),
         }
         assert_eq!(world.violations, Vec::<String>::new());
