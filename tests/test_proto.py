@@ -22,9 +22,7 @@ def fields(text: str, pattern: str) -> set[tuple[str, str]]:
         ("execution", "execution.rs", "Execution", "RUN_STAGE_"),
     ],
 )
-def test_the_generated_code_has_every_field(
-    name: str, file: str, service: str, enum: str
-) -> None:
+def test_the_generated_code_has_every_field(name: str, file: str, service: str, enum: str) -> None:
     """`make proto` was not forgotten: fields, messages, values and calls are the same."""
     proto = (DAEMON / "proto" / f"{name}.proto").read_text(encoding="utf-8")
     proto = re.sub(r"//.*", "", proto)
