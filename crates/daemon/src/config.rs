@@ -5,23 +5,24 @@
 //! the files of `examples/` are read.
 
 mod file;
+mod listen;
 mod raw;
 mod switch;
 mod switches;
 
 pub use switches::{Driven, Switches};
 
-use crate::auth::{Access, Role, Token, Tokens, may_listen};
+use crate::auth::Tokens;
 use crate::failure::Failure;
 use crate::hub::Names;
 use crate::preset;
-use crate::tls;
 use crate::wire::Endpoint;
 use file::File;
 use lightloom_control::{Driver, Region, Settings};
 use lightloom_decide::{self as decide, Decider, rule};
 use lightloom_fabric::{MOST_PORTS, ReconfigurationDelay};
 use lightloom_units::Time;
+use listen::listen;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
@@ -266,61 +267,6 @@ fn in_a_row(file: &File<'_>, row: &raw::Row, ports: u16) -> Result<Vec<raw::Serv
         raw::Server { name: format!("node-{at:0width$}"), ports, tenant: None }
     };
     Ok((0..row.count).map(server).collect())
-}
-
-type Listen = (SocketAddr, Option<Arc<ServerConfig>>, Tokens);
-
-fn listen(
-    file: &File<'_>,
-    raw: &raw::Listen,
-    known: &[raw::Token],
-    tenants: &[String],
-) -> Result<Listen, Failure> {
-    let text = raw.address.as_deref().unwrap_or("127.0.0.1:8470");
-    let address: SocketAddr = text.parse().map_err(|_| {
-        file.wrong("listen.address", text, "must be an IP address and a port: 127.0.0.1:8470")
-    })?;
-    let mut tokens = Vec::new();
-    let mut seen = BTreeSet::new();
-    for (at, token) in known.iter().enumerate() {
-        let key = |key: &str| format!("token[{at}].{key}");
-        if token.name.is_empty() || !seen.insert(&token.name) {
-            return Err(file.wrong(&key("name"), &token.name, "must be a name of its own"));
-        }
-        let role = match (token.role, &token.tenant) {
-            (raw::RoleName::Operator, None) => Role::Operator,
-            (raw::RoleName::Viewer, None) => Role::Viewer,
-            (raw::RoleName::Tenant, Some(tenant)) if tenants.contains(tenant) => {
-                Role::Tenant(tenant.clone())
-            }
-            (raw::RoleName::Tenant, tenant) => {
-                let all = tenants.join(", ");
-                let value = tenant.as_deref().unwrap_or("none given");
-                return Err(file.wrong(&key("tenant"), value, format!("must be one of {all}")));
-            }
-            (_, Some(tenant)) => {
-                return Err(file.wrong(&key("tenant"), tenant, "only role \"tenant\" has one"));
-            }
-        };
-        let access = Access::new(&token.name, role);
-        // A wrong digest is not shown: it may be the token itself.
-        tokens.push(
-            Token::new(access, &token.sha256).map_err(|why| file.lacks(&key("sha256"), why))?,
-        );
-    }
-    let tls = match (&raw.certificate, &raw.key) {
-        (None, None) => None,
-        (Some(certificate), Some(key)) => {
-            let (certificate, key) = (file.beside(certificate), file.beside(key));
-            let config = tls::server(&certificate, &key, &[b"h2", b"http/1.1"]);
-            Some(config.map_err(|why| file.lacks("listen.certificate", why))?)
-        }
-        (Some(_), None) => return Err(file.lacks("listen.key", "missing, with a certificate")),
-        (None, Some(_)) => return Err(file.lacks("listen.certificate", "missing, with a key")),
-    };
-    may_listen(address, tls.is_some(), !tokens.is_empty())
-        .map_err(|why| file.lacks("listen.address", why))?;
-    Ok((address, tls, Tokens::new(tokens)))
 }
 
 /// The preset's settings, but for what the file says.

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from lightloom.cli.execution import load, run
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
@@ -61,6 +63,10 @@ def serve(region: Path = _REGION, log: str | None = _LOG, log_level: str | None 
     from lightloom.cli import daemon
 
     daemon.become([*daemon.logs(log, log_level), "controller", "serve", str(region)])
+
+
+app.command()(load)
+app.command()(run)
 
 
 @app.command()

@@ -19,6 +19,7 @@
 //! answers, refusals, switches that say what is not so. Ignored: what a switch does that nobody asked
 //! for, between two audits. Checked: below; nothing is ever sent into the dark, with random faults.
 
+mod limits;
 mod machine;
 mod maps;
 mod node;
@@ -28,7 +29,8 @@ mod work;
 #[cfg(test)]
 mod tests;
 
-pub use machine::{Ending, Execution, Input, Limits, Output, Place, Task};
+pub use limits::Limits;
+pub use machine::{Ending, Execution, Input, Output, Place, Task};
 pub use maps::{Circuit, DeviceMaps, Made, MapsError, PortMaps, Setting, Standing};
 pub use node::{NodeRun, Plan, PlanError, Readiness, Transmission};
 pub use view::{NodeReport, NodeView, PortView, Stage};

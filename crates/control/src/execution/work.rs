@@ -7,7 +7,7 @@ use crate::driver::{Answer, Order, Patch};
 use lightloom_units::Time;
 use std::collections::BTreeSet;
 
-use super::machine::Limits;
+use super::limits::Limits;
 
 /// A switch of an execution.
 #[derive(Clone, Debug)]

@@ -3,6 +3,7 @@
 //! Checked: every key that is wrong is named with its value and what is allowed, below.
 
 use super::file::File;
+use super::listen::listen;
 use super::{raw, switch};
 use crate::auth::Tokens;
 use crate::failure::Failure;
@@ -122,7 +123,7 @@ impl Switches {
         let file = File { path };
         let raw: Raw = toml::from_str(text).map_err(|why| file.syntax(text, &why))?;
         let (limits, reconnect) = timing(&file, &raw.timing)?;
-        let (address, tls, tokens) = super::listen(&file, &raw.listen, &raw.token, &[])?;
+        let (address, tls, tokens) = listen(&file, &raw.listen, &raw.token, &[])?;
         let mut places: Vec<Option<Place>> = vec![None; maps.devices.len()];
         let mut switches: Vec<Driven> = Vec::new();
         for (at, named) in raw.switch.iter().enumerate() {
