@@ -1,4 +1,4 @@
-"""``lightloom controller load`` and ``run``: plans and port maps carried out on optical switches."""
+"""``lightloom controller load`` and ``run``: plans and port maps carried out on switches."""
 
 from __future__ import annotations
 
