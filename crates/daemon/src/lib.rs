@@ -17,6 +17,7 @@ pub mod journal;
 pub mod ocs;
 pub mod preset;
 pub mod proto;
+pub mod runtime_emulator;
 pub mod serve;
 pub mod tls;
 pub mod wire;

@@ -10,6 +10,7 @@ use lightloom_daemon::agent::AgentArguments;
 use lightloom_daemon::emulate::EmulateArguments;
 use lightloom_daemon::execution::{ExecuteArguments, NodeArguments};
 use lightloom_daemon::failure::Failure;
+use lightloom_daemon::runtime_emulator::RuntimeArguments;
 use lightloom_daemon::{ocs, serve};
 use std::path::PathBuf;
 use std::pin::pin;
@@ -52,6 +53,7 @@ enum What {
     Agent(Agent),
     /// Nodes that follow a plan, emulated
     NodeEmulator(Box<NodeArguments>),
+    RuntimeEmulator(RuntimeArguments),
 }
 
 #[derive(Debug, Subcommand)]
@@ -194,6 +196,7 @@ async fn run(what: What) -> Result<(), Failure> {
         What::Agent(Agent::Emulate(arguments)) => arguments.run().await,
         What::NodeEmulator(arguments) => arguments.run().await,
         What::Controller(Controller::Load(_) | Controller::Run(_)) => Ok(()), // see `work`
+        What::RuntimeEmulator(arguments) => arguments.run().await,
         What::Controller(Controller::Serve { region }) => serve::controller(&region).await,
         What::Controller(Controller::Check { region, json }) => serve::check(&region, json),
         What::Controller(Controller::Drivers { json }) => serve::drivers(json),

@@ -71,37 +71,35 @@ impl AgentArguments {
         // Nobody has begun to write.
         let _ = output.try_send(vec![json!({ "agent": clock })]);
         let (met, drained) = (false, self.drained);
-        let mut talk = Talk { agent, clock, met, drained, shown: View::default() };
+        let (shown, errors) = (View::default(), Vec::new());
+        let mut talk = Talk { agent, clock, met, drained, shown, errors };
         let mut unseen = true;
         let last = loop {
             tokio::select! {
                 biased;
                 ended = over.wait_for(|view| view.ended.is_some()) => {
-                    let Ok(view) = ended.map(|view| view.clone()) else { return Ok(()) };
-                    break view;
+                    break ended.ok().map(|view| view.clone());
                 }
                 changed = views.changed(), if !unseen => match changed {
                     Ok(()) => unseen = true,
-                    Err(_) => return Ok(()),
+                    Err(_) => break None,
                 },
-                room = output.reserve(), if unseen && talk.met => {
+                room = output.reserve(), if unseen && talk.met || !talk.errors.is_empty() => {
                     let Ok(room) = room else { return Ok(()) };
-                    unseen = false;
-                    let view = views.borrow_and_update().clone();
-                    room.send(news(&talk.shown, &view));
-                    talk.shown = view;
+                    room.send(talk.says(&views.borrow_and_update()));
+                    unseen = !talk.met;
                 }
                 line = input.recv() => {
-                    let Some(line) = line else { return Ok(()) };
+                    let Some(line) = line else { break None };
                     if let Err(why) = talk.hear(&line?).await? {
-                        let _ = output.try_send(vec![json!({ "error": why })]);
+                        talk.refuse(&why);
                     }
                 }
             }
         };
         // A runtime that reads hears of it.
-        if let (Ok(Ok(room)), true) = (timeout(LAST_LINE, output.reserve()).await, talk.met) {
-            room.send(news(&talk.shown, &last));
+        if let Ok(Ok(room)) = timeout(LAST_LINE, output.reserve()).await {
+            room.send(talk.says(last.as_ref().unwrap_or(&View::default())));
         }
         drop(output);
         let written = async {
@@ -110,7 +108,7 @@ impl AgentArguments {
             }
         };
         let _ = timeout(LAST_LINE, written).await;
-        Err(Failure::Run(last.ended.unwrap_or_default()))
+        last.and_then(|view| view.ended).map_or(Ok(()), |why| Err(Failure::Run(why)))
     }
 }
 
@@ -124,9 +122,28 @@ struct Talk {
     drained: bool,
     /// What has been written.
     shown: View,
+    /// Lines that made no sense, to be told.
+    errors: Vec<Value>,
 }
 
 impl Talk {
+    /// What is to be written: errors, and to a runtime that is known what is new in the view.
+    fn says(&mut self, view: &View) -> Vec<Value> {
+        let mut lines = std::mem::take(&mut self.errors);
+        if self.met && view.circuits.number >= self.shown.circuits.number {
+            lines.extend(news(&self.shown, view));
+            self.shown = view.clone();
+        }
+        lines
+    }
+
+    /// A line made no sense. Who does not read that is not told of more than a few.
+    fn refuse(&mut self, why: &str) {
+        if self.errors.len() < 16 {
+            self.errors.push(json!({ "error": why }));
+        }
+    }
+
     /// The runtime says something. What makes no sense is told, and the rest goes on.
     async fn hear(&mut self, line: &[u8]) -> Result<Result<(), String>, Failure> {
         let line = match serde_json::from_slice(line) {

@@ -81,6 +81,14 @@ impl Link {
 }
 
 impl Controller {
+    /// That a stream to it could be opened, but for its answer.
+    ///
+    /// # Errors
+    /// If the address, the token or the authority cannot be used.
+    pub fn check(&self) -> Result<(), Failure> {
+        self.token().and_then(|_| self.endpoint()).map(drop)
+    }
+
     pub(crate) fn endpoint(&self) -> Result<Endpoint, Failure> {
         let wrong = |why: &dyn std::fmt::Display| {
             Failure::Input(format!("--controller: {}: {why}", self.url))

@@ -1,0 +1,122 @@
+//! The thread that sends, and what it shares with the one that reads.
+
+use crate::clock::{Clock, boottime_ns};
+use crate::failure::Failure;
+use lightloom_control::{PortId, Runtime, RuntimeOutput};
+use lightloom_units::Time;
+use serde_json::json;
+use std::io::{BufWriter, Write};
+use std::net::UdpSocket;
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// What the threads of a runtime share.
+#[derive(Default)]
+pub(super) struct Shared {
+    runtime: Option<Runtime>,
+    ports: u16,
+    /// The server's number, and to whom it sends.
+    pub region: Option<(u16, Vec<bool>)>,
+    lines: Option<SyncSender<String>>,
+}
+
+/// A piece that may be sent now.
+struct Piece {
+    ns: u64,
+    server: u16,
+    port: u16,
+    peer: PortId,
+    generation: u64,
+}
+
+impl Shared {
+    /// An agent has said how many ports there are.
+    pub fn meet(&mut self, ports: u16, lines: SyncSender<String>) {
+        if self.ports != ports {
+            (self.runtime, self.ports) = (Some(Runtime::new(ports)), ports);
+        }
+        self.lines = Some(lines);
+        self.change(|_| {});
+    }
+
+    /// The agent is gone.
+    pub fn forsaken(&mut self) {
+        self.lines = None;
+        self.change(Runtime::forsaken);
+    }
+
+    /// Something changes, and the agent hears what came of it.
+    pub fn change(&mut self, how: impl FnOnce(&mut Runtime)) {
+        let Some(runtime) = &mut self.runtime else { return };
+        how(runtime);
+        while let Some(output) = runtime.poll() {
+            let line = match output {
+                RuntimeOutput::Using { number } => json!({ "using": { "number": number } }),
+                RuntimeOutput::Drained { token } => json!({ "drained": { "token": token } }),
+            };
+            // An agent that has left a thousand lines unread is told when it asks again.
+            if let Some(lines) = &self.lines {
+                let _ = lines.try_send(line.to_string());
+            }
+        }
+    }
+
+    /// The check: the clock is read after whatever there was to wait for.
+    fn begin(&mut self, clock: Clock, port: u16) -> Option<Piece> {
+        let server = self.region.as_ref()?.0;
+        let runtime = self.runtime.as_mut()?;
+        let ns = boottime_ns();
+        let peer = runtime.begin(clock.time(ns), port)?;
+        Some(Piece { ns, server, port, peer, generation: runtime.mark().generation })
+    }
+}
+
+/// Sends all that may be sent.
+pub(super) struct Sender {
+    pub shared: Arc<Mutex<Shared>>,
+    pub clock: Clock,
+    pub every: Time,
+}
+
+impl Sender {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// If there is no thread or no socket to be had.
+    pub fn start(self, log: Box<dyn Write + Send>) -> Result<(), Failure> {
+        let wrong = |why: std::io::Error| Failure::Run(format!("a socket on loopback: {why}"));
+        let socket = UdpSocket::bind("127.0.0.1:0").map_err(wrong)?;
+        socket.connect(socket.local_addr().map_err(wrong)?).map_err(wrong)?;
+        socket.set_read_timeout(Some(Duration::from_millis(10))).map_err(wrong)?;
+        super::spawn("send", move || {
+            if let Err(why) = self.send(&socket, BufWriter::with_capacity(1 << 16, log)) {
+                tracing::error!(%why, "sends cannot be logged");
+                std::process::exit(1); // nothing is sent that is not logged
+            }
+        })
+    }
+
+    fn send(&self, socket: &UdpSocket, mut log: impl Write) -> std::io::Result<()> {
+        let every = Duration::from_nanos(self.every.ps() / 1000);
+        loop {
+            let ports = Shared::lock(&self.shared).ports;
+            for port in 0..ports {
+                let begun = Shared::lock(&self.shared).begin(self.clock, port);
+                let Some(piece) = begun else { continue };
+                let _ = socket.send(&[0]);
+                let sent_ns = boottime_ns();
+                let _ = socket.recv(&mut [0]);
+                Shared::lock(&self.shared).change(|runtime| runtime.landed(port));
+                let Piece { ns, server, port, peer, generation } = piece;
+                let line = json!({
+                    "ns": ns, "sent_ns": sent_ns, "server": server, "port": port, "peer": peer,
+                    "generation": generation,
+                });
+                writeln!(log, "{line}")?;
+            }
+            log.flush()?;
+            std::thread::sleep(every);
+        }
+    }
+}
