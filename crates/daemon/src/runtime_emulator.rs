@@ -13,7 +13,7 @@ use crate::clock::{Clock, ClockIdentity, boottime_ns};
 use crate::failure::Failure;
 use lightloom_control::{Mark, PortId, Runtime, Stage, Use};
 use lightloom_units::Time;
-use sender::{Sender, Shared};
+use sender::{Sender, Shared, spawn};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::str::FromStr;
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Lines to an agent that may wait for it to read.
@@ -278,11 +278,6 @@ fn writer(mut input: ChildStdin) -> Result<SyncSender<String>, Failure> {
     Ok(lines)
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
-    let thread = std::thread::Builder::new().name(name.into()).spawn(work);
-    thread.map(drop).map_err(|why| Failure::Run(why.to_string()))
-}
-
 /// What a server sends to each in a round \[B\]: most to the two that are so far from it, another distance in
 /// each round.
 fn drawn(round: u64, server: u16, sends_to: &[bool]) -> Vec<u64> {
@@ -294,13 +289,6 @@ fn drawn(round: u64, server: u16, sends_to: &[bool]) -> Vec<u64> {
         u64::from(sends) * if near { 1 << 30 } else { 1 << 10 }
     };
     sends_to.iter().enumerate().map(bytes).collect()
-}
-
-impl Shared {
-    /// The shared part, whatever another thread came to.
-    fn lock(shared: &Mutex<Shared>) -> std::sync::MutexGuard<'_, Shared> {
-        shared.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use serde_json::json;
 use std::io::{BufWriter, Write};
 use std::net::UdpSocket;
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// What the threads of a runtime share.
@@ -31,6 +31,11 @@ struct Piece {
 }
 
 impl Shared {
+    /// The shared part, whatever another thread came to.
+    pub fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+        shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// An agent has said how many ports there are.
     pub fn meet(&mut self, ports: u16, lines: SyncSender<String>) {
         if self.ports != ports {
@@ -89,7 +94,7 @@ impl Sender {
         let socket = UdpSocket::bind("127.0.0.1:0").map_err(wrong)?;
         socket.connect(socket.local_addr().map_err(wrong)?).map_err(wrong)?;
         socket.set_read_timeout(Some(Duration::from_millis(10))).map_err(wrong)?;
-        super::spawn("send", move || {
+        spawn("send", move || {
             if let Err(why) = self.send(&socket, BufWriter::with_capacity(1 << 16, log)) {
                 tracing::error!(%why, "sends cannot be logged");
                 std::process::exit(1); // nothing is sent that is not logged
@@ -119,4 +124,10 @@ impl Sender {
             std::thread::sleep(every);
         }
     }
+}
+
+/// Starts a thread.
+pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+    let thread = std::thread::Builder::new().name(name.into()).spawn(work);
+    thread.map(drop).map_err(|why| Failure::Run(why.to_string()))
 }
