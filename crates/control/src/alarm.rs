@@ -52,6 +52,8 @@ pub enum Alarm {
     },
     /// The circuits that were decided on are none that the region may have.
     DecisionRefused,
+    /// The certificate to listen with ends soon, or has ended.
+    CertificateExpires,
     /// The journal was emptied, cut or replaced by an older one.
     JournalLost,
 }
@@ -79,11 +81,12 @@ impl Alarm {
             Alarm::ReportRefused { .. } => "report-refused",
             Alarm::DecisionRefused => "decision-refused",
             Alarm::JournalLost => "journal-lost",
+            Alarm::CertificateExpires => "certificate-expires",
         }
     }
 
     /// Every name that [`Alarm::name`] gives.
-    pub const NAMES: [&'static str; 13] = [
+    pub const NAMES: [&'static str; 14] = [
         "switch-unreachable",
         "switch-untrusted",
         "switch-refuses",
@@ -96,6 +99,7 @@ impl Alarm {
         "part-failed",
         "report-refused",
         "journal-lost",
+        "certificate-expires",
         "decision-refused",
     ];
 }
@@ -136,6 +140,7 @@ impl fmt::Display for Alarm {
                 write!(f, "the agent of server {server} sends what makes no sense")
             }
             Alarm::DecisionRefused => write!(f, "circuits were decided on that cannot be"),
+            Alarm::CertificateExpires => write!(f, "the certificate to listen with ends soon"),
             Alarm::JournalLost => write!(f, "the journal was lost, or a part of it"),
         }
     }

@@ -8,6 +8,7 @@
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::{RwLock, RwLockReadGuard};
 use thiserror::Error;
 
 /// What the bearer of a token is.
@@ -148,18 +149,28 @@ pub enum Unknown {
 /// assert_eq!(tokens.access(None), Err(Unknown::Missing));
 /// assert!(Tokens::default().access(None).unwrap().operates());
 /// ```
-#[derive(Clone, Debug, Default)]
-pub struct Tokens(Vec<Token>);
+#[derive(Debug, Default)]
+pub struct Tokens(RwLock<Vec<Token>>);
 
 impl Tokens {
     /// These tokens; none means that everyone is an operator.
     pub fn new(tokens: Vec<Token>) -> Self {
-        Tokens(tokens)
+        Tokens(RwLock::new(tokens))
+    }
+
+    /// These tokens from now on, and no other.
+    pub fn replace(&self, others: Tokens) {
+        let others = others.0.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        *self.0.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = others;
+    }
+
+    fn known(&self) -> RwLockReadGuard<'_, Vec<Token>> {
+        self.0.read().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// No token is required.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.known().is_empty()
     }
 
     /// What the sender of this `Authorization` header, or gRPC metadata, may see and do.
@@ -178,12 +189,12 @@ impl Tokens {
         let digest: [u8; 32] = Sha256::digest(token.trim()).into();
         // All are compared to the end: how long it takes says nothing about any.
         let mut found = None;
-        for known in &self.0 {
+        for known in self.known().iter() {
             if same(&known.sha256, &digest) {
-                found = Some(&known.access);
+                found = Some(known.access.clone());
             }
         }
-        found.cloned().ok_or(Unknown::Wrong)
+        found.ok_or(Unknown::Wrong)
     }
 }
 

@@ -29,6 +29,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 use tokio_rustls::rustls::ServerConfig;
 
 /// All that `region.toml` says.
@@ -45,6 +46,8 @@ pub struct Config {
     pub address: SocketAddr,
     /// The certificate and key to listen with, if there are any.
     pub tls: Option<Arc<ServerConfig>>,
+    /// When that certificate ends, if it is known.
+    pub expiry: Option<SystemTime>,
     /// The tokens that are known; without any, whoever reaches the address may come.
     pub tokens: Tokens,
     /// How the switch is reached.
@@ -125,7 +128,8 @@ impl Config {
             return Err(file.wrong("name", &raw.name, "must have 1 to 64 characters"));
         }
         let (names, region) = servers(&file, &raw)?;
-        let (address, tls, tokens) = listen(&file, &raw.listen, &raw.token, &names.tenants)?;
+        let (address, tls, expiry, tokens) =
+            listen(&file, &raw.listen, &raw.token, &names.tenants)?;
         let (protocol, endpoint, driver) =
             switch::read(&file, "switch", &raw.switch, region.slice())?;
         let journal = raw.journal.path.clone().unwrap_or_else(|| {
@@ -156,12 +160,29 @@ impl Config {
             region,
             address,
             tls,
+            expiry,
             tokens,
             endpoint,
             driver,
             journal,
             summary,
         })
+    }
+
+    /// What a file says but for its tokens and the certificate to listen with, which can be read anew: another text
+    /// for everything else.
+    ///
+    /// # Errors
+    /// If it is no TOML.
+    pub fn lasting(text: &str) -> Result<String, toml::de::Error> {
+        let mut all: toml::Table = toml::from_str(text)?;
+        all.remove("token");
+        if let Some(toml::Value::Table(listen)) = all.get_mut("listen") {
+            for key in ["certificate", "key"] {
+                listen.remove(key);
+            }
+        }
+        Ok(all.to_string())
     }
 
     /// Another text for every other wiring: what a journal is good for.

@@ -195,6 +195,9 @@ impl Task {
                 // Whoever asked may have gone.
                 let _ = done.send(());
             }
+            Command::Certificate { ends } => {
+                self.controller.handle(now, Input::Certificate { ends });
+            }
             Command::Audit { done } => {
                 self.controller.handle(now, Input::Audit);
                 let _ = done.send(());

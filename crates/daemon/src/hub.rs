@@ -83,6 +83,11 @@ pub enum Command {
         /// Told when it is done.
         done: oneshot::Sender<()>,
     },
+    /// The certificate to listen with ends soon, or does not.
+    Certificate {
+        /// It does, or it has ended.
+        ends: bool,
+    },
     /// Read the switch now.
     Audit {
         /// Told when it was asked.
@@ -116,6 +121,8 @@ pub struct Hub {
     pub news: broadcast::Sender<Logged>,
     /// Requests that were refused before anything read them.
     pub refused: Arc<Refused>,
+    /// When the certificate to listen with ends, if there is one.
+    pub expiry: Arc<Mutex<Option<SystemTime>>>,
     log: Arc<Mutex<VecDeque<Logged>>>,
 }
 
@@ -127,8 +134,8 @@ impl Hub {
         commands: mpsc::Sender<Command>,
     ) -> Self {
         let (news, _) = broadcast::channel(KEPT);
-        let (refused, log) = (Arc::default(), Arc::default());
-        Hub { names: Arc::new(names), snapshot, commands, news, refused, log }
+        let (refused, expiry, log) = (Arc::default(), Arc::default(), Arc::default());
+        Hub { names: Arc::new(names), snapshot, commands, news, refused, expiry, log }
     }
 
     /// Notes that something has happened.

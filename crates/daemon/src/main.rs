@@ -83,6 +83,17 @@ enum Controller {
         #[arg(long)]
         json: bool,
     },
+    /// Show who asked for what: calls that changed something, and calls that were refused
+    Trail {
+        /// The region's file
+        region: PathBuf,
+        /// The last so many
+        #[arg(long, default_value_t = 30)]
+        limit: usize,
+        /// Print JSON, an object a line
+        #[arg(long)]
+        json: bool,
+    },
     /// List the protocols that switches are driven by, and the settings of each
     Drivers {
         /// Print JSON
@@ -199,6 +210,9 @@ async fn run(what: What) -> Result<(), Failure> {
         What::RuntimeEmulator(arguments) => arguments.run().await,
         What::Controller(Controller::Serve { region }) => serve::controller(&region).await,
         What::Controller(Controller::Check { region, json }) => serve::check(&region, json),
+        What::Controller(Controller::Trail { region, limit, json }) => {
+            serve::calls(&region, limit, json)
+        }
         What::Controller(Controller::Drivers { json }) => serve::drivers(json),
     }
 }

@@ -8,9 +8,11 @@ use crate::controller::{Parts, Task};
 use crate::failure::Failure;
 use crate::hub::Hub;
 use crate::journal::{Journal, JournalError};
+use crate::reload::{Reload, Shared};
+use crate::trail::{self, Peer, Trail};
 use crate::wire::{self, Timing};
 use crate::{gateway, grpc};
-use axum::Router;
+use axum::{Extension, Router};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
@@ -25,7 +27,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{sleep, timeout};
-use tokio_rustls::TlsAcceptor;
 
 /// Connections at once: agents of the largest region, and as many readers.
 const CONNECTIONS: usize = 8192;
@@ -40,7 +41,7 @@ type Ended = oneshot::Receiver<Result<(), String>>;
 /// A controller that listens.
 pub struct Server {
     listener: TcpListener,
-    tls: Option<TlsAcceptor>,
+    shared: Shared,
     router: Router,
     hub: Hub,
     /// The controller's thread ends when this is dropped,
@@ -63,6 +64,9 @@ impl Server {
                 }
                 _ => Failure::Run(why.to_string()),
             })?;
+        let file = trail::beside(&config.journal);
+        let trail =
+            Trail::open(&file).map_err(|why| Failure::Run(format!("{}: {why}", file.display())))?;
         let listener = TcpListener::bind(config.address)
             .await
             .map_err(|why| Failure::Run(format!("{}: {why}", config.address)))?;
@@ -83,10 +87,12 @@ impl Server {
         let tokens = Arc::new(config.tokens);
         let service = grpc::service(hub.clone(), tokens.clone(), ports, lease);
         let border = Border { open: tokens.is_empty(), refused: hub.refused.clone() };
-        let routes = gateway::router(hub.clone(), tokens).route_service(grpc::PATH, service);
-        let router = border.around(routes);
-        let tls = config.tls.map(TlsAcceptor::from);
-        Ok(Server { listener, tls, router, hub, stop, ended })
+        let routes =
+            gateway::router(hub.clone(), tokens.clone()).route_service(grpc::PATH, service);
+        let router = trail.around(border.around(routes), tokens.clone());
+        *hub.expiry.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = config.expiry;
+        let shared = Shared::new(tokens, config.tls);
+        Ok(Server { listener, shared, router, hub, stop, ended })
     }
 
     /// Where it listens.
@@ -108,7 +114,7 @@ impl Server {
     /// A journal that cannot be written.
     pub async fn run(self) -> Result<(), Failure> {
         let ended = tokio::select! {
-            () = listen(self.listener, self.tls, self.router) => Ok(()),
+            () = listen(self.listener, self.shared, self.router) => Ok(()),
             ended = self.ended => ended.unwrap_or_else(|_| Err("the controller is gone".into())),
         };
         drop(self.stop);
@@ -121,10 +127,14 @@ impl Server {
 /// # Errors
 /// A file that is wrong; as [`Server::start`] and [`Server::run`].
 pub async fn controller(file: &Path) -> Result<(), Failure> {
-    let server = Server::start(Config::load(file)?).await?;
+    let text = std::fs::read_to_string(file)
+        .map_err(|why| Failure::Input(format!("{}: {why}", file.display())))?;
+    let server = Server::start(Config::read(file, &text)?).await?;
     let address = server.address()?;
-    tracing::info!(%address, tls = server.tls.is_some(), "listening");
+    tracing::info!(%address, tls = server.shared.acceptor().is_some(), "listening");
+    let reload = Reload::new(file.into(), &text, server.shared.clone(), server.hub.clone())?;
     say(&serde_json::json!({ "listening": address.to_string() }).to_string());
+    tokio::spawn(reload.run());
     server.run().await
 }
 
@@ -150,6 +160,49 @@ pub fn check(file: &Path, json: bool) -> Result<(), Failure> {
     ];
     lines.iter().for_each(|(name, value)| say(&format!("{name:<8} {value}")));
     Ok(())
+}
+
+/// Prints the last calls that changed something in a region, or were refused, oldest first.
+///
+/// # Errors
+/// As [`Config::load`]; if no controller has left such a file.
+pub fn calls(file: &Path, limit: usize, json: bool) -> Result<(), Failure> {
+    let path = trail::beside(&Config::load(file)?.journal);
+    let found = trail::read(&path, limit)
+        .map_err(|why| Failure::Run(format!("{}: {why}", path.display())))?;
+    for entry in found {
+        if json {
+            say(&serde_json::to_string(&entry).map_err(|why| Failure::Run(why.to_string()))?);
+            continue;
+        }
+        let who = entry.who.unwrap_or_else(|| {
+            entry.sha256.map_or_else(|| "no token".into(), |digits| format!("sha256 {digits}..."))
+        });
+        let asked = entry.asked.map_or_else(String::new, |asked| format!(" {asked}"));
+        let more = match entry.left_out {
+            0 => String::new(),
+            left_out => format!("  ({left_out} refused calls before it were left out)"),
+        };
+        let trail::Entry { unix_ms, from, call, answer, .. } = entry;
+        let at = utc(unix_ms);
+        say(&format!("{at}  {answer}  {who:<20}  {from:<21}  {call}{asked}{more}"));
+    }
+    Ok(())
+}
+
+/// A time since 1970 as a date and a time of day.
+fn utc(unix_ms: u64) -> String {
+    let (days, second) = (unix_ms / 86_400_000, unix_ms / 1000 % 86_400);
+    // Years begin in March: then a leap day is a year's last.
+    let era = days + 719_468;
+    let (cycle, day) = (era / 146_097, era % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (year, month) = (year + 400 * cycle + month / 10, (month + 2) % 12 + 1);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
 /// Prints the protocols that switches are driven by, each with the keys of `[switch]` that it reads.
@@ -197,7 +250,7 @@ fn on_a_thread(task: Task) -> Result<(oneshot::Sender<()>, Ended), Failure> {
 }
 
 /// Serves whoever comes.
-pub(crate) async fn listen(listener: TcpListener, tls: Option<TlsAcceptor>, router: Router) {
+pub(crate) async fn listen(listener: TcpListener, shared: Shared, router: Router) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         // The semaphore is never closed.
@@ -213,7 +266,7 @@ pub(crate) async fn listen(listener: TcpListener, tls: Option<TlsAcceptor>, rout
         };
         // Messages are small and somebody waits for each.
         let _ = stream.set_nodelay(true);
-        let (tls, router) = (tls.clone(), router.clone());
+        let (tls, router) = (shared.acceptor(), router.clone());
         tokio::spawn(async move {
             match tls {
                 None => converse(stream, router, from).await,
@@ -241,8 +294,27 @@ async fn converse(
         .keep_alive_interval(KEEPALIVE)
         .keep_alive_timeout(KEEPALIVE)
         .max_concurrent_streams(16);
-    let service = TowerToHyperService::new(router);
+    let service = TowerToHyperService::new(router.layer(Extension(Peer(from))));
     if let Err(why) = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).await {
         tracing::debug!(%from, %why, "connection ended");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::utc;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (unix_s, date) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_399, "2000-02-28T23:59:59Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_709_251_199, "2024-02-29T23:59:59Z"),
+            (1_795_478_400, "2026-11-24T00:00:00Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(utc(unix_s * 1000), date);
+        }
     }
 }

@@ -5,8 +5,11 @@
 //! system's authorities, since a switch or a controller is nobody's public site; revocation.
 //! Checked: over a real connection, with the right authority, another one and another name.
 
+mod expiry;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 use thiserror::Error;
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -34,6 +37,9 @@ pub enum TlsError {
         /// What is wrong with it.
         why: rustls::Error,
     },
+    /// The certificate has ended.
+    #[error("{}: the certificate has expired: make a new one", .0.display())]
+    Expired(PathBuf),
     /// A name that no certificate can have.
     #[error("{0}: not the name of a host, as certificates have it")]
     Name(String),
@@ -60,6 +66,19 @@ pub fn server(
         .map_err(pair)?;
     config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     Ok(Arc::new(config))
+}
+
+/// When a listener's certificate ends: the earliest end in its chain. Of one in a form that is not known, never.
+///
+/// # Errors
+/// If the file cannot be read, or that time is over.
+pub fn expiry(certificate: &Path) -> Result<Option<SystemTime>, TlsError> {
+    let chain = certificates(certificate)?;
+    let end = chain.iter().filter_map(|one| expiry::not_after(one)).min();
+    match end {
+        Some(end) if end <= SystemTime::now() => Err(TlsError::Expired(certificate.into())),
+        end => Ok(end),
+    }
 }
 
 /// A caller that trusts the authorities of a file.

@@ -81,6 +81,22 @@ def check(region: Path = _REGION, as_json: bool = _JSON) -> None:
 
 
 @app.command()
+def trail(
+    region: Path = _REGION,
+    limit: int = typer.Option(30, "--limit", min=1, help="The last so many."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON, an object a line."),
+) -> None:
+    """Show who asked a controller of this machine for what: changes, and calls that were refused.
+
+    Example: lightloom controller trail region.toml
+    """
+    from lightloom.cli import daemon
+
+    words = ["controller", "trail", str(region), f"--limit={limit}"]
+    daemon.become([*words, *(["--json"] if as_json else [])])
+
+
+@app.command()
 def drivers(as_json: bool = _JSON) -> None:
     """List the protocols that switches are driven by, and the settings of each.
 

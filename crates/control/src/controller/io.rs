@@ -60,6 +60,11 @@ pub enum Input {
     },
     /// An operator wants the switch to be read now.
     Audit,
+    /// Whether the certificate that the controller listens with ends soon.
+    Certificate {
+        /// It does, or it has ended.
+        ends: bool,
+    },
     /// The process did not run for a while: it was stopped, or its machine was.
     Woken,
 }

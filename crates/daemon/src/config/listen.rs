@@ -8,11 +8,12 @@ use crate::tls;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::SystemTime;
 use tokio_rustls::rustls::ServerConfig;
 
-pub(super) type Listen = (SocketAddr, Option<Arc<ServerConfig>>, Tokens);
+pub(super) type Listen = (SocketAddr, Option<Arc<ServerConfig>>, Option<SystemTime>, Tokens);
 
-/// The address, the certificate and key if there are any, and the tokens that are known.
+/// The address, the certificate and key if there are any and when it ends, and the tokens that are known.
 pub(super) fn listen(
     file: &File<'_>,
     raw: &raw::Listen,
@@ -51,17 +52,21 @@ pub(super) fn listen(
             Token::new(access, &token.sha256).map_err(|why| file.lacks(&key("sha256"), why))?,
         );
     }
+    let mut expiry = None;
     let tls = match (&raw.certificate, &raw.key) {
         (None, None) => None,
         (Some(certificate), Some(key)) => {
             let (certificate, key) = (file.beside(certificate), file.beside(key));
             let config = tls::server(&certificate, &key, &[b"h2", b"http/1.1"]);
-            Some(config.map_err(|why| file.lacks("listen.certificate", why))?)
+            let config = config.map_err(|why| file.lacks("listen.certificate", why))?;
+            let end = tls::expiry(&certificate);
+            expiry = end.map_err(|why| file.lacks("listen.certificate", why))?;
+            Some(config)
         }
         (Some(_), None) => return Err(file.lacks("listen.key", "missing, with a certificate")),
         (None, Some(_)) => return Err(file.lacks("listen.certificate", "missing, with a key")),
     };
     may_listen(address, tls.is_some(), !tokens.is_empty())
         .map_err(|why| file.lacks("listen.address", why))?;
-    Ok((address, tls, Tokens::new(tokens)))
+    Ok((address, tls, expiry, Tokens::new(tokens)))
 }

@@ -123,7 +123,7 @@ impl Switches {
         let file = File { path };
         let raw: Raw = toml::from_str(text).map_err(|why| file.syntax(text, &why))?;
         let (limits, reconnect) = timing(&file, &raw.timing)?;
-        let (address, tls, tokens) = listen(&file, &raw.listen, &raw.token, &[])?;
+        let (address, tls, _, tokens) = listen(&file, &raw.listen, &raw.token, &[])?;
         let mut places: Vec<Option<Place>> = vec![None; maps.devices.len()];
         let mut switches: Vec<Driven> = Vec::new();
         for (at, named) in raw.switch.iter().enumerate() {

@@ -6,6 +6,7 @@ use crate::border::Border;
 use crate::clock::Clock;
 use crate::config::Switches;
 use crate::failure::Failure;
+use crate::reload::Shared;
 use crate::serve;
 use crate::wire::{self, SwitchHandle, Timing};
 use lightloom_control::execution::{Ending, Execution, Input, Output, PortMaps, Task};
@@ -21,7 +22,6 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::sleep_until;
-use tokio_rustls::TlsAcceptor;
 
 /// The machine is not called more often than this for its timers.
 const TICK: Duration = Duration::from_micros(200);
@@ -107,13 +107,11 @@ impl Runner {
                 .map_err(|why| Failure::Run(format!("{address}: {why}")))?;
             listens = Some(listener.local_addr().map_err(|why| Failure::Run(why.to_string()))?);
             let border = Border { open: tokens.is_empty(), refused: Arc::default() };
-            let service = service::service(run, nodes, Arc::new(tokens), hears);
+            let tokens = Arc::new(tokens);
+            let service = service::service(run, nodes, tokens.clone(), hears);
             let router = axum::Router::new().route_service(service::PATH, service);
-            tokio::spawn(serve::listen(
-                listener,
-                tls.map(TlsAcceptor::from),
-                border.around(router),
-            ));
+            let shared = Shared::new(tokens, tls);
+            tokio::spawn(serve::listen(listener, shared, border.around(router)));
         }
         let switches = switches
             .into_iter()

@@ -17,6 +17,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use std::fmt;
 use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 
@@ -52,6 +53,7 @@ impl Metrics {
         );
         registry.register_collector(Box::new(Picture(hub.snapshot.clone())));
         registry.register_collector(Box::new(Border(hub.refused.clone())));
+        registry.register_collector(Box::new(Certificate(hub.expiry.clone())));
         let metrics = Arc::new(Metrics { registry, stages, counted: Mutex::new(0) });
         let (weak, mut news) = (Arc::downgrade(&metrics), hub.news.subscribe());
         let hub = hub.clone();
@@ -206,6 +208,24 @@ impl Collector for Border {
             count.encode(to.encode_family(&[("reason", refusal.name())])?)?;
         }
         Ok(())
+    }
+}
+
+/// Says how long the certificate to listen with is still good, if there is one.
+#[derive(Debug)]
+struct Certificate(Arc<Mutex<Option<SystemTime>>>);
+
+impl Collector for Certificate {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let end = *self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let Some(end) = end else { return Ok(()) };
+        let left = match end.duration_since(SystemTime::now()) {
+            Ok(left) => left.as_secs_f64(),
+            Err(over) => -over.duration().as_secs_f64(),
+        };
+        let help = "How long the certificate to listen with is still good; negative: it has ended";
+        let (name, kind) = ("certificate_expiry_seconds", MetricType::Gauge);
+        ConstGauge::new(left).encode(encoder.encode_descriptor(name, help, None, kind)?)
     }
 }
 

@@ -5,6 +5,7 @@ use super::state::Gateway;
 use super::view::Seen;
 use crate::auth::Access;
 use crate::hub::Command;
+use crate::trail::Asked as AskedFor;
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Extension, Query, State};
@@ -84,7 +85,9 @@ pub(super) async fn unblock(
     let asked = if ports.is_empty() { "all".into() } else { json!(ports) };
     let (done, finished) = oneshot::channel();
     tell(&gateway, Command::Unblock { ports, done }, finished).await?;
-    Ok(Json(json!({ "unblocked": asked })).into_response())
+    let mut answer = Json(json!({ "unblocked": asked })).into_response();
+    answer.extensions_mut().insert(AskedFor(asked));
+    Ok(answer)
 }
 
 #[derive(Deserialize)]
@@ -99,7 +102,9 @@ pub(super) async fn audit(
     let Json(Nothing {}) = body.map_err(rejected)?;
     let (done, finished) = oneshot::channel();
     tell(&gateway, Command::Audit { done }, finished).await?;
-    Ok(Json(json!({ "audit": "asked for" })).into_response())
+    let mut answer = Json(json!({ "audit": "asked for" })).into_response();
+    answer.extensions_mut().insert(AskedFor(json!({})));
+    Ok(answer)
 }
 
 pub(super) async fn metrics(

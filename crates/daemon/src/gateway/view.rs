@@ -308,7 +308,8 @@ fn server_of(alarm: &Alarm) -> Option<u16> {
         | Alarm::CircuitsChanged
         | Alarm::SecondController
         | Alarm::DecisionRefused
-        | Alarm::JournalLost => None,
+        | Alarm::JournalLost
+        | Alarm::CertificateExpires => None,
     }
 }
 

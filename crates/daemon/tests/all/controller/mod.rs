@@ -6,6 +6,7 @@ mod kill;
 mod lost;
 mod rival;
 mod switch;
+mod trail;
 mod world;
 
 use lightloom_circuits::ServerDemand;

@@ -186,7 +186,7 @@ pub async fn post(address: &str, path: &str, body: &str) -> (u16, Value) {
     asked(address, &request).await
 }
 
-async fn asked(address: &str, request: &str) -> (u16, Value) {
+pub async fn asked(address: &str, request: &str) -> (u16, Value) {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     stream.write_all(request.as_bytes()).await.expect("it reads");
     let mut answer = Vec::new();
