@@ -217,6 +217,53 @@ class PortMaps(Table):
             file.writelines(_lines(self))
 
 
+def turns(first: PortMaps, second: PortMaps, times: int) -> PortMaps:
+    """Return maps that begin with `first` and are set to `second` and back, so many times in all.
+
+    Nodes say when: each setting waits for every node whose circuit ends. Circuits that are in both
+    carry on. RailX alternates the maps of two collectives like that (Section 5.2).
+
+    Raises
+    ------
+    InputError
+        If the two are not of the same devices, or a circuit that ends leads to no node.
+
+    Examples
+    --------
+    >>> ports = [(port, port, 0) for port in range(4)]
+    >>> ring = Device.of("a", (0, 3), attached=ports, initial=[(0, 1), (2, 3)], duplex=True)
+    >>> cross = Device.of("a", (0, 3), attached=ports, initial=[(0, 1)], duplex=True)
+    >>> both = turns(PortMaps.of("x", [ring]), PortMaps.of("x", [cross]), 1)
+    Traceback (most recent call last):
+    ...
+    lightloom.errors.InputError: a: port 2 has a circuit in one of the maps alone
+    >>> cross = Device.of("a", (0, 3), attached=ports, initial=[(0, 2), (1, 3)], duplex=True)
+    >>> both = turns(PortMaps.of("x", [ring]), PortMaps.of("x", [cross]), 2)
+    >>> [(one.circuits, one.wait_for) for one in both.devices[0].settings]
+    [(((0, 2), (1, 3)), (0, 1, 2, 3)), (((0, 1), (2, 3)), (0, 1, 2, 3))]
+    """
+    if [_shape(one) for one in first.devices] != [_shape(one) for one in second.devices]:
+        raise InputError("must be of the same devices, with the same ports and nodes")
+    devices = []
+    for one, other in zip(first.devices, second.devices, strict=True):
+        standing, leads = _Standing(one.duplex, one.initial), {port for port, *_ in one.attached}
+        settings = []
+        for turn in range(times):
+            target = _Standing(one.duplex, (one if turn % 2 else other).initial)
+            now, to = set(standing.circuits()), set(target.circuits())
+            ended = standing.apply(tuple(sorted(to - now)))
+            if ended - leads:
+                raise InputError(f"{one.device}: port {min(ended - leads)} leads to no node")
+            if left := set(standing.to) ^ set(target.to):
+                raise InputError(
+                    f"{one.device}: port {min(left)} has a circuit in one of the maps alone"
+                )
+            if to - now:
+                settings.append(Setting(0, 0, tuple(sorted(to - now)), tuple(sorted(ended))))
+        devices.append(one.model_copy(update={"settings": tuple(settings)}))
+    return PortMaps.of(f"{first.made.by}, and in turn {second.made.by}", devices)
+
+
 def read(path: str | Path) -> PortMaps:
     """Read port maps, and check them.
 
@@ -245,6 +292,11 @@ def schema() -> dict[str, Any]:
     """Return the JSON Schema of port maps."""
     about = "What optical devices hold at first, and what they are set to in order."
     return document.schema(PortMaps, f"{FORMAT}, version {VERSION}", about)
+
+
+def _shape(one: Device) -> tuple[Any, ...]:
+    """Return what two devices must share for circuits of one to be those of the other."""
+    return one.device, one.ports, one.duplex, one.attached
 
 
 class _Standing:

@@ -43,6 +43,30 @@ def check_command(
     )  # fmt: skip
 
 
+@app.command("turn")
+def turn_command(
+    first: Path = typer.Argument(..., metavar="FIRST", help="Port maps to begin with."),
+    second: Path = typer.Argument(..., metavar="SECOND", help="Port maps of the same devices."),
+    times: int = typer.Option(2, "--times", min=1, max=10_000, help="How often one is set."),
+    out: Path = typer.Option(..., "--out", metavar="FILE", help="Write the port maps there."),
+) -> None:
+    """Make port maps that set one map and the other in turn, when nodes have done with each.
+
+    Example: lightloom maps turn reduce.json gather.json --times 4 --out turns.json
+    """
+    from lightloom import maps
+    from lightloom.errors import InputError
+
+    of = maps.read(first), maps.read(second)
+    try:
+        both = maps.turns(*of, times)
+    except InputError as error:
+        raise InputError(f"{first}, {second}: {error}") from None
+    both.write(out)
+    settings = sum(len(device.settings) for device in both.devices)
+    print(f"{out}: {len(both.devices)} devices, {settings} settings")
+
+
 @app.command("show")
 def show_command(
     file: Path = FILE,

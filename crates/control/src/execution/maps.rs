@@ -2,7 +2,8 @@
 //!
 //! The file format of `docs/port-maps.md`, version 1, as other programs read and write it. What cannot
 //! be is refused as a whole, in the words of `lightloom maps check`.
-//! Checked: in `tests/test_execution.py`, files are refused here exactly when they are refused there.
+//! Checked: in `tests/test_execution.py`, files are refused here when they are refused there (and, here alone,
+//! those with a key twice).
 
 use lightloom_units::Time;
 use serde::{Deserialize, Serialize};
