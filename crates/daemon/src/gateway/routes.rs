@@ -9,7 +9,7 @@ use crate::trail::Asked as AskedFor;
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Extension, Query, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use lightloom_control::PortId;
 use serde::Deserialize;
@@ -109,6 +109,7 @@ pub(super) async fn audit(
 
 pub(super) async fn metrics(
     (State(gateway), Extension(access)): Asked,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     if !access.sees_all() {
         let why = "metrics are of the whole region: not for a tenant's token";
@@ -116,7 +117,12 @@ pub(super) async fn metrics(
     }
     let text = gateway.metrics.text(&gateway.hub);
     let text = text.map_err(|why| Problem(StatusCode::INTERNAL_SERVER_ERROR, why.to_string()))?;
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let accepted = headers.get(header::ACCEPT).and_then(|kinds| kinds.to_str().ok()).unwrap_or("");
+    let (kind, text) = if accepted.contains("text/plain") && !accepted.contains("openmetrics") {
+        ("text/plain; version=0.0.4; charset=utf-8", super::metrics::plain(&text))
+    } else {
+        ("application/openmetrics-text; version=1.0.0; charset=utf-8", text)
+    };
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }
 
