@@ -34,16 +34,22 @@ pub enum Refusal {
     Method,
     /// An agent's call is not gRPC.
     ContentType,
+    /// Too much is asked.
+    Rate,
+    /// There are too many connections of an address on which nobody is known.
+    Connections,
 }
 
 impl Refusal {
     /// All of them.
-    pub const ALL: [Refusal; 5] = [
+    pub const ALL: [Refusal; 7] = [
         Refusal::Host,
         Refusal::Origin,
         Refusal::HttpVersion,
         Refusal::Method,
         Refusal::ContentType,
+        Refusal::Rate,
+        Refusal::Connections,
     ];
 
     /// Its name in metrics.
@@ -54,6 +60,8 @@ impl Refusal {
             Refusal::HttpVersion => "http-version",
             Refusal::Method => "method",
             Refusal::ContentType => "content-type",
+            Refusal::Rate => "rate",
+            Refusal::Connections => "connections",
         }
     }
 
@@ -63,6 +71,7 @@ impl Refusal {
             Refusal::HttpVersion => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
             Refusal::Method => StatusCode::METHOD_NOT_ALLOWED,
             Refusal::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Refusal::Rate | Refusal::Connections => StatusCode::TOO_MANY_REQUESTS,
         }
     }
 }
@@ -75,6 +84,8 @@ impl fmt::Display for Refusal {
             Refusal::HttpVersion => "agents' calls are over HTTP/2 only",
             Refusal::Method => "agents' calls are POSTs",
             Refusal::ContentType => "agents' calls are of type application/grpc",
+            Refusal::Rate => "too many requests: come again in a second",
+            Refusal::Connections => "too many connections on which nobody has shown a token",
         })
     }
 }
@@ -157,7 +168,11 @@ impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let words = self.to_string();
         let mut response = (self.status(), Json(json!({ "error": words }))).into_response();
-        let code = HeaderValue::from_static("7"); // permission denied
+        let code = match self {
+            Refusal::Rate | Refusal::Connections => "8", // resource exhausted
+            _ => "7",                                    // permission denied
+        };
+        let code = HeaderValue::from_static(code);
         response.headers_mut().insert("grpc-status", code);
         if let Ok(words) = HeaderValue::from_str(&words) {
             response.headers_mut().insert("grpc-message", words);

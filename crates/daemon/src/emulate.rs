@@ -143,9 +143,9 @@ fn demands(path: &PathBuf, servers: usize) -> Result<Vec<RoundReports>, Failure>
 fn drawn(tenants: &[u16], rounds: u16, seed: u64) -> Vec<Vec<Vec<u64>>> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut pair = |from: usize, to: usize| {
-        // One in 2^32 is the least that divides: at most 4 PB.
+        // One in 2^32 is the least that divides; a terabyte is the most.
         let share = (f64::from(random.next_u32()) + 1.0) / 2f64.powi(32);
-        u64::from(from != to && tenants[from] == tenants[to]) * (1e6 / share) as u64
+        u64::from(from != to && tenants[from] == tenants[to]) * (1e6 / share).min(1e12) as u64
     };
     let n = tenants.len();
     let mut round = || (0..n).map(|from| (0..n).map(|to| pair(from, to)).collect()).collect();

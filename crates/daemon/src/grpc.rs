@@ -3,11 +3,12 @@
 //! Modelled: an agent says who it is by the name in every report, and by a token if the region has any;
 //! a tenant's token attends as its own servers only. Nothing waits for an agent that does not read: of
 //! what there is to tell it, only the latest is kept. One that sends faster than the controller reads is
-//! held up by its own stream.
+//! held up by its own stream, as is one that sends more than any needs.
 //! Checked: by streams over loopback (`tests/all/controller`).
 
 use crate::auth::{Access, Tokens};
 use crate::hub::{AgentAnswer, Command, Hub};
+use crate::limits::Pace;
 use crate::proto::wire::control_server::{Control, ControlServer};
 use crate::proto::wire::{DescribeRequest, Description, Directive, Report};
 use crate::proto::{directive, read_report};
@@ -144,7 +145,9 @@ impl Attendance {
     /// Hands on what the agent says until it ends, or nobody listens for it.
     async fn hear(&self, first: Report, mut reports: Streaming<Report>) -> Result<(), Status> {
         let mut next = Some(first);
+        let mut pace = Pace::default();
         while let Some(sent) = next {
+            pace.wait().await;
             if sent.server != self.name {
                 let why = format!("a stream is of one server, this one of {:?}", self.name);
                 return Err(Status::invalid_argument(why));

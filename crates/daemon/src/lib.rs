@@ -14,6 +14,7 @@ pub mod gateway;
 pub mod grpc;
 pub mod hub;
 pub mod journal;
+pub mod limits;
 pub mod ocs;
 pub mod preset;
 pub mod proto;

@@ -1,6 +1,7 @@
 //! One port for agents and operators: gRPC and HTTP on the same listener, with TLS or without.
 //!
-//! Modelled: connections are bounded in number, and those that say nothing, in time.
+//! Modelled: connections are bounded in number, and those that say nothing, in time. How much each may ask is
+//! bounded, too: see [`crate::limits`].
 
 use crate::border::Border;
 use crate::config::Config;
@@ -8,11 +9,13 @@ use crate::controller::{Parts, Task};
 use crate::failure::Failure;
 use crate::hub::Hub;
 use crate::journal::{Journal, JournalError};
+use crate::limits::{Limits, STAY, Seat};
 use crate::reload::{Reload, Shared};
 use crate::trail::{self, Peer, Trail};
 use crate::wire::{self, Timing};
 use crate::{gateway, grpc};
-use axum::{Extension, Router};
+use axum::Router;
+use axum::http::Request;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
@@ -27,6 +30,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{sleep, timeout};
+use tower::ServiceExt;
 
 /// Connections at once: agents of the largest region, and as many readers.
 const CONNECTIONS: usize = 8192;
@@ -43,6 +47,7 @@ pub struct Server {
     listener: TcpListener,
     shared: Shared,
     router: Router,
+    limits: Arc<Limits>,
     hub: Hub,
     /// The controller's thread ends when this is dropped,
     stop: oneshot::Sender<()>,
@@ -89,10 +94,13 @@ impl Server {
         let border = Border { open: tokens.is_empty(), refused: hub.refused.clone() };
         let routes =
             gateway::router(hub.clone(), tokens.clone()).route_service(grpc::PATH, service);
-        let router = trail.around(border.around(routes), tokens.clone());
+        let router = border.around(routes);
+        let router = trail.around(router, tokens.clone());
+        let limits = Limits::new(tokens.clone(), hub.refused.clone(), hub.names.servers.len());
+        let router = limits.around(router);
         *hub.expiry.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = config.expiry;
         let shared = Shared::new(tokens, config.tls);
-        Ok(Server { listener, shared, router, hub, stop, ended })
+        Ok(Server { listener, shared, router, limits, hub, stop, ended })
     }
 
     /// Where it listens.
@@ -114,7 +122,7 @@ impl Server {
     /// A journal that cannot be written.
     pub async fn run(self) -> Result<(), Failure> {
         let ended = tokio::select! {
-            () = listen(self.listener, self.shared, self.router) => Ok(()),
+            () = listen(self.listener, self.shared, self.router, self.limits) => Ok(()),
             ended = self.ended => ended.unwrap_or_else(|_| Err("the controller is gone".into())),
         };
         drop(self.stop);
@@ -250,7 +258,12 @@ fn on_a_thread(task: Task) -> Result<(oneshot::Sender<()>, Ended), Failure> {
 }
 
 /// Serves whoever comes.
-pub(crate) async fn listen(listener: TcpListener, shared: Shared, router: Router) {
+pub(crate) async fn listen(
+    listener: TcpListener,
+    shared: Shared,
+    router: Router,
+    limits: Arc<Limits>,
+) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         // The semaphore is never closed.
@@ -264,14 +277,18 @@ pub(crate) async fn listen(listener: TcpListener, shared: Shared, router: Router
                 continue;
             }
         };
+        let Some(seat) = limits.enter(from) else {
+            tracing::debug!(%from, "too many connections on which nobody is known");
+            continue;
+        };
         // Messages are small and somebody waits for each.
         let _ = stream.set_nodelay(true);
         let (tls, router) = (shared.acceptor(), router.clone());
         tokio::spawn(async move {
             match tls {
-                None => converse(stream, router, from).await,
+                None => converse(stream, router, seat, from).await,
                 Some(tls) => match timeout(PATIENCE, tls.accept(stream)).await {
-                    Ok(Ok(stream)) => converse(stream, router, from).await,
+                    Ok(Ok(stream)) => converse(stream, router, seat, from).await,
                     Ok(Err(why)) => tracing::debug!(%from, %why, "no TLS"),
                     Err(_) => tracing::debug!(%from, "no TLS in time"),
                 },
@@ -284,6 +301,7 @@ pub(crate) async fn listen(listener: TcpListener, shared: Shared, router: Router
 async fn converse(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     router: Router,
+    seat: Arc<Seat>,
     from: SocketAddr,
 ) {
     let mut builder = Builder::new(TokioExecutor::new());
@@ -294,9 +312,24 @@ async fn converse(
         .keep_alive_interval(KEEPALIVE)
         .keep_alive_timeout(KEEPALIVE)
         .max_concurrent_streams(16);
-    let service = TowerToHyperService::new(router.layer(Extension(Peer(from))));
-    if let Err(why) = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).await {
-        tracing::debug!(%from, %why, "connection ended");
+    let of = seat.clone();
+    let service = TowerToHyperService::new(router.map_request(move |mut request: Request<_>| {
+        request.extensions_mut().insert(of.clone());
+        request.extensions_mut().insert(Peer(from));
+        request
+    }));
+    let served = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+    let uninvited = async {
+        sleep(STAY).await;
+        if !seat.is_guest() {
+            std::future::pending().await
+        }
+    };
+    tokio::select! {
+        served = served => if let Err(why) = served {
+            tracing::debug!(%from, %why, "connection ended");
+        },
+        () = uninvited => tracing::debug!(%from, "nobody has shown a token"),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::proto::wire::control_client::ControlClient;
 use crate::proto::wire::{DescribeRequest, Description};
 use crate::proto::{read_directive, report};
 use lightloom_control::{Directive, Report};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -116,8 +117,26 @@ impl Controller {
         endpoint.tls_config(trust).map_err(|why| wrong(&why))
     }
 
+    /// A token goes over TLS, or stays on this machine.
+    fn may_tell(&self) -> Result<(), Failure> {
+        // What is no address is said elsewhere.
+        let Ok(endpoint) = Endpoint::from_shared(self.url.clone()) else { return Ok(()) };
+        let uri = endpoint.uri();
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        let here = host.eq_ignore_ascii_case("localhost")
+            || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+        if here || uri.scheme_str() == Some("https") {
+            return Ok(());
+        }
+        let url = &self.url;
+        Err(Failure::Input(format!(
+            "--controller: {url}: a token goes over https:// off this machine"
+        )))
+    }
+
     pub(crate) fn token(&self) -> Result<Option<MetadataValue<Ascii>>, Failure> {
         let Some(file) = &self.token_file else { return Ok(None) };
+        self.may_tell()?;
         let wrong = |why: &dyn std::fmt::Display| {
             Failure::Input(format!("--token-file: {}: {why}", file.display()))
         };

@@ -6,6 +6,7 @@ use crate::border::Border;
 use crate::clock::Clock;
 use crate::config::Switches;
 use crate::failure::Failure;
+use crate::limits::Limits as Rates;
 use crate::reload::Shared;
 use crate::serve;
 use crate::wire::{self, SwitchHandle, Timing};
@@ -108,10 +109,12 @@ impl Runner {
             listens = Some(listener.local_addr().map_err(|why| Failure::Run(why.to_string()))?);
             let border = Border { open: tokens.is_empty(), refused: Arc::default() };
             let tokens = Arc::new(tokens);
+            let rates = Rates::new(tokens.clone(), border.refused.clone(), nodes.len());
             let service = service::service(run, nodes, tokens.clone(), hears);
             let router = axum::Router::new().route_service(service::PATH, service);
             let shared = Shared::new(tokens, tls);
-            tokio::spawn(serve::listen(listener, shared, border.around(router)));
+            let router = rates.around(border.around(router));
+            tokio::spawn(serve::listen(listener, shared, router, rates));
         }
         let switches = switches
             .into_iter()

@@ -3,8 +3,10 @@
 mod access;
 mod border;
 mod kill;
+mod limits;
 mod lost;
 mod rival;
+mod rogue;
 mod switch;
 mod trail;
 mod world;
