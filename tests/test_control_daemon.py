@@ -96,6 +96,32 @@ def emulate(file: Path, url: str, *words: str) -> list[Any]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def test_agents_that_go_on_for_ever_stay(tmp_path: Path) -> None:
+    with region(tmp_path) as (file, address):
+        command = [str(LIGHTLOOMD), "agent", "emulate", str(file), "--controller"]
+        command += [f"http://{address}", "--forever", "--every", "20 ms"]
+        agents = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        try:
+            assert agents.stdout is not None
+            rounds = [json.loads(agents.stdout.readline())["round"] for _ in range(30)]
+            assert rounds == list(range(rounds[0], rounds[0] + 30)), "more than are drawn at once"
+            assert agents.poll() is None
+        finally:
+            agents.terminate()
+            agents.communicate(timeout=30)
+    for words, why in (
+        (["--forever", "--rounds", "3"], "cannot be used with"),
+        (["--every", "1 s"], "--forever"),
+    ):
+        done = subprocess.run(
+            [str(LIGHTLOOMD), "agent", "emulate", str(file), *words],
+            capture_output=True, text=True, timeout=30,
+        )  # fmt: skip
+        assert done.returncode == 2 and why in done.stderr, done.stderr
+
+
 def test_what_is_shown_is_what_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with region(tmp_path) as (file, address):
         url = f"http://{address}"

@@ -393,6 +393,10 @@ def test_daemons_are_found_and_become(
     ]  # fmt: skip
     call(capsys, "agent", "emulate", "region.toml", "--demands", "d.json")
     assert became.pop()[1:] == ["agent", "emulate", "region.toml", "--demands=d.json"]
+    call(capsys, "agent", "emulate", "region.toml", "--forever", "--every", "2 s")
+    assert became.pop()[1:] == ["agent", "emulate", "region.toml", "--every=2 s", "--forever"]
+    call(capsys, "controller", "trail", "region.toml", "--json")
+    assert became.pop()[1:] == ["controller", "trail", "region.toml", "--limit=30", "--json"]
 
 
 def test_devices_have_the_delay_of_their_preset(capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,6 +36,12 @@ pub struct EmulateArguments {
     /// For those that are drawn
     #[arg(long, default_value_t = 1, conflicts_with = "demands")]
     seed: u64,
+    /// Go on until stopped: the list begins anew when it is over, and more demands are drawn
+    #[arg(long, conflicts_with = "rounds")]
+    forever: bool,
+    /// Between two rounds
+    #[arg(long, value_parser = Time::from_str, default_value = "1 s", value_name = "TIME", requires = "forever")]
+    every: Time,
     #[command(flatten)]
     controller: Controller,
     /// A round is answered by then
@@ -96,32 +102,56 @@ pub struct Round {
 }
 
 impl EmulateArguments {
-    /// Runs all rounds and prints a line of JSON for each.
+    /// Runs all rounds and prints a line of JSON for each. When they are over, so are the agents; with `--forever`
+    /// they stay, and a round that is not answered in time is said and not the end.
     ///
     /// # Errors
     /// Files that are wrong; a round that is not answered in time.
     pub async fn run(self) -> Result<(), Failure> {
         let config = Config::load(&self.region)?;
         let names = &config.names.servers;
-        let demands = match &self.demands {
-            Some(file) => demands(file, names.len())?,
-            None => {
-                let drawn = drawn(&config.names.tenant_of_server, self.rounds, self.seed);
-                drawn.into_iter().map(RoundReports::from).collect()
-            }
+        let listed = self.demands.as_ref().map(|file| demands(file, names.len())).transpose()?;
+        if listed.as_ref().is_some_and(|listed| self.forever && listed.is_empty()) {
+            return Err(Failure::Input(
+                "--demands: no round in it, and --forever needs one".into(),
+            ));
+        }
+        let again = |cycle: u64| -> Vec<RoundReports> {
+            let tenants = &config.names.tenant_of_server;
+            let drawn = || drawn(tenants, self.rounds, self.seed.wrapping_add(cycle));
+            let all = || drawn().into_iter().map(RoundReports::from).collect();
+            listed.clone().unwrap_or_else(all)
         };
         let patience = Duration::from_nanos(self.patience.ps() / 1000);
+        let every = Duration::from_nanos(self.every.ps() / 1000);
         let mut emulated = RegionAgents::start(&self.controller, names, patience).await?;
         emulated.rest(patience).await?;
-        for demand in demands {
-            let round = emulated.run_round(demand, patience).await?;
-            let line =
-                serde_json::to_string(&round).map_err(|why| Failure::Run(why.to_string()))?;
-            let mut out = std::io::stdout();
-            let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+        for cycle in 0.. {
+            for demand in again(cycle) {
+                match emulated.run_round(demand, patience).await {
+                    Ok(round) => say(&round)?,
+                    Err(why) if self.forever => tracing::warn!(%why, "a round was not answered"),
+                    Err(why) => return Err(why),
+                }
+                if self.forever {
+                    sleep(every).await;
+                }
+            }
+            if !self.forever {
+                break;
+            }
         }
+        tracing::info!("the rounds are over, and so are the agents (--forever lets them stay)");
         Ok(())
     }
+}
+
+/// A line of JSON, at once; nobody needs to read it.
+fn say(round: &Round) -> Result<(), Failure> {
+    let line = serde_json::to_string(round).map_err(|why| Failure::Run(why.to_string()))?;
+    let mut out = std::io::stdout();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    Ok(())
 }
 
 fn demands(path: &PathBuf, servers: usize) -> Result<Vec<RoundReports>, Failure> {

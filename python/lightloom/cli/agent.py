@@ -64,6 +64,10 @@ def emulate(
     token_file: Path | None = typer.Option(None, "--token-file", help="A file with a token."),
     ca: Path | None = typer.Option(None, "--ca", help="Certificates (PEM) to trust."),
     patience: str | None = typer.Option(None, "--patience", help="A round is answered by then."),
+    forever: bool = typer.Option(False, "--forever", help="Go on until stopped."),
+    every: str | None = typer.Option(
+        None, "--every", help="Between two rounds, with --forever (1 s)."
+    ),
 ) -> None:
     """Emulate all agents of a region for a running controller; print the port maps, a line a round.
 
@@ -79,6 +83,8 @@ def emulate(
         ("--token-file", token_file),
         ("--ca", ca),
         ("--patience", patience),
+        ("--every", every),
     )
     flags = [f"{flag}={value}" for flag, value in given if value is not None]
+    flags += ["--forever"] if forever else []
     daemon.become(["agent", "emulate", str(region), *flags])
