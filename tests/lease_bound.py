@@ -178,9 +178,9 @@ class World:
     """A region and all its processes."""
 
     def __init__(
-        self, place: Path, lightloomd: str, lease_ms: int, grace_ms: int, endless: bool = False
+        self, place: Path, lightloomd: str, lease_ms: int, grace_ms: int, *more: str
     ) -> None:
-        self.place, self.program, self.endless = place, lightloomd, endless
+        self.place, self.program, self.more = place, lightloomd, more
         self.grace_s, self.lease_s = grace_ms / 1000, lease_ms / 1000
         self.switch_port = free_port()
         self.file = place / "region.toml"
@@ -254,9 +254,7 @@ class World:
     def start_runtime(self, server: int) -> None:
         words = ["--server", f"node-{server:02}", "--controller", self.url, "--every", "4 ms",
                  "--round", "300 ms", "--sends", str(self.sends_of(server))]  # fmt: skip
-        if self.endless:
-            words.append("--ignore-lease-end")
-        process = self.start(f"runtime-{server}", "runtime-emulator", *words)
+        process = self.start(f"runtime-{server}", "runtime-emulator", *words, *self.more)
 
         def follow() -> None:
             assert process.stdout is not None
@@ -407,9 +405,10 @@ def main() -> int:
         parser.error("--rounds must be 1 or more, --frozen between 0 and 600 s")
     kinds = [ALIKE[number % len(ALIKE)] for number in range(given.rounds)]
     lease_ms, grace_ms = 1000, 200
+    more = ["--ignore-lease-end"] if given.ignore_lease_end else []
     with (
         tempfile.TemporaryDirectory(prefix="lease-bound-") as place,
-        World(Path(place), find(), lease_ms, grace_ms, given.ignore_lease_end) as world,
+        World(Path(place), find(), lease_ms, grace_ms, *more) as world,
     ):
         total = Verdict()
         for verdict in rounds(world, kinds, given.seed, given.frozen, tell):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lease_bound import World, rounds
+from lease_bound import World, judge, rounds
 from lightloom.cli import daemon
 from lightloom.errors import InputError
 
@@ -39,9 +39,19 @@ def test_nothing_is_sent_into_the_dark_whatever_stops_or_dies(tmp_path: Path) ->
 
 
 def test_runtimes_that_ignore_the_end_are_found(tmp_path: Path) -> None:
-    with World(tmp_path, LIGHTLOOMD, LEASE_MS, GRACE_MS, endless=True) as world:
+    with World(tmp_path, LIGHTLOOMD, LEASE_MS, GRACE_MS, "--ignore-lease-end") as world:
         (verdict,) = rounds(world, ["agents frozen"], 1, 2.5, print)
         assert verdict.violations > 100, verdict
+
+
+def test_what_is_stopped_between_the_clock_and_the_send_is_counted_apart(tmp_path: Path) -> None:
+    with World(tmp_path, LIGHTLOOMD, LEASE_MS, GRACE_MS, "--dwell", "50 ms") as world:
+        verdicts = []
+        while not any(verdict.late for verdict in verdicts) and len(verdicts) < 10:
+            world.stopped("runtime-0", 3 * LEASE_MS / 1000)
+            verdicts.append(judge(world.settle(), world.eye.looks))
+    assert [verdict for verdict in verdicts if verdict.violations] == []
+    assert any(verdict.late for verdict in verdicts)
 
 
 def agent(*words: str, **how: Any) -> subprocess.Popen[str]:

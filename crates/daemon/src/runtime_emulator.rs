@@ -46,6 +46,9 @@ pub struct RuntimeArguments {
     /// A new demand after each such time; servers of one computer are in the same round
     #[arg(long, value_parser = period, default_value = "1 s", value_name = "TIME")]
     round: Time,
+    /// Wait so long between the look at the clock and the send: for a test that stops it there
+    #[arg(long, hide = true, value_parser = period, value_name = "TIME")]
+    dwell: Option<Time>,
     /// Send on after the lease's end: for a test that must find it
     #[arg(long, hide = true)]
     ignore_lease_end: bool,
@@ -110,8 +113,8 @@ impl RuntimeArguments {
             }
         };
         let shared = Arc::new(Mutex::new(Shared::default()));
-        let sender = Sender { shared: shared.clone(), clock: Clock::start(), every: self.every };
-        let clock = sender.clock;
+        let (clock, every, dwell) = (Clock::start(), self.every, self.dwell);
+        let sender = Sender { shared: shared.clone(), clock, every, dwell };
         sender.start(log)?;
         loop {
             let met = self.attend(&shared, clock)?;

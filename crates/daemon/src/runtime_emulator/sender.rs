@@ -82,6 +82,8 @@ pub(super) struct Sender {
     pub shared: Arc<Mutex<Shared>>,
     pub clock: Clock,
     pub every: Time,
+    /// Between the check and the send, for tests.
+    pub dwell: Option<Time>,
 }
 
 impl Sender {
@@ -103,12 +105,14 @@ impl Sender {
     }
 
     fn send(&self, socket: &UdpSocket, mut log: impl Write) -> std::io::Result<()> {
-        let every = Duration::from_nanos(self.every.ps() / 1000);
+        let long = |time: Time| Duration::from_nanos(time.ps() / 1000);
+        let every = long(self.every);
         loop {
             let ports = Shared::lock(&self.shared).ports;
             for port in 0..ports {
                 let begun = Shared::lock(&self.shared).begin(self.clock, port);
                 let Some(piece) = begun else { continue };
+                self.dwell.into_iter().for_each(|time| std::thread::sleep(long(time)));
                 let _ = socket.send(&[0]);
                 let sent_ns = boottime_ns();
                 let _ = socket.recv(&mut [0]);
