@@ -28,6 +28,13 @@ const SNAPSHOT_EVERY: i64 = 4096;
 /// The log is made this long at the start: to write over it syncs faster than to make it longer \[B\].
 const LOG_BYTES: usize = 1 << 20;
 
+/// With less room than this on its disk the log is not made long, and its pages go to the database early \[B\];
+const AMPLE: u64 = 6 << 20;
+/// with less than this a journal is not opened \[B\].
+const LEAST: u64 = 256 << 10;
+/// Pages of the log after which they go to the database, where there is little room.
+const EARLY: u32 = 32;
+
 /// A journal that cannot be used.
 #[derive(Debug, Error)]
 pub enum JournalError {
@@ -47,6 +54,12 @@ pub enum JournalError {
     /// It was written by a later version.
     #[error("{0}: written by a later version of lightloomd (format {1}, known is {SCHEMA})")]
     Later(PathBuf, u64),
+    /// There is no room for it.
+    #[error(
+        "{0}: {free} kB are free on its disk, and a journal needs {least}: make room",
+        free = .1 / 1024, least = LEAST / 1024
+    )]
+    Full(PathBuf, u64),
     /// What SQLite or the disk says.
     #[error("{0}: {1}")]
     Broken(PathBuf, String),
@@ -90,9 +103,19 @@ impl Journal {
     /// ```
     pub fn open(path: &Path, region: &str, wiring: &str) -> Result<(Self, Memory), JournalError> {
         let broken = |error: rusqlite::Error| JournalError::Broken(path.into(), error.to_string());
+        let free = free(path);
+        if free < LEAST {
+            return Err(JournalError::Full(path.into(), free));
+        }
         let lock = lock(path)?;
         let mut database = Connection::open(path).map_err(broken)?;
-        prepare(&mut database).map_err(broken)?;
+        prepare(&mut database, free >= AMPLE).map_err(broken)?;
+        if free < AMPLE {
+            tracing::warn!(
+                free_kb = free / 1024,
+                "there is little room for the journal on its disk"
+            );
+        }
         check(&database, path, region, wiring)?;
         let (memory, number, snapshot) = replay(&database, path)?;
         let mut journal = Journal {
@@ -216,7 +239,15 @@ fn lock(path: &Path) -> Result<Connection, JournalError> {
     })
 }
 
-fn prepare(database: &mut Connection) -> rusqlite::Result<()> {
+/// How much room there is where a file is, or shall be \[B\]; what the file itself takes is not counted.
+fn free(path: &Path) -> u64 {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let disk = rustix::fs::statvfs(folder.unwrap_or(Path::new(".")));
+    // If it cannot be told, SQLite will say what is wrong.
+    disk.map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
+fn prepare(database: &mut Connection, ample: bool) -> rusqlite::Result<()> {
     database.busy_timeout(Duration::from_secs(5))?;
     database.execute_batch(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
@@ -228,6 +259,10 @@ fn prepare(database: &mut Connection) -> rusqlite::Result<()> {
              (id INTEGER PRIMARY KEY CHECK (id = 0), number INTEGER NOT NULL, json TEXT NOT NULL) STRICT;
          COMMIT;",
     )?;
+    if !ample {
+        database.pragma_update(None, "wal_autocheckpoint", EARLY)?;
+        return database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    }
     // Fill the log once, so that later commits write over what is there.
     database
         .execute("INSERT OR REPLACE INTO meta VALUES ('padding', ?1)", [" ".repeat(LOG_BYTES)])?;
