@@ -25,6 +25,10 @@ pub enum Planted {
     RuntimeDrainsAtOnce,
     /// The controller takes over whatever another one makes, and goes on.
     IgnoresRivals,
+    /// The controller takes lives with greater numbers for later ones.
+    OrdersLives,
+    /// The controller has a round answered for all of a tenant's servers if one says so.
+    BelievesOneRound,
 }
 
 /// The bug of a machine, if one is planted.

@@ -100,6 +100,7 @@ impl World {
             }
             Output::Send { server, directive } => {
                 let holds = self.checks.sent(&self.region, server, &directive);
+                self.told(server, &directive);
                 self.hold(holds);
                 self.post(server, Event::Directive(server, directive));
             }
@@ -107,7 +108,7 @@ impl World {
                 self.note(|| format!("order {id}: {order:?}"));
                 let holds = self.checks.order(now, &self.region, id, &order);
                 self.hold(holds);
-                let holds = self.checks.held(now, &self.region, &self.nodes, &order);
+                let holds = self.checks.held(now, &self.region, &self.nodes, &self.liars, &order);
                 self.hold(holds);
                 if matches!(order, Order::Apply { .. }) {
                     self.tally("switch patched");
@@ -234,6 +235,7 @@ impl World {
             _ => allocate(&question.demand, &usable, true),
         };
         let (life, number) = (self.life, question.number);
+        self.asked = number;
         let long = self.chance.hit(50) && !calm;
         let late = if long { self.chance.up_to(self.settings.lease) } else { self.chance.ms(0, 3) };
         self.note(|| format!("question {number}: {usable:?} usable"));

@@ -111,6 +111,7 @@ impl World {
                 let which = self.chance.below(3) as usize;
                 self.input(inputs[which].clone());
             }
+            Fault::Lies => self.at(self.now, Event::Lie(server, over + lease)),
             Fault::Storm => {
                 self.network.lost = self.chance.between(200, 1000);
                 self.at(over, Event::StormOver);

@@ -41,6 +41,7 @@ invariants! {
     FOLLOWED, "followed", "an agent that says that it resumes has a data plane that has resumed";
     ALONE, "alone", "a controller that has read circuits of another one orders nothing until an operator says that it is alone, and stops for nothing else";
     ALARMS, "alarms", "an agent that reports is not called silent, and one that is silent is not called stuck";
+    ROUNDS, "rounds", "a server is told that a round is answered only if its tenant asked for it, whatever others say";
     CALM, "calm", "nobody is called without end";
     PROGRESS, "progress", "once faults stop, demand is answered, alarms end, and controller, journal, switch and agents agree";
 }
@@ -148,11 +149,22 @@ impl Checks {
     }
 
     /// The ports that an order touches are still.
-    pub fn held(&self, now: Time, region: &Region, nodes: &[Node], order: &Order) -> Holds {
+    pub fn held(
+        &self,
+        now: Time,
+        region: &Region,
+        nodes: &[Node],
+        liars: &BTreeSet<u16>,
+        order: &Order,
+    ) -> Holds {
         let Order::Apply { end, set } = order else { return Ok(()) };
         for patch in end.iter().chain(set) {
             for at in [patch.ingress, patch.egress.saturating_sub(region.switch_ports())] {
                 let Some((server, port)) = region.port_at(at) else { continue };
+                // Nobody keeps a server from harm that its own rogue does.
+                if liars.contains(&server) {
+                    continue;
+                }
                 let node = &nodes[usize::from(server)];
                 let may = node.plane.circuit(node.shows(now), port);
                 holds(HELD, may.is_none(), || {
@@ -247,10 +259,11 @@ impl Checks {
         now: Time,
         region: &Region,
         nodes: &[Node],
+        liars: &BTreeSet<u16>,
         live: impl Fn(u16) -> Option<u16>,
     ) -> Holds {
         let n = region.switch_ports();
-        for (server, node) in (0..).zip(nodes) {
+        for (server, node) in (0..).zip(nodes).filter(|(server, _)| !liars.contains(server)) {
             let shows = node.shows(now);
             for port in 0..region.degree() as u16 {
                 let may = node.plane.circuit(shows, port);

@@ -15,6 +15,7 @@ mod acts;
 mod chance;
 mod faults;
 mod invariants;
+mod lies;
 mod line;
 mod lives;
 mod node;

@@ -31,6 +31,7 @@ pub(crate) enum Fault {
     Tampering,
     Rival,
     Operator,
+    Lies,
     Storm,
 }
 
@@ -47,7 +48,7 @@ pub(crate) enum Loss {
 }
 
 /// Every kind, its name in summaries, and how often of a thousand seeds have it.
-const KINDS: [(Fault, &str, u64); 26] = [
+const KINDS: [(Fault, &str, u64); 27] = [
     (Fault::ControllerCrash, "controller crashed", 500),
     (Fault::JournalLost, "journal lost", 120),
     (Fault::JournalCut, "journal cut", 120),
@@ -73,6 +74,7 @@ const KINDS: [(Fault, &str, u64); 26] = [
     (Fault::Tampering, "switch tampered with", 120),
     (Fault::Rival, "another controller at the switch", 80),
     (Fault::Operator, "operator at work", 200),
+    (Fault::Lies, "server's agent lied", 150),
     (Fault::Storm, "messages lost in a storm", 250),
 ];
 

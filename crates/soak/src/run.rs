@@ -175,6 +175,8 @@ mod tests {
             "second-controller",
             "drain-stuck",
             "decision-refused",
+            "server's agent lied",
+            "report-refused",
         ] {
             assert!(in_scenarios(what) >= SEEDS / 100, "{what}: {} scenarios", in_scenarios(what));
         }
@@ -200,6 +202,8 @@ mod tests {
             (Planted::SpeaksForItsRuntime, ["followed", "followed"]),
             (Planted::RuntimeForgetsLeases, ["held", "connected"]),
             (Planted::RuntimeDrainsAtOnce, ["held", "connected"]),
+            (Planted::OrdersLives, ["progress", "progress"]),
+            (Planted::BelievesOneRound, ["rounds", "rounds"]),
         ] {
             let failure = found(planted);
             println!("{planted:?}: {failure}");

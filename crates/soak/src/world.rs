@@ -16,22 +16,37 @@ use lightloom_control::{
     RuntimeOutput, ServerPart, Settings,
 };
 use lightloom_units::Time;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What will happen.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     Report(Report),
-    Left { server: u16, incarnation: u64 },
+    Left {
+        server: u16,
+        incarnation: u64,
+    },
     Directive(u16, Directive),
     ToRuntime(u16, Word),
-    ToAgent { server: u16, incarnation: u64, said: RuntimeOutput },
+    ToAgent {
+        server: u16,
+        incarnation: u64,
+        said: RuntimeOutput,
+    },
     Landed(u16, Vec<u16>),
-    Decided { life: u64, question: u64, counts: CircuitCounts },
+    Decided {
+        life: u64,
+        question: u64,
+        counts: CircuitCounts,
+    },
     ControllerStarts,
     AgentStarts(u16),
-    Connect { life: u64 },
-    StreamGone { stream: u64 },
+    Connect {
+        life: u64,
+    },
+    StreamGone {
+        stream: u64,
+    },
     ToSwitch(u64),
     ToDriver(u64),
     Late(SessionId, Vec<u8>),
@@ -45,6 +60,8 @@ pub(crate) enum Event {
     SwitchWell,
     Unstuck(u16),
     StormOver,
+    /// A rogue speaks for a server until then.
+    Lie(u16, Time),
     BreakStream,
     Crash,
     Alone,
@@ -76,8 +93,13 @@ pub(crate) struct World {
     pub line: Line,
     /// By tenant: its round.
     pub rounds: Vec<u64>,
+    /// Servers that a rogue has spoken for, and how often one did.
+    pub liars: BTreeSet<u16>,
+    pub lies: u64,
     /// What was decided last.
     pub decided: Option<CircuitCounts>,
+    /// The last question.
+    pub asked: u64,
     pub checks: Checks,
     pub calm: bool,
     pub last_demand: bool,
@@ -132,7 +154,10 @@ impl World {
             nodes,
             line,
             rounds: vec![0; usize::from(tenants) + 1],
+            liars: BTreeSet::new(),
+            lies: 0,
             decided: None,
+            asked: 0,
             checks: Checks::new(servers),
             calm: false,
             last_demand: false,
@@ -268,7 +293,7 @@ impl World {
         self.nodes.iter_mut().for_each(|node| node.lands(now, &self.settings));
         let switch = self.line.switch();
         let live = |ingress| switch.live_egress(now, ingress);
-        self.checks.connected(now, &self.region, &self.nodes, live)?;
+        self.checks.connected(now, &self.region, &self.nodes, &self.liars, live)?;
         for (server, node) in self.nodes.iter().enumerate() {
             self.checks.obeyed(server, node)?;
         }
@@ -377,7 +402,10 @@ impl World {
             }
             Event::Decided { life, question, counts } => {
                 if life == self.life && self.controller.is_some() {
-                    self.decided = Some(counts.clone());
+                    // An answer that comes late is to another question.
+                    if question == self.asked {
+                        self.decided = Some(counts.clone());
+                    }
                     self.input(Input::Decided { question, counts });
                 }
             }
@@ -424,6 +452,7 @@ impl World {
             Event::PartRepaired(server, part) => self.part(server, part, true),
             Event::SwitchWell => self.line.mood = Default::default(),
             Event::Unstuck(port) => self.line.server.switch_mut().stick(port, false),
+            Event::Lie(server, until) => self.lie(server, until),
             Event::StormOver if self.calm => {}
             Event::StormOver => self.network = self.plan.network,
             Event::BreakStream if !self.calm => self.break_stream(),

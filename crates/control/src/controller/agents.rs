@@ -15,7 +15,9 @@ impl Controller {
         let server = report.server;
         let Some(agent) = self.agents.get(usize::from(server)) else { return };
         let again = report.incarnation == agent.incarnation;
-        if again && report.beat <= agent.beat || !self.listens_to(now, server, report.incarnation) {
+        // Beats begin anew when nobody has spoken for a while, even if the number of the life is the same.
+        let old = again && report.beat <= agent.beat && !self.is_vacant(now, agent);
+        if old || !self.listens_to(now, server, report.incarnation) {
             return;
         }
         if let Err(why) = self.believe(now, &report) {

@@ -21,6 +21,7 @@ use super::machine::Controller;
 use super::record::AgentRecord;
 use crate::alarm::Alarm;
 use crate::message::{Demand, Report, ServerPart};
+use crate::planted::Planted;
 use lightloom_decide::{Ahead, PassTraffic, Traffic};
 use lightloom_units::Time;
 use thiserror::Error;
@@ -70,9 +71,16 @@ impl Controller {
     /// one is gone, or has said nothing believable for a lease.
     pub fn listens_to(&self, now: Time, server: u16, incarnation: u64) -> bool {
         let Some(agent) = self.agents.get(usize::from(server)) else { return false };
+        if self.bug.is(Planted::OrdersLives) {
+            return agent.incarnation <= incarnation;
+        }
+        agent.incarnation == incarnation || self.is_vacant(now, agent)
+    }
+
+    /// Whether nobody speaks for a server.
+    pub(super) fn is_vacant(&self, now: Time, agent: &AgentRecord) -> bool {
         let lease = self.settings.lease + self.settings.grace;
-        let silent = agent.heard.is_none_or(|heard| now >= heard + lease);
-        agent.incarnation == incarnation || agent.gone || silent
+        agent.gone || agent.heard.is_none_or(|heard| now >= heard + lease)
     }
 
     /// The stream of a life has ended.
@@ -215,7 +223,9 @@ impl Controller {
         let answered = self.agents.iter().enumerate().filter(|(at, _)| of(*at));
         let mut answered: Vec<u64> = answered.map(|(_, agent)| agent.answered).collect();
         answered.sort_unstable_by(|a, b| b.cmp(a));
-        let most = answered.get(answered.len() / 2).copied().unwrap_or(0);
+        let one = self.bug.is(Planted::BelievesOneRound);
+        let most = if one { answered.first() } else { answered.get(answered.len() / 2) };
+        let most = most.copied().unwrap_or(0);
         self.rounds[tenant] = self.rounds[tenant].max(most);
     }
 
