@@ -289,14 +289,30 @@ impl NodeRun {
         Some(lane.queue[lane.next].2)
     }
 
-    fn may_send(&self, now: Time, lane: &Lane) -> bool {
-        let Some(&(circuit, far, one)) = lane.queue.get(lane.next).filter(|_| !lane.busy) else {
-            return false;
-        };
-        if self.view.stage != Stage::Running || !one.after_step.is_none_or(|step| self.over(step)) {
-            return false;
+    /// Ports on which what was begun must stop now: the lease is over, or the plan fell back. The rest of
+    /// it is begun again by [`NodeRun::next`], if ever.
+    pub fn cut(&mut self, now: Time) -> Vec<u32> {
+        let must_stop =
+            |(port, lane): (&u32, &Lane)| (lane.busy && !self.may_use(now, lane)).then_some(*port);
+        let ports: Vec<u32> = self.lanes.iter().filter_map(must_stop).collect();
+        for port in &ports {
+            if let Some(lane) = self.lanes.get_mut(port) {
+                lane.busy = false;
+            }
         }
-        match self.readiness {
+        ports
+    }
+
+    fn may_send(&self, now: Time, lane: &Lane) -> bool {
+        let next = lane.queue.get(lane.next).filter(|_| !lane.busy);
+        next.is_some_and(|(_, _, one)| one.after_step.is_none_or(|step| self.over(step)))
+            && self.may_use(now, lane)
+    }
+
+    /// Whether the circuit of a lane's next transmission can be used now.
+    fn may_use(&self, now: Time, lane: &Lane) -> bool {
+        let Some(&(circuit, far, one)) = lane.queue.get(lane.next) else { return false };
+        let ready = match self.readiness {
             Readiness::Schedule { guard } => self
                 .began
                 .is_some_and(|began| now >= began.saturating_add(one.start).saturating_add(guard)),
@@ -306,7 +322,8 @@ impl NodeRun {
                 now < self.lease_end
                     && own.is_some_and(|port| port.holds == circuit && port.to == to)
             }
-        }
+        };
+        ready && self.view.stage == Stage::Running
     }
 
     /// Whether a step, and over no grid all before it, was sent and received.
@@ -369,10 +386,11 @@ impl NodeRun {
         &self.view
     }
 
-    /// When it may send something that it may not now, if nothing else happens.
+    /// When [`NodeRun::next`] or [`NodeRun::cut`] has something, if nothing else happens.
     pub fn next_timeout(&self) -> Time {
         let (Readiness::Schedule { guard }, Some(began)) = (self.readiness, self.began) else {
-            return Time::MAX;
+            let sends = self.readiness == Readiness::Signal && !self.is_quiet();
+            return if sends { self.lease_end } else { Time::MAX };
         };
         let next = |lane: &Lane| lane.queue.get(lane.next).filter(|_| !lane.busy).copied();
         let due = self

@@ -3,7 +3,8 @@
 //!
 //! Modelled: a transmission takes its bytes at the node's rate; what was sent has come. Every transmission
 //! is a line of JSON with when it began and ended, by `CLOCK_BOOTTIME`, to be held against what switches
-//! held then. Ignored: the bytes themselves.
+//! held then. One that must stop at the end of a lease is a line of its own, and goes on in another.
+//! Ignored: the bytes themselves.
 
 use super::wire::generated::execution_client::ExecutionClient;
 use super::wire::generated::{NodeReport, NodeView};
@@ -63,8 +64,23 @@ pub struct Followers {
     news: mpsc::Receiver<(usize, News)>,
     clock: Clock,
     flights: BinaryHeap<Reverse<(Time, u64, usize)>>,
-    sending: BTreeMap<u64, (Transmission, u64)>,
+    /// By number: what is under way.
+    sending: BTreeMap<u64, Flight>,
+    /// By node and port: what is left of a transmission that had to stop.
+    left: BTreeMap<(usize, u32), Time>,
     number: u64,
+    /// Transmissions that have ended whole.
+    whole: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Flight {
+    one: Transmission,
+    began: Time,
+    begin_ns: u64,
+    due: Time,
+    /// What the whole transmission takes.
+    whole: Time,
 }
 
 enum News {
@@ -114,7 +130,9 @@ impl Followers {
             clock: Clock::start(),
             flights: BinaryHeap::new(),
             sending: BTreeMap::new(),
+            left: BTreeMap::new(),
             number: 0,
+            whole: 0,
         })
     }
 
@@ -137,7 +155,7 @@ impl Followers {
         let mut why_down = "it does not answer".to_owned();
         let mut beat = Instant::now();
         loop {
-            self.send();
+            self.send()?;
             if let Some(ended) = self.ended() {
                 self.say();
                 // The last report is on its way.
@@ -171,18 +189,34 @@ impl Followers {
         }
     }
 
-    /// Begins what may be sent now.
-    fn send(&mut self) {
+    /// Stops what must not be sent any more, and begins what may be sent now.
+    fn send(&mut self) -> Result<(), Failure> {
         let now = self.clock.now();
-        for (at, node) in self.nodes.iter_mut().enumerate() {
-            while let Some(one) = node.next(now) {
+        for at in 0..self.nodes.len() {
+            for port in self.nodes[at].cut(now) {
+                let under_way = |(_, number, of): &(Time, u64, usize)| {
+                    *of == at && self.sending.get(number).is_some_and(|one| one.one.plane == port)
+                };
+                let found = self.flights.iter().map(|Reverse(one)| *one).find(under_way);
+                let Some(flight) = found.and_then(|(_, number, _)| self.sending.remove(&number))
+                else {
+                    continue;
+                };
+                self.left.insert((at, port), flight.due.saturating_sub(now));
+                self.log(at, &flight, now)?;
+            }
+            while let Some(one) = self.nodes[at].next(now) {
                 self.number += 1;
                 let longer = self.slower.get(&self.numbers[at]).copied().unwrap_or(Time::ZERO);
-                let due = now.saturating_add(self.rate.time_for(one.bytes)).saturating_add(longer);
-                self.sending.insert(self.number, (one, boottime()));
+                let whole = self.rate.time_for(one.bytes).saturating_add(longer);
+                let takes = self.left.remove(&(at, one.plane)).unwrap_or(whole);
+                let due = now.saturating_add(takes);
+                let flight = Flight { one, began: now, begin_ns: boottime(), due, whole };
+                self.sending.insert(self.number, flight);
                 self.flights.push(Reverse((due, self.number, at)));
             }
         }
+        Ok(())
     }
 
     /// Ends what has been sent by now.
@@ -193,30 +227,38 @@ impl Followers {
                 break;
             }
             self.flights.pop();
-            let Some((one, begin_ns)) = self.sending.remove(&number) else { continue };
-            let sent = Sent {
-                node: self.numbers[at],
-                port: one.plane,
-                peer: one.peer,
-                step: one.step,
-                bytes: one.bytes.get(),
-                begin_ns,
-                end_ns: boottime(),
-            };
+            let Some(flight) = self.sending.remove(&number) else { continue };
+            self.log(at, &flight, flight.due)?;
+            let one = flight.one;
             self.nodes[at].sent(one.plane);
+            self.whole += 1;
             if let Some(peer) = self.numbers.iter().position(|&number| number == one.peer) {
                 self.nodes[peer].received(one.step, one.bytes);
             }
             landed = true;
-            if let Some(log) = &mut self.log {
-                let line = serde_json::to_string(&sent).unwrap_or_default();
-                writeln!(log, "{line}").map_err(|why| Failure::Run(format!("--sends: {why}")))?;
-            }
         }
         if landed {
             self.say();
         }
         Ok(())
+    }
+
+    /// Writes what was sent of a transmission until now.
+    fn log(&mut self, at: usize, flight: &Flight, until: Time) -> Result<(), Failure> {
+        let Some(log) = &mut self.log else { return Ok(()) };
+        let Flight { one, began, begin_ns, whole, .. } = *flight;
+        let share = until.saturating_sub(began).ps() as f64 / whole.ps().max(1) as f64;
+        let sent = Sent {
+            node: self.numbers[at],
+            port: one.plane,
+            peer: one.peer,
+            step: one.step,
+            bytes: (one.bytes.get() as f64 * share.min(1.0)).round() as u64,
+            begin_ns,
+            end_ns: boottime(),
+        };
+        let line = serde_json::to_string(&sent).unwrap_or_default();
+        writeln!(log, "{line}").map_err(|why| Failure::Run(format!("--sends: {why}")))
     }
 
     /// Every node says what it knows.
@@ -231,7 +273,7 @@ impl Followers {
     fn ended(&mut self) -> Option<Result<u64, Failure>> {
         let stage = |node: &NodeRun| node.view().stage;
         if self.nodes.iter().all(|node| stage(node) == Stage::Complete && node.is_over()) {
-            return Some(Ok(self.number));
+            return Some(Ok(self.whole));
         }
         let over = |node: &NodeRun| {
             matches!(stage(node), Stage::FellBack | Stage::Complete) && node.is_quiet()

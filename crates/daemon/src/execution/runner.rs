@@ -59,6 +59,9 @@ pub struct Outcome {
     pub standing: PortMaps,
 }
 
+/// Keeps what was found, or says why it cannot.
+type Keep = Box<dyn FnMut(&PortMaps) -> Result<(), Failure> + Send>;
+
 /// An execution with all that it needs.
 pub struct Runner {
     execution: Execution,
@@ -75,7 +78,7 @@ pub struct Runner {
     address: Option<SocketAddr>,
     ready: Vec<ReadySetting>,
     found: Option<PortMaps>,
-    before: Option<Box<dyn FnMut(&PortMaps) -> Result<(), Failure> + Send>>,
+    before: Option<Keep>,
 }
 
 impl Runner {
