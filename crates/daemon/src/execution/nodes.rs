@@ -10,7 +10,7 @@ use super::wire::generated::execution_client::ExecutionClient;
 use super::wire::generated::{NodeReport, NodeView};
 use super::wire::{read_view, report};
 use crate::agent::Controller;
-use crate::clock::Clock;
+use crate::clock::{Clock, boottime_ns};
 use crate::failure::Failure;
 use lightloom_control::execution::{NodeRun, Stage, Transmission};
 use lightloom_units::{BitRate, Time};
@@ -211,7 +211,7 @@ impl Followers {
                 let whole = self.rate.time_for(one.bytes).saturating_add(longer);
                 let takes = self.left.remove(&(at, one.plane)).unwrap_or(whole);
                 let due = now.saturating_add(takes);
-                let flight = Flight { one, began: now, begin_ns: boottime(), due, whole };
+                let flight = Flight { one, began: now, begin_ns: boottime_ns(), due, whole };
                 self.sending.insert(self.number, flight);
                 self.flights.push(Reverse((due, self.number, at)));
             }
@@ -255,7 +255,7 @@ impl Followers {
             step: one.step,
             bytes: (one.bytes.get() as f64 * share.min(1.0)).round() as u64,
             begin_ns,
-            end_ns: boottime(),
+            end_ns: boottime_ns(),
         };
         let line = serde_json::to_string(&sent).unwrap_or_default();
         writeln!(log, "{line}").map_err(|why| Failure::Run(format!("--sends: {why}")))
@@ -342,10 +342,4 @@ impl Link {
         }
         Ok(())
     }
-}
-
-/// `CLOCK_BOOTTIME` \[ns\].
-pub fn boottime() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
