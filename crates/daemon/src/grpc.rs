@@ -11,7 +11,7 @@ use crate::hub::{AgentAnswer, Command, Hub};
 use crate::limits::Pace;
 use crate::proto::wire::control_server::{Control, ControlServer};
 use crate::proto::wire::{DescribeRequest, Description, Directive, Report};
-use crate::proto::{directive, read_report};
+use crate::proto::{directive, read_report, version};
 use lightloom_units::Time;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -75,6 +75,9 @@ impl Control for Service {
     ) -> Result<Response<Description>, Status> {
         let access = self.access(&request)?;
         let number = self.server(&access, &request.get_ref().server)?;
+        let version = version::agree(request.get_ref().version)
+            .map_err(|why| Status::failed_precondition(why.to_string()))?;
+        tracing::debug!(server = number, version, "described");
         let names = &self.hub.names;
         let of = |(name, tenant): (&String, &u16)| {
             let seen = access.sees(&names.tenants[usize::from(*tenant)]);
@@ -86,6 +89,7 @@ impl Control for Service {
             ports: self.ports as u32,
             servers: names.servers.iter().zip(&names.tenant_of_server).map(of).collect(),
             lease_ps: self.lease.ps(),
+            version,
         }))
     }
 

@@ -10,6 +10,8 @@ pub mod wire {
     include!("proto/generated.rs");
 }
 
+pub mod version;
+
 use lightloom_control::{Demand, Directive, Mark, Report, ServerPart, Stage};
 use lightloom_decide::traffic::Bytes;
 use lightloom_decide::{Ahead, PassTraffic, Traffic};

@@ -13,6 +13,7 @@ pub(super) enum Phase {
         question: u64,
         asked: Vec<u64>,
         masked: PortMap,
+        since: Time,
     },
     Draining {
         plan: Plan,

@@ -64,7 +64,7 @@ impl Controller {
             let question = self.question(number, &masked, &asked);
             self.counters.decisions += 1;
             self.outputs.push_back(Output::Decide(question));
-            self.phase = Phase::Deciding { question: number, asked, masked };
+            self.phase = Phase::Deciding { question: number, asked, masked, since: now };
         }
     }
 
@@ -93,11 +93,13 @@ impl Controller {
     }
 
     pub(super) fn decided(&mut self, now: Time, question: u64, counts: &CircuitCounts) {
-        let Phase::Deciding { question: number, asked, masked } = &self.phase else { return };
+        let Phase::Deciding { question: number, asked, masked, since } = &self.phase else {
+            return;
+        };
         if *number != question {
             return;
         }
-        let (asked, masked) = (asked.clone(), masked.clone());
+        let (asked, masked, since) = (asked.clone(), masked.clone(), *since);
         self.phase = Phase::Idle;
         if masked != self.masked(&self.standing) {
             self.replan = true; // candidates have changed meanwhile
@@ -112,14 +114,14 @@ impl Controller {
         // Circuits of ports that are out of use go all the same.
         let target = target.unwrap_or(masked);
         if self.up && !self.must_read {
-            self.begin(now, target, asked);
+            self.begin(now, target, asked, since);
         } else {
             self.replan = true;
         }
     }
 
-    /// Sets out for these circuits.
-    pub(super) fn begin(&mut self, now: Time, target: PortMap, asked: Vec<u64>) {
+    /// Sets out for these circuits, which were asked for at `since`.
+    pub(super) fn begin(&mut self, now: Time, target: PortMap, asked: Vec<u64>, since: Time) {
         let known = self.memory.generation > 0 && !self.memory.is_lost();
         let current = self.is_noted() && !self.is_behind() && known;
         let target = self.spare(target);
@@ -130,7 +132,8 @@ impl Controller {
             self.phase = Phase::Idle;
             return self.tell_all();
         }
-        let log = Reconfiguration { began: now, ..Reconfiguration::default() };
+        let decided = now.saturating_sub(since);
+        let log = Reconfiguration { began: now, decided, ..Reconfiguration::default() };
         self.set_out(now, target, &changes, asked, log);
     }
 

@@ -117,7 +117,7 @@ impl Controller {
         self.next_audit = if begins || !changed { now + self.settings.audit } else { now };
         if begins {
             self.replan = true;
-            self.begin(now, found, self.no_rounds());
+            self.begin(now, found, self.no_rounds(), now);
         } else if mute && !self.is_behind() {
             self.tell_all();
         }

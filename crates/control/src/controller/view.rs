@@ -35,6 +35,8 @@ pub struct Reconfiguration {
     pub rounds: Vec<u64>,
     /// When it was decided on.
     pub began: Time,
+    /// How long that took; nothing for circuits that were taken over.
+    pub decided: Time,
     /// Until all agents concerned had drained their ports.
     pub drained: Time,
     /// Until the switch said that it was done.

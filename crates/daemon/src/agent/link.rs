@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::proto::wire::control_client::ControlClient;
 use crate::proto::wire::{DescribeRequest, Description};
-use crate::proto::{read_directive, report};
+use crate::proto::{read_directive, report, version};
 use lightloom_control::{Directive, Report};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -174,7 +174,10 @@ impl Line {
             self.reached |= reached;
             let refused = matches!(
                 why.code(),
-                Code::Unauthenticated | Code::PermissionDenied | Code::InvalidArgument
+                Code::Unauthenticated
+                    | Code::PermissionDenied
+                    | Code::InvalidArgument
+                    | Code::FailedPrecondition
             );
             let over = why.code() == Code::AlreadyExists || refused && !self.reached;
             let words = words(&why);
@@ -229,8 +232,10 @@ impl Line {
         let channel = self.endpoint.connect().await;
         let channel = channel.map_err(|why| Status::unavailable(root(&why)))?;
         let mut client = ControlClient::new(channel);
-        let request = self.with_token(DescribeRequest { server: self.server.clone() });
-        let description = client.describe(request).await?.into_inner();
+        let request = DescribeRequest { server: self.server.clone(), version: version::VERSION };
+        let description = client.describe(self.with_token(request)).await?.into_inner();
+        version::speaks(description.version)
+            .map_err(|why| Status::failed_precondition(why.to_string()))?;
         Ok((client, description))
     }
 

@@ -21,9 +21,11 @@ use std::time::SystemTime;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 
-/// Upper ends of buckets \[s\]: a switch takes from milliseconds to seconds.
-const BUCKETS: [f64; 14] =
-    [0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1.0, 3.0, 10.0];
+/// Upper ends of buckets \[s\]: a decision takes less than a millisecond, a switch from milliseconds to seconds.
+const BUCKETS: [f64; 17] = [
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5,
+    1.0, 3.0, 10.0,
+];
 
 /// Every phase, as in [`lightloom_control::Status::phase`].
 pub const PHASES: [&str; 7] =
@@ -43,7 +45,7 @@ impl Metrics {
     pub fn watch(hub: &Hub) -> Arc<Self> {
         let mut registry = Registry::with_prefix("lightloom");
         let stages: Stages = Family::new_with_constructor(|| Histogram::new(BUCKETS));
-        for stage in ["drain", "patch", "verify", "confirm", "total"] {
+        for stage in ["decide", "drain", "patch", "verify", "confirm", "total"] {
             drop(stages.get_or_create(&[("stage", stage)])); // shown though it is empty
         }
         registry.register(
@@ -99,6 +101,7 @@ impl Metrics {
 fn stages(log: &Reconfiguration) -> Vec<(&'static str, f64)> {
     let patched = log.patched.max(log.drained); // nothing to patch: no time
     let mut stages = vec![
+        ("decide", log.decided),
         ("drain", log.drained),
         ("patch", patched.saturating_sub(log.drained)),
         ("verify", log.verified.saturating_sub(patched)),
@@ -257,6 +260,7 @@ mod tests {
         let ms = Time::from_ms;
         for patched in [Time::ZERO, ms(30)] {
             let log = Reconfiguration {
+                decided: ms(3),
                 drained: ms(5),
                 patched,
                 verified: ms(40),
@@ -264,8 +268,9 @@ mod tests {
                 ..Reconfiguration::default()
             };
             let stages = stages(&log);
-            let sum: f64 = stages[..4].iter().map(|stage| stage.1).sum();
-            assert!((sum - 0.042).abs() < 1e-12 && stages[4] == ("total", 0.042), "{stages:?}");
+            let sum: f64 = stages[1..5].iter().map(|stage| stage.1).sum();
+            assert!((sum - 0.042).abs() < 1e-12 && stages[5] == ("total", 0.042), "{stages:?}");
+            assert_eq!(stages[0], ("decide", 0.003));
         }
     }
 }

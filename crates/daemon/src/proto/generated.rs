@@ -6,6 +6,10 @@ pub struct DescribeRequest {
     /// By name, as in the region's file.
     #[prost(string, tag = "1")]
     pub server: ::prost::alloc::string::String,
+    /// The version of this protocol that the agent speaks; it also speaks the one before. 0: it is of the time before
+    /// versions had numbers, which is 1.
+    #[prost(uint32, tag = "2")]
+    pub version: u32,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -24,6 +28,9 @@ pub struct Description {
     /// Circuits may be used for so long after a report that was answered.
     #[prost(uint64, tag = "5")]
     pub lease_ps: u64,
+    /// The version of this protocol that both speak; 0 is 1, as above.
+    #[prost(uint32, tag = "6")]
+    pub version: u32,
 }
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

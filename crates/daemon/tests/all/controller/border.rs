@@ -55,7 +55,7 @@ async fn described(
     let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
     let endpoint = endpoint.origin(format!("http://{host}").parse().expect("a host"));
     let mut client = ControlClient::new(endpoint.connect().await.expect("it listens"));
-    let mut request = Request::new(DescribeRequest { server: "node-00".into() });
+    let mut request = Request::new(DescribeRequest { server: "node-00".into(), version: 0 });
     for (name, value) in headers {
         request.metadata_mut().insert(*name, value.parse().expect("a value"));
     }

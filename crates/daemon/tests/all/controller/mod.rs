@@ -9,6 +9,7 @@ mod rival;
 mod rogue;
 mod switch;
 mod trail;
+mod versions;
 mod world;
 
 use lightloom_circuits::ServerDemand;
