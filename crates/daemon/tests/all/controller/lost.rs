@@ -45,7 +45,11 @@ impl Stopped {
             }
             emulated.run_round(dice.demand(SERVERS.into()), LONG).await.expect("answered");
         }
-        status_when(&controller.address, "settled", settled).await;
+        // The last record is that agents have confirmed; its mark is there when the status says so.
+        let still = |status: &Value| {
+            settled(status) && status["confirmed_generation"] == status["generation"]
+        };
+        status_when(&controller.address, "confirmed", still).await;
         controller.kill().await;
         let generation = read_journal(&journal).generation;
         Stopped { folder, file, journal, backup, ocs, emulated, generation }
