@@ -382,3 +382,35 @@ fn a_round_is_answered_for_all_once_most_servers_are_there() {
     all.ask(5..6, 1_000_001);
     assert_eq!(all.round(5), 1_000_001, "at once");
 }
+
+#[test]
+fn parts_that_fail_and_work_in_turns_cost_few_decisions() {
+    let mut all = Region6::new(Memory::default());
+    all.ask(0..3, 1);
+    all.pass(MS(100), |_| {});
+    let decisions = |all: &Region6| all.controller.status(all.now).counters.decisions;
+    let before = decisions(&all);
+    let mut agent = all.agents[0].take().expect("an agent");
+    let mut n = 0;
+    all.pass(MS(3000), |all| {
+        n += 1;
+        agent.fault(all.now, ServerPart::Nic(0), n % 2 == 0);
+        while let Some(output) = agent.poll() {
+            match output {
+                AgentOutput::Report(report) => {
+                    all.controller.handle(all.now, Input::Report(report));
+                }
+                AgentOutput::Use(told) => agent.using(all.now, told.number),
+                AgentOutput::Drain { token, .. } => agent.drained(all.now, token),
+            }
+        }
+    });
+    // Two leases have begun: four repairs in each, and as many failures and one.
+    let made = decisions(&all) - before;
+    assert!((2..=18).contains(&made), "{made}");
+    // Then it works, and is believed when its lease is over.
+    agent.fault(all.now, ServerPart::Nic(0), true);
+    all.agents[0] = Some(agent);
+    all.pass(MS(4000), |_| {});
+    assert!(!all.controller.status(all.now).servers[0].blocked[0]);
+}
