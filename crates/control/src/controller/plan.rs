@@ -25,7 +25,7 @@ impl Controller {
             if self.is_behind() {
                 self.reissue(now);
             }
-            if !(self.up && !self.must_read && self.agents_known() && !self.made.stopped) {
+            if !self.up || self.must_read || !self.agents_known() || self.made.stopped {
                 // Nothing can be changed: what waits for circuits shall not wait longer. They come
                 // later.
                 if let Some(asked) = self.due(now) {
