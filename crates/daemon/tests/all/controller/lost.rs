@@ -73,7 +73,7 @@ impl Stopped {
     }
 
     /// The journal was lost: what must be seen.
-    async fn is_lost(mut self, why: &str) {
+    async fn says_lost(mut self, why: &str) {
         let (controller, waited, status) = self.start().await;
         assert!(waited >= LIFETIME, "{why}: late commands were waited for {waited:?} only");
         assert!(alarm(&status, "journal-lost"), "{why}: {status:#}");
@@ -112,7 +112,7 @@ async fn a_journal_that_was_emptied_is_lost() {
     let stopped = Stopped::new("emptied").await;
     stopped.remove(&BESIDE);
     empty(&stopped.journal);
-    stopped.is_lost("emptied").await;
+    stopped.says_lost("emptied").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -122,7 +122,7 @@ async fn a_journal_whose_end_is_missing_is_lost() {
     let last = "DELETE FROM record WHERE number = (SELECT max(number) FROM record)";
     database.execute(last, []).expect("cut");
     drop(database);
-    stopped.is_lost("cut").await;
+    stopped.says_lost("cut").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -130,7 +130,7 @@ async fn an_old_backup_is_a_journal_that_was_lost() {
     let stopped = Stopped::new("backup").await;
     stopped.remove(&BESIDE);
     std::fs::copy(&stopped.backup, &stopped.journal).expect("restored");
-    stopped.is_lost("an old backup").await;
+    stopped.says_lost("an old backup").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -138,7 +138,7 @@ async fn without_any_file_the_switch_says_that_there_was_a_journal() {
     let stopped = Stopped::new("gone").await;
     stopped.remove(&BESIDE);
     stopped.remove(&["region.journal", "region.journal-mark", "region.journal-lock"]);
-    stopped.is_lost("gone").await;
+    stopped.says_lost("gone").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
