@@ -127,7 +127,8 @@ impl Control for Service {
             let heard = attendance.hear(first, reports).await;
             attendance.leave().await;
             if let Err(why) = heard {
-                tracing::warn!(server = attendance.name, "{}", why.message());
+                // The alarm that is raised says it once.
+                tracing::debug!(server = attendance.name, "{}", why.message());
                 // Unless nobody listens any more.
                 let _ = wrong.send(Err(why)).await;
             }

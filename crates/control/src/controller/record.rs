@@ -32,6 +32,8 @@ pub(super) struct AgentRecord {
     pub excluded_until: Option<Time>,
     /// A plan was given up then because this agent had not let go.
     pub awaited: Option<Time>,
+    /// So many were, since it let go last.
+    pub late: u32,
 }
 
 impl AgentRecord {
@@ -53,6 +55,7 @@ impl AgentRecord {
             present: true,
             excluded_until: None,
             awaited: None,
+            late: 0,
         }
     }
 
@@ -60,7 +63,7 @@ impl AgentRecord {
     /// `answered` is the last round of its tenant.
     pub fn new_life(&mut self, incarnation: u64, answered: u64) {
         (self.incarnation, self.beat, self.answered) = (incarnation, 0, 0);
-        (self.obeyed, self.awaited) = (Mark::default(), None);
+        (self.obeyed, self.awaited, self.late) = (Mark::default(), None, 0);
         // What the last one did not let go of is free at the end of its lease.
         self.excluded_until = self.excluded_until.map(|until| until.min(self.lease_end));
         if let Some(demand) = &mut self.demand {

@@ -3,8 +3,8 @@
 //! Modelled: a server that does not let go of its circuits, or is dead and its lease has not ended, holds up the
 //! plan that changes them. If another tenant has something to be done and a sixteenth of a lease has passed, the
 //! plan is given up, and the next ones leave that server's tenant as it is: its rounds are answered with the circuits
-//! that stand. Once the server has spoken again, or has no lease any more, its tenant takes part again. One that has
-//! spoken, and then does not let go for as long once more, is excluded.
+//! that stand. Once the server has spoken again, or has no lease any more, its tenant takes part again. One that
+//! does not let go then, either, is excluded until its lease is over.
 //! Ignored: a tenant that is alone. It waits for a lease.
 //! Checked: `tests/all/claims.rs` measures the others' rounds.
 
@@ -31,7 +31,7 @@ impl Controller {
             plan.overdue |= now >= plan.share_by;
         }
         let Phase::Draining { plan } = &self.phase else { return false };
-        if !plan.overdue {
+        if !plan.overdue || now >= plan.drain_by {
             return false;
         }
         let tenant = |server: usize| self.region.tenant(server as u16);
@@ -44,11 +44,15 @@ impl Controller {
         if !self.agents.iter().enumerate().any(wants) {
             return false;
         }
-        let again = |&&server: &&u16| self.agents[usize::from(server)].awaited.is_some();
+        let again = |&&server: &&u16| self.agents[usize::from(server)].late > 0;
         let again: Vec<u16> = waiting.iter().filter(again).copied().collect();
         self.exclude(now, &again);
         for &server in waiting {
-            self.agents[usize::from(server)].awaited = Some(now);
+            let soon = now + self.settings.lease + self.settings.grace;
+            let agent = &mut self.agents[usize::from(server)];
+            // Only until its lease is over: it may be no more than slow.
+            agent.excluded_until = agent.excluded_until.map(|until| until.min(soon));
+            (agent.awaited, agent.late) = (Some(now), agent.late + 1);
             self.deferred[usize::from(self.region.tenant(server))] = true;
         }
         self.give_up(now);
@@ -73,7 +77,8 @@ impl Controller {
     /// These servers have let go.
     pub(super) fn let_go(&mut self, servers: &[u16]) {
         for &server in servers {
-            self.agents[usize::from(server)].awaited = None;
+            let agent = &mut self.agents[usize::from(server)];
+            (agent.awaited, agent.late) = (None, 0);
         }
     }
 
