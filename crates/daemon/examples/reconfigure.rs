@@ -331,7 +331,7 @@ async fn wall(rounds: usize) -> Result<(), Box<dyn std::error::Error>> {
     let switch = ocs::Emulator::bind(settings).await?;
     let text = format!(
         "name = \"bench\"\n[listen]\naddress = \"127.0.0.1:0\"\n[servers]\ncount = {SERVERS}\n\
-         ports_each = {DEGREE}\n[switch]\nprotocol = \"tl1\"\naddress = \"{}\"\nports = {PORTS}\n",
+         ports_each = {DEGREE}\n[decision]\nhysteresis = false\ndelay = \"0 s\"\n[switch]\nprotocol = \"tl1\"\naddress = \"{}\"\nports = {PORTS}\n",
         switch.address()?
     );
     tokio::spawn(switch.run());
@@ -359,6 +359,9 @@ async fn wall(rounds: usize) -> Result<(), Box<dyn std::error::Error>> {
             _ => None,
         })
         .collect();
+    if stages.is_empty() {
+        return Err("no circuit was changed in any round".into());
+    }
     let rows = |what: &str, of: &dyn Fn(&lightloom_control::Reconfiguration) -> Time| {
         let mut us: Vec<f64> = stages.iter().map(|log| of(log).as_secs_f64() * 1e6).collect();
         println!("{}", percentiles(what, &mut us));

@@ -61,14 +61,17 @@ impl Controller {
 
     /// Tenants take part again of which no server is waited for.
     pub(super) fn undefer(&mut self) {
-        for tenant in 0..self.deferred.len() {
+        // Most often there is none, and this is called for every message.
+        for tenant in
+            (0..self.deferred.len()).filter(|&tenant| self.deferred[tenant]).collect::<Vec<_>>()
+        {
             let of = |at: usize| usize::from(self.region.tenant(at as u16)) == tenant;
             let awaited = |agent: &AgentRecord| {
                 let silent = agent.awaited.is_some_and(|since| agent.heard <= Some(since));
                 agent.present && (silent || agent.excluded_until.is_some())
             };
             let waits = self.agents.iter().enumerate().any(|(at, agent)| of(at) && awaited(agent));
-            if self.deferred[tenant] && !waits {
+            if !waits {
                 (self.deferred[tenant], self.replan) = (false, true);
             }
         }
