@@ -4,7 +4,7 @@
 //! after so many of them, so that a start reads few; an exclusive lock, in a file beside it, that the
 //! kernel drops when the process dies, however it does. The database itself stays readable to others:
 //! `sqlite3 FILE .backup` works while the controller runs. Whether the journal is all that was written
-//! says a [mark](mark) beside it.
+//! says a `mark` beside it.
 //! Ignored: a journal and its mark that are both of the same older time, on a machine that has not started anew
 //! since; agents tell then, if one has obeyed what is missing.
 //! Checked: any record comes back, also after a snapshot; a second controller, another region and
