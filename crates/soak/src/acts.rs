@@ -106,7 +106,7 @@ impl World {
             }
             Output::Order { id, order } => {
                 self.note(|| format!("order {id}: {order:?}"));
-                let holds = self.checks.order(now, &self.region, id, &order);
+                let holds = self.checks.order(now, &self.region, &self.memory, id, &order);
                 self.hold(holds);
                 let holds = self.checks.held(now, &self.region, &self.nodes, &self.liars, &order);
                 self.hold(holds);

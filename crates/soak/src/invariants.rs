@@ -31,6 +31,7 @@ invariants! {
     ONE_PATCH, "one-patch", "an ingress or egress is in at most one patch";
     CONNECTED, "connected", "while a data plane may send over a port, or has sent, the switch has both patches of that circuit in force";
     HELD, "held", "nobody may send over a port whose circuit the switch is ordered to change";
+    RECORDED, "recorded", "the journal says that the switch is touched before it is";
     READ_BACK, "read-back", "circuits that agents may use were read back after the last order that touches their ports";
     LEGAL, "legal", "circuits that are released join two servers of one tenant, and every port at most once";
     RISING, "rising", "generations rise in the journal";
@@ -129,13 +130,21 @@ impl Checks {
     }
 
     /// The controller orders something of the switch.
-    pub fn order(&mut self, now: Time, region: &Region, id: u64, order: &Order) -> Holds {
+    pub fn order(
+        &mut self,
+        now: Time,
+        region: &Region,
+        memory: &Memory,
+        id: u64,
+        order: &Order,
+    ) -> Holds {
         self.orders += 1;
         let Order::Apply { end, set } = order else {
             self.reads.insert(id, (self.orders, now));
             return Ok(());
         };
         holds(ALONE, !self.rival, || format!("{order:?}"))?;
+        holds(RECORDED, memory.touched, || format!("{order:?}"))?;
         self.made.iter_mut().for_each(|made| made.extend(set));
         for patch in end.iter().chain(set) {
             for port in [patch.ingress, patch.egress.saturating_sub(region.switch_ports())] {

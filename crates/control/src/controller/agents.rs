@@ -21,6 +21,7 @@ impl Controller {
             return;
         }
         if let Err(why) = self.believe(now, &report) {
+            self.claim(now, server, &why);
             return self.refuse(now, server, &why.to_string());
         }
         self.believed(now, server);

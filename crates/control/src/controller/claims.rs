@@ -7,7 +7,7 @@
 //!   so until its stream ends or nothing believable has come from it for a lease.
 //! - A plan that was never issued is believed of an agent that the controller has not heard since it
 //!   started, or whose lease has ended: a journal may have been lost. Once in `Settings::retry`, and [`LEAP`]
-//!   plans at most: each time costs the others one plan that is begun anew.
+//!   plans at most: each time costs the others one plan that is begun anew. Of more than half of all servers any is.
 //! - A round counts for the server that names it. For the others of its tenant it counts once more than half of the
 //!   tenant's servers are there.
 //! - Parts that fail are believed at once; parts that work again [`REPAIRS`] times a lease.
@@ -162,6 +162,21 @@ impl Controller {
         }
     }
 
+    /// A report was refused. If it was for a plan that was never issued, and more than half of all servers say
+    /// the same, it is the journal that is wrong: lies had led the numbers on before it was lost.
+    pub(super) fn claim(&mut self, now: Time, server: u16, why: &Untrue) {
+        let Untrue::Plan(obeyed, issued) = *why else { return };
+        self.agents[usize::from(server)].claimed = obeyed;
+        let mut claims: Vec<u64> = self.agents.iter().map(|agent| agent.claimed).collect();
+        claims.sort_unstable_by(|a, b| b.cmp(a));
+        let most = claims[claims.len() / 2];
+        if (issued + 1..MOST).contains(&most) {
+            self.floor = most;
+            let why = "more than half of all servers have obeyed plan";
+            self.lose(now, format!("{why} {most}, and it ends at {issued}"));
+        }
+    }
+
     /// A report of a server was refused: nothing of it is taken over.
     pub(super) fn refuse(&mut self, now: Time, server: u16, why: &str) {
         let Some(agent) = self.agents.get_mut(usize::from(server)) else { return };
@@ -177,6 +192,7 @@ impl Controller {
     pub(super) fn believed(&mut self, now: Time, server: u16) {
         let lease = self.settings.lease;
         let agent = &mut self.agents[usize::from(server)];
+        agent.claimed = 0;
         if agent.refused.is_some_and(|at| now >= at + lease) {
             agent.refused = None;
             self.clear(&Alarm::ReportRefused { server });

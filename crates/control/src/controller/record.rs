@@ -22,6 +22,8 @@ pub(super) struct AgentRecord {
     pub refused: Option<Time>,
     /// when one said that a plan was obeyed which was never issued,
     pub leapt: Option<Time>,
+    /// the plan of one that was refused for it, since one was believed last; 0 if none was,
+    pub claimed: u64,
     /// and how often parts have begun to work since then.
     pub repairs: (Time, u32),
     /// By then the agent uses no circuit, if nothing more is said to it.
@@ -50,6 +52,7 @@ impl AgentRecord {
             answered: 0,
             refused: None,
             leapt: None,
+            claimed: 0,
             repairs: (Time::ZERO, 0),
             lease_end,
             present: true,

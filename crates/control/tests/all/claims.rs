@@ -344,6 +344,44 @@ fn a_journal_that_was_lost_is_believed_once_and_a_lie_is_not() {
 }
 
 #[test]
+fn a_journal_that_was_lost_is_believed_of_more_than_half_however_late_plans_were() {
+    // Lies have led numbers on to beyond what one agent is believed.
+    let mut known = Region6::new(Memory::default()).controller.memory().clone();
+    (known.generation, known.verified_generation) = (1 << 40, 1 << 40);
+    let mut all = Region6::new(known);
+    all.ask(0..3, 1);
+    all.ask(3..6, 1);
+    all.pass(MS(200), |_| {});
+    let obeyed = all.agents[0].as_ref().expect("an agent").obeyed().generation;
+    assert!(obeyed >= 1 << 40);
+    // Three of six are not more than half: a fourth is.
+    let reports: Vec<Report> = (0..6)
+        .map(|server| {
+            let mut report = all.lie();
+            report.server = server;
+            report.obeyed = Mark { generation: obeyed, stage: Stage::Resume };
+            report
+        })
+        .collect();
+    let region = all.controller.region().clone();
+    let settings = Settings { start_even: false, ..Settings::default() };
+    let mut controller = Controller::new(region, settings, Memory::default(), all.now);
+    let lost = |controller: &Controller| {
+        controller.alarms().any(|(alarm, _)| *alarm == Alarm::JournalLost)
+    };
+    for (heard, report) in reports.iter().enumerate() {
+        controller.handle(all.now, Input::Report(report.clone()));
+        assert_eq!(lost(&controller), heard >= 3, "{heard}");
+    }
+    // From then on they are believed.
+    for report in reports {
+        let server = report.server;
+        controller.handle(all.now, Input::Report(report));
+        assert!(controller.heard(server).is_some(), "{server}");
+    }
+}
+
+#[test]
 fn whoever_speaks_for_a_server_does_until_it_is_gone_or_silent() {
     let mut all = Region6::new(Memory::default());
     let now = all.now;
