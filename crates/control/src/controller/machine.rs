@@ -42,6 +42,8 @@ pub struct Controller {
     pub(super) gather_by: Vec<Option<Time>>,
     /// By tenant: plans leave it as it is.
     pub(super) deferred: Vec<bool>,
+    /// Plans in a row that were given up so that other tenants do not wait.
+    pub(super) given_up: u32,
     /// The greatest generation that an agent has obeyed: it may be beyond a journal that was lost.
     pub(super) floor: u64,
     pub(super) phase: Phase,
@@ -95,6 +97,7 @@ impl Controller {
             rounds: vec![0; usize::from(tenants) + 1],
             gather_by: vec![None; usize::from(tenants) + 1],
             deferred: vec![false; usize::from(tenants) + 1],
+            given_up: 0,
             floor: 0,
             phase: Phase::Idle,
             replan: false,

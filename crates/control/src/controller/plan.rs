@@ -164,7 +164,9 @@ impl Controller {
         log.circuits = circuits.len() as u32;
         self.journal(Record::Planned { generation, rounds, circuits });
         let lease = self.settings.lease;
-        let (drain_by, share_by) = (now + lease, now + Time::from_ps(lease.ps() / SHARE));
+        // Servers may let go no faster than this: each plan that is given up for it gives the next one more time.
+        let share = Time::from_ps(lease.ps() / (SHARE >> self.given_up.min(SHARE.ilog2())));
+        let (drain_by, share_by) = (now + lease, now + share);
         let overdue = false;
         let plan = Plan {
             generation,
@@ -374,6 +376,7 @@ impl Controller {
     fn resume(&mut self, now: Time, mut plan: Plan) {
         let generation = plan.generation;
         self.standing = plan.target;
+        self.given_up = 0;
         let rounds = self.latest(&plan.asked);
         self.answered(&plan.asked);
         let circuits: Vec<_> = self.standing.circuits().collect();

@@ -4,7 +4,8 @@
 //! plan that changes them. If another tenant has something to be done and a sixteenth of a lease has passed, the
 //! plan is given up, and the next ones leave that server's tenant as it is: its rounds are answered with the circuits
 //! that stand. Once the server has spoken again, or has no lease any more, its tenant takes part again. One that
-//! does not let go then, either, is excluded until its lease is over.
+//! does not let go then, either, is excluded until its lease is over. Each plan that is given up in a row waits twice as
+//! long as the one before, up to a lease, so that servers that are all only slow come to an end.
 //! Ignored: a tenant that is alone. It waits for a lease.
 //! Checked: `tests/all/claims.rs` measures the others' rounds.
 
@@ -55,6 +56,7 @@ impl Controller {
             (agent.awaited, agent.late) = (Some(now), agent.late + 1);
             self.deferred[usize::from(self.region.tenant(server))] = true;
         }
+        self.given_up = self.given_up.saturating_add(1);
         self.give_up(now);
         true
     }
