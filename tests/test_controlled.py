@@ -211,11 +211,12 @@ def serving(daemon: str, *arguments: str) -> tuple[subprocess.Popen[str], str]:
 
 
 def written(journal: Path, count: int) -> list[Any]:
-    """The first records of a journal, once there are so many."""
+    """The first records of a journal, once there are so many, after the one that says that it is new."""
     for _ in range(500):
         with contextlib.closing(sqlite3.connect(journal)) as database:
-            rows = database.execute("SELECT json FROM record ORDER BY number LIMIT ?", [count])
-            records = [json.loads(text) for (text,) in rows]
+            rows = database.execute("SELECT json FROM record ORDER BY number LIMIT ?", [count + 1])
+            new, *records = [json.loads(text) for (text,) in rows]
+        assert new == {"doubtful": {"doubt": "new"}}
         if len(records) == count:
             break
         time.sleep(0.01)
