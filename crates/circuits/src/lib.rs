@@ -58,5 +58,5 @@ pub use delegation::{Hop, Layout, Leg, RouteOptions, Router, Routing, route};
 pub use demand::ServerDemand;
 pub use greedy::{CircuitCounts, allocate};
 pub use inside::{Inside, InsidePlan};
-pub use ports::{PortMap, assign, changed_ports, new_circuits};
+pub use ports::{PortMap, assign, assign_over, changed_ports, new_circuits};
 pub use timed::{Rates, all_to_all_time};

@@ -12,6 +12,10 @@
 //! these counts has fewer new circuits; kept circuits reach their upper bound; from dark, with two equal nodes, every pair is split evenly at both ends; blocked ports
 //! stay dark.
 
+mod over;
+
+pub use over::assign_over;
+
 use crate::greedy::CircuitCounts;
 
 /// The circuits that stand between the optical ports of a region's servers.
@@ -192,8 +196,8 @@ pub fn assign(counts: &CircuitCounts, current: &PortMap, numa_of_port: &[u8]) ->
     }
     for (circuits, a, b) in missing {
         for _ in 0..circuits {
-            let p = free_port(&map, a, b, numa_of_port);
-            let q = free_port(&map, b, a, numa_of_port);
+            let p = free_port(&map, a, b, numa_of_port, |_| true);
+            let q = free_port(&map, b, a, numa_of_port, |_| true);
             map.join((a, p), (b, q));
         }
     }
@@ -238,9 +242,16 @@ fn on_node(map: &PortMap, from: usize, to: usize, node: u8, numa_of_port: &[u8])
     peers.filter(|&(peer, &on)| on == node && joins(peer)).count()
 }
 
-/// The free port of `from` that spreads its circuits to `to` best.
-fn free_port(map: &PortMap, from: usize, to: usize, numa_of_port: &[u8]) -> usize {
-    let free = |&port: &usize| map.peer(from, port).is_none() && !map.is_blocked(from, port);
+/// The free port of `from`, of those that may be taken, that spreads its circuits to `to` best.
+fn free_port(
+    map: &PortMap,
+    from: usize,
+    to: usize,
+    numa_of_port: &[u8],
+    may: impl Fn(usize) -> bool,
+) -> usize {
+    let free =
+        |&port: &usize| map.peer(from, port).is_none() && !map.is_blocked(from, port) && may(port);
     (0..map.degree)
         .filter(free)
         .min_by_key(|&port| {

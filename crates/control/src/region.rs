@@ -1,9 +1,9 @@
-//! A region: servers whose optical NICs are on one optical switch, and the ports of it that are theirs.
+//! A region: servers whose optical NICs are on optical switches, and the ports of these that are theirs.
 //!
 //! Modelled: every server has as many optical ports as every other, each with one fibre pair to one
-//! port of the switch. Other regions may use the rest of the switch: the ports named here are this
-//! region's *slice*, and no circuit leaves it. Tenants share a region by servers; no circuit joins two
-//! of them.
+//! port of one switch. Most regions have one switch; a circuit joins ports of the same switch. Other regions may
+//! use the rest of a switch: the ports named here are this region's *slice*, and no circuit leaves it. Tenants share
+//! a region by servers; no circuit joins two of them.
 //! Checked: what [`Region::legal`] lets pass is an involution on working ports of one tenant, in the
 //! tests below.
 
@@ -13,25 +13,44 @@ use lightloom_circuits::PortMap;
 use lightloom_fabric::MOST_PORTS;
 use thiserror::Error;
 
-/// Servers, tenants and the ports of the optical switch.
+/// A duplex port of one of a region's switches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SwitchPort {
+    /// The switch, from 0.
+    pub switch: u16,
+    /// Its port, from 1.
+    pub port: u16,
+}
+
+/// Servers, tenants and the ports of the optical switches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region {
-    switch_ports: u16,
     degree: usize,
-    wiring: Vec<u16>,
+    wiring: Vec<SwitchPort>,
     tenants: Vec<u16>,
     numa_of_port: Vec<u8>,
-    of_switch_port: Vec<Option<PortId>>,
+    /// By switch: by port, from 0, which no switch has: whose it is.
+    switches: Vec<Vec<Option<PortId>>>,
 }
 
 /// A region that cannot be, or circuits that it cannot have.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RegionError {
-    /// Less than two servers, or more ports than a switch has.
+    /// Less than two servers, or more ports than switches have.
     #[error(
-        "{0} servers of {1} optical ports: a region has 2 servers or more, 1 port or more each, and {MOST_PORTS} ports at most"
+        "{0} servers of {1} optical ports: a region has 2 servers or more, 1 port or more each, and on each switch {MOST_PORTS} ports at most"
     )]
     Size(usize, usize),
+    /// A switch that is not there.
+    #[error("server {server}, port {port}: there is no switch {switch}")]
+    NoSwitch {
+        /// The server's number.
+        server: u16,
+        /// The index of its optical port.
+        port: u16,
+        /// The number that it should have, from 0.
+        switch: u16,
+    },
     /// Lists that do not fit.
     #[error("{what}: {found} given for {expected}")]
     Count {
@@ -55,28 +74,28 @@ pub enum RegionError {
         ports: u16,
     },
     /// Two fibres in one port.
-    #[error("switch port {0} is given to two ports of servers")]
-    Doubled(u16),
+    #[error("switch port {} is given to two ports of servers", .0.port)]
+    Doubled(SwitchPort),
     /// A circuit that must not be.
     #[error("server {0}, port {1}: {2}")]
     Illegal(u16, u16, &'static str),
 }
 
 impl Region {
-    /// A region. `wiring` names the switch port of every server's optical ports, server by server;
+    /// A region on one switch. `wiring` names the switch port of every server's optical ports, server by server;
     /// `tenants` numbers the tenant of every server; `numa_of_port` gives the NUMA node of each optical
     /// port of a server.
     ///
     /// # Errors
-    /// Sizes that do not fit, a port that the switch has not, or one that is given twice.
+    /// As [`Region::over`].
     ///
     /// ```
     /// use lightloom_control::Region;
     /// // Two servers of two ports, on ports 1, 2 and 5, 6 of a switch of 8.
     /// let region = Region::new(8, vec![1, 2, 5, 6], vec![0, 0], vec![0, 0]).unwrap();
-    /// assert_eq!(region.switch_port((1, 0)), 5);
-    /// assert_eq!(region.port_at(6), Some((1, 1)));
-    /// assert_eq!(region.port_at(7), None);
+    /// assert_eq!(region.switch_port((1, 0)).port, 5);
+    /// assert_eq!(region.port_at(0, 6), Some((1, 1)));
+    /// assert_eq!(region.port_at(0, 7), None);
     /// ```
     pub fn new(
         switch_ports: u16,
@@ -84,25 +103,55 @@ impl Region {
         tenants: Vec<u16>,
         numa_of_port: Vec<u8>,
     ) -> Result<Self, RegionError> {
+        let wiring = wiring.into_iter().map(|port| SwitchPort { switch: 0, port }).collect();
+        Region::over(&[switch_ports], wiring, tenants, numa_of_port)
+    }
+
+    /// A region on several switches of so many ports; the rest as [`Region::new`].
+    ///
+    /// # Errors
+    /// Sizes that do not fit, a switch or a port that is not there, or one that is given twice.
+    ///
+    /// ```
+    /// use lightloom_control::{Region, SwitchPort};
+    /// // Two servers, each with a port on either switch.
+    /// let wiring = [(0, 1), (1, 1), (0, 2), (1, 2)];
+    /// let wiring = wiring.map(|(switch, port)| SwitchPort { switch, port }).to_vec();
+    /// let region = Region::over(&[4, 8], wiring, vec![0, 0], vec![0, 0]).unwrap();
+    /// assert_eq!((region.switches(), region.switch_ports(1)), (2, 8));
+    /// assert_eq!(region.port_at(1, 2), Some((1, 1)));
+    /// ```
+    pub fn over(
+        switch_ports: &[u16],
+        wiring: Vec<SwitchPort>,
+        tenants: Vec<u16>,
+        numa_of_port: Vec<u8>,
+    ) -> Result<Self, RegionError> {
         let (servers, degree) = (tenants.len(), numa_of_port.len());
-        if servers < 2 || degree == 0 || servers * degree > MOST_PORTS as usize {
+        let most = MOST_PORTS as usize * switch_ports.len();
+        if servers < 2 || degree == 0 || servers * degree > most {
             return Err(RegionError::Size(servers, degree));
         }
         if wiring.len() != servers * degree {
             let (found, expected) = (wiring.len(), servers * degree);
             return Err(RegionError::Count { what: "switch ports", found, expected });
         }
-        let mut of_switch_port = vec![None; usize::from(switch_ports) + 1];
+        let row = |&ports: &u16| vec![None; usize::from(ports) + 1];
+        let mut switches: Vec<Vec<Option<PortId>>> = switch_ports.iter().map(row).collect();
         for (index, &at) in wiring.iter().enumerate() {
             let (server, port) = ((index / degree) as u16, (index % degree) as u16);
-            if at == 0 || at > switch_ports {
-                return Err(RegionError::NoPort { server, port, at, ports: switch_ports });
+            let Some(of) = switches.get_mut(usize::from(at.switch)) else {
+                return Err(RegionError::NoSwitch { server, port, switch: at.switch });
+            };
+            let ports = (of.len() - 1) as u16;
+            if at.port == 0 || at.port > ports {
+                return Err(RegionError::NoPort { server, port, at: at.port, ports });
             }
-            if of_switch_port[usize::from(at)].replace((server, port)).is_some() {
+            if of[usize::from(at.port)].replace((server, port)).is_some() {
                 return Err(RegionError::Doubled(at));
             }
         }
-        Ok(Region { switch_ports, degree, wiring, tenants, numa_of_port, of_switch_port })
+        Ok(Region { degree, wiring, tenants, numa_of_port, switches })
     }
 
     /// `servers` servers of `degree` ports in a row, on the first ports of a switch, all of one tenant.
@@ -135,9 +184,17 @@ impl Region {
         self.degree
     }
 
-    /// Ports of the switch: so many ingresses and as many egresses.
-    pub fn switch_ports(&self) -> u16 {
-        self.switch_ports
+    /// How many switches it is on.
+    pub fn switches(&self) -> usize {
+        self.switches.len()
+    }
+
+    /// Ports of a switch: so many ingresses and as many egresses.
+    ///
+    /// # Panics
+    /// If there is no such switch.
+    pub fn switch_ports(&self, switch: usize) -> u16 {
+        (self.switches[switch].len() - 1) as u16
     }
 
     /// The NUMA node of each optical port of a server.
@@ -154,50 +211,66 @@ impl Region {
     ///
     /// # Panics
     /// If the region has no such port.
-    pub fn switch_port(&self, (server, port): PortId) -> u16 {
+    pub fn switch_port(&self, (server, port): PortId) -> SwitchPort {
         self.wiring[usize::from(server) * self.degree + usize::from(port)]
     }
 
+    /// By port, server by server: its switch.
+    pub fn switch_of_port(&self) -> Vec<u16> {
+        self.wiring.iter().map(|at| at.switch).collect()
+    }
+
     /// Whose a switch port is; none if it is not of this region.
-    pub fn port_at(&self, switch_port: u16) -> Option<PortId> {
-        self.of_switch_port.get(usize::from(switch_port)).copied().flatten()
+    pub fn port_at(&self, switch: usize, port: u16) -> Option<PortId> {
+        self.switches.get(switch)?.get(usize::from(port)).copied().flatten()
     }
 
-    /// The switch ports of this region, in rising order.
-    pub fn slice(&self) -> Vec<u16> {
-        (1..=self.switch_ports).filter(|&port| self.port_at(port).is_some()).collect()
+    /// The ports of a switch that are this region's, in rising order.
+    ///
+    /// # Panics
+    /// If there is no such switch.
+    pub fn slice(&self, switch: usize) -> Vec<u16> {
+        (1..=self.switch_ports(switch)).filter(|&at| self.port_at(switch, at).is_some()).collect()
     }
 
-    /// Both patches of every circuit, in rising order.
-    pub fn patches(&self, map: &PortMap) -> Vec<Patch> {
+    /// Both patches of every circuit of a switch, in rising order.
+    ///
+    /// # Panics
+    /// If there is no such switch.
+    pub fn patches(&self, switch: usize, map: &PortMap) -> Vec<Patch> {
+        let ports = self.switch_ports(switch);
         let patch = |(ingress, port): (usize, &Option<PortId>)| {
             let (server, port) = (*port)?;
             let peer = map.peer(usize::from(server), usize::from(port))?;
-            Some(Patch::new(ingress as u16, self.switch_ports + self.switch_port(peer)))
+            Some(Patch::new(ingress as u16, ports + self.switch_port(peer).port))
         };
-        self.of_switch_port.iter().enumerate().filter_map(patch).collect()
+        self.switches[switch].iter().enumerate().filter_map(patch).collect()
     }
 
-    /// The circuits of which both patches stand within the region, in rising order.
+    /// The circuits of a switch of which both patches stand within the region, in rising order.
+    ///
+    /// # Panics
+    /// If there is no such switch.
     ///
     /// ```
     /// use lightloom_control::{Patch, Region};
     /// let region = Region::in_a_row(3, 1, 4).unwrap();
     /// let [there, back] = Patch::pair(4, 1, 3);
-    /// assert_eq!(region.circuits(&[there, back]), [((0, 0), (2, 0))]);
-    /// assert_eq!(region.circuits(&[there]), []);
+    /// assert_eq!(region.circuits(0, &[there, back]), [((0, 0), (2, 0))]);
+    /// assert_eq!(region.circuits(0, &[there]), []);
     /// ```
-    pub fn circuits(&self, patches: &[Patch]) -> Vec<(PortId, PortId)> {
-        let mut egress_of = vec![0; usize::from(self.switch_ports) + 1];
+    pub fn circuits(&self, switch: usize, patches: &[Patch]) -> Vec<(PortId, PortId)> {
+        let ports = self.switch_ports(switch);
+        let mut egress_of = vec![0; usize::from(ports) + 1];
         for patch in patches {
             if let Some(egress) = egress_of.get_mut(usize::from(patch.ingress)) {
                 *egress = patch.egress;
             }
         }
         let circuit = |patch: &Patch| {
-            let far = patch.egress.saturating_sub(self.switch_ports);
-            let (a, b) = (self.port_at(patch.ingress)?, self.port_at(far)?);
-            let back = egress_of[usize::from(far)] == self.switch_ports + patch.ingress;
+            let far = patch.egress.saturating_sub(ports);
+            let (a, b) = (self.port_at(switch, patch.ingress)?, self.port_at(switch, far)?);
+            let back = egress_of[usize::from(far)] == ports + patch.ingress;
             (back && a < b).then_some((a, b))
         };
         let mut circuits: Vec<_> = patches.iter().filter_map(circuit).collect();
@@ -212,7 +285,7 @@ impl Region {
     }
 
     /// Whether the region may have these circuits: every port in at most one, both ends agree, none
-    /// that is blocked, none inside a server or between tenants.
+    /// that is blocked, none inside a server, between tenants or between switches.
     ///
     /// # Errors
     /// The first port that breaks a rule.
@@ -235,6 +308,8 @@ impl Region {
                     "it is out of use"
                 } else if self.tenant(server) != self.tenant(peer.0) {
                     "its circuit ends at another tenant"
+                } else if self.switch_port((server, port)).switch != self.switch_port(peer).switch {
+                    "its circuit ends at another switch"
                 } else {
                     continue;
                 };
@@ -261,7 +336,10 @@ mod tests {
         };
         assert_eq!(of(&[1], &[0]), RegionError::Size(1, 1));
         assert_eq!(of(&[1], &[0, 0]).to_string(), "switch ports: 1 given for 2");
-        assert_eq!(of(&[1, 1], &[0, 0]), RegionError::Doubled(1));
+        assert_eq!(
+            of(&[1, 1], &[0, 0]),
+            RegionError::Doubled(SwitchPort { switch: 0, port: 1 })
+        );
         let no = |at| RegionError::NoPort { server: 1, port: 0, at, ports: 9 };
         assert_eq!((of(&[1, 0], &[0, 0]), of(&[1, 10], &[0, 0])), (no(0), no(10)));
         assert!(Region::in_a_row(3, 2, 5).is_err() && Region::in_a_row(3, 2, 6).is_ok());
@@ -284,6 +362,28 @@ mod tests {
         assert_eq!(region().legal(&map), Ok(()));
     }
 
+    #[test]
+    fn a_circuit_stays_on_its_switch() {
+        let at = |(switch, port)| SwitchPort { switch, port };
+        let over = |wiring: [(u16, u16); 4]| {
+            Region::over(&[2, 4], wiring.map(at).to_vec(), vec![0, 0], vec![0, 0])
+        };
+        let region = over([(0, 1), (1, 4), (0, 2), (1, 1)]).expect("it fits");
+        let mut map = PortMap::dark(2, 2);
+        map.connect((0, 1), (1, 1));
+        assert_eq!(region.legal(&map), Ok(()));
+        assert_eq!(region.patches(0, &map), []);
+        assert_eq!(region.patches(1, &map), [Patch::new(1, 8), Patch::new(4, 5)]);
+        assert_eq!(region.circuits(1, &region.patches(1, &map)), [((0, 1), (1, 1))]);
+        assert_eq!((region.slice(0), region.slice(1)), (vec![1, 2], vec![1, 4]));
+        map.connect((0, 0), (1, 1));
+        let why = region.legal(&map).expect_err("two switches").to_string();
+        assert_eq!(why, "server 0, port 0: its circuit ends at another switch");
+        let none = over([(0, 1), (2, 4), (0, 2), (1, 1)]).expect_err("no switch 2");
+        assert_eq!(none.to_string(), "server 0, port 1: there is no switch 2");
+        assert!(over([(0, 1), (1, 4), (0, 3), (1, 1)]).is_err());
+    }
+
     proptest! {
         /// Patches of a map make its circuits again, whatever else stands on the switch.
         #[test]
@@ -295,12 +395,12 @@ mod tests {
             for pair in ports.chunks(2).take(circuits) {
                 map.connect((pair[0] / 2, pair[0] % 2), (pair[1] / 2, pair[1] % 2));
             }
-            let mut patches = region.patches(&map);
+            let mut patches = region.patches(0, &map);
             prop_assert_eq!(patches.len(), 2 * map.circuits().count());
             prop_assert!(patches.is_sorted());
             patches.push(Patch::new(5, 9 + 6));
             patches.push(Patch::new(6, 9 + 5));
-            let read = region.circuits(&patches);
+            let read = region.circuits(0, &patches);
             prop_assert_eq!(read, map.circuits().collect::<Vec<_>>());
         }
     }
