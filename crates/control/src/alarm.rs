@@ -9,13 +9,25 @@ use std::fmt;
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Alarm {
     /// No stream to the switch, or it does not let us in.
-    SwitchUnreachable,
+    SwitchUnreachable {
+        /// The switch's number in the region.
+        switch: u16,
+    },
     /// The switch did not answer in time, or made no sense: no circuit is used.
-    SwitchUntrusted,
+    SwitchUntrusted {
+        /// The switch's number in the region.
+        switch: u16,
+    },
     /// The switch refuses orders.
-    SwitchRefuses,
+    SwitchRefuses {
+        /// The switch's number in the region.
+        switch: u16,
+    },
     /// Its circuits are not those that were verified: someone else changed them.
-    CircuitsChanged,
+    CircuitsChanged {
+        /// The switch's number in the region.
+        switch: u16,
+    },
     /// Another controller makes circuits of this region: this one has stopped.
     SecondController,
     /// The circuits of a port are not what the switch was ordered, however often.
@@ -68,10 +80,10 @@ impl Alarm {
     /// ```
     pub fn name(&self) -> &'static str {
         match self {
-            Alarm::SwitchUnreachable => "switch-unreachable",
-            Alarm::SwitchUntrusted => "switch-untrusted",
-            Alarm::SwitchRefuses => "switch-refuses",
-            Alarm::CircuitsChanged => "circuits-changed",
+            Alarm::SwitchUnreachable { .. } => "switch-unreachable",
+            Alarm::SwitchUntrusted { .. } => "switch-untrusted",
+            Alarm::SwitchRefuses { .. } => "switch-refuses",
+            Alarm::CircuitsChanged { .. } => "circuits-changed",
             Alarm::SecondController => "second-controller",
             Alarm::PortStuck { .. } => "port-stuck",
             Alarm::ForeignPatch { .. } => "foreign-patch",
@@ -107,12 +119,12 @@ impl Alarm {
 impl fmt::Display for Alarm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Alarm::SwitchUnreachable => write!(f, "the switch cannot be reached"),
-            Alarm::SwitchUntrusted => {
+            Alarm::SwitchUnreachable { .. } => write!(f, "the switch cannot be reached"),
+            Alarm::SwitchUntrusted { .. } => {
                 write!(f, "the switch did not answer as it should: no circuit is used")
             }
-            Alarm::SwitchRefuses => write!(f, "the switch refuses orders"),
-            Alarm::CircuitsChanged => write!(f, "someone else changed circuits"),
+            Alarm::SwitchRefuses { .. } => write!(f, "the switch refuses orders"),
+            Alarm::CircuitsChanged { .. } => write!(f, "someone else changed circuits"),
             Alarm::SecondController => {
                 write!(f, "another controller is at the switch: this one has stopped")
             }

@@ -170,7 +170,7 @@ impl EmulatedRegion {
         activation: Activation,
         seed: u64,
     ) -> Result<Self, SwitchError> {
-        if device.ports != region.switch_ports() {
+        if region.switches() != 1 || device.ports != region.switch_ports(0) {
             return Err(SwitchError::Ports(device.ports));
         }
         let of = |server| AgentSettings {
@@ -367,12 +367,12 @@ impl EmulatedRegion {
                 self.agents[usize::from(server)].directive(self.clock, directive);
                 self.take_outputs(usize::from(server));
             }
-            Output::Order { id, order } => {
+            Output::Order { id, order, .. } => {
                 self.obey(id, &order);
                 self.note(|| Step::Order(order));
             }
             Output::Decide(question) => self.questions.push_back(question),
-            Output::Reconnect => {
+            Output::Reconnect { .. } => {
                 self.changing = None;
                 self.answers.clear();
                 self.reach_switch();
@@ -383,7 +383,7 @@ impl EmulatedRegion {
 
     fn reach_switch(&mut self) {
         let Device { name, ports, .. } = self.switch.device();
-        let up = Input::SwitchUp { device: name.clone(), ports: *ports };
+        let up = Input::SwitchUp { switch: 0, device: name.clone(), ports: *ports };
         self.controller.handle(self.clock, up);
     }
 

@@ -42,10 +42,13 @@ pub enum Record {
         /// All circuits of the region, by their lower end.
         circuits: Vec<(PortId, PortId)>,
     },
-    /// Agents hold what must change; the switch gets its orders now.
+    /// Agents hold what must change; switches get their orders now.
     Patching {
         /// The number of the plan.
         generation: u64,
+        /// Which switches, if the region has several; none: all that it has.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        switches: Vec<u16>,
     },
     /// These circuits were read back from the switch, and may be used.
     Verified {
@@ -55,13 +58,19 @@ pub enum Record {
         rounds: Vec<u64>,
         /// All circuits of the region that may be used, by their lower end.
         circuits: Vec<(PortId, PortId)>,
+        /// Switches that are away: what is known of these is older.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        unread: Vec<u16>,
     },
-    /// No circuit may be used, and what the switch holds is not known.
+    /// No circuit may be used but these, and what the switch holds, or one of several, is not known.
     Withdrawn {
         /// The number of the plan that says so.
         generation: u64,
         /// The reason, for the event and the log.
         why: String,
+        /// Circuits of other switches, by their lower end.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        circuits: Vec<(PortId, PortId)>,
     },
     /// Every agent that is there uses them.
     Confirmed {
@@ -94,8 +103,11 @@ pub struct Memory {
     pub confirmed: u64,
     /// Circuits that are wanted and not verified, if there are any.
     pub intent: Option<Vec<(PortId, PortId)>>,
-    /// Whether the switch got any order since: it may hold other circuits than these.
+    /// Whether a switch got any order since: it may hold other circuits than these.
     pub touched: bool,
+    /// Which switches did; none: all.
+    #[serde(default)]
+    pub touched_switches: Vec<u16>,
     /// Ports out of use until an operator unblocks them.
     pub stuck: Vec<PortId>,
     /// Why more may have been written than is known, until circuits were verified anew.
@@ -110,9 +122,10 @@ impl Memory {
     /// use lightloom_control::{Memory, Record};
     /// let circuits = vec![((0, 0), (1, 0))];
     /// let planned = Record::Planned { generation: 4, rounds: vec![9], circuits: circuits.clone() };
-    /// let memory = Memory::replay([planned, Record::Patching { generation: 4 }]);
+    /// let patching = Record::Patching { generation: 4, switches: vec![1] };
+    /// let memory = Memory::replay([planned, patching]);
     /// assert_eq!((memory.generation, memory.verified.len()), (4, 0));
-    /// assert!(memory.touched && memory.intent == Some(circuits));
+    /// assert!(memory.touches(1) && !memory.touches(0) && memory.intent == Some(circuits));
     /// ```
     pub fn replay(records: impl IntoIterator<Item = Record>) -> Self {
         let mut memory = Memory::default();
@@ -125,6 +138,32 @@ impl Memory {
         matches!(self.doubt, Some(Doubt::Lost(_)))
     }
 
+    /// Whether a switch may hold other circuits than those that were verified, or carry out late orders.
+    pub fn touches(&self, switch: usize) -> bool {
+        let all = self.touched_switches.is_empty();
+        self.touched && (all || self.touched_switches.iter().any(|&at| usize::from(at) == switch))
+    }
+
+    /// These switches, or all if none is named, get orders.
+    fn touch(&mut self, switches: &[u16]) {
+        if switches.is_empty() || self.touched && self.touched_switches.is_empty() {
+            self.touched_switches.clear();
+        } else {
+            self.touched_switches.extend(switches);
+            self.touched_switches.sort_unstable();
+            self.touched_switches.dedup();
+        }
+        self.touched = true;
+    }
+
+    /// All switches but these were read.
+    fn untouch(&mut self, unread: Vec<u16>) {
+        let left: Vec<u16> =
+            unread.into_iter().filter(|&switch| self.touches(usize::from(switch))).collect();
+        self.touched = !left.is_empty();
+        self.touched_switches = left;
+    }
+
     /// Adds one record.
     pub fn note(&mut self, record: Record) {
         match record {
@@ -132,19 +171,19 @@ impl Memory {
                 self.generation = self.generation.max(generation);
                 self.intent = Some(circuits);
             }
-            Record::Patching { .. } => self.touched = true,
-            Record::Verified { generation, circuits, .. } => {
+            Record::Patching { switches, .. } => self.touch(&switches),
+            Record::Verified { generation, circuits, unread, .. } => {
                 self.generation = self.generation.max(generation);
                 self.verified_generation = generation;
                 self.verified = circuits;
                 self.intent = None;
-                self.touched = false;
+                self.untouch(unread);
                 self.doubt = None;
             }
-            Record::Withdrawn { generation, .. } => {
+            Record::Withdrawn { generation, circuits, .. } => {
                 self.generation = self.generation.max(generation);
                 self.verified_generation = generation;
-                self.verified.clear();
+                self.verified = circuits;
                 self.intent = None;
             }
             Record::Confirmed { generation } => self.confirmed = self.confirmed.max(generation),
@@ -154,7 +193,7 @@ impl Memory {
                 if !self.is_lost() {
                     self.doubt = Some(doubt);
                 }
-                self.touched = true;
+                self.touch(&[]);
             }
         }
     }
@@ -169,13 +208,44 @@ mod tests {
         let (generation, rounds, circuits) = (1, vec![1], vec![((0, 0), (1, 0))]);
         let planned =
             Record::Planned { generation, rounds: rounds.clone(), circuits: circuits.clone() };
-        let verified = Record::Verified { generation, rounds, circuits: circuits.clone() };
-        let before = [planned, Record::Patching { generation }, verified];
+        let unread = Vec::new();
+        let verified = Record::Verified { generation, rounds, circuits: circuits.clone(), unread };
+        let patching = Record::Patching { generation, switches: Vec::new() };
+        let before = [planned, patching, verified];
         let memory = Memory::replay(before.clone());
         assert_eq!((&memory.verified, memory.touched), (&circuits, false));
-        let withdrawn = Record::Withdrawn { generation: 2, why: "no answer".into() };
+        let why = "no answer".into();
+        let withdrawn = Record::Withdrawn { generation: 2, why, circuits: Vec::new() };
         let memory = Memory::replay(before.into_iter().chain([withdrawn]));
         assert_eq!((memory.verified, memory.intent), (vec![], None));
         assert_eq!((memory.generation, memory.verified_generation), (2, 2));
+    }
+
+    #[test]
+    fn a_switch_is_touched_until_it_was_read() {
+        let patching = |switches: &[u16]| Record::Patching { generation: 1, switches: switches.into() };
+        let verified = |unread: &[u16]| Record::Verified {
+            generation: 1,
+            rounds: vec![],
+            circuits: vec![],
+            unread: unread.into(),
+        };
+        let touched = |records: &[Record]| {
+            let memory = Memory::replay(records.iter().cloned());
+            (0..3).filter(|&switch| memory.touches(switch)).collect::<Vec<_>>()
+        };
+        assert_eq!(touched(&[patching(&[1])]), [1]);
+        assert_eq!(touched(&[patching(&[1]), patching(&[0])]), [0, 1]);
+        assert_eq!(touched(&[patching(&[]), patching(&[1])]), [0, 1, 2]);
+        assert_eq!(touched(&[patching(&[0, 1]), verified(&[1, 2])]), [1]);
+        assert_eq!(touched(&[patching(&[]), verified(&[2])]), [2]);
+        assert_eq!(touched(&[patching(&[]), verified(&[2]), verified(&[])]), [0; 0]);
+        assert_eq!(touched(&[Record::Doubtful { doubt: Doubt::New }, verified(&[0])]), [0]);
+        let old = r#"{"patching": {"generation": 3}}"#;
+        assert_eq!(serde_json::from_str::<Record>(old).expect("old"), patching3());
+    }
+
+    fn patching3() -> Record {
+        Record::Patching { generation: 3, switches: Vec::new() }
     }
 }

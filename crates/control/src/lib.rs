@@ -32,6 +32,6 @@ pub use driver::{Answer, Driver, DriverEvent, Order, Patch};
 pub use emulated_region::{Decide, EmulatedRegion, RegionChange, Round, Step, Traced};
 pub use journal::{Doubt, Memory, Record};
 pub use message::{Demand, Directive, Mark, PortId, Report, ServerPart, Stage};
-pub use region::{Region, RegionError};
+pub use region::{Region, RegionError, SwitchPort};
 pub use runtime::{Runtime, RuntimeOutput, Use};
 pub use settings::Settings;

@@ -63,10 +63,10 @@ impl World {
     /// The driver has something to tell.
     pub(crate) fn heard(&mut self, event: DriverEvent) {
         match event {
-            DriverEvent::Up { device, ports } => self.input(Input::SwitchUp { device, ports }),
+            DriverEvent::Up { device, ports } => self.input(Input::SwitchUp { switch: 0, device, ports }),
             DriverEvent::Down(why) => {
                 self.hang_up();
-                self.input(Input::SwitchDown { why });
+                self.input(Input::SwitchDown { switch: 0, why });
             }
             DriverEvent::Answer { id, answer } => {
                 if let Answer::State(state) = &answer {
@@ -104,7 +104,7 @@ impl World {
                 self.hold(holds);
                 self.post(server, Event::Directive(server, directive));
             }
-            Output::Order { id, order } => {
+            Output::Order { id, order, .. } => {
                 self.note(|| format!("order {id}: {order:?}"));
                 let holds = self.checks.order(now, &self.region, &self.memory, id, &order);
                 self.hold(holds);
@@ -119,7 +119,7 @@ impl World {
                 }
                 self.line.driver.order(now, id, &order);
             }
-            Output::Reconnect => {
+            Output::Reconnect { .. } => {
                 self.note(|| "controller reconnects".into());
                 self.hang_up();
             }

@@ -151,16 +151,16 @@ impl World {
                 self.at(over, Event::SwitchWell);
             }
             Fault::MirrorSticks => {
-                let n = self.region.switch_ports();
-                let at = self.region.switch_port(port) + if self.chance.hit(500) { n } else { 0 };
+                let n = self.region.switch_ports(0);
+                let at = self.region.switch_port(port).port + if self.chance.hit(500) { n } else { 0 };
                 self.line.server.switch_mut().stick(at, true);
                 if !self.plan.forever {
                     self.at(over + lease, Event::Unstuck(at));
                 }
             }
             Fault::CircuitDrops => {
-                let n = self.region.switch_ports();
-                let at = self.region.switch_port(port);
+                let n = self.region.switch_ports(0);
+                let at = self.region.switch_port(port).port;
                 let both = self.chance.hit(500);
                 self.tamper(|switch| {
                     let there = switch.patch_of(at);
@@ -170,7 +170,7 @@ impl World {
                 });
             }
             Fault::Tampering => {
-                let n = self.region.switch_ports();
+                let n = self.region.switch_ports(0);
                 let any = |chance: &mut Chance| {
                     Patch::new(
                         chance.between(1, n.into()) as u16,
@@ -182,9 +182,9 @@ impl World {
                 self.tamper(|switch| switch.tamper(&[], &set));
             }
             Fault::Rival => {
-                let mut ports = self.region.slice();
+                let mut ports = self.region.slice(0);
                 self.chance.shuffle(&mut ports);
-                let (n, most) = (self.region.switch_ports(), ports.len() as u64 / 2);
+                let (n, most) = (self.region.switch_ports(0), ports.len() as u64 / 2);
                 ports.truncate(2 * self.chance.between(1, most) as usize);
                 let pair = |ends: &[u16]| Patch::pair(n, ends[0], ends[1]);
                 let set: Vec<Patch> = ports.chunks_exact(2).flat_map(pair).collect();

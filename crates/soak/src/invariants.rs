@@ -147,10 +147,10 @@ impl Checks {
         holds(RECORDED, memory.touched, || format!("{order:?}"))?;
         self.made.iter_mut().for_each(|made| made.extend(set));
         for patch in end.iter().chain(set) {
-            for port in [patch.ingress, patch.egress.saturating_sub(region.switch_ports())] {
-                holds(SLICE, region.port_at(port).is_some(), || format!("{patch:?} is ordered"))?;
+            for port in [patch.ingress, patch.egress.saturating_sub(region.switch_ports(0))] {
+                holds(SLICE, region.port_at(0, port).is_some(), || format!("{patch:?} is ordered"))?;
                 self.ordered.insert(port, self.orders);
-                let n = region.switch_ports();
+                let n = region.switch_ports(0);
                 self.seen.retain(|seen| seen.ingress != port && seen.egress != n + port);
             }
         }
@@ -168,8 +168,8 @@ impl Checks {
     ) -> Holds {
         let Order::Apply { end, set } = order else { return Ok(()) };
         for patch in end.iter().chain(set) {
-            for at in [patch.ingress, patch.egress.saturating_sub(region.switch_ports())] {
-                let Some((server, port)) = region.port_at(at) else { continue };
+            for at in [patch.ingress, patch.egress.saturating_sub(region.switch_ports(0))] {
+                let Some((server, port)) = region.port_at(0, at) else { continue };
                 // Nobody keeps a server from harm that its own rogue does.
                 if liars.contains(&server) {
                     continue;
@@ -194,7 +194,7 @@ impl Checks {
         state: &[Patch],
     ) {
         let Some((read, issued)) = self.reads.remove(&id) else { return };
-        let n = region.switch_ports();
+        let n = region.switch_ports(0);
         let later = |port: u16| self.ordered.get(&port).is_some_and(|&order| order > read);
         let fresh =
             |patch: &&Patch| !later(patch.ingress) && !later(patch.egress.saturating_sub(n));
@@ -206,7 +206,7 @@ impl Checks {
                 state.contains(patch) && made.is_some_and(|made| !made.contains(patch))
             })
         };
-        let slice = region.slice();
+        let slice = region.slice(0);
         let mut pairs = slice.iter().flat_map(|&a| slice.iter().map(move |&b| (a, b)));
         self.rival |= pairs.any(|(a, b)| a < b && strange(a, b));
         self.made = Some(state.iter().copied().collect());
@@ -220,7 +220,7 @@ impl Checks {
 
     fn was_read(&self, region: &Region, a: PortId, b: PortId) -> bool {
         let [there, back] =
-            Patch::pair(region.switch_ports(), region.switch_port(a), region.switch_port(b));
+            Patch::pair(region.switch_ports(0), region.switch_port(a).port, region.switch_port(b).port);
         self.seen.contains(&there) && self.seen.contains(&back)
     }
 
@@ -271,14 +271,14 @@ impl Checks {
         liars: &BTreeSet<u16>,
         live: impl Fn(u16) -> Option<u16>,
     ) -> Holds {
-        let n = region.switch_ports();
+        let n = region.switch_ports(0);
         for (server, node) in (0..).zip(nodes).filter(|(server, _)| !liars.contains(server)) {
             let shows = node.shows(now);
             for port in 0..region.degree() as u16 {
                 let may = node.plane.circuit(shows, port);
                 let flies = node.plane.flying[usize::from(port)].map(|(peer, _)| peer);
                 for peer in may.into_iter().chain(flies) {
-                    let ends = [region.switch_port((server, port)), region.switch_port(peer)];
+                    let ends = [region.switch_port((server, port)).port, region.switch_port(peer).port];
                     if ends.iter().any(|&end| self.is_spoilt(now, end)) {
                         continue;
                     }

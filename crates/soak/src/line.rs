@@ -74,10 +74,10 @@ impl Line {
         let delay = chance.up_to(Time::from_ps(most.ps() / 3));
         let device = Device {
             name: "soak".into(),
-            ports: region.switch_ports(),
+            ports: region.switch_ports(0),
             delay: ReconfigurationDelay::Fixed { ps: delay },
         };
-        let slice = region.slice();
+        let slice = region.slice(0);
         let theirs = chance.hit(500).then(|| slice.clone());
         let user = User { name: "soak".into(), password: secret(), slice: theirs };
         let start = tl1::Stamp::from_unix(1_795_282_198);
@@ -210,10 +210,10 @@ impl Line {
 
     /// The patches that stand and touch the region, in rising order.
     pub fn patches(&self, region: &Region) -> Vec<Patch> {
-        let ports = region.switch_ports();
+        let ports = region.switch_ports(0);
         let ours = |patch: &Patch| {
-            region.port_at(patch.ingress).is_some()
-                || region.port_at(patch.egress - ports).is_some()
+            region.port_at(0, patch.ingress).is_some()
+                || region.port_at(0, patch.egress - ports).is_some()
         };
         self.switch().patches().filter(ours).collect()
     }

@@ -24,14 +24,14 @@ impl World {
                 faults.into_iter().for_each(|part| self.part(server, part, true));
             }
         }
-        let n = self.region.switch_ports();
+        let n = self.region.switch_ports(0);
         if !self.plan.forever {
             (1..=2 * n).for_each(|port| self.line.server.switch_mut().stick(port, false));
         }
         // Those who joined ports of the region to their own take them apart again, or do not.
         let outside: Vec<Patch> = (self.line.switch().patches())
             .filter(|patch| {
-                let ends = [patch.ingress, patch.egress - n].map(|port| self.region.port_at(port));
+                let ends = [patch.ingress, patch.egress - n].map(|port| self.region.port_at(0, port));
                 ends[0].is_none() || ends[1].is_none()
             })
             .collect();
@@ -58,7 +58,7 @@ impl World {
         for (alarm, since) in controller.alarms() {
             let lasting = match alarm {
                 Alarm::PortStuck { .. } | Alarm::PartFailed { .. } => self.plan.forever,
-                Alarm::SwitchRefuses => self.plan.forever || self.foreign_left,
+                Alarm::SwitchRefuses { .. } => self.plan.forever || self.foreign_left,
                 Alarm::ForeignPatch { .. } => self.foreign_left,
                 _ => false,
             };
@@ -104,7 +104,7 @@ impl World {
         if memory.verified != circuits || memory.generation != memory.verified_generation {
             return Some(format!("{circuits:?} stand, and the journal has {memory:?}"));
         }
-        let (patches, wanted) = (self.line.patches(&self.region), self.region.patches(standing));
+        let (patches, wanted) = (self.line.patches(&self.region), self.region.patches(0, standing));
         let missing = wanted.iter().any(|patch| patches.binary_search(patch).is_err());
         let lasting = self.plan.forever || self.foreign_left;
         if missing || (patches != wanted && !lasting) {

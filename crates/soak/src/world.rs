@@ -183,7 +183,7 @@ impl World {
             "{} servers of {} ports on {} switch ports, {} tenants; {:?}; {:?}",
             self.nodes.len(),
             self.region.degree(),
-            self.region.switch_ports(),
+            self.region.switch_ports(0),
             tenants + 1,
             self.settings,
             self.plan
@@ -278,7 +278,7 @@ impl World {
         for (server, node) in (0..).zip(&mut self.nodes) {
             let shows = node.shows(now);
             node.plane.send(shows, |port, peer| {
-                let ends = [(server, port), peer].map(|port| region.switch_port(port));
+                let ends = [(server, port), peer].map(|port| region.switch_port(port).port);
                 ends.iter().any(|&end| checks.is_spoilt(now, end))
             });
         }
@@ -340,7 +340,7 @@ impl World {
         let touched = self.line.tamper(change);
         self.note(|| format!("another hand is at switch ports {touched:?}"));
         self.checks.spoil(self.now, &touched);
-        for (server, port) in touched.into_iter().filter_map(|port| self.region.port_at(port)) {
+        for (server, port) in touched.into_iter().filter_map(|port| self.region.port_at(0, port)) {
             self.nodes[usize::from(server)].plane.lose(port);
         }
     }
@@ -422,7 +422,7 @@ impl World {
             Event::StreamGone { stream } => {
                 if self.line.stream.as_ref().is_some_and(|open| open.number == stream) {
                     self.hang_up();
-                    self.input(Input::SwitchDown { why: "the stream broke".into() });
+                    self.input(Input::SwitchDown { switch: 0, why: "the stream broke".into() });
                 }
             }
             Event::ToSwitch(stream) => self.line.reaches_switch(now, stream),

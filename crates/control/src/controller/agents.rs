@@ -190,7 +190,8 @@ impl Controller {
     pub(super) fn masked(&self, map: &PortMap) -> PortMap {
         let mut masked = map.clone();
         for ((server, port), &blocked) in self.region.ports().zip(&self.blocked) {
-            match blocked {
+            // What stands on a switch that is away is not touched: see `spare`.
+            match blocked || !self.site_of((server, port)).is_known() {
                 true => masked.block(usize::from(server), usize::from(port)),
                 false => masked.unblock(usize::from(server), usize::from(port)),
             }

@@ -29,6 +29,8 @@ pub enum Input {
     },
     /// The switch lets us in, and has so many ports.
     SwitchUp {
+        /// The switch, from 0.
+        switch: usize,
         /// Its own name for itself.
         device: String,
         /// So many ingresses, and as many egresses.
@@ -36,6 +38,8 @@ pub enum Input {
     },
     /// The stream to the switch is closed.
     SwitchDown {
+        /// The switch.
+        switch: usize,
         /// Why, in words.
         why: String,
     },
@@ -81,15 +85,20 @@ pub enum Output {
         /// The circuits to use, and the stage of the plan.
         directive: Directive,
     },
-    /// Give the switch an order.
+    /// Give a switch an order.
     Order {
-        /// For [`Input::Answer`].
+        /// Which switch, from 0.
+        switch: usize,
+        /// For [`Input::Answer`]: of all orders, whatever their switch, no two have the same.
         id: u64,
         /// What the switch is to do.
         order: Order,
     },
-    /// Close the stream to the switch, if there is one, and open another.
-    Reconnect,
+    /// Close the stream to a switch, if there is one, and open another.
+    Reconnect {
+        /// Which switch.
+        switch: usize,
+    },
     /// Decide on circuits, and answer with [`Input::Decided`].
     Decide(Question),
     /// Something for logs and views.
@@ -112,8 +121,10 @@ pub enum ControllerEvent {
     },
     /// Circuits were changed, or it was tried.
     Reconfigured(Reconfiguration),
-    /// No circuit may be used.
+    /// No circuit of these switches may be used.
     Withdrawn {
+        /// The switches.
+        switches: Vec<u16>,
         /// The plan that says so.
         generation: u64,
         /// The reason, for logs and alarms.

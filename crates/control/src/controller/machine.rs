@@ -1,12 +1,12 @@
 //! The controller: what it knows, and what it does when something happens or time passes.
 
 use super::io::{ControllerEvent, Input, Output};
-use super::made::Made;
-use super::phase::Phase;
+use super::phase::{Phase, Waits};
 use super::record::AgentRecord;
+use super::site::Site;
 use super::view::{Counters, Reconfiguration};
 use crate::alarm::Alarm;
-use crate::driver::{Order, Patch};
+use crate::driver::Order;
 use crate::journal::{Doubt, Memory, Record};
 use crate::message::PortId;
 use crate::planted::Bug;
@@ -28,12 +28,10 @@ pub struct Controller {
     pub(super) standing: PortMap,
     /// By port: it is out of use.
     pub(super) blocked: Vec<bool>,
-    /// What was read last of the region's ports.
-    pub(super) actual: Vec<Patch>,
-    /// What is in `actual` may not be so any more.
-    pub(super) must_read: bool,
-    pub(super) made: Made,
-    /// Nothing is known yet: agents are not answered until then.
+    pub(super) sites: Vec<Site>,
+    /// Another controller's circuits were seen: nothing is ordered.
+    pub(super) stopped: bool,
+    /// Not all switches are known yet: agents are not answered until then.
     pub(super) mute_until: Option<Time>,
     pub(super) agents: Vec<AgentRecord>,
     /// By tenant: rounds that were answered for all its servers, and when a round that is being gathered
@@ -53,9 +51,6 @@ pub struct Controller {
     pub(super) started: Time,
     /// Plans may have been numbered of which the journal says nothing.
     pub(super) skips: bool,
-    pub(super) up: bool,
-    pub(super) device: Option<(String, u16)>,
-    pub(super) quarantine: Time,
     pub(super) next_audit: Time,
     pub(super) last_order: u64,
     pub(super) last_question: u64,
@@ -85,14 +80,15 @@ impl Controller {
         }
         let stuck = memory.stuck.iter().filter(|port| ours(port)).copied();
         let lease_end = now + settings.lease + settings.grace;
-        let quarantine = if memory.touched { now + settings.lifetime } else { now };
+        let quarantine = |at| if memory.touches(at) { now + settings.lifetime } else { now };
+        let sites: Vec<Site> = (0..region.switches()).map(|at| Site::new(quarantine(at))).collect();
+        let last = sites.iter().map(|site| site.quarantine).max().unwrap_or(now);
         let mut controller = Controller {
             standing,
             blocked: vec![false; servers * degree],
-            actual: Vec::new(),
-            must_read: true,
-            made: Made::default(),
-            mute_until: Some(quarantine + settings.patience),
+            sites,
+            stopped: false,
+            mute_until: Some(last + settings.patience),
             agents: vec![AgentRecord::new(lease_end); servers],
             rounds: vec![0; usize::from(tenants) + 1],
             gather_by: vec![None; usize::from(tenants) + 1],
@@ -104,9 +100,6 @@ impl Controller {
             began_even: false,
             started: now,
             skips: !matches!(memory.doubt, None | Some(Doubt::New)),
-            up: false,
-            device: None,
-            quarantine,
             next_audit: now + settings.audit,
             last_order: 0,
             last_question: 0,
@@ -129,7 +122,9 @@ impl Controller {
             controller.note(format!("the journal was lost, or a part of it: {why}"));
             controller.raise(now, Alarm::JournalLost);
         }
-        controller.raise(now, Alarm::SwitchUnreachable);
+        for switch in 0..controller.sites.len() as u16 {
+            controller.raise(now, Alarm::SwitchUnreachable { switch });
+        }
         controller.mask(now);
         controller
     }
@@ -144,8 +139,13 @@ impl Controller {
         self.raise(now, Alarm::JournalLost);
         self.skips = true;
         // What another life of this controller sent to the switch is carried out by then, or never.
-        self.quarantine = self.quarantine.max(self.started + self.settings.lifetime);
-        self.must_read |= now < self.quarantine;
+        let by = self.started + self.settings.lifetime;
+        for site in &mut self.sites {
+            site.quarantine = site.quarantine.max(by);
+            if now < site.quarantine {
+                site.forget();
+            }
+        }
     }
 
     /// When the alarm ends that the journal was lost, if it is raised and a plan has been verified since.
@@ -166,8 +166,8 @@ impl Controller {
             Input::Report(report) => self.report(now, report),
             Input::Left { server, incarnation } => self.left(server, incarnation),
             Input::Senseless { server, why } => self.refuse(now, server, &why),
-            Input::SwitchUp { device, ports } => self.switch_up(now, device, ports),
-            Input::SwitchDown { why } => self.switch_down(now, &why),
+            Input::SwitchUp { switch, device, ports } => self.switch_up(now, switch, device, ports),
+            Input::SwitchDown { switch, why } => self.switch_down(now, switch, &why),
             Input::Answer { id, answer } => self.answer(now, id, answer),
             Input::Decided { question, counts } => self.decided(now, question, &counts),
             Input::Unblock { ports } => self.unblock(now, &ports),
@@ -187,22 +187,28 @@ impl Controller {
     pub fn next_timeout(&self) -> Time {
         let idle = matches!(self.phase, Phase::Idle);
         let mut next = match &self.phase {
-            Phase::Patching { deadline, .. }
-            | Phase::Verifying { deadline, .. }
-            | Phase::Reading { deadline, .. } => *deadline,
+            Phase::Patching { waits, .. }
+            | Phase::Verifying { waits, .. }
+            | Phase::Reading { waits, .. } => waits.deadline,
             Phase::Draining { plan } if plan.overdue => plan.drain_by,
             Phase::Draining { plan } => plan.drain_by.min(plan.share_by),
-            Phase::Idle if self.up && self.must_read => self.quarantine,
-            Phase::Idle if self.up && self.agents_known() => self.next_audit,
+            Phase::Idle if self.is_seeing() && self.agents_known() && self.mute_until.is_none() => {
+                self.next_audit
+            }
             _ => Time::MAX,
         };
+        for site in &self.sites {
+            let reads = idle && site.up && site.must_read && site.reading.is_none();
+            next = next.min(if reads { site.quarantine } else { Time::MAX });
+            next = next.min(site.reading.map_or(Time::MAX, |(_, deadline)| deadline));
+        }
         next = next.min(self.mute_until.unwrap_or(Time::MAX));
         for agent in self.agents.iter().filter(|agent| agent.present) {
             next = next.min(agent.lease_end);
         }
         let silent = (0..self.agents.len() as u16).map(|server| self.silent_by(server)).min();
         next = next.min(silent.unwrap_or(Time::MAX));
-        if idle {
+        if idle && !self.is_looking() {
             next = self.gather_by.iter().flatten().fold(next, |next, &by| next.min(by));
         }
         next = next.min(self.forgives().unwrap_or(Time::MAX));
@@ -244,19 +250,16 @@ impl Controller {
         self.presence(now);
         self.undefer();
         if self.mute_until.is_some_and(|until| now >= until) {
-            self.distrust(now, "it could not be read when the controller started");
-        }
-        match &self.phase {
-            Phase::Patching { deadline, .. }
-            | Phase::Verifying { deadline, .. }
-            | Phase::Reading { deadline, .. }
-                if now >= *deadline =>
-            {
-                self.distrust(now, "it did not answer in time");
+            for switch in self.switches(|site| site.awaited) {
+                self.distrust(now, switch, "it could not be read when the controller started");
             }
-            Phase::Draining { .. } => self.drain(now),
-            _ => {}
         }
+        let mut late = self.phase.late(now);
+        late.extend(self.switches(|site| site.reading.is_some_and(|(_, by)| now >= by)));
+        for switch in late {
+            self.distrust(now, switch, "it did not answer in time");
+        }
+        self.drain(now);
         if matches!(self.phase, Phase::Idle) {
             self.next(now);
         }
@@ -271,10 +274,31 @@ impl Controller {
         self.outputs.push_back(Output::Journal(record));
     }
 
-    pub(super) fn order(&mut self, order: Order) -> u64 {
+    pub(super) fn order(&mut self, switch: usize, order: Order) -> u64 {
         self.last_order += 1;
-        self.outputs.push_back(Output::Order { id: self.last_order, order });
+        self.outputs.push_back(Output::Order { switch, id: self.last_order, order });
         self.last_order
+    }
+
+    /// Has these switches read, from now on.
+    pub(super) fn read_all(&mut self, now: Time, switches: &[usize]) -> Waits {
+        let orders = switches.iter().map(|&at| (at, self.order(at, Order::Read))).collect();
+        Waits { orders, deadline: now + self.settings.patience }
+    }
+
+    /// The switches of which this is so.
+    pub(super) fn switches(&self, is: impl Fn(&Site) -> bool) -> Vec<usize> {
+        (0..self.sites.len()).filter(|&at| is(&self.sites[at])).collect()
+    }
+
+    /// Whether there is none, and one is being read: what comes waits for that.
+    pub(super) fn is_looking(&self) -> bool {
+        !self.is_seeing() && self.sites.iter().any(|site| site.reading.is_some())
+    }
+
+    /// Whether there is a switch that can be given orders.
+    pub(super) fn is_seeing(&self) -> bool {
+        self.sites.iter().any(Site::is_known)
     }
 
     pub(super) fn raise(&mut self, now: Time, alarm: Alarm) {

@@ -1,8 +1,12 @@
 //! What a controller is at, and the plan that it carries out.
 
 use super::view::Reconfiguration;
+use crate::driver::Patch;
 use lightloom_circuits::PortMap;
 use lightloom_units::Time;
+
+/// A switch, and what it says that it holds.
+pub(super) type Found = (usize, Vec<Patch>);
 
 /// What the controller is at.
 #[derive(Clone, Debug)]
@@ -20,18 +24,54 @@ pub(super) enum Phase {
     },
     Patching {
         plan: Plan,
-        order: u64,
-        deadline: Time,
+        waits: Waits,
     },
     Verifying {
         plan: Plan,
-        order: u64,
-        deadline: Time,
+        waits: Waits,
+        found: Vec<Found>,
     },
+    /// Switches of which all is known are read again.
     Reading {
-        order: u64,
-        deadline: Time,
+        waits: Waits,
+        found: Vec<Found>,
     },
+}
+
+/// Orders that are to be answered.
+#[derive(Clone, Debug)]
+pub(super) struct Waits {
+    /// By switch: the order.
+    pub orders: Vec<(usize, u64)>,
+    pub deadline: Time,
+}
+
+impl Phase {
+    /// The plan that is carried out.
+    pub fn plan(&self) -> Option<&Plan> {
+        match self {
+            Phase::Draining { plan }
+            | Phase::Patching { plan, .. }
+            | Phase::Verifying { plan, .. } => Some(plan),
+            _ => None,
+        }
+    }
+
+    /// The orders that are to be answered.
+    pub fn waits(&mut self) -> Option<&mut Waits> {
+        match self {
+            Phase::Patching { waits, .. }
+            | Phase::Verifying { waits, .. }
+            | Phase::Reading { waits, .. } => Some(waits),
+            _ => None,
+        }
+    }
+
+    /// The switches whose answers have not come by their deadline.
+    pub fn late(&mut self, now: Time) -> Vec<usize> {
+        let waits = self.waits().filter(|waits| now >= waits.deadline);
+        waits.map_or_else(Vec::new, |waits| waits.orders.iter().map(|&(at, _)| at).collect())
+    }
 }
 
 /// Circuits on their way.
@@ -43,6 +83,8 @@ pub(super) struct Plan {
     pub target: PortMap,
     /// Circuits that agents use throughout.
     pub kept: PortMap,
+    /// Switches that are to change, or all that are known if none is: these are read back.
+    pub switches: Vec<usize>,
     /// Servers of which a port changes, in rising order.
     pub concerned: Vec<u16>,
     /// By port: nobody sends over it once these servers hold, so the switch may change it.

@@ -2,16 +2,17 @@
 
 use super::io::{ControllerEvent, Output};
 use super::machine::Controller;
-use super::phase::{Phase, Plan};
+use super::phase::{Found, Phase, Plan, Waits};
 use super::record::AgentRecord;
 use super::share::SHARE;
+use super::site::Site;
 use super::view::Reconfiguration;
 use crate::alarm::Alarm;
-use crate::driver::{Answer, Order, Patch};
+use crate::driver::{Order, Patch};
 use crate::journal::Record;
 use crate::message::{Mark, PortId, Stage};
 use crate::planted::Planted;
-use lightloom_circuits::{CircuitCounts, PortMap, assign};
+use lightloom_circuits::{CircuitCounts, PortMap, assign_over};
 use lightloom_units::Time;
 use std::collections::BTreeSet;
 
@@ -21,11 +22,22 @@ const SKIPPED: u64 = 1 << 16;
 impl Controller {
     /// Begins what there is to do next.
     pub(super) fn next(&mut self, now: Time) {
+        let found = self.sites.iter_mut().enumerate();
+        let found: Vec<_> = found.filter_map(|(at, site)| Some((at, site.found.take()?))).collect();
+        if !found.is_empty() {
+            self.seen(now, found);
+            if !matches!(self.phase, Phase::Idle) {
+                return;
+            }
+        }
+        if self.is_looking() {
+            return;
+        }
         if self.mute_until.is_none() {
             if self.is_behind() {
                 self.reissue(now);
             }
-            if !self.up || self.must_read || !self.agents_known() || self.made.stopped {
+            if !self.is_seeing() || !self.agents_known() || self.stopped {
                 // Nothing can be changed: what waits for circuits shall not wait longer. They come
                 // later.
                 if let Some(asked) = self.due(now) {
@@ -35,22 +47,17 @@ impl Controller {
                 }
             }
         }
-        if !self.up {
-            return;
-        }
-        if self.must_read {
-            if now >= self.quarantine {
-                self.read(now);
-            }
+        self.read_unknown(now);
+        if !self.is_seeing() || self.mute_until.is_some() {
             return;
         }
         if !self.agents_known() {
             return;
         }
         if now >= self.next_audit {
-            return self.read(now);
+            return self.audit(now);
         }
-        if self.made.stopped {
+        if self.stopped {
             return;
         }
         let (due, even) = (self.due(now), self.wants_even() && !self.began_even);
@@ -108,12 +115,17 @@ impl Controller {
         let usable = masked.usable();
         let fits = counts.servers() == usable.len()
             && usable.iter().enumerate().all(|(server, &ports)| counts.degree(server) <= ports);
-        let target = fits.then(|| assign(counts, &masked, self.region.numa_of_port()));
+        let on = self.region.switch_of_port();
+        let numa = self.region.numa_of_port();
+        let target = fits.then(|| assign_over(counts, &masked, numa, &on));
         let target = target.filter(|target| self.region.legal(target).is_ok());
         self.set_alarm(now, Alarm::DecisionRefused, target.is_none());
+        let set = target.as_ref().map_or(0, |target| target.circuits().count() as u64);
+        let wanted = target.as_ref().map_or(0, |_| u64::from(counts.total()));
+        self.counters.left_out += wanted.saturating_sub(set);
         // Circuits of ports that are out of use go all the same.
         let target = target.unwrap_or(masked);
-        if self.up && !self.must_read {
+        if self.is_seeing() {
             self.begin(now, target, asked, since);
         } else {
             self.replan = true;
@@ -127,7 +139,7 @@ impl Controller {
         let target = self.spare(target);
         let changes = self.changes(&target);
         if current && !changes.contains(&true) {
-            self.clear(&Alarm::SwitchRefuses); // of what it refused, nothing is left
+            self.accept(&self.switches(Site::is_known));
             self.answered(&asked);
             self.phase = Phase::Idle;
             return self.tell_all();
@@ -153,6 +165,12 @@ impl Controller {
             concerned.push(port.0);
         }
         concerned.dedup();
+        let switches = self.concerned(changes);
+        if switches.is_empty() {
+            // None is known any more.
+            (self.phase, self.replan) = (Phase::Idle, true);
+            return;
+        }
         let of_them =
             |port: PortId| concerned.binary_search(&port.0).is_ok() && peer(&kept, port).is_none();
         let quiet = self.region.ports().map(of_them).collect();
@@ -173,6 +191,7 @@ impl Controller {
             asked,
             target,
             kept,
+            switches,
             concerned,
             quiet,
             drain_by,
@@ -185,32 +204,54 @@ impl Controller {
         self.drain(now);
     }
 
-    /// By port: its circuit changes, or the switch is to touch it for one that does. Agents may use
+    /// By port: its circuit changes, or a switch is to touch it for one that does. Agents may use
     /// circuits there that were withdrawn, if they have not heard of it.
     fn changes(&self, target: &PortMap) -> Vec<bool> {
         let differs = |port| peer(&self.standing, port) != peer(target, port);
         let mut changes: Vec<bool> = self.region.ports().map(differs).collect();
-        let (end, set) = self.to_do(target);
-        for (server, port) in self.ends(end.iter().chain(&set)) {
-            changes[usize::from(server) * self.region.degree() + usize::from(port)] = true;
+        for switch in self.switches(Site::is_known) {
+            let (end, set) = self.to_do(switch, target);
+            for (server, port) in self.ends(switch, end.iter().chain(&set)) {
+                changes[usize::from(server) * self.region.degree() + usize::from(port)] = true;
+            }
         }
         changes
     }
 
-    /// Patches to end and to set.
-    fn to_do(&self, target: &PortMap) -> (Vec<Patch>, Vec<Patch>) {
-        let wanted = self.region.patches(target);
-        (without(&self.endable(), &wanted), without(&wanted, &self.actual))
+    /// Switches with ports that change, or all that are known if none does: then all is read.
+    fn concerned(&self, changes: &[bool]) -> Vec<usize> {
+        let changing = self.region.ports().zip(changes).filter(|(_, changes)| **changes);
+        let mut switches: Vec<usize> = changing.map(|(port, _)| self.switch_of(port)).collect();
+        switches.sort_unstable();
+        switches.dedup();
+        if switches.is_empty() { self.switches(Site::is_known) } else { switches }
     }
 
-    /// The ports of the region that these patches join, some more than once.
+    /// Patches of a switch to end and to set.
+    fn to_do(&self, switch: usize, target: &PortMap) -> (Vec<Patch>, Vec<Patch>) {
+        let wanted = self.region.patches(switch, target);
+        (without(&self.endable(switch), &wanted), without(&wanted, &self.sites[switch].actual))
+    }
+
+    /// What there is to do for a plan, by switch, where there is something.
+    fn all_to_do(&self, plan: &Plan) -> Vec<(usize, Vec<Patch>, Vec<Patch>)> {
+        let to_do = plan.switches.iter().map(|&switch| {
+            let (end, set) = self.to_do(switch, &plan.target);
+            (switch, end, set)
+        });
+        to_do.filter(|(_, end, set)| !(end.is_empty() && set.is_empty())).collect()
+    }
+
+    /// The ports of the region that these patches of a switch join, some more than once.
     fn ends<'a>(
         &'a self,
+        switch: usize,
         patches: impl Iterator<Item = &'a Patch>,
     ) -> impl Iterator<Item = PortId> {
-        let far = |patch: &Patch| patch.egress.saturating_sub(self.region.switch_ports());
-        let both =
-            move |patch: &Patch| [patch.ingress, far(patch)].map(|end| self.region.port_at(end));
+        let far = move |patch: &Patch| patch.egress.saturating_sub(self.region.switch_ports(switch));
+        let both = move |patch: &Patch| {
+            [patch.ingress, far(patch)].map(|end| self.region.port_at(switch, end))
+        };
         patches.flat_map(both).flatten()
     }
 
@@ -263,53 +304,68 @@ impl Controller {
         }
     }
 
-    /// Tells the switch what differs from what was read last.
+    /// Tells switches what differs from what was read last.
     fn patch(&mut self, now: Time, mut plan: Plan) {
-        let (end, set) = self.to_do(&plan.target);
+        let to_do = self.all_to_do(&plan);
         let quiet = |(server, port): PortId| {
             plan.quiet[usize::from(server) * self.region.degree() + usize::from(port)]
         };
-        let loud = !self.ends(end.iter().chain(&set)).all(quiet);
-        if loud && !self.bug.is(Planted::SkipsDraining) {
+        let is_loud = |(switch, end, set): &(usize, Vec<Patch>, Vec<Patch>)| {
+            !self.ends(*switch, end.iter().chain(set)).all(quiet)
+        };
+        if to_do.iter().any(is_loud) && !self.bug.is(Planted::SkipsDraining) {
             // What was read since is another state than the one that the plan was made for.
             let changes = self.changes(&plan.target);
             return self.set_out(now, plan.target, &changes, plan.asked, plan.log);
         }
         plan.log.attempts += 1;
-        if end.is_empty() && set.is_empty() {
+        if to_do.is_empty() {
             return self.verify(now, plan);
         }
-        plan.log.patches += (end.len() + set.len()) as u32;
-        self.journal(Record::Patching { generation: plan.generation });
-        self.counters.patches += (end.len() + set.len()) as u64;
-        self.made.ordered(&set);
-        let order = self.order(Order::Apply { end, set });
-        self.phase = Phase::Patching { plan, order, deadline: now + self.settings.patience };
+        let switches = to_do.iter().map(|&(switch, ..)| switch as u16).collect();
+        let switches = if self.sites.len() > 1 { switches } else { Vec::new() };
+        self.journal(Record::Patching { generation: plan.generation, switches });
+        let mut orders = Vec::new();
+        for (switch, end, set) in to_do {
+            plan.log.patches += (end.len() + set.len()) as u32;
+            self.counters.patches += (end.len() + set.len()) as u64;
+            self.sites[switch].ordered(&set);
+            orders.push((switch, self.order(switch, Order::Apply { end, set })));
+        }
+        let waits = Waits { orders, deadline: now + self.settings.patience };
+        self.phase = Phase::Patching { plan, waits };
     }
 
-    /// What stands between ports of this region, but for those that do not follow anyway.
-    fn endable(&self) -> Vec<Patch> {
+    /// What stands between ports of this region on a switch, but for those that do not follow anyway.
+    fn endable(&self, switch: usize) -> Vec<Patch> {
         let ours = |switch_port: u16| {
-            let port = self.region.port_at(switch_port);
+            let port = self.region.port_at(switch, switch_port);
             port.is_some_and(|port| !self.stuck.contains(&port))
         };
-        let far = |patch: &Patch| patch.egress.saturating_sub(self.region.switch_ports());
+        let far = |patch: &Patch| patch.egress.saturating_sub(self.region.switch_ports(switch));
         let both = |patch: &&Patch| ours(patch.ingress) && ours(far(patch));
-        self.actual.iter().filter(both).copied().collect()
+        self.sites[switch].actual.iter().filter(both).copied().collect()
     }
 
     /// Whether patches stand that make none of the circuits that are known.
     pub(super) fn untidy(&self) -> bool {
-        !without(&self.endable(), &self.region.patches(&self.standing)).is_empty()
+        let untidy = |&switch: &usize| {
+            let wanted = self.region.patches(switch, &self.standing);
+            !without(&self.endable(switch), &wanted).is_empty()
+        };
+        self.switches(Site::is_known).iter().any(untidy)
     }
 
-    /// Those circuits of which both patches stood when the switch was read last.
-    pub(super) fn observed(&self, map: &PortMap) -> PortMap {
+    /// Those circuits that are on other switches than these, or of which both patches stood when they were read last.
+    pub(super) fn observed(&self, map: &PortMap, switches: &[usize]) -> PortMap {
         let mut observed = map.clone();
         for (a, b) in map.circuits() {
-            let ends = [a, b].map(|port| self.region.switch_port(port));
-            let pair = Patch::pair(self.region.switch_ports(), ends[0], ends[1]);
-            if pair.iter().any(|patch| self.actual.binary_search(patch).is_err()) {
+            let switch = self.switch_of(a);
+            let ends = [a, b].map(|port| self.region.switch_port(port).port);
+            let pair = Patch::pair(self.region.switch_ports(switch), ends[0], ends[1]);
+            let actual = &self.sites[switch].actual;
+            let stands = pair.iter().all(|patch| actual.binary_search(patch).is_ok());
+            if switches.contains(&switch) && !stands {
                 observed.disconnect(a);
             }
         }
@@ -317,59 +373,69 @@ impl Controller {
     }
 
     fn verify(&mut self, now: Time, plan: Plan) {
-        let order = self.order(Order::Read);
-        self.phase = Phase::Verifying { plan, order, deadline: now + self.settings.patience };
+        let waits = self.read_all(now, &plan.switches);
+        self.phase = Phase::Verifying { plan, waits, found: Vec::new() };
     }
 
-    /// The switch says that it is done, or that it is not: either way it is read.
-    pub(super) fn patched(&mut self, now: Time, mut plan: Plan, answer: Answer) {
+    /// Every switch says that it is done, or that it is not: either way it is read.
+    pub(super) fn patched(&mut self, now: Time, mut plan: Plan) {
         plan.log.patched = now.saturating_sub(plan.log.began);
-        if let Answer::Refused(words) = answer {
-            self.raise(now, Alarm::SwitchRefuses);
-            self.note(format!("the switch refuses plan {}: {words}", plan.generation));
-        }
         if self.bug.is(Planted::SkipsVerification) {
-            self.actual = self.region.patches(&plan.target);
+            for &switch in &plan.switches {
+                self.sites[switch].actual = self.region.patches(switch, &plan.target);
+            }
             return self.resume(now, plan);
         }
         self.verify(now, plan);
     }
 
     /// What stands was read back.
-    pub(super) fn verified(&mut self, now: Time, mut plan: Plan, patches: Vec<Patch>) {
-        let rival = self.see_rival(now, &patches);
-        self.actual = patches;
+    pub(super) fn verified(&mut self, now: Time, mut plan: Plan, found: Vec<Found>) {
+        let mut rival = false;
+        for (switch, patches) in found {
+            rival |= self.see_rival(now, switch, &patches);
+            self.sites[switch].actual = patches;
+        }
         if rival {
             return;
         }
-        let kept = self.observed(&plan.kept);
-        self.set_alarm(now, Alarm::CircuitsChanged, kept != plan.kept);
-        (self.standing, plan.kept) = (self.observed(&self.standing), kept);
-        let foreign = self.see_foreign(now);
+        let kept = self.observed(&plan.kept, &plan.switches);
+        self.see_changes(now, &plan.kept, &kept, &plan.switches);
+        (self.standing, plan.kept) = (self.observed(&self.standing, &plan.switches), kept);
+        let foreign = self.see_foreign(now, &plan.switches);
         self.foreign.iter().for_each(|&port| plan.target.disconnect(port));
-        let (end, set) = self.to_do(&plan.target);
-        if end.is_empty() && set.is_empty() {
-            self.clear(&Alarm::SwitchRefuses);
+        let to_do = self.all_to_do(&plan);
+        if to_do.is_empty() {
+            self.accept(&plan.switches);
             return self.resume(now, plan);
         }
         self.counters.retries += 1;
         if plan.log.attempts < self.settings.attempts || foreign {
             return self.patch(now, plan);
         }
-        // What cannot be ended may be why others cannot be set.
-        let culprits = if end.is_empty() { &set } else { &end };
-        let culprits: BTreeSet<PortId> = self.ends(culprits.iter()).collect();
         if self.stuck.is_empty() {
             self.retry_at = now + self.settings.retry;
         }
-        for port in culprits {
-            plan.target.disconnect(port);
-            self.stuck.insert(port);
-            self.raise(now, Alarm::PortStuck { port });
+        for (switch, end, set) in to_do {
+            // What cannot be ended may be why others cannot be set.
+            let culprits = if end.is_empty() { set } else { end };
+            let culprits: BTreeSet<PortId> = self.ends(switch, culprits.iter()).collect();
+            for port in culprits {
+                plan.target.disconnect(port);
+                self.stuck.insert(port);
+                self.raise(now, Alarm::PortStuck { port });
+            }
         }
         self.journal_stuck();
         self.mask(now);
         self.patch(now, plan);
+    }
+
+    /// Of what these switches refused, nothing is left.
+    fn accept(&mut self, switches: &[usize]) {
+        for &switch in switches {
+            self.clear(&Alarm::SwitchRefuses { switch: switch as u16 });
+        }
     }
 
     /// These circuits stand: agents may use them.
@@ -382,7 +448,8 @@ impl Controller {
         let circuits: Vec<_> = self.standing.circuits().collect();
         plan.log.verified = now.saturating_sub(plan.log.began);
         plan.log.circuits = circuits.len() as u32;
-        self.journal(Record::Verified { generation, rounds, circuits });
+        let unread = self.unread();
+        self.journal(Record::Verified { generation, rounds, circuits, unread });
         self.counters.plans += 1;
         if let Some(log) = self.unconfirmed.replace(plan.log) {
             self.outputs.push_back(Output::Event(ControllerEvent::Reconfigured(log)));
@@ -422,14 +489,19 @@ impl Controller {
     /// The circuits that stand, once more under a number that is later than any that agents know.
     fn reissue(&mut self, now: Time) {
         self.replan = true;
-        if now < self.quarantine {
-            // Not to be noted as verified: what was sent to the switch may yet be carried out.
-            return self.withdraw(now, "a change may still be under way");
+        // Not to be noted as verified: what was sent to these switches may yet be carried out.
+        let mut late = self.switches(|site| now < site.quarantine);
+        if late.len() < self.sites.len() {
+            late.retain(|&switch| self.stands_on(&[switch]));
+        }
+        if !late.is_empty() {
+            return self.withdraw(now, &late, "a change may still be under way");
         }
         let generation = self.next_generation();
         let circuits = self.standing.circuits().collect();
         self.unconfirmed = None;
-        self.journal(Record::Verified { generation, rounds: self.rounds.clone(), circuits });
+        let (rounds, unread) = (self.rounds.clone(), self.unread());
+        self.journal(Record::Verified { generation, rounds, circuits, unread });
         self.tell_all();
     }
 }

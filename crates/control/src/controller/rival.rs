@@ -14,37 +14,44 @@ use crate::planted::Planted;
 use lightloom_units::Time;
 
 impl Controller {
-    /// The switch was read. Says whether another controller has been there: then all is withdrawn.
-    pub(super) fn see_rival(&mut self, now: Time, found: &[Patch]) -> bool {
+    /// A switch was read. Says whether another controller has been there: then all is withdrawn.
+    pub(super) fn see_rival(&mut self, now: Time, switch: usize, found: &[Patch]) -> bool {
         let region = &self.region;
-        let before = self.made.patches.replace(found.iter().copied().collect());
+        let before = self.sites[switch].made.replace(found.iter().copied().collect());
         let Some(before) = before.filter(|_| !self.bug.is(Planted::IgnoresRivals)) else {
-            return self.made.stopped;
+            return self.stopped;
         };
         let strange = |&&(a, b): &&_| {
-            let ends = [a, b].map(|port| region.switch_port(port));
-            let pair = Patch::pair(region.switch_ports(), ends[0], ends[1]);
+            let ends = [a, b].map(|port| region.switch_port(port).port);
+            let pair = Patch::pair(region.switch_ports(switch), ends[0], ends[1]);
             pair.iter().all(|patch| !before.contains(patch))
         };
-        let circuits = region.circuits(found);
+        let circuits = region.circuits(switch, found);
         let strange: Vec<_> = circuits.iter().filter(strange).collect();
         if strange.is_empty() {
-            return self.made.stopped;
+            return self.stopped;
         }
         let text = format!("another controller is at the switch: {strange:?} is none of ours");
         self.note(&text);
         self.raise(now, Alarm::SecondController);
-        if !std::mem::replace(&mut self.made.stopped, true) {
-            self.withdraw(now, &text);
+        if !std::mem::replace(&mut self.stopped, true) {
+            let all = self.switches(|_| true);
+            self.withdraw(now, &all, &text);
         }
         true
     }
 
-    /// An operator says that this is the only controller: what the switch holds is taken over.
+    /// An operator says that this is the only controller: what switches hold is taken over.
     pub(super) fn alone(&mut self) {
-        if std::mem::take(&mut self.made).stopped {
+        let stopped = std::mem::take(&mut self.stopped);
+        for site in &mut self.sites {
+            site.made = None;
+            if stopped {
+                site.forget();
+            }
+        }
+        if stopped {
             self.clear(&Alarm::SecondController);
-            self.must_read = true;
             self.replan = true;
         }
     }

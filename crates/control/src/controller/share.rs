@@ -12,6 +12,7 @@
 use super::machine::Controller;
 use super::phase::Phase;
 use super::record::AgentRecord;
+use crate::message::PortId;
 use lightloom_circuits::PortMap;
 use lightloom_units::Time;
 
@@ -87,14 +88,17 @@ impl Controller {
         }
     }
 
-    /// A target with the circuits that stand for those tenants that do not take part.
+    /// A target with the circuits that stand for those tenants that do not take part, and on switches that
+    /// are away.
     pub(super) fn spare(&self, mut target: PortMap) -> PortMap {
-        let deferred = |server: u16| self.deferred[usize::from(self.region.tenant(server))];
-        for port in self.region.ports().filter(|port| deferred(port.0)) {
+        let spared = |port: &PortId| {
+            self.deferred[usize::from(self.region.tenant(port.0))] || !self.site_of(*port).is_known()
+        };
+        for port in self.region.ports().filter(spared) {
             target.disconnect(port);
             target.unblock(usize::from(port.0), usize::from(port.1));
         }
-        for (a, b) in self.standing.circuits().filter(|(a, _)| deferred(a.0)) {
+        for (a, b) in self.standing.circuits().filter(|(a, _)| spared(a)) {
             target.connect(a, b);
         }
         target

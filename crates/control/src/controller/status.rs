@@ -24,8 +24,17 @@ impl Controller {
                 blocked: self.blocked[at * degree..(at + 1) * degree].to_vec(),
             }
         };
-        let switch_ports = |a, b| (self.region.switch_port(a), self.region.switch_port(b));
-        let circuit = |(a, b)| CircuitView { a, b, switch_ports: switch_ports(a, b) };
+        let circuit = |(a, b)| {
+            let [at, to] = [a, b].map(|port| self.region.switch_port(port));
+            CircuitView { a, b, switch: at.switch, switch_ports: (at.port, to.port) }
+        };
+        let switch = |at: usize| SwitchView {
+            switch: at as u16,
+            up: self.sites[at].up,
+            device: self.sites[at].device.clone(),
+            ports: self.region.switch_ports(at),
+            read: !self.sites[at].must_read,
+        };
         let row = |at: usize| {
             let demand = self.agents[at].demand.as_ref();
             demand.map_or_else(|| vec![0; n], |demand| demand.bytes.clone())
@@ -36,12 +45,7 @@ impl Controller {
             generation: self.memory.generation,
             verified_generation: self.memory.verified_generation,
             confirmed_generation: self.memory.confirmed,
-            switch: SwitchView {
-                up: self.up,
-                device: self.device.as_ref().map(|(device, _)| device.clone()),
-                ports: self.region.switch_ports(),
-                read: !self.must_read,
-            },
+            switches: (0..self.sites.len()).map(switch).collect(),
             servers: (0..n).map(server).collect(),
             circuits: self.standing.circuits().map(circuit).collect(),
             demand: DemandView { rounds: self.rounds.clone(), bytes: (0..n).map(row).collect() },

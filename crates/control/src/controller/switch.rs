@@ -1,42 +1,52 @@
-//! The controller's end of the switch: when it is read, believed, and given up.
+//! The controller's end of its switches: when they are read, believed, and given up.
 
 use super::io::{ControllerEvent, Output};
 use super::machine::Controller;
-use super::phase::Phase;
+use super::phase::{Found, Phase};
+use super::site::Site;
 use crate::alarm::Alarm;
 use crate::driver::{Answer, Order, Patch};
 use crate::journal::{Doubt, Record};
+use crate::message::PortId;
 use lightloom_circuits::PortMap;
 use lightloom_units::Time;
 use std::collections::BTreeSet;
 
 impl Controller {
-    pub(super) fn switch_up(&mut self, now: Time, device: String, ports: u16) {
-        let expected = self.region.switch_ports();
+    pub(super) fn switch_up(&mut self, now: Time, switch: usize, device: String, ports: u16) {
+        let Some(site) = self.sites.get_mut(switch) else { return };
+        let expected = self.region.switch_ports(switch);
         if ports != expected {
             self.note(format!("{device} has {ports} ports, and the region says {expected}"));
-            self.raise(now, Alarm::SwitchUntrusted);
-            self.outputs.push_back(Output::Reconnect);
+            self.raise(now, Alarm::SwitchUntrusted { switch: switch as u16 });
+            self.outputs.push_back(Output::Reconnect { switch });
             return;
         }
-        self.up = true;
-        self.device = Some((device, ports));
-        self.must_read = true;
-        self.clear(&Alarm::SwitchUnreachable);
+        site.up = true;
+        site.device = Some(device);
+        site.forget();
+        self.clear(&Alarm::SwitchUnreachable { switch: switch as u16 });
     }
 
-    pub(super) fn switch_down(&mut self, now: Time, why: &str) {
-        if self.up {
+    pub(super) fn switch_down(&mut self, now: Time, switch: usize, why: &str) {
+        let Some(site) = self.sites.get_mut(switch) else { return };
+        let was_up = std::mem::replace(&mut site.up, false);
+        site.forget();
+        if was_up {
             self.note(format!("the switch is gone: {why}"));
         }
-        self.up = false;
-        self.must_read = true;
-        self.raise(now, Alarm::SwitchUnreachable);
-        match self.phase {
-            Phase::Patching { .. } | Phase::Verifying { .. } => {
-                self.withdraw(now, &format!("the switch went away during a change: {why}"));
+        self.raise(now, Alarm::SwitchUnreachable { switch: switch as u16 });
+        match &self.phase {
+            Phase::Patching { plan, .. } | Phase::Verifying { plan, .. } => {
+                if plan.switches.contains(&switch) {
+                    let why = format!("the switch went away during a change: {why}");
+                    self.withdraw(now, &[switch], &why);
+                }
             }
             // Nobody has touched it.
+            Phase::Draining { plan } if !plan.switches.contains(&switch) => {}
+            Phase::Reading { waits, .. } if waits.orders.iter().all(|&(at, _)| at != switch) => {}
+            Phase::Reading { .. } => (self.phase, self.next_audit) = (Phase::Idle, now),
             _ => self.phase = Phase::Idle,
         }
         self.replan = true;
@@ -47,40 +57,86 @@ impl Controller {
             Answer::State(patches) => Answer::State(sorted(patches)),
             answer => answer,
         };
-        let phase = std::mem::replace(&mut self.phase, Phase::Idle);
-        match (phase, answer) {
-            (Phase::Patching { plan, order, .. }, answer) if order == id => match answer {
-                Answer::State(_) => self.distrust(now, "it reads where it was to patch"),
-                answer => self.patched(now, plan, answer),
-            },
-            (
-                Phase::Verifying { order, .. } | Phase::Reading { order, .. },
-                Answer::State(patches),
-            ) if order == id && !self.possible(&patches) => {
-                self.distrust(now, "it says what cannot be");
+        let reads = |site: &Site| site.reading.is_some_and(|(order, _)| order == id);
+        if let Some(&switch) = self.switches(reads).first() {
+            self.sites[switch].reading = None;
+            return match self.state(now, switch, answer) {
+                Some(patches) if matches!(self.phase, Phase::Idle) => {
+                    self.seen(now, vec![(switch, patches)]);
+                }
+                found => self.sites[switch].found = found,
+            };
+        }
+        let Some(waits) = self.phase.waits() else { return };
+        let Some(at) = waits.orders.iter().position(|&(_, order)| order == id) else { return };
+        let (switch, _) = waits.orders.swap_remove(at);
+        if matches!(self.phase, Phase::Patching { .. }) {
+            match answer {
+                Answer::State(_) => {
+                    return self.distrust(now, switch, "it reads where it was to patch");
+                }
+                Answer::Refused(words) => self.refused(now, switch, &words),
+                Answer::Done => {}
             }
-            (Phase::Verifying { plan, order, .. }, Answer::State(patches)) if order == id => {
-                self.verified(now, plan, patches);
+        } else if let Some(patches) = self.state(now, switch, answer) {
+            if let Phase::Verifying { found, .. } | Phase::Reading { found, .. } = &mut self.phase {
+                found.push((switch, patches));
             }
-            (Phase::Reading { order, .. }, Answer::State(patches)) if order == id => {
-                self.seen(now, patches);
-            }
-            (Phase::Verifying { order, .. } | Phase::Reading { order, .. }, _) if order == id => {
-                self.distrust(now, "it refuses to be read");
-            }
-            (phase, _) => self.phase = phase,
+        } else {
+            return;
+        }
+        self.all_answered(now);
+    }
+
+    /// Goes on if no order is to be answered any more.
+    fn all_answered(&mut self, now: Time) {
+        if self.phase.waits().is_none_or(|waits| !waits.orders.is_empty()) {
+            return;
+        }
+        match std::mem::replace(&mut self.phase, Phase::Idle) {
+            Phase::Patching { plan, .. } => self.patched(now, plan),
+            Phase::Verifying { plan, found, .. } => self.verified(now, plan, found),
+            Phase::Reading { found, .. } => self.seen(now, found),
+            phase => self.phase = phase,
         }
     }
 
-    /// Reads the switch: after it was out of sight, and from time to time.
-    pub(super) fn read(&mut self, now: Time) {
-        let order = self.order(Order::Read);
-        self.phase = Phase::Reading { order, deadline: now + self.settings.patience };
+    /// What a switch says that it holds; if it does not, or it cannot be, the switch is not trusted.
+    fn state(&mut self, now: Time, switch: usize, answer: Answer) -> Option<Vec<Patch>> {
+        match answer {
+            Answer::State(patches) if self.possible(switch, &patches) => return Some(patches),
+            Answer::State(_) => self.distrust(now, switch, "it says what cannot be"),
+            _ => self.distrust(now, switch, "it refuses to be read"),
+        }
+        None
+    }
+
+    fn refused(&mut self, now: Time, switch: usize, words: &str) {
+        self.raise(now, Alarm::SwitchRefuses { switch: switch as u16 });
+        let generation = self.phase.plan().map_or(0, |plan| plan.generation);
+        self.note(format!("the switch refuses plan {generation}: {words}"));
+    }
+
+    /// Reads all switches that are known: from time to time.
+    pub(super) fn audit(&mut self, now: Time) {
+        let waits = self.read_all(now, &self.switches(Site::is_known));
+        self.phase = Phase::Reading { waits, found: Vec::new() };
+    }
+
+    /// Reads switches that are not known: after they were out of sight.
+    pub(super) fn read_unknown(&mut self, now: Time) {
+        let due = |site: &Site| {
+            site.up && site.must_read && site.reading.is_none() && now >= site.quarantine
+        };
+        for switch in self.switches(due) {
+            let order = self.order(switch, Order::Read);
+            self.sites[switch].reading = Some((order, now + self.settings.patience));
+        }
     }
 
     /// Whether a switch can be in this state: its own ports, none of them in two patches.
-    fn possible(&self, patches: &[Patch]) -> bool {
-        let n = self.region.switch_ports();
+    fn possible(&self, switch: usize, patches: &[Patch]) -> bool {
+        let n = self.region.switch_ports(switch);
         let mut taken = vec![false; 2 * usize::from(n) + 1];
         let mut free = |port: u16| !std::mem::replace(&mut taken[usize::from(port)], true);
         patches.iter().all(|patch| {
@@ -90,25 +146,42 @@ impl Controller {
     }
 
     /// What stands, out of any plan: it should be what was verified.
-    fn seen(&mut self, now: Time, patches: Vec<Patch>) {
+    pub(super) fn seen(&mut self, now: Time, found: Vec<Found>) {
         self.counters.audits += 1;
-        let rival = self.see_rival(now, &patches);
-        self.actual = patches;
-        self.must_read = false;
-        let mute = self.mute_until.take().is_some();
-        self.clear(&Alarm::SwitchUntrusted);
-        self.see_foreign(now);
+        let switches: Vec<usize> = found.iter().map(|&(switch, _)| switch).collect();
+        let mut rival = false;
+        for (switch, patches) in found {
+            rival |= self.see_rival(now, switch, &patches);
+            let site = &mut self.sites[switch];
+            // One that is new to plans is to be part of them.
+            self.replan |= site.must_read && self.region.switches() > 1;
+            (site.actual, site.must_read, site.awaited) = (patches, false, false);
+            self.clear(&Alarm::SwitchUntrusted { switch: switch as u16 });
+        }
+        let began = self.unmute();
+        self.see_foreign(now, &switches);
         if rival {
             self.next_audit = now + self.settings.audit;
             return;
         }
-        let observed = self.observed(&self.standing);
-        let gone = observed.circuits().ne(self.standing.circuits());
+        let observed = self.observed(&self.standing, &switches);
+        if !began && self.mute_until.is_none() {
+            self.see_changes(now, &self.standing.clone(), &observed, &switches);
+        }
         self.standing = observed;
-        self.set_alarm(now, Alarm::CircuitsChanged, gone && !mute);
+        if self.mute_until.is_none() {
+            self.take_over(now, began);
+        }
+    }
+
+    /// Takes over what was found, or tells agents that they may use what stands. `began`: nothing was known before.
+    fn take_over(&mut self, now: Time, began: bool) {
         let found = self.adoptable();
         if self.memory.doubt == Some(Doubt::New) && found.circuits().next().is_some() {
             self.lose(now, "there is none, and the switch holds circuits of this region".into());
+            if !self.is_seeing() {
+                return; // it is read once more when late orders have been carried out
+            }
         }
         let noted = self.is_noted() && !self.memory.is_lost();
         let changed = !noted || found.circuits().ne(self.standing.circuits()) || self.untidy();
@@ -118,14 +191,37 @@ impl Controller {
         if begins {
             self.replan = true;
             self.begin(now, found, self.no_rounds(), now);
-        } else if mute && !self.is_behind() {
+        } else if began && !self.is_behind() {
             self.tell_all();
         }
     }
 
-    /// The circuits that the switch holds and the region may have.
+    /// Agents are answered from now on if every switch has been read, or given up. Says whether they were not before.
+    fn unmute(&mut self) -> bool {
+        let all = self.sites.iter().all(|site| !site.awaited);
+        all && self.mute_until.take().is_some()
+    }
+
+    /// Raises or ends the alarm that circuits of these switches do not stand any more.
+    pub(super) fn see_changes(
+        &mut self,
+        now: Time,
+        before: &PortMap,
+        after: &PortMap,
+        switches: &[usize],
+    ) {
+        for &switch in switches {
+            let here = |(a, _): &(PortId, PortId)| self.switch_of(*a) == switch;
+            let gone = before.circuits().filter(here).ne(after.circuits().filter(here));
+            self.set_alarm(now, Alarm::CircuitsChanged { switch: switch as u16 }, gone);
+        }
+    }
+
+    /// The circuits that switches hold and the region may have; of those that are not known, what stands.
     fn adoptable(&self) -> PortMap {
-        let circuits = self.region.circuits(&self.actual);
+        let known = self.switches(Site::is_known).into_iter();
+        let circuits: Vec<_> =
+            known.flat_map(|at| self.region.circuits(at, &self.sites[at].actual)).collect();
         let mut map = self.masked(&PortMap::dark(self.region.servers(), self.region.degree()));
         let free = |map: &PortMap, port: (u16, u16)| {
             !map.is_blocked(usize::from(port.0), usize::from(port.1))
@@ -136,18 +232,27 @@ impl Controller {
                 map.connect(a, b);
             }
         }
+        let away = |(a, _): &(PortId, PortId)| !self.site_of(*a).is_known();
+        for (a, b) in self.standing.circuits().filter(away) {
+            map.unblock(usize::from(a.0), usize::from(a.1));
+            map.unblock(usize::from(b.0), usize::from(b.1));
+            map.connect(a, b);
+        }
         map
     }
 
-    /// Ports that are joined to some outside the region are no candidates. Says whether any is new.
-    pub(super) fn see_foreign(&mut self, now: Time) -> bool {
-        let ports = self.region.switch_ports();
-        let mut foreign = BTreeSet::new();
-        for patch in &self.actual {
-            let ends = [patch.ingress, patch.egress.saturating_sub(ports)];
-            let ends = ends.map(|end| self.region.port_at(end));
-            if ends.iter().any(Option::is_none) {
-                foreign.extend(ends.into_iter().flatten());
+    /// Ports of these switches that are joined to some outside the region are no candidates. Says whether any is new.
+    pub(super) fn see_foreign(&mut self, now: Time, switches: &[usize]) -> bool {
+        let elsewhere = |port: &&PortId| !switches.contains(&self.switch_of(**port));
+        let mut foreign: BTreeSet<PortId> = self.foreign.iter().filter(elsewhere).copied().collect();
+        for &switch in switches {
+            let ports = self.region.switch_ports(switch);
+            for patch in &self.sites[switch].actual {
+                let ends = [patch.ingress, patch.egress.saturating_sub(ports)];
+                let ends = ends.map(|end| self.region.port_at(switch, end));
+                if ends.iter().any(Option::is_none) {
+                    foreign.extend(ends.into_iter().flatten());
+                }
             }
         }
         let new = foreign.difference(&self.foreign).next().is_some();
@@ -164,32 +269,86 @@ impl Controller {
         new
     }
 
-    /// Nothing that the switch says or holds is believed until it has been read anew.
-    pub(super) fn distrust(&mut self, now: Time, why: &str) {
-        self.raise(now, Alarm::SwitchUntrusted);
-        self.outputs.push_back(Output::Reconnect);
-        self.up = false;
-        self.must_read = true;
-        self.withdraw(now, why);
+    /// Nothing that a switch says or holds is believed until it has been read anew.
+    pub(super) fn distrust(&mut self, now: Time, switch: usize, why: &str) {
+        self.raise(now, Alarm::SwitchUntrusted { switch: switch as u16 });
+        self.outputs.push_back(Output::Reconnect { switch });
+        self.sites[switch].up = false;
+        self.sites[switch].forget();
+        self.withdraw(now, &[switch], why);
     }
 
-    /// Leaves the region on packet switches.
-    pub(super) fn withdraw(&mut self, now: Time, why: &str) {
+    /// Leaves what goes over these switches to packet switches.
+    pub(super) fn withdraw(&mut self, now: Time, switches: &[usize], why: &str) {
+        for &switch in switches {
+            let site = &mut self.sites[switch];
+            (site.awaited, site.quarantine) = (false, now + self.settings.lifetime);
+            if !self.stopped {
+                self.raise(now, Alarm::SwitchUntrusted { switch: switch as u16 });
+            }
+        }
+        if self.unmute() && self.is_seeing() {
+            self.next_audit = now; // what others hold was not taken over yet
+        }
+        let plan = self.phase.plan();
+        let concerned = plan.is_some_and(|plan| plan.switches.iter().any(|at| switches.contains(at)));
+        let other = |at: &usize| !switches.contains(at);
+        let others = !self.is_behind() && self.switches(Site::is_known).iter().any(other);
+        if (plan.is_some() || others) && !concerned && !self.stands_on(switches) {
+            return; // nobody uses them
+        }
+        self.abandon(switches);
         let generation = self.next_generation();
         let why = why.to_string();
-        if !self.made.stopped {
-            self.raise(now, Alarm::SwitchUntrusted);
-        }
-        self.journal(Record::Withdrawn { generation, why: why.clone() });
-        self.outputs.push_back(Output::Event(ControllerEvent::Withdrawn { generation, why }));
+        let circuits = self.standing.circuits().collect();
+        self.journal(Record::Withdrawn { generation, why: why.clone(), circuits });
+        let switches = switches.iter().map(|&switch| switch as u16).collect();
+        let event = ControllerEvent::Withdrawn { switches, generation, why };
+        self.outputs.push_back(Output::Event(event));
         self.counters.withdrawals += 1;
-        self.standing = PortMap::dark(self.region.servers(), self.region.degree());
         self.unconfirmed = None;
-        self.mute_until = None;
-        self.quarantine = now + self.settings.lifetime;
         self.phase = Phase::Idle;
         self.replan = true;
         self.tell_all();
+    }
+
+    /// Ends what is under way, and what stands on these switches. Others that a plan has touched are read anew: what they
+    /// were told is carried out before they answer.
+    fn abandon(&mut self, switches: &[usize]) {
+        if let Phase::Patching { plan, .. } | Phase::Verifying { plan, .. } = &self.phase {
+            self.standing = plan.kept.clone();
+            for switch in plan.switches.iter().filter(|at| !switches.contains(at)) {
+                self.sites[*switch].forget();
+            }
+        }
+        if let Phase::Reading { .. } = &self.phase {
+            self.next_audit = Time::ZERO;
+        }
+        let here = |(a, _): &(PortId, PortId)| switches.contains(&self.switch_of(*a));
+        for (a, _) in self.standing.circuits().filter(here).collect::<Vec<_>>() {
+            self.standing.disconnect(a);
+        }
+    }
+
+    /// Whether agents may use circuits of these switches.
+    pub(super) fn stands_on(&self, switches: &[usize]) -> bool {
+        self.standing.circuits().any(|(a, _)| switches.contains(&self.switch_of(a)))
+    }
+
+    /// The number of a port's switch.
+    pub(super) fn switch_of(&self, port: PortId) -> usize {
+        usize::from(self.region.switch_port(port).switch)
+    }
+
+    /// The switch of a port.
+    pub(super) fn site_of(&self, port: PortId) -> &Site {
+        &self.sites[self.switch_of(port)]
+    }
+
+    /// Switches that are not known, for the journal.
+    pub(super) fn unread(&self) -> Vec<u16> {
+        let unread = self.switches(|site| !site.is_known());
+        unread.into_iter().map(|switch| switch as u16).filter(|_| self.sites.len() > 1).collect()
     }
 }
 

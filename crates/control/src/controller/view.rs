@@ -24,6 +24,8 @@ pub struct Counters {
     pub directives: u64,
     /// Reports of agents that were refused.
     pub refused_reports: u64,
+    /// Circuits that were decided on and for which no switch has free ports of both servers.
+    pub left_out: u64,
 }
 
 /// One change of circuits. Times but the first are since then \[ps\].
@@ -85,7 +87,9 @@ pub struct CircuitView {
     pub a: PortId,
     /// The end with the higher server and port.
     pub b: PortId,
-    /// The switch ports of both.
+    /// The switch that makes it, from 0.
+    pub switch: u16,
+    /// Its ports of both ends.
     pub switch_ports: (u16, u16),
 }
 
@@ -98,9 +102,11 @@ pub struct DemandView {
     pub bytes: Vec<Vec<u64>>,
 }
 
-/// The optical switch.
+/// An optical switch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SwitchView {
+    /// Its number in the region, from 0.
+    pub switch: u16,
     /// It lets us in.
     pub up: bool,
     /// Its own name for itself.
@@ -124,8 +130,8 @@ pub struct Status {
     pub verified_generation: u64,
     /// The last plan that all agents confirmed.
     pub confirmed_generation: u64,
-    /// The optical switch, as its driver says.
-    pub switch: SwitchView,
+    /// The optical switches, by number, as their drivers say.
+    pub switches: Vec<SwitchView>,
     /// Servers, by number.
     pub servers: Vec<ServerView>,
     /// Circuits, by their lower end.

@@ -52,7 +52,7 @@ proptest! {
             let new = lightloom_circuits::new_circuits(&map, &wanted);
             prop_assert_eq!(change.dark, if new > 0 { DELAY } else { Time::ZERO });
             let on_switch: Vec<_> = region.switch.patches().collect();
-            prop_assert_eq!(on_switch, region.controller().region().patches(&wanted));
+            prop_assert_eq!(on_switch, region.controller().region().patches(0, &wanted));
             prop_assert_eq!(region.controller().memory().confirmed, change.generation);
             prop_assert!(region.controller().alarms().next().is_none());
             map = wanted;

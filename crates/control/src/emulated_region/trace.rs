@@ -90,12 +90,12 @@ impl fmt::Display for Line<'_> {
                 write!(f, "planned {generation} for {rounds:?}")?;
                 all(f, circuits)
             }
-            Record::Patching { generation } => write!(f, "patching {generation}"),
-            Record::Verified { generation, rounds, circuits } => {
+            Record::Patching { generation, .. } => write!(f, "patching {generation}"),
+            Record::Verified { generation, rounds, circuits, .. } => {
                 write!(f, "verified {generation} for {rounds:?}")?;
                 all(f, circuits)
             }
-            Record::Withdrawn { generation, why } => write!(f, "withdrawn {generation}: {why}"),
+            Record::Withdrawn { generation, why, .. } => write!(f, "withdrawn {generation}: {why}"),
             Record::Confirmed { generation } => write!(f, "confirmed {generation}"),
             Record::Stuck { ports } => write!(f, "stuck {ports:?}"),
             Record::Doubtful { doubt } => write!(f, "doubtful {doubt:?}"),

@@ -47,7 +47,7 @@ impl Stage {
     }
 
     fn up(mut self) -> Self {
-        self.handle(Input::SwitchUp { device: "test".into(), ports: 8 });
+        self.handle(Input::SwitchUp { switch: 0, device: "test".into(), ports: 8 });
         (0..3).for_each(|at| self.agents[at].connected(Time::ZERO));
         self.settle();
         self
@@ -73,7 +73,7 @@ impl Stage {
                         Record::Planned { generation, circuits, .. } => {
                             format!("planned {generation} {}", shown(&circuits))
                         }
-                        Record::Patching { generation } => format!("patching {generation}"),
+                        Record::Patching { generation, .. } => format!("patching {generation}"),
                         Record::Verified { generation, circuits, .. } => {
                             format!("verified {generation} {}", shown(&circuits))
                         }
@@ -89,7 +89,7 @@ impl Stage {
                         agent.directive(self.now, directive);
                     }
                 }
-                Output::Order { id, order } => {
+                Output::Order { id, order, .. } => {
                     match &order {
                         Order::Read => writeln!(self.log, "  read"),
                         Order::Apply { end, set } => {
@@ -99,7 +99,7 @@ impl Stage {
                     .expect("text");
                     self.orders.push((id, order));
                 }
-                Output::Reconnect => writeln!(self.log, "  reconnect").expect("text"),
+                Output::Reconnect { .. } => writeln!(self.log, "  reconnect").expect("text"),
                 Output::Decide(question) => {
                     let counts = self.decider.decide(&question).expect("circuits");
                     let input = Input::Decided { question: question.number, counts };
@@ -296,7 +296,7 @@ fn a_switch_that_never_answers_leaves_the_region_on_packets() {
     // When it is back, it is read once what it may still be at is over; what it holds is taken over,
     // and then what is asked for is set.
     stage.seen();
-    stage.handle(Input::SwitchUp { device: "test".into(), ports: 8 });
+    stage.handle(Input::SwitchUp { switch: 0, device: "test".into(), ports: 8 });
     stage.pass(MS(2000), true);
     assert_eq!(
         stage.seen(),
@@ -443,7 +443,7 @@ fn what_was_verified_is_not_interrupted_by_a_restart() {
     stage.controller = Controller::new(region, settings, memory, stage.now);
     stage.settle();
     let before = stage.used();
-    stage.handle(Input::SwitchUp { device: "test".into(), ports: 8 });
+    stage.handle(Input::SwitchUp { switch: 0, device: "test".into(), ports: 8 });
     stage.pass(MS(4000), true);
     assert_eq!(stage.used(), before);
     assert_eq!(
@@ -462,7 +462,7 @@ fn a_lost_journal_is_noticed_and_late_commands_are_waited_for() {
         stage.controller = Controller::new(region, settings, memory, stage.now);
         stage.seen();
         let before = stage.used();
-        stage.handle(Input::SwitchUp { device: "test".into(), ports: 8 });
+        stage.handle(Input::SwitchUp { switch: 0, device: "test".into(), ports: 8 });
         stage.pass(MS(990), true);
         assert!(!stage.seen().contains("read"), "{doubt:?}: a command may be late for a second");
         stage.pass(MS(6000), true);

@@ -1,0 +1,64 @@
+//! What a controller knows of one of its switches.
+
+use crate::driver::Patch;
+use lightloom_units::Time;
+use std::collections::BTreeSet;
+
+/// A switch, as the controller knows it.
+#[derive(Clone, Debug)]
+pub(super) struct Site {
+    /// It lets us in.
+    pub up: bool,
+    /// Its own name for itself.
+    pub device: Option<String>,
+    /// What was read last of the region's ports.
+    pub actual: Vec<Patch>,
+    /// What is in `actual` may not be so any more.
+    pub must_read: bool,
+    /// It has neither been read nor given up since the controller started.
+    pub awaited: bool,
+    /// It is not read before.
+    pub quarantine: Time,
+    /// While it must be read: the order that reads it, and by when it is answered.
+    pub reading: Option<(u64, Time)>,
+    /// What was read while a plan of other switches was under way.
+    pub found: Option<Vec<Patch>>,
+    /// Patches that this controller knows to be its own: those that stood when the switch was read last, and those
+    /// that were ordered since; none before the first reading, when all that stands is taken over.
+    pub made: Option<BTreeSet<Patch>>,
+}
+
+impl Site {
+    /// A switch of which nothing is known.
+    pub fn new(quarantine: Time) -> Self {
+        Site {
+            up: false,
+            device: None,
+            actual: Vec::new(),
+            must_read: true,
+            awaited: true,
+            quarantine,
+            reading: None,
+            found: None,
+            made: None,
+        }
+    }
+
+    /// Whether it can be given orders: it lets us in, and what it holds is known.
+    pub fn is_known(&self) -> bool {
+        self.up && !self.must_read
+    }
+
+    /// What it holds is not known any more.
+    pub fn forget(&mut self) {
+        self.must_read = true;
+        (self.reading, self.found) = (None, None);
+    }
+
+    /// These are ordered.
+    pub fn ordered(&mut self, set: &[Patch]) {
+        if let Some(made) = &mut self.made {
+            made.extend(set);
+        }
+    }
+}
