@@ -97,6 +97,36 @@ impl Alarm {
         }
     }
 
+    /// The server that it is about, if it is about one.
+    pub fn server(&self) -> Option<u16> {
+        match *self {
+            Alarm::PortStuck { port } | Alarm::ForeignPatch { port } => Some(port.0),
+            Alarm::ServerSilent { server }
+            | Alarm::DrainStuck { server }
+            | Alarm::PartFailed { server, .. }
+            | Alarm::ReportRefused { server } => Some(server),
+            Alarm::SwitchUnreachable { .. }
+            | Alarm::SwitchUntrusted { .. }
+            | Alarm::SwitchRefuses { .. }
+            | Alarm::CircuitsChanged { .. }
+            | Alarm::SecondController
+            | Alarm::DecisionRefused
+            | Alarm::JournalLost
+            | Alarm::CertificateExpires => None,
+        }
+    }
+
+    /// The switch that it is about, if it is about one.
+    pub fn switch(&self) -> Option<u16> {
+        match *self {
+            Alarm::SwitchUnreachable { switch }
+            | Alarm::SwitchUntrusted { switch }
+            | Alarm::SwitchRefuses { switch }
+            | Alarm::CircuitsChanged { switch } => Some(switch),
+            _ => None,
+        }
+    }
+
     /// Every name that [`Alarm::name`] gives.
     pub const NAMES: [&'static str; 14] = [
         "switch-unreachable",
@@ -121,10 +151,12 @@ impl fmt::Display for Alarm {
         match self {
             Alarm::SwitchUnreachable { .. } => write!(f, "the switch cannot be reached"),
             Alarm::SwitchUntrusted { .. } => {
-                write!(f, "the switch did not answer as it should: no circuit is used")
+                write!(f, "the switch did not answer as it should: none of its circuits is used")
             }
             Alarm::SwitchRefuses { .. } => write!(f, "the switch refuses orders"),
-            Alarm::CircuitsChanged { .. } => write!(f, "someone else changed circuits"),
+            Alarm::CircuitsChanged { .. } => {
+                write!(f, "someone else changed circuits of the switch")
+            }
             Alarm::SecondController => {
                 write!(f, "another controller is at the switch: this one has stopped")
             }

@@ -223,7 +223,8 @@ mod tests {
 
     #[test]
     fn a_switch_is_touched_until_it_was_read() {
-        let patching = |switches: &[u16]| Record::Patching { generation: 1, switches: switches.into() };
+        let patching =
+            |switches: &[u16]| Record::Patching { generation: 1, switches: switches.into() };
         let verified = |unread: &[u16]| Record::Verified {
             generation: 1,
             rounds: vec![],

@@ -336,10 +336,7 @@ mod tests {
         };
         assert_eq!(of(&[1], &[0]), RegionError::Size(1, 1));
         assert_eq!(of(&[1], &[0, 0]).to_string(), "switch ports: 1 given for 2");
-        assert_eq!(
-            of(&[1, 1], &[0, 0]),
-            RegionError::Doubled(SwitchPort { switch: 0, port: 1 })
-        );
+        assert_eq!(of(&[1, 1], &[0, 0]), RegionError::Doubled(SwitchPort { switch: 0, port: 1 }));
         let no = |at| RegionError::NoPort { server: 1, port: 0, at, ports: 9 };
         assert_eq!((of(&[1, 0], &[0, 0]), of(&[1, 10], &[0, 0])), (no(0), no(10)));
         assert!(Region::in_a_row(3, 2, 5).is_err() && Region::in_a_row(3, 2, 6).is_ok());

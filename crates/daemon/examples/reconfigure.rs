@@ -150,7 +150,7 @@ impl World {
         let mut server = Tl1Server::new(Switch::new(device, 1)?, settings);
         let session = server.open();
         let login = Login { user: "root".into(), password: Secret::new("root") };
-        let driver = Tl1Driver::new(login, &region.slice(), Options::default())?;
+        let driver = Tl1Driver::new(login, &region.slice(0), Options::default())?;
         let agent = |server| {
             let settings = AgentSettings { server, ports: DEGREE, ..AgentSettings::default() };
             Agent::new(settings, 1, Time::ZERO)
@@ -213,7 +213,9 @@ impl World {
             let inputs: Vec<Input> = events
                 .into_iter()
                 .filter_map(|event| match event {
-                    DriverEvent::Up { device, ports } => Some(Input::SwitchUp { device, ports }),
+                    DriverEvent::Up { device, ports } => {
+                        Some(Input::SwitchUp { switch: 0, device, ports })
+                    }
                     DriverEvent::Answer { id, answer } => Some(Input::Answer { id, answer }),
                     DriverEvent::Down(why) => panic!("the switch is down: {why}"),
                     DriverEvent::Notice(_) => None,
@@ -261,7 +263,7 @@ impl World {
                         std::iter::from_fn(|| controller.poll()).collect::<Vec<_>>()
                     }));
                 }
-                Output::Order { id, order } => {
+                Output::Order { id, order, .. } => {
                     let driver = &mut self.driver;
                     self.spent.on(Of::Tl1, || driver.order(now, id, &order));
                 }
@@ -275,7 +277,7 @@ impl World {
                 Output::Send { server, directive } => {
                     self.agents[usize::from(server)].directive(now, directive);
                 }
-                Output::Reconnect => panic!("the switch is not trusted"),
+                Output::Reconnect { .. } => panic!("the switch is not trusted"),
                 Output::Event(_) => {}
             }
         }
@@ -293,7 +295,7 @@ impl World {
         let region = self.controller.region();
         region.legal(standing).expect("legal circuits");
         let held: Vec<_> = self.server.switch().patches().collect();
-        assert_eq!(held, region.patches(standing), "what the switch holds");
+        assert_eq!(held, region.patches(0, standing), "what the switch holds");
         assert!(self.agents.iter().all(|agent| agent.round() == round), "a round is not answered");
         self.verified.take()
     }

@@ -7,6 +7,7 @@
 mod file;
 mod listen;
 mod raw;
+mod servers;
 mod switch;
 mod switches;
 
@@ -16,16 +17,15 @@ use crate::auth::Tokens;
 use crate::failure::Failure;
 use crate::hub::Names;
 use crate::preset;
-use crate::wire::Endpoint;
 use file::File;
-use lightloom_control::{Driver, Region, Settings};
+use lightloom_control::{Region, Settings};
 use lightloom_decide::{self as decide, Decider, rule};
-use lightloom_fabric::{MOST_PORTS, ReconfigurationDelay};
+use lightloom_fabric::ReconfigurationDelay;
 use lightloom_units::Time;
 use listen::listen;
 use serde::Serialize;
+use servers::servers;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -50,10 +50,8 @@ pub struct Config {
     pub expiry: Option<SystemTime>,
     /// The tokens that are known; without any, whoever reaches the address may come.
     pub tokens: Tokens,
-    /// How the switch is reached.
-    pub endpoint: Endpoint,
-    /// The driver of its protocol.
-    pub driver: Box<dyn Driver + Send>,
+    /// The switches, by number.
+    pub switches: Vec<Driven>,
     /// The journal's file.
     pub journal: PathBuf,
     /// What `lightloom controller check` prints.
@@ -71,10 +69,8 @@ pub struct Summary {
     pub ports_each: usize,
     /// Names of tenants, by number.
     pub tenants: Vec<String>,
-    /// Its protocol, and where it is.
-    pub switch: String,
-    /// Duplex ports of the switch.
-    pub switch_ports: u16,
+    /// Its switches, by number.
+    pub switches: Vec<SwitchSummary>,
     /// Where the controller listens.
     pub listen: String,
     /// Whether it listens with TLS.
@@ -85,6 +81,17 @@ pub struct Summary {
     pub decision: String,
     /// The journal's file.
     pub journal: String,
+}
+
+/// A switch in short.
+#[derive(Clone, Debug, Serialize)]
+pub struct SwitchSummary {
+    /// Its name.
+    pub name: String,
+    /// Its protocol, and where it is.
+    pub at: String,
+    /// Its duplex ports.
+    pub ports: u16,
 }
 
 impl Config {
@@ -130,8 +137,7 @@ impl Config {
         let (names, region) = servers(&file, &raw)?;
         let (address, tls, expiry, tokens) =
             listen(&file, &raw.listen, &raw.token, &names.tenants)?;
-        let (protocol, endpoint, driver) =
-            switch::read(&file, "switch", &raw.switch, region.slice())?;
+        let (switches, found) = switches_of(&file, &raw, &region)?;
         let journal = raw.journal.path.clone().unwrap_or_else(|| {
             path.file_stem()
                 .map_or_else(|| "region".into(), PathBuf::from)
@@ -145,8 +151,7 @@ impl Config {
             servers: region.servers(),
             ports_each: region.degree(),
             tenants: names.tenants.clone(),
-            switch: format!("{} at {endpoint}", protocol.name),
-            switch_ports: region.switch_ports(),
+            switches: found,
             listen: address.to_string(),
             tls: tls.is_some(),
             tokens: raw.token.len(),
@@ -162,8 +167,7 @@ impl Config {
             tls,
             expiry,
             tokens,
-            endpoint,
-            driver,
+            switches,
             journal,
             summary,
         })
@@ -189,105 +193,41 @@ impl Config {
     pub fn wiring(&self) -> String {
         let ports = |server: u16| (0..self.region.degree() as u16).map(move |port| (server, port));
         let mut digest = Sha256::new();
-        digest.update(self.region.switch_ports().to_le_bytes());
+        let switches = self.region.switches();
+        (0..switches).for_each(|at| digest.update(self.region.switch_ports(at).to_le_bytes()));
         for (server, name) in (0..).zip(&self.names.servers) {
             digest.update((name.len() as u64).to_le_bytes());
             digest.update(name);
             digest.update(self.region.tenant(server).to_le_bytes());
             ports(server).for_each(|port| {
-                digest.update(self.region.switch_port(port).to_le_bytes());
+                let at = self.region.switch_port(port);
+                digest.update(at.port.to_le_bytes());
+                // Of one switch as it was when there was never more than one.
+                if switches > 1 {
+                    digest.update(at.switch.to_le_bytes());
+                }
             });
         }
         digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
-fn servers(file: &File<'_>, raw: &raw::Raw) -> Result<(Names, Region), Failure> {
-    let ports = raw.switch.ports;
-    if !(1..=MOST_PORTS).contains(&u32::from(ports)) {
-        return Err(file.wrong("switch.ports", ports, format!("must be from 1 to {MOST_PORTS}")));
+/// The switches with their drivers, and in short.
+fn switches_of(
+    file: &File<'_>,
+    raw: &raw::Raw,
+    region: &Region,
+) -> Result<(Vec<Driven>, Vec<SwitchSummary>), Failure> {
+    let (mut switches, mut summaries) = (Vec::new(), Vec::new());
+    let names = servers::switch_names(raw);
+    for (at, (one, name)) in raw.switch.iter().zip(names).enumerate() {
+        let table = servers::table(raw, at);
+        let (protocol, endpoint, driver) = switch::read(file, &table, one, region.slice(at))?;
+        let of = format!("{} at {endpoint}", protocol.name);
+        summaries.push(SwitchSummary { name: name.clone(), at: of, ports: one.ports });
+        switches.push(Driven { name, ports: one.ports, endpoint, driver });
     }
-    let listed: Vec<raw::Server> = match (&raw.servers, raw.server.is_empty()) {
-        (None, false) => raw.server.clone(),
-        (None, true) => return Err(file.lacks("servers", "give [servers], or [[server]] for each")),
-        (Some(_), false) => {
-            return Err(file.lacks("servers", "give either [servers] or [[server]], not both"));
-        }
-        (Some(row), true) => in_a_row(file, row, ports)?,
-    };
-    let mut names = Names {
-        region: raw.name.clone(),
-        servers: Vec::new(),
-        tenants: Vec::new(),
-        tenant_of_server: Vec::new(),
-    };
-    let (mut wiring, mut seen) = (Vec::new(), BTreeSet::new());
-    let degree = listed.first().map_or(0, |server| server.ports.len());
-    for (at, server) in listed.iter().enumerate() {
-        let key = |key: &str| format!("server[{at}].{key}");
-        if server.name.is_empty() || server.name.len() > 64 {
-            return Err(file.wrong(&key("name"), &server.name, "must have 1 to 64 characters"));
-        }
-        if !seen.insert(&server.name) {
-            return Err(file.wrong(&key("name"), &server.name, "another server has this name"));
-        }
-        if server.ports.len() != degree || degree == 0 {
-            let found = server.ports.len();
-            let allowed = format!("must name as many ports as the first server, {degree}");
-            return Err(file.wrong(&key("ports"), format!("{found} ports"), allowed));
-        }
-        for &port in &server.ports {
-            if port == 0 || port > ports {
-                let allowed = format!("must be a port of the switch, from 1 to {ports}");
-                return Err(file.wrong(&key("ports"), port, allowed));
-            }
-            if wiring.contains(&port) {
-                return Err(file.wrong(&key("ports"), port, "this port is taken already"));
-            }
-            wiring.push(port);
-        }
-        let tenant = server.tenant.as_deref().unwrap_or("default");
-        let known = names.tenants.iter().position(|known| known == tenant);
-        let number = known.unwrap_or_else(|| {
-            names.tenants.push(tenant.into());
-            names.tenants.len() - 1
-        });
-        names.tenant_of_server.push(number as u16);
-        names.servers.push(server.name.clone());
-    }
-    let half = degree.div_ceil(2);
-    let even = || (0..degree).map(|port| u8::from(port >= half)).collect();
-    let numa = raw.numa_of_port.clone().unwrap_or_else(even);
-    if numa.len() != degree {
-        let allowed = format!("must have one for each of {degree} ports");
-        return Err(file.wrong("numa_of_port", format!("{} entries", numa.len()), allowed));
-    }
-    let region = Region::new(ports, wiring, names.tenant_of_server.clone(), numa)
-        .map_err(|why| file.lacks("servers", why))?;
-    Ok((names, region))
-}
-
-fn in_a_row(file: &File<'_>, row: &raw::Row, ports: u16) -> Result<Vec<raw::Server>, Failure> {
-    if !(2..=4096).contains(&row.count) {
-        return Err(file.wrong("servers.count", row.count, "must be from 2 to 4096"));
-    }
-    if row.ports_each == 0 || row.ports_each > ports {
-        let allowed = format!("must be from 1 to {ports}");
-        return Err(file.wrong("servers.ports_each", row.ports_each, allowed));
-    }
-    let first = u32::from(row.first_port);
-    let last = first + u32::from(row.count) * u32::from(row.ports_each) - 1;
-    if first == 0 || last > u32::from(ports) {
-        let allowed = format!("the ports would be {first} to {last}; the switch has 1 to {ports}");
-        return Err(file.wrong("servers.first_port", first, allowed));
-    }
-    let width = (row.count - 1).to_string().len().max(2);
-    let server = |at: u16| {
-        let from = row.first_port + at * row.ports_each;
-        let ports = (from..from + row.ports_each).collect();
-        raw::Server { name: format!("node-{at:0width$}"), ports, tenant: None }
-    };
-    Ok((0..row.count).map(server).collect())
+    Ok((switches, summaries))
 }
 
 /// The preset's settings, but for what the file says.

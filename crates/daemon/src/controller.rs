@@ -10,9 +10,9 @@
 //! Checked: real daemons against a real emulator (`tests/all/controller`).
 
 use crate::clock::Clock;
-use crate::hub::{AgentAnswer, Command, Hub, Snapshot};
+use crate::hub::{AgentAnswer, Command, Hub, Names, Snapshot};
 use crate::journal::{Journal, JournalError};
-use crate::wire::SwitchHandle;
+use crate::wire::{self, SwitchHandle};
 use lightloom_control::{
     Controller, ControllerEvent, Input, Memory, Output, Record, Region, Report, Settings,
 };
@@ -43,7 +43,7 @@ pub struct Task {
     controller: Controller,
     journal: Journal,
     decider: Decider,
-    switch: SwitchHandle,
+    switches: Vec<SwitchHandle>,
     hub: Hub,
     commands: mpsc::Receiver<Command>,
     snapshots: watch::Sender<Arc<Snapshot>>,
@@ -77,17 +77,17 @@ pub struct Parts {
     pub journal: Journal,
     /// and what it said when it was opened.
     pub memory: Memory,
-    /// The driver's task.
-    pub switch: SwitchHandle,
+    /// By switch: its driver's task.
+    pub switches: Vec<SwitchHandle>,
     /// Names of servers and tenants.
-    pub names: crate::hub::Names,
+    pub names: Names,
 }
 
 impl Task {
     /// A controller that starts, and the hub around it.
     pub fn new(parts: Parts) -> (Self, Hub) {
         let (clock, started) = (Clock::start(), SystemTime::now());
-        let Parts { region, settings, decider, journal, memory, switch, names } = parts;
+        let Parts { region, settings, decider, journal, memory, switches, names } = parts;
         let agents = vec![None; region.servers()];
         let controller = Controller::new(region, settings, memory, Time::ZERO);
         let status = controller.status(Time::ZERO);
@@ -98,7 +98,7 @@ impl Task {
             controller,
             journal,
             decider,
-            switch,
+            switches,
             hub: hub.clone(),
             commands,
             snapshots,
@@ -135,7 +135,7 @@ impl Task {
             let heard = tokio::select! {
                 biased;
                 _ = &mut stop => return Ok(()),
-                input = self.switch.next() => Heard::Switch(input),
+                (_, input) = wire::next(&mut self.switches) => Heard::Switch(input),
                 command = self.commands.recv() => Heard::Command(command),
                 () = sleep_until(timer.into()) => Heard::Timer,
                 () = sleep_until(next.into()) => Heard::Picture,
@@ -248,17 +248,17 @@ impl Task {
                         answers.send_replace(AgentAnswer::Directive(directive));
                     }
                 }
-                Output::Order { id, order } => {
+                Output::Order { switch, id, order } => {
                     self.safe()?;
-                    self.switch.order(id, order, self.came);
+                    self.switches[switch].order(id, order, self.came);
                 }
-                Output::Reconnect => {
+                Output::Reconnect { switch } => {
                     self.safe()?;
-                    self.switch.reconnect();
+                    self.switches[switch].reconnect();
                 }
                 Output::Event(event) => {
                     self.safe()?;
-                    trace(&event);
+                    trace(&event, &self.hub.names);
                     self.hub.log(event);
                 }
             }
@@ -285,10 +285,14 @@ impl Task {
     }
 }
 
-fn trace(event: &ControllerEvent) {
+fn trace(event: &ControllerEvent, names: &Names) {
     match event {
-        ControllerEvent::Raised { alarm } => tracing::warn!(alarm = alarm.name(), "{alarm}"),
-        ControllerEvent::Cleared { alarm } => tracing::info!(alarm = alarm.name(), "over: {alarm}"),
+        ControllerEvent::Raised { alarm } => {
+            tracing::warn!(alarm = alarm.name(), "{}", names.words(alarm));
+        }
+        ControllerEvent::Cleared { alarm } => {
+            tracing::info!(alarm = alarm.name(), "over: {}", names.words(alarm));
+        }
         ControllerEvent::Reconfigured(log) => tracing::info!(
             generation = log.generation,
             changed_ports = log.changed_ports,
@@ -298,8 +302,10 @@ fn trace(event: &ControllerEvent) {
             confirmed_us = log.confirmed.map(|time| time.ps() / 1_000_000),
             "reconfigured"
         ),
-        ControllerEvent::Withdrawn { generation, why } => {
-            tracing::warn!(generation, why, "every circuit withdrawn");
+        ControllerEvent::Withdrawn { switches, generation, why } => {
+            let switches: Vec<_> = switches.iter().map(|&at| names.switch(at)).collect();
+            let switches = switches.join(", ");
+            tracing::warn!(generation, switches, why, "every circuit withdrawn");
         }
         ControllerEvent::Note { text } => tracing::info!("{text}"),
     }

@@ -5,7 +5,7 @@
 //! [`Snapshot`] that it publishes after every change, and sends it [`Command`]s.
 
 use crate::border::Refused;
-use lightloom_control::{ControllerEvent, Directive, PortId, Report, Status};
+use lightloom_control::{Alarm, ControllerEvent, Directive, PortId, Report, Status};
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -100,12 +100,32 @@ pub enum Command {
 pub struct Names {
     /// The name of the region.
     pub region: String,
+    /// Names of switches, by number.
+    pub switches: Vec<String>,
     /// Names of servers, by number.
     pub servers: Vec<String>,
     /// Names of tenants, by number.
     pub tenants: Vec<String>,
     /// By server: its tenant, by number.
     pub tenant_of_server: Vec<u16>,
+}
+
+impl Names {
+    /// The name of a switch, or its number if it has none.
+    pub fn switch(&self, switch: u16) -> String {
+        self.switches.get(usize::from(switch)).cloned().unwrap_or_else(|| switch.to_string())
+    }
+
+    /// An alarm in words, with names for numbers. If there is one switch, it is "the switch".
+    pub fn words(&self, alarm: &Alarm) -> String {
+        let text = alarm.to_string();
+        if let Some(switch) = alarm.switch().filter(|_| self.switches.len() > 1) {
+            return text.replacen("the switch", &format!("switch {}", self.switch(switch)), 1);
+        }
+        let name = |server| Some((server, self.servers.get(usize::from(server))?));
+        let Some((server, name)) = alarm.server().and_then(name) else { return text };
+        text.replacen(&format!("server {server}"), name, 1)
+    }
 }
 
 /// The shared part.

@@ -376,11 +376,20 @@ mod tests {
         (1..=upto)
             .map(|at| match at % 6 {
                 0 => Record::Planned { generation: at, rounds: vec![at], circuits: circuits(at) },
-                1 => Record::Patching { generation: at },
-                2 => Record::Verified { generation: at, rounds: vec![at], circuits: circuits(at) },
+                1 => Record::Patching { generation: at, switches: vec![] },
+                2 => Record::Verified {
+                    generation: at,
+                    rounds: vec![at],
+                    circuits: circuits(at),
+                    unread: vec![],
+                },
                 3 => Record::Confirmed { generation: at },
                 4 => Record::Stuck { ports: vec![(at as u16, 0)] },
-                _ => Record::Withdrawn { generation: at, why: "it \"lies\"".into() },
+                _ => Record::Withdrawn {
+                    generation: at,
+                    why: "it \"lies\"".into(),
+                    circuits: vec![],
+                },
             })
             .collect()
     }
@@ -431,7 +440,7 @@ mod tests {
         let reader = Connection::open(&path).expect("a reader");
         let count = || reader.query_row("SELECT count(*) FROM record", [], |row| row.get(0));
         assert_eq!(count(), Ok(1));
-        first.commit(&[Record::Patching { generation: 1 }]).expect("written");
+        first.commit(&[Record::Patching { generation: 1, switches: vec![] }]).expect("written");
         assert_eq!(count(), Ok(2));
         drop(first);
         open(&path);

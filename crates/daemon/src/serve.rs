@@ -77,7 +77,11 @@ impl Server {
             .map_err(|why| Failure::Run(format!("{}: {why}", config.address)))?;
         let reconnect = Duration::from_nanos(config.settings.reconnect.ps() / 1000);
         let patience = Duration::from_nanos(config.settings.patience.ps() / 1000);
-        let switch = wire::spawn(config.endpoint, config.driver, Timing::new(reconnect, patience));
+        let timing = Timing::new(reconnect, patience);
+        let switches = config.switches.into_iter().enumerate();
+        let switches = switches
+            .map(|(at, switch)| wire::spawn(at, switch.endpoint, switch.driver, timing))
+            .collect();
         let (ports, lease) = (config.region.degree(), config.settings.lease);
         let (task, hub) = Task::new(Parts {
             region: config.region,
@@ -85,7 +89,7 @@ impl Server {
             decider: config.decider,
             journal,
             memory,
-            switch,
+            switches,
             names: config.names,
         });
         let (stop, ended) = on_a_thread(task)?;
@@ -157,16 +161,20 @@ pub fn check(file: &Path, json: bool) -> Result<(), Failure> {
         return Ok(());
     }
     let tls = if summary.tls { "with TLS" } else { "without TLS" };
+    let switches = summary.switches.iter();
+    let switches =
+        switches.map(|switch| ("switch", format!("{}, {} ports", switch.at, switch.ports)));
     let lines = [
         ("region", summary.region),
         ("servers", format!("{} of {} optical ports", summary.servers, summary.ports_each)),
         ("tenants", summary.tenants.join(", ")),
-        ("switch", format!("{}, {} ports", summary.switch, summary.switch_ports)),
         ("listens", format!("{} {tls}, {} tokens", summary.listen, summary.tokens)),
         ("decides", summary.decision),
         ("journal", summary.journal),
     ];
-    lines.iter().for_each(|(name, value)| say(&format!("{name:<8} {value}")));
+    let (first, rest) = lines.split_at(3);
+    let lines = first.iter().cloned().chain(switches).chain(rest.iter().cloned());
+    lines.for_each(|(name, value)| say(&format!("{name:<8} {value}")));
     Ok(())
 }
 

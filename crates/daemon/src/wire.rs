@@ -14,7 +14,10 @@ use crate::clock::Clock;
 use lightloom_control::{Driver, DriverEvent, Input, Order};
 use lightloom_units::Time;
 use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
@@ -81,18 +84,38 @@ impl SwitchHandle {
     }
 }
 
-/// Carries a driver from now on, until the handle is dropped.
-pub fn spawn(endpoint: Endpoint, driver: Box<dyn Driver + Send>, timing: Timing) -> SwitchHandle {
+/// What comes next from any of these switches, with its place among them. A call that is given up loses nothing.
+pub async fn next(switches: &mut [SwitchHandle]) -> (usize, Option<Input>) {
+    poll_fn(|context| {
+        for (at, switch) in switches.iter_mut().enumerate() {
+            let one = pin!(switch.next());
+            if let Poll::Ready(input) = one.poll(context) {
+                return Poll::Ready((at, input));
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// Carries a driver from now on, until the handle is dropped. What it says is of the switch of this number.
+pub fn spawn(
+    switch: usize,
+    endpoint: Endpoint,
+    driver: Box<dyn Driver + Send>,
+    timing: Timing,
+) -> SwitchHandle {
     let (calls, asked) = mpsc::unbounded_channel();
     // Answers are no more than orders; what else comes may wait in the stream.
     let (events, inputs) = mpsc::channel(64);
     let clock = Clock::start();
-    let task = Task { endpoint, driver, timing, clock, stream: 0, asked, events };
+    let task = Task { switch, endpoint, driver, timing, clock, stream: 0, asked, events };
     tokio::spawn(task.run());
     SwitchHandle { calls, events: inputs, stream: 0 }
 }
 
 struct Task {
+    switch: usize,
     endpoint: Endpoint,
     driver: Box<dyn Driver + Send>,
     timing: Timing,
@@ -125,8 +148,8 @@ impl Task {
                 Err(_) => (false, format!("no connection within {:?}", self.timing.connect)),
             };
             wait = if up { self.timing.reconnect } else { wait };
-            tracing::warn!(why, retry_ms = wait.as_millis() as u64, "switch down");
-            if self.tell(Input::SwitchDown { why }).await.is_err() {
+            tracing::warn!(switch = %self.endpoint, why, retry_ms = wait.as_millis() as u64, "switch down");
+            if self.tell(Input::SwitchDown { switch: self.switch, why }).await.is_err() {
                 return;
             }
             tokio::select! {
@@ -155,8 +178,9 @@ impl Task {
                 match event {
                     DriverEvent::Up { device, ports } => {
                         up = true;
-                        tracing::info!(device, ports, "switch up");
-                        self.tell(Input::SwitchUp { device, ports }).await?;
+                        tracing::info!(switch = %self.endpoint, device, ports, "switch up");
+                        let switch = self.switch;
+                        self.tell(Input::SwitchUp { switch, device, ports }).await?;
                     }
                     DriverEvent::Answer { id, answer } => {
                         open.retain(|order| order.0 != id);

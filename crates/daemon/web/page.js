@@ -73,9 +73,15 @@ function head(status) {
   const all = status.confirmed_generation === status.generation;
   $("plan").textContent = all ? `plan ${status.generation}, confirmed by all`
     : `plan ${status.generation}: verified ${status.verified_generation}, confirmed ${status.confirmed_generation}`;
-  const it = status.switch;
-  $("switch").textContent = `${it.device || "switch"}, ${it.ports} ports: ${it.up ? (it.read ? "up" : "up, not read yet") : "down"}`;
-  $("switch").className = it.up && it.read ? "quiet" : "wrong";
+  const how = (it) => it.up ? (it.read ? "up" : "up, not read yet") : "down";
+  const wrong = status.switches.filter((it) => !(it.up && it.read));
+  // Of many switches those that are not in order, each by its number.
+  const shown = status.switches.length === 1 ? status.switches : wrong;
+  const one = (it) => `${it.device || "switch"}, ${it.ports} ports: ${how(it)}`;
+  const many = `${status.switches.length} switches, ${status.switches.length - wrong.length} up`;
+  const rest = shown.map((it) => `${state.names?.switches[it.switch] ?? it.switch} ${how(it)}`);
+  $("switch").textContent = status.switches.length === 1 ? one(status.switches[0]) : [many, ...rest].join(", ");
+  $("switch").className = wrong.length ? "wrong" : "quiet";
   $("role").textContent = `you are ${status.role === "operator" ? "an operator" : `a ${status.role}`}; up for ${long(status.now / 1e12)}`;
 }
 

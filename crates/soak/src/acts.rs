@@ -63,7 +63,9 @@ impl World {
     /// The driver has something to tell.
     pub(crate) fn heard(&mut self, event: DriverEvent) {
         match event {
-            DriverEvent::Up { device, ports } => self.input(Input::SwitchUp { switch: 0, device, ports }),
+            DriverEvent::Up { device, ports } => {
+                self.input(Input::SwitchUp { switch: 0, device, ports })
+            }
             DriverEvent::Down(why) => {
                 self.hang_up();
                 self.input(Input::SwitchDown { switch: 0, why });

@@ -152,7 +152,8 @@ impl World {
             }
             Fault::MirrorSticks => {
                 let n = self.region.switch_ports(0);
-                let at = self.region.switch_port(port).port + if self.chance.hit(500) { n } else { 0 };
+                let at =
+                    self.region.switch_port(port).port + if self.chance.hit(500) { n } else { 0 };
                 self.line.server.switch_mut().stick(at, true);
                 if !self.plan.forever {
                     self.at(over + lease, Event::Unstuck(at));

@@ -148,7 +148,9 @@ impl Checks {
         self.made.iter_mut().for_each(|made| made.extend(set));
         for patch in end.iter().chain(set) {
             for port in [patch.ingress, patch.egress.saturating_sub(region.switch_ports(0))] {
-                holds(SLICE, region.port_at(0, port).is_some(), || format!("{patch:?} is ordered"))?;
+                holds(SLICE, region.port_at(0, port).is_some(), || {
+                    format!("{patch:?} is ordered")
+                })?;
                 self.ordered.insert(port, self.orders);
                 let n = region.switch_ports(0);
                 self.seen.retain(|seen| seen.ingress != port && seen.egress != n + port);
@@ -219,8 +221,11 @@ impl Checks {
     }
 
     fn was_read(&self, region: &Region, a: PortId, b: PortId) -> bool {
-        let [there, back] =
-            Patch::pair(region.switch_ports(0), region.switch_port(a).port, region.switch_port(b).port);
+        let [there, back] = Patch::pair(
+            region.switch_ports(0),
+            region.switch_port(a).port,
+            region.switch_port(b).port,
+        );
         self.seen.contains(&there) && self.seen.contains(&back)
     }
 
@@ -278,7 +283,8 @@ impl Checks {
                 let may = node.plane.circuit(shows, port);
                 let flies = node.plane.flying[usize::from(port)].map(|(peer, _)| peer);
                 for peer in may.into_iter().chain(flies) {
-                    let ends = [region.switch_port((server, port)).port, region.switch_port(peer).port];
+                    let ends =
+                        [region.switch_port((server, port)).port, region.switch_port(peer).port];
                     if ends.iter().any(|&end| self.is_spoilt(now, end)) {
                         continue;
                     }

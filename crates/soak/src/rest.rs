@@ -31,7 +31,8 @@ impl World {
         // Those who joined ports of the region to their own take them apart again, or do not.
         let outside: Vec<Patch> = (self.line.switch().patches())
             .filter(|patch| {
-                let ends = [patch.ingress, patch.egress - n].map(|port| self.region.port_at(0, port));
+                let ends =
+                    [patch.ingress, patch.egress - n].map(|port| self.region.port_at(0, port));
                 ends[0].is_none() || ends[1].is_none()
             })
             .collect();

@@ -31,11 +31,28 @@ _MANY = 16  # servers; more are shown in brief
 _FEW = 3  # alarms of one name; more are shown in one line
 
 
+def _switches(switches: Sequence[Mapping[str, Any]]) -> Text:
+    """Return the state of the switch, or how many of several are up and which are not."""
+
+    def state(switch: Mapping[str, Any]) -> str:
+        ready = switch["up"] and switch["read"]
+        return "up" if ready else "up, not read yet" if switch["up"] else "down"
+
+    wrong = [one for one in switches if state(one) != "up"]
+    style = "bold red" if wrong else ""
+    if len(switches) == 1:
+        (one,) = switches
+        device = f"{one['device'] or 'switch'}, {one['ports']} ports: "
+        return Text.assemble(device, (state(one), style))
+    text = Text(f"{len(switches)} switches, {len(switches) - len(wrong)} up")
+    for one in wrong:
+        text.append(f", {one['device'] or 'switch'} (number {one['switch']}) {state(one)}", style)
+    return text
+
+
 def head(status: Mapping[str, Any]) -> RenderableType:
-    """Return a line or two on the region and its switch."""
-    switch, phase = status["switch"], status["phase"]
-    ready = switch["up"] and switch["read"]
-    state = "up" if ready else "up, not read yet" if switch["up"] else "down"
+    """Return a line or two on the region and its switches."""
+    phase = status["phase"]
     plan = f"plan {status['generation']}"
     if status["confirmed_generation"] == status["generation"]:
         plan += ", confirmed by all"
@@ -44,8 +61,7 @@ def head(status: Mapping[str, Any]) -> RenderableType:
         plan += f"confirmed {status['confirmed_generation']}"
     style = {"idle": "bold green", "starting": "bold yellow"}.get(phase, "bold cyan")
     first = Text.assemble((status["region"], "bold"), "  ", (phase, style), f"  {plan}")
-    device = f"{switch['device'] or 'switch'}, {switch['ports']} ports: "
-    second = Text.assemble(device, (state, "" if ready else "bold red"))
+    second = _switches(status["switches"])
     rows = status["servers"]
     present = sum(one["present"] for one in rows)
     blocked, ports = (
@@ -191,20 +207,25 @@ def circuits(status: Mapping[str, Any], names: Names, width: int = 80) -> Render
 
 
 def port_maps(status: Mapping[str, Any]) -> PortMaps:
-    """Return the circuits that agents may use as a file has them, by the ports of the switch.
+    """Return the circuits that agents may use as a file has them, by the ports of the switches.
 
     Attached are the ports that circuits end at: of others a controller does not say.
     """
-    joined = [one["switch_ports"] for one in status["circuits"]]
-    ends = [(one[end], port) for one, ports in zip(status["circuits"], joined, strict=True)
-            for end, port in zip("ab", ports, strict=True)]  # fmt: skip
-    device = Device.of(
-        status["switch"]["device"] or status["region"], (1, status["switch"]["ports"]), duplex=True,
-        attached=sorted((port, server, own) for (server, own), port in ends),
-        initial=sorted((a, b) for a, b in joined),
-    )  # fmt: skip
+
+    def device(switch: Mapping[str, Any]) -> Device:
+        circuits = [one for one in status["circuits"] if one["switch"] == switch["switch"]]
+        ends = [(one[end], port) for one in circuits
+                for end, port in zip("ab", one["switch_ports"], strict=True)]  # fmt: skip
+        name = switch["device"] or status["region"]
+        return Device.of(
+            name if len(status["switches"]) == 1 else f"{name} {switch['switch']}",
+            (1, switch["ports"]), duplex=True,
+            attached=sorted((port, server, own) for (server, own), port in ends),
+            initial=sorted((a, b) for a, b in (one["switch_ports"] for one in circuits)),
+        )  # fmt: skip
+
     by = f"the controller of {status['region']}, plan {status['verified_generation']}"
-    return PortMaps.of(by, [device])
+    return PortMaps.of(by, [device(switch) for switch in status["switches"]])
 
 
 def changes(events: Sequence[Mapping[str, Any]], most: int = 10, width: int = 80) -> RenderableType:

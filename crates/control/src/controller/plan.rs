@@ -248,7 +248,8 @@ impl Controller {
         switch: usize,
         patches: impl Iterator<Item = &'a Patch>,
     ) -> impl Iterator<Item = PortId> {
-        let far = move |patch: &Patch| patch.egress.saturating_sub(self.region.switch_ports(switch));
+        let far =
+            move |patch: &Patch| patch.egress.saturating_sub(self.region.switch_ports(switch));
         let both = move |patch: &Patch| {
             [patch.ingress, far(patch)].map(|end| self.region.port_at(switch, end))
         };

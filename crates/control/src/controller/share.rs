@@ -92,7 +92,8 @@ impl Controller {
     /// are away.
     pub(super) fn spare(&self, mut target: PortMap) -> PortMap {
         let spared = |port: &PortId| {
-            self.deferred[usize::from(self.region.tenant(port.0))] || !self.site_of(*port).is_known()
+            self.deferred[usize::from(self.region.tenant(port.0))]
+                || !self.site_of(*port).is_known()
         };
         for port in self.region.ports().filter(spared) {
             target.disconnect(port);

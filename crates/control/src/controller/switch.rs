@@ -244,7 +244,8 @@ impl Controller {
     /// Ports of these switches that are joined to some outside the region are no candidates. Says whether any is new.
     pub(super) fn see_foreign(&mut self, now: Time, switches: &[usize]) -> bool {
         let elsewhere = |port: &&PortId| !switches.contains(&self.switch_of(**port));
-        let mut foreign: BTreeSet<PortId> = self.foreign.iter().filter(elsewhere).copied().collect();
+        let mut foreign: BTreeSet<PortId> =
+            self.foreign.iter().filter(elsewhere).copied().collect();
         for &switch in switches {
             let ports = self.region.switch_ports(switch);
             for patch in &self.sites[switch].actual {
@@ -291,7 +292,8 @@ impl Controller {
             self.next_audit = now; // what others hold was not taken over yet
         }
         let plan = self.phase.plan();
-        let concerned = plan.is_some_and(|plan| plan.switches.iter().any(|at| switches.contains(at)));
+        let concerned =
+            plan.is_some_and(|plan| plan.switches.iter().any(|at| switches.contains(at)));
         let other = |at: &usize| !switches.contains(at);
         let others = !self.is_behind() && self.switches(Site::is_known).iter().any(other);
         if (plan.is_some() || others) && !concerned && !self.stands_on(switches) {

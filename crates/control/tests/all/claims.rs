@@ -45,7 +45,8 @@ impl Region6 {
             notes: Vec::new(),
             beat: 0,
         };
-        all.controller.handle(all.now, Input::SwitchUp { switch: 0, device: "test".into(), ports: 12 });
+        all.controller
+            .handle(all.now, Input::SwitchUp { switch: 0, device: "test".into(), ports: 12 });
         (0..6).for_each(|server| all.enter(server));
         all.pass(MS(100), |_| {});
         all
@@ -315,7 +316,9 @@ fn a_journal_that_was_lost_is_believed_once_and_a_lie_is_not() {
     let settings = Settings { start_even: false, ..Settings::default() };
     later.controller = Controller::new(region, settings, Memory::default(), later.now);
     later.orders.clear();
-    later.controller.handle(later.now, Input::SwitchUp { switch: 0, device: "test".into(), ports: 12 });
+    later
+        .controller
+        .handle(later.now, Input::SwitchUp { switch: 0, device: "test".into(), ports: 12 });
     later.pass(MS(4000), |_| {});
     later.ask(0..3, 2);
     later.ask(3..6, 2);

@@ -284,7 +284,7 @@ fn a_switch_that_never_answers_leaves_the_region_on_packets() {
   server 1 drains [0, 1]
   patching 2
   end [1>11 2>12 3>9 4>10] set [3>13 4>14 5>11 6>12]
-  ! the switch did not answer as it should: no circuit is used
+  ! the switch did not answer as it should: none of its circuits is used
   reconnect
   withdrawn 3
 "
@@ -301,7 +301,7 @@ fn a_switch_that_never_answers_leaves_the_region_on_packets() {
     assert_eq!(
         stage.seen(),
         "  read
-  over: the switch did not answer as it should: no circuit is used
+  over: the switch did not answer as it should: none of its circuits is used
   planned 4 [0.0-1.0 0.1-1.1]
   read
   verified 4 [0.0-1.0 0.1-1.1]

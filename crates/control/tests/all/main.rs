@@ -6,6 +6,7 @@ mod netconf;
 mod netconf_peer;
 mod objects;
 mod ocs;
+mod switches;
 mod tl1_conformance;
 mod tl1_driver;
 mod tl1_sessions;

@@ -1,7 +1,10 @@
 //! `region.toml` as it is written. What each key means is in `docs/operate.md`.
 
-use serde::Deserialize;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 #[derive(Debug, Deserialize)]
@@ -12,7 +15,8 @@ pub(super) struct Raw {
     pub listen: Listen,
     #[serde(default)]
     pub token: Vec<Token>,
-    pub switch: Switch,
+    #[serde(deserialize_with = "one_or_more")]
+    pub switch: Vec<Switch>,
     pub servers: Option<Row>,
     #[serde(default)]
     pub server: Vec<Server>,
@@ -23,6 +27,27 @@ pub(super) struct Raw {
     pub timing: Timing,
     #[serde(default)]
     pub journal: Journal,
+}
+
+/// `[switch]`, or several `[[switch]]`.
+fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Switch>, D::Error> {
+    struct Switches;
+    impl<'de> Visitor<'de> for Switches {
+        type Value = Vec<Switch>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("[switch], or [[switch]] for each")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Vec<Switch>, A::Error> {
+            Ok(vec![Switch::deserialize(MapAccessDeserializer::new(map))?])
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Vec<Switch>, A::Error> {
+            Vec::deserialize(SeqAccessDeserializer::new(list))
+        }
+    }
+    from.deserialize_any(Switches)
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -52,6 +77,7 @@ pub(super) struct Token {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Switch {
+    pub name: Option<String>,
     pub protocol: String,
     pub address: Option<String>,
     pub command: Option<Vec<String>>,
@@ -86,7 +112,7 @@ fn one() -> u16 {
 #[serde(deny_unknown_fields)]
 pub(super) struct Server {
     pub name: String,
-    pub ports: Vec<u16>,
+    pub ports: Vec<toml::Value>,
     pub tenant: Option<String>,
 }
 

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Keys that are read whatever the protocol.
-const COMMON: [&str; 5] = ["protocol", "address", "command", "ports", "tls"];
+const COMMON: [&str; 6] = ["name", "protocol", "address", "command", "ports", "tls"];
 
 type Switch = (&'static Protocol, Endpoint, Box<dyn Driver + Send>);
 

@@ -64,7 +64,6 @@ struct Raw {
 
 #[derive(Debug, Deserialize)]
 struct Named {
-    name: Option<String>,
     devices: BTreeMap<String, u16>,
     #[serde(flatten)]
     switch: raw::Switch,
@@ -144,7 +143,7 @@ impl Switches {
                 }
                 places[of] = Some(Place { switch: switches.len(), first });
             }
-            let name = named.name.clone().unwrap_or_else(|| endpoint.to_string());
+            let name = named.switch.name.clone().unwrap_or_else(|| endpoint.to_string());
             if switches.iter().any(|known| known.name == name) {
                 return Err(file.wrong(
                     &format!("{table}.name"),

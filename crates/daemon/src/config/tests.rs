@@ -1,4 +1,5 @@
 use super::*;
+use crate::wire::Endpoint;
 
 const GOOD: &str = r#"
 name = "region-0"
@@ -36,13 +37,15 @@ fn read(text: &str) -> Result<Config, String> {
 fn what_is_written_is_what_is_had() {
     let config = read(GOOD).expect("good");
     assert_eq!(config.names.tenants, ["blue", "red"]);
-    assert_eq!(config.region.switch_port((1, 0)), 7);
+    assert_eq!(config.region.switch_port((1, 0)).port, 7);
     assert_eq!(config.settings.lease, Time::from_ms(2000));
     assert_eq!(config.settings.audit, Settings::default().audit);
     assert_eq!(config.decider.settings().dark.expected(1), Time::from_ms(10));
     assert_eq!(config.journal, Path::new("here/region.journal"));
     assert!(!config.tokens.is_empty());
-    let Endpoint::Command { program, arguments } = &config.endpoint else { panic!("no ssh") };
+    let Endpoint::Command { program, arguments } = &config.switches[0].endpoint else {
+        panic!("no ssh")
+    };
     assert_eq!((program.as_str(), arguments.last().map(String::as_str)), ("ssh", Some("netconf")));
 }
 
@@ -102,7 +105,7 @@ fn what_is_wrong_is_named() {
         (
             "ports = 8",
             "ports = 8\npassword = \"secret\"",
-            "switch.password: netconf has no such key, only protocol, address, command, ports, tls, user",
+            "switch.password: netconf has no such key, only name, protocol, address, command, ports, tls, user",
         ),
         ("ports = 8", "ports = 8\nuser = 7", "switch.user: 7: must be text"),
         (
@@ -133,4 +136,79 @@ fn what_is_no_key_is_named_with_its_line() {
     assert!(why.starts_with("here/region.toml:1: ") && !why.contains('\n'), "{why}");
     let why = read("name = \"a\"").err().unwrap_or_default();
     assert!(why.contains("missing field `switch`"), "{why}");
+}
+
+const SEVERAL: &str = r#"
+name = "region-0"
+[[switch]]
+name = "left"
+protocol = "line"
+address = "127.0.0.1:3082"
+ports = 8
+[[switch]]
+protocol = "line"
+address = "127.0.0.1:3083"
+ports = 9
+[[server]]
+name = "one"
+ports = ["left:1", "127.0.0.1:3083:9"]
+[[server]]
+name = "two"
+ports = ["127.0.0.1:3083:1", "left:8"]
+"#;
+
+#[test]
+fn ports_of_several_switches_are_named_with_them() {
+    let config = read(SEVERAL).expect("good");
+    assert_eq!(config.names.switches, ["left", "127.0.0.1:3083"]);
+    let at = |server, port| {
+        let at = config.region.switch_port((server, port));
+        (at.switch, at.port)
+    };
+    assert_eq!([at(0, 0), at(0, 1), at(1, 0), at(1, 1)], [(0, 1), (1, 9), (1, 1), (0, 8)]);
+    assert_eq!(config.summary.switches[1].at, "line at 127.0.0.1:3083");
+    let other = SEVERAL.replace("left:8", "left:7");
+    assert_ne!(config.wiring(), read(&other).expect("good").wiring());
+    for (from, to, why) in [
+        (
+            "\"left:1\"",
+            "1",
+            "server[0].ports: 1: must be \"SWITCH:PORT\", for there are several switches",
+        ),
+        (
+            "left:8",
+            "right:8",
+            "server[1].ports: right:8: must be a port of one of the switches left, 127.0.0.1:3083",
+        ),
+        ("left:8", "left:9", "server[1].ports: left:9: must be a port of the switch, from 1 to 8"),
+        ("left:8", "left:1", "server[1].ports: left:1: this port is taken already"),
+        ("left:8", "left:x", "server[1].ports: left:x: must be a port of the switch, from 1 to 8"),
+        (
+            "\"left\"",
+            "\"127.0.0.1:3083\"",
+            "switch[1].name: 127.0.0.1:3083: another switch has this name",
+        ),
+        ("ports = 9", "ports = 0", "switch[1].ports: 0: must be from 1 to 4096"),
+        ("\"left:8\"", "true", "server[1].ports: true: must be a port of a switch"),
+    ] {
+        assert!(SEVERAL.contains(from), "{from}");
+        let found = read(&SEVERAL.replacen(from, to, 1)).err().unwrap_or_default();
+        let expected = format!("here/region.toml: {why}");
+        assert!(found.starts_with(&expected) && !found.contains('\n'), "{found}\n{expected}");
+    }
+}
+
+#[test]
+fn servers_in_a_row_are_spread_over_switches_in_turn() {
+    let head = &SEVERAL[..SEVERAL.find("[[server]]").expect("servers")];
+    let config = read(&format!("{head}[servers]\ncount = 4\nports_each = 3\n")).expect("good");
+    let at = |server, port| {
+        let at = config.region.switch_port((server, port));
+        (at.switch, at.port)
+    };
+    assert_eq!([at(0, 0), at(0, 1), at(0, 2)], [(0, 1), (1, 1), (0, 2)]);
+    assert_eq!([at(3, 0), at(3, 1), at(3, 2)], [(0, 7), (1, 4), (0, 8)]);
+    let many = read(&format!("{head}[servers]\ncount = 5\nports_each = 3\n")).err();
+    let why = "here/region.toml: servers.first_port: 1: the ports of left would be 1 to 10; it has 1 to 8";
+    assert_eq!(many.as_deref(), Some(why));
 }

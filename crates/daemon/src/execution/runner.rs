@@ -14,11 +14,8 @@ use lightloom_control::execution::{Ending, Execution, Input, Output, PortMaps, T
 use lightloom_units::Time;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -121,7 +118,8 @@ impl Runner {
         }
         let switches = switches
             .into_iter()
-            .map(|switch| wire::spawn(switch.endpoint, switch.driver, timing))
+            .enumerate()
+            .map(|(at, switch)| wire::spawn(at, switch.endpoint, switch.driver, timing))
             .collect();
         Ok(Runner {
             execution,
@@ -171,7 +169,7 @@ impl Runner {
                     tracing::info!("stopping");
                     self.handle(Input::Stop);
                 }
-                (switch, input) = next(&mut self.switches) => self.switch(switch, input),
+                (switch, input) = wire::next(&mut self.switches) => self.switch(switch, input),
                 Some(heard) = self.heard.recv() => self.hear(heard),
                 () = sleep_until(timer.into()) => {
                     ticked = Instant::now();
@@ -209,7 +207,7 @@ impl Runner {
         use lightloom_control::Input as Of;
         match input {
             Some(Of::SwitchUp { ports, .. }) => self.handle(Input::SwitchUp { switch, ports }),
-            Some(Of::SwitchDown { why }) => self.handle(Input::SwitchDown { switch, why }),
+            Some(Of::SwitchDown { why, .. }) => self.handle(Input::SwitchDown { switch, why }),
             Some(Of::Answer { id, answer }) => self.handle(Input::Answer { switch, id, answer }),
             _ => {}
         }
@@ -295,21 +293,6 @@ impl Runner {
 fn alike(a: &super::wire::generated::NodeView, b: &super::wire::generated::NodeView) -> bool {
     (a.beat, a.stage, &a.why, &a.ports) == (b.beat, b.stage, &b.why, &b.ports)
         && a.running_ps.is_some() == b.running_ps.is_some()
-}
-
-/// What comes next from any switch.
-async fn next(switches: &mut [SwitchHandle]) -> (usize, Option<lightloom_control::Input>) {
-    poll_fn(|context| {
-        for (at, switch) in switches.iter_mut().enumerate() {
-            // A call that is given up loses nothing.
-            let one = pin!(switch.next());
-            if let Poll::Ready(input) = one.poll(context) {
-                return Poll::Ready((at, input));
-            }
-        }
-        Poll::Pending
-    })
-    .await
 }
 
 /// A number that no other execution has had, and is not 0.

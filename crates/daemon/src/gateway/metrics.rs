@@ -5,8 +5,8 @@
 
 use super::view::unix_ms;
 use crate::border::{Refusal, Refused};
-use crate::hub::{Hub, Snapshot};
-use lightloom_control::{Alarm, ControllerEvent, Reconfiguration};
+use crate::hub::{Hub, Names, Snapshot};
+use lightloom_control::{Alarm, ControllerEvent, Reconfiguration, SwitchView};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
 use prometheus_client::metrics::MetricType;
@@ -25,6 +25,12 @@ use tokio::sync::watch;
 const BUCKETS: [f64; 17] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5,
     1.0, 3.0, 10.0,
+];
+
+/// What is said of each switch.
+const SWITCHES: [(&str, &str, fn(&SwitchView) -> bool); 2] = [
+    ("switch_up", "The switch lets us in", |switch| switch.up),
+    ("switch_read", "The state of the switch is known", |switch| switch.read),
 ];
 
 /// Every phase, as in [`lightloom_control::Status::phase`].
@@ -53,7 +59,7 @@ impl Metrics {
             "Time of a reconfiguration, by stage",
             stages.clone(),
         );
-        registry.register_collector(Box::new(Picture(hub.snapshot.clone())));
+        registry.register_collector(Box::new(Picture(hub.snapshot.clone(), hub.names.clone())));
         registry.register_collector(Box::new(Border(hub.refused.clone())));
         registry.register_collector(Box::new(Certificate(hub.expiry.clone())));
         let metrics = Arc::new(Metrics { registry, stages, counted: Mutex::new(0) });
@@ -133,11 +139,12 @@ pub(super) fn plain(text: &str) -> String {
 
 /// Reads the snapshot when it is asked.
 #[derive(Debug)]
-struct Picture(watch::Receiver<Arc<Snapshot>>);
+struct Picture(watch::Receiver<Arc<Snapshot>>, Arc<Names>);
 
 impl Collector for Picture {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let snapshot = self.0.borrow().clone();
+        let names = &self.1;
         let status = &snapshot.status;
         let servers = &status.servers;
         let blocked = servers.iter().flat_map(|server| &server.blocked).filter(|&&b| b).count();
@@ -168,12 +175,6 @@ impl Collector for Picture {
             ),
             ("ports_blocked", "Optical ports out of use", blocked as f64),
             ("demand_bytes", "Bytes that servers asked for last", demand),
-            ("switch_up", "The switch lets us in", f64::from(u8::from(status.switch.up))),
-            (
-                "switch_read",
-                "The state of the switch is known",
-                f64::from(u8::from(status.switch.read)),
-            ),
             (
                 "start_time_seconds",
                 "When the controller started, since 1970",
@@ -184,14 +185,27 @@ impl Collector for Picture {
             let to = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             ConstGauge::new(value).encode(to)?;
         }
+        for (name, help, is) in SWITCHES {
+            let mut to = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for switch in &status.switches {
+                let one = ConstGauge::new(u64::from(is(switch)));
+                let name = names.switch(switch.switch);
+                one.encode(to.encode_family(&[("switch", name)])?)?;
+            }
+        }
         let counts = &status.counters;
         let counters = [
             ("plans", "Plans whose circuits were verified", counts.plans),
             ("decisions", "Decisions that were asked for", counts.decisions),
-            ("patches", "Patches that the switch was ordered to set or end", counts.patches),
+            ("patches", "Patches that switches were ordered to set or end", counts.patches),
             ("retries", "Changes that were tried again", counts.retries),
-            ("audits", "Times the switch was read when nothing happened", counts.audits),
-            ("withdrawals", "Times every circuit was withdrawn", counts.withdrawals),
+            ("audits", "Times switches were read when nothing happened", counts.audits),
+            ("withdrawals", "Times every circuit of a switch was withdrawn", counts.withdrawals),
+            (
+                "circuits_left_out",
+                "Circuits decided on, for which no switch had ports of both servers",
+                counts.left_out,
+            ),
             ("directives", "Directives that were sent to agents", counts.directives),
             ("reports_refused", "Reports of agents that were refused", counts.refused_reports),
         ];

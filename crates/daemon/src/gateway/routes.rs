@@ -131,11 +131,12 @@ pub(super) async fn healthz() -> Response {
     Json(json!({ "status": "ok" })).into_response()
 }
 
-/// The controller knows the switch and speaks to agents.
+/// The controller knows a switch and speaks to agents.
 pub(super) async fn readyz(State(gateway): State<Gateway>) -> Response {
     let snapshot = gateway.hub.snapshot.borrow().clone();
     let status = &snapshot.status;
-    let ready = status.switch.up && status.switch.read && status.phase != "starting";
+    let known = status.switches.iter().any(|switch| switch.up && switch.read);
+    let ready = known && status.phase != "starting";
     let code = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (code, Json(json!({ "status": if ready { "ready" } else { "not ready" } }))).into_response()
 }

@@ -33,8 +33,8 @@ pub struct StatusAnswer {
     pub verified_generation: u64,
     /// As in [`Status`].
     pub confirmed_generation: u64,
-    /// The optical switch.
-    pub switch: SwitchView,
+    /// The optical switches, by number.
+    pub switches: Vec<SwitchView>,
     /// The servers that may be seen, by number.
     pub servers: Vec<ServerView>,
     /// Circuits, by their lower end.
@@ -98,6 +98,8 @@ pub struct EventsAnswer {
 pub struct NamesAnswer {
     /// The name of the region.
     pub region: String,
+    /// Its switches.
+    pub switches: Vec<String>,
     /// Servers that may be seen.
     pub servers: Vec<ServerName>,
     /// Tenants that may be seen, in the order of rounds.
@@ -152,7 +154,7 @@ impl Seen<'_> {
     }
 
     fn alarm(&self, alarm: &Alarm) -> bool {
-        server_of(alarm).is_none_or(|server| self.server(server))
+        alarm.server().is_none_or(|server| self.server(server))
     }
 
     fn rounds(&self, rounds: &[u64]) -> Vec<u64> {
@@ -182,8 +184,8 @@ impl Seen<'_> {
         let status = &snapshot.status;
         let alarm = |(alarm, since): &(Alarm, Time)| AlarmAnswer {
             name: alarm.name(),
-            text: words(alarm, self.names()),
-            server: server_of(alarm),
+            text: self.names().words(alarm),
+            server: alarm.server(),
             since: *since,
             alarm: alarm.clone(),
         };
@@ -196,7 +198,7 @@ impl Seen<'_> {
             generation: status.generation,
             verified_generation: status.verified_generation,
             confirmed_generation: status.confirmed_generation,
-            switch: status.switch.clone(),
+            switches: status.switches.clone(),
             servers: status.servers.iter().filter(|s| self.server(s.server)).cloned().collect(),
             circuits: self.circuits_of(status),
             demand: self.demand_of(status),
@@ -239,6 +241,7 @@ impl Seen<'_> {
         let tenants = names.tenants.iter().enumerate().map(tenant);
         NamesAnswer {
             region: names.region.clone(),
+            switches: names.switches.clone(),
             servers: servers.filter(|name| self.server(name.server)).collect(),
             tenants: tenants.filter(|name| self.tenant(name.tenant)).collect(),
         }
@@ -264,7 +267,7 @@ impl Seen<'_> {
                 if !self.alarm(alarm) {
                     return None;
                 }
-                text = Some((alarm.name(), words(alarm, self.names())));
+                text = Some((alarm.name(), self.names().words(alarm)));
             }
             ControllerEvent::Reconfigured(log) => log.rounds = self.rounds(&log.rounds),
             ControllerEvent::Withdrawn { .. } => {}
@@ -292,33 +295,6 @@ fn role(access: &Access) -> &'static str {
         Role::Viewer => "viewer",
         Role::Tenant(_) => "tenant",
     }
-}
-
-/// The server that an alarm is about; none: the switch or the region.
-fn server_of(alarm: &Alarm) -> Option<u16> {
-    match *alarm {
-        Alarm::PortStuck { port } | Alarm::ForeignPatch { port } => Some(port.0),
-        Alarm::ServerSilent { server }
-        | Alarm::DrainStuck { server }
-        | Alarm::PartFailed { server, .. }
-        | Alarm::ReportRefused { server } => Some(server),
-        Alarm::SwitchUnreachable
-        | Alarm::SwitchUntrusted
-        | Alarm::SwitchRefuses
-        | Alarm::CircuitsChanged
-        | Alarm::SecondController
-        | Alarm::DecisionRefused
-        | Alarm::JournalLost
-        | Alarm::CertificateExpires => None,
-    }
-}
-
-/// An alarm in words, with the server's name for its number.
-fn words(alarm: &Alarm, names: &Names) -> String {
-    let text = alarm.to_string();
-    let Some(server) = server_of(alarm) else { return text };
-    let Some(name) = names.servers.get(usize::from(server)) else { return text };
-    text.replacen(&format!("server {server}"), name, 1)
 }
 
 pub(super) fn unix_ms(time: SystemTime) -> u64 {

@@ -36,8 +36,12 @@ fn status() -> Status {
         blocked: vec![false, server == 1],
     };
     let alarm = |alarm: Alarm| (alarm, Time::from_ms(5));
-    let circuit =
-        |a: u16| CircuitView { a: (a, 0), b: (a + 1, 0), switch_ports: (2 * a + 1, 2 * a + 3) };
+    let circuit = |a: u16| CircuitView {
+        a: (a, 0),
+        b: (a + 1, 0),
+        switch: 0,
+        switch_ports: (2 * a + 1, 2 * a + 3),
+    };
     let counters = Counters { plans: 11, ..Counters::default() };
     Status {
         now: Time::from_ms(1000),
@@ -45,7 +49,13 @@ fn status() -> Status {
         generation: 12,
         verified_generation: 11,
         confirmed_generation: 10,
-        switch: SwitchView { up: true, device: Some("LLOOM".into()), ports: 16, read: true },
+        switches: vec![SwitchView {
+            switch: 0,
+            up: true,
+            device: Some("LLOOM".into()),
+            ports: 16,
+            read: true,
+        }],
         servers: (0..4).map(server).collect(),
         circuits: vec![circuit(0), circuit(2)],
         demand: DemandView {
@@ -54,7 +64,7 @@ fn status() -> Status {
         },
         alarms: vec![
             alarm(Alarm::PortStuck { port: (1, 1) }),
-            alarm(Alarm::SwitchRefuses),
+            alarm(Alarm::SwitchRefuses { switch: 0 }),
             alarm(Alarm::ServerSilent { server: 3 }),
         ],
         counters,
@@ -69,6 +79,7 @@ struct World {
 
 fn world() -> World {
     let names = Names {
+        switches: vec!["ocs-0".into()],
         region: "region-0".into(),
         servers: (0..4).map(|at| format!("node-{at:02}")).collect(),
         tenants: vec!["blue".into(), "red".into()],
@@ -107,7 +118,11 @@ fn events(hub: &Hub) {
         confirmed: Some(Time::from_ms(31)),
         ..Reconfiguration::default()
     }));
-    hub.log(ControllerEvent::Withdrawn { generation: 12, why: "red pulled it".into() });
+    hub.log(ControllerEvent::Withdrawn {
+        switches: vec![0],
+        generation: 12,
+        why: "red pulled it".into(),
+    });
 }
 
 /// Kind and text of a request's body.
@@ -215,7 +230,8 @@ async fn what_is_answered_is_what_the_description_says() {
     // The same while the controller knows nothing yet.
     snapshots.send_modify(|snapshot| {
         let mut status = status();
-        (status.phase, status.switch.device, status.switch.read) = ("starting", None, false);
+        status.phase = "starting";
+        (status.switches[0].device, status.switches[0].read) = (None, false);
         *snapshot = Arc::new(Snapshot { status, started: snapshot.started });
     });
     assert_eq!(ask(&hub, "GET", "/readyz", "", None).await.0, 503);

@@ -26,6 +26,7 @@ fn exported() -> BTreeSet<String> {
     let (_snapshots, seen) =
         watch::channel(Arc::new(Snapshot { status, started: SystemTime::UNIX_EPOCH }));
     let names = Names {
+        switches: vec!["ocs".into()],
         region: "r".into(),
         servers: vec!["a".into(), "b".into()],
         tenants: vec!["t".into()],

@@ -70,7 +70,7 @@ async fn over_tls_with_the_password_and_not_otherwise() {
     };
 
     let good = endpoint("ocs.example", files.at("ca.pem"));
-    let mut handle = spawn(good.clone(), driver("azure"), timing());
+    let mut handle = spawn(0, good.clone(), driver("azure"), timing());
     assert!(matches!(next(&mut handle).await, Input::SwitchUp { ports: 8, .. }));
     let set = Patch::pair(8, 1, 2).to_vec();
     handle.order(1, Order::Apply { end: vec![], set: set.clone() }, std::time::Instant::now());
@@ -85,8 +85,8 @@ async fn over_tls_with_the_password_and_not_otherwise() {
         (Endpoint::Tcp { address: format!("127.0.0.1:{port}") }, "azure", ""),
     ];
     for (endpoint, password, expected) in wrong {
-        match next(&mut spawn(endpoint.clone(), driver(password), timing())).await {
-            Input::SwitchDown { why } => assert!(why.contains(expected), "{why}"),
+        match next(&mut spawn(0, endpoint.clone(), driver(password), timing())).await {
+            Input::SwitchDown { why, .. } => assert!(why.contains(expected), "{why}"),
             other => panic!("{endpoint:?}: {other:?}"),
         }
     }

@@ -53,7 +53,7 @@ pub(super) async fn next(handle: &mut SwitchHandle) -> Input {
 
 async fn why(handle: &mut SwitchHandle) -> String {
     match next(handle).await {
-        Input::SwitchDown { why } => why,
+        Input::SwitchDown { why, .. } => why,
         other => panic!("{other:?}, and it should be down"),
     }
 }
@@ -96,7 +96,7 @@ fn anywhere() -> SocketAddr {
 #[tokio::test]
 async fn orders_are_carried_and_a_switch_that_comes_back_is_found() {
     let (address, served) = serve(anywhere()).await;
-    let mut handle = spawn(tcp(address), tl1(), timing());
+    let mut handle = spawn(0, tcp(address), tl1(), timing());
     assert_eq!(up(&mut handle).await, 8);
     let circuit = Patch::pair(8, 2, 7).to_vec();
     handle.order(1, Order::Apply { end: vec![], set: circuit.clone() }, std::time::Instant::now());
@@ -115,7 +115,7 @@ async fn orders_are_carried_and_a_switch_that_comes_back_is_found() {
 #[tokio::test]
 async fn a_stream_is_opened_anew_when_asked() {
     let (address, _served) = serve(anywhere()).await;
-    let mut handle = spawn(tcp(address), tl1(), timing());
+    let mut handle = spawn(0, tcp(address), tl1(), timing());
     up(&mut handle).await;
     handle.reconnect();
     // Once is enough for as long as nobody has seen the next stream.
@@ -128,7 +128,7 @@ async fn a_stream_is_opened_anew_when_asked() {
 #[tokio::test]
 async fn an_order_for_a_stream_that_broke_is_not_sent_over_the_next() {
     let (address, served) = serve(anywhere()).await;
-    let mut handle = spawn(tcp(address), tl1(), timing());
+    let mut handle = spawn(0, tcp(address), tl1(), timing());
     up(&mut handle).await;
     served.abort();
     let (_, _served) = serve(address).await;
@@ -148,7 +148,7 @@ async fn an_order_for_a_stream_that_broke_is_not_sent_over_the_next() {
 async fn nobody_there_is_told_again_and_again_and_ever_more_rarely() {
     let address = TcpListener::bind(anywhere()).await.expect("a free port").local_addr();
     // It is closed by now.
-    let mut handle = spawn(tcp(address.expect("it listened")), tl1(), timing());
+    let mut handle = spawn(0, tcp(address.expect("it listened")), tl1(), timing());
     let start = Instant::now();
     for _ in 0..6 {
         assert!(why(&mut handle).await.starts_with("no connection: "));
@@ -156,7 +156,7 @@ async fn nobody_there_is_told_again_and_again_and_ever_more_rarely() {
     // 20, 40, 80, 100 and 100 ms between them.
     assert!(start.elapsed() >= Duration::from_millis(340), "{:?}", start.elapsed());
     let unknown = Endpoint::Tcp { address: "no such host:1".into() };
-    assert!(why(&mut spawn(unknown, tl1(), timing())).await.starts_with("no connection"));
+    assert!(why(&mut spawn(0, unknown, tl1(), timing())).await.starts_with("no connection"));
 }
 
 #[tokio::test]
@@ -169,7 +169,7 @@ async fn nonsense_ends_a_stream() {
             let _ = stream.write_all(b"SSH-2.0-OpenSSH_9.2p1\r\n;\r\n;").await;
         }
     });
-    let mut handle = spawn(tcp(address), tl1(), timing());
+    let mut handle = spawn(0, tcp(address), tl1(), timing());
     for _ in 0..3 {
         let why = why(&mut handle).await;
         assert!(why.contains("no header"), "{why}");
@@ -214,7 +214,7 @@ async fn one_that_does_not_read_is_given_up() {
     let address = listener.local_addr().expect("it listens");
     // It is accepted by the system, and by nobody else.
     let driver = Talker { endless: true, ..Talker::default() };
-    let mut handle = spawn(tcp(address), Box::new(driver), timing());
+    let mut handle = spawn(0, tcp(address), Box::new(driver), timing());
     up(&mut handle).await;
     let start = Instant::now();
     assert!(why(&mut handle).await.starts_with("it does not read for"));
@@ -226,7 +226,7 @@ async fn all_that_is_sent_arrives_while_it_is_read() {
     let listener = TcpListener::bind(anywhere()).await.expect("a free port");
     let address = listener.local_addr().expect("it listens");
     let driver = Talker { endless: true, ..Talker::default() };
-    let _handle = spawn(tcp(address), Box::new(driver), timing());
+    let _handle = spawn(0, tcp(address), Box::new(driver), timing());
     let (mut stream, _): (TcpStream, _) = listener.accept().await.expect("it calls");
     let (mut all, mut buffer) = (0, vec![0; 1 << 20]);
     while all < 64 << 20 {
@@ -240,7 +240,7 @@ async fn a_process_carries_and_says_why_it_does_not() {
     let driver = Talker::default();
     let heard = driver.heard.clone();
     let endpoint = Endpoint::Command { program: "cat".into(), arguments: vec![] };
-    let mut handle = spawn(endpoint, Box::new(driver), timing());
+    let mut handle = spawn(0, endpoint, Box::new(driver), timing());
     up(&mut handle).await;
     assert_eq!(next(&mut handle).await, Input::Answer { id: 0, answer: Answer::Done });
     assert_eq!(*heard.lock().expect("nobody panics with it"), b"xxxx", "and back");
@@ -250,11 +250,11 @@ async fn a_process_carries_and_says_why_it_does_not() {
     let complains = "echo ssh: connect to host ocs: Connection refused >&2; exit 255";
     let arguments = vec!["-c".into(), complains.into()];
     let endpoint = Endpoint::Command { program: "sh".into(), arguments };
-    let mut handle = spawn(endpoint, tl1(), timing());
+    let mut handle = spawn(0, endpoint, tl1(), timing());
     assert_eq!(why(&mut handle).await, "ssh: connect to host ocs: Connection refused");
 
     let endpoint = Endpoint::Command { program: "/no/such".into(), arguments: vec![] };
-    let why = why(&mut spawn(endpoint, tl1(), timing())).await;
+    let why = why(&mut spawn(0, endpoint, tl1(), timing())).await;
     assert!(why.starts_with("no connection: /no/such: No such file"), "{why}");
 }
 
@@ -263,7 +263,7 @@ async fn a_process_ends_with_its_stream() {
     let marker = format!("{}", 40_000_000 + std::process::id());
     let endpoint = Endpoint::Command { program: "sleep".into(), arguments: vec![marker.clone()] };
     let driver = Talker::default();
-    let mut handle = spawn(endpoint, Box::new(driver), timing());
+    let mut handle = spawn(0, endpoint, Box::new(driver), timing());
     up(&mut handle).await;
     // A moment passes before the child is the program.
     until(|| runs(&marker)).await;
@@ -292,7 +292,7 @@ fn runs(argument: &str) -> bool {
 async fn an_order_that_is_too_late_is_not_sent() {
     let (address, _served) = serve(anywhere()).await;
     let order = Duration::from_secs(2);
-    let mut handle = spawn(tcp(address), tl1(), Timing { order, ..timing() });
+    let mut handle = spawn(0, tcp(address), tl1(), Timing { order, ..timing() });
     up(&mut handle).await;
     // As by a process that was stopped before it could hand it on.
     let given = std::time::Instant::now() - Duration::from_secs(3);

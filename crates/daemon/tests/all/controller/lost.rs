@@ -66,7 +66,7 @@ impl Stopped {
         let began = Instant::now();
         let controller = Daemon::controller(&self.file).await;
         let status = status_when(&controller.address, "read", |status| {
-            status["phase"] != "starting" && status["switch"]["read"] == true
+            status["phase"] != "starting" && status["switches"][0]["read"] == true
         });
         let status = status.await;
         (controller, began.elapsed(), status)
