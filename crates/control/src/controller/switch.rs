@@ -153,8 +153,8 @@ impl Controller {
         for (switch, patches) in found {
             rival |= self.see_rival(now, switch, &patches);
             let site = &mut self.sites[switch];
-            // One that is new to plans is to be part of them.
-            self.replan |= site.must_read && self.region.switches() > 1;
+            // One that plans went on without is to be part of them.
+            self.replan |= site.must_read && !site.awaited && self.region.switches() > 1;
             (site.actual, site.must_read, site.awaited) = (patches, false, false);
             self.clear(&Alarm::SwitchUntrusted { switch: switch as u16 });
         }

@@ -7,6 +7,7 @@ mod limits;
 mod lost;
 mod rival;
 mod rogue;
+mod several;
 mod switch;
 mod trail;
 mod versions;
