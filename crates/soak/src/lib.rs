@@ -18,6 +18,8 @@ mod invariants;
 mod lies;
 mod line;
 mod lives;
+#[cfg(feature = "testing")]
+mod mutants;
 mod node;
 mod plan;
 mod plane;
@@ -27,5 +29,7 @@ mod summary;
 mod world;
 
 pub use invariants::{INVARIANTS, Invariant};
+#[cfg(feature = "testing")]
+pub use mutants::{Hunt, hunt};
 pub use run::{Failure, run, run_many, trace};
 pub use summary::Summary;

@@ -109,7 +109,7 @@ pub(crate) struct World {
     pub trace: Option<VecDeque<String>>,
     pub steps: u64,
     pub broken: Option<Broken>,
-    #[cfg(test)]
+    #[cfg(feature = "testing")]
     pub planted: Option<lightloom_control::planted::Planted>,
 }
 
@@ -167,7 +167,7 @@ impl World {
             trace: options.trace.then(VecDeque::new),
             steps: 0,
             broken: None,
-            #[cfg(test)]
+            #[cfg(feature = "testing")]
             planted: options.planted,
             chance,
             region,

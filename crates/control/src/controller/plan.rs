@@ -39,7 +39,7 @@ impl Controller {
             return;
         }
         if self.must_read {
-            if now >= self.quarantine {
+            if now >= self.quarantine || self.bug.is(Planted::SkipsQuarantine) {
                 self.read(now);
             }
             return;
@@ -89,7 +89,8 @@ impl Controller {
     pub(super) fn next_generation(&self) -> u64 {
         let known = self.memory.generation;
         let lost = self.floor > known || self.skips;
-        if lost { self.floor.max(known) + SKIPPED } else { known + 1 }
+        let lost = lost && !self.bug.is(Planted::ReusesGenerations);
+        if lost { self.floor.max(known) + SKIPPED } else { self.floor.max(known) + 1 }
     }
 
     pub(super) fn decided(&mut self, now: Time, question: u64, counts: &CircuitCounts) {
@@ -101,7 +102,7 @@ impl Controller {
         }
         let (asked, masked, since) = (asked.clone(), masked.clone(), *since);
         self.phase = Phase::Idle;
-        if masked != self.masked(&self.standing) {
+        if masked != self.masked(&self.standing) && !self.bug.is(Planted::IgnoresNewFaults) {
             self.replan = true; // candidates have changed meanwhile
             return;
         }
@@ -109,7 +110,8 @@ impl Controller {
         let fits = counts.servers() == usable.len()
             && usable.iter().enumerate().all(|(server, &ports)| counts.degree(server) <= ports);
         let target = fits.then(|| assign(counts, &masked, self.region.numa_of_port()));
-        let target = target.filter(|target| self.region.legal(target).is_ok());
+        let lawless = self.bug.is(Planted::AllowsIllegalCircuits);
+        let target = target.filter(|target| lawless || self.region.legal(target).is_ok());
         self.set_alarm(now, Alarm::DecisionRefused, target.is_none());
         // Circuits of ports that are out of use go all the same.
         let target = target.unwrap_or(masked);
@@ -224,7 +226,8 @@ impl Controller {
         let hold = Mark { generation: plan.generation, stage: Stage::Hold };
         let using = |&&server: &&u16| {
             let agent = &self.agents[usize::from(server)];
-            agent.present && agent.obeyed < hold
+            let gone = agent.gone && self.bug.is(Planted::TakesEndOfStreamForDeath);
+            agent.present && agent.obeyed < hold && !gone
         };
         if !plan.concerned.iter().any(|server| using(&server))
             || self.bug.is(Planted::SkipsDraining)
@@ -270,7 +273,8 @@ impl Controller {
             plan.quiet[usize::from(server) * self.region.degree() + usize::from(port)]
         };
         let loud = !self.ends(end.iter().chain(&set)).all(quiet);
-        if loud && !self.bug.is(Planted::SkipsDraining) {
+        let deaf = self.bug.is(Planted::SkipsDraining) || self.bug.is(Planted::TouchesKeptCircuits);
+        if loud && !deaf {
             // What was read since is another state than the one that the plan was made for.
             let changes = self.changes(&plan.target);
             return self.set_out(now, plan.target, &changes, plan.asked, plan.log);
@@ -282,8 +286,14 @@ impl Controller {
         plan.log.patches += (end.len() + set.len()) as u32;
         self.journal(Record::Patching { generation: plan.generation });
         self.counters.patches += (end.len() + set.len()) as u64;
-        self.made.ordered(&set);
+        if !self.bug.is(Planted::ForgetsWhatItMade) {
+            self.made.ordered(&set);
+        }
         let order = self.order(Order::Apply { end, set });
+        if self.bug.is(Planted::OrdersBeforeItsRecord) {
+            let last = self.outputs.len() - 1;
+            self.outputs.swap(last - 1, last);
+        }
         self.phase = Phase::Patching { plan, order, deadline: now + self.settings.patience };
     }
 
@@ -294,7 +304,10 @@ impl Controller {
             port.is_some_and(|port| !self.stuck.contains(&port))
         };
         let far = |patch: &Patch| patch.egress.saturating_sub(self.region.switch_ports());
-        let both = |patch: &&Patch| ours(patch.ingress) && ours(far(patch));
+        let one = |patch: &&Patch| ours(patch.ingress) || ours(far(patch));
+        let careless = self.bug.is(Planted::EndsForeignPatches);
+        let both =
+            |patch: &&Patch| ours(patch.ingress) && ours(far(patch)) || careless && one(patch);
         self.actual.iter().filter(both).copied().collect()
     }
 
@@ -309,7 +322,9 @@ impl Controller {
         for (a, b) in map.circuits() {
             let ends = [a, b].map(|port| self.region.switch_port(port));
             let pair = Patch::pair(self.region.switch_ports(), ends[0], ends[1]);
-            if pair.iter().any(|patch| self.actual.binary_search(patch).is_err()) {
+            let gone = |patch: &Patch| self.actual.binary_search(patch).is_err();
+            let half = self.bug.is(Planted::TakesHalfForWhole) && !pair.iter().all(gone);
+            if pair.iter().any(gone) && !half {
                 observed.disconnect(a);
             }
         }
@@ -383,6 +398,8 @@ impl Controller {
         plan.log.verified = now.saturating_sub(plan.log.began);
         plan.log.circuits = circuits.len() as u32;
         self.journal(Record::Verified { generation, rounds, circuits });
+        let early = self.bug.is(Planted::ResumesBeforeItsRecord);
+        let record = if early { self.outputs.pop_back() } else { None };
         self.counters.plans += 1;
         if let Some(log) = self.unconfirmed.replace(plan.log) {
             self.outputs.push_back(Output::Event(ControllerEvent::Reconfigured(log)));
@@ -390,6 +407,7 @@ impl Controller {
         self.next_audit = now + self.settings.audit;
         self.phase = Phase::Idle;
         self.tell_all();
+        self.outputs.extend(record);
         self.confirm(now);
     }
 
@@ -422,7 +440,7 @@ impl Controller {
     /// The circuits that stand, once more under a number that is later than any that agents know.
     fn reissue(&mut self, now: Time) {
         self.replan = true;
-        if now < self.quarantine {
+        if now < self.quarantine && !self.bug.is(Planted::NotesInQuarantine) {
             // Not to be noted as verified: what was sent to the switch may yet be carried out.
             return self.withdraw(now, "a change may still be under way");
         }

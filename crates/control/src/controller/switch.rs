@@ -6,6 +6,7 @@ use super::phase::Phase;
 use crate::alarm::Alarm;
 use crate::driver::{Answer, Order, Patch};
 use crate::journal::{Doubt, Record};
+use crate::planted::Planted;
 use lightloom_circuits::PortMap;
 use lightloom_units::Time;
 use std::collections::BTreeSet;
@@ -33,7 +34,9 @@ impl Controller {
         self.must_read = true;
         self.raise(now, Alarm::SwitchUnreachable);
         match self.phase {
-            Phase::Patching { .. } | Phase::Verifying { .. } => {
+            Phase::Patching { .. } | Phase::Verifying { .. }
+                if !self.bug.is(Planted::GoesOnAfterABreak) =>
+            {
                 self.withdraw(now, &format!("the switch went away during a change: {why}"));
             }
             // Nobody has touched it.
@@ -102,7 +105,8 @@ impl Controller {
             self.next_audit = now + self.settings.audit;
             return;
         }
-        let observed = self.observed(&self.standing);
+        let blind = self.bug.is(Planted::TrustsItsMemory);
+        let observed = if blind { self.standing.clone() } else { self.observed(&self.standing) };
         let gone = observed.circuits().ne(self.standing.circuits());
         self.standing = observed;
         self.set_alarm(now, Alarm::CircuitsChanged, gone && !mute);
@@ -132,7 +136,8 @@ impl Controller {
         };
         for (a, b) in circuits {
             let tenants = (self.region.tenant(a.0), self.region.tenant(b.0));
-            if a.0 != b.0 && tenants.0 == tenants.1 && free(&map, a) && free(&map, b) {
+            let one = tenants.0 == tenants.1 || self.bug.is(Planted::AdoptsAcrossTenants);
+            if a.0 != b.0 && one && free(&map, a) && free(&map, b) {
                 map.connect(a, b);
             }
         }
@@ -152,7 +157,9 @@ impl Controller {
         }
         let new = foreign.difference(&self.foreign).next().is_some();
         for &port in self.foreign.clone().difference(&foreign) {
-            self.clear(&Alarm::ForeignPatch { port });
+            if !self.bug.is(Planted::KeepsAlarms) {
+                self.clear(&Alarm::ForeignPatch { port });
+            }
         }
         for &port in &foreign {
             self.raise(now, Alarm::ForeignPatch { port });
