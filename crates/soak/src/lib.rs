@@ -17,14 +17,17 @@ mod faults;
 mod invariants;
 mod lies;
 mod line;
+mod line_server;
 mod lives;
 #[cfg(feature = "testing")]
 mod mutants;
 mod node;
 mod plan;
 mod plane;
+mod protocol;
 mod rest;
 mod run;
+mod server;
 mod summary;
 mod world;
 

@@ -1,8 +1,8 @@
 //! The NETCONF driver against switches in memory of every manner of speaking.
 
-use crate::netconf_peer::{Manner, Switch};
+use crate::netconf_peer::Switch;
 use lightloom_control::driver_conformance;
-use lightloom_control::drivers::netconf::PROTOCOL;
+use lightloom_control::drivers::netconf::{Manner, PROTOCOL};
 
 fn speaking(manner: Manner) -> impl Fn(u16) -> Switch {
     move |ports| Switch::new(ports, manner)
