@@ -207,7 +207,8 @@ impl Agent {
     /// Nothing is in flight any more on the ports that were to be drained. A `token` other than that of
     /// the last [`AgentOutput::Drain`] says nothing.
     pub fn drained(&mut self, now: Time, token: u64) {
-        if token != self.token || self.undrained.is_empty() {
+        let other = token != self.token && !self.bug.is(Planted::TakesAnyDrain);
+        if other || self.undrained.is_empty() {
             return;
         }
         self.undrained.clear();
@@ -247,6 +248,8 @@ impl Agent {
         let Some(sent) = self.sent.front().filter(|sent| sent.0 == beat) else {
             return; // its lease has ended
         };
+        let newest = self.bug.is(Planted::CountsFromTheLastReport);
+        let sent = self.sent.back().filter(|_| newest).unwrap_or(sent);
         let lease_until = sent.1.saturating_add(self.settings.lease);
         let late = self.bug.is(Planted::CountsFromTheAnswer);
         let lease_until = if late { now + self.settings.lease } else { lease_until };
@@ -272,6 +275,7 @@ impl Agent {
     /// What was taken up has been carried out, if it has. Says whether that is news.
     fn obey(&mut self, now: Time) -> bool {
         let done = match self.taken.stage {
+            Stage::Hold if self.bug.is(Planted::HoldsBeforeDrained) => true,
             Stage::Hold => self.undrained.is_empty(),
             Stage::Resume if self.bug.is(Planted::SpeaksForItsRuntime) => true,
             Stage::Resume => self.used >= self.taken_by,

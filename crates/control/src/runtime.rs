@@ -124,7 +124,7 @@ impl Runtime {
         let number = told.number;
         self.told = told;
         self.settle();
-        if !self.left_over {
+        if !self.left_over || self.bug.is(Planted::RuntimeForgetsLeftOvers) {
             self.outputs.push_back(RuntimeOutput::Using { number });
         }
     }

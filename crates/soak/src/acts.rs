@@ -6,8 +6,8 @@ use crate::plane::{Says, Word};
 use crate::world::{Event, World};
 use lightloom_circuits::{CircuitCounts, Rates, allocate, choose};
 use lightloom_control::{
-    AgentOutput, Alarm, Answer, Controller, ControllerEvent, Driver, DriverEvent, Input, Order,
-    Output, Record, RuntimeOutput,
+    AgentOutput, Alarm, Answer, Controller, ControllerEvent, DriverEvent, Input, Order, Output,
+    Record, RuntimeOutput,
 };
 use lightloom_decide::Question;
 use lightloom_units::Time;

@@ -17,15 +17,22 @@ mod faults;
 mod invariants;
 mod lies;
 mod line;
+mod line_server;
 mod lives;
+#[cfg(feature = "testing")]
+mod mutants;
 mod node;
 mod plan;
 mod plane;
+mod protocol;
 mod rest;
 mod run;
+mod server;
 mod summary;
 mod world;
 
 pub use invariants::{INVARIANTS, Invariant};
+#[cfg(feature = "testing")]
+pub use mutants::{Hunt, hunt};
 pub use run::{Failure, run, run_many, trace};
 pub use summary::Summary;

@@ -1,13 +1,12 @@
-//! The optical switch and the streams to it, byte by byte.
+//! One optical switch and the streams to it, byte by byte.
 //!
 //! The stream's two ends learn at different times that it broke. Of the bytes that were on their way
 //! to the switch then, some first part may yet arrive; what it makes the switch do is over within
 //! [`Settings::lifetime`] of the break.
 
 use crate::chance::Chance;
-use lightloom_control::drivers::tl1::{
-    self, Login, Options, Secret, SessionId, Tl1Driver, Tl1Server, User,
-};
+use crate::protocol::Protocol;
+use crate::server::Server;
 use lightloom_control::ocs::{Device, Switch, SwitchError};
 use lightloom_control::{Driver, Patch, Region, Settings};
 use lightloom_fabric::ReconfigurationDelay;
@@ -18,7 +17,7 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
     pub number: u64,
-    session: SessionId,
+    session: u64,
     /// Bytes on their way, and when the last of them arrive.
     up: VecDeque<Vec<u8>>,
     up_by: Time,
@@ -43,6 +42,16 @@ pub(crate) struct Mood {
     pub away: bool,
 }
 
+/// What became of a stream that was to open.
+pub(crate) enum Opened {
+    Open,
+    Not,
+    /// The switch ends it.
+    Refused {
+        stream: u64,
+    },
+}
+
 /// Something that will come out at one end.
 pub(crate) enum Carried {
     ToSwitch { stream: u64, at: Time },
@@ -50,14 +59,13 @@ pub(crate) enum Carried {
 }
 
 /// The switch and what leads to it.
-#[derive(Clone, Debug)]
 pub(crate) struct Line {
-    pub driver: Tl1Driver,
-    pub server: Tl1Server,
+    pub protocol: Protocol,
+    pub driver: Box<dyn Driver>,
+    pub server: Box<dyn Server>,
     pub stream: Option<Stream>,
     pub mood: Mood,
     slice: Vec<u16>,
-    longest: usize,
     delay: Time,
     latency: Time,
     streams: u64,
@@ -78,20 +86,16 @@ impl Line {
             delay: ReconfigurationDelay::Fixed { ps: delay },
         };
         let slice = region.slice(0);
-        let theirs = chance.hit(500).then(|| slice.clone());
-        let user = User { name: "soak".into(), password: secret(), slice: theirs };
-        let start = tl1::Stamp::from_unix(1_795_282_198);
-        let settings_ = tl1::Settings { sid: "OCS".into(), users: vec![user], start };
-        let server = Tl1Server::new(Switch::new(device, chance.below(u64::MAX))?, settings_);
+        let protocol = Protocol::draw(chance);
+        let switch = Switch::new(device, chance.below(u64::MAX))?;
         let latency = Time::from_us(chance.between(1, 5_000));
-        let longest = if chance.hit(300) { 64 + 5 * 2 * 3 } else { 4096 };
         Ok(Line {
-            driver: driver(&slice, longest),
-            server,
+            protocol,
+            driver: protocol.driver(&slice, region.switch_ports(0)),
+            server: protocol.server(switch, &slice),
             stream: None,
             mood: Mood::default(),
             slice,
-            longest,
             delay,
             latency,
             streams: 0,
@@ -100,13 +104,13 @@ impl Line {
 
     /// Another life of the controller begins.
     pub fn renew(&mut self) {
-        self.driver = driver(&self.slice, self.longest);
+        self.driver = self.protocol.driver(&self.slice, self.switch().ports());
     }
 
-    /// Opens a stream, if that can be done.
-    pub fn open(&mut self, now: Time) -> bool {
+    /// Opens a stream, if that can be done. If nobody is let in, it may end at once.
+    pub fn open(&mut self, now: Time) -> Opened {
         if self.mood.away {
-            return false;
+            return Opened::Not;
         }
         self.streams += 1;
         self.stream = Some(Stream {
@@ -119,7 +123,10 @@ impl Line {
             broken: false,
         });
         self.driver.connected(now);
-        true
+        if self.mood.locked && !self.protocol.has_login() {
+            return Opened::Refused { stream: self.streams };
+        }
+        Opened::Open
     }
 
     /// The stream breaks for the switch. Returns what of the bytes on their way yet arrives, and when:
@@ -129,7 +136,7 @@ impl Line {
         now: Time,
         chance: &mut Chance,
         settings: &Settings,
-    ) -> Option<(Time, SessionId, Vec<u8>)> {
+    ) -> Option<(Time, u64, Vec<u8>)> {
         let stream = self.stream.as_mut().filter(|stream| !stream.broken)?;
         stream.broken = true;
         let mut bytes: Vec<u8> = stream.up.drain(..).flatten().collect();
@@ -144,7 +151,7 @@ impl Line {
     }
 
     /// What was on its way when the stream broke arrives; then the switch learns that it broke.
-    pub fn late(&mut self, now: Time, session: SessionId, bytes: &[u8]) {
+    pub fn late(&mut self, now: Time, session: u64, bytes: &[u8]) {
         self.server.receive(now, session, bytes);
         self.server.close(session);
     }
@@ -155,7 +162,7 @@ impl Line {
         let sent = self.driver.transmit();
         if let (Some(mut bytes), Some(stream)) = (sent, &mut self.stream) {
             if self.mood.locked {
-                bytes = replaced(&bytes, b"::sesame;", b"::barley;");
+                bytes = self.protocol.with_wrong_password(&bytes);
             }
             while !bytes.is_empty() && !stream.broken {
                 let piece = piece(&mut bytes, chance);
@@ -165,15 +172,14 @@ impl Line {
                 carried.push(Carried::ToSwitch { stream: stream.number, at: stream.up_by });
             }
         }
-        let waiting: Vec<SessionId> = self.server.waiting().collect();
-        for session in waiting {
+        for session in self.server.waiting() {
             let Some(mut bytes) = self.server.transmit(session) else { continue };
             let Some(stream) = &mut self.stream else { continue };
             if stream.session != session || stream.broken || self.mood.silent {
                 continue;
             }
             if self.mood.denies && chance.hit(500) {
-                bytes = replaced(&bytes, b"COMPLD\r\n;", b"DENY\r\n   SROF\r\n;");
+                bytes = self.protocol.denied(&bytes);
             }
             while !bytes.is_empty() {
                 let piece = piece(&mut bytes, chance);
@@ -242,32 +248,4 @@ fn piece(bytes: &mut Vec<u8>, chance: &mut Chance) -> Vec<u8> {
     };
     let rest = bytes.split_off(cut.min(bytes.len()));
     std::mem::replace(bytes, rest)
-}
-
-fn secret() -> Secret {
-    Secret::new("sesame")
-}
-
-fn driver(slice: &[u16], longest: usize) -> Tl1Driver {
-    let login = Login { user: "soak".into(), password: secret() };
-    let options = Options { patience: Time::from_ms(2_000), longest };
-    Tl1Driver::new(login, slice, options).expect("both are plain ASCII")
-}
-
-/// `bytes` with `new` in the place of every `old`.
-fn replaced(bytes: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
-    let (mut out, mut rest) = (Vec::with_capacity(bytes.len()), bytes);
-    while !rest.is_empty() {
-        match rest.strip_prefix(old) {
-            Some(after) => {
-                out.extend_from_slice(new);
-                rest = after;
-            }
-            None => {
-                out.push(rest[0]);
-                rest = &rest[1..];
-            }
-        }
-    }
-    out
 }

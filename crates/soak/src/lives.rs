@@ -24,7 +24,7 @@ impl World {
         let (region, settings) = (self.region.clone(), self.settings.clone());
         #[allow(unused_mut)]
         let mut controller = Controller::new(region, settings, replayed, self.now);
-        #[cfg(test)]
+        #[cfg(feature = "testing")]
         controller.plant(self.planted);
         self.controller = Some(controller);
         self.decided = None;
@@ -77,13 +77,13 @@ impl World {
         let shows = node.shows(self.now);
         #[allow(unused_mut)]
         let mut agent = Agent::new(node.settings.clone(), node.incarnation, shows);
-        #[cfg(test)]
+        #[cfg(feature = "testing")]
         agent.plant(self.planted);
         node.agent = Some(agent);
         if node.plane.runtime.is_none() {
             #[allow(unused_mut)]
             let mut runtime = Runtime::new(node.settings.ports);
-            #[cfg(test)]
+            #[cfg(feature = "testing")]
             runtime.plant(self.planted);
             node.plane.runtime = Some(runtime);
         }

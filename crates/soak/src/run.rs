@@ -58,7 +58,7 @@ pub fn trace(seed: u64) -> (Vec<String>, Result<Summary, Box<Failure>>) {
     play(seed, Options::new(true))
 }
 
-fn play(seed: u64, options: Options) -> (Vec<String>, Result<Summary, Box<Failure>>) {
+pub(crate) fn play(seed: u64, options: Options) -> (Vec<String>, Result<Summary, Box<Failure>>) {
     let mut world = World::new(seed, options);
     let result = loop {
         match world.step() {

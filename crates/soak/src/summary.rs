@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub(crate) struct Options {
     /// Keep what happens.
     pub trace: bool,
-    #[cfg(test)]
+    #[cfg(feature = "testing")]
     pub planted: Option<lightloom_control::planted::Planted>,
 }
 
@@ -15,7 +15,7 @@ impl Options {
     pub fn new(trace: bool) -> Self {
         Options {
             trace,
-            #[cfg(test)]
+            #[cfg(feature = "testing")]
             planted: None,
         }
     }

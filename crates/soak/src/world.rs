@@ -3,17 +3,16 @@
 
 use crate::chance::Chance;
 use crate::invariants::{self, Broken, Checks, Holds};
-use crate::line::Line;
+use crate::line::{Line, Opened};
 use crate::node::{Clock, Mail, Node};
 use crate::plan::{FaultPlan, Loss, Network};
 use crate::plane::{Plane, Word};
 use crate::summary::{Options, Summary};
 use lightloom_circuits::CircuitCounts;
-use lightloom_control::drivers::tl1::SessionId;
 use lightloom_control::ocs::Switch;
 use lightloom_control::{
-    AgentSettings, Controller, Directive, Driver, Input, Memory, Record, Region, Report,
-    RuntimeOutput, ServerPart, Settings,
+    AgentSettings, Controller, Directive, Input, Memory, Record, Region, Report, RuntimeOutput,
+    ServerPart, Settings,
 };
 use lightloom_units::Time;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -49,7 +48,7 @@ pub(crate) enum Event {
     },
     ToSwitch(u64),
     ToDriver(u64),
-    Late(SessionId, Vec<u8>),
+    Late(u64, Vec<u8>),
     Demand(u16),
     Strike(usize),
     Thaw(u16),
@@ -70,7 +69,6 @@ pub(crate) enum Event {
 }
 
 /// A scenario as it stands.
-#[derive(Clone, Debug)]
 pub(crate) struct World {
     pub now: Time,
     pub chance: Chance,
@@ -109,7 +107,7 @@ pub(crate) struct World {
     pub trace: Option<VecDeque<String>>,
     pub steps: u64,
     pub broken: Option<Broken>,
-    #[cfg(test)]
+    #[cfg(feature = "testing")]
     pub planted: Option<lightloom_control::planted::Planted>,
 }
 
@@ -167,7 +165,7 @@ impl World {
             trace: options.trace.then(VecDeque::new),
             steps: 0,
             broken: None,
-            #[cfg(test)]
+            #[cfg(feature = "testing")]
             planted: options.planted,
             chance,
             region,
@@ -180,15 +178,17 @@ impl World {
 
     fn begin(&mut self, tenants: u16) {
         let text = format!(
-            "{} servers of {} ports on {} switch ports, {} tenants; {:?}; {:?}",
+            "{} servers of {} ports on {} switch ports, {} tenants; {:?}; {:?}; {:?}",
             self.nodes.len(),
             self.region.degree(),
             self.region.switch_ports(0),
             tenants + 1,
+            self.line.protocol,
             self.settings,
             self.plan
         );
         self.note(|| text);
+        self.tally(self.line.protocol.name());
         self.at(self.now, Event::ControllerStarts);
         for server in 0..self.nodes.len() as u16 {
             let when = self.now + self.chance.up_to(Time::from_ms(50));
@@ -360,7 +360,7 @@ impl World {
         if let Some((when, session, bytes)) = late {
             let text = String::from_utf8_lossy(&bytes).into_owned();
             self.note(|| format!("the stream breaks; {text:?} will arrive at {when}"));
-            if bytes.contains(&b';') {
+            if self.line.protocol.has_command(&bytes) {
                 self.tally("commands arrived after their stream broke");
             }
             self.at(when, Event::Late(session, bytes));
@@ -414,8 +414,12 @@ impl World {
             Event::Connect { life } => {
                 if life == self.life && self.controller.is_some() {
                     self.connecting = false;
-                    if !self.line.open(now) {
-                        self.connect_soon();
+                    match self.line.open(now) {
+                        Opened::Open => {}
+                        Opened::Not => self.connect_soon(),
+                        Opened::Refused { stream } => {
+                            self.at(now + Time::from_ms(1), Event::StreamGone { stream });
+                        }
                     }
                 }
             }

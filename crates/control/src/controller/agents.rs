@@ -6,6 +6,7 @@ use super::phase::Phase;
 use super::record::AgentRecord;
 use crate::alarm::Alarm;
 use crate::message::{Directive, Mark, PortId, Report, ServerPart, Stage};
+use crate::planted::Planted;
 use lightloom_circuits::{PortMap, ServerDemand};
 use lightloom_decide::{Basis, Question};
 use lightloom_units::Time;
@@ -17,6 +18,7 @@ impl Controller {
         let again = report.incarnation == agent.incarnation;
         // Beats begin anew when nobody has spoken for a while, even if the number of the life is the same.
         let old = again && report.beat <= agent.beat && !self.is_vacant(now, agent);
+        let old = old && !self.bug.is(Planted::BelievesOldBeats);
         if old || !self.listens_to(now, server, report.incarnation) {
             return;
         }
@@ -54,7 +56,8 @@ impl Controller {
             }
         }
         let agent = &mut self.agents[usize::from(server)];
-        if agent.excluded_until.is_some_and(|until| now >= until) {
+        let ever = self.bug.is(Planted::ExcludesForEver);
+        if agent.excluded_until.is_some_and(|until| now >= until) && !ever {
             agent.excluded_until = None;
             self.clear(&Alarm::DrainStuck { server });
         }
@@ -98,8 +101,13 @@ impl Controller {
             }
         }
         let retry = !self.stuck.is_empty() && now >= self.retry_at;
-        if retry {
+        if retry && self.bug.is(Planted::RetriesOneByOne) {
+            self.stuck.pop_first();
+            self.retry_at = now + self.settings.retry;
+        } else if retry {
             self.stuck.clear();
+        }
+        if retry {
             self.journal_stuck();
             self.clear_ports();
         }
@@ -302,7 +310,8 @@ impl Controller {
     pub(super) fn tell(&mut self, server: u16) {
         let agent = &self.agents[usize::from(server)];
         let Some(heard) = agent.heard else { return };
-        if self.mute_until.is_some() || agent.excluded_until.is_some() || !agent.present {
+        let mute = self.mute_until.is_some() && !self.bug.is(Planted::SpeaksBeforeItReads);
+        if mute || agent.excluded_until.is_some() || !agent.present {
             return;
         }
         let (incarnation, beat) = (agent.incarnation, agent.beat);
@@ -313,7 +322,9 @@ impl Controller {
             | Phase::Patching { plan, .. }
             | Phase::Verifying { plan, .. } => {
                 let mark = Mark { generation: plan.generation, stage: Stage::Hold };
-                (mark, ports.map(|port| peer(&plan.kept, port)).collect())
+                let stale = self.bug.is(Planted::HoldsNothing);
+                let map = if stale { &self.standing } else { &plan.kept };
+                (mark, ports.map(|port| peer(map, port)).collect())
             }
             _ => {
                 let generation = self.memory.verified_generation;
@@ -321,9 +332,13 @@ impl Controller {
                 (mark, ports.map(|port| peer(&self.standing, port)).collect())
             }
         };
-        let round = self.rounds[usize::from(self.region.tenant(server))].max(agent.answered);
+        let mixed = self.bug.is(Planted::MixesRounds);
+        let tenant = if mixed { 0 } else { usize::from(self.region.tenant(server)) };
+        let round = self.rounds[tenant].max(agent.answered);
         self.counters.directives += 1;
-        let lease_end = heard + self.settings.lease + self.settings.grace;
+        let hasty = self.bug.is(Planted::SkipsGrace);
+        let grace = if hasty { Time::ZERO } else { self.settings.grace };
+        let lease_end = heard + self.settings.lease + grace;
         let agent = &mut self.agents[usize::from(server)];
         agent.lease_end = agent.lease_end.max(lease_end);
         let directive = Directive { incarnation, beat, mark, round, circuits };

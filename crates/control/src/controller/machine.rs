@@ -158,6 +158,9 @@ impl Controller {
     #[cfg(feature = "testing")]
     pub fn plant(&mut self, bug: Option<Planted>) {
         self.bug = Bug(bug);
+        if self.bug.is(Planted::ForgetsTouched) {
+            self.sites.iter_mut().for_each(|site| site.quarantine = self.started);
+        }
     }
 
     /// Takes an input; what comes of it is in [`Controller::poll`].

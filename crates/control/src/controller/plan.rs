@@ -96,7 +96,8 @@ impl Controller {
     pub(super) fn next_generation(&self) -> u64 {
         let known = self.memory.generation;
         let lost = self.floor > known || self.skips;
-        if lost { self.floor.max(known) + SKIPPED } else { known + 1 }
+        let lost = lost && !self.bug.is(Planted::ReusesGenerations);
+        if lost { self.floor.max(known) + SKIPPED } else { self.floor.max(known) + 1 }
     }
 
     pub(super) fn decided(&mut self, now: Time, question: u64, counts: &CircuitCounts) {
@@ -108,7 +109,7 @@ impl Controller {
         }
         let (asked, masked, since) = (asked.clone(), masked.clone(), *since);
         self.phase = Phase::Idle;
-        if masked != self.masked(&self.standing) {
+        if masked != self.masked(&self.standing) && !self.bug.is(Planted::IgnoresNewFaults) {
             self.replan = true; // candidates have changed meanwhile
             return;
         }
@@ -118,7 +119,8 @@ impl Controller {
         let on = self.region.switch_of_port();
         let numa = self.region.numa_of_port();
         let target = fits.then(|| assign_over(counts, &masked, numa, &on));
-        let target = target.filter(|target| self.region.legal(target).is_ok());
+        let lawless = self.bug.is(Planted::AllowsIllegalCircuits);
+        let target = target.filter(|target| lawless || self.region.legal(target).is_ok());
         self.set_alarm(now, Alarm::DecisionRefused, target.is_none());
         let set = target.as_ref().map_or(0, |target| target.circuits().count() as u64);
         let wanted = target.as_ref().map_or(0, |_| u64::from(counts.total()));
@@ -266,7 +268,8 @@ impl Controller {
         let hold = Mark { generation: plan.generation, stage: Stage::Hold };
         let using = |&&server: &&u16| {
             let agent = &self.agents[usize::from(server)];
-            agent.present && agent.obeyed < hold
+            let gone = agent.gone && self.bug.is(Planted::TakesEndOfStreamForDeath);
+            agent.present && agent.obeyed < hold && !gone
         };
         if !plan.concerned.iter().any(|server| using(&server))
             || self.bug.is(Planted::SkipsDraining)
@@ -314,7 +317,8 @@ impl Controller {
         let is_loud = |(switch, end, set): &(usize, Vec<Patch>, Vec<Patch>)| {
             !self.ends(*switch, end.iter().chain(set)).all(quiet)
         };
-        if to_do.iter().any(is_loud) && !self.bug.is(Planted::SkipsDraining) {
+        let deaf = self.bug.is(Planted::SkipsDraining) || self.bug.is(Planted::TouchesKeptCircuits);
+        if to_do.iter().any(is_loud) && !deaf {
             // What was read since is another state than the one that the plan was made for.
             let changes = self.changes(&plan.target);
             return self.set_out(now, plan.target, &changes, plan.asked, plan.log);
@@ -330,8 +334,14 @@ impl Controller {
         for (switch, end, set) in to_do {
             plan.log.patches += (end.len() + set.len()) as u32;
             self.counters.patches += (end.len() + set.len()) as u64;
-            self.sites[switch].ordered(&set);
+            if !self.bug.is(Planted::ForgetsWhatItMade) {
+                self.sites[switch].ordered(&set);
+            }
             orders.push((switch, self.order(switch, Order::Apply { end, set })));
+        }
+        if self.bug.is(Planted::OrdersBeforeItsRecord) {
+            let last = self.outputs.len() - 1;
+            self.outputs.swap(last - 1, last);
         }
         let waits = Waits { orders, deadline: now + self.settings.patience };
         self.phase = Phase::Patching { plan, waits };
@@ -344,7 +354,10 @@ impl Controller {
             port.is_some_and(|port| !self.stuck.contains(&port))
         };
         let far = |patch: &Patch| patch.egress.saturating_sub(self.region.switch_ports(switch));
-        let both = |patch: &&Patch| ours(patch.ingress) && ours(far(patch));
+        let one = |patch: &&Patch| ours(patch.ingress) || ours(far(patch));
+        let careless = self.bug.is(Planted::EndsForeignPatches);
+        let both =
+            |patch: &&Patch| ours(patch.ingress) && ours(far(patch)) || careless && one(patch);
         self.sites[switch].actual.iter().filter(both).copied().collect()
     }
 
@@ -365,7 +378,9 @@ impl Controller {
             let ends = [a, b].map(|port| self.region.switch_port(port).port);
             let pair = Patch::pair(self.region.switch_ports(switch), ends[0], ends[1]);
             let actual = &self.sites[switch].actual;
-            let stands = pair.iter().all(|patch| actual.binary_search(patch).is_ok());
+            let there = |patch: &Patch| actual.binary_search(patch).is_ok();
+            let half = self.bug.is(Planted::TakesHalfForWhole) && pair.iter().any(there);
+            let stands = half || pair.iter().all(there);
             if switches.contains(&switch) && !stands {
                 observed.disconnect(a);
             }
@@ -451,6 +466,8 @@ impl Controller {
         plan.log.circuits = circuits.len() as u32;
         let unread = self.unread();
         self.journal(Record::Verified { generation, rounds, circuits, unread });
+        let early = self.bug.is(Planted::ResumesBeforeItsRecord);
+        let record = if early { self.outputs.pop_back() } else { None };
         self.counters.plans += 1;
         if let Some(log) = self.unconfirmed.replace(plan.log) {
             self.outputs.push_back(Output::Event(ControllerEvent::Reconfigured(log)));
@@ -458,6 +475,7 @@ impl Controller {
         self.next_audit = now + self.settings.audit;
         self.phase = Phase::Idle;
         self.tell_all();
+        self.outputs.extend(record);
         self.confirm(now);
     }
 
@@ -495,7 +513,7 @@ impl Controller {
         if late.len() < self.sites.len() {
             late.retain(|&switch| self.stands_on(&[switch]));
         }
-        if !late.is_empty() {
+        if !late.is_empty() && !self.bug.is(Planted::NotesInQuarantine) {
             return self.withdraw(now, &late, "a change may still be under way");
         }
         let generation = self.next_generation();

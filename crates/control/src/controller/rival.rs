@@ -59,7 +59,8 @@ impl Controller {
     /// The process did not run for a while, and what was known of the switch may not be so any more.
     pub(super) fn woken(&mut self, now: Time) {
         self.next_audit = now;
-        if matches!(self.phase, super::phase::Phase::Draining { .. }) {
+        let draining = matches!(self.phase, super::phase::Phase::Draining { .. });
+        if draining && !self.bug.is(Planted::GoesOnWhenWoken) {
             self.give_up(now);
         }
     }

@@ -13,6 +13,7 @@ use super::machine::Controller;
 use super::phase::Phase;
 use super::record::AgentRecord;
 use crate::message::PortId;
+use crate::planted::Planted;
 use lightloom_circuits::PortMap;
 use lightloom_units::Time;
 
@@ -33,7 +34,7 @@ impl Controller {
             plan.overdue |= now >= plan.share_by;
         }
         let Phase::Draining { plan } = &self.phase else { return false };
-        if !plan.overdue || now >= plan.drain_by {
+        if !plan.overdue || now >= plan.drain_by || self.bug.is(Planted::NeverDefers) {
             return false;
         }
         let tenant = |server: usize| self.region.tenant(server as u16);
@@ -74,7 +75,7 @@ impl Controller {
                 agent.present && (silent || agent.excluded_until.is_some())
             };
             let waits = self.agents.iter().enumerate().any(|(at, agent)| of(at) && awaited(agent));
-            if !waits {
+            if !waits && !self.bug.is(Planted::DefersForEver) {
                 (self.deferred[tenant], self.replan) = (false, true);
             }
         }

@@ -8,6 +8,7 @@ use crate::alarm::Alarm;
 use crate::driver::{Answer, Order, Patch};
 use crate::journal::{Doubt, Record};
 use crate::message::PortId;
+use crate::planted::Planted;
 use lightloom_circuits::PortMap;
 use lightloom_units::Time;
 use std::collections::BTreeSet;
@@ -38,7 +39,9 @@ impl Controller {
         self.raise(now, Alarm::SwitchUnreachable { switch: switch as u16 });
         match &self.phase {
             Phase::Patching { plan, .. } | Phase::Verifying { plan, .. } => {
-                if plan.switches.contains(&switch) {
+                if self.bug.is(Planted::GoesOnAfterABreak) {
+                    self.phase = Phase::Idle;
+                } else if plan.switches.contains(&switch) {
                     let why = format!("the switch went away during a change: {why}");
                     self.withdraw(now, &[switch], &why);
                 }
@@ -126,7 +129,8 @@ impl Controller {
     /// Reads switches that are not known: after they were out of sight.
     pub(super) fn read_unknown(&mut self, now: Time) {
         let due = |site: &Site| {
-            site.up && site.must_read && site.reading.is_none() && now >= site.quarantine
+            let late = now < site.quarantine && !self.bug.is(Planted::SkipsQuarantine);
+            site.up && site.must_read && site.reading.is_none() && !late
         };
         for switch in self.switches(due) {
             let order = self.order(switch, Order::Read);
@@ -164,7 +168,9 @@ impl Controller {
             self.next_audit = now + self.settings.audit;
             return;
         }
-        let observed = self.observed(&self.standing, &switches);
+        let blind = self.bug.is(Planted::TrustsItsMemory);
+        let observed =
+            if blind { self.standing.clone() } else { self.observed(&self.standing, &switches) };
         if !began && self.mute_until.is_none() {
             self.see_changes(now, &self.standing.clone(), &observed, &switches);
         }
@@ -228,7 +234,8 @@ impl Controller {
         };
         for (a, b) in circuits {
             let tenants = (self.region.tenant(a.0), self.region.tenant(b.0));
-            if a.0 != b.0 && tenants.0 == tenants.1 && free(&map, a) && free(&map, b) {
+            let one = tenants.0 == tenants.1 || self.bug.is(Planted::AdoptsAcrossTenants);
+            if a.0 != b.0 && one && free(&map, a) && free(&map, b) {
                 map.connect(a, b);
             }
         }
@@ -258,7 +265,9 @@ impl Controller {
         }
         let new = foreign.difference(&self.foreign).next().is_some();
         for &port in self.foreign.clone().difference(&foreign) {
-            self.clear(&Alarm::ForeignPatch { port });
+            if !self.bug.is(Planted::KeepsAlarms) {
+                self.clear(&Alarm::ForeignPatch { port });
+            }
         }
         for &port in &foreign {
             self.raise(now, Alarm::ForeignPatch { port });

@@ -4,6 +4,7 @@ mod claims;
 mod controller;
 mod netconf;
 mod netconf_peer;
+mod netconf_sessions;
 mod objects;
 mod ocs;
 mod switches;

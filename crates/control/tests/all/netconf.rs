@@ -1,8 +1,8 @@
 //! The NETCONF driver against switches in memory of every manner of speaking.
 
-use crate::netconf_peer::{Manner, Switch};
+use crate::netconf_peer::Switch;
 use lightloom_control::driver_conformance;
-use lightloom_control::drivers::netconf::PROTOCOL;
+use lightloom_control::drivers::netconf::{Manner, PROTOCOL};
 
 fn speaking(manner: Manner) -> impl Fn(u16) -> Switch {
     move |ports| Switch::new(ports, manner)
@@ -211,10 +211,13 @@ mod replies {
     #[test]
     fn a_candidate_is_given_up_whole() {
         const NO: &str = "<rpc-error><error-tag>no</error-tag></rpc-error>";
+        const DENIED: &str = "<rpc-error><error-tag>denied</error-tag></rpc-error>";
         // Replies to calls 2, 3, ..., the last operation asked for, and what becomes of the order.
         for (replies, last, answer) in [
             (&["<ok/>", "<ok/>", "<ok/>", "<ok/>"][..], "<unlock>", Some(Answer::Done)),
-            (&[NO], "<lock>", Some(refused("no"))),
+            // A lock that is refused may be held all the same: whoever asks next would never get it.
+            (&[NO, "<ok/>"], "<unlock>", Some(refused("no"))),
+            (&[NO, DENIED], "<unlock>", Some(refused("no"))),
             (&["<ok/>", NO, "<ok/>", "<ok/>"], "<unlock>", Some(refused("no"))),
             (&["<ok/>", "<ok/>", NO, "<ok/>", "<ok/>"], "<unlock>", Some(refused("no"))),
             // The session must end for the lock to open.

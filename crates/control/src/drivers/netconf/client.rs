@@ -126,6 +126,8 @@ enum Step {
     Commit,
     Discard,
     Unlock,
+    /// As [`Step::Unlock`], of a lock that was refused: it may be ours all the same.
+    Release,
 }
 
 impl NetconfDriver {
@@ -226,7 +228,7 @@ impl NetconfDriver {
             Step::Lock => Step::EditCandidate,
             Step::EditCandidate => Step::Commit,
             Step::Commit | Step::Discard => Step::Unlock,
-            Step::Describe | Step::Read | Step::Edit | Step::Unlock => {
+            Step::Describe | Step::Read | Step::Edit | Step::Unlock | Step::Release => {
                 let answer = job.refused.map_or(Answer::Done, Answer::Refused);
                 self.events.push_back(DriverEvent::Answer { id, answer });
                 return;
@@ -241,10 +243,11 @@ impl NetconfDriver {
             Step::EditCandidate | Step::Commit => {
                 self.begin(Job { step: Step::Discard, refused: Some(words), ..job });
             }
+            Step::Lock => self.begin(Job { step: Step::Release, refused: Some(words), ..job }),
             // What is locked and not ours to open is opened by the end of the session.
             Step::Discard | Step::Unlock => return Err(words),
             _ => {
-                let answer = Answer::Refused(words);
+                let answer = Answer::Refused(job.refused.unwrap_or(words));
                 self.events.push_back(DriverEvent::Answer { id, answer });
             }
         }
@@ -288,7 +291,7 @@ impl NetconfDriver {
             Step::Read => call::READ,
             Step::Edit | Step::EditCandidate => edit.as_deref().unwrap_or_default(),
             Step::Lock => call::LOCK,
-            Step::Unlock => call::UNLOCK,
+            Step::Unlock | Step::Release => call::UNLOCK,
             Step::Commit => call::COMMIT,
             Step::Discard => call::DISCARD,
         };
