@@ -46,6 +46,16 @@ pub enum Input {
         /// What the switch answers.
         answer: Answer,
     },
+    /// The switch has issued a term to this controller.
+    Term {
+        /// It is greater than any before.
+        term: u64,
+    },
+    /// Another controller has claimed the switch since.
+    Fenced {
+        /// Why changes are refused, in words.
+        why: String,
+    },
     /// A [`Question`] is answered.
     Decided {
         /// [`Question::number`].
@@ -90,6 +100,8 @@ pub enum Output {
     },
     /// Close the stream to the switch, if there is one, and open another.
     Reconnect,
+    /// Claim a new term from the switch, if it issues any.
+    Claim,
     /// Decide on circuits, and answer with [`Input::Decided`].
     Decide(Question),
     /// Something for logs and views.

@@ -169,6 +169,8 @@ impl Controller {
             Input::SwitchUp { device, ports } => self.switch_up(now, device, ports),
             Input::SwitchDown { why } => self.switch_down(now, &why),
             Input::Answer { id, answer } => self.answer(now, id, answer),
+            Input::Term { term } => self.issued(term),
+            Input::Fenced { why } => self.fenced(now, &why),
             Input::Decided { question, counts } => self.decided(now, question, &counts),
             Input::Unblock { ports } => self.unblock(now, &ports),
             Input::Audit => self.next_audit = now,
@@ -266,7 +268,7 @@ impl Controller {
     }
 
     pub(super) fn journal(&mut self, record: Record) {
-        self.skips &= matches!(record, Record::Doubtful { .. } | Record::Stuck { .. });
+        self.skips &= matches!(record, Record::Doubtful { .. } | Record::Stuck { .. } | Record::Term { .. });
         self.memory.note(record.clone());
         self.outputs.push_back(Output::Journal(record));
     }

@@ -51,6 +51,7 @@ impl Controller {
         match (phase, answer) {
             (Phase::Patching { plan, order, .. }, answer) if order == id => match answer {
                 Answer::State(_) => self.distrust(now, "it reads where it was to patch"),
+                Answer::Fenced(why) => self.fenced(now, &why),
                 answer => self.patched(now, plan, answer),
             },
             (

@@ -47,6 +47,7 @@ pub const PROTOCOL: Protocol = Protocol {
     title: "a line protocol, a command a line, as crates/control/src/drivers/line.rs says",
     reach: Reach::Tcp,
     whole: false,
+    fences: false,
     settings: &[],
     driver: |connection| Ok(Box::new(LineDriver::new(&connection.slice))),
 };
