@@ -4,12 +4,14 @@
 //! Checked: every key that is wrong is named with its value and what is allowed, in the tests below;
 //! the files of `examples/` are read.
 
+mod fence;
 mod file;
 mod listen;
 mod raw;
 mod switch;
 mod switches;
 
+pub use fence::FenceConfig;
 pub use switches::{Driven, Switches};
 
 use crate::auth::Tokens;

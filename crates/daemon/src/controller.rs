@@ -252,6 +252,10 @@ impl Task {
                     self.safe()?;
                     self.switch.order(id, order, self.came);
                 }
+                Output::Claim => {
+                    self.safe()?;
+                    self.switch.claim();
+                }
                 Output::Reconnect => {
                     self.safe()?;
                     self.switch.reconnect();

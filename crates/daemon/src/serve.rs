@@ -77,7 +77,9 @@ impl Server {
             .map_err(|why| Failure::Run(format!("{}: {why}", config.address)))?;
         let reconnect = Duration::from_nanos(config.settings.reconnect.ps() / 1000);
         let patience = Duration::from_nanos(config.settings.patience.ps() / 1000);
-        let switch = wire::spawn(config.endpoint, config.driver, Timing::new(reconnect, patience));
+        let mut driver = config.driver;
+        memory.terms.get(&0).into_iter().for_each(|&term| driver.hold(term));
+        let switch = wire::spawn(config.endpoint, driver, Timing::new(reconnect, patience));
         let (ports, lease) = (config.region.degree(), config.settings.lease);
         let (task, hub) = Task::new(Parts {
             region: config.region,

@@ -77,6 +77,8 @@ impl World {
                 }
                 self.input(Input::Answer { id, answer });
             }
+            DriverEvent::Term(term) => self.input(Input::Term { term }),
+            DriverEvent::Fenced(why) => self.input(Input::Fenced { why }),
             DriverEvent::Notice(_) => {}
         }
     }
@@ -119,6 +121,7 @@ impl World {
                 }
                 self.line.driver.order(now, id, &order);
             }
+            Output::Claim => self.line.driver.claim(now),
             Output::Reconnect => {
                 self.note(|| "controller reconnects".into());
                 self.hang_up();

@@ -2,7 +2,7 @@ use super::client::{LineDriver, MAX_LINE};
 use super::words::{parse_patch, parse_ports};
 use super::*;
 use crate::conformance::Peer;
-use crate::driver::{Answer, Driver, DriverEvent, Order, Patch};
+use crate::driver::{Driver, DriverEvent, Order, Patch};
 use lightloom_units::Time;
 use std::collections::{BTreeMap, VecDeque};
 
