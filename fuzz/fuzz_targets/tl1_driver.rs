@@ -33,6 +33,7 @@ fuzz_target!(|bytes: &[u8]| {
                     assert!(id > answered && id <= asked, "answers come in order, once");
                     answered = id;
                 }
+                DriverEvent::Term(_) | DriverEvent::Fenced(_) => panic!("TL1 has no terms"),
                 DriverEvent::Notice(_) => {}
             }
         }

@@ -80,6 +80,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                     println!("down {why}");
                     return Ok(());
                 }
+                DriverEvent::Term(term) => println!("term {term}"),
+                DriverEvent::Fenced(why) => println!("fenced {why}"),
                 DriverEvent::Notice(words) => println!("notice {words}"),
                 DriverEvent::Answer { id, answer } => {
                     answered += 1;
@@ -147,6 +149,7 @@ fn shown(answer: &Answer) -> String {
     match answer {
         Answer::Done => "done".into(),
         Answer::Refused(words) => format!("refused {words}"),
+        Answer::Fenced(words) => format!("fenced {words}"),
         Answer::State(patches) => patches
             .iter()
             .fold("state".into(), |all, patch| format!("{all} {},{}", patch.ingress, patch.egress)),

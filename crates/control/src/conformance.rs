@@ -7,7 +7,7 @@
 //! else does; answers come in the order of the orders, whatever is refused between them and however
 //! the streams are cut; a stream that closes takes its orders along; a switch that is silent, that
 //! talks nonsense or that garbles what it says is given up, and never makes a driver panic, answer
-//! what was not asked, or answer twice.
+//! what was not asked, or answer twice; a switch that fences refuses changes by whoever has an older term.
 
 use crate::driver::{Answer, Driver, DriverEvent, Order, Patch};
 use crate::protocol::{Connection, Protocol};
@@ -54,6 +54,9 @@ struct Bench<P> {
     up: bool,
     answers: Vec<Answer>,
     went_down: Option<String>,
+    /// Terms that were issued, and whether the driver was told that it has an older one than the last.
+    terms: Vec<u64>,
+    fenced: bool,
 }
 
 /// SplitMix64: the same chances wherever the suite runs.
@@ -95,6 +98,8 @@ impl<P: Peer> Bench<P> {
             up: false,
             answers: Vec::new(),
             went_down: None,
+            terms: Vec::new(),
+            fenced: false,
         }
     }
 
@@ -124,6 +129,25 @@ impl<P: Peer> Bench<P> {
         self.peer.close(self.now);
         self.open.clear();
         self.up = false;
+    }
+
+    /// Another driver takes over the stream; gives the one that had it.
+    fn change(&mut self, other: Box<dyn Driver + Send>) -> Box<dyn Driver + Send> {
+        self.disconnect();
+        let before = std::mem::replace(&mut self.driver, other);
+        self.fenced = false;
+        self.connect();
+        assert!(self.up, "{:?}", self.went_down);
+        before
+    }
+
+    /// The driver is fenced: it reads what stands, and changes nothing of it.
+    fn holds_nothing(&mut self, stands: &[Patch], wanted: &[Patch]) {
+        for (end, set) in [(stands, wanted), (stands, &[][..]), (&[][..], wanted)] {
+            let answer = self.apply(end, set);
+            assert!(matches!(&answer, Answer::Fenced(why) if !why.is_empty()), "{answer:?}");
+            assert_eq!(self.answer(&Order::Read), Answer::State(stands.to_vec()));
+        }
     }
 
     fn ask(&mut self, order: &Order) {
@@ -168,6 +192,8 @@ impl<P: Peer> Bench<P> {
                     );
                     self.answers.push(answer);
                 }
+                DriverEvent::Term(term) => self.terms.push(term),
+                DriverEvent::Fenced(_) => self.fenced = true,
                 DriverEvent::Notice(_) => {}
             }
         }
@@ -475,6 +501,75 @@ pub fn random_orders_end_as_asked<P: Peer>(protocol: &Protocol, make: impl Fn(u1
     }
 }
 
+/// A switch that fences takes changes with the last term only, says so to whoever has an older one, and lets all read.
+/// A driver claims a term when it has none or is told to, and at no other time.
+pub fn an_old_term_is_refused<P: Peer>(protocol: &Protocol, make: impl FnOnce(u16) -> P) {
+    let mut bench = Bench::new(protocol, make);
+    bench.connect();
+    let (first, second) = (Patch::pair(PORTS, 1, 2).to_vec(), Patch::pair(PORTS, 3, 4).to_vec());
+    assert_eq!(bench.apply(&[], &first), Answer::Done);
+    if !protocol.fences {
+        bench.driver.claim(bench.now);
+        assert_eq!(bench.apply(&first, &second), Answer::Done);
+        assert_eq!((&bench.terms[..], bench.fenced), (&[][..], false));
+        return;
+    }
+    assert_eq!(bench.terms.len(), 1);
+    // Another controller, without a journal.
+    let other = driver(protocol, 1..=PORTS);
+    let old = bench.change(other);
+    assert!(bench.terms[1] > bench.terms[0], "{:?}", bench.terms);
+    assert_eq!(bench.apply(&first, &second), Answer::Done);
+    let new = bench.change(old);
+    assert!(bench.fenced, "not told");
+    bench.holds_nothing(&second, &first);
+    // The other one goes on, also after a restart with its journal, and claims nothing.
+    let mut again = driver(protocol, 1..=PORTS);
+    again.hold(bench.terms[1]);
+    for other in [new, again] {
+        let old = bench.change(other);
+        assert_eq!((bench.fenced, bench.terms.len()), (false, 2));
+        assert_eq!(bench.apply(&second, &first), Answer::Done);
+        assert_eq!(bench.apply(&first, &second), Answer::Done);
+        bench.disconnect();
+        bench.driver = old;
+        bench.connect();
+    }
+}
+
+/// A driver that is told to claims a term, with which its changes are taken, and fences all others: at once, or when
+/// there is a stream.
+pub fn a_claim_fences_all_others<P: Peer>(protocol: &Protocol, make: impl FnOnce(u16) -> P) {
+    if !protocol.fences {
+        return;
+    }
+    let mut bench = Bench::new(protocol, make);
+    bench.connect();
+    let (first, second) = (Patch::pair(PORTS, 1, 2).to_vec(), Patch::pair(PORTS, 3, 4).to_vec());
+    assert_eq!(bench.apply(&[], &first), Answer::Done);
+    let other = driver(protocol, 1..=PORTS);
+    let mut others = bench.change(other);
+    for at_once in [true, false, true] {
+        others = bench.change(others);
+        let (told, before) = (std::mem::take(&mut bench.fenced), bench.terms.len());
+        assert!(told, "not told");
+        if at_once {
+            bench.driver.claim(bench.now);
+        } else {
+            bench.disconnect();
+            bench.driver.claim(bench.now);
+            bench.connect();
+        }
+        // Asked before the term is there: it carries it all the same.
+        assert_eq!(bench.apply(&first, &second), Answer::Done);
+        assert_eq!(bench.apply(&second, &first), Answer::Done);
+        assert_eq!((bench.fenced, bench.terms.len()), (false, before + 1));
+        assert!(bench.terms.is_sorted_by(|a, b| a < b), "{:?}", bench.terms);
+    }
+    bench.change(others);
+    bench.holds_nothing(&first, &second);
+}
+
 /// Makes each check a test, in a module of the name given or `conformance`.
 #[macro_export]
 macro_rules! driver_conformance {
@@ -487,7 +582,7 @@ macro_rules! driver_conformance {
             whole_changes_are_whole, reads_its_slice,
             streams_may_be_cut_anywhere, a_closed_stream_takes_its_orders_along,
             silence_is_given_up, nonsense_is_given_up, garbled_bytes_break_no_promise,
-            random_orders_end_as_asked);
+            random_orders_end_as_asked, an_old_term_is_refused, a_claim_fences_all_others);
     };
     (@tests $module:ident, $protocol:expr, $make:expr; $($check:ident),*) => {
         mod $module {

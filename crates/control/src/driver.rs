@@ -9,6 +9,12 @@
 //! numbered from 1; a switch of `n` ports has ingresses 1 to `n` and egresses `n + 1` to `2 n`, and the
 //! fibre pair of port `p` is ingress `p` and egress `n + p`.
 //!
+//! A switch, or a gateway in front of it, may *fence*: it issues terms, each greater than any before, and refuses
+//! changes by whoever has an older one. The driver sees to terms: it claims one when it has none, shows the one that it
+//! has when a stream opens, and puts it on every change. It never claims a second one unless [`Driver::claim`] says so,
+//! so two controllers do not fence each other in turn. Reading needs no term. Where a protocol knows none, nothing of
+//! this happens.
+//!
 //! The interface is small enough for other kinds of switches: SONiC's SAI makes a cross-connect an
 //! object with two ports, created and removed in bulk and listed by its type, so an [`Order::Apply`]
 //! removes the objects of `end` and creates those of `set`, and an [`Order::Read`] lists them.
@@ -66,6 +72,8 @@ pub enum Answer {
     State(Vec<Patch>),
     /// It did not do it, or not all of it; with its own words.
     Refused(String),
+    /// It did not do it: another controller has claimed the switch since. With its own words.
+    Fenced(String),
 }
 
 /// What a driver has to tell.
@@ -80,6 +88,10 @@ pub enum DriverEvent {
     },
     /// It will not, or makes no sense: the stream should be closed and opened anew.
     Down(String),
+    /// The switch has issued this term, and takes changes with no older one. To be kept for [`Driver::hold`].
+    Term(u64),
+    /// Another controller has claimed the switch since: changes are refused until [`Driver::claim`]. Why, in words.
+    Fenced(String),
     /// The answer to the order of this number.
     Answer {
         /// As in [`Driver::order`].
@@ -120,4 +132,12 @@ pub trait Driver {
 
     /// Time has passed.
     fn timeout(&mut self, now: Time);
+
+    /// Before the first stream: the term that was issued to this controller last, if there is one. Without it one is
+    /// claimed, which fences all others.
+    fn hold(&mut self, _term: u64) {}
+
+    /// An operator says that this controller is the only one: claims a new term, now or once there is a stream.
+    /// Orders that are given later carry it.
+    fn claim(&mut self, _now: Time) {}
 }

@@ -377,7 +377,7 @@ impl EmulatedRegion {
                 self.answers.clear();
                 self.reach_switch();
             }
-            Output::Event(_) => {}
+            Output::Claim { .. } | Output::Event(_) => {}
         }
     }
 

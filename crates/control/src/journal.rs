@@ -12,6 +12,7 @@
 
 use crate::message::PortId;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Why a journal may lack what was once written.
 ///
@@ -83,6 +84,13 @@ pub enum Record {
         /// All that are out of use for this reason now.
         ports: Vec<PortId>,
     },
+    /// The switch has issued this term, or none counts any more: another is claimed.
+    Term {
+        /// The number of the switch in the region, from 0.
+        switch: u16,
+        /// The term that changes of this controller carry from now on.
+        term: Option<u64>,
+    },
     /// What comes before may not be all that was once written.
     Doubtful {
         /// Why.
@@ -113,6 +121,9 @@ pub struct Memory {
     /// Why more may have been written than is known, until circuits were verified anew.
     #[serde(default)]
     pub doubt: Option<Doubt>,
+    /// By switch that fences: the term that it has issued to this controller.
+    #[serde(default)]
+    pub terms: BTreeMap<u16, u64>,
 }
 
 impl Memory {
@@ -188,6 +199,8 @@ impl Memory {
             }
             Record::Confirmed { generation } => self.confirmed = self.confirmed.max(generation),
             Record::Stuck { ports } => self.stuck = ports,
+            Record::Term { switch, term: Some(term) } => drop(self.terms.insert(switch, term)),
+            Record::Term { switch, term: None } => drop(self.terms.remove(&switch)),
             Record::Doubtful { doubt } => {
                 // What was known to be lost still is.
                 if !self.is_lost() {
@@ -202,6 +215,15 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_term_counts_until_another_is_to_be_claimed() {
+        let term = |switch, term| Record::Term { switch, term };
+        let mut memory = Memory::replay([term(0, Some(3)), term(1, Some(9)), term(0, Some(4))]);
+        assert_eq!(memory.terms, BTreeMap::from([(0, 4), (1, 9)]));
+        memory.note(term(0, None));
+        assert_eq!(memory.terms, BTreeMap::from([(1, 9)]));
+    }
 
     #[test]
     fn what_was_withdrawn_is_not_known_again() {

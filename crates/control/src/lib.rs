@@ -13,6 +13,7 @@ mod driver;
 pub mod drivers;
 mod emulated_region;
 pub mod execution;
+pub mod fence;
 mod journal;
 mod message;
 pub mod ocs;

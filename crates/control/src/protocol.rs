@@ -20,6 +20,8 @@ pub struct Protocol {
     /// A change is done whole or not at all. Otherwise one that is refused may be done in part; the
     /// controller reads and plans anew.
     pub whole: bool,
+    /// Its switches may issue terms, and then refuse changes by a controller that has an older one.
+    pub fences: bool,
     /// Keys of `[switch]` that the driver reads.
     pub settings: &'static [Setting],
     /// Makes a driver that has no stream yet. The error names the setting that is wrong.

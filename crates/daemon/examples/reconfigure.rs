@@ -218,7 +218,7 @@ impl World {
                     }
                     DriverEvent::Answer { id, answer } => Some(Input::Answer { id, answer }),
                     DriverEvent::Down(why) => panic!("the switch is down: {why}"),
-                    DriverEvent::Notice(_) => None,
+                    _ => None,
                 })
                 .collect();
             heard |= !inputs.is_empty();
@@ -278,7 +278,7 @@ impl World {
                     self.agents[usize::from(server)].directive(now, directive);
                 }
                 Output::Reconnect { .. } => panic!("the switch is not trusted"),
-                Output::Event(_) => {}
+                Output::Claim { .. } | Output::Event(_) => {}
             }
         }
     }

@@ -4,6 +4,7 @@
 //! Checked: every key that is wrong is named with its value and what is allowed, in the tests below;
 //! the files of `examples/` are read.
 
+mod fence;
 mod file;
 mod listen;
 mod raw;
@@ -11,6 +12,7 @@ mod servers;
 mod switch;
 mod switches;
 
+pub use fence::FenceConfig;
 pub use switches::{Driven, Switches};
 
 use crate::auth::Tokens;

@@ -252,6 +252,10 @@ impl Task {
                     self.safe()?;
                     self.switches[switch].order(id, order, self.came);
                 }
+                Output::Claim { switch } => {
+                    self.safe()?;
+                    self.switches[switch].claim();
+                }
                 Output::Reconnect { switch } => {
                     self.safe()?;
                     self.switches[switch].reconnect();

@@ -21,8 +21,8 @@ use std::time::{Duration, SystemTime};
 use thiserror::Error;
 
 /// What the tables look like. One that is later is refused, an older one is brought here:
-/// 1 had no lives, no mark beside it and no word of the machine.
-const SCHEMA: u64 = 2;
+/// 1 had no lives, no mark beside it and no word of the machine; 2 had no terms.
+const SCHEMA: u64 = 3;
 /// After so many records a snapshot is taken, and as many are kept for those who read.
 const SNAPSHOT_EVERY: i64 = 4096;
 /// The log is made this long at the start: to write over it syncs faster than to make it longer \[B\].
@@ -524,7 +524,7 @@ mod tests {
             "{}",
             why("r", "w")
         );
-        database.execute("UPDATE meta SET value = '3' WHERE key = 'schema'", []).expect("ok");
+        database.execute("UPDATE meta SET value = '4' WHERE key = 'schema'", []).expect("ok");
         assert!(why("r", "w").contains("later version"));
         drop(database);
         std::fs::write(&path, "what a journal is not, and long enough").expect("written");

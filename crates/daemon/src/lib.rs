@@ -10,6 +10,7 @@ pub mod controller;
 pub mod emulate;
 pub mod execution;
 pub mod failure;
+pub mod fence;
 pub mod gateway;
 pub mod grpc;
 pub mod hub;

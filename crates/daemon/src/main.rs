@@ -11,7 +11,7 @@ use lightloom_daemon::emulate::EmulateArguments;
 use lightloom_daemon::execution::{ExecuteArguments, NodeArguments};
 use lightloom_daemon::failure::Failure;
 use lightloom_daemon::runtime_emulator::RuntimeArguments;
-use lightloom_daemon::{ocs, serve};
+use lightloom_daemon::{fence, ocs, serve};
 use std::path::PathBuf;
 use std::pin::pin;
 use std::process::ExitCode;
@@ -42,7 +42,7 @@ enum Log {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// An emulated optical switch
+    /// An emulated optical switch, or a gateway in front of one
     #[command(subcommand)]
     Ocs(Ocs),
     /// The controller of a region
@@ -106,6 +106,11 @@ enum Controller {
 enum Ocs {
     /// Serve an emulated switch on TL1
     Serve(Box<ocs::ServeArguments>),
+    /// Stand in front of a switch: issue terms to controllers, and refuse those that have an older one
+    Gateway {
+        /// The gateway's file
+        file: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
@@ -203,6 +208,7 @@ fn caught(kind: SignalKind) -> Result<Signal, Failure> {
 async fn run(what: What) -> Result<(), Failure> {
     match what {
         What::Ocs(Ocs::Serve(arguments)) => arguments.run().await,
+        What::Ocs(Ocs::Gateway { file }) => fence::serve(&file).await,
         What::Agent(Agent::Serve(arguments)) => arguments.run().await,
         What::Agent(Agent::Emulate(arguments)) => arguments.run().await,
         What::NodeEmulator(arguments) => arguments.run().await,

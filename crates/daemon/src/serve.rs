@@ -80,7 +80,14 @@ impl Server {
         let timing = Timing::new(reconnect, patience);
         let switches = config.switches.into_iter().enumerate();
         let switches = switches
-            .map(|(at, switch)| wire::spawn(at, switch.endpoint, switch.driver, timing))
+            .map(|(at, mut switch)| {
+                memory
+                    .terms
+                    .get(&(at as u16))
+                    .into_iter()
+                    .for_each(|&term| switch.driver.hold(term));
+                wire::spawn(at, switch.endpoint, switch.driver, timing)
+            })
             .collect();
         let (ports, lease) = (config.region.degree(), config.settings.lease);
         let (task, hub) = Task::new(Parts {

@@ -21,7 +21,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
-use tokio::time::{sleep, sleep_until, timeout};
+use tokio::time::{sleep_until, timeout};
 
 /// How patient a task is with a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,11 +59,12 @@ pub struct SwitchHandle {
 #[derive(Debug)]
 enum Call {
     Order { id: u64, order: Order, given: Instant },
+    Claim,
     Reconnect,
 }
 
 impl SwitchHandle {
-    /// The next [`Input::SwitchUp`], [`Input::SwitchDown`] or [`Input::Answer`]; none if the task is
+    /// The next [`Input::SwitchUp`], [`Input::SwitchDown`], [`Input::Answer`], [`Input::Term`] or [`Input::Fenced`]; none if the task is
     /// gone. A call that is given up loses nothing.
     pub async fn next(&mut self) -> Option<Input> {
         let (stream, input) = self.events.recv().await?;
@@ -76,6 +77,11 @@ impl SwitchHandle {
     pub fn order(&self, id: u64, order: Order, given: Instant) {
         // A task that is gone says so by its events.
         let _ = self.calls.send((self.stream, Call::Order { id, order, given }));
+    }
+
+    /// [`lightloom_control::Output::Claim`]: now, or over the next stream.
+    pub fn claim(&self) {
+        let _ = self.calls.send((self.stream, Call::Claim));
     }
 
     /// [`lightloom_control::Output::Reconnect`].
@@ -152,13 +158,20 @@ impl Task {
             if self.tell(Input::SwitchDown { switch: self.switch, why }).await.is_err() {
                 return;
             }
-            tokio::select! {
-                () = sleep(wait) => {}
-                // Orders of the last stream are dropped; a wish to reconnect is being granted.
-                () = async { while self.asked.recv().await.is_some() {} } => return,
+            if timeout(wait, self.drop_calls()).await.is_ok() {
+                return;
             }
             if !up {
                 wait = (wait * 2).min(self.timing.longest);
+            }
+        }
+    }
+
+    /// Until the handle is gone: orders of the last stream are dropped; a wish to reconnect is being granted.
+    async fn drop_calls(&mut self) {
+        while let Some((_, call)) = self.asked.recv().await {
+            if let Call::Claim = call {
+                self.driver.claim(self.clock.now());
             }
         }
     }
@@ -185,6 +198,12 @@ impl Task {
                     DriverEvent::Answer { id, answer } => {
                         open.retain(|order| order.0 != id);
                         self.tell(Input::Answer { id, answer }).await?;
+                    }
+                    DriverEvent::Term(term) => {
+                        self.tell(Input::Term { switch: self.switch, term }).await?
+                    }
+                    DriverEvent::Fenced(why) => {
+                        self.tell(Input::Fenced { switch: self.switch, why }).await?
                     }
                     DriverEvent::Notice(words) => tracing::debug!(words, "the switch says"),
                     DriverEvent::Down(why) => return Ok((up, why)),
@@ -230,6 +249,10 @@ impl Task {
                 }
                 call = self.asked.recv() => match call {
                     None => return Err(Gone),
+                    Some((_, Call::Claim)) => {
+                        let now = self.now();
+                        self.driver.claim(now);
+                    }
                     // Asked by one who has not seen this stream.
                     Some((seen, _)) if seen != self.stream => {}
                     Some((_, Call::Reconnect)) => return Ok((up, "as asked".into())),

@@ -79,6 +79,8 @@ impl World {
                 }
                 self.input(Input::Answer { id, answer });
             }
+            DriverEvent::Term(term) => self.input(Input::Term { switch: 0, term }),
+            DriverEvent::Fenced(why) => self.input(Input::Fenced { switch: 0, why }),
             DriverEvent::Notice(_) => {}
         }
     }
@@ -121,6 +123,7 @@ impl World {
                 }
                 self.line.driver.order(now, id, &order);
             }
+            Output::Claim { .. } => self.line.driver.claim(now),
             Output::Reconnect { .. } => {
                 self.note(|| "controller reconnects".into());
                 self.hang_up();

@@ -50,6 +50,20 @@ pub enum Input {
         /// What the switch answers.
         answer: Answer,
     },
+    /// The switch has issued a term to this controller.
+    Term {
+        /// The switch.
+        switch: usize,
+        /// It is greater than any before.
+        term: u64,
+    },
+    /// Another controller has claimed the switch since.
+    Fenced {
+        /// The switch.
+        switch: usize,
+        /// Why changes are refused, in words.
+        why: String,
+    },
     /// A [`Question`] is answered.
     Decided {
         /// [`Question::number`].
@@ -96,6 +110,11 @@ pub enum Output {
     },
     /// Close the stream to a switch, if there is one, and open another.
     Reconnect {
+        /// Which switch.
+        switch: usize,
+    },
+    /// Claim a new term from a switch, if it issues any.
+    Claim {
         /// Which switch.
         switch: usize,
     },

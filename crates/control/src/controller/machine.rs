@@ -172,6 +172,8 @@ impl Controller {
             Input::SwitchUp { switch, device, ports } => self.switch_up(now, switch, device, ports),
             Input::SwitchDown { switch, why } => self.switch_down(now, switch, &why),
             Input::Answer { id, answer } => self.answer(now, id, answer),
+            Input::Term { switch, term } => self.issued(switch, term),
+            Input::Fenced { why, .. } => self.fenced(now, &why),
             Input::Decided { question, counts } => self.decided(now, question, &counts),
             Input::Unblock { ports } => self.unblock(now, &ports),
             Input::Audit => self.next_audit = now,
@@ -272,7 +274,8 @@ impl Controller {
     }
 
     pub(super) fn journal(&mut self, record: Record) {
-        self.skips &= matches!(record, Record::Doubtful { .. } | Record::Stuck { .. });
+        self.skips &=
+            matches!(record, Record::Doubtful { .. } | Record::Stuck { .. } | Record::Term { .. });
         self.memory.note(record.clone());
         self.outputs.push_back(Output::Journal(record));
     }

@@ -1,15 +1,18 @@
 //! Another controller at the same switch: its hand is seen, and this one stops.
 //!
-//! A switch that speaks TL1 cannot refuse the orders of a controller that has been replaced. But what it holds says
+//! A switch that fences refuses the orders of a controller that has been replaced: it has issued a later term.
+//! One that speaks TL1 cannot. But what it holds says
 //! who was there: a circuit between ports of this region that this controller did not make. Then it leaves the region
 //! on packet switches and orders nothing more until an operator says that it is alone, so that two controllers never
 //! undo each other's circuits in turn: of two, the one that first sees the other's hand stops.
 //!
 //! Not seen: patches that were ended, or that make no whole circuit: those may be anybody's, and are planned anew.
 
+use super::io::Output;
 use super::machine::Controller;
 use crate::alarm::Alarm;
 use crate::driver::Patch;
+use crate::journal::Record;
 use crate::planted::Planted;
 use lightloom_units::Time;
 
@@ -32,16 +35,30 @@ impl Controller {
             return self.stopped;
         }
         let text = format!("another controller is at the switch: {strange:?} is none of ours");
-        self.note(&text);
-        self.raise(now, Alarm::SecondController);
-        if !std::mem::replace(&mut self.stopped, true) {
-            let all = self.switches(|_| true);
-            self.withdraw(now, &all, &text);
-        }
+        self.stop(now, &text);
         true
     }
 
-    /// An operator says that this is the only controller: what switches hold is taken over.
+    /// The switch has issued a term: it is known again after a restart, and before anything is ordered with it.
+    pub(super) fn issued(&mut self, switch: usize, term: u64) {
+        self.journal(Record::Term { switch: switch as u16, term: Some(term) });
+    }
+
+    /// The switch refuses what this controller orders, since another one has claimed it.
+    pub(super) fn fenced(&mut self, now: Time, why: &str) {
+        self.stop(now, &format!("another controller has claimed the switch: {why}"));
+    }
+
+    fn stop(&mut self, now: Time, text: &str) {
+        self.note(text);
+        self.raise(now, Alarm::SecondController);
+        if !std::mem::replace(&mut self.stopped, true) {
+            let all = self.switches(|_| true);
+            self.withdraw(now, &all, text);
+        }
+    }
+
+    /// An operator says that this is the only controller: it claims the switch, and takes over what it holds.
     pub(super) fn alone(&mut self) {
         let stopped = std::mem::take(&mut self.stopped);
         for site in &mut self.sites {
@@ -52,6 +69,13 @@ impl Controller {
         }
         if stopped {
             self.clear(&Alarm::SecondController);
+            for switch in 0..self.sites.len() {
+                // First, so that one that crashes now does not come back with the old term.
+                if self.memory.terms.contains_key(&(switch as u16)) {
+                    self.journal(Record::Term { switch: switch as u16, term: None });
+                }
+                self.outputs.push_back(Output::Claim { switch });
+            }
             self.replan = true;
         }
     }

@@ -78,6 +78,7 @@ impl Controller {
                 Answer::State(_) => {
                     return self.distrust(now, switch, "it reads where it was to patch");
                 }
+                Answer::Fenced(why) => return self.fenced(now, &why),
                 Answer::Refused(words) => self.refused(now, switch, &words),
                 Answer::Done => {}
             }

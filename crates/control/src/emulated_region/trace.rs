@@ -58,6 +58,7 @@ impl fmt::Display for Traced {
             }
             Step::Answer(Answer::Done) => write!(f, "answer done"),
             Step::Answer(Answer::Refused(why)) => write!(f, "answer refused: {why}"),
+            Step::Answer(Answer::Fenced(why)) => write!(f, "answer fenced: {why}"),
             Step::Answer(Answer::State(patches)) => {
                 write!(f, "answer {} patches", patches.len())
             }
@@ -98,6 +99,7 @@ impl fmt::Display for Line<'_> {
             Record::Withdrawn { generation, why, .. } => write!(f, "withdrawn {generation}: {why}"),
             Record::Confirmed { generation } => write!(f, "confirmed {generation}"),
             Record::Stuck { ports } => write!(f, "stuck {ports:?}"),
+            Record::Term { switch, term } => write!(f, "term {term:?} of switch {switch}"),
             Record::Doubtful { doubt } => write!(f, "doubtful {doubt:?}"),
         }
     }

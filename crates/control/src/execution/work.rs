@@ -132,6 +132,9 @@ impl Work {
                     failed => failed,
                 }
             }
+            (Phase::Patching { id: order, .. }, Answer::Fenced(words)) if order == id => {
+                Told::Failed(format!("another controller has claimed it: {words}"))
+            }
             (Phase::Patching { id: order, .. }, Answer::State(_))
             | (Phase::Reading { id: order, .. }, Answer::Done)
                 if order == id =>

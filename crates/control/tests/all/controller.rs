@@ -80,6 +80,7 @@ impl Stage {
                         Record::Withdrawn { generation, .. } => format!("withdrawn {generation}"),
                         Record::Confirmed { generation } => format!("confirmed {generation}"),
                         Record::Stuck { ports } => format!("stuck {ports:?}"),
+                        Record::Term { term, .. } => format!("term {term:?}"),
                         Record::Doubtful { doubt } => format!("doubtful {doubt:?}"),
                     };
                     writeln!(self.log, "  {text}").expect("text");
@@ -99,6 +100,7 @@ impl Stage {
                     .expect("text");
                     self.orders.push((id, order));
                 }
+                Output::Claim { .. } => writeln!(self.log, "  claim").expect("text"),
                 Output::Reconnect { .. } => writeln!(self.log, "  reconnect").expect("text"),
                 Output::Decide(question) => {
                     let counts = self.decider.decide(&question).expect("circuits");
@@ -495,4 +497,48 @@ fn a_first_start_on_an_empty_switch_is_no_loss() {
     let seen = stage.seen();
     assert!(seen.contains("verified 1 "), "{seen}");
     assert!(!seen.contains("journal"), "{seen}");
+}
+
+#[test]
+fn a_controller_that_is_fenced_orders_nothing_until_it_is_alone() {
+    let mut stage = set();
+    stage.handle(Input::Term { switch: 0, term: 7 });
+    assert!(stage.seen().ends_with("  term Some(7)\n"));
+    assert_eq!(stage.controller.memory().terms.get(&0), Some(&7));
+    stage.fault = Some(|_, order| match order {
+        Order::Read => None,
+        Order::Apply { .. } => Some(Answer::Fenced("term 7 is not the last, which is 8".into())),
+    });
+    stage.demand(2, SECOND);
+    stage.switch_all();
+    let seen = stage.seen();
+    assert!(seen.contains("! another controller is at the switch"), "{seen}");
+    assert!(seen.contains("withdrawn 3") && !seen.contains("claim"), "{seen}");
+    assert_eq!(stage.used(), []);
+    // It reads, and changes nothing; what is asked is answered.
+    stage.fault = None;
+    for round in [3, 4] {
+        stage.demand(round, FIRST);
+        stage.pass(MS(30_000), true);
+        assert!(stage.agents.iter().all(|agent| agent.round() == round), "round {round}");
+    }
+    let seen = stage.seen();
+    assert!(seen.contains("read\n") && !seen.contains("set ["), "{seen}");
+    // An operator says that it is alone: the old term counts no more before another is claimed.
+    stage.handle(Input::Unblock { ports: vec![] });
+    let seen = stage.seen();
+    let claimed = "over: another controller is at the switch";
+    assert!(seen.contains(claimed) && seen.contains("  term None\n  claim\n"), "{seen}");
+    assert!(stage.controller.memory().terms.is_empty());
+    stage.handle(Input::Term { switch: 0, term: 9 });
+    stage.pass(MS(30_000), true);
+    assert!(stage.seen().contains("verified"), "it goes on");
+    assert_ne!(stage.used(), []);
+    // Told when a stream opens, it stops as well.
+    stage.handle(Input::SwitchDown { switch: 0, why: "test".into() });
+    stage.handle(Input::SwitchUp { switch: 0, device: "test".into(), ports: 8 });
+    stage.handle(Input::Fenced { switch: 0, why: "term 9 is not the last, which is 10".into() });
+    let seen = stage.seen();
+    assert!(seen.contains("! another controller is at the switch"), "{seen}");
+    assert_eq!(stage.used(), []);
 }

@@ -324,6 +324,7 @@ mod replies {
                         }
                         DriverEvent::Down(_) => answered = 10,
                         DriverEvent::Notice(_) => {}
+                        DriverEvent::Term(_) | DriverEvent::Fenced(_) => {}
                         DriverEvent::Up { .. } => prop_assert!(false, "up twice"),
                     }
                 }

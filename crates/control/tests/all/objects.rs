@@ -21,6 +21,7 @@ const PROTOCOL: Protocol = Protocol {
     title: "cross-connects as objects",
     reach: Reach::Tcp,
     whole: false,
+    fences: false,
     settings: &[],
     driver: |connection| {
         let slice = connection.slice.clone();

@@ -93,7 +93,7 @@ impl Stage {
                         let input = Input::Decided { question: question.number, counts };
                         self.controller.handle(self.now, input);
                     }
-                    Output::Event(_) => {}
+                    Output::Claim { .. } | Output::Event(_) => {}
                 }
             }
             if !self.agents_settle() {

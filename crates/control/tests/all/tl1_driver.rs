@@ -78,7 +78,7 @@ impl Link {
         seen.filter_map(|event| match event {
             DriverEvent::Answer { id, answer } => Some((id, answer)),
             DriverEvent::Down(why) => panic!("{why}"),
-            DriverEvent::Up { .. } | DriverEvent::Notice(_) => None,
+            _ => None,
         })
         .collect()
     }
@@ -188,6 +188,9 @@ proptest! {
                         answered = answer;
                     }
                     DriverEvent::Up { ports, .. } => prop_assert!(downs == 0 && ports >= 3),
+                    DriverEvent::Term(_) | DriverEvent::Fenced(_) => {
+                        prop_assert!(false, "TL1 has no terms");
+                    }
                     DriverEvent::Notice(text) => prop_assert!(text.chars().count() <= 1000),
                 }
             }

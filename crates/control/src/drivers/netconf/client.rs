@@ -30,6 +30,7 @@ pub const PROTOCOL: Protocol = Protocol {
     title: "NETCONF (RFC 6241) with the module optical-switch, as Polatis switches speak it",
     reach: Reach::Ssh { subsystem: "netconf" },
     whole: true,
+    fences: false,
     settings: &[],
     driver,
 };

@@ -25,6 +25,7 @@ pub const PROTOCOL: Protocol = Protocol {
     title: "TL1 (Telcordia GR-831), as Polatis switches speak it",
     reach: Reach::Tcp,
     whole: false,
+    fences: false,
     settings: &[
         Setting {
             key: "user",

@@ -17,6 +17,7 @@ pub const PROTOCOL: Protocol = Protocol {
     title: "a plain protocol, a line an order",
     reach: Reach::Tcp,
     whole: true,
+    fences: false,
     settings: &[],
     driver: |connection| {
         Ok(Box::new(Plain { slice: connection.slice.clone(), ..Plain::default() }))
