@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 impl World {
     /// The rogue says something, and again until then. What it says is not lost: it is near the controller.
     pub(crate) fn lie(&mut self, server: u16, until: Time) {
-        if self.calm || self.now >= until || self.controller.is_none() {
+        if self.calm || self.now >= until || self.controller.is_none() || self.pause.is_some() {
             return;
         }
         self.liars.insert(server);

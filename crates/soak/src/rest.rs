@@ -11,7 +11,8 @@ impl World {
         self.calm = true;
         self.network = Network::FINE;
         self.line.mood = Default::default();
-        (self.crash_after, self.ambush) = (None, None);
+        (self.interrupt, self.ambush) = (None, None);
+        self.goes_on();
         for server in 0..self.nodes.len() as u16 {
             let node = &mut self.nodes[usize::from(server)];
             (node.cut, node.slow) = (false, false);
