@@ -111,7 +111,10 @@ impl World {
         if missing || (patches != wanted && !lasting) {
             return Some(format!("the switch has {patches:?} for {wanted:?}"));
         }
-        let Some(decided) = &self.decided else { return Some("no decision".into()) };
+        let Some(decided) = &self.decided else {
+            let asks = (0..self.rounds.len() as u16).any(|tenant| self.is_honest(tenant));
+            return asks.then(|| "no decision".into());
+        };
         if !lasting && *decided != standing.counts() {
             return Some("circuits that were decided on do not stand".into());
         }

@@ -275,9 +275,10 @@ impl Controller {
         let loud = !self.ends(end.iter().chain(&set)).all(quiet);
         let deaf = self.bug.is(Planted::SkipsDraining) || self.bug.is(Planted::TouchesKeptCircuits);
         if loud && !deaf {
-            // What was read since is another state than the one that the plan was made for.
-            let changes = self.changes(&plan.target);
-            return self.set_out(now, plan.target, &changes, plan.asked, plan.log);
+            // What was read since is another state than the one that the plan was made for, and ports may have failed.
+            let target = self.spare(self.sound(plan.target));
+            let changes = self.changes(&target);
+            return self.set_out(now, target, &changes, plan.asked, plan.log);
         }
         plan.log.attempts += 1;
         if end.is_empty() && set.is_empty() {
@@ -295,6 +296,14 @@ impl Controller {
             self.outputs.swap(last - 1, last);
         }
         self.phase = Phase::Patching { plan, order, deadline: now + self.settings.patience };
+    }
+
+    /// Those circuits of which both ports are candidates.
+    fn sound(&self, mut target: PortMap) -> PortMap {
+        for (port, _) in self.region.ports().zip(&self.blocked).filter(|(_, blocked)| **blocked) {
+            target.disconnect(port);
+        }
+        target
     }
 
     /// What stands between ports of this region, but for those that do not follow anyway.
