@@ -2,12 +2,13 @@
 
 use crate::invariants;
 use crate::line::Carried;
+use crate::plan::Interruption;
 use crate::plane::{Says, Word};
 use crate::world::{Event, World};
 use lightloom_circuits::{CircuitCounts, Rates, allocate, choose};
 use lightloom_control::{
-    AgentOutput, Alarm, Answer, Controller, ControllerEvent, DriverEvent, Input, Order, Output,
-    Record, RuntimeOutput,
+    AgentOutput, Alarm, Answer, ControllerEvent, DriverEvent, Input, Order, Output, Record,
+    RuntimeOutput,
 };
 use lightloom_decide::Question;
 use lightloom_units::Time;
@@ -16,7 +17,7 @@ impl World {
     /// Everything that wants to be done is done, or sent on its way.
     pub(crate) fn settle(&mut self) {
         loop {
-            let carried = self.line.carry(self.now, &mut self.chance);
+            let carried = self.line.carry(self.now, self.pause.is_some(), &mut self.chance);
             let mut quiet = carried.is_empty();
             for one in carried {
                 match one {
@@ -24,23 +25,15 @@ impl World {
                     Carried::ToDriver { stream, at } => self.at(at, Event::ToDriver(stream)),
                 }
             }
-            while let Some(event) = self.controller.as_ref().and_then(|_| self.line.driver.event())
-            {
+            while let Some(event) = self.driver_event() {
                 quiet = false;
                 self.heard(event);
             }
-            while let Some(output) = self.controller.as_mut().and_then(Controller::poll) {
+            while let Some(output) = self.output() {
                 quiet = false;
-                match &mut self.crash_after {
-                    Some((0, loss)) => {
-                        let loss = *loss;
-                        self.crash_after = None;
-                        self.crash(loss);
-                    }
-                    Some((left, _)) => {
-                        *left -= 1;
-                        self.carry_out(output);
-                    }
+                match self.interrupted() {
+                    Some(Interruption::Crash(loss)) => self.crash(loss),
+                    Some(Interruption::Pause(long)) => self.pause(long, Some(output)),
                     None => self.carry_out(output),
                 }
             }
@@ -57,6 +50,28 @@ impl World {
             if quiet {
                 return;
             }
+        }
+    }
+
+    fn driver_event(&mut self) -> Option<DriverEvent> {
+        let runs = self.controller.is_some() && self.pause.is_none();
+        runs.then(|| self.line.driver.event()).flatten()
+    }
+
+    /// What the controller wants done, unless it is stopped.
+    fn output(&mut self) -> Option<Output> {
+        self.controller.as_mut().filter(|_| self.pause.is_none())?.poll()
+    }
+
+    /// What comes between the controller and what it is about to do.
+    fn interrupted(&mut self) -> Option<Interruption> {
+        let (left, _) = self.interrupt.as_mut()?;
+        match left.checked_sub(1) {
+            Some(less) => {
+                *left = less;
+                None
+            }
+            None => self.interrupt.take().map(|(_, what)| what),
         }
     }
 
@@ -92,6 +107,10 @@ impl World {
                 self.note(|| format!("journal: {record:?}"));
                 let holds = self.checks.journal(&self.region, &self.memory, &record);
                 self.hold(holds);
+                let holds = self.checks.settled(now, &record);
+                self.hold(holds);
+                let holds = self.checks.sound(&self.region, &self.liars, &self.memory, &record);
+                self.hold(holds);
                 match &record {
                     Record::Withdrawn { .. } => self.tally("circuits withdrawn"),
                     Record::Stuck { ports } if !ports.is_empty() => self.tally("ports stuck"),
@@ -103,7 +122,7 @@ impl World {
                 self.disk.push(record);
             }
             Output::Send { server, directive } => {
-                let holds = self.checks.sent(&self.region, server, &directive);
+                let holds = self.checks.sent(&self.region, &self.memory, server, &directive);
                 self.told(server, &directive);
                 self.hold(holds);
                 self.post(server, Event::Directive(server, directive));
@@ -137,7 +156,7 @@ impl World {
                         let holds = self.checks.rival();
                         self.hold(holds);
                         let soon = self.chance.ms(10, 2_000);
-                        self.at(now + soon, Event::Alone);
+                        self.at(now + soon, Event::Told(Input::Unblock { ports: Vec::new() }));
                     }
                 }
             }
@@ -235,8 +254,9 @@ impl World {
         let counts = match how {
             // It knows nothing of tenants, and may join their servers.
             0..10 if self.rounds.len() == 1 => choose(&question.demand, &standing, &usable, &rates),
-            10..60 => self.any_counts(&usable),
+            10..60 => self.any_counts(&usable, true),
             60..65 if !calm => self.absurd_counts(usable.len()),
+            65..70 if !calm => self.any_counts(&usable, false),
             _ => allocate(&question.demand, &usable, true),
         };
         let (life, number) = (self.life, question.number);
@@ -247,15 +267,15 @@ impl World {
         self.at(self.now + late, Event::Decided { life, question: number, counts });
     }
 
-    /// Circuits at random, as many as ports allow.
-    pub(crate) fn any_counts(&mut self, usable: &[u32]) -> CircuitCounts {
+    /// Circuits at random, as many as ports allow; within tenants, or between them too.
+    pub(crate) fn any_counts(&mut self, usable: &[u32], within: bool) -> CircuitCounts {
         let mut counts = CircuitCounts::dark(usable.len());
         for _ in 0..2 * usable.len() {
             let a = self.chance.below(usable.len() as u64) as usize;
             let b = self.chance.below(usable.len() as u64) as usize;
             let room = |at: usize| counts.degree(at) < usable[at];
             let tenant = |at: usize| self.region.tenant(at as u16);
-            if a != b && room(a) && room(b) && tenant(a) == tenant(b) {
+            if a != b && room(a) && room(b) && (!within || tenant(a) == tenant(b)) {
                 counts.join(a, b);
             }
         }

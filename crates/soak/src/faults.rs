@@ -1,7 +1,7 @@
 //! What a fault does to the world.
 
 use crate::chance::Chance;
-use crate::plan::{Fault, Loss};
+use crate::plan::{Fault, Interruption, Loss};
 use crate::world::{Event, World};
 use lightloom_control::{Input, Patch, PortId, ServerPart};
 use lightloom_units::Time;
@@ -20,11 +20,18 @@ impl World {
             Fault::ControllerCrash if self.chance.hit(400) => self.ambush = Some(Event::Crash),
             // It comes to pass at one of the next things that the controller wants done.
             Fault::ControllerCrash => {
-                self.crash_after = Some((self.chance.below(8), Loss::Nothing))
+                self.interrupt_soon(Interruption::Crash(Loss::Nothing));
             }
-            Fault::JournalLost => self.crash_after = Some((self.chance.below(8), Loss::Whole)),
-            Fault::JournalCut => self.crash_after = Some((self.chance.below(8), Loss::Tail)),
-            Fault::OldBackup => self.crash_after = Some((self.chance.below(8), Loss::SinceBackup)),
+            Fault::JournalLost => self.interrupt_soon(Interruption::Crash(Loss::Whole)),
+            Fault::JournalCut => self.interrupt_soon(Interruption::Crash(Loss::Tail)),
+            Fault::OldBackup => self.interrupt_soon(Interruption::Crash(Loss::SinceBackup)),
+            Fault::ControllerStops => {
+                let more = self.chance.up_to(self.settings.patience);
+                match self.chance.hit(500) {
+                    true => self.pause(long + more, None),
+                    false => self.interrupt_soon(Interruption::Pause(long + more)),
+                }
+            }
             Fault::AgentCrash => {
                 self.nodes[node].agent = None;
                 self.nodes[node].mail.clear();
@@ -99,6 +106,7 @@ impl World {
             | Fault::MirrorSticks
             | Fault::CircuitDrops
             | Fault::Tampering
+            | Fault::TenantsJoined
             | Fault::Rival => self.strike_switch(fault, (server, port), over),
             Fault::Operator => {
                 let all: Vec<PortId> = self.region.ports().collect();
@@ -109,7 +117,7 @@ impl World {
                     Input::Unblock { ports: some },
                 ];
                 let which = self.chance.below(3) as usize;
-                self.input(inputs[which].clone());
+                self.at(self.now, Event::Told(inputs[which].clone()));
             }
             Fault::Lies => self.at(self.now, Event::Lie(server, over + lease)),
             Fault::Storm => {
@@ -117,6 +125,11 @@ impl World {
                 self.at(over, Event::StormOver);
             }
         }
+    }
+
+    /// This comes to pass at one of the next things that the controller wants done.
+    fn interrupt_soon(&mut self, what: Interruption) {
+        self.interrupt = Some((self.chance.below(8), what));
     }
 
     /// Something goes wrong with the optical switch, or with this port of it, until `over` as a rule.
@@ -180,6 +193,20 @@ impl World {
                 };
                 let set: Vec<Patch> =
                     (0..self.chance.between(1, 3)).map(|_| any(&mut self.chance)).collect();
+                self.tamper(|switch| switch.tamper(&[], &set));
+            }
+            Fault::TenantsJoined => {
+                let (ports, n) = (self.region.slice(0), self.region.switch_ports(0));
+                let tenant =
+                    |at: u16| self.region.port_at(0, at).map(|at| self.region.tenant(at.0));
+                let a = self.chance.pick(&ports);
+                let others: Vec<u16> =
+                    ports.iter().copied().filter(|&b| tenant(b) != tenant(a)).collect();
+                if others.is_empty() {
+                    return;
+                }
+                let [there, back] = Patch::pair(n, a, self.chance.pick(&others));
+                let set = if self.chance.hit(700) { vec![there, back] } else { vec![there] };
                 self.tamper(|switch| switch.tamper(&[], &set));
             }
             Fault::Rival => {

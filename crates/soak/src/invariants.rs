@@ -1,10 +1,11 @@
 //! What must be true after every step.
 
+use crate::line::Line;
 use crate::node::Node;
 use crate::plane::Plane;
 use lightloom_control::{
     Alarm, Controller, Directive, Mark, Memory, Order, Patch, PortId, Record, Region, Report,
-    Runtime, Settings, Stage,
+    Runtime, ServerPart, Settings, Stage,
 };
 use lightloom_units::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,6 +33,9 @@ invariants! {
     CONNECTED, "connected", "while a data plane may send over a port, or has sent, the switch has both patches of that circuit in force";
     HELD, "held", "nobody may send over a port whose circuit the switch is ordered to change";
     RECORDED, "recorded", "the journal says that the switch is touched before it is";
+    SETTLED, "settled", "the journal says that circuits were verified only when no command that was ordered may yet be carried out";
+    SOUND, "sound", "no circuit is planned over a part of which the controller has heard that it failed";
+    AWAKE, "awake", "a controller that was stopped orders no change before it has read the switch anew";
     READ_BACK, "read-back", "circuits that agents may use were read back after the last order that touches their ports";
     LEGAL, "legal", "circuits that are released join two servers of one tenant, and every port at most once";
     RISING, "rising", "generations rise in the journal";
@@ -82,6 +86,12 @@ pub(crate) struct Checks {
     /// Generations that were resumed in the journal, and those that it lost.
     resumed: BTreeSet<u64>,
     lost: u64,
+    /// By server: what was heard last, which life said it, and when.
+    heard: BTreeMap<u16, (Time, Report)>,
+    /// Commands whose stream broke may change the switch until then.
+    changes_until: Time,
+    /// The controller was stopped, and has not read the switch since then.
+    woken: Option<Time>,
     /// Steps since this second began, and since time went on.
     second: (u64, u64),
     still: (Time, u64),
@@ -96,6 +106,8 @@ impl Checks {
     pub fn started(&mut self) {
         self.seen.clear();
         self.reads.clear();
+        self.heard.clear();
+        self.woken = None;
         self.alone();
     }
 
@@ -145,6 +157,7 @@ impl Checks {
         };
         holds(ALONE, !self.rival, || format!("{order:?}"))?;
         holds(RECORDED, memory.touched, || format!("{order:?}"))?;
+        holds(AWAKE, self.woken.is_none(), || format!("{order:?}"))?;
         self.made.iter_mut().for_each(|made| made.extend(set));
         for patch in end.iter().chain(set) {
             for port in [patch.ingress, patch.egress.saturating_sub(region.switch_ports(0))] {
@@ -196,6 +209,7 @@ impl Checks {
         state: &[Patch],
     ) {
         let Some((read, issued)) = self.reads.remove(&id) else { return };
+        self.woken.take_if(|since| issued >= *since);
         let n = region.switch_ports(0);
         let later = |port: u16| self.ordered.get(&port).is_some_and(|&order| order > read);
         let fresh =
@@ -230,7 +244,18 @@ impl Checks {
     }
 
     /// The controller speaks to an agent.
-    pub fn sent(&self, region: &Region, server: u16, directive: &Directive) -> Holds {
+    pub fn sent(
+        &self,
+        region: &Region,
+        memory: &Memory,
+        server: u16,
+        directive: &Directive,
+    ) -> Holds {
+        let written = match directive.mark.stage {
+            Stage::Hold => memory.generation,
+            Stage::Resume => memory.verified_generation,
+        };
+        holds(RECORDED, directive.mark.generation <= written, || format!("{directive:?}"))?;
         for (port, peer) in (0..).zip(&directive.circuits) {
             let Some(peer) = *peer else { continue };
             let said = || format!("{:?} to {peer:?} in {directive:?}", (server, port));
@@ -263,6 +288,66 @@ impl Checks {
         }
         if let Record::Verified { generation, .. } | Record::Withdrawn { generation, .. } = record {
             self.resumed.insert(*generation);
+        }
+        Ok(())
+    }
+
+    /// The controller was told that it was stopped.
+    pub fn woken(&mut self, now: Time) {
+        self.woken = Some(now);
+    }
+
+    /// This will arrive after its stream broke. Until when it may change the switch, if it may.
+    pub fn late(&mut self, line: &Line, when: Time, bytes: &[u8]) -> Option<Time> {
+        let until = line.protocol.changes(bytes).then(|| when + line.delay())?;
+        self.changes_until = self.changes_until.max(until);
+        Some(until)
+    }
+
+    /// Nothing that was ordered may yet be carried out.
+    pub fn settled(&self, now: Time, record: &Record) -> Holds {
+        let verified = matches!(record, Record::Verified { .. });
+        holds(SETTLED, !verified || now >= self.changes_until, || {
+            format!("commands may be carried out until {}: {record:?}", self.changes_until)
+        })
+    }
+
+    /// The controller has heard this, and taken it for the last that there is.
+    pub fn heard(&mut self, now: Time, settings: &Settings, report: Report) {
+        let lease = settings.lease + settings.grace;
+        let old = |(at, last): &(Time, Report)| {
+            now < *at + lease && last.incarnation == report.incarnation && last.beat >= report.beat
+        };
+        if !self.heard.get(&report.server).is_some_and(old) {
+            self.heard.insert(report.server, (now, report));
+        }
+    }
+
+    /// The stream of a life has ended: what comes next is believed, whatever it is.
+    pub fn left(&mut self, server: u16, incarnation: u64) {
+        if self.heard.get(&server).is_some_and(|(_, last)| last.incarnation == incarnation) {
+            self.heard.remove(&server);
+        }
+    }
+
+    /// Circuits that are new lead over no part that has failed.
+    pub fn sound(
+        &self,
+        region: &Region,
+        liars: &BTreeSet<u16>,
+        before: &Memory,
+        record: &Record,
+    ) -> Holds {
+        let Record::Planned { circuits, .. } = record else { return Ok(()) };
+        let new = circuits.iter().filter(|circuit| !before.verified.contains(circuit));
+        for (server, port) in new.flat_map(|&(a, b)| [a, b]) {
+            let fails = |part: &ServerPart| (*part).port().is_none_or(|at| at == port);
+            let said = self.heard.get(&server).filter(|_| !liars.contains(&server));
+            let broken = said.is_some_and(|(_, report)| report.faults.iter().any(fails));
+            let tenant = region.tenant(server);
+            holds(SOUND, !broken, || {
+                format!("{:?} of tenant {tenant} has failed: {record:?}", (server, port))
+            })?;
         }
         Ok(())
     }

@@ -22,6 +22,7 @@ mod lives;
 #[cfg(feature = "testing")]
 mod mutants;
 mod node;
+mod pause;
 mod plan;
 mod plane;
 mod protocol;

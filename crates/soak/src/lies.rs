@@ -4,12 +4,11 @@ use crate::invariants::{Broken, ROUNDS};
 use crate::world::{Event, World};
 use lightloom_control::{Demand, Directive, Input, Mark, Report, ServerPart, Stage};
 use lightloom_units::Time;
-use std::collections::BTreeMap;
 
 impl World {
     /// The rogue says something, and again until then. What it says is not lost: it is near the controller.
     pub(crate) fn lie(&mut self, server: u16, until: Time) {
-        if self.calm || self.now >= until || self.controller.is_none() {
+        if self.calm || self.now >= until || self.controller.is_none() || self.pause.is_some() {
             return;
         }
         self.liars.insert(server);
@@ -64,16 +63,20 @@ impl World {
         Demand::new(round, vec![bytes; self.nodes.len()])
     }
 
+    /// Whether a tenant's rounds are its own: rogues have spoken for half of its servers at most.
+    pub(crate) fn is_honest(&self, tenant: u16) -> bool {
+        let of = |server: &u16| self.region.tenant(*server) == tenant;
+        let lie = |server: &u16| self.liars.contains(server);
+        let (liars, honest): (Vec<u16>, Vec<u16>) =
+            (0..self.nodes.len() as u16).filter(of).partition(lie);
+        honest.len() >= liars.len()
+    }
+
     /// Nobody is told that a round is answered which its tenant has not asked for, unless half of its servers lie.
     pub(crate) fn told(&mut self, server: u16, directive: &Directive) {
         let tenant = self.region.tenant(server);
         let asked = self.rounds[usize::from(tenant)];
-        let mut lie: BTreeMap<bool, usize> = BTreeMap::new();
-        for other in (0..self.nodes.len() as u16).filter(|&at| self.region.tenant(at) == tenant) {
-            *lie.entry(self.liars.contains(&other)).or_default() += 1;
-        }
-        let honest = lie.get(&false) >= lie.get(&true);
-        if honest && !self.liars.contains(&server) && directive.round > asked {
+        if self.is_honest(tenant) && !self.liars.contains(&server) && directive.round > asked {
             let round = directive.round;
             let what = format!("server {server} is told that round {round} of {asked} is answered");
             self.hold(Err(Broken { invariant: ROUNDS, what }));

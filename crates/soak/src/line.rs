@@ -65,6 +65,8 @@ pub(crate) struct Line {
     pub server: Box<dyn Server>,
     pub stream: Option<Stream>,
     pub mood: Mood,
+    /// The controller is about to open a stream.
+    pub connecting: bool,
     slice: Vec<u16>,
     delay: Time,
     latency: Time,
@@ -95,6 +97,7 @@ impl Line {
             server: protocol.server(switch, &slice),
             stream: None,
             mood: Mood::default(),
+            connecting: false,
             slice,
             delay,
             latency,
@@ -156,10 +159,10 @@ impl Line {
         self.server.close(session);
     }
 
-    /// Takes up what both ends have to send.
-    pub fn carry(&mut self, now: Time, chance: &mut Chance) -> Vec<Carried> {
+    /// Takes up what both ends have to send; the controller's may be stopped.
+    pub fn carry(&mut self, now: Time, stopped: bool, chance: &mut Chance) -> Vec<Carried> {
         let mut carried = Vec::new();
-        let sent = self.driver.transmit();
+        let sent = if stopped { None } else { self.driver.transmit() };
         if let (Some(mut bytes), Some(stream)) = (sent, &mut self.stream) {
             if self.mood.locked {
                 bytes = self.protocol.with_wrong_password(&bytes);
@@ -208,6 +211,11 @@ impl Line {
                 self.driver.receive(now, &bytes);
             }
         }
+    }
+
+    /// How long the switch takes for a change.
+    pub fn delay(&self) -> Time {
+        self.delay
     }
 
     pub fn switch(&self) -> &Switch {

@@ -2,7 +2,7 @@
 
 use crate::invariants::{self, Broken};
 use crate::node::Mail;
-use crate::plan::Loss;
+use crate::plan::{Lives, Loss};
 use crate::plane::Says;
 use crate::world::{Event, World};
 use lightloom_control::{Agent, Controller, Demand, Doubt, Memory, Record, Runtime, RuntimeOutput};
@@ -11,7 +11,6 @@ use lightloom_units::Time;
 impl World {
     pub(crate) fn start_controller(&mut self) {
         self.life += 1;
-        self.connecting = false;
         let replayed = Memory::replay(self.disk.iter().cloned());
         if replayed != self.memory {
             let what = format!("{replayed:?}, and it was {:?}", self.memory);
@@ -31,7 +30,7 @@ impl World {
         self.checks.started();
         self.line.renew();
         self.at(self.now, Event::Connect { life: self.life });
-        self.connecting = true;
+        self.line.connecting = true;
     }
 
     /// Some of the journal is gone. What is left says so, or only that it is not where it was.
@@ -54,7 +53,7 @@ impl World {
 
     pub(crate) fn crash(&mut self, loss: Loss) {
         self.note(|| "the controller crashes".into());
-        self.controller = None;
+        (self.controller, self.pause) = (None, None);
         self.cut();
         self.line.stream = None;
         self.lose(loss);
@@ -73,7 +72,12 @@ impl World {
             return;
         }
         node.lands(self.now, &self.settings);
-        node.incarnation += 1;
+        node.lives += 1;
+        node.incarnation = match self.plan.lives {
+            Lives::Rise => node.lives,
+            Lives::Fall => (1 << 32) - node.lives,
+            Lives::Drawn => 1 + (self.chance.below(1 << 40) << 8) + node.lives,
+        };
         let shows = node.shows(self.now);
         #[allow(unused_mut)]
         let mut agent = Agent::new(node.settings.clone(), node.incarnation, shows);

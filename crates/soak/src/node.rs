@@ -54,7 +54,9 @@ pub(crate) struct Node {
     pub settings: AgentSettings,
     pub clock: Clock,
     pub agent: Option<Agent>,
+    /// The number of its agent's life, and how many there were.
     pub incarnation: u64,
+    pub lives: u64,
     pub plane: Plane,
     /// The agent does nothing for now; what comes waits.
     pub frozen: bool,

@@ -7,6 +7,7 @@ use lightloom_units::Time;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     ControllerCrash,
+    ControllerStops,
     JournalLost,
     JournalCut,
     OldBackup,
@@ -29,6 +30,7 @@ pub(crate) enum Fault {
     MirrorSticks,
     CircuitDrops,
     Tampering,
+    TenantsJoined,
     Rival,
     Operator,
     Lies,
@@ -47,9 +49,27 @@ pub(crate) enum Loss {
     SinceBackup,
 }
 
+/// What comes between a controller and what it is about to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Interruption {
+    Crash(Loss),
+    /// It is stopped for so long.
+    Pause(Time),
+}
+
+/// How the numbers of an agent's lives go on: they are names, and order nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lives {
+    Rise,
+    Fall,
+    /// At random, as the daemon draws them.
+    Drawn,
+}
+
 /// Every kind, its name in summaries, and how often of a thousand seeds have it.
-const KINDS: [(Fault, &str, u64); 27] = [
+const KINDS: [(Fault, &str, u64); 29] = [
     (Fault::ControllerCrash, "controller crashed", 500),
+    (Fault::ControllerStops, "controller stopped", 250),
     (Fault::JournalLost, "journal lost", 120),
     (Fault::JournalCut, "journal cut", 120),
     (Fault::OldBackup, "old backup restored", 60),
@@ -72,6 +92,7 @@ const KINDS: [(Fault, &str, u64); 27] = [
     (Fault::MirrorSticks, "mirror stuck", 250),
     (Fault::CircuitDrops, "circuit dropped", 200),
     (Fault::Tampering, "switch tampered with", 120),
+    (Fault::TenantsJoined, "tenants joined by another hand", 100),
     (Fault::Rival, "another controller at the switch", 80),
     (Fault::Operator, "operator at work", 200),
     (Fault::Lies, "server's agent lied", 150),
@@ -86,6 +107,7 @@ pub(crate) struct FaultPlan {
     pub network: Network,
     /// Mean delay of a line between an agent and its data plane.
     pub lag: Time,
+    pub lives: Lives,
     /// What sticks stays so, what fails stays failed.
     pub forever: bool,
 }
@@ -121,6 +143,7 @@ impl FaultPlan {
             late: chance.pick(&[0, 5, 50, 200]),
         };
         let lag = Time::from_us(chance.pick(&[20, 1_000, 20_000]));
-        FaultPlan { kinds, network, lag, forever: chance.hit(100) }
+        let lives = chance.pick(&[Lives::Rise, Lives::Fall, Lives::Drawn]);
+        FaultPlan { kinds, network, lag, lives, forever: chance.hit(100) }
     }
 }

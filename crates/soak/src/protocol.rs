@@ -117,14 +117,16 @@ impl Protocol {
         }
     }
 
-    /// Whether there is a whole command in this.
-    pub fn has_command(self, bytes: &[u8]) -> bool {
-        let end: &[u8] = match self {
-            Protocol::Tl1 { .. } => b";",
-            Protocol::Netconf { .. } => b"</rpc>",
-            Protocol::Line => b"\n",
+    /// Whether a whole command in this may change what stands.
+    pub fn changes(self, bytes: &[u8]) -> bool {
+        let text = String::from_utf8_lossy(bytes);
+        let (end, words): (&str, &[&str]) = match self {
+            Protocol::Tl1 { .. } => (";", &["ENT-PATCH", "DLT-PATCH"]),
+            Protocol::Netconf { .. } => ("</rpc>", &["<edit-config>", "<commit/>"]),
+            Protocol::Line => ("\n", &["connect"]),
         };
-        bytes.windows(end.len()).any(|part| part == end)
+        let whole = text.rfind(end).map_or("", |at| &text[..at]);
+        words.iter().any(|word| whole.contains(word))
     }
 }
 

@@ -11,7 +11,8 @@ impl World {
         self.calm = true;
         self.network = Network::FINE;
         self.line.mood = Default::default();
-        (self.crash_after, self.ambush) = (None, None);
+        (self.interrupt, self.ambush) = (None, None);
+        self.goes_on();
         for server in 0..self.nodes.len() as u16 {
             let node = &mut self.nodes[usize::from(server)];
             (node.cut, node.slow) = (false, false);
@@ -111,7 +112,10 @@ impl World {
         if missing || (patches != wanted && !lasting) {
             return Some(format!("the switch has {patches:?} for {wanted:?}"));
         }
-        let Some(decided) = &self.decided else { return Some("no decision".into()) };
+        let Some(decided) = &self.decided else {
+            let asks = (0..self.rounds.len() as u16).any(|tenant| self.is_honest(tenant));
+            return asks.then(|| "no decision".into());
+        };
         if !lasting && *decided != standing.counts() {
             return Some("circuits that were decided on do not stand".into());
         }

@@ -5,7 +5,8 @@ use crate::chance::Chance;
 use crate::invariants::{self, Broken, Checks, Holds};
 use crate::line::{Line, Opened};
 use crate::node::{Clock, Mail, Node};
-use crate::plan::{FaultPlan, Loss, Network};
+use crate::pause::Pause;
+use crate::plan::{FaultPlan, Interruption, Loss, Network};
 use crate::plane::{Plane, Word};
 use crate::summary::{Options, Summary};
 use lightloom_circuits::CircuitCounts;
@@ -63,7 +64,12 @@ pub(crate) enum Event {
     Lie(u16, Time),
     BreakStream,
     Crash,
-    Alone,
+    /// An operator, or the daemon, tells the controller.
+    Told(Input),
+    /// The controller was stopped, and goes on.
+    GoesOn {
+        life: u64,
+    },
     FaultsStop,
     LastDemand,
 }
@@ -80,9 +86,10 @@ pub(crate) struct World {
     pub queued: u64,
     pub controller: Option<Controller>,
     pub life: u64,
-    pub connecting: bool,
-    /// Happens after so many more outputs of the controller; and what of the journal goes.
-    pub crash_after: Option<(u64, Loss)>,
+    /// Happens after so many more outputs of the controller.
+    pub interrupt: Option<(u64, Interruption)>,
+    /// It is stopped.
+    pub pause: Option<Pause>,
     /// Happens soon after the switch is ordered to change something.
     pub ambush: Option<Event>,
     pub disk: Vec<Record>,
@@ -128,6 +135,7 @@ impl World {
             clock: Clock::draw(chance, &settings),
             agent: None,
             incarnation: 0,
+            lives: 0,
             plane: Plane::new(degree, plan.lag),
             frozen: false,
             mail: VecDeque::new(),
@@ -144,8 +152,8 @@ impl World {
             queued: 0,
             controller: None,
             life: 0,
-            connecting: false,
-            crash_after: None,
+            interrupt: None,
+            pause: None,
             ambush: None,
             disk: Vec::new(),
             memory: Memory::default(),
@@ -230,8 +238,9 @@ impl World {
     pub fn step(&mut self) -> Result<bool, Broken> {
         self.steps += 1;
         let queued = self.queue.keys().next().map_or(Time::MAX, |key| key.0);
-        let controller = self.controller.as_ref().map_or(Time::MAX, Controller::next_timeout);
-        let driver = self.controller.as_ref().and_then(|_| self.line.driver.next_timeout());
+        let runs = self.controller.as_ref().filter(|_| self.pause.is_none());
+        let controller = runs.map_or(Time::MAX, Controller::next_timeout);
+        let driver = runs.and_then(|_| self.line.driver.next_timeout());
         let driver = driver.unwrap_or(Time::MAX);
         let switch = self.line.server.next_timeout().unwrap_or(Time::MAX);
         let nodes = self.nodes.iter().map(Node::next_timeout).min().unwrap_or(Time::MAX);
@@ -297,7 +306,8 @@ impl World {
         for (server, node) in self.nodes.iter().enumerate() {
             self.checks.obeyed(server, node)?;
         }
-        if let Some(controller) = &self.controller {
+        // One that is stopped has not written what it will, and notices nothing.
+        if let Some(controller) = self.controller.as_ref().filter(|_| self.pause.is_none()) {
             invariants::replay(&self.memory, controller)?;
             invariants::alarms(now, controller, &self.settings)?;
             invariants::calm("the controller", now, controller.next_timeout())?;
@@ -320,8 +330,20 @@ impl World {
                 self.checks.alone();
             }
         }
-        if let Some(controller) = &mut self.controller {
-            controller.handle(now, input);
+        let Some(controller) = &mut self.controller else { return };
+        let report = match &input {
+            Input::Report(it) if controller.listens_to(now, it.server, it.incarnation) => {
+                Some(it.clone())
+            }
+            Input::Left { server, incarnation } => {
+                self.checks.left(*server, *incarnation);
+                None
+            }
+            _ => None,
+        };
+        controller.handle(now, input);
+        if let Some(report) = report.filter(|it| controller.heard(it.server) == Some(now)) {
+            self.checks.heard(now, &self.settings, report);
         }
     }
 
@@ -360,7 +382,8 @@ impl World {
         if let Some((when, session, bytes)) = late {
             let text = String::from_utf8_lossy(&bytes).into_owned();
             self.note(|| format!("the stream breaks; {text:?} will arrive at {when}"));
-            if self.line.protocol.has_command(&bytes) {
+            let until = self.checks.late(&self.line, when, &bytes);
+            if until.is_some() {
                 self.tally("commands arrived after their stream broke");
             }
             self.at(when, Event::Late(session, bytes));
@@ -376,14 +399,15 @@ impl World {
     }
 
     pub fn connect_soon(&mut self) {
-        if !std::mem::replace(&mut self.connecting, true) {
+        if !std::mem::replace(&mut self.line.connecting, true) {
             let life = self.life;
             self.at(self.now + self.settings.reconnect, Event::Connect { life });
         }
     }
 
-    fn happen(&mut self, event: Event) {
+    pub(crate) fn happen(&mut self, event: Event) {
         let now = self.now;
+        let Some(event) = self.unless_stopped(event) else { return };
         match event {
             Event::Report(report) => {
                 self.input(Input::Report(report));
@@ -413,7 +437,7 @@ impl World {
             Event::AgentStarts(server) => self.start_agent(server),
             Event::Connect { life } => {
                 if life == self.life && self.controller.is_some() {
-                    self.connecting = false;
+                    self.line.connecting = false;
                     match self.line.open(now) {
                         Opened::Open => {}
                         Opened::Not => self.connect_soon(),
@@ -462,7 +486,9 @@ impl World {
             Event::BreakStream if !self.calm => self.break_stream(),
             Event::Crash if !self.calm && self.controller.is_some() => self.crash(Loss::Nothing),
             Event::BreakStream | Event::Crash => {}
-            Event::Alone => self.input(Input::Unblock { ports: Vec::new() }),
+            Event::Told(input) => self.input(input),
+            Event::GoesOn { life } if life == self.life => self.goes_on(),
+            Event::GoesOn { .. } => {}
             Event::FaultsStop => self.faults_stop(),
             Event::LastDemand => {
                 (0..self.rounds.len() as u16).for_each(|tenant| self.demand(tenant));

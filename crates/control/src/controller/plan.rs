@@ -319,9 +319,10 @@ impl Controller {
         };
         let deaf = self.bug.is(Planted::SkipsDraining) || self.bug.is(Planted::TouchesKeptCircuits);
         if to_do.iter().any(is_loud) && !deaf {
-            // What was read since is another state than the one that the plan was made for.
-            let changes = self.changes(&plan.target);
-            return self.set_out(now, plan.target, &changes, plan.asked, plan.log);
+            // What was read since is another state than the one that the plan was made for, and ports may have failed.
+            let target = self.spare(self.sound(plan.target));
+            let changes = self.changes(&target);
+            return self.set_out(now, target, &changes, plan.asked, plan.log);
         }
         plan.log.attempts += 1;
         if to_do.is_empty() {
@@ -345,6 +346,14 @@ impl Controller {
         }
         let waits = Waits { orders, deadline: now + self.settings.patience };
         self.phase = Phase::Patching { plan, waits };
+    }
+
+    /// Those circuits of which both ports are candidates.
+    fn sound(&self, mut target: PortMap) -> PortMap {
+        for (port, _) in self.region.ports().zip(&self.blocked).filter(|(_, blocked)| **blocked) {
+            target.disconnect(port);
+        }
+        target
     }
 
     /// What stands between ports of this region on a switch, but for those that do not follow anyway.

@@ -10,6 +10,7 @@
 
 use super::io::Output;
 use super::machine::Controller;
+use super::phase::Phase;
 use crate::alarm::Alarm;
 use crate::driver::Patch;
 use crate::journal::Record;
@@ -83,9 +84,12 @@ impl Controller {
     /// The process did not run for a while, and what was known of the switch may not be so any more.
     pub(super) fn woken(&mut self, now: Time) {
         self.next_audit = now;
-        let draining = matches!(self.phase, super::phase::Phase::Draining { .. });
-        if draining && !self.bug.is(Planted::GoesOnWhenWoken) {
-            self.give_up(now);
+        match self.phase {
+            _ if self.bug.is(Planted::GoesOnWhenWoken) => {}
+            Phase::Draining { .. } => self.give_up(now),
+            // What is decided would go to the switch before it is read.
+            Phase::Deciding { .. } => (self.phase, self.replan) = (Phase::Idle, true),
+            _ => {}
         }
     }
 }

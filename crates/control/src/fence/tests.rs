@@ -82,7 +82,9 @@ impl Behind {
             }
             while let Some(event) = self.driver.event() {
                 let input = match event {
-                    DriverEvent::Up { device, ports } => Input::SwitchUp { switch: 0, device, ports },
+                    DriverEvent::Up { device, ports } => {
+                        Input::SwitchUp { switch: 0, device, ports }
+                    }
                     DriverEvent::Answer { id, answer } => Input::Answer { id, answer },
                     DriverEvent::Down(why) => Input::SwitchDown { switch: 0, why },
                     _ => continue,

@@ -44,8 +44,17 @@ pub struct NetconfServer {
     manner: Manner,
     sessions: BTreeMap<u64, Session>,
     opened: u64,
-    /// Whose the candidate is, and what is in it.
-    candidate: Option<(u64, Patches)>,
+    candidate: Option<Candidate>,
+}
+
+/// A candidate that is locked.
+#[derive(Clone, Debug)]
+struct Candidate {
+    /// By this session.
+    owner: u64,
+    /// What ran then, and what shall.
+    base: Patches,
+    next: Patches,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -90,7 +99,7 @@ impl NetconfServer {
     /// The stream is closed. A change that was begun goes on.
     pub fn close(&mut self, session: u64) {
         self.sessions.remove(&session);
-        self.candidate.take_if(|(owner, _)| *owner == session);
+        self.candidate.take_if(|candidate| candidate.owner == session);
     }
 
     /// Whether a session goes on. One that does not should be closed, once its bytes are sent.
@@ -170,7 +179,6 @@ impl NetconfServer {
     }
 
     fn perform(&mut self, now: Time, id: u64, operation: &Element) -> Performed {
-        let held = self.candidate.as_ref().map(|(owner, _)| *owner);
         match operation.name.as_str() {
             "get" => {
                 let filter = operation.child("filter").ok_or(missing("filter"))?;
@@ -178,15 +186,15 @@ impl NetconfServer {
             }
             "edit-config" => return self.edit(now, id, operation),
             "lock" | "unlock" if !is_candidate(operation) => return Err(missing("candidate")),
-            "lock" if held.is_some() => {
+            "lock" if self.candidate.is_some() => {
                 return Err(("lock-denied", "somebody else has it".into()));
             }
-            "lock" => self.candidate = Some((id, self.running())),
+            "lock" => self.candidate = Some(Candidate::new(id, self.running())),
             "commit" => {
-                let next = self.locked(id)?.clone();
-                return self.change(now, &next);
+                let Candidate { base, next, .. } = self.locked(id)?.clone();
+                return self.change(now, &base, &next);
             }
-            "discard-changes" => *self.locked(id)? = self.running(),
+            "discard-changes" => *self.locked(id)? = Candidate::new(id, self.running()),
             "unlock" => {
                 self.locked(id)?;
                 self.candidate = None;
@@ -201,23 +209,22 @@ impl NetconfServer {
         let target = if writable { "running" } else { "candidate" };
         let named = edit.child("target").and_then(|child| child.child(target));
         named.ok_or(missing("target"))?;
-        let before = if writable { self.running() } else { self.locked(id)?.clone() };
-        let next = edited(before, list, edit)?;
         if writable {
-            return self.change(now, &next);
+            let running = self.running();
+            return self.change(now, &running, &edited(running.clone(), list, edit)?);
         }
-        *self.locked(id)? = next;
+        let candidate = self.locked(id)?;
+        candidate.next = edited(candidate.next.clone(), list, edit)?;
         Ok((now, None))
     }
 
-    /// The switch is told what differs.
-    fn change(&mut self, now: Time, next: &Patches) -> Performed {
-        let running = self.running();
+    /// The switch is told what differs; what others have changed meanwhile stays.
+    fn change(&mut self, now: Time, base: &Patches, next: &Patches) -> Performed {
         let not_in = |one: &Patches, other: &Patches| -> Vec<Patch> {
             let differs = |(ingress, egress): &(&u16, &u16)| other.get(ingress) != Some(egress);
             one.iter().filter(differs).map(|(&from, &to)| Patch::new(from, to)).collect()
         };
-        let (end, set) = (not_in(&running, next), not_in(next, &running));
+        let (end, set) = (not_in(base, next), not_in(next, base));
         let done = self.switch.apply(now, &end, &set);
         done.map(|done| (done, None)).map_err(|error| ("operation-failed", error.to_string()))
     }
@@ -227,10 +234,15 @@ impl NetconfServer {
     }
 
     /// The candidate, if this session has it.
-    fn locked(&mut self, id: u64) -> Result<&mut Patches, Wrong> {
-        let ours = self.candidate.as_mut().filter(|(owner, _)| *owner == id);
-        let ours = ours.map(|(_, candidate)| candidate);
+    fn locked(&mut self, id: u64) -> Result<&mut Candidate, Wrong> {
+        let ours = self.candidate.as_mut().filter(|candidate| candidate.owner == id);
         ours.ok_or_else(|| ("operation-failed", "the candidate is not locked".into()))
+    }
+}
+
+impl Candidate {
+    fn new(owner: u64, base: Patches) -> Self {
+        Candidate { owner, next: base.clone(), base }
     }
 }
 
