@@ -268,7 +268,8 @@ impl Controller {
     }
 
     pub(super) fn journal(&mut self, record: Record) {
-        self.skips &= matches!(record, Record::Doubtful { .. } | Record::Stuck { .. } | Record::Term { .. });
+        self.skips &=
+            matches!(record, Record::Doubtful { .. } | Record::Stuck { .. } | Record::Term { .. });
         self.memory.note(record.clone());
         self.outputs.push_back(Output::Journal(record));
     }

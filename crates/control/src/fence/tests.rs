@@ -1,10 +1,12 @@
 use super::*;
+use crate::Input;
 use crate::conformance::Peer;
 use crate::driver::{Driver, DriverEvent, Order, Patch};
 use crate::drivers::line;
-use crate::drivers::tl1::{self, Login, Options, Secret, SessionId, Stamp, Tl1Driver, Tl1Server, User};
+use crate::drivers::tl1::{
+    self, Login, Options, Secret, SessionId, Stamp, Tl1Driver, Tl1Server, User,
+};
 use crate::ocs::{Device, Switch};
-use crate::Input;
 use lightloom_fabric::ReconfigurationDelay;
 use lightloom_units::Time;
 use std::collections::{BTreeMap, VecDeque};
@@ -288,7 +290,9 @@ fn while_the_switch_is_away_nobody_is_let_in() {
 
 #[test]
 fn sessions_that_make_no_sense_are_closed() {
-    for lines in ["show\n", "1 show\n", "x hello 2\n", "\n", "1 hello 2\n3 show\n", "1 hello 2\n1 show\n"] {
+    for lines in
+        ["show\n", "1 show\n", "x hello 2\n", "\n", "1 hello 2\n3 show\n", "1 hello 2\n1 show\n"]
+    {
         let mut behind = dark(8);
         let session = behind.gateway.open();
         behind.ask(T0, session, lines);

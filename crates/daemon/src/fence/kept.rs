@@ -97,7 +97,12 @@ mod tests {
         assert_eq!(Kept::open(&path, 8).expect("again").1, terms);
         let other = Kept::open(&path, 9).expect_err("of 8").to_string();
         assert!(other.contains("not the terms of a switch of 9 ports"), "{other}");
-        for torn in ["", "{", "{\"last\": 1, \"of_port\": [2]}", "{\"last\": 1, \"of_port\": [1], \"x\": 0}"] {
+        for torn in [
+            "",
+            "{",
+            "{\"last\": 1, \"of_port\": [2]}",
+            "{\"last\": 1, \"of_port\": [1], \"x\": 0}",
+        ] {
             std::fs::write(&path, torn).expect("written");
             let why = Kept::open(&path, 1).expect_err(torn);
             assert!(matches!(why, Failure::Input(_)), "{torn}: {why}");

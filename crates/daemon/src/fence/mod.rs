@@ -169,7 +169,13 @@ impl Fence {
                 GatewayOutput::Reconnect => self.switch.reconnect(),
                 GatewayOutput::Refused { session, term, last } => {
                     let peer = self.sessions.get(&session).map(|(peer, _)| peer.to_string());
-                    tracing::warn!(peer, session, term, last, "a change with an old term is refused");
+                    tracing::warn!(
+                        peer,
+                        session,
+                        term,
+                        last,
+                        "a change with an old term is refused"
+                    );
                 }
             }
         }
