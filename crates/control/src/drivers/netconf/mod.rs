@@ -3,6 +3,7 @@
 mod call;
 mod client;
 mod frame;
+mod lock;
 mod reply;
 mod xml;
 

@@ -172,6 +172,7 @@ async fn rounds(count: u64, seed: u64, fences: bool) -> Through {
             // Its agents stop with their leases.
             sleep(Duration::from_millis(900)).await;
         }
+        let found = switch.read().await;
         sides[at].alone().await;
         if runs {
             for (agent, row) in sides[1 - at].agents.agents().iter().zip(demand(round)) {
@@ -179,13 +180,14 @@ async fn rounds(count: u64, seed: u64, fences: bool) -> Through {
                 agent.demand(demand).await.expect("taken");
             }
         }
-        for _ in 0..5 {
+        for _ in 0..10 {
             let side = &mut sides[at];
             side.agents.run_round(demand(round + 1), LONG).await.expect("answered");
-            if !side.agents.circuits().is_empty() {
+            let circuits = side.agents.circuits();
+            if !circuits.is_empty() && patches(&circuits, SERVERS, DEGREE) != found {
                 break;
             }
-            // What waits for circuits is answered without them until the switch was read.
+            // What waits for circuits is answered with what there is until the switch was read.
             sleep(Duration::from_millis(200)).await;
         }
         let circuits = sides[at].agents.circuits();
