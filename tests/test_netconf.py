@@ -238,3 +238,80 @@ def test_a_session_over_ssh(client, by_ssh):
         first, answers = server.speak(client, [order for order, _ in SESSION], by_ssh(server))
     assert first.startswith("up 8 Lightloom")
     hold(SESSION, answers)
+
+
+class Session:
+    """A client that holds the lock as long as its session lasts, order by order."""
+
+    def __init__(self, server, client):
+        # As sshd would tell the subsystem which port the session came by.
+        env = {**os.environ, "SSH_CONNECTION": f"127.0.0.1 1 127.0.0.1 {server.port}", "USER": "test"}
+        words = [client, "--lock", "--ports", "8", "--slice", "1-8", *server.subsystem.split()]
+        pipe = subprocess.PIPE
+        # A session that is ended under way complains.
+        self.process = subprocess.Popen(
+            words, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, env=env, text=True
+        )
+
+    def says(self):
+        return self.process.stdout.readline().strip()
+
+    def ask(self, order):
+        self.process.stdin.write(order + "\n")
+        self.process.stdin.flush()
+
+    def answers(self, order):
+        self.ask(order)
+        return self.says().split(" ", 2)[2]
+
+    def close(self):
+        stop(self.process)
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+@pytest.mark.parametrize("target", ["running", "candidate"])
+def test_the_lock_of_a_session_fences(client, target):
+    """Of two controllers the second changes nothing; after `claim` the first one's session is dead."""
+    with Server(f"--target={target}") as server:
+        first = Session(server, client)
+        term = first.says()
+        assert term.startswith("term ") and first.says().startswith("up 8 ")
+        assert first.answers("apply set 1,10 2,9") == "done"
+        second = Session(server, client)
+        try:
+            assert second.says().startswith("up 8 ")
+            holder = f"session {term.removeprefix('term ')} holds the lock: "
+            assert second.says().startswith(f"fenced {holder}lock-denied")
+            # It reads, and gives no order.
+            assert second.answers("read") == "state 1,10 2,9"
+            assert second.answers("apply end 1,10 2,9").startswith(f"fenced {holder}")
+            # A session that asks for no lock is refused by the server itself.
+            _, answers = server.speak(client, ["apply end 1,10", "read"])
+            assert answers[0].startswith("refused") and answers[1] == "state 1,10 2,9", answers
+            # The first one is stopped, and an operator says that the second one is alone.
+            first.process.send_signal(signal.SIGSTOP)
+            first.ask("apply end 1,10 2,9")
+            second.ask("claim")
+            assert second.says().startswith("term ")
+            assert second.answers("apply end 1,10 2,9 set 1,11 3,9") == "done"
+            # It goes on, and nothing of it gets through.
+            first.process.send_signal(signal.SIGCONT)
+            assert first.says() in ("closed", "")
+            assert second.answers("read") == "state 1,11 3,9"
+            assert second.answers("apply end 1,11 3,9") == "done"
+        finally:
+            first.process.send_signal(signal.SIGCONT)
+            first.close()
+            second.close()
+
+
+def test_a_lock_ends_with_its_session(client):
+    with Server() as server:
+        for _ in range(3):
+            session = Session(server, client)
+            assert session.says().startswith("term ") and session.says().startswith("up 8 ")
+            # As when the controller is killed.
+            session.process.kill()
+            session.close()
+            time.sleep(0.1)

@@ -30,7 +30,8 @@ enum Input {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [ports, count, slice, range, command @ ..] = &arguments[..] else {
+    let exclusive = arguments.first().is_some_and(|first| first == "--lock");
+    let [ports, count, slice, range, command @ ..] = &arguments[usize::from(exclusive)..] else {
         return Err(USAGE.into());
     };
     let (Some((first, last)), [program, rest @ ..]) = (range.split_once('-'), command) else {
@@ -40,7 +41,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err(USAGE.into());
     }
     let slice = (first.parse()?..=last.parse()?).collect();
-    let mut driver = NetconfDriver::new(NetconfSettings::new(count.parse()?, slice));
+    let settings = NetconfSettings::new(count.parse()?, slice);
+    let mut driver = NetconfDriver::new(NetconfSettings { exclusive, ..settings });
 
     let piped = || Stdio::piped();
     let mut child = Command::new(program).args(rest).stdin(piped()).stdout(piped()).spawn()?;
@@ -104,6 +106,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 println!("closed");
                 return Ok(());
             }
+            Ok(Input::Line(line)) if line == "claim" => driver.claim(now()),
             Ok(Input::Line(line)) => {
                 let order = order(&line).ok_or_else(|| format!("{line:?} is no order"))?;
                 driver.order(now(), asked.len() as u64, &order);

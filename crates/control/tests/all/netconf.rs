@@ -89,6 +89,104 @@ mod replies {
         Answer::Refused(words.into())
     }
 
+    /// A driver that wants the lock as long as its session, which is number 7, lasts; its call 1 is answered.
+    fn exclusive(driver: &mut NetconfDriver) -> Vec<String> {
+        driver.connected(T0);
+        let hello = String::from_utf8(hello(&[BASE, MODULE, WRITABLE])).expect("UTF-8");
+        let hello = hello.replace("</hello>", "<session-id>7</session-id></hello>");
+        driver.receive(T0, hello.as_bytes());
+        driver.timeout(driver.next_timeout().expect("it settles"));
+        let asked = sent(driver).pop().expect("what the switch is");
+        let number = asked.split('"').nth(1).expect("a number").parse().expect("a number");
+        reply(driver, number, "<data/>");
+        sent(driver)
+    }
+
+    fn denied(by: u64) -> String {
+        format!(
+            "<rpc-error><error-tag>lock-denied</error-tag><error-severity>error</error-severity>\
+             <error-info><session-id>{by}</session-id></error-info></rpc-error>"
+        )
+    }
+
+    fn wants_the_lock() -> NetconfDriver {
+        let settings = NetconfSettings::new(8, (1..=8).collect());
+        NetconfDriver::new(NetconfSettings { exclusive: true, ..settings })
+    }
+
+    #[test]
+    fn a_session_with_the_lock_is_ended_only_if_an_operator_says_so() {
+        let mut driver = wants_the_lock();
+        let asked = exclusive(&mut driver);
+        assert!(asked[0].contains("<lock><target><running/></target></lock>"), "{asked:?}");
+        reply(&mut driver, 2, &denied(5));
+        let why = "session 5 holds the lock: lock-denied".to_string();
+        let device = "a switch that does not name itself".to_string();
+        let up = DriverEvent::Up { device, ports: 8 };
+        assert_eq!(heard(&mut driver), [up.clone(), DriverEvent::Fenced(why.clone())]);
+        driver.order(T0, 1, &set(1, 9));
+        let answer = DriverEvent::Answer { id: 1, answer: Answer::Fenced(why.clone()) };
+        assert_eq!((heard(&mut driver), sent(&mut driver)), (vec![answer], vec![]));
+        // Nor does it ask again when the next session begins.
+        driver.disconnected(T0);
+        assert_eq!(exclusive(&mut driver), Vec::<String>::new());
+        assert_eq!(heard(&mut driver), [up, DriverEvent::Fenced(why)]);
+        driver.claim(T0);
+        assert!(sent(&mut driver)[0].contains("<lock>"));
+        reply(&mut driver, 4, &denied(5));
+        assert!(sent(&mut driver)[0].contains("<kill-session><session-id>5</session-id>"));
+        reply(&mut driver, 5, "<ok/>");
+        reply(&mut driver, 6, "<ok/>");
+        assert_eq!(heard(&mut driver), [DriverEvent::Term(7)]);
+        driver.order(T0, 2, &set(1, 9));
+        let asked = sent(&mut driver);
+        assert!(asked[0].contains("<lock>") && asked[1].contains("<edit-config>"), "{asked:?}");
+    }
+
+    #[test]
+    fn a_controllers_own_old_session_is_ended_without_asking() {
+        let mut driver = wants_the_lock();
+        driver.hold(5);
+        exclusive(&mut driver);
+        reply(&mut driver, 2, &denied(5));
+        assert!(sent(&mut driver)[0].contains("<kill-session><session-id>5</session-id>"));
+        // It has ended by itself meanwhile.
+        let gone = "<rpc-error><error-tag>invalid-value</error-tag></rpc-error>";
+        reply(&mut driver, 3, gone);
+        reply(&mut driver, 4, "<ok/>");
+        let term = DriverEvent::Term(7);
+        assert!(matches!(&heard(&mut driver)[..], [one, DriverEvent::Up { .. }] if *one == term));
+        // Who has it without a session cannot be ended, and a server that always denies is left alone.
+        for (holder, kills) in [(0, 0), (5, 3)] {
+            let mut driver = wants_the_lock();
+            exclusive(&mut driver);
+            driver.claim(T0);
+            let mut ended = 0;
+            for call in 2..20 {
+                let killed = sent(&mut driver).iter().any(|asked| asked.contains("kill-session"));
+                ended += usize::from(killed);
+                let said = if killed { "<ok/>".into() } else { denied(holder) };
+                if heard(&mut driver).iter().any(|one| matches!(one, DriverEvent::Fenced(_))) {
+                    break;
+                }
+                reply(&mut driver, call, &said);
+            }
+            assert_eq!(ended, kills, "held by {holder}");
+        }
+    }
+
+    #[test]
+    fn a_lock_is_of_the_session_or_of_the_change() {
+        use lightloom_control::protocol::Connection;
+        let made = |lock: &str| {
+            let values = [("lock", lock.to_string())].into();
+            let connection = Connection { ports: 8, values, ..Connection::default() };
+            (super::PROTOCOL.driver)(&connection).err().map(|wrong| wrong.why)
+        };
+        assert_eq!((made("change"), made("session")), (None, None));
+        assert_eq!(made("wax").as_deref(), Some("must be change or session"));
+    }
+
     #[test]
     fn a_server_without_what_is_needed_is_refused() {
         is_down(&mut greeted(&[BASE, WRITABLE]), "module optical-switch");

@@ -28,12 +28,19 @@ pub const READ: &str = concat!(
 );
 /// Nobody else edits the candidate.
 pub const LOCK: &str = "<lock><target><candidate/></target></lock>";
+/// Nobody else edits what stands.
+pub const LOCK_RUNNING: &str = "<lock><target><running/></target></lock>";
 /// Others may again.
 pub const UNLOCK: &str = "<unlock><target><candidate/></target></unlock>";
 /// The candidate comes true.
 pub const COMMIT: &str = "<commit/>";
 /// The candidate is as what stands.
 pub const DISCARD: &str = "<discard-changes/>";
+
+/// Ends another session: what it has locked is free.
+pub fn kill(session: u64) -> String {
+    format!("<kill-session><session-id>{session}</session-id></kill-session>")
+}
 
 /// A call of this number.
 pub fn numbered(number: u64, operation: &str) -> String {

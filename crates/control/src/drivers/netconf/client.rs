@@ -12,10 +12,11 @@
 
 use super::call;
 use super::frame::{Framer, chunk, mark};
+use super::lock::{Denied, Lock};
 use super::reply::{self, Reply, Server, cut};
 use super::xml::{Element, Space};
 use crate::driver::{Answer, Driver, DriverEvent, Order, Patch};
-use crate::protocol::{Connection, Protocol, Reach, WrongSetting};
+use crate::protocol::{Connection, Protocol, Reach, Setting, SettingKind, WrongSetting};
 use lightloom_units::Time;
 use std::collections::VecDeque;
 
@@ -31,12 +32,22 @@ pub const PROTOCOL: Protocol = Protocol {
     reach: Reach::Ssh { subsystem: "netconf" },
     whole: true,
     fences: false,
-    settings: &[],
+    settings: &[Setting {
+        key: "lock",
+        kind: SettingKind::Text,
+        meaning: "change, or session: locked as long as the session lasts, for a region without others at its switch",
+        default: "change",
+    }],
     driver,
 };
 
 fn driver(connection: &Connection) -> Result<Box<dyn Driver + Send>, WrongSetting> {
-    let settings = NetconfSettings::new(connection.ports, connection.slice.clone());
+    let mut settings = NetconfSettings::new(connection.ports, connection.slice.clone());
+    settings.exclusive = match connection.values.get("lock").map(String::as_str) {
+        None | Some("change") => false,
+        Some("session") => true,
+        Some(_) => return Err(WrongSetting::new("lock", "must be change or session")),
+    };
     Ok(Box::new(NetconfDriver::new(settings)))
 }
 
@@ -52,13 +63,16 @@ pub struct NetconfSettings {
     /// A sign of life is asked for when nothing else was asked for so long; zero is never. Servers
     /// end a session that is silent, netconfd after an hour.
     pub keepalive: Time,
+    /// No other region shares the switch: it is locked as long as the session lasts, and a session that finds it
+    /// locked changes nothing until [`Driver::claim`] ends the other.
+    pub exclusive: bool,
 }
 
 impl NetconfSettings {
-    /// For a switch of `ports` ports, with 10 s of patience and a sign of life every 5 minutes.
+    /// For a switch of `ports` ports that others may share, with 10 s of patience and a sign of life every 5 minutes.
     pub fn new(ports: u16, slice: Vec<u16>) -> Self {
         let (patience, keepalive) = (Time::from_ms(10_000), Time::from_ms(300_000));
-        NetconfSettings { ports, slice, patience, keepalive }
+        NetconfSettings { ports, slice, patience, keepalive, exclusive: false }
     }
 }
 
@@ -79,7 +93,9 @@ pub struct NetconfDriver {
     phase: Phase,
     framer: Framer,
     server: Server,
-    /// The ports of the switch, once it is up.
+    lock: Lock,
+    /// The switch's name, and its ports, once it is up.
+    device: String,
     ports: u16,
     /// The last call's number; they go on over sessions.
     call: u64,
@@ -102,6 +118,8 @@ enum Phase {
     Greeting,
     /// The server has not said what it is.
     Asking,
+    /// Nor whether this session has the lock.
+    Locking,
     Up,
 }
 
@@ -129,6 +147,10 @@ enum Step {
     Unlock,
     /// As [`Step::Unlock`], of a lock that was refused: it may be ours all the same.
     Release,
+    /// The lock of the session is asked for,
+    Hold,
+    /// after this session was ended.
+    End(u64),
 }
 
 impl NetconfDriver {
@@ -136,10 +158,12 @@ impl NetconfDriver {
     pub fn new(mut settings: NetconfSettings) -> Self {
         settings.slice.sort_unstable();
         NetconfDriver {
+            lock: Lock::new(settings.exclusive),
             settings,
             phase: Phase::Down,
             framer: Framer::default(),
             server: Server::default(),
+            device: String::new(),
             ports: 0,
             call: 0,
             under_way: VecDeque::new(),
@@ -163,6 +187,7 @@ impl NetconfDriver {
         self.queue.clear();
         self.deadline = None;
         self.outgoing.clear();
+        self.lock.lost();
     }
 
     fn hear(&mut self, now: Time, message: &[u8]) -> Result<(), String> {
@@ -201,12 +226,18 @@ impl NetconfDriver {
         match (job.order, reply) {
             (None, Reply::Data(data)) => {
                 let (device, listed) = reply::described(&data)?;
-                let ports = listed.unwrap_or(self.settings.ports);
-                self.ports = ports;
+                (self.device, self.ports) = (device, listed.unwrap_or(self.settings.ports));
                 if self.phase == Phase::Asking {
-                    self.phase = Phase::Up;
-                    self.events.push_back(DriverEvent::Up { device, ports });
+                    self.described();
                 }
+            }
+            (None, Reply::Ok) if job.step == Step::Hold => self.locked(),
+            (None, Reply::Locked(holder, words)) if job.step == Step::Hold => {
+                self.denied(holder, &words);
+            }
+            // It may have ended by itself.
+            (None, Reply::Ok | Reply::Refused(_)) if matches!(job.step, Step::End(_)) => {
+                self.ask(Step::Hold);
             }
             (Some(id), Reply::Data(data)) if job.step == Step::Read => {
                 let mut patches = reply::patches(&data, self.server.list())?;
@@ -215,7 +246,9 @@ impl NetconfDriver {
                 self.events.push_back(DriverEvent::Answer { id, answer });
             }
             (None, Reply::Refused(words)) => return Err(words),
-            (Some(id), Reply::Refused(words)) => self.went_wrong(id, job, words)?,
+            (Some(id), Reply::Refused(words) | Reply::Locked(_, words)) => {
+                self.went_wrong(id, job, words)?;
+            }
             (Some(id), Reply::Ok) if job.step != Step::Read => self.went_well(id, job),
             _ => return Err("a reply that does not fit its call".into()),
         }
@@ -223,13 +256,51 @@ impl NetconfDriver {
         Ok(())
     }
 
+    /// The switch has said what it is: it is up, or its lock comes first.
+    fn described(&mut self) {
+        if self.lock.is_due() {
+            self.phase = Phase::Locking;
+            return self.ask(Step::Hold);
+        }
+        self.come_up();
+        self.events.extend(self.lock.other.clone().map(DriverEvent::Fenced));
+    }
+
+    fn come_up(&mut self) {
+        self.phase = Phase::Up;
+        let (device, ports) = (self.device.clone(), self.ports);
+        self.events.push_back(DriverEvent::Up { device, ports });
+    }
+
+    /// This session has the lock: its number is the term.
+    fn locked(&mut self) {
+        self.lock.got(self.server.session);
+        self.events.push_back(DriverEvent::Term(self.server.session));
+        if self.phase == Phase::Locking {
+            self.come_up();
+        }
+    }
+
+    /// Another session has the lock.
+    fn denied(&mut self, holder: u64, words: &str) {
+        match self.lock.denied(holder, words) {
+            Denied::End(session) => self.ask(Step::End(session)),
+            Denied::Leave(why) => {
+                if self.phase == Phase::Locking {
+                    self.come_up();
+                }
+                self.events.push_back(DriverEvent::Fenced(why));
+            }
+        }
+    }
+
     /// The step after one that the switch has done.
     fn went_well(&mut self, id: u64, job: Job) {
         let next = match job.step {
             Step::Lock => Step::EditCandidate,
             Step::EditCandidate => Step::Commit,
-            Step::Commit | Step::Discard => Step::Unlock,
-            Step::Describe | Step::Read | Step::Edit | Step::Unlock | Step::Release => {
+            Step::Commit | Step::Discard if !self.lock.held => Step::Unlock,
+            _ => {
                 let answer = job.refused.map_or(Answer::Done, Answer::Refused);
                 self.events.push_back(DriverEvent::Answer { id, answer });
                 return;
@@ -257,7 +328,14 @@ impl NetconfDriver {
 
     /// Begins the next order, or waits for one.
     fn proceed(&mut self, now: Time) {
+        if self.phase == Phase::Locking && self.under_way.len() == 1 {
+            self.deadline = Some(self.give_up);
+        }
         while self.phase == Phase::Up && self.under_way.is_empty() {
+            if self.lock.claimed && self.lock.is_due() {
+                self.deadline = Some(now.saturating_add(self.settings.patience));
+                return self.ask(Step::Hold);
+            }
             let Some((id, order)) = self.queue.pop_front() else {
                 let idle = self.settings.keepalive;
                 self.deadline = (idle > Time::ZERO).then(|| now.saturating_add(idle));
@@ -271,9 +349,18 @@ impl NetconfDriver {
                     self.events.push_back(DriverEvent::Answer { id, answer });
                     continue;
                 }
+                Order::Apply { .. } if self.lock.wanted && !self.lock.held => {
+                    let why = self.lock.other.clone().unwrap_or("the lock is not held".into());
+                    self.events.push_back(DriverEvent::Answer { id, answer: Answer::Fenced(why) });
+                    continue;
+                }
                 Order::Apply { end, set } => {
                     let target = if self.server.writable { "running" } else { "candidate" };
-                    let step = if self.server.writable { Step::Edit } else { Step::Lock };
+                    let step = match (self.server.writable, self.lock.held) {
+                        (true, _) => Step::Edit,
+                        (false, true) => Step::EditCandidate,
+                        (false, false) => Step::Lock,
+                    };
                     (step, Some(call::edit(target, self.server.list(), end, set)))
                 }
             };
@@ -281,17 +368,21 @@ impl NetconfDriver {
         }
     }
 
-    fn describe(&mut self) {
-        self.begin(Job { order: None, step: Step::Describe, edit: None, refused: None });
+    /// A call that no order needs.
+    fn ask(&mut self, step: Step) {
+        self.begin(Job { order: None, step, edit: None, refused: None });
     }
 
     fn begin(&mut self, mut job: Job) {
         let edit = job.edit.take_if(|_| matches!(job.step, Step::Edit | Step::EditCandidate));
+        let kill = if let Step::End(session) = job.step { call::kill(session) } else { String::new() };
         let operation = match job.step {
+            Step::End(_) => &kill,
+            Step::Hold if self.server.writable => call::LOCK_RUNNING,
             Step::Describe => call::DESCRIBE,
             Step::Read => call::READ,
             Step::Edit | Step::EditCandidate => edit.as_deref().unwrap_or_default(),
-            Step::Lock => call::LOCK,
+            Step::Lock | Step::Hold => call::LOCK,
             Step::Unlock | Step::Release => call::UNLOCK,
             Step::Commit => call::COMMIT,
             Step::Discard => call::DISCARD,
@@ -369,6 +460,21 @@ impl Driver for NetconfDriver {
             _ => return self.down("it does not answer"),
         };
         self.deadline = Some(next);
-        self.describe();
+        self.ask(Step::Describe);
+    }
+
+    fn hold(&mut self, term: u64) {
+        self.lock.remember(term);
+    }
+
+    fn claim(&mut self, now: Time) {
+        if !self.lock.wanted {
+            return;
+        }
+        self.lock.claimed = !self.lock.held;
+        if self.lock.held {
+            self.events.push_back(DriverEvent::Term(self.server.session));
+        }
+        self.proceed(now);
     }
 }

@@ -5,6 +5,7 @@ mod client;
 mod datastore;
 mod frame;
 mod manner;
+mod lock;
 mod reply;
 mod server;
 mod xml;

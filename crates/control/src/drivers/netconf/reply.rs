@@ -27,6 +27,8 @@ pub struct Server {
     pub writable: bool,
     /// Of the module of the switch, if it tells.
     pub revision: Option<String>,
+    /// The number of this session; 0 if it does not tell.
+    pub session: u64,
 }
 
 impl Server {
@@ -45,6 +47,8 @@ pub enum Reply {
     Data(Element),
     /// It is not done, for this reason.
     Refused(String),
+    /// It is locked by this session, 0 for somebody without one; and in words.
+    Locked(u64, String),
 }
 
 /// What a server's hello says of it.
@@ -68,17 +72,24 @@ pub fn greeted(hello: &Element) -> Result<Server, String> {
     if !writable && !says(CANDIDATE) {
         return Err("its configuration can be written neither at once nor as a candidate".into());
     }
-    Ok(Server { chunks, writable, revision: revision.map(cut) })
+    let session = hello.child("session-id").and_then(|session| session.text.trim().parse().ok());
+    let session = session.unwrap_or(0);
+    Ok(Server { chunks, writable, revision: revision.map(cut), session })
 }
 
 /// What a server says to a call, and what it warns of.
 pub fn replied(message: Element) -> Result<(Reply, Option<String>), String> {
     let (mut errors, mut warnings, mut reply) = (Vec::new(), Vec::new(), None);
+    let mut holder = None;
     for child in message.children {
         if child.is(Space::Netconf, "rpc-error") {
             let said = |name| child.child(name).map_or("", |of| of.text.trim());
             let words = ["error-tag", "error-app-tag", "error-message", "error-path"].map(said);
             let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
+            if said("error-tag") == "lock-denied" {
+                let session = child.child("error-info").and_then(|info| info.child("session-id"));
+                holder = session.and_then(|session| session.text.trim().parse().ok());
+            }
             let list =
                 if said("error-severity") == "warning" { &mut warnings } else { &mut errors };
             list.push(words.join(", "));
@@ -89,7 +100,11 @@ pub fn replied(message: Element) -> Result<(Reply, Option<String>), String> {
         }
     }
     if !errors.is_empty() {
-        reply = Some(Reply::Refused(cut(&errors.join("; "))));
+        let words = cut(&errors.join("; "));
+        reply = Some(match holder {
+            Some(session) => Reply::Locked(session, words),
+            None => Reply::Refused(words),
+        });
     }
     let warning = (!warnings.is_empty()).then(|| cut(&warnings.join("; ")));
     Ok((reply.ok_or("a reply that says nothing")?, warning))

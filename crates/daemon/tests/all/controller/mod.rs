@@ -2,6 +2,7 @@
 
 mod access;
 mod border;
+mod fence;
 mod kill;
 mod limits;
 mod lost;

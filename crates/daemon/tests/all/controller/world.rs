@@ -52,7 +52,19 @@ pub struct Daemon {
 impl Daemon {
     /// Starts one, and waits until it listens.
     pub async fn start(arguments: &[&str]) -> Daemon {
-        let mut child = command(arguments).spawn().expect("lightloomd");
+        Daemon::began(command(arguments).spawn().expect("lightloomd")).await
+    }
+
+    /// A gateway, whose log goes to a file.
+    pub async fn gateway(file: &Path, log: &Path) -> Daemon {
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(log).expect("a log");
+        let file = file.to_str().expect("UTF-8");
+        let mut command =
+            command(&["--log", "json", "--log-level", "warn", "ocs", "gateway", file]);
+        Daemon::began(command.stderr(log).spawn().expect("lightloomd")).await
+    }
+
+    async fn began(mut child: Child) -> Daemon {
         let out = child.stdout.take().expect("piped");
         let mut line = String::new();
         let read = timeout(LONG, BufReader::new(out).read_line(&mut line)).await;
@@ -114,6 +126,14 @@ pub fn region(listen: u16, switch: &str, servers: u16, degree: u16, more: &str) 
         "name = \"r\"\n[listen]\naddress = \"127.0.0.1:{listen}\"\n[servers]\ncount = {servers}\n\
          ports_each = {degree}\n[switch]\nprotocol = \"tl1\"\naddress = \"{switch}\"\n\
          ports = {ports}\n{more}\n"
+    )
+}
+
+/// The file of a gateway in front of a switch on TL1.
+pub fn gateway(listen: u16, switch: &str, ports: u16) -> String {
+    format!(
+        "listen = \"127.0.0.1:{listen}\"\n[switch]\nprotocol = \"tl1\"\naddress = \"{switch}\"\n\
+         ports = {ports}\n[timing]\npatience = \"500 ms\"\nlifetime = \"100 ms\"\nreconnect = \"20 ms\"\n"
     )
 }
 
