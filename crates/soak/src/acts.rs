@@ -17,17 +17,9 @@ impl World {
     /// Everything that wants to be done is done, or sent on its way.
     pub(crate) fn settle(&mut self) {
         loop {
-            let carried = self.line.carry(self.now, self.pause.is_some(), &mut self.chance);
-            let mut quiet = carried.is_empty();
-            for one in carried {
-                match one {
-                    Carried::ToSwitch { stream, at } => self.at(at, Event::ToSwitch(stream)),
-                    Carried::ToDriver { stream, at } => self.at(at, Event::ToDriver(stream)),
-                }
-            }
-            while let Some(event) = self.driver_event() {
-                quiet = false;
-                self.heard(event);
+            let mut quiet = true;
+            for switch in 0..self.lines.len() {
+                quiet &= self.carry(switch);
             }
             while let Some(output) = self.output() {
                 quiet = false;
@@ -53,9 +45,27 @@ impl World {
         }
     }
 
-    fn driver_event(&mut self) -> Option<DriverEvent> {
+    fn driver_event(&mut self, switch: usize) -> Option<DriverEvent> {
         let runs = self.controller.is_some() && self.pause.is_none();
-        runs.then(|| self.line.driver.event()).flatten()
+        runs.then(|| self.lines[switch].driver.event()).flatten()
+    }
+
+    /// What is to be said to a switch, and by it, goes its way. Says whether there was nothing.
+    fn carry(&mut self, switch: usize) -> bool {
+        let stopped = self.pause.is_some();
+        let carried = self.lines[switch].carry(self.now, stopped, &mut self.chance);
+        let mut quiet = carried.is_empty();
+        for one in carried {
+            match one {
+                Carried::ToSwitch { stream, at } => self.at(at, Event::ToSwitch(switch, stream)),
+                Carried::ToDriver { stream, at } => self.at(at, Event::ToDriver(switch, stream)),
+            }
+        }
+        while let Some(event) = self.driver_event(switch) {
+            quiet = false;
+            self.heard(switch, event);
+        }
+        quiet
     }
 
     /// What the controller wants done, unless it is stopped.
@@ -76,26 +86,26 @@ impl World {
     }
 
     /// The driver has something to tell.
-    pub(crate) fn heard(&mut self, event: DriverEvent) {
+    pub(crate) fn heard(&mut self, switch: usize, event: DriverEvent) {
         match event {
             DriverEvent::Up { device, ports } => {
-                self.input(Input::SwitchUp { switch: 0, device, ports })
+                self.input(Input::SwitchUp { switch, device, ports });
             }
             DriverEvent::Down(why) => {
-                self.hang_up();
-                self.input(Input::SwitchDown { switch: 0, why });
+                self.hang_up(switch);
+                self.input(Input::SwitchDown { switch, why });
             }
             DriverEvent::Answer { id, answer } => {
                 if let Answer::State(state) = &answer {
                     self.checks.read(self.now, &self.region, &self.settings, id, state);
                     // What is said may be torn: it is asked for piece by piece, others patch meanwhile.
-                    let alone = invariants::one_patch(self.line.switch().patches());
+                    let alone = invariants::one_patch(self.lines[switch].switch().patches());
                     self.hold(alone);
                 }
                 self.input(Input::Answer { id, answer });
             }
-            DriverEvent::Term(term) => self.input(Input::Term { switch: 0, term }),
-            DriverEvent::Fenced(why) => self.input(Input::Fenced { switch: 0, why }),
+            DriverEvent::Term(term) => self.input(Input::Term { switch, term }),
+            DriverEvent::Fenced(why) => self.input(Input::Fenced { switch, why }),
             DriverEvent::Notice(_) => {}
         }
     }
@@ -127,12 +137,14 @@ impl World {
                 self.hold(holds);
                 self.post(server, Event::Directive(server, directive));
             }
-            Output::Order { id, order, .. } => {
-                self.note(|| format!("order {id}: {order:?}"));
-                let holds = self.checks.order(now, &self.region, &self.memory, id, &order);
+            Output::Order { switch, id, order } => {
+                self.note(|| format!("order {id} to switch {switch}: {order:?}"));
+                let (region, memory) = (&self.region, &self.memory);
+                let holds = self.checks.order(now, region, memory, (switch, id), &order);
+                let (nodes, liars) = (&self.nodes, &self.liars);
+                let held = self.checks.held(now, region, nodes, liars, switch, &order);
                 self.hold(holds);
-                let holds = self.checks.held(now, &self.region, &self.nodes, &self.liars, &order);
-                self.hold(holds);
+                self.hold(held);
                 if matches!(order, Order::Apply { .. }) {
                     self.tally("switch patched");
                     if let Some(event) = self.ambush.take() {
@@ -140,12 +152,12 @@ impl World {
                         self.at(now + soon, event);
                     }
                 }
-                self.line.driver.order(now, id, &order);
+                self.lines[switch].driver.order(now, id, &order);
             }
-            Output::Claim { .. } => self.line.driver.claim(now),
-            Output::Reconnect { .. } => {
-                self.note(|| "controller reconnects".into());
-                self.hang_up();
+            Output::Claim { switch } => self.lines[switch].driver.claim(now),
+            Output::Reconnect { switch } => {
+                self.note(|| format!("controller reconnects to switch {switch}"));
+                self.hang_up(switch);
             }
             Output::Decide(question) => self.decide(question),
             Output::Event(event) => {

@@ -96,8 +96,13 @@ impl World {
                     self.at(over + lease, Event::PartRepaired(server, part));
                 }
             }
-            Fault::StreamBreaks if self.chance.hit(600) => self.ambush = Some(Event::BreakStream),
-            Fault::StreamBreaks => self.break_stream(),
+            Fault::StreamBreaks => {
+                let switch = self.chance.below(self.lines.len() as u64) as usize;
+                match self.chance.hit(600) {
+                    true => self.ambush = Some(Event::BreakStream(switch)),
+                    false => self.break_stream(switch),
+                }
+            }
             Fault::SwitchSlow
             | Fault::SwitchSilent
             | Fault::SwitchDenies
@@ -135,48 +140,48 @@ impl World {
     /// Something goes wrong with the optical switch, or with this port of it, until `over` as a rule.
     fn strike_switch(&mut self, fault: Fault, port: (u16, u16), over: Time) {
         let lease = self.settings.lease;
+        let place = self.region.switch_port(port);
+        let which = usize::from(place.switch);
+        let n = self.region.switch_ports(which);
         match fault {
             Fault::SwitchSlow => {
-                self.line.mood.slow =
+                self.lines[which].mood.slow =
                     self.chance.up_to(Time::from_ps(2 * self.settings.patience.ps()));
-                self.at(over, Event::SwitchWell);
+                self.at(over, Event::SwitchWell(which));
             }
             Fault::SwitchSilent => {
-                self.line.mood.silent = true;
-                self.at(over, Event::SwitchWell);
+                self.lines[which].mood.silent = true;
+                self.at(over, Event::SwitchWell(which));
             }
             Fault::SwitchDenies => {
-                self.line.mood.denies = true;
-                self.at(over, Event::SwitchWell);
+                self.lines[which].mood.denies = true;
+                self.at(over, Event::SwitchWell(which));
             }
             Fault::SwitchReboots => {
-                self.break_stream();
-                self.line.mood.away = true;
-                self.tamper(|switch| {
+                self.break_stream(which);
+                self.lines[which].mood.away = true;
+                self.tamper(which, |switch| {
                     let all: Vec<Patch> = switch.patches().collect();
                     switch.tamper(&all, &[]);
                 });
-                self.at(over, Event::SwitchWell);
+                self.at(over, Event::SwitchWell(which));
             }
             Fault::Lockout => {
-                self.line.mood.locked = true;
-                self.break_stream();
-                self.at(over, Event::SwitchWell);
+                self.lines[which].mood.locked = true;
+                self.break_stream(which);
+                self.at(over, Event::SwitchWell(which));
             }
             Fault::MirrorSticks => {
-                let n = self.region.switch_ports(0);
-                let at =
-                    self.region.switch_port(port).port + if self.chance.hit(500) { n } else { 0 };
-                self.line.server.switch_mut().stick(at, true);
+                let at = place.port + if self.chance.hit(500) { n } else { 0 };
+                self.lines[which].server.switch_mut().stick(at, true);
                 if !self.plan.forever {
-                    self.at(over + lease, Event::Unstuck(at));
+                    self.at(over + lease, Event::Unstuck(which, at));
                 }
             }
             Fault::CircuitDrops => {
-                let n = self.region.switch_ports(0);
-                let at = self.region.switch_port(port).port;
+                let at = place.port;
                 let both = self.chance.hit(500);
-                self.tamper(|switch| {
+                self.tamper(which, |switch| {
                     let there = switch.patch_of(at);
                     let back = switch.patch_of(n + at).filter(|_| both);
                     let gone: Vec<Patch> = there.into_iter().chain(back).collect();
@@ -184,7 +189,6 @@ impl World {
                 });
             }
             Fault::Tampering => {
-                let n = self.region.switch_ports(0);
                 let any = |chance: &mut Chance| {
                     Patch::new(
                         chance.between(1, n.into()) as u16,
@@ -193,12 +197,12 @@ impl World {
                 };
                 let set: Vec<Patch> =
                     (0..self.chance.between(1, 3)).map(|_| any(&mut self.chance)).collect();
-                self.tamper(|switch| switch.tamper(&[], &set));
+                self.tamper(which, |switch| switch.tamper(&[], &set));
             }
             Fault::TenantsJoined => {
-                let (ports, n) = (self.region.slice(0), self.region.switch_ports(0));
+                let ports = self.region.slice(which);
                 let tenant =
-                    |at: u16| self.region.port_at(0, at).map(|at| self.region.tenant(at.0));
+                    |at: u16| self.region.port_at(which, at).map(|at| self.region.tenant(at.0));
                 let a = self.chance.pick(&ports);
                 let others: Vec<u16> =
                     ports.iter().copied().filter(|&b| tenant(b) != tenant(a)).collect();
@@ -207,16 +211,19 @@ impl World {
                 }
                 let [there, back] = Patch::pair(n, a, self.chance.pick(&others));
                 let set = if self.chance.hit(700) { vec![there, back] } else { vec![there] };
-                self.tamper(|switch| switch.tamper(&[], &set));
+                self.tamper(which, |switch| switch.tamper(&[], &set));
             }
             Fault::Rival => {
-                let mut ports = self.region.slice(0);
+                let mut ports = self.region.slice(which);
                 self.chance.shuffle(&mut ports);
-                let (n, most) = (self.region.switch_ports(0), ports.len() as u64 / 2);
+                let most = ports.len() as u64 / 2;
+                if most == 0 {
+                    return;
+                }
                 ports.truncate(2 * self.chance.between(1, most) as usize);
                 let pair = |ends: &[u16]| Patch::pair(n, ends[0], ends[1]);
                 let set: Vec<Patch> = ports.chunks_exact(2).flat_map(pair).collect();
-                self.tamper(|switch| switch.tamper(&[], &set));
+                self.tamper(which, |switch| switch.tamper(&[], &set));
             }
             _ => unreachable!("faults of the switch alone"),
         }

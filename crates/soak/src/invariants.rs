@@ -5,7 +5,7 @@ use crate::node::Node;
 use crate::plane::Plane;
 use lightloom_control::{
     Alarm, Controller, Directive, Mark, Memory, Order, Patch, PortId, Record, Region, Report,
-    Runtime, ServerPart, Settings, Stage,
+    Runtime, ServerPart, Settings, Stage, SwitchPort,
 };
 use lightloom_units::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,15 +70,15 @@ pub(crate) struct Checks {
     /// Orders of all lives of the controller.
     orders: u64,
     /// By switch port: the last order to patch that touches it.
-    ordered: BTreeMap<u16, u64>,
-    /// Reads of this life, by their number: which order, and when.
-    reads: BTreeMap<u64, (u64, Time)>,
-    /// What was read, without ports that were ordered to change since.
-    seen: BTreeSet<Patch>,
+    ordered: BTreeMap<SwitchPort, u64>,
+    /// Reads of this life, by their number: of which switch, which order, and when.
+    reads: BTreeMap<u64, (usize, u64, Time)>,
+    /// By switch: what was read, without ports that were ordered to change since.
+    seen: Vec<BTreeSet<Patch>>,
     /// Switch ports that another hand has touched: when, and until when that is nobody's fault.
-    spoilt: BTreeMap<u16, (Time, Time)>,
-    /// What the controller may have made: what it read last and what it ordered since.
-    made: Option<BTreeSet<Patch>>,
+    spoilt: BTreeMap<SwitchPort, (Time, Time)>,
+    /// By switch: what the controller may have made: what it read last and what it ordered since.
+    made: Vec<Option<BTreeSet<Patch>>>,
     /// It has read circuits of another one.
     rival: bool,
     /// By server: incarnation and what it has obeyed.
@@ -88,8 +88,8 @@ pub(crate) struct Checks {
     lost: u64,
     /// By server: what was heard last, which life said it, and when.
     heard: BTreeMap<u16, (Time, Report)>,
-    /// Commands whose stream broke may change the switch until then.
-    changes_until: Time,
+    /// By switch: commands whose stream broke may change it until then.
+    changes_until: Vec<Time>,
     /// The controller was stopped, and has not read the switch since then.
     woken: Option<Time>,
     /// Steps since this second began, and since time went on.
@@ -98,13 +98,19 @@ pub(crate) struct Checks {
 }
 
 impl Checks {
-    pub fn new(servers: usize) -> Self {
-        Checks { obeyed: vec![(0, Mark::default()); servers], ..Checks::default() }
+    pub fn new(servers: usize, switches: usize) -> Self {
+        Checks {
+            obeyed: vec![(0, Mark::default()); servers],
+            seen: vec![BTreeSet::new(); switches],
+            made: vec![None; switches],
+            changes_until: vec![Time::ZERO; switches],
+            ..Checks::default()
+        }
     }
 
     /// A controller starts: it has read nothing.
     pub fn started(&mut self) {
-        self.seen.clear();
+        self.seen.iter_mut().for_each(BTreeSet::clear);
         self.reads.clear();
         self.heard.clear();
         self.woken = None;
@@ -113,7 +119,8 @@ impl Checks {
 
     /// An operator says that there is no other controller.
     pub fn alone(&mut self) {
-        (self.made, self.rival) = (None, false);
+        self.made.fill(None);
+        self.rival = false;
     }
 
     /// The controller says that there is another.
@@ -130,14 +137,14 @@ impl Checks {
     }
 
     /// Another hand touches these ports of the switch.
-    pub fn spoil(&mut self, now: Time, ports: &[u16]) {
+    pub fn spoil(&mut self, now: Time, switch: usize, ports: &[u16]) {
         for &port in ports {
-            self.spoilt.insert(port, (now, Time::MAX));
+            self.spoilt.insert(place(switch, port), (now, Time::MAX));
         }
     }
 
     /// Nobody can be blamed for what happens to this switch port.
-    pub fn is_spoilt(&self, now: Time, port: u16) -> bool {
+    pub fn is_spoilt(&self, now: Time, port: SwitchPort) -> bool {
         self.spoilt.get(&port).is_some_and(|&(_, until)| now <= until)
     }
 
@@ -147,26 +154,26 @@ impl Checks {
         now: Time,
         region: &Region,
         memory: &Memory,
-        id: u64,
+        (switch, id): (usize, u64),
         order: &Order,
     ) -> Holds {
         self.orders += 1;
         let Order::Apply { end, set } = order else {
-            self.reads.insert(id, (self.orders, now));
+            self.reads.insert(id, (switch, self.orders, now));
             return Ok(());
         };
         holds(ALONE, !self.rival, || format!("{order:?}"))?;
-        holds(RECORDED, memory.touched, || format!("{order:?}"))?;
+        holds(RECORDED, memory.touches(switch), || format!("{order:?}"))?;
         holds(AWAKE, self.woken.is_none(), || format!("{order:?}"))?;
-        self.made.iter_mut().for_each(|made| made.extend(set));
+        self.made[switch].iter_mut().for_each(|made| made.extend(set));
+        let n = region.switch_ports(switch);
         for patch in end.iter().chain(set) {
-            for port in [patch.ingress, patch.egress.saturating_sub(region.switch_ports(0))] {
-                holds(SLICE, region.port_at(0, port).is_some(), || {
+            for port in [patch.ingress, patch.egress.saturating_sub(n)] {
+                holds(SLICE, region.port_at(switch, port).is_some(), || {
                     format!("{patch:?} is ordered")
                 })?;
-                self.ordered.insert(port, self.orders);
-                let n = region.switch_ports(0);
-                self.seen.retain(|seen| seen.ingress != port && seen.egress != n + port);
+                self.ordered.insert(place(switch, port), self.orders);
+                self.seen[switch].retain(|seen| seen.ingress != port && seen.egress != n + port);
             }
         }
         Ok(())
@@ -179,12 +186,13 @@ impl Checks {
         region: &Region,
         nodes: &[Node],
         liars: &BTreeSet<u16>,
+        switch: usize,
         order: &Order,
     ) -> Holds {
         let Order::Apply { end, set } = order else { return Ok(()) };
         for patch in end.iter().chain(set) {
-            for at in [patch.ingress, patch.egress.saturating_sub(region.switch_ports(0))] {
-                let Some((server, port)) = region.port_at(0, at) else { continue };
+            for at in [patch.ingress, patch.egress.saturating_sub(region.switch_ports(switch))] {
+                let Some((server, port)) = region.port_at(switch, at) else { continue };
                 // Nobody keeps a server from harm that its own rogue does.
                 if liars.contains(&server) {
                     continue;
@@ -208,26 +216,27 @@ impl Checks {
         id: u64,
         state: &[Patch],
     ) {
-        let Some((read, issued)) = self.reads.remove(&id) else { return };
+        let Some((switch, read, issued)) = self.reads.remove(&id) else { return };
         self.woken.take_if(|since| issued >= *since);
-        let n = region.switch_ports(0);
-        let later = |port: u16| self.ordered.get(&port).is_some_and(|&order| order > read);
+        let n = region.switch_ports(switch);
+        let later =
+            |port: u16| self.ordered.get(&place(switch, port)).is_some_and(|&order| order > read);
         let fresh =
             |patch: &&Patch| !later(patch.ingress) && !later(patch.egress.saturating_sub(n));
-        self.seen = state.iter().filter(fresh).copied().collect();
+        self.seen[switch] = state.iter().filter(fresh).copied().collect();
         let strange = |a: u16, b: u16| {
             let pair = Patch::pair(n, a, b);
-            let made = self.made.as_ref();
+            let made = self.made[switch].as_ref();
             pair.iter().all(|patch| {
                 state.contains(patch) && made.is_some_and(|made| !made.contains(patch))
             })
         };
-        let slice = region.slice(0);
+        let slice = region.slice(switch);
         let mut pairs = slice.iter().flat_map(|&a| slice.iter().map(move |&b| (a, b)));
         self.rival |= pairs.any(|(a, b)| a < b && strange(a, b));
-        self.made = Some(state.iter().copied().collect());
-        for (at, until) in self.spoilt.values_mut() {
-            if *at <= issued {
+        self.made[switch] = Some(state.iter().copied().collect());
+        for (port, (at, until)) in &mut self.spoilt {
+            if usize::from(port.switch) == switch && *at <= issued {
                 *until = (*until).min(now + settings.lease + settings.grace);
             }
         }
@@ -235,12 +244,10 @@ impl Checks {
     }
 
     fn was_read(&self, region: &Region, a: PortId, b: PortId) -> bool {
-        let [there, back] = Patch::pair(
-            region.switch_ports(0),
-            region.switch_port(a).port,
-            region.switch_port(b).port,
-        );
-        self.seen.contains(&there) && self.seen.contains(&back)
+        let [at, to] = [a, b].map(|port| region.switch_port(port));
+        let switch = usize::from(at.switch);
+        let pair = Patch::pair(region.switch_ports(switch), at.port, to.port);
+        at.switch == to.switch && pair.iter().all(|patch| self.seen[switch].contains(patch))
     }
 
     /// The controller speaks to an agent.
@@ -298,18 +305,21 @@ impl Checks {
     }
 
     /// This will arrive after its stream broke. Until when it may change the switch, if it may.
-    pub fn late(&mut self, line: &Line, when: Time, bytes: &[u8]) -> Option<Time> {
+    pub fn late(&mut self, line: &Line, switch: usize, when: Time, bytes: &[u8]) -> Option<Time> {
         let until = line.protocol.changes(bytes).then(|| when + line.delay())?;
-        self.changes_until = self.changes_until.max(until);
+        self.changes_until[switch] = self.changes_until[switch].max(until);
         Some(until)
     }
 
-    /// Nothing that was ordered may yet be carried out.
+    /// Of switches that are noted as verified, nothing that was ordered may yet be carried out.
     pub fn settled(&self, now: Time, record: &Record) -> Holds {
-        let verified = matches!(record, Record::Verified { .. });
-        holds(SETTLED, !verified || now >= self.changes_until, || {
-            format!("commands may be carried out until {}: {record:?}", self.changes_until)
-        })
+        let Record::Verified { unread, .. } = record else { return Ok(()) };
+        for (switch, &until) in (0..).zip(&self.changes_until) {
+            holds(SETTLED, unread.contains(&switch) || now >= until, || {
+                format!("commands may be carried out by switch {switch} until {until}: {record:?}")
+            })?;
+        }
+        Ok(())
     }
 
     /// The controller has heard this, and taken it for the last that there is.
@@ -359,22 +369,22 @@ impl Checks {
         region: &Region,
         nodes: &[Node],
         liars: &BTreeSet<u16>,
-        live: impl Fn(u16) -> Option<u16>,
+        live: impl Fn(SwitchPort) -> Option<u16>,
     ) -> Holds {
-        let n = region.switch_ports(0);
         for (server, node) in (0..).zip(nodes).filter(|(server, _)| !liars.contains(server)) {
             let shows = node.shows(now);
             for port in 0..region.degree() as u16 {
                 let may = node.plane.circuit(shows, port);
                 let flies = node.plane.flying[usize::from(port)].map(|(peer, _)| peer);
                 for peer in may.into_iter().chain(flies) {
-                    let ends =
-                        [region.switch_port((server, port)).port, region.switch_port(peer).port];
+                    let ends = [region.switch_port((server, port)), region.switch_port(peer)];
                     if ends.iter().any(|&end| self.is_spoilt(now, end)) {
                         continue;
                     }
-                    let both =
-                        live(ends[0]) == Some(n + ends[1]) && live(ends[1]) == Some(n + ends[0]);
+                    let n = region.switch_ports(usize::from(ends[0].switch));
+                    let leads = |at: SwitchPort, to: SwitchPort| live(at) == Some(n + to.port);
+                    let same = ends[0].switch == ends[1].switch;
+                    let both = same && leads(ends[0], ends[1]) && leads(ends[1], ends[0]);
                     holds(CONNECTED, both, || {
                         let how = if may.is_some() { "may send" } else { "has bytes in flight" };
                         let at = (server, port);
@@ -412,6 +422,10 @@ impl Checks {
         holds(CALM, self.second.1 < 20_000, || format!("{} steps in a second", self.second.1))?;
         holds(CALM, self.still.1 < 2_000, || format!("{} steps at one time", self.still.1))
     }
+}
+
+fn place(switch: usize, port: u16) -> SwitchPort {
+    SwitchPort { switch: switch as u16, port }
 }
 
 /// What a directive did to an agent that had obeyed a later one.

@@ -67,6 +67,8 @@ pub(crate) struct Line {
     pub mood: Mood,
     /// The controller is about to open a stream.
     pub connecting: bool,
+    /// The number of the switch.
+    at: usize,
     slice: Vec<u16>,
     delay: Time,
     latency: Time,
@@ -77,6 +79,7 @@ impl Line {
     pub fn new(
         chance: &mut Chance,
         region: &Region,
+        at: usize,
         settings: &Settings,
     ) -> Result<Self, SwitchError> {
         // A change that is begun late must be over within the lifetime, and any within the patience.
@@ -84,20 +87,21 @@ impl Line {
         let delay = chance.up_to(Time::from_ps(most.ps() / 3));
         let device = Device {
             name: "soak".into(),
-            ports: region.switch_ports(0),
+            ports: region.switch_ports(at),
             delay: ReconfigurationDelay::Fixed { ps: delay },
         };
-        let slice = region.slice(0);
+        let slice = region.slice(at);
         let protocol = Protocol::draw(chance);
         let switch = Switch::new(device, chance.below(u64::MAX))?;
         let latency = Time::from_us(chance.between(1, 5_000));
         Ok(Line {
             protocol,
-            driver: protocol.driver(&slice, region.switch_ports(0)),
+            driver: protocol.driver(&slice, region.switch_ports(at)),
             server: protocol.server(switch, &slice),
             stream: None,
             mood: Mood::default(),
             connecting: false,
+            at,
             slice,
             delay,
             latency,
@@ -224,10 +228,10 @@ impl Line {
 
     /// The patches that stand and touch the region, in rising order.
     pub fn patches(&self, region: &Region) -> Vec<Patch> {
-        let ports = region.switch_ports(0);
+        let ports = region.switch_ports(self.at);
         let ours = |patch: &Patch| {
-            region.port_at(0, patch.ingress).is_some()
-                || region.port_at(0, patch.egress - ports).is_some()
+            region.port_at(self.at, patch.ingress).is_some()
+                || region.port_at(self.at, patch.egress - ports).is_some()
         };
         self.switch().patches().filter(ours).collect()
     }

@@ -88,7 +88,8 @@ impl LineServer {
         let number = |at: usize| words.get(at).and_then(|word| word.parse::<u16>().ok());
         let patch = number(1).zip(number(2)).map(|(from, to)| Patch::new(from, to));
         let done = match (words[0], patch) {
-            ("hello", _) => {
+            // Version 1: without terms, as a switch that cannot fence.
+            ("hello", _) if number(1) == Some(1) => {
                 let (ports, name) = (self.switch.ports(), &self.switch.device().name);
                 return Ok(Turn::Said(format!("ok 1 {ports} {name}")));
             }

@@ -28,9 +28,11 @@ impl World {
         self.controller = Some(controller);
         self.decided = None;
         self.checks.started();
-        self.line.renew();
-        self.at(self.now, Event::Connect { life: self.life });
-        self.line.connecting = true;
+        for switch in 0..self.lines.len() {
+            self.lines[switch].renew();
+            self.at(self.now, Event::Connect { switch, life: self.life });
+            self.lines[switch].connecting = true;
+        }
     }
 
     /// Some of the journal is gone. What is left says so, or only that it is not where it was.
@@ -54,8 +56,10 @@ impl World {
     pub(crate) fn crash(&mut self, loss: Loss) {
         self.note(|| "the controller crashes".into());
         (self.controller, self.pause) = (None, None);
-        self.cut();
-        self.line.stream = None;
+        for switch in 0..self.lines.len() {
+            self.cut(switch);
+            self.lines[switch].stream = None;
+        }
         self.lose(loss);
         let most = Time::from_ps(self.settings.lease.ps() * 3 / 2);
         let down = match self.chance.below(3) {

@@ -28,7 +28,7 @@ impl Event {
             | Event::Decided { .. }
             | Event::Connect { .. }
             | Event::StreamGone { .. }
-            | Event::ToDriver(_)
+            | Event::ToDriver(..)
             | Event::Told(_) => true,
             _ => false,
         }
@@ -93,13 +93,11 @@ impl World {
     }
 
     fn do_late(&mut self, output: Output, stale: bool) {
-        if stale && matches!(output, Output::Order { .. }) {
+        if let (true, &Output::Order { switch, .. }) = (stale, &output) {
             self.note(|| "an order is too old to be sent".into());
-            self.hang_up();
-            return self.input(Input::SwitchDown {
-                switch: 0,
-                why: "an order was not sent in time".into(),
-            });
+            self.hang_up(switch);
+            let why = "an order was not sent in time".into();
+            return self.input(Input::SwitchDown { switch, why });
         }
         self.carry_out(output);
     }

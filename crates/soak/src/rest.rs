@@ -2,6 +2,7 @@
 
 use crate::plan::Network;
 use crate::world::{Event, World};
+use lightloom_circuits::{CircuitCounts, PortMap};
 use lightloom_control::{Alarm, Mark, Patch, ServerPart, Stage};
 use lightloom_units::Time;
 
@@ -10,7 +11,7 @@ impl World {
         self.note(|| "faults stop".into());
         self.calm = true;
         self.network = Network::FINE;
-        self.line.mood = Default::default();
+        self.lines.iter_mut().for_each(|line| line.mood = Default::default());
         (self.interrupt, self.ambush) = (None, None);
         self.goes_on();
         for server in 0..self.nodes.len() as u16 {
@@ -25,22 +26,7 @@ impl World {
                 faults.into_iter().for_each(|part| self.part(server, part, true));
             }
         }
-        let n = self.region.switch_ports(0);
-        if !self.plan.forever {
-            (1..=2 * n).for_each(|port| self.line.server.switch_mut().stick(port, false));
-        }
-        // Those who joined ports of the region to their own take them apart again, or do not.
-        let outside: Vec<Patch> = (self.line.switch().patches())
-            .filter(|patch| {
-                let ends =
-                    [patch.ingress, patch.egress - n].map(|port| self.region.port_at(0, port));
-                ends[0].is_none() || ends[1].is_none()
-            })
-            .collect();
-        self.foreign_left = !outside.is_empty() && self.chance.hit(300);
-        if !self.foreign_left {
-            self.tamper(|switch| switch.tamper(&outside, &[]));
-        }
+        (0..self.lines.len()).for_each(|switch| self.switch_well(switch));
         let s = &self.settings;
         let sum = 3 * (s.lease + s.grace).ps()
             + 3 * s.retry.ps()
@@ -49,6 +35,47 @@ impl World {
         let settle = self.chance.up_to(s.retry + s.audit);
         self.at(self.now + settle, Event::LastDemand);
         self.deadline = self.now + settle + Time::from_ps(sum) + Time::from_ms(10_000);
+    }
+
+    /// A switch works again, unless what is broken stays so.
+    fn switch_well(&mut self, at: usize) {
+        let n = self.region.switch_ports(at);
+        if !self.plan.forever {
+            let switch = self.lines[at].server.switch_mut();
+            (1..=2 * n).for_each(|port| switch.stick(port, false));
+        }
+        // Those who joined ports of the region to their own take them apart again, or do not.
+        let outside: Vec<Patch> = (self.lines[at].switch().patches())
+            .filter(|patch| {
+                let ends = [patch.ingress, patch.egress - n];
+                ends.into_iter().any(|port| self.region.port_at(at, port).is_none())
+            })
+            .collect();
+        let left = !outside.is_empty() && self.chance.hit(300);
+        self.foreign_left |= left;
+        if !left {
+            self.tamper(at, |switch| switch.tamper(&outside, &[]));
+        }
+    }
+
+    /// Whether circuits as they were decided on stand, but for those that no switch has ports for.
+    fn stands(&self, decided: &CircuitCounts, standing: &PortMap) -> bool {
+        let counts = standing.counts();
+        let free = |server: usize, switch: u16| {
+            (0..self.region.degree()).any(|port| {
+                let at = self.region.switch_port((server as u16, port as u16)).switch;
+                let works = !standing.is_blocked(server, port);
+                at == switch && works && standing.peer(server, port).is_none()
+            })
+        };
+        let switches = self.lines.len() as u16;
+        let pair = |(a, b): (usize, usize)| {
+            let none = |switch: u16| !(free(a, switch) && free(b, switch));
+            counts.get(a, b) == decided.get(a, b)
+                || switches > 1 && counts.get(a, b) < decided.get(a, b) && (0..switches).all(none)
+        };
+        let n = standing.servers();
+        decided.servers() == n && (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b))).all(pair)
     }
 
     /// What is left to be done: nothing, once all have come to agree.
@@ -106,17 +133,20 @@ impl World {
         if memory.verified != circuits || memory.generation != memory.verified_generation {
             return Some(format!("{circuits:?} stand, and the journal has {memory:?}"));
         }
-        let (patches, wanted) = (self.line.patches(&self.region), self.region.patches(0, standing));
-        let missing = wanted.iter().any(|patch| patches.binary_search(patch).is_err());
         let lasting = self.plan.forever || self.foreign_left;
-        if missing || (patches != wanted && !lasting) {
-            return Some(format!("the switch has {patches:?} for {wanted:?}"));
+        for (switch, line) in self.lines.iter().enumerate() {
+            let patches = line.patches(&self.region);
+            let wanted = self.region.patches(switch, standing);
+            let missing = wanted.iter().any(|patch| patches.binary_search(patch).is_err());
+            if missing || (patches != wanted && !lasting) {
+                return Some(format!("switch {switch} has {patches:?} for {wanted:?}"));
+            }
         }
         let Some(decided) = &self.decided else {
             let asks = (0..self.rounds.len() as u16).any(|tenant| self.is_honest(tenant));
             return asks.then(|| "no decision".into());
         };
-        if !lasting && *decided != standing.counts() {
+        if !lasting && !self.stands(decided, standing) {
             return Some("circuits that were decided on do not stand".into());
         }
         None

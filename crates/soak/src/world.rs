@@ -13,7 +13,7 @@ use lightloom_circuits::CircuitCounts;
 use lightloom_control::ocs::Switch;
 use lightloom_control::{
     AgentSettings, Controller, Directive, Input, Memory, Record, Region, Report, RuntimeOutput,
-    ServerPart, Settings,
+    ServerPart, Settings, SwitchPort,
 };
 use lightloom_units::Time;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -42,14 +42,16 @@ pub(crate) enum Event {
     ControllerStarts,
     AgentStarts(u16),
     Connect {
+        switch: usize,
         life: u64,
     },
     StreamGone {
+        switch: usize,
         stream: u64,
     },
-    ToSwitch(u64),
-    ToDriver(u64),
-    Late(u64, Vec<u8>),
+    ToSwitch(usize, u64),
+    ToDriver(usize, u64),
+    Late(usize, u64, Vec<u8>),
     Demand(u16),
     Strike(usize),
     Thaw(u16),
@@ -57,12 +59,12 @@ pub(crate) enum Event {
     Joined,
     DrainsWell(u16),
     PartRepaired(u16, ServerPart),
-    SwitchWell,
-    Unstuck(u16),
+    SwitchWell(usize),
+    Unstuck(usize, u16),
     StormOver,
     /// A rogue speaks for a server until then.
     Lie(u16, Time),
-    BreakStream,
+    BreakStream(usize),
     Crash,
     /// An operator, or the daemon, tells the controller.
     Told(Input),
@@ -95,7 +97,8 @@ pub(crate) struct World {
     pub disk: Vec<Record>,
     pub memory: Memory,
     pub nodes: Vec<Node>,
-    pub line: Line,
+    /// By switch.
+    pub lines: Vec<Line>,
     /// By tenant: its round.
     pub rounds: Vec<u64>,
     /// Servers that a rogue has spoken for, and how often one did.
@@ -127,7 +130,10 @@ impl World {
         let settings = settings(&mut chance);
         let region = region(&mut chance);
         let plan = FaultPlan::draw(&mut chance);
-        let line = Line::new(&mut chance, &region, &settings).expect("a switch has ports");
+        let line = |at, chance: &mut Chance| Line::new(chance, &region, at, &settings);
+        let lines = (0..region.switches())
+            .map(|at| line(at, &mut chance).expect("a switch has ports"))
+            .collect::<Vec<_>>();
         let beat = Time::from_ps(settings.lease.ps() / chance.between(3, 10));
         let degree = region.degree();
         let node = |server: u16, chance: &mut Chance| Node {
@@ -158,13 +164,13 @@ impl World {
             disk: Vec::new(),
             memory: Memory::default(),
             nodes,
-            line,
+            lines,
             rounds: vec![0; usize::from(tenants) + 1],
             liars: BTreeSet::new(),
             lies: 0,
             decided: None,
             asked: 0,
-            checks: Checks::new(servers),
+            checks: Checks::new(servers, region.switches()),
             calm: false,
             last_demand: false,
             deadline: Time::MAX,
@@ -186,17 +192,22 @@ impl World {
 
     fn begin(&mut self, tenants: u16) {
         let text = format!(
-            "{} servers of {} ports on {} switch ports, {} tenants; {:?}; {:?}; {:?}",
+            "{} servers of {} ports on switches of {:?} ports, {} tenants; {:?}; {:?}; {:?}",
             self.nodes.len(),
             self.region.degree(),
-            self.region.switch_ports(0),
+            (0..self.lines.len()).map(|at| self.region.switch_ports(at)).collect::<Vec<_>>(),
             tenants + 1,
-            self.line.protocol,
+            self.lines.iter().map(|line| line.protocol).collect::<Vec<_>>(),
             self.settings,
             self.plan
         );
         self.note(|| text);
-        self.tally(self.line.protocol.name());
+        for at in 0..self.lines.len() {
+            self.tally(self.lines[at].protocol.name());
+        }
+        if self.lines.len() > 1 {
+            self.tally("several switches");
+        }
         self.at(self.now, Event::ControllerStarts);
         for server in 0..self.nodes.len() as u16 {
             let when = self.now + self.chance.up_to(Time::from_ms(50));
@@ -240,9 +251,10 @@ impl World {
         let queued = self.queue.keys().next().map_or(Time::MAX, |key| key.0);
         let runs = self.controller.as_ref().filter(|_| self.pause.is_none());
         let controller = runs.map_or(Time::MAX, Controller::next_timeout);
-        let driver = runs.and_then(|_| self.line.driver.next_timeout());
-        let driver = driver.unwrap_or(Time::MAX);
-        let switch = self.line.server.next_timeout().unwrap_or(Time::MAX);
+        let drivers = self.lines.iter().filter_map(|line| line.driver.next_timeout());
+        let driver = drivers.filter(|_| runs.is_some()).min().unwrap_or(Time::MAX);
+        let servers = self.lines.iter().filter_map(|line| line.server.next_timeout());
+        let switch = servers.min().unwrap_or(Time::MAX);
         let nodes = self.nodes.iter().map(Node::next_timeout).min().unwrap_or(Time::MAX);
         let next = queued.min(controller).min(driver).min(switch).min(nodes);
         self.now = self.now.max(next);
@@ -251,9 +263,11 @@ impl World {
                 self.happen(event);
             }
         } else if switch == next {
-            self.line.server.timeout(self.now);
+            let due = |line: &&mut Line| line.server.next_timeout().is_some_and(|at| at <= next);
+            self.lines.iter_mut().filter(due).for_each(|line| line.server.timeout(next));
         } else if driver == next {
-            self.line.driver.timeout(self.now);
+            let due = |line: &&mut Line| line.driver.next_timeout().is_some_and(|at| at <= next);
+            self.lines.iter_mut().filter(due).for_each(|line| line.driver.timeout(next));
         } else if controller == next {
             if let Some(controller) = &mut self.controller {
                 controller.timeout(self.now);
@@ -287,7 +301,7 @@ impl World {
         for (server, node) in (0..).zip(&mut self.nodes) {
             let shows = node.shows(now);
             node.plane.send(shows, |port, peer| {
-                let ends = [(server, port), peer].map(|port| region.switch_port(port).port);
+                let ends = [(server, port), peer].map(|port| region.switch_port(port));
                 ends.iter().any(|&end| checks.is_spoilt(now, end))
             });
         }
@@ -300,8 +314,9 @@ impl World {
         let now = self.now;
         self.checks.step(now)?;
         self.nodes.iter_mut().for_each(|node| node.lands(now, &self.settings));
-        let switch = self.line.switch();
-        let live = |ingress| switch.live_egress(now, ingress);
+        let lines = &self.lines;
+        let live =
+            |at: SwitchPort| lines[usize::from(at.switch)].switch().live_egress(now, at.port);
         self.checks.connected(now, &self.region, &self.nodes, &self.liars, live)?;
         for (server, node) in self.nodes.iter().enumerate() {
             self.checks.obeyed(server, node)?;
@@ -358,50 +373,52 @@ impl World {
         });
     }
 
-    pub fn tamper(&mut self, change: impl FnOnce(&mut Switch)) {
-        let touched = self.line.tamper(change);
-        self.note(|| format!("another hand is at switch ports {touched:?}"));
-        self.checks.spoil(self.now, &touched);
-        for (server, port) in touched.into_iter().filter_map(|port| self.region.port_at(0, port)) {
+    pub fn tamper(&mut self, switch: usize, change: impl FnOnce(&mut Switch)) {
+        let touched = self.lines[switch].tamper(change);
+        self.note(|| format!("another hand is at ports {touched:?} of switch {switch}"));
+        self.checks.spoil(self.now, switch, &touched);
+        let ports = touched.into_iter().filter_map(|port| self.region.port_at(switch, port));
+        for (server, port) in ports {
             self.nodes[usize::from(server)].plane.lose(port);
         }
     }
 
-    /// The stream breaks on its way; the controller's end may hear of it later, or never.
-    pub fn break_stream(&mut self) {
-        let Some(stream) = self.line.stream.as_ref().map(|stream| stream.number) else { return };
-        self.cut();
+    /// A stream breaks on its way; the controller's end may hear of it later, or never.
+    pub fn break_stream(&mut self, switch: usize) {
+        let stream = self.lines[switch].stream.as_ref().map(|stream| stream.number);
+        let Some(stream) = stream else { return };
+        self.cut(switch);
         if self.chance.hit(700) {
             let late = self.chance.tail(Time::from_ms(20));
-            self.at(self.now + late, Event::StreamGone { stream });
+            self.at(self.now + late, Event::StreamGone { switch, stream });
         }
     }
 
-    pub fn cut(&mut self) {
-        let late = self.line.cut(self.now, &mut self.chance, &self.settings);
+    pub fn cut(&mut self, switch: usize) {
+        let late = self.lines[switch].cut(self.now, &mut self.chance, &self.settings);
         if let Some((when, session, bytes)) = late {
             let text = String::from_utf8_lossy(&bytes).into_owned();
-            self.note(|| format!("the stream breaks; {text:?} will arrive at {when}"));
-            let until = self.checks.late(&self.line, when, &bytes);
+            self.note(|| format!("stream {switch} breaks; {text:?} will arrive at {when}"));
+            let until = self.checks.late(&self.lines[switch], switch, when, &bytes);
             if until.is_some() {
                 self.tally("commands arrived after their stream broke");
             }
-            self.at(when, Event::Late(session, bytes));
+            self.at(when, Event::Late(switch, session, bytes));
         }
     }
 
     /// The controller's end is closed.
-    pub fn hang_up(&mut self) {
-        self.cut();
-        self.line.stream = None;
-        self.line.driver.disconnected(self.now);
-        self.connect_soon();
+    pub fn hang_up(&mut self, switch: usize) {
+        self.cut(switch);
+        self.lines[switch].stream = None;
+        self.lines[switch].driver.disconnected(self.now);
+        self.connect_soon(switch);
     }
 
-    pub fn connect_soon(&mut self) {
-        if !std::mem::replace(&mut self.line.connecting, true) {
+    pub fn connect_soon(&mut self, switch: usize) {
+        if !std::mem::replace(&mut self.lines[switch].connecting, true) {
             let life = self.life;
-            self.at(self.now + self.settings.reconnect, Event::Connect { life });
+            self.at(self.now + self.settings.reconnect, Event::Connect { switch, life });
         }
     }
 
@@ -435,27 +452,29 @@ impl World {
             }
             Event::ControllerStarts => self.start_controller(),
             Event::AgentStarts(server) => self.start_agent(server),
-            Event::Connect { life } => {
+            Event::Connect { switch, life } => {
                 if life == self.life && self.controller.is_some() {
-                    self.line.connecting = false;
-                    match self.line.open(now) {
+                    self.lines[switch].connecting = false;
+                    match self.lines[switch].open(now) {
                         Opened::Open => {}
-                        Opened::Not => self.connect_soon(),
+                        Opened::Not => self.connect_soon(switch),
                         Opened::Refused { stream } => {
-                            self.at(now + Time::from_ms(1), Event::StreamGone { stream });
+                            let soon = now + Time::from_ms(1);
+                            self.at(soon, Event::StreamGone { switch, stream });
                         }
                     }
                 }
             }
-            Event::StreamGone { stream } => {
-                if self.line.stream.as_ref().is_some_and(|open| open.number == stream) {
-                    self.hang_up();
-                    self.input(Input::SwitchDown { switch: 0, why: "the stream broke".into() });
+            Event::StreamGone { switch, stream } => {
+                let open = self.lines[switch].stream.as_ref();
+                if open.is_some_and(|open| open.number == stream) {
+                    self.hang_up(switch);
+                    self.input(Input::SwitchDown { switch, why: "the stream broke".into() });
                 }
             }
-            Event::ToSwitch(stream) => self.line.reaches_switch(now, stream),
-            Event::ToDriver(stream) => self.line.reaches_driver(now, stream),
-            Event::Late(session, bytes) => self.line.late(now, session, &bytes),
+            Event::ToSwitch(switch, stream) => self.lines[switch].reaches_switch(now, stream),
+            Event::ToDriver(switch, stream) => self.lines[switch].reaches_driver(now, stream),
+            Event::Late(switch, session, bytes) => self.lines[switch].late(now, session, &bytes),
             Event::Demand(tenant) => {
                 self.demand(tenant);
                 if !self.calm {
@@ -478,14 +497,16 @@ impl World {
             Event::Joined => self.nodes.iter_mut().for_each(|node| node.cut = false),
             Event::DrainsWell(server) => self.nodes[usize::from(server)].slow = false,
             Event::PartRepaired(server, part) => self.part(server, part, true),
-            Event::SwitchWell => self.line.mood = Default::default(),
-            Event::Unstuck(port) => self.line.server.switch_mut().stick(port, false),
+            Event::SwitchWell(switch) => self.lines[switch].mood = Default::default(),
+            Event::Unstuck(switch, port) => {
+                self.lines[switch].server.switch_mut().stick(port, false)
+            }
             Event::Lie(server, until) => self.lie(server, until),
             Event::StormOver if self.calm => {}
             Event::StormOver => self.network = self.plan.network,
-            Event::BreakStream if !self.calm => self.break_stream(),
+            Event::BreakStream(switch) if !self.calm => self.break_stream(switch),
             Event::Crash if !self.calm && self.controller.is_some() => self.crash(Loss::Nothing),
-            Event::BreakStream | Event::Crash => {}
+            Event::BreakStream(_) | Event::Crash => {}
             Event::Told(input) => self.input(input),
             Event::GoesOn { life } if life == self.life => self.goes_on(),
             Event::GoesOn { .. } => {}
@@ -514,7 +535,7 @@ fn settings(chance: &mut Chance) -> Settings {
     }
 }
 
-/// 2 to 8 servers of 1 to 4 ports, anywhere on a switch, of one or two tenants.
+/// 2 to 8 servers of 1 to 4 ports, anywhere on a switch or on up to three, of one or two tenants.
 fn region(chance: &mut Chance) -> Region {
     let (servers, degree) = (chance.between(2, 8) as usize, chance.between(1, 4) as usize);
     let ports = (servers * degree) as u16 + chance.below(5) as u16;
@@ -524,5 +545,15 @@ fn region(chance: &mut Chance) -> Region {
     let two = u16::from(servers >= 4 && chance.hit(300));
     let tenants = (0..servers as u16).map(|server| if two == 1 { server % 2 } else { 0 }).collect();
     let numa = (0..degree).map(|port| u8::from(port >= degree.div_ceil(2))).collect();
-    Region::new(ports, wiring, tenants, numa).expect("2 servers and more, every port once")
+    let switches = if degree > 1 && chance.hit(300) { chance.between(2, 3) as u16 } else { 1 };
+    // Mostly in turn, so that all are of use.
+    let anywhere = chance.hit(200);
+    let switch = |(at, port): (usize, u16), chance: &mut Chance| {
+        let turn = (at % degree) as u16 % switches;
+        let switch = if anywhere { chance.below(switches.into()) as u16 } else { turn };
+        SwitchPort { switch, port }
+    };
+    let wiring = wiring.into_iter().enumerate().map(|one| switch(one, chance)).collect();
+    Region::over(&vec![ports; usize::from(switches)], wiring, tenants, numa)
+        .expect("2 servers and more, every port once")
 }

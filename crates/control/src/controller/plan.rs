@@ -31,7 +31,7 @@ impl Controller {
             }
         }
         if self.is_looking() {
-            return;
+            return self.read_unknown(now);
         }
         if self.mute_until.is_none() {
             if self.is_behind() {

@@ -63,12 +63,10 @@ impl Controller {
         let reads = |site: &Site| site.reading.is_some_and(|(order, _)| order == id);
         if let Some(&switch) = self.switches(reads).first() {
             self.sites[switch].reading = None;
-            return match self.state(now, switch, answer) {
-                Some(patches) if matches!(self.phase, Phase::Idle) => {
-                    self.seen(now, vec![(switch, patches)]);
-                }
-                found => self.sites[switch].found = found,
-            };
+            if let Some(patches) = self.state(now, switch, answer) {
+                self.found(now, switch, patches);
+            }
+            return;
         }
         let Some(waits) = self.phase.waits() else { return };
         let Some(at) = waits.orders.iter().position(|&(_, order)| order == id) else { return };
@@ -83,13 +81,74 @@ impl Controller {
                 Answer::Done => {}
             }
         } else if let Some(patches) = self.state(now, switch, answer) {
-            if let Phase::Verifying { found, .. } | Phase::Reading { found, .. } = &mut self.phase {
-                found.push((switch, patches));
-            }
+            self.read(now, switch, patches);
         } else {
             return;
         }
         self.all_answered(now);
+    }
+
+    /// A switch of several was read, for a plan or an audit: circuits that are gone are not used while the others
+    /// are waited for.
+    fn read(&mut self, now: Time, switch: usize, patches: Vec<Patch>) {
+        match std::mem::replace(&mut self.phase, Phase::Idle) {
+            Phase::Verifying { mut plan, waits, mut found } => {
+                if !waits.orders.is_empty() {
+                    let kept = self.among(&plan.kept, switch, &patches);
+                    self.see_changes(now, &plan.kept, &kept, &[switch]);
+                    self.standing = self.among(&self.standing, switch, &patches);
+                    plan.kept = kept;
+                }
+                found.push((switch, patches));
+                self.phase = Phase::Verifying { plan, waits, found };
+            }
+            Phase::Reading { mut waits, mut found } => {
+                if self.are_gone(switch, &patches) && !waits.orders.is_empty() {
+                    waits.orders.clear();
+                    self.next_audit = now;
+                }
+                found.push((switch, patches));
+                self.phase = Phase::Reading { waits, found };
+            }
+            phase => self.phase = phase,
+        }
+    }
+
+    /// Those circuits of a map that are on other switches, or of which both of these patches stand.
+    fn among(&self, map: &PortMap, switch: usize, patches: &[Patch]) -> PortMap {
+        let mut left = map.clone();
+        for (a, b) in map.circuits().filter(|(a, _)| self.switch_of(*a) == switch) {
+            let ends = [a, b].map(|port| self.region.switch_port(port).port);
+            let pair = Patch::pair(self.region.switch_ports(switch), ends[0], ends[1]);
+            if !pair.iter().all(|patch| patches.binary_search(patch).is_ok()) {
+                left.disconnect(a);
+            }
+        }
+        left
+    }
+
+    /// Whether circuits that agents may use are not among these patches.
+    fn are_gone(&self, switch: usize, patches: &[Patch]) -> bool {
+        self.among(&self.standing, switch, patches).circuits().ne(self.standing.circuits())
+    }
+
+    /// A switch was read that was out of sight. If a plan of others is under way, that goes on before, unless circuits
+    /// are gone that agents may use.
+    fn found(&mut self, now: Time, switch: usize, patches: Vec<Patch>) {
+        self.see_rival(now, switch, &patches);
+        let gone = self.are_gone(switch, &patches);
+        match self.phase {
+            Phase::Patching { .. } | Phase::Verifying { .. } if gone => {
+                return self.withdraw(now, &[switch], "its circuits are gone");
+            }
+            Phase::Reading { .. } if gone => (self.phase, self.next_audit) = (Phase::Idle, now),
+            _ if gone => (self.phase, self.replan) = (Phase::Idle, true),
+            _ => {}
+        }
+        match self.phase {
+            Phase::Idle => self.seen(now, vec![(switch, patches)]),
+            _ => self.sites[switch].found = Some(patches),
+        }
     }
 
     /// Goes on if no order is to be answered any more.
@@ -176,13 +235,15 @@ impl Controller {
             self.see_changes(now, &self.standing.clone(), &observed, &switches);
         }
         self.standing = observed;
-        if self.mute_until.is_none() {
-            self.take_over(now, began);
+        let all = self.switches(Site::is_known).iter().all(|known| switches.contains(known));
+        if self.mute_until.is_none() && (all || now < self.next_audit) {
+            self.take_over(now, began, all);
         }
     }
 
     /// Takes over what was found, or tells agents that they may use what stands. `began`: nothing was known before.
-    fn take_over(&mut self, now: Time, began: bool) {
+    /// `all`: all switches were read.
+    fn take_over(&mut self, now: Time, began: bool, all: bool) {
         let found = self.adoptable();
         if self.memory.doubt == Some(Doubt::New) && found.circuits().next().is_some() {
             self.lose(now, "there is none, and the switch holds circuits of this region".into());
@@ -194,7 +255,11 @@ impl Controller {
         let changed = !noted || found.circuits().ne(self.standing.circuits()) || self.untidy();
         // Before all agents are known no plan is begun: then it is read once more.
         let begins = changed && self.agents_known();
-        self.next_audit = if begins || !changed { now + self.settings.audit } else { now };
+        if !begins && changed {
+            self.next_audit = now;
+        } else if all {
+            self.next_audit = now + self.settings.audit;
+        }
         if begins {
             self.replan = true;
             self.begin(now, found, self.no_rounds(), now);
@@ -307,7 +372,12 @@ impl Controller {
         let other = |at: &usize| !switches.contains(at);
         let others = !self.is_behind() && self.switches(Site::is_known).iter().any(other);
         if (plan.is_some() || others) && !concerned && !self.stands_on(switches) {
-            return; // nobody uses them
+            // Nobody uses them. Others that are being read are not in doubt.
+            if let Some(waits) = self.phase.waits() {
+                waits.orders.retain(|(at, _)| !switches.contains(at));
+                self.all_answered(now);
+            }
+            return;
         }
         self.abandon(switches);
         let generation = self.next_generation();
@@ -327,10 +397,22 @@ impl Controller {
     /// Ends what is under way, and what stands on these switches. Others that a plan has touched are read anew: what they
     /// were told is carried out before they answer.
     fn abandon(&mut self, switches: &[usize]) {
-        if let Phase::Patching { plan, .. } | Phase::Verifying { plan, .. } = &self.phase {
-            self.standing = plan.kept.clone();
-            for switch in plan.switches.iter().filter(|at| !switches.contains(at)) {
-                self.sites[*switch].forget();
+        let (plan, found) = match std::mem::replace(&mut self.phase, Phase::Idle) {
+            Phase::Patching { plan, .. } => (Some(plan), Vec::new()),
+            Phase::Verifying { plan, found, .. } => (Some(plan), found),
+            phase => {
+                self.phase = phase;
+                (None, Vec::new())
+            }
+        };
+        if let Some(plan) = plan {
+            let read: Vec<usize> = found.iter().map(|&(at, _)| at).collect();
+            for (at, patches) in found {
+                self.sites[at].actual = patches;
+            }
+            self.standing = self.observed(&plan.kept, &read);
+            for at in plan.switches.into_iter().filter(|at| !switches.contains(at)) {
+                self.sites[at].forget();
             }
         }
         if let Phase::Reading { .. } = &self.phase {
