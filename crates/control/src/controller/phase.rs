@@ -34,6 +34,19 @@ pub(super) enum Phase {
     },
 }
 
+impl Phase {
+    /// Whether this order's answer comes too late to be believed: this process may have been stopped since, and the
+    /// switch have changed.
+    pub fn is_late(&self, now: Time, id: u64) -> bool {
+        match self {
+            Phase::Patching { order, deadline, .. }
+            | Phase::Verifying { order, deadline, .. }
+            | Phase::Reading { order, deadline } => *order == id && now >= *deadline,
+            _ => false,
+        }
+    }
+}
+
 /// Circuits on their way.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {

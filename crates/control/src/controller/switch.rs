@@ -43,6 +43,9 @@ impl Controller {
     }
 
     pub(super) fn answer(&mut self, now: Time, id: u64, answer: Answer) {
+        if self.phase.is_late(now, id) {
+            return self.distrust(now, "it did not answer in time");
+        }
         let answer = match answer {
             Answer::State(patches) => Answer::State(sorted(patches)),
             answer => answer,

@@ -46,7 +46,7 @@ impl Switch {
                 return Ok(vec![format!("ok {term}")]);
             }
             ["hold", term, list] if self.version > 1 => {
-                return Ok(self.old(&parse_ports(list, self.ports).ok_or("ports?")?, term)?);
+                return self.old(&parse_ports(list, self.ports).ok_or("ports?")?, term);
             }
             [word @ ("connect" | "disconnect"), ingress, egress, ref term @ ..] => {
                 let patch = parse_patch(&format!("{ingress} {egress}"), self.ports);

@@ -5,6 +5,7 @@ mod client;
 mod frame;
 mod lock;
 mod reply;
+mod steps;
 mod xml;
 
 pub use client::{NetconfDriver, NetconfSettings, PROTOCOL};
