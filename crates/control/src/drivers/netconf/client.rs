@@ -13,9 +13,9 @@
 
 use super::call;
 use super::frame::{Framer, mark};
+use super::job::{Job, Phase, Step};
 use super::lock::Lock;
 use super::reply::{self, Server, cut};
-use super::steps::{Job, Step};
 use super::xml::{Element, Space};
 use crate::driver::{Driver, DriverEvent, Order};
 use crate::protocol::{Connection, Protocol, Reach, Setting, SettingKind, WrongSetting};
@@ -110,19 +110,6 @@ pub struct NetconfDriver {
     pub(super) give_up: Time,
     pub(super) outgoing: VecDeque<Vec<u8>>,
     pub(super) events: VecDeque<DriverEvent>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
-    /// No stream, or one that made no sense.
-    Down,
-    /// The server has not said hello.
-    Greeting,
-    /// The server has not said what it is.
-    Asking,
-    /// Nor whether this session has the lock.
-    Locking,
-    Up,
 }
 
 impl NetconfDriver {

@@ -3,6 +3,7 @@
 mod call;
 mod client;
 mod frame;
+mod job;
 mod lock;
 mod reply;
 mod steps;

@@ -1,41 +1,14 @@
 //! The driver's calls: what an order takes, step by step, and what comes of each reply.
 
 use super::call;
-use super::client::{NetconfDriver, Phase};
+use super::client::NetconfDriver;
 use super::frame::{chunk, mark};
+use super::job::{Job, Phase, Step};
 use super::lock::Denied;
 use super::reply::{self, Reply};
 use super::xml::Element;
 use crate::driver::{Answer, DriverEvent, Order, Patch};
 use lightloom_units::Time;
-
-/// A call under way, and what it is for.
-#[derive(Clone, Debug)]
-pub(super) struct Job {
-    /// The order's number; none asks for a sign of life, or for what the switch is.
-    pub order: Option<u64>,
-    pub step: Step,
-    /// The edit of the candidate, until it is made.
-    pub edit: Option<String>,
-    /// What went wrong.
-    pub refused: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    Describe,
-    Read,
-    Edit,
-    Lock,
-    EditCandidate,
-    Commit,
-    Discard,
-    Unlock,
-    /// The lock of the session is asked for,
-    Hold,
-    /// after this session was ended.
-    End(u64),
-}
 
 impl NetconfDriver {
     pub(super) fn replied(&mut self, now: Time, message: Element) -> Result<(), String> {
