@@ -378,6 +378,9 @@ def test_daemons_are_found_and_become(
         program.chmod(0o755)
         call(capsys, "controller", "check", "region.toml", "--json")
         assert became.pop() == [str(program), "controller", "check", "region.toml", "--json"]
+        call(capsys, "ocs", "gateway", "gateway.toml", "--log-level", "warn")
+        words = ["--log-level", "warn", "ocs", "gateway", "gateway.toml"]
+        assert became.pop() == [str(program), *words]
     call(capsys, "controller", "serve", "r.toml", "--log", "json", "--log-level", "debug")
     assert became.pop()[1:] == [
         "--log", "json", "--log-level", "debug", "controller", "serve", "r.toml"

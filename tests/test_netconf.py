@@ -245,7 +245,11 @@ class Session:
 
     def __init__(self, server, client):
         # As sshd would tell the subsystem which port the session came by.
-        env = {**os.environ, "SSH_CONNECTION": f"127.0.0.1 1 127.0.0.1 {server.port}", "USER": "test"}
+        env = {
+            **os.environ,
+            "SSH_CONNECTION": f"127.0.0.1 1 127.0.0.1 {server.port}",
+            "USER": "test",
+        }
         words = [client, "--lock", "--ports", "8", "--slice", "1-8", *server.subsystem.split()]
         pipe = subprocess.PIPE
         # A session that is ended under way complains.
@@ -272,7 +276,7 @@ class Session:
 
 @pytest.mark.parametrize("target", ["running", "candidate"])
 def test_the_lock_of_a_session_fences(client, target):
-    """Of two controllers the second changes nothing; after `claim` the first one's session is dead."""
+    """The second controller changes nothing; after `claim` the first one's session is dead."""
     with Server(f"--target={target}") as server:
         first = Session(server, client)
         term = first.says()

@@ -132,6 +132,9 @@ struct Task {
     events: mpsc::Sender<(u64, Input)>,
 }
 
+/// Why a stream is closed whose orders are too old.
+const LATE: &str = "an order was not answered in time";
+
 /// The handle is gone.
 struct Gone;
 
@@ -196,6 +199,10 @@ impl Task {
                         self.tell(Input::SwitchUp { switch, device, ports }).await?;
                     }
                     DriverEvent::Answer { id, answer } => {
+                        // What it says may be as old as the order: read before this process was stopped.
+                        if open.iter().any(|(of, given)| *of == id && self.is_late(given)) {
+                            return Ok((up, LATE.into()));
+                        }
                         open.retain(|order| order.0 != id);
                         self.tell(Input::Answer { id, answer }).await?;
                     }
@@ -210,8 +217,8 @@ impl Task {
                 }
             }
             // This process may have been stopped since: another controller may have taken over.
-            if open.front().is_some_and(|order| order.1.elapsed() > self.timing.order) {
-                return Ok((up, "an order was not answered in time".into()));
+            if open.front().is_some_and(|(_, given)| self.is_late(given)) {
+                return Ok((up, LATE.into()));
             }
             while let Some(more) = self.driver.transmit() {
                 if sent == out.len() {
@@ -268,6 +275,10 @@ impl Task {
 
     async fn tell(&mut self, input: Input) -> Result<(), Gone> {
         self.events.send((self.stream, input)).await.map_err(|_| Gone)
+    }
+
+    fn is_late(&self, given: &Instant) -> bool {
+        given.elapsed() > self.timing.order
     }
 
     fn now(&self) -> Time {

@@ -42,7 +42,7 @@ COMMANDS = {
     "report": "Rebuild the report of a Result.",
     "sql": "Ask the tables of Results, with DuckDB.",
     "controller": "Run and watch the controller of a region's optical switch.",
-    "ocs": "Emulate an optical switch.",
+    "ocs": "Emulate an optical switch, or stand in front of one.",
     "soak": "Inject faults into the control plane, and check that nothing breaks.",
     "agent": "Run the agent of a server: report its demand to the controller, obey its plans.",
 }

@@ -1,4 +1,4 @@
-"""``lightloom ocs``: serve an optical switch that is emulated."""
+"""``lightloom ocs``: serve an optical switch that is emulated, or a gateway in front of one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.callback()
 def ocs() -> None:
-    """Emulate an optical switch.
+    """Emulate an optical switch, or stand in front of one.
 
     Example: lightloom ocs serve --ports 384 --device polatis
     """
@@ -82,6 +82,25 @@ def serve(
     # With "=", so that a value that begins with a dash is still a value.
     words += [f"{flag}={value}" for flag, value in given if value is not None]
     daemon.become(words)
+
+
+@app.command()
+def gateway(
+    file: Path = typer.Argument(..., help="The gateway's file (docs/operate.md)."),
+    log: str | None = typer.Option(None, "--log", help="How logs are written: text or json."),
+    log_level: str | None = typer.Option(
+        None, "--log-level", help="What is logged: error, warn, info, debug, trace."
+    ),
+) -> None:
+    """Stand in front of a switch: refuse the orders of controllers that were replaced.
+
+    Prints a line of JSON with the address that it listens on.
+
+    Example: lightloom ocs gateway gateway.toml
+    """
+    from lightloom.cli import daemon
+
+    daemon.become([*daemon.logs(log, log_level), "ocs", "gateway", str(file)])
 
 
 def delay_flags(device: str, delay: str | None) -> list[str]:

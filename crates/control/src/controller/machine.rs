@@ -259,11 +259,7 @@ impl Controller {
                 self.distrust(now, switch, "it could not be read when the controller started");
             }
         }
-        let mut late = self.phase.late(now);
-        late.extend(self.switches(|site| site.reading.is_some_and(|(_, by)| now >= by)));
-        for switch in late {
-            self.distrust(now, switch, "it did not answer in time");
-        }
+        self.mind_deadlines(now);
         self.drain(now);
         if matches!(self.phase, Phase::Idle) {
             self.next(now);

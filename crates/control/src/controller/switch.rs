@@ -56,6 +56,8 @@ impl Controller {
     }
 
     pub(super) fn answer(&mut self, now: Time, id: u64, answer: Answer) {
+        // This process may have been stopped since, and the switch have changed.
+        self.mind_deadlines(now);
         let answer = match answer {
             Answer::State(patches) => Answer::State(sorted(patches)),
             answer => answer,
@@ -178,6 +180,15 @@ impl Controller {
         self.raise(now, Alarm::SwitchRefuses { switch: switch as u16 });
         let generation = self.phase.plan().map_or(0, |plan| plan.generation);
         self.note(format!("the switch refuses plan {generation}: {words}"));
+    }
+
+    /// Gives up switches that have not answered in time.
+    pub(super) fn mind_deadlines(&mut self, now: Time) {
+        let mut late = self.phase.late(now);
+        late.extend(self.switches(|site| site.reading.is_some_and(|(_, by)| now >= by)));
+        for switch in late {
+            self.distrust(now, switch, "it did not answer in time");
+        }
     }
 
     /// Reads all switches that are known: from time to time.

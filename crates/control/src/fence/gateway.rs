@@ -211,10 +211,11 @@ impl Gateway {
         }
         open.number = Some(number);
         if !open.greeted {
-            return match Command::parse(text, ports) {
-                Ok(Command::Hello(version)) => Ok(self.greet(now, session, number, version)),
-                _ => Err("no greeting"),
+            let Ok(Command::Hello(version)) = Command::parse(text, ports) else {
+                return Err("no greeting");
             };
+            self.greet(now, session, number, version);
+            return Ok(());
         }
         if open.waiting >= MOST_COMMANDS {
             return Err("too much at once");

@@ -9,6 +9,7 @@ use crate::drivers::tl1::{
 use crate::ocs::{Device, Switch};
 use lightloom_fabric::ReconfigurationDelay;
 use lightloom_units::Time;
+use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 
 /// A gateway, and the emulated switch on TL1 behind it.
@@ -320,4 +321,40 @@ fn a_term_of_a_gateway_that_has_lost_its_own_counts_no_more() {
     let answer = behind.ask(T0, session, "2 hold 7 1-4\n3 connect 1 10 7\n4 connect 1 10 0\n");
     // Nobody has claimed these ports.
     assert_eq!(answer, "2 old 0\n3 old 0\n4 err a term is a number above 0\n");
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_said_each_command_has_one_answer(
+        words in prop::collection::vec(
+            "(show|claim|hold|connect|disconnect|hello|[a-z]{0,3})( [0-9]{1,2}| 1-4| x){0,4}", 0..40
+        ),
+        cut in 1..50_usize,
+    ) {
+        let mut behind = dark(8);
+        let session = behind.enter(T0);
+        let lines: String = (2..).zip(&words).map(|(at, word)| format!("{at} {word}\n")).collect();
+        for piece in lines.as_bytes().chunks(cut) {
+            behind.gateway.receive(behind.still, session, piece);
+            behind.settle(behind.still);
+        }
+        behind.rest(behind.still);
+        prop_assert!(behind.closed.is_empty());
+        let said = behind.heard(session);
+        let answers = said.lines().filter(|line| !line.contains(" patch "));
+        let numbers: Vec<usize> = answers.filter_map(|line| line.split(' ').next()?.parse().ok()).collect();
+        prop_assert_eq!(numbers, (2..2 + words.len()).collect::<Vec<_>>(), "{}", said);
+    }
+
+    #[test]
+    fn arbitrary_bytes_end_a_session_at_most(
+        bytes in prop::collection::vec(any::<u8>(), 0..300),
+        greets in any::<bool>(),
+    ) {
+        let mut behind = dark(8);
+        let session = if greets { behind.enter(T0) } else { behind.gateway.open() };
+        behind.gateway.receive(T0, session, &bytes);
+        behind.settle(T0);
+        prop_assert!(behind.changes.is_empty() && behind.closed.len() <= 1);
+    }
 }

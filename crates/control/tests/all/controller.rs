@@ -542,3 +542,16 @@ fn a_controller_that_is_fenced_orders_nothing_until_it_is_alone() {
     assert!(seen.contains("! another controller is at the switch"), "{seen}");
     assert_eq!(stage.used(), []);
 }
+
+#[test]
+fn what_was_read_before_a_stop_is_not_believed_after_it() {
+    let mut stage = set();
+    stage.demand(2, SECOND);
+    stage.switch(); // patched; the switch is read back,
+    assert!(stage.seen().ends_with("  read\n"));
+    stage.now += MS(1_000); // and its answer is heard as late as that
+    stage.switch();
+    let seen = stage.seen();
+    assert!(seen.contains("reconnect") && !seen.contains("verified"), "{seen}");
+    assert_eq!(stage.used(), []);
+}

@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn every_wrong_key_is_named() {
         let read = |text: &str| FenceConfig::read("d/g.toml".as_ref(), text);
-        let good = read(GOOD).ok().expect("good");
+        let Ok(good) = read(GOOD) else { panic!("good") };
         assert_eq!((good.terms, good.settings.patience), ("d/t".into(), Time::from_ms(2_000)));
         for (old, new, why) in [
             ("127.0.0.1:3090", "0.0.0.0:3090", ": listen: 0.0.0.0:3090: must be an address and"),

@@ -2,7 +2,7 @@
 
 use lightloom_control::drivers::DRIVERS;
 use lightloom_control::{Alarm, Region};
-use lightloom_daemon::config::Config;
+use lightloom_daemon::config::{Config, FenceConfig};
 use lightloom_daemon::gateway::Metrics;
 use lightloom_daemon::hub::{Hub, Names, Snapshot};
 use lightloom_units::Time;
@@ -44,6 +44,14 @@ fn named(text: &str) -> BTreeSet<String> {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words = text.split(|c| !word(c)).filter(|name| name.starts_with("lightloom_"));
     words.map(str::to_string).collect()
+}
+
+#[test]
+fn the_file_of_a_gateway_in_the_manual_is_read() {
+    let from = MANUAL.find("listen = \"127.0.0.1:3083\"").expect("a file");
+    let text = MANUAL[from..].split("```").next().expect("its end");
+    let Ok(config) = FenceConfig::read("gateway.toml".as_ref(), text) else { panic!("{text}") };
+    assert_eq!((config.terms, config.settings.ports), ("gateway.terms".into(), 384));
 }
 
 #[tokio::test]

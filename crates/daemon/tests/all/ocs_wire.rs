@@ -206,6 +206,9 @@ impl Driver for Talker {
         None
     }
     fn timeout(&mut self, _: Time) {}
+    fn claim(&mut self, _: Time) {
+        self.heard.lock().expect("nobody panics with it").push(b'c');
+    }
 }
 
 #[tokio::test]
@@ -300,4 +303,38 @@ async fn an_order_that_is_too_late_is_not_sent() {
     assert_eq!(why(&mut handle).await, "an order was not answered in time");
     up(&mut handle).await;
     assert_eq!(state(&mut handle, 2).await, []);
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_too_late_is_not_heard() {
+    let listener = TcpListener::bind(anywhere()).await.expect("a free port");
+    let address = listener.local_addr().expect("it listens");
+    let order = Duration::from_millis(100);
+    let timing = Timing { order, ..timing() };
+    let mut handle = spawn(0, tcp(address), Box::new(Talker::default()), timing);
+    let (mut stream, _) = listener.accept().await.expect("it calls");
+    up(&mut handle).await;
+    // As one that was read before this process was stopped.
+    handle.order(0, Order::Read, std::time::Instant::now());
+    tokio::time::sleep(3 * order).await;
+    stream.write_all(b"x").await.expect("it reads");
+    assert_eq!(why(&mut handle).await, "an order was not answered in time");
+}
+
+#[tokio::test]
+async fn a_claim_reaches_the_driver_with_a_stream_and_without() {
+    let driver = Talker::default();
+    let heard = driver.heard.clone();
+    let claims =
+        || heard.lock().expect("nobody panics with it").iter().filter(|&&b| b == b'c').count();
+    let nobody = TcpListener::bind(anywhere()).await.expect("a free port");
+    let address = nobody.local_addr().expect("it listens");
+    drop(nobody);
+    let mut handle = spawn(0, tcp(address), Box::new(driver), timing());
+    handle.claim();
+    until(|| claims() == 1).await;
+    let _listener = TcpListener::bind(address).await.expect("still free");
+    up(&mut handle).await;
+    handle.claim();
+    until(|| claims() == 2).await;
 }

@@ -233,12 +233,13 @@ impl LineDriver {
         let (verdict, rest) = answer.split_once(' ').unwrap_or((answer, ""));
         if let Phase::Greeting(version, until) = self.phase {
             self.answered += 1;
-            return match verdict {
-                "ok" => self.greeted(version, until, rest),
-                "err" if version > 1 && self.term.is_none() => Some(self.greet(1, until)),
-                "err" if !rest.is_empty() => Some(self.down(rest.into())),
-                _ => None,
-            };
+            match verdict {
+                "ok" => return self.greeted(version, until, rest),
+                "err" if version > 1 && self.term.is_none() => self.greet(1, until),
+                "err" if !rest.is_empty() => self.down(rest.into()),
+                _ => return None,
+            }
+            return Some(());
         }
         if verdict == "patch" {
             return self.shown(rest); // the command is answered by what follows

@@ -3,7 +3,7 @@
 //! Lines are printable ASCII, at most 256 bytes with the line feed that ends them (16 KiB where they name many
 //! ports); words are separated by one blank. Each command begins with a number, its answer with the same number; numbers rise by 1, over
 //! sessions too. The driver may send commands before earlier ones are answered; the switch carries
-//! them out and answers them in their order. Ports are numbered as in [`Patch`].
+//! them out and answers them in their order. Ports are numbered as in [`Patch`](crate::Patch).
 //!
 //! | command | answers | meaning |
 //! | --- | --- | --- |

@@ -20,7 +20,14 @@ struct Switch {
 
 fn of_version(ports: u16, version: u16) -> Switch {
     let terms = vec![0; usize::from(ports) + 1];
-    Switch { ports, version, egress: BTreeMap::new(), terms, line: Vec::new(), out: VecDeque::new() }
+    Switch {
+        ports,
+        version,
+        egress: BTreeMap::new(),
+        terms,
+        line: Vec::new(),
+        out: VecDeque::new(),
+    }
 }
 
 fn dark(ports: u16) -> Switch {
@@ -46,7 +53,7 @@ impl Switch {
                 return Ok(vec![format!("ok {term}")]);
             }
             ["hold", term, list] if self.version > 1 => {
-                return Ok(self.old(&parse_ports(list, self.ports).ok_or("ports?")?, term)?);
+                return self.old(&parse_ports(list, self.ports).ok_or("ports?")?, term);
             }
             [word @ ("connect" | "disconnect"), ingress, egress, ref term @ ..] => {
                 let patch = parse_patch(&format!("{ingress} {egress}"), self.ports);
@@ -144,7 +151,7 @@ fn reading() -> LineDriver {
 fn lines_that_make_no_sense_end_the_session() {
     let cases = [
         "4 ok 0",                   // of a command that was not sent
-        "2 ok 7",            // late: answered already
+        "2 ok 7",                   // late: answered already
         "03 ok 0",                  // not as it was sent
         "3 ok",                     // no count
         "3 ok 1",                   // a patch was lost

@@ -4,10 +4,12 @@ mod call;
 mod client;
 mod datastore;
 mod frame;
-mod manner;
+mod job;
 mod lock;
+mod manner;
 mod reply;
 mod server;
+mod steps;
 mod xml;
 
 pub use client::{NetconfDriver, NetconfSettings, PROTOCOL};

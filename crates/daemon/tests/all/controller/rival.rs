@@ -216,6 +216,34 @@ async fn rounds(count: u64, seed: u64, fences: bool) -> Through {
             sleep(Duration::from_millis(50)).await;
         }
         // One goes on, and one has stopped: more than an audit has passed.
+        if !other.stopped().await {
+            println!(
+                "DEBUG {round} found {found:?} wanted {wanted:?} changed {} now {:?} at stopped {}",
+                through.changed,
+                switch.read().await,
+                sides[at].stopped().await
+            );
+            println!(
+                "{:#}",
+                get(&other.controller.address, "/v1/events?since=0").await.1["events"]
+                    .as_array()
+                    .map(|e| e[e.len() - 14..]
+                        .iter()
+                        .map(|x| x.to_string() + "\n")
+                        .collect::<String>())
+                    .unwrap()
+            );
+            println!(
+                "AT {:#}",
+                get(&sides[at].controller.address, "/v1/events?since=0").await.1["events"]
+                    .as_array()
+                    .map(|e| e[e.len() - 14..]
+                        .iter()
+                        .map(|x| x.to_string() + "\n")
+                        .collect::<String>())
+                    .unwrap()
+            );
+        }
         assert!(other.stopped().await, "round {round}: {:#}", other.status().await);
         assert!(!sides[at].stopped().await, "round {round}: {:#}", sides[at].status().await);
         assert!(other.agents.circuits().is_empty(), "round {round}");
