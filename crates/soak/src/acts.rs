@@ -84,6 +84,7 @@ impl World {
                 self.input(Input::SwitchDown { why });
             }
             DriverEvent::Answer { id, answer } => {
+                self.checks.answered(id);
                 if let Answer::State(state) = &answer {
                     self.checks.read(self.now, &self.region, &self.settings, id, state);
                     // What is said may be torn: it is asked for piece by piece, others patch meanwhile.
@@ -103,6 +104,7 @@ impl World {
                 self.note(|| format!("journal: {record:?}"));
                 let holds = self.checks.journal(&self.region, &self.memory, &record);
                 self.hold(holds);
+                self.checks.share.journal(now, &record);
                 let holds = self.checks.settled(now, &record);
                 self.hold(holds);
                 let holds = self.checks.sound(&self.region, &self.liars, &self.memory, &record);
@@ -110,7 +112,13 @@ impl World {
                 match &record {
                     Record::Withdrawn { .. } => self.tally("circuits withdrawn"),
                     Record::Stuck { ports } if !ports.is_empty() => self.tally("ports stuck"),
-                    Record::Verified { .. } => self.tally("plan verified"),
+                    Record::Verified { .. } => {
+                        self.tally("plan verified");
+                        let sent = self.nodes.len() as u64;
+                        if let Some(what) = self.ambush_verified.take() {
+                            self.interrupt = Some((self.chance.below(sent) + 1, what));
+                        }
+                    }
                     Record::Confirmed { .. } => self.tally("plan confirmed"),
                     _ => {}
                 }
@@ -120,6 +128,7 @@ impl World {
             Output::Send { server, directive } => {
                 let holds = self.checks.sent(&self.region, &self.memory, server, &directive);
                 self.told(server, &directive);
+                self.checks.share.told(server, &directive);
                 self.hold(holds);
                 self.post(server, Event::Directive(server, directive));
             }

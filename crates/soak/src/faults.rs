@@ -23,6 +23,9 @@ impl World {
                 self.interrupt_soon(Interruption::Crash(Loss::Nothing));
             }
             Fault::JournalLost => self.interrupt_soon(Interruption::Crash(Loss::Whole)),
+            Fault::JournalCut if self.chance.hit(600) => {
+                self.ambush_verified = Some(Interruption::Crash(Loss::Tail));
+            }
             Fault::JournalCut => self.interrupt_soon(Interruption::Crash(Loss::Tail)),
             Fault::OldBackup => self.interrupt_soon(Interruption::Crash(Loss::SinceBackup)),
             Fault::ControllerStops => {

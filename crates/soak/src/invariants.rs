@@ -1,8 +1,8 @@
 //! What must be true after every step.
 
-use crate::line::Line;
 use crate::node::Node;
 use crate::plane::Plane;
+use crate::share::Share;
 use lightloom_control::{
     Alarm, Controller, Directive, Mark, Memory, Order, Patch, PortId, Record, Region, Report,
     Runtime, ServerPart, Settings, Stage,
@@ -47,6 +47,7 @@ invariants! {
     ALONE, "alone", "a controller that has read circuits of another one orders nothing until an operator says that it is alone, and stops for nothing else";
     ALARMS, "alarms", "an agent that reports is not called silent, and one that is silent is not called stuck";
     ROUNDS, "rounds", "a server is told that a round is answered only if its tenant asked for it, whatever others say";
+    SHARE, "share", "a plan that waits for other tenants' servers alone is given up after the share of a lease that it has";
     CALM, "calm", "nobody is called without end";
     PROGRESS, "progress", "once faults stop, demand is answered, alarms end, and controller, journal, switch and agents agree";
 }
@@ -88,6 +89,9 @@ pub(crate) struct Checks {
     lost: u64,
     /// By server: what was heard last, which life said it, and when.
     heard: BTreeMap<u16, (Time, Report)>,
+    pub share: Share,
+    /// A change that was ordered and not answered.
+    open: Option<u64>,
     /// Commands whose stream broke may change the switch until then.
     changes_until: Time,
     /// The controller was stopped, and has not read the switch since then.
@@ -107,7 +111,7 @@ impl Checks {
         self.seen.clear();
         self.reads.clear();
         self.heard.clear();
-        self.woken = None;
+        (self.woken, self.share) = (None, Share::default());
         self.alone();
     }
 
@@ -158,6 +162,7 @@ impl Checks {
         holds(ALONE, !self.rival, || format!("{order:?}"))?;
         holds(RECORDED, memory.touched, || format!("{order:?}"))?;
         holds(AWAKE, self.woken.is_none(), || format!("{order:?}"))?;
+        self.open = Some(id);
         self.made.iter_mut().for_each(|made| made.extend(set));
         for patch in end.iter().chain(set) {
             for port in [patch.ingress, patch.egress.saturating_sub(region.switch_ports())] {
@@ -292,11 +297,21 @@ impl Checks {
         self.woken = Some(now);
     }
 
-    /// This will arrive after its stream broke. Until when it may change the switch, if it may.
-    pub fn late(&mut self, line: &Line, when: Time, bytes: &[u8]) -> Option<Time> {
-        let until = line.protocol.changes(bytes).then(|| when + line.delay())?;
-        self.changes_until = self.changes_until.max(until);
-        Some(until)
+    /// An order was answered.
+    pub fn answered(&mut self, id: u64) {
+        self.open.take_if(|open| *open == id);
+    }
+
+    /// The stream broke: a change that was ordered may be carried out within the lifetime.
+    pub fn cut(&mut self, now: Time, settings: &Settings) {
+        if self.open.take().is_some() {
+            self.changes_until = now + settings.lifetime;
+        }
+    }
+
+    /// The controller's end is closed: what it sent since the stream broke went nowhere.
+    pub fn closed(&mut self) {
+        self.open = None;
     }
 
     /// Nothing that was ordered may yet be carried out.

@@ -29,6 +29,7 @@ mod protocol;
 mod rest;
 mod run;
 mod server;
+mod share;
 mod summary;
 mod world;
 

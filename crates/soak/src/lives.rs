@@ -55,6 +55,7 @@ impl World {
         self.note(|| "the controller crashes".into());
         (self.controller, self.pause) = (None, None);
         self.cut();
+        self.checks.closed();
         self.line.stream = None;
         self.lose(loss);
         let most = Time::from_ps(self.settings.lease.ps() * 3 / 2);

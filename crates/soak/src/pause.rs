@@ -76,6 +76,7 @@ impl World {
             self.tally("controller woken");
             self.checks.woken(self.now);
             self.input(Input::Woken);
+            self.settle();
         }
         for event in pause.waiting {
             self.happen(event);

@@ -11,7 +11,7 @@ impl World {
         self.calm = true;
         self.network = Network::FINE;
         self.line.mood = Default::default();
-        (self.interrupt, self.ambush) = (None, None);
+        (self.interrupt, self.ambush, self.ambush_verified) = (None, None, None);
         self.goes_on();
         for server in 0..self.nodes.len() as u16 {
             let node = &mut self.nodes[usize::from(server)];
@@ -56,11 +56,14 @@ impl World {
         if controller.phase_name() != "idle" {
             return Some(format!("the controller is {}", controller.phase_name()));
         }
+        let asks = (0..self.rounds.len() as u16).any(|tenant| self.is_honest(tenant));
         for (alarm, since) in controller.alarms() {
             let lasting = match alarm {
                 Alarm::PortStuck { .. } | Alarm::PartFailed { .. } => self.plan.forever,
                 Alarm::SwitchRefuses => self.plan.forever || self.foreign_left,
                 Alarm::ForeignPatch { .. } => self.foreign_left,
+                // Rogues have led every tenant's rounds on: nothing more is decided.
+                Alarm::DecisionRefused => !asks,
                 _ => false,
             };
             if !lasting {
@@ -112,7 +115,6 @@ impl World {
             return Some(format!("the switch has {patches:?} for {wanted:?}"));
         }
         let Some(decided) = &self.decided else {
-            let asks = (0..self.rounds.len() as u16).any(|tenant| self.is_honest(tenant));
             return asks.then(|| "no decision".into());
         };
         if !lasting && *decided != standing.counts() {

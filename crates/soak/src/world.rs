@@ -92,6 +92,8 @@ pub(crate) struct World {
     pub pause: Option<Pause>,
     /// Happens soon after the switch is ordered to change something.
     pub ambush: Option<Event>,
+    /// Happens while agents are told that circuits were verified.
+    pub ambush_verified: Option<Interruption>,
     pub disk: Vec<Record>,
     pub memory: Memory,
     pub nodes: Vec<Node>,
@@ -155,6 +157,7 @@ impl World {
             interrupt: None,
             pause: None,
             ambush: None,
+            ambush_verified: None,
             disk: Vec::new(),
             memory: Memory::default(),
             nodes,
@@ -310,6 +313,7 @@ impl World {
         if let Some(controller) = self.controller.as_ref().filter(|_| self.pause.is_none()) {
             invariants::replay(&self.memory, controller)?;
             invariants::alarms(now, controller, &self.settings)?;
+            self.checks.share.fair(now, &self.settings, controller)?;
             invariants::calm("the controller", now, controller.next_timeout())?;
         }
         Ok(())
@@ -380,10 +384,10 @@ impl World {
     pub fn cut(&mut self) {
         let late = self.line.cut(self.now, &mut self.chance, &self.settings);
         if let Some((when, session, bytes)) = late {
+            self.checks.cut(self.now, &self.settings);
             let text = String::from_utf8_lossy(&bytes).into_owned();
             self.note(|| format!("the stream breaks; {text:?} will arrive at {when}"));
-            let until = self.checks.late(&self.line, when, &bytes);
-            if until.is_some() {
+            if self.line.protocol.changes(&bytes) {
                 self.tally("commands arrived after their stream broke");
             }
             self.at(when, Event::Late(session, bytes));
@@ -393,6 +397,7 @@ impl World {
     /// The controller's end is closed.
     pub fn hang_up(&mut self) {
         self.cut();
+        self.checks.closed();
         self.line.stream = None;
         self.line.driver.disconnected(self.now);
         self.connect_soon();
