@@ -1,5 +1,6 @@
 //! The controller is stopped, as by SIGSTOP or a machine that is moved, and goes on later.
 //!
+//! Ignored: a pause that nobody notices (the daemon notices one of a second).
 //! What comes meanwhile waits. What it was about to do when it was stopped it does when it goes on, but for
 //! orders to the switch: the daemon sends none that is older than the patience, and closes the stream. Then it is told that
 //! it was stopped, and hears what has come.
@@ -73,11 +74,10 @@ impl World {
             self.do_all_late(stale);
         }
         if stale {
-            self.tally("controller woken");
             self.checks.woken(self.now);
-            self.input(Input::Woken);
-            self.settle();
         }
+        self.input(Input::Woken);
+        self.settle();
         for event in pause.waiting {
             self.happen(event);
             self.settle();

@@ -117,7 +117,7 @@ impl World {
         let Some(decided) = &self.decided else {
             return asks.then(|| "no decision".into());
         };
-        if !lasting && *decided != standing.counts() {
+        if !lasting && asks && *decided != standing.counts() {
             return Some("circuits that were decided on do not stand".into());
         }
         None

@@ -53,6 +53,10 @@ impl Controller {
     /// The process did not run for a while, and what was known of the switch may not be so any more.
     pub(super) fn woken(&mut self, now: Time) {
         self.next_audit = now;
+        if self.must_read && self.memory.touched {
+            // The stream that was given up may have been closed only now.
+            self.quarantine = self.quarantine.max(now + self.settings.lifetime);
+        }
         match self.phase {
             _ if self.bug.is(Planted::GoesOnWhenWoken) => {}
             Phase::Draining { .. } => self.give_up(now),
