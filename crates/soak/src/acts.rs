@@ -6,6 +6,7 @@ use crate::plan::Interruption;
 use crate::plane::{Says, Word};
 use crate::world::{Event, World};
 use lightloom_circuits::{CircuitCounts, Rates, allocate, choose};
+use lightloom_control::Stage;
 use lightloom_control::{
     AgentOutput, Alarm, Answer, ControllerEvent, DriverEvent, Input, Order, Output, Record,
     RuntimeOutput,
@@ -50,6 +51,23 @@ impl World {
             if quiet {
                 return;
             }
+        }
+    }
+
+    /// The controller is interrupted while it tells agents what it has just written down.
+    fn ambush_at(&mut self, record: &Record) {
+        let told = match record {
+            Record::Planned { .. } => {
+                self.ambush_telling.take_if(|(stage, _)| *stage == Stage::Hold)
+            }
+            Record::Verified { .. } => {
+                self.ambush_telling.take_if(|(stage, _)| *stage == Stage::Resume)
+            }
+            _ => None,
+        };
+        if let Some((_, what)) = told {
+            let sent = self.nodes.len() as u64;
+            self.interrupt = Some((self.chance.below(sent) + 1, what));
         }
     }
 
@@ -112,16 +130,11 @@ impl World {
                 match &record {
                     Record::Withdrawn { .. } => self.tally("circuits withdrawn"),
                     Record::Stuck { ports } if !ports.is_empty() => self.tally("ports stuck"),
-                    Record::Verified { .. } => {
-                        self.tally("plan verified");
-                        let sent = self.nodes.len() as u64;
-                        if let Some(what) = self.ambush_verified.take() {
-                            self.interrupt = Some((self.chance.below(sent) + 1, what));
-                        }
-                    }
+                    Record::Verified { .. } => self.tally("plan verified"),
                     Record::Confirmed { .. } => self.tally("plan confirmed"),
                     _ => {}
                 }
+                self.ambush_at(&record);
                 self.memory.note(record.clone());
                 self.disk.push(record);
             }

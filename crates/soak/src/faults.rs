@@ -3,7 +3,7 @@
 use crate::chance::Chance;
 use crate::plan::{Fault, Interruption, Loss};
 use crate::world::{Event, World};
-use lightloom_control::{Input, Patch, PortId, ServerPart};
+use lightloom_control::{Input, Patch, PortId, ServerPart, Stage};
 use lightloom_units::Time;
 
 impl World {
@@ -24,7 +24,8 @@ impl World {
             }
             Fault::JournalLost => self.interrupt_soon(Interruption::Crash(Loss::Whole)),
             Fault::JournalCut if self.chance.hit(600) => {
-                self.ambush_verified = Some(Interruption::Crash(Loss::Tail));
+                let stage = self.chance.pick(&[Stage::Hold, Stage::Hold, Stage::Resume]);
+                self.ambush_telling = Some((stage, Interruption::Crash(Loss::Tail)));
             }
             Fault::JournalCut => self.interrupt_soon(Interruption::Crash(Loss::Tail)),
             Fault::OldBackup => self.interrupt_soon(Interruption::Crash(Loss::SinceBackup)),

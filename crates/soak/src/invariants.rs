@@ -4,8 +4,8 @@ use crate::node::Node;
 use crate::plane::Plane;
 use crate::share::Share;
 use lightloom_control::{
-    Alarm, Controller, Directive, Mark, Memory, Order, Patch, PortId, Record, Region, Report,
-    Runtime, ServerPart, Settings, Stage,
+    Alarm, Controller, Directive, Doubt, Mark, Memory, Order, Patch, PortId, Record, Region,
+    Report, Runtime, ServerPart, Settings, Stage,
 };
 use lightloom_units::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,7 +38,7 @@ invariants! {
     AWAKE, "awake", "a controller that was stopped orders no change before it has read the switch anew";
     READ_BACK, "read-back", "circuits that agents may use were read back after the last order that touches their ports";
     LEGAL, "legal", "circuits that are released join two servers of one tenant, and every port at most once";
-    RISING, "rising", "generations rise in the journal";
+    RISING, "rising", "generations rise in the journal, and one that agents have heard of means no other plan, even if its record was lost";
     REPLAY, "replay", "the journal, replayed, is what the controller knows";
     STALE, "stale", "a directive that is older than the last that was obeyed changes nothing";
     ONWARD, "onward", "what an agent has obeyed never goes back";
@@ -87,6 +87,8 @@ pub(crate) struct Checks {
     /// Generations that were resumed in the journal, and those that it lost.
     resumed: BTreeSet<u64>,
     lost: u64,
+    /// The greatest generation that an agent was told, ever.
+    told: u64,
     /// By server: what was heard last, which life said it, and when.
     heard: BTreeMap<u16, (Time, Report)>,
     pub share: Share,
@@ -131,6 +133,15 @@ impl Checks {
             nodes.iter().filter_map(|node| node.agent.as_ref()).map(|a| a.obeyed().generation);
         self.lost = known.fold(self.lost.max(memory.generation), u64::max);
         self.resumed.clear();
+    }
+
+    /// What is left of the journal. If nothing says that there were more plans, or there were more than a controller allows
+    /// for, as after a loss that was lost in turn, their numbers may be used again.
+    pub fn journal_kept(&mut self, memory: &Memory) {
+        let many = self.told >= memory.generation + (1 << 16);
+        if many || memory.doubt == Some(Doubt::New) {
+            self.told = 0;
+        }
     }
 
     /// Another hand touches these ports of the switch.
@@ -245,7 +256,7 @@ impl Checks {
 
     /// The controller speaks to an agent.
     pub fn sent(
-        &self,
+        &mut self,
         region: &Region,
         memory: &Memory,
         server: u16,
@@ -256,6 +267,7 @@ impl Checks {
             Stage::Resume => memory.verified_generation,
         };
         holds(RECORDED, directive.mark.generation <= written, || format!("{directive:?}"))?;
+        self.told = self.told.max(directive.mark.generation);
         for (port, peer) in (0..).zip(&directive.circuits) {
             let Some(peer) = *peer else { continue };
             let said = || format!("{:?} to {peer:?} in {directive:?}", (server, port));
@@ -285,6 +297,13 @@ impl Checks {
                 }
             }
             _ => {}
+        }
+        if let Record::Planned { generation, .. }
+        | Record::Verified { generation, .. }
+        | Record::Withdrawn { generation, .. } = record
+        {
+            let fresh = *generation <= before.generation || *generation > self.told;
+            holds(RISING, fresh, || format!("{} was told, {record:?}", self.told))?;
         }
         if let Record::Verified { generation, .. } | Record::Withdrawn { generation, .. } = record {
             self.resumed.insert(*generation);

@@ -43,12 +43,13 @@ impl World {
             Loss::SinceBackup => (self.chance.below(all + 1), Doubt::Moved),
         };
         self.note(|| format!("and its journal has {kept} records of {all}"));
-        self.checks.journal_lost(&self.nodes, &self.memory);
-        self.disk.truncate(kept as usize);
         let marked = self.chance.hit(500);
         let doubt = if marked { Doubt::Lost(format!("{kept} of {all}")) } else { other };
+        self.checks.journal_lost(&self.nodes, &self.memory);
+        self.disk.truncate(kept as usize);
         self.disk.push(Record::Doubtful { doubt });
         self.memory = Memory::replay(self.disk.iter().cloned());
+        self.checks.journal_kept(&self.memory);
     }
 
     pub(crate) fn crash(&mut self, loss: Loss) {

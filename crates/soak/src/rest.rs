@@ -11,7 +11,7 @@ impl World {
         self.calm = true;
         self.network = Network::FINE;
         self.line.mood = Default::default();
-        (self.interrupt, self.ambush, self.ambush_verified) = (None, None, None);
+        (self.interrupt, self.ambush, self.ambush_telling) = (None, None, None);
         self.goes_on();
         for server in 0..self.nodes.len() as u16 {
             let node = &mut self.nodes[usize::from(server)];

@@ -13,7 +13,7 @@ use lightloom_circuits::CircuitCounts;
 use lightloom_control::ocs::Switch;
 use lightloom_control::{
     AgentSettings, Controller, Directive, Input, Memory, Record, Region, Report, RuntimeOutput,
-    ServerPart, Settings,
+    ServerPart, Settings, Stage,
 };
 use lightloom_units::Time;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -92,8 +92,8 @@ pub(crate) struct World {
     pub pause: Option<Pause>,
     /// Happens soon after the switch is ordered to change something.
     pub ambush: Option<Event>,
-    /// Happens while agents are told that circuits were verified.
-    pub ambush_verified: Option<Interruption>,
+    /// Happens while agents are told to hold, or to resume.
+    pub ambush_telling: Option<(Stage, Interruption)>,
     pub disk: Vec<Record>,
     pub memory: Memory,
     pub nodes: Vec<Node>,
@@ -157,7 +157,7 @@ impl World {
             interrupt: None,
             pause: None,
             ambush: None,
-            ambush_verified: None,
+            ambush_telling: None,
             disk: Vec::new(),
             memory: Memory::default(),
             nodes,
