@@ -25,6 +25,10 @@ impl World {
                 faults.into_iter().for_each(|part| self.part(server, part, true));
             }
         }
+        for server in 0..self.nodes.len() as u16 {
+            let later = self.settings.retry + self.settings.retry;
+            self.at(self.now + later, Event::Restart(server));
+        }
         let n = self.region.switch_ports();
         if !self.plan.forever {
             (1..=2 * n).for_each(|port| self.line.server.switch_mut().stick(port, false));
@@ -48,6 +52,22 @@ impl World {
         let settle = self.chance.up_to(s.retry + s.audit);
         self.at(self.now + settle, Event::LastDemand);
         self.deadline = self.now + settle + Time::from_ps(sum) + Time::from_ms(10_000);
+    }
+
+    /// An operator starts an agent anew if the controller believes nothing of it: alone, or with less than half of all,
+    /// it knows of a plan that no journal knows of, since rogues had led the numbers on.
+    pub(crate) fn restart_refused(&mut self, server: u16) {
+        let alarm = Alarm::ReportRefused { server };
+        let refused =
+            |(it, since): (&Alarm, Time)| *it == alarm && self.now > since + self.settings.lease;
+        if self.controller.as_ref().is_some_and(|controller| controller.alarms().any(refused)) {
+            self.note(|| format!("an operator starts agent {server} anew"));
+            self.tally("agent started anew by an operator");
+            let node = &mut self.nodes[usize::from(server)];
+            node.agent = None;
+            node.mail.clear();
+            self.start_agent(server);
+        }
     }
 
     /// What is left to be done: nothing, once all have come to agree.

@@ -66,6 +66,8 @@ pub(crate) enum Event {
     Crash,
     /// An operator, or the daemon, tells the controller.
     Told(Input),
+    /// An operator starts an agent anew of which the controller believes nothing.
+    Restart(u16),
     /// The controller was stopped, and goes on.
     GoesOn {
         life: u64,
@@ -492,6 +494,7 @@ impl World {
             Event::Crash if !self.calm && self.controller.is_some() => self.crash(Loss::Nothing),
             Event::BreakStream | Event::Crash => {}
             Event::Told(input) => self.input(input),
+            Event::Restart(server) => self.restart_refused(server),
             Event::GoesOn { life } if life == self.life => self.goes_on(),
             Event::GoesOn { .. } => {}
             Event::FaultsStop => self.faults_stop(),
