@@ -1,10 +1,11 @@
 //! What the machines want done is done, or sent on its way.
 
+use crate::event::Event;
 use crate::invariants;
 use crate::line::Carried;
 use crate::plan::Interruption;
 use crate::plane::{Says, Word};
-use crate::world::{Event, World};
+use crate::world::World;
 use lightloom_circuits::{CircuitCounts, Rates, allocate, choose};
 use lightloom_control::Stage;
 use lightloom_control::{

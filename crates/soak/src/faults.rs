@@ -1,8 +1,9 @@
 //! What a fault does to the world.
 
 use crate::chance::Chance;
+use crate::event::Event;
 use crate::plan::{Fault, Interruption, Loss};
-use crate::world::{Event, World};
+use crate::world::World;
 use lightloom_control::{Input, Patch, PortId, ServerPart, Stage};
 use lightloom_units::Time;
 

@@ -1,10 +1,11 @@
 //! Processes start and die, and servers have something to send.
 
+use crate::event::Event;
 use crate::invariants::{self, Broken};
 use crate::node::Mail;
 use crate::plan::{Lives, Loss};
 use crate::plane::Says;
-use crate::world::{Event, World};
+use crate::world::World;
 use lightloom_control::{Agent, Controller, Demand, Doubt, Memory, Record, Runtime, RuntimeOutput};
 use lightloom_units::Time;
 

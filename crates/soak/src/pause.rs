@@ -5,36 +5,11 @@
 //! orders to the switch: the daemon sends none that is older than the patience, and closes the stream. Then it is told that
 //! it was stopped, and hears what has come.
 
-use crate::world::{Event, World};
+use crate::event::{Event, Stopped};
+use crate::world::World;
 use lightloom_control::{Controller, Input, Output};
 use lightloom_units::Time;
 use std::collections::VecDeque;
-
-/// A controller that is stopped.
-#[derive(Default)]
-pub(crate) struct Pause {
-    since: Time,
-    /// What it was about to do.
-    held: Option<Output>,
-    /// What has come meanwhile.
-    waiting: VecDeque<Event>,
-}
-
-impl Event {
-    /// Whether this happens to the controller's process.
-    fn is_the_controllers(&self) -> bool {
-        match self {
-            Event::Report(_)
-            | Event::Left { .. }
-            | Event::Decided { .. }
-            | Event::Connect { .. }
-            | Event::StreamGone { .. }
-            | Event::ToDriver(_)
-            | Event::Told(_) => true,
-            _ => false,
-        }
-    }
-}
 
 impl World {
     /// The controller is stopped for so long, before it does this.
@@ -42,7 +17,7 @@ impl World {
         if self.pause.is_none() && self.controller.is_some() {
             self.note(|| "the controller is stopped".into());
             self.tally("controller stopped in the middle");
-            self.pause = Some(Pause { since: self.now, held, waiting: VecDeque::new() });
+            self.pause = Some(Stopped { since: self.now, held, waiting: VecDeque::new() });
             self.at(self.now + long, Event::GoesOn { life: self.life });
         }
     }

@@ -1,7 +1,8 @@
 //! Faults stop, and all must come to rest in agreement.
 
+use crate::event::Event;
 use crate::plan::Network;
-use crate::world::{Event, World};
+use crate::world::World;
 use lightloom_control::{Alarm, Mark, Patch, ServerPart, Stage};
 use lightloom_units::Time;
 

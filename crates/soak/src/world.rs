@@ -2,79 +2,22 @@
 //! everything that can come between them.
 
 use crate::chance::Chance;
-use crate::invariants::{self, Broken, Checks, Holds};
-use crate::line::{Line, Opened};
-use crate::node::{Clock, Mail, Node};
-use crate::pause::Pause;
-use crate::plan::{FaultPlan, Interruption, Loss, Network};
-use crate::plane::{Plane, Word};
+use crate::checks::Checks;
+use crate::draw;
+use crate::event::{Event, Stopped};
+use crate::invariants::{self, Broken, Holds};
+use crate::line::Line;
+use crate::node::{Clock, Node};
+use crate::plan::{FaultPlan, Interruption, Network};
+use crate::plane::Plane;
 use crate::summary::{Options, Summary};
 use lightloom_circuits::CircuitCounts;
 use lightloom_control::ocs::Switch;
 use lightloom_control::{
-    AgentSettings, Controller, Directive, Input, Memory, Record, Region, Report, RuntimeOutput,
-    ServerPart, Settings, Stage,
+    AgentSettings, Controller, Input, Memory, Record, Region, ServerPart, Settings, Stage,
 };
 use lightloom_units::Time;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// What will happen.
-#[derive(Clone, Debug)]
-pub(crate) enum Event {
-    Report(Report),
-    Left {
-        server: u16,
-        incarnation: u64,
-    },
-    Directive(u16, Directive),
-    ToRuntime(u16, Word),
-    ToAgent {
-        server: u16,
-        incarnation: u64,
-        said: RuntimeOutput,
-    },
-    Landed(u16, Vec<u16>),
-    Decided {
-        life: u64,
-        question: u64,
-        counts: CircuitCounts,
-    },
-    ControllerStarts,
-    AgentStarts(u16),
-    Connect {
-        life: u64,
-    },
-    StreamGone {
-        stream: u64,
-    },
-    ToSwitch(u64),
-    ToDriver(u64),
-    Late(u64, Vec<u8>),
-    Demand(u16),
-    Strike(usize),
-    Thaw(u16),
-    RuntimeWell(u16),
-    Joined,
-    DrainsWell(u16),
-    PartRepaired(u16, ServerPart),
-    SwitchWell,
-    Unstuck(u16),
-    StormOver,
-    /// A rogue speaks for a server until then.
-    Lie(u16, Time),
-    BreakStream,
-    Crash,
-    /// An operator, or the daemon, tells the controller.
-    Told(Input),
-    /// An operator starts an agent anew of which the controller believes nothing.
-    Restart(u16),
-    /// The controller was stopped, and goes on.
-    GoesOn {
-        life: u64,
-    },
-    FaultsStop,
-    LastDemand,
-}
 
 /// A scenario as it stands.
 pub(crate) struct World {
@@ -91,7 +34,7 @@ pub(crate) struct World {
     /// Happens after so many more outputs of the controller.
     pub interrupt: Option<(u64, Interruption)>,
     /// It is stopped.
-    pub pause: Option<Pause>,
+    pub pause: Option<Stopped>,
     /// Happens soon after the switch is ordered to change something.
     pub ambush: Option<Event>,
     /// Happens while agents are told to hold, or to resume.
@@ -128,8 +71,8 @@ const TRACED: usize = 100_000;
 impl World {
     pub fn new(seed: u64, options: Options) -> Self {
         let mut chance = Chance::new(seed);
-        let settings = settings(&mut chance);
-        let region = region(&mut chance);
+        let settings = draw::settings(&mut chance);
+        let region = draw::region(&mut chance);
         let plan = FaultPlan::draw(&mut chance);
         let line = Line::new(&mut chance, &region, &settings).expect("a switch has ports");
         let beat = Time::from_ps(settings.lease.ps() / chance.between(3, 10));
@@ -411,126 +354,4 @@ impl World {
             self.at(self.now + self.settings.reconnect, Event::Connect { life });
         }
     }
-
-    pub(crate) fn happen(&mut self, event: Event) {
-        let now = self.now;
-        let Some(event) = self.unless_stopped(event) else { return };
-        match event {
-            Event::Report(report) => {
-                self.input(Input::Report(report));
-            }
-            Event::Left { server, incarnation } => self.input(Input::Left { server, incarnation }),
-            Event::Directive(server, directive) => self.deliver(server, Mail::Directive(directive)),
-            Event::ToRuntime(server, word) => self.hear(server, word),
-            Event::ToAgent { server, incarnation, said } => {
-                if self.nodes[usize::from(server)].incarnation == incarnation {
-                    self.deliver(server, Mail::Said(said));
-                }
-            }
-            Event::Landed(server, ports) => {
-                let plane = &mut self.nodes[usize::from(server)].plane;
-                ports.into_iter().for_each(|port| plane.lose(port));
-            }
-            Event::Decided { life, question, counts } => {
-                if life == self.life && self.controller.is_some() {
-                    // An answer that comes late is to another question.
-                    if question == self.asked {
-                        self.decided = Some(counts.clone());
-                    }
-                    self.input(Input::Decided { question, counts });
-                }
-            }
-            Event::ControllerStarts => self.start_controller(),
-            Event::AgentStarts(server) => self.start_agent(server),
-            Event::Connect { life } => {
-                if life == self.life && self.controller.is_some() {
-                    self.line.connecting = false;
-                    match self.line.open(now) {
-                        Opened::Open => {}
-                        Opened::Not => self.connect_soon(),
-                        Opened::Refused { stream } => {
-                            self.at(now + Time::from_ms(1), Event::StreamGone { stream });
-                        }
-                    }
-                }
-            }
-            Event::StreamGone { stream } => {
-                if self.line.stream.as_ref().is_some_and(|open| open.number == stream) {
-                    self.hang_up();
-                    self.input(Input::SwitchDown { why: "the stream broke".into() });
-                }
-            }
-            Event::ToSwitch(stream) => self.line.reaches_switch(now, stream),
-            Event::ToDriver(stream) => self.line.reaches_driver(now, stream),
-            Event::Late(session, bytes) => self.line.late(now, session, &bytes),
-            Event::Demand(tenant) => {
-                self.demand(tenant);
-                if !self.calm {
-                    let again = self.chance.tail(Time::from_ms(1_000));
-                    self.at(now + again, Event::Demand(tenant));
-                }
-            }
-            Event::Strike(kind) => {
-                if !self.calm {
-                    let (fault, name, mean) = self.plan.kinds[kind];
-                    self.note(|| format!("FAULT: {name}"));
-                    self.tally(name);
-                    self.strike(fault);
-                    let again = self.chance.tail(mean);
-                    self.at(now + again, Event::Strike(kind));
-                }
-            }
-            Event::Thaw(server) => self.thaw(server),
-            Event::RuntimeWell(server) => self.runtime_well(server),
-            Event::Joined => self.nodes.iter_mut().for_each(|node| node.cut = false),
-            Event::DrainsWell(server) => self.nodes[usize::from(server)].slow = false,
-            Event::PartRepaired(server, part) => self.part(server, part, true),
-            Event::SwitchWell => self.line.mood = Default::default(),
-            Event::Unstuck(port) => self.line.server.switch_mut().stick(port, false),
-            Event::Lie(server, until) => self.lie(server, until),
-            Event::StormOver if self.calm => {}
-            Event::StormOver => self.network = self.plan.network,
-            Event::BreakStream if !self.calm => self.break_stream(),
-            Event::Crash if !self.calm && self.controller.is_some() => self.crash(Loss::Nothing),
-            Event::BreakStream | Event::Crash => {}
-            Event::Told(input) => self.input(input),
-            Event::Restart(server) => self.restart_refused(server),
-            Event::GoesOn { life } if life == self.life => self.goes_on(),
-            Event::GoesOn { .. } => {}
-            Event::FaultsStop => self.faults_stop(),
-            Event::LastDemand => {
-                (0..self.rounds.len() as u16).for_each(|tenant| self.demand(tenant));
-                self.last_demand = true;
-            }
-        }
-    }
-}
-
-/// Patience at random.
-fn settings(chance: &mut Chance) -> Settings {
-    Settings {
-        lease: chance.ms(300, 2_000),
-        grace: chance.ms(20, 200),
-        gather: chance.ms(0, 20),
-        patience: chance.ms(100, 600),
-        lifetime: chance.ms(100, 600),
-        attempts: chance.between(1, 3) as u32,
-        audit: chance.ms(500, 5_000),
-        retry: chance.ms(1_000, 8_000),
-        reconnect: chance.ms(10, 300),
-        start_even: chance.hit(700),
-    }
-}
-
-/// 2 to 8 servers of 1 to 4 ports, anywhere on a switch, of one or two tenants.
-fn region(chance: &mut Chance) -> Region {
-    let (servers, degree) = (chance.between(2, 8) as usize, chance.between(1, 4) as usize);
-    let ports = (servers * degree) as u16 + chance.below(5) as u16;
-    let mut wiring: Vec<u16> = (1..=ports).collect();
-    chance.shuffle(&mut wiring);
-    wiring.truncate(servers * degree);
-    let two = u16::from(servers >= 4 && chance.hit(300));
-    let tenants = (0..servers as u16).map(|server| if two == 1 { server % 2 } else { 0 }).collect();
-    let numa = (0..degree).map(|port| u8::from(port >= degree.div_ceil(2))).collect();
-    Region::new(ports, wiring, tenants, numa).expect("2 servers and more, every port once")
 }
