@@ -1,11 +1,13 @@
 //! What the machines want done is done, or sent on its way.
 
+use crate::event::Event;
 use crate::invariants;
 use crate::line::Carried;
 use crate::plan::Interruption;
 use crate::plane::{Says, Word};
-use crate::world::{Event, World};
+use crate::world::World;
 use lightloom_circuits::{CircuitCounts, Rates, allocate, choose};
+use lightloom_control::Stage;
 use lightloom_control::{
     AgentOutput, Alarm, Answer, ControllerEvent, DriverEvent, Input, Order, Output, Record,
     RuntimeOutput,
@@ -42,6 +44,23 @@ impl World {
             if quiet {
                 return;
             }
+        }
+    }
+
+    /// The controller is interrupted while it tells agents what it has just written down.
+    fn ambush_at(&mut self, record: &Record) {
+        let told = match record {
+            Record::Planned { .. } => {
+                self.ambush_telling.take_if(|(stage, _)| *stage == Stage::Hold)
+            }
+            Record::Verified { .. } => {
+                self.ambush_telling.take_if(|(stage, _)| *stage == Stage::Resume)
+            }
+            _ => None,
+        };
+        if let Some((_, what)) = told {
+            let sent = self.nodes.len() as u64;
+            self.interrupt = Some((self.chance.below(sent) + 1, what));
         }
     }
 
@@ -96,6 +115,7 @@ impl World {
                 self.input(Input::SwitchDown { switch, why });
             }
             DriverEvent::Answer { id, answer } => {
+                self.checks.answered(id);
                 if let Answer::State(state) = &answer {
                     self.checks.read(self.now, &self.region, &self.settings, id, state);
                     // What is said may be torn: it is asked for piece by piece, others patch meanwhile.
@@ -117,6 +137,7 @@ impl World {
                 self.note(|| format!("journal: {record:?}"));
                 let holds = self.checks.journal(&self.region, &self.memory, &record);
                 self.hold(holds);
+                self.checks.share.journal(now, &record);
                 let holds = self.checks.settled(now, &record);
                 self.hold(holds);
                 let holds = self.checks.sound(&self.region, &self.liars, &self.memory, &record);
@@ -128,12 +149,14 @@ impl World {
                     Record::Confirmed { .. } => self.tally("plan confirmed"),
                     _ => {}
                 }
+                self.ambush_at(&record);
                 self.memory.note(record.clone());
                 self.disk.push(record);
             }
             Output::Send { server, directive } => {
                 let holds = self.checks.sent(&self.region, &self.memory, server, &directive);
                 self.told(server, &directive);
+                self.checks.share.told(server, &directive);
                 self.hold(holds);
                 self.post(server, Event::Directive(server, directive));
             }

@@ -1,9 +1,10 @@
 //! What a fault does to the world.
 
 use crate::chance::Chance;
+use crate::event::Event;
 use crate::plan::{Fault, Interruption, Loss};
-use crate::world::{Event, World};
-use lightloom_control::{Input, Patch, PortId, ServerPart};
+use crate::world::World;
+use lightloom_control::{Input, Patch, PortId, ServerPart, Stage};
 use lightloom_units::Time;
 
 impl World {
@@ -23,6 +24,10 @@ impl World {
                 self.interrupt_soon(Interruption::Crash(Loss::Nothing));
             }
             Fault::JournalLost => self.interrupt_soon(Interruption::Crash(Loss::Whole)),
+            Fault::JournalCut if self.chance.hit(600) => {
+                let stage = self.chance.pick(&[Stage::Hold, Stage::Hold, Stage::Resume]);
+                self.ambush_telling = Some((stage, Interruption::Crash(Loss::Tail)));
+            }
             Fault::JournalCut => self.interrupt_soon(Interruption::Crash(Loss::Tail)),
             Fault::OldBackup => self.interrupt_soon(Interruption::Crash(Loss::SinceBackup)),
             Fault::ControllerStops => {

@@ -1,7 +1,8 @@
 //! A rogue that speaks for a server: with a life of its own, or with that of the server's agent.
 
+use crate::event::Event;
 use crate::invariants::{Broken, ROUNDS};
-use crate::world::{Event, World};
+use crate::world::World;
 use lightloom_control::{Demand, Directive, Input, Mark, Report, ServerPart, Stage};
 use lightloom_units::Time;
 

@@ -217,11 +217,6 @@ impl Line {
         }
     }
 
-    /// How long the switch takes for a change.
-    pub fn delay(&self) -> Time {
-        self.delay
-    }
-
     pub fn switch(&self) -> &Switch {
         self.server.switch()
     }

@@ -1,10 +1,11 @@
 //! Processes start and die, and servers have something to send.
 
+use crate::event::Event;
 use crate::invariants::{self, Broken};
 use crate::node::Mail;
 use crate::plan::{Lives, Loss};
 use crate::plane::Says;
-use crate::world::{Event, World};
+use crate::world::World;
 use lightloom_control::{Agent, Controller, Demand, Doubt, Memory, Record, Runtime, RuntimeOutput};
 use lightloom_units::Time;
 
@@ -45,12 +46,13 @@ impl World {
             Loss::SinceBackup => (self.chance.below(all + 1), Doubt::Moved),
         };
         self.note(|| format!("and its journal has {kept} records of {all}"));
-        self.checks.journal_lost(&self.nodes, &self.memory);
-        self.disk.truncate(kept as usize);
         let marked = self.chance.hit(500);
         let doubt = if marked { Doubt::Lost(format!("{kept} of {all}")) } else { other };
+        self.checks.journal_lost(&self.nodes, &self.memory);
+        self.disk.truncate(kept as usize);
         self.disk.push(Record::Doubtful { doubt });
         self.memory = Memory::replay(self.disk.iter().cloned());
+        self.checks.journal_kept(&self.memory);
     }
 
     pub(crate) fn crash(&mut self, loss: Loss) {
@@ -58,6 +60,7 @@ impl World {
         (self.controller, self.pause) = (None, None);
         for switch in 0..self.lines.len() {
             self.cut(switch);
+            self.checks.closed(switch);
             self.lines[switch].stream = None;
         }
         self.lose(loss);

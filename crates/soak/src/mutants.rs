@@ -59,3 +59,63 @@ impl fmt::Display for Hunt {
         write!(out, "| {name} | {does} | {} | {first} | {found} of {seeds} |", names.join(", "))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEEDS: u64 = 1_000;
+    /// Bugs that seldom do harm: the example `mutants` looks for them in more scenarios, as `make soak` does.
+    const RARE: [Planted; 1] = [Planted::NotesInQuarantine];
+
+    #[test]
+    fn planted_bugs_are_found() {
+        for &planted in Planted::ALL.iter().filter(|planted| !RARE.contains(planted)) {
+            let first = hunt(planted, 0, 1, SEEDS).first;
+            let failure = first.unwrap_or_else(|| panic!("{planted:?} was not found"));
+            println!("{planted:?}: {failure}");
+            let expected = expected(planted);
+            assert!(expected.contains(&failure.invariant.name), "{planted:?}: {failure}");
+        }
+    }
+
+    /// The invariants that a bug breaks first.
+    fn expected(planted: Planted) -> &'static [&'static str] {
+        match planted {
+            Planted::SkipsVerification
+            | Planted::TrustsItsMemory
+            | Planted::TakesHalfForWhole
+            | Planted::SpeaksBeforeItReads => &["read-back"],
+            Planted::ForgetsGenerations => &["stale", "onward"],
+            Planted::SpeaksForItsRuntime => &["followed"],
+            Planted::IgnoresRivals | Planted::ForgetsWhatItMade => &["alone"],
+            Planted::OrdersLives
+            | Planted::RetriesOneByOne
+            | Planted::DefersForEver
+            | Planted::ExcludesForEver
+            | Planted::KeepsAlarms => &["progress"],
+            Planted::BelievesOneRound | Planted::MixesRounds => &["rounds"],
+            Planted::OrdersBeforeItsRecord | Planted::ResumesBeforeItsRecord => &["recorded"],
+            Planted::AdoptsAcrossTenants | Planted::AllowsIllegalCircuits => &["legal"],
+            Planted::BelievesOldBeats | Planted::IgnoresNewFaults => &["sound"],
+            Planted::EndsForeignPatches => &["slice"],
+            Planted::NeverDefers => &["share"],
+            Planted::GoesOnWhenWoken => &["awake"],
+            Planted::ReusesGenerations => &["rising"],
+            Planted::SkipsQuarantine | Planted::ForgetsTouched | Planted::NotesInQuarantine => {
+                &["settled", "connected"]
+            }
+            Planted::GoesOnAfterABreak => &["settled", "connected", "read-back"],
+            _ => &["held", "connected", "read-back"],
+        }
+    }
+
+    #[test]
+    fn a_seed_breaks_the_same_again() {
+        let first = hunt(Planted::SkipsDraining, 0, 1, SEEDS).first.expect("it is found");
+        let options = Options { planted: Some(Planted::SkipsDraining), trace: true };
+        let (lines, again) = play(first.seed, options);
+        assert_eq!(again, Err(first));
+        assert!(lines.iter().any(|line| line.contains("order 1:")), "{lines:?}");
+    }
+}

@@ -1,39 +1,15 @@
 //! The controller is stopped, as by SIGSTOP or a machine that is moved, and goes on later.
 //!
+//! Ignored: a pause that nobody notices (the daemon notices one of a second).
 //! What comes meanwhile waits. What it was about to do when it was stopped it does when it goes on, but for
 //! orders to the switch: the daemon sends none that is older than the patience, and closes the stream. Then it is told that
 //! it was stopped, and hears what has come.
 
-use crate::world::{Event, World};
+use crate::event::{Event, Stopped};
+use crate::world::World;
 use lightloom_control::{Controller, Input, Output};
 use lightloom_units::Time;
 use std::collections::VecDeque;
-
-/// A controller that is stopped.
-#[derive(Default)]
-pub(crate) struct Pause {
-    since: Time,
-    /// What it was about to do.
-    held: Option<Output>,
-    /// What has come meanwhile.
-    waiting: VecDeque<Event>,
-}
-
-impl Event {
-    /// Whether this happens to the controller's process.
-    fn is_the_controllers(&self) -> bool {
-        match self {
-            Event::Report(_)
-            | Event::Left { .. }
-            | Event::Decided { .. }
-            | Event::Connect { .. }
-            | Event::StreamGone { .. }
-            | Event::ToDriver(..)
-            | Event::Told(_) => true,
-            _ => false,
-        }
-    }
-}
 
 impl World {
     /// The controller is stopped for so long, before it does this.
@@ -41,7 +17,7 @@ impl World {
         if self.pause.is_none() && self.controller.is_some() {
             self.note(|| "the controller is stopped".into());
             self.tally("controller stopped in the middle");
-            self.pause = Some(Pause { since: self.now, held, waiting: VecDeque::new() });
+            self.pause = Some(Stopped { since: self.now, held, waiting: VecDeque::new() });
             self.at(self.now + long, Event::GoesOn { life: self.life });
         }
     }
@@ -73,10 +49,10 @@ impl World {
             self.do_all_late(stale);
         }
         if stale {
-            self.tally("controller woken");
             self.checks.woken(self.now);
-            self.input(Input::Woken);
         }
+        self.input(Input::Woken);
+        self.settle();
         for event in pause.waiting {
             self.happen(event);
             self.settle();

@@ -1,7 +1,8 @@
 //! Faults stop, and all must come to rest in agreement.
 
+use crate::event::Event;
 use crate::plan::Network;
-use crate::world::{Event, World};
+use crate::world::World;
 use lightloom_circuits::{CircuitCounts, PortMap};
 use lightloom_control::{Alarm, Mark, Patch, ServerPart, Stage};
 use lightloom_units::Time;
@@ -12,7 +13,7 @@ impl World {
         self.calm = true;
         self.network = Network::FINE;
         self.lines.iter_mut().for_each(|line| line.mood = Default::default());
-        (self.interrupt, self.ambush) = (None, None);
+        (self.interrupt, self.ambush, self.ambush_telling) = (None, None, None);
         self.goes_on();
         for server in 0..self.nodes.len() as u16 {
             let node = &mut self.nodes[usize::from(server)];
@@ -25,6 +26,10 @@ impl World {
                     agent.map(|a| a.faults().collect()).unwrap_or_default();
                 faults.into_iter().for_each(|part| self.part(server, part, true));
             }
+        }
+        for server in 0..self.nodes.len() as u16 {
+            let later = self.settings.retry + self.settings.retry;
+            self.at(self.now + later, Event::Restart(server));
         }
         (0..self.lines.len()).for_each(|switch| self.switch_well(switch));
         let s = &self.settings;
@@ -78,17 +83,36 @@ impl World {
         decided.servers() == n && (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b))).all(pair)
     }
 
+    /// An operator starts an agent anew if the controller believes nothing of it: alone, or with less than half of all,
+    /// it knows of a plan that no journal knows of, since rogues had led the numbers on.
+    pub(crate) fn restart_refused(&mut self, server: u16) {
+        let alarm = Alarm::ReportRefused { server };
+        let refused =
+            |(it, since): (&Alarm, Time)| *it == alarm && self.now > since + self.settings.lease;
+        if self.controller.as_ref().is_some_and(|controller| controller.alarms().any(refused)) {
+            self.note(|| format!("an operator starts agent {server} anew"));
+            self.tally("agent started anew by an operator");
+            let node = &mut self.nodes[usize::from(server)];
+            node.agent = None;
+            node.mail.clear();
+            self.start_agent(server);
+        }
+    }
+
     /// What is left to be done: nothing, once all have come to agree.
     pub(crate) fn left(&self) -> Option<String> {
         let Some(controller) = &self.controller else { return Some("no controller".into()) };
         if controller.phase_name() != "idle" {
             return Some(format!("the controller is {}", controller.phase_name()));
         }
+        let asks = (0..self.rounds.len() as u16).any(|tenant| self.is_honest(tenant));
         for (alarm, since) in controller.alarms() {
             let lasting = match alarm {
                 Alarm::PortStuck { .. } | Alarm::PartFailed { .. } => self.plan.forever,
                 Alarm::SwitchRefuses { .. } => self.plan.forever || self.foreign_left,
                 Alarm::ForeignPatch { .. } => self.foreign_left,
+                // Rogues have led every tenant's rounds on: nothing more is decided.
+                Alarm::DecisionRefused => !asks,
                 _ => false,
             };
             if !lasting {
@@ -143,10 +167,9 @@ impl World {
             }
         }
         let Some(decided) = &self.decided else {
-            let asks = (0..self.rounds.len() as u16).any(|tenant| self.is_honest(tenant));
             return asks.then(|| "no decision".into());
         };
-        if !lasting && !self.stands(decided, standing) {
+        if !lasting && asks && !self.stands(decided, standing) {
             return Some("circuits that were decided on do not stand".into());
         }
         None

@@ -2,79 +2,23 @@
 //! everything that can come between them.
 
 use crate::chance::Chance;
-use crate::invariants::{self, Broken, Checks, Holds};
-use crate::line::{Line, Opened};
-use crate::node::{Clock, Mail, Node};
-use crate::pause::Pause;
-use crate::plan::{FaultPlan, Interruption, Loss, Network};
-use crate::plane::{Plane, Word};
+use crate::checks::Checks;
+use crate::draw;
+use crate::event::{Event, Stopped};
+use crate::invariants::{self, Broken, Holds};
+use crate::line::Line;
+use crate::node::{Clock, Node};
+use crate::plan::{FaultPlan, Interruption, Network};
+use crate::plane::Plane;
 use crate::summary::{Options, Summary};
 use lightloom_circuits::CircuitCounts;
 use lightloom_control::ocs::Switch;
 use lightloom_control::{
-    AgentSettings, Controller, Directive, Input, Memory, Record, Region, Report, RuntimeOutput,
-    ServerPart, Settings, SwitchPort,
+    AgentSettings, Controller, Input, Memory, Record, Region, ServerPart, Settings, Stage,
+    SwitchPort,
 };
 use lightloom_units::Time;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// What will happen.
-#[derive(Clone, Debug)]
-pub(crate) enum Event {
-    Report(Report),
-    Left {
-        server: u16,
-        incarnation: u64,
-    },
-    Directive(u16, Directive),
-    ToRuntime(u16, Word),
-    ToAgent {
-        server: u16,
-        incarnation: u64,
-        said: RuntimeOutput,
-    },
-    Landed(u16, Vec<u16>),
-    Decided {
-        life: u64,
-        question: u64,
-        counts: CircuitCounts,
-    },
-    ControllerStarts,
-    AgentStarts(u16),
-    Connect {
-        switch: usize,
-        life: u64,
-    },
-    StreamGone {
-        switch: usize,
-        stream: u64,
-    },
-    ToSwitch(usize, u64),
-    ToDriver(usize, u64),
-    Late(usize, u64, Vec<u8>),
-    Demand(u16),
-    Strike(usize),
-    Thaw(u16),
-    RuntimeWell(u16),
-    Joined,
-    DrainsWell(u16),
-    PartRepaired(u16, ServerPart),
-    SwitchWell(usize),
-    Unstuck(usize, u16),
-    StormOver,
-    /// A rogue speaks for a server until then.
-    Lie(u16, Time),
-    BreakStream(usize),
-    Crash,
-    /// An operator, or the daemon, tells the controller.
-    Told(Input),
-    /// The controller was stopped, and goes on.
-    GoesOn {
-        life: u64,
-    },
-    FaultsStop,
-    LastDemand,
-}
 
 /// A scenario as it stands.
 pub(crate) struct World {
@@ -91,9 +35,11 @@ pub(crate) struct World {
     /// Happens after so many more outputs of the controller.
     pub interrupt: Option<(u64, Interruption)>,
     /// It is stopped.
-    pub pause: Option<Pause>,
+    pub pause: Option<Stopped>,
     /// Happens soon after the switch is ordered to change something.
     pub ambush: Option<Event>,
+    /// Happens while agents are told to hold, or to resume.
+    pub ambush_telling: Option<(Stage, Interruption)>,
     pub disk: Vec<Record>,
     pub memory: Memory,
     pub nodes: Vec<Node>,
@@ -127,8 +73,8 @@ const TRACED: usize = 100_000;
 impl World {
     pub fn new(seed: u64, options: Options) -> Self {
         let mut chance = Chance::new(seed);
-        let settings = settings(&mut chance);
-        let region = region(&mut chance);
+        let settings = draw::settings(&mut chance);
+        let region = draw::region(&mut chance);
         let plan = FaultPlan::draw(&mut chance);
         let line = |at, chance: &mut Chance| Line::new(chance, &region, at, &settings);
         let lines = (0..region.switches())
@@ -161,6 +107,7 @@ impl World {
             interrupt: None,
             pause: None,
             ambush: None,
+            ambush_telling: None,
             disk: Vec::new(),
             memory: Memory::default(),
             nodes,
@@ -325,6 +272,7 @@ impl World {
         if let Some(controller) = self.controller.as_ref().filter(|_| self.pause.is_none()) {
             invariants::replay(&self.memory, controller)?;
             invariants::alarms(now, controller, &self.settings)?;
+            self.checks.share.fair(now, &self.settings, controller)?;
             invariants::calm("the controller", now, controller.next_timeout())?;
         }
         Ok(())
@@ -397,10 +345,10 @@ impl World {
     pub fn cut(&mut self, switch: usize) {
         let late = self.lines[switch].cut(self.now, &mut self.chance, &self.settings);
         if let Some((when, session, bytes)) = late {
+            self.checks.cut(self.now, switch, &self.settings);
             let text = String::from_utf8_lossy(&bytes).into_owned();
             self.note(|| format!("stream {switch} breaks; {text:?} will arrive at {when}"));
-            let until = self.checks.late(&self.lines[switch], switch, when, &bytes);
-            if until.is_some() {
+            if self.lines[switch].protocol.changes(&bytes) {
                 self.tally("commands arrived after their stream broke");
             }
             self.at(when, Event::Late(switch, session, bytes));
@@ -410,6 +358,7 @@ impl World {
     /// The controller's end is closed.
     pub fn hang_up(&mut self, switch: usize) {
         self.cut(switch);
+        self.checks.closed(switch);
         self.lines[switch].stream = None;
         self.lines[switch].driver.disconnected(self.now);
         self.connect_soon(switch);
@@ -421,139 +370,4 @@ impl World {
             self.at(self.now + self.settings.reconnect, Event::Connect { switch, life });
         }
     }
-
-    pub(crate) fn happen(&mut self, event: Event) {
-        let now = self.now;
-        let Some(event) = self.unless_stopped(event) else { return };
-        match event {
-            Event::Report(report) => {
-                self.input(Input::Report(report));
-            }
-            Event::Left { server, incarnation } => self.input(Input::Left { server, incarnation }),
-            Event::Directive(server, directive) => self.deliver(server, Mail::Directive(directive)),
-            Event::ToRuntime(server, word) => self.hear(server, word),
-            Event::ToAgent { server, incarnation, said } => {
-                if self.nodes[usize::from(server)].incarnation == incarnation {
-                    self.deliver(server, Mail::Said(said));
-                }
-            }
-            Event::Landed(server, ports) => {
-                let plane = &mut self.nodes[usize::from(server)].plane;
-                ports.into_iter().for_each(|port| plane.lose(port));
-            }
-            Event::Decided { life, question, counts } => {
-                if life == self.life && self.controller.is_some() {
-                    // An answer that comes late is to another question.
-                    if question == self.asked {
-                        self.decided = Some(counts.clone());
-                    }
-                    self.input(Input::Decided { question, counts });
-                }
-            }
-            Event::ControllerStarts => self.start_controller(),
-            Event::AgentStarts(server) => self.start_agent(server),
-            Event::Connect { switch, life } => {
-                if life == self.life && self.controller.is_some() {
-                    self.lines[switch].connecting = false;
-                    match self.lines[switch].open(now) {
-                        Opened::Open => {}
-                        Opened::Not => self.connect_soon(switch),
-                        Opened::Refused { stream } => {
-                            let soon = now + Time::from_ms(1);
-                            self.at(soon, Event::StreamGone { switch, stream });
-                        }
-                    }
-                }
-            }
-            Event::StreamGone { switch, stream } => {
-                let open = self.lines[switch].stream.as_ref();
-                if open.is_some_and(|open| open.number == stream) {
-                    self.hang_up(switch);
-                    self.input(Input::SwitchDown { switch, why: "the stream broke".into() });
-                }
-            }
-            Event::ToSwitch(switch, stream) => self.lines[switch].reaches_switch(now, stream),
-            Event::ToDriver(switch, stream) => self.lines[switch].reaches_driver(now, stream),
-            Event::Late(switch, session, bytes) => self.lines[switch].late(now, session, &bytes),
-            Event::Demand(tenant) => {
-                self.demand(tenant);
-                if !self.calm {
-                    let again = self.chance.tail(Time::from_ms(1_000));
-                    self.at(now + again, Event::Demand(tenant));
-                }
-            }
-            Event::Strike(kind) => {
-                if !self.calm {
-                    let (fault, name, mean) = self.plan.kinds[kind];
-                    self.note(|| format!("FAULT: {name}"));
-                    self.tally(name);
-                    self.strike(fault);
-                    let again = self.chance.tail(mean);
-                    self.at(now + again, Event::Strike(kind));
-                }
-            }
-            Event::Thaw(server) => self.thaw(server),
-            Event::RuntimeWell(server) => self.runtime_well(server),
-            Event::Joined => self.nodes.iter_mut().for_each(|node| node.cut = false),
-            Event::DrainsWell(server) => self.nodes[usize::from(server)].slow = false,
-            Event::PartRepaired(server, part) => self.part(server, part, true),
-            Event::SwitchWell(switch) => self.lines[switch].mood = Default::default(),
-            Event::Unstuck(switch, port) => {
-                self.lines[switch].server.switch_mut().stick(port, false)
-            }
-            Event::Lie(server, until) => self.lie(server, until),
-            Event::StormOver if self.calm => {}
-            Event::StormOver => self.network = self.plan.network,
-            Event::BreakStream(switch) if !self.calm => self.break_stream(switch),
-            Event::Crash if !self.calm && self.controller.is_some() => self.crash(Loss::Nothing),
-            Event::BreakStream(_) | Event::Crash => {}
-            Event::Told(input) => self.input(input),
-            Event::GoesOn { life } if life == self.life => self.goes_on(),
-            Event::GoesOn { .. } => {}
-            Event::FaultsStop => self.faults_stop(),
-            Event::LastDemand => {
-                (0..self.rounds.len() as u16).for_each(|tenant| self.demand(tenant));
-                self.last_demand = true;
-            }
-        }
-    }
-}
-
-/// Patience at random.
-fn settings(chance: &mut Chance) -> Settings {
-    Settings {
-        lease: chance.ms(300, 2_000),
-        grace: chance.ms(20, 200),
-        gather: chance.ms(0, 20),
-        patience: chance.ms(100, 600),
-        lifetime: chance.ms(100, 600),
-        attempts: chance.between(1, 3) as u32,
-        audit: chance.ms(500, 5_000),
-        retry: chance.ms(1_000, 8_000),
-        reconnect: chance.ms(10, 300),
-        start_even: chance.hit(700),
-    }
-}
-
-/// 2 to 8 servers of 1 to 4 ports, anywhere on a switch or on up to three, of one or two tenants.
-fn region(chance: &mut Chance) -> Region {
-    let (servers, degree) = (chance.between(2, 8) as usize, chance.between(1, 4) as usize);
-    let ports = (servers * degree) as u16 + chance.below(5) as u16;
-    let mut wiring: Vec<u16> = (1..=ports).collect();
-    chance.shuffle(&mut wiring);
-    wiring.truncate(servers * degree);
-    let two = u16::from(servers >= 4 && chance.hit(300));
-    let tenants = (0..servers as u16).map(|server| if two == 1 { server % 2 } else { 0 }).collect();
-    let numa = (0..degree).map(|port| u8::from(port >= degree.div_ceil(2))).collect();
-    let switches = if degree > 1 && chance.hit(300) { chance.between(2, 3) as u16 } else { 1 };
-    // Mostly in turn, so that all are of use.
-    let anywhere = chance.hit(200);
-    let switch = |(at, port): (usize, u16), chance: &mut Chance| {
-        let turn = (at % degree) as u16 % switches;
-        let switch = if anywhere { chance.below(switches.into()) as u16 } else { turn };
-        SwitchPort { switch, port }
-    };
-    let wiring = wiring.into_iter().enumerate().map(|one| switch(one, chance)).collect();
-    Region::over(&vec![ports; usize::from(switches)], wiring, tenants, numa)
-        .expect("2 servers and more, every port once")
 }

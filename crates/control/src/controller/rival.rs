@@ -84,6 +84,14 @@ impl Controller {
     /// The process did not run for a while, and what was known of the switch may not be so any more.
     pub(super) fn woken(&mut self, now: Time) {
         self.next_audit = now;
+        for at in 0..self.sites.len() {
+            let site = &mut self.sites[at];
+            if site.must_read && self.memory.touches(at) {
+                // The stream that was given up may have been closed only now.
+                site.quarantine = site.quarantine.max(now + self.settings.lifetime);
+                site.forget();
+            }
+        }
         match self.phase {
             _ if self.bug.is(Planted::GoesOnWhenWoken) => {}
             Phase::Draining { .. } => self.give_up(now),
