@@ -92,8 +92,10 @@ impl Controller {
                 site.forget();
             }
         }
-        match self.phase {
+        match &mut self.phase {
             _ if self.bug.is(Planted::GoesOnWhenWoken) => {}
+            // What was read before is old.
+            Phase::Reading { found, .. } => found.clear(),
             Phase::Draining { .. } => self.give_up(now),
             // What is decided would go to the switch before it is read.
             Phase::Deciding { .. } => (self.phase, self.replan) = (Phase::Idle, true),

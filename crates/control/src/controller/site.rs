@@ -15,6 +15,8 @@ pub(super) struct Site {
     pub actual: Vec<Patch>,
     /// What is in `actual` may not be so any more.
     pub must_read: bool,
+    /// It was ordered to change when a plan was given up, and has not answered: if its stream breaks, it may yet change.
+    pub changing: bool,
     /// It has neither been read nor given up since the controller started.
     pub awaited: bool,
     /// It is not read before.
@@ -36,6 +38,7 @@ impl Site {
             device: None,
             actual: Vec::new(),
             must_read: true,
+            changing: false,
             awaited: true,
             quarantine,
             reading: None,

@@ -33,6 +33,9 @@ impl Controller {
         let Some(site) = self.sites.get_mut(switch) else { return };
         let was_up = std::mem::replace(&mut site.up, false);
         site.forget();
+        if std::mem::take(&mut site.changing) {
+            site.quarantine = now + self.settings.lifetime;
+        }
         if was_up {
             self.note(format!("the switch is gone: {why}"));
         }
@@ -231,6 +234,7 @@ impl Controller {
             // One that plans went on without is to be part of them.
             self.replan |= site.must_read && !site.awaited && self.region.switches() > 1;
             (site.actual, site.must_read, site.awaited) = (patches, false, false);
+            site.changing = false;
             self.clear(&Alarm::SwitchUntrusted { switch: switch as u16 });
         }
         let began = self.unmute();
@@ -370,6 +374,7 @@ impl Controller {
         for &switch in switches {
             let site = &mut self.sites[switch];
             (site.awaited, site.quarantine) = (false, now + self.settings.lifetime);
+            site.changing = false;
             if !self.stopped {
                 self.raise(now, Alarm::SwitchUntrusted { switch: switch as u16 });
             }
@@ -409,7 +414,12 @@ impl Controller {
     /// were told is carried out before they answer.
     fn abandon(&mut self, switches: &[usize]) {
         let (plan, found) = match std::mem::replace(&mut self.phase, Phase::Idle) {
-            Phase::Patching { plan, .. } => (Some(plan), Vec::new()),
+            Phase::Patching { plan, waits } => {
+                for (at, _) in waits.orders {
+                    self.sites[at].changing = !switches.contains(&at);
+                }
+                (Some(plan), Vec::new())
+            }
             Phase::Verifying { plan, found, .. } => (Some(plan), found),
             phase => {
                 self.phase = phase;
