@@ -15,6 +15,7 @@ pub use switches::{Driven, Switches};
 use crate::auth::Tokens;
 use crate::failure::Failure;
 use crate::hub::Names;
+use crate::own_token;
 use crate::preset;
 use crate::wire::Endpoint;
 use file::File;
@@ -22,7 +23,7 @@ use lightloom_control::{Driver, Region, Settings};
 use lightloom_decide::{self as decide, Decider, rule};
 use lightloom_fabric::{MOST_PORTS, ReconfigurationDelay};
 use lightloom_units::Time;
-use listen::listen;
+use listen::{Listen, listen};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
@@ -48,8 +49,10 @@ pub struct Config {
     pub tls: Option<Arc<ServerConfig>>,
     /// When that certificate ends, if it is known.
     pub expiry: Option<SystemTime>,
-    /// The tokens that are known; without any, whoever reaches the address may come.
+    /// The tokens of the file; without any, the controller makes one of its own.
     pub tokens: Tokens,
+    /// Where it writes that, unless where clients of the same user look by themselves.
+    pub token_file: Option<PathBuf>,
     /// How the switch is reached.
     pub endpoint: Endpoint,
     /// The driver of its protocol.
@@ -79,8 +82,10 @@ pub struct Summary {
     pub listen: String,
     /// Whether it listens with TLS.
     pub tls: bool,
-    /// Number of tokens.
+    /// Number of tokens in the file.
     pub tokens: usize,
+    /// Where the controller writes the token that it makes, if the file has none.
+    pub own_token: Option<String>,
     /// `timed` or `algorithm-1`.
     pub decision: String,
     /// The journal's file.
@@ -128,8 +133,10 @@ impl Config {
             return Err(file.wrong("name", &raw.name, "must have 1 to 64 characters"));
         }
         let (names, region) = servers(&file, &raw)?;
-        let (address, tls, expiry, tokens) =
+        let Listen { address, tls, expiry, tokens, token_file } =
             listen(&file, &raw.listen, &raw.token, &names.tenants)?;
+        let own_token = || token_file.clone().unwrap_or_else(|| own_token::usual_path(address));
+        let own_token = tokens.is_empty().then(|| own_token().display().to_string());
         let (protocol, endpoint, driver) =
             switch::read(&file, "switch", &raw.switch, region.slice())?;
         let journal = raw.journal.path.clone().unwrap_or_else(|| {
@@ -150,6 +157,7 @@ impl Config {
             listen: address.to_string(),
             tls: tls.is_some(),
             tokens: raw.token.len(),
+            own_token,
             decision: decision.rule.name().into(),
             journal: journal.display().to_string(),
         };
@@ -162,6 +170,7 @@ impl Config {
             tls,
             expiry,
             tokens,
+            token_file,
             endpoint,
             driver,
             journal,

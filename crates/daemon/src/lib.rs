@@ -16,6 +16,7 @@ pub mod hub;
 pub mod journal;
 pub mod limits;
 pub mod ocs;
+pub mod own_token;
 pub mod preset;
 pub mod proto;
 pub mod reload;

@@ -10,6 +10,7 @@ use crate::failure::Failure;
 use crate::hub::Hub;
 use crate::journal::{Journal, JournalError};
 use crate::limits::{Limits, STAY, Seat};
+use crate::own_token::OwnToken;
 use crate::reload::{Reload, Shared};
 use crate::trail::{self, Peer, Trail};
 use crate::wire::{self, Timing};
@@ -24,6 +25,7 @@ use lightloom_control::protocol::Setting;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -49,6 +51,8 @@ pub struct Server {
     router: Router,
     limits: Arc<Limits>,
     hub: Hub,
+    /// The token that it has made, if its file has none.
+    own: Option<OwnToken>,
     /// The controller's thread ends when this is dropped,
     stop: oneshot::Sender<()>,
     /// and says how it ended.
@@ -59,7 +63,8 @@ impl Server {
     /// Starts the controller of a region, within a Tokio runtime.
     ///
     /// # Errors
-    /// A port or a journal that is taken, a journal that is not of this region or not readable.
+    /// A port or a journal that is taken, a journal that is not of this region or not readable; no safe place for a
+    /// token of its own.
     pub async fn start(config: Config) -> Result<Self, Failure> {
         let wiring = config.wiring();
         let (journal, memory) = Journal::open(&config.journal, &config.names.region, &wiring)
@@ -75,6 +80,8 @@ impl Server {
         let listener = TcpListener::bind(config.address)
             .await
             .map_err(|why| Failure::Run(format!("{}: {why}", config.address)))?;
+        // Nobody is answered before it is there.
+        let own = OwnToken::unless(&config.tokens, &listener, config.token_file.as_deref())?;
         let reconnect = Duration::from_nanos(config.settings.reconnect.ps() / 1000);
         let patience = Duration::from_nanos(config.settings.patience.ps() / 1000);
         let switch = wire::spawn(config.endpoint, config.driver, Timing::new(reconnect, patience));
@@ -91,7 +98,7 @@ impl Server {
         let (stop, ended) = on_a_thread(task)?;
         let tokens = Arc::new(config.tokens);
         let service = grpc::service(hub.clone(), tokens.clone(), ports, lease);
-        let border = Border { open: tokens.is_empty(), refused: hub.refused.clone() };
+        let border = Border { by_address: own.is_some(), refused: hub.refused.clone() };
         let routes =
             gateway::router(hub.clone(), tokens.clone()).route_service(grpc::PATH, service);
         let router = border.around(routes);
@@ -100,7 +107,7 @@ impl Server {
         let router = limits.around(router);
         *hub.expiry.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = config.expiry;
         let shared = Shared::new(tokens, config.tls);
-        Ok(Server { listener, shared, router, limits, hub, stop, ended })
+        Ok(Server { listener, shared, router, limits, hub, own, stop, ended })
     }
 
     /// Where it listens.
@@ -109,6 +116,11 @@ impl Server {
     /// If the system does not say.
     pub fn address(&self) -> Result<SocketAddr, Failure> {
         self.listener.local_addr().map_err(|why| Failure::Run(why.to_string()))
+    }
+
+    /// Where the token is that it has made, if its file has none.
+    pub fn token_file(&self) -> Option<&Path> {
+        self.own.as_ref().map(OwnToken::path)
     }
 
     /// What the controller publishes.
@@ -121,8 +133,12 @@ impl Server {
     /// # Errors
     /// A journal that cannot be written.
     pub async fn run(self) -> Result<(), Failure> {
+        let listens = pin!(listen(self.listener, self.shared, self.router, self.limits));
+        // Its file goes before the port is free for another.
+        let mut own = self.own;
         let ended = tokio::select! {
-            () = listen(self.listener, self.shared, self.router, self.limits) => Ok(()),
+            () = listens => Ok(()),
+            () = OwnToken::stay(&mut own) => Ok(()),
             ended = self.ended => ended.unwrap_or_else(|_| Err("the controller is gone".into())),
         };
         drop(self.stop);
@@ -140,10 +156,20 @@ pub async fn controller(file: &Path) -> Result<(), Failure> {
     let server = Server::start(Config::read(file, &text)?).await?;
     let address = server.address()?;
     tracing::info!(%address, tls = server.shared.acceptor().is_some(), "listening");
-    let reload = Reload::new(file.into(), &text, server.shared.clone(), server.hub.clone())?;
-    say(&serde_json::json!({ "listening": address.to_string() }).to_string());
+    let (shared, has_own) = (server.shared.clone(), server.own.is_some());
+    let reload = Reload::new(file.into(), &text, shared, has_own, server.hub.clone())?;
+    say(&listening(address, server.token_file()));
     tokio::spawn(reload.run());
     server.run().await
+}
+
+/// What is said when somebody can come: where, and where the token is that was made, if one was.
+pub(crate) fn listening(address: SocketAddr, token_file: Option<&Path>) -> String {
+    let mut line = serde_json::json!({ "listening": address.to_string() });
+    if let Some(path) = token_file {
+        line["token_file"] = path.display().to_string().into();
+    }
+    line.to_string()
 }
 
 /// Prints what a region's file means.
@@ -157,12 +183,17 @@ pub fn check(file: &Path, json: bool) -> Result<(), Failure> {
         return Ok(());
     }
     let tls = if summary.tls { "with TLS" } else { "without TLS" };
+    let tokens = match summary.own_token {
+        Some(path) => format!("an operator's token of its own, made at each start: {path}"),
+        None => format!("{} tokens", summary.tokens),
+    };
     let lines = [
         ("region", summary.region),
         ("servers", format!("{} of {} optical ports", summary.servers, summary.ports_each)),
         ("tenants", summary.tenants.join(", ")),
         ("switch", format!("{}, {} ports", summary.switch, summary.switch_ports)),
-        ("listens", format!("{} {tls}, {} tokens", summary.listen, summary.tokens)),
+        ("listens", format!("{} {tls}", summary.listen)),
+        ("lets in", tokens),
         ("decides", summary.decision),
         ("journal", summary.journal),
     ];

@@ -42,6 +42,7 @@ fn what_is_written_is_what_is_had() {
     assert_eq!(config.decider.settings().dark.expected(1), Time::from_ms(10));
     assert_eq!(config.journal, Path::new("here/region.journal"));
     assert!(!config.tokens.is_empty());
+    assert_eq!((config.summary.tokens, config.summary.own_token), (1, None));
     let Endpoint::Command { program, arguments } = &config.endpoint else { panic!("no ssh") };
     assert_eq!((program.as_str(), arguments.last().map(String::as_str)), ("ssh", Some("netconf")));
 }

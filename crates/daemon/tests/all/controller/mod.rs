@@ -5,6 +5,7 @@ mod border;
 mod kill;
 mod limits;
 mod lost;
+mod own_token;
 mod rival;
 mod rogue;
 mod switch;
