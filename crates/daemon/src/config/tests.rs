@@ -85,6 +85,11 @@ fn what_is_wrong_is_named() {
             "listen.address: 0.0.0.0:1 is not loopback: a certificate and its key are required",
         ),
         (
+            "127.0.0.1:0\"",
+            "127.0.0.1:0\"\ntoken_file = \"t\"",
+            "listen.token_file: t: is for a controller without [[token]], which makes one",
+        ),
+        (
             "tenant = \"blue\"\nsha",
             "tenant = \"green\"\nsha",
             "token[0].tenant: green: must be one of blue, red",
