@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from lightloom.control.client import Client
 from test_control_daemon import LIGHTLOOMD, region
 from test_control_page import CHROMIUM, FLAGS
 
@@ -79,7 +80,9 @@ def visit(url: str, home: Path, *flags: str) -> str:
 
 
 def refused(address: str) -> dict[str, int]:
-    with urllib.request.urlopen(f"http://{address}/metrics") as answer:
+    headers = {"Authorization": f"Bearer {Client(f'http://{address}').token}"}
+    asked = urllib.request.Request(f"http://{address}/metrics", headers=headers)
+    with urllib.request.urlopen(asked) as answer:
         lines = answer.read().decode().splitlines()
     start = 'lightloom_requests_refused_total{reason="'
     found = [line.removeprefix(start).split('"} ') for line in lines if line.startswith(start)]

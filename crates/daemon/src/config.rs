@@ -7,9 +7,11 @@
 mod file;
 mod listen;
 mod raw;
+mod summary;
 mod switch;
 mod switches;
 
+pub use summary::Summary;
 pub use switches::{Driven, Switches};
 
 use crate::auth::Tokens;
@@ -24,7 +26,6 @@ use lightloom_decide::{self as decide, Decider, rule};
 use lightloom_fabric::{MOST_PORTS, ReconfigurationDelay};
 use lightloom_units::Time;
 use listen::{Listen, listen};
-use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -61,35 +62,6 @@ pub struct Config {
     pub journal: PathBuf,
     /// What `lightloom controller check` prints.
     pub summary: Summary,
-}
-
-/// A region in short: `lightloomd controller check`.
-#[derive(Clone, Debug, Serialize)]
-pub struct Summary {
-    /// The name of the region.
-    pub region: String,
-    /// Number of servers.
-    pub servers: usize,
-    /// Optical ports of each server.
-    pub ports_each: usize,
-    /// Names of tenants, by number.
-    pub tenants: Vec<String>,
-    /// Its protocol, and where it is.
-    pub switch: String,
-    /// Duplex ports of the switch.
-    pub switch_ports: u16,
-    /// Where the controller listens.
-    pub listen: String,
-    /// Whether it listens with TLS.
-    pub tls: bool,
-    /// Number of tokens in the file.
-    pub tokens: usize,
-    /// Where the controller writes the token that it makes, if the file has none.
-    pub own_token: Option<String>,
-    /// `timed` or `algorithm-1`.
-    pub decision: String,
-    /// The journal's file.
-    pub journal: String,
 }
 
 impl Config {

@@ -22,6 +22,7 @@ pub mod proto;
 pub mod reload;
 pub mod runtime_emulator;
 pub mod serve;
+pub mod show;
 pub mod tls;
 pub mod trail;
 pub mod wire;

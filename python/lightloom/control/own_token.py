@@ -112,8 +112,9 @@ def _read(place: Path, name: str, may_be_of_service: bool) -> str | None:
         owner, mode = of_place.st_uid, of_place.st_mode & 0o777
         if owner != user and not (may_be_of_service and user == 0):
             raise wrong(place, f"is of user {owner}: must be of this user, {user}")
-        if mode & 0o077:
-            raise wrong(place, f"its mode is {mode:04o}: must be 0700")
+        must_not, allowed = (0o022, "0755 or less") if may_be_of_service else (0o077, "0700")
+        if mode & must_not:
+            raise wrong(place, f"its mode is {mode:04o}: must be {allowed}")
         try:
             file = os.open(name, flags | os.O_NONBLOCK, dir_fd=directory)
         except FileNotFoundError:
