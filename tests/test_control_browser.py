@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import http.server
+import json
 import subprocess
 import threading
 import time
@@ -96,7 +97,11 @@ def test_pages_of_other_sites_can_do_nothing(tmp_path: Path) -> None:
              "--server", "blue-a"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         )  # fmt: skip
-        assert agent.stdout is not None and '"region"' in agent.stdout.readline()
+        assert agent.stdin is not None and agent.stdout is not None
+        clock = json.loads(agent.stdout.readline())["agent"]
+        agent.stdin.write(json.dumps({"runtime": clock}) + "\n")
+        agent.stdin.flush()
+        assert '"region"' in agent.stdout.readline()
         assert sum(refused(address).values()) == 0
         # From another origin, and as plain text.
         with site(ATTACK % address) as at:

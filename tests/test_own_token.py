@@ -1,7 +1,8 @@
-"""The token that a controller makes when its file has none: commands find it, and trust no other's."""
+"""The token that a controller without one makes: commands find it, and trust nobody else's."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -61,6 +62,8 @@ def test_a_command_finds_it(session: Path, capsys: pytest.CaptureFixture[str]) -
             assert "region-0" in capsys.readouterr().out
             assert run(["controller", "page", "--url", name]) == 0
             assert capsys.readouterr().out == f"{url}/#token=secret\n"
+        assert run(["controller", "page", "--url", url, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out) == {"page": f"{url}/#token=secret"}
         # One that is named goes before it.
         other = session / "other"
         other.write_text("guess\n")

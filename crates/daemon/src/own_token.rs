@@ -1,8 +1,8 @@
 //! The operator's token that a controller makes at its start when its file has no `[[token]]`, and how clients of the
 //! same user find it.
 //!
-//! Modelled: another user of this machine, who can reach the port, and can have made any name under `/tmp`. So the
-//! directory must be of this user alone, and the file in it, too; neither is reached over a symbolic link. The name
+//! Modelled: another user of this machine, who can reach the port, and can have made any name where temporary files are. So
+//! the directory must be of this user alone, and the file in it, too; neither is reached over a symbolic link. The name
 //! has address and port: a token is never sent to who listens on another address with the same port.
 //! Ignored: root; other programs of the same user; who takes the port while no controller has it (TLS tells).
 //! Checked: that it stays below; with real daemons in `tests/all/controller/own_token.rs`.
@@ -24,7 +24,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::time::sleep;
 
-/// How often it is looked whether the file is still there: logins that end and cleaners of `/tmp` take it away.
+/// How often it is looked whether the file is still there: logins that end and cleaners of temporary files take it away.
 const LOOK: Duration = Duration::from_secs(60);
 
 /// Where a controller that listens there writes the token that it makes, unless its file names another place.

@@ -269,7 +269,12 @@ def audit(
 
 
 @app.command()
-def page(url: str = _URL, token_file: Path | None = _TOKEN, ca: Path | None = _CA) -> None:
+def page(
+    url: str = _URL,
+    token_file: Path | None = _TOKEN,
+    ca: Path | None = _CA,
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
     """Print the address of the controller's page, with the token that the page will show.
 
     Open it in a browser: the page takes the token out of the address and keeps it until the tab is
@@ -280,7 +285,8 @@ def page(url: str = _URL, token_file: Path | None = _TOKEN, ca: Path | None = _C
     client = _client(url, token_file, ca)
     client.get("/v1/names")  # the token is known there
     fragment = "" if client.token is None else f"#token={client.token}"
-    print(f"{client.url}/{fragment}")
+    address = f"{client.url}/{fragment}"
+    print(json.dumps({"page": address}) if as_json else address)
 
 
 def _client(url: str, token_file: Path | None, ca: Path | None) -> Client:

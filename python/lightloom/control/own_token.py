@@ -1,4 +1,4 @@
-"""The operator's token that a controller makes when its file has no ``[[token]]``, as its user finds it.
+"""The operator's token that a controller without ``[[token]]`` makes, as its user finds it.
 
 Modelled: the same as ``crates/daemon/src/own_token.rs``, which writes it. The directory must be of
 this user alone, and so must the file; neither is reached over a symbolic link. The name has address
@@ -55,7 +55,7 @@ def path_of(address: tuple[str, int]) -> Path:
 
 
 def find(address: tuple[str, int]) -> str | None:
-    """Return the token that a controller of this user at this address has made; none if there is none.
+    """Return the token that this user's controller at this address has made, if it has.
 
     Raises
     ------
