@@ -1,7 +1,7 @@
 """A controller's interface over HTTP, as its ``/openapi.json`` describes it.
 
 Modelled: one request at a time, straight to the controller, with a token and a CA of one's own. A
-controller that makes its token makes another when it starts anew: one that is refused is read again.
+controller that makes its token makes another at each start: one that is refused is read again.
 Ignored: proxies and redirects, which a controller does not have. Checked: against a server that
 answers well, wrongly, late and not at all.
 """
