@@ -33,11 +33,12 @@ import sys
 import tempfile
 import threading
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from lightloom.control.client import Client
 
 SERVERS, DEGREE = 4, 2
 PORTS = SERVERS * DEGREE
@@ -313,8 +314,8 @@ class World:
 
     def alarms(self) -> set[str]:
         """Return the alarms that are up, with the server if they are one's."""
-        with urllib.request.urlopen(f"{self.url}/v1/status", timeout=10) as answer:
-            return {json.dumps(alarm) for alarm in json.load(answer)["alarms"]}
+        status = Client(self.url, timeout_s=10).get("/v1/status")
+        return {json.dumps(alarm) for alarm in status["alarms"]}
 
     def stopped(self, name: str, seconds: float) -> None:
         self.running[name].send_signal(signal.SIGSTOP)

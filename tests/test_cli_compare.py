@@ -311,7 +311,9 @@ def test_version_and_help(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         "predict": ["evaluate"],
         "trace": ["record", "import", "generate", "show", "widen"],
         "plan": ["collective", "alltoall", "check", "run"],
-        "controller": ["check", "drivers", "status", "circuits", "demand", "events", "serve"],
+        "controller": [
+            *("check", "drivers", "status", "circuits", "demand", "events", "page", "serve"),
+        ],
         "ocs": ["serve"],
         "agent": ["serve", "emulate"],
         "soak": ["control"],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import http.server
+import json
 import subprocess
 import threading
 import time
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from lightloom.control.client import Client
 from test_control_daemon import LIGHTLOOMD, region
 from test_control_page import CHROMIUM, FLAGS
 
@@ -79,7 +81,9 @@ def visit(url: str, home: Path, *flags: str) -> str:
 
 
 def refused(address: str) -> dict[str, int]:
-    with urllib.request.urlopen(f"http://{address}/metrics") as answer:
+    headers = {"Authorization": f"Bearer {Client(f'http://{address}').token}"}
+    asked = urllib.request.Request(f"http://{address}/metrics", headers=headers)
+    with urllib.request.urlopen(asked) as answer:
         lines = answer.read().decode().splitlines()
     start = 'lightloom_requests_refused_total{reason="'
     found = [line.removeprefix(start).split('"} ') for line in lines if line.startswith(start)]
@@ -93,7 +97,11 @@ def test_pages_of_other_sites_can_do_nothing(tmp_path: Path) -> None:
              "--server", "blue-a"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         )  # fmt: skip
-        assert agent.stdout is not None and '"region"' in agent.stdout.readline()
+        assert agent.stdin is not None and agent.stdout is not None
+        clock = json.loads(agent.stdout.readline())["agent"]
+        agent.stdin.write(json.dumps({"runtime": clock}) + "\n")
+        agent.stdin.flush()
+        assert '"region"' in agent.stdout.readline()
         assert sum(refused(address).values()) == 0
         # From another origin, and as plain text.
         with site(ATTACK % address) as at:

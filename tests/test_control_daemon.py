@@ -155,8 +155,11 @@ def test_what_is_shown_is_what_is(tmp_path: Path, capsys: pytest.CaptureFixture[
         assert "[3, 2]: must be server and port" in capsys.readouterr().err
         assert run(["controller", "events", "--url", url]) == 0
         assert "reconfigured" in capsys.readouterr().out
+        assert run(["controller", "page", "--url", url]) == 0
+        page = capsys.readouterr().out.strip()
+        assert re.fullmatch(rf"{re.escape(url)}/#token=[0-9a-f]{{64}}", page)
         if CHROMIUM is not None:
-            dom = look(url, tmp_path / "browser")
+            dom = look(page, tmp_path / "browser")
             assert "<title>" in dom and "region-7" in dom and "plum-b" in dom
             assert len(re.findall(r'<div class="server', dom)) == 4
 

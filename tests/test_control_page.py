@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from fixtures import make_region
 from fixtures.make_region import WEB, Region, serve
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -90,6 +91,27 @@ def test_a_token_is_asked_for(tmp_path: Path) -> None:
         dom = look(url, tmp_path / "browser")
     assert '<main id="all" hidden' in dom and '<form id="login">' in dom
     assert "node-00" not in dom and "region-0" not in dom
+
+
+@browser
+def test_a_token_of_the_address_is_taken_out_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `controller page` prints it."""
+    web = tmp_path / "web"
+    shutil.copytree(WEB, web)
+    says = "setTimeout(() => { document.body.dataset.shown = location.href; }, 1000);"
+    with (web / "page.js").open("a", encoding="utf-8") as script:
+        script.write(says)
+    monkeypatch.setattr(make_region, "WEB", web)
+    region = Region(8)
+    region.token = "secret"
+    with serve(region) as url:
+        dom = look(f"{url}/#token=secret", tmp_path / "browser")
+        assert count(dom, r'<div class="server') == 8
+        assert f'data-shown="{url}/"' in dom and "secret" not in dom
+        dom = look(f"{url}/#token=guess", tmp_path / "browser")
+        assert "That token is not known here." in dom and "guess" not in dom
 
 
 @browser

@@ -211,7 +211,7 @@ def serving(daemon: str, *arguments: str) -> tuple[subprocess.Popen[str], str]:
 
 
 def written(journal: Path, count: int) -> list[Any]:
-    """The first records of a journal, once there are so many, after the one that says that it is new."""
+    """The first records of a journal, once there are so many; not the one that says it is new."""
     for _ in range(500):
         with contextlib.closing(sqlite3.connect(journal)) as database:
             rows = database.execute("SELECT json FROM record ORDER BY number LIMIT ?", [count + 1])

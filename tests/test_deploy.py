@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from lightloom.control.client import Client
 from test_control_daemon import LIGHTLOOMD, REGION, daemon_at
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
@@ -77,7 +78,9 @@ def metrics(tmp_path: Path) -> Iterator[str]:
         region = tmp_path / "region.toml"
         region.write_text(REGION.format(listen="", switch=switch))
         with daemon_at("controller", "serve", str(region)) as at:
-            asked = urllib.request.Request(f"http://{at}/metrics", headers={"Accept": "text/plain"})
+            token = Client(f"http://{at}").token
+            headers = {"Accept": "text/plain", "Authorization": f"Bearer {token}"}
+            asked = urllib.request.Request(f"http://{at}/metrics", headers=headers)
             with urllib.request.urlopen(asked, timeout=10) as answer:
                 assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
                 yield answer.read().decode()

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from lightloom import document, maps
 from lightloom.cli import daemon
+from lightloom.control import own_token
 from lightloom.errors import InputError
 from lightloom.plan import Job, plan_collective
 from optical import LIGHTLOOM, LIGHTLOOMD, Sampler, Session, switch
@@ -149,6 +150,8 @@ def test_a_plan_of_8_nodes_and_4_planes(tmp_path: Path) -> None:
             words = [str(tmp_path / "plan.json"), "--switches", str(file), "--json"]
             after = tmp_path / "after.json"
             with running(*words, "--after", str(after)) as (process, url):
+                address = own_token.address_of(url)
+                assert address is not None and own_token.find(address), "nodes find it, too"
                 # Slow, so that samples fall into it.
                 nodes = follow(
                     tmp_path / "plan.json", url, "--sends", str(sends), "--rate", "500 Mbps"
@@ -158,6 +161,7 @@ def test_a_plan_of_8_nodes_and_4_planes(tmp_path: Path) -> None:
                 assert json.loads(out) == {"nodes": 8, "sent": 128}
                 out, err = process.communicate(timeout=60)
                 assert process.returncode == 0, err
+                assert not own_token.path_of(address).exists()
         outcome = json.loads(out)
         assert outcome["ending"] == "complete"
         settings = sum(len(one.settings) for one in devices)

@@ -7,9 +7,11 @@
 //! Checked: against real controllers that are killed and come back (`tests/all/controller/kill.rs`).
 
 mod client;
+mod controller;
 mod line;
 mod link;
 
 pub use client::{AgentClient, Follower, Use, View};
+pub(crate) use controller::Bearer;
+pub use controller::Controller;
 pub use line::AgentArguments;
-pub use link::Controller;

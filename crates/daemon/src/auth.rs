@@ -1,7 +1,8 @@
 //! Who may see and do what.
 //!
-//! Modelled: tokens, known by their SHA-256 only, each with a role. Without any token everyone is an
-//! operator, which [`may_listen`] allows on loopback alone; with tokens they are required there, too.
+//! Modelled: tokens, known by their SHA-256 only, each with a role. Nobody comes without one. A region's file that has
+//! none is allowed on loopback alone ([`may_listen`]): then the controller makes an [own
+//! token](crate::own_token).
 //! Ignored: users, sessions, expiry: whoever writes the region's file gives and takes tokens.
 //! Checked: below, role by role.
 
@@ -101,6 +102,11 @@ pub struct Token {
 pub struct DigestError;
 
 impl Token {
+    /// This token.
+    pub fn of(access: Access, secret: &str) -> Self {
+        Token { access, sha256: Sha256::digest(secret).into() }
+    }
+
     /// A token with this SHA-256, in hexadecimal.
     ///
     /// # Errors
@@ -147,13 +153,13 @@ pub enum Unknown {
 /// assert!(tokens.access(Some("Bearer secret")).unwrap().operates());
 /// assert_eq!(tokens.access(Some("Bearer guess")), Err(Unknown::Wrong));
 /// assert_eq!(tokens.access(None), Err(Unknown::Missing));
-/// assert!(Tokens::default().access(None).unwrap().operates());
+/// assert_eq!(Tokens::default().access(None), Err(Unknown::Missing));
 /// ```
 #[derive(Debug, Default)]
 pub struct Tokens(RwLock<Vec<Token>>);
 
 impl Tokens {
-    /// These tokens; none means that everyone is an operator.
+    /// These tokens; without any nobody is let in.
     pub fn new(tokens: Vec<Token>) -> Self {
         Tokens(RwLock::new(tokens))
     }
@@ -168,7 +174,7 @@ impl Tokens {
         self.0.read().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// No token is required.
+    /// There is none.
     pub fn is_empty(&self) -> bool {
         self.known().is_empty()
     }
@@ -176,11 +182,8 @@ impl Tokens {
     /// What the sender of this `Authorization` header, or gRPC metadata, may see and do.
     ///
     /// # Errors
-    /// If tokens are required and this is none.
+    /// If it has no token that is known.
     pub fn access(&self, authorization: Option<&str>) -> Result<Access, Unknown> {
-        if self.is_empty() {
-            return Ok(Access::new("anyone", Role::Operator));
-        }
         let (scheme, token) =
             authorization.and_then(|header| header.split_once(' ')).ok_or(Unknown::Missing)?;
         if !scheme.eq_ignore_ascii_case("bearer") {

@@ -2,8 +2,8 @@
 //!
 //! Modelled: a page of another site that is open in a browser on this machine. It can send to loopback whatever
 //! a form or a `fetch` can send, and it can make a name of its own mean 127.0.0.1. So a request that comes from a
-//! page (`Origin`, `Sec-Fetch-Site`) must come from a page of ours; where no token is required, the host must
-//! be an address; and a call of an agent must be gRPC over HTTP/2, which no browser speaks.
+//! page (`Origin`, `Sec-Fetch-Site`) must come from a page of ours; where the token is the controller's own, the host
+//! must be an address; and a call of an agent must be gRPC over HTTP/2, which no browser speaks.
 //! Ignored: other programs on this machine. Tokens keep them out.
 //! Checked: rule by rule below; by raw sockets and in Chromium against a real controller.
 
@@ -79,7 +79,9 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
-            Refusal::Host => "where no token is required, call by one address, not by a name",
+            Refusal::Host => {
+                "a controller without [[token]] is called by one address, not by a name"
+            }
             Refusal::Origin => "pages of other sites may ask nothing here",
             Refusal::HttpVersion => "agents' calls are over HTTP/2 only",
             Refusal::Method => "agents' calls are POSTs",
@@ -109,8 +111,8 @@ impl Refused {
 /// What the check goes by.
 #[derive(Clone, Debug)]
 pub struct Border {
-    /// Whether no token is required.
-    pub open: bool,
+    /// Whether the host must be an address: of one that has no `[[token]]`.
+    pub by_address: bool,
     /// Where refusals are counted.
     pub refused: Arc<Refused>,
 }
@@ -131,7 +133,7 @@ impl Border {
         headers: &HeaderMap,
     ) -> Result<(), Refusal> {
         let host = host(uri, headers)?;
-        if self.open && !is_address(host) {
+        if self.by_address && !is_address(host) {
             return Err(Refusal::Host);
         }
         let call = uri.path().starts_with(CALLS);
@@ -233,7 +235,7 @@ mod tests {
     const GRPC: (&str, &str) = ("content-type", "application/grpc");
 
     fn check(
-        open: bool,
+        by_address: bool,
         (method, path, version): (&str, &str, Version),
         headers: &[(&str, &str)],
     ) -> Result<(), Refusal> {
@@ -246,7 +248,7 @@ mod tests {
             map.append(name, value);
         });
         let (method, uri): (Method, Uri) = (method.parse().unwrap(), path.parse().unwrap());
-        Border { open, refused: Arc::default() }.check((&method, &uri, version), &map)
+        Border { by_address, refused: Arc::default() }.check((&method, &uri, version), &map)
     }
 
     fn call(headers: &[(&str, &str)]) -> Result<(), Refusal> {
@@ -254,8 +256,8 @@ mod tests {
         check(true, ("POST", path, Version::HTTP_2), headers)
     }
 
-    fn read(open: bool, method: &str, headers: &[(&str, &str)]) -> Result<(), Refusal> {
-        check(open, (method, "/v1/status", Version::HTTP_11), headers)
+    fn read(by_address: bool, method: &str, headers: &[(&str, &str)]) -> Result<(), Refusal> {
+        check(by_address, (method, "/v1/status", Version::HTTP_11), headers)
     }
 
     #[test]
@@ -290,14 +292,14 @@ mod tests {
     }
 
     #[test]
-    fn without_tokens_one_address_is_called() {
+    fn with_a_token_of_its_own_one_address_is_called() {
         let name = ("host", "controller.example:8470");
         assert_eq!(read(true, "GET", &[HERE]), Ok(()));
         assert_eq!(read(true, "GET", &[name]), Err(Refusal::Host));
-        assert_eq!(read(false, "GET", &[name]), Ok(()), "a token keeps others out");
-        for open in [true, false] {
-            assert_eq!(read(open, "GET", &[]), Err(Refusal::Host));
-            assert_eq!(read(open, "GET", &[HERE, ("host", "localhost")]), Err(Refusal::Host));
+        assert_eq!(read(false, "GET", &[name]), Ok(()), "names are for others");
+        for by_address in [true, false] {
+            assert_eq!(read(by_address, "GET", &[]), Err(Refusal::Host));
+            assert_eq!(read(by_address, "GET", &[HERE, ("host", "localhost")]), Err(Refusal::Host));
         }
         assert_eq!(call(&[GRPC, ("host", "evil.example")]), Err(Refusal::Host));
         let evil = "http://evil.example/lightloom.control.v1.Control/Attend";

@@ -9,23 +9,25 @@ mod file;
 mod listen;
 mod raw;
 mod servers;
+mod summary;
 mod switch;
 mod switches;
 
 pub use fence::FenceConfig;
+pub use summary::{Summary, SwitchSummary};
 pub use switches::{Driven, Switches};
 
 use crate::auth::Tokens;
 use crate::failure::Failure;
 use crate::hub::Names;
+use crate::own_token;
 use crate::preset;
 use file::File;
 use lightloom_control::{Region, Settings};
 use lightloom_decide::{self as decide, Decider, rule};
 use lightloom_fabric::ReconfigurationDelay;
 use lightloom_units::Time;
-use listen::listen;
-use serde::Serialize;
+use listen::{Listen, listen};
 use servers::servers;
 use sha2::{Digest, Sha256};
 use std::net::SocketAddr;
@@ -50,50 +52,16 @@ pub struct Config {
     pub tls: Option<Arc<ServerConfig>>,
     /// When that certificate ends, if it is known.
     pub expiry: Option<SystemTime>,
-    /// The tokens that are known; without any, whoever reaches the address may come.
+    /// The tokens of the file; without any, the controller makes one of its own.
     pub tokens: Tokens,
+    /// Where it writes that, unless where clients of the same user look by themselves.
+    pub token_file: Option<PathBuf>,
     /// The switches, by number.
     pub switches: Vec<Driven>,
     /// The journal's file.
     pub journal: PathBuf,
     /// What `lightloom controller check` prints.
     pub summary: Summary,
-}
-
-/// A region in short: `lightloomd controller check`.
-#[derive(Clone, Debug, Serialize)]
-pub struct Summary {
-    /// The name of the region.
-    pub region: String,
-    /// Number of servers.
-    pub servers: usize,
-    /// Optical ports of each server.
-    pub ports_each: usize,
-    /// Names of tenants, by number.
-    pub tenants: Vec<String>,
-    /// Its switches, by number.
-    pub switches: Vec<SwitchSummary>,
-    /// Where the controller listens.
-    pub listen: String,
-    /// Whether it listens with TLS.
-    pub tls: bool,
-    /// Number of tokens.
-    pub tokens: usize,
-    /// `timed` or `algorithm-1`.
-    pub decision: String,
-    /// The journal's file.
-    pub journal: String,
-}
-
-/// A switch in short.
-#[derive(Clone, Debug, Serialize)]
-pub struct SwitchSummary {
-    /// Its name.
-    pub name: String,
-    /// Its protocol, and where it is.
-    pub at: String,
-    /// Its duplex ports.
-    pub ports: u16,
 }
 
 impl Config {
@@ -137,8 +105,10 @@ impl Config {
             return Err(file.wrong("name", &raw.name, "must have 1 to 64 characters"));
         }
         let (names, region) = servers(&file, &raw)?;
-        let (address, tls, expiry, tokens) =
+        let Listen { address, tls, expiry, tokens, token_file } =
             listen(&file, &raw.listen, &raw.token, &names.tenants)?;
+        let own_token = || token_file.clone().unwrap_or_else(|| own_token::usual_path(address));
+        let own_token = tokens.is_empty().then(|| own_token().display().to_string());
         let (switches, found) = switches_of(&file, &raw, &region)?;
         let journal = raw.journal.path.clone().unwrap_or_else(|| {
             path.file_stem()
@@ -157,6 +127,7 @@ impl Config {
             listen: address.to_string(),
             tls: tls.is_some(),
             tokens: raw.token.len(),
+            own_token,
             decision: decision.rule.name().into(),
             journal: journal.display().to_string(),
         };
@@ -169,6 +140,7 @@ impl Config {
             tls,
             expiry,
             tokens,
+            token_file,
             switches,
             journal,
             summary,

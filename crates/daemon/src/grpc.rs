@@ -1,7 +1,7 @@
 //! Agents' streams: from gRPC to the controller's task and back.
 //!
-//! Modelled: an agent says who it is by the name in every report, and by a token if the region has any;
-//! a tenant's token attends as its own servers only. Nothing waits for an agent that does not read: of
+//! Modelled: an agent says who it is by the name in every report, and by a token; a tenant's
+//! token attends as its own servers only. Nothing waits for an agent that does not read: of
 //! what there is to tell it, only the latest is kept. One that sends faster than the controller reads is
 //! held up by its own stream, as is one that sends more than any needs.
 //! Checked: by streams over loopback (`tests/all/controller`).

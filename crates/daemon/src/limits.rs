@@ -1,9 +1,8 @@
 //! How much whoever comes may ask, before it is known who that is and after.
 //!
 //! Modelled: a *guest* is a connection on which nobody has shown a token yet. An address has [`GUESTS`] of them at
-//! most, each for [`STAY`]; what they ask is counted by address. Where no token is required, the first request makes
-//! a connection known. Who is known is counted by tenant, or by the token's name if it is no tenant's:
-//! what one asks for leaves the others their share. What agents report over a stream is taken at a pace that no
+//! most, each for [`STAY`]; what they ask is counted by address. Who is known is counted by tenant, or by the token's
+//! name if it is no tenant's: what one asks for leaves the others their share. What agents report over a stream is taken at a pace that no
 //! agent needs ([`Pace`]); one that is faster is held up by its own stream.
 //! Ignored: how much work a request is. None is much: answers are read off a snapshot.
 //! Checked: below with a clock of its own; against a real controller in `tests/all/controller/limits.rs`.
@@ -142,7 +141,7 @@ impl Limits {
 }
 
 impl Seat {
-    /// Somebody has shown a token, or none is required.
+    /// Somebody has shown a token.
     fn is_known(&self) {
         if !self.known.swap(true, Ordering::Relaxed) {
             self.leave();

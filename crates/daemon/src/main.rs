@@ -11,7 +11,7 @@ use lightloom_daemon::emulate::EmulateArguments;
 use lightloom_daemon::execution::{ExecuteArguments, NodeArguments};
 use lightloom_daemon::failure::Failure;
 use lightloom_daemon::runtime_emulator::RuntimeArguments;
-use lightloom_daemon::{fence, ocs, serve};
+use lightloom_daemon::{fence, ocs, serve, show};
 use std::path::PathBuf;
 use std::pin::pin;
 use std::process::ExitCode;
@@ -215,10 +215,10 @@ async fn run(what: What) -> Result<(), Failure> {
         What::Controller(Controller::Load(_) | Controller::Run(_)) => Ok(()), // see `work`
         What::RuntimeEmulator(arguments) => arguments.run().await,
         What::Controller(Controller::Serve { region }) => serve::controller(&region).await,
-        What::Controller(Controller::Check { region, json }) => serve::check(&region, json),
+        What::Controller(Controller::Check { region, json }) => show::check(&region, json),
         What::Controller(Controller::Trail { region, limit, json }) => {
-            serve::calls(&region, limit, json)
+            show::calls(&region, limit, json)
         }
-        What::Controller(Controller::Drivers { json }) => serve::drivers(json),
+        What::Controller(Controller::Drivers { json }) => show::drivers(json),
     }
 }

@@ -48,6 +48,8 @@ pub struct Reload {
     /// All of the file that does not change while the controller runs.
     lasting: String,
     shared: Shared,
+    /// The token is the controller's own: the file has none.
+    has_own: bool,
     hub: Hub,
     hangup: Signal,
 }
@@ -57,12 +59,18 @@ impl Reload {
     ///
     /// # Errors
     /// If the system does not let it hear of signals.
-    pub fn new(file: PathBuf, text: &str, shared: Shared, hub: Hub) -> Result<Self, Failure> {
+    pub fn new(
+        file: PathBuf,
+        text: &str,
+        shared: Shared,
+        has_own: bool,
+        hub: Hub,
+    ) -> Result<Self, Failure> {
         // It was read before: it is TOML.
         let lasting = Config::lasting(text).unwrap_or_default();
         let hangup =
             signal(SignalKind::hangup()).map_err(|why| Failure::Run(format!("signals: {why}")))?;
-        Ok(Reload { file, lasting, shared, hub, hangup })
+        Ok(Reload { file, lasting, shared, has_own, hub, hangup })
     }
 
     /// Waits for signals, and for the end of the certificate, as long as the controller runs.
@@ -99,14 +107,19 @@ impl Reload {
         let config = Config::read(&self.file, &text)?;
         let lasting = Config::lasting(&text).unwrap_or_default();
         let mut tls = self.shared.tls.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let (had, has) = (!self.shared.tokens.is_empty(), !config.tokens.is_empty());
+        let (had, has) = (!self.has_own, !config.tokens.is_empty());
         if had != has || tls.is_some() != config.tls.is_some() {
             let what = if had == has { "listen.certificate" } else { "token" };
             let why = "to begin or end with it the controller must be started anew";
             return Err(Failure::Input(format!("{file}: {what}: {why}")));
         }
-        let count = config.summary.tokens;
-        self.shared.tokens.replace(config.tokens);
+        let tokens = match config.summary.tokens {
+            0 => "no tokens (the controller keeps its own)".into(),
+            count => format!("{count} tokens"),
+        };
+        if !self.has_own {
+            self.shared.tokens.replace(config.tokens);
+        }
         *tls = config.tls.map(TlsAcceptor::from);
         *self.hub.expiry.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = config.expiry;
         let certificate = if tls.is_some() { " and the certificate" } else { "" };
@@ -115,6 +128,6 @@ impl Reload {
         } else {
             "; the file has other changes, which take effect when the controller is started anew"
         };
-        Ok(format!("{count} tokens{certificate} were read anew{rest}"))
+        Ok(format!("{tokens}{certificate} were read anew{rest}"))
     }
 }

@@ -10,7 +10,9 @@ use crate::failure::Failure;
 use crate::hub::Hub;
 use crate::journal::{Journal, JournalError};
 use crate::limits::{Limits, STAY, Seat};
+use crate::own_token::OwnToken;
 use crate::reload::{Reload, Shared};
+use crate::show::say;
 use crate::trail::{self, Peer, Trail};
 use crate::wire::{self, Timing};
 use crate::{gateway, grpc};
@@ -19,11 +21,9 @@ use axum::http::Request;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
-use lightloom_control::drivers::DRIVERS;
-use lightloom_control::protocol::Setting;
-use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -49,6 +49,8 @@ pub struct Server {
     router: Router,
     limits: Arc<Limits>,
     hub: Hub,
+    /// The token that it has made, if its file has none.
+    own: Option<OwnToken>,
     /// The controller's thread ends when this is dropped,
     stop: oneshot::Sender<()>,
     /// and says how it ended.
@@ -59,7 +61,8 @@ impl Server {
     /// Starts the controller of a region, within a Tokio runtime.
     ///
     /// # Errors
-    /// A port or a journal that is taken, a journal that is not of this region or not readable.
+    /// A port or a journal that is taken, a journal that is not of this region or not readable; no safe place for a
+    /// token of its own.
     pub async fn start(config: Config) -> Result<Self, Failure> {
         let wiring = config.wiring();
         let (journal, memory) = Journal::open(&config.journal, &config.names.region, &wiring)
@@ -75,6 +78,8 @@ impl Server {
         let listener = TcpListener::bind(config.address)
             .await
             .map_err(|why| Failure::Run(format!("{}: {why}", config.address)))?;
+        // Nobody is answered before it is there.
+        let own = OwnToken::unless(&config.tokens, &listener, config.token_file.as_deref())?;
         let reconnect = Duration::from_nanos(config.settings.reconnect.ps() / 1000);
         let patience = Duration::from_nanos(config.settings.patience.ps() / 1000);
         let timing = Timing::new(reconnect, patience);
@@ -102,7 +107,7 @@ impl Server {
         let (stop, ended) = on_a_thread(task)?;
         let tokens = Arc::new(config.tokens);
         let service = grpc::service(hub.clone(), tokens.clone(), ports, lease);
-        let border = Border { open: tokens.is_empty(), refused: hub.refused.clone() };
+        let border = Border { by_address: own.is_some(), refused: hub.refused.clone() };
         let routes =
             gateway::router(hub.clone(), tokens.clone()).route_service(grpc::PATH, service);
         let router = border.around(routes);
@@ -111,7 +116,7 @@ impl Server {
         let router = limits.around(router);
         *hub.expiry.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = config.expiry;
         let shared = Shared::new(tokens, config.tls);
-        Ok(Server { listener, shared, router, limits, hub, stop, ended })
+        Ok(Server { listener, shared, router, limits, hub, own, stop, ended })
     }
 
     /// Where it listens.
@@ -120,6 +125,11 @@ impl Server {
     /// If the system does not say.
     pub fn address(&self) -> Result<SocketAddr, Failure> {
         self.listener.local_addr().map_err(|why| Failure::Run(why.to_string()))
+    }
+
+    /// Where the token is that it has made, if its file has none.
+    pub fn token_file(&self) -> Option<&Path> {
+        self.own.as_ref().map(OwnToken::path)
     }
 
     /// What the controller publishes.
@@ -132,8 +142,12 @@ impl Server {
     /// # Errors
     /// A journal that cannot be written.
     pub async fn run(self) -> Result<(), Failure> {
+        let listens = pin!(listen(self.listener, self.shared, self.router, self.limits));
+        // Its file goes before the port is free for another.
+        let mut own = self.own;
         let ended = tokio::select! {
-            () = listen(self.listener, self.shared, self.router, self.limits) => Ok(()),
+            () = listens => Ok(()),
+            () = OwnToken::stay(&mut own) => Ok(()),
             ended = self.ended => ended.unwrap_or_else(|_| Err("the controller is gone".into())),
         };
         drop(self.stop);
@@ -151,106 +165,20 @@ pub async fn controller(file: &Path) -> Result<(), Failure> {
     let server = Server::start(Config::read(file, &text)?).await?;
     let address = server.address()?;
     tracing::info!(%address, tls = server.shared.acceptor().is_some(), "listening");
-    let reload = Reload::new(file.into(), &text, server.shared.clone(), server.hub.clone())?;
-    say(&serde_json::json!({ "listening": address.to_string() }).to_string());
+    let (shared, has_own) = (server.shared.clone(), server.own.is_some());
+    let reload = Reload::new(file.into(), &text, shared, has_own, server.hub.clone())?;
+    say(&listening(address, server.token_file()));
     tokio::spawn(reload.run());
     server.run().await
 }
 
-/// Prints what a region's file means.
-///
-/// # Errors
-/// As [`Config::load`].
-pub fn check(file: &Path, json: bool) -> Result<(), Failure> {
-    let summary = Config::load(file)?.summary;
-    if json {
-        say(&serde_json::to_string_pretty(&summary).map_err(|why| Failure::Run(why.to_string()))?);
-        return Ok(());
+/// What is said when somebody can come: where, and where the token is that was made, if one was.
+pub(crate) fn listening(address: SocketAddr, token_file: Option<&Path>) -> String {
+    let mut line = serde_json::json!({ "listening": address.to_string() });
+    if let Some(path) = token_file {
+        line["token_file"] = path.display().to_string().into();
     }
-    let tls = if summary.tls { "with TLS" } else { "without TLS" };
-    let switches = summary.switches.iter();
-    let switches =
-        switches.map(|switch| ("switch", format!("{}, {} ports", switch.at, switch.ports)));
-    let lines = [
-        ("region", summary.region),
-        ("servers", format!("{} of {} optical ports", summary.servers, summary.ports_each)),
-        ("tenants", summary.tenants.join(", ")),
-        ("listens", format!("{} {tls}, {} tokens", summary.listen, summary.tokens)),
-        ("decides", summary.decision),
-        ("journal", summary.journal),
-    ];
-    let (first, rest) = lines.split_at(3);
-    let lines = first.iter().cloned().chain(switches).chain(rest.iter().cloned());
-    lines.for_each(|(name, value)| say(&format!("{name:<8} {value}")));
-    Ok(())
-}
-
-/// Prints the last calls that changed something in a region, or were refused, oldest first.
-///
-/// # Errors
-/// As [`Config::load`]; if no controller has left such a file.
-pub fn calls(file: &Path, limit: usize, json: bool) -> Result<(), Failure> {
-    let path = trail::beside(&Config::load(file)?.journal);
-    let found = trail::read(&path, limit)
-        .map_err(|why| Failure::Run(format!("{}: {why}", path.display())))?;
-    for entry in found {
-        if json {
-            say(&serde_json::to_string(&entry).map_err(|why| Failure::Run(why.to_string()))?);
-            continue;
-        }
-        let who = entry.who.unwrap_or_else(|| {
-            entry.sha256.map_or_else(|| "no token".into(), |digits| format!("sha256 {digits}..."))
-        });
-        let asked = entry.asked.map_or_else(String::new, |asked| format!(" {asked}"));
-        let more = match entry.left_out {
-            0 => String::new(),
-            left_out => format!("  ({left_out} refused calls before it were left out)"),
-        };
-        let trail::Entry { unix_ms, from, call, answer, .. } = entry;
-        let at = utc(unix_ms);
-        say(&format!("{at}  {answer}  {who:<20}  {from:<21}  {call}{asked}{more}"));
-    }
-    Ok(())
-}
-
-/// A time since 1970 as a date and a time of day.
-fn utc(unix_ms: u64) -> String {
-    let (days, second) = (unix_ms / 86_400_000, unix_ms / 1000 % 86_400);
-    // Years begin in March: then a leap day is a year's last.
-    let era = days + 719_468;
-    let (cycle, day) = (era / 146_097, era % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let (year, month) = (year + 400 * cycle + month / 10, (month + 2) % 12 + 1);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
-}
-
-/// Prints the protocols that switches are driven by, each with the keys of `[switch]` that it reads.
-///
-/// # Errors
-/// If they cannot be written as JSON.
-pub fn drivers(json: bool) -> Result<(), Failure> {
-    if json {
-        say(&serde_json::to_string_pretty(DRIVERS).map_err(|why| Failure::Run(why.to_string()))?);
-        return Ok(());
-    }
-    for protocol in DRIVERS {
-        say(&format!("{:<8} {}", protocol.name, protocol.title));
-        for setting in protocol.reach.settings().iter().chain(protocol.settings) {
-            let Setting { key, meaning, default, .. } = setting;
-            say(&format!("{:<8} {:<20}  {meaning} ({default})", "", format!("switch.{key}")));
-        }
-    }
-    Ok(())
-}
-
-/// A line on standard output, at once; nobody needs to read it.
-fn say(line: &str) {
-    let mut out = std::io::stdout();
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    line.to_string()
 }
 
 /// Runs a task on a thread of its own until the sender is dropped; the receiver hears how it ended.
@@ -345,24 +273,5 @@ async fn converse(
             tracing::debug!(%from, %why, "connection ended");
         },
         () = uninvited => tracing::debug!(%from, "nobody has shown a token"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::utc;
-
-    #[test]
-    fn dates_are_those_of_the_calendar() {
-        for (unix_s, date) in [
-            (0, "1970-01-01T00:00:00Z"),
-            (951_782_399, "2000-02-28T23:59:59Z"),
-            (951_782_400, "2000-02-29T00:00:00Z"),
-            (1_709_251_199, "2024-02-29T23:59:59Z"),
-            (1_795_478_400, "2026-11-24T00:00:00Z"),
-            (4_107_542_400, "2100-03-01T00:00:00Z"),
-        ] {
-            assert_eq!(utc(unix_s * 1000), date);
-        }
     }
 }

@@ -40,7 +40,7 @@ const CHANGES: [&str; 2] = ["/v1/unblock", "/v1/audit"];
 pub struct Entry {
     /// When it was answered, in milliseconds since 1970.
     pub unix_ms: u64,
-    /// The name of the token, if it is a known one; `anyone` where none is required.
+    /// The name of the token, if it is a known one; `own token` of the one that the controller has made.
     pub who: Option<String>,
     /// The first digits of the SHA-256 of a token that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

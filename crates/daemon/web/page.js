@@ -7,6 +7,17 @@ const ROWS = 12;
 const state = { token: sessionStorage.getItem("token") || "", since: 0, started: 0, names: null,
   events: [], changes: [], last: 0, drawn: {}, pointed: null };
 
+// `lightloom controller page` prints an address with a token, which is taken out of it at once.
+function login() {
+  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (token === null) return;
+  history.replaceState(null, "", location.pathname + location.search);
+  state.token = token.trim();
+  sessionStorage.setItem("token", state.token);
+}
+addEventListener("hashchange", login);
+login();
+
 function make(tag, attributes = {}, ...children) {
   const svg = /^(svg|path|circle|rect|text|g|title|line)$/.test(tag);
   const it = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);

@@ -22,7 +22,9 @@ app = typer.Typer(invoke_without_command=True)
 
 _AT = "http://127.0.0.1:8470"
 _URL = typer.Option(_AT, "--url", help="Where the controller listens.")
-_TOKEN = typer.Option(None, "--token-file", help="A file that holds a token.")
+_TOKEN = typer.Option(
+    None, "--token-file", help="A file that holds a token; else the one made for this user."
+)
 _CA = typer.Option(None, "--ca", help="Certificates (PEM) that the controller's is signed by.")
 _JSON = typer.Option(False, "--json", help="Print JSON, as the controller says it.")
 _WATCH = typer.Option(False, "--watch", help="Show it anew every second, until interrupted.")
@@ -264,6 +266,27 @@ def audit(
     """
     answer = _client(url, token_file, ca).post("/v1/audit", {})
     print(json.dumps(answer) if as_json else "the switch is read; `events` says what comes of it")
+
+
+@app.command()
+def page(
+    url: str = _URL,
+    token_file: Path | None = _TOKEN,
+    ca: Path | None = _CA,
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Print the address of the controller's page, with the token that the page will show.
+
+    Open it in a browser: the page takes the token out of the address and keeps it until the tab is
+    closed. Whoever reads what is printed can do what you can.
+
+    Example: lightloom controller page
+    """
+    client = _client(url, token_file, ca)
+    client.get("/v1/names")  # the token is known there
+    fragment = "" if client.token is None else f"#token={client.token}"
+    address = f"{client.url}/{fragment}"
+    print(json.dumps({"page": address}) if as_json else address)
 
 
 def _client(url: str, token_file: Path | None, ca: Path | None) -> Client:

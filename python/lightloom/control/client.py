@@ -1,6 +1,7 @@
 """A controller's interface over HTTP, as its ``/openapi.json`` describes it.
 
-Modelled: one request at a time, straight to the controller, with a token and a CA of one's own.
+Modelled: one request at a time, straight to the controller, with a token and a CA of one's own. A
+controller that makes its token makes another at each start: one that is refused is read again.
 Ignored: proxies and redirects, which a controller does not have. Checked: against a server that
 answers well, wrongly, late and not at all.
 """
@@ -11,13 +12,13 @@ import json
 import ssl
 from collections.abc import Mapping
 from http.client import HTTPException, HTTPMessage
-from ipaddress import ip_address
 from pathlib import Path
 from typing import IO, Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Request, build_opener
 
+from lightloom.control import own_token
 from lightloom.errors import InputError, RunError
 
 DEFAULT_URL = "http://127.0.0.1:8470"
@@ -40,7 +41,8 @@ class Client:
     url
         Where it listens: ``http://HOST:PORT`` or ``https://HOST:PORT``.
     token_file
-        A file that holds a token.
+        A file that holds a token; without it, on this machine, the token that the controller has
+        made for this user, if it has.
     ca
         A file of certificates (PEM) that the controller's is signed by; the system's otherwise.
     timeout_s
@@ -71,11 +73,15 @@ https://HOST:PORT
         host, secure = _parts(url)
         self.url = url.rstrip("/")
         self.timeout_s = timeout_s
-        self._headers = {"Accept": "application/json"}
-        if token_file is not None:
-            self._headers["Authorization"] = f"Bearer {_token(token_file)}"
-            if not secure and not _loopback(host):
-                raise InputError(f'--url "{url}": a token goes over https:// off this machine')
+        here = own_token.address_of(url)
+        self._file, self._own = token_file, here if token_file is None else None
+        if self._own is not None and not secure and host.lower() == "localhost":
+            # A name can have several addresses, and a token is for who listens on one.
+            self.url = f"http://{self._own[0]}:{self._own[1]}"
+        self.token = self._read_token()
+        """The token that is shown, if there is one."""
+        if token_file is not None and not secure and here is None:
+            raise InputError(f'--url "{url}": a token goes over https:// off this machine')
         try:
             context = ssl.create_default_context(cafile=None if ca is None else str(ca))
         except (OSError, ssl.SSLError) as error:
@@ -98,8 +104,27 @@ https://HOST:PORT
         """Have something done; `get` says what may go wrong."""
         return self._ask(path, json.dumps(body).encode())
 
+    def _read_token(self) -> str | None:
+        if self._file is not None:
+            return _token(self._file)
+        return None if self._own is None else own_token.find(self._own)
+
+    def _is_outdated(self) -> bool:
+        """Whether another token is there than the one that was shown."""
+        shown, self.token = self.token, self._read_token() or self.token
+        return shown != self.token
+
+    def _where(self) -> str:
+        """Say where a token was looked for that is not known."""
+        if self._own is None:
+            return ""
+        found = "this user has none" if self.token is None else "it is not the one"
+        return f"; {found} at {own_token.path_of(self._own)}"
+
     def _ask(self, path: str, body: bytes | None) -> Any:
-        headers = dict(self._headers)
+        headers = {"Accept": "application/json"}
+        if self.token is not None:
+            headers["Authorization"] = f"Bearer {self.token}"
         if body is not None:
             headers["Content-Type"] = "application/json"
         request = Request(self.url + path, data=body, headers=headers)
@@ -107,9 +132,11 @@ https://HOST:PORT
             with self._open(request, timeout=self.timeout_s) as answer:
                 return json.loads(answer.read())
         except HTTPError as error:
+            if error.code == 401 and self._is_outdated():
+                return self._ask(path, body)
             why = _said(error)
             if error.code in (400, 401, 403, 422):
-                hint = " (--token-file)" if error.code == 401 else ""
+                hint = f"{self._where()} (--token-file)" if error.code == 401 else ""
                 raise InputError(f"{self.url}: {why}{hint}") from None
             raise RunError(f"{self.url}: {error.code}: {why}") from None
         except URLError as error:
@@ -133,13 +160,6 @@ def _parts(url: str) -> tuple[str, bool]:
     if any(c.isspace() or not c.isprintable() for c in url):
         raise wrong
     return host, parts.scheme == "https"
-
-
-def _loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def _token(file: Path) -> str:

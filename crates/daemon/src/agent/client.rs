@@ -1,6 +1,7 @@
 //! The task that carries an agent, and what others see of it.
 
-use super::link::{Controller, Link, News};
+use super::controller::Controller;
+use super::link::{Link, News};
 use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::proto::wire::Description;

@@ -14,7 +14,7 @@
 //! stops nothing but itself.
 
 use super::client::{AgentClient, Follower, View};
-use super::link::Controller;
+use super::controller::Controller;
 use crate::clock::ClockIdentity;
 use crate::failure::Failure;
 use lightloom_control::{Demand, ServerPart};

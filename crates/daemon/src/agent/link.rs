@@ -1,42 +1,24 @@
 //! An agent's stream to its controller, opened anew when it breaks.
 
+use super::controller::{Bearer, Controller, PATIENCE};
 use crate::failure::Failure;
 use crate::proto::wire::control_client::ControlClient;
 use crate::proto::wire::{DescribeRequest, Description};
 use crate::proto::{read_directive, report, version};
 use lightloom_control::{Directive, Report};
-use std::net::IpAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::WatchStream;
-use tonic::metadata::{Ascii, MetadataValue};
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
-use tonic::{Code, Request, Status};
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status};
 
-/// A controller is reached by then, or tried anew,
-const PATIENCE: Duration = Duration::from_secs(3);
-/// after this, doubled each time,
+/// A controller is tried anew after this, doubled each time,
 const FIRST_WAIT: Duration = Duration::from_millis(20);
 /// up to this.
 const LAST_WAIT: Duration = Duration::from_secs(1);
-
-/// Where a controller is, and who we are to it.
-#[derive(Clone, Debug, clap::Args)]
-pub struct Controller {
-    /// Address of the controller
-    #[arg(long = "controller", default_value = "http://127.0.0.1:8470", value_name = "URL")]
-    pub url: String,
-    /// A file with our token
-    #[arg(long, value_name = "FILE")]
-    pub token_file: Option<PathBuf>,
-    /// A file with the authority of its certificate (PEM)
-    #[arg(long, value_name = "FILE")]
-    pub ca: Option<PathBuf>,
-}
 
 /// What a link has to tell.
 pub(super) enum News {
@@ -68,10 +50,10 @@ impl Link {
         reports: watch::Receiver<Option<Report>>,
     ) -> Result<Self, Failure> {
         let endpoint = controller.endpoint()?;
-        let token = controller.token()?;
+        let bearer = Bearer::new(controller)?;
         let (tell, news) = mpsc::channel(16);
         let mut line =
-            Line { endpoint, token, server: server.into(), reports, tell, reached: false };
+            Line { endpoint, bearer, server: server.into(), reports, tell, reached: false };
         let task = tokio::spawn(async move { line.run().await });
         Ok(Link { news, task })
     }
@@ -81,76 +63,9 @@ impl Link {
     }
 }
 
-impl Controller {
-    /// That a stream to it could be opened, but for its answer.
-    ///
-    /// # Errors
-    /// If the address, the token or the authority cannot be used.
-    pub fn check(&self) -> Result<(), Failure> {
-        self.token().and_then(|_| self.endpoint()).map(drop)
-    }
-
-    pub(crate) fn endpoint(&self) -> Result<Endpoint, Failure> {
-        let wrong = |why: &dyn std::fmt::Display| {
-            Failure::Input(format!("--controller: {}: {why}", self.url))
-        };
-        let tls = match self.url.split_once("://") {
-            Some(("http", _)) => false,
-            Some(("https", _)) => true,
-            _ => return Err(wrong(&"must begin with http:// or https://")),
-        };
-        let endpoint = Endpoint::from_shared(self.url.clone()).map_err(|why| wrong(&why))?;
-        let endpoint = endpoint
-            .connect_timeout(PATIENCE)
-            .tcp_nodelay(true)
-            .http2_keep_alive_interval(Duration::from_secs(2))
-            .keep_alive_timeout(PATIENCE);
-        let Some(ca) = &self.ca else {
-            return if tls { Err(wrong(&"needs --ca, whom to trust")) } else { Ok(endpoint) };
-        };
-        if !tls {
-            return Err(wrong(&"--ca is for https://"));
-        }
-        let pem = std::fs::read(ca)
-            .map_err(|why| Failure::Input(format!("--ca: {}: {why}", ca.display())))?;
-        let trust = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem));
-        endpoint.tls_config(trust).map_err(|why| wrong(&why))
-    }
-
-    /// A token goes over TLS, or stays on this machine.
-    fn may_tell(&self) -> Result<(), Failure> {
-        // What is no address is said elsewhere.
-        let Ok(endpoint) = Endpoint::from_shared(self.url.clone()) else { return Ok(()) };
-        let uri = endpoint.uri();
-        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-        let here = host.eq_ignore_ascii_case("localhost")
-            || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
-        if here || uri.scheme_str() == Some("https") {
-            return Ok(());
-        }
-        let url = &self.url;
-        Err(Failure::Input(format!(
-            "--controller: {url}: a token goes over https:// off this machine"
-        )))
-    }
-
-    pub(crate) fn token(&self) -> Result<Option<MetadataValue<Ascii>>, Failure> {
-        let Some(file) = &self.token_file else { return Ok(None) };
-        self.may_tell()?;
-        let wrong = |why: &dyn std::fmt::Display| {
-            Failure::Input(format!("--token-file: {}: {why}", file.display()))
-        };
-        let token = std::fs::read_to_string(file).map_err(|why| wrong(&why))?;
-        let mut token: MetadataValue<Ascii> =
-            format!("Bearer {}", token.trim()).parse().map_err(|_| wrong(&"not a token"))?;
-        token.set_sensitive(true);
-        Ok(Some(token))
-    }
-}
-
 struct Line {
     endpoint: Endpoint,
-    token: Option<MetadataValue<Ascii>>,
+    bearer: Bearer,
     server: String,
     reports: watch::Receiver<Option<Report>>,
     tell: mpsc::Sender<News>,
@@ -167,6 +82,7 @@ impl Line {
         loop {
             let reached = std::mem::take(&mut self.reached);
             let Ok(why) = self.attend().await else { return };
+            let outdated = self.bearer.is_outdated(&why).await;
             // One that is told to come later does.
             if self.reached && !matches!(why.code(), Code::Aborted | Code::ResourceExhausted) {
                 wait = FIRST_WAIT;
@@ -179,8 +95,8 @@ impl Line {
                     | Code::InvalidArgument
                     | Code::FailedPrecondition
             );
-            let over = why.code() == Code::AlreadyExists || refused && !self.reached;
-            let words = words(&why);
+            let over = why.code() == Code::AlreadyExists || refused && !self.reached && !outdated;
+            let words = self.bearer.words(&why);
             if over {
                 let _ = self.tell.send(News::Over(words)).await;
                 return;
@@ -191,6 +107,7 @@ impl Line {
             }
             sleep(wait).await;
             wait = (wait * 2).min(LAST_WAIT);
+            self.bearer.renew().await;
         }
     }
 
@@ -209,7 +126,7 @@ impl Line {
         let said = WatchStream::from_changes(self.reports.clone());
         let said = said.filter_map(move |said| said.map(|said| report(&name, &said)));
         // The service answers once it has read a report, which the agent now has for it.
-        let directives = client.attend(self.with_token(said)).await;
+        let directives = client.attend(self.bearer.with(said)).await;
         let mut directives = match directives {
             Ok(directives) => directives.into_inner(),
             Err(why) => return Ok(why),
@@ -233,18 +150,10 @@ impl Line {
         let channel = channel.map_err(|why| Status::unavailable(root(&why)))?;
         let mut client = ControlClient::new(channel);
         let request = DescribeRequest { server: self.server.clone(), version: version::VERSION };
-        let description = client.describe(self.with_token(request)).await?.into_inner();
+        let description = client.describe(self.bearer.with(request)).await?.into_inner();
         version::speaks(description.version)
             .map_err(|why| Status::failed_precondition(why.to_string()))?;
         Ok((client, description))
-    }
-
-    fn with_token<T>(&self, message: T) -> Request<T> {
-        let mut request = Request::new(message);
-        if let Some(token) = &self.token {
-            request.metadata_mut().insert("authorization", token.clone());
-        }
-        request
     }
 }
 
@@ -255,11 +164,4 @@ fn root(error: &dyn std::error::Error) -> String {
         at = below;
     }
     at.to_string()
-}
-
-fn words(status: &Status) -> String {
-    match status.message() {
-        "" => format!("{:?}", status.code()),
-        words => words.into(),
-    }
 }

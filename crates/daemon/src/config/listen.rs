@@ -7,13 +7,24 @@ use crate::failure::Failure;
 use crate::tls;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 use tokio_rustls::rustls::ServerConfig;
 
-pub(super) type Listen = (SocketAddr, Option<Arc<ServerConfig>>, Option<SystemTime>, Tokens);
+/// What `[listen]` and `[[token]]` say.
+pub(super) struct Listen {
+    pub address: SocketAddr,
+    /// The certificate and key, if there are any,
+    pub tls: Option<Arc<ServerConfig>>,
+    /// and when it ends, if it is known.
+    pub expiry: Option<SystemTime>,
+    /// The tokens of the file.
+    pub tokens: Tokens,
+    /// Where the controller writes its own, if the file has none and says so.
+    pub token_file: Option<PathBuf>,
+}
 
-/// The address, the certificate and key if there are any and when it ends, and the tokens that are known.
 pub(super) fn listen(
     file: &File<'_>,
     raw: &raw::Listen,
@@ -68,5 +79,10 @@ pub(super) fn listen(
     };
     may_listen(address, tls.is_some(), !tokens.is_empty())
         .map_err(|why| file.lacks("listen.address", why))?;
-    Ok((address, tls, expiry, Tokens::new(tokens)))
+    if let (Some(path), false) = (&raw.token_file, tokens.is_empty()) {
+        let allowed = "is for a controller without [[token]], which makes one";
+        return Err(file.wrong("listen.token_file", path.display(), allowed));
+    }
+    let token_file = raw.token_file.as_deref().map(|path| file.beside(path));
+    Ok(Listen { address, tls, expiry, tokens: Tokens::new(tokens), token_file })
 }

@@ -56,6 +56,7 @@ pub(super) struct Listen {
     pub address: Option<String>,
     pub certificate: Option<PathBuf>,
     pub key: Option<PathBuf>,
+    pub token_file: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

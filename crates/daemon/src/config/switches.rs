@@ -3,7 +3,7 @@
 //! Checked: every key that is wrong is named with its value and what is allowed, below.
 
 use super::file::File;
-use super::listen::listen;
+use super::listen::{Listen, listen};
 use super::{raw, switch};
 use crate::auth::Tokens;
 use crate::failure::Failure;
@@ -15,7 +15,7 @@ use lightloom_units::Time;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_rustls::rustls::ServerConfig;
 
@@ -45,8 +45,10 @@ pub struct Switches {
     pub address: SocketAddr,
     /// The certificate and key to listen with, if there are any.
     pub tls: Option<Arc<ServerConfig>>,
-    /// The tokens that are known.
+    /// The tokens of the file; without any, the run makes one of its own.
     pub tokens: Tokens,
+    /// Where it writes that, unless where clients of the same user look by themselves.
+    pub token_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -122,7 +124,8 @@ impl Switches {
         let file = File { path };
         let raw: Raw = toml::from_str(text).map_err(|why| file.syntax(text, &why))?;
         let (limits, reconnect) = timing(&file, &raw.timing)?;
-        let (address, tls, _, tokens) = listen(&file, &raw.listen, &raw.token, &[])?;
+        let Listen { address, tls, tokens, token_file, .. } =
+            listen(&file, &raw.listen, &raw.token, &[])?;
         let mut places: Vec<Option<Place>> = vec![None; maps.devices.len()];
         let mut switches: Vec<Driven> = Vec::new();
         for (at, named) in raw.switch.iter().enumerate() {
@@ -158,7 +161,7 @@ impl Switches {
             place.ok_or_else(|| file.lacks("switch", why))
         });
         let places = places.collect::<Result<_, _>>()?;
-        Ok(Switches { switches, places, limits, reconnect, address, tls, tokens })
+        Ok(Switches { switches, places, limits, reconnect, address, tls, tokens, token_file })
     }
 }
 

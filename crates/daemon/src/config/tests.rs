@@ -43,6 +43,7 @@ fn what_is_written_is_what_is_had() {
     assert_eq!(config.decider.settings().dark.expected(1), Time::from_ms(10));
     assert_eq!(config.journal, Path::new("here/region.journal"));
     assert!(!config.tokens.is_empty());
+    assert_eq!((config.summary.tokens, config.summary.own_token), (1, None));
     let Endpoint::Command { program, arguments } = &config.switches[0].endpoint else {
         panic!("no ssh")
     };
@@ -85,6 +86,11 @@ fn what_is_wrong_is_named() {
             "127.0.0.1:0",
             "0.0.0.0:1",
             "listen.address: 0.0.0.0:1 is not loopback: a certificate and its key are required",
+        ),
+        (
+            "127.0.0.1:0\"",
+            "127.0.0.1:0\"\ntoken_file = \"t\"",
+            "listen.token_file: t: is for a controller without [[token]], which makes one",
         ),
         (
             "tenant = \"blue\"\nsha",

@@ -5,6 +5,7 @@ use super::runner::{Outcome, Runner};
 use crate::agent::Controller;
 use crate::config::Switches;
 use crate::failure::Failure;
+use crate::serve;
 use lightloom_control::execution::{Circuit, NodeRun, Plan, PortMaps, Readiness, Standing, Task};
 use lightloom_units::{BitRate, Bytes, Time};
 use std::io::{Read, Write};
@@ -62,7 +63,7 @@ impl ExecuteArguments {
         let mut runner = Runner::start(maps.clone(), switches, &keep, task).await?;
         if let Some(address) = runner.address() {
             tracing::info!(%address, "nodes may come");
-            say(&serde_json::json!({ "listening": address.to_string() }).to_string());
+            say(&serve::listening(address, runner.token_file()));
         }
         if let Some(path) = self.before.clone() {
             runner.keep_found(move |found| write_maps("--before", &path, found));

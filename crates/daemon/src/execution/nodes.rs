@@ -9,7 +9,7 @@
 use super::wire::generated::execution_client::ExecutionClient;
 use super::wire::generated::{NodeReport, NodeView};
 use super::wire::{read_view, report};
-use crate::agent::Controller;
+use crate::agent::{Bearer, Controller};
 use crate::clock::{Clock, boottime_ns};
 use crate::failure::Failure;
 use lightloom_control::execution::{NodeRun, Stage, Transmission};
@@ -108,7 +108,7 @@ impl Followers {
             let (says, said) = watch::channel(None);
             let link = Link {
                 endpoint: controller.endpoint()?,
-                token: controller.token()?,
+                bearer: Bearer::new(controller)?,
                 said,
                 run: Arc::new(AtomicU64::new(0)),
                 at,
@@ -287,7 +287,7 @@ impl Followers {
 /// A node's stream, opened anew when it breaks.
 struct Link {
     endpoint: tonic::transport::Endpoint,
-    token: Option<tonic::metadata::MetadataValue<tonic::metadata::Ascii>>,
+    bearer: Bearer,
     said: watch::Receiver<Option<lightloom_control::execution::NodeReport>>,
     /// The execution that it follows.
     run: Arc<AtomicU64>,
@@ -296,10 +296,12 @@ struct Link {
 }
 
 impl Link {
-    async fn run(self) {
+    async fn run(mut self) {
         loop {
+            self.bearer.renew().await;
             let news = match self.follow().await {
                 Ok(()) => News::Down("it ended the stream".into()),
+                Err(why) if self.bearer.is_outdated(&why).await => continue,
                 Err(why) => {
                     let over = matches!(
                         why.code(),
@@ -309,7 +311,7 @@ impl Link {
                             | Code::FailedPrecondition
                             | Code::AlreadyExists
                     );
-                    let words = why.message().to_owned();
+                    let words = self.bearer.words(&why);
                     if over { News::Over(words) } else { News::Down(words) }
                 }
             };
@@ -329,11 +331,7 @@ impl Link {
         let said = said.filter_map(move |said| {
             said.map(|said| -> NodeReport { report(run.load(Ordering::Relaxed), &said) })
         });
-        let mut request = tonic::Request::new(said);
-        if let Some(token) = &self.token {
-            request.metadata_mut().insert("authorization", token.clone());
-        }
-        let mut views = client.follow(request).await?.into_inner();
+        let mut views = client.follow(self.bearer.with(said)).await?.into_inner();
         while let Some(view) = views.message().await? {
             self.run.store(view.run, Ordering::Relaxed);
             if self.tell.send((self.at, News::View(view))).await.is_err() {

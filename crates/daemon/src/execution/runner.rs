@@ -7,6 +7,7 @@ use crate::clock::Clock;
 use crate::config::Switches;
 use crate::failure::Failure;
 use crate::limits::Limits as Rates;
+use crate::own_token::OwnToken;
 use crate::reload::Shared;
 use crate::serve;
 use crate::wire::{self, SwitchHandle, Timing};
@@ -15,6 +16,8 @@ use lightloom_units::Time;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::net::TcpListener;
@@ -73,6 +76,8 @@ pub struct Runner {
     nodes: BTreeMap<u32, watch::Sender<Told>>,
     /// Listens for nodes.
     address: Option<SocketAddr>,
+    /// The token that was made for them, if the file has none.
+    own: Option<OwnToken>,
     ready: Vec<ReadySetting>,
     found: Option<PortMaps>,
     before: Option<Keep>,
@@ -82,14 +87,15 @@ impl Runner {
     /// Starts: opens the switches' streams and, for a run with nodes, listens for them.
     ///
     /// # Errors
-    /// Maps and switches that do not fit, a port that is taken.
+    /// Maps and switches that do not fit, a port that is taken, no safe place for a token of its own.
     pub async fn start(
         maps: PortMaps,
         switches: Switches,
         keep: &[PortMaps],
         task: Task,
     ) -> Result<Self, Failure> {
-        let Switches { switches, places, limits, reconnect, address, tls, tokens } = switches;
+        let Switches { switches, places, limits, reconnect, address, tls, tokens, token_file } =
+            switches;
         let ports: Vec<u16> = switches.iter().map(|switch| switch.ports).collect();
         let clock = Clock::start();
         let span = |time: Time| Duration::from_nanos(time.ps() / 1000);
@@ -101,13 +107,14 @@ impl Runner {
         let run = random();
         let (hears, heard) = mpsc::channel(1024);
         let nodes: Vec<u32> = execution.nodes().collect();
-        let mut listens = None;
+        let (mut listens, mut own) = (None, None);
         if task == Task::Run && !nodes.is_empty() {
             let listener = TcpListener::bind(address)
                 .await
                 .map_err(|why| Failure::Run(format!("{address}: {why}")))?;
             listens = Some(listener.local_addr().map_err(|why| Failure::Run(why.to_string()))?);
-            let border = Border { open: tokens.is_empty(), refused: Arc::default() };
+            own = OwnToken::unless(&tokens, &listener, token_file.as_deref())?;
+            let border = Border { by_address: own.is_some(), refused: Arc::default() };
             let tokens = Arc::new(tokens);
             let rates = Rates::new(tokens.clone(), border.refused.clone(), nodes.len());
             let service = service::service(run, nodes, tokens.clone(), hears);
@@ -132,6 +139,7 @@ impl Runner {
             heard,
             nodes: BTreeMap::new(),
             address: listens,
+            own,
             ready: Vec::new(),
             found: None,
             before: None,
@@ -141,6 +149,11 @@ impl Runner {
     /// Where it listens for nodes, if it does.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// Where the token is that was made, if one was.
+    pub fn token_file(&self) -> Option<&Path> {
+        self.own.as_ref().map(OwnToken::path)
     }
 
     /// Has what was found kept before anything is changed.
@@ -156,6 +169,8 @@ impl Runner {
     /// # Errors
     /// If what was found cannot be kept: nothing is changed then.
     pub async fn run(mut self, mut stop: oneshot::Receiver<()>) -> Result<Outcome, Failure> {
+        let mut own = self.own.take();
+        let mut stays = pin!(OwnToken::stay(&mut own));
         let mut stopped = false;
         let mut ticked = self.clock.at(Time::ZERO);
         let ending = loop {
@@ -171,6 +186,7 @@ impl Runner {
                 }
                 (switch, input) = wire::next(&mut self.switches) => self.switch(switch, input),
                 Some(heard) = self.heard.recv() => self.hear(heard),
+                () = &mut stays => {}
                 () = sleep_until(timer.into()) => {
                     ticked = Instant::now();
                     self.called = ticked;

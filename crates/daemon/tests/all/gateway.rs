@@ -334,10 +334,11 @@ async fn without_a_token_nothing_is_said_of_the_region() {
 #[tokio::test]
 async fn pages_of_other_sites_cannot_use_an_operators_browser() {
     let World { hub, .. } = world();
-    let border = Border { open: true, refused: hub.refused.clone() };
-    let app = border.around(router(hub.clone(), Arc::new(Tokens::default())));
+    let border = Border { by_address: true, refused: hub.refused.clone() };
+    let app = border.around(router(hub.clone(), tokens()));
     let call = async |host: &str, path: &str| {
-        let request = Request::get(path).header(header::HOST, host).body(Body::empty());
+        let request = Request::get(path).header(header::HOST, host);
+        let request = request.header(header::AUTHORIZATION, "Bearer op").body(Body::empty());
         app.clone().oneshot(request.expect("a request")).await.expect("never fails")
     };
     assert_eq!(call("localhost:8470", "/v1/status").await.status(), StatusCode::OK);
@@ -369,9 +370,10 @@ async fn commands_reach_the_controller_or_are_said_not_to() {
 #[tokio::test]
 async fn metrics_say_what_the_snapshot_says() {
     let World { hub, snapshots, .. } = world();
-    let app = router(hub.clone(), Arc::new(Tokens::default()));
+    let app = router(hub.clone(), tokens());
     let scrape = async || {
         let request = Request::get("/metrics").header(header::HOST, "localhost");
+        let request = request.header(header::AUTHORIZATION, "Bearer eye");
         let answer = app.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
         let body = to_bytes(answer.into_body(), 1 << 20).await.expect("a body");
         String::from_utf8(body.to_vec()).expect("text")

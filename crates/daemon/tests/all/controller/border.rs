@@ -8,7 +8,6 @@ use lightloom_daemon::proto::wire::control_client::ControlClient;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tonic::Request;
 use tonic::transport::Endpoint;
 
 const CALL: &str = "/lightloom.control.v1.Control/Attend";
@@ -40,7 +39,9 @@ fn report() -> Vec<u8> {
 }
 
 async fn refused_for(address: &str, reason: &str) -> u64 {
-    let (_, text) = raw(address, &format!("GET /metrics HTTP/1.1\r\nHost: {address}"), b"").await;
+    let shown = authorization(address);
+    let head = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\n{}", shown.trim_end());
+    let (_, text) = raw(address, &head, b"").await;
     let name = format!("lightloom_requests_refused_total{{reason=\"{reason}\"}} ");
     let line = text.lines().find_map(|line| line.strip_prefix(&name));
     line.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("{name}: {text}"))
@@ -55,7 +56,8 @@ async fn described(
     let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
     let endpoint = endpoint.origin(format!("http://{host}").parse().expect("a host"));
     let mut client = ControlClient::new(endpoint.connect().await.expect("it listens"));
-    let mut request = Request::new(DescribeRequest { server: "node-00".into(), version: 0 });
+    let asked = DescribeRequest { server: "node-00".into(), version: 0 };
+    let mut request = shown(address, asked);
     for (name, value) in headers {
         request.metadata_mut().insert(*name, value.parse().expect("a value"));
     }

@@ -10,7 +10,9 @@ use tokio::time::timeout;
 
 async fn refused_for(address: &str, reason: &str) -> u64 {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
-    let head = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let shown = authorization(address);
+    let head =
+        format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\n{shown}Connection: close\r\n\r\n");
     stream.write_all(head.as_bytes()).await.expect("it reads");
     let mut text = String::new();
     stream.read_to_string(&mut text).await.expect("it answers");
@@ -58,9 +60,10 @@ async fn who_asks_too_often_is_told_to_come_again() {
     agent.when(LONG, |view| view.said > 0).await.expect("heard");
     let (address, mut codes) = (&controller.address, std::collections::BTreeMap::new());
     let mut stream = TcpStream::connect(address).await.expect("it listens");
-    let one = format!("GET /healthz HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    let shown = authorization(address);
+    let one = format!("GET /healthz HTTP/1.1\r\nHost: {address}\r\n{shown}\r\n");
     stream.write_all(one.repeat(3000).as_bytes()).await.expect("it reads");
-    let last = format!("GET /healthz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let last = one.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n");
     stream.write_all(last.as_bytes()).await.expect("it reads");
     let mut text = String::new();
     timeout(LONG, stream.read_to_string(&mut text)).await.expect("in time").expect("answers");

@@ -6,6 +6,7 @@ mod fence;
 mod kill;
 mod limits;
 mod lost;
+mod own_token;
 mod rival;
 mod rogue;
 mod several;

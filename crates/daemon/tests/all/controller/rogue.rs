@@ -56,7 +56,7 @@ impl Drop for Rogue {
 fn rogue(address: &str, lie: Lie) -> Rogue {
     let speaks = Arc::new(AtomicBool::new(true));
     let while_it = speaks.clone();
-    let address = format!("http://{address}");
+    let (place, address) = (address.to_owned(), format!("http://{address}"));
     let task = tokio::spawn(async move {
         let mut beat = 0;
         loop {
@@ -73,7 +73,7 @@ fn rogue(address: &str, lie: Lie) -> Rogue {
                     lie(&mut report, at);
                     report
                 });
-                if let Ok(answers) = client.attend(reports).await {
+                if let Ok(answers) = client.attend(shown(&place, reports)).await {
                     let mut answers = answers.into_inner();
                     while let Ok(Some(_)) = answers.message().await {}
                 }

@@ -12,9 +12,9 @@ async fn an_agent_of_the_version_before_is_served_and_a_strange_one_is_refused()
     let ocs = Daemon::ocs(4, &["--delay", "0 ms"]).await;
     let file = folder.write("region.toml", &region(0, &ocs.address, 2, 2, ""));
     let controller = Daemon::controller(&file).await;
-    let url = format!("http://{}", controller.address);
+    let (at, url) = (&controller.address, format!("http://{}", controller.address));
     let mut client = ControlClient::connect(url).await.expect("it listens");
-    let ask = |version| DescribeRequest { server: "node-00".into(), version };
+    let ask = |version| shown(at, DescribeRequest { server: "node-00".into(), version });
     for (theirs, both) in [(0, 1), (1, 1), (2, 2), (VERSION + 1, VERSION)] {
         let answer = client.describe(ask(theirs)).await.expect("described").into_inner();
         assert_eq!((answer.version, answer.number), (both, 0), "{theirs}");
@@ -34,7 +34,7 @@ async fn an_agent_of_the_version_before_is_served_and_a_strange_one_is_refused()
     let (says, said) = tokio::sync::mpsc::channel(8);
     says.send(report(1)).await.expect("room");
     let stream = tokio_stream::wrappers::ReceiverStream::new(said);
-    let mut directives = client.attend(stream).await.expect("attended").into_inner();
+    let mut directives = client.attend(shown(at, stream)).await.expect("attended").into_inner();
     let speak = async {
         for beat in 2.. {
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;

@@ -6,9 +6,13 @@ use lightloom_daemon::agent::Controller;
 use lightloom_units::Time;
 use rusqlite::OptionalExtension;
 use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs::DirBuilder;
 use std::net::TcpListener;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -18,7 +22,31 @@ use tokio::time::{sleep, timeout};
 /// Nothing here takes so long, unless it hangs.
 pub const LONG: Duration = Duration::from_secs(30);
 
-/// A folder that goes when the test ends.
+/// By address: where a controller has written the token that it made.
+static TOKENS: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
+
+/// The token that the controller there has made, if it has.
+pub fn token(address: &str) -> Option<String> {
+    let file = TOKENS.lock().expect("no panic").get(address).cloned();
+    file.map(|file| std::fs::read_to_string(file).expect("the token's file").trim().to_owned())
+}
+
+/// The line of a request that shows it, with its end.
+pub fn authorization(address: &str) -> String {
+    token(address).map_or_else(String::new, |token| format!("Authorization: Bearer {token}\r\n"))
+}
+
+/// A message that shows it.
+pub fn shown<T>(address: &str, message: T) -> tonic::Request<T> {
+    let mut request = tonic::Request::new(message);
+    if let Some(token) = token(address) {
+        let header = format!("Bearer {token}").parse().expect("a header");
+        request.metadata_mut().insert("authorization", header);
+    }
+    request
+}
+
+/// A folder that goes when the test ends. Nobody else may enter.
 pub struct Folder(pub PathBuf);
 
 impl Folder {
@@ -26,7 +54,7 @@ impl Folder {
         let name = format!("lightloom-{name}-{}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(&folder).expect("a folder");
+        DirBuilder::new().mode(0o700).create(&folder).expect("a folder");
         Folder(folder)
     }
 
@@ -47,12 +75,14 @@ impl Drop for Folder {
 pub struct Daemon {
     child: Child,
     pub address: String,
+    /// Where the token is that it has made, if it has.
+    pub token_file: Option<PathBuf>,
 }
 
 impl Daemon {
     /// Starts one, and waits until it listens.
     pub async fn start(arguments: &[&str]) -> Daemon {
-        Daemon::began(command(arguments).spawn().expect("lightloomd")).await
+        Daemon::started(command(arguments)).await
     }
 
     /// A gateway, whose log goes to a file.
@@ -61,16 +91,26 @@ impl Daemon {
         let file = file.to_str().expect("UTF-8");
         let mut command =
             command(&["--log", "json", "--log-level", "warn", "ocs", "gateway", file]);
-        Daemon::began(command.stderr(log).spawn().expect("lightloomd")).await
+        command.stderr(log);
+        Daemon::started(command).await
     }
 
-    async fn began(mut child: Child) -> Daemon {
+    /// As it is.
+    pub async fn started(mut command: Command) -> Daemon {
+        let mut child = command.spawn().expect("lightloomd");
         let out = child.stdout.take().expect("piped");
         let mut line = String::new();
         let read = timeout(LONG, BufReader::new(out).read_line(&mut line)).await;
         read.expect("a line in time").expect("readable");
         let said: Value = serde_json::from_str(&line).expect("where it listens");
-        Daemon { child, address: said["listening"].as_str().expect("an address").into() }
+        let address: String = said["listening"].as_str().expect("an address").into();
+        let token_file = said["token_file"].as_str().map(PathBuf::from);
+        let mut tokens = TOKENS.lock().expect("no panic");
+        match token_file.clone() {
+            Some(file) => tokens.insert(address.clone(), file),
+            None => tokens.remove(&address),
+        };
+        Daemon { child, address, token_file }
     }
 
     pub async fn ocs(ports: u16, more: &[&str]) -> Daemon {
@@ -79,10 +119,14 @@ impl Daemon {
         Daemon::start(&[&begin, &[ports.as_str()][..], more].concat()).await
     }
 
+    /// A token that it makes is in the region's folder.
     pub async fn controller(region: &Path) -> Daemon {
+        let place = region.parent().expect("a folder");
         let region = region.to_str().expect("UTF-8");
         let level = std::env::var("LIGHTLOOM_LOG").unwrap_or_else(|_| "off".into());
-        Daemon::start(&["--log-level", &level, "controller", "serve", region]).await
+        let mut command = command(&["--log-level", &level, "controller", "serve", region]);
+        command.env("XDG_RUNTIME_DIR", place);
+        Daemon::started(command).await
     }
 
     /// As `kill -9` does.
@@ -96,7 +140,11 @@ impl Daemon {
     }
 
     pub fn url(&self) -> Controller {
-        Controller { url: format!("http://{}", self.address), token_file: None, ca: None }
+        Controller {
+            url: format!("http://{}", self.address),
+            token_file: self.token_file.clone(),
+            ca: None,
+        }
     }
 }
 
@@ -192,15 +240,17 @@ pub fn read_journal(path: &Path) -> Memory {
 
 /// A page over HTTP/1.1: the status code, and the body as JSON.
 pub async fn get(address: &str, path: &str) -> (u16, Value) {
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let shown = authorization(address);
+    let request =
+        format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{shown}Connection: close\r\n\r\n");
     asked(address, &request).await
 }
 
 /// What is said to JSON that is sent there.
 pub async fn post(address: &str, path: &str, body: &str) -> (u16, Value) {
-    let length = body.len();
+    let (length, shown) = (body.len(), authorization(address));
     let request = format!(
-        "POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\
+        "POST {path} HTTP/1.1\r\nHost: {address}\r\n{shown}Connection: close\r\n\
          Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
     );
     asked(address, &request).await
