@@ -25,7 +25,7 @@ impl Controller {
         let found = self.sites.iter_mut().enumerate();
         let found: Vec<_> = found.filter_map(|(at, site)| Some((at, site.found.take()?))).collect();
         if !found.is_empty() {
-            self.seen(now, found);
+            self.seen(now, now, found);
             if !matches!(self.phase, Phase::Idle) {
                 return;
             }
@@ -425,7 +425,7 @@ impl Controller {
             return;
         }
         let kept = self.observed(&plan.kept, &plan.switches);
-        self.see_changes(now, &plan.kept, &kept, &plan.switches);
+        self.see_changes(now, plan.log.began, (&plan.kept, &kept), &plan.switches);
         (self.standing, plan.kept) = (self.observed(&self.standing, &plan.switches), kept);
         let foreign = self.see_foreign(now, &plan.switches);
         self.foreign.iter().for_each(|&port| plan.target.disconnect(port));

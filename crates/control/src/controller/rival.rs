@@ -84,17 +84,16 @@ impl Controller {
     /// The process did not run for a while, and what was known of the switch may not be so any more.
     pub(super) fn woken(&mut self, now: Time) {
         self.next_audit = now;
-        for at in 0..self.sites.len() {
-            let site = &mut self.sites[at];
-            if site.must_read && self.memory.touches(at) {
+        for (at, site) in self.sites.iter_mut().enumerate().filter(|(_, site)| site.must_read) {
+            // What was read before is old.
+            site.forget();
+            if self.memory.touches(at) {
                 // The stream that was given up may have been closed only now.
                 site.quarantine = site.quarantine.max(now + self.settings.lifetime);
-                site.forget();
             }
         }
         match &mut self.phase {
             _ if self.bug.is(Planted::GoesOnWhenWoken) => {}
-            // What was read before is old.
             Phase::Reading { found, .. } => found.clear(),
             Phase::Draining { .. } => self.give_up(now),
             // What is decided would go to the switch before it is read.

@@ -100,17 +100,19 @@ impl Controller {
             Phase::Verifying { mut plan, waits, mut found } => {
                 if !waits.orders.is_empty() {
                     let kept = self.among(&plan.kept, switch, &patches);
-                    self.see_changes(now, &plan.kept, &kept, &[switch]);
+                    self.see_changes(now, plan.log.began, (&plan.kept, &kept), &[switch]);
                     self.standing = self.among(&self.standing, switch, &patches);
                     plan.kept = kept;
                 }
                 found.push((switch, patches));
                 self.phase = Phase::Verifying { plan, waits, found };
             }
-            Phase::Reading { mut waits, mut found } => {
-                if self.are_gone(switch, &patches) && !waits.orders.is_empty() {
-                    waits.orders.clear();
-                    self.next_audit = now;
+            Phase::Reading { waits, mut found } => {
+                if !waits.orders.is_empty() {
+                    let standing = self.among(&self.standing, switch, &patches);
+                    let began = waits.deadline - self.settings.patience;
+                    self.see_changes(now, began, (&self.standing.clone(), &standing), &[switch]);
+                    self.standing = standing;
                 }
                 found.push((switch, patches));
                 self.phase = Phase::Reading { waits, found };
@@ -151,7 +153,7 @@ impl Controller {
             _ => {}
         }
         match self.phase {
-            Phase::Idle => self.seen(now, vec![(switch, patches)]),
+            Phase::Idle => self.seen(now, now, vec![(switch, patches)]),
             _ => self.sites[switch].found = Some(patches),
         }
     }
@@ -164,7 +166,9 @@ impl Controller {
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Patching { plan, .. } => self.patched(now, plan),
             Phase::Verifying { plan, found, .. } => self.verified(now, plan, found),
-            Phase::Reading { found, .. } => self.seen(now, found),
+            Phase::Reading { waits, found } => {
+                self.seen(now, waits.deadline - self.settings.patience, found);
+            }
             phase => self.phase = phase,
         }
     }
@@ -223,8 +227,8 @@ impl Controller {
         })
     }
 
-    /// What stands, out of any plan: it should be what was verified.
-    pub(super) fn seen(&mut self, now: Time, found: Vec<Found>) {
+    /// What stands, out of any plan, as was asked at `began`: it should be what was verified.
+    pub(super) fn seen(&mut self, now: Time, began: Time, found: Vec<Found>) {
         self.counters.audits += 1;
         let switches: Vec<usize> = found.iter().map(|&(switch, _)| switch).collect();
         let mut rival = false;
@@ -237,7 +241,7 @@ impl Controller {
             site.changing = false;
             self.clear(&Alarm::SwitchUntrusted { switch: switch as u16 });
         }
-        let began = self.unmute();
+        let first = self.unmute();
         self.see_foreign(now, &switches);
         if rival {
             self.next_audit = now + self.settings.audit;
@@ -246,19 +250,19 @@ impl Controller {
         let blind = self.bug.is(Planted::TrustsItsMemory);
         let observed =
             if blind { self.standing.clone() } else { self.observed(&self.standing, &switches) };
-        if !began && self.mute_until.is_none() {
-            self.see_changes(now, &self.standing.clone(), &observed, &switches);
+        if !first && self.mute_until.is_none() {
+            self.see_changes(now, began, (&self.standing.clone(), &observed), &switches);
         }
         self.standing = observed;
         let all = self.switches(Site::is_known).iter().all(|known| switches.contains(known));
         if self.mute_until.is_none() && (all || now < self.next_audit) {
-            self.take_over(now, began, all);
+            self.take_over(now, first, all);
         }
     }
 
-    /// Takes over what was found, or tells agents that they may use what stands. `began`: nothing was known before.
+    /// Takes over what was found, or tells agents that they may use what stands. `first`: nothing was known before.
     /// `all`: all switches were read.
-    fn take_over(&mut self, now: Time, began: bool, all: bool) {
+    fn take_over(&mut self, now: Time, first: bool, all: bool) {
         let found = self.adoptable();
         if self.memory.doubt == Some(Doubt::New) && found.circuits().next().is_some() {
             self.lose(now, "there is none, and the switch holds circuits of this region".into());
@@ -278,7 +282,7 @@ impl Controller {
         if begins {
             self.replan = true;
             self.begin(now, found, self.no_rounds(), now);
-        } else if began && !self.is_behind() {
+        } else if first && !self.is_behind() {
             self.tell_all();
         }
     }
@@ -289,18 +293,21 @@ impl Controller {
         all && self.mute_until.take().is_some()
     }
 
-    /// Raises or ends the alarm that circuits of these switches do not stand any more.
+    /// Raises the alarm that circuits of these switches do not stand any more, or ends it if it is older than `began`,
+    /// when they were asked.
     pub(super) fn see_changes(
         &mut self,
         now: Time,
-        before: &PortMap,
-        after: &PortMap,
+        began: Time,
+        (before, after): (&PortMap, &PortMap),
         switches: &[usize],
     ) {
         for &switch in switches {
             let here = |(a, _): &(PortId, PortId)| self.switch_of(*a) == switch;
             let gone = before.circuits().filter(here).ne(after.circuits().filter(here));
-            self.set_alarm(now, Alarm::CircuitsChanged { switch: switch as u16 }, gone);
+            let alarm = Alarm::CircuitsChanged { switch: switch as u16 };
+            let new = self.alarms.get(&alarm).is_some_and(|&since| since >= began);
+            self.set_alarm(now, alarm, gone || new);
         }
     }
 
