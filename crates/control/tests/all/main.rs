@@ -10,3 +10,4 @@ mod ocs;
 mod tl1_conformance;
 mod tl1_driver;
 mod tl1_sessions;
+mod woken;
