@@ -32,7 +32,8 @@ impl Hunt {
 /// use lightloom_soak::hunt;
 /// use lightloom_control::planted::Planted;
 /// let hunt = hunt(Planted::SkipsDraining, 0, 5, 100);
-/// assert_eq!(hunt.first.unwrap().invariant.name, "held");
+/// let first = hunt.first.unwrap();
+/// assert!(["held", "connected"].contains(&first.invariant.name), "{first}");
 /// ```
 pub fn hunt(planted: Planted, first: u64, count: u64, most: u64) -> Hunt {
     let mut hunt = Hunt { planted, seeds: 0, first: None, broken: BTreeMap::new() };

@@ -11,3 +11,4 @@ mod switches;
 mod tl1_conformance;
 mod tl1_driver;
 mod tl1_sessions;
+mod woken;
