@@ -8,7 +8,7 @@ const MS: fn(u64) -> Time = Time::from_ms;
 fn started(memory: Memory) -> Controller {
     let region = Region::in_a_row(2, 1, 4).expect("it fits");
     let mut controller = Controller::new(region, Settings::default(), memory, Time::ZERO);
-    controller.handle(Time::ZERO, Input::SwitchUp { device: "test".into(), ports: 4 });
+    controller.handle(Time::ZERO, Input::SwitchUp { switch: 0, device: "test".into(), ports: 4 });
     controller
 }
 
@@ -35,7 +35,7 @@ fn wants(controller: &mut Controller) -> Vec<Output> {
 fn reads(outputs: &[Output]) -> Option<u64> {
     let orders: Vec<_> = outputs.iter().filter(|it| matches!(it, Output::Order { .. })).collect();
     match orders[..] {
-        [Output::Order { id, order: Order::Read }] => Some(*id),
+        [Output::Order { id, order: Order::Read, .. }] => Some(*id),
         _ => None,
     }
 }
@@ -65,7 +65,7 @@ fn what_was_decided_meanwhile_waits_until_the_switch_is_read() {
 fn commands_that_may_be_late_are_waited_for_anew() {
     let touched = [
         Record::Planned { generation: 1, rounds: vec![0], circuits: Vec::new() },
-        Record::Patching { generation: 1 },
+        Record::Patching { generation: 1, switches: vec![] },
     ];
     let mut controller = started(Memory::replay(touched));
     let lifetime = Settings::default().lifetime;
