@@ -183,6 +183,10 @@ impl Checks {
         state: &[Patch],
     ) {
         let Some((switch, read, issued)) = self.reads.remove(&id) else { return };
+        // What comes late is not believed.
+        if now >= issued + settings.patience {
+            return;
+        }
         self.woken[switch].take_if(|since| issued >= *since);
         let n = region.switch_ports(switch);
         let later =
@@ -276,6 +280,8 @@ impl Checks {
     /// The controller was told that it was stopped.
     pub fn woken(&mut self, now: Time) {
         self.woken.fill(Some(now));
+        // What was asked before is not believed.
+        self.reads.clear();
     }
 
     /// An order was answered.

@@ -63,7 +63,7 @@ impl Controller {
     pub(super) fn alone(&mut self) {
         let stopped = std::mem::take(&mut self.stopped);
         for site in &mut self.sites {
-            site.made = None;
+            (site.made, site.found) = (None, None);
             if stopped {
                 site.forget();
             }
@@ -85,8 +85,9 @@ impl Controller {
     pub(super) fn woken(&mut self, now: Time) {
         self.next_audit = now;
         for (at, site) in self.sites.iter_mut().enumerate().filter(|(_, site)| site.must_read) {
-            // What was read before is old.
-            site.forget();
+            // What was read before is old; what should have been answered meanwhile is not trusted.
+            site.found = None;
+            site.reading.take_if(|(_, deadline)| now < *deadline);
             if self.memory.touches(at) {
                 // The stream that was given up may have been closed only now.
                 site.quarantine = site.quarantine.max(now + self.settings.lifetime);
