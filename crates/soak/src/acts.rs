@@ -161,7 +161,7 @@ impl World {
                 self.post(server, Event::Directive(server, directive));
             }
             Output::Order { switch, id, order } => {
-                self.note(|| format!("order {id} to switch {switch}: {order:?}"));
+                self.note(|| format!("order {id}: switch {switch}: {order:?}"));
                 let (region, memory) = (&self.region, &self.memory);
                 let holds = self.checks.order(now, region, memory, (switch, id), &order);
                 let (nodes, liars) = (&self.nodes, &self.liars);

@@ -18,12 +18,12 @@ use crate::planted::Planted;
 use lightloom_units::Time;
 
 impl Controller {
-    /// A switch was read. Says whether another controller has been there: then all is withdrawn.
-    pub(super) fn see_rival(&mut self, now: Time, switch: usize, found: &[Patch]) -> bool {
+    /// A switch was read. If another controller has been there, all is withdrawn.
+    pub(super) fn see_rival(&mut self, now: Time, switch: usize, found: &[Patch]) {
         let region = &self.region;
         let before = self.sites[switch].made.replace(found.iter().copied().collect());
         let Some(before) = before.filter(|_| !self.bug.is(Planted::IgnoresRivals)) else {
-            return self.stopped;
+            return;
         };
         let strange = |&&(a, b): &&_| {
             let ends = [a, b].map(|port| region.switch_port(port).port);
@@ -33,11 +33,10 @@ impl Controller {
         let circuits = region.circuits(switch, found);
         let strange: Vec<_> = circuits.iter().filter(strange).collect();
         if strange.is_empty() {
-            return self.stopped;
+            return;
         }
         let text = format!("another controller is at the switch: {strange:?} is none of ours");
         self.stop(now, &text);
-        true
     }
 
     /// The switch has issued a term: it is known again after a restart, and before anything is ordered with it.
@@ -85,9 +84,8 @@ impl Controller {
     pub(super) fn woken(&mut self, now: Time) {
         self.next_audit = now;
         for (at, site) in self.sites.iter_mut().enumerate().filter(|(_, site)| site.must_read) {
-            // What was read before is old; what should have been answered meanwhile is not trusted.
+            // What was read before is old.
             site.found = None;
-            site.reading.take_if(|(_, deadline)| now < *deadline);
             if self.memory.touches(at) {
                 // The stream that was given up may have been closed only now.
                 site.quarantine = site.quarantine.max(now + self.settings.lifetime);

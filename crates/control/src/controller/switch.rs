@@ -96,6 +96,7 @@ impl Controller {
     /// A switch of several was read, for a plan or an audit: circuits that are gone are not used while the others
     /// are waited for.
     fn read(&mut self, now: Time, switch: usize, patches: Vec<Patch>) {
+        self.see_rival(now, switch, &patches);
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Verifying { mut plan, waits, mut found } => {
                 if !waits.orders.is_empty() {
@@ -231,9 +232,7 @@ impl Controller {
     pub(super) fn seen(&mut self, now: Time, began: Time, found: Vec<Found>) {
         self.counters.audits += 1;
         let switches: Vec<usize> = found.iter().map(|&(switch, _)| switch).collect();
-        let mut rival = false;
         for (switch, patches) in found {
-            rival |= self.see_rival(now, switch, &patches);
             let site = &mut self.sites[switch];
             // One that plans went on without is to be part of them.
             self.replan |= site.must_read && !site.awaited && self.region.switches() > 1;
@@ -243,7 +242,7 @@ impl Controller {
         }
         let first = self.unmute();
         self.see_foreign(now, &switches);
-        if rival {
+        if self.stopped {
             self.next_audit = now + self.settings.audit;
             return;
         }
