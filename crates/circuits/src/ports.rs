@@ -12,10 +12,6 @@
 //! these counts has fewer new circuits; kept circuits reach their upper bound; from dark, with two equal nodes, every pair is split evenly at both ends; blocked ports
 //! stay dark.
 
-mod over;
-
-pub use over::assign_over;
-
 use crate::greedy::CircuitCounts;
 
 /// The circuits that stand between the optical ports of a region's servers.
@@ -205,7 +201,7 @@ pub fn assign(counts: &CircuitCounts, current: &PortMap, numa_of_port: &[u8]) ->
 }
 
 /// Keeps up to `wanted` of the circuits between two servers; returns how many.
-fn keep(
+pub(crate) fn keep(
     current: &PortMap,
     map: &mut PortMap,
     (a, b): (usize, usize),
@@ -243,7 +239,7 @@ fn on_node(map: &PortMap, from: usize, to: usize, node: u8, numa_of_port: &[u8])
 }
 
 /// The free port of `from`, of those that may be taken, that spreads its circuits to `to` best.
-fn free_port(
+pub(crate) fn free_port(
     map: &PortMap,
     from: usize,
     to: usize,

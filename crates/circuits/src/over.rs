@@ -11,8 +11,8 @@
 //! set; of random decisions for 16 servers 0.7 % of circuits are left out with two ports of each on each of three
 //! switches, and 1.6 % with one on each of six, in the tests below.
 
-use super::{PortMap, assign, free_port, keep};
 use crate::greedy::CircuitCounts;
+use crate::ports::{PortMap, assign, free_port, keep};
 
 /// As [`assign`], where a port is on a switch and a circuit joins two ports of the same.
 ///
@@ -37,14 +37,17 @@ pub fn assign_over(
     numa_of_port: &[u8],
     switch_of_port: &[u16],
 ) -> PortMap {
-    let (n, degree) = (current.n, current.degree);
+    let (n, degree) = (current.servers(), current.degree());
     assert_eq!(switch_of_port.len(), n * degree, "ports with a switch");
     if switch_of_port.iter().all(|&switch| switch == switch_of_port[0]) {
         return assign(counts, current, numa_of_port);
     }
     assert_eq!(counts.servers(), n, "servers of counts and of the ports that stand");
     assert_eq!(numa_of_port.len(), degree, "ports with a NUMA node");
-    let map = PortMap { blocked: current.blocked.clone(), ..PortMap::dark(n, degree) };
+    let mut map = PortMap::dark(n, degree);
+    let blocked = |&(server, port): &(usize, usize)| current.is_blocked(server, port);
+    let ports = (0..n).flat_map(|server| (0..degree).map(move |port| (server, port)));
+    ports.filter(blocked).for_each(|(server, port)| map.block(server, port));
     let switches = switch_of_port.iter().max().map_or(0, |&last| last + 1);
     let mut over = Over { map, numa_of_port, switch_of_port, switches };
     let mut missing = Vec::new();
@@ -74,7 +77,7 @@ struct Over<'a> {
 
 impl Over<'_> {
     fn is_on(&self, server: usize, port: usize, switch: u16) -> bool {
-        self.switch_of_port[server * self.map.degree + port] == switch
+        self.switch_of_port[server * self.map.degree() + port] == switch
     }
 
     /// Ports of a server on this switch that have no circuit and may have one.
@@ -84,7 +87,7 @@ impl Over<'_> {
                 && self.map.peer(server, port).is_none()
                 && !self.map.is_blocked(server, port)
         };
-        (0..self.map.degree).filter(free).count()
+        (0..self.map.degree()).filter(free).count()
     }
 
     /// Joins two servers over the switch with the most ports that are free at both; says whether there is one.
@@ -106,7 +109,8 @@ impl Over<'_> {
             free_port(&self.map, from, to, self.numa_of_port, on)
         };
         let ends = [(a, port(a, b)), (b, port(b, a))];
-        self.map.join(ends[0], ends[1]);
+        let [from, to] = ends.map(|(server, port)| (server as u16, port as u16));
+        self.map.connect(from, to);
         ends
     }
 
@@ -154,7 +158,7 @@ impl Over<'_> {
                 && self.map.peer(server, port).is_some()
                 && !moved.contains(&(server, port))
         };
-        let port = (0..self.map.degree).find(here)?;
+        let port = (0..self.map.degree()).find(here)?;
         let (next, _) = self.map.peer(server, port)?;
         self.map.disconnect((server as u16, port as u16));
         Some(usize::from(next))
