@@ -115,7 +115,7 @@ impl Behind {
                 }
                 self.driver.order(now, id, &order);
             }
-            GatewayOutput::Reconnect { .. } => self.driver.disconnected(now),
+            GatewayOutput::Reconnect => self.driver.disconnected(now),
             GatewayOutput::Refused { term, last, .. } => self.refused.push((term, last)),
         }
     }

@@ -166,7 +166,7 @@ impl Fence {
                     }
                 }
                 GatewayOutput::Order { id, order } => self.switch.order(id, order, self.came),
-                GatewayOutput::Reconnect { .. } => self.switch.reconnect(),
+                GatewayOutput::Reconnect => self.switch.reconnect(),
                 GatewayOutput::Refused { session, term, last } => {
                     let peer = self.sessions.get(&session).map(|(peer, _)| peer.to_string());
                     tracing::warn!(

@@ -27,8 +27,11 @@ const BUCKETS: [f64; 17] = [
     1.0, 3.0, 10.0,
 ];
 
+/// A gauge of each switch: its name, its help, and what it says.
+type SwitchGauge = (&'static str, &'static str, fn(&SwitchView) -> bool);
+
 /// What is said of each switch.
-const SWITCHES: [(&str, &str, fn(&SwitchView) -> bool); 2] = [
+const SWITCHES: [SwitchGauge; 2] = [
     ("switch_up", "The switch lets us in", |switch| switch.up),
     ("switch_read", "The state of the switch is known", |switch| switch.read),
 ];
