@@ -238,7 +238,7 @@ mod tests {
                 state >> 40
             };
             let bytes = (0..256).map(|_| draw()).collect();
-            let counts = allocate(&ServerDemand { n: 16, bytes }, &vec![on.len() as u32; 16], true);
+            let counts = allocate(&ServerDemand { n: 16, bytes }, &[on.len() as u32; 16], true);
             let switch_of_port: Vec<u16> = (0..16).flat_map(|_| on.iter().copied()).collect();
             let numa = vec![0; on.len()];
             let map = assign_over(&counts, &PortMap::dark(16, on.len()), &numa, &switch_of_port);
