@@ -12,8 +12,9 @@ from lightloom.cli import run
 from lightloom.simulation import Finished, run_all
 
 HERE = Path(__file__).parents[1] / "examples"
-# A region's file is for the controller, whose own tests read it.
-FILES = sorted(file for file in HERE.glob("*.toml") if not file.stem.startswith("region"))
+# Files of regions and switches are for the controller, whose own tests read them.
+OTHERS = ("region", "switches")
+FILES = sorted(file for file in HERE.glob("*.toml") if not file.stem.startswith(OTHERS))
 # For more GPUs than a quick test has time for.
 LARGE = ("huggingface", "deepseek-fp8-dispatch", "optical-io")
 SMALL = [path for path in FILES if path.stem not in LARGE]

@@ -90,7 +90,7 @@ function head(status) {
   const shown = status.switches.length === 1 ? status.switches : wrong;
   const one = (it) => `${it.device || "switch"}, ${it.ports} ports: ${how(it)}`;
   const many = `${status.switches.length} switches, ${status.switches.length - wrong.length} up`;
-  const rest = shown.map((it) => `${state.names?.switches[it.switch] ?? it.switch} ${how(it)}`);
+  const rest = shown.map((it) => `${state.names?.switches?.[it.switch] ?? it.switch} ${how(it)}`);
   $("switch").textContent = status.switches.length === 1 ? one(status.switches[0]) : [many, ...rest].join(", ");
   $("switch").className = wrong.length ? "wrong" : "quiet";
   $("role").textContent = `you are ${status.role === "operator" ? "an operator" : `a ${status.role}`}; up for ${long(status.now / 1e12)}`;
