@@ -13,7 +13,13 @@ Sends count from when the runtime looked at the clock. One that was stopped betw
 ``send`` is late: how many of these went into the dark is counted apart, for no process can prevent
 it.
 
-The exit code is 0 if there is no dark and no misdirected send, 1 if there is one, 2 for bad input.
+With ``--filter`` a filter stands at each optical NIC (``lightloomd filter``; this needs root, and
+is done in a network namespace of its own). Then each send is a frame, too, and what is judged is
+every frame that arrives at the other end of the NIC: late ones, too, and those of runtimes that
+ignore the lease's end (``--ignore-lease-end``).
+
+The exit code is 0 if nothing that is judged was dark or misdirected, 1 if something was, 2 for bad
+input, 3 if no filter can stand here.
 """
 
 from __future__ import annotations
@@ -28,6 +34,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -99,6 +106,7 @@ class Eye:
     over: threading.Event = field(default_factory=threading.Event)
 
     def watch(self) -> None:
+        """Read until it is over."""
         while not self.over.is_set():
             try:
                 with socket.create_connection(("127.0.0.1", self.port), timeout=30) as stream:
@@ -126,11 +134,91 @@ class Eye:
         return heard
 
 
+def nic(server: int, port: int) -> str:
+    """Return the name of a port's NIC; its other end has an ``x`` behind."""
+    return f"nic{server}-{port}"
+
+
+@dataclass
+class Net:
+    """A veth pair for each optical port, the servers' filters, and all frames that got through."""
+
+    program: str
+    place: Path
+    frames: list[dict[str, Any]] = field(default_factory=list)
+    over: threading.Event = field(default_factory=threading.Event)
+
+    def up(self) -> None:
+        """Make NICs in this network namespace, attach filters, and listen."""
+        self.place.mkdir()
+        call("mount", "-t", "bpf", "bpf", str(self.place))
+        call("ip", "link", "set", "lo", "up")
+        quiet = Path("/proc/sys/net/ipv6/conf/default/disable_ipv6")
+        if quiet.exists():  # nothing is sent but by runtimes
+            quiet.write_text("1")
+        for server in range(SERVERS):
+            names = [nic(server, port) for port in range(DEGREE)]
+            for name in names:
+                call("ip", "link", "add", name, "type", "veth", "peer", "name", f"{name}x")
+                for end in (name, f"{name}x"):
+                    call("ip", "link", "set", end, "up")
+                threading.Thread(target=self.listen, args=(f"{name}x",), daemon=True).start()
+            words = [word for name in names for word in ("--nic", name)]
+            call(self.program, "filter", "attach", self.at(server), *words)
+
+    def at(self, server: int) -> str:
+        """Return where a server's filter is."""
+        return str(self.place / f"server-{server}")
+
+    def words(self, server: int) -> list[str]:
+        """Return what a server's runtime is told of its NICs."""
+        nics = [word for port in range(DEGREE) for word in ("--nic", nic(server, port))]
+        return [*nics, "--filter", self.at(server)]
+
+    def listen(self, end: str) -> None:
+        """Keep every frame that arrives, with when the kernel got it."""
+        ipv4, timestamps = 0x0800, 35
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ipv4)) as stream:
+            stream.bind((end, ipv4))
+            stream.setsockopt(socket.SOL_SOCKET, timestamps, 1)
+            stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+            while not self.over.is_set():
+                frame, extra, _, _ = stream.recvmsg(2048, 256)
+                seconds, nanos = struct.unpack("qq", extra[0][2])
+                ahead = time.time_ns() - now_ns()
+                ns = seconds * 10**9 + nanos - ahead
+                self.frames.append(json.loads(frame[42:]) | {"ns": ns, "sent_ns": ns})
+
+    def refused(self) -> int:
+        """Return how many frames the filters have refused."""
+        ports = [
+            json.loads(line)
+            for server in range(SERVERS)
+            for line in call(self.program, "filter", "show", "--json", self.at(server)).splitlines()
+        ]
+        return sum(port["refused"] for port in ports)
+
+    def new_frames(self) -> list[dict[str, Any]]:
+        """Return what arrived since the last time."""
+        frames, self.frames = self.frames, []
+        return sorted(frames, key=lambda frame: int(frame["ns"]))
+
+
+def call(*words: str) -> str:
+    """Run a command, and return what it prints."""
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode != 0:
+        tell(f"no filter can stand here: {' '.join(words)}: {done.stderr.strip()}")
+        raise SystemExit(3)
+    return done.stdout
+
+
 @dataclass
 class Verdict:
     """What became of sends."""
 
     sends: int = 0
+    frames: int = 0
     dark: int = 0
     misdirected: int = 0
     late: int = 0
@@ -179,9 +267,15 @@ class World:
     """A region and all its processes."""
 
     def __init__(
-        self, place: Path, lightloomd: str, lease_ms: int, grace_ms: int, *more: str
+        self,
+        place: Path,
+        lightloomd: str,
+        lease_ms: int,
+        grace_ms: int,
+        *more: str,
+        net: Net | None = None,
     ) -> None:
-        self.place, self.program, self.more = place, lightloomd, more
+        self.place, self.program, self.more, self.net = place, lightloomd, more, net
         self.grace_s, self.lease_s = grace_ms / 1000, lease_ms / 1000
         self.switch_port = free_port()
         self.file = place / "region.toml"
@@ -255,6 +349,7 @@ class World:
     def start_runtime(self, server: int) -> None:
         words = ["--server", f"node-{server:02}", "--controller", self.url, "--every", "4 ms",
                  "--round", "300 ms", "--sends", str(self.sends_of(server))]  # fmt: skip
+        words += self.net.words(server) if self.net else []
         process = self.start(f"runtime-{server}", "runtime-emulator", *words, *self.more)
 
         def follow() -> None:
@@ -365,7 +460,12 @@ class World:
         sends = self.new_sends()
         self.go_wrong(what, dice, frozen_s)
         sends += self.settle()
-        verdict = judge(sends, self.eye.looks)
+        if self.net is None:
+            verdict = judge(sends, self.eye.looks)
+        else:
+            time.sleep(0.05)  # a look after the last frame
+            verdict = judge(self.net.new_frames(), self.eye.looks)
+            verdict.sends, verdict.frames = len(sends), verdict.sends
         del self.eye.looks[:-100]
         return verdict
 
@@ -401,22 +501,47 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--frozen", type=float, default=8.0, help="seconds that agents are stopped")
     parser.add_argument("--ignore-lease-end", action="store_true", help="as runtimes without it")
+    parser.add_argument("--what", choices=ALIKE, help="only this goes wrong")
+    parser.add_argument("--filter", action="store_true", help="filters stand at the NICs")
+    parser.add_argument("--apart", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.rounds < 1 or not 0 < given.frozen < 600:
         parser.error("--rounds must be 1 or more, --frozen between 0 and 600 s")
-    kinds = [ALIKE[number % len(ALIKE)] for number in range(given.rounds)]
+    alike = (given.what,) if given.what else ALIKE
+    kinds = [alike[number % len(alike)] for number in range(given.rounds)]
+    if given.filter and not given.apart:
+        words = ["--net", "--mount", sys.executable, __file__, *sys.argv[1:], "--apart"]
+        os.execvp("unshare", ["unshare", *words])
     lease_ms, grace_ms = 1000, 200
     more = ["--ignore-lease-end"] if given.ignore_lease_end else []
     with (
         tempfile.TemporaryDirectory(prefix="lease-bound-") as place,
-        World(Path(place), find(), lease_ms, grace_ms, *more) as world,
+        standing(Path(place), given.filter) as net,
+        World(Path(place), find(), lease_ms, grace_ms, *more, net=net) as world,
     ):
         total = Verdict()
         for verdict in rounds(world, kinds, given.seed, given.frozen, tell):
-            for key in ("sends", "plans", "dark", "misdirected", "late"):
+            for key in ("sends", "frames", "plans", "dark", "misdirected", "late"):
                 setattr(total, key, getattr(total, key) + getattr(verdict, key))
+        if net is not None:
+            tell(f"filters: {net.refused()} frames refused, {total.frames} judged")
     tell(f"{given.rounds} rounds: {total}")
     return int(total.violations > 0)
+
+
+@contextlib.contextmanager
+def standing(place: Path, filters: bool) -> Iterator[Net | None]:
+    """Return NICs with filters, if there are to be any."""
+    if not filters:
+        yield None
+        return
+    net = Net(find(), place / "bpf")
+    net.up()
+    try:
+        yield net
+    finally:
+        net.over.set()
+        call("umount", str(net.place))
 
 
 def tell(line: str) -> None:

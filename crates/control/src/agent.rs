@@ -98,6 +98,8 @@ pub struct Agent {
     /// Since when the data plane has left something unanswered.
     unanswered: Option<Time>,
     undrained: BTreeSet<u16>,
+    /// By port: as [`Agent::open_until`] has it.
+    open_until: Vec<Time>,
     token: u64,
     faults: BTreeSet<ServerPart>,
     demand: Option<Demand>,
@@ -127,6 +129,7 @@ impl Agent {
             used: 0,
             unanswered: None,
             undrained: BTreeSet::new(),
+            open_until: Vec::new(),
             token: 0,
             faults: BTreeSet::new(),
             demand: None,
@@ -153,6 +156,14 @@ impl Agent {
     /// Until when circuits may be used, by the agent's clock.
     pub fn lease_until(&self) -> Time {
         self.lease_until
+    }
+
+    /// Until when the NIC of each optical port may let frames out, for a filter that stands at it: to be set
+    /// before what [`Agent::poll`] has is done. A port that is drained keeps the end that it had, so that what
+    /// is in flight may be sent again, and opens for another circuit only when nothing is. `None` until the
+    /// data plane has followed this agent: what the filter holds is still of an earlier one.
+    pub fn open_until(&self) -> Option<&[Time]> {
+        (self.used > 0).then_some(self.open_until.as_slice())
     }
 
     /// The last directive that was carried out.
@@ -212,6 +223,7 @@ impl Agent {
             return;
         }
         self.undrained.clear();
+        self.limit();
         self.obey(now);
     }
 
@@ -343,9 +355,20 @@ impl Agent {
         self.outputs.push_back(AgentOutput::Drain { token: self.token, ports });
     }
 
+    /// Says until when each NIC may let frames out, but for those that are drained.
+    fn limit(&mut self) {
+        self.open_until.resize(self.circuits.len(), Time::ZERO);
+        for ((port, circuit), until) in (0..).zip(&self.circuits).zip(&mut self.open_until) {
+            if !self.undrained.contains(&port) {
+                *until = circuit.map_or(Time::ZERO, |_| self.lease_until);
+            }
+        }
+    }
+
     fn tell(&mut self, now: Time) {
         self.told += 1;
         self.unanswered.get_or_insert(now);
+        self.limit();
         let endless = self.bug.is(Planted::TellsNoEnd) || self.bug.is(Planted::ForgetsLeases);
         let until = if endless { Time::MAX } else { self.lease_until };
         let (number, circuits) = (self.told, self.circuits.clone());

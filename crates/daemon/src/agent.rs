@@ -11,7 +11,7 @@ mod controller;
 mod line;
 mod link;
 
-pub use client::{AgentClient, Follower, Use, View};
+pub use client::{AgentClient, Use, View};
 pub(crate) use controller::Bearer;
 pub use controller::Controller;
 pub use line::AgentArguments;

@@ -11,6 +11,7 @@ pub mod emulate;
 pub mod execution;
 pub mod failure;
 pub mod fence;
+pub mod filter;
 pub mod gateway;
 pub mod grpc;
 pub mod hub;

@@ -10,6 +10,7 @@ use lightloom_daemon::agent::AgentArguments;
 use lightloom_daemon::emulate::EmulateArguments;
 use lightloom_daemon::execution::{ExecuteArguments, NodeArguments};
 use lightloom_daemon::failure::Failure;
+use lightloom_daemon::filter::FilterArguments;
 use lightloom_daemon::runtime_emulator::RuntimeArguments;
 use lightloom_daemon::{fence, ocs, serve, show};
 use std::path::PathBuf;
@@ -51,6 +52,8 @@ enum What {
     /// Agents, one a server
     #[command(subcommand)]
     Agent(Agent),
+    #[command(subcommand)]
+    Filter(FilterArguments),
     /// Nodes that follow a plan, emulated
     NodeEmulator(Box<NodeArguments>),
     RuntimeEmulator(RuntimeArguments),
@@ -211,6 +214,7 @@ async fn run(what: What) -> Result<(), Failure> {
         What::Ocs(Ocs::Gateway { file }) => fence::serve(&file).await,
         What::Agent(Agent::Serve(arguments)) => arguments.run().await,
         What::Agent(Agent::Emulate(arguments)) => arguments.run().await,
+        What::Filter(arguments) => arguments.run(),
         What::NodeEmulator(arguments) => arguments.run().await,
         What::Controller(Controller::Load(_) | Controller::Run(_)) => Ok(()), // see `work`
         What::RuntimeEmulator(arguments) => arguments.run().await,

@@ -3,7 +3,8 @@
 //!
 //! Modelled: [`lightloom_control::Runtime`] with a thread that reads, one that writes and one that sends, so
 //! that each can be late by itself; an agent that is killed is started anew.
-//! Ignored: data: a send is a datagram to itself, and in flight until that has come back.
+//! Ignored: data: a send is a datagram to itself, and in flight until that has come back. Where NICs are given,
+//! a frame of the same name leaves over the port's NIC, too.
 //! Checked: `tests/test_lease_bound.py`, where everything around it is stopped and killed.
 
 mod sender;
@@ -13,7 +14,7 @@ use crate::clock::{Clock, ClockIdentity, boottime_ns};
 use crate::failure::Failure;
 use lightloom_control::{Mark, PortId, Runtime, Stage, Use};
 use lightloom_units::Time;
-use sender::{Sender, Shared, spawn};
+use sender::{Sender, Shared, broadcast, spawn};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -46,6 +47,12 @@ pub struct RuntimeArguments {
     /// A new demand after each such time; servers of one computer are in the same round
     #[arg(long, value_parser = period, default_value = "1 s", value_name = "TIME")]
     round: Time,
+    /// Send each piece also as a broadcast over this NIC; in the order of the server's ports
+    #[arg(long = "nic", value_name = "NIC")]
+    nics: Vec<String>,
+    /// As `agent serve --filter`: the filter of these NICs
+    #[arg(long, value_name = "DIR")]
+    filter: Option<PathBuf>,
     /// Wait so long between the look at the clock and the send: for a test that stops it there
     #[arg(long, hide = true, value_parser = period, value_name = "TIME")]
     dwell: Option<Time>,
@@ -114,7 +121,8 @@ impl RuntimeArguments {
         };
         let shared = Arc::new(Mutex::new(Shared::default()));
         let (clock, every, dwell) = (Clock::start(), self.every, self.dwell);
-        let sender = Sender { shared: shared.clone(), clock, every, dwell };
+        let nics = self.nics.iter().map(|nic| broadcast(nic)).collect::<Result<_, _>>()?;
+        let sender = Sender { shared: shared.clone(), clock, every, dwell, nics };
         sender.start(log)?;
         loop {
             let met = self.attend(&shared, clock)?;
@@ -162,9 +170,11 @@ impl RuntimeArguments {
         let mut command = Command::new(program);
         command.args(["--log-level", "warn", "agent", "serve", "--server", &self.server]);
         command.args(["--controller", &self.controller.url]);
-        for (flag, file) in
-            [("--token-file", &self.controller.token_file), ("--ca", &self.controller.ca)]
-        {
+        for (flag, file) in [
+            ("--token-file", &self.controller.token_file),
+            ("--ca", &self.controller.ca),
+            ("--filter", &self.filter),
+        ] {
             if let Some(file) = file {
                 command.arg(flag).arg(file);
             }

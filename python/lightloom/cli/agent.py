@@ -28,6 +28,9 @@ def serve(
     drained: bool = typer.Option(
         False, "--drained", help="Take ports for drained once the runtime uses what followed."
     ),
+    filter: Path | None = typer.Option(
+        None, "--filter", help="Where lightloomd filter stands at the optical NICs."
+    ),
     log: str | None = typer.Option(None, "--log", help="How logs are written: text or json."),
     log_level: str | None = typer.Option(None, "--log-level", help="What is logged: info, ..."),
 ) -> None:
@@ -43,6 +46,7 @@ def serve(
         ("--server", server),
         ("--token-file", token_file),
         ("--ca", ca),
+        ("--filter", filter),
     )
     words += [f"{flag}={value}" for flag, value in given if value is not None]
     daemon.become([*words, *(["--drained"] if drained else [])])

@@ -4,6 +4,7 @@ use super::controller::Controller;
 use super::link::{Link, News};
 use crate::clock::Clock;
 use crate::failure::Failure;
+use crate::filter::Filter;
 use crate::proto::wire::Description;
 use lightloom_control::{
     Agent, AgentOutput, AgentSettings, Demand, Mark, PortId, Report, ServerPart, Stage,
@@ -36,7 +37,7 @@ pub struct Use {
 
 /// Who follows what an agent tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Follower {
+enum Follower {
     /// This process, which looks at [`View`] before it sends: it has followed as soon as that has changed.
     ThisProcess,
     /// Another process, which says itself what it has followed: [`AgentClient::using`].
@@ -82,24 +83,34 @@ impl AgentClient {
     /// # Errors
     /// If the address, the token or the authority cannot be used.
     pub fn start(controller: &Controller, server: &str) -> Result<Self, Failure> {
-        AgentClient::start_for(controller, server, Follower::ThisProcess)
+        AgentClient::begin(controller, server, Follower::ThisProcess, None)
     }
 
-    /// As [`AgentClient::start`], for a runtime here or apart.
+    /// As [`AgentClient::start`], for a runtime that is another process. The filter of the server's optical NICs,
+    /// if there is one, is told the lease's end before the runtime is.
     ///
     /// # Errors
     /// As there.
-    pub fn start_for(
+    pub fn start_apart(
+        controller: &Controller,
+        server: &str,
+        filter: Option<Filter>,
+    ) -> Result<Self, Failure> {
+        AgentClient::begin(controller, server, Follower::Apart, filter)
+    }
+
+    fn begin(
         controller: &Controller,
         server: &str,
         follower: Follower,
+        filter: Option<Filter>,
     ) -> Result<Self, Failure> {
         let (reports, latest) = watch::channel(None);
         let link = Link::open(controller, server, latest)?;
         let (calls, asked) = mpsc::channel(64);
         let (publish, views) = watch::channel(View::default());
         let clock = Clock::start();
-        let task = Task { agent: None, clock, follower, reports, link, asked, publish };
+        let task = Task { agent: None, clock, follower, filter, reports, link, asked, publish };
         tokio::spawn(task.run());
         Ok(AgentClient { calls, views })
     }
@@ -205,6 +216,7 @@ struct Task {
     agent: Option<(Arc<Description>, Agent)>,
     clock: Clock,
     follower: Follower,
+    filter: Option<Filter>,
     reports: watch::Sender<Option<Report>>,
     link: Link,
     asked: mpsc::Receiver<Call>,
@@ -216,7 +228,9 @@ impl Task {
         // What was said before the region was known.
         let mut waiting: Vec<Call> = Vec::new();
         loop {
-            self.carry_out();
+            if let Err(why) = self.carry_out() {
+                return self.end(why);
+            }
             let timer = self.agent.as_ref().map(|(_, agent)| agent.next_timeout());
             let timer = self.clock.at(timer.unwrap_or_default());
             tokio::select! {
@@ -231,15 +245,7 @@ impl Task {
                     Ok(()) => for call in waiting.drain(..) {
                         self.call(call);
                     },
-                    Err(why) => {
-                        // Circuits are left first.
-                        self.publish.send_modify(|view| {
-                            view.circuits.circuits.iter_mut().for_each(|circuit| *circuit = None);
-                            view.circuits.until_ns = 0;
-                            (view.said, view.ended) = (view.said + 1, Some(why));
-                        });
-                        return;
-                    }
+                    Err(why) => return self.end(why),
                 },
                 call = self.asked.recv() => match call {
                     Some(call) if self.agent.is_some() => self.call(call),
@@ -254,6 +260,15 @@ impl Task {
                 },
             }
         }
+    }
+
+    /// Circuits are left first.
+    fn end(&self, why: String) {
+        self.publish.send_modify(|view| {
+            view.circuits.circuits.iter_mut().for_each(|circuit| *circuit = None);
+            view.circuits.until_ns = 0;
+            (view.said, view.ended) = (view.said + 1, Some(why));
+        });
     }
 
     fn now(&self) -> Time {
@@ -317,9 +332,12 @@ impl Task {
         }
     }
 
-    fn carry_out(&mut self) {
+    fn carry_out(&mut self) -> Result<(), String> {
         let now = self.now();
-        let Some((_, agent)) = &mut self.agent else { return };
+        let Some((_, agent)) = &mut self.agent else { return Ok(()) };
+        if let Some(filter) = &mut self.filter {
+            filter.follow(agent, &self.clock)?;
+        }
         while let Some(output) = agent.poll() {
             match output {
                 AgentOutput::Report(report) => {
@@ -346,6 +364,7 @@ impl Task {
                 }
             }
         }
+        Ok(())
     }
 }
 

@@ -13,15 +13,17 @@
 //! Lines are written on a thread of their own, and only the latest waits: a runtime that does not read
 //! stops nothing but itself.
 
-use super::client::{AgentClient, Follower, View};
+use super::client::{AgentClient, View};
 use super::controller::Controller;
 use crate::clock::ClockIdentity;
 use crate::failure::Failure;
+use crate::filter::Filter;
 use lightloom_control::{Demand, ServerPart};
 use lightloom_decide::Traffic;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::{BufRead, Read, Write};
+use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -44,6 +46,10 @@ pub struct AgentArguments {
     /// waits for circuits
     #[arg(long)]
     drained: bool,
+    /// The filter of the server's optical NICs, as `lightloomd filter attach` left it there: it is told the
+    /// lease's end
+    #[arg(long, value_name = "DIR")]
+    filter: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -64,7 +70,8 @@ impl AgentArguments {
     /// If the controller will have nothing of this server's agent, or the runtime has another clock.
     pub async fn run(self) -> Result<(), Failure> {
         let clock = ClockIdentity::of_this_process().map_err(Failure::Run)?;
-        let agent = AgentClient::start_for(&self.controller, &self.server, Follower::Apart)?;
+        let filter = self.filter.as_deref().map(Filter::open).transpose()?;
+        let agent = AgentClient::start_apart(&self.controller, &self.server, filter)?;
         let mut views = agent.view();
         let mut over = agent.view();
         let (mut input, (output, writer)) = (input()?, output()?);

@@ -5,11 +5,15 @@ use crate::failure::Failure;
 use lightloom_control::{PortId, Runtime, RuntimeOutput};
 use lightloom_units::Time;
 use serde_json::json;
+use socket2::{Domain, Socket, Type};
 use std::io::{BufWriter, Write};
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+/// The port at which nobody listens.
+const DISCARD: u16 = 9;
 
 /// What the threads of a runtime share.
 #[derive(Default)]
@@ -84,6 +88,23 @@ pub(super) struct Sender {
     pub every: Time,
     /// Between the check and the send, for tests.
     pub dwell: Option<Time>,
+    /// By port: where pieces are sent, too.
+    pub nics: Vec<UdpSocket>,
+}
+
+/// A socket that sends to everybody at the other end of a NIC.
+///
+/// # Errors
+/// If there is no such NIC, or it may not be used.
+pub(super) fn broadcast(nic: &str) -> Result<UdpSocket, Failure> {
+    let open = || {
+        let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+        socket.bind_device(Some(nic.as_bytes()))?;
+        socket.set_broadcast(true)?;
+        socket.connect(&SocketAddr::from(([255; 4], DISCARD)).into())?;
+        Ok(UdpSocket::from(socket))
+    };
+    open().map_err(|why: std::io::Error| Failure::Input(format!("--nic: {nic}: {why}")))
 }
 
 impl Sender {
@@ -113,15 +134,18 @@ impl Sender {
                 let begun = Shared::lock(&self.shared).begin(self.clock, port);
                 let Some(piece) = begun else { continue };
                 self.dwell.into_iter().for_each(|time| std::thread::sleep(long(time)));
+                let Piece { ns, server, port, peer, generation } = piece;
+                let mut line = json!({
+                    "ns": ns, "server": server, "port": port, "peer": peer, "generation": generation,
+                });
+                if let Some(nic) = self.nics.get(usize::from(port)) {
+                    let _ = nic.send(line.to_string().as_bytes()); // a filter may refuse it
+                }
                 let _ = socket.send(&[0]);
                 let sent_ns = boottime_ns();
                 let _ = socket.recv(&mut [0]);
                 Shared::lock(&self.shared).change(|runtime| runtime.landed(port));
-                let Piece { ns, server, port, peer, generation } = piece;
-                let line = json!({
-                    "ns": ns, "sent_ns": sent_ns, "server": server, "port": port, "peer": peer,
-                    "generation": generation,
-                });
+                line["sent_ns"] = sent_ns.into();
                 writeln!(log, "{line}")?;
             }
             log.flush()?;
