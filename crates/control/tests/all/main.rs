@@ -7,6 +7,7 @@ mod netconf_peer;
 mod netconf_sessions;
 mod objects;
 mod ocs;
+mod open_until;
 mod switches;
 mod tl1_conformance;
 mod tl1_driver;
