@@ -75,6 +75,15 @@ pub enum AgentOutput {
     Use(Use),
 }
 
+/// What the NIC of an optical port may let out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Open {
+    /// The circuit for which it is open: the port at its other end.
+    pub circuit: Option<PortId>,
+    /// Until then, and no longer; zero if there is no circuit.
+    pub until: Time,
+}
+
 /// One server's end of the control plane.
 #[derive(Clone, Debug)]
 pub struct Agent {
@@ -98,8 +107,8 @@ pub struct Agent {
     /// Since when the data plane has left something unanswered.
     unanswered: Option<Time>,
     undrained: BTreeSet<u16>,
-    /// By port: as [`Agent::open_until`] has it.
-    open_until: Vec<Time>,
+    /// By port: as [`Agent::open`] has it.
+    open: Vec<Open>,
     token: u64,
     faults: BTreeSet<ServerPart>,
     demand: Option<Demand>,
@@ -129,7 +138,7 @@ impl Agent {
             used: 0,
             unanswered: None,
             undrained: BTreeSet::new(),
-            open_until: Vec::new(),
+            open: Vec::new(),
             token: 0,
             faults: BTreeSet::new(),
             demand: None,
@@ -158,12 +167,17 @@ impl Agent {
         self.lease_until
     }
 
-    /// Until when the NIC of each optical port may let frames out, for a filter that stands at it: to be set
-    /// before what [`Agent::poll`] has is done. A port that is drained keeps the end that it had, so that what
-    /// is in flight may be sent again, and opens for another circuit only when nothing is. `None` until the
-    /// data plane has followed this agent: what the filter holds is still of an earlier one.
-    pub fn open_until(&self) -> Option<&[Time]> {
-        (self.used > 0).then_some(self.open_until.as_slice())
+    /// What the NIC of each optical port may let out, for a filter that stands at it: to be set before what
+    /// [`Agent::poll`] has is done. A port that is drained keeps what it had, so that what is in flight may be
+    /// sent again, and opens for another circuit only when the data plane has said that nothing is. `None` until the data plane has followed
+    /// this agent: what the filter holds is still of an earlier one.
+    pub fn open(&self) -> Option<&[Open]> {
+        (self.used > 0).then_some(self.open.as_slice())
+    }
+
+    /// Whether the data plane has yet to say that nothing is in flight any more over a port.
+    pub fn drains(&self, port: u16) -> bool {
+        self.undrained.contains(&port)
     }
 
     /// The last directive that was carried out.
@@ -355,12 +369,14 @@ impl Agent {
         self.outputs.push_back(AgentOutput::Drain { token: self.token, ports });
     }
 
-    /// Says until when each NIC may let frames out, but for those that are drained.
+    /// Says what each NIC may let out, but for those that are drained.
     fn limit(&mut self) {
-        self.open_until.resize(self.circuits.len(), Time::ZERO);
-        for ((port, circuit), until) in (0..).zip(&self.circuits).zip(&mut self.open_until) {
-            if !self.undrained.contains(&port) {
-                *until = circuit.map_or(Time::ZERO, |_| self.lease_until);
+        self.open.resize(self.circuits.len(), Open::default());
+        for ((port, &circuit), open) in (0..).zip(&self.circuits).zip(&mut self.open) {
+            let drains = self.undrained.contains(&port) && circuit != open.circuit;
+            if !drains || self.bug.is(Planted::OpensWhileItDrains) {
+                let until = circuit.map_or(Time::ZERO, |_| self.lease_until);
+                *open = Open { circuit, until };
             }
         }
     }

@@ -23,7 +23,7 @@ mod region;
 mod runtime;
 mod settings;
 
-pub use agent::{Agent, AgentOutput, AgentSettings};
+pub use agent::{Agent, AgentOutput, AgentSettings, Open};
 pub use alarm::Alarm;
 pub use controller::{
     CircuitView, Controller, ControllerEvent, Counters, DemandView, Input, Output, Reconfiguration,

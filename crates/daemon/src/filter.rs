@@ -112,14 +112,13 @@ impl Filter {
     /// # Errors
     /// If the region has another number of ports, or the filter is gone.
     pub(crate) fn follow(&mut self, agent: &Agent, clock: &Clock) -> Result<(), String> {
-        let Some(until) = agent.open_until() else { return Ok(()) };
-        if until.len() != self.written.len() {
-            let (filter, region) = (self.written.len(), until.len());
+        let Some(open) = agent.open() else { return Ok(()) };
+        if open.len() != self.written.len() {
+            let (filter, region) = (self.written.len(), open.len());
             return Err(format!("the filter is of {filter} NICs, and a server has {region} ports"));
         }
-        for ((port, &until), written) in (0..).zip(until).zip(&mut self.written) {
-            // One that is closed says so: the time when this process began is no time.
-            let until_ns = if until.ps() == 0 { 0 } else { clock.boottime_ns(until) };
+        for ((port, open), written) in (0..).zip(open).zip(&mut self.written) {
+            let until_ns = open.circuit.map_or(0, |_| clock.boottime_ns(open.until));
             if *written != Some(until_ns) {
                 self.filter
                     .open_until(port, until_ns)

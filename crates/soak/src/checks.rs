@@ -1,8 +1,8 @@
 //! What has happened, as far as invariants need it.
 
 use crate::invariants::{
-    ALONE, AWAKE, CALM, CONNECTED, HELD, Holds, KEPT, LEGAL, ONWARD, READ_BACK, RECORDED, RISING,
-    SETTLED, SLICE, SOUND, holds,
+    ALONE, AWAKE, CALM, CONNECTED, FILTERED, HELD, Holds, KEPT, LEGAL, ONWARD, READ_BACK, RECORDED,
+    RISING, SETTLED, SLICE, SOUND, holds,
 };
 use crate::node::Node;
 use crate::share::Share;
@@ -368,7 +368,13 @@ impl Checks {
             for port in 0..region.degree() as u16 {
                 let may = node.plane.circuit(shows, port);
                 let flies = node.plane.flying[usize::from(port)].map(|(peer, _)| peer);
-                for peer in may.into_iter().chain(flies) {
+                let open = node.filter.get(usize::from(port)).filter(|open| shows < open.until);
+                let open = open.and_then(|open| open.circuit);
+                let drains = node.agent.as_ref().is_some_and(|agent| agent.drains(port));
+                holds(FILTERED, may.is_none() || may == open || drains, || {
+                    format!("{:?} may send to {may:?}, its filter to {open:?}", (server, port))
+                })?;
+                for peer in may.into_iter().chain(flies).chain(open) {
                     let ends = [region.switch_port((server, port)), region.switch_port(peer)];
                     if ends.iter().any(|&end| self.is_spoilt(now, end)) {
                         continue;
@@ -378,7 +384,11 @@ impl Checks {
                     let same = ends[0].switch == ends[1].switch;
                     let both = same && leads(ends[0], ends[1]) && leads(ends[1], ends[0]);
                     holds(CONNECTED, both, || {
-                        let how = if may.is_some() { "may send" } else { "has bytes in flight" };
+                        let how = match may.is_some() {
+                            true => "may send",
+                            false if flies.is_some() => "has bytes in flight",
+                            false => "has a filter that is open",
+                        };
                         let at = (server, port);
                         let found = ends.map(&live);
                         format!("{at:?} {how} to {peer:?}: switch ports {ends:?} lead to {found:?}")

@@ -27,7 +27,8 @@ macro_rules! invariants {
 invariants! {
     SLICE, "slice", "every patch that the controller orders is within the region's slice";
     ONE_PATCH, "one-patch", "an ingress or egress is in at most one patch";
-    CONNECTED, "connected", "while a data plane may send over a port, or has sent, the switch has both patches of that circuit in force";
+    CONNECTED, "connected", "while a data plane may send over a port, or has sent, or its filter is open, the switch has both patches of that circuit in force";
+    FILTERED, "filtered", "the filter of an optical NIC refuses nothing that its data plane may send, once the agent knows that the port is drained";
     HELD, "held", "nobody may send over a port whose circuit the switch is ordered to change";
     RECORDED, "recorded", "the journal says that the switch is touched before it is";
     SETTLED, "settled", "the journal says that circuits were verified only when no command that was ordered may yet be carried out";

@@ -107,7 +107,8 @@ mod tests {
                 &["settled", "connected"]
             }
             Planted::GoesOnAfterABreak => &["settled", "connected", "read-back"],
-            _ => &["held", "connected", "read-back"],
+            Planted::OpensWhileItDrains => &["connected", "filtered"],
+            _ => &["held", "connected", "filtered", "read-back"],
         }
     }
 

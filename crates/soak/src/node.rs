@@ -2,7 +2,9 @@
 
 use crate::chance::Chance;
 use crate::plane::Plane;
-use lightloom_control::{Agent, AgentOutput, AgentSettings, Directive, RuntimeOutput, Settings};
+use lightloom_control::{
+    Agent, AgentOutput, AgentSettings, Directive, Open, RuntimeOutput, Settings,
+};
 use lightloom_units::Time;
 use std::collections::VecDeque;
 
@@ -58,6 +60,8 @@ pub(crate) struct Node {
     pub incarnation: u64,
     pub lives: u64,
     pub plane: Plane,
+    /// The filter of its optical NICs: it goes by what an agent said last, whatever became of that.
+    pub filter: Vec<Open>,
     /// The agent does nothing for now; what comes waits.
     pub frozen: bool,
     pub mail: VecDeque<Mail>,
@@ -92,7 +96,10 @@ impl Node {
 
     pub fn outputs(&mut self) -> Vec<AgentOutput> {
         let mut outputs = Vec::new();
-        if let Some(agent) = self.awake() {
+        if let Some(agent) = self.agent.as_mut().filter(|_| !self.frozen) {
+            if let Some(open) = agent.open() {
+                self.filter = open.to_vec();
+            }
             outputs.extend(std::iter::from_fn(|| agent.poll()));
         }
         outputs

@@ -89,6 +89,7 @@ impl World {
             incarnation: 0,
             lives: 0,
             plane: Plane::new(degree, plan.lag),
+            filter: Vec::new(),
             frozen: false,
             mail: VecDeque::new(),
             cut: false,

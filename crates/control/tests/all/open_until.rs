@@ -51,7 +51,8 @@ impl Desk {
     }
 
     fn open(&self) -> [Time; 2] {
-        self.agent.open_until().expect("it was followed").try_into().expect("two ports")
+        let open = self.agent.open().expect("it was followed");
+        [open[0].until, open[1].until]
     }
 }
 
@@ -59,7 +60,7 @@ impl Desk {
 fn nothing_is_said_of_a_filter_before_the_runtime_has_left_what_an_earlier_agent_allowed() {
     let mut desk = Desk::new();
     desk.look();
-    assert_eq!(desk.agent.open_until(), None);
+    assert_eq!(desk.agent.open(), None);
     desk.follow(Time::from_ms(1));
     assert_eq!(desk.open(), [Time::ZERO; 2]);
 }
@@ -79,6 +80,7 @@ fn a_port_is_open_until_its_lease_ends_and_while_it_drains_and_no_longer() {
     assert_eq!(desk.open(), [at(200) + LEASE, Time::ZERO]);
     desk.answer(at(400), 2, Stage::Resume, [Some((2, 0)), Some((3, 0))]);
     assert_eq!(desk.open(), [at(200) + LEASE, at(400) + LEASE], "port 0 still drains");
+    assert_eq!(desk.agent.open().map(|open| open[0].circuit), Some(Some((1, 0))));
     let token = desk.drain.expect("a drain was asked for");
     desk.agent.drained(at(450), token - 1);
     assert_eq!(desk.open()[0], at(200) + LEASE, "another drain is over, not this one");
@@ -102,4 +104,18 @@ fn a_drained_port_without_a_circuit_is_closed_and_so_is_one_whose_lease_ends() {
     assert_eq!(desk.open(), [at(10) + LEASE, Time::ZERO], "over, as the filter sees by itself");
     desk.agent.drained(at(1020), desk.drain.expect("a drain"));
     assert_eq!(desk.open(), [Time::ZERO; 2]);
+}
+
+#[test]
+fn a_port_that_gets_its_circuit_back_before_it_has_drained_is_open_for_it_at_once() {
+    let mut desk = Desk::new();
+    desk.follow(Time::ZERO);
+    let at = Time::from_ms;
+    desk.answer(at(0), 1, Stage::Resume, [Some((1, 0)), Some((1, 1))]);
+    desk.agent.timeout(at(1000));
+    desk.follow(at(1000));
+    assert!(desk.agent.drains(0) && desk.open() == [LEASE; 2]);
+    desk.answer(at(1100), 1, Stage::Resume, [Some((1, 0)), Some((2, 1))]);
+    assert!(desk.agent.drains(0));
+    assert_eq!(desk.open(), [at(1100) + LEASE, LEASE], "what is in flight goes where it did");
 }
