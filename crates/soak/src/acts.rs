@@ -212,8 +212,8 @@ impl World {
 
     /// An agent's line is on its way to its data plane: lines keep their order.
     pub(crate) fn say(&mut self, server: u16, says: Says) {
+        let when = self.line_arrives(server);
         let node = &mut self.nodes[usize::from(server)];
-        let when = self.now + self.chance.tail(node.plane.lag);
         let when = when.max(node.plane.down_by);
         node.plane.down_by = when;
         let word = Word { incarnation: node.incarnation, says };
@@ -222,12 +222,19 @@ impl World {
 
     /// A data plane's line is on its way to its agent.
     fn runtime_output(&mut self, server: u16, said: RuntimeOutput) {
+        let when = self.line_arrives(server);
         let plane = &mut self.nodes[usize::from(server)].plane;
-        let when = self.now + self.chance.tail(plane.lag);
         let when = when.max(plane.up_by);
         plane.up_by = when;
         let incarnation = plane.agent;
         self.at(when, Event::ToAgent { server, incarnation, said });
+    }
+
+    /// When a line that is sent now, between a server's agent and its data plane, is there: two leases late at most.
+    fn line_arrives(&mut self, server: u16) -> Time {
+        let lag = self.nodes[usize::from(server)].plane.lag;
+        let late = self.chance.tail(lag).min(self.settings.lease + self.settings.lease);
+        self.now + late
     }
 
     /// A line has come to a data plane, which reads it if it reads.

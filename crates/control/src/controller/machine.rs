@@ -284,8 +284,15 @@ impl Controller {
 
     /// Has these switches read, from now on.
     pub(super) fn read_all(&mut self, now: Time, switches: &[usize]) -> Waits {
-        let orders = switches.iter().map(|&at| (at, self.order(at, Order::Read))).collect();
+        let orders = switches.iter().map(|&at| (at, self.ask(now, at).0)).collect();
         Waits { orders, deadline: now + self.settings.patience }
+    }
+
+    /// Has a switch read: the order, and by when it is answered.
+    pub(super) fn ask(&mut self, now: Time, switch: usize) -> (u64, Time) {
+        let (id, by) = (self.order(switch, Order::Read), now + self.settings.patience);
+        self.sites[switch].asked.insert(id, by);
+        (id, by)
     }
 
     /// The switches of which this is so.

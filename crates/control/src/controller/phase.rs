@@ -46,6 +46,14 @@ pub(super) struct Waits {
     pub deadline: Time,
 }
 
+impl Waits {
+    /// An order is answered. Gives its switch if it is one of these.
+    pub fn take(&mut self, id: u64) -> Option<usize> {
+        let at = self.orders.iter().position(|&(_, order)| order == id)?;
+        Some(self.orders.swap_remove(at).0)
+    }
+}
+
 impl Phase {
     /// The plan that is carried out.
     pub fn plan(&self) -> Option<&Plan> {

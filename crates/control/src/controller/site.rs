@@ -2,7 +2,7 @@
 
 use crate::driver::Patch;
 use lightloom_units::Time;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A switch, as the controller knows it.
 #[derive(Clone, Debug)]
@@ -21,6 +21,8 @@ pub(super) struct Site {
     pub awaited: bool,
     /// It is not read before.
     pub quarantine: Time,
+    /// Orders that read it and are not answered, and by when they are: of those that were given up, too.
+    pub asked: BTreeMap<u64, Time>,
     /// While it must be read: the order that reads it, and by when it is answered.
     pub reading: Option<(u64, Time)>,
     /// What was read while a plan of other switches was under way.
@@ -41,6 +43,7 @@ impl Site {
             changing: false,
             awaited: true,
             quarantine,
+            asked: BTreeMap::new(),
             reading: None,
             found: None,
             made: None,
@@ -56,6 +59,13 @@ impl Site {
     pub fn forget(&mut self) {
         self.must_read = true;
         (self.reading, self.found) = (None, None);
+    }
+
+    /// Its stream has ended, or is to end: nothing that it was asked is answered any more.
+    pub fn leave(&mut self) {
+        self.up = false;
+        self.asked.clear();
+        self.forget();
     }
 
     /// These are ordered.

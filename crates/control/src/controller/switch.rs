@@ -5,7 +5,7 @@ use super::machine::Controller;
 use super::phase::{Found, Phase};
 use super::site::Site;
 use crate::alarm::Alarm;
-use crate::driver::{Answer, Order, Patch};
+use crate::driver::{Answer, Patch};
 use crate::journal::{Doubt, Record};
 use crate::message::PortId;
 use crate::planted::Planted;
@@ -31,8 +31,8 @@ impl Controller {
 
     pub(super) fn switch_down(&mut self, now: Time, switch: usize, why: &str) {
         let Some(site) = self.sites.get_mut(switch) else { return };
-        let was_up = std::mem::replace(&mut site.up, false);
-        site.forget();
+        let was_up = site.up;
+        site.leave();
         if std::mem::take(&mut site.changing) {
             site.quarantine = now + self.settings.lifetime;
         }
@@ -65,6 +65,7 @@ impl Controller {
             Answer::State(patches) => Answer::State(sorted(patches)),
             answer => answer,
         };
+        let asked = self.asked(now, id);
         let reads = |site: &Site| site.reading.is_some_and(|(order, _)| order == id);
         if let Some(&switch) = self.switches(reads).first() {
             self.sites[switch].reading = None;
@@ -73,9 +74,9 @@ impl Controller {
             }
             return;
         }
-        let Some(waits) = self.phase.waits() else { return };
-        let Some(at) = waits.orders.iter().position(|&(_, order)| order == id) else { return };
-        let (switch, _) = waits.orders.swap_remove(at);
+        let Some(switch) = self.phase.waits().and_then(|waits| waits.take(id)) else {
+            return self.overtaken(now, asked, answer);
+        };
         if matches!(self.phase, Phase::Patching { .. }) {
             match answer {
                 Answer::State(_) => {
@@ -91,6 +92,23 @@ impl Controller {
             return;
         }
         self.all_answered(now);
+    }
+
+    /// The switch that was to be read with this order, if it answers in time.
+    fn asked(&mut self, now: Time, id: u64) -> Option<usize> {
+        let mut by = self.sites.iter_mut().map(|site| site.asked.remove(&id));
+        by.position(|by| by.is_some_and(|by| now < by))
+    }
+
+    /// A reading was given up, and is answered: until the switch is read anew, what is gone is not used.
+    fn overtaken(&mut self, now: Time, asked: Option<usize>, answer: Answer) {
+        let Some(switch) = asked else { return };
+        let Some(patches) = self.state(now, switch, answer) else { return };
+        if self.heed(now, switch, &patches) && self.are_gone(switch, &patches) {
+            let left = self.among(&self.standing, switch, &patches);
+            self.see_changes(now, now, (&self.standing.clone(), &left), &[switch]);
+            (self.standing, self.next_audit) = (left, now);
+        }
     }
 
     /// A switch of several was read, for a plan or an audit: circuits that are gone are not used while the others
@@ -143,20 +161,30 @@ impl Controller {
     /// A switch was read that was out of sight. If a plan of others is under way, that goes on before, unless circuits
     /// are gone that agents may use.
     fn found(&mut self, now: Time, switch: usize, patches: Vec<Patch>) {
-        self.see_rival(now, switch, &patches);
-        let gone = self.are_gone(switch, &patches);
-        match self.phase {
-            Phase::Patching { .. } | Phase::Verifying { .. } if gone => {
-                return self.withdraw(now, &[switch], "its circuits are gone");
-            }
-            Phase::Reading { .. } if gone => (self.phase, self.next_audit) = (Phase::Idle, now),
-            _ if gone => (self.phase, self.replan) = (Phase::Idle, true),
-            _ => {}
+        if !self.heed(now, switch, &patches) {
+            return;
         }
         match self.phase {
             Phase::Idle => self.seen(now, now, vec![(switch, patches)]),
             _ => self.sites[switch].found = Some(patches),
         }
+    }
+
+    /// Ends what is under way if circuits are gone that agents may use, or another controller was there. Says whether
+    /// the switch is still to be believed.
+    fn heed(&mut self, now: Time, switch: usize, patches: &[Patch]) -> bool {
+        self.see_rival(now, switch, patches);
+        let gone = self.are_gone(switch, patches);
+        match self.phase {
+            Phase::Patching { .. } | Phase::Verifying { .. } if gone => {
+                self.withdraw(now, &[switch], "its circuits are gone");
+                return false;
+            }
+            Phase::Reading { .. } if gone => (self.phase, self.next_audit) = (Phase::Idle, now),
+            _ if gone => (self.phase, self.replan) = (Phase::Idle, true),
+            _ => {}
+        }
+        true
     }
 
     /// Goes on if no order is to be answered any more.
@@ -212,8 +240,7 @@ impl Controller {
             site.up && site.must_read && site.reading.is_none() && !late
         };
         for switch in self.switches(due) {
-            let order = self.order(switch, Order::Read);
-            self.sites[switch].reading = Some((order, now + self.settings.patience));
+            self.sites[switch].reading = Some(self.ask(now, switch));
         }
     }
 
@@ -370,8 +397,7 @@ impl Controller {
     pub(super) fn distrust(&mut self, now: Time, switch: usize, why: &str) {
         self.raise(now, Alarm::SwitchUntrusted { switch: switch as u16 });
         self.outputs.push_back(Output::Reconnect { switch });
-        self.sites[switch].up = false;
-        self.sites[switch].forget();
+        self.sites[switch].leave();
         self.withdraw(now, &[switch], why);
     }
 

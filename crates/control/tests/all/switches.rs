@@ -292,6 +292,48 @@ fn a_switch_that_goes_away_in_a_plan_of_the_other_is_none_of_its_business() {
     assert_eq!((stage.used(0), stage.used(1)), (vec![(0, 1), (2, 3)], vec![(0, 1), (2, 3)]));
 }
 
+/// Both are being read when the stream of switch 0 ends, `after` so long. Switch 1 holds this, and has answered nothing.
+fn given_up(after: Time, holds: &[[Patch; 2]]) -> Stage {
+    let mut stage = Stage::new().up();
+    stage.demand(1, FIRST);
+    stage.held[1] = holds.concat();
+    stage.held[1].sort_unstable();
+    stage.silent = [true, true];
+    stage.handle(Input::Audit);
+    stage.pass(after);
+    stage.goes_down(0);
+    assert!(matches!(stage.orders[1][..], [(_, Order::Read), (_, Order::Read)]));
+    stage
+}
+
+#[test]
+fn what_a_reading_that_was_given_up_says_is_minded() {
+    let mut stage = given_up(MS(0), &[]);
+    stage.switch(1);
+    stage.pass(MS(600)); // agents report, and are answered
+    assert_eq!((stage.used(0), stage.used(1)), (vec![(0, 1), (2, 3)], vec![]));
+    stage.silent[1] = false;
+    stage.pass(MS(100));
+    assert_eq!(stage.used(1), [(0, 1), (2, 3)], "they are made anew");
+}
+
+#[test]
+fn another_hand_is_seen_in_a_reading_that_was_given_up() {
+    let mut stage = given_up(MS(0), &[Patch::pair(6, 1, 3), Patch::pair(6, 2, 4)]);
+    stage.switch(1);
+    assert!(stage.alarms().contains(&"SecondController".into()), "{:?}", stage.alarms());
+}
+
+#[test]
+fn a_reading_that_was_given_up_is_not_believed_when_it_is_late() {
+    let mut stage = given_up(MS(600), &[Patch::pair(6, 1, 3), Patch::pair(6, 2, 4)]);
+    stage.pass(MS(600));
+    stage.switch(1);
+    assert_eq!(stage.alarms(), ["SwitchUnreachable { switch: 0 }"]);
+    stage.switch(1);
+    assert!(stage.alarms().contains(&"SecondController".into()), "the next one is");
+}
+
 #[test]
 fn a_controller_that_starts_takes_over_what_both_hold() {
     let mut first = Stage::new().up();
