@@ -58,7 +58,7 @@ impl FilterArguments {
 }
 
 /// What was asked makes no sense here, or could not be done.
-fn failure(error: Error) -> Failure {
+pub(crate) fn failure(error: Error) -> Failure {
     match error {
         Error::NoNic(_) | Error::Place { .. } => Failure::Input(error.to_string()),
         Error::Kernel { .. } => Failure::Run(error.to_string()),

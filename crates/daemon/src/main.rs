@@ -109,6 +109,8 @@ enum Controller {
 enum Ocs {
     /// Serve an emulated switch on TL1
     Serve(Box<ocs::ServeArguments>),
+    /// Show what went through an emulated switch that has NICs, by port
+    Counts(ocs::CountsArguments),
     /// Stand in front of a switch: issue terms to controllers, and refuse those that have an older one
     Gateway {
         /// The gateway's file
@@ -211,6 +213,7 @@ fn caught(kind: SignalKind) -> Result<Signal, Failure> {
 async fn run(what: What) -> Result<(), Failure> {
     match what {
         What::Ocs(Ocs::Serve(arguments)) => arguments.run().await,
+        What::Ocs(Ocs::Counts(arguments)) => arguments.run(),
         What::Ocs(Ocs::Gateway { file }) => fence::serve(&file).await,
         What::Agent(Agent::Serve(arguments)) => arguments.run().await,
         What::Agent(Agent::Emulate(arguments)) => arguments.run().await,

@@ -55,6 +55,8 @@ pub enum When {
     Equal = 0x10,
     /// They are not.
     Unequal = 0x50,
+    /// The first is greater.
+    Greater = 0x20,
     /// The first is less.
     Less = 0xa0,
 }
@@ -64,6 +66,10 @@ pub enum When {
 pub enum Helper {
     /// The value of a map's entry, or 0.
     MapLookup = 1,
+    /// Sends the frame to another NIC.
+    Redirect = 23,
+    /// Copies bytes of the frame: the frame, from where, to where, how many; not 0 if there are fewer.
+    LoadBytes = 26,
     /// CLOCK_BOOTTIME \[ns\].
     BootTime = 125,
 }
@@ -114,6 +120,26 @@ impl Assembler {
         self.push(0x07, to as u8, 0, 0, value);
     }
 
+    /// `to = to + from`.
+    pub fn add_register(&mut self, to: Register, from: Register) {
+        self.push(0x0f, to as u8, from as u8, 0, 0);
+    }
+
+    /// `to = to - from`.
+    pub fn subtract(&mut self, to: Register, from: Register) {
+        self.push(0x1f, to as u8, from as u8, 0, 0);
+    }
+
+    /// `to = to & value`.
+    pub fn and(&mut self, to: Register, value: i32) {
+        self.push(0x57, to as u8, 0, 0, value);
+    }
+
+    /// `to = to * value`.
+    pub fn times(&mut self, to: Register, value: i32) {
+        self.push(0x27, to as u8, 0, 0, value);
+    }
+
     /// `to = *(at + offset)`.
     pub fn load(&mut self, width: Width, to: Register, at: Register, offset: i16) {
         self.push(0x61 | width as u8, to as u8, at as u8, offset, 0);
@@ -122,6 +148,11 @@ impl Assembler {
     /// `*(at + offset) = value`.
     pub fn store(&mut self, width: Width, at: Register, offset: i16, value: i32) {
         self.push(0x62 | width as u8, at as u8, 0, offset, value);
+    }
+
+    /// `*(at + offset) = from`.
+    pub fn store_register(&mut self, width: Width, at: Register, offset: i16, from: Register) {
+        self.push(0x63 | width as u8, at as u8, from as u8, offset, 0);
     }
 
     /// `*(at + offset) += from`, 8 bytes, as one step among all processors.
@@ -203,7 +234,7 @@ mod tests {
     #[test]
     fn instructions_are_encoded_as_rfc_9669_has_them() {
         type Write = fn(&mut Assembler);
-        let table: [(Write, u64); 11] = [
+        let table: [(Write, u64); 16] = [
             (|c| c.copy(R6, R1), 0x0000_0000_0000_16bf),
             (|c| c.set(R1, 7), 0x0000_0007_0000_01b7),
             (|c| c.add(R2, -4), 0xffff_fffc_0000_0207),
@@ -212,8 +243,13 @@ mod tests {
             (|c| c.load(Width::Half, R3, R0, 0), 0x0000_0000_0000_0369),
             (|c| c.load(Width::Byte, R3, R0, 0), 0x0000_0000_0000_0371),
             (|c| c.store(Width::Word, R10, -4, 5), 0x0000_0005_fffc_0a62),
+            (|c| c.store_register(Width::Word, R10, -4, R1), 0x0000_0000_fffc_1a63),
             (|c| c.count(R0, 8, R1), 0x0000_0000_0008_10db),
             (|c| c.call(Helper::BootTime), 0x0000_007d_0000_0085),
+            (|c| c.add_register(R2, R3), 0x0000_0000_0000_320f),
+            (|c| c.subtract(R8, R9), 0x0000_0000_0000_981f),
+            (|c| c.and(R2, 15), 0x0000_000f_0000_0257),
+            (|c| c.times(R2, 4), 0x0000_0004_0000_0227),
             (|c| c.exit(), 0x0000_0000_0000_0095),
         ];
         for (number, (write, is)) in table.into_iter().enumerate() {

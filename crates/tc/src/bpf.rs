@@ -297,7 +297,7 @@ pub fn keeps_pins(directory: &Path) -> Result<bool, Error> {
         let why = io::Error::last_os_error();
         return Err(at(directory, Error::Kernel { what: String::new(), why }));
     }
-    Ok(i64::from(found.f_type) == BPF_FILE_SYSTEM)
+    Ok(found.f_type as i64 == BPF_FILE_SYSTEM)
 }
 
 fn pin(file: &OwnedFd, path: &Path) -> Result<(), Error> {
@@ -388,7 +388,11 @@ fn call<T>(command: i32, attributes: &mut T, what: &str) -> Result<RawFd, Error>
     Ok(answer as RawFd)
 }
 
-fn number_of(nic: &str) -> Result<u32, Error> {
+/// The number of a NIC of this network namespace.
+///
+/// # Errors
+/// If there is none of that name.
+pub fn number_of(nic: &str) -> Result<u32, Error> {
     let no_nic = || Error::NoNic(nic.into());
     let name = CString::new(nic).map_err(|_| no_nic())?;
     // SAFETY: the name ends with a zero.

@@ -41,6 +41,12 @@ def serve(
     light: float | None = typer.Option(
         None, "--light", help="Light at every ingress [dBm], as of transceivers that are on (none)."
     ),
+    nics: list[str] = typer.Option(
+        [], "--nic", help="The NIC at a port, from port 1: frames go where patches lead; repeated."
+    ),
+    counts: Path | None = typer.Option(
+        None, "--counts", help="Where frames are counted, in a file system of type bpf."
+    ),
     state: Path | None = typer.Option(
         None, "--state", help="A file that keeps the patches when the emulator ends."
     ),
@@ -73,6 +79,8 @@ def serve(
         ("--certificate", certificate),
         ("--key", key),
         ("--light", light),
+        *(("--nic", nic) for nic in nics),
+        ("--counts", counts),
         ("--state", state),
         *(("--fault", fault) for fault in faults),
         ("--sessions", sessions),
@@ -82,6 +90,20 @@ def serve(
     # With "=", so that a value that begins with a dash is still a value.
     words += [f"{flag}={value}" for flag, value in given if value is not None]
     daemon.become(words)
+
+
+@app.command("counts")
+def show_counts(
+    at: Path = typer.Argument(..., help="As `ocs serve --counts`."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON, a line a port."),
+) -> None:
+    """Show what went through an emulated switch that has NICs, and what was lost in the dark.
+
+    Example: lightloom ocs counts /sys/fs/bpf/switch
+    """
+    from lightloom.cli import daemon
+
+    daemon.become(["ocs", "counts", str(at), *(["--json"] if as_json else [])])
 
 
 @app.command()

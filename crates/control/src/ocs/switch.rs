@@ -205,6 +205,15 @@ impl Switch {
         (!dark).then_some(patch.egress)
     }
 
+    /// Where light from an ingress will leave, and from when on, if nothing more is ordered.
+    pub fn will_leave(&self, ingress: u16) -> Option<(u16, Time)> {
+        let patch = self.cross.of(ingress).filter(|patch| patch.ingress == ingress)?;
+        let ends = [ingress, patch.egress];
+        let still = |port: u16| self.still[usize::from(port - 1)];
+        let open = !ends.into_iter().any(|port| self.is_closed(port));
+        open.then_some((patch.egress, still(ends[0]).max(still(ends[1]))))
+    }
+
     /// Whether a port, ingress or egress, still moves. One that the switch has not does not.
     pub fn moves(&self, now: Time, port: u16) -> bool {
         port.checked_sub(1).and_then(|at| self.still.get(usize::from(at))).is_some_and(|t| *t > now)

@@ -57,6 +57,12 @@ pub struct ServeArguments {
     /// Light at every ingress [dBm], as from transceivers that are on; without it there is none
     #[arg(long, value_parser = light, allow_hyphen_values = true, value_name = "DBM")]
     light: Option<f64>,
+    /// The NIC at a port, from port 1 on: frames go where patches lead. Needs Linux 6.6 and root
+    #[arg(long = "nic", requires = "counts", value_name = "NIC")]
+    nics: Vec<String>,
+    /// Where frames are counted: a name in a file system of type bpf, for `ocs counts`
+    #[arg(long, requires = "nics", value_name = "FILE")]
+    counts: Option<PathBuf>,
     /// A file that keeps the patches when the emulator ends
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
@@ -121,6 +127,7 @@ impl ServeArguments {
             light: self.light,
             sessions: self.sessions as usize,
             idle: self.idle,
+            nics: self.counts.map(|at| (self.nics, at)),
             state: self.state,
             faults: self.faults,
             ..Settings::new(device, users)

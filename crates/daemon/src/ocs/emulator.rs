@@ -2,6 +2,7 @@
 
 use super::fault::{Fault, Faults};
 use super::kept::restore;
+use super::light::Mirrors;
 use super::session::{self, Patience};
 use super::shared::{Inner, Shared};
 use crate::auth::may_listen;
@@ -45,6 +46,8 @@ pub struct Settings {
     pub stall: Duration,
     /// Where patches are kept, if they are.
     pub state: Option<PathBuf>,
+    /// The NICs at its ports, and where what goes through them is counted.
+    pub nics: Option<(Vec<String>, PathBuf)>,
     /// Light at every ingress \[dBm\], if there is any.
     pub light: Option<f64>,
     /// What it does wrong.
@@ -65,6 +68,7 @@ impl Settings {
             idle: Duration::from_secs(600),
             stall: Duration::from_secs(10),
             state: None,
+            nics: None,
             light: None,
             faults: Vec::new(),
         }
@@ -105,9 +109,14 @@ impl Emulator {
             .await
             .map_err(|why| Failure::Run(format!("--listen: {listen}: {why}")))?;
         let faults = Faults::new(faults, ChaCha8Rng::seed_from_u64(seed ^ 0xFA));
-        let inner = Inner { server, wakers: BTreeMap::new(), faults, state, kept };
-        let shared =
-            Shared { inner: Mutex::new(inner), sooner: Notify::new(), clock: Clock::start() };
+        let clock = Clock::start();
+        let mirrors = settings
+            .nics
+            .map(|(nics, at)| Mirrors::attach(&nics, &at, server.switch().ports(), clock));
+        let mirrors = mirrors.transpose()?;
+        let mut inner = Inner { server, wakers: BTreeMap::new(), faults, state, kept, mirrors };
+        inner.shine();
+        let shared = Shared { inner: Mutex::new(inner), sooner: Notify::new(), clock };
         Ok(Emulator {
             listener,
             tls,

@@ -2,6 +2,7 @@
 
 use super::fault::{Faults, Heard, Said};
 use super::kept::Kept;
+use super::light::Mirrors;
 use crate::clock::Clock;
 use lightloom_control::Patch;
 use lightloom_control::drivers::tl1::{Framer, SessionId, Tl1Server};
@@ -31,6 +32,8 @@ pub(super) struct Inner {
     pub state: Option<PathBuf>,
     /// The patches that are in the file.
     pub kept: Vec<Patch>,
+    /// What frames go through, if anything.
+    pub mirrors: Option<Mirrors>,
 }
 
 impl Shared {
@@ -53,6 +56,7 @@ impl Shared {
                     let mut inner = self.lock();
                     let now = self.now();
                     inner.server.timeout(now);
+                    inner.shine();
                     inner.wake(None);
                 }
                 () = self.sooner.notified() => {}
@@ -72,6 +76,7 @@ impl Shared {
             }
         }
         // Before anyone hears that they stand.
+        inner.shine();
         inner.keep();
         inner.wake(Some(id));
         if inner.server.next_timeout() != before {
