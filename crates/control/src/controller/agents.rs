@@ -45,7 +45,9 @@ impl Controller {
         let old = std::mem::replace(&mut agent.faults, faults);
         if report.round > agent.answered {
             agent.answered = report.round;
-            self.settle(tenant);
+            if report.round > self.rounds[tenant] {
+                self.settle(tenant);
+            }
         }
         if changed {
             for part in old {
@@ -209,7 +211,7 @@ impl Controller {
 
     /// By server: the round that it asks for, if it is time to decide for its tenant; else 0.
     pub(super) fn due(&mut self, now: Time) -> Option<Vec<u64>> {
-        let mut due = vec![0; self.agents.len()];
+        let mut due = None;
         for tenant in 0..self.rounds.len() {
             let of = |server: usize| usize::from(self.region.tenant(server as u16)) == tenant;
             let agents =
@@ -224,11 +226,12 @@ impl Controller {
             let alike = rounds.all(|round| Some(round) == first);
             let by = *self.gather_by[tenant].get_or_insert(now + self.settings.gather);
             if alike || now >= by {
+                let due = due.get_or_insert_with(|| vec![0; self.agents.len()]);
                 agents().for_each(|(at, agent)| due[at] = asked(agent));
                 self.gather_by[tenant] = None;
             }
         }
-        due.iter().any(|&round| round > 0).then_some(due)
+        due
     }
 
     /// What servers ask for, or as much from everyone to everyone of its tenant if nobody does.

@@ -280,6 +280,9 @@ impl Controller {
             return self.patch(now, plan);
         }
         let by = plan.drain_by;
+        if !plan.overdue && now < plan.share_by.min(by) {
+            return; // as most often
+        }
         let waiting: Vec<u16> = plan.concerned.iter().filter(using).copied().collect();
         if !self.defer(now, &waiting) && now >= by {
             self.exclude(now, &waiting);

@@ -20,18 +20,13 @@ use lightloom_units::Time;
 impl Controller {
     /// A switch was read. If another controller has been there, all is withdrawn.
     pub(super) fn see_rival(&mut self, now: Time, switch: usize, found: &[Patch]) {
-        let region = &self.region;
-        let before = self.sites[switch].made.replace(found.iter().copied().collect());
+        let before = self.sites[switch].made.replace(found.to_vec());
         let Some(before) = before.filter(|_| !self.bug.is(Planted::IgnoresRivals)) else {
             return;
         };
-        let strange = |&&(a, b): &&_| {
-            let ends = [a, b].map(|port| region.switch_port(port).port);
-            let pair = Patch::pair(region.switch_ports(switch), ends[0], ends[1]);
-            pair.iter().all(|patch| !before.contains(patch))
-        };
-        let circuits = region.circuits(switch, found);
-        let strange: Vec<_> = circuits.iter().filter(strange).collect();
+        let unknown = |patch: &&Patch| before.binary_search(patch).is_err();
+        let unknown: Vec<Patch> = found.iter().filter(unknown).copied().collect();
+        let strange = self.region.circuits(switch, &unknown);
         if strange.is_empty() {
             return;
         }

@@ -2,7 +2,7 @@
 
 use crate::driver::Patch;
 use lightloom_units::Time;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// A switch, as the controller knows it.
 #[derive(Clone, Debug)]
@@ -28,8 +28,8 @@ pub(super) struct Site {
     /// What was read while a plan of other switches was under way.
     pub found: Option<Vec<Patch>>,
     /// Patches that this controller knows to be its own: those that stood when the switch was read last, and those
-    /// that were ordered since; none before the first reading, when all that stands is taken over.
-    pub made: Option<BTreeSet<Patch>>,
+    /// that were ordered since, in rising order; none before the first reading, when all that stands is taken over.
+    pub made: Option<Vec<Patch>>,
 }
 
 impl Site {
@@ -72,6 +72,8 @@ impl Site {
     pub fn ordered(&mut self, set: &[Patch]) {
         if let Some(made) = &mut self.made {
             made.extend(set);
+            made.sort(); // two parts in order
+            made.dedup();
         }
     }
 }
