@@ -43,6 +43,7 @@ COMMANDS = {
     "sql": "Ask the tables of Results, with DuckDB.",
     "controller": "Run and watch the controller of a region's optical switch.",
     "ocs": "Emulate an optical switch, or stand in front of one.",
+    "testbed": "Build a small cluster in this machine: servers, NICs, an optical switch.",
     "soak": "Inject faults into the control plane, and check that nothing breaks.",
     "agent": "Run the agent of a server: report its demand to the controller, obey its plans.",
 }

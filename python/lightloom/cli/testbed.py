@@ -1,0 +1,123 @@
+"""``lightloom testbed``: a small cluster in this machine, with an optical switch in the kernel."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import typer
+
+app = typer.Typer(no_args_is_help=True)
+
+NAME = typer.Option("testbed", "--name", help="The testbed's name.")
+
+
+@app.callback()
+def testbed() -> None:
+    """Build a small cluster in this machine: servers, shaped NICs, an optical switch, a controller.
+
+    Servers are network namespaces, the Ethernet switch is a bridge, and the optical switch is a
+    crossbar in the kernel that the controller drives over TL1.
+
+    Example: sudo lightloom testbed up --servers 4 --ocs-nics 3 --rate "100 Mbps"
+    """
+
+
+@app.command()
+def up(
+    servers: int = typer.Option(4, "--servers", help="Servers, each a network namespace."),
+    ranks_per_server: int = typer.Option(8, "--ranks-per-server", help="Processes on each."),
+    eps_nics: int = typer.Option(
+        1, "--eps-nics", help="NICs of each server to the Ethernet switch."
+    ),
+    ocs_nics: int = typer.Option(
+        3, "--ocs-nics", help="NICs of each server to the optical switch."
+    ),
+    rate: str = typer.Option("100 Mbps", "--rate", help="Of each NIC, each way."),
+    delay: str = typer.Option("25 ms", "--delay", help="What the optical switch takes to change."),
+    name: str = NAME,
+) -> None:
+    """Build it. If that fails or is interrupted, nothing is left.
+
+    Example: sudo lightloom testbed up --servers 4 --ocs-nics 3 --rate "100 Mbps"
+    """
+    from lightloom import testbed as beds
+    from lightloom.errors import InputError
+    from lightloom.units import Rate, Time
+
+    def parsed(kind: Any, flag: str, text: str) -> Any:
+        try:
+            return kind.parse(text)
+        except ValueError as error:
+            raise InputError(f"{flag}: {text}: {error}") from None
+
+    shape = beds.Shape(
+        name=name,
+        servers=servers,
+        ranks_per_server=ranks_per_server,
+        eps_nics=eps_nics,
+        ocs_nics=ocs_nics,
+        rate=parsed(Rate, "--rate", rate),
+        delay=parsed(Time, "--delay", delay),
+    )
+    beds.up(shape, lambda line: print(line, file=sys.stderr))
+    nics = f"{eps_nics} + {ocs_nics} NICs of {shape.rate}"
+    print(f"{name} is up: {servers} servers of {nics}, {ranks_per_server} ranks each")
+
+
+@app.command()
+def down(name: str = NAME) -> None:
+    """Remove a testbed, whole or half built, and nothing else. May be done twice.
+
+    Example: sudo lightloom testbed down
+    """
+    from lightloom import testbed as beds
+
+    print(f"{name} is down" if beds.down(name) else f"{name}: there was none")
+
+
+@app.command()
+def status(
+    name: str = NAME,
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Show circuits, and what went through the optical switch and the filters at its NICs.
+
+    Example: sudo lightloom testbed status
+    """
+    from lightloom import testbed as beds
+
+    now = beds.status(name)
+    if as_json:
+        print(json.dumps(now, indent=2))
+        return
+    _show(now)
+
+
+def _show(now: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    shape, controller = now["shape"], now["controller"]
+    print(
+        f"{shape['name']}: {shape['servers']} servers of {shape['eps_nics']} + {shape['ocs_nics']}"
+        f" NICs of {shape['rate']}; the optical switch takes {shape['delay']}"
+    )
+    if controller is None:
+        print("the controller does not answer")
+    else:
+        alarms = ", ".join(alarm["text"] for alarm in controller["alarms"]) or "none"
+        print(f"plan {controller['generation']}, alarms: {alarms}")
+    filters = {(row["server"], row["nic"]): row for row in now["filters"]}
+    table = Table(
+        "server", "NIC", "sends", "refused", "forwarded", "MB", "dark", "unconnected", box=None
+    )
+    for row in now["switch"]:
+        at = filters.get((row["server"], row["nic"]), {"open": False, "refused": 0})
+        table.add_row(
+            row["server"], row["nic"], "yes" if at["open"] else "no", f"{at['refused']:,}",
+            f"{row['forwarded']:,}", f"{row['bytes'] / 1e6:,.1f}", f"{row['dark']:,}",
+            f"{row['unconnected']:,}",
+        )  # fmt: skip
+    Console(width=None if sys.stdout.isatty() else 120, highlight=False).print(table)

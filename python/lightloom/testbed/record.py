@@ -1,0 +1,75 @@
+"""What a testbed makes, on disk before it is made: so all of it can be removed, and no more."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+from lightloom.errors import InputError
+from lightloom.testbed.shape import Shape
+from lightloom.units import Rate, Time
+
+PLACE = Path("/run/lightloom/testbed")
+# In the namespace of the optical switch.
+CONTROLLER, SWITCH = "127.0.0.1:8470", "127.0.0.1:3082"
+
+
+def place(name: str) -> Path:
+    """Return the directory of a testbed: its record, its switch's state, its logs, its pins."""
+    return PLACE / name
+
+
+def token_file(name: str) -> Path:
+    """Return the file with the operator's token that a testbed's controller makes.
+
+    Of its own, since controllers of two testbeds have the same address, each in its namespace.
+    """
+    return place(name) / "lightloom" / f"{CONTROLLER.replace(':', '-')}.token"
+
+
+def write(shape: Shape) -> Path:
+    """Say what is going to be made, and return the testbed's directory.
+
+    Raises
+    ------
+    InputError
+        If there is such a testbed, or was, and was not taken down.
+    """
+    directory = place(shape.name)
+    try:
+        directory.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        raise InputError(
+            f"--name: {shape.name}: there is such a testbed: `lightloom testbed down` removes it"
+        ) from None
+    said = asdict(shape) | {"rate": str(shape.rate), "delay": str(shape.delay)}
+    draft = directory / "record.json.new"
+    with draft.open("w") as file:
+        json.dump({"version": 1, "shape": said}, file, indent=2)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(directory / "record.json")
+    return directory
+
+
+def read(name: str) -> Shape | None:
+    """Return what a testbed of this name has made, or was about to; none if there is no record.
+
+    Raises
+    ------
+    InputError
+        If the record cannot be read.
+    """
+    path = place(name) / "record.json"
+    try:
+        said = json.loads(path.read_text())
+        shape = said["shape"]
+        return Shape(
+            **shape | {"rate": Rate.parse(shape["rate"]), "delay": Time.parse(shape["delay"])}
+        )
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: {error}: is no record of a testbed") from None

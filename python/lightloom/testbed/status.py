@@ -1,0 +1,73 @@
+"""Says what a testbed is at: its controller, and what went through its switch and filters."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from lightloom.cli import daemon
+from lightloom.errors import InputError, RunError
+from lightloom.testbed import record, system
+from lightloom.testbed.shape import Shape
+
+
+def status(name: str) -> dict[str, Any]:
+    """Return what a testbed is at.
+
+    Returns
+    -------
+    dict
+        ``shape``; ``controller``, as ``lightloom controller status --json`` has it, or none if it
+        does not answer; ``switch``, a row a port; ``filters``, a row a NIC.
+
+    Raises
+    ------
+    InputError
+        If there is no such testbed.
+    """
+    system.check()
+    shape = record.read(name)
+    if shape is None:
+        raise InputError(
+            f"--name: {name}: there is no such testbed: `lightloom testbed up` builds it"
+        )
+    program, pins = daemon.find(), record.place(name) / "bpf"
+    filters = []
+    for server, node in enumerate(shape.nodes):
+        words = system.within(shape.namespace(server), program, "filter", "show", "--json")
+        filters += [row | {"server": node} for row in _rows(*words, str(pins / node))]
+    return {
+        "shape": {
+            "name": shape.name, "servers": shape.servers,
+            "ranks_per_server": shape.ranks_per_server,
+            "eps_nics": shape.eps_nics, "ocs_nics": shape.ocs_nics, "rate": str(shape.rate),
+            "delay": str(shape.delay),
+        },
+        "controller": _controller(shape),
+        "switch": _switch(shape, _rows(program, "ocs", "counts", "--json", str(pins / "switch"))),
+        "filters": filters,
+    }  # fmt: skip
+
+
+def _rows(*words: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in system.call(*words).splitlines()]
+
+
+def _switch(shape: Shape, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    nics = shape.ports()
+    return [
+        row | {"server": shape.nodes[nic.server], "nic": nic.name}
+        for row, nic in zip(rows, nics, strict=True)
+    ]
+
+
+def _controller(shape: Shape) -> dict[str, Any] | None:
+    words = ["-m", "lightloom", "controller", "status", "--json"]
+    words += ["--url", f"http://{record.CONTROLLER}"]
+    words += ["--token-file", str(record.token_file(shape.name))]
+    try:
+        said = system.call(*system.within(shape.ocs, sys.executable, *words))
+    except RunError:
+        return None
+    return dict(json.loads(said))

@@ -1,0 +1,104 @@
+"""Asks the kernel: runs ``ip``, ``tc``, ``mount`` and ``nsenter``, and says what is missing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from lightloom.errors import InputError, RunError
+from lightloom.testbed.cables import Batch
+
+NAMESPACES = Path("/run/netns")
+
+
+def check() -> None:
+    """Say what is missing for a testbed, in one line.
+
+    Raises
+    ------
+    InputError
+        If this is not root, or a program is not there.
+    """
+    if os.geteuid() != 0:
+        raise InputError(
+            "a testbed needs root: it makes network namespaces and loads programs for tc"
+        )
+    for tool, package in (("ip", "iproute2"), ("tc", "iproute2"), ("nsenter", "util-linux")):
+        if shutil.which(tool) is None:
+            raise InputError(f"{tool}: is not on the PATH ({package})")
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Let an interrupt wait: what was begun is made whole, and so can be removed."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def call(*words: str, said: str | None = None) -> str:
+    """Run a command, and return what it prints.
+
+    Raises
+    ------
+    RunError
+        If it fails; with the command and the last line of what it says.
+    """
+    with uninterrupted():
+        done = subprocess.run(words, input=said, capture_output=True, text=True)
+    if done.returncode != 0:
+        line = (done.stderr.strip().splitlines() or ["failed"])[0]
+        raise RunError(f"{' '.join(words)}: {line}")
+    return done.stdout
+
+
+def run(batch: Batch) -> None:
+    """Run lines of ``ip`` or ``tc``.
+
+    Raises
+    ------
+    RunError
+        As `call`, with the line that failed.
+    """
+    where = ["-n", batch.namespace] if batch.namespace else []
+    words = [batch.tool, *where, "-batch", "-"]
+    with uninterrupted():
+        done = subprocess.run(
+            words, input="\n".join(batch.lines) + "\n", capture_output=True, text=True
+        )
+    if done.returncode != 0:
+        said = done.stderr.strip().splitlines() or ["failed"]
+        number = next((line for line in said if line.startswith("Command failed")), "")
+        at = number.rpartition(":")[2]
+        line = batch.lines[int(at) - 1] if at.isdigit() else ""
+        raise RunError(f"{' '.join(words[:-2])} {line}: {said[0]}")
+
+
+def within(namespace: str, *words: str) -> list[str]:
+    """Return a command that runs these words in a namespace, and sees all else as here.
+
+    ``ip netns exec`` would hide pinned programs: it mounts ``/sys`` anew.
+    """
+    return ["nsenter", f"--net={NAMESPACES / namespace}", *words]
+
+
+def exists(namespace: str) -> bool:
+    """Return whether there is a namespace of this name."""
+    return (NAMESPACES / namespace).exists()
+
+
+def processes(namespace: str) -> list[int]:
+    """Return the processes in a namespace."""
+    return [int(word) for word in call("ip", "netns", "pids", namespace).split()]
+
+
+def is_mounted(path: Path) -> bool:
+    """Return whether something is mounted there."""
+    return path.is_mount()

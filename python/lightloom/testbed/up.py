@@ -1,0 +1,141 @@
+"""Builds a testbed: namespaces, cables, switches, filters, the controller."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from lightloom.cli import daemon
+from lightloom.errors import InputError, RunError
+from lightloom.testbed import record, system
+from lightloom.testbed.cables import SYSCTLS, batches
+from lightloom.testbed.down import remove
+from lightloom.testbed.shape import Shape
+
+# Longer than a full queue at a NIC, which is 5 ms, and short enough to see what goes wrong.
+LEASE, GRACE = "1 s", "100 ms"
+
+
+def up(shape: Shape, told: Callable[[str], None] = lambda line: None) -> None:
+    """Build a testbed; if that fails, or is interrupted, nothing is left.
+
+    Parameters
+    ----------
+    shape
+        How large it is.
+    told
+        Is called with what is done next.
+
+    Raises
+    ------
+    InputError
+        If rights or programs are missing, or something of these names is there.
+    RunError
+        If the kernel or a daemon will not.
+    """
+    system.check()
+    program = daemon.find()
+    for namespace in shape.namespaces:
+        if system.exists(namespace):
+            raise InputError(
+                f"--name: {shape.name}: network namespace {namespace} is there already;"
+                " `lightloom testbed down` removes it if a testbed has made it"
+            )
+    directory = record.write(shape)
+    try:
+        told(f"{len(shape.namespaces)} network namespaces")
+        _namespaces(shape)
+        told(f"{shape.servers * (shape.eps_nics + shape.ocs_nics)} cables of {shape.rate}")
+        for batch in batches(shape):
+            system.run(batch)
+        told("the optical switch, filters at its NICs, the controller")
+        _start(shape, directory, program)
+    except BaseException:
+        remove(shape)
+        raise
+
+
+def _namespaces(shape: Shape) -> None:
+    for namespace in shape.namespaces:
+        system.call("ip", "netns", "add", namespace)
+        quiet = "".join(
+            f"[ ! -e /proc/sys/{key} ] || echo {value} > /proc/sys/{key};"
+            for key, value in SYSCTLS.items()
+        )
+        system.call(*system.within(namespace, "sh", "-c", quiet))
+
+
+def _start(shape: Shape, directory: Path, program: str) -> None:
+    pins = directory / "bpf"
+    pins.mkdir()
+    system.call("mount", "-t", "bpf", "bpf", str(pins))
+    nics = [word for nic in shape.ports() for word in ("--nic", nic.far)]
+    ports = shape.servers * shape.ocs_nics
+    switch = ["ocs", "serve", "--ports", str(ports), "--listen", record.SWITCH, *nics]
+    switch += ["--delay", str(shape.delay), "--counts", str(pins / "switch")]
+    switch += ["--state", str(directory / "switch.json")]
+    _daemon(shape, directory, "switch", program, *switch)
+    for server, node in enumerate(shape.nodes):
+        own = [word for nic in shape.optical(server) for word in ("--nic", nic.name)]
+        words = [program, "filter", "attach", str(pins / node), *own]
+        system.call(*system.within(shape.namespace(server), *words))
+    region = directory / "region.toml"
+    region.write_text(region_file(shape, directory))
+    _daemon(shape, directory, "controller", program, "controller", "serve", str(region))
+
+
+def region_file(shape: Shape, directory: Path) -> str:
+    """Return the region's file, for the controller.
+
+    Examples
+    --------
+    >>> print(region_file(Shape(), Path("/run/x")).splitlines()[0])
+    name = "testbed"
+    """
+    return f"""name = {json.dumps(shape.name)}
+[listen]
+address = "{record.CONTROLLER}"
+[journal]
+path = {json.dumps(str(directory / "controller.journal"))}
+[servers]
+count = {shape.servers}
+ports_each = {shape.ocs_nics}
+[switch]
+protocol = "tl1"
+address = "{record.SWITCH}"
+ports = {shape.servers * shape.ocs_nics}
+[decision]
+optical_bandwidth = "{shape.rate}"
+packet_bandwidth = "{shape.rate}"
+packet_nics = {shape.eps_nics}
+[timing]
+lease = "{LEASE}"
+grace = "{GRACE}"
+"""
+
+
+def _daemon(shape: Shape, directory: Path, name: str, program: str, *words: str) -> None:
+    """Start a daemon beside the optical switch, and wait until it listens.
+
+    Raises
+    ------
+    RunError
+        If it ends, or does not listen within 20 s; with the last line of its log.
+    """
+    log = directory / f"{name}.log"
+    with log.open("w") as file, (directory / f"{name}.out").open("w") as out:
+        process = subprocess.Popen(
+            system.within(shape.ocs, program, *words),
+            stdin=subprocess.DEVNULL, stdout=out, stderr=file, start_new_session=True,
+            env=os.environ | {"XDG_RUNTIME_DIR": str(directory)},  # for the controller's own token
+        )  # fmt: skip
+    until = time.monotonic() + 20
+    while "listening" not in (directory / f"{name}.out").read_text():
+        if process.poll() is not None or time.monotonic() > until:
+            said = log.read_text().strip().splitlines() or ["it does not listen"]
+            raise RunError(f"the {name} does not start: {said[-1]}")
+        time.sleep(0.02)
