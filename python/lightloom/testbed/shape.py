@@ -20,7 +20,7 @@ MOST_SERVERS, MOST_NICS, MOST_RANKS = 64, 8, 64
 RATE, DELAY = Rate(100_000_000), Time.parse("25 ms")
 SLOWEST, FASTEST = Rate(1_000_000), Rate(40_000_000_000)
 MTU = 1500
-# All optical NICs have the same, so that a frame is taken wherever a circuit leads.
+# All optical NICs have the same: a frame is taken wherever a circuit leads.
 OPTICAL_MAC = "02:4c:4c:00:00:01"
 
 
