@@ -139,7 +139,7 @@ impl AgentClient {
         self.call(Call::Drained(token)).await
     }
 
-    /// The runtime goes by the [`Use`] of this number. Only one that is [`Follower::Apart`] says so.
+    /// The runtime goes by the [`Use`] of this number. Only a runtime that is another process says so: [`AgentClient::start_apart`].
     ///
     /// # Errors
     /// As [`AgentClient::demand`].

@@ -1,6 +1,5 @@
 //! Light through an emulated switch: a crossbar in the kernel that goes where the switch's patches lead.
 
-use super::shared::Inner;
 use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::filter::failure;
@@ -51,15 +50,6 @@ impl Mirrors {
         match self.crossbar.set(&lights) {
             Ok(()) => self.told = lights,
             Err(why) => tracing::error!(%why, "the crossbar does not follow"),
-        }
-    }
-}
-
-impl Inner {
-    /// The switch may have changed.
-    pub fn shine(&mut self) {
-        if let Some(mirrors) = &mut self.mirrors {
-            mirrors.follow(self.server.switch());
         }
     }
 }

@@ -126,6 +126,13 @@ impl Inner {
         }
     }
 
+    /// Frames go where patches lead now.
+    pub fn shine(&mut self) {
+        if let Some(mirrors) = &mut self.mirrors {
+            mirrors.follow(self.server.switch());
+        }
+    }
+
     pub fn keep(&mut self) {
         let Some(path) = &self.state else { return };
         let switch = self.server.switch();
