@@ -139,7 +139,8 @@ impl AgentClient {
         self.call(Call::Drained(token)).await
     }
 
-    /// The runtime goes by the [`Use`] of this number. Only a runtime that is another process says so: [`AgentClient::start_apart`].
+    /// The runtime goes by the [`Use`] of this number. Only one that is another process says so:
+    /// [`AgentClient::start_apart`].
     ///
     /// # Errors
     /// As [`AgentClient::demand`].
