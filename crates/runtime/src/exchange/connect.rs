@@ -180,7 +180,7 @@ impl Exchange {
         let (life, over) = (self.peers[peer].life, self.peers[peer].over);
         let ignores = self.bug.is(Planted::IgnoresLives);
         if (hello.life < life || hello.life <= over) && !ignores {
-            let allowed = life.max(over + 1);
+            let allowed = life.max(over.saturating_add(1));
             return Err(HelloError::Life { from: hello.from, found: hello.life, allowed }.into());
         }
         if hello.life > life && (!ignores || life == 0) {

@@ -7,6 +7,7 @@
 use super::lane::Item;
 use super::machine::Exchange;
 use super::name::{LaneId, Medium};
+use super::settings::OPERATIONS;
 use crate::planted::Planted;
 
 impl Exchange {
@@ -50,6 +51,10 @@ impl Exchange {
             _ => self.least(peer, false).or_else(|| self.least(peer, true)),
         };
         match lane {
+            // What is only an answer is not kept without end for a peer that asks and does not read.
+            Some(lane)
+                if matches!(item, Item::Over { .. })
+                    && self.lanes[lane.at()].control.len() >= OPERATIONS => {}
             Some(lane) => {
                 self.lanes[lane.at()].push(item);
                 self.wake_lane(lane);

@@ -8,7 +8,7 @@ use super::node::Node;
 use super::optics::Optics;
 use super::shape::Shape;
 use super::wire::Wire;
-use lightloom_runtime::exchange::{Exchange, LaneId};
+use lightloom_runtime::exchange::{Exchange, LaneId, Statistics};
 use lightloom_runtime::planted::Planted;
 use lightloom_units::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,6 +54,7 @@ pub fn run(seed: u64, planted: Option<Planted>, trace: bool) -> (World, Option<B
         world.step();
     }
     let broken = world.broken.take();
+    world.count();
     (world, broken)
 }
 
@@ -138,6 +139,27 @@ impl World {
 
     pub fn fail(&mut self, broken: Broken) {
         self.broken.get_or_insert(broken);
+    }
+
+    /// What lanes have carried, of endpoints in their last life.
+    fn count(&mut self) {
+        let mut sum = Statistics::default();
+        for (node, lanes) in self.nodes.iter().zip(&self.shape.lanes) {
+            let all = (0..lanes.len() as u32).map(LaneId);
+            let all =
+                node.exchange.iter().flat_map(|it| all.clone().map(|lane| it.statistics(lane)));
+            all.for_each(|lane| sum += lane);
+        }
+        for (what, times) in [
+            ("chunks sent", sum.chunks_sent),
+            ("chunks doubled", sum.doubled),
+            ("chunks sent again", sum.resent),
+            ("chunks on another lane", sum.detours),
+        ] {
+            if times > 0 {
+                self.happened.insert(what, times);
+            }
+        }
     }
 
     /// Goes on to whatever comes next.

@@ -24,7 +24,7 @@ impl World {
             return;
         }
         let operations = self.chance.between(1, if all { 2 } else { 6 });
-        let scale = [8, 300, 3_000][self.chance.below(3) as usize];
+        let scale = [8, 300, 3_000, 10_000][self.chance.below(4) as usize];
         let mut sizes = Vec::new();
         for _ in 0..operations {
             let mut matrix = BTreeMap::new();
