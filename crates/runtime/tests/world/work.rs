@@ -6,7 +6,6 @@ use super::invariant::{BYTES, FOUNDED, HANDED_BACK, PEERS, REFUSED, broken};
 use super::memory::{Memory, Pattern};
 use super::scenario::World;
 use lightloom_runtime::exchange::*;
-use lightloom_units::Time;
 use std::collections::BTreeMap;
 
 impl World {
@@ -208,6 +207,11 @@ impl World {
 
     pub fn group_failed(&mut self, at: usize, failure: Failure) {
         self.tally("groups failed, by member");
+        let (lost, by) = (usize::from(failure.endpoint), usize::from(failure.by));
+        if failure.cause == Cause::Lost && self.was_cut(by, lost) {
+            self.shake(by); // short faults that follow each other take as long as a long one
+            self.shake(lost);
+        }
         let group = &mut self.groups[failure.group as usize];
         group.failed = true;
         if !group.excused {
@@ -215,13 +219,17 @@ impl World {
         }
     }
 
+    /// A fault was between two endpoints not long ago.
+    fn was_cut(&self, one: usize, other: usize) -> bool {
+        let within = self.shape.settings[one].lost;
+        let when = self.touched.get(&(one.min(other), one.max(other)));
+        when.is_some_and(|&when| self.now < when + within + within)
+    }
+
     /// An endpoint says that a peer is lost.
     pub fn peer_lost(&mut self, at: usize, peer: usize) {
         self.tally("peers lost");
-        let within = self.shape.settings[at].lost;
-        let recent = |time: Option<&Time>| time.is_some_and(|&it| self.now < it + within + within);
-        let touched = recent(self.touched.get(&(at.min(peer), at.max(peer))));
-        if !self.shaky[at] && !self.shaky[peer] && !touched {
+        if !self.shaky[at] && !self.shaky[peer] && !self.was_cut(at, peer) {
             return self.fail(broken(FOUNDED, format!("endpoint {at} takes {peer} for lost")));
         }
         self.shake(at);
