@@ -102,6 +102,8 @@ soak: dev $(VENV)/.daemon ## the long tests
 	$(PYTEST) --hypothesis-profile=anew
 	$(BIN)/lightloom soak control --seeds 100000
 	cargo run --quiet --locked --release -p lightloom-soak --example mutants -- 1000 10000
+	cargo run --quiet --locked --release -p lightloom-runtime --example exchange_soak -- 0 100000
+	cargo run --quiet --locked --release -p lightloom-runtime --example exchange_mutants -- 200 10000
 	cargo test --quiet --locked --release -p lightloom-daemon --test all -- --ignored
 	PROPTEST_CASES=1000 cargo test --quiet --locked --release --workspace --exclude lightloom-py
 

@@ -1,0 +1,117 @@
+//! Circuits come and go: what the agent says, the end of leases, the mark that ends an epoch.
+
+use super::failure::LaneError;
+use super::lane::Item;
+use super::machine::Exchange;
+use super::name::{LaneId, Medium};
+use crate::planted::Planted;
+use lightloom_control::Use;
+use lightloom_units::Time;
+
+impl Exchange {
+    /// The agent tells which circuits to use, and until when.
+    pub fn told(&mut self, now: Time, told: Use) {
+        self.advance(now);
+        for port in 0..self.lit.len() {
+            let Some(circuit) = told.circuits.get(port).copied().flatten() else { continue };
+            if self.lit[port].is_some_and(|lit| lit.0 != circuit) {
+                self.darken(port as u16);
+            }
+            self.lit[port] = Some((circuit, told.until));
+        }
+        self.schedule(told.until.max(now));
+        self.runtime.told(told);
+        self.circuits_changed();
+    }
+
+    /// The agent wants these ports drained: nothing new goes on them, and what is in flight is closed by a mark.
+    pub fn drain(&mut self, now: Time, token: u64, ports: &[u16]) {
+        self.advance(now);
+        let mut marked = Vec::new();
+        let lanes: Vec<LaneId> = ports.iter().flat_map(|&port| self.lanes_of(port)).collect();
+        for lane in lanes {
+            let it = &self.lanes[lane.at()];
+            let Medium::Circuit { port, peer } = it.spec.medium else { continue };
+            let flies = it.connection.is_some() && !it.flying.is_empty();
+            let open = flies && self.runtime.circuit(self.now, port) == Some(peer);
+            let counted = open && !self.bug.is(Planted::ForgetsMarks);
+            if open && (!counted || self.runtime.begin(self.now, port).is_some()) {
+                marked.push(lane);
+            }
+        }
+        self.runtime.drain(token, ports);
+        self.circuits_changed();
+        for lane in marked {
+            self.lanes[lane.at()].push(Item::Mark);
+            self.wake_lane(lane);
+        }
+    }
+
+    /// The agent is gone, or is another: what it allowed is over.
+    pub fn forsaken(&mut self, now: Time) {
+        self.advance(now);
+        self.runtime.forsaken();
+        self.circuits_changed();
+    }
+
+    /// Leases that have ended: a circuit with anything on it is closed.
+    pub(crate) fn lapse(&mut self) {
+        let ended = |lit: &Option<_>| lit.is_some_and(|(_, until)| until <= self.now);
+        let ports = (0..).zip(&self.lit).filter(|(_, lit)| ended(lit));
+        let ports: Vec<u16> = ports.map(|(port, _)| port).collect();
+        if ports.is_empty() || self.bug.is(Planted::ForgetsLeases) {
+            return;
+        }
+        for port in ports {
+            self.darken(port);
+            self.lit[usize::from(port)] = None;
+        }
+        self.circuits_changed();
+    }
+
+    /// Nothing more goes over the port's circuit: connections with anything on them are closed.
+    fn darken(&mut self, port: u16) {
+        for lane in self.lanes_of(port) {
+            let connection = self.lanes[lane.at()].connection;
+            if let Some(connection) = connection.filter(|_| !self.is_clean(lane)) {
+                self.shut(connection, LaneError::LeaseEnded);
+            }
+        }
+    }
+
+    /// Nothing is on a lane, in either direction, as far as this end knows.
+    fn is_clean(&self, lane: LaneId) -> bool {
+        let it = &self.lanes[lane.at()];
+        let connection = it.connection.and_then(|it| self.connections.get(it.0));
+        let said = it.flying.is_empty() && it.control.is_empty() && it.received == it.confirmed;
+        said && connection.is_none_or(|it| it.writer.is_empty() && it.reader.is_empty())
+    }
+
+    /// Which circuits may be used has changed.
+    fn circuits_changed(&mut self) {
+        let lanes = (0..).zip(&self.lanes).filter(|(_, lane)| lane.spec.port().is_some());
+        let lanes: Vec<LaneId> = lanes.map(|(lane, _)| LaneId(lane)).collect();
+        for &lane in &lanes {
+            if self.usable(lane) {
+                let peer = self.lanes[lane.at()].peer;
+                self.serve(peer);
+            } else if self.lanes[lane.at()].connection.is_some() {
+                self.reroute(lane);
+            }
+            self.dial(lane);
+            self.wake_circuit(lane);
+        }
+        self.say_runtime();
+    }
+
+    /// Connections that may have waited for their circuit.
+    fn wake_circuit(&mut self, lane: LaneId) {
+        if self.may_speak(lane) {
+            let of = |it: &super::connection::Connection| it.lane() == Some(lane);
+            let waiting = self.connections.iter().filter(|(_, it)| of(it)).map(|(key, _)| key);
+            for key in waiting.collect::<Vec<_>>() {
+                self.wake(super::name::ConnectionId(key));
+            }
+        }
+    }
+}

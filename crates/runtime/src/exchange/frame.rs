@@ -1,0 +1,278 @@
+//! The frames of a lane: a header of 32 bytes, and after a chunk's header its payload.
+//!
+//! | Bytes | Field | Chunk | Ack | Ready | Fail | Mark | Beat | Over |
+//! |---|---|---|---|---|---|---|---|---|
+//! | 0..2 | magic | `4c 4c` | same | same | same | same | same | same |
+//! | 2 | kind | 1 | 2 | 3 | 4 | 5 | 6 | 7 |
+//! | 3 | zero | | | | | | | |
+//! | 4..8 | group | group | 0 | group | group | 0 | 0 | group |
+//! | 8..16 | number | operation's number | count of frames | operation's number | 0 | 0 | 0 | operation's number |
+//! | 16..24 | offset | in what the source sends here \[B\] | 0 | bytes expected | endpoint concerned | 0 | 0 | 0 |
+//! | 24..28 | length | of the payload \[B\] | 0 | 0 | cause | 0 | 0 | 0 |
+//! | 28..30 | source | endpoint | 0 | 0 | endpoint that says so | 0 | 0 | 0 |
+//! | 30..32 | epoch | of the lane | 0 | 0 | 0 | that ends | 0 | 0 |
+//!
+//! Numbers are little-endian. Every field is checked; one that a kind does not use must be zero.
+//!
+//! ```
+//! use lightloom_runtime::exchange::frame::{Frame, FrameError};
+//! let frame = Frame::Ready { group: 1, number: 2, bytes: 3 };
+//! let bytes = frame.encode();
+//! assert_eq!(Frame::decode(&bytes), Ok(frame));
+//! assert_eq!(Frame::decode(&[0; 32]), Err(FrameError::Magic { found: 0 }));
+//! ```
+
+use super::cause::Cause;
+use super::fields::{Fields, MAGIC};
+use super::name::Endpoint;
+
+pub use super::fields::{FrameError, HEADER, LONGEST, MOST};
+
+/// A part of what one endpoint sends to another in one operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkHeader {
+    /// The group of the operation.
+    pub group: u32,
+    /// The operation's number in its group.
+    pub number: u64,
+    /// Who sends it.
+    pub source: Endpoint,
+    /// The lane's epoch: the marks that were sent before over this connection, modulo 65,536.
+    pub epoch: u16,
+    /// Where it begins in what `source` sends to this peer \[B\].
+    pub offset: u64,
+    /// Bytes of payload \[B\].
+    pub length: u32,
+}
+
+impl ChunkHeader {
+    /// Where it ends in what `source` sends to this peer \[B\].
+    pub fn end(&self) -> u64 {
+        self.offset + u64::from(self.length)
+    }
+}
+
+/// What a lane carries. All but [`Frame::Ack`] are counted and acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frame {
+    /// The payload follows.
+    Chunk(ChunkHeader),
+    /// So many frames have come over this connection, with their payload.
+    Ack {
+        /// Since the connection began.
+        count: u64,
+    },
+    /// The operation is posted here: send its bytes.
+    Ready {
+        /// The group of the operation.
+        group: u32,
+        /// Its number.
+        number: u64,
+        /// What is expected from you.
+        bytes: u64,
+    },
+    /// A group has failed.
+    Fail {
+        /// Which.
+        group: u32,
+        /// Why.
+        cause: Cause,
+        /// Whom that concerns.
+        endpoint: Endpoint,
+        /// Who found it.
+        by: Endpoint,
+    },
+    /// An epoch of the lane ends: acknowledge what came before.
+    Mark {
+        /// Its number.
+        epoch: u16,
+    },
+    /// Somebody is there.
+    Beat,
+    /// You are ready for an operation that is over here: all that was sent to you has come.
+    Over {
+        /// The group of the operation.
+        group: u32,
+        /// Its number.
+        number: u64,
+    },
+}
+
+impl Frame {
+    /// The header as bytes.
+    pub fn encode(&self) -> [u8; HEADER] {
+        let none = Fields::default();
+        let fields = match *self {
+            Frame::Chunk(ChunkHeader { group, number, source, epoch, offset, length }) => {
+                Fields { kind: 1, group, number, offset, length, source, epoch }
+            }
+            Frame::Ack { count } => Fields { kind: 2, number: count, ..none },
+            Frame::Ready { group, number, bytes } => {
+                Fields { kind: 3, group, number, offset: bytes, ..none }
+            }
+            Frame::Fail { group, cause, endpoint, by } => Fields {
+                kind: 4,
+                group,
+                offset: endpoint.into(),
+                length: cause.code(),
+                source: by,
+                ..none
+            },
+            Frame::Mark { epoch } => Fields { kind: 5, epoch, ..none },
+            Frame::Beat => Fields { kind: 6, ..none },
+            Frame::Over { group, number } => Fields { kind: 7, group, number, ..none },
+        };
+        fields.encode()
+    }
+
+    /// Reads a header.
+    ///
+    /// # Errors
+    /// The first field that may not be as it is.
+    pub fn decode(bytes: &[u8; HEADER]) -> Result<Self, FrameError> {
+        let fields = Fields::decode(bytes);
+        let magic = u16::from_le_bytes([bytes[0], bytes[1]]);
+        if magic != MAGIC {
+            return Err(FrameError::Magic { found: magic });
+        }
+        let Fields { kind, group, number, offset, length, source, epoch } = fields;
+        fields.check("byte 3", u64::from(bytes[3]), bytes[3] == 0, "0")?;
+        match kind {
+            1 => {
+                let fits = (1..=LONGEST).contains(&length);
+                fields.check("length", length.into(), fits, "1 to 67,108,864")?;
+                fields.check("offset", offset, offset <= MOST - u64::from(length), "up to 2^48")?;
+                Ok(Frame::Chunk(ChunkHeader { group, number, source, epoch, offset, length }))
+            }
+            2 => {
+                fields.unused(&["group", "offset", "length", "source", "epoch"])?;
+                Ok(Frame::Ack { count: number })
+            }
+            3 => {
+                fields.unused(&["length", "source", "epoch"])?;
+                fields.check("offset", offset, (1..=MOST).contains(&offset), "1 to 2^48")?;
+                Ok(Frame::Ready { group, number, bytes: offset })
+            }
+            4 => {
+                fields.unused(&["number", "epoch"])?;
+                let endpoint = Endpoint::try_from(offset).ok();
+                fields.check("offset", offset, endpoint.is_some(), "up to 65,535")?;
+                let cause = Cause::from_code(length);
+                fields.check("length", length.into(), cause.is_some(), "1 to 4")?;
+                let both = endpoint.zip(cause);
+                let (endpoint, cause) = both.ok_or(FrameError::Kind { found: kind })?;
+                Ok(Frame::Fail { group, cause, endpoint, by: source })
+            }
+            5 => {
+                fields.unused(&["group", "number", "offset", "length", "source"])?;
+                Ok(Frame::Mark { epoch })
+            }
+            6 => {
+                fields.unused(&["group", "number", "offset", "length", "source", "epoch"])?;
+                Ok(Frame::Beat)
+            }
+            7 => {
+                fields.unused(&["offset", "length", "source", "epoch"])?;
+                Ok(Frame::Over { group, number })
+            }
+            found => Err(FrameError::Kind { found }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    type Change = fn(&mut [u8; HEADER]);
+
+    fn hex(bytes: &[u8]) -> String {
+        let quads = bytes.chunks(4).map(|quad| quad.iter().map(|it| format!("{it:02x}")).collect());
+        quads.collect::<Vec<String>>().join(" ")
+    }
+
+    #[test]
+    fn frames_are_these_bytes() {
+        let chunk =
+            ChunkHeader { group: 1, number: 2, source: 3, epoch: 4, offset: 5 << 32, length: 6 };
+        let fail = Frame::Fail { group: 7, cause: Cause::Restarted, endpoint: 8, by: 9 };
+        let table = [
+            (
+                Frame::Chunk(chunk),
+                "4c4c0100 01000000 02000000 00000000 00000000 05000000 06000000 03000400",
+            ),
+            (
+                Frame::Ack { count: 300 },
+                "4c4c0200 00000000 2c010000 00000000 00000000 00000000 00000000 00000000",
+            ),
+            (
+                Frame::Ready { group: 1, number: 2, bytes: 3 },
+                "4c4c0300 01000000 02000000 00000000 03000000 00000000 00000000 00000000",
+            ),
+            (fail, "4c4c0400 07000000 00000000 00000000 08000000 00000000 02000000 09000000"),
+            (
+                Frame::Mark { epoch: 513 },
+                "4c4c0500 00000000 00000000 00000000 00000000 00000000 00000000 00000102",
+            ),
+            (
+                Frame::Beat,
+                "4c4c0600 00000000 00000000 00000000 00000000 00000000 00000000 00000000",
+            ),
+            (
+                Frame::Over { group: 1, number: 2 },
+                "4c4c0700 01000000 02000000 00000000 00000000 00000000 00000000 00000000",
+            ),
+        ];
+        for (frame, bytes) in table {
+            assert_eq!(hex(&frame.encode()), bytes, "{frame:?}");
+            assert_eq!(Frame::decode(&frame.encode()), Ok(frame));
+        }
+    }
+
+    #[test]
+    fn a_wrong_field_is_named_with_its_value_and_what_is_allowed() {
+        let said = |change: Change| {
+            let chunk =
+                ChunkHeader { group: 1, number: 2, source: 3, epoch: 4, offset: 5, length: 6 };
+            let mut bytes = Frame::Chunk(chunk).encode();
+            change(&mut bytes);
+            Frame::decode(&bytes).unwrap_err().to_string()
+        };
+        let table: [(Change, &str); 6] = [
+            (|it| it[0] = 0, "a frame begins with 0x4c00, not with 0x4c4c"),
+            (|it| it[2] = 9, "a frame is of kind 9; kinds are 1 to 7"),
+            (|it| it[3] = 1, "byte 3 of a frame of kind 1 is 1; 0 is allowed"),
+            (|it| it[24] = 0, "length of a frame of kind 1 is 0; 1 to 67,108,864 is allowed"),
+            (
+                |it| it[23] = 1,
+                "offset of a frame of kind 1 is 72057594037927941; up to 2^48 is allowed",
+            ),
+            (|it| it[2] = 6, "group of a frame of kind 6 is 1; 0 is allowed"),
+        ];
+        for (change, expected) in table {
+            assert_eq!(said(change), expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_frame_or_an_error(mut bytes: [u8; HEADER], magic: bool, kind in 0u8..9) {
+            if magic {
+                bytes[..4].copy_from_slice(&[0x4c, 0x4c, kind, 0]);
+            }
+            if let Ok(frame) = Frame::decode(&bytes) {
+                prop_assert_eq!(frame.encode(), bytes);
+                if let Frame::Chunk(chunk) = frame {
+                    prop_assert!(chunk.end() <= MOST && chunk.length > 0);
+                }
+            }
+        }
+
+        #[test]
+        fn what_is_small_is_read_back(group: u32, number: u64, source: u16, epoch: u16, offset in 0..1u64 << 47, length in 1..=LONGEST) {
+            let chunk = Frame::Chunk(ChunkHeader { group, number, source, epoch, offset, length });
+            prop_assert_eq!(Frame::decode(&chunk.encode()), Ok(chunk));
+        }
+    }
+}

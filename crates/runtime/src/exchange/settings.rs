@@ -1,0 +1,135 @@
+//! How an endpoint behaves, and who it is.
+
+use super::fields::LONGEST;
+use super::name::Endpoint;
+use lightloom_units::Time;
+use std::fmt;
+use thiserror::Error;
+
+/// An endpoint has at most so many operations under way, so many groups, and remembers so many that a peer is
+/// ahead by.
+pub const OPERATIONS: usize = 4096;
+
+/// How an endpoint behaves, and who it is. All endpoints of a job must have the same `job`, `secret` and `chunk`.
+///
+/// ```
+/// use lightloom_runtime::exchange::{Settings, SettingsError};
+/// let settings = Settings { window: 100, ..Settings::new(7, 0, 1, b"secret") };
+/// assert_eq!(settings.check().unwrap_err().to_string(), "`window` is 100; `chunk`, 1048576, or more is allowed");
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The job; a connection of another one is refused.
+    pub job: u64,
+    /// Which endpoint this is.
+    pub endpoint: Endpoint,
+    /// Its life, from 1: greater after every start.
+    pub life: u64,
+    /// What endpoints of the job know and strangers do not.
+    pub secret: Vec<u8>,
+    /// Optical ports of this server.
+    pub ports: u16,
+    /// The longest chunk \[B\].
+    pub chunk: u32,
+    /// Bytes of chunks on a lane that are not acknowledged \[B\].
+    pub window: u32,
+    /// Bounce memory for each peer \[B\].
+    pub allowance: u32,
+    /// What is sent to a peer in one operation may go early up to this \[B\].
+    pub small: u32,
+    /// A lane that is idle for so long carries a beat.
+    pub beat: Time,
+    /// A connection on which nothing is acknowledged for so long is closed. More than a chunk takes.
+    pub stall: Time,
+    /// A peer of which nothing is heard for so long is lost.
+    pub lost: Time,
+    /// Hello must be over in this time.
+    pub handshake: Time,
+    /// A lane is dialed again after this.
+    pub retry: Time,
+}
+
+/// A value that does not fit.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SettingsError {
+    /// Of the settings.
+    #[error("`{key}` is {found}; {allowed} is allowed")]
+    Value {
+        /// Which.
+        key: &'static str,
+        /// Its value.
+        found: String,
+        /// What it may be.
+        allowed: String,
+    },
+    /// Two lanes join the same NICs, or one leads to its own endpoint, or its port is none of the server's.
+    #[error(
+        "lane {lane} joins NICs that another joins, or its own endpoint, or a port that is not there"
+    )]
+    Lane {
+        /// Its place in the list.
+        lane: usize,
+    },
+}
+
+impl Settings {
+    /// An endpoint of a job in a life of it, and else with values that suit NICs of 100 Mbit/s to 100 Gbit/s.
+    pub fn new(job: u64, endpoint: Endpoint, life: u64, secret: &[u8]) -> Self {
+        Settings {
+            job,
+            endpoint,
+            life,
+            secret: secret.to_vec(),
+            ports: 0,
+            chunk: 1 << 20,
+            window: 8 << 20,
+            allowance: 1 << 20,
+            small: 1 << 16,
+            beat: Time::from_ms(500),
+            stall: Time::from_ms(3_000),
+            lost: Time::from_ms(15_000),
+            handshake: Time::from_ms(2_000),
+            retry: Time::from_ms(50),
+        }
+    }
+
+    /// Whether the values fit together.
+    ///
+    /// # Errors
+    /// The first that does not.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        let fits = |true_: bool, key, found: &dyn fmt::Display, allowed: String| {
+            let value = || SettingsError::Value { key, found: found.to_string(), allowed };
+            if true_ { Ok(()) } else { Err(value()) }
+        };
+        fits(self.life > 0, "life", &self.life, "1 or more".into())?;
+        fits(!self.secret.is_empty(), "secret", &"empty", "one byte or more".into())?;
+        let chunk = (1..=LONGEST).contains(&self.chunk);
+        fits(chunk, "chunk", &self.chunk, format!("1 to {LONGEST}"))?;
+        let least = format!("`chunk`, {}, or more", self.chunk);
+        fits(self.window >= self.chunk, "window", &self.window, least)?;
+        for (key, time) in
+            [("beat", self.beat), ("handshake", self.handshake), ("retry", self.retry)]
+        {
+            fits(time > Time::ZERO, key, &time, "more than 0".into())?;
+        }
+        let beat = format!("more than `beat`, {},", self.beat);
+        fits(self.stall > self.beat, "stall", &self.stall, beat)?;
+        let stall = format!("more than `stall`, {},", self.stall);
+        fits(self.lost > self.stall, "lost", &self.lost, stall)
+    }
+}
+
+/// All but the secret.
+impl fmt::Debug for Settings {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Settings { job, endpoint, life, ports, chunk, window, allowance, small, .. } = self;
+        let Settings { beat, stall, lost, handshake, retry, .. } = self;
+        write!(
+            out,
+            "job {job}, endpoint {endpoint} in life {life}, {ports} ports, chunk {chunk} B, "
+        )?;
+        write!(out, "window {window} B, allowance {allowance} B, small {small} B, beat {beat}, ")?;
+        write!(out, "stall {stall}, lost {lost}, handshake {handshake}, retry {retry}")
+    }
+}

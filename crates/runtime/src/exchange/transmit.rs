@@ -1,0 +1,154 @@
+//! Bytes go out: what a connection sends next.
+
+use super::frame::{ChunkHeader, Frame};
+use super::lane::{ChunkItem, Item};
+use super::machine::Exchange;
+use super::name::{ConnectionId, LaneId, Medium};
+use super::output::{Body, Transmit};
+use crate::planted::Planted;
+use lightloom_units::Time;
+
+impl Exchange {
+    /// What a connection sends next, if anything; the answer is good until anything else is called. If nothing,
+    /// [`super::Output::Send`] says when there is something again.
+    pub fn transmit(&mut self, now: Time, connection: ConnectionId) -> Option<Transmit<'_>> {
+        self.advance(now);
+        if !self.load(connection) {
+            self.connections.get_mut(connection.0)?.asked = false;
+            return None;
+        }
+        Some(self.connections.get(connection.0)?.writer.rest())
+    }
+
+    /// So many bytes of what [`Exchange::transmit`] said were written, of head and body together.
+    pub fn sent(&mut self, now: Time, connection: ConnectionId, bytes: usize) {
+        self.advance(now);
+        let Some(it) = self.connections.get_mut(connection.0) else { return };
+        if !it.writer.wrote(bytes) {
+            return;
+        }
+        let counts = std::mem::take(&mut it.writer.counts);
+        if let Some(lane) = it.lane().filter(|_| counts) {
+            self.lanes[lane.at()].written += 1;
+        }
+    }
+
+    /// Whether there is something to send, and it may be sent now.
+    fn load(&mut self, connection: ConnectionId) -> bool {
+        let Some(it) = self.connections.get(connection.0) else { return false };
+        let (empty, up) = (it.writer.is_empty(), it.is_up());
+        let Some(lane) = it.lane() else { return false };
+        if !self.may_speak(lane) || !up && !self.allowed(lane) {
+            return false; // hello is not counted on circuits, so it waits for one that may take something new
+        }
+        if !empty || !up {
+            return !empty;
+        }
+        let ack = self.ack(lane);
+        let item = self.next_item(lane);
+        if ack.is_none() && item.is_none() {
+            return false;
+        }
+        let frame = item.map(|item| self.begin(lane, item));
+        let Some(it) = self.connections.get_mut(connection.0) else { return false };
+        if let Some(ack) = ack {
+            it.writer.push(&ack.encode());
+        }
+        if let Some((frame, body)) = frame {
+            it.writer.push(&frame.encode());
+            (it.writer.body, it.writer.counts) = (body, true);
+        }
+        true
+    }
+
+    /// What is to be acknowledged.
+    fn ack(&mut self, lane: LaneId) -> Option<Frame> {
+        let it = &mut self.lanes[lane.at()];
+        let due = it.received > it.confirmed;
+        it.confirmed = it.received;
+        due.then_some(Frame::Ack { count: it.received })
+    }
+
+    /// The next frame that may be begun. A mark was counted on its circuit when it was queued.
+    fn next_item(&mut self, lane: LaneId) -> Option<Item> {
+        if let Some(&control) = self.lanes[lane.at()].control.front() {
+            let may = control == Item::Mark || self.count_on_circuit(lane);
+            return if may { self.lanes[lane.at()].control.pop_front() } else { None };
+        }
+        while let Some(chunk) = self.lanes[lane.at()].chunks.front().copied() {
+            let lives = self.operations.get(chunk.operation.0).is_some();
+            let in_flight = self.lanes[lane.at()].in_flight;
+            let fits = in_flight + u64::from(chunk.length) <= self.settings.window.into()
+                || self.bug.is(Planted::IgnoresWindows);
+            if lives && !(fits && self.count_on_circuit(lane)) {
+                return None;
+            }
+            let chunk = self.lanes[lane.at()].pop_chunk();
+            if lives {
+                return chunk.map(Item::Chunk);
+            }
+        }
+        None
+    }
+
+    /// Counts a frame on the circuit that a lane crosses, if it crosses one that may be used.
+    fn count_on_circuit(&mut self, lane: LaneId) -> bool {
+        match self.lanes[lane.at()].spec.medium {
+            Medium::Packet => true,
+            Medium::Circuit { port, .. } => {
+                self.allowed(lane)
+                    && (self.runtime.begin(self.now, port).is_some()
+                        || self.bug.is(Planted::UsesDrainedPorts))
+            }
+        }
+    }
+
+    /// Begins a frame.
+    fn begin(&mut self, lane: LaneId, item: Item) -> (Frame, Option<Body>) {
+        let it = &mut self.lanes[lane.at()];
+        if it.flying.is_empty() {
+            it.progress = self.now;
+            let due = self.now.saturating_add(self.settings.stall);
+            self.next = self.next.min(due);
+        }
+        it.spoke = self.now;
+        it.flying.push_back(item);
+        it.in_flight += item.bytes();
+        match item {
+            Item::Chunk(chunk) => self.begin_chunk(lane, chunk),
+            Item::Ready { group, number, bytes } => (Frame::Ready { group, number, bytes }, None),
+            Item::Over { group, number } => (Frame::Over { group, number }, None),
+            Item::Fail(failure) => {
+                let super::failure::Failure { group, cause, endpoint, by } = failure;
+                (Frame::Fail { group, cause, endpoint, by }, None)
+            }
+            Item::Mark => {
+                let epoch = it.epoch_out;
+                it.epoch_out = epoch.wrapping_add(1);
+                (Frame::Mark { epoch }, None)
+            }
+            Item::Beat => (Frame::Beat, None),
+        }
+    }
+
+    fn begin_chunk(&mut self, lane: LaneId, item: ChunkItem) -> (Frame, Option<Body>) {
+        let it = &mut self.lanes[lane.at()];
+        let (operation, epoch) = (item.operation, it.epoch_out);
+        // The operation lives: `next_item` has looked.
+        let Some(running) = self.operations.get(operation.0) else { return (Frame::Beat, None) };
+        let chunk = running.chunks[item.index as usize];
+        it.statistics.chunks_sent += 1;
+        it.statistics.bytes_sent += u64::from(chunk.length);
+        it.statistics.detours += u64::from(chunk.lane != lane);
+        let header = ChunkHeader {
+            group: running.group,
+            number: running.number,
+            source: self.settings.endpoint,
+            epoch,
+            offset: chunk.offset,
+            length: chunk.length,
+        };
+        let (peer, offset, length) = (chunk.peer, chunk.offset, chunk.length);
+        (Frame::Chunk(header), Some(Body { operation, peer, offset, length }))
+    }
+}

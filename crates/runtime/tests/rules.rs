@@ -1,0 +1,297 @@
+//! Every rule of the exchange, between two endpoints.
+
+mod pair;
+
+use lightloom_runtime::exchange::frame::Frame;
+use lightloom_runtime::exchange::*;
+use lightloom_units::Time;
+use pair::{Pair, lanes, settings};
+
+fn as_is(settings: Settings) -> Settings {
+    settings
+}
+
+#[test]
+fn a_chunk_takes_its_lane_else_a_circuit_else_the_packet_lane_with_least_before_it() {
+    let mut pair = Pair::up(as_is);
+    let until = Time::from_ms(50);
+    pair.light(until);
+    pair.connect(2);
+    pair.flow();
+    // Lane of the plan, what happens first, chunks by lane after it.
+    pair.post(0, 300, 1);
+    pair.flow();
+    assert_eq!(pair.sent(), [0, 3, 0], "as planned");
+    pair.post(1, 300, 2);
+    pair.flow();
+    assert_eq!(pair.sent(), [0, 3, 3], "a circuit that may be used");
+    pair.cut(1);
+    pair.post(2, 300, 1);
+    pair.flow();
+    assert_eq!(pair.sent(), [0, 3, 6], "a circuit goes before packets");
+    pair.ends[0].exchange.drain(pair.now, 1, &[0]);
+    pair.post(3, 300, 2);
+    pair.flow();
+    assert_eq!(pair.sent(), [3, 3, 6], "a circuit is drained: packets");
+    pair.light(until);
+    pair.now = until;
+    pair.post(4, 300, 2);
+    pair.flow();
+    assert_eq!(pair.sent(), [6, 3, 6], "at the end of the lease: packets");
+    pair.cut(0);
+    pair.post(5, 300, 0);
+    pair.flow();
+    assert_eq!(pair.sent(), [6, 3, 6], "no lane is up: they wait");
+    pair.now = pair.now.saturating_add(Time::from_ms(60));
+    pair.ends[0].exchange.timeout(pair.now);
+    pair.collect();
+    pair.connect(1);
+    pair.flow();
+    assert_eq!(pair.sent(), [6, 6, 6], "the next lane takes them");
+    let all: Vec<Statistics> = [0, 1, 2].map(|it| pair.ends[0].exchange.nic_statistics(it)).into();
+    assert_eq!(all.iter().map(|it| it.detours).collect::<Vec<_>>(), [6, 3, 3]);
+    assert_eq!(all.iter().map(|it| it.bytes_sent).sum::<u64>(), 1_800);
+    assert_eq!(pair.said(1).iter().filter(|it| *it == "done").count(), 6);
+}
+
+#[test]
+fn two_packet_lanes_share_what_a_third_cannot_take() {
+    let mut pair = Pair::up(as_is);
+    pair.post(0, 1_000, 2);
+    pair.flow();
+    assert_eq!(pair.sent(), [5, 5, 0]);
+}
+
+#[test]
+fn a_lane_has_no_more_in_flight_than_its_window() {
+    let mut pair = Pair::up(as_is);
+    pair.post(0, 1_000, 0);
+    pair.carry(1, 0); // ready
+    let mut sent = Vec::new();
+    while let Some(bytes) = pair.take(0, 0, usize::MAX) {
+        sent.push(bytes);
+    }
+    assert_eq!((pair.ends[0].exchange.in_flight(LaneId(0)), pair.sent()[0]), (200, 2));
+    for bytes in sent {
+        pair.give(1, 0, &bytes);
+    }
+    pair.flow();
+    assert_eq!(pair.sent(), [10, 0, 0]);
+    assert_eq!(pair.said(0).last().map(String::as_str), Some("done"));
+}
+
+#[test]
+fn a_receiver_that_is_late_gets_small_operations_in_its_allowance_and_nothing_else() {
+    let mut pair = Pair::up(|it| Settings { small: 300, ..it });
+    // An operation costs its bytes and 256 more; 1,000 are allowed.
+    for (number, bytes) in (0..).zip([300, 301, 100, 100, 10]) {
+        pair.send(number, bytes, 0);
+    }
+    pair.flow();
+    assert_eq!(pair.sent(), [4, 0, 0], "300 and 100, not 301, and no room is left for 100 and 10");
+    assert_eq!(pair.ends[1].exchange.bounced(0), 300 + 100 + 512);
+    let done = |pair: &mut Pair, at| pair.said(at).iter().filter(|it| *it == "done").count();
+    assert_eq!(done(&mut pair, 0), 2, "what the receiver keeps is acknowledged");
+    for (number, bytes) in (0..).zip([300, 301, 100, 100, 10]) {
+        pair.expect(number, bytes);
+    }
+    assert_eq!(pair.ends[1].exchange.bounced(0), 0);
+    pair.flow();
+    let early = pair.said(1);
+    assert_eq!(early.iter().filter(|it| it.starts_with("early")).count(), 2);
+    assert_eq!(early.iter().filter(|it| *it == "done").count(), 5);
+    assert_eq!(done(&mut pair, 0), 3);
+}
+
+#[test]
+fn a_broken_connection_costs_nothing_but_its_bytes_again() {
+    let mut pair = Pair::up(as_is);
+    pair.post(0, 200, 0);
+    pair.carry(1, 0);
+    let whole = pair.take(0, 0, usize::MAX).expect("a chunk");
+    let half = pair.take(0, 0, 70).expect("half a chunk");
+    pair.give(1, 0, &whole);
+    pair.give(1, 0, &half);
+    pair.cut(0); // before anything is acknowledged
+    pair.flow();
+    let sender = pair.ends[0].exchange.statistics(LaneId(0));
+    assert_eq!((sender.resent, pair.sent()), (2, [2, 2, 0]));
+    let receiver = pair.ends[1].exchange.nic_statistics(1);
+    assert_eq!((receiver.doubled, receiver.chunks_received, receiver.bytes_received), (1, 1, 100));
+    assert!(pair.said(0).contains(&"done".into()) && pair.said(1).contains(&"done".into()));
+}
+
+#[test]
+fn what_is_doubled_or_late_goes_nowhere() {
+    let mut pair = Pair::up(as_is);
+    pair.post(0, 100, 0);
+    pair.carry(1, 0);
+    let begun = pair.take(0, 0, 84).expect("an acknowledgement, a header, a part");
+    pair.give(1, 0, &begun);
+    // The sender alone thinks that the lane is broken; the chunk comes over another.
+    let own = pair.ends[0].connections[0].take().expect("it is up");
+    pair.ends[0].exchange.closed(pair.now, own);
+    pair.collect();
+    pair.flow();
+    assert!(pair.said(1).contains(&"done".into()));
+    let connection = pair.ends[1].connections[0].expect("it is up");
+    assert_eq!(pair.ends[1].exchange.space(connection), Some(Space::Sink { length: 80 }));
+}
+
+#[test]
+fn a_port_is_drained_when_the_mark_is_acknowledged() {
+    let mut pair = Pair::up(as_is);
+    pair.light(Time::from_ms(500));
+    pair.connect(2);
+    pair.flow();
+    pair.post(0, 100, 2);
+    pair.flow();
+    pair.said(0);
+    pair.post(1, 300, 2);
+    pair.carry(1, 0);
+    let chunk = pair.take(0, 2, usize::MAX).expect("a chunk");
+    pair.ends[0].exchange.drain(pair.now, 9, &[0]);
+    pair.collect();
+    let mark = pair.take(0, 2, usize::MAX).expect("the mark");
+    assert_eq!(mark, Frame::Mark { epoch: 0 }.encode());
+    assert_eq!(pair.take(0, 2, usize::MAX), None, "nothing new");
+    pair.give(1, 2, &chunk);
+    pair.carry(1, 2);
+    assert!(!pair.said(0).iter().any(|it| it.contains("Drained")), "the mark is in flight");
+    pair.give(1, 2, &mark);
+    pair.flow();
+    assert!(pair.said(0).contains(&"Drained { token: 9 }".into()));
+    // The circuit stands again: the next chunk is of the next epoch, and comes.
+    pair.light(Time::from_ms(500));
+    pair.post(2, 100, 2);
+    pair.flow();
+    assert_eq!(pair.said(1).iter().filter(|it| *it == "done").count(), 3);
+    assert_eq!(pair.ends[1].exchange.statistics(LaneId(2)).breaks, 0);
+}
+
+#[test]
+fn at_the_end_of_a_lease_a_circuit_with_anything_on_it_is_closed() {
+    let mut pair = Pair::up(as_is);
+    let until = Time::from_ms(50);
+    pair.light(until);
+    pair.connect(2);
+    pair.flow();
+    pair.post(0, 200, 2);
+    pair.carry(1, 0);
+    pair.take(0, 2, 10).expect("a part of a header");
+    pair.now = Time::from_ps(until.ps() - 1);
+    pair.take(0, 2, 10).expect("the lease lasts");
+    pair.now = until;
+    assert_eq!(pair.take(0, 2, usize::MAX), None);
+    assert!(pair.ends[0].exchange.next_timeout() <= until);
+    pair.ends[0].exchange.timeout(until);
+    pair.collect();
+    let closed = "close: the circuit's lease has ended, or another circuit has taken its place";
+    assert!(pair.said(0).contains(&closed.into()));
+    pair.flow();
+    assert_eq!(pair.sent(), [1, 1, 1], "packets take both chunks");
+    assert!(pair.said(0).contains(&"done".into()));
+}
+
+#[test]
+fn an_earlier_life_is_refused_and_a_later_one_fails_its_groups() {
+    let mut pair = Pair::up(as_is);
+    pair.expect(0, 100);
+    pair.said(1);
+    // Endpoint 0 starts again; its old connections are not known to be gone.
+    let life = |life| {
+        Exchange::new(Settings { life, ..settings(0) }, lanes(1), Time::ZERO).expect("it fits")
+    };
+    pair.ends[0].exchange = life(3);
+    pair.ends[0].connections = [None; 3];
+    pair.connect(0);
+    pair.flow();
+    let expected = [
+        "close: the peer has started again",
+        "lane 0 down",
+        "close: the peer has started again",
+        "lane 1 down",
+        "failed",
+        "group 1 has failed: endpoint 0 has started again, as endpoint 1 found",
+        "lane 0 up",
+    ];
+    assert_eq!(pair.said(1), expected);
+    pair.ends[0].exchange = life(2);
+    pair.ends[0].connections = [None; 3];
+    pair.connect(1);
+    pair.flow();
+    assert_eq!(pair.said(1), ["close: endpoint 0 has life 2; 3 or more is allowed"]);
+}
+
+#[test]
+fn a_lost_peer_fails_groups_and_its_life_is_over() {
+    let mut pair = Pair::up(as_is);
+    pair.post(0, 100, 0);
+    pair.said(0);
+    pair.ends[0].exchange.lost(pair.now, 1);
+    pair.collect();
+    let said = pair.said(0);
+    let failed = "group 1 has failed: endpoint 1 is lost, as endpoint 0 found";
+    assert_eq!(said[said.len() - 3..], ["failed", failed, "1 lost"]);
+    let operation = Operation { group: 1, number: 1, ..Operation::default() };
+    let refused = pair.ends[0].exchange.post(pair.now, operation).unwrap_err();
+    assert_eq!(refused.to_string(), failed);
+    let joined = pair.ends[0].exchange.join(pair.now, 2, &[(0, 1), (1, 1)]);
+    assert_eq!((joined, pair.ends[0].exchange.failure(2).is_some()), (Ok(()), true));
+    assert_eq!(pair.ends[0].exchange.join(pair.now, 3, &[(0, 1), (1, 2)]), Ok(()));
+    assert_eq!(pair.ends[0].exchange.failure(3), None, "a later life is waited for");
+}
+
+#[test]
+fn a_silent_peer_is_lost_and_not_for_what_this_endpoint_has_slept() {
+    let mut pair = Pair::up(as_is);
+    let settings = settings(0);
+    let until = |pair: &mut Pair, end: Time| {
+        while pair.ends[0].exchange.next_timeout() < end {
+            pair.now = pair.now.max(pair.ends[0].exchange.next_timeout());
+            pair.ends[0].exchange.timeout(pair.now);
+            pair.collect();
+        }
+    };
+    let slept = pair.now.saturating_add(settings.lost).saturating_add(settings.lost);
+    pair.now = slept;
+    pair.ends[0].exchange.timeout(slept);
+    pair.collect();
+    assert!(!pair.said(0).contains(&"1 lost".into()), "it slept itself");
+    until(
+        &mut pair,
+        slept.saturating_add(Time::from_ps(settings.lost.ps() - settings.beat.ps() * 2)),
+    );
+    assert!(!pair.said(0).contains(&"1 lost".into()));
+    until(&mut pair, slept.saturating_add(settings.lost).saturating_add(settings.beat));
+    assert!(pair.said(0).contains(&"1 lost".into()));
+}
+
+#[test]
+fn what_differs_fails_the_group_at_both() {
+    let table = [(100, 101), (101, 100), (0, 1), (1, 0), (300, 200)];
+    for small in [0, 1_000] {
+        for (sent, expected) in table {
+            for late in [false, true] {
+                let mut pair = Pair::up(|it| Settings { small, ..it });
+                if late {
+                    pair.send(0, sent, 0);
+                    pair.flow();
+                }
+                pair.expect(0, expected);
+                pair.flow();
+                if !late {
+                    pair.send(0, sent, 0);
+                    pair.flow();
+                }
+                for at in 0..2 {
+                    let failure = pair.ends[at].exchange.failure(1).map(|it| it.cause);
+                    // Nothing is expected, and that is over: small bytes are dropped, others wait.
+                    let waits = expected == 0 && !(late && small > 0);
+                    let allowed = if waits { None } else { Some(Cause::Differs) };
+                    assert_eq!(failure, allowed, "{sent} {expected} {small} {late} {at}");
+                }
+            }
+        }
+    }
+}
