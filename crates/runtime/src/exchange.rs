@@ -39,10 +39,11 @@
 //! gives up the group ([`Exchange::abort`]).
 //!
 //! Ignored: encryption, and whoever can change bytes on the wire: hello proves who is there when a connection
-//! begins, and no more. A stranger who opens connections without end keeps peers out while he does so. A sum of payloads: TCP has one. Relays. A peer that expects nothing of an endpoint that
-//! sends it something: what is small is dropped there, what is not waits until the caller gives up; every other
-//! difference between what is sent and what is expected fails the group. Clocks that differ: an endpoint uses one. Pairs
-//! without a packet lane must have a circuit more often than `lost`.
+//! begins, and no more. A stranger who opens connections without end keeps peers out while he does so. A sum of
+//! payloads: TCP has one. Relays. A peer that expects nothing of an endpoint that sends it something: what is
+//! small is dropped there, what is not waits until the caller gives up; every other difference between what is
+//! sent and what is expected fails the group. Clocks that differ: an endpoint uses one. Pairs without a packet
+//! lane must have a circuit more often than `lost`.
 //!
 //! Checked: unit tests of every rule; an in-memory world of endpoints, lanes, circuits and faults from seeds
 //! (`tests/world`), with what must hold after every step; bugs that are planted in the machine and found there
