@@ -314,7 +314,8 @@ def test_version_and_help(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         "controller": [
             *("check", "drivers", "status", "circuits", "demand", "events", "page", "serve"),
         ],
-        "ocs": ["serve"],
+        "ocs": ["serve", "counts"],
+        "testbed": ["up", "status", "down"],
         "agent": ["serve", "emulate"],
         "soak": ["control"],
         "maps": ["check", "show", "schema"],

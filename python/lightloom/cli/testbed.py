@@ -10,6 +10,7 @@ import typer
 
 app = typer.Typer(no_args_is_help=True)
 
+JSON = typer.Option(False, "--json", help="Print JSON.")
 NAME = typer.Option("testbed", "--name", help="The testbed's name.")
 
 
@@ -18,9 +19,9 @@ def testbed() -> None:
     """Build a small cluster in this machine: servers, shaped NICs, an optical switch, a controller.
 
     Servers are network namespaces, the Ethernet switch is a bridge, and the optical switch is a
-    crossbar in the kernel that the controller drives over TL1.
+    crossbar in the kernel that the controller drives over TL1. Needs root.
 
-    Example: sudo lightloom testbed up --servers 4 --ocs-nics 3 --rate "100 Mbps"
+    Example: lightloom testbed up --servers 4 --ocs-nics 3 --rate "100 Mbps"
     """
 
 
@@ -37,10 +38,11 @@ def up(
     rate: str = typer.Option("100 Mbps", "--rate", help="Of each NIC, each way."),
     delay: str = typer.Option("25 ms", "--delay", help="What the optical switch takes to change."),
     name: str = NAME,
+    as_json: bool = JSON,
 ) -> None:
     """Build it. If that fails or is interrupted, nothing is left.
 
-    Example: sudo lightloom testbed up --servers 4 --ocs-nics 3 --rate "100 Mbps"
+    Example: lightloom testbed up --servers 4 --ocs-nics 3 --rate "100 Mbps"
     """
     from lightloom import testbed as beds
     from lightloom.errors import InputError
@@ -62,29 +64,36 @@ def up(
         delay=parsed(Time, "--delay", delay),
     )
     beds.up(shape, lambda line: print(line, file=sys.stderr))
+    if as_json:
+        print(json.dumps({"name": name, "namespaces": shape.namespaces}))
+        return
     nics = f"{eps_nics} + {ocs_nics} NICs of {shape.rate}"
     print(f"{name} is up: {servers} servers of {nics}, {ranks_per_server} ranks each")
 
 
 @app.command()
-def down(name: str = NAME) -> None:
+def down(name: str = NAME, as_json: bool = JSON) -> None:
     """Remove a testbed, whole or half built, and nothing else. May be done twice.
 
-    Example: sudo lightloom testbed down
+    Example: lightloom testbed down
     """
     from lightloom import testbed as beds
 
-    print(f"{name} is down" if beds.down(name) else f"{name}: there was none")
+    there = beds.down(name)
+    if as_json:
+        print(json.dumps({"name": name, "removed": there}))
+        return
+    print(f"{name} is down" if there else f"{name}: there was none")
 
 
 @app.command()
 def status(
     name: str = NAME,
-    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+    as_json: bool = JSON,
 ) -> None:
     """Show circuits, and what went through the optical switch and the filters at its NICs.
 
-    Example: sudo lightloom testbed status
+    Example: lightloom testbed status
     """
     from lightloom import testbed as beds
 

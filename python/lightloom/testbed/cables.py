@@ -43,7 +43,7 @@ def batches(shape: Shape) -> Iterator[Batch]:
     >>> first.lines[0]
     'link add eps0 netns testbed-node-00 type veth peer name node-00-eps0 netns testbed-eps'
     >>> len(rest)
-    9
+    8
     """
     yield Batch("ip", None, tuple(_pairs(shape)))
     yield Batch("ip", shape.eps, tuple(_bridge(shape)))
