@@ -280,15 +280,18 @@ impl Link {
     }
 }
 
-/// Whether a directory is in a file system of type `bpf`.
+/// Whether something can be pinned there.
 ///
 /// # Errors
-/// If it is not there.
+/// If that is not in a file system of type `bpf`.
 ///
 /// ```
-/// assert!(!lightloom_tc::bpf::keeps_pins(std::path::Path::new("/")).unwrap());
+/// let why = lightloom_tc::bpf::may_be_pinned(std::path::Path::new("/filter")).unwrap_err();
+/// assert!(why.to_string().starts_with("/filter: must be in a file system of type bpf"));
 /// ```
-pub fn keeps_pins(directory: &Path) -> Result<bool, Error> {
+pub fn may_be_pinned(path: &Path) -> Result<(), Error> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = parent.unwrap_or(Path::new("."));
     let name = c_path(directory)?;
     // SAFETY: all zero is a value of this type.
     let mut found: libc::statfs = unsafe { std::mem::zeroed() };
@@ -297,7 +300,11 @@ pub fn keeps_pins(directory: &Path) -> Result<bool, Error> {
         let why = io::Error::last_os_error();
         return Err(at(directory, Error::Kernel { what: String::new(), why }));
     }
-    Ok(found.f_type as i64 == BPF_FILE_SYSTEM)
+    if found.f_type as i64 != BPF_FILE_SYSTEM {
+        let why = "must be in a file system of type bpf, such as /sys/fs/bpf".into();
+        return Err(Error::Place { place: path.display().to_string(), why });
+    }
+    Ok(())
 }
 
 fn pin(file: &OwnedFd, path: &Path) -> Result<(), Error> {

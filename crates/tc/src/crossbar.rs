@@ -22,7 +22,7 @@
 
 use crate::assembler::Register::*;
 use crate::assembler::{Assembler, Helper, When, Width};
-use crate::bpf::{Error, Hook, Link, Map, Program, keeps_pins, number_of};
+use crate::bpf::{Error, Hook, Link, Map, Program, may_be_pinned, number_of};
 use std::path::Path;
 
 /// No crossbar has more ports.
@@ -88,10 +88,7 @@ impl Crossbar {
         if nics.is_empty() || nics.len() > MOST_PORTS {
             return Err(place(format!("{} NICs: a switch has 1 to {MOST_PORTS}", nics.len())));
         }
-        let parent = at.parent().filter(|parent| !parent.as_os_str().is_empty());
-        if !keeps_pins(parent.unwrap_or(Path::new(".")))? {
-            return Err(place("must be in a file system of type bpf, such as /sys/fs/bpf".into()));
-        }
+        may_be_pinned(at)?;
         let ports = nics.len() as u32;
         let numbers = nics.iter().map(|nic| number_of(nic)).collect::<Result<Vec<_>, _>>()?;
         let (plan, circuits) =

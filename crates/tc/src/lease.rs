@@ -23,7 +23,7 @@
 
 use crate::assembler::Register::*;
 use crate::assembler::{Assembler, Helper, When, Width};
-use crate::bpf::{Error, Hook, Link, Map, Program, keeps_pins};
+use crate::bpf::{Error, Hook, Link, Map, Program, may_be_pinned};
 use std::path::{Path, PathBuf};
 
 /// No server has more optical NICs.
@@ -70,10 +70,7 @@ impl LeaseFilter {
         if nics.is_empty() || nics.len() > MOST_NICS {
             return Err(place(format!("{} NICs: a server has 1 to {MOST_NICS}", nics.len())));
         }
-        let parent = at.parent().filter(|parent| !parent.as_os_str().is_empty());
-        if !keeps_pins(parent.unwrap_or(Path::new(".")))? {
-            return Err(place("must be in a file system of type bpf, such as /sys/fs/bpf".into()));
-        }
+        may_be_pinned(at)?;
         std::fs::create_dir(at).map_err(|why| match why.kind() {
             std::io::ErrorKind::AlreadyExists => place("is there already: detach it first".into()),
             _ => place(why.to_string()),

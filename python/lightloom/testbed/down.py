@@ -50,7 +50,7 @@ def remove(shape: Shape) -> None:
     there = [namespace for namespace in shape.namespaces if system.exists(namespace)]
     _end(there)
     pins = directory / "bpf"
-    while system.is_mounted(pins):
+    while pins.is_mount():
         system.call("umount", str(pins))
     for namespace in there:
         system.call("ip", "netns", "delete", namespace)

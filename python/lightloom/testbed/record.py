@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
 from pathlib import Path
 
 from lightloom.errors import InputError
@@ -44,10 +43,9 @@ def write(shape: Shape) -> Path:
         raise InputError(
             f"--name: {shape.name}: there is such a testbed: `lightloom testbed down` removes it"
         ) from None
-    said = asdict(shape) | {"rate": str(shape.rate), "delay": str(shape.delay)}
     draft = directory / "record.json.new"
     with draft.open("w") as file:
-        json.dump({"version": 1, "shape": said}, file, indent=2)
+        json.dump({"version": 1, "shape": shape.said()}, file, indent=2)
         file.flush()
         os.fsync(file.fileno())
     draft.replace(directory / "record.json")

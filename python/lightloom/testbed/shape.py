@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from lightloom.errors import InputError
 from lightloom.units import Rate, Time
@@ -108,6 +108,10 @@ class Shape:
             raise InputError(f"--rate: {self.rate}: must be from {SLOWEST} to {FASTEST}")
         if not Time(0) <= self.delay <= Time.parse("10 s"):
             raise InputError(f"--delay: {self.delay}: must be from 0 ps to 10 s")
+
+    def said(self) -> dict[str, str | int]:
+        """Return it for JSON, with units."""
+        return asdict(self) | {"rate": str(self.rate), "delay": str(self.delay)}
 
     @property
     def nodes(self) -> list[str]:

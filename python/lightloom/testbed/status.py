@@ -38,16 +38,11 @@ def status(name: str) -> dict[str, Any]:
         words = system.within(shape.namespace(server), program, "filter", "show", "--json")
         filters += [row | {"server": node} for row in _rows(*words, str(pins / node))]
     return {
-        "shape": {
-            "name": shape.name, "servers": shape.servers,
-            "ranks_per_server": shape.ranks_per_server,
-            "eps_nics": shape.eps_nics, "ocs_nics": shape.ocs_nics, "rate": str(shape.rate),
-            "delay": str(shape.delay),
-        },
+        "shape": shape.said(),
         "controller": _controller(shape),
         "switch": _switch(shape, _rows(program, "ocs", "counts", "--json", str(pins / "switch"))),
         "filters": filters,
-    }  # fmt: skip
+    }
 
 
 def _rows(*words: str) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lightloom.errors import InputError, RunError
@@ -43,16 +43,20 @@ def uninterrupted() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def call(*words: str, said: str | None = None) -> str:
+def _ask(words: Sequence[str], said: str | None = None) -> subprocess.CompletedProcess[str]:
+    with uninterrupted():
+        return subprocess.run(words, input=said, capture_output=True, text=True)
+
+
+def call(*words: str) -> str:
     """Run a command, and return what it prints.
 
     Raises
     ------
     RunError
-        If it fails; with the command and the last line of what it says.
+        If it fails; with the command and the first line of what it says.
     """
-    with uninterrupted():
-        done = subprocess.run(words, input=said, capture_output=True, text=True)
+    done = _ask(words)
     if done.returncode != 0:
         line = (done.stderr.strip().splitlines() or ["failed"])[0]
         raise RunError(f"{' '.join(words)}: {line}")
@@ -69,10 +73,7 @@ def run(batch: Batch) -> None:
     """
     where = ["-n", batch.namespace] if batch.namespace else []
     words = [batch.tool, *where, "-batch", "-"]
-    with uninterrupted():
-        done = subprocess.run(
-            words, input="\n".join(batch.lines) + "\n", capture_output=True, text=True
-        )
+    done = _ask(words, "\n".join(batch.lines) + "\n")
     if done.returncode != 0:
         said = done.stderr.strip().splitlines() or ["failed"]
         number = next((line for line in said if line.startswith("Command failed")), "")
@@ -97,8 +98,3 @@ def exists(namespace: str) -> bool:
 def processes(namespace: str) -> list[int]:
     """Return the processes in a namespace."""
     return [int(word) for word in call("ip", "netns", "pids", namespace).split()]
-
-
-def is_mounted(path: Path) -> bool:
-    """Return whether something is mounted there."""
-    return path.is_mount()

@@ -233,8 +233,7 @@ impl Controller {
         (0..self.rounds.len()).for_each(|tenant| self.settle(tenant));
     }
 
-    /// A round is answered for all servers of a tenant once it is for more than half of them: that one server says
-    /// more than it did may lead to this.
+    /// A round is answered for all servers of a tenant once it is for more than half of them.
     pub(super) fn settle(&mut self, tenant: usize) {
         let of = |server: usize| usize::from(self.region.tenant(server as u16)) == tenant;
         let answered = self.agents.iter().enumerate().filter(|(at, _)| of(*at));
