@@ -21,6 +21,7 @@ pub use layout::{Layout, RouteOptions};
 use crate::ports::PortMap;
 use lanes::Lane;
 use layout::Entry;
+use std::collections::BTreeMap;
 
 /// Bytes between two GPUs of a server, over its scale-up network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +47,19 @@ pub struct Hop {
     pub circuit: bool,
     /// What is sent \[B\], not zero.
     pub bytes: u64,
+}
+
+/// A part of what one GPU sends another, and the NICs that carry it between servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The sending GPU, in the region.
+    pub source: u32,
+    /// The receiving GPU, in the region.
+    pub destination: u32,
+    /// Where it begins in what the one sends the other \[B\].
+    pub offset: u64,
+    /// How it goes, and how much it is.
+    pub hop: Hop,
 }
 
 /// An all-to-all's transfers: `gather`, then `exchange` beside `local`, then `scatter`. At most one
@@ -118,6 +132,57 @@ impl Router {
     ) -> &Routing {
         self.assign_lanes(demand, ports, layout, options, |_, _, _, _, _| {});
         &self.routing
+    }
+
+    /// Which bytes take which NICs: as [`Router::route`], for whoever sends them. Parts of a pair of GPUs are in the
+    /// order of their offsets; what stays in a server is left out.
+    ///
+    /// ```
+    /// use lightloom_circuits::{Layout, PortMap, RouteOptions, Router};
+    /// // Two servers of two GPUs; NIC 0 leads to packet switches, NICs 1 and 2 have circuits.
+    /// let layout = Layout {
+    ///     servers: 2,
+    ///     gpus_per_server: 2,
+    ///     packet_nics: vec![0],
+    ///     optical_nics: vec![1, 2],
+    ///     nic_gpu: vec![0, 0, 1],
+    /// };
+    /// let mut ports = PortMap::dark(2, 2);
+    /// ports.connect((0, 0), (1, 0));
+    /// ports.connect((0, 1), (1, 1));
+    /// let options = RouteOptions { share_eps: false, optical_bps: 0, packet_bps: 0 };
+    /// let parts = Router::default().parts(&[(0, 2, 100)], &ports, &layout, &options);
+    /// let taken = |part: &lightloom_circuits::Part| (part.offset, part.hop.from.1, part.hop.bytes);
+    /// assert_eq!(parts.iter().map(taken).collect::<Vec<_>>(), [(0, 1, 50), (50, 2, 50)]);
+    /// ```
+    ///
+    /// # Panics
+    /// As [`Router::route`], and if two entries of `demand` are between the same GPUs.
+    pub fn parts(
+        &mut self,
+        demand: &[(u32, u32, u64)],
+        ports: &PortMap,
+        layout: &Layout,
+        options: &RouteOptions,
+    ) -> Vec<Part> {
+        let gpus = u32::from(layout.gpus_per_server);
+        let mut parts: Vec<Part> = Vec::new();
+        let mut reached = BTreeMap::new();
+        self.assign_lanes(demand, ports, layout, options, |a, b, entry, lane, bytes| {
+            let source = a as u32 * gpus + u32::from(entry.0);
+            let destination = b as u32 * gpus + u32::from(entry.1);
+            let offset: &mut u64 = reached.entry((source, destination)).or_default();
+            let (from, to) = ((a as u16, lane.nics.0), (b as u16, lane.nics.1));
+            let hop = Hop { from, to, circuit: lane.circuit, bytes };
+            parts.push(Part { source, destination, offset: *offset, hop });
+            *offset += bytes;
+        });
+        let pairs =
+            demand.iter().filter(|(from, to, bytes)| *bytes > 0 && from / gpus != to / gpus);
+        assert_eq!(pairs.count(), reached.len(), "one entry for two GPUs");
+        parts.retain(|part| part.hop.bytes > 0);
+        parts.sort_by_key(|part| (part.source, part.destination, part.offset));
+        parts
     }
 
     /// As [`Router::route`], over lanes that are given: for two servers, by index, the NICs of each lane

@@ -55,7 +55,7 @@ pub mod topoopt;
 
 pub use change::{Prospect, settle, total_time};
 pub use choose::choose;
-pub use delegation::{Hop, Layout, Leg, RouteOptions, Router, Routing, route};
+pub use delegation::{Hop, Layout, Leg, Part, RouteOptions, Router, Routing, route};
 pub use demand::ServerDemand;
 pub use greedy::{CircuitCounts, allocate};
 pub use inside::{Inside, InsidePlan};

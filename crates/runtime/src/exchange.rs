@@ -144,6 +144,8 @@ pub use hello::HelloError;
 pub use machine::Exchange;
 pub use name::{ConnectionId, Endpoint, LaneId, LaneSpec, Medium, Nic, OperationId};
 pub use output::{Body, Output, Space, Transmit};
+#[cfg(test)]
+pub(crate) use plan::check as check_plan;
 pub use plan::{Chunk, Operation, PlanError, Transfer, striped};
 pub use settings::{OPERATIONS, Settings, SettingsError};
 pub use statistics::Statistics;

@@ -5,4 +5,5 @@
 //! the caller's.
 
 pub mod exchange;
+pub mod path;
 pub mod planted;

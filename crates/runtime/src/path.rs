@@ -1,0 +1,282 @@
+//! Which NIC each chunk takes: what the decisions say, as chunks and lanes.
+//!
+//! Modelled: servers of equal ranks and NICs. NICs on packet switches come first, then those on the optical
+//! switch, in the order of its ports; NIC `i` of a server belongs to rank `i R / K` of its R ranks and K NICs. A
+//! [`Path`] asks one decision, each of which is written where the simulator has it too:
+//! - [`Path::Delegate`]: [`lightloom_circuits::Router`]. A pair of servers uses its circuits alike; without one, all
+//!   packet NICs.
+//! - [`Path::Rails`]: [`lightloom_rails::assign`] deals chunks to the packet NICs, by LPT or a simpler rule.
+//!
+//! What goes to one server is laid out by sending rank, then by receiving rank.
+//! Ignored: what other servers send; the rates of NICs. Each lane has a queue of its own, so chunks of one lane
+//! are in the order of their offsets, and those of different lanes in none. A lane that may not be used when its
+//! turn comes is the exchange's matter.
+//! Checked: every byte is in one chunk; chunks take the NICs that the decisions name; the loads of
+//! [`lightloom_rails`] and of [`lightloom_circuits::Routing`].
+
+use crate::exchange::Nic;
+use lightloom_circuits::{Layout, Part, PortMap, RouteOptions, Router};
+use lightloom_control::PortId;
+use lightloom_rails::lpt::sizes;
+use lightloom_rails::{Deal, Message, Rates, assign};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// How bytes are shared over NICs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Path {
+    /// Over the circuits between two servers; over packet switches where there are none (MixNet).
+    Delegate,
+    /// Over all packet NICs, chunk by chunk (RailS with [`Deal::Lpt`]).
+    Rails(Deal),
+}
+
+impl Path {
+    /// The names of all. `stripe` deals chunks in turn, `rails` by LPT; the others are rules to compare with.
+    pub const NAMES: [&str; 6] = ["delegate", "rails", "stripe", "hash", "pxn", "source"];
+}
+
+impl FromStr for Path {
+    type Err = String;
+
+    /// ```
+    /// use lightloom_runtime::path::Path;
+    /// assert!(Path::NAMES.iter().all(|name| name.parse::<Path>().unwrap().to_string() == *name));
+    /// assert_eq!("x".parse::<Path>().unwrap_err(), "must be one of delegate, rails, stripe, hash, pxn, source");
+    /// ```
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "delegate" => Ok(Path::Delegate),
+            "rails" => Ok(Path::Rails(Deal::Lpt)),
+            "stripe" => Ok(Path::Rails(Deal::RoundRobin)),
+            "hash" => Ok(Path::Rails(Deal::Hash)),
+            "pxn" => Ok(Path::Rails(Deal::Pxn)),
+            "source" => Ok(Path::Rails(Deal::Source)),
+            _ => Err(format!("must be one of {}", Path::NAMES.join(", "))),
+        }
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Path::Delegate => "delegate",
+            Path::Rails(Deal::Lpt) => "rails",
+            Path::Rails(Deal::RoundRobin) => "stripe",
+            Path::Rails(Deal::Hash) => "hash",
+            Path::Rails(Deal::Pxn) => "pxn",
+            Path::Rails(Deal::Source) => "source",
+            // It needs all servers' demands; no name of a path gives it.
+            Path::Rails(Deal::Both) => "both",
+        })
+    }
+}
+
+/// What a server consists of; all are alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Servers of the region.
+    pub servers: u16,
+    /// Ranks of a server.
+    pub ranks: u16,
+    /// NICs on packet switches: the first ones.
+    pub packet_nics: u16,
+    /// NICs on the optical switch: those after them.
+    pub optical_nics: u16,
+}
+
+impl Shape {
+    fn nics(&self) -> u16 {
+        self.packet_nics + self.optical_nics
+    }
+
+    /// The same, for the decision on circuits.
+    pub fn layout(&self) -> Layout {
+        let rank = |nic| (u32::from(nic) * u32::from(self.ranks) / u32::from(self.nics())) as u16;
+        Layout {
+            servers: self.servers,
+            gpus_per_server: self.ranks,
+            packet_nics: (0..self.packet_nics).collect(),
+            optical_nics: (self.packet_nics..self.nics()).collect(),
+            nic_gpu: (0..self.nics()).map(rank).collect(),
+        }
+    }
+}
+
+/// What one rank of this server sends to one rank of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// The sending rank, by its number in this server.
+    pub source: u16,
+    /// The receiving server.
+    pub server: u16,
+    /// The receiving rank, by its number there.
+    pub target: u16,
+    /// How much it is \[B\].
+    pub bytes: u64,
+}
+
+/// A part of what goes to a server, and the NICs that it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// The receiving server.
+    pub server: u16,
+    /// The NIC here.
+    pub nic: Nic,
+    /// The NIC there.
+    pub peer_nic: Nic,
+    /// Where it begins in what goes to this server \[B\].
+    pub offset: u64,
+    /// How much it is, at most a chunk \[B\].
+    pub length: u32,
+}
+
+/// Who decides: this server, what it may use, and how long a chunk is.
+#[derive(Clone, Copy, Debug)]
+pub struct Sender<'a> {
+    /// What servers consist of.
+    pub shape: Shape,
+    /// This server's number in the region.
+    pub server: u16,
+    /// By optical port: the port at the other end of the circuit that may be used now.
+    pub circuits: &'a [Option<PortId>],
+    /// The longest chunk \[B\].
+    pub chunk: u32,
+}
+
+impl Sender<'_> {
+    /// The chunks of one all-to-all, by server and offset. `blocks` are those of this server's ranks to
+    /// others, at most one for two ranks; `is_up` says which packet NICs lead to a server now.
+    ///
+    /// ```
+    /// use lightloom_runtime::path::{Block, Path, Sender, Shape};
+    /// let shape = Shape { servers: 2, ranks: 2, packet_nics: 2, optical_nics: 1 };
+    /// let sender = Sender { shape, server: 0, circuits: &[Some((1, 0))], chunk: 100 };
+    /// let block = Block { source: 0, server: 1, target: 1, bytes: 250 };
+    /// let nics = |path: Path| {
+    ///     let ways = sender.ways(path, &[block], |_, _| true);
+    ///     ways.iter().map(|way| (way.nic, way.offset, way.length)).collect::<Vec<_>>()
+    /// };
+    /// assert_eq!(nics(Path::Delegate), [(2, 0, 100), (2, 100, 100), (2, 200, 50)]);
+    /// assert_eq!(nics("stripe".parse().unwrap()), [(0, 0, 100), (1, 100, 100), (0, 200, 50)]);
+    /// ```
+    ///
+    /// # Panics
+    /// If a block is of a rank or server that is not there, or of this server, `chunk` is 0, or servers have no
+    /// packet NIC.
+    pub fn ways(&self, path: Path, blocks: &[Block], is_up: impl Fn(u16, Nic) -> bool) -> Vec<Way> {
+        let mut blocks: Vec<Block> = blocks.iter().filter(|it| it.bytes > 0).copied().collect();
+        blocks.sort_unstable_by_key(|it| (it.server, it.source, it.target));
+        match path {
+            Path::Delegate => self.by_circuits(&blocks),
+            Path::Rails(deal) => self.by_rails(deal, &blocks, is_up),
+        }
+    }
+
+    fn by_circuits(&self, blocks: &[Block]) -> Vec<Way> {
+        let Shape { servers, ranks, optical_nics, .. } = self.shape;
+        let mut ports = PortMap::dark(servers.into(), optical_nics.into());
+        for (port, peer) in (0..optical_nics).zip(self.circuits) {
+            if let Some(peer) = peer {
+                ports.connect((self.server, port), *peer);
+            }
+        }
+        let rank = |server: u16, rank: u16| u32::from(server) * u32::from(ranks) + u32::from(rank);
+        let ends = |it: &Block| (rank(self.server, it.source), rank(it.server, it.target));
+        let demand: Vec<_> = blocks.iter().map(|it| (ends(it).0, ends(it).1, it.bytes)).collect();
+        let begins: BTreeMap<_, _> = blocks.iter().map(ends).zip(begins(blocks)).collect();
+        let options = RouteOptions { share_eps: false, optical_bps: 0, packet_bps: 0 };
+        let parts = Router::default().parts(&demand, &ports, &self.shape.layout(), &options);
+        let run = |part: &Part| Run {
+            server: part.hop.to.0,
+            nics: (part.hop.from.1, part.hop.to.1),
+            offset: begins[&(part.source, part.destination)] + part.offset,
+            bytes: part.hop.bytes,
+        };
+        let mut runs: Vec<Run> = parts.iter().map(run).collect();
+        runs.sort_unstable_by_key(|run| (run.server, run.offset));
+        runs.dedup_by(|next, run| run.takes(next));
+        runs.iter().flat_map(|run| run.cut(self.chunk)).collect()
+    }
+
+    fn by_rails(&self, deal: Deal, blocks: &[Block], is_up: impl Fn(u16, Nic) -> bool) -> Vec<Way> {
+        let (servers, rails) = (usize::from(self.shape.servers), self.shape.packet_nics);
+        let mut rates = Rates::new(servers, rails.into());
+        for server in 0..self.shape.servers {
+            let up = |rail: &u16| is_up(server, *rail);
+            // If none is up, they will wait: any will do.
+            if (0..rails).any(|rail| up(&rail)) {
+                (0..rails).filter(|rail| !up(rail)).for_each(|rail| {
+                    rates.set_down(server.into(), rail);
+                });
+            }
+        }
+        let message = |it: &Block| Message {
+            bytes: it.bytes,
+            destination: it.server.into(),
+            source: it.source.into(),
+            receiver: it.target.into(),
+        };
+        // A rule of its own demand alone: of the others, nothing is asked.
+        let me = usize::from(self.server);
+        let mut messages = vec![vec![]; servers];
+        messages[me] = blocks.iter().map(message).collect();
+        let mut known = vec![Rates::new(servers, rails.into()); servers];
+        known[me] = rates;
+        let chunk = u64::from(self.chunk);
+        let dealt = assign(&messages, rails.into(), chunk, deal, &known);
+        let mut dealt = dealt.rails[me].iter();
+        let mut ways = Vec::new();
+        for (block, mut offset) in blocks.iter().zip(begins(blocks)) {
+            for (length, &rail) in sizes(block.bytes, chunk).zip(&mut dealt) {
+                let (server, length) = (block.server, length as u32);
+                ways.push(Way { server, nic: rail, peer_nic: rail, offset, length });
+                offset += u64::from(length);
+            }
+        }
+        ways
+    }
+}
+
+/// Bytes to a server that take the same NICs.
+#[derive(Clone, Copy)]
+struct Run {
+    server: u16,
+    nics: (Nic, Nic),
+    offset: u64,
+    bytes: u64,
+}
+
+impl Run {
+    /// Whether the other follows this one on the same NICs: then it becomes a part of it.
+    fn takes(&mut self, next: &Run) -> bool {
+        let follows = (next.server, next.nics) == (self.server, self.nics);
+        let follows = follows && next.offset == self.offset + self.bytes;
+        self.bytes += if follows { next.bytes } else { 0 };
+        follows
+    }
+
+    fn cut(self, chunk: u32) -> impl Iterator<Item = Way> {
+        let Run { server, nics: (nic, peer_nic), bytes, .. } = self;
+        let offsets = (0..bytes).step_by(chunk as usize);
+        offsets.map(move |at| {
+            let length = (bytes - at).min(chunk.into()) as u32;
+            Way { server, nic, peer_nic, offset: self.offset + at, length }
+        })
+    }
+}
+
+/// Where each block begins in what goes to its server; blocks are sorted.
+fn begins(blocks: &[Block]) -> Vec<u64> {
+    let mut at = (None, 0);
+    let begin = |it: &Block| {
+        at = if at.0 == Some(it.server) { at } else { (Some(it.server), 0) };
+        at.1 += it.bytes;
+        at.1 - it.bytes
+    };
+    blocks.iter().map(begin).collect()
+}
+
+#[cfg(test)]
+mod tests;
