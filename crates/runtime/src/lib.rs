@@ -4,6 +4,7 @@
 //! die. It gets the time and what has come, and says what to send; sockets, clocks, threads and memory are
 //! the caller's.
 
+pub mod collective;
 pub mod exchange;
 pub mod path;
 pub mod planted;
