@@ -8,3 +8,4 @@ pub mod collective;
 pub mod exchange;
 pub mod path;
 pub mod planted;
+pub mod ranks;

@@ -106,9 +106,10 @@ pub fn reduce(element: Element, reduction: Reduction, into: &mut [u8], from: &[u
 }
 
 fn each<const N: usize>(into: &mut [u8], from: &[u8], two: impl Fn([u8; N], [u8; N]) -> [u8; N]) {
-    let (into, _) = into.as_chunks_mut::<N>();
-    for (into, from) in into.iter_mut().zip(from.as_chunks::<N>().0) {
-        *into = two(*into, *from);
+    for (into, from) in into.chunks_exact_mut(N).zip(from.chunks_exact(N)) {
+        if let (Ok(a), Ok(b)) = (<[u8; N]>::try_from(&*into), from.try_into()) {
+            into.copy_from_slice(&two(a, b));
+        }
     }
 }
 

@@ -44,6 +44,11 @@ impl Run {
         self.over[round] = true;
     }
 
+    /// Whether all were begun.
+    pub fn is_begun(&self) -> bool {
+        self.begun == self.over.len()
+    }
+
     /// Whether all are over.
     pub fn is_over(&self) -> bool {
         self.over.iter().all(|&over| over)

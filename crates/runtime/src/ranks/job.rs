@@ -1,0 +1,257 @@
+//! What a job is: servers, their ranks and NICs, and what they share.
+
+use crate::collective::Algorithm;
+use crate::exchange::{Endpoint, LaneId, LaneSpec, Medium, Nic, Settings, SettingsError};
+use crate::net::NicConfig;
+use crate::path::{Path, Shape};
+use lightloom_units::Time;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+/// Parts of a ring's slice that are under way at a time: while one goes, another one is acknowledged and reduced.
+const PARTS: usize = 2;
+
+/// A job: all its servers are given the same. Ranks are numbered server by server.
+///
+/// ```
+/// use lightloom_runtime::ranks::Job;
+/// let job: Job = serde_json::from_str(r#"{"job": 7, "secret": "s3cret", "ranks_per_server": 2, "packet_nics": 1,
+///     "optical_nics": 0, "path": "stripe", "algorithm": "direct", "round": 0, "chunk": 65536, "lost_ms": 15000, "servers": [
+///         {"name": "a", "life": 1, "nics": [{"address": "127.0.0.1:9000", "device": null}]},
+///         {"name": "b", "life": 1, "nics": [{"address": "127.0.0.2:9000", "device": null}]}]}"#).unwrap();
+/// assert_eq!(job.check(), Ok(()));
+/// assert_eq!((job.ranks(), job.server("b"), job.lanes(1).len()), (4, Some(1), 1));
+/// ```
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// Its number; another job's connections are refused.
+    pub job: u64,
+    /// What its servers know and strangers do not.
+    pub secret: String,
+    /// Servers, in the order in which the controller's region has them.
+    pub servers: Vec<Server>,
+    /// Ranks of each server.
+    pub ranks_per_server: u16,
+    /// NICs of each server on packet switches: the first ones.
+    pub packet_nics: u16,
+    /// NICs of each server on the optical switch: those after them, by port.
+    pub optical_nics: u16,
+    /// The path that an all-to-all takes unless it names one, and that all else takes.
+    pub path: String,
+    /// How all that is no all-to-all goes: `direct`, or `ring`: round all servers in their order and the other way.
+    pub algorithm: String,
+    /// Rounds of demand of the job begin after this one; the controller must not have heard of later ones.
+    pub round: u64,
+    /// The longest chunk \[B\].
+    pub chunk: u32,
+    /// A server that is silent for so long is lost \[ms\].
+    pub lost_ms: u64,
+}
+
+/// A server of a job.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Server {
+    /// Its name.
+    pub name: String,
+    /// How often it was started in this job, from 1.
+    pub life: u64,
+    /// Its NICs.
+    pub nics: Vec<NicPlace>,
+}
+
+/// Where a NIC is.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NicPlace {
+    /// Its address, and the port where the runtime listens.
+    pub address: SocketAddr,
+    /// The device that its bytes leave by, whatever routes say.
+    pub device: Option<String>,
+}
+
+/// The lane from a NIC here to a NIC of a server.
+pub(super) type Lanes = BTreeMap<(Endpoint, Nic, Nic), LaneId>;
+
+impl Job {
+    /// Whether its parts fit together.
+    ///
+    /// # Errors
+    /// A message that names the key, its value and what is allowed.
+    pub fn check(&self) -> Result<(), String> {
+        let nics = usize::from(self.packet_nics) + usize::from(self.optical_nics);
+        let from_1 = |key: &str, value: u64, most: u64| match (1..=most).contains(&value) {
+            true => Ok(()),
+            false => Err(format!("`{key}` is {value}; 1 to {most} is allowed")),
+        };
+        from_1("servers", self.servers.len() as u64, 4096)?;
+        from_1("ranks_per_server", self.ranks_per_server.into(), 1024)?;
+        from_1("packet_nics", self.packet_nics.into(), 1024)?;
+        from_1("lost_ms", self.lost_ms, 3_600_000)?;
+        self.path.parse::<Path>().map_err(|why| format!("`path` is {:?}; it {why}", self.path))?;
+        if !["direct", "ring"].contains(&self.algorithm.as_str()) {
+            return Err(format!("`algorithm` is {:?}; direct or ring is allowed", self.algorithm));
+        }
+        for server in &self.servers {
+            if server.nics.len() != nics {
+                return Err(format!(
+                    "`servers`: {} has {} NICs; `packet_nics` and `optical_nics` make {nics}",
+                    server.name,
+                    server.nics.len()
+                ));
+            }
+            from_1("life", server.life, u64::MAX)?;
+        }
+        let mut names: Vec<&str> = self.servers.iter().map(|it| it.name.as_str()).collect();
+        names.sort_unstable();
+        match names.windows(2).find(|two| two[0] == two[1]) {
+            Some(two) => Err(format!("`servers`: {} is there twice", two[0])),
+            None => Ok(()),
+        }
+    }
+
+    /// How collectives of so many servers go, but for all-to-alls.
+    pub fn algorithm(&self, servers: usize) -> Algorithm {
+        if self.algorithm == "direct" {
+            return Algorithm::Direct;
+        }
+        let order: Vec<usize> = (0..servers).collect();
+        let back = order.iter().rev().copied().collect();
+        Algorithm::Ring { orders: vec![order, back], parts: PARTS }
+    }
+
+    /// Ranks in all.
+    pub fn ranks(&self) -> u32 {
+        self.servers.len() as u32 * u32::from(self.ranks_per_server)
+    }
+
+    /// A server's number, by its name.
+    pub fn server(&self, name: &str) -> Option<Endpoint> {
+        self.servers.iter().position(|server| server.name == name).map(|at| at as Endpoint)
+    }
+
+    /// The server of a rank.
+    pub fn server_of(&self, rank: u32) -> Endpoint {
+        (rank / u32::from(self.ranks_per_server)) as Endpoint
+    }
+
+    /// What servers consist of.
+    pub fn shape(&self) -> Shape {
+        Shape {
+            servers: self.servers.len() as u16,
+            ranks: self.ranks_per_server,
+            packet_nics: self.packet_nics,
+            optical_nics: self.optical_nics,
+        }
+    }
+
+    /// A server's NICs.
+    pub fn nics(&self, server: Endpoint) -> Vec<NicConfig> {
+        let nic = |it: &NicPlace| NicConfig { address: it.address, device: it.device.clone() };
+        self.servers[usize::from(server)].nics.iter().map(nic).collect()
+    }
+
+    /// How a server's endpoint behaves.
+    ///
+    /// # Errors
+    /// A `chunk` that does not fit.
+    pub fn settings(&self, server: Endpoint) -> Result<Settings, SettingsError> {
+        let life = self.servers[usize::from(server)].life;
+        let mut settings = Settings::new(self.job, server, life, self.secret.as_bytes());
+        settings.ports = self.optical_nics;
+        settings.chunk = self.chunk;
+        settings.window = settings.window.max(self.chunk);
+        settings.lost = Time::from_ms(self.lost_ms);
+        settings.check().map(|()| settings)
+    }
+
+    /// A server's lanes, each with the address of its other end: packet NIC `i` to packet NIC `i`, and every optical
+    /// port to every optical port, of which those with a circuit are used.
+    pub fn lanes(&self, server: Endpoint) -> Vec<(LaneSpec, SocketAddr)> {
+        let (packet, optical) = (self.packet_nics, self.optical_nics);
+        let mut lanes = Vec::new();
+        for (peer, other) in (0..).zip(&self.servers).filter(|it| it.0 != server) {
+            let mut add = |nic: Nic, peer_nic: Nic, medium| {
+                let spec = LaneSpec { peer, nic, peer_nic, medium };
+                lanes.push((spec, other.nics[usize::from(peer_nic)].address));
+            };
+            (0..packet).for_each(|nic| add(nic, nic, Medium::Packet));
+            for port in 0..optical {
+                for at in 0..optical {
+                    let medium = Medium::Circuit { port, peer: (peer, at) };
+                    add(packet + port, packet + at, medium);
+                }
+            }
+        }
+        lanes
+    }
+}
+
+/// Lanes by their ends.
+pub(super) fn by_ends(lanes: &[(LaneSpec, SocketAddr)]) -> Lanes {
+    let end = |(at, (spec, _)): (u32, &(LaneSpec, SocketAddr))| {
+        ((spec.peer, spec.nic, spec.peer_nic), LaneId(at))
+    };
+    (0..).zip(lanes).map(end).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job() -> Job {
+        let nic = |at: u16| NicPlace { address: ([127, 0, 0, 1], at).into(), device: None };
+        let server = |name: &str, at: u16| Server {
+            name: name.into(),
+            life: 1,
+            nics: (0..3).map(|nic_at| nic(at + nic_at)).collect(),
+        };
+        Job {
+            job: 1,
+            secret: "s".into(),
+            servers: vec![server("a", 100), server("b", 200), server("c", 300)],
+            ranks_per_server: 2,
+            packet_nics: 1,
+            optical_nics: 2,
+            path: "delegate".into(),
+            algorithm: "direct".into(),
+            round: 0,
+            chunk: 1000,
+            lost_ms: 1,
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let why = |change: &dyn Fn(&mut Job)| {
+            let mut job = job();
+            change(&mut job);
+            job.check().unwrap_err()
+        };
+        assert_eq!(why(&|job| job.servers.clear()), "`servers` is 0; 1 to 4096 is allowed");
+        assert_eq!(why(&|job| job.packet_nics = 0), "`packet_nics` is 0; 1 to 1024 is allowed");
+        assert_eq!(
+            why(&|job| job.optical_nics = 5),
+            "`servers`: a has 3 NICs; `packet_nics` and `optical_nics` make 6"
+        );
+        assert_eq!(
+            why(&|job| job.path = "x".into()),
+            "`path` is \"x\"; it must be one of delegate, rails, stripe, hash, pxn, source"
+        );
+        assert_eq!(why(&|job| job.servers[2].name = "b".into()), "`servers`: b is there twice");
+    }
+
+    #[test]
+    fn lanes_lead_from_both_ends_to_the_same_nics() {
+        let job = job();
+        let ends = |server: Endpoint| -> Vec<_> {
+            job.lanes(server).iter().map(|(it, _)| (server, it.nic, it.peer, it.peer_nic)).collect()
+        };
+        assert_eq!(ends(0).len(), 2 * (1 + 4));
+        for (here, nic, peer, peer_nic) in (0..3).flat_map(ends) {
+            assert!(ends(peer).contains(&(peer, peer_nic, here, nic)));
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The runtime of a server: the thread that ranks, the network and the agent speak to.
+
+use super::agent::{FromAgent, ToAgent};
+use super::job::{Job, by_ends};
+use super::line;
+use super::message::Question;
+use super::work::Work;
+use crate::exchange::Endpoint;
+use crate::net::{Config, Event, Listening, Node, OpenError};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
+use thiserror::Error;
+
+/// What the thread hears.
+pub(super) enum Heard {
+    /// Somebody has connected.
+    Came { connection: u64, stream: UnixStream },
+    /// A rank asks; with the first question comes its arena.
+    Asked { connection: u64, question: Question, file: Option<OwnedFd> },
+    /// A connection has ended, or makes no sense.
+    Gone { connection: u64, why: Option<String> },
+    /// Something has happened in the network.
+    Net(Event),
+    /// A round of an operation is over.
+    Over { operation: u64, round: usize, result: Result<(), String> },
+    /// The agent says something.
+    Agent(FromAgent),
+    /// It is to end.
+    End,
+}
+
+/// Why a runtime cannot begin.
+#[derive(Debug, Error)]
+pub enum ServiceError {
+    /// The job does not fit together.
+    #[error("{0}")]
+    Job(String),
+    /// The job has no such server.
+    #[error("no server of the job is called {0:?}")]
+    Server(String),
+    /// The endpoint cannot be opened.
+    #[error("{0}")]
+    Open(#[from] OpenError),
+    /// Ranks cannot be listened to.
+    #[error("{}: {why}", path.display())]
+    Socket {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        why: std::io::Error,
+    },
+}
+
+/// A runtime under way.
+pub struct Service {
+    heard: Sender<Heard>,
+    listener: Arc<UnixListener>,
+    socket: PathBuf,
+    work: Option<JoinHandle<Result<(), String>>>,
+}
+
+impl Service {
+    /// Starts the runtime of a server: it listens at its NICs for other servers and at `socket` for its ranks. What it
+    /// has to say to the agent is given to `agent`, which must not wait; without one, no circuit is used.
+    ///
+    /// # Errors
+    /// A job or a server that does not fit; addresses or a path that cannot be listened at.
+    pub fn start(
+        job: Job,
+        server: &str,
+        socket: &Path,
+        agent: Option<Box<dyn FnMut(ToAgent) + Send>>,
+    ) -> Result<Self, ServiceError> {
+        job.check().map_err(ServiceError::Job)?;
+        let me: Endpoint = job.server(server).ok_or_else(|| ServiceError::Server(server.into()))?;
+        let settings = job.settings(me).map_err(|why| ServiceError::Job(why.to_string()))?;
+        let listening = Listening::bind(job.nics(me))?;
+        let lanes = job.lanes(me);
+        let ends = by_ends(&lanes);
+        let (heard, hears) = channel();
+        let events = heard.clone();
+        let told = move |event: Event| {
+            let _ = events.send(Heard::Net(event));
+        };
+        let node = Node::open(Config::new(settings, lanes), listening, told)?;
+        let wrong = |why| ServiceError::Socket { path: socket.into(), why };
+        let listener = Arc::new(UnixListener::bind(socket).map_err(wrong)?);
+        let work = Work::new(job, me, node, ends, heard.clone(), agent);
+        let named = |name: &str| thread::Builder::new().name(name.into());
+        let work = named("lightloom-work").spawn(move || work.run(&hears)).map_err(wrong)?;
+        let (ranks, to) = (listener.clone(), heard.clone());
+        named("lightloom-ranks").spawn(move || line::accept(&ranks, &to)).map_err(wrong)?;
+        Ok(Service { heard, listener, socket: socket.into(), work: Some(work) })
+    }
+
+    /// For whoever reads what the agent says.
+    pub fn agent(&self) -> impl Fn(FromAgent) + Send + use<> {
+        let heard = self.heard.clone();
+        move |said| {
+            let _ = heard.send(Heard::Agent(said));
+        }
+    }
+
+    /// For whoever wants it to end before its ranks are done.
+    pub fn ends(&self) -> impl Fn() + Send + use<> {
+        let heard = self.heard.clone();
+        move || {
+            let _ = heard.send(Heard::End);
+        }
+    }
+
+    /// Waits until all ranks have come and gone.
+    ///
+    /// # Errors
+    /// A rank has ended before it was done.
+    pub fn wait(mut self) -> Result<(), String> {
+        let done = self.work.take().map(JoinHandle::join);
+        done.unwrap_or(Ok(Ok(()))).unwrap_or_else(|_| Err("the runtime has panicked".into()))
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.heard.send(Heard::End);
+        if let Some(work) = self.work.take() {
+            let _ = work.join();
+        }
+        // Whoever waits for the next rank ends.
+        let _ = rustix::net::shutdown(self.listener.as_fd(), rustix::net::Shutdown::Both);
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+/// Ends a rank's connection, whoever else holds it.
+pub(super) fn close(stream: &UnixStream) {
+    let _ = stream.shutdown(Shutdown::Both);
+}
