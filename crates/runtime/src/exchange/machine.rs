@@ -139,6 +139,16 @@ impl Exchange {
         lane.at() < self.lanes.len() && self.usable(lane)
     }
 
+    /// Whether hello is over on a connection.
+    pub fn is_up(&self, connection: ConnectionId) -> bool {
+        self.connections.get(connection.0).is_some_and(Connection::is_up)
+    }
+
+    /// Whether whoever has dialed has said which lane he wants; the proof may be to come.
+    pub fn has_greeted(&self, connection: ConnectionId) -> bool {
+        self.connections.get(connection.0).is_some_and(|it| it.lane().is_some())
+    }
+
     /// Which circuits may be used, and what is in flight there.
     pub fn circuits(&self) -> &Runtime {
         &self.runtime

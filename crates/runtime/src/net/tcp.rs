@@ -1,0 +1,120 @@
+//! TCP: a connection leaves by the NIC of its lane.
+
+use super::config::NicConfig;
+use super::transport::{Moved, Stream, Transport};
+use mio::net::{TcpListener, TcpStream};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::time::Duration;
+
+/// So many connections may wait to be accepted; the kernel allows `net.core.somaxconn` of them.
+const BACKLOG: i32 = 4096;
+
+/// How sockets are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tcp {
+    /// The kernel keeps at most about so much of a connection that was written and not sent yet
+    /// (TCP_NOTSENT_LOWAT) \[B\].
+    ///
+    /// A fence waits for everything that was written, so what the kernel keeps makes it late: at 100 Mbit/s, 10 ms
+    /// for each 128 KiB. A bound of the whole send buffer (SO_SNDBUF) would also bound what is on its way, and with
+    /// it the rate of a path that is long or fast; this bounds only what has not left.
+    pub send_buffer: u32,
+    /// A fixed receive buffer (SO_RCVBUF) \[B\]; without, the kernel finds the size.
+    pub receive_buffer: Option<u32>,
+}
+
+impl Default for Tcp {
+    fn default() -> Self {
+        Tcp { send_buffer: 256 << 10, receive_buffer: None }
+    }
+}
+
+impl Tcp {
+    fn socket(&self, nic: &NicConfig, address: SocketAddr) -> io::Result<Socket> {
+        let kind = Type::STREAM.nonblocking().cloexec();
+        let socket = Socket::new(Domain::for_address(address), kind, Some(Protocol::TCP))?;
+        if let Some(device) = &nic.device {
+            socket.bind_device(Some(device.as_bytes()))?;
+        }
+        if let Some(bytes) = self.receive_buffer {
+            socket.set_recv_buffer_size(bytes as usize)?;
+        }
+        Ok(socket)
+    }
+
+    fn prepare(&self, socket: SockRef<'_>) -> io::Result<()> {
+        socket.set_tcp_nodelay(true)?;
+        socket.set_tcp_notsent_lowat(self.send_buffer)
+    }
+}
+
+impl Transport for Tcp {
+    type Listener = TcpListener;
+    type Stream = TcpStream;
+
+    fn listen(&self, nic: &NicConfig) -> io::Result<(TcpListener, SocketAddr)> {
+        let socket = self.socket(nic, nic.address)?;
+        socket.set_reuse_address(true)?; // a port whose old connections linger is not taken
+        socket.bind(&nic.address.into())?;
+        socket.listen(BACKLOG)?;
+        let listener = TcpListener::from_std(socket.into());
+        let address = listener.local_addr()?;
+        Ok((listener, address))
+    }
+
+    fn accept(&self, listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
+        let (stream, address) = listener.accept()?;
+        self.prepare(SockRef::from(&stream))?;
+        Ok((stream, address))
+    }
+
+    fn dial(&self, nic: &NicConfig, to: SocketAddr) -> io::Result<TcpStream> {
+        let socket = self.socket(nic, to)?;
+        self.prepare(SockRef::from(&socket))?;
+        socket.bind(&SocketAddr::new(nic.address.ip(), 0).into())?;
+        match socket.connect(&to.into()) {
+            Err(why) if !under_way(&why) => Err(why),
+            _ => Ok(TcpStream::from_std(socket.into())),
+        }
+    }
+}
+
+fn under_way(why: &io::Error) -> bool {
+    why.raw_os_error() == Some(rustix::io::Errno::INPROGRESS.raw_os_error())
+        || why.kind() == io::ErrorKind::WouldBlock
+}
+
+impl Stream for TcpStream {
+    fn write(&mut self, parts: &[IoSlice<'_>]) -> io::Result<Moved> {
+        let asked: usize = parts.iter().map(|part| part.len()).sum();
+        let bytes = self.write_vectored(parts)?;
+        Ok(Moved { bytes, blocked: bytes < asked })
+    }
+
+    fn read(&mut self, parts: &mut [IoSliceMut<'_>]) -> io::Result<Moved> {
+        let asked: usize = parts.iter().map(|part| part.len()).sum();
+        let bytes = self.read_vectored(parts)?;
+        Ok(Moved { bytes, blocked: bytes < asked })
+    }
+
+    fn finish(mut self, registry: &mio::Registry) {
+        // If either fails, the connection is gone already.
+        let _ = registry.deregister(&mut self);
+        let _ = self.shutdown(Shutdown::Write);
+        // If something was left unread, the kernel would reset the connection, and the other end might lose
+        // what was said last.
+        let mut sink = [0; 4096];
+        for _ in 0..1024 {
+            if !matches!(Read::read(&mut self, &mut sink), Ok(1..)) {
+                break;
+            }
+        }
+    }
+
+    fn reset(mut self, registry: &mio::Registry) {
+        let _ = registry.deregister(&mut self);
+        let _ = SockRef::from(&self).set_linger(Some(Duration::ZERO));
+    }
+}
