@@ -1,9 +1,10 @@
 //! What a lane or a NIC has carried.
 
+use serde::Serialize;
 use std::ops::AddAssign;
 
 /// Counts since the endpoint began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Statistics {
     /// Chunks that were begun here, those that were sent again too.
     pub chunks_sent: u64,

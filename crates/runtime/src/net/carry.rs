@@ -23,7 +23,9 @@ impl<T: Transport> Reactor<T> {
                     let length = (length as usize).min(left);
                     let posted = self.posted.get_mut(&operation);
                     let mut targets = Vec::new();
-                    match posted.and_then(|it| it.1.memory.from(source, offset, length, &mut targets)) {
+                    match posted
+                        .and_then(|it| it.1.memory.from(source, offset, length, &mut targets))
+                    {
                         Some(()) => socket.stream.read(&mut targets),
                         None => Err(io::Error::other("no memory of that operation")),
                     }

@@ -24,15 +24,8 @@ const SLICES: usize = 16;
 pub struct Memory(Pieces);
 
 enum Pieces {
-    Owned {
-        sends: Vec<(Endpoint, Vec<u8>)>,
-        receives: Vec<(Endpoint, Vec<u8>)>,
-    },
-    Lent {
-        sends: Vec<Lent<*const u8>>,
-        receives: Vec<Lent<*mut u8>>,
-        owner: Box<dyn Any + Send>,
-    },
+    Owned { sends: Vec<(Endpoint, Vec<u8>)>, receives: Vec<(Endpoint, Vec<u8>)> },
+    Lent { sends: Vec<Lent<*const u8>>, receives: Vec<Lent<*mut u8>>, owner: Box<dyn Any + Send> },
 }
 
 /// A piece of what goes to a peer, or comes from it.
@@ -58,8 +51,14 @@ fn laid_out<P>(mut pieces: Vec<(Endpoint, P, usize)>) -> Vec<Lent<P>> {
 
 /// The pieces that have bytes of a part of what goes to a peer or comes from it: the first of them, and where the
 /// part begins in it. None if there is not so much.
-fn find<P>(all: &[Lent<P>], peer: Endpoint, offset: u64, length: usize) -> Option<(&[Lent<P>], usize)> {
-    let of = &all[all.partition_point(|it| it.peer < peer)..all.partition_point(|it| it.peer <= peer)];
+fn find<P>(
+    all: &[Lent<P>],
+    peer: Endpoint,
+    offset: u64,
+    length: usize,
+) -> Option<(&[Lent<P>], usize)> {
+    let of =
+        &all[all.partition_point(|it| it.peer < peer)..all.partition_point(|it| it.peer <= peer)];
     let end = offset.checked_add(length as u64)?;
     if of.last().map_or(0, |last| last.start + last.length as u64) < end {
         return None;
@@ -203,7 +202,8 @@ impl Memory {
                         break;
                     }
                     // Within the piece, which `new` has promised to stay as it is.
-                    let slice = unsafe { std::slice::from_raw_parts(piece.pointer.add(within), take) };
+                    let slice =
+                        unsafe { std::slice::from_raw_parts(piece.pointer.add(within), take) };
                     slices.push(IoSlice::new(slice));
                     (left, within) = (left - take, 0);
                 }
@@ -247,6 +247,24 @@ impl Memory {
     }
 }
 
+impl Memory {
+    /// Puts a peer's first bytes where they go; what does not fit is left out.
+    pub(super) fn put(&mut self, peer: Endpoint, bytes: &[u8]) {
+        let mut at = 0;
+        while at < bytes.len() {
+            let mut slices = Vec::new();
+            if self.from(peer, at as u64, bytes.len() - at, &mut slices).is_none() {
+                return;
+            }
+            for slice in &mut slices {
+                let length = slice.len();
+                slice.copy_from_slice(&bytes[at..at + length]);
+                at += length;
+            }
+        }
+    }
+}
+
 impl fmt::Debug for Memory {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kind, sends, receives) = match &self.0 {
@@ -278,7 +296,10 @@ mod tests {
         let mut slices = Vec::new();
         memory.from(peer, offset, bytes.len(), &mut slices)?;
         let mut bytes = bytes.iter();
-        slices.iter_mut().flat_map(|it| it.iter_mut()).for_each(|to| *to = *bytes.next().expect("one"));
+        slices
+            .iter_mut()
+            .flat_map(|it| it.iter_mut())
+            .for_each(|to| *to = *bytes.next().expect("one"));
         Some(slices.len())
     }
 

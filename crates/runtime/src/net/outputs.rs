@@ -32,11 +32,9 @@ impl<T: Transport> Reactor<T> {
             }
             Output::Down { lane, error } => (self.events)(Event::Down(lane, error)),
             Output::Early { operation, source, bytes } => {
-                let posted = self.posted.get_mut(&operation);
-                let target = posted.and_then(|it| it.1.memory.from(source, 0, bytes.len()));
                 // The machine lets no more come early than is expected, and `post` has seen that so much fits.
-                if let Some(target) = target {
-                    target.copy_from_slice(&bytes);
+                if let Some(posted) = self.posted.get_mut(&operation) {
+                    posted.1.memory.put(source, &bytes);
                 }
             }
             Output::Done { operation } => self.over(operation, Ok(())),

@@ -77,9 +77,8 @@ impl Arena {
         let bytes = usize::try_from(bytes.max(1)).map_err(io::Error::other)?;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // A new mapping, where the kernel finds room.
-        let at = unsafe {
-            mmap_anonymous(std::ptr::null_mut(), bytes, protection, MapFlags::PRIVATE)?
-        };
+        let at =
+            unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, MapFlags::PRIVATE)? };
         Ok(Arena(Arc::new(Mapped { at: at.cast(), bytes })))
     }
 
@@ -134,7 +133,10 @@ impl Piece {
             let bytes = bytes.min(room);
             // Both within their mappings, without a byte in common; nobody of this process has either.
             let (from, into) = unsafe {
-                (std::slice::from_raw_parts(from, bytes), std::slice::from_raw_parts_mut(into, bytes))
+                (
+                    std::slice::from_raw_parts(from, bytes),
+                    std::slice::from_raw_parts_mut(into, bytes),
+                )
             };
             reduce(element, reduction, into, from);
         }

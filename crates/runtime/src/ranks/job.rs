@@ -82,14 +82,16 @@ impl Job {
     /// A message that names the key, its value and what is allowed.
     pub fn check(&self) -> Result<(), String> {
         let nics = usize::from(self.packet_nics) + usize::from(self.optical_nics);
-        let from_1 = |key: &str, value: u64, most: u64| match (1..=most).contains(&value) {
-            true => Ok(()),
-            false => Err(format!("`{key}` is {value}; 1 to {most} is allowed")),
-        };
+        let between =
+            |key: &str, value: u64, least: u64, most: u64| match (least..=most).contains(&value) {
+                true => Ok(()),
+                false => Err(format!("`{key}` is {value}; {least} to {most} is allowed")),
+            };
+        let from_1 = |key: &str, value: u64, most: u64| between(key, value, 1, most);
         from_1("servers", self.servers.len() as u64, 4096)?;
         from_1("ranks_per_server", self.ranks_per_server.into(), 1024)?;
         from_1("packet_nics", self.packet_nics.into(), 1024)?;
-        from_1("lost_ms", self.lost_ms, 3_600_000)?;
+        between("lost_ms", self.lost_ms, 100, 3_600_000)?;
         self.path.parse::<Path>().map_err(|why| format!("`path` is {:?}; it {why}", self.path))?;
         if !["direct", "ring"].contains(&self.algorithm.as_str()) {
             return Err(format!("`algorithm` is {:?}; direct or ring is allowed", self.algorithm));
@@ -164,6 +166,8 @@ impl Job {
         settings.chunk = self.chunk;
         settings.window = settings.window.max(self.chunk);
         settings.lost = Time::from_ms(self.lost_ms);
+        settings.stall = settings.stall.min(Time::from_ms(self.lost_ms / 2));
+        settings.beat = settings.beat.min(Time::from_ms(self.lost_ms / 4));
         settings.check().map(|()| settings)
     }
 
@@ -219,7 +223,7 @@ mod tests {
             algorithm: "direct".into(),
             round: 0,
             chunk: 1000,
-            lost_ms: 1,
+            lost_ms: 100,
         }
     }
 

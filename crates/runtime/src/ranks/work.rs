@@ -198,7 +198,8 @@ impl Work {
     fn gone(&mut self, connection: u64, why: Option<String>) {
         let Some(client) = self.clients.remove(&connection) else { return };
         if let (Some(why), None) = (&why, client.rank) {
-            let _ = line::answer(&client.stream, &Answer { id: 0, said: Said::Failed(why.clone()) });
+            let _ =
+                line::answer(&client.stream, &Answer { id: 0, said: Said::Failed(why.clone()) });
         }
         close(&client.stream);
         let Some(rank) = client.rank else { return };
@@ -309,7 +310,8 @@ impl Work {
         let group = PAIRS | source << RANK_BITS | target;
         if !self.groups.contains_key(&group) {
             let ranks = [source.min(target), source.max(target)];
-            let it = Group { ends, ..Group::new(&self.job, self.me, &ranks, rank)? };
+            let mut it = Group::new(&self.job, self.me, &ranks, rank)?;
+            it.ends = ends;
             self.groups.insert(group, it);
             self.joined(group)?;
         }
@@ -344,7 +346,14 @@ impl Work {
                     self.next += 1;
                     let times = Times { begun, ..Times::default() };
                     let operation = Operation {
-                        group, name, asks, path, kind, under_way: 0, failed: None, times,
+                        group,
+                        name,
+                        asks,
+                        path,
+                        kind,
+                        under_way: 0,
+                        failed: None,
+                        times,
                     };
                     self.operations.insert(id, operation);
                     self.start(id);
@@ -405,7 +414,9 @@ impl Work {
         if over {
             self.end(id);
         }
-        if let Some(group) = self.groups.get_mut(&group).filter(|it| begun && it.at_work == Some(id)) {
+        if let Some(group) =
+            self.groups.get_mut(&group).filter(|it| begun && it.at_work == Some(id))
+        {
             group.at_work = None;
         }
         if begun {
@@ -622,9 +633,8 @@ fn planner(
             }
         }
         let decides = Decides { shape, server, circuits: &circuits, chunk };
-        let is_up = |peer, nic| {
-            lanes.get(&(peer, nic, nic)).is_some_and(|&lane| exchange.is_usable(lane))
-        };
+        let is_up =
+            |peer, nic| lanes.get(&(peer, nic, nic)).is_some_and(|&lane| exchange.is_usable(lane));
         let ways = decides.ways(path, &blocks, is_up);
         let lane = |peer, nic, peer_nic| lanes.get(&(peer, nic, peer_nic)).copied();
         // A way that has no lane would fail the operation, and name its peer.
