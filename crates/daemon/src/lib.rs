@@ -2,6 +2,7 @@
 //! `lightloom-control`.
 
 pub mod agent;
+mod agent_child;
 pub mod auth;
 pub mod border;
 pub mod clock;
@@ -22,6 +23,7 @@ pub mod own_token;
 pub mod preset;
 pub mod proto;
 pub mod reload;
+pub mod runtime;
 pub mod runtime_emulator;
 pub mod serve;
 pub mod show;

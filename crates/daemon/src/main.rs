@@ -12,7 +12,7 @@ use lightloom_daemon::execution::{ExecuteArguments, NodeArguments};
 use lightloom_daemon::failure::Failure;
 use lightloom_daemon::filter::FilterArguments;
 use lightloom_daemon::runtime_emulator::RuntimeArguments;
-use lightloom_daemon::{fence, ocs, serve, show};
+use lightloom_daemon::{fence, ocs, runtime, serve, show};
 use std::path::PathBuf;
 use std::pin::pin;
 use std::process::ExitCode;
@@ -54,6 +54,9 @@ enum What {
     Agent(Agent),
     #[command(subcommand)]
     Filter(FilterArguments),
+    /// The runtime of a server: it moves the bytes of collectives
+    #[command(subcommand)]
+    Runtime(Runtime),
     /// Nodes that follow a plan, emulated
     NodeEmulator(Box<NodeArguments>),
     RuntimeEmulator(RuntimeArguments),
@@ -65,6 +68,11 @@ enum Agent {
     Serve(AgentArguments),
     /// Run the agents of all servers, with demands from a file
     Emulate(EmulateArguments),
+}
+
+#[derive(Debug, Subcommand)]
+enum Runtime {
+    Serve(runtime::ServeArguments),
 }
 
 #[derive(Debug, Subcommand)]
@@ -218,6 +226,7 @@ async fn run(what: What) -> Result<(), Failure> {
         What::Agent(Agent::Serve(arguments)) => arguments.run().await,
         What::Agent(Agent::Emulate(arguments)) => arguments.run().await,
         What::Filter(arguments) => arguments.run(),
+        What::Runtime(Runtime::Serve(arguments)) => arguments.run().await,
         What::NodeEmulator(arguments) => arguments.run().await,
         What::Controller(Controller::Load(_) | Controller::Run(_)) => Ok(()), // see `work`
         What::RuntimeEmulator(arguments) => arguments.run().await,

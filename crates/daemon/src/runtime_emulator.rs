@@ -10,25 +10,19 @@
 mod sender;
 
 use crate::agent::Controller;
-use crate::clock::{Clock, ClockIdentity, boottime_ns};
+use crate::agent_child::{Lines, Told, attend, spawn};
+use crate::clock::{Clock, boottime_ns};
 use crate::failure::Failure;
-use lightloom_control::{Mark, PortId, Runtime, Stage, Use};
+use lightloom_control::{Mark, Runtime, Use};
 use lightloom_units::Time;
-use sender::{Sender, Shared, broadcast, spawn};
-use serde::Deserialize;
-use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Write};
+use sender::{Sender, Shared, broadcast};
+use serde_json::json;
+use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::Command;
 use std::str::FromStr;
-use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-
-/// Lines to an agent that may wait for it to read.
-const WAITING: usize = 1024;
-/// An agent that was killed is started anew after this.
-const AGAIN: Duration = Duration::from_millis(100);
 
 /// Emulate the runtime of one server: send over every circuit that its agent allows, and log each send
 #[derive(Clone, Debug, clap::Args)]
@@ -67,38 +61,6 @@ fn period(text: &str) -> Result<Time, String> {
     if (least..=most).contains(&time) { Ok(time) } else { Err("must be from 10 us to 1 h".into()) }
 }
 
-/// What an agent says.
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Told {
-    Agent(ClockIdentity),
-    Region(Region),
-    Down {
-        why: String,
-    },
-    Drain {
-        token: u64,
-        ports: Vec<u16>,
-    },
-    Use {
-        number: u64,
-        generation: u64,
-        stage: Stage,
-        round: u64,
-        circuits: Vec<Option<PortId>>,
-        until_ns: u64,
-    },
-    Error(String),
-}
-
-/// What an agent says of the region.
-#[derive(Clone, Debug, Deserialize)]
-struct Region {
-    server: u16,
-    ports: u16,
-    servers: Vec<String>,
-}
-
 impl RuntimeArguments {
     /// Sends until it is dropped.
     ///
@@ -125,49 +87,32 @@ impl RuntimeArguments {
         let sender = Sender { shared: shared.clone(), clock, every, dwell, nics };
         sender.start(log)?;
         loop {
-            let met = self.attend(&shared, clock)?;
+            let ended = self.attend(&shared, clock);
             Shared::lock(&shared).forsaken();
-            tracing::warn!(server = self.server, "the agent has ended: another is started");
-            // One that never came to anything would not do so at once, either.
-            std::thread::sleep(if met { AGAIN } else { 10 * AGAIN });
+            ended?;
         }
     }
 
-    /// One agent's life. Says whether it has reached the controller.
-    fn attend(&self, shared: &Arc<Mutex<Shared>>, clock: Clock) -> Result<bool, Failure> {
-        let mut child = self.spawn()?;
-        let pipes = (child.stdin.take(), child.stdout.take());
-        let (Some(input), Some(output)) = pipes else {
-            return Err(Failure::Run("the agent has no pipes".into()));
-        };
-        let lines = writer(input)?;
-        let ours = ClockIdentity::of_this_process().map_err(Failure::Run)?;
-        let mut life = Life { shared, clock, endless: self.ignore_lease_end, region: None, lines };
-        life.say(&json!({ "runtime": ours }));
+    /// One agent's life.
+    fn attend(&self, shared: &Arc<Mutex<Shared>>, clock: Clock) -> Result<(), Failure> {
         let alive = Arc::new(());
-        self.ask(&alive, &life)?;
-        let heard = self.hear(&mut life, &ours, BufReader::new(output));
-        drop(alive);
-        let met = life.region.is_some();
-        if heard.is_err() {
-            let _ = child.kill();
-        }
-        drop(life);
-        let status = child.wait().map_err(|why| Failure::Run(format!("the agent: {why}")))?;
-        heard?;
-        match status.code() {
-            Some(2) => Err(Failure::Input("the agent was not started: see above".into())),
-            Some(code) if code != 0 && !met => {
-                Err(Failure::Run("the agent has ended: see above".into()))
-            }
-            _ => Ok(met),
-        }
+        let begun = |process: u32, lines: &Lines| {
+            let mut out = std::io::stdout();
+            let line = json!({ "agent": { "pid": process, "ns": boottime_ns() } });
+            let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+            self.ask(&alive, shared.clone(), lines.clone())
+        };
+        let mut life = Life { shared, clock, endless: self.ignore_lease_end, met: false };
+        attend(&mut self.agent()?, begun, |lines, told| {
+            life.told(lines, told);
+            Ok(())
+        })
     }
 
-    fn spawn(&self) -> Result<Child, Failure> {
+    /// How the agent is started.
+    fn agent(&self) -> Result<Command, Failure> {
         let wrong = |why: std::io::Error| Failure::Run(format!("lightloomd agent serve: {why}"));
-        let program = std::env::current_exe().map_err(wrong)?;
-        let mut command = Command::new(program);
+        let mut command = Command::new(std::env::current_exe().map_err(wrong)?);
         command.args(["--log-level", "warn", "agent", "serve", "--server", &self.server]);
         command.args(["--controller", &self.controller.url]);
         for (flag, file) in [
@@ -179,35 +124,17 @@ impl RuntimeArguments {
                 command.arg(flag).arg(file);
             }
         }
-        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(wrong)?;
-        let mut out = std::io::stdout();
-        let line = json!({ "agent": { "pid": child.id(), "ns": boottime_ns() } });
-        let _ = writeln!(out, "{line}").and_then(|()| out.flush());
-        Ok(child)
-    }
-
-    /// Reads what the agent tells, and does it, until that ends.
-    fn hear(
-        &self,
-        life: &mut Life,
-        ours: &ClockIdentity,
-        lines: impl BufRead,
-    ) -> Result<(), Failure> {
-        for line in lines.lines() {
-            let Ok(line) = line else { return Ok(()) };
-            match serde_json::from_str(&line) {
-                Ok(Told::Agent(theirs)) => ours.agrees(&theirs).map_err(Failure::Run)?,
-                Ok(told) => life.told(told),
-                Err(why) => return Err(Failure::Run(format!("the agent says {line:?}: {why}"))),
-            }
-        }
-        Ok(())
+        Ok(command)
     }
 
     /// Starts what asks for circuits, until the agent has ended.
-    fn ask(&self, alive: &Arc<()>, life: &Life) -> Result<(), Failure> {
-        let (alive, shared) = (Arc::downgrade(alive), life.shared.clone());
-        let (lines, period_ns) = (life.lines.clone(), self.round.ps() / 1000);
+    fn ask(
+        &self,
+        alive: &Arc<()>,
+        shared: Arc<Mutex<Shared>>,
+        lines: Lines,
+    ) -> Result<(), Failure> {
+        let (alive, period_ns) = (Arc::downgrade(alive), self.round.ps() / 1000);
         let asks = move || {
             let mut last = 0;
             while alive.upgrade().is_some() {
@@ -219,8 +146,7 @@ impl RuntimeArguments {
                     let demand = json!({ "demand": {
                         "round": round, "bytes": drawn(round, number, &sends_to),
                     }});
-                    // An agent that does not read has enough to do.
-                    let _ = lines.try_send(demand.to_string());
+                    lines.say(&demand);
                 }
                 std::thread::sleep(Duration::from_nanos(period_ns - now % period_ns));
             }
@@ -235,60 +161,34 @@ struct Life<'a> {
     clock: Clock,
     /// The lease's end is not heeded.
     endless: bool,
-    region: Option<Region>,
-    lines: SyncSender<String>,
+    /// It has said what the region is.
+    met: bool,
 }
 
 impl Life<'_> {
-    fn told(&mut self, told: Told) {
+    fn told(&mut self, lines: &Lines, told: Told) {
+        let mut shared = Shared::lock(self.shared);
         match told {
-            Told::Agent(_) => {}
-            Told::Down { why } => tracing::info!(why, "no controller"),
-            Told::Error(why) => tracing::error!(why, "the agent does not understand"),
+            Told::Agent(_) | Told::Down { .. } | Told::Error(_) => {}
             Told::Region(region) => {
                 let others = |(to, name): (usize, &String)| {
                     to != usize::from(region.server) && !name.is_empty()
                 };
                 let sends_to = region.servers.iter().enumerate().map(others).collect();
-                let mut shared = Shared::lock(self.shared);
                 shared.region = Some((region.server, sends_to));
-                let ports = region.ports;
-                let (ours, lines) = (self.region.is_none(), self.lines.clone());
-                if ours {
-                    shared.meet(ports, lines);
+                if !std::mem::replace(&mut self.met, true) {
+                    shared.meet(region.ports, lines.clone());
                 }
-                drop(shared);
-                self.region = Some(region);
             }
-            Told::Drain { token, ports } => {
-                Shared::lock(self.shared).change(|runtime| runtime.drain(token, &ports));
-            }
+            Told::Drain { token, ports } => shared.change(|runtime| runtime.drain(token, &ports)),
             Told::Use { number, generation, stage, round, circuits, until_ns } => {
                 let mark = Mark { generation, stage };
                 let until = if self.endless { Time::MAX } else { self.clock.time(until_ns) };
                 let told = Use { number, mark, round, circuits, until };
-                Shared::lock(self.shared).change(|runtime: &mut Runtime| runtime.told(told));
+                shared.change(|runtime: &mut Runtime| runtime.told(told));
             }
         }
     }
-
-    fn say(&self, line: &Value) {
-        let _ = self.lines.try_send(line.to_string());
-    }
-}
-
-/// Lines to an agent, written on a thread: one that is stopped stops nobody else.
-fn writer(mut input: ChildStdin) -> Result<SyncSender<String>, Failure> {
-    let (lines, waiting) = sync_channel::<String>(WAITING);
-    let write = move || {
-        while let Ok(line) = waiting.recv() {
-            if writeln!(input, "{line}").and_then(|()| input.flush()).is_err() {
-                return;
-            }
-        }
-    };
-    spawn("agent", write)?;
-    Ok(lines)
 }
 
 /// What a server sends to each in a round \[B\]: most to the two that are so far from it, another distance in

@@ -1,14 +1,14 @@
 //! The thread that sends, and what it shares with the one that reads.
 
+use crate::agent_child::{Lines, spawn};
 use crate::clock::{Clock, boottime_ns};
 use crate::failure::Failure;
-use lightloom_control::{PortId, Runtime, RuntimeOutput};
+use lightloom_control::{PortId, Runtime};
 use lightloom_units::Time;
 use serde_json::json;
 use socket2::{Domain, Socket, Type};
 use std::io::{BufWriter, Write};
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) struct Shared {
     ports: u16,
     /// The server's number, and to whom it sends.
     pub region: Option<(u16, Vec<bool>)>,
-    lines: Option<SyncSender<String>>,
+    lines: Option<Lines>,
 }
 
 /// A piece that may be sent now.
@@ -41,7 +41,7 @@ impl Shared {
     }
 
     /// An agent has said how many ports there are.
-    pub fn meet(&mut self, ports: u16, lines: SyncSender<String>) {
+    pub fn meet(&mut self, ports: u16, lines: Lines) {
         if self.ports != ports {
             (self.runtime, self.ports) = (Some(Runtime::new(ports)), ports);
         }
@@ -60,14 +60,7 @@ impl Shared {
         let Some(runtime) = &mut self.runtime else { return };
         how(runtime);
         while let Some(output) = runtime.poll() {
-            let line = match output {
-                RuntimeOutput::Using { number } => json!({ "using": { "number": number } }),
-                RuntimeOutput::Drained { token } => json!({ "drained": { "token": token } }),
-            };
-            // An agent that has left a thousand lines unread is told when it asks again.
-            if let Some(lines) = &self.lines {
-                let _ = lines.try_send(line.to_string());
-            }
+            self.lines.iter().for_each(|lines| lines.answer(output));
         }
     }
 
@@ -152,10 +145,4 @@ impl Sender {
             std::thread::sleep(every);
         }
     }
-}
-
-/// Starts a thread.
-pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
-    let thread = std::thread::Builder::new().name(name.into()).spawn(work);
-    thread.map(drop).map_err(|why| Failure::Run(why.to_string()))
 }

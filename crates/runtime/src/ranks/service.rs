@@ -6,7 +6,7 @@ use super::line;
 use super::message::Question;
 use super::work::Work;
 use crate::exchange::Endpoint;
-use crate::net::{Config, Event, Listening, Node, OpenError};
+use crate::net::{Clock, Config, Event, Listening, Node, OpenError};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -61,6 +61,7 @@ pub struct Service {
     heard: Sender<Heard>,
     listener: Arc<UnixListener>,
     socket: PathBuf,
+    clock: Clock,
     work: Option<JoinHandle<Result<(), String>>>,
 }
 
@@ -88,6 +89,7 @@ impl Service {
             let _ = events.send(Heard::Net(event));
         };
         let node = Node::open(Config::new(settings, lanes), listening, told)?;
+        let clock = node.clock();
         let wrong = |why| ServiceError::Socket { path: socket.into(), why };
         let listener = Arc::new(UnixListener::bind(socket).map_err(wrong)?);
         let work = Work::new(job, me, node, ends, heard.clone(), agent);
@@ -95,7 +97,12 @@ impl Service {
         let work = named("lightloom-work").spawn(move || work.run(&hears)).map_err(wrong)?;
         let (ranks, to) = (listener.clone(), heard.clone());
         named("lightloom-ranks").spawn(move || line::accept(&ranks, &to)).map_err(wrong)?;
-        Ok(Service { heard, listener, socket: socket.into(), work: Some(work) })
+        Ok(Service { heard, listener, socket: socket.into(), clock, work: Some(work) })
+    }
+
+    /// The time of what the agent says.
+    pub fn clock(&self) -> Clock {
+        self.clock
     }
 
     /// For whoever reads what the agent says.

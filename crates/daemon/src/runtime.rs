@@ -1,0 +1,166 @@
+//! The runtime of a server as a process: NICs, ranks and the agent around [`lightloom_runtime::ranks`].
+//!
+//! Checked: `tests/test_collective.py`.
+
+use crate::agent_child::{Lines, Told, attend, spawn};
+use crate::failure::Failure;
+use lightloom_control::{Mark, Use};
+use lightloom_runtime::net::Clock;
+use lightloom_runtime::ranks::{FromAgent, Job, Service, ServiceError, ToAgent};
+use serde_json::json;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Run the runtime of one server of a job: it moves its ranks' collectives over the server's NICs
+#[derive(Clone, Debug, clap::Args)]
+pub struct ServeArguments {
+    /// The job's file
+    #[arg(long, value_name = "FILE")]
+    job: PathBuf,
+    /// The server's name in the job's file
+    #[arg(long, value_name = "NAME")]
+    server: String,
+    /// Where its ranks connect: a path that is not there yet
+    #[arg(long, value_name = "PATH")]
+    socket: PathBuf,
+    /// How the server's agent is started; without it no circuit is used
+    #[arg(last = true, value_name = "COMMAND")]
+    agent: Vec<String>,
+}
+
+/// The agent that is at work now, if one is.
+type Agent = Arc<Mutex<Option<Lines>>>;
+
+impl ServeArguments {
+    /// Serves until all ranks have come and gone.
+    ///
+    /// # Errors
+    /// A file, a server, an address or a path that does not fit; a rank that ended before it was done; an agent that
+    /// cannot be started or will have nothing of this server.
+    pub async fn run(self) -> Result<(), Failure> {
+        let job = read(&self.job)?;
+        let agent: Agent = Arc::default();
+        let to = agent.clone();
+        let says = move |said: ToAgent| {
+            let agent = to.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(lines) = &*agent else { return };
+            match said {
+                ToAgent::Runtime(output) => lines.answer(output),
+                ToAgent::Demand { round, bytes } => {
+                    lines.say(&json!({ "demand": { "round": round, "bytes": bytes } }));
+                }
+            }
+        };
+        let names = job.servers.iter().map(|server| server.name.clone()).collect();
+        let ports = job.optical_nics;
+        let with_agent = !self.agent.is_empty();
+        let says: Option<Box<dyn FnMut(ToAgent) + Send>> =
+            if with_agent { Some(Box::new(says)) } else { None };
+        let service = Service::start(job, &self.server, &self.socket, says);
+        let service = service.map_err(|why| match why {
+            ServiceError::Job(why) => {
+                Failure::Input(format!("--job: {}: {why}", self.job.display()))
+            }
+            ServiceError::Server(_) => Failure::Input(format!("--server: {why}")),
+            ServiceError::Socket { .. } => Failure::Input(format!("--socket: {why}")),
+            ServiceError::Open(_) => Failure::Run(why.to_string()),
+        })?;
+        let mut out = std::io::stdout();
+        let _ = writeln!(out, "listening at {}", self.socket.display()).and_then(|()| out.flush());
+        let (failed, fails) = tokio::sync::oneshot::channel();
+        if with_agent {
+            let link = Link {
+                command: self.agent,
+                ports,
+                names,
+                agent,
+                to: Box::new(service.agent()),
+                clock: service.clock(),
+            };
+            spawn("agent", move || {
+                let _ = failed.send(link.attend());
+            })?;
+        }
+        let _ends = Ends(Box::new(service.ends()));
+        let done = tokio::task::spawn_blocking(move || service.wait());
+        tokio::select! {
+            done = done => done.map_err(|why| Failure::Run(why.to_string()))?.map_err(Failure::Run),
+            Ok(failure) = fails => Err(failure),
+        }
+    }
+}
+
+/// Ends the service when it is dropped, so that peers hear of it.
+struct Ends(Box<dyn Fn() + Send>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+fn read(path: &Path) -> Result<Job, Failure> {
+    let wrong =
+        |why: &dyn std::fmt::Display| Failure::Input(format!("--job: {}: {why}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|why| wrong(&why))?;
+    serde_json::from_str(&text).map_err(|why| wrong(&why))
+}
+
+/// What is between the agent and the service.
+struct Link {
+    command: Vec<String>,
+    ports: u16,
+    names: Vec<String>,
+    agent: Agent,
+    to: Box<dyn Fn(FromAgent) + Send>,
+    clock: Clock,
+}
+
+impl Link {
+    /// Starts agents, one after the other, until one cannot be had.
+    fn attend(self) -> Failure {
+        let set = |lines: Option<Lines>| {
+            *self.agent.lock().unwrap_or_else(PoisonError::into_inner) = lines;
+        };
+        loop {
+            let mut command = Command::new(&self.command[0]);
+            command.args(&self.command[1..]);
+            let ended = attend(
+                &mut command,
+                |_, _| Ok(()),
+                |lines, told| self.told(told, || set(Some(lines.clone()))),
+            );
+            set(None);
+            (self.to)(FromAgent::Forsaken);
+            if let Err(failure) = ended {
+                return failure;
+            }
+        }
+    }
+
+    fn told(&self, told: Told, met: impl FnOnce()) -> Result<(), Failure> {
+        match told {
+            Told::Agent(_) | Told::Down { .. } | Told::Error(_) => {}
+            Told::Region(region) => {
+                if region.servers != self.names || region.ports != self.ports {
+                    let (servers, ports) = (region.servers.join(", "), region.ports);
+                    return Err(Failure::Input(format!(
+                        "the controller's region has servers {servers} of {ports} ports each; the \
+                         job has {} of {}",
+                        self.names.join(", "),
+                        self.ports
+                    )));
+                }
+                met();
+            }
+            Told::Drain { token, ports } => (self.to)(FromAgent::Drain { token, ports }),
+            Told::Use { number, generation, stage, round, circuits, until_ns } => {
+                let (mark, until) = (Mark { generation, stage }, self.clock.time(until_ns));
+                (self.to)(FromAgent::Use(Use { number, mark, round, circuits, until }));
+            }
+        }
+        Ok(())
+    }
+}
