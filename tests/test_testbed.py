@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lightloom import testbed
-from lightloom.cli import daemon
+from lightloom import daemon, testbed
 from lightloom.errors import InputError, LightloomError
 from lightloom.testbed import record, system
 from lightloom.testbed.cables import batches

@@ -6,7 +6,7 @@ import json
 import sys
 from typing import Any
 
-from lightloom.cli import daemon
+from lightloom import daemon
 from lightloom.errors import InputError, RunError
 from lightloom.testbed import record, system
 from lightloom.testbed.shape import Shape

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from lightloom.cli import daemon
+from lightloom import daemon
 from lightloom.errors import InputError, RunError
 from lightloom.testbed import record, system
 from lightloom.testbed.cables import SYSCTLS, batches
