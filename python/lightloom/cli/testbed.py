@@ -104,6 +104,9 @@ def down(name: str = NAME, as_json: bool = JSON) -> None:
 @app.command()
 def status(
     name: str = NAME,
+    spec: bool = typer.Option(
+        False, "--spec", help="Print it as a specification (TOML) for `lightloom simulate`."
+    ),
     as_json: bool = JSON,
 ) -> None:
     """Show circuits, and what went through the optical switch and the filters at its NICs.
@@ -111,7 +114,13 @@ def status(
     Example: lightloom testbed status
     """
     from lightloom import testbed as beds
+    from lightloom.errors import InputError
 
+    if spec and as_json:
+        raise InputError("--json: --spec prints TOML")
+    if spec:
+        print(beds.specification(beds.known(name)), end="")
+        return
     now = beds.status(name)
     if as_json:
         print(json.dumps(now, indent=2))

@@ -64,5 +64,23 @@ def read(name: str) -> Shape | None:
         return Shape.heard(json.loads(path.read_text())["shape"])
     except FileNotFoundError:
         return None
+    except PermissionError:
+        raise InputError(f"{path}: is read by those alone who may build a testbed: root") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path}: {error}: is no record of a testbed") from None
+
+
+def known(name: str) -> Shape:
+    """Return the shape of a testbed that there is.
+
+    Raises
+    ------
+    InputError
+        If there is none of this name, or its record cannot be read.
+    """
+    shape = read(name)
+    if shape is None:
+        raise InputError(
+            f"--name: {name}: there is no such testbed: `lightloom testbed up` builds it"
+        )
+    return shape

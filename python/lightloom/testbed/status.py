@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from lightloom import daemon
-from lightloom.errors import InputError, RunError
+from lightloom.errors import RunError
 from lightloom.testbed import record, system
 from lightloom.testbed.shape import Shape
 
@@ -28,11 +28,7 @@ def status(name: str) -> dict[str, Any]:
         If there is no such testbed.
     """
     system.check()
-    shape = record.read(name)
-    if shape is None:
-        raise InputError(
-            f"--name: {name}: there is no such testbed: `lightloom testbed up` builds it"
-        )
+    shape = record.known(name)
     program, pins = daemon.find(), record.place(name) / "bpf"
     filters = []
     for server, node in enumerate(shape.nodes):
