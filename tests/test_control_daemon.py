@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lightloom import daemon
 from lightloom import maps as port_maps
-from lightloom.cli import daemon, run
+from lightloom.cli import run
 from lightloom.errors import InputError
 from test_control_page import CHROMIUM, look
 from test_controller_cli import MANUAL

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 from lightloom import _core
-from lightloom.cli.daemon import find
+from lightloom.daemon import find
 from lightloom.errors import InputError
 from lightloom.gating import load_trace
 from lightloom.scenario import Scenario

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lightloom.cli import daemon
+from lightloom import daemon
 from lightloom.errors import InputError
 
 try:

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lightloom import document, maps
-from lightloom.cli import daemon
+from lightloom import daemon, document, maps
 from lightloom.control import own_token
 from lightloom.errors import InputError
 from lightloom.plan import Job, plan_collective

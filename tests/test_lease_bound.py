@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from lease_bound import World, judge, rounds
-from lightloom.cli import daemon
+from lightloom import daemon
 from lightloom.errors import InputError
 
 try:

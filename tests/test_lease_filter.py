@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from lightloom.cli import daemon
+from lightloom import daemon
 from lightloom.errors import InputError
 
 try:

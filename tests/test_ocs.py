@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from lightloom.cli.daemon import find
+from lightloom.daemon import find
 from lightloom.errors import InputError
 
 LIGHTLOOM = str(Path(sys.executable).with_name("lightloom"))

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lightloom import testbed
-from lightloom.cli import daemon
+from lightloom import daemon, testbed
 from lightloom.errors import InputError, LightloomError
 from lightloom.testbed import record, system
 from lightloom.testbed.cables import batches
 from lightloom.testbed.shape import Shape
 from lightloom.units import Rate, Time
+from testbed_flows import transfer
 
 try:
     LIGHTLOOMD: str = daemon.find()
@@ -39,26 +39,6 @@ CLOCK = {
     "time_namespace": os.readlink("/proc/self/ns/time"),
     "boottime_offset": "0 0",
 }
-# What runs in a server's namespace: takes a connection and all that comes, or sends.
-RECEIVE = """
-import socket, sys
-with socket.create_server((sys.argv[1], 7000)) as door:
-    print("ready", flush=True)
-    stream, _ = door.accept()
-    total = 0
-    while data := stream.recv(1 << 20):
-        total += len(data)
-    print(total)
-"""
-SEND = """
-import socket, sys, time
-with socket.create_connection((sys.argv[2], 7000), 3, (sys.argv[1], 0)) as stream:
-    began = time.monotonic()
-    stream.sendall(bytes(int(sys.argv[3])))
-    stream.shutdown(socket.SHUT_WR)
-    stream.recv(1)
-    print(time.monotonic() - began)
-"""
 
 
 class Agent:
@@ -125,23 +105,6 @@ def ask(agents: list[Agent], round: int, pair: tuple[int, int]) -> list[list[Any
             sends[pair[1 - pair.index(server)]] = 10**9
         agent.say({"demand": {"round": round, "bytes": sends}})
     return [agent.circuits(round) for agent in agents]
-
-
-def transfer(bed: Shape, sender: tuple[int, str], to: tuple[int, str], size: int) -> float | None:
-    """Send bytes from one server's address to another's; return the rate [bit/s], if it came."""
-    at = system.within(bed.namespace(to[0]), sys.executable, "-c", RECEIVE, to[1])
-    with subprocess.Popen(at, stdout=subprocess.PIPE, text=True) as receiver:
-        assert receiver.stdout is not None and receiver.stdout.readline() == "ready\n"
-        words = [sys.executable, "-c", SEND, sender[1], to[1], str(size)]
-        done = subprocess.run(
-            system.within(bed.namespace(sender[0]), *words), capture_output=True, text=True
-        )
-        if done.returncode != 0:
-            receiver.kill()
-            assert "TimeoutError" in done.stderr or "timed out" in done.stderr, done.stderr
-            return None
-        assert receiver.stdout.read() == f"{size}\n"
-    return 8 * size / float(done.stdout)
 
 
 def test_bytes_go_over_the_circuits_that_the_controller_sets(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from lease_bound import ALIKE, World, rounds
-from lightloom.cli import daemon
+from lightloom import daemon
 
 pytestmark = pytest.mark.soak
 

@@ -38,7 +38,7 @@ def serve(
 
     Example: lightloom agent serve --controller http://127.0.0.1:8470 --server node-00
     """
-    from lightloom.cli import daemon
+    from lightloom import daemon
 
     words = [*daemon.logs(log, log_level), "agent", "serve"]
     given = (
@@ -77,7 +77,7 @@ def emulate(
 
     Example: lightloom agent emulate region.toml --rounds 20
     """
-    from lightloom.cli import daemon
+    from lightloom import daemon
 
     given = (
         ("--demands", demands),

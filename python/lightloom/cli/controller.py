@@ -62,7 +62,7 @@ def serve(region: Path = _REGION, log: str | None = _LOG, log_level: str | None 
 
     Example: lightloom controller serve region.toml
     """
-    from lightloom.cli import daemon
+    from lightloom import daemon
 
     daemon.become([*daemon.logs(log, log_level), "controller", "serve", str(region)])
 
@@ -77,7 +77,7 @@ def check(region: Path = _REGION, as_json: bool = _JSON) -> None:
 
     Example: lightloom controller check region.toml
     """
-    from lightloom.cli import daemon
+    from lightloom import daemon
 
     daemon.become(["controller", "check", str(region), *(["--json"] if as_json else [])])
 
@@ -92,7 +92,7 @@ def trail(
 
     Example: lightloom controller trail region.toml
     """
-    from lightloom.cli import daemon
+    from lightloom import daemon
 
     words = ["controller", "trail", str(region), f"--limit={limit}"]
     daemon.become([*words, *(["--json"] if as_json else [])])
@@ -104,7 +104,7 @@ def drivers(as_json: bool = _JSON) -> None:
 
     Example: lightloom controller drivers
     """
-    from lightloom.cli import daemon
+    from lightloom import daemon
 
     daemon.become(["controller", "drivers", *(["--json"] if as_json else [])])
 

@@ -86,7 +86,7 @@ def _become(
     what: str, path: Path, options: list[str], log: str | None, log_level: str | None
 ) -> None:
     """Replace this process by the daemon, which reads port maps on its standard input."""
-    from lightloom.cli import daemon
+    from lightloom import daemon
 
     words = [*daemon.logs(log, log_level), "controller", what]
     file = _as_maps(path)

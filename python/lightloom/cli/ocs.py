@@ -69,7 +69,7 @@ def serve(
 
     Example: lightloom ocs serve --ports 384 --device polatis
     """
-    from lightloom.cli import daemon
+    from lightloom import daemon
 
     words = [*daemon.logs(log, log_level), "ocs", "serve", "--ports", str(ports)]
     words += ["--device", device, *delay_flags(device, delay), "--listen", listen]
@@ -101,7 +101,7 @@ def show_counts(
 
     Example: lightloom ocs counts /sys/fs/bpf/switch
     """
-    from lightloom.cli import daemon
+    from lightloom import daemon
 
     daemon.become(["ocs", "counts", str(at), *(["--json"] if as_json else [])])
 
@@ -120,7 +120,7 @@ def gateway(
 
     Example: lightloom ocs gateway gateway.toml
     """
-    from lightloom.cli import daemon
+    from lightloom import daemon
 
     daemon.become([*daemon.logs(log, log_level), "ocs", "gateway", str(file)])
 

@@ -18,8 +18,9 @@ NAME = typer.Option("testbed", "--name", help="The testbed's name.")
 def testbed() -> None:
     """Build a small cluster in this machine: servers, shaped NICs, an optical switch, a controller.
 
-    Servers are network namespaces, the Ethernet switch is a bridge, and the optical switch is a
-    crossbar in the kernel that the controller drives over TL1. Needs root.
+    Servers are network namespaces, the Ethernet switch is a bridge (or rails: leaves and spines),
+    and the optical switch is a crossbar in the kernel that the controller drives over TL1. Needs
+    root.
 
     Example: lightloom testbed up --servers 4 --ocs-nics 3 --rate "100 Mbps"
     """
@@ -37,6 +38,15 @@ def up(
     ),
     rate: str = typer.Option("100 Mbps", "--rate", help="Of each NIC, each way."),
     delay: str = typer.Option("25 ms", "--delay", help="What the optical switch takes to change."),
+    eps: str = typer.Option(
+        "bridge", "--eps", help="The Ethernet: bridge, one switch; rails, a leaf a NIC, and spines."
+    ),
+    spines: int | None = typer.Option(None, "--spines", help="Spines of rails (2)."),
+    spine_rate: str | None = typer.Option(
+        None,
+        "--spine-rate",
+        help="Of each link of a leaf and a spine (its uplinks carry what its NICs carry).",
+    ),
     name: str = NAME,
     as_json: bool = JSON,
 ) -> None:
@@ -62,6 +72,9 @@ def up(
         ocs_nics=ocs_nics,
         rate=parsed(Rate, "--rate", rate),
         delay=parsed(Time, "--delay", delay),
+        eps=eps,
+        spines=spines,
+        spine_rate=None if spine_rate is None else parsed(Rate, "--spine-rate", spine_rate),
     )
     beds.up(shape, lambda line: print(line, file=sys.stderr))
     if as_json:
@@ -69,6 +82,8 @@ def up(
         return
     nics = f"{eps_nics} + {ocs_nics} NICs of {shape.rate}"
     print(f"{name} is up: {servers} servers of {nics}, {ranks_per_server} ranks each")
+    if shape.eps == "rails":
+        print(f"{eps_nics} leaves, each joined to {shape.spines} spines at {shape.spine_rate}")
 
 
 @app.command()
@@ -89,6 +104,9 @@ def down(name: str = NAME, as_json: bool = JSON) -> None:
 @app.command()
 def status(
     name: str = NAME,
+    spec: bool = typer.Option(
+        False, "--spec", help="Print it as a specification (TOML) for `lightloom simulate`."
+    ),
     as_json: bool = JSON,
 ) -> None:
     """Show circuits, and what went through the optical switch and the filters at its NICs.
@@ -96,7 +114,13 @@ def status(
     Example: lightloom testbed status
     """
     from lightloom import testbed as beds
+    from lightloom.errors import InputError
 
+    if spec and as_json:
+        raise InputError("--json: --spec prints TOML")
+    if spec:
+        print(beds.specification(beds.known(name)), end="")
+        return
     now = beds.status(name)
     if as_json:
         print(json.dumps(now, indent=2))
@@ -129,4 +153,15 @@ def _show(now: dict[str, Any]) -> None:
             f"{row['forwarded']:,}", f"{row['bytes'] / 1e6:,.1f}", f"{row['dark']:,}",
             f"{row['unconnected']:,}",
         )  # fmt: skip
-    Console(width=None if sys.stdout.isatty() else 120, highlight=False).print(table)
+    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    console.print(table)
+    between = [row for row in now["ethernet"] if row["nic"].startswith(("leaf-", "spine-"))]
+    if not between:
+        return
+    table = Table("Ethernet switch", "sends to", "frames", "MB", "dropped", box=None)
+    for row in between:
+        table.add_row(
+            row["switch"], row["nic"], f"{row['frames']:,}", f"{row['bytes'] / 1e6:,.1f}",
+            f"{row['dropped']:,}",
+        )  # fmt: skip
+    console.print(table)

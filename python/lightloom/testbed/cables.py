@@ -9,8 +9,9 @@ Checked: ``tests/test_testbed.py``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from lightloom.testbed import bridge, rails
+from lightloom.testbed.lines import Batch, pair, shaped, up
 from lightloom.testbed.shape import MTU, OPTICAL_MAC, Nic, Shape
 
 # Of each namespace. With a smaller least timeout TCP is soon back after a time in the dark.
@@ -23,15 +24,34 @@ SYSCTLS = {
     "net/ipv4/conf/all/arp_announce": "2",
     "net/ipv4/tcp_rto_min_us": "5000",
 }
+# What packet NICs lead to, by `Shape.eps`.
+EPS = {"bridge": bridge, "rails": rails}
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Lines for ``ip`` or ``tc`` in a namespace (none: where the command runs)."""
+def sysctls(shape: Shape, namespace: str) -> dict[str, str]:
+    """Return what is set under ``/proc/sys`` of one of a testbed's namespaces.
 
-    tool: str
-    namespace: str | None
-    lines: tuple[str, ...]
+    Examples
+    --------
+    >>> shape = Shape(eps="rails", eps_nics=2)
+    >>> sysctls(shape, "testbed-leaf-00")["net/ipv4/ip_forward"]
+    '1'
+    >>> "net/ipv4/ip_forward" in sysctls(shape, "testbed-node-00")
+    False
+    """
+    routed = shape.eps == "rails" and namespace in shape.switches
+    return SYSCTLS | (rails.SYSCTLS if routed else {})
+
+
+def cables(shape: Shape) -> int:
+    """Return how many cables there are.
+
+    Examples
+    --------
+    >>> cables(Shape()), cables(Shape(eps="rails", eps_nics=2))
+    (16, 24)
+    """
+    return sum(1 for _ in _pairs(shape))
 
 
 def batches(shape: Shape) -> Iterator[Batch]:
@@ -46,63 +66,45 @@ def batches(shape: Shape) -> Iterator[Batch]:
     8
     """
     yield Batch("ip", None, tuple(_pairs(shape)))
-    yield Batch("ip", shape.eps, tuple(_bridge(shape)))
-    yield Batch("tc", shape.eps, tuple(_shaped(shape, [n.far for n in _packet(shape)])))
+    yield from EPS[shape.eps].batches(shape)
     far = [nic.far for nic in shape.ports()]
-    yield Batch("ip", shape.ocs, tuple(_up(["lo", *far])))
-    yield Batch("tc", shape.ocs, tuple(_shaped(shape, far)))
+    yield Batch("ip", shape.ocs, tuple(up(["lo", *far])))
+    yield Batch("tc", shape.ocs, tuple(shaped(far, shape.rate)))
     for server in range(shape.servers):
         nics = [*shape.packet(server), *shape.optical(server)]
         yield Batch("ip", shape.namespace(server), tuple(_server(shape, server)))
         names = [nic.name for nic in nics]
-        yield Batch("tc", shape.namespace(server), tuple(_shaped(shape, names)))
-
-
-def _packet(shape: Shape) -> Iterator[Nic]:
-    for server in range(shape.servers):
-        yield from shape.packet(server)
+        yield Batch("tc", shape.namespace(server), tuple(shaped(names, shape.rate)))
 
 
 def _pairs(shape: Shape) -> Iterator[str]:
+    yield from EPS[shape.eps].pairs(shape)
     for server in range(shape.servers):
         ours = shape.namespace(server)
-        for nics, theirs in ((shape.packet(server), shape.eps), (shape.optical(server), shape.ocs)):
-            for nic in nics:
-                yield (
-                    f"link add {nic.name} netns {ours} type veth peer name {nic.far} netns {theirs}"
-                )
-
-
-def _bridge(shape: Shape) -> Iterator[str]:
-    yield "link add bridge type bridge stp_state 0 mcast_snooping 0"
-    yield from _up(["lo", "bridge"])
-    for nic in _packet(shape):
-        yield f"link set {nic.far} master bridge up"
-
-
-def _up(names: list[str]) -> Iterator[str]:
-    for name in names:
-        yield f"link set {name} up"
-
-
-def _shaped(shape: Shape, names: list[str]) -> Iterator[str]:
-    for name in names:
-        yield (
-            f"qdisc add dev {name} root tbf rate {int(shape.rate)}bit"
-            f" burst {shape.burst_bytes}b limit {shape.queue_bytes}b"
-        )
+        for nic in shape.packet(server):
+            yield pair(nic.name, ours, nic.far, EPS[shape.eps].switch(shape, nic))
+        for nic in shape.optical(server):
+            yield pair(nic.name, ours, nic.far, shape.ocs)
 
 
 def _server(shape: Shape, server: int) -> Iterator[str]:
-    yield from _up(["lo"])
-    for table, nic in enumerate([*shape.packet(server), *shape.optical(server)], 100):
-        optical = nic.name.startswith("ocs")
-        network = "10.96.0.0/16" if optical else ".".join([*nic.address.split(".")[:2], "0.0/16"])
-        if optical:
-            yield f"link set {nic.name} address {OPTICAL_MAC} arp off"
+    yield from up(["lo"])
+    for table, nic in enumerate(shape.packet(server), 100):
+        yield f"link set {nic.name} mtu {MTU} up"
+        yield f"address add {EPS[shape.eps].address(shape, nic)} dev {nic.name}"
+        for route, first in EPS[shape.eps].routes(shape, nic):
+            yield from _routes(nic, route, table, first)
+        yield f"rule add from {nic.address} table {table}"
+    for table, nic in enumerate(shape.optical(server), 100 + shape.eps_nics):
+        yield f"link set {nic.name} address {OPTICAL_MAC} arp off"
         yield f"link set {nic.name} mtu {MTU} up"
         yield f"address add {nic.address}/32 dev {nic.name}"
-        yield f"route add {network} dev {nic.name} src {nic.address} table {table}"
+        yield from _routes(nic, f"10.96.0.0/16 dev {nic.name}", table, False)
         yield f"rule add from {nic.address} table {table}"
-        if not optical:
-            yield f"route add {network} dev {nic.name} src {nic.address}"
+
+
+def _routes(nic: Nic, route: str, table: int, first: bool) -> Iterator[str]:
+    """Yield a route of a NIC's own table and, if it is the first, of the main one."""
+    yield f"route add {route} src {nic.address} table {table}"
+    if first:
+        yield f"route add {route} src {nic.address}"

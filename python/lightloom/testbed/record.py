@@ -8,7 +8,6 @@ from pathlib import Path
 
 from lightloom.errors import InputError
 from lightloom.testbed.shape import Shape
-from lightloom.units import Rate, Time
 
 PLACE = Path("/run/lightloom/testbed")
 # In the namespace of the optical switch.
@@ -62,12 +61,26 @@ def read(name: str) -> Shape | None:
     """
     path = place(name) / "record.json"
     try:
-        said = json.loads(path.read_text())
-        shape = said["shape"]
-        return Shape(
-            **shape | {"rate": Rate.parse(shape["rate"]), "delay": Time.parse(shape["delay"])}
-        )
+        return Shape.heard(json.loads(path.read_text())["shape"])
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError) as error:
+    except PermissionError:
+        raise InputError(f"{path}: is read by those alone who may build a testbed: root") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path}: {error}: is no record of a testbed") from None
+
+
+def known(name: str) -> Shape:
+    """Return the shape of a testbed that there is.
+
+    Raises
+    ------
+    InputError
+        If there is none of this name, or its record cannot be read.
+    """
+    shape = read(name)
+    if shape is None:
+        raise InputError(
+            f"--name: {name}: there is no such testbed: `lightloom testbed up` builds it"
+        )
+    return shape

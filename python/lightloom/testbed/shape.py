@@ -1,9 +1,9 @@
-"""What a testbed consists of: servers, NICs, switches, and the names and addresses of all of them.
+"""What a testbed consists of: servers, NICs, switches, and the names and addresses of all.
 
-Modelled: each server is a network namespace; packet NICs lead to an Ethernet switch (a bridge in a
-namespace of its own), optical NICs to an emulated optical switch (a crossbar in another). Every NIC
-is an end of a veth pair and is shaped to the same rate, both ways. Ignored: GPUs; ranks are
-processes. Checked: ``tests/test_testbed.py``.
+Modelled: each server is a network namespace; packet NICs lead to Ethernet switches (one bridge, or
+a leaf a rail and spines; a namespace each), optical NICs to an emulated optical switch (a crossbar
+in another). Every NIC is an end of a veth pair and is shaped to the same rate, both ways. Ignored:
+GPUs; ranks are processes. Checked: ``tests/test_testbed.py``.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from lightloom.errors import InputError
 from lightloom.units import Rate, Time
 
 # What names, addresses and one machine hold.
-MOST_SERVERS, MOST_NICS, MOST_RANKS = 64, 8, 64
+MOST_SERVERS, MOST_NICS, MOST_RANKS, MOST_SPINES = 64, 8, 64, 16
 RATE, DELAY = Rate(100_000_000), Time.parse("25 ms")
 SLOWEST, FASTEST = Rate(1_000_000), Rate(40_000_000_000)
+EPS = ("bridge", "rails")
+SPINES = 2
 MTU = 1500
 # All optical NICs have the same: a frame is taken wherever a circuit leads.
 OPTICAL_MAC = "02:4c:4c:00:00:01"
@@ -62,6 +65,13 @@ class Shape:
         Of each NIC, each way [bit/s].
     delay
         How long the optical switch takes for a change.
+    eps
+        What packet NICs lead to: ``bridge``, one Ethernet switch for all; or ``rails``, NIC i of
+        every server on leaf i, and every leaf on every spine.
+    spines, spine_rate
+        Of ``rails``: how many spines there are (2 unless given), and the rate of each link between
+        a leaf and a spine, each way [bit/s]; unless given, the uplinks of a leaf carry what the
+        NICs at it carry, ``servers * rate / spines``.
 
     Raises
     ------
@@ -75,6 +85,9 @@ class Shape:
     ['testbed-node-03', 'testbed-eps', 'testbed-ocs']
     >>> [nic.address for nic in shape.optical(1)]
     ['10.96.1.1', '10.96.1.2', '10.96.1.3']
+    >>> rails = Shape(eps="rails", eps_nics=2)
+    >>> rails.switches, str(rails.spine_rate)
+    (['testbed-leaf-00', 'testbed-leaf-01', 'testbed-spine-00', 'testbed-spine-01'], '200 Mbps')
     >>> Shape(servers=1)
     Traceback (most recent call last):
     ...
@@ -88,6 +101,9 @@ class Shape:
     ocs_nics: int = 3
     rate: Rate = RATE
     delay: Time = DELAY
+    eps: str = "bridge"
+    spines: int | None = None
+    spine_rate: Rate | None = None
 
     def __post_init__(self) -> None:
         """Check every value."""
@@ -108,10 +124,57 @@ class Shape:
             raise InputError(f"--rate: {self.rate}: must be from {SLOWEST} to {FASTEST}")
         if not Time(0) <= self.delay <= Time.parse("10 s"):
             raise InputError(f"--delay: {self.delay}: must be from 0 ps to 10 s")
+        if self.eps not in EPS:
+            raise InputError(f"--eps: {self.eps}: must be one of {', '.join(EPS)}")
+        self._check_bridge() if self.eps == "bridge" else self._check_rails()
 
-    def said(self) -> dict[str, str | int]:
-        """Return it for JSON, with units."""
-        return asdict(self) | {"rate": str(self.rate), "delay": str(self.delay)}
+    def _check_bridge(self) -> None:
+        for flag, value in (("--spines", self.spines), ("--spine-rate", self.spine_rate)):
+            if value is not None:
+                raise InputError(f"{flag}: {value}: is read with --eps rails alone")
+
+    def _check_rails(self) -> None:
+        if self.eps_nics < 2:
+            raise InputError(
+                f"--eps-nics: {self.eps_nics}: must be from 2 to {MOST_NICS} with --eps rails"
+            )
+        spines = SPINES if self.spines is None else self.spines
+        if not 1 <= spines <= MOST_SPINES:
+            raise InputError(f"--spines: {spines}: must be from 1 to {MOST_SPINES}")
+        least, most = SLOWEST, Rate(MOST_SERVERS * int(FASTEST))
+        even = Rate(max(int(least), self.servers * int(self.rate) // spines))
+        rate = even if self.spine_rate is None else self.spine_rate
+        if not least <= rate <= most:
+            raise InputError(f"--spine-rate: {rate}: must be from {least} to {most}")
+        object.__setattr__(self, "spines", spines)
+        object.__setattr__(self, "spine_rate", rate)
+
+    def said(self) -> dict[str, str | int | None]:
+        """Return it for JSON, with units; `Shape.heard` reads it."""
+        spine = None if self.spine_rate is None else str(self.spine_rate)
+        units = {"rate": str(self.rate), "delay": str(self.delay), "spine_rate": spine}
+        return asdict(self) | units
+
+    @classmethod
+    def heard(cls, said: dict[str, Any]) -> Shape:
+        """Return the shape that said this.
+
+        Raises
+        ------
+        ValueError, KeyError, TypeError
+            If none did.
+
+        Examples
+        --------
+        >>> shape = Shape(eps="rails", eps_nics=2)
+        >>> Shape.heard(shape.said()) == shape
+        True
+        """
+        kinds: dict[str, type[Rate | Time]] = {"rate": Rate, "delay": Time, "spine_rate": Rate}
+        parsed = {
+            key: kind.parse(said[key]) for key, kind in kinds.items() if said.get(key) is not None
+        }
+        return cls(**said | parsed)
 
     @property
     def nodes(self) -> list[str]:
@@ -119,9 +182,14 @@ class Shape:
         return [f"node-{server:02}" for server in range(self.servers)]
 
     @property
-    def eps(self) -> str:
-        """The namespace of the Ethernet switch."""
-        return f"{self.name}-eps"
+    def switches(self) -> list[str]:
+        """The namespaces of the Ethernet switches: the bridge's, or leaves and then spines."""
+        if self.eps == "bridge":
+            return [f"{self.name}-eps"]
+        return [
+            *(f"{self.name}-leaf-{rail:02}" for rail in range(self.eps_nics)),
+            *(f"{self.name}-spine-{spine:02}" for spine in range(self.spines or 0)),
+        ]
 
     @property
     def ocs(self) -> str:
@@ -131,14 +199,14 @@ class Shape:
     @property
     def namespaces(self) -> list[str]:
         """Return all network namespaces, servers first."""
-        return [*map(self.namespace, range(self.servers)), self.eps, self.ocs]
+        return [*map(self.namespace, range(self.servers)), *self.switches, self.ocs]
 
     def namespace(self, server: int) -> str:
         """Return the namespace of a server."""
         return f"{self.name}-{self.nodes[server]}"
 
     def packet(self, server: int) -> list[Nic]:
-        """Return a server's NICs to the Ethernet switch."""
+        """Return a server's NICs to Ethernet switches, in the order of rails."""
         node = self.nodes[server]
         return [
             Nic(server, f"eps{at}", f"{node}-eps{at}", f"10.{64 + at}.{server}.1")
@@ -157,13 +225,3 @@ class Shape:
         """Yield what is at the ports of the optical switch, from port 1."""
         for server in range(self.servers):
             yield from self.optical(server)
-
-    @property
-    def burst_bytes(self) -> int:
-        """What may leave a NIC at once [B]: what it sends in a millisecond, or ten frames."""
-        return max(10 * MTU, int(self.rate) // 8 // 1000)
-
-    @property
-    def queue_bytes(self) -> int:
-        """What waits in a NIC's queue at most [B]: what it sends in 5 ms, or forty frames."""
-        return max(40 * MTU, int(self.rate) // 8 // 200)

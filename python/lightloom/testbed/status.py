@@ -6,8 +6,8 @@ import json
 import sys
 from typing import Any
 
-from lightloom.cli import daemon
-from lightloom.errors import InputError, RunError
+from lightloom import daemon
+from lightloom.errors import RunError
 from lightloom.testbed import record, system
 from lightloom.testbed.shape import Shape
 
@@ -19,7 +19,8 @@ def status(name: str) -> dict[str, Any]:
     -------
     dict
         ``shape``; ``controller``, as ``lightloom controller status --json`` has it, or none if it
-        does not answer; ``switch``, a row a port; ``filters``, a row a NIC.
+        does not answer; ``switch``, a row a port of the optical switch; ``filters``, a row a NIC;
+        ``ethernet``, a row a cable of each Ethernet switch, with what that has sent into it.
 
     Raises
     ------
@@ -27,11 +28,7 @@ def status(name: str) -> dict[str, Any]:
         If there is no such testbed.
     """
     system.check()
-    shape = record.read(name)
-    if shape is None:
-        raise InputError(
-            f"--name: {name}: there is no such testbed: `lightloom testbed up` builds it"
-        )
+    shape = record.known(name)
     program, pins = daemon.find(), record.place(name) / "bpf"
     filters = []
     for server, node in enumerate(shape.nodes):
@@ -42,7 +39,19 @@ def status(name: str) -> dict[str, Any]:
         "controller": _controller(shape),
         "switch": _switch(shape, _rows(program, "ocs", "counts", "--json", str(pins / "switch"))),
         "filters": filters,
+        "ethernet": [row for namespace in shape.switches for row in _sent(shape, namespace)],
     }
+
+
+def _sent(shape: Shape, namespace: str) -> list[dict[str, Any]]:
+    """Return what each end of a cable has sent that is at an Ethernet switch."""
+    said = json.loads(system.call("tc", "-netns", namespace, "-s", "-j", "qdisc", "show"))
+    return [
+        {"switch": namespace.removeprefix(f"{shape.name}-"), "nic": row["dev"]}
+        | {"frames": row["packets"], "bytes": row["bytes"], "dropped": row["drops"]}
+        for row in said
+        if row["kind"] == "tbf"
+    ]
 
 
 def _rows(*words: str) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lightloom.errors import InputError, RunError
-from lightloom.testbed.cables import Batch
+from lightloom.testbed.lines import Batch
 
 NAMESPACES = Path("/run/netns")
 

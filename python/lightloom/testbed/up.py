@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from lightloom.cli import daemon
+from lightloom import daemon
 from lightloom.errors import InputError, RunError
 from lightloom.testbed import record, system
-from lightloom.testbed.cables import SYSCTLS, batches
+from lightloom.testbed.cables import batches, cables, sysctls
 from lightloom.testbed.down import remove
 from lightloom.testbed.shape import Shape
 
@@ -49,7 +49,7 @@ def up(shape: Shape, told: Callable[[str], None] = lambda line: None) -> None:
     try:
         told(f"{len(shape.namespaces)} network namespaces")
         _namespaces(shape)
-        told(f"{shape.servers * (shape.eps_nics + shape.ocs_nics)} cables of {shape.rate}")
+        told(f"{cables(shape)} cables, NICs of {shape.rate}")
         for batch in batches(shape):
             system.run(batch)
         told("the optical switch, filters at its NICs, the controller")
@@ -64,7 +64,7 @@ def _namespaces(shape: Shape) -> None:
         system.call("ip", "netns", "add", namespace)
         quiet = "".join(
             f"[ ! -e /proc/sys/{key} ] || echo {value} > /proc/sys/{key};"
-            for key, value in SYSCTLS.items()
+            for key, value in sysctls(shape, namespace).items()
         )
         system.call(*system.within(namespace, "sh", "-c", quiet))
 

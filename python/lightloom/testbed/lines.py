@@ -1,0 +1,55 @@
+"""Lines for ``ip -batch`` and ``tc -batch``: what all cables and switches have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from lightloom.testbed.shape import MTU
+from lightloom.units import Rate
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Lines for ``ip`` or ``tc`` in a namespace (none: where the command runs)."""
+
+    tool: str
+    namespace: str | None
+    lines: tuple[str, ...]
+
+
+def pair(near: str, ours: str, far: str, theirs: str) -> str:
+    """Return the line for a veth pair, with both ends where they belong.
+
+    Examples
+    --------
+    >>> pair("eps0", "testbed-node-00", "node-00-eps0", "testbed-eps")
+    'link add eps0 netns testbed-node-00 type veth peer name node-00-eps0 netns testbed-eps'
+    """
+    return f"link add {near} netns {ours} type veth peer name {far} netns {theirs}"
+
+
+def up(names: Iterable[str]) -> Iterator[str]:
+    """Yield the lines that turn NICs on."""
+    for name in names:
+        yield f"link set {name} up"
+
+
+def shaped(names: Iterable[str], rate: Rate) -> Iterator[str]:
+    """Yield the lines, for ``tc``, that shape what NICs send to a rate [bit/s].
+
+    At once leaves what a NIC sends in a millisecond, or ten frames; what it sends in 5 ms waits, or
+    forty frames.
+
+    Examples
+    --------
+    >>> list(shaped(["eps0"], Rate.parse("100 Mbps")))
+    ['qdisc add dev eps0 root tbf rate 100000000bit burst 15000b limit 62500b']
+    """
+    burst_bytes = max(10 * MTU, int(rate) // 8 // 1000)
+    queue_bytes = max(40 * MTU, int(rate) // 8 // 200)
+    for name in names:
+        yield (
+            f"qdisc add dev {name} root tbf rate {int(rate)}bit"
+            f" burst {burst_bytes}b limit {queue_bytes}b"
+        )
