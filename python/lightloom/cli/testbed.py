@@ -101,6 +101,121 @@ def down(name: str = NAME, as_json: bool = JSON) -> None:
     print(f"{name} is down" if there else f"{name}: there was none")
 
 
+PATH = typer.Option(
+    "delegate", "--path",
+    help="How bytes are shared over NICs: delegate, rails, stripe, hash, pxn or source.",
+)  # fmt: skip
+ALGORITHM = typer.Option(
+    "direct", "--algorithm", help="How all but all-to-alls go: direct, or ring."
+)
+CHUNK = typer.Option("64 KiB", "--chunk", help="The longest chunk.")
+
+
+def _bytes(flag: str, text: str) -> int:
+    from lightloom.errors import InputError
+    from lightloom.units import Size
+
+    try:
+        return int(Size.parse(text))
+    except ValueError as error:
+        raise InputError(f"{flag}: {text}: {error}") from None
+
+
+@app.command(context_settings={"allow_extra_args": True})
+def run(
+    context: typer.Context,
+    path: str = PATH,
+    algorithm: str = ALGORITHM,
+    chunk: str = CHUNK,
+    name: str = NAME,
+    as_json: bool = JSON,
+) -> None:
+    """Run a program as every rank: a process a rank, in its server's namespace.
+
+    Each finds RANK, WORLD_SIZE, LOCAL_RANK and MASTER_ADDR in its environment, as with torchrun,
+    and LIGHTLOOM_RUNTIME, where `lightloom.runtime.Rank` reaches its server's runtime. If a rank
+    fails, the others are told to end, and the exit code is 1.
+
+    Example: lightloom testbed run -- python job.py
+    """
+    from lightloom import testbed as beds
+    from lightloom.errors import InputError
+
+    command = list(context.args)
+    if not command:
+        raise InputError("testbed run: no program; `lightloom testbed run -- python job.py`")
+    request = beds.Request(paths=(path,), algorithm=algorithm, chunk_bytes=_bytes("--chunk", chunk))
+    settings = beds.Settings(path, algorithm, request.chunk_bytes)
+    with beds.Job(name, settings) as job:
+        job.run(command)
+        ranks = job.shape.servers * job.shape.ranks_per_server
+    if as_json:
+        print(json.dumps({"name": name, "ranks": ranks, "command": command}))
+
+
+@app.command()
+def collective(
+    kind: str = typer.Argument(
+        "alltoall", help="alltoall, allreduce, reducescatter, allgather, broadcast or barrier."
+    ),
+    demand: str = typer.Option(
+        "even",
+        "--demand",
+        help="Of alltoall: even, a recording such as e8k2, or a workload of `lightloom rails`.",
+    ),
+    size: str = typer.Option(
+        "8 MB", "--size", help="What a rank sends, on average over ranks; or has, if no alltoall."
+    ),
+    path: str = typer.Option(
+        "delegate", "--path", help="One or several of delegate, rails, stripe, hash, pxn, source."
+    ),
+    count: int = typer.Option(1, "--count", help="How many, each with a demand of its own."),
+    algorithm: str = ALGORITHM,
+    chunk: str = CHUNK,
+    seed: int = typer.Option(1, "--seed", help="Of the demands."),
+    name: str = NAME,
+    as_json: bool = JSON,
+) -> None:
+    """Run collectives of all ranks, check every byte, and say how long they took.
+
+    With --path delegate, ranks first say what they will send, and the controller sets circuits.
+
+    Example: lightloom testbed collective alltoall --demand e8k2 --path delegate,rails,stripe
+    """
+    from lightloom import testbed as beds
+
+    request = beds.Request(
+        kind=kind, size_bytes=_bytes("--size", size), workload=demand,
+        paths=tuple(path.split(",")), count=count, algorithm=algorithm,
+        chunk_bytes=_bytes("--chunk", chunk), seed=seed,
+    )  # fmt: skip
+    outcomes = beds.collective(name, request, lambda line: print(line, file=sys.stderr))
+    if as_json:
+        print(json.dumps([outcome.said() for outcome in outcomes], indent=2))
+        return
+    _show_outcomes(outcomes)
+
+
+def _show_outcomes(outcomes: list[Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(
+        "path", "demand", "ms", "of placed bound", "of ideal", "MB between", "gather ms",
+        "exchange ms", "scatter ms", "circuits", "detours", box=None,
+    )  # fmt: skip
+    for row in outcomes:
+        seconds = max(row.seconds, 1e-9)
+        table.add_row(
+            row.path, str(row.demand), f"{row.seconds * 1e3:,.1f}",
+            f"{row.placed_seconds / seconds:.1%}", f"{row.ideal_seconds / seconds:.1%}",
+            f"{row.between_bytes / 1e6:,.1f}", f"{row.gather_seconds * 1e3:.1f}",
+            f"{row.exchange_seconds * 1e3:,.1f}", f"{row.scatter_seconds * 1e3:.1f}",
+            "" if row.circuits is None else str(row.circuits), str(row.detours),
+        )  # fmt: skip
+    Console(width=None if sys.stdout.isatty() else 140, highlight=False).print(table)
+
+
 @app.command()
 def status(
     name: str = NAME,

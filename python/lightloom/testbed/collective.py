@@ -1,0 +1,290 @@
+"""Runs collectives on a testbed, and says how long they took and what the NICs carried.
+
+Modelled: every rank is a process. Each collective begins at a barrier and is over when its last rank has
+its bytes; all bytes are checked. What the NICs carried is counted by the runtimes: payload, without headers and without
+what TCP sends again. Two bounds are put beside the time: the *ideal*, the busiest server's bytes
+over the rates of all its NICs that the path may use; and the *placed*, the busiest NIC's bytes over its
+rate, which no schedule of the same chunks can beat. Checked: ``tests/test_collective.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom.errors import InputError, RunError
+from lightloom.rails.workloads import Workload, demand
+from lightloom.testbed.job import Job, Settings
+from lightloom.testbed.shape import Shape
+
+KINDS = ("alltoall", "allreduce", "reducescatter", "allgather", "broadcast", "barrier")
+PATHS = ("delegate", "rails", "stripe", "hash", "pxn", "source")
+ALGORITHMS = ("direct", "ring")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One collective.
+
+    Attributes
+    ----------
+    path
+        How bytes were shared over NICs.
+    demand
+        Which of the demands, from 0.
+    seconds
+        From the first rank's start to the last rank's end [s].
+    gather_seconds, exchange_seconds, local_seconds, scatter_seconds
+        The longest of any rank: its bytes were copied to shared memory; sent between servers; moved within
+        the server meanwhile; copied from shared memory [s].
+    between_bytes
+        Payload between servers [B].
+    ideal_seconds, placed_seconds
+        The bounds [s].
+    sent, received
+        By server and NIC: payload [B].
+    detours, resent
+        Chunks that took another NIC than planned; that were sent again.
+    circuits
+        Circuits that stood; none without an optical switch.
+    """
+
+    path: str
+    demand: int
+    seconds: float
+    gather_seconds: float
+    exchange_seconds: float
+    local_seconds: float
+    scatter_seconds: float
+    between_bytes: int
+    ideal_seconds: float
+    placed_seconds: float
+    sent: list[list[int]]
+    received: list[list[int]]
+    detours: int
+    resent: int
+    circuits: int | None
+
+    def said(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be run.
+
+    Attributes
+    ----------
+    kind
+        Which collective.
+    size_bytes
+        What a rank sends in an all-to-all, on average over ranks; else the bytes at each rank.
+    workload
+        Of all-to-alls: who sends how much to whom, as `lightloom rails` has it.
+    paths
+        One after the other.
+    count
+        How many, each with another demand, by each path.
+    algorithm
+        ``direct`` or ``ring``, for what is no all-to-all.
+    chunk_bytes
+        The longest chunk [B].
+    seed
+        Of the demands.
+
+    Raises
+    ------
+    InputError
+        If a value is not allowed; with the flag.
+    """
+
+    kind: str = "alltoall"
+    size_bytes: int = 8_000_000
+    workload: str = "uniform"
+    paths: tuple[str, ...] = ("delegate",)
+    count: int = 1
+    algorithm: str = "direct"
+    chunk_bytes: int = 1 << 16
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        """Check every value."""
+        for flag, values, allowed in (
+            ("KIND", (self.kind,), KINDS),
+            ("--path", self.paths, PATHS),
+            ("--algorithm", (self.algorithm,), ALGORITHMS),
+        ):
+            for value in values:
+                if value not in allowed:
+                    raise InputError(f"{flag}: {value}: must be one of {', '.join(allowed)}")
+        for flag, count, least, most in (
+            ("--size", self.size_bytes, 0, 1 << 32),
+            ("--count", self.count, 1, 100_000),
+            ("--chunk", self.chunk_bytes, 1 << 10, 1 << 20),
+            ("--seed", self.seed, 0, 1 << 32),
+        ):
+            if not least <= count <= most:
+                raise InputError(f"{flag}: {count}: must be from {least} to {most}")
+        if self.size_bytes % 4 and self.kind != "alltoall":
+            raise InputError(f"--size: {self.size_bytes}: must be a multiple of 4 B, a float32")
+
+    def demands(self, shape: Shape) -> npt.NDArray[np.uint64]:
+        """Return what ranks send each other [B]: [collective, source rank, destination rank].
+
+        Examples
+        --------
+        >>> shape = Shape(servers=2, ranks_per_server=2)
+        >>> Request(size_bytes=6).demands(shape)[0].tolist()
+        [[0, 2, 2, 2], [2, 0, 2, 2], [2, 2, 0, 2], [2, 2, 2, 0]]
+        """
+        traced = "trace:" if self.workload.startswith("e") and ":" not in self.workload else ""
+        workload = Workload.parse("uniform" if self.workload == "even" else traced + self.workload)
+        servers, ranks = shape.servers, shape.ranks_per_server
+        return demand(
+            workload, servers, ranks, self.size_bytes, collectives=self.count, seed=self.seed
+        )
+
+
+def collective(
+    name: str, request: Request, told: Callable[[str], None] = lambda line: None
+) -> list[Outcome]:
+    """Run collectives on a testbed.
+
+    Parameters
+    ----------
+    name
+        The testbed's name.
+    request
+        What is to be run.
+    told
+        Is called with what is done next.
+
+    Returns
+    -------
+    list of Outcome
+        Path by path.
+
+    Raises
+    ------
+    InputError
+        If there is no such testbed, a job is on it, or a demand does not fit it.
+    RunError
+        If a rank fails, or a byte is wrong.
+    """
+    path = request.paths[0]
+    settings = Settings(path=path, algorithm=request.algorithm, chunk_bytes=request.chunk_bytes)
+    with Job(name, settings) as job:
+        steps = _steps(request, job.shape)
+        plan = {"kind": request.kind, "bytes": request.size_bytes, "steps": steps}
+        (job.directory / "plan.json").write_text(json.dumps(plan))
+        demands = None
+        if request.kind == "alltoall":
+            demands = request.demands(job.shape)
+            np.save(job.directory / "demands.npy", demands)
+        ranks = job.shape.servers * job.shape.ranks_per_server
+        told(f"{len(steps)} collectives of {ranks} ranks")
+        program = [sys.executable, "-m", "lightloom.testbed.program", str(job.directory)]
+        job.run(program, {"OMP_NUM_THREADS": "1"})
+        return _outcomes(job.shape, steps, demands, job.directory)
+
+
+def _steps(request: Request, shape: Shape) -> list[dict[str, Any]]:
+    if request.kind != "alltoall":
+        return [{"path": request.paths[0], "demand": at} for at in range(request.count)]
+    return [
+        {"path": path, "demand": at, "announce": path == "delegate" and shape.ocs_nics > 0}
+        for path in request.paths
+        for at in range(request.count)
+    ]
+
+
+def _outcomes(
+    shape: Shape,
+    steps: Sequence[dict[str, Any]],
+    demands: npt.NDArray[np.uint64] | None,
+    place: Path,
+) -> list[Outcome]:
+    ranks = range(shape.servers * shape.ranks_per_server)
+    try:
+        said = [json.loads((place / f"rank-{rank}.json").read_text()) for rank in ranks]
+    except (OSError, ValueError) as error:
+        raise RunError(f"what a rank has measured cannot be read: {error}") from None
+    outcomes = []
+    for at, step in enumerate(steps):
+        rows = [rows[at] for rows in said]
+        first = rows[:: shape.ranks_per_server]
+        matrix = None if demands is None else demands[step["demand"]]
+        outcomes.append(_outcome(shape, step, rows, first, matrix))
+    return outcomes
+
+
+def _outcome(
+    shape: Shape,
+    step: dict[str, Any],
+    rows: Sequence[dict[str, Any]],
+    first: Sequence[dict[str, Any]],
+    matrix: npt.NDArray[np.uint64] | None,
+) -> Outcome:
+    times = [row["times"] for row in rows]
+
+    def longest(part: str) -> float:
+        spans = [time[part] for time in times]
+        return float(max(end - begin for begin, end in spans)) / 1e9
+
+    begun = min(time["gather"][0] for time in times)
+    ended = max(time["scatter"][1] for time in times)
+    sent = [[nic["bytes_sent"] for nic in row["nics"]] for row in first]
+    received = [[nic["bytes_received"] for nic in row["nics"]] for row in first]
+    usable = shape.eps_nics + (shape.ocs_nics if step["path"] == "delegate" else 0)
+    rate = int(shape.rate) / 8
+    if matrix is None:
+        busiest = max(max(sum(row) for row in sent), max(sum(row) for row in received))
+    else:
+        busiest = int(max(side.max() for side in _sides(between(matrix, shape))))
+    nic = max(max(map(max, sent)), max(map(max, received)))
+    ports = [row["circuits"]["circuits"] for row in first if row["circuits"]]
+    return Outcome(
+        path=step["path"],
+        demand=step["demand"],
+        seconds=(ended - begun) / 1e9,
+        gather_seconds=longest("gather"),
+        exchange_seconds=longest("exchange"),
+        local_seconds=longest("local"),
+        scatter_seconds=longest("scatter"),
+        between_bytes=sum(map(sum, sent)),
+        ideal_seconds=busiest / (usable * rate),
+        placed_seconds=nic / rate,
+        sent=sent,
+        received=received,
+        detours=sum(nic["detours"] for row in first for nic in row["nics"]),
+        resent=sum(nic["resent"] for row in first for nic in row["nics"]),
+        circuits=sum(ports) // 2 if ports else None,
+    )
+
+
+def between(matrix: npt.NDArray[np.uint64], shape: Shape) -> npt.NDArray[np.uint64]:
+    """Return what servers send each other [B], of what ranks send each other.
+
+    Examples
+    --------
+    >>> matrix = np.arange(16, dtype=np.uint64).reshape(4, 4)
+    >>> between(matrix, Shape(servers=2, ranks_per_server=2)).tolist()
+    [[0, 18], [42, 0]]
+    """
+    servers, ranks = shape.servers, shape.ranks_per_server
+    blocks = matrix.reshape(servers, ranks, servers, ranks)
+    demand: npt.NDArray[np.uint64] = blocks.sum(axis=(1, 3), dtype=np.uint64)
+    np.fill_diagonal(demand, 0)
+    return demand
+
+
+def _sides(demand: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    return demand.sum(axis=0), demand.sum(axis=1)

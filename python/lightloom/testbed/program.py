@@ -1,0 +1,131 @@
+"""What each rank of ``lightloom testbed collective`` does: ``python -m lightloom.testbed.program``.
+
+It reads a plan (JSON) and demands (NumPy) that the command has written, carries every collective out, checks
+every byte that came, and writes when it was under way. Times are CLOCK_BOOTTIME, which all processes of a
+computer share, so the command can put ranks' times side by side.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom.runtime import Rank, Work
+
+Bytes = npt.NDArray[np.uint8]
+REDUCED = "float32"
+
+
+def pattern(source: int, target: int, number: int, length: int) -> Bytes:
+    """Return the bytes that one rank sends another in a collective: other bytes each time.
+
+    Examples
+    --------
+    >>> one, other = pattern(0, 1, 2, 1000), pattern(1, 0, 2, 1000)
+    >>> len(one), bool((one == other).all())
+    (1000, False)
+    """
+    drawn = np.random.default_rng([source, target, number])
+    return np.frombuffer(drawn.bytes(length), dtype=np.uint8)
+
+
+def all_to_all(rank: Rank, matrix: npt.NDArray[np.uint64], number: int, path: str | None) -> Work:
+    """Send every rank what the matrix says, and check what comes.
+
+    Raises
+    ------
+    SystemExit
+        If a byte is not what was sent.
+    """
+    me = rank.rank
+    sends = [int(count) for count in matrix[me]]
+    receives = [int(count) for count in matrix[:, me]]
+    sent, received = rank.empty(sum(sends), "uint8"), rank.empty(sum(receives), "uint8")
+    at = 0
+    for target, length in enumerate(sends):
+        sent[at : at + length] = pattern(me, target, number, length)
+        at += length
+    received[:] = 0
+    rank.barrier()
+    work = rank.all_to_all(received, sent, receives, sends, path=path)
+    at = 0
+    for source, length in enumerate(receives):
+        if not (received[at : at + length] == pattern(source, me, number, length)).all():
+            raise SystemExit(f"rank {me}: bytes of rank {source} are not those that it sent")
+        at += length
+    return work
+
+
+def reduced(rank: Rank, kind: str, bytes_: int, number: int) -> Work:
+    """Carry out a collective of the same size at every rank, and check what comes.
+
+    Raises
+    ------
+    SystemExit
+        If an element is not what it must be.
+    """
+    count, size = bytes_ // 4, rank.size
+    ours = rank.empty(count, REDUCED)
+    index = np.arange(count, dtype=np.float32) % 1024
+    ours[:] = index * (rank.rank + 1) + number
+    total = index * (size * (size + 1) // 2) + number * size
+    rows = [count // size + (at < count % size) for at in range(size)]
+    begin = sum(rows[: rank.rank])
+    own = slice(begin, begin + rows[rank.rank])
+    rank.barrier()
+    if kind == "allreduce":
+        work, right = rank.all_reduce(ours), np.array_equal(ours, total)
+    elif kind == "reducescatter":
+        part = rank.empty(rows[rank.rank], REDUCED)
+        work = rank.reduce_scatter(part, ours, rows)
+        right = np.array_equal(part, total[own])
+    elif kind == "allgather":
+        everything = rank.empty(count, REDUCED)
+        work = rank.all_gather(everything, np.ascontiguousarray(index[own]), rows)
+        right = np.array_equal(everything, index)
+    elif kind == "broadcast":
+        work, right = rank.broadcast(ours, 0), True
+        right = np.array_equal(ours, index + number)
+    else:
+        work, right = rank.barrier(), True
+    if not right:
+        raise SystemExit(f"rank {rank.rank}: {kind}: an element is not what it must be")
+    return work
+
+
+def main(place: Path) -> None:
+    """Carry out the plan in a directory."""
+    plan: dict[str, Any] = json.loads((place / "plan.json").read_text())
+    demands = np.load(place / "demands.npy") if plan["kind"] == "alltoall" else None
+    rows = []
+    with Rank() as rank:
+        for number, step in enumerate(plan["steps"]):
+            circuits = None
+            if demands is not None:
+                matrix = demands[step["demand"]]
+                if step["announce"]:
+                    circuits = rank.announce([int(count) for count in matrix[rank.rank]])
+                before = rank.statistics()
+                work = all_to_all(rank, matrix, number, step["path"])
+            else:
+                before = rank.statistics()
+                work = reduced(rank, plan["kind"], plan["bytes"], number)
+            rank.barrier()
+            nics = [
+                {key: now[key] - then[key] for key in now if key != "circuit"}
+                for now, then in zip(rank.statistics(), before, strict=True)
+            ]
+            rows.append({"times": work.times, "nics": nics, "circuits": circuits})
+            rank.barrier()
+        if rank.rank % rank.per_server:
+            rows = [{"times": row["times"]} for row in rows]
+        (place / f"rank-{rank.rank}.json").write_text(json.dumps(rows))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
