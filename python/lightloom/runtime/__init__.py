@@ -1,7 +1,7 @@
 """Collectives of the ranks of a job, over all NICs and circuits of their servers.
 
-A rank is a process; its server's runtime (``lightloomd runtime serve``) owns the NICs, and the two share
-memory. `Rank` connects, and has the collectives on NumPy arrays::
+A rank is a process; its server's runtime (``lightloomd runtime serve``) owns the NICs, and the two
+share memory. `Rank` connects, and has the collectives on NumPy arrays::
 
     from lightloom.runtime import Rank
     with Rank() as rank:          # RANK, WORLD_SIZE and LIGHTLOOM_RUNTIME are in the environment

@@ -58,7 +58,7 @@ class Arena:
         self._free: list[tuple[int, int]] = [(0, room)]
 
     def empty(self, shape: int | Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """Return an array whose content is not defined. Its memory is free again when nobody has it.
+        """Return an array of undefined content; its memory is free again when nobody has it.
 
         Raises
         ------
@@ -78,7 +78,7 @@ class Arena:
         return np.asarray(lent).view(kind).reshape(shape)
 
     def place(self, array: npt.NDArray[Any]) -> tuple[int, int] | None:
-        """Return where an array lies in the arena, and its length [B]; none if it lies elsewhere."""
+        """Return where an array lies in the arena and its length [B]; none if elsewhere."""
         begin = array.ctypes.data - self._start
         inside = begin >= 0 and begin + array.nbytes <= self.room
         return (begin, array.nbytes) if inside and array.flags.c_contiguous else None

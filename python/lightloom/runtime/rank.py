@@ -35,9 +35,9 @@ def _variable(name: str) -> str:
 class Rank:
     """One process of a job, connected to its server's runtime.
 
-    Arrays that `empty` has made are used where they are; others are copied, before and after. Every collective has
-    ``wait``: without it, it returns a `Work` at once. Those of a group must be called in the same order by all its
-    members. NumPy's arrays must be C-contiguous.
+    Arrays that `empty` has made are used where they are; others are copied, before and after. Every
+    collective has ``wait``: without it, it returns a `Work` at once. Those of a group must be
+    called in the same order by all its members. NumPy's arrays must be C-contiguous.
 
     Parameters
     ----------
@@ -110,7 +110,8 @@ class Rank:
         Parameters
         ----------
         ranks
-            Its members, in rising order. A rank that is none of them makes nothing and is given the number, too.
+            Its members, in rising order. A rank that is none of them makes nothing and is given the
+            number, too.
 
         Raises
         ------
@@ -149,8 +150,8 @@ class Rank:
         group
             Of whom.
         path
-            How bytes are shared over NICs: ``delegate``, ``rails``, ``stripe``, ``hash``, ``pxn`` or ``source``; the
-            job's own without it. All ranks of a server must say the same.
+            How bytes are shared over NICs: ``delegate``, ``rails``, ``stripe``, ``hash``, ``pxn``
+            or ``source``; the job's own without it. All ranks of a server must say the same.
         wait
             Whether to wait until it is over.
 
@@ -318,8 +319,8 @@ class Rank:
         Returns
         -------
         dict
-            ``decided``: whether the controller has answered within 5 s; ``circuits``: how many ports of this
-            server have one.
+            ``decided``: whether the controller has answered within 5 s; ``circuits``: how many
+            ports of this server have one.
         """
         self._round += 1
         demand = {"round": self._round, "bytes": [int(bytes_) for bytes_ in sent_bytes]}

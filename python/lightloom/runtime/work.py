@@ -20,15 +20,15 @@ def now_ns() -> int:
 class Work:
     """A collective under way.
 
-    Until `wait` has returned its arrays are the runtime's: not to be written, and of what it receives, not
-    to be read.
+    Until `wait` has returned its arrays are the runtime's: not to be written, and of what it
+    receives, not to be read.
 
     Attributes
     ----------
     times
-        When its parts began and ended, as (begin, end) by CLOCK_BOOTTIME [ns]: ``gather`` (arrays that are
-        not in the arena were copied there), ``exchange`` (between servers), ``local`` (within
-        the server), ``scatter`` (arrays that are not in the arena were copied from there).
+        When its parts began and ended, as (begin, end) by CLOCK_BOOTTIME [ns]: ``gather`` (arrays
+        that are not in the arena were copied there), ``exchange`` (between servers), ``local``
+        (within the server), ``scatter`` (arrays that are not in the arena were copied from there).
     """
 
     def __init__(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lightloom.testbed.lines import Batch, shaped, up
+from lightloom.testbed.lines import Batch, port_frames, shaped, up
 from lightloom.testbed.shape import Nic, Shape
 
 
@@ -34,7 +34,9 @@ def batches(shape: Shape) -> Iterator[Batch]:
     """
     fars = [nic.far for server in range(shape.servers) for nic in shape.packet(server)]
     yield Batch("ip", shape.switches[0], tuple(_bridge(fars)))
-    yield Batch("tc", shape.switches[0], tuple(shaped(fars, shape.rate)))
+    yield Batch(
+        "tc", shape.switches[0], tuple(shaped(fars, shape.rate, port_frames(shape.servers)))
+    )
 
 
 def _bridge(fars: list[str]) -> Iterator[str]:

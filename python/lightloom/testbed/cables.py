@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lightloom.testbed import bridge, rails
-from lightloom.testbed.lines import Batch, pair, shaped, up
+from lightloom.testbed.lines import SENDERS_FRAMES, Batch, pair, shaped, up
 from lightloom.testbed.shape import MTU, OPTICAL_MAC, Nic, Shape
 
 # Of each namespace. With a smaller least timeout TCP is soon back after a time in the dark.
@@ -23,6 +23,8 @@ SYSCTLS = {
     "net/ipv4/conf/all/arp_ignore": "1",
     "net/ipv4/conf/all/arp_announce": "2",
     "net/ipv4/tcp_rto_min_us": "5000",
+    # Every kernel has it; some have another by default, with other results.
+    "net/ipv4/tcp_congestion_control": "reno",
 }
 # What packet NICs lead to, by `Shape.eps`.
 EPS = {"bridge": bridge, "rails": rails}
@@ -71,10 +73,12 @@ def batches(shape: Shape) -> Iterator[Batch]:
     yield Batch("ip", shape.ocs, tuple(up(["lo", *far])))
     yield Batch("tc", shape.ocs, tuple(shaped(far, shape.rate)))
     for server in range(shape.servers):
-        nics = [*shape.packet(server), *shape.optical(server)]
         yield Batch("ip", shape.namespace(server), tuple(_server(shape, server)))
-        names = [nic.name for nic in nics]
-        yield Batch("tc", shape.namespace(server), tuple(shaped(names, shape.rate)))
+        # A guard after the lease's end rests on it that little waits in an optical NIC.
+        optical = [nic.name for nic in shape.optical(server)]
+        packet = [nic.name for nic in shape.packet(server)]
+        lines = (*shaped(packet, shape.rate, SENDERS_FRAMES), *shaped(optical, shape.rate))
+        yield Batch("tc", shape.namespace(server), lines)
 
 
 def _pairs(shape: Shape) -> Iterator[str]:

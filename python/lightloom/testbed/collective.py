@@ -1,10 +1,11 @@
 """Runs collectives on a testbed, and says how long they took and what the NICs carried.
 
-Modelled: every rank is a process. Each collective begins at a barrier and is over when its last rank has
-its bytes; all bytes are checked. What the NICs carried is counted by the runtimes: payload, without headers and without
-what TCP sends again. Two bounds are put beside the time: the *ideal*, the busiest server's bytes
-over the rates of all its NICs that the path may use; and the *placed*, the busiest NIC's bytes over its
-rate, which no schedule of the same chunks can beat. Checked: ``tests/test_collective.py``.
+Modelled: every rank is a process. Each collective begins at a barrier and is over when its last
+rank has its bytes; all bytes are checked. What the NICs carried is counted by the runtimes:
+payload, without headers and without what TCP sends again. Two bounds are put beside the time: the
+*ideal*, the busiest server's bytes over the rates of all its NICs that the path may use; and the
+*placed*, the busiest NIC's bytes over its rate, which no schedule of the same chunks can beat.
+Checked: ``tests/test_collective.py``.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ class Outcome:
     seconds
         From the first rank's start to the last rank's end [s].
     gather_seconds, exchange_seconds, local_seconds, scatter_seconds
-        The longest of any rank: its bytes were copied to shared memory; sent between servers; moved within
-        the server meanwhile; copied from shared memory [s].
+        The longest of any rank: its bytes were copied to shared memory; sent between servers; moved
+        within the server meanwhile; copied from shared memory [s].
     between_bytes
         Payload between servers [B].
     ideal_seconds, placed_seconds

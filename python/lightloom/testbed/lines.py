@@ -35,11 +35,18 @@ def up(names: Iterable[str]) -> Iterator[str]:
         yield f"link set {name} up"
 
 
-def shaped(names: Iterable[str], rate: Rate) -> Iterator[str]:
+# What waits in a NIC's queue, in frames: as many as the kernel has by default (txqueuelen). A
+# sender's TCP waits there, and loses nothing.
+SENDERS_FRAMES = 1000
+# The frames that TCP sends before it has heard anything (RFC 6928).
+FIRST_WINDOW_FRAMES = 10
+
+
+def shaped(names: Iterable[str], rate: Rate, frames: int = 0) -> Iterator[str]:
     """Yield the lines, for ``tc``, that shape what NICs send to a rate [bit/s].
 
-    At once leaves what a NIC sends in a millisecond, or ten frames; what it sends in 5 ms waits, or
-    forty frames.
+    At once leaves what a NIC sends in a millisecond, or ten frames; ``frames`` wait, or what it
+    sends in 5 ms, or forty frames.
 
     Examples
     --------
@@ -47,9 +54,20 @@ def shaped(names: Iterable[str], rate: Rate) -> Iterator[str]:
     ['qdisc add dev eps0 root tbf rate 100000000bit burst 15000b limit 62500b']
     """
     burst_bytes = max(10 * MTU, int(rate) // 8 // 1000)
-    queue_bytes = max(40 * MTU, int(rate) // 8 // 200)
+    queue_bytes = max(40 * MTU, int(rate) // 8 // 200, frames * MTU)
     for name in names:
         yield (
             f"qdisc add dev {name} root tbf rate {int(rate)}bit"
             f" burst {burst_bytes}b limit {queue_bytes}b"
         )
+
+
+def port_frames(servers: int) -> int:
+    """Return how many frames wait at a switch's port: two first windows of every other server.
+
+    Examples
+    --------
+    >>> port_frames(4)
+    60
+    """
+    return 2 * FIRST_WINDOW_FRAMES * (servers - 1)

@@ -1,8 +1,8 @@
 """What each rank of ``lightloom testbed collective`` does: ``python -m lightloom.testbed.program``.
 
-It reads a plan (JSON) and demands (NumPy) that the command has written, carries every collective out, checks
-every byte that came, and writes when it was under way. Times are CLOCK_BOOTTIME, which all processes of a
-computer share, so the command can put ranks' times side by side.
+It reads a plan (JSON) and demands (NumPy) that the command has written, carries every collective
+out, checks every byte that came, and writes when it was under way. Times are CLOCK_BOOTTIME, which
+all processes of a computer share, so the command can put ranks' times side by side.
 """
 
 from __future__ import annotations

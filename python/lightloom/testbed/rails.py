@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lightloom.testbed.lines import Batch, pair, shaped, up
+from lightloom.testbed.lines import Batch, pair, port_frames, shaped, up
 from lightloom.testbed.shape import Nic, Shape
 from lightloom.units import Rate
 
@@ -114,18 +114,19 @@ def batches(shape: Shape) -> Iterator[Batch]:
     route add 10.65.0.0/16 via 10.112.1.2
     """
     spine_rate = shape.spine_rate or Rate(0)  # rails have one: invariant of Shape
+    frames = port_frames(shape.servers)
     for rail in range(shape.eps_nics):
         nics = [shape.packet(server)[rail] for server in range(shape.servers)]
         links = [link for link in uplinks(shape) if link.rail == rail]
         yield Batch("ip", leaf(shape, rail), tuple(_leaf(shape, rail, nics, links)))
-        lines = [*shaped((nic.far for nic in nics), shape.rate)]
-        lines += shaped((link.near for link in links), spine_rate)
+        lines = [*shaped((nic.far for nic in nics), shape.rate, frames)]
+        lines += shaped((link.near for link in links), spine_rate, frames)
         yield Batch("tc", leaf(shape, rail), tuple(lines))
     for number in range(shape.spines or 0):
         links = [link for link in uplinks(shape) if link.spine == number]
         yield Batch("ip", spine(shape, number), tuple(_spine(links)))
         fars = (link.far for link in links)
-        yield Batch("tc", spine(shape, number), tuple(shaped(fars, spine_rate)))
+        yield Batch("tc", spine(shape, number), tuple(shaped(fars, spine_rate, frames)))
 
 
 def _leaf(shape: Shape, rail: int, nics: list[Nic], links: list[Uplink]) -> Iterator[str]:
