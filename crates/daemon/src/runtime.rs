@@ -4,7 +4,7 @@
 
 use crate::agent_child::{Lines, Told, attend, spawn};
 use crate::failure::Failure;
-use lightloom_control::{Mark, Use};
+use lightloom_control::{Mark, RuntimeOutput, Use};
 use lightloom_runtime::net::Clock;
 use lightloom_runtime::ranks::{FromAgent, Job, Service, ServiceError, ToAgent};
 use serde_json::json;
@@ -25,6 +25,9 @@ pub struct ServeArguments {
     /// Where its ranks connect: a path that is not there yet
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
+    /// Say at once that ports are drained, and send on: for a test that must find it
+    #[arg(long, hide = true)]
+    ignore_drains: bool,
     /// How the server's agent is started; without it no circuit is used
     #[arg(last = true, value_name = "COMMAND")]
     agent: Vec<String>,
@@ -71,14 +74,9 @@ impl ServeArguments {
         let _ = writeln!(out, "listening at {}", self.socket.display()).and_then(|()| out.flush());
         let (failed, fails) = tokio::sync::oneshot::channel();
         if with_agent {
-            let link = Link {
-                command: self.agent,
-                ports,
-                names,
-                agent,
-                to: Box::new(service.agent()),
-                clock: service.clock(),
-            };
+            let (to, clock) = (Box::new(service.agent()), service.clock());
+            let (command, fences) = (self.agent, !self.ignore_drains);
+            let link = Link { command, ports, names, agent, to, clock, fences };
             spawn("agent", move || {
                 let _ = failed.send(link.attend());
             })?;
@@ -116,6 +114,8 @@ struct Link {
     agent: Agent,
     to: Box<dyn Fn(FromAgent) + Send>,
     clock: Clock,
+    /// Drains are heeded.
+    fences: bool,
 }
 
 impl Link {
@@ -130,7 +130,7 @@ impl Link {
             let ended = attend(
                 &mut command,
                 |_, _| Ok(()),
-                |lines, told| self.told(told, || set(Some(lines.clone()))),
+                |lines, told| self.told(told, lines, || set(Some(lines.clone()))),
             );
             set(None);
             (self.to)(FromAgent::Forsaken);
@@ -140,7 +140,7 @@ impl Link {
         }
     }
 
-    fn told(&self, told: Told, met: impl FnOnce()) -> Result<(), Failure> {
+    fn told(&self, told: Told, lines: &Lines, met: impl FnOnce()) -> Result<(), Failure> {
         match told {
             Told::Agent(_) | Told::Down { .. } | Told::Error(_) => {}
             Told::Region(region) => {
@@ -155,7 +155,10 @@ impl Link {
                 }
                 met();
             }
-            Told::Drain { token, ports } => (self.to)(FromAgent::Drain { token, ports }),
+            Told::Drain { token, ports } if self.fences => {
+                (self.to)(FromAgent::Drain { token, ports });
+            }
+            Told::Drain { token, .. } => lines.answer(RuntimeOutput::Drained { token }),
             Told::Use { number, generation, stage, round, circuits, until_ns } => {
                 let (mark, until) = (Mark { generation, stage }, self.clock.time(until_ns));
                 (self.to)(FromAgent::Use(Use { number, mark, round, circuits, until }));
