@@ -246,19 +246,20 @@ class Job:
         while True:
             for rank, process in enumerate(self._ranks):
                 if process.poll() not in (None, 0):
-                    self._give_others_time()
+                    self._give_others_time(GRACE_S)
                     raise RunError(f"rank {rank} has ended with {_code(process)}")
             for node, runtime in zip(self.shape.nodes, self._runtimes, strict=True):
                 if runtime.poll() not in (None, 0):
-                    self._give_others_time()
+                    # Servers hear nothing more of it: that takes them so long to believe.
+                    self._give_others_time(self._settings.lost_ms / 1000 + GRACE_S)
                     raise RunError(f"the runtime of {node} has ended: {self._last(node)}")
             if all(process.poll() == 0 for process in self._ranks):
                 return
             time.sleep(0.01)
 
-    def _give_others_time(self) -> None:
+    def _give_others_time(self, seconds: float) -> None:
         """Let the others hear of it, and say so."""
-        until = time.monotonic() + GRACE_S
+        until = time.monotonic() + seconds
         while time.monotonic() < until and any(rank.poll() is None for rank in self._ranks):
             time.sleep(0.02)
 

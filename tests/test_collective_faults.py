@@ -1,0 +1,166 @@
+"""Things break while ranks exchange bytes: what can go on goes on, and what cannot ends soon."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lightloom import daemon, testbed
+from lightloom.errors import InputError, LightloomError
+from lightloom.testbed import system
+from lightloom.testbed.shape import Shape
+from lightloom.units import Rate, Time
+
+try:
+    daemon.find()
+except InputError:
+    pytest.skip("no lightloomd: make daemon", allow_module_level=True)
+
+HERE = Path(__file__).parent
+# How long ranks exchange before and after something breaks [s].
+BEFORE_S, AFTER_S = 1.0, 3.0
+# Nothing hangs longer [s].
+LONGEST_S = 30.0
+
+
+@pytest.fixture
+def bed() -> Iterator[Shape]:
+    shape = Shape(
+        name=f"f{os.getpid() % 1_000_000}", servers=3, ranks_per_server=2, eps_nics=2,
+        ocs_nics=2, rate=Rate.parse("50 Mbps"), delay=Time.parse("10 ms"),
+    )  # fmt: skip
+    try:
+        testbed.up(shape)
+    except LightloomError as error:
+        pytest.skip(f"no testbed can stand here: {error}")
+    try:
+        yield shape
+    finally:
+        testbed.down(shape.name)
+
+
+def processes(shape: Shape, *words: str) -> list[int]:
+    """Return the processes of a testbed that have these words on their command line."""
+    found = []
+    for namespace in shape.namespaces:
+        for pid in system.processes(namespace):
+            try:
+                line = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+            except OSError:
+                continue
+            if all(word in line for word in words):
+                found.append(pid)
+    return found
+
+
+def kill(shape: Shape, *words: str) -> None:
+    # What a runtime starts as its agent is on its own command line, too.
+    runtimes = [] if "runtime" in words else processes(shape, "runtime")
+    pids = set(processes(shape, *words)).difference(runtimes)
+    assert pids, words
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+
+
+def nic(shape: Shape) -> None:
+    system.call("ip", "-n", shape.namespace(1), "link", "set", "eps0", "down")
+
+
+def cable(shape: Shape) -> None:
+    system.call("ip", "-n", shape.switches[0], "link", "set", "node-02-eps1", "down")
+
+
+def optical_nic(shape: Shape) -> None:
+    for at in range(shape.ocs_nics):
+        system.call("ip", "-n", shape.namespace(0), "link", "set", f"ocs{at}", "down")
+
+
+def switch(shape: Shape) -> None:
+    kill(shape, "ocs", "serve")
+
+
+def controller(shape: Shape) -> None:
+    kill(shape, "controller", "serve")
+
+
+def agent(shape: Shape) -> None:
+    kill(shape, "agent", "serve", "node-01")
+
+
+def frozen(shape: Shape) -> None:
+    (pid,) = processes(shape, "runtime", "serve", "node-01")
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(2)
+    os.kill(pid, signal.SIGCONT)
+
+
+def break_while_it_runs(
+    shape: Shape, place: Path, fault: Callable[[Shape], None]
+) -> tuple[int, str, list[dict[str, Any]], float]:
+    """Run the loop, break something after a second, and return what came of it."""
+    words = [sys.executable, "-m", "lightloom", "testbed", "run", "--name", shape.name, "--"]
+    words += [sys.executable, str(HERE / "collective_loop.py"), str(place)]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as running:
+        until = time.monotonic() + 30
+        while not (place / "begun").exists():
+            assert time.monotonic() < until and running.poll() is None
+            time.sleep(0.05)
+        time.sleep(BEFORE_S)
+        broken = time.monotonic()
+        fault(shape)
+        time.sleep(AFTER_S)
+        (place / "end").touch()
+        _, errors = running.communicate(timeout=LONGEST_S)
+    said = [json.loads(file.read_text()) for file in sorted(place.glob("rank-*.json"))]
+    return running.returncode, errors, said, broken
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [nic, cable, optical_nic, switch, controller, agent, frozen],
+    ids=lambda it: it.__name__,
+)
+def test_collectives_go_on(bed: Shape, tmp_path: Path, fault: Callable[[Shape], None]) -> None:
+    code, errors, said, broken = break_while_it_runs(bed, tmp_path, fault)
+    assert code == 0, (errors, [row["error"] for row in said])
+    assert len(said) == bed.servers * bed.ranks_per_server
+    times = said[0]["times"]
+    after = [b - a for a, b in itertools.pairwise(times) if b > broken]
+    assert after, "something was exchanged after it broke"
+    before = sorted(b - a for a, b in itertools.pairwise(times) if b < broken)
+    print(
+        f"{fault.__name__}: {before[len(before) // 2] * 1e3:.0f} ms each before, the longest"
+        f" after {max(after) * 1e3:.0f} ms, the last {after[-1] * 1e3:.0f} ms"
+    )
+    assert max(after) < LONGEST_S
+
+
+@pytest.mark.parametrize("what", ["rank", "runtime"])
+def test_what_cannot_go_on_ends_soon_and_says_why(bed: Shape, tmp_path: Path, what: str) -> None:
+    def fault(shape: Shape) -> None:
+        if what == "rank":
+            os.kill(processes(shape, str(tmp_path))[2], signal.SIGKILL)
+        else:
+            kill(shape, "runtime", "serve", "node-01")
+
+    begun = time.monotonic()
+    code, errors, said, broken = break_while_it_runs(bed, tmp_path, fault)
+    assert code == 1, errors
+    last = errors.strip().splitlines()[-1]
+    assert ("has ended with SIGKILL" if what == "rank" else "the runtime of node-01") in last
+    # All that live have heard of it, and ended by themselves.
+    dead = 1 if what == "rank" else 0
+    assert len(said) == bed.servers * bed.ranks_per_server - dead
+    assert all(row["error"] for row in said)
+    heard = max(row["ended"] for row in said) - broken
+    print(f"{what}: all have heard of it after {heard * 1e3:.0f} ms")
+    assert heard < LONGEST_S and time.monotonic() - begun < 2 * LONGEST_S
