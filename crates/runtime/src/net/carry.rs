@@ -9,6 +9,10 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 const TURN: usize = 512 << 10;
 /// So much is read into nothing at once \[B\].
 const SINK: usize = 64 << 10;
+/// So much may be read beyond its place, to be copied there: a header and what is small cost no call of their own
+/// \[B\].
+pub(super) const AHEAD: usize = 512;
+const NOWHERE: &str = "an operation has no memory where the machine wants it";
 
 impl<T: Transport> Reactor<T> {
     /// Reads what has come on a connection.
@@ -17,30 +21,32 @@ impl<T: Transport> Reactor<T> {
         while left > 0 {
             let Some(socket) = self.sockets.get_mut(id).filter(|it| it.readable) else { return };
             let Some(space) = self.exchange.space(id) else { return };
-            let read = match space {
-                Space::Buffer(buffer) => socket.stream.read(&mut [IoSliceMut::new(buffer)]),
+            let place = match space {
+                Space::Buffer(buffer) => buffer,
                 Space::Memory { operation, source, offset, length } => {
-                    let length = (length as usize).min(left);
                     let posted = self.posted.get_mut(&operation);
+                    let length = (length as usize).min(left);
                     match posted.and_then(|it| it.1.memory.from(source, offset, length)) {
-                        Some(target) => socket.stream.read(&mut [IoSliceMut::new(target)]),
-                        None => Err(io::Error::other("no memory of that operation")),
+                        Some(place) => place,
+                        None => return self.closed(id, Some(io::Error::other(NOWHERE))),
                     }
                 }
                 Space::Sink { length } => {
                     self.sink.resize(SINK, 0);
-                    let length = (length as usize).min(SINK);
-                    socket.stream.read(&mut [IoSliceMut::new(&mut self.sink[..length])])
+                    &mut self.sink[..(length as usize).min(SINK)]
                 }
             };
-            match read {
+            let room = place.len();
+            let mut parts = [IoSliceMut::new(place), IoSliceMut::new(&mut self.ahead)];
+            match socket.stream.read(&mut parts) {
                 Ok(Moved { bytes: 0, .. }) => return self.closed(id, None),
                 Ok(Moved { bytes, blocked }) => {
                     left = left.saturating_sub(bytes);
                     socket.readable = !blocked || socket.ends;
                     let stranger = socket.stranger;
-                    self.exchange.filled(self.clock.now(), id, bytes);
+                    self.exchange.filled(self.clock.now(), id, bytes.min(room));
                     self.carry_out();
+                    self.read_ahead(id, bytes.saturating_sub(room));
                     if stranger {
                         self.meet(id);
                     }
@@ -49,6 +55,30 @@ impl<T: Transport> Reactor<T> {
                 Err(why) if why.kind() == ErrorKind::Interrupted => {}
                 Err(why) => return self.closed(id, Some(why)),
             }
+        }
+    }
+
+    /// What was read beyond its place goes where the machine says, too.
+    fn read_ahead(&mut self, id: ConnectionId, bytes: usize) {
+        let mut at = 0;
+        while at < bytes {
+            let Some(space) = self.exchange.space(id) else { return };
+            let rest = &self.ahead[at..bytes];
+            let read = match space {
+                Space::Buffer(buffer) => copy(rest, buffer),
+                Space::Memory { operation, source, offset, length } => {
+                    let length = rest.len().min(length as usize);
+                    let posted = self.posted.get_mut(&operation);
+                    match posted.and_then(|it| it.1.memory.from(source, offset, length)) {
+                        Some(place) => copy(rest, place),
+                        None => return self.closed(id, Some(io::Error::other(NOWHERE))),
+                    }
+                }
+                Space::Sink { length } => rest.len().min(length as usize),
+            };
+            at += read;
+            self.exchange.filled(self.clock.now(), id, read);
+            self.carry_out();
         }
     }
 
@@ -72,7 +102,7 @@ impl<T: Transport> Reactor<T> {
             };
             let written = match payload {
                 Some(payload) => socket.stream.write(&[IoSlice::new(head), IoSlice::new(payload)]),
-                None => Err(io::Error::other("no memory of that operation")),
+                None => return self.closed(id, Some(io::Error::other(NOWHERE))),
             };
             match written {
                 Ok(Moved { bytes, blocked }) => {
@@ -99,4 +129,11 @@ impl<T: Transport> Reactor<T> {
             self.gate.spoke(id);
         }
     }
+}
+
+/// Copies as much as there is, or as fits; says how much.
+fn copy(from: &[u8], to: &mut [u8]) -> usize {
+    let bytes = from.len().min(to.len());
+    to[..bytes].copy_from_slice(&from[..bytes]);
+    bytes
 }
