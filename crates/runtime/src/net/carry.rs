@@ -9,6 +9,10 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 const TURN: usize = 512 << 10;
 /// So much is read into nothing at once \[B\].
 const SINK: usize = 64 << 10;
+/// So much may be read beyond its place, to be copied there: a header and what is small cost no call of their own
+/// \[B\].
+pub(super) const AHEAD: usize = 512;
+const NOWHERE: &str = "an operation has no memory where the machine wants it";
 
 impl<T: Transport> Reactor<T> {
     /// Reads what has come on a connection.
@@ -17,33 +21,35 @@ impl<T: Transport> Reactor<T> {
         while left > 0 {
             let Some(socket) = self.sockets.get_mut(id).filter(|it| it.readable) else { return };
             let Some(space) = self.exchange.space(id) else { return };
-            let read = match space {
-                Space::Buffer(buffer) => socket.stream.read(&mut [IoSliceMut::new(buffer)]),
+            let mut parts = Vec::with_capacity(2);
+            match space {
+                Space::Buffer(buffer) => parts.push(IoSliceMut::new(buffer)),
                 Space::Memory { operation, source, offset, length } => {
                     let length = (length as usize).min(left);
-                    let posted = self.posted.get_mut(&operation);
-                    let mut targets = Vec::new();
-                    match posted
-                        .and_then(|it| it.1.memory.from(source, offset, length, &mut targets))
-                    {
-                        Some(()) => socket.stream.read(&mut targets),
-                        None => Err(io::Error::other("no memory of that operation")),
+                    let place = match self.posted.get_mut(&operation) {
+                        Some(posted) => posted.1.memory.from(source, offset, length, &mut parts),
+                        None => None,
+                    };
+                    if place.is_none() {
+                        return self.closed(id, Some(io::Error::other(NOWHERE)));
                     }
                 }
                 Space::Sink { length } => {
                     self.sink.resize(SINK, 0);
-                    let length = (length as usize).min(SINK);
-                    socket.stream.read(&mut [IoSliceMut::new(&mut self.sink[..length])])
+                    parts.push(IoSliceMut::new(&mut self.sink[..(length as usize).min(SINK)]));
                 }
-            };
-            match read {
+            }
+            let room: usize = parts.iter().map(|part| part.len()).sum();
+            parts.push(IoSliceMut::new(&mut self.ahead));
+            match socket.stream.read(&mut parts) {
                 Ok(Moved { bytes: 0, .. }) => return self.closed(id, None),
                 Ok(Moved { bytes, blocked }) => {
                     left = left.saturating_sub(bytes);
                     socket.readable = !blocked || socket.ends;
                     let stranger = socket.stranger;
-                    self.exchange.filled(self.clock.now(), id, bytes);
+                    self.exchange.filled(self.clock.now(), id, bytes.min(room));
                     self.carry_out();
+                    self.read_ahead(id, bytes.saturating_sub(room));
                     if stranger {
                         self.meet(id);
                     }
@@ -52,6 +58,31 @@ impl<T: Transport> Reactor<T> {
                 Err(why) if why.kind() == ErrorKind::Interrupted => {}
                 Err(why) => return self.closed(id, Some(why)),
             }
+        }
+    }
+
+    /// What was read beyond its place goes where the machine says, too.
+    fn read_ahead(&mut self, id: ConnectionId, bytes: usize) {
+        let mut at = 0;
+        while at < bytes {
+            let Some(space) = self.exchange.space(id) else { return };
+            let rest = &self.ahead[at..bytes];
+            let read = match space {
+                Space::Buffer(buffer) => copy(rest, &mut [IoSliceMut::new(buffer)]),
+                Space::Memory { operation, source, offset, length } => {
+                    let length = rest.len().min(length as usize);
+                    let mut places = Vec::with_capacity(1);
+                    let Some(posted) = self.posted.get_mut(&operation) else { return };
+                    match posted.1.memory.from(source, offset, length, &mut places) {
+                        Some(()) => copy(rest, &mut places),
+                        None => return self.closed(id, Some(io::Error::other(NOWHERE))),
+                    }
+                }
+                Space::Sink { length } => rest.len().min(length as usize),
+            };
+            at += read;
+            self.exchange.filled(self.clock.now(), id, read);
+            self.carry_out();
         }
     }
 
@@ -65,21 +96,18 @@ impl<T: Transport> Reactor<T> {
                 socket.wants = false;
                 return self.carry_out();
             };
-            let mut slices = vec![IoSlice::new(head)];
-            let payload = match body {
-                None => Some(()),
-                Some(body) => {
-                    let length = (body.length as usize).min(left);
-                    let posted = self.posted.get(&body.operation);
-                    let slices = &mut slices;
-                    posted.and_then(|it| it.1.memory.to(body.peer, body.offset, length, slices))
+            let mut parts = Vec::with_capacity(2);
+            parts.push(IoSlice::new(head));
+            if let Some(body) = body {
+                let length = (body.length as usize).min(left);
+                let posted = self.posted.get(&body.operation);
+                let place = posted
+                    .and_then(|it| it.1.memory.to(body.peer, body.offset, length, &mut parts));
+                if place.is_none() {
+                    return self.closed(id, Some(io::Error::other(NOWHERE)));
                 }
-            };
-            let written = match payload {
-                Some(()) => socket.stream.write(&slices),
-                None => Err(io::Error::other("no memory of that operation")),
-            };
-            match written {
+            }
+            match socket.stream.write(&parts) {
                 Ok(Moved { bytes, blocked }) => {
                     left = left.saturating_sub(bytes.max(1));
                     socket.writable = !blocked;
@@ -104,4 +132,15 @@ impl<T: Transport> Reactor<T> {
             self.gate.spoke(id);
         }
     }
+}
+
+/// Copies as much as there is, or as fits; says how much.
+fn copy(from: &[u8], to: &mut [IoSliceMut]) -> usize {
+    let mut at = 0;
+    for to in to {
+        let bytes = (from.len() - at).min(to.len());
+        to[..bytes].copy_from_slice(&from[at..at + bytes]);
+        at += bytes;
+    }
+    at
 }

@@ -1,25 +1,29 @@
 //! Whom the listeners let in: strangers are few, and peers get past them.
 //!
-//! A connection is of a stranger until its hello is over. An address may have only so many of them, and so may all
-//! addresses together; one more takes the place of the oldest, not the other way round. A peer says hello as soon as
-//! its connection is there, a round trip before anybody could push it out, but whoever sits and says nothing would
-//! hold a place for the whole of the settings' `handshake`. Addresses of peers come first: a connection from
-//! elsewhere never takes a place from them. An address of no peer may open only so many connections a second; more
-//! are closed as they come.
+//! A connection is of a stranger until its hello is over. Those that have said nothing yet have few places, by address
+//! and in all; one more takes the place of the oldest, not the other way round. A peer says hello as soon as its
+//! connection is there, before anybody could push it out, but whoever sits and says nothing would hold a
+//! place for the whole of the settings' `handshake`. Those that have said whom they want, with a proof to come, have
+//! places of their own. Addresses of peers come first: a connection from elsewhere never takes a place from
+//! them. An address of no peer may open only so many connections a second; more are closed as they come.
 //!
-//! Ignored: a stranger at a peer's address who is as fast as the network; he shares the address's places with it.
+//! Ignored: a stranger at a peer's address who is faster than the peer; he shares the address's places with it.
 
 use crate::exchange::ConnectionId;
 use lightloom_units::Time;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// An address may have so many strangers, and one of a peer twice as many as it has lanes here, if that is more.
+/// An address of no peer may have so many that have said nothing.
 const OF_AN_ADDRESS: usize = 8;
+/// One of a peer so many, or twice as many as it has lanes here, if that is more.
+const OF_A_PEER: usize = 32;
 /// So many may have said nothing; the exchange allows so many.
 const SILENT: usize = 64;
 /// Those of them that come from no peer's address.
 const SILENT_ELSEWHERE: usize = 32;
+/// So many may have said whom they want.
+const GREETED: usize = 256;
 /// An address of no peer opens so many connections at once, and then one in each `EACH`.
 const BURST: u64 = 32;
 const EACH: Time = Time::from_ms(50);
@@ -90,10 +94,11 @@ impl Gate {
     pub fn place(&self, from: IpAddr) -> Place {
         let from = network(from);
         let lanes = self.peers.get(&from).copied();
-        let most = lanes.map_or(OF_AN_ADDRESS, |lanes| OF_AN_ADDRESS.max(2 * lanes));
+        let most = lanes.map_or(OF_AN_ADDRESS, |lanes| OF_A_PEER.max(2 * lanes));
         let elsewhere = |it: &Stranger| it.silent && !it.of_peer;
         let silent = self.strangers.iter().filter(|it| it.silent).count();
-        if let Some(oldest) = self.oldest(|it| it.from == from, most) {
+        let over = self.oldest(|it| it.silent && it.from == from, most);
+        if let Some(oldest) = over.or_else(|| self.oldest(|it| !it.silent, GREETED)) {
             return Place::Of(oldest);
         }
         match (lanes, self.oldest(elsewhere, 1)) {
@@ -183,13 +188,13 @@ mod tests {
 
     #[test]
     fn one_more_from_an_address_takes_the_place_of_its_oldest() {
-        let (mut gate, mut next) = (Gate::new([address(1); 9].into_iter()), connections());
+        let (mut gate, mut next) = (Gate::new([address(1); 17].into_iter()), connections());
         let ids: Vec<_> = (0..20).map(|_| next()).collect();
         for (at, &id) in ids.iter().enumerate() {
             let gone = come(&mut gate, id, address(2));
             assert_eq!(gone, if at < 8 { vec![] } else { vec![ids[at - 8]] });
         }
-        for _ in 0..18 {
+        for _ in 0..34 {
             assert_eq!(come(&mut gate, next(), address(1)), [], "two for each lane");
         }
         assert_eq!(come(&mut gate, next(), address(1)).len(), 1);
@@ -216,6 +221,14 @@ mod tests {
         assert_eq!(come(&mut gate, peer, address(1)), [peers[0]]);
         gate.spoke(peers[1]);
         assert_eq!(come(&mut gate, next(), address(1)), [], "one of them is silent no more");
+        let all: Vec<_> = (0..300).map(|_| next()).collect();
+        let mut gone = Vec::new();
+        for &id in &all {
+            gone.extend(come(&mut gate, id, address(1)));
+            gate.spoke(id);
+        }
+        let greeted = gone.iter().filter(|id| all.contains(id)).count();
+        assert_eq!(greeted, 300 + 1 - GREETED - 1, "the first is of before");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! waiting. The kernel tells once that a socket can be read or written again (edge-triggered), so a socket counts as
 //! ready until a call says that it is not.
 
+use super::carry::AHEAD;
 use super::clock::Clock;
 use super::command::{Command, Posted};
 use super::config::{Config, Event, NicConfig, OpenError, PostFailure};
@@ -57,6 +58,8 @@ pub(super) struct Reactor<T: Transport> {
     pub events: Box<dyn FnMut(Event) + Send>,
     /// What is read into nothing.
     pub sink: Vec<u8>,
+    /// What is read beyond its place.
+    pub ahead: [u8; AHEAD],
     commands: Receiver<Command>,
     last_words: Time,
 }
@@ -109,6 +112,7 @@ impl<T: Transport> Reactor<T> {
             posted: HashMap::new(),
             events,
             sink: Vec::new(),
+            ahead: [0; AHEAD],
             commands,
             last_words,
         };

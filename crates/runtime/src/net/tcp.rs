@@ -27,7 +27,7 @@ pub struct Tcp {
 
 impl Default for Tcp {
     fn default() -> Self {
-        Tcp { send_buffer: 256 << 10, receive_buffer: None }
+        Tcp { send_buffer: 128 << 10, receive_buffer: None }
     }
 }
 

@@ -76,10 +76,32 @@ impl Cluster {
         transport: impl Fn(Endpoint) -> T,
         through: impl Fn(Endpoint, Endpoint, SocketAddr) -> SocketAddr,
     ) -> Self {
+        Cluster::build(endpoints, nics, settings, transport, through, |_| ()).0
+    }
+
+    /// The same on TCP, once a crowd has gathered at its addresses.
+    pub fn with_crowd<C>(
+        endpoints: u16,
+        nics: u16,
+        settings: fn(Settings) -> Settings,
+        crowd: impl FnOnce(&[Vec<SocketAddr>]) -> C,
+    ) -> (Self, C) {
+        Cluster::build(endpoints, nics, settings, |_| Tcp::default(), |_, _, at| at, crowd)
+    }
+
+    fn build<T: Transport, C>(
+        endpoints: u16,
+        nics: u16,
+        settings: fn(Settings) -> Settings,
+        transport: impl Fn(Endpoint) -> T,
+        through: impl Fn(Endpoint, Endpoint, SocketAddr) -> SocketAddr,
+        crowd: impl FnOnce(&[Vec<SocketAddr>]) -> C,
+    ) -> (Self, C) {
         let ((event, events), (end, ended)) = (channel(), channel());
         let listen = |me| Listening::bind_over(transport(me), self::nics(nics)).expect("loopback");
         let listening: Vec<_> = (0..endpoints).map(listen).collect();
         let addresses: Vec<_> = listening.iter().map(|it| it.addresses().to_vec()).collect();
+        let crowd = crowd(&addresses);
         let nodes = Vec::new();
         let mut cluster = Cluster { nodes, addresses, nics, settings, events, ended, event, end };
         for (me, listening) in (0..).zip(listening) {
@@ -87,7 +109,7 @@ impl Cluster {
             cluster.nodes.push(Some(node));
         }
         cluster.join(1, &vec![1; endpoints.into()]);
-        cluster
+        (cluster, crowd)
     }
 
     pub fn open<T: Transport>(
@@ -125,23 +147,50 @@ impl Cluster {
     /// Posts an endpoint's part of an all-to-all.
     pub fn post(&self, me: Endpoint, group: u32, number: u64, size: Size) {
         let peers: Vec<_> = (0..self.endpoints()).filter(|&it| it != me).collect();
-        let sends = peers.iter().map(|&it| (it, bytes(me, it, number, size))).collect();
-        let receives = peers.iter().map(|&it| (it, size(it, me, number))).collect();
-        self.post_memory(me, group, number, size, Memory::owned(sends, receives));
+        self.post_among(me, group, number, size, &peers);
     }
 
+    /// The same, with this memory.
     pub fn post_memory(&self, me: Endpoint, group: u32, number: u64, size: Size, memory: Memory) {
-        let transfer = |peer, bytes| Transfer { peer, bytes: bytes as u64 };
         let peers: Vec<_> = (0..self.endpoints()).filter(|&it| it != me).collect();
+        self.post_to(me, group, number, size, &peers, memory);
+    }
+
+    /// Posts an endpoint's part of an all-to-all with some peers.
+    pub fn post_among(
+        &self,
+        me: Endpoint,
+        group: u32,
+        number: u64,
+        size: Size,
+        peers: &[Endpoint],
+    ) {
+        let sends = peers.iter().map(|&it| (it, bytes(me, it, number, size))).collect();
+        let receives = peers.iter().map(|&it| (it, size(it, me, number))).collect();
+        self.post_to(me, group, number, size, peers, Memory::owned(sends, receives));
+    }
+
+    fn post_to(
+        &self,
+        me: Endpoint,
+        group: u32,
+        number: u64,
+        size: Size,
+        peers: &[Endpoint],
+        memory: Memory,
+    ) {
+        let transfer = |peer, bytes| Transfer { peer, bytes: bytes as u64 };
         let sends: Vec<_> = peers.iter().map(|&it| transfer(it, size(me, it, number))).collect();
         let receives = peers.iter().map(|&it| transfer(it, size(it, me, number))).collect();
         let nics = u32::from(self.nics);
         let plan = sends.clone();
         let plan = move |_: &_| {
-            let lanes = |at: usize| (0..nics).map(move |nic| LaneId(at as u32 * nics + nic));
-            let chunks = plan.iter().enumerate().flat_map(|(at, it)| {
-                striped(it.peer, it.bytes, &lanes(at).collect::<Vec<_>>(), CHUNK)
-            });
+            let lanes = |peer: Endpoint| {
+                let at = u32::from(if peer > me { peer - 1 } else { peer });
+                (0..nics).map(move |nic| LaneId(at * nics + nic)).collect::<Vec<_>>()
+            };
+            let chunks =
+                plan.iter().flat_map(|it| striped(it.peer, it.bytes, &lanes(it.peer), CHUNK));
             chunks.collect()
         };
         let end = self.end.clone();

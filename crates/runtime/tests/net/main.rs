@@ -1,5 +1,11 @@
 //! Nodes on sockets of this computer: what moves, what breaks, who ends, who is a stranger.
 
-#[allow(dead_code)] // tests of what breaks come next
+mod choppy;
+mod circuits;
 mod cluster;
+mod cuts;
+mod ends;
 mod moves;
+mod proxy;
+mod scarce;
+mod strangers;

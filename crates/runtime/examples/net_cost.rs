@@ -1,0 +1,228 @@
+//! What nodes cost for each byte, against blocking TCP with a thread for each lane:
+//! `net_cost [GIGABYTES [ROUNDS [CHUNK_KIB [SEND_BUFFER_KIB]]]]`.
+//!
+//! A sender and a receiver are processes of their own, joined by 1 and by 3 lanes over 127.0.0.1 to 127.0.0.3. Each
+//! round measures both, one after the other; the CPU time of a process is counted from its first byte to its last.
+//! The table has medians, and the ratio of medians: less than 1 is cheaper than blocking TCP.
+
+use lightloom_runtime::exchange::*;
+use lightloom_runtime::net::*;
+use rustix::time::{ClockId, clock_gettime};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::Instant;
+
+/// One operation, and what the threads of plain TCP go through again and again \[B\].
+const OPERATION: usize = 48 << 20;
+/// Plain TCP writes and reads so much at once \[B\].
+const BLOCK: usize = 1 << 20;
+
+/// CPU time of this process \[s\].
+fn cpu() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+fn settings(me: Endpoint, chunk: u32) -> Settings {
+    Settings { chunk, ..Settings::new(1, me, 1, b"secret") }
+}
+
+fn spec(me: Endpoint, nic: u16) -> LaneSpec {
+    LaneSpec { peer: 1 - me, nic, peer_nic: nic, medium: Medium::Packet }
+}
+
+fn nic(nic: u16) -> SocketAddr {
+    ([127, 0, 0, nic as u8 + 1], 0).into()
+}
+
+/// Runs operations, two at a time, over the lanes.
+fn operate(me: Endpoint, node: &Node, operations: u64, lanes: u32, chunk: u32) -> (f64, f64) {
+    node.join(1, vec![(0, 1), (1, 1)]).expect("a new group");
+    let up = move |it: &Exchange| (0..lanes).all(|lane| it.is_usable(LaneId(lane)));
+    while node.ask(up) != Some(true) {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let (done, dones) = channel();
+    let post = |number, memory| {
+        let transfer = vec![Transfer { peer: 1 - me, bytes: OPERATION as u64 }];
+        let (sends, receives) = if me == 0 { (transfer, vec![]) } else { (vec![], transfer) };
+        let plan = move |_: &Exchange| {
+            let lanes: Vec<_> = (0..lanes).map(LaneId).collect();
+            let bytes = if me == 0 { OPERATION as u64 } else { 0 };
+            striped(1 - me, bytes, &lanes, chunk)
+        };
+        let done = done.clone();
+        let tell = move |result| drop(done.send(result));
+        node.post(1, number, sends, receives, plan, memory, tell);
+    };
+    let memory = || match me {
+        0 => Memory::owned(vec![(1, vec![7; OPERATION])], vec![]),
+        _ => Memory::owned(vec![], vec![(0, OPERATION)]),
+    };
+    let two = [memory(), memory()];
+    let (began, before) = (Instant::now(), cpu());
+    (0..).zip(two).for_each(|(number, memory)| post(number, memory));
+    for number in 2..operations + 2 {
+        let memory = dones.recv().expect("it runs").expect("nothing fails");
+        if number < operations {
+            post(number, memory);
+        }
+    }
+    (cpu() - before, began.elapsed().as_secs_f64())
+}
+
+/// What a child is told.
+struct Task {
+    me: Endpoint,
+    lanes: u16,
+    operations: u64,
+    chunk: u32,
+    send_buffer: u32,
+    at: Vec<SocketAddr>,
+}
+
+fn exchange(task: &Task) -> (f64, f64) {
+    let &Task { me, lanes, operations, chunk, send_buffer, ref at } = task;
+    let nics = (0..lanes).map(|it| NicConfig::at(nic(it))).collect();
+    let transport = Tcp { send_buffer, ..Tcp::default() };
+    let listening = Listening::bind_over(transport, nics).expect("loopback");
+    if me == 1 {
+        say(listening.addresses());
+    }
+    let peer = |it: u16| at.get(usize::from(it)).copied().unwrap_or(nic(it));
+    let lanes_here = (0..lanes).map(|it| (spec(me, it), peer(it))).collect();
+    let node = Node::open(Config::new(settings(me, chunk), lanes_here), listening, |_| {});
+    operate(me, &node.expect("it fits"), operations, lanes.into(), chunk)
+}
+
+/// A thread for each lane writes or reads its part, as a blocking socket does.
+fn plain(task: &Task) -> (f64, f64) {
+    let &Task { me, lanes, operations, ref at, .. } = task;
+    let part = OPERATION / usize::from(lanes);
+    let streams: Vec<TcpStream> = if me == 0 {
+        at.iter().map(|at| TcpStream::connect(at).expect("it listens")).collect()
+    } else {
+        let listeners: Vec<_> =
+            (0..lanes).map(|it| TcpListener::bind(nic(it)).expect("loopback")).collect();
+        let at: Vec<_> = listeners.iter().map(|it| it.local_addr().expect("bound")).collect();
+        say(&at);
+        listeners.iter().map(|it| it.accept().expect("somebody dials").0).collect()
+    };
+    let mut memory: Vec<_> =
+        streams.iter().map(|_| [vec![me as u8; part], vec![me as u8; part]]).collect();
+    let (began, before) = (Instant::now(), cpu());
+    std::thread::scope(|scope| {
+        for (mut stream, memory) in streams.into_iter().zip(&mut memory) {
+            scope.spawn(move || {
+                stream.set_nodelay(true).expect("TCP");
+                for number in 0..operations {
+                    for block in memory[number as usize % 2].chunks_mut(BLOCK) {
+                        match me {
+                            0 => stream.write_all(block).expect("it is read"),
+                            _ => stream.read_exact(block).expect("it is written"),
+                        }
+                    }
+                }
+            });
+        }
+    });
+    (cpu() - before, began.elapsed().as_secs_f64())
+}
+
+fn say(addresses: &[SocketAddr]) {
+    let said: Vec<_> = addresses.iter().map(SocketAddr::to_string).collect();
+    println!("{}", said.join(" "));
+}
+
+fn spawn(args: &[String]) -> (Child, BufReader<std::process::ChildStdout>) {
+    let mut command = Command::new(std::env::current_exe().expect("Linux"));
+    let mut child = command.args(args).stdout(Stdio::piped()).spawn().expect("a process");
+    let said = BufReader::new(child.stdout.take().expect("piped"));
+    (child, said)
+}
+
+/// CPU seconds of sender and receiver, and seconds.
+fn measure(kind: &str, lanes: u16, operations: u64, sizes: [u32; 2]) -> [f64; 3] {
+    let args = |me: u16, at: &str| {
+        let args = [kind, &me.to_string(), &lanes.to_string(), &operations.to_string()];
+        let args = args.iter().map(|it| it.to_string()).chain(sizes.map(|it| it.to_string()));
+        args.chain(at.split_whitespace().map(String::from)).collect::<Vec<_>>()
+    };
+    let line = |from: &mut BufReader<std::process::ChildStdout>| {
+        let mut line = String::new();
+        from.read_line(&mut line).expect("it says something");
+        line
+    };
+    let numbers = |line: String| -> Vec<f64> {
+        line.split_whitespace().map(|it| it.parse().expect("a number")).collect()
+    };
+    let (mut receiver, mut there) = spawn(&args(1, ""));
+    let (mut sender, mut here) = spawn(&args(0, &line(&mut there)));
+    let (sent, received) = (numbers(line(&mut here)), numbers(line(&mut there)));
+    sender.wait().and_then(|_| receiver.wait()).expect("they end");
+    [sent[0], received[0], received[1]]
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let number = |at: usize, or| args.get(at).and_then(|it| it.parse().ok()).unwrap_or(or);
+    if let Some(kind @ ("exchange" | "plain")) = args.first().map(String::as_str) {
+        let at = args[6..].iter().map(|it| it.parse().expect("an address")).collect();
+        let task = Task {
+            me: number(1, 0) as u16,
+            lanes: number(2, 1) as u16,
+            operations: number(3, 1),
+            chunk: number(4, 1) as u32,
+            send_buffer: number(5, 1) as u32,
+            at,
+        };
+        let (cpu, wall) = if kind == "plain" { plain(&task) } else { exchange(&task) };
+        println!("{cpu} {wall}");
+        return;
+    }
+    let (gigabytes, rounds, chunk) = (number(0, 4), number(1, 5), number(2, 1024) as u32 * 1024);
+    let kept = u64::from(Tcp::default().send_buffer);
+    let sizes = [chunk, number(3, kept / 1024) as u32 * 1024];
+    let operations = (gigabytes * 1_000_000_000 / OPERATION as u64).max(2);
+    let all = (operations * OPERATION as u64) as f64 / 1e9;
+    println!(
+        "CPU seconds a GB, medians of {rounds} rounds of {all:.1} GB, chunks of {} B",
+        sizes[0]
+    );
+    println!("lanes  kind      sender  receiver  both   GB/s");
+    for lanes in [1, 3] {
+        let mut rows: [Vec<[f64; 3]>; 2] = [Vec::new(), Vec::new()];
+        for _ in 0..rounds {
+            for (rows, kind) in rows.iter_mut().zip(["exchange", "plain"]) {
+                rows.push(measure(kind, lanes, operations, sizes));
+            }
+        }
+        let of = |rows: &[[f64; 3]], value: fn(&[f64; 3]) -> f64| {
+            median(rows.iter().map(value).collect()) / all
+        };
+        let [ours, plain] = rows.each_ref().map(|rows| {
+            [
+                of(rows, |it| it[0]),
+                of(rows, |it| it[1]),
+                of(rows, |it| it[0] + it[1]),
+                of(rows, |it| it[2]),
+            ]
+        });
+        for (kind, it) in [("exchange", ours), ("plain", plain)] {
+            let [sender, receiver, both, wall] = it;
+            println!(
+                "{lanes:5}  {kind:8}  {sender:6.3}  {receiver:8.3}  {both:5.3}  {:5.2}",
+                1.0 / wall
+            );
+        }
+        let ratio = |at: usize| ours[at] / plain[at];
+        println!("{lanes:5}  ratio     {:6.2}  {:8.2}  {:5.2}", ratio(0), ratio(1), ratio(2));
+    }
+}
