@@ -196,6 +196,48 @@ def collective(
     _show_outcomes(outcomes)
 
 
+@app.command()
+def turnaround(
+    pairs: str = typer.Option(
+        "1,4,12", "--pairs", help="How many circuits change at a time: some of 1, 2, 4, 8, 12, 16."
+    ),
+    rounds: int = typer.Option(50, "--rounds", help="How often."),
+    delay: str = typer.Option("25 ms", "--delay", help="What the emulated switch takes."),
+    as_json: bool = JSON,
+) -> None:
+    """Measure how long circuits take to change, on testbeds that it builds and takes down.
+
+    From the last rank's demand: until circuits may be used, of which the emulated switch's delay is
+    a setting and the rest our control path; until runtimes are connected over them; until the first
+    bytes have come.
+
+    Example: lightloom testbed turnaround --pairs 1,4,12
+    """
+    from lightloom import testbed as beds
+    from lightloom.errors import InputError
+    from lightloom.units import Time
+
+    try:
+        counts = [int(word) for word in pairs.split(",")]
+        taken = Time.parse(delay)
+    except ValueError as error:
+        raise InputError(f"--pairs: {pairs}, --delay: {delay}: {error}") from None
+    found = [
+        beds.turnaround(count, rounds, taken, lambda line: print(line, file=sys.stderr)).said()
+        for count in counts
+    ]
+    if as_json:
+        print(json.dumps(found, indent=2))
+        return
+    print("milliseconds, median / 99 %")
+    for row in found:
+        parts = (
+            f"{name} {row[f'{name}_p50_ms']:.1f} / {row[f'{name}_p99_ms']:.1f}"
+            for name in ("control", "decided", "connected", "delivered")
+        )
+        print(f"{row['pairs']:>3} circuits: {', '.join(parts)}")
+
+
 def _show_outcomes(outcomes: list[Any]) -> None:
     from rich.console import Console
     from rich.table import Table

@@ -319,8 +319,9 @@ class Rank:
         Returns
         -------
         dict
-            ``decided``: whether the controller has answered within 5 s; ``circuits``: how many
-            ports of this server have one.
+            ``decided``: whether the controller has answered within 5 s; ``decided_ns``: when the
+            agent said so (CLOCK_BOOTTIME) [ns]; ``circuits``: how many ports of this server have
+            one.
         """
         self._round += 1
         demand = {"round": self._round, "bytes": [int(bytes_) for bytes_ in sent_bytes]}

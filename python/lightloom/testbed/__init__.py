@@ -14,9 +14,10 @@ from lightloom.testbed.record import known
 from lightloom.testbed.shape import Shape
 from lightloom.testbed.specification import specification
 from lightloom.testbed.status import status
+from lightloom.testbed.turnaround import Turnaround, turnaround
 from lightloom.testbed.up import up
 
 __all__ = [
-    "Job", "Outcome", "Request", "Settings", "Shape",
-    "collective", "down", "known", "specification", "status", "up",
+    "Job", "Outcome", "Request", "Settings", "Shape", "Turnaround",
+    "collective", "down", "known", "specification", "status", "turnaround", "up",
 ]  # fmt: skip

@@ -30,8 +30,11 @@ impl Exchange {
         let asked = self.lanes.get(lane.at()).filter(|it| it.dial == Dial::Asked);
         let Some(spec) = asked.map(|it| it.spec) else { return Err(LaneError::Closed) };
         let mine = self.hello(lane, nonce).encode();
-        let connection = self.open(spec.nic, Phase::Dials { lane, mine }, HELLO + TAG);
-        self.lanes[lane.at()].dial = Dial::Hello(connection);
+        let patience = self.lanes[lane.at()].patience;
+        let connection = self.open(spec.nic, Phase::Dials { lane, mine }, HELLO + TAG, patience);
+        let it = &mut self.lanes[lane.at()];
+        it.dial = Dial::Hello(connection);
+        it.patience = patience.saturating_add(patience).min(self.settings.handshake);
         if let Some(it) = self.connections.get_mut(connection.0) {
             it.writer.push(&mine);
         }
@@ -54,7 +57,7 @@ impl Exchange {
         if strangers >= STRANGERS {
             return Err(LaneError::Strangers { most: STRANGERS });
         }
-        Ok(self.open(nic, Phase::Accepts { nonce }, HELLO))
+        Ok(self.open(nic, Phase::Accepts { nonce }, HELLO, self.settings.handshake))
     }
 
     /// A connection was closed by the other end or by what is between, or could not be opened.
@@ -92,11 +95,11 @@ impl Exchange {
         }
     }
 
-    fn open(&mut self, nic: Nic, phase: Phase, want: usize) -> ConnectionId {
-        let since = self.now;
-        self.schedule(since.saturating_add(self.settings.handshake));
+    fn open(&mut self, nic: Nic, phase: Phase, want: usize, patience: Time) -> ConnectionId {
+        let due = self.now.saturating_add(patience);
+        self.schedule(due);
         let (writer, reader) = (Writer::new(), Reader::new(want));
-        let opened = Connection { phase, nic, since, asked: false, writer, reader };
+        let opened = Connection { phase, nic, due, asked: false, writer, reader };
         ConnectionId(self.connections.insert(opened))
     }
 
@@ -195,6 +198,7 @@ impl Exchange {
         let it = &mut self.lanes[lane.at()];
         it.reset(now);
         (it.connection, it.progress, it.spoke) = (Some(id), now, now);
+        it.patience = self.settings.first_patience();
         self.peers[peer].heard = now;
         self.peers[peer].pledges.allowance = hello.allowance.into();
         self.schedule(now.saturating_add(self.settings.beat));
@@ -220,6 +224,8 @@ impl Exchange {
                 self.down(lane, error, next);
             }
             Phase::Dials { lane, .. } if self.lanes[lane.at()].dial == Dial::Hello(id) => {
+                // Whoever was waited for has had his time.
+                let next = if error == LaneError::Silent { self.now } else { next };
                 self.lanes[lane.at()].dial = Dial::Idle(next);
                 self.dial(lane);
             }

@@ -28,7 +28,8 @@ pub(crate) struct Connection {
     pub phase: Phase,
     /// Of this end.
     pub nic: Nic,
-    pub since: Time,
+    /// Hello must be over by then.
+    pub due: Time,
     /// The caller knows that there is something to send.
     pub asked: bool,
     pub writer: Writer,

@@ -62,6 +62,9 @@ pub(crate) struct Lane {
     /// This end dials.
     pub dials: bool,
     pub dial: Dial,
+    /// The next hello that is dialed must be over in this time: twice as long after each that was not, for a frame
+    /// that was lost in the dark is not sent again for a second.
+    pub patience: Time,
     /// Hello is over on it.
     pub connection: Option<ConnectionId>,
     /// Frames without payload: they go first.
@@ -90,12 +93,13 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    pub fn new(spec: LaneSpec, peer: usize, dials: bool, now: Time) -> Self {
+    pub fn new(spec: LaneSpec, peer: usize, dials: bool, patience: Time, now: Time) -> Self {
         Lane {
             spec,
             peer,
             dials,
             dial: Dial::Idle(now),
+            patience,
             connection: None,
             control: VecDeque::new(),
             chunks: VecDeque::new(),

@@ -69,7 +69,8 @@ impl Exchange {
         for (lane, &spec) in (0..).zip(&lanes) {
             let peer = names.partition_point(|&name| name < spec.peer);
             peers[peer].lanes.push(LaneId(lane));
-            all.push(Lane::new(spec, peer, settings.endpoint < spec.peer, now));
+            let dials = settings.endpoint < spec.peer;
+            all.push(Lane::new(spec, peer, dials, settings.first_patience(), now));
         }
         let ports = settings.ports;
         let mut exchange = Exchange {

@@ -45,7 +45,8 @@ pub struct Settings {
     pub lost: Time,
     /// Hello must be over in this time.
     pub handshake: Time,
-    /// A lane is dialed again after this.
+    /// A lane is dialed again after this; and a first hello that was dialed must be over in this time, the next in
+    /// twice as much, up to `handshake`.
     pub retry: Time,
 }
 
@@ -91,6 +92,11 @@ impl Settings {
             handshake: Time::from_ms(2_000),
             retry: Time::from_ms(50),
         }
+    }
+
+    /// How long the first hello of a lane that is dialed may take.
+    pub(crate) fn first_patience(&self) -> Time {
+        self.retry.min(self.handshake)
     }
 
     /// Whether the values fit together.

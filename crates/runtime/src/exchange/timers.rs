@@ -50,11 +50,8 @@ impl Exchange {
 
     /// Hellos that take too long.
     fn end_hellos(&mut self) {
-        let (now, patience) = (self.now, self.settings.handshake);
-        let late = self
-            .connections
-            .iter()
-            .filter(|(_, it)| !it.is_up() && it.since.saturating_add(patience) <= now);
+        let now = self.now;
+        let late = self.connections.iter().filter(|(_, it)| !it.is_up() && it.due <= now);
         let late: Vec<ConnectionId> = late.map(|(key, _)| ConnectionId(key)).collect();
         late.into_iter().for_each(|connection| self.shut(connection, LaneError::Silent));
     }
@@ -96,7 +93,7 @@ impl Exchange {
     fn earliest(&self) -> Time {
         let settings = &self.settings;
         let hellos = self.connections.iter().filter(|(_, it)| !it.is_up());
-        let hellos = hellos.map(|(_, it)| it.since.saturating_add(settings.handshake));
+        let hellos = hellos.map(|(_, it)| it.due);
         let peers = self.peers.iter().filter(|it| it.groups > 0 && !it.lost);
         let peers = peers.map(|it| it.heard.saturating_add(settings.lost));
         let leases = self.lit.iter().flatten().map(|lit| lit.1);

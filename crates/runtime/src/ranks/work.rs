@@ -31,6 +31,17 @@ struct Client {
     bye: bool,
 }
 
+/// What the agent has answered.
+#[derive(Default)]
+struct Answered {
+    /// Demands up to this round.
+    round: u64,
+    /// When it said so (CLOCK_BOOTTIME) \[ns\].
+    at_ns: u64,
+    /// The ports that may be used since.
+    ports: Vec<u16>,
+}
+
 /// The state of the thread.
 pub(super) struct Work {
     job: Job,
@@ -47,8 +58,7 @@ pub(super) struct Work {
     operations: BTreeMap<u64, Operation>,
     next: u64,
     demands: Demands,
-    /// Demands up to this round were answered, and the ports that may be used since.
-    answered: (u64, Vec<u16>),
+    answered: Answered,
     /// The first rank that has ended before it was done.
     died: Option<String>,
 }
@@ -76,7 +86,7 @@ impl Work {
             operations: BTreeMap::new(),
             next: 0,
             demands: Demands::default(),
-            answered: (0, Vec::new()),
+            answered: Answered::default(),
             died: None,
         }
     }
@@ -540,7 +550,10 @@ impl Work {
         match said {
             FromAgent::Use(mut told) => {
                 let lit = (0..).zip(&told.circuits).filter(|it| it.1.is_some());
-                self.answered = (told.round, lit.map(|it| it.0).collect());
+                self.answered.ports = lit.map(|it| it.0).collect();
+                if told.round > self.answered.round {
+                    (self.answered.round, self.answered.at_ns) = (told.round, self.now());
+                }
                 told.circuits.resize(usize::from(self.job.optical_nics), None);
                 self.node.told(told);
                 self.answer_demands();
@@ -564,7 +577,7 @@ impl Work {
         };
         match &mut self.agent {
             Some(agent) => agent(ToAgent::Demand { round, bytes }),
-            None => self.answered.0 = self.answered.0.max(round),
+            None => self.answered.round = self.answered.round.max(round),
         }
         self.answer_demands();
         Ok(())
@@ -576,14 +589,16 @@ impl Work {
             return;
         }
         let ready = self.circuits_are_up();
-        for (who, decided) in self.demands.answered(self.answered.0, ready) {
-            self.done(who, json!({ "decided": decided, "circuits": self.answered.1.len() }));
+        for (who, decided) in self.demands.answered(self.answered.round, ready) {
+            let (at_ns, circuits) = (self.answered.at_ns, self.answered.ports.len());
+            let said = json!({ "decided": decided, "decided_ns": at_ns, "circuits": circuits });
+            self.done(who, said);
         }
     }
 
     /// Whether each port that may be used has a connection.
     fn circuits_are_up(&self) -> bool {
-        let (lanes, ports) = (self.lanes.clone(), self.answered.1.clone());
+        let (lanes, ports) = (self.lanes.clone(), self.answered.ports.clone());
         let packet = self.job.packet_nics;
         let all = move |exchange: &Exchange| {
             let up = |port: &u16| {

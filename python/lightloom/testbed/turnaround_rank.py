@@ -1,0 +1,45 @@
+"""What each rank of ``lightloom testbed turnaround`` does: ``python -m ...turnaround_rank``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from lightloom.runtime import Rank
+from lightloom.runtime.work import now_ns
+from lightloom.testbed.turnaround import pairing
+
+# What servers of a pair say that they will send each other; what they send [B].
+ANNOUNCED_BYTES = 1 << 30
+FEW_BYTES = 1000
+
+
+def main(place: Path) -> None:
+    """Be a rank."""
+    rounds = int((place / "rounds").read_text())
+    rows: list[list[float]] = []
+    with Rank() as rank:
+        sent, received = (rank.empty(FEW_BYTES, "uint8") for _ in range(2))
+        # The first round is not counted: connections are new.
+        for round_ in range(rounds + 1):
+            peer = dict(
+                both
+                for one, other in pairing(rank.size, round_)
+                for both in ((one, other), (other, one))
+            ).get(rank.rank)
+            demand = [ANNOUNCED_BYTES if to == peer else 0 for to in range(rank.size)]
+            rank.barrier()
+            announced = now_ns()
+            answer = rank.announce(demand)
+            connected = now_ns()
+            rows_of = [FEW_BYTES if to == peer else 0 for to in range(rank.size)]
+            count = FEW_BYTES if peer is not None else 0
+            rank.all_to_all(received[:count], sent[:count], rows_of, rows_of, path="delegate")
+            row: list[float] = [announced, answer["decided_ns"], connected, now_ns()]
+            rows.append(row if peer is not None else [float("nan")] * 4)
+    (place / f"rank-{rank.rank}.json").write_text(json.dumps(rows[1:]))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
