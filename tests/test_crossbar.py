@@ -198,9 +198,8 @@ class Wires:
                         heard.setdefault(str(port), []).append(data[42:48].decode())
         return heard
 
-    def dark_ms(self) -> float:
-        """Send from port 1 all the time, until something arrives at port 2; return how long."""
-        began = time.monotonic()
+    def dark_ms(self, began: float) -> float:
+        """Send from port 1 all the time, until something arrives at port 2; return since when."""
         while time.monotonic() < began + 5:
             self.ends[1].send(frame(b"from 1"))
             if "2" in self.heard(0.001):
@@ -220,8 +219,9 @@ def main() -> None:
         seen["no circuit"] = wires.shine(1, 2, 3)
         wires.ends[1].send(frame(b"", TCP, 8))
         wires.ends[1].send(frame(b"x", TCP, 8))
+        began = time.monotonic()
         stream.sendall(f"ENT-PATCH::1&2,{b}&{a}:1:;".encode())  # answered when it is done
-        seen["dark [ms]"] = wires.dark_ms()
+        seen["dark [ms]"] = wires.dark_ms(began)
         ask(stream, "")
         seen["1 to 2 and back"] = wires.shine(1, 2)
         ask(stream, "DLT-PATCH::1&2:1:;")
