@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 
 from lightloom.testbed import system
 from lightloom.testbed.shape import Shape
@@ -46,20 +47,29 @@ print(json.dumps(took))
 """
 
 
+# A command that runs these words in a namespace of a testbed.
+Within = Callable[..., list[str]]
+
+
 def transfer(
-    bed: Shape, sender: tuple[int, str], to: tuple[int, str], size: int, flows: int = 1
+    bed: Shape,
+    sender: tuple[int, str],
+    to: tuple[int, str],
+    size: int,
+    flows: int = 1,
+    within: Within = system.within,
 ) -> float | None:
     """Send bytes by each flow from a server's address to another's.
 
     Returns the rate of all flows together [bit/s], or none if they are not connected within 3 s.
     """
     words = [sys.executable, "-c", RECEIVE, to[1], str(flows)]
-    at = system.within(bed.namespace(to[0]), *words)
+    at = within(bed.namespace(to[0]), *words)
     with subprocess.Popen(at, stdout=subprocess.PIPE, text=True) as receiver:
         assert receiver.stdout is not None and receiver.stdout.readline() == "ready\n"
         words = [sys.executable, "-c", SEND, sender[1], to[1], str(size), str(flows)]
         done = subprocess.run(
-            system.within(bed.namespace(sender[0]), *words), capture_output=True, text=True
+            within(bed.namespace(sender[0]), *words), capture_output=True, text=True
         )
         if done.returncode != 0:
             receiver.kill()

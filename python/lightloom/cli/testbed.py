@@ -20,7 +20,7 @@ def testbed() -> None:
 
     Servers are network namespaces, the Ethernet switch is a bridge (or rails: leaves and spines),
     and the optical switch is a crossbar in the kernel that the controller drives over TL1. Needs
-    root.
+    root, but for `up --rootless`.
 
     Example: lightloom testbed up --servers 4 --ocs-nics 3 --rate "100 Mbps"
     """
@@ -46,6 +46,15 @@ def up(
         None,
         "--spine-rate",
         help="Of each link of a leaf and a spine (its uplinks carry what its NICs carry).",
+    ),
+    crossbar: str | None = typer.Option(
+        None,
+        "--crossbar",
+        help="What carries frames through the optical switch: bpf, or mirred, which has no filters"
+        " at NICs (bpf; with --rootless mirred).",
+    ),
+    rootless: bool = typer.Option(
+        False, "--rootless", help="In a user namespace: needs no root, and has no filters at NICs."
     ),
     name: str = NAME,
     as_json: bool = JSON,
@@ -74,14 +83,17 @@ def up(
         delay=parsed(Time, "--delay", delay),
         eps=eps,
         spines=spines,
+        crossbar=crossbar or ("mirred" if rootless else "bpf"),
         spine_rate=None if spine_rate is None else parsed(Rate, "--spine-rate", spine_rate),
     )
-    beds.up(shape, lambda line: print(line, file=sys.stderr))
+    beds.up(shape, lambda line: print(line, file=sys.stderr), without_root=rootless)
     if as_json:
         print(json.dumps({"name": name, "namespaces": shape.namespaces}))
         return
     nics = f"{eps_nics} + {ocs_nics} NICs of {shape.rate}"
     print(f"{name} is up: {servers} servers of {nics}, {ranks_per_server} ranks each")
+    if shape.crossbar == "mirred":
+        print("no filters stand at NICs: runtimes keep leases by themselves")
     if shape.eps == "rails":
         print(f"{eps_nics} leaves, each joined to {shape.spines} spines at {shape.spine_rate}")
 
@@ -128,6 +140,10 @@ def status(
     _show(now)
 
 
+def _yes(is_so: bool) -> str:
+    return "yes" if is_so else "no"
+
+
 def _show(now: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -147,9 +163,10 @@ def _show(now: dict[str, Any]) -> None:
         "server", "NIC", "sends", "refused", "forwarded", "MB", "dark", "unconnected", box=None
     )
     for row in now["switch"]:
-        at = filters.get((row["server"], row["nic"]), {"open": False, "refused": 0})
+        at = filters.get((row["server"], row["nic"]))
+        sends, refused = ("any", "-") if at is None else (_yes(at["open"]), f"{at['refused']:,}")
         table.add_row(
-            row["server"], row["nic"], "yes" if at["open"] else "no", f"{at['refused']:,}",
+            row["server"], row["nic"], sends, refused,
             f"{row['forwarded']:,}", f"{row['bytes'] / 1e6:,.1f}", f"{row['dark']:,}",
             f"{row['unconnected']:,}",
         )  # fmt: skip

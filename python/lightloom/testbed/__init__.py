@@ -6,11 +6,8 @@
 
 from __future__ import annotations
 
-from lightloom.testbed.down import down
-from lightloom.testbed.record import known
+from lightloom.testbed.commands import down, known, status, up
 from lightloom.testbed.shape import Shape
 from lightloom.testbed.specification import specification
-from lightloom.testbed.status import status
-from lightloom.testbed.up import up
 
 __all__ = ["Shape", "down", "known", "specification", "status", "up"]

@@ -19,7 +19,8 @@ def status(name: str) -> dict[str, Any]:
     -------
     dict
         ``shape``; ``controller``, as ``lightloom controller status --json`` has it, or none if it
-        does not answer; ``switch``, a row a port of the optical switch; ``filters``, a row a NIC;
+        does not answer; ``switch``, a row a port of the optical switch; ``filters``, a row a NIC,
+        and none with a crossbar of redirections;
         ``ethernet``, a row a cable of each Ethernet switch, with what that has sent into it.
 
     Raises
@@ -27,20 +28,26 @@ def status(name: str) -> dict[str, Any]:
     InputError
         If there is no such testbed.
     """
-    system.check()
     shape = record.known(name)
-    program, pins = daemon.find(), record.place(name) / "bpf"
-    filters = []
-    for server, node in enumerate(shape.nodes):
-        words = system.within(shape.namespace(server), program, "filter", "show", "--json")
-        filters += [row | {"server": node} for row in _rows(*words, str(pins / node))]
+    system.check()
+    program = daemon.find()
+    words = [program, "ocs", "counts", "--json", str(record.counts(shape))]
     return {
         "shape": shape.said(),
         "controller": _controller(shape),
-        "switch": _switch(shape, _rows(program, "ocs", "counts", "--json", str(pins / "switch"))),
-        "filters": filters,
+        "switch": _switch(shape, _rows(*system.within(shape.ocs, *words))),
+        "filters": _filters(shape, program) if shape.crossbar == "bpf" else [],
         "ethernet": [row for namespace in shape.switches for row in _sent(shape, namespace)],
     }
+
+
+def _filters(shape: Shape, program: str) -> list[dict[str, Any]]:
+    filters: list[dict[str, Any]] = []
+    for server, node in enumerate(shape.nodes):
+        words = [program, "filter", "show", "--json", str(record.place(shape.name) / "bpf" / node)]
+        rows = _rows(*system.within(shape.namespace(server), *words))
+        filters += [row | {"server": node} for row in rows]
+    return filters
 
 
 def _sent(shape: Shape, namespace: str) -> list[dict[str, Any]]:
