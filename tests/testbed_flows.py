@@ -18,8 +18,9 @@ def take(stream):
         totals.append(len(data))
     stream.close()
 totals, takers = [], []
-with socket.create_server((sys.argv[1], 7000), backlog=64) as door:
-    print("ready", flush=True)
+with socket.create_server((sys.argv[1], 0), backlog=64) as door:
+    door.settimeout(10)  # what is killed here may be another process than this one
+    print(door.getsockname()[1], flush=True)
     for _ in range(int(sys.argv[2])):
         stream, _ = door.accept()
         takers.append(threading.Thread(target=take, args=(stream,)))
@@ -30,8 +31,9 @@ print(sum(totals))
 """
 SEND = """
 import json, socket, sys, threading, time
-near, far, size, count = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-streams = [socket.create_connection((far, 7000), 3, (near, 0)) for _ in range(count)]
+near, far = sys.argv[1:3]
+port, size, count = map(int, sys.argv[3:])
+streams = [socket.create_connection((far, port), 3, (near, 0)) for _ in range(count)]
 def send(stream):
     stream.sendall(bytes(size))
     stream.shutdown(socket.SHUT_WR)
@@ -66,8 +68,9 @@ def transfer(
     words = [sys.executable, "-c", RECEIVE, to[1], str(flows)]
     at = within(bed.namespace(to[0]), *words)
     with subprocess.Popen(at, stdout=subprocess.PIPE, text=True) as receiver:
-        assert receiver.stdout is not None and receiver.stdout.readline() == "ready\n"
-        words = [sys.executable, "-c", SEND, sender[1], to[1], str(size), str(flows)]
+        assert receiver.stdout is not None
+        port = receiver.stdout.readline().strip()
+        words = [sys.executable, "-c", SEND, sender[1], to[1], port, str(size), str(flows)]
         done = subprocess.run(
             within(bed.namespace(sender[0]), *words), capture_output=True, text=True
         )

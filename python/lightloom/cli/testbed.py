@@ -9,6 +9,8 @@ from typing import Any
 import typer
 
 app = typer.Typer(no_args_is_help=True)
+faults = typer.Typer(no_args_is_help=True)
+app.add_typer(faults, name="fault")
 
 JSON = typer.Option(False, "--json", help="Print JSON.")
 NAME = typer.Option("testbed", "--name", help="The testbed's name.")
@@ -140,6 +142,65 @@ def status(
     _show(now)
 
 
+@faults.callback()
+def fault() -> None:
+    """Make something go wrong in a testbed, or put it right.
+
+    Example: lightloom testbed fault cable node-01 ocs0 out
+    """
+
+
+NODE = typer.Argument(..., metavar="NODE", help="A server, as node-01.")
+NIC = typer.Argument(..., metavar="NIC", help="Its NIC, as eps0 or ocs0.")
+
+
+@faults.command()
+def cable(
+    node: str = NODE,
+    nic: str = NIC,
+    state: str = typer.Argument(..., metavar="out|in", help="Pull it out, or put it in again."),
+    name: str = NAME,
+) -> None:
+    """Pull out the cable of a NIC.
+
+    Example: lightloom testbed fault cable node-01 ocs0 out
+    """
+    _fault(name, "cable", node, nic, state)
+
+
+@faults.command()
+def shutter(
+    node: str = NODE,
+    nic: str = NIC,
+    state: str = typer.Argument(..., metavar="shut|open", help="Shut it, or open it again."),
+    name: str = NAME,
+) -> None:
+    """Shut the optical switch's port of a NIC, as an operator does by TL1.
+
+    Example: lightloom testbed fault shutter node-01 ocs0 shut
+    """
+    _fault(name, "shutter", node, nic, state)
+
+
+@faults.command()
+def silent(
+    state: str = typer.Argument(..., metavar="on|off", help="Begin to be silent, or end."),
+    name: str = NAME,
+) -> None:
+    """Let the optical switch hear and say nothing; its mirrors stand.
+
+    Example: lightloom testbed fault silent on
+    """
+    _fault(name, "silent", state)
+
+
+def _fault(name: str, kind: str, *words: str) -> None:
+    from lightloom import testbed as beds
+
+    beds.fault(name, kind, [*words])
+    print(f"{name}: {kind} {' '.join(words)}")
+
+
 def _yes(is_so: bool) -> str:
     return "yes" if is_so else "no"
 
@@ -149,6 +210,8 @@ def _show(now: dict[str, Any]) -> None:
     from rich.table import Table
 
     shape, controller = now["shape"], now["controller"]
+    out = [f"{row['server']} {row['nic']}" for row in now["switch"] if not row["in"]]
+    out += [f"{row['nic']} at {row['switch']}" for row in now["ethernet"] if not row["in"]]
     print(
         f"{shape['name']}: {shape['servers']} servers of {shape['eps_nics']} + {shape['ocs_nics']}"
         f" NICs of {shape['rate']}; the optical switch takes {shape['delay']}"
@@ -158,6 +221,8 @@ def _show(now: dict[str, Any]) -> None:
     else:
         alarms = ", ".join(alarm["text"] for alarm in controller["alarms"]) or "none"
         print(f"plan {controller['generation']}, alarms: {alarms}")
+    if out:
+        print(f"cables that are out: {', '.join(out)}")
     filters = {(row["server"], row["nic"]): row for row in now["filters"]}
     table = Table(
         "server", "NIC", "sends", "refused", "forwarded", "MB", "dark", "unconnected", box=None

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from lightloom.errors import InputError
-from lightloom.testbed import holder, record, rootless
+from lightloom.testbed import holder, record, rootless, system
 from lightloom.testbed.down import down as down_as_root
+from lightloom.testbed.fault import fault as fault_as_root
 from lightloom.testbed.shape import Shape
 from lightloom.testbed.status import status as status_as_root
 from lightloom.testbed.up import up as up_as_root
@@ -88,3 +89,22 @@ def known(name: str) -> Shape:
     if found is None:
         return record.known(name)
     return record.known(name, holder.places())
+
+
+def fault(name: str, kind: str, words: list[str]) -> None:
+    """Make something go wrong in a testbed, or put it right, as `lightloom.testbed.fault` has it.
+
+    Raises
+    ------
+    InputError
+        If there is no such testbed, or no such thing in it, or rights are missing.
+    RunError
+        If the kernel or the switch will not.
+    """
+    found = rootless.held(name)
+    if found is not None:
+        rootless.fault(found, name, kind, words)
+        return
+    shape = record.known(name)
+    system.check()
+    fault_as_root(shape, kind, words)

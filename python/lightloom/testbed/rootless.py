@@ -72,6 +72,11 @@ def status(found: Holder, name: str) -> dict[str, Any]:
     return dict(json.loads(_run(found, {"do": "status", "name": name}, lambda line: None)))
 
 
+def fault(found: Holder, name: str, kind: str, words: list[str]) -> None:
+    """Do what `lightloom.testbed.fault.fault` does within the holder."""
+    _run(found, {"do": "fault", "name": name, "kind": kind, "words": words}, lambda line: None)
+
+
 def _run(found: Holder, asked: dict[str, Any], told: Callable[[str], None]) -> str:
     paths = [str(Path(path).absolute()) for path in sys.path if path]
     # What it answers goes to a file: a pipe would be full while nobody reads.
@@ -101,6 +106,7 @@ def _run(found: Holder, asked: dict[str, Any], told: Callable[[str], None]) -> s
 
 def inside() -> None:
     """Do what the user's Python has asked of this one, which runs within a holder."""
+    from lightloom.testbed.fault import fault as make
     from lightloom.testbed.status import status as now
     from lightloom.testbed.up import up as build
 
@@ -110,6 +116,8 @@ def inside() -> None:
             build(
                 Shape.heard(asked["shape"]), lambda line: print(line, file=sys.stderr, flush=True)
             )
+        elif asked["do"] == "fault":
+            make(record.known(asked["name"]), asked["kind"], asked["words"])
         else:
             print(json.dumps(now(asked["name"])))
     except (InputError, RunError) as error:

@@ -21,7 +21,8 @@ def status(name: str) -> dict[str, Any]:
         ``shape``; ``controller``, as ``lightloom controller status --json`` has it, or none if it
         does not answer; ``switch``, a row a port of the optical switch; ``filters``, a row a NIC,
         and none with a crossbar of redirections;
-        ``ethernet``, a row a cable of each Ethernet switch, with what that has sent into it.
+        ``ethernet``, a row a cable of each Ethernet switch, with what that has sent into it. Rows
+        of both switches say whether the cable is ``in``.
 
     Raises
     ------
@@ -35,7 +36,7 @@ def status(name: str) -> dict[str, Any]:
     return {
         "shape": shape.said(),
         "controller": _controller(shape),
-        "switch": _switch(shape, _rows(*system.within(shape.ocs, *words))),
+        "switch": _switch(shape, _rows(*system.within(shape.ocs, *words)), _plugged(shape.ocs)),
         "filters": _filters(shape, program) if shape.crossbar == "bpf" else [],
         "ethernet": [row for namespace in shape.switches for row in _sent(shape, namespace)],
     }
@@ -53,9 +54,11 @@ def _filters(shape: Shape, program: str) -> list[dict[str, Any]]:
 def _sent(shape: Shape, namespace: str) -> list[dict[str, Any]]:
     """Return what each end of a cable has sent that is at an Ethernet switch."""
     said = json.loads(system.call("tc", "-netns", namespace, "-s", "-j", "qdisc", "show"))
+    plugged = _plugged(namespace)
     return [
         {"switch": namespace.removeprefix(f"{shape.name}-"), "nic": row["dev"]}
         | {"frames": row["packets"], "bytes": row["bytes"], "dropped": row["drops"]}
+        | {"in": row["dev"] in plugged}
         for row in said
         if row["kind"] == "tbf"
     ]
@@ -65,10 +68,16 @@ def _rows(*words: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in system.call(*words).splitlines()]
 
 
-def _switch(shape: Shape, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _plugged(namespace: str) -> set[str]:
+    """Return the NICs of a switch whose cables are not out."""
+    said = json.loads(system.call("ip", "-n", namespace, "-j", "link", "show", "up"))
+    return {row["ifname"] for row in said if row}
+
+
+def _switch(shape: Shape, rows: list[dict[str, Any]], plugged: set[str]) -> list[dict[str, Any]]:
     nics = shape.ports()
     return [
-        row | {"server": shape.nodes[nic.server], "nic": nic.name}
+        row | {"server": shape.nodes[nic.server], "nic": nic.name, "in": nic.far in plugged}
         for row, nic in zip(rows, nics, strict=True)
     ]
 
