@@ -57,9 +57,10 @@ def test_a_frame_goes_where_its_circuit_leads_and_nowhere_else(seen: dict[str, o
     assert seen["one way, 1 to 3"] == {"3": ["from 1"]}
 
 
-def test_it_is_dark_while_mirrors_move_to_the_millisecond(seen: dict[str, object]) -> None:
+def test_it_is_dark_while_mirrors_move(seen: dict[str, object], way: str) -> None:
     dark_ms = seen["dark [ms]"]
-    assert isinstance(dark_ms, float) and 49.0 < dark_ms < 65.0
+    # Programs look at the clock; redirections wait for a process, on a busy machine.
+    assert isinstance(dark_ms, float) and 49.0 < dark_ms < (70 if way == "bpf" else 300)
 
 
 def test_what_is_lost_is_counted_and_bare_acknowledgements_apart(
