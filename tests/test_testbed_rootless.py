@@ -184,6 +184,20 @@ def test_one_that_is_killed_in_the_middle_is_removed_whole(
     assert user.holder().alive, "the other one goes on"
 
 
+def test_one_that_is_interrupted_leaves_nothing(bed: Shape, user: User) -> None:
+    name = f"{NAME}i"
+    words = [*user.prefix, user.python, "-m", "lightloom", "testbed", "up", "--name", name]
+    with subprocess.Popen(
+        [*words, "--rootless"], env=user.env, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None and "namespaces" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 130
+    places = user.state / "lightloom" / "testbed"
+    assert [path.name for path in places.iterdir() if path.name.startswith(name)] == []
+    assert f"/{name}/switch.json" not in commands()
+
+
 def test_a_holder_that_was_killed_takes_all_with_it(bed: Shape, user: User) -> None:
     name = f"{NAME}d"
     done = user.testbed("up", "--rootless", "--servers", "2", name=name)

@@ -95,6 +95,10 @@ def _file(name: str) -> Path:
     return places() / f"{name}.holder"
 
 
+def _draft(name: str) -> Path:
+    return places() / f"{name}.holder.new"
+
+
 def find(name: str) -> Holder | None:
     """Return the holder of a testbed, alive or not; none if the user has no such testbed.
 
@@ -111,6 +115,16 @@ def find(name: str) -> Holder | None:
         raise InputError(f"{_file(name)}: {error}: is no holder of a testbed") from None
 
 
+def _write(name: str, holder: Holder) -> None:
+    draft = _draft(name)
+    with draft.open("w") as file:
+        json.dump(asdict(holder), file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.link(draft, _file(name))  # whole, and only if there is none
+    draft.unlink()
+
+
 def begin(name: str) -> Holder:
     """Start a holder, and write down who it is.
 
@@ -120,10 +134,11 @@ def begin(name: str) -> Holder:
         If there is such a testbed, programs are missing, or user namespaces are not permitted.
     """
     system.find_tools("unshare", "nsenter", "mount", "ip", "tc")
+    there = InputError(
+        f"--name: {name}: there is such a testbed: `lightloom testbed down` removes it"
+    )
     if _file(name).exists() or (places() / name).exists():
-        raise InputError(
-            f"--name: {name}: there is such a testbed: `lightloom testbed down` removes it"
-        )
+        raise there
     try:
         places().mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -139,10 +154,10 @@ def begin(name: str) -> Holder:
     line = process.stdout.readline().strip()
     holder = _of(int(line)) if line.isdigit() else None
     if holder is not None:
-        with _file(name).open("x") as file:
-            json.dump(asdict(holder), file)
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            _write(name, holder)
+        except FileExistsError:
+            raise there from None  # the process ends, for nobody says go
         process.stdin.write("go\n")
         process.stdin.flush()
         if process.stdout.readline() == "ready\n":
@@ -175,6 +190,7 @@ def end(name: str) -> bool:
                 raise RunError(f"process {holder.pid} does not end")
             time.sleep(0.01)
     shutil.rmtree(places() / name, ignore_errors=True)
+    _draft(name).unlink(missing_ok=True)
     # The file last: until then this can be done again.
     _file(name).unlink(missing_ok=True)
     for place in (places(), places().parent):

@@ -19,7 +19,7 @@ from typing import Any
 
 from lightloom import daemon
 from lightloom.errors import InputError, RunError
-from lightloom.testbed import holder, record
+from lightloom.testbed import holder, record, system
 from lightloom.testbed.holder import Holder
 from lightloom.testbed.shape import Shape
 
@@ -59,11 +59,14 @@ def up(shape: Shape, told: Callable[[str], None]) -> None:
         As `lightloom.testbed.up`, and if user namespaces are not permitted.
     """
     daemon.find()
-    found = holder.begin(shape.name)
+    begun = False
     try:
+        with system.uninterrupted():
+            found, begun = holder.begin(shape.name), True
         _run(found, {"do": "up", "shape": shape.said()}, told)
     except BaseException:
-        holder.end(shape.name)
+        if begun:  # else it may be another one of this name that is there
+            holder.end(shape.name)
         raise
 
 
