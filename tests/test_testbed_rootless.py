@@ -21,7 +21,7 @@ from lightloom.testbed import holder, system
 from lightloom.testbed.shape import Shape
 from lightloom.units import Rate, Time
 from testbed_agents import Agent, ask
-from testbed_flows import transfer
+from testbed_flows import is_shaped, transfer
 
 try:
     daemon.find()
@@ -106,8 +106,7 @@ def status(user: User) -> dict[str, Any]:
 
 def test_packets_are_shaped(bed: Shape, user: User) -> None:
     ends = [(server, bed.packet(server)[0].address) for server in (0, 2)]
-    rate = transfer(bed, ends[0], ends[1], 2_000_000, within=user.within)
-    assert rate is not None and 0.7 * bed.rate < rate < bed.rate, rate
+    assert is_shaped(bed, ends[0], ends[1], 2_000_000, bed.rate, user.within)
 
 
 def test_bytes_go_over_the_circuits_that_the_controller_sets(bed: Shape, user: User) -> None:
@@ -120,8 +119,7 @@ def test_bytes_go_over_the_circuits_that_the_controller_sets(bed: Shape, user: U
             for port, (server, far) in joined:
                 near = (pair[0], bed.optical(pair[0])[port].address)
                 there = (server, bed.optical(server)[far].address)
-                rate = transfer(bed, near, there, 2_000_000, within=user.within)
-                assert rate is not None and 0.7 * bed.rate < rate < bed.rate, (round, rate)
+                assert is_shaped(bed, near, there, 2_000_000, bed.rate, user.within), round
         # No filter holds it back: the switch loses what has no circuit.
         third = (2, bed.optical(2)[0].address)
         first = (0, bed.optical(0)[0].address)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from lightloom.testbed import system
 from lightloom.testbed.shape import Shape
+from lightloom.units import Rate
 
 # What runs in a server's namespace: takes so many connections and all that comes, or sends.
 RECEIVE = """
@@ -80,3 +81,21 @@ def transfer(
             return None
         assert receiver.stdout.read() == f"{flows * size}\n"
     return 8 * flows * size / max(json.loads(done.stdout))
+
+
+def is_shaped(
+    bed: Shape,
+    sender: tuple[int, str],
+    to: tuple[int, str],
+    size: int,
+    rate: Rate,
+    within: Within = system.within,
+) -> bool:
+    """Return whether TCP gets this rate [bit/s], once in three on a busy machine, and no more."""
+    for _ in range(3):
+        got = transfer(bed, sender, to, size, within=within)
+        if got is None or got > 1.05 * rate:
+            return False
+        if got > 0.7 * rate:
+            return True
+    return False
