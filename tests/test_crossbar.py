@@ -23,15 +23,28 @@ except InputError:
 PORTS = 3
 
 
-def apart() -> subprocess.CompletedProcess[str]:
+def apart(crossbar: str, *flags: str) -> subprocess.CompletedProcess[str]:
     """Run this file in a network and mount namespace of its own."""
-    words = ["unshare", "--net", "--mount", sys.executable, __file__, LIGHTLOOMD]
+    words = ["unshare", *flags, "--net", "--mount", sys.executable, __file__, LIGHTLOOMD, crossbar]
     return subprocess.run(words, capture_output=True, text=True, timeout=60)
 
 
+# The last in a user namespace: its root is nobody outside.
+WAYS = {
+    "bpf": ("bpf",),
+    "mirred": ("mirred",),
+    "rootless": ("mirred", "--user", "--map-root-user"),
+}
+
+
+@pytest.fixture(scope="module", params=WAYS)
+def way(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
-    done = apart()
+def seen(way: str) -> dict[str, object]:
+    done = apart(*WAYS[way])
     if "cannot stand here" in done.stderr or "unshare" in done.stderr:
         pytest.skip(f"no crossbar can stand here: {done.stderr.strip()}")
     assert done.returncode == 0, done.stderr
@@ -44,24 +57,30 @@ def test_a_frame_goes_where_its_circuit_leads_and_nowhere_else(seen: dict[str, o
     assert seen["one way, 1 to 3"] == {"3": ["from 1"]}
 
 
-def test_it_is_dark_while_mirrors_move_to_the_millisecond(seen: dict[str, object]) -> None:
+def test_it_is_dark_while_mirrors_move(seen: dict[str, object], way: str) -> None:
     dark_ms = seen["dark [ms]"]
-    assert isinstance(dark_ms, float) and 49.0 < dark_ms < 65.0
+    # Programs look at the clock; redirections wait for a process, on a busy machine.
+    assert isinstance(dark_ms, float) and 49.0 < dark_ms < (70 if way == "bpf" else 300)
 
 
-def test_what_is_lost_is_counted_and_bare_acknowledgements_apart(seen: dict[str, object]) -> None:
+def test_what_is_lost_is_counted_and_bare_acknowledgements_apart(
+    seen: dict[str, object], way: str
+) -> None:
     one, two, three = seen["counts"]  # type: ignore[misc]
+    bare = 0 if way == "bpf" else 1
     # Some may come before the switch has read that it is to patch.
-    assert 2 <= one["unconnected"] < 10 and one["unconnected_bare"] == 1
+    assert 2 <= one["unconnected"] - bare < 10
+    assert one["unconnected_bare"] == (1 if way == "bpf" else None)
     assert two["unconnected"] == 1 and three["unconnected"] == 2
     assert one["dark"] > 3 and one["forwarded"] >= 3
-    assert one["bytes"] >= one["forwarded"] * 50
+    assert one["bytes"] >= one["forwarded"] * 60, "frames are filled up to 60 B"
 
 
-def test_after_the_switch_is_killed_all_is_dark_and_its_state_brings_it_back(
-    seen: dict[str, object],
+def test_its_state_brings_back_what_was_there_when_it_was_killed(
+    seen: dict[str, object], way: str
 ) -> None:
-    assert seen["killed"] == {}
+    # Programs end with the process; redirections stand, as the mirrors of a switch would.
+    assert seen["killed"] == ({} if way == "bpf" else {"3": ["from 1"]})
     assert seen["started again"] == {"3": ["from 1"]}
 
 
@@ -72,6 +91,8 @@ def test_after_the_switch_is_killed_all_is_dark_and_its_state_brings_it_back(
         (["--counts", "/sys/x"], "--nic"),
         (["--ports", "1", "--nic", "a", "--nic", "b", "--counts", "x"], "the switch has 1 ports"),
         (["--nic", "lo", "--counts", "x"], "must be in a file system of type bpf"),
+        (["--nic", "no", "--counts", "x", "--crossbar", "mirred"], "no: no such NIC here"),
+        (["--nic", "lo", "--counts", "x", "--crossbar", "lamp"], "[possible values: bpf, mirred]"),
     ],
 )
 def test_bad_input(words: list[str], says: str) -> None:
@@ -81,11 +102,14 @@ def test_bad_input(words: list[str], says: str) -> None:
     assert says in done.stderr
 
 
-def test_counts_that_are_not_there() -> None:
-    done = subprocess.run(
-        [LIGHTLOOMD, "ocs", "counts", "/proc/nothing"], capture_output=True, text=True, timeout=20
-    )
-    assert done.returncode == 2 and done.stderr.startswith("/proc/nothing: ")
+def test_counts_that_are_not_there(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text("something else\n")
+    for place in ("/proc/nothing", str(other)):
+        done = subprocess.run(
+            [LIGHTLOOMD, "ocs", "counts", place], capture_output=True, text=True, timeout=20
+        )
+        assert done.returncode == 2 and done.stderr.startswith(f"{place}: ")
 
 
 # What runs apart.
@@ -118,7 +142,7 @@ def switch(place: Path) -> Iterator[tuple[subprocess.Popen[str], socket.socket]]
     words = [LIGHTLOOMD, "--log-level", "warn", "ocs", "serve", "--ports", str(PORTS)]
     words += ["--listen", "127.0.0.1:0", "--delay", "50 ms", "--state", str(place / "state")]
     words += [word for port in range(1, PORTS + 1) for word in ("--nic", f"s{port}")]
-    words += ["--counts", str(place / "bpf" / "counts")]
+    words += ["--counts", str(place / "bpf" / "counts"), "--crossbar", CROSSBAR]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -175,9 +199,8 @@ class Wires:
                         heard.setdefault(str(port), []).append(data[42:48].decode())
         return heard
 
-    def dark_ms(self) -> float:
-        """Send from port 1 all the time, until something arrives at port 2; return how long."""
-        began = time.monotonic()
+    def dark_ms(self, began: float) -> float:
+        """Send from port 1 all the time, until something arrives at port 2; return since when."""
         while time.monotonic() < began + 5:
             self.ends[1].send(frame(b"from 1"))
             if "2" in self.heard(0.001):
@@ -188,7 +211,8 @@ class Wires:
 def main() -> None:
     place = Path(call("mktemp", "-d").strip())
     (place / "bpf").mkdir()
-    call("mount", "-t", "bpf", "bpf", str(place / "bpf"))
+    if CROSSBAR == "bpf":
+        call("mount", "-t", "bpf", "bpf", str(place / "bpf"))
     call("ip", "link", "set", "lo", "up")
     wires, seen = Wires(), {}
     a, b, c = (str(PORTS + port) for port in (1, 2, 3))
@@ -196,8 +220,9 @@ def main() -> None:
         seen["no circuit"] = wires.shine(1, 2, 3)
         wires.ends[1].send(frame(b"", TCP, 8))
         wires.ends[1].send(frame(b"x", TCP, 8))
+        began = time.monotonic()
         stream.sendall(f"ENT-PATCH::1&2,{b}&{a}:1:;".encode())  # answered when it is done
-        seen["dark [ms]"] = wires.dark_ms()
+        seen["dark [ms]"] = wires.dark_ms(began)
         ask(stream, "")
         seen["1 to 2 and back"] = wires.shine(1, 2)
         ask(stream, "DLT-PATCH::1&2:1:;")
@@ -210,11 +235,12 @@ def main() -> None:
     seen["killed"] = wires.shine(1, 2, 3)
     with switch(place):
         seen["started again"] = wires.shine(1)
-    call("umount", str(place / "bpf"))
+    if CROSSBAR == "bpf":
+        call("umount", str(place / "bpf"))
     call("rm", "-r", str(place))
     print(json.dumps(seen))
 
 
 if __name__ == "__main__":
-    LIGHTLOOMD = sys.argv[1]
+    LIGHTLOOMD, CROSSBAR = sys.argv[1:]
     main()

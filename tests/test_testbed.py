@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
-import queue
 import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from lightloom import daemon, testbed
@@ -22,7 +18,8 @@ from lightloom.testbed import record, system
 from lightloom.testbed.cables import batches
 from lightloom.testbed.shape import Shape
 from lightloom.units import Rate, Time
-from testbed_flows import transfer
+from testbed_agents import Agent, ask
+from testbed_flows import is_shaped, transfer
 
 try:
     LIGHTLOOMD: str = daemon.find()
@@ -34,46 +31,6 @@ SHAPE = Shape(
     name=NAME, servers=3, ranks_per_server=2, eps_nics=1, ocs_nics=2,
     rate=Rate.parse("100 Mbps"), delay=Time.parse("10 ms"),
 )  # fmt: skip
-CLOCK = {
-    "boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
-    "time_namespace": os.readlink("/proc/self/ns/time"),
-    "boottime_offset": "0 0",
-}
-
-
-class Agent:
-    """A server's agent with a runtime that follows at once, and sends nothing of its own accord."""
-
-    def __init__(self, server: int) -> None:
-        pins = record.place(NAME) / "bpf" / SHAPE.nodes[server]
-        words = ["agent", "serve", "--server", SHAPE.nodes[server], "--filter", str(pins)]
-        words += ["--drained", "--token-file", str(record.token_file(NAME))]
-        self.process = subprocess.Popen(
-            system.within(SHAPE.ocs, LIGHTLOOMD, "--log-level", "warn", *words),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        self.uses: queue.Queue[dict[str, Any]] = queue.Queue()
-        self.say({"runtime": CLOCK})
-        threading.Thread(target=self.follow, daemon=True).start()
-
-    def say(self, line: dict[str, Any]) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(line) + "\n")
-        self.process.stdin.flush()
-
-    def follow(self) -> None:
-        assert self.process.stdout is not None
-        for text in self.process.stdout:
-            if use := json.loads(text).get("use"):
-                self.say({"using": {"number": use["number"]}})
-                self.uses.put(use)
-
-    def circuits(self, round: int) -> list[Any]:
-        """Return the circuits to use once a round is answered."""
-        while True:
-            use = self.uses.get(timeout=20)
-            if use["round"] >= round and use["stage"] == "resume":
-                return list(use["circuits"])
 
 
 @pytest.fixture(scope="module")
@@ -90,21 +47,11 @@ def bed() -> Iterator[Shape]:
 
 @pytest.fixture(scope="module")
 def agents(bed: Shape) -> Iterator[list[Agent]]:
-    agents = [Agent(server) for server in range(bed.servers)]
+    agents = [Agent(bed, server) for server in range(bed.servers)]
     yield agents
     for agent in agents:
         agent.process.kill()
         agent.process.wait()
-
-
-def ask(agents: list[Agent], round: int, pair: tuple[int, int]) -> list[list[Any]]:
-    """Ask for circuits between two servers; return those of every server."""
-    for server, agent in enumerate(agents):
-        sends = [0] * len(agents)
-        if server in pair:
-            sends[pair[1 - pair.index(server)]] = 10**9
-        agent.say({"demand": {"round": round, "bytes": sends}})
-    return [agent.circuits(round) for agent in agents]
 
 
 def test_bytes_go_over_the_circuits_that_the_controller_sets(
@@ -117,16 +64,14 @@ def test_bytes_go_over_the_circuits_that_the_controller_sets(
         for port, (server, far) in joined:
             near = (pair[0], bed.optical(pair[0])[port].address)
             there = (server, bed.optical(server)[far].address)
-            rate = transfer(bed, near, there, 2_000_000)
-            assert rate is not None and 0.7 * bed.rate < rate < bed.rate, (round, rate)
+            assert is_shaped(bed, near, there, 2_000_000, bed.rate), round
     third = (2, bed.optical(2)[0].address)
     assert transfer(bed, (0, bed.optical(0)[0].address), third, 1000) is None
 
 
 def test_packets_need_no_circuit_and_are_shaped(bed: Shape) -> None:
     ends = [(server, bed.packet(server)[0].address) for server in range(bed.servers)]
-    rate = transfer(bed, ends[0], ends[2], 2_000_000)
-    assert rate is not None and 0.7 * bed.rate < rate < bed.rate
+    assert is_shaped(bed, ends[0], ends[2], 2_000_000, bed.rate)
 
 
 def test_status_says_what_went_through(bed: Shape, agents: list[Agent]) -> None:

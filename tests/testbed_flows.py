@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 
 from lightloom.testbed import system
 from lightloom.testbed.shape import Shape
+from lightloom.units import Rate
 
 # What runs in a server's namespace: takes so many connections and all that comes, or sends.
 RECEIVE = """
@@ -17,8 +19,9 @@ def take(stream):
         totals.append(len(data))
     stream.close()
 totals, takers = [], []
-with socket.create_server((sys.argv[1], 7000), backlog=64) as door:
-    print("ready", flush=True)
+with socket.create_server((sys.argv[1], 0), backlog=64) as door:
+    door.settimeout(10)  # what is killed here may be another process than this one
+    print(door.getsockname()[1], flush=True)
     for _ in range(int(sys.argv[2])):
         stream, _ = door.accept()
         takers.append(threading.Thread(target=take, args=(stream,)))
@@ -29,8 +32,9 @@ print(sum(totals))
 """
 SEND = """
 import json, socket, sys, threading, time
-near, far, size, count = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-streams = [socket.create_connection((far, 7000), 3, (near, 0)) for _ in range(count)]
+near, far = sys.argv[1:3]
+port, size, count = map(int, sys.argv[3:])
+streams = [socket.create_connection((far, port), 3, (near, 0)) for _ in range(count)]
 def send(stream):
     stream.sendall(bytes(size))
     stream.shutdown(socket.SHUT_WR)
@@ -46,20 +50,30 @@ print(json.dumps(took))
 """
 
 
+# A command that runs these words in a namespace of a testbed.
+Within = Callable[..., list[str]]
+
+
 def transfer(
-    bed: Shape, sender: tuple[int, str], to: tuple[int, str], size: int, flows: int = 1
+    bed: Shape,
+    sender: tuple[int, str],
+    to: tuple[int, str],
+    size: int,
+    flows: int = 1,
+    within: Within = system.within,
 ) -> float | None:
     """Send bytes by each flow from a server's address to another's.
 
     Returns the rate of all flows together [bit/s], or none if they are not connected within 3 s.
     """
     words = [sys.executable, "-c", RECEIVE, to[1], str(flows)]
-    at = system.within(bed.namespace(to[0]), *words)
+    at = within(bed.namespace(to[0]), *words)
     with subprocess.Popen(at, stdout=subprocess.PIPE, text=True) as receiver:
-        assert receiver.stdout is not None and receiver.stdout.readline() == "ready\n"
-        words = [sys.executable, "-c", SEND, sender[1], to[1], str(size), str(flows)]
+        assert receiver.stdout is not None
+        port = receiver.stdout.readline().strip()
+        words = [sys.executable, "-c", SEND, sender[1], to[1], port, str(size), str(flows)]
         done = subprocess.run(
-            system.within(bed.namespace(sender[0]), *words), capture_output=True, text=True
+            within(bed.namespace(sender[0]), *words), capture_output=True, text=True
         )
         if done.returncode != 0:
             receiver.kill()
@@ -67,3 +81,21 @@ def transfer(
             return None
         assert receiver.stdout.read() == f"{flows * size}\n"
     return 8 * flows * size / max(json.loads(done.stdout))
+
+
+def is_shaped(
+    bed: Shape,
+    sender: tuple[int, str],
+    to: tuple[int, str],
+    size: int,
+    rate: Rate,
+    within: Within = system.within,
+) -> bool:
+    """Return whether TCP gets this rate [bit/s], once in three on a busy machine, and no more."""
+    for _ in range(3):
+        got = transfer(bed, sender, to, size, within=within)
+        if got is None or got > 1.05 * rate:
+            return False
+        if got > 0.7 * rate:
+            return True
+    return False

@@ -18,4 +18,4 @@ mod shared;
 pub use arguments::ServeArguments;
 pub use emulator::{Emulator, Settings};
 pub use fault::{Fault, FaultKind};
-pub use light::CountsArguments;
+pub use light::{CountsArguments, CrossbarKind, Wiring};

@@ -47,6 +47,11 @@ def serve(
     counts: Path | None = typer.Option(
         None, "--counts", help="Where frames are counted, in a file system of type bpf."
     ),
+    crossbar: str | None = typer.Option(
+        None,
+        "--crossbar",
+        help="What carries frames: bpf (needs root), or mirred, whose --counts is a file (bpf).",
+    ),
     state: Path | None = typer.Option(
         None, "--state", help="A file that keeps the patches when the emulator ends."
     ),
@@ -81,6 +86,7 @@ def serve(
         ("--light", light),
         *(("--nic", nic) for nic in nics),
         ("--counts", counts),
+        ("--crossbar", crossbar),
         ("--state", state),
         *(("--fault", fault) for fault in faults),
         ("--sessions", sessions),

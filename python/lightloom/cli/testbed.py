@@ -9,6 +9,8 @@ from typing import Any
 import typer
 
 app = typer.Typer(no_args_is_help=True)
+faults = typer.Typer(no_args_is_help=True)
+app.add_typer(faults, name="fault")
 
 JSON = typer.Option(False, "--json", help="Print JSON.")
 NAME = typer.Option("testbed", "--name", help="The testbed's name.")
@@ -20,7 +22,7 @@ def testbed() -> None:
 
     Servers are network namespaces, the Ethernet switch is a bridge (or rails: leaves and spines),
     and the optical switch is a crossbar in the kernel that the controller drives over TL1. Needs
-    root.
+    root, but for `up --rootless`.
 
     Example: lightloom testbed up --servers 4 --ocs-nics 3 --rate "100 Mbps"
     """
@@ -46,6 +48,15 @@ def up(
         None,
         "--spine-rate",
         help="Of each link of a leaf and a spine (its uplinks carry what its NICs carry).",
+    ),
+    crossbar: str | None = typer.Option(
+        None,
+        "--crossbar",
+        help="What carries frames through the optical switch: bpf, or mirred, which has no filters"
+        " at NICs (bpf; with --rootless mirred).",
+    ),
+    rootless: bool = typer.Option(
+        False, "--rootless", help="In a user namespace: needs no root, and has no filters at NICs."
     ),
     name: str = NAME,
     as_json: bool = JSON,
@@ -74,14 +85,17 @@ def up(
         delay=parsed(Time, "--delay", delay),
         eps=eps,
         spines=spines,
+        crossbar=crossbar or ("mirred" if rootless else "bpf"),
         spine_rate=None if spine_rate is None else parsed(Rate, "--spine-rate", spine_rate),
     )
-    beds.up(shape, lambda line: print(line, file=sys.stderr))
+    beds.up(shape, lambda line: print(line, file=sys.stderr), without_root=rootless)
     if as_json:
         print(json.dumps({"name": name, "namespaces": shape.namespaces}))
         return
     nics = f"{eps_nics} + {ocs_nics} NICs of {shape.rate}"
     print(f"{name} is up: {servers} servers of {nics}, {ranks_per_server} ranks each")
+    if shape.crossbar == "mirred":
+        print("no filters stand at NICs: runtimes keep leases by themselves")
     if shape.eps == "rails":
         print(f"{eps_nics} leaves, each joined to {shape.spines} spines at {shape.spine_rate}")
 
@@ -140,7 +154,9 @@ def run(
     """
     from lightloom import testbed as beds
     from lightloom.errors import InputError
+    from lightloom.testbed import rootless
 
+    rootless.enter(name)
     command = list(context.args)
     if not command:
         raise InputError("testbed run: no program; `lightloom testbed run -- python job.py`")
@@ -183,7 +199,9 @@ def collective(
     Example: lightloom testbed collective alltoall --demand e8k2 --path delegate,rails,stripe
     """
     from lightloom import testbed as beds
+    from lightloom.testbed import rootless
 
+    rootless.enter(name)
     request = beds.Request(
         kind=kind, size_bytes=_bytes("--size", size), workload=demand,
         paths=tuple(path.split(",")), count=count, algorithm=algorithm,
@@ -285,11 +303,76 @@ def status(
     _show(now)
 
 
+@faults.callback()
+def fault() -> None:
+    """Make something go wrong in a testbed, or put it right.
+
+    Example: lightloom testbed fault cable node-01 ocs0 out
+    """
+
+
+NODE = typer.Argument(..., metavar="NODE", help="A server, as node-01.")
+NIC = typer.Argument(..., metavar="NIC", help="Its NIC, as eps0 or ocs0.")
+
+
+@faults.command()
+def cable(
+    node: str = NODE,
+    nic: str = NIC,
+    state: str = typer.Argument(..., metavar="out|in", help="Pull it out, or put it in again."),
+    name: str = NAME,
+) -> None:
+    """Pull out the cable of a NIC.
+
+    Example: lightloom testbed fault cable node-01 ocs0 out
+    """
+    _fault(name, "cable", node, nic, state)
+
+
+@faults.command()
+def shutter(
+    node: str = NODE,
+    nic: str = NIC,
+    state: str = typer.Argument(..., metavar="shut|open", help="Shut it, or open it again."),
+    name: str = NAME,
+) -> None:
+    """Shut the optical switch's port of a NIC, as an operator does by TL1.
+
+    Example: lightloom testbed fault shutter node-01 ocs0 shut
+    """
+    _fault(name, "shutter", node, nic, state)
+
+
+@faults.command()
+def silent(
+    state: str = typer.Argument(..., metavar="on|off", help="Begin to be silent, or end."),
+    name: str = NAME,
+) -> None:
+    """Let the optical switch hear and say nothing; its mirrors stand.
+
+    Example: lightloom testbed fault silent on
+    """
+    _fault(name, "silent", state)
+
+
+def _fault(name: str, kind: str, *words: str) -> None:
+    from lightloom import testbed as beds
+
+    beds.fault(name, kind, [*words])
+    print(f"{name}: {kind} {' '.join(words)}")
+
+
+def _yes(is_so: bool) -> str:
+    return "yes" if is_so else "no"
+
+
 def _show(now: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
     shape, controller = now["shape"], now["controller"]
+    out = [f"{row['server']} {row['nic']}" for row in now["switch"] if not row["in"]]
+    out += [f"{row['nic']} at {row['switch']}" for row in now["ethernet"] if not row["in"]]
     print(
         f"{shape['name']}: {shape['servers']} servers of {shape['eps_nics']} + {shape['ocs_nics']}"
         f" NICs of {shape['rate']}; the optical switch takes {shape['delay']}"
@@ -299,14 +382,17 @@ def _show(now: dict[str, Any]) -> None:
     else:
         alarms = ", ".join(alarm["text"] for alarm in controller["alarms"]) or "none"
         print(f"plan {controller['generation']}, alarms: {alarms}")
+    if out:
+        print(f"cables that are out: {', '.join(out)}")
     filters = {(row["server"], row["nic"]): row for row in now["filters"]}
     table = Table(
         "server", "NIC", "sends", "refused", "forwarded", "MB", "dark", "unconnected", box=None
     )
     for row in now["switch"]:
-        at = filters.get((row["server"], row["nic"]), {"open": False, "refused": 0})
+        at = filters.get((row["server"], row["nic"]))
+        sends, refused = ("any", "-") if at is None else (_yes(at["open"]), f"{at['refused']:,}")
         table.add_row(
-            row["server"], row["nic"], "yes" if at["open"] else "no", f"{at['refused']:,}",
+            row["server"], row["nic"], sends, refused,
             f"{row['forwarded']:,}", f"{row['bytes'] / 1e6:,.1f}", f"{row['dark']:,}",
             f"{row['unconnected']:,}",
         )  # fmt: skip

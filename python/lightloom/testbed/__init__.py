@@ -1,23 +1,20 @@
 """A testbed in one machine: servers are network namespaces, and circuits are in the kernel.
 
 `up` builds it, `status` says what it is at, `down` removes it. `Shape` says how large it is, and
-`specification` says the same to the simulator. `Job` runs processes as ranks, `collective` runs
-collectives and measures them.
+`specification` says the same to the simulator; `fault` makes something go wrong. `Job` runs processes
+as ranks, `collective` runs collectives and measures them, `turnaround` changes of circuits.
 """
 
 from __future__ import annotations
 
 from lightloom.testbed.collective import Outcome, Request, collective
-from lightloom.testbed.down import down
+from lightloom.testbed.commands import down, fault, known, status, up
 from lightloom.testbed.job import Job, Settings
-from lightloom.testbed.record import known
 from lightloom.testbed.shape import Shape
 from lightloom.testbed.specification import specification
-from lightloom.testbed.status import status
 from lightloom.testbed.turnaround import Turnaround, turnaround
-from lightloom.testbed.up import up
 
 __all__ = [
     "Job", "Outcome", "Request", "Settings", "Shape", "Turnaround",
-    "collective", "down", "known", "specification", "status", "turnaround", "up",
+    "collective", "down", "fault", "known", "specification", "status", "turnaround", "up",
 ]  # fmt: skip

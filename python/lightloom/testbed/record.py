@@ -19,6 +19,11 @@ def place(name: str) -> Path:
     return PLACE / name
 
 
+def counts(shape: Shape) -> Path:
+    """Return where a testbed's optical switch counts frames."""
+    return place(shape.name) / ("bpf/switch" if shape.crossbar == "bpf" else "switch.counts")
+
+
 def token_file(name: str) -> Path:
     """Return the file with the operator's token that a testbed's controller makes.
 
@@ -51,15 +56,22 @@ def write(shape: Shape) -> Path:
     return directory
 
 
-def read(name: str) -> Shape | None:
+def read(name: str, places: Path | None = None) -> Shape | None:
     """Return what a testbed of this name has made, or was about to; none if there is no record.
+
+    Parameters
+    ----------
+    name
+        The testbed's.
+    places
+        The directory of its directory: root's, unless given.
 
     Raises
     ------
     InputError
         If the record cannot be read.
     """
-    path = place(name) / "record.json"
+    path = (places or PLACE) / name / "record.json"
     try:
         return Shape.heard(json.loads(path.read_text())["shape"])
     except FileNotFoundError:
@@ -70,15 +82,15 @@ def read(name: str) -> Shape | None:
         raise InputError(f"{path}: {error}: is no record of a testbed") from None
 
 
-def known(name: str) -> Shape:
-    """Return the shape of a testbed that there is.
+def known(name: str, places: Path | None = None) -> Shape:
+    """Return the shape of a testbed that there is, as `read`.
 
     Raises
     ------
     InputError
         If there is none of this name, or its record cannot be read.
     """
-    shape = read(name)
+    shape = read(name, places)
     if shape is None:
         raise InputError(
             f"--name: {name}: there is no such testbed: `lightloom testbed up` builds it"

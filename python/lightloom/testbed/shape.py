@@ -20,7 +20,7 @@ from lightloom.units import Rate, Time
 MOST_SERVERS, MOST_NICS, MOST_RANKS, MOST_SPINES = 64, 8, 64, 16
 RATE, DELAY = Rate(100_000_000), Time.parse("25 ms")
 SLOWEST, FASTEST = Rate(1_000_000), Rate(40_000_000_000)
-EPS = ("bridge", "rails")
+EPS, CROSSBARS = ("bridge", "rails"), ("bpf", "mirred")
 SPINES = 2
 MTU = 1500
 # All optical NICs have the same: a frame is taken wherever a circuit leads.
@@ -72,6 +72,9 @@ class Shape:
         Of ``rails``: how many spines there are (2 unless given), and the rate of each link between
         a leaf and a spine, each way [bit/s]; unless given, the uplinks of a leaf carry what the
         NICs at it carry, ``servers * rate / spines``.
+    crossbar
+        What carries frames through the optical switch: ``bpf``, programs in the kernel, and filters
+        at NICs that keep leases; or ``mirred``, redirections, which need no root, without filters.
 
     Raises
     ------
@@ -104,6 +107,7 @@ class Shape:
     eps: str = "bridge"
     spines: int | None = None
     spine_rate: Rate | None = None
+    crossbar: str = "bpf"
 
     def __post_init__(self) -> None:
         """Check every value."""
@@ -124,8 +128,12 @@ class Shape:
             raise InputError(f"--rate: {self.rate}: must be from {SLOWEST} to {FASTEST}")
         if not Time(0) <= self.delay <= Time.parse("10 s"):
             raise InputError(f"--delay: {self.delay}: must be from 0 ps to 10 s")
-        if self.eps not in EPS:
-            raise InputError(f"--eps: {self.eps}: must be one of {', '.join(EPS)}")
+        for flag, word, allowed in (
+            ("--eps", self.eps, EPS),
+            ("--crossbar", self.crossbar, CROSSBARS),
+        ):
+            if word not in allowed:
+                raise InputError(f"{flag}: {word}: must be one of {', '.join(allowed)}")
         self._check_bridge() if self.eps == "bridge" else self._check_rails()
 
     def _check_bridge(self) -> None:

@@ -26,10 +26,23 @@ def check() -> None:
     """
     if os.geteuid() != 0:
         raise InputError(
-            "a testbed needs root: it makes network namespaces and loads programs for tc"
+            "a testbed needs root: it makes network namespaces and loads programs for tc;"
+            " `lightloom testbed up --rootless` does without, in a user namespace"
         )
-    for tool, package in (("ip", "iproute2"), ("tc", "iproute2"), ("nsenter", "util-linux")):
+    find_tools("ip", "tc", "nsenter")
+
+
+def find_tools(*tools: str) -> None:
+    """Say which of these programs is missing.
+
+    Raises
+    ------
+    InputError
+        If one is; with the package that brings it.
+    """
+    for tool in tools:
         if shutil.which(tool) is None:
+            package = "iproute2" if tool in ("ip", "tc") else "util-linux"
             raise InputError(f"{tool}: is not on the PATH ({package})")
 
 

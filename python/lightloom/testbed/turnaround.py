@@ -20,10 +20,9 @@ from typing import Any
 import numpy as np
 
 from lightloom.errors import InputError
-from lightloom.testbed.down import down
+from lightloom.testbed.commands import down, up
 from lightloom.testbed.job import Job
 from lightloom.testbed.shape import Shape
-from lightloom.testbed.up import up
 from lightloom.units import Time
 
 # Servers and ports of each, by how many circuits change at a time.

@@ -52,7 +52,8 @@ def up(shape: Shape, told: Callable[[str], None] = lambda line: None) -> None:
         told(f"{cables(shape)} cables, NICs of {shape.rate}")
         for batch in batches(shape):
             system.run(batch)
-        told("the optical switch, filters at its NICs, the controller")
+        filters = ", filters at its NICs" if shape.crossbar == "bpf" else ""
+        told(f"the optical switch{filters}, the controller")
         _start(shape, directory, program)
     except BaseException:
         remove(shape)
@@ -70,22 +71,28 @@ def _namespaces(shape: Shape) -> None:
 
 
 def _start(shape: Shape, directory: Path, program: str) -> None:
-    pins = directory / "bpf"
-    pins.mkdir()
-    system.call("mount", "-t", "bpf", "bpf", str(pins))
+    if shape.crossbar == "bpf":
+        (directory / "bpf").mkdir()
+        system.call("mount", "-t", "bpf", "bpf", str(directory / "bpf"))
     nics = [word for nic in shape.ports() for word in ("--nic", nic.far)]
     ports = shape.servers * shape.ocs_nics
     switch = ["ocs", "serve", "--ports", str(ports), "--listen", record.SWITCH, *nics]
-    switch += ["--delay", str(shape.delay), "--counts", str(pins / "switch")]
-    switch += ["--state", str(directory / "switch.json")]
+    switch += ["--delay", str(shape.delay), "--counts", str(record.counts(shape))]
+    switch += ["--crossbar", shape.crossbar, "--state", str(directory / "switch.json")]
     _daemon(shape, directory, "switch", program, *switch)
+    if shape.crossbar == "bpf":
+        _filters(shape, directory / "bpf", program)
+    region = directory / "region.toml"
+    region.write_text(region_file(shape, directory))
+    _daemon(shape, directory, "controller", program, "controller", "serve", str(region))
+
+
+def _filters(shape: Shape, pins: Path, program: str) -> None:
+    """Put filters at optical NICs, which keep leases: they let nothing out yet."""
     for server, node in enumerate(shape.nodes):
         own = [word for nic in shape.optical(server) for word in ("--nic", nic.name)]
         words = [program, "filter", "attach", str(pins / node), *own]
         system.call(*system.within(shape.namespace(server), *words))
-    region = directory / "region.toml"
-    region.write_text(region_file(shape, directory))
-    _daemon(shape, directory, "controller", program, "controller", "serve", str(region))
 
 
 def region_file(shape: Shape, directory: Path) -> str:

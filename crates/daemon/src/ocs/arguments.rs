@@ -2,6 +2,7 @@
 
 use super::emulator::{Emulator, Settings, guard};
 use super::fault::{Fault, duration};
+use super::light::{CrossbarKind, Wiring};
 use crate::failure::Failure;
 use crate::tls;
 use lightloom_control::drivers::tl1::{Secret, User};
@@ -57,10 +58,13 @@ pub struct ServeArguments {
     /// Light at every ingress [dBm], as from transceivers that are on; without it there is none
     #[arg(long, value_parser = light, allow_hyphen_values = true, value_name = "DBM")]
     light: Option<f64>,
-    /// The NIC at a port, from port 1 on: frames go where patches lead. Needs Linux 6.6 and root
+    /// The NIC at a port, from port 1 on: frames go where patches lead
     #[arg(long = "nic", requires = "counts", value_name = "NIC")]
     nics: Vec<String>,
-    /// Where frames are counted: a name in a file system of type bpf, for `ocs counts`
+    /// What carries frames
+    #[arg(long, requires = "nics", value_enum, default_value_t)]
+    crossbar: CrossbarKind,
+    /// Where frames are counted, for `ocs counts`: with bpf a name in a file system of that type, with mirred a file
     #[arg(long, requires = "nics", value_name = "FILE")]
     counts: Option<PathBuf>,
     /// A file that keeps the patches when the emulator ends
@@ -127,7 +131,11 @@ impl ServeArguments {
             light: self.light,
             sessions: self.sessions as usize,
             idle: self.idle,
-            nics: self.counts.map(|at| (self.nics, at)),
+            wiring: self.counts.map(|counts| Wiring {
+                crossbar: self.crossbar,
+                nics: self.nics,
+                counts,
+            }),
             state: self.state,
             faults: self.faults,
             ..Settings::new(device, users)

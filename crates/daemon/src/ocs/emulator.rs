@@ -2,7 +2,7 @@
 
 use super::fault::{Fault, Faults};
 use super::kept::restore;
-use super::light::Mirrors;
+use super::light::{Mirrors, Wiring};
 use super::session::{self, Patience};
 use super::shared::{Inner, Shared};
 use crate::auth::may_listen;
@@ -46,8 +46,8 @@ pub struct Settings {
     pub stall: Duration,
     /// Where patches are kept, if they are.
     pub state: Option<PathBuf>,
-    /// The NICs at its ports, and where what goes through them is counted.
-    pub nics: Option<(Vec<String>, PathBuf)>,
+    /// The NICs at its ports, if there are any.
+    pub wiring: Option<Wiring>,
     /// Light at every ingress \[dBm\], if there is any.
     pub light: Option<f64>,
     /// What it does wrong.
@@ -68,7 +68,7 @@ impl Settings {
             idle: Duration::from_secs(600),
             stall: Duration::from_secs(10),
             state: None,
-            nics: None,
+            wiring: None,
             light: None,
             faults: Vec::new(),
         }
@@ -110,12 +110,11 @@ impl Emulator {
             .map_err(|why| Failure::Run(format!("--listen: {listen}: {why}")))?;
         let faults = Faults::new(faults, ChaCha8Rng::seed_from_u64(seed ^ 0xFA));
         let clock = Clock::start();
-        let mirrors = settings
-            .nics
-            .map(|(nics, at)| Mirrors::attach(&nics, &at, server.switch().ports(), clock));
+        let mirrors =
+            settings.wiring.map(|wiring| Mirrors::attach(&wiring, server.switch().ports(), clock));
         let mirrors = mirrors.transpose()?;
         let mut inner = Inner { server, wakers: BTreeMap::new(), faults, state, kept, mirrors };
-        inner.shine();
+        inner.shine(clock.now());
         let shared = Shared { inner: Mutex::new(inner), sooner: Notify::new(), clock };
         Ok(Emulator {
             listener,

@@ -49,14 +49,14 @@ impl Shared {
     /// Calls the server when it wants to be.
     pub async fn tick(&self) {
         loop {
-            let next = self.lock().server.next_timeout();
+            let next = self.lock().next_timeout();
             let due = next.map(|at| self.clock.at(at));
             tokio::select! {
                 () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => {
                     let mut inner = self.lock();
                     let now = self.now();
                     inner.server.timeout(now);
-                    inner.shine();
+                    inner.shine(now);
                     inner.wake(None);
                 }
                 () = self.sooner.notified() => {}
@@ -67,7 +67,7 @@ impl Shared {
     /// Bytes have come for a session.
     pub fn receive(&self, id: SessionId, framer: &mut Framer, bytes: &[u8]) {
         let mut inner = self.lock();
-        let (before, now) = (inner.server.next_timeout(), self.now());
+        let (before, now) = (inner.next_timeout(), self.now());
         if inner.faults.is_empty() {
             inner.server.receive(now, id, bytes);
         } else {
@@ -76,10 +76,10 @@ impl Shared {
             }
         }
         // Before anyone hears that they stand.
-        inner.shine();
+        inner.shine(now);
         inner.keep();
         inner.wake(Some(id));
-        if inner.server.next_timeout() != before {
+        if inner.next_timeout() != before {
             self.sooner.notify_one();
         }
     }
@@ -127,10 +127,16 @@ impl Inner {
     }
 
     /// Frames go where patches lead now.
-    pub fn shine(&mut self) {
+    pub fn shine(&mut self, now: Time) {
         if let Some(mirrors) = &mut self.mirrors {
-            mirrors.follow(self.server.switch());
+            mirrors.follow(self.server.switch(), now);
         }
+    }
+
+    /// When something is due.
+    pub fn next_timeout(&self) -> Option<Time> {
+        let light = self.mirrors.as_ref().and_then(Mirrors::next_timeout);
+        [self.server.next_timeout(), light].into_iter().flatten().min()
     }
 
     pub fn keep(&mut self) {
