@@ -251,3 +251,18 @@ def test_where_user_namespaces_are_not_permitted(user: User) -> None:
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert "permits no user namespaces as a testbed needs them: unshare" in done.stderr
     assert not list(user.state.glob("lightloom/testbed/never*"))
+
+
+def test_collectives_run_without_root(bed: Shape, user: User) -> None:
+    words = ["--size", "100 kB", "--path", "delegate,stripe", "--json"]
+    done = user.testbed("collective", "alltoall", *words)
+    assert done.returncode == 0, done.stderr
+    delegate, stripe = json.loads(done.stdout)
+    assert delegate["circuits"] > 0 and delegate["between_bytes"] > 0
+    assert stripe["between_bytes"] > 0
+    done = user.testbed("run", "--", "sh", "-c", 'echo "rank $RANK"')
+    assert done.returncode == 0, done.stderr
+    ranks = range(bed.servers * bed.ranks_per_server)
+    assert sorted(done.stdout.splitlines()) == sorted(f"rank {rank}" for rank in ranks)
+    done = user.testbed("run", "--", "sh", "-c", "exit 3")
+    assert done.returncode == 1 and "has ended with exit code 3" in done.stderr

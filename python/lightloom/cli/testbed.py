@@ -217,7 +217,7 @@ def collective(
 @app.command()
 def turnaround(
     pairs: str = typer.Option(
-        "1,4,12", "--pairs", help="How many circuits change at a time: some of 1, 2, 4, 8, 12, 16."
+        "1,4,12", "--pairs", help="How many circuits change at a time: some of 1, 4, 8, 12, 16."
     ),
     rounds: int = typer.Option(50, "--rounds", help="How often."),
     delay: str = typer.Option("25 ms", "--delay", help="What the emulated switch takes."),

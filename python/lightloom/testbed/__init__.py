@@ -1,8 +1,9 @@
 """A testbed in one machine: servers are network namespaces, and circuits are in the kernel.
 
 `up` builds it, `status` says what it is at, `down` removes it. `Shape` says how large it is, and
-`specification` says the same to the simulator; `fault` makes something go wrong. `Job` runs processes
-as ranks, `collective` runs collectives and measures them, `turnaround` changes of circuits.
+`specification` says the same to the simulator; `fault` makes something go wrong. `Job` runs
+processes as ranks, `collective` runs collectives and measures them, `turnaround` changes of
+circuits.
 """
 
 from __future__ import annotations

@@ -44,8 +44,9 @@ class Settings:
     lost_ms
         A server that says nothing for so long is lost [ms].
     filter, fence
-        For tests that show what they are for: whether the lease's end is in a filter at optical NICs,
-        and whether runtimes wait for what is under way before they say that ports are drained.
+        For tests that show what they are for: whether the lease's end is in a filter at optical
+        NICs, and whether runtimes wait for what is under way before they say that ports are
+        drained.
     """
 
     path: str = "delegate"

@@ -19,14 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from lightloom.errors import InputError
+from lightloom.errors import InputError, RunError
 from lightloom.testbed.commands import down, up
 from lightloom.testbed.job import Job
 from lightloom.testbed.shape import Shape
 from lightloom.units import Time
 
 # Servers and ports of each, by how many circuits change at a time.
-SHAPES = {1: (3, 1), 2: (4, 1), 4: (4, 2), 8: (4, 4), 12: (4, 6), 16: (4, 8)}
+SHAPES = {1: (3, 1), 4: (4, 2), 8: (4, 4), 12: (4, 6), 16: (4, 8)}
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def turnaround(
     Parameters
     ----------
     pairs
-        How many circuits change at a time: 1, 2, 4, 8, 12 or 16.
+        How many circuits change at a time: 1, 4, 8, 12 or 16.
     rounds
         How often.
     delay
@@ -106,7 +106,7 @@ def turnaround(
     InputError
         If a value is not allowed, or a testbed cannot be built here.
     RunError
-        If a round fails.
+        If a round fails, or changes no circuit.
     """
     if pairs not in SHAPES:
         allowed = ", ".join(map(str, SHAPES))
@@ -134,4 +134,6 @@ def turnaround(
     last = np.nanmax(times, axis=0) / 1e6
     since = last[:, 1:] - last[:, :1]
     decided, connected, delivered = (tuple(map(float, column)) for column in since.T)
+    if min(decided) < int(delay) / 1e9:
+        raise RunError(f"{pairs} circuits: a round has changed none")
     return Turnaround(pairs, int(delay) / 1e9, decided, connected, delivered)

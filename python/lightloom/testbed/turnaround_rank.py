@@ -10,8 +10,9 @@ from lightloom.runtime import Rank
 from lightloom.runtime.work import now_ns
 from lightloom.testbed.turnaround import pairing
 
-# What servers of a pair say that they will send each other; what they send [B].
-ANNOUNCED_BYTES = 1 << 30
+# What servers of a pair say that they will send each other, and what the others say where each has
+# one port: else a pair would be as well off without a circuit. What they send [B].
+PAIR_BYTES, OTHER_BYTES = 2 << 30, 1 << 30
 FEW_BYTES = 1000
 
 
@@ -28,7 +29,8 @@ def main(place: Path) -> None:
                 for one, other in pairing(rank.size, round_)
                 for both in ((one, other), (other, one))
             ).get(rank.rank)
-            demand = [ANNOUNCED_BYTES if to == peer else 0 for to in range(rank.size)]
+            other = OTHER_BYTES if rank.size == 3 else 0
+            demand = [PAIR_BYTES if to == peer else other for to in range(rank.size)]
             rank.barrier()
             announced = now_ns()
             answer = rank.announce(demand)
