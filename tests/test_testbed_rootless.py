@@ -254,7 +254,7 @@ def test_where_user_namespaces_are_not_permitted(user: User) -> None:
 
 
 def test_collectives_run_without_root(bed: Shape, user: User) -> None:
-    words = ["--size", "100 kB", "--path", "delegate,stripe", "--json"]
+    words = ["--size", "1 MB", "--path", "delegate,stripe", "--json"]
     done = user.testbed("collective", "alltoall", *words)
     assert done.returncode == 0, done.stderr
     delegate, stripe = json.loads(done.stdout)
