@@ -103,6 +103,22 @@ fn silent_strangers_are_closed() {
 }
 
 #[test]
+fn who_ends_with_his_last_bytes_is_seen_to_end() {
+    let (cluster, mut stranger) = Cluster::with_crowd(2, 1, calm, |at| {
+        let mut stranger = dial([127, 9, 9, 8], at[1][0]).expect("it listens");
+        stranger.write_all(b"lightlm").expect("it fits");
+        stranger.shutdown(std::net::Shutdown::Write).expect("it is open");
+        stranger
+    });
+    let began = Instant::now();
+    stranger.set_read_timeout(Some(PATIENCE)).expect("a time");
+    assert!(matches!(stranger.read(&mut [0; 8]), Ok(0) | Err(_)));
+    // Not only once the settings' `handshake`, 2 s, is over.
+    assert!(began.elapsed() < Duration::from_millis(1500), "{:?}", began.elapsed());
+    drop(cluster);
+}
+
+#[test]
 fn bytes_at_random_harm_nobody() {
     let cluster = Cluster::new(2, 1, calm);
     cluster.await_lanes();
