@@ -116,7 +116,10 @@ impl<T: Transport> Reactor<T> {
                 }
                 Err(why) if why.kind() == ErrorKind::WouldBlock => socket.writable = false,
                 Err(why) if why.kind() == ErrorKind::Interrupted => {}
-                Err(why) => return self.closed(id, Some(why)),
+                Err(_) => {
+                    // What the other end said last may be unread; after it, a read finds the error, too.
+                    (socket.writable, socket.readable, socket.ends) = (false, true, true);
+                }
             }
         }
     }

@@ -25,7 +25,12 @@ impl<T: Transport> Reactor<T> {
         match output {
             Output::Dial { lane } => self.dials.push_back(lane),
             Output::Send { connection } => self.sockets.wants(connection),
-            Output::Close { connection, .. } => self.forget(connection),
+            Output::Close { connection, error } => {
+                if let Some(lane) = self.opening(connection) {
+                    self.unreachable(lane, io::Error::other(error));
+                }
+                self.forget(connection);
+            }
             Output::Up { lane } => {
                 self.told.remove(&lane);
                 (self.events)(Event::Up(lane));
@@ -102,10 +107,14 @@ impl<T: Transport> Reactor<T> {
         }
     }
 
+    /// The lane that a connection was dialed for, if its hello is not over.
+    fn opening(&mut self, id: ConnectionId) -> Option<LaneId> {
+        self.sockets.get_mut(id).filter(|it| it.stranger).and_then(|it| it.dialed)
+    }
+
     /// A connection was closed by somebody else, or is broken.
     pub fn closed(&mut self, id: ConnectionId, why: Option<io::Error>) {
-        let lane = self.sockets.get_mut(id).filter(|it| it.stranger).and_then(|it| it.dialed);
-        if let (Some(lane), Some(why)) = (lane, why) {
+        if let (Some(lane), Some(why)) = (self.opening(id), why) {
             self.unreachable(lane, why);
         }
         self.forget(id);

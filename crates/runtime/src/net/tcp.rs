@@ -118,3 +118,70 @@ impl Stream for TcpStream {
         let _ = SockRef::from(&self).set_linger(Some(Duration::ZERO));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A connection from 127.0.0.2 to 127.0.0.3.
+    fn pair() -> (TcpStream, std::net::TcpStream) {
+        let tcp = Tcp::default();
+        let nic = |last: u8| NicConfig::at(([127, 0, 0, last], 0).into());
+        let (listener, address) = tcp.listen(&nic(3)).expect("loopback");
+        let dialed = tcp.dial(&nic(2), address).expect("it listens");
+        let (accepted, from) = loop {
+            match tcp.accept(&listener) {
+                Err(why) if why.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
+                other => break other.expect("somebody has dialed"),
+            }
+        };
+        assert_eq!(from.ip(), std::net::IpAddr::from([127, 0, 0, 2]), "by its NIC");
+        for socket in [SockRef::from(&dialed), SockRef::from(&accepted)] {
+            assert!(socket.tcp_nodelay().expect("TCP"));
+            assert_eq!(socket.tcp_notsent_lowat().expect("TCP"), tcp.send_buffer);
+        }
+        let accepted: std::net::TcpStream = accepted.into();
+        accepted.set_nonblocking(false).expect("a socket");
+        (dialed, accepted)
+    }
+
+    /// Writes until the kernel takes no more; says how much it took.
+    fn fill(stream: &mut TcpStream) -> usize {
+        let (mut all, block) = (0, vec![7; 1 << 20]);
+        loop {
+            match Stream::write(stream, &[IoSlice::new(&block)]) {
+                Ok(moved) if moved.blocked => return all + moved.bytes,
+                Ok(moved) => all += moved.bytes,
+                Err(why) if why.kind() == io::ErrorKind::WouldBlock => return all,
+                Err(why) => panic!("{why}"),
+            }
+        }
+    }
+
+    /// Reads to the end; says how much came, and the error at the end.
+    fn drain(mut stream: std::net::TcpStream) -> (usize, Option<io::ErrorKind>) {
+        let (mut all, mut block) = (0, vec![0; 1 << 20]);
+        loop {
+            match stream.read(&mut block) {
+                Ok(0) => return (all, None),
+                Ok(bytes) => all += bytes,
+                Err(why) => return (all, Some(why.kind())),
+            }
+        }
+    }
+
+    #[test]
+    fn a_reset_sends_nothing_more_and_an_end_sends_all() {
+        let poll = mio::Poll::new().expect("an epoll");
+        let (mut here, there) = pair();
+        let written = fill(&mut here);
+        here.reset(poll.registry());
+        let (came, end) = drain(there);
+        assert!(came < written, "{came} of {written} B");
+        assert_eq!(end, Some(io::ErrorKind::ConnectionReset));
+        let (mut here, there) = pair();
+        let written = fill(&mut here);
+        here.finish(poll.registry());
+        assert_eq!(drain(there), (written, None));
+    }
+}

@@ -1,6 +1,8 @@
 //! Whoever dials and is no peer harms nobody.
 
-use crate::cluster::{Cluster, PATIENCE, Size, calm};
+use crate::cluster::{Cluster, PATIENCE, Size, calm, nics};
+use lightloom_runtime::exchange::{LaneId, LaneSpec, Medium, Settings};
+use lightloom_runtime::net::{Config, Event, Listening, Node};
 use proptest::prelude::*;
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
@@ -101,6 +103,22 @@ fn silent_strangers_are_closed() {
 }
 
 #[test]
+fn who_ends_with_his_last_bytes_is_seen_to_end() {
+    let (cluster, mut stranger) = Cluster::with_crowd(2, 1, calm, |at| {
+        let mut stranger = dial([127, 9, 9, 8], at[1][0]).expect("it listens");
+        stranger.write_all(b"lightlm").expect("it fits");
+        stranger.shutdown(std::net::Shutdown::Write).expect("it is open");
+        stranger
+    });
+    let began = Instant::now();
+    stranger.set_read_timeout(Some(PATIENCE)).expect("a time");
+    assert!(matches!(stranger.read(&mut [0; 8]), Ok(0) | Err(_)));
+    // Not only once the settings' `handshake`, 2 s, is over.
+    assert!(began.elapsed() < Duration::from_millis(1500), "{:?}", began.elapsed());
+    drop(cluster);
+}
+
+#[test]
 fn bytes_at_random_harm_nobody() {
     let cluster = Cluster::new(2, 1, calm);
     cluster.await_lanes();
@@ -121,4 +139,27 @@ fn bytes_at_random_harm_nobody() {
         cluster.post_all(1, number, SIZE);
         cluster.expect_done(2, SIZE);
     });
+}
+
+#[test]
+fn who_has_another_secret_is_told_of() {
+    let listening: Vec<_> = (0..2).map(|_| Listening::bind(nics(1)).expect("loopback")).collect();
+    let at: Vec<_> = listening.iter().map(|it| it.addresses()[0]).collect();
+    let (tell, told) = std::sync::mpsc::channel();
+    let open = |(me, listening): (u16, Listening)| {
+        let settings = calm(Settings::new(1, me, 1, &[me as u8]));
+        let lane = LaneSpec { peer: 1 - me, nic: 0, peer_nic: 0, medium: Medium::Packet };
+        let config = Config::new(settings, vec![(lane, at[usize::from(1 - me)])]);
+        let tell = tell.clone();
+        Node::open(config, listening, move |it| drop(tell.send((me, it)))).expect("it fits")
+    };
+    let nodes: Vec<_> = (0..).zip(listening).map(open).collect();
+    let (me, event) = told.recv_timeout(PATIENCE).expect("it is told");
+    let Event::Unreachable(lane, why) = event else { panic!("{event:?}") };
+    let said = "endpoint 1 does not prove that it knows the job's secret";
+    assert_eq!((me, lane, why.to_string()), (0, LaneId(0), said.to_string()));
+    // It is tried again, and not told again.
+    let more = told.recv_timeout(Duration::from_millis(300));
+    assert!(more.is_err(), "{more:?}");
+    drop(nodes);
 }
