@@ -320,7 +320,8 @@ class Rank:
         -------
         dict
             ``decided``: whether the controller has answered within 5 s; ``circuits``: how many
-            ports of this server have one.
+            ports of this server have one; ``ports``: by port, the server and the port at the other
+            end, or none.
         """
         self._round += 1
         demand = {"round": self._round, "bytes": [int(bytes_) for bytes_ in sent_bytes]}

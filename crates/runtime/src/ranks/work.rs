@@ -11,6 +11,7 @@ use super::service::{Heard, close};
 use crate::exchange::{Chunk, Endpoint, Exchange, Transfer};
 use crate::net::{Event, Node};
 use crate::path::{Block, Path, Sender as Decides, Shape};
+use lightloom_control::PortId;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -47,8 +48,8 @@ pub(super) struct Work {
     operations: BTreeMap<u64, Operation>,
     next: u64,
     demands: Demands,
-    /// Demands up to this round were answered, and the ports that may be used since.
-    answered: (u64, Vec<u16>),
+    /// Demands up to this round were answered, and by optical port the other end of the circuit since.
+    answered: (u64, Vec<Option<PortId>>),
     /// The first rank that has ended before it was done.
     died: Option<String>,
 }
@@ -539,9 +540,8 @@ impl Work {
     fn agent_says(&mut self, said: FromAgent) {
         match said {
             FromAgent::Use(mut told) => {
-                let lit = (0..).zip(&told.circuits).filter(|it| it.1.is_some());
-                self.answered = (told.round, lit.map(|it| it.0).collect());
                 told.circuits.resize(usize::from(self.job.optical_nics), None);
+                self.answered = (told.round, told.circuits.clone());
                 self.node.told(told);
                 self.answer_demands();
             }
@@ -577,13 +577,17 @@ impl Work {
         }
         let ready = self.circuits_are_up();
         for (who, decided) in self.demands.answered(self.answered.0, ready) {
-            self.done(who, json!({ "decided": decided, "circuits": self.answered.1.len() }));
+            let ports = &self.answered.1;
+            let circuits = ports.iter().flatten().count();
+            let said = json!({ "decided": decided, "circuits": circuits, "ports": ports });
+            self.done(who, said);
         }
     }
 
     /// Whether each port that may be used has a connection.
     fn circuits_are_up(&self) -> bool {
-        let (lanes, ports) = (self.lanes.clone(), self.answered.1.clone());
+        let lit = (0..).zip(&self.answered.1).filter(|it| it.1.is_some());
+        let (lanes, ports) = (self.lanes.clone(), lit.map(|it| it.0).collect::<Vec<u16>>());
         let packet = self.job.packet_nics;
         let all = move |exchange: &Exchange| {
             let up = |port: &u16| {
