@@ -186,6 +186,20 @@ def rails_assign(
     ``demand`` is [source GPU, destination GPU] in bytes.
     """
 
+def alltoall_nics(
+    request: str, demand: npt.NDArray[np.uint64]
+) -> list[tuple[int, int, int, int, int, int]]:
+    """Return which NICs the simulator's decisions give which bytes of an all-to-all to carry.
+
+    ``request`` is JSON: servers, gpus_per_server, packet_nics (of a server, the first ones),
+    optical_nics (those after them), rule (``"delegate"``, by circuits, or a rule of dealing to
+    rails), chunk (of such a rule, in bytes), circuits (pairs of ends, each a server and its optical
+    port). ``demand`` is [source GPU, destination GPU] in bytes.
+
+    The result, a row a part, by source, destination and offset: source, destination, offset in what
+    the one sends the other, bytes, sending NIC, receiving NIC (by number in their servers).
+    """
+
 def plan_algorithms(primitive: str, nodes: int, lines: Sequence[int] = ...) -> list[str]:
     """Return the names of a primitive's collective algorithms on so many nodes.
 

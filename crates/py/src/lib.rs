@@ -10,6 +10,7 @@ mod errors;
 mod function;
 mod json;
 mod mixnet;
+mod nics;
 mod progress;
 mod railx;
 mod swot;
@@ -223,6 +224,8 @@ mod _core {
     use super::mixnet::emulate::emulate_region;
     #[pymodule_export]
     use super::mixnet::predict::{predict_evaluate, predict_fit};
+    #[pymodule_export]
+    use super::nics::alltoall_nics;
     #[pymodule_export]
     use super::railx::allocate::{railx_allocate, railx_largest};
     #[pymodule_export]

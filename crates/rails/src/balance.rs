@@ -60,6 +60,7 @@ pub fn assign(
         return assignment;
     }
     let mut lpt = Lpt::new(rails);
+    let domains = messages.len();
     for (domain, messages) in messages.iter().enumerate() {
         let rates = rates.get(domain);
         let mut dealt = match (deal, rates) {
@@ -72,23 +73,45 @@ pub fn assign(
             }
             _ => vec![],
         };
-        let mut turn = 0;
-        for message in messages {
+        let turns = match deal {
+            Deal::Lpt => vec![],
+            _ => first_turns(messages, chunk, domain, domains),
+        };
+        let mut at = 0;
+        for (index, message) in messages.iter().enumerate() {
             let to = message.destination as usize * rails;
             for (offset, size) in sizes(message.bytes, chunk).enumerate() {
                 if deal != Deal::Lpt {
+                    let turn = turns[index] + offset;
                     let rail = deal.blindly(message, (domain, turn, offset), rails);
                     dealt.push(rates.map_or(rail, |r| r.up(message.destination, rail, turn)));
                 }
-                let rail = usize::from(dealt[turn]);
+                let rail = usize::from(dealt[at]);
                 assignment.sent[domain * rails + rail] += size;
                 assignment.received[to + rail] += size;
-                turn += 1;
+                at += 1;
             }
         }
         assignment.rails.push(dealt);
     }
     assignment
+}
+
+/// By message: how many chunks have their turn before its first. Turns are by source, then by destination from
+/// the sender on, so that no one is everyone's first, then by receiver; in whatever order messages are given.
+fn first_turns(messages: &[Message], chunk: u64, sender: usize, domains: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..messages.len()).collect();
+    // Stable: of messages with the same two ends, the first is at the lower offset.
+    order.sort_by_key(|&at| {
+        let Message { source, destination, receiver, .. } = messages[at];
+        (source, (destination as usize + domains - sender) % domains, receiver)
+    });
+    let (mut turns, mut turn) = (vec![0; messages.len()], 0);
+    for at in order {
+        turns[at] = turn;
+        turn += messages[at].bytes.div_ceil(chunk) as usize;
+    }
+    turns
 }
 
 fn deal_to_both(
@@ -253,6 +276,22 @@ mod tests {
         assert_eq!(sent(Deal::Source), [0, 200, 0, 0]);
         assert_eq!(sent(Deal::RoundRobin), [0, 100, 100, 0]);
         assert_eq!(sent(Deal::Hash).iter().sum::<u64>(), 200);
+    }
+
+    /// Turns do not depend on the order in which messages are given: from domain 1 on, by source, destination
+    /// from the sender on, and receiver.
+    #[test]
+    fn turns_are_by_source_then_by_destination_from_the_sender_on() {
+        let message =
+            |source, destination, receiver| Message { bytes: 150, destination, source, receiver };
+        let mut ours = vec![message(0, 2, 0), message(0, 2, 1), message(0, 0, 0), message(1, 2, 0)];
+        let dealt = |ours: &[Message]| {
+            let all = [vec![], ours.to_vec(), vec![]];
+            assign(&all, 3, 100, Deal::RoundRobin, &[]).rails[1].clone()
+        };
+        assert_eq!(dealt(&ours), [1, 2, 0, 1, 2, 0, 1, 2]);
+        ours.reverse();
+        assert_eq!(dealt(&ours), [1, 2, 2, 0, 0, 1, 1, 2]);
     }
 
     /// Domains that send an odd chunk each all begin with rail 0; both ends see it.

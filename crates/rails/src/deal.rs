@@ -18,7 +18,8 @@ pub enum Deal {
     Lpt,
     /// By the loads of both ends, as if every sender knew what all send.
     Both,
-    /// The next rail, whatever the size, from one that differs by sender.
+    /// The next rail, whatever the size, from one that differs by sender: by source, by destination from the
+    /// sender on, by receiver and by offset.
     RoundRobin,
     /// By a hash of both GPUs and the offset.
     Hash,

@@ -321,7 +321,7 @@ class Rank:
         dict
             ``decided``: whether the controller has answered within 5 s; ``decided_ns``: when the
             agent said so (CLOCK_BOOTTIME) [ns]; ``circuits``: how many ports of this server have
-            one.
+            one; ``ports``: by port, the server and the port at the other end, or none.
         """
         self._round += 1
         demand = {"round": self._round, "bytes": [int(bytes_) for bytes_ in sent_bytes]}

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from lightloom.errors import InputError, RunError
 from lightloom.rails.workloads import Workload, demand
 from lightloom.testbed.job import Job, Settings
+from lightloom.testbed.nics import Join, circuits
 from lightloom.testbed.shape import Shape
 
 KINDS = ("alltoall", "allreduce", "reducescatter", "allgather", "broadcast", "barrier")
@@ -55,6 +56,8 @@ class Outcome:
         Chunks that took another NIC than planned; that were sent again.
     circuits
         Circuits that stood; none without an optical switch.
+    joins
+        The two ends of each of them, as server and optical port; none without an optical switch.
     """
 
     path: str
@@ -72,6 +75,7 @@ class Outcome:
     detours: int
     resent: int
     circuits: int | None
+    joins: list[Join] | None
 
     def said(self) -> dict[str, Any]:
         """Return it for JSON."""
@@ -155,7 +159,10 @@ class Request:
 
 
 def collective(
-    name: str, request: Request, told: Callable[[str], None] = lambda line: None
+    name: str,
+    request: Request,
+    told: Callable[[str], None] = lambda line: None,
+    demands: npt.NDArray[np.uint64] | None = None,
 ) -> list[Outcome]:
     """Run collectives on a testbed.
 
@@ -167,6 +174,9 @@ def collective(
         What is to be run.
     told
         Is called with what is done next.
+    demands
+        Of all-to-alls, what ranks send each other in place of the request's workload [B]:
+        [collective, source rank, destination rank].
 
     Returns
     -------
@@ -186,15 +196,20 @@ def collective(
         steps = _steps(request, job.shape)
         plan = {"kind": request.kind, "bytes": request.size_bytes, "steps": steps}
         (job.directory / "plan.json").write_text(json.dumps(plan))
-        demands = None
-        if request.kind == "alltoall":
-            demands = request.demands(job.shape)
-            np.save(job.directory / "demands.npy", demands)
         ranks = job.shape.servers * job.shape.ranks_per_server
+        if request.kind == "alltoall":
+            demands = request.demands(job.shape) if demands is None else demands
+            if demands.shape != (request.count, ranks, ranks):
+                raise InputError(
+                    f"demands: {demands.shape}: must be {(request.count, ranks, ranks)}"
+                )
+            np.save(job.directory / "demands.npy", demands.astype(np.uint64))
         told(f"{len(steps)} collectives of {ranks} ranks")
         program = [sys.executable, "-m", "lightloom.testbed.program", str(job.directory)]
         job.run(program, {"OMP_NUM_THREADS": "1"})
-        return _outcomes(job.shape, steps, demands, job.directory)
+        return _outcomes(
+            job.shape, steps, demands if request.kind == "alltoall" else None, job.directory
+        )
 
 
 def _steps(request: Request, shape: Shape) -> list[dict[str, Any]]:
@@ -251,7 +266,8 @@ def _outcome(
     else:
         busiest = int(max(side.max() for side in _sides(between(matrix, shape))))
     nic = max(max(map(max, sent)), max(map(max, received)))
-    ports = [row["circuits"]["circuits"] for row in first if row["circuits"]]
+    ports = [row["circuits"]["ports"] for row in first if row["circuits"]]
+    joins = circuits(ports) if ports else None
     return Outcome(
         path=step["path"],
         demand=step["demand"],
@@ -267,7 +283,8 @@ def _outcome(
         received=received,
         detours=sum(nic["detours"] for row in first for nic in row["nics"]),
         resent=sum(nic["resent"] for row in first for nic in row["nics"]),
-        circuits=sum(ports) // 2 if ports else None,
+        circuits=None if joins is None else len(joins),
+        joins=joins,
     )
 
 

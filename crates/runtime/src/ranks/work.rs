@@ -11,6 +11,7 @@ use super::service::{Heard, close};
 use crate::exchange::{Chunk, Endpoint, Exchange, Transfer};
 use crate::net::{Event, Node};
 use crate::path::{Block, Path, Sender as Decides, Shape};
+use lightloom_control::PortId;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -38,8 +39,8 @@ struct Answered {
     round: u64,
     /// When it said so (CLOCK_BOOTTIME) \[ns\].
     at_ns: u64,
-    /// The ports that may be used since.
-    ports: Vec<u16>,
+    /// By optical port: the other end of the circuit that may be used since.
+    ports: Vec<Option<PortId>>,
 }
 
 /// The state of the thread.
@@ -549,12 +550,11 @@ impl Work {
     fn agent_says(&mut self, said: FromAgent) {
         match said {
             FromAgent::Use(mut told) => {
-                let lit = (0..).zip(&told.circuits).filter(|it| it.1.is_some());
-                self.answered.ports = lit.map(|it| it.0).collect();
                 if told.round > self.answered.round {
                     (self.answered.round, self.answered.at_ns) = (told.round, self.now());
                 }
                 told.circuits.resize(usize::from(self.job.optical_nics), None);
+                self.answered.ports = told.circuits.clone();
                 self.node.told(told);
                 self.answer_demands();
             }
@@ -590,15 +590,19 @@ impl Work {
         }
         let ready = self.circuits_are_up();
         for (who, decided) in self.demands.answered(self.answered.round, ready) {
-            let (at_ns, circuits) = (self.answered.at_ns, self.answered.ports.len());
-            let said = json!({ "decided": decided, "decided_ns": at_ns, "circuits": circuits });
+            let Answered { at_ns, ports, .. } = &self.answered;
+            let circuits = ports.iter().flatten().count();
+            let said = json!({
+                "decided": decided, "decided_ns": at_ns, "circuits": circuits, "ports": ports,
+            });
             self.done(who, said);
         }
     }
 
     /// Whether each port that may be used has a connection.
     fn circuits_are_up(&self) -> bool {
-        let (lanes, ports) = (self.lanes.clone(), self.answered.ports.clone());
+        let lit = (0..).zip(&self.answered.ports).filter(|it| it.1.is_some());
+        let (lanes, ports) = (self.lanes.clone(), lit.map(|it| it.0).collect::<Vec<u16>>());
         let packet = self.job.packet_nics;
         let all = move |exchange: &Exchange| {
             let up = |port: &u16| {

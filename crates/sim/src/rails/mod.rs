@@ -316,7 +316,14 @@ pub fn rails_assign(
         )));
     }
     check(demand, gpus, Some(Chunks { chunk, queue_pairs: 1, deal }))?;
-    let mut messages = vec![vec![]; gpus / rails];
+    let messages = messages(demand, gpus, gpus_per_domain);
+    let assignment = assign(&messages, rails, chunk.get(), deal, &[]);
+    Ok((assignment.sent, assignment.received))
+}
+
+/// What each domain sends to others.
+pub(crate) fn messages(demand: &[u64], gpus: usize, gpus_per_domain: u32) -> Vec<Vec<Message>> {
+    let mut messages = vec![vec![]; gpus / gpus_per_domain as usize];
     for (from, to, bytes) in pairs(demand, gpus) {
         let (domain, destination) = (from / gpus_per_domain, to / gpus_per_domain);
         if domain != destination {
@@ -324,12 +331,11 @@ pub fn rails_assign(
             messages[domain as usize].push(Message { bytes, destination, source, receiver });
         }
     }
-    let assignment = assign(&messages, rails, chunk.get(), deal, &[]);
-    Ok((assignment.sent, assignment.received))
+    messages
 }
 
 /// Refuses a demand that is no matrices, or too large, and a scheme that cannot deal it.
-fn check(demand: &[u64], gpus: usize, chunks: Option<Chunks>) -> Result<(), SimError> {
+pub(crate) fn check(demand: &[u64], gpus: usize, chunks: Option<Chunks>) -> Result<(), SimError> {
     let size = gpus * gpus;
     if demand.is_empty() || demand.len() % size != 0 {
         return Err(SimError::Input(format!(
