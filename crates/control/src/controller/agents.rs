@@ -29,6 +29,7 @@ impl Controller {
         self.believed(now, server);
         self.leap(now, &report);
         let tenant = usize::from(self.region.tenant(server));
+        let waits = self.is_gathered(tenant, &self.agents[usize::from(server)]);
         let faults = self.faults(now, server, report.faults);
         let agent = &mut self.agents[usize::from(server)];
         if !again {
@@ -37,8 +38,8 @@ impl Controller {
         (agent.beat, agent.gone) = (report.beat, false);
         agent.obeyed = agent.obeyed.max(report.obeyed);
         agent.heard = Some(now);
-        if report.demand.is_some() {
-            agent.demand = report.demand;
+        if let Some(demand) = report.demand {
+            agent.ask(demand, waits);
         }
         agent.traffic = report.traffic;
         let changed = agent.faults != faults;
@@ -229,18 +230,23 @@ impl Controller {
                 let due = due.get_or_insert_with(|| vec![0; self.agents.len()]);
                 agents().for_each(|(at, agent)| due[at] = asked(agent));
                 self.gather_by[tenant] = None;
+                for (at, agent) in self.agents.iter_mut().enumerate() {
+                    let own = usize::from(self.region.tenant(at as u16)) == tenant;
+                    agent.counted |= own && agent.present;
+                }
             }
         }
         due
     }
 
-    /// What servers ask for, or as much from everyone to everyone of its tenant if nobody does.
+    /// What servers ask for in rounds that are due, or were, or as much from everyone to everyone of its tenant if
+    /// nobody asks for anything.
     pub(super) fn demand(&self) -> ServerDemand {
         let n = self.region.servers();
         let mut demand = ServerDemand::zero(n);
         let present = |server: usize| self.agents[server].present;
-        for (from, agent) in self.agents.iter().enumerate().filter(|(from, _)| present(*from)) {
-            if let Some(row) = &agent.demand {
+        for from in (0..n).filter(|&from| present(from)) {
+            if let Some(row) = self.counted(from) {
                 for to in (0..n).filter(|&to| to != from && present(to)) {
                     demand.add(from as u32, to as u32, row.bytes[to]);
                 }
@@ -262,20 +268,16 @@ impl Controller {
     /// What is asked of whoever decides, over the ports that are candidates. `asked`: by server, the round
     /// that is to be answered; if none is, ports have failed or work again, or circuits were lost.
     pub(super) fn question(&self, number: u64, masked: &PortMap, asked: &[u64]) -> Question {
-        let present = |agent: &&AgentRecord| agent.present;
+        let present = |at: &usize| self.agents[*at].present;
         let tenants = self.rounds.len() as u16;
         let bases: Vec<Basis> = (0..tenants).map(|at| self.basis(at, masked, asked)).collect();
         let basis_of = |server: usize| bases[usize::from(self.region.tenant(server as u16))];
-        let of = |agent: &AgentRecord| agent.demand.as_ref().and_then(|demand| demand.ahead);
+        let of = |at: usize| self.counted(at).and_then(|demand| demand.ahead);
         let one = tenants == 1;
         Question {
             basis: bases[0],
             basis_of: (0..self.agents.len()).filter(|_| !one).map(basis_of).collect(),
-            ahead: self
-                .agents
-                .iter()
-                .map(|agent| Some(agent).filter(present).and_then(of))
-                .collect(),
+            ahead: (0..self.agents.len()).map(|at| Some(at).filter(present).and_then(of)).collect(),
             traffic: self.agents.iter().map(|agent| agent.traffic.clone()).collect(),
             number,
             ..Question::new(self.demand(), masked.clone())
@@ -286,7 +288,7 @@ impl Controller {
     fn basis(&self, tenant: u16, masked: &PortMap, asked: &[u64]) -> Basis {
         let own = |server: u16| self.region.tenant(server) == tenant;
         let members = || (0..self.agents.len()).filter(|&at| own(at as u16));
-        let demands = || members().filter_map(|at| self.agents[at].demand.as_ref());
+        let demands = || members().filter_map(|at| self.counted(at));
         let kept = |(from, to): &(PortId, PortId)| {
             masked.peer(usize::from(from.0), usize::from(from.1)) == Some(*to)
         };
