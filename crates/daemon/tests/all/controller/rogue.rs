@@ -130,21 +130,22 @@ async fn a_rogue_costs_the_others_nothing_and_its_server_comes_back() {
     rounds(&mut blue, 10).await;
     drop(red);
     // In pairs, since others use this machine; and again, if they did so while the rogue was there.
-    let mut ratios = Vec::new();
-    while ratios.len() < 3 && ratios.iter().all(|&ratio| ratio >= 1.2) {
-        let (mut without, mut with) = (Duration::ZERO, Duration::ZERO);
-        for (name, lie) in LIES {
+    let mut dear = Vec::new();
+    for (name, lie) in LIES {
+        let mut ratios = Vec::new();
+        while ratios.len() < 3 && ratios.iter().all(|&ratio| ratio >= 1.2) {
             let alone = rounds(&mut blue, 20).await;
             let liar = rogue(&controller.address, lie);
             let attacked = rounds(&mut blue, 20).await;
             drop(liar);
-            println!("{name}: {:.3}", attacked.as_secs_f64() / alone.as_secs_f64());
-            (without, with) = (without + alone, with + attacked);
+            ratios.push(attacked.as_secs_f64() / alone.as_secs_f64());
         }
-        ratios.push(with.as_secs_f64() / without.as_secs_f64());
+        println!("{name}: blue's rounds take {ratios:.3?} of their time");
+        if ratios.iter().all(|&ratio| ratio >= 1.2) {
+            dear.push((name, ratios));
+        }
     }
-    println!("blue's rounds take {ratios:.3?} of their time");
-    assert!(ratios.iter().any(|&ratio| ratio < 1.2), "{ratios:?}");
+    assert!(dear.is_empty(), "{dear:.3?}");
     let (_, status) = get(&controller.address, "/v1/status").await;
     assert!(status["counters"]["refused_reports"].as_u64() > Some(500), "{status:#}");
     // The rogue is gone.
