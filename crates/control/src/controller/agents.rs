@@ -35,6 +35,9 @@ impl Controller {
         if !again {
             agent.new_life(report.incarnation, self.rounds[tenant]);
         }
+        if !agent.present {
+            self.presence_by = Time::ZERO;
+        }
         (agent.beat, agent.gone) = (report.beat, false);
         agent.obeyed = agent.obeyed.max(report.obeyed);
         agent.heard = Some(now);
@@ -90,19 +93,10 @@ impl Controller {
         self.agents.iter().all(|agent| agent.heard.is_some() || !agent.present)
     }
 
-    /// Notices agents whose lease has ended.
+    /// Notices agents whose lease has ended, and ports that are to be tried again.
     pub(super) fn presence(&mut self, now: Time) {
-        let mut gone = false;
-        for server in 0..self.agents.len() {
-            let agent = &mut self.agents[server];
-            if agent.present && now >= agent.lease_end {
-                (agent.present, gone) = (false, true);
-            }
-            if now >= self.silent_by(server as u16) {
-                self.clear(&Alarm::DrainStuck { server: server as u16 });
-                self.raise(now, Alarm::ServerSilent { server: server as u16 });
-            }
-        }
+        // This is called for every message, and most often no lease has ended.
+        let gone = now >= self.presence_by && self.end_leases(now);
         let retry = !self.stuck.is_empty() && now >= self.retry_at;
         if retry && self.bug.is(Planted::RetriesOneByOne) {
             self.stuck.pop_first();
@@ -117,6 +111,28 @@ impl Controller {
         if gone || retry {
             self.mask(now);
         }
+    }
+
+    /// Notices agents whose lease has ended, and those that have said nothing since for as long as one. Says whether a
+    /// lease has ended.
+    fn end_leases(&mut self, now: Time) -> bool {
+        let mut gone = false;
+        self.presence_by = Time::MAX;
+        for server in 0..self.agents.len() {
+            let agent = &mut self.agents[server];
+            if agent.present && now >= agent.lease_end {
+                (agent.present, gone) = (false, true);
+            }
+            if now >= self.silent_by(server as u16) {
+                self.clear(&Alarm::DrainStuck { server: server as u16 });
+                self.raise(now, Alarm::ServerSilent { server: server as u16 });
+            }
+            let agent = &self.agents[server];
+            let lease_end = if agent.present { agent.lease_end } else { Time::MAX };
+            let by = lease_end.min(self.silent_by(server as u16));
+            self.presence_by = self.presence_by.min(by);
+        }
+        gone
     }
 
     /// When an agent without a lease has said nothing for as long as one; never, if that is known.
@@ -246,11 +262,14 @@ impl Controller {
         let mut demand = ServerDemand::zero(n);
         let present = |server: usize| self.agents[server].present;
         for from in (0..n).filter(|&from| present(from)) {
-            if let Some(row) = self.counted(from) {
-                for to in (0..n).filter(|&to| to != from && present(to)) {
-                    demand.add(from as u32, to as u32, row.bytes[to]);
-                }
+            if let Some(asked) = self.counted(from) {
+                let row = &mut demand.bytes[from * n..(from + 1) * n];
+                row.copy_from_slice(&asked.bytes);
+                row[from] = 0;
             }
+        }
+        for to in (0..n).filter(|&to| !present(to)) {
+            (0..n).for_each(|from| demand.bytes[from * n + to] = 0);
         }
         if self.agents.iter().all(|agent| agent.demand.is_none()) {
             let tenant = |server: usize| self.region.tenant(server as u16);

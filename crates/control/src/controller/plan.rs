@@ -70,7 +70,7 @@ impl Controller {
             let asked = due.unwrap_or_else(|| self.no_rounds());
             let question = self.question(number, &masked, &asked);
             self.counters.decisions += 1;
-            self.outputs.push_back(Output::Decide(question));
+            self.outputs.push_back(Output::Decide(Box::new(question)));
             self.phase = Phase::Deciding { question: number, asked, masked, since: now };
         }
     }
@@ -380,24 +380,6 @@ impl Controller {
             !without(&self.endable(switch), &wanted).is_empty()
         };
         self.switches(Site::is_known).iter().any(untidy)
-    }
-
-    /// Those circuits that are on other switches than these, or of which both patches stood when they were read last.
-    pub(super) fn observed(&self, map: &PortMap, switches: &[usize]) -> PortMap {
-        let mut observed = map.clone();
-        for (a, b) in map.circuits() {
-            let switch = self.switch_of(a);
-            let ends = [a, b].map(|port| self.region.switch_port(port).port);
-            let pair = Patch::pair(self.region.switch_ports(switch), ends[0], ends[1]);
-            let actual = &self.sites[switch].actual;
-            let there = |patch: &Patch| actual.binary_search(patch).is_ok();
-            let half = self.bug.is(Planted::TakesHalfForWhole) && pair.iter().any(there);
-            let stands = half || pair.iter().all(there);
-            if switches.contains(&switch) && !stands {
-                observed.disconnect(a);
-            }
-        }
-        observed
     }
 
     fn verify(&mut self, now: Time, plan: Plan) {
