@@ -232,7 +232,7 @@ impl Controller {
     /// Patches of a switch to end and to set.
     fn to_do(&self, switch: usize, target: &PortMap) -> (Vec<Patch>, Vec<Patch>) {
         let wanted = self.region.patches(switch, target);
-        (without(&self.endable(switch), &wanted), without(&wanted, &self.sites[switch].actual))
+        (self.to_end(switch, &wanted), without(&wanted, &self.sites[switch].actual))
     }
 
     /// What there is to do for a plan, by switch, where there is something.
@@ -359,25 +359,27 @@ impl Controller {
         target
     }
 
-    /// What stands between ports of this region on a switch, but for those that do not follow anyway.
-    fn endable(&self, switch: usize) -> Vec<Patch> {
+    /// What stands on a switch between ports of this region, but for those that do not follow anyway, and is not wanted.
+    fn to_end(&self, switch: usize, wanted: &[Patch]) -> Vec<Patch> {
         let ours = |switch_port: u16| {
             let port = self.region.port_at(switch, switch_port);
             port.is_some_and(|port| !self.stuck.contains(&port))
         };
         let far = |patch: &Patch| patch.egress.saturating_sub(self.region.switch_ports(switch));
-        let one = |patch: &&Patch| ours(patch.ingress) || ours(far(patch));
         let careless = self.bug.is(Planted::EndsForeignPatches);
-        let both =
-            |patch: &&Patch| ours(patch.ingress) && ours(far(patch)) || careless && one(patch);
-        self.sites[switch].actual.iter().filter(both).copied().collect()
+        let mut end = without(&self.sites[switch].actual, wanted);
+        end.retain(|patch| match (ours(patch.ingress), ours(far(patch))) {
+            (true, true) => true,
+            (one, other) => careless && (one || other),
+        });
+        end
     }
 
     /// Whether patches stand that make none of the circuits that are known.
     pub(super) fn untidy(&self) -> bool {
         let untidy = |&switch: &usize| {
             let wanted = self.region.patches(switch, &self.standing);
-            !without(&self.endable(switch), &wanted).is_empty()
+            !self.to_end(switch, &wanted).is_empty()
         };
         self.switches(Site::is_known).iter().any(untidy)
     }
@@ -519,7 +521,7 @@ fn peer(map: &PortMap, (server, port): PortId) -> Option<PortId> {
 }
 
 /// Those of `patches`, in rising order, that are not among `others`, in rising order.
-fn without(patches: &[Patch], others: &[Patch]) -> Vec<Patch> {
+pub(super) fn without(patches: &[Patch], others: &[Patch]) -> Vec<Patch> {
     let mut others = others.iter().peekable();
     let mut alone = Vec::new();
     for patch in patches {
