@@ -16,7 +16,7 @@ pub(crate) struct Share {
     given_up: u32,
     /// By server: the last round that it was told is answered, or says to be.
     told: BTreeMap<u16, u64>,
-    /// By server: its last round, and since when the controller knows of one that is neither counted nor answered.
+    /// By server: its last round, and since when the controller knows of one that is not answered.
     asked: BTreeMap<u16, (u64, Time)>,
     /// By server: the last round that a decision counted, and what is sent in it.
     counted: BTreeMap<u16, (u64, Vec<u64>)>,
@@ -53,11 +53,10 @@ impl Share {
         }
     }
 
-    /// Whether the last round of a server is neither answered nor counted.
+    /// Whether the last round of a server is not answered.
     fn waits(&self, server: u16) -> bool {
         let asked = self.asked.get(&server).map_or(0, |&(round, _)| round);
-        let counted = self.counted.get(&server).map_or(0, |&(round, _)| round);
-        asked > counted.max(self.told.get(&server).copied().unwrap_or(0))
+        asked > self.told.get(&server).copied().unwrap_or(0)
     }
 
     /// A decision counts a server's round once all of its tenant's servers have asked for it, or the time is over that
