@@ -328,6 +328,29 @@ fn rounds_of_one_tenant_do_not_halve_those_of_another() {
 }
 
 #[test]
+fn two_tenants_share_the_switch() {
+    let alone = Region6::new(Memory::default()).rounds(1, |_| {});
+    let mut all = Region6::new(Memory::default());
+    // Red's servers ask one a millisecond, too, and again some time after all are answered.
+    let (mut red, mut asked, mut rest) = (1, 0, 0);
+    let with = all.rounds(1, |all| {
+        if asked < 3 {
+            all.ask(asked..asked + 1, red);
+            asked += 1;
+        } else if (0..3).all(|server| all.round(server) >= red) {
+            rest += 1;
+            if rest > red % 7 {
+                (red, asked, rest) = (red + 1, 0, 0);
+            }
+        }
+    });
+    println!("blue's rounds take {:.3} of their time, and red has {red}", with / alone);
+    // A plan of red's is under way when blue asks, at worst.
+    assert!(with <= 2.0 * alone, "{:.3}", with / alone);
+    assert!(red > ROUNDS / 2, "{red}");
+}
+
+#[test]
 fn a_round_counts_once_all_ask_for_it_or_have_been_waited_for() {
     let mut all = Region6::new(Memory::default());
     all.ask(0..3, 1);
