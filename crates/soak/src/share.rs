@@ -93,11 +93,14 @@ impl Share {
                 let new = asks == row(at, &|to| status.demand.bytes[at][to]);
                 let last = self.counted.get(&server.server);
                 let old = last.is_some_and(|(_, last)| asks == row(at, &|to| last[to]));
-                if asks.is_empty() || !new || old {
+                let told = self.told.get(&server.server).copied().unwrap_or(0);
+                let gathers = round > answered.max(told) && honest[tenant] && !alike && !over;
+                // Of one that asks only for what goes to servers that are not there, it cannot be seen.
+                let as_before = if asks.is_empty() { gathers } else { !new || old };
+                if as_before {
                     continue;
                 }
-                let told = self.told.get(&server.server).copied().unwrap_or(0);
-                if round > answered.max(told) && honest[tenant] && !alike && !over {
+                if gathers {
                     early = early.or(Some((server.server, round)));
                 }
                 counted.push((server.server, (round, status.demand.bytes[at].clone())));
