@@ -208,6 +208,9 @@ pub(crate) fn keep(
     wanted: u32,
     numa_of_port: &[u8],
 ) -> u32 {
+    if wanted == 0 {
+        return 0; // as for most pairs
+    }
     let stand = current.between(a, b);
     for kept in 0..stand.min(wanted) {
         let best = (0..current.degree)

@@ -371,7 +371,7 @@ impl EmulatedRegion {
                 self.obey(id, &order);
                 self.note(|| Step::Order(order));
             }
-            Output::Decide(question) => self.questions.push_back(question),
+            Output::Decide(question) => self.questions.push_back(*question),
             Output::Reconnect { .. } => {
                 self.changing = None;
                 self.answers.clear();

@@ -182,7 +182,18 @@ impl World {
                 self.note(|| format!("controller reconnects to switch {switch}"));
                 self.hang_up(switch);
             }
-            Output::Decide(question) => self.decide(question),
+            Output::Decide(question) => {
+                let tenants = 0..self.rounds.len() as u16;
+                let honest =
+                    |tenant| self.liars.iter().all(|&server| self.region.tenant(server) != tenant);
+                let honest: Vec<bool> = tenants.map(honest).collect();
+                if let Some(controller) = &self.controller {
+                    let (share, settings) = (&mut self.checks.share, &self.settings);
+                    let holds = share.gathered(now, settings, controller, &question, &honest);
+                    self.hold(holds);
+                }
+                self.decide(*question);
+            }
             Output::Event(event) => {
                 self.note(|| format!("event: {event:?}"));
                 if let ControllerEvent::Raised { alarm } = &event {

@@ -46,6 +46,7 @@ invariants! {
     ALARMS, "alarms", "an agent that reports is not called silent, and one that is silent is not called stuck";
     ROUNDS, "rounds", "a server is told that a round is answered only if its tenant asked for it, whatever others say";
     SHARE, "share", "a plan that waits for other tenants' servers alone is given up after the share of a lease that it has";
+    GATHERED, "gathered", "a decision counts a round once all present servers of its tenant have asked for it, or were waited for long enough";
     CALM, "calm", "nobody is called without end";
     PROGRESS, "progress", "once faults stop, demand is answered, alarms end, and controller, journal, switch and agents agree";
 }

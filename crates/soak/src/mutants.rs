@@ -101,6 +101,7 @@ mod tests {
             Planted::BelievesOldBeats | Planted::IgnoresNewFaults => &["sound"],
             Planted::EndsForeignPatches => &["slice"],
             Planted::NeverDefers => &["share"],
+            Planted::CountsHalfRounds => &["gathered"],
             Planted::GoesOnWhenWoken => &["awake"],
             Planted::ReusesGenerations => &["rising"],
             Planted::SkipsQuarantine | Planted::ForgetsTouched | Planted::NotesInQuarantine => {

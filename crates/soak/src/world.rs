@@ -307,6 +307,7 @@ impl World {
         };
         controller.handle(now, input);
         if let Some(report) = report.filter(|it| controller.heard(it.server) == Some(now)) {
+            self.checks.share.heard(now, &report);
             self.checks.heard(now, &self.settings, report);
         }
     }

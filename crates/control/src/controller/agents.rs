@@ -29,16 +29,20 @@ impl Controller {
         self.believed(now, server);
         self.leap(now, &report);
         let tenant = usize::from(self.region.tenant(server));
+        let waits = self.is_gathered(tenant, &self.agents[usize::from(server)]);
         let faults = self.faults(now, server, report.faults);
         let agent = &mut self.agents[usize::from(server)];
         if !again {
             agent.new_life(report.incarnation, self.rounds[tenant]);
         }
+        if !agent.present {
+            self.presence_by = Time::ZERO;
+        }
         (agent.beat, agent.gone) = (report.beat, false);
         agent.obeyed = agent.obeyed.max(report.obeyed);
         agent.heard = Some(now);
-        if report.demand.is_some() {
-            agent.demand = report.demand;
+        if let Some(demand) = report.demand {
+            agent.ask(demand, waits);
         }
         agent.traffic = report.traffic;
         let changed = agent.faults != faults;
@@ -89,19 +93,10 @@ impl Controller {
         self.agents.iter().all(|agent| agent.heard.is_some() || !agent.present)
     }
 
-    /// Notices agents whose lease has ended.
+    /// Notices agents whose lease has ended, and ports that are to be tried again.
     pub(super) fn presence(&mut self, now: Time) {
-        let mut gone = false;
-        for server in 0..self.agents.len() {
-            let agent = &mut self.agents[server];
-            if agent.present && now >= agent.lease_end {
-                (agent.present, gone) = (false, true);
-            }
-            if now >= self.silent_by(server as u16) {
-                self.clear(&Alarm::DrainStuck { server: server as u16 });
-                self.raise(now, Alarm::ServerSilent { server: server as u16 });
-            }
-        }
+        // This is called for every message, and most often no lease has ended.
+        let gone = now >= self.presence_by && self.end_leases(now);
         let retry = !self.stuck.is_empty() && now >= self.retry_at;
         if retry && self.bug.is(Planted::RetriesOneByOne) {
             self.stuck.pop_first();
@@ -116,6 +111,28 @@ impl Controller {
         if gone || retry {
             self.mask(now);
         }
+    }
+
+    /// Notices agents whose lease has ended, and those that have said nothing since for as long as one. Says whether a
+    /// lease has ended.
+    fn end_leases(&mut self, now: Time) -> bool {
+        let mut gone = false;
+        self.presence_by = Time::MAX;
+        for server in 0..self.agents.len() {
+            let agent = &mut self.agents[server];
+            if agent.present && now >= agent.lease_end {
+                (agent.present, gone) = (false, true);
+            }
+            if now >= self.silent_by(server as u16) {
+                self.clear(&Alarm::DrainStuck { server: server as u16 });
+                self.raise(now, Alarm::ServerSilent { server: server as u16 });
+            }
+            let agent = &self.agents[server];
+            let lease_end = if agent.present { agent.lease_end } else { Time::MAX };
+            let by = lease_end.min(self.silent_by(server as u16));
+            self.presence_by = self.presence_by.min(by);
+        }
+        gone
     }
 
     /// When an agent without a lease has said nothing for as long as one; never, if that is known.
@@ -229,22 +246,30 @@ impl Controller {
                 let due = due.get_or_insert_with(|| vec![0; self.agents.len()]);
                 agents().for_each(|(at, agent)| due[at] = asked(agent));
                 self.gather_by[tenant] = None;
+                for (at, agent) in self.agents.iter_mut().enumerate() {
+                    let own = usize::from(self.region.tenant(at as u16)) == tenant;
+                    agent.counted |= own && agent.present;
+                }
             }
         }
         due
     }
 
-    /// What servers ask for, or as much from everyone to everyone of its tenant if nobody does.
+    /// What servers ask for in rounds that are due, or were, or as much from everyone to everyone of its tenant if
+    /// nobody asks for anything.
     pub(super) fn demand(&self) -> ServerDemand {
         let n = self.region.servers();
         let mut demand = ServerDemand::zero(n);
         let present = |server: usize| self.agents[server].present;
-        for (from, agent) in self.agents.iter().enumerate().filter(|(from, _)| present(*from)) {
-            if let Some(row) = &agent.demand {
-                for to in (0..n).filter(|&to| to != from && present(to)) {
-                    demand.add(from as u32, to as u32, row.bytes[to]);
-                }
+        for from in (0..n).filter(|&from| present(from)) {
+            if let Some(asked) = self.counted(from) {
+                let row = &mut demand.bytes[from * n..(from + 1) * n];
+                row.copy_from_slice(&asked.bytes);
+                row[from] = 0;
             }
+        }
+        for to in (0..n).filter(|&to| !present(to)) {
+            (0..n).for_each(|from| demand.bytes[from * n + to] = 0);
         }
         if self.agents.iter().all(|agent| agent.demand.is_none()) {
             let tenant = |server: usize| self.region.tenant(server as u16);
@@ -262,20 +287,16 @@ impl Controller {
     /// What is asked of whoever decides, over the ports that are candidates. `asked`: by server, the round
     /// that is to be answered; if none is, ports have failed or work again, or circuits were lost.
     pub(super) fn question(&self, number: u64, masked: &PortMap, asked: &[u64]) -> Question {
-        let present = |agent: &&AgentRecord| agent.present;
+        let present = |at: &usize| self.agents[*at].present;
         let tenants = self.rounds.len() as u16;
         let bases: Vec<Basis> = (0..tenants).map(|at| self.basis(at, masked, asked)).collect();
         let basis_of = |server: usize| bases[usize::from(self.region.tenant(server as u16))];
-        let of = |agent: &AgentRecord| agent.demand.as_ref().and_then(|demand| demand.ahead);
+        let of = |at: usize| self.counted(at).and_then(|demand| demand.ahead);
         let one = tenants == 1;
         Question {
             basis: bases[0],
             basis_of: (0..self.agents.len()).filter(|_| !one).map(basis_of).collect(),
-            ahead: self
-                .agents
-                .iter()
-                .map(|agent| Some(agent).filter(present).and_then(of))
-                .collect(),
+            ahead: (0..self.agents.len()).map(|at| Some(at).filter(present).and_then(of)).collect(),
             traffic: self.agents.iter().map(|agent| agent.traffic.clone()).collect(),
             number,
             ..Question::new(self.demand(), masked.clone())
@@ -286,7 +307,7 @@ impl Controller {
     fn basis(&self, tenant: u16, masked: &PortMap, asked: &[u64]) -> Basis {
         let own = |server: u16| self.region.tenant(server) == tenant;
         let members = || (0..self.agents.len()).filter(|&at| own(at as u16));
-        let demands = || members().filter_map(|at| self.agents[at].demand.as_ref());
+        let demands = || members().filter_map(|at| self.counted(at));
         let kept = |(from, to): &(PortId, PortId)| {
             masked.peer(usize::from(from.0), usize::from(from.1)) == Some(*to)
         };

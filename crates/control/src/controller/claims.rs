@@ -107,7 +107,10 @@ impl Controller {
             return Err(Untrue::Round(report.round.max(asked)));
         }
         if let Some(demand) = &report.demand {
-            self.believe_demand(report.server, demand)?;
+            // Most reports say again what was believed before.
+            if agent.demand.as_ref() != Some(demand) {
+                self.believe_demand(report.server, demand)?;
+            }
         }
         if !is_traffic(&report.traffic) {
             return Err(Untrue::Traffic);

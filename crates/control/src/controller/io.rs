@@ -119,7 +119,7 @@ pub enum Output {
         switch: usize,
     },
     /// Decide on circuits, and answer with [`Input::Decided`].
-    Decide(Question),
+    Decide(Box<Question>),
     /// Something for logs and views.
     Event(ControllerEvent),
 }

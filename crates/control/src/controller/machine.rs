@@ -34,6 +34,8 @@ pub struct Controller {
     /// Not all switches are known yet: agents are not answered until then.
     pub(super) mute_until: Option<Time>,
     pub(super) agents: Vec<AgentRecord>,
+    /// Before then no lease ends, and nobody is to be called silent.
+    pub(super) presence_by: Time,
     /// By tenant: rounds that were answered for all its servers, and when a round that is being gathered
     /// is decided on.
     pub(super) rounds: Vec<u64>,
@@ -90,6 +92,7 @@ impl Controller {
             stopped: false,
             mute_until: Some(last + settings.patience),
             agents: vec![AgentRecord::new(lease_end); servers],
+            presence_by: Time::ZERO,
             rounds: vec![0; usize::from(tenants) + 1],
             gather_by: vec![None; usize::from(tenants) + 1],
             deferred: vec![false; usize::from(tenants) + 1],

@@ -70,7 +70,7 @@ impl Controller {
             let asked = due.unwrap_or_else(|| self.no_rounds());
             let question = self.question(number, &masked, &asked);
             self.counters.decisions += 1;
-            self.outputs.push_back(Output::Decide(question));
+            self.outputs.push_back(Output::Decide(Box::new(question)));
             self.phase = Phase::Deciding { question: number, asked, masked, since: now };
         }
     }
@@ -232,7 +232,7 @@ impl Controller {
     /// Patches of a switch to end and to set.
     fn to_do(&self, switch: usize, target: &PortMap) -> (Vec<Patch>, Vec<Patch>) {
         let wanted = self.region.patches(switch, target);
-        (without(&self.endable(switch), &wanted), without(&wanted, &self.sites[switch].actual))
+        (self.to_end(switch, &wanted), without(&wanted, &self.sites[switch].actual))
     }
 
     /// What there is to do for a plan, by switch, where there is something.
@@ -359,45 +359,29 @@ impl Controller {
         target
     }
 
-    /// What stands between ports of this region on a switch, but for those that do not follow anyway.
-    fn endable(&self, switch: usize) -> Vec<Patch> {
+    /// What stands on a switch between ports of this region, but for those that do not follow anyway, and is not wanted.
+    fn to_end(&self, switch: usize, wanted: &[Patch]) -> Vec<Patch> {
         let ours = |switch_port: u16| {
             let port = self.region.port_at(switch, switch_port);
             port.is_some_and(|port| !self.stuck.contains(&port))
         };
         let far = |patch: &Patch| patch.egress.saturating_sub(self.region.switch_ports(switch));
-        let one = |patch: &&Patch| ours(patch.ingress) || ours(far(patch));
         let careless = self.bug.is(Planted::EndsForeignPatches);
-        let both =
-            |patch: &&Patch| ours(patch.ingress) && ours(far(patch)) || careless && one(patch);
-        self.sites[switch].actual.iter().filter(both).copied().collect()
+        let mut end = without(&self.sites[switch].actual, wanted);
+        end.retain(|patch| match (ours(patch.ingress), ours(far(patch))) {
+            (true, true) => true,
+            (one, other) => careless && (one || other),
+        });
+        end
     }
 
     /// Whether patches stand that make none of the circuits that are known.
     pub(super) fn untidy(&self) -> bool {
         let untidy = |&switch: &usize| {
             let wanted = self.region.patches(switch, &self.standing);
-            !without(&self.endable(switch), &wanted).is_empty()
+            !self.to_end(switch, &wanted).is_empty()
         };
         self.switches(Site::is_known).iter().any(untidy)
-    }
-
-    /// Those circuits that are on other switches than these, or of which both patches stood when they were read last.
-    pub(super) fn observed(&self, map: &PortMap, switches: &[usize]) -> PortMap {
-        let mut observed = map.clone();
-        for (a, b) in map.circuits() {
-            let switch = self.switch_of(a);
-            let ends = [a, b].map(|port| self.region.switch_port(port).port);
-            let pair = Patch::pair(self.region.switch_ports(switch), ends[0], ends[1]);
-            let actual = &self.sites[switch].actual;
-            let there = |patch: &Patch| actual.binary_search(patch).is_ok();
-            let half = self.bug.is(Planted::TakesHalfForWhole) && pair.iter().any(there);
-            let stands = half || pair.iter().all(there);
-            if switches.contains(&switch) && !stands {
-                observed.disconnect(a);
-            }
-        }
-        observed
     }
 
     fn verify(&mut self, now: Time, plan: Plan) {
@@ -537,7 +521,7 @@ fn peer(map: &PortMap, (server, port): PortId) -> Option<PortId> {
 }
 
 /// Those of `patches`, in rising order, that are not among `others`, in rising order.
-fn without(patches: &[Patch], others: &[Patch]) -> Vec<Patch> {
+pub(super) fn without(patches: &[Patch], others: &[Patch]) -> Vec<Patch> {
     let mut others = others.iter().peekable();
     let mut alone = Vec::new();
     for patch in patches {

@@ -14,7 +14,12 @@ pub(super) struct AgentRecord {
     pub heard: Option<Time>,
     pub obeyed: Mark,
     pub faults: Vec<ServerPart>,
+    /// What it asked for last.
     pub demand: Option<Demand>,
+    /// Whether a decision has counted that,
+    pub counted: bool,
+    /// and what it asked for before, which decisions count until they count the last.
+    pub before: Option<Demand>,
     pub traffic: Vec<Traffic>,
     /// The last round that was answered for this server.
     pub answered: u64,
@@ -48,6 +53,8 @@ impl AgentRecord {
             obeyed: Mark::default(),
             faults: Vec::new(),
             demand: None,
+            counted: false,
+            before: None,
             traffic: Vec::new(),
             answered: 0,
             refused: None,
@@ -60,6 +67,19 @@ impl AgentRecord {
             awaited: None,
             late: 0,
         }
+    }
+
+    /// Its agent says what it asks for. `waits`: what it asked for last is not counted yet.
+    pub fn ask(&mut self, demand: Demand, waits: bool) {
+        let again = self.demand.as_ref().is_some_and(|last| last.round == demand.round);
+        let last = self.demand.replace(demand);
+        if again {
+            return;
+        }
+        if !waits {
+            self.before = last;
+        }
+        self.counted = false;
     }
 
     /// Another life speaks, of which nothing is known. What the last one was to send is asked for no more:

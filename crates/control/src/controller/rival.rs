@@ -11,6 +11,7 @@
 use super::io::Output;
 use super::machine::Controller;
 use super::phase::Phase;
+use super::plan::without;
 use crate::alarm::Alarm;
 use crate::driver::Patch;
 use crate::journal::Record;
@@ -24,8 +25,10 @@ impl Controller {
         let Some(before) = before.filter(|_| !self.bug.is(Planted::IgnoresRivals)) else {
             return;
         };
-        let unknown = |patch: &&Patch| before.binary_search(patch).is_err();
-        let unknown: Vec<Patch> = found.iter().filter(unknown).copied().collect();
+        let unknown = without(found, &before);
+        if unknown.is_empty() {
+            return; // as most often
+        }
         let strange = self.region.circuits(switch, &unknown);
         if strange.is_empty() {
             return;

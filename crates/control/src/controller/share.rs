@@ -6,13 +6,15 @@
 //! that stand. Once the server has spoken again, or has no lease any more, its tenant takes part again. One that
 //! does not let go then, either, is excluded until its lease is over. Each plan that is given up in a row waits twice as
 //! long as the one before, up to a lease, so that servers that are all only slow come to an end.
+//! A round of one tenant may be due while another's servers have begun to ask for theirs: the decision counts none of
+//! that, but what that tenant asked for before. So it has circuits set once for a round, not for a half of it first.
 //! Ignored: a tenant that is alone. It waits for a lease.
 //! Checked: `tests/all/claims.rs` measures the others' rounds.
 
 use super::machine::Controller;
 use super::phase::Phase;
 use super::record::AgentRecord;
-use crate::message::PortId;
+use crate::message::{Demand, PortId};
 use crate::planted::Planted;
 use lightloom_circuits::PortMap;
 use lightloom_units::Time;
@@ -21,10 +23,27 @@ use lightloom_units::Time;
 pub(super) const SHARE: u64 = 16;
 
 impl Controller {
-    /// Whether an agent asks for a round that is not answered.
+    /// Whether an agent that is there asks for a round that is not answered.
     pub(super) fn is_open(&self, tenant: usize, agent: &AgentRecord) -> bool {
+        agent.present && self.asks(tenant, agent)
+    }
+
+    fn asks(&self, tenant: usize, agent: &AgentRecord) -> bool {
         let asked = agent.demand.as_ref().map_or(0, |demand| demand.round);
-        agent.present && asked > agent.answered.max(self.rounds[tenant])
+        asked > agent.answered.max(self.rounds[tenant])
+    }
+
+    /// Whether a server asks for a round that no decision has counted: its tenant's others are waited for.
+    pub(super) fn is_gathered(&self, tenant: usize, agent: &AgentRecord) -> bool {
+        !agent.counted && self.asks(tenant, agent)
+    }
+
+    /// What a decision counts of a server: what it asked for last, unless that is of a round that is gathered yet.
+    pub(super) fn counted(&self, server: usize) -> Option<&Demand> {
+        let agent = &self.agents[server];
+        let tenant = usize::from(self.region.tenant(server as u16));
+        let waits = self.is_gathered(tenant, agent) && !self.bug.is(Planted::CountsHalfRounds);
+        if waits { agent.before.as_ref() } else { agent.demand.as_ref() }
     }
 
     /// Gives up the plan that waits for these servers if other tenants have something to be done. Says

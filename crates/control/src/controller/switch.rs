@@ -140,13 +140,29 @@ impl Controller {
         }
     }
 
-    /// Those circuits of a map that are on other switches, or of which both of these patches stand.
+    /// Those circuits of a map that are on other switches than these, or that stood when these were read last.
+    pub(super) fn observed(&self, map: &PortMap, switches: &[usize]) -> PortMap {
+        let read = |at: usize| switches.contains(&at).then(|| self.sites[at].actual.as_slice());
+        self.remaining(map, read)
+    }
+
+    /// Those circuits of a map that are on other switches than this, or stand if it holds these patches.
     fn among(&self, map: &PortMap, switch: usize, patches: &[Patch]) -> PortMap {
+        self.remaining(map, |at| (at == switch).then_some(patches))
+    }
+
+    /// Those circuits of a map of which both patches are among those that their switch holds. `held`: by switch, in
+    /// rising order; a switch of which that is not known leaves its circuits.
+    fn remaining<'a>(&self, map: &PortMap, held: impl Fn(usize) -> Option<&'a [Patch]>) -> PortMap {
         let mut left = map.clone();
-        for (a, b) in map.circuits().filter(|(a, _)| self.switch_of(*a) == switch) {
-            let ends = [a, b].map(|port| self.region.switch_port(port).port);
-            let pair = Patch::pair(self.region.switch_ports(switch), ends[0], ends[1]);
-            if !pair.iter().all(|patch| patches.binary_search(patch).is_ok()) {
+        let bug = self.bug.is(Planted::TakesHalfForWhole);
+        for (a, b) in map.circuits() {
+            let [at, to] = [a, b].map(|port| self.region.switch_port(port));
+            let switch = usize::from(at.switch);
+            let Some(held) = held(switch) else { continue };
+            let pair = Patch::pair(self.region.switch_ports(switch), at.port, to.port);
+            let there = |patch: &Patch| held.binary_search(patch).is_ok();
+            if !(pair.iter().all(there) || bug && pair.iter().any(there)) {
                 left.disconnect(a);
             }
         }

@@ -1,6 +1,6 @@
 //! A server's agent that lies: what it claims touches its own server, and no other's rounds.
 
-use lightloom_circuits::Rates;
+use lightloom_circuits::{Rates, ServerDemand};
 use lightloom_control::*;
 use lightloom_decide::traffic::Bytes;
 use lightloom_decide::{Ahead, Decider, PassTraffic, Settings as Decision, Traffic};
@@ -22,6 +22,8 @@ struct Region6 {
     patches: Vec<Patch>,
     orders: Vec<(Time, u64, Order)>,
     notes: Vec<String>,
+    /// What decisions counted.
+    counted: Vec<ServerDemand>,
     beat: u64,
 }
 
@@ -43,6 +45,7 @@ impl Region6 {
             patches: Vec::new(),
             orders: Vec::new(),
             notes: Vec::new(),
+            counted: Vec::new(),
             beat: 0,
         };
         all.controller
@@ -96,6 +99,7 @@ impl Region6 {
             }
             Output::Order { id, order, .. } => self.orders.push((self.now + SWITCH(), id, order)),
             Output::Decide(question) => {
+                self.counted.push(question.demand.clone());
                 let counts = self.decider.decide(&question).expect("circuits");
                 let input = Input::Decided { question: question.number, counts };
                 self.controller.handle(self.now, input);
@@ -154,12 +158,15 @@ impl Region6 {
         self.agents[server].as_ref().map_or(0, Agent::round)
     }
 
-    /// A mean round of blue's, from demand to answer, while red's servers go on with rounds of their own, if they
-    /// can, and `attack` happens every millisecond.
+    /// A mean round of blue's, from the first demand to the last answer, while red's servers go on with rounds of their
+    /// own, if they can, and `attack` happens every millisecond. Blue's servers ask one a millisecond.
     fn rounds(&mut self, from: u64, mut attack: impl FnMut(&mut Self)) -> f64 {
         let began = self.now;
         for round in from..from + ROUNDS {
-            self.ask(3..6, round);
+            for server in 3..6 {
+                self.ask(server..server + 1, round);
+                self.pass(MS(1), &mut attack);
+            }
             let mut waited = 0;
             while (3..6).any(|server| self.round(server) < round) {
                 self.pass(MS(1), &mut attack);
@@ -282,7 +289,8 @@ fn what_a_rogue_claims_touches_its_own_server_alone() {
         all.controller.handle(all.now, Input::Left { server: 0, incarnation: u64::MAX });
         all.enter(0);
         all.pass(MS(7000), |_| {});
-        let round = red + 1;
+        // An even one: pairs of odd ones leave server 0 out.
+        let round = red + 1 + (red + 1) % 2;
         all.ask(0..3, round);
         all.ask(3..6, ROUNDS + 1);
         all.pass(MS(200), |_| {});
@@ -296,6 +304,86 @@ fn what_a_rogue_claims_touches_its_own_server_alone() {
         assert!(all.controller.standing().circuits().any(|(a, _)| a.0 == 0), "{name}: no circuit");
     }
     println!("others' rounds take at most {:.3} of their time: {}", worst.0, worst.1);
+}
+
+#[test]
+fn rounds_of_one_tenant_do_not_halve_those_of_another() {
+    let mut honest = Region6::new(Memory::default());
+    let without = honest.rounds(1, |_| {});
+    let plans = |all: &Region6| all.controller.status(all.now).counters.plans;
+    let alone = plans(&honest);
+    // Nobody is there of red but a rogue: what it asks for is due at once.
+    let mut all = Region6::new(Memory::default());
+    all.agents[..3].fill(None);
+    all.pass(MS(3500), |_| {});
+    let before = plans(&all);
+    let with = all.rounds(1, |all| {
+        let mut report = all.lie();
+        asks(&mut report, (1 << 61) + all.beat, [0, 5, 5, 0, 0, 0]);
+        all.controller.handle(all.now, Input::Report(report));
+        all.settle();
+    });
+    assert!(with <= 1.05 * without, "blue's rounds take {:.3} of their time", with / without);
+    assert!(plans(&all) - before <= alone + 2, "{} plans, not {alone}", plans(&all) - before);
+}
+
+#[test]
+fn two_tenants_share_the_switch() {
+    let alone = Region6::new(Memory::default()).rounds(1, |_| {});
+    let mut all = Region6::new(Memory::default());
+    // Red's servers ask one a millisecond, too, and again some time after all are answered.
+    let (mut red, mut asked, mut rest) = (1, 0, 0);
+    let with = all.rounds(1, |all| {
+        if asked < 3 {
+            all.ask(asked..asked + 1, red);
+            asked += 1;
+        } else if (0..3).all(|server| all.round(server) >= red) {
+            rest += 1;
+            if rest > red % 7 {
+                (red, asked, rest) = (red + 1, 0, 0);
+            }
+        }
+    });
+    println!("blue's rounds take {:.3} of their time, and red has {red}", with / alone);
+    // A plan of red's is under way when blue asks, at worst.
+    assert!(with <= 2.0 * alone, "{:.3}", with / alone);
+    assert!(red > ROUNDS / 2, "{red}");
+}
+
+#[test]
+fn a_round_counts_once_all_ask_for_it_or_have_been_waited_for() {
+    let mut all = Region6::new(Memory::default());
+    all.ask(0..3, 1);
+    all.ask(3..6, 1);
+    all.pass(MS(100), |_| {});
+    let last = |all: &Region6, from| {
+        let demand = all.counted.last().expect("a question");
+        (3..6).map(|to| demand.get(from, to)).collect::<Vec<_>>()
+    };
+    let (one, two) = (900_000_000, 1000);
+    assert_eq!((last(&all, 4), last(&all, 5)), (vec![two, 0, one], vec![two, one, 0]));
+    // Server 4 asks for blue's next round, then red for one: it is red's alone.
+    all.ask(4..5, 2);
+    let asked = all.counted.len();
+    all.ask(0..3, 2);
+    assert_eq!(all.counted.len(), asked + 1);
+    assert_eq!(last(&all, 4), [two, 0, one]);
+    // It is over that others are waited for: what is there counts, beside what they asked for before.
+    all.pass(MS(100), |_| {});
+    assert_eq!((last(&all, 4), last(&all, 5)), (vec![one, 0, two], vec![two, one, 0]));
+    // All ask: at once.
+    all.ask(3..6, 3);
+    assert_eq!((last(&all, 4), last(&all, 5)), (vec![two, 0, one], vec![two, one, 0]));
+    all.pass(MS(100), |_| {});
+    // A port that fails does not make a part of a round count, either.
+    all.ask(4..6, 4);
+    let asked = all.counted.len();
+    all.agents[3].as_mut().expect("an agent").fault(all.now, ServerPart::Nic(1), false);
+    all.settle();
+    assert_eq!(all.counted.len(), asked + 1);
+    assert_eq!((last(&all, 4), last(&all, 5)), (vec![two, 0, one], vec![two, one, 0]));
+    all.pass(MS(100), |_| {});
+    assert_eq!((last(&all, 4), last(&all, 5)), (vec![one, 0, two], vec![two, two, 0]));
 }
 
 #[test]

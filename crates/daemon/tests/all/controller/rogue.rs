@@ -85,10 +85,11 @@ fn rogue(address: &str, lie: Lie) -> Rogue {
     Rogue { task, speaks }
 }
 
-/// Blue's rounds: pairs that change from round to round, so that each is a plan. The time that they took.
-async fn rounds(blue: &mut RegionAgents, count: u64) -> Duration {
-    let began = Instant::now();
+/// Blue's rounds: pairs that change from round to round, so that each is a plan. The time that each took.
+async fn rounds(blue: &mut RegionAgents, count: u64) -> Vec<Duration> {
+    let mut took = Vec::new();
     for _ in 0..count {
+        let began = Instant::now();
         let even = blue.round() % 2 == 0;
         let (one, other) = if even { (3, 4) } else { (4, 5) };
         let row = |from: usize| {
@@ -99,8 +100,28 @@ async fn rounds(blue: &mut RegionAgents, count: u64) -> Duration {
             (0..6).map(to).collect::<Vec<u64>>()
         };
         blue.run_round((3..6).map(row).collect::<Vec<_>>(), LONG).await.expect("answered");
+        took.push(began.elapsed());
     }
-    began.elapsed()
+    took
+}
+
+/// The mean of all but the slowest quarter, in which others used this machine [s].
+fn mean(mut took: Vec<Duration>) -> f64 {
+    took.sort();
+    took.truncate(took.len() - took.len() / 4);
+    took.iter().sum::<Duration>().as_secs_f64() / took.len() as f64
+}
+
+/// What part of their time blue's rounds take while a rogue lies: a few without it and a few with it, in turns.
+async fn ratio(blue: &mut RegionAgents, address: &str, lie: Lie) -> f64 {
+    let (mut alone, mut attacked) = (Vec::new(), Vec::new());
+    for _ in 0..5 {
+        alone.extend(rounds(blue, 4).await);
+        let liar = rogue(address, lie);
+        attacked.extend(rounds(blue, 4).await);
+        drop(liar);
+    }
+    mean(attacked) / mean(alone)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -129,22 +150,19 @@ async fn a_rogue_costs_the_others_nothing_and_its_server_comes_back() {
     red.run_round(rows().collect::<Vec<Vec<u64>>>(), LONG).await.expect("answered");
     rounds(&mut blue, 10).await;
     drop(red);
-    // In pairs, since others use this machine; and again, if they did so while the rogue was there.
-    let mut ratios = Vec::new();
-    while ratios.len() < 3 && ratios.iter().all(|&ratio| ratio >= 1.2) {
-        let (mut without, mut with) = (Duration::ZERO, Duration::ZERO);
-        for (name, lie) in LIES {
-            let alone = rounds(&mut blue, 20).await;
-            let liar = rogue(&controller.address, lie);
-            let attacked = rounds(&mut blue, 20).await;
-            drop(liar);
-            println!("{name}: {:.3}", attacked.as_secs_f64() / alone.as_secs_f64());
-            (without, with) = (without + alone, with + attacked);
+    // Each again, if others used this machine while the rogue was there.
+    let mut dear = Vec::new();
+    for (name, lie) in LIES {
+        let mut ratios = Vec::new();
+        while ratios.len() < 3 && ratios.iter().all(|&ratio| ratio >= 1.2) {
+            ratios.push(ratio(&mut blue, &controller.address, lie).await);
         }
-        ratios.push(with.as_secs_f64() / without.as_secs_f64());
+        println!("{name}: blue's rounds take {ratios:.3?} of their time");
+        if ratios.iter().all(|&ratio| ratio >= 1.2) {
+            dear.push((name, ratios));
+        }
     }
-    println!("blue's rounds take {ratios:.3?} of their time");
-    assert!(ratios.iter().any(|&ratio| ratio < 1.2), "{ratios:?}");
+    assert!(dear.is_empty(), "{dear:.3?}");
     let (_, status) = get(&controller.address, "/v1/status").await;
     assert!(status["counters"]["refused_reports"].as_u64() > Some(500), "{status:#}");
     // The rogue is gone.
