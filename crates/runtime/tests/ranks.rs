@@ -190,6 +190,34 @@ fn groups_of_some_ranks_and_many_at_once() {
 }
 
 #[test]
+fn a_server_that_calls_early_keeps_the_order_of_the_others() {
+    let servers = Servers::start(&MADE);
+    let mut ranks = servers.ranks(1 << 20);
+    world(&mut ranks);
+    ranks.iter().for_each(|rank| rank.write(0, &[1; 9000]));
+    let sum = |at: u64, bytes: u64| {
+        json!({ "post": { "group": 0, "call": { "all-reduce": {
+            "at": [at, bytes], "element": "uint8", "reduction": "sum" } } } })
+    };
+    // Two rounds each. Server 0 has called the second when the first begins, the others when it is over.
+    for early in &mut ranks[..2] {
+        early.ask(&sum(0, 6000));
+        early.ask(&sum(6000, 3000));
+    }
+    for late in &mut ranks[2..] {
+        late.ask(&sum(0, 6000));
+    }
+    for late in &mut ranks[2..] {
+        late.answer().expect("done");
+        late.ask(&sum(6000, 3000));
+    }
+    for (at, rank) in ranks.iter_mut().enumerate() {
+        (0..if at < 2 { 2 } else { 1 }).for_each(|_| drop(rank.answer().expect("done")));
+        assert_eq!(rank.read(0, 9000), [6; 9000]);
+    }
+}
+
+#[test]
 fn bytes_pass_from_rank_to_rank() {
     let servers = Servers::start(&MADE);
     let mut ranks = servers.ranks(1 << 20);
