@@ -68,7 +68,7 @@ def special(ranks: int) -> Matrix:
 def hot(ranks: int, servers: tuple[int, int]) -> Matrix:
     """Return one demand in which two servers of three send each other most by far: all circuits go
     there, and the third has packet switches."""
-    demand = recorded(ranks)[0]
+    demand: Matrix = recorded(ranks)[0]
     one, two = (slice(ranks // 3 * server, ranks // 3 * (server + 1)) for server in servers)
     demand[one, two] *= np.uint64(20)
     demand[two, one] *= np.uint64(20)

@@ -8,6 +8,8 @@ from typing import Any
 
 import typer
 
+from lightloom.cli.testbed_compare import compare
+
 app = typer.Typer(no_args_is_help=True)
 faults = typer.Typer(no_args_is_help=True)
 app.add_typer(faults, name="fault")
@@ -274,6 +276,9 @@ def _show_outcomes(outcomes: list[Any]) -> None:
             "" if row.circuits is None else str(row.circuits), str(row.detours),
         )  # fmt: skip
     Console(width=None if sys.stdout.isatty() else 140, highlight=False).print(table)
+
+
+app.command()(compare)
 
 
 @app.command()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lightloom.testbed import bridge, rails
-from lightloom.testbed.lines import SENDERS_FRAMES, Batch, pair, shaped, up
+from lightloom.testbed.lines import SENDERS_FRAMES, WINDOW_BYTES, Batch, pair, shaped, up
 from lightloom.testbed.shape import MTU, OPTICAL_MAC, Nic, Shape
 
 # Of each namespace. With a smaller least timeout TCP is soon back after a time in the dark.
@@ -25,6 +25,7 @@ SYSCTLS = {
     "net/ipv4/tcp_rto_min_us": "5000",
     # Every kernel has it; some have another by default, with other results.
     "net/ipv4/tcp_congestion_control": "reno",
+    "net/ipv4/tcp_rmem": f"4096 {WINDOW_BYTES} {WINDOW_BYTES}",
 }
 # What packet NICs lead to, by `Shape.eps`.
 EPS = {"bridge": bridge, "rails": rails}

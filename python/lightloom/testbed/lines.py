@@ -38,8 +38,9 @@ def up(names: Iterable[str]) -> Iterator[str]:
 # What waits in a NIC's queue, in frames: as many as the kernel has by default (txqueuelen). A
 # sender's TCP waits there, and loses nothing.
 SENDERS_FRAMES = 1000
-# The frames that TCP sends before it has heard anything (RFC 6928).
-FIRST_WINDOW_FRAMES = 10
+# A TCP connection has at most so much on its way: what kernels begin with, and it does not grow.
+# With larger windows whoever fills a queue first keeps it, and other NICs idle meanwhile.
+WINDOW_BYTES = 131_072
 
 
 def shaped(names: Iterable[str], rate: Rate, frames: int = 0) -> Iterator[str]:
@@ -63,11 +64,13 @@ def shaped(names: Iterable[str], rate: Rate, frames: int = 0) -> Iterator[str]:
 
 
 def port_frames(servers: int) -> int:
-    """Return how many frames wait at a switch's port: two first windows of every other server.
+    """Return how many frames wait at a switch's port: a window of every other server.
+
+    So a port loses nothing of one connection of each.
 
     Examples
     --------
     >>> port_frames(4)
-    60
+    264
     """
-    return 2 * FIRST_WINDOW_FRAMES * (servers - 1)
+    return -(-WINDOW_BYTES // MTU) * (servers - 1)
