@@ -9,13 +9,11 @@ from typing import Any
 import typer
 
 from lightloom.cli.testbed_compare import compare
+from lightloom.cli.testbed_jobs import JSON, NAME, collective, run, turnaround
 
 app = typer.Typer(no_args_is_help=True)
 faults = typer.Typer(no_args_is_help=True)
 app.add_typer(faults, name="fault")
-
-JSON = typer.Option(False, "--json", help="Print JSON.")
-NAME = typer.Option("testbed", "--name", help="The testbed's name.")
 
 
 @app.callback()
@@ -117,167 +115,9 @@ def down(name: str = NAME, as_json: bool = JSON) -> None:
     print(f"{name} is down" if there else f"{name}: there was none")
 
 
-PATH = typer.Option(
-    "delegate", "--path",
-    help="How bytes are shared over NICs: delegate, rails, stripe, hash, pxn or source.",
-)  # fmt: skip
-ALGORITHM = typer.Option(
-    "direct", "--algorithm", help="How all but all-to-alls go: direct, or ring."
-)
-CHUNK = typer.Option("64 KiB", "--chunk", help="The longest chunk.")
-
-
-def _bytes(flag: str, text: str) -> int:
-    from lightloom.errors import InputError
-    from lightloom.units import Size
-
-    try:
-        return int(Size.parse(text))
-    except ValueError as error:
-        raise InputError(f"{flag}: {text}: {error}") from None
-
-
-@app.command(context_settings={"allow_extra_args": True})
-def run(
-    context: typer.Context,
-    path: str = PATH,
-    algorithm: str = ALGORITHM,
-    chunk: str = CHUNK,
-    name: str = NAME,
-    as_json: bool = JSON,
-) -> None:
-    """Run a program as every rank: a process a rank, in its server's namespace.
-
-    Each finds RANK, WORLD_SIZE, LOCAL_RANK and MASTER_ADDR in its environment, as with torchrun,
-    and LIGHTLOOM_RUNTIME, where `lightloom.runtime.Rank` reaches its server's runtime. If a rank
-    fails, the others are told to end, and the exit code is 1.
-
-    Example: lightloom testbed run -- python job.py
-    """
-    from lightloom import testbed as beds
-    from lightloom.errors import InputError
-    from lightloom.testbed import rootless
-
-    rootless.enter(name)
-    command = list(context.args)
-    if not command:
-        raise InputError("testbed run: no program; `lightloom testbed run -- python job.py`")
-    request = beds.Request(paths=(path,), algorithm=algorithm, chunk_bytes=_bytes("--chunk", chunk))
-    settings = beds.Settings(path, algorithm, request.chunk_bytes)
-    with beds.Job(name, settings) as job:
-        job.run(command)
-        ranks = job.shape.servers * job.shape.ranks_per_server
-    if as_json:
-        print(json.dumps({"name": name, "ranks": ranks, "command": command}))
-
-
-@app.command()
-def collective(
-    kind: str = typer.Argument(
-        "alltoall", help="alltoall, allreduce, reducescatter, allgather, broadcast or barrier."
-    ),
-    demand: str = typer.Option(
-        "even",
-        "--demand",
-        help="Of alltoall: even, a recording such as e8k2, or a workload of `lightloom rails`.",
-    ),
-    size: str = typer.Option(
-        "8 MB", "--size", help="What a rank sends, on average over ranks; or has, if no alltoall."
-    ),
-    path: str = typer.Option(
-        "delegate", "--path", help="One or several of delegate, rails, stripe, hash, pxn, source."
-    ),
-    count: int = typer.Option(1, "--count", help="How many, each with a demand of its own."),
-    algorithm: str = ALGORITHM,
-    chunk: str = CHUNK,
-    seed: int = typer.Option(1, "--seed", help="Of the demands."),
-    name: str = NAME,
-    as_json: bool = JSON,
-) -> None:
-    """Run collectives of all ranks, check every byte, and say how long they took.
-
-    With --path delegate, ranks first say what they will send, and the controller sets circuits.
-
-    Example: lightloom testbed collective alltoall --demand e8k2 --path delegate,rails,stripe
-    """
-    from lightloom import testbed as beds
-    from lightloom.testbed import rootless
-
-    rootless.enter(name)
-    request = beds.Request(
-        kind=kind, size_bytes=_bytes("--size", size), workload=demand,
-        paths=tuple(path.split(",")), count=count, algorithm=algorithm,
-        chunk_bytes=_bytes("--chunk", chunk), seed=seed,
-    )  # fmt: skip
-    outcomes = beds.collective(name, request, lambda line: print(line, file=sys.stderr))
-    if as_json:
-        print(json.dumps([outcome.said() for outcome in outcomes], indent=2))
-        return
-    _show_outcomes(outcomes)
-
-
-@app.command()
-def turnaround(
-    pairs: str = typer.Option(
-        "1,4,12", "--pairs", help="How many circuits change at a time: some of 1, 4, 8, 12, 16."
-    ),
-    rounds: int = typer.Option(50, "--rounds", help="How often."),
-    delay: str = typer.Option("25 ms", "--delay", help="What the emulated switch takes."),
-    as_json: bool = JSON,
-) -> None:
-    """Measure how long circuits take to change, on testbeds that it builds and takes down.
-
-    From the last rank's demand: until circuits may be used, of which the emulated switch's delay is
-    a setting and the rest our control path; until runtimes are connected over them; until the first
-    bytes have come.
-
-    Example: lightloom testbed turnaround --pairs 1,4,12
-    """
-    from lightloom import testbed as beds
-    from lightloom.errors import InputError
-    from lightloom.units import Time
-
-    try:
-        counts = [int(word) for word in pairs.split(",")]
-        taken = Time.parse(delay)
-    except ValueError as error:
-        raise InputError(f"--pairs: {pairs}, --delay: {delay}: {error}") from None
-    found = [
-        beds.turnaround(count, rounds, taken, lambda line: print(line, file=sys.stderr)).said()
-        for count in counts
-    ]
-    if as_json:
-        print(json.dumps(found, indent=2))
-        return
-    print("milliseconds, median / 99 %")
-    for row in found:
-        parts = (
-            f"{name} {row[f'{name}_p50_ms']:.1f} / {row[f'{name}_p99_ms']:.1f}"
-            for name in ("control", "decided", "connected", "delivered")
-        )
-        print(f"{row['pairs']:>3} circuits: {', '.join(parts)}")
-
-
-def _show_outcomes(outcomes: list[Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(
-        "path", "demand", "ms", "of placed bound", "of ideal", "MB between", "gather ms",
-        "exchange ms", "scatter ms", "circuits", "detours", box=None,
-    )  # fmt: skip
-    for row in outcomes:
-        seconds = max(row.seconds, 1e-9)
-        table.add_row(
-            row.path, str(row.demand), f"{row.seconds * 1e3:,.1f}",
-            f"{row.placed_seconds / seconds:.1%}", f"{row.ideal_seconds / seconds:.1%}",
-            f"{row.between_bytes / 1e6:,.1f}", f"{row.gather_seconds * 1e3:.1f}",
-            f"{row.exchange_seconds * 1e3:,.1f}", f"{row.scatter_seconds * 1e3:.1f}",
-            "" if row.circuits is None else str(row.circuits), str(row.detours),
-        )  # fmt: skip
-    Console(width=None if sys.stdout.isatty() else 140, highlight=False).print(table)
-
-
+app.command(context_settings={"allow_extra_args": True})(run)
+app.command()(collective)
+app.command()(turnaround)
 app.command()(compare)
 
 

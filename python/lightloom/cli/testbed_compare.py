@@ -41,11 +41,14 @@ def compare(
     """
     from lightloom import store
     from lightloom import testbed as beds
-    from lightloom.cli.testbed import _bytes
+    from lightloom.cli.testbed_jobs import parsed_bytes
+    from lightloom.testbed import rootless
+
+    rootless.enter(name)
 
     request = beds.Request(
-        size_bytes=_bytes("--size", size), workload=demand, count=count,
-        paths=tuple(dict.fromkeys(path.split(","))), chunk_bytes=_bytes("--chunk", chunk),
+        size_bytes=parsed_bytes("--size", size), workload=demand, count=count,
+        paths=tuple(dict.fromkeys(path.split(","))), chunk_bytes=parsed_bytes("--chunk", chunk),
         seed=seed,
     )  # fmt: skip
     if out is not None:
