@@ -17,6 +17,7 @@
 mod agent;
 mod arena;
 mod group;
+mod heard;
 mod job;
 mod line;
 mod message;

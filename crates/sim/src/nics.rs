@@ -3,7 +3,7 @@
 //! Modelled: servers of equal GPUs and NICs. By circuits, what [`Router`] says to MixNet's medium: packet NICs first,
 //! then those at optical ports. By rails, what [`lightloom_rails::assign`] says to the rails' medium, chunk by chunk.
 //! Ignored: NICs that are down, and what rails gave in earlier all-to-alls.
-//! Checked: every byte once; loads, against [`crate::rails_assign`]; and `tests/test_chunk_nics.py`: the same list as a
+//! Checked: every byte once; loads, against [`crate::rails::rails_assign`]; and `tests/test_chunk_nics.py`: the same list as a
 //! capture on the NICs of a testbed has.
 
 use crate::error::SimError;
@@ -213,7 +213,7 @@ mod tests {
                     prop_assert_eq!(reached[pair], if stays { 0 } else { demand[pair] });
                 }
                 if rule != "delegate" {
-                    let loads = crate::rails_assign(&demand, 2, Bytes::new(chunk), rule);
+                    let loads = crate::rails::rails_assign(&demand, 2, Bytes::new(chunk), rule);
                     let own: Vec<u64> = sent.chunks(4).flat_map(|nics| nics[..2].to_vec()).collect();
                     prop_assert_eq!(own, loads.expect("it fits").0);
                 }

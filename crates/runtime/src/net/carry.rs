@@ -9,9 +9,6 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 const TURN: usize = 512 << 10;
 /// So much is read into nothing at once \[B\].
 const SINK: usize = 64 << 10;
-/// So much may be read beyond its place, to be copied there: a header and what is small cost no call of their own
-/// \[B\].
-pub(super) const AHEAD: usize = 512;
 const NOWHERE: &str = "an operation has no memory where the machine wants it";
 
 impl<T: Transport> Reactor<T> {

@@ -5,7 +5,6 @@
 //! waiting. The kernel tells once that a socket can be read or written again (edge-triggered), so a socket counts as
 //! ready until a call says that it is not.
 
-use super::carry::AHEAD;
 use super::clock::Clock;
 use super::command::{Command, Posted};
 use super::config::{Config, Event, NicConfig, OpenError, PostFailure};
@@ -21,6 +20,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
+
+/// So much may be read beyond its place, to be copied there: a header and what is small cost no call of their own
+/// \[B\].
+const AHEAD: usize = 512;
 
 /// So many commands in a round.
 const COMMANDS: usize = 64;

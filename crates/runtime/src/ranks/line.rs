@@ -1,12 +1,14 @@
 //! The socket of a rank: lines come in, with the arena's descriptor in front; answers go out.
 
+use super::heard::Heard;
 use super::message::{Answer, Question};
-use super::service::Heard;
+
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
 use std::io::{self, BufRead, BufReader, IoSliceMut, Read};
 use std::mem::MaybeUninit;
+use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc::Sender;
@@ -87,4 +89,9 @@ pub(super) fn answer(stream: &UnixStream, answer: &Answer) -> bool {
     line.push(b'\n');
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     send(stream, &line, flags).is_ok_and(|sent| sent == line.len())
+}
+
+/// Ends a rank's connection, whoever else holds it.
+pub(super) fn close(stream: &UnixStream) {
+    let _ = stream.shutdown(Shutdown::Both);
 }

@@ -1,38 +1,19 @@
 //! The runtime of a server: the thread that ranks, the network and the agent speak to.
 
 use super::agent::{FromAgent, ToAgent};
+use super::heard::Heard;
 use super::job::{Job, by_ends};
 use super::line;
-use super::message::Question;
 use super::work::Work;
 use crate::exchange::Endpoint;
 use crate::net::{Clock, Config, Event, Listening, Node, OpenError};
-use std::net::Shutdown;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 use thiserror::Error;
-
-/// What the thread hears.
-pub(super) enum Heard {
-    /// Somebody has connected.
-    Came { connection: u64, stream: UnixStream },
-    /// A rank asks; with the first question comes its arena.
-    Asked { connection: u64, question: Question, file: Option<OwnedFd> },
-    /// A connection has ended, or makes no sense.
-    Gone { connection: u64, why: Option<String> },
-    /// Something has happened in the network.
-    Net(Event),
-    /// A round of an operation is over.
-    Over { operation: u64, round: usize, result: Result<(), String> },
-    /// The agent says something.
-    Agent(FromAgent),
-    /// It is to end.
-    End,
-}
 
 /// Why a runtime cannot begin.
 #[derive(Debug, Error)]
@@ -141,9 +122,4 @@ impl Drop for Service {
         let _ = rustix::net::shutdown(self.listener.as_fd(), rustix::net::Shutdown::Both);
         let _ = std::fs::remove_file(&self.socket);
     }
-}
-
-/// Ends a rank's connection, whoever else holds it.
-pub(super) fn close(stream: &UnixStream) {
-    let _ = stream.shutdown(Shutdown::Both);
 }

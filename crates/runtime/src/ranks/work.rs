@@ -8,11 +8,11 @@ mod plan;
 use super::agent::{Demands, ToAgent};
 use super::arena::Arena;
 use super::group::{Group, Who};
+use super::heard::Heard;
 use super::job::{Job, Lanes};
 use super::line;
 use super::message::{Answer, Ask, Question, Said};
 use super::operation::Operation;
-use super::service::{Heard, close};
 use crate::exchange::{Endpoint, Statistics};
 use crate::net::Node;
 use lightloom_control::PortId;
@@ -117,7 +117,7 @@ impl Work {
             }
         }
         for client in self.clients.values() {
-            close(&client.stream);
+            line::close(&client.stream);
         }
         self.died.map_or(Ok(()), Err)
     }
@@ -144,7 +144,7 @@ impl Work {
     fn answer(&mut self, who: Who, said: Said) {
         let Some(client) = self.clients.get(&who.0) else { return };
         if !line::answer(&client.stream, &Answer { id: who.1, said }) {
-            close(&client.stream); // it does not read: its reader will say that it is gone
+            line::close(&client.stream); // it does not read: its reader will say that it is gone
         }
     }
 
@@ -216,7 +216,7 @@ impl Work {
             let _ =
                 line::answer(&client.stream, &Answer { id: 0, said: Said::Failed(why.clone()) });
         }
-        close(&client.stream);
+        line::close(&client.stream);
         let Some(rank) = client.rank else { return };
         self.arenas.remove(&rank);
         if client.bye {

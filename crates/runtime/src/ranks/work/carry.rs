@@ -5,9 +5,9 @@ use super::plan::planner;
 use crate::exchange::Transfer;
 use crate::ranks::arena::{Piece, lend};
 use crate::ranks::group::{Group, Who};
+use crate::ranks::heard::Heard;
 use crate::ranks::message::Said;
 use crate::ranks::operation::{Kind, Maker, Moves, Operation, Pieces, Times};
-use crate::ranks::service::Heard;
 
 impl Work {
     /// Begins what a group may begin.
