@@ -148,7 +148,8 @@ def test_the_command_measures_and_simulates(
         # Not faster than NICs are, but for what token buckets let through at once; and on a busy
         # machine not much slower.
         assert 0.9 < row["ratio"] < 3, row
-        assert row["elsewhere_bytes"] == 0 or row["path"] == "delegate", row
+        # Barriers send some, and a busy machine may find other circuits than were said.
+        assert row["elsewhere_bytes"] < 1000 or row["path"] == "delegate", row
     assert json.loads((out / "comparison.json").read_text())["rows"] == said["rows"]
     assert (out / "comparison.png").stat().st_size > 10_000
     assert run([*words, "--out", str(out)]) == 2

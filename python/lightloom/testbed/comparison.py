@@ -42,7 +42,7 @@ class Row:
         Payload between servers [B].
     elsewhere_bytes
         Payload that NICs carried which the simulator gives to others: of chunks that took another
-        NIC than planned, were sent again, or found other circuits [B].
+        NIC than planned, were sent again, or found other circuits; and some bytes of barriers [B].
     circuits
         Circuits that stood; none without an optical switch, or if not asked for.
     """
