@@ -200,7 +200,7 @@ mod tests {
             for rule in Deal::NAMES.into_iter().chain(["delegate"]) {
                 let parts = alltoall_nics(&spec(rule, chunk), &demand).expect("it fits");
                 let mut reached = vec![0; 36];
-                let mut sent = vec![0; 12];
+                let mut sent = [0; 12];
                 for part in &parts {
                     let pair = part.source as usize * 6 + part.destination as usize;
                     prop_assert!(part.bytes > 0);
