@@ -253,16 +253,24 @@ def test_where_user_namespaces_are_not_permitted(user: User) -> None:
     assert not list(user.state.glob("lightloom/testbed/never*"))
 
 
-def test_collectives_run_without_root(bed: Shape, user: User) -> None:
-    words = ["--size", "1 MB", "--path", "delegate,stripe", "--json"]
-    done = user.testbed("collective", "alltoall", *words)
+def test_collectives_run_without_root(user: User) -> None:
+    name = f"{NAME}j"
+    done = user.testbed("up", "--rootless", *FLAGS, name=name)
+    if "permits no user namespaces" in done.stderr:
+        pytest.skip(f"NOT TESTED, no testbed without root can stand here: {done.stderr.strip()}")
     assert done.returncode == 0, done.stderr
-    delegate, stripe = json.loads(done.stdout)
-    assert delegate["circuits"] > 0 and delegate["between_bytes"] > 0
-    assert stripe["between_bytes"] > 0
-    done = user.testbed("run", "--", "sh", "-c", 'echo "rank $RANK"')
-    assert done.returncode == 0, done.stderr
-    ranks = range(bed.servers * bed.ranks_per_server)
-    assert sorted(done.stdout.splitlines()) == sorted(f"rank {rank}" for rank in ranks)
-    done = user.testbed("run", "--", "sh", "-c", "exit 3")
-    assert done.returncode == 1 and "has ended with exit code 3" in done.stderr
+    try:
+        words = ["--size", "1 MB", "--path", "delegate,stripe", "--json"]
+        done = user.testbed("collective", "alltoall", *words, name=name)
+        assert done.returncode == 0, done.stderr
+        delegate, stripe = json.loads(done.stdout)
+        assert delegate["circuits"] > 0 and delegate["between_bytes"] > 0
+        assert stripe["between_bytes"] > 0
+        done = user.testbed("run", "--", "sh", "-c", 'echo "rank $RANK"', name=name)
+        assert done.returncode == 0, done.stderr
+        ranks = range(SHAPE.servers * SHAPE.ranks_per_server)
+        assert sorted(done.stdout.splitlines()) == sorted(f"rank {rank}" for rank in ranks)
+        done = user.testbed("run", "--", "sh", "-c", "exit 3", name=name)
+        assert done.returncode == 1 and "has ended with exit code 3" in done.stderr
+    finally:
+        assert user.testbed("down", name=name).returncode == 0

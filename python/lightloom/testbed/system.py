@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -48,12 +49,26 @@ def find_tools(*tools: str) -> None:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Let an interrupt wait: what was begun is made whole, and so can be removed."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    """Let an interrupt wait: what was begun is made whole, and so can be removed.
+
+    It is blocked, for the programs that are started; and only noted, since other threads of this
+    process (a library's) may be given it all the same.
+    """
+    ours = threading.current_thread() is threading.main_thread()
+    noted: list[int] = []
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.getsignal(signal.SIGINT)
+    notes = ours and callable(before)
+    if notes:
+        signal.signal(signal.SIGINT, lambda number, _: noted.append(number))
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if notes:
+            signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if noted:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _ask(words: Sequence[str], said: str | None = None) -> subprocess.CompletedProcess[str]:
