@@ -13,6 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 /// A rank: its socket, and its arena, which it reads and writes as a file.
 pub struct Rank {
@@ -35,6 +36,8 @@ impl Rank {
     /// One that has not said which it is.
     pub fn raw(socket: &PathBuf, arena: OwnedFd) -> Self {
         let stream = UnixStream::connect(socket).expect("listening");
+        // A test that waits for ever says nothing.
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("set");
         Rank { lines: BufReader::new(stream), arena: arena.into(), asked: 0 }
     }
 
