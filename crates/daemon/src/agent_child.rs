@@ -68,7 +68,7 @@ impl Lines {
 }
 
 /// One life of an agent: starts it, tells it the clock of this process, and hands over what it says until it
-/// ends. `begun` is given its process.
+/// ends. `begun` is given its process. Says how long to wait before another one is started.
 ///
 /// # Errors
 /// It cannot be started; it, or the controller, will have nothing of this runtime.
@@ -76,7 +76,7 @@ pub(crate) fn attend(
     command: &mut Command,
     begun: impl FnOnce(u32, &Lines) -> Result<(), Failure>,
     told: impl FnMut(&Lines, Told) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+) -> Result<Duration, Failure> {
     let program = command.get_program().to_string_lossy().into_owned();
     let wrong = |why: std::io::Error| Failure::Run(format!("the agent, {program}: {why}"));
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(wrong)?;
@@ -102,8 +102,7 @@ pub(crate) fn attend(
         _ => {}
     }
     tracing::warn!("the agent has ended: another is started");
-    std::thread::sleep(if met { AGAIN } else { 10 * AGAIN });
-    Ok(())
+    Ok(if met { AGAIN } else { 10 * AGAIN })
 }
 
 /// Hands over what the agent says until it ends. Says whether it has met a controller.

@@ -134,8 +134,9 @@ impl Link {
             );
             set(None);
             (self.to)(FromAgent::Forsaken);
-            if let Err(failure) = ended {
-                return failure;
+            match ended {
+                Ok(pause) => std::thread::sleep(pause),
+                Err(failure) => return failure,
             }
         }
     }

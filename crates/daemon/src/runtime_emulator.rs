@@ -89,12 +89,12 @@ impl RuntimeArguments {
         loop {
             let ended = self.attend(&shared, clock);
             Shared::lock(&shared).forsaken();
-            ended?;
+            std::thread::sleep(ended?);
         }
     }
 
-    /// One agent's life.
-    fn attend(&self, shared: &Arc<Mutex<Shared>>, clock: Clock) -> Result<(), Failure> {
+    /// One agent's life. Says how long to wait before the next.
+    fn attend(&self, shared: &Arc<Mutex<Shared>>, clock: Clock) -> Result<Duration, Failure> {
         let alive = Arc::new(());
         let begun = |process: u32, lines: &Lines| {
             let mut out = std::io::stdout();
