@@ -23,21 +23,30 @@ MEAN_BYTES = 40_000
 
 def main(place: Path) -> None:
     """Be a rank."""
-    times, error = [], None
+    times, error, circuits = [], None, 0
     go_on = np.ones(1, np.int32)
     try:
         with Rank() as rank:
-            rank.announce(demand(0, rank.size, rank.per_server)[rank.rank].tolist())
+            wanted = demand(0, rank.size, rank.per_server)[rank.rank].tolist()
+            # The first answer may be of a plan that changes while agents come.
+            rank.announce(wanted)
+            circuits = rank.announce(wanted)["circuits"]
             while go_on[0]:
                 Flow(rank, len(times), MEAN_BYTES).end()
-                times.append(time.monotonic())
                 (place / "begun").touch()
                 go_on[0] = not (place / "end").exists()
                 rank.all_reduce(go_on, "min")
+                times.append(time.monotonic())
             statistics = rank.statistics()
     except Exception as failure:
         error, statistics = f"{type(failure).__name__}: {failure}", []
-    said = {"times": times, "ended": time.monotonic(), "error": error, "nics": statistics}
+    said = {
+        "times": times,
+        "ended": time.monotonic(),
+        "error": error,
+        "nics": statistics,
+        "circuits": circuits,
+    }
     (place / f"rank-{rank.rank}.json").write_text(json.dumps(said))
     sys.exit(error is not None)
 

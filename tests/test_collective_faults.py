@@ -133,6 +133,8 @@ def test_collectives_go_on(bed: Shape, tmp_path: Path, fault: Callable[[Shape], 
     code, errors, said, broken = break_while_it_runs(bed, tmp_path, fault)
     assert code == 0, (errors, [row["error"] for row in said])
     assert len(said) == bed.servers * bed.ranks_per_server
+    assert said[0]["circuits"] > 0, "what breaks was in use"
+    assert any(nic["circuit"] and nic["bytes_sent"] > 1e5 for nic in said[0]["nics"])
     times = said[0]["times"]
     after = [b - a for a, b in itertools.pairwise(times) if b > broken]
     assert after, "something was exchanged after it broke"
