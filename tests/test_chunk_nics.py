@@ -15,14 +15,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lightloom import daemon, testbed
-from lightloom.errors import InputError, LightloomError
+from lightloom import daemon
+from lightloom.errors import InputError
 from lightloom.testbed import nics
 from lightloom.testbed.collective import Outcome, Request, collective
 from lightloom.testbed.nics import Join, Matrix, Part
 from lightloom.testbed.shape import Shape
 from lightloom.units import Rate, Time
 from nic_capture import Sent, capture, chunks
+from testbed_beds import standing
 
 try:
     daemon.find()
@@ -136,14 +137,8 @@ def captured(found: list[Sent], count: int) -> list[list[Row]]:
 @pytest.fixture(scope="module", params=[SHAPE, *OPTICAL], ids=["rails", "optical-2", "optical-3"])
 def bed(request: pytest.FixtureRequest) -> Iterator[Shape]:
     shape: Shape = request.param
-    try:
-        testbed.up(shape)
-    except LightloomError as error:
-        pytest.skip(f"no testbed can stand here: {error}")
-    try:
+    with standing(shape):
         yield shape
-    finally:
-        testbed.down(shape.name)
 
 
 def run(

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lightloom import daemon, testbed
-from lightloom.errors import InputError, LightloomError
+from lightloom import daemon
+from lightloom.errors import InputError
 from lightloom.testbed import system
 from lightloom.testbed.shape import Shape
 from lightloom.units import Rate, Time
+from testbed_beds import standing
 
 try:
     daemon.find()
@@ -38,14 +39,8 @@ def bed() -> Iterator[Shape]:
         name=f"f{os.getpid() % 1_000_000}", servers=3, ranks_per_server=2, eps_nics=2,
         ocs_nics=2, rate=Rate.parse("50 Mbps"), delay=Time.parse("10 ms"),
     )  # fmt: skip
-    try:
-        testbed.up(shape)
-    except LightloomError as error:
-        pytest.skip(f"no testbed can stand here: {error}")
-    try:
+    with standing(shape):
         yield shape
-    finally:
-        testbed.down(shape.name)
 
 
 def processes(shape: Shape, *words: str) -> list[int]:

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 from lightloom import daemon, testbed
-from lightloom.errors import InputError, LightloomError
+from lightloom.errors import InputError
 from lightloom.testbed import record, system
 from lightloom.testbed.cables import batches
 from lightloom.testbed.shape import Shape
 from lightloom.units import Rate, Time
 from testbed_agents import Agent, ask
+from testbed_beds import standing
 from testbed_flows import is_shaped, transfer
 
 try:
@@ -35,14 +36,8 @@ SHAPE = Shape(
 
 @pytest.fixture(scope="module")
 def bed() -> Iterator[Shape]:
-    try:
-        testbed.up(SHAPE)
-    except LightloomError as error:
-        pytest.skip(f"no testbed can stand here: {error}")
-    try:
-        yield SHAPE
-    finally:
-        testbed.down(NAME)
+    with standing(SHAPE) as shape:
+        yield shape
 
 
 @pytest.fixture(scope="module")

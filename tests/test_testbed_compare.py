@@ -12,9 +12,7 @@ from typing import Any
 import lightloom
 import numpy as np
 import pytest
-from lightloom import daemon, testbed
 from lightloom.cli import run
-from lightloom.errors import LightloomError
 from lightloom.rails import Job
 from lightloom.rails.runs import run as run_rails
 from lightloom.testbed import nics, plots
@@ -24,6 +22,7 @@ from lightloom.testbed.nics import Join, Matrix
 from lightloom.testbed.shape import Shape
 from lightloom.testbed.specification import specification
 from lightloom.units import Rate, Time
+from testbed_beds import standing
 
 NAME = f"v{os.getpid() % 1_000_000}"
 SHAPE = Shape(
@@ -123,15 +122,8 @@ def test_bad_input_is_named(
 
 @pytest.fixture(scope="module")
 def bed() -> Iterator[Shape]:
-    try:
-        daemon.find()
-        testbed.up(SHAPE)
-    except LightloomError as error:
-        pytest.skip(f"no testbed can stand here: {error}")
-    try:
-        yield SHAPE
-    finally:
-        testbed.down(NAME)
+    with standing(SHAPE) as shape:
+        yield shape
 
 
 def test_the_command_measures_and_simulates(

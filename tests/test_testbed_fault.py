@@ -9,11 +9,12 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from lightloom import daemon, testbed
-from lightloom.errors import InputError, LightloomError
+from lightloom import testbed
+from lightloom.errors import InputError
 from lightloom.testbed import holder, system
 from lightloom.testbed.shape import Shape
 from testbed_agents import Agent, ask
+from testbed_beds import standing
 from testbed_flows import Within, transfer
 
 NAME = f"f{os.getpid() % 1_000_000}"
@@ -24,21 +25,14 @@ def bed(request: pytest.FixtureRequest) -> Iterator[tuple[Shape, Within]]:
     rootless = request.param == "rootless"
     crossbar = "mirred" if rootless else "bpf"
     shape = Shape(name=NAME, servers=2, ocs_nics=2, crossbar=crossbar)
-    try:
-        daemon.find()
-        testbed.up(shape, without_root=rootless)
-    except LightloomError as error:
-        pytest.skip(f"NOT TESTED, no testbed can stand here: {error}")
-    there = holder.find(NAME)
+    with standing(shape, without_root=rootless):
+        there = holder.find(NAME)
 
-    def within(namespace: str, *words: str) -> list[str]:
-        inner = system.within(namespace, *words)
-        return inner if there is None else there.enter(*inner)
+        def within(namespace: str, *words: str) -> list[str]:
+            inner = system.within(namespace, *words)
+            return inner if there is None else there.enter(*inner)
 
-    try:
         yield shape, within
-    finally:
-        testbed.down(NAME)
 
 
 def fault(*words: str) -> None:

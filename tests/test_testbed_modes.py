@@ -14,17 +14,10 @@ import pytest
 from lightloom import daemon, testbed
 from lightloom.errors import InputError, LightloomError
 from lightloom.testbed.shape import Shape
+from testbed_beds import permitted
 
 LIGHTLOOM = [sys.executable, "-m", "lightloom"]
 NAME = f"m{os.getpid() % 1_000_000}"
-
-
-def permitted(*words: str) -> bool:
-    """Return whether this user may have namespaces of its own."""
-    try:
-        return subprocess.run(["unshare", *words, "true"], capture_output=True).returncode == 0
-    except FileNotFoundError:
-        return False
 
 
 def stands(without_root: bool) -> str | None:

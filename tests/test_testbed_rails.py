@@ -8,12 +8,13 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from lightloom import daemon, testbed
-from lightloom.errors import InputError, LightloomError
+from lightloom import testbed
+from lightloom.errors import InputError
 from lightloom.testbed import rails
 from lightloom.testbed.cables import batches
 from lightloom.testbed.shape import Shape
 from lightloom.units import Rate
+from testbed_beds import standing
 from testbed_flows import is_shaped, transfer
 
 NAME = f"r{os.getpid() % 1_000_000}"
@@ -25,15 +26,8 @@ SIZE = 2_000_000
 
 @pytest.fixture(scope="module")
 def bed() -> Iterator[Shape]:
-    try:
-        daemon.find()
-        testbed.up(SHAPE)
-    except LightloomError as error:
-        pytest.skip(f"no testbed can stand here: {error}")
-    try:
-        yield SHAPE
-    finally:
-        testbed.down(NAME)
+    with standing(SHAPE) as shape:
+        yield shape
 
 
 def end(server: int, rail: int) -> tuple[int, str]:
@@ -82,15 +76,9 @@ def test_slow_spines_are_what_holds_other_rails_up() -> None:
         name=f"{NAME}s", servers=2, eps_nics=2, ocs_nics=1, eps="rails", spines=1,
         spine_rate=Rate.parse("20 Mbps"),
     )  # fmt: skip
-    try:
-        testbed.up(shape)
-    except LightloomError as error:
-        pytest.skip(f"no testbed can stand here: {error}")
-    try:
+    with standing(shape):
         assert is_shaped(shape, end(0, 0), end(1, 1), 500_000, Rate.parse("20 Mbps"))
         assert is_shaped(shape, end(0, 0), end(1, 0), SIZE, shape.rate)
-    finally:
-        testbed.down(shape.name)
 
 
 @pytest.mark.parametrize(("servers", "nics", "spines"), [(2, 2, 1), (5, 3, 2), (64, 8, 16)])
