@@ -87,20 +87,9 @@ pub struct Shape {
 }
 
 impl Shape {
-    fn nics(&self) -> u16 {
-        self.packet_nics + self.optical_nics
-    }
-
     /// The same, for the decision on circuits.
     pub fn layout(&self) -> Layout {
-        let rank = |nic| (u32::from(nic) * u32::from(self.ranks) / u32::from(self.nics())) as u16;
-        Layout {
-            servers: self.servers,
-            gpus_per_server: self.ranks,
-            packet_nics: (0..self.packet_nics).collect(),
-            optical_nics: (self.packet_nics..self.nics()).collect(),
-            nic_gpu: (0..self.nics()).map(rank).collect(),
-        }
+        Layout::even(self.servers, self.ranks, self.packet_nics, self.optical_nics)
     }
 }
 

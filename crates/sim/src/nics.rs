@@ -98,15 +98,7 @@ impl NicsSpec {
     /// A NIC belongs to the GPU that [`lightloom_fabric::Cluster::gpu_of`] says, wherever one of the two numbers
     /// divides the other.
     fn layout(&self) -> Layout {
-        let nics = self.packet_nics + self.optical_nics;
-        let gpu = |nic| (u32::from(nic) * u32::from(self.gpus_per_server) / u32::from(nics)) as u16;
-        Layout {
-            servers: self.servers,
-            gpus_per_server: self.gpus_per_server,
-            packet_nics: (0..self.packet_nics).collect(),
-            optical_nics: (self.packet_nics..nics).collect(),
-            nic_gpu: (0..nics).map(gpu).collect(),
-        }
+        Layout::even(self.servers, self.gpus_per_server, self.packet_nics, self.optical_nics)
     }
 
     fn ports(&self) -> Result<PortMap, SimError> {

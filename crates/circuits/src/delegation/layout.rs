@@ -37,6 +37,27 @@ pub(super) struct Entry {
 }
 
 impl Layout {
+    /// Of servers whose NICs on packet switches come first, then those on the optical switch, by port; NIC `i` of K
+    /// belongs to GPU `i R / K` of R.
+    ///
+    /// ```
+    /// use lightloom_circuits::Layout;
+    /// let layout = Layout::even(2, 8, 1, 3);
+    /// assert_eq!((layout.packet_nics, layout.optical_nics), (vec![0], vec![1, 2, 3]));
+    /// assert_eq!(layout.nic_gpu, [0, 2, 4, 6]);
+    /// ```
+    pub fn even(servers: u16, gpus_per_server: u16, packet_nics: u16, optical_nics: u16) -> Self {
+        let nics = packet_nics + optical_nics;
+        let gpu = |nic| (u32::from(nic) * u32::from(gpus_per_server) / u32::from(nics)) as u16;
+        Layout {
+            servers,
+            gpus_per_server,
+            packet_nics: (0..packet_nics).collect(),
+            optical_nics: (packet_nics..nics).collect(),
+            nic_gpu: (0..nics).map(gpu).collect(),
+        }
+    }
+
     pub(super) fn check(&self, ports: &PortMap) {
         assert!(self.gpus_per_server > 0, "a server has GPUs");
         assert!(!self.packet_nics.is_empty(), "a server has a NIC on packet switches");
