@@ -65,7 +65,7 @@ mod sockets;
 mod tcp;
 mod transport;
 
-pub use clock::Clock;
+pub use clock::{Clock, boottime_ns};
 pub use config::{Config, Event, JoinFailure, NicConfig, OpenError, PostFailure};
 pub use listening::Listening;
 pub use memory::{Memory, MemoryError};
