@@ -49,14 +49,14 @@ fn laid_out<P>(mut pieces: Vec<(Endpoint, P, usize)>) -> Vec<Lent<P>> {
     pieces.into_iter().map(lay).collect()
 }
 
-/// The pieces that have bytes of a part of what goes to a peer or comes from it: the first of them, and where the
-/// part begins in it. None if there is not so much.
-fn find<P>(
+/// A part of what goes to a peer or comes from it, piece by piece, of at most [`SLICES`]: where the piece begins,
+/// where in it the part does, and how much of it is the part's. None if there is not so much.
+fn parts<P: Copy>(
     all: &[Lent<P>],
     peer: Endpoint,
     offset: u64,
     length: usize,
-) -> Option<(&[Lent<P>], usize)> {
+) -> Option<impl Iterator<Item = (P, usize, usize)>> {
     let of =
         &all[all.partition_point(|it| it.peer < peer)..all.partition_point(|it| it.peer <= peer)];
     let end = offset.checked_add(length as u64)?;
@@ -64,8 +64,12 @@ fn find<P>(
         return None;
     }
     let first = of.partition_point(|it| it.start + it.length as u64 <= offset);
-    let within = of.get(first).map_or(0, |it| offset - it.start);
-    Some((&of[first..], within as usize))
+    let cut = move |it: &Lent<P>| {
+        let within = offset.saturating_sub(it.start) as usize;
+        let room = (it.length - within) as u64;
+        (it.pointer, within, room.min(end.saturating_sub(it.start.max(offset))) as usize)
+    };
+    Some(of[first..].iter().filter(|it| it.length > 0).take(SLICES).map(cut).filter(|it| it.2 > 0))
 }
 
 // Pointers only go with the promise of `Memory::new`: nobody else uses what they lead to, on whatever thread.
@@ -194,18 +198,10 @@ impl Memory {
                 slices.push(IoSlice::new(sends[at].1.get(start..start.checked_add(length)?)?));
             }
             Pieces::Lent { sends, .. } => {
-                let (pieces, mut within) = find(sends, peer, offset, length)?;
-                let mut left = length;
-                for piece in pieces.iter().filter(|it| it.length > 0).take(SLICES) {
-                    let take = left.min(piece.length - within);
-                    if take == 0 {
-                        break;
-                    }
+                for (pointer, within, take) in parts(sends, peer, offset, length)? {
                     // Within the piece, which `new` has promised to stay as it is.
-                    let slice =
-                        unsafe { std::slice::from_raw_parts(piece.pointer.add(within), take) };
+                    let slice = unsafe { std::slice::from_raw_parts(pointer.add(within), take) };
                     slices.push(IoSlice::new(slice));
-                    (left, within) = (left - take, 0);
                 }
             }
         }
@@ -228,18 +224,11 @@ impl Memory {
                 slices.push(IoSliceMut::new(receives[at].1.get_mut(start..end)?));
             }
             Pieces::Lent { receives, .. } => {
-                let (pieces, mut within) = find(receives, peer, offset, length)?;
-                let mut left = length;
-                for piece in pieces.iter().filter(|it| it.length > 0).take(SLICES) {
-                    let take = left.min(piece.length - within);
-                    if take == 0 {
-                        break;
-                    }
+                for (pointer, within, take) in parts(receives, peer, offset, length)? {
                     // Within the piece, which `new` has promised to be nobody else's, and no other slice is of it.
                     let slice =
-                        unsafe { std::slice::from_raw_parts_mut(piece.pointer.add(within), take) };
+                        unsafe { std::slice::from_raw_parts_mut(pointer.add(within), take) };
                     slices.push(IoSliceMut::new(slice));
-                    (left, within) = (left - take, 0);
                 }
             }
         }
