@@ -25,6 +25,7 @@ from lightloom.rails.workloads import Workload, demand
 from lightloom.testbed.job import Job, Settings
 from lightloom.testbed.nics import Join, circuits
 from lightloom.testbed.shape import Shape
+from lightloom.trace import builtin_names
 
 KINDS = ("alltoall", "allreduce", "reducescatter", "allgather", "broadcast", "barrier")
 PATHS = ("delegate", "rails", "stripe", "hash", "pxn", "source")
@@ -150,8 +151,8 @@ class Request:
         >>> Request(size_bytes=6).demands(shape)[0].tolist()
         [[0, 2, 2, 2], [2, 0, 2, 2], [2, 2, 0, 2], [2, 2, 2, 0]]
         """
-        traced = "trace:" if self.workload.startswith("e") and ":" not in self.workload else ""
-        workload = Workload.parse("uniform" if self.workload == "even" else traced + self.workload)
+        short = {name: f"trace:{name}" for name in builtin_names()} | {"even": "uniform"}
+        workload = Workload.parse(short.get(self.workload, self.workload))
         servers, ranks = shape.servers, shape.ranks_per_server
         return demand(
             workload, servers, ranks, self.size_bytes, collectives=self.count, seed=self.seed
