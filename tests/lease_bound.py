@@ -7,7 +7,8 @@ and an emulated runtime that sends all the time over what it may use and logs ev
 changes all the time, and so do circuits. In each round something is stopped (SIGSTOP) or killed
 (SIGKILL). A TL1 session of its own reads the switch every few milliseconds. A send is *dark* if its
 circuit's ports lead nowhere, and *misdirected* if they lead elsewhere, both at the last look before
-it and at the first after it.
+it and at the first after it. If these are more than 50 ms apart, circuits may have come and gone
+between them: it is *unseen*, and counted apart.
 
 Sends count from when the runtime looked at the clock. One that was stopped between that and its
 ``send`` is late: how many of these went into the dark is counted apart, for no process can prevent
@@ -74,6 +75,8 @@ retry = "2 s"
 """
 ALIKE = ("agents frozen", "controller frozen", "switch frozen", "runtime frozen", "agents killed",
          "controller killed", "switch killed", "runtime killed", "all killed")  # fmt: skip
+APART_NS = 50_000_000
+"""Between looks that are further apart, circuits may come and go unseen."""
 
 
 def now_ns() -> int:
@@ -222,13 +225,14 @@ class Verdict:
     dark: int = 0
     misdirected: int = 0
     late: int = 0
+    unseen: int = 0
     plans: int = 0
     examples: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         return (
             f"{self.sends} sends of {self.plans} plans, {self.dark} dark, "
-            f"{self.misdirected} misdirected, {self.late} late"
+            f"{self.misdirected} misdirected, {self.late} late, {self.unseen} unseen"
         )
 
     @property
@@ -250,6 +254,8 @@ def judge(sends: list[dict[str, Any]], looks: list[Look]) -> Verdict:
         seen = [looks[at].leads for at in (before, after)]
         if any((leads.get(here), leads.get(there)) == (there, here) for leads in seen):
             return None
+        if looks[after].began - looks[before].ended > APART_NS:
+            return "unseen"
         elsewhere = all(leads.get(here, there) != there for leads in seen)
         return "misdirected" if elsewhere else "dark"
 
@@ -258,8 +264,8 @@ def judge(sends: list[dict[str, Any]], looks: list[Look]) -> Verdict:
             setattr(verdict, kind, getattr(verdict, kind) + 1)
             if len(verdict.examples) < 5:
                 verdict.examples.append(f"{kind}: {send}")
-        elif send["sent_ns"] - send["ns"] > 1_000_000 and wrong(send, send["sent_ns"]):
-            verdict.late += 1
+        elif send["sent_ns"] - send["ns"] > 1_000_000:
+            verdict.late += wrong(send, send["sent_ns"]) in ("dark", "misdirected")
     return verdict
 
 
@@ -521,7 +527,7 @@ def main() -> int:
     ):
         total = Verdict()
         for verdict in rounds(world, kinds, given.seed, given.frozen, tell):
-            for key in ("sends", "frames", "plans", "dark", "misdirected", "late"):
+            for key in ("sends", "frames", "plans", "dark", "misdirected", "late", "unseen"):
                 setattr(total, key, getattr(total, key) + getattr(verdict, key))
         if net is not None:
             tell(f"filters: {net.refused()} frames refused, {total.frames} judged")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lease_bound import World, judge, rounds
+from lease_bound import Look, World, judge, rounds
 from lightloom import daemon
 from lightloom.errors import InputError
 
@@ -36,12 +36,31 @@ def test_nothing_is_sent_into_the_dark_whatever_stops_or_dies(tmp_path: Path) ->
     assert [verdict for verdict in verdicts if verdict.violations] == []
     assert all(verdict.sends > 100 for verdict in verdicts)
     assert sum(verdict.plans for verdict in verdicts) > 10
+    sends, unseen = (sum(getattr(one, key) for one in verdicts) for key in ("sends", "unseen"))
+    assert unseen < sends / 10, "the machine was too busy to look at the switch"
+
+
+def test_what_came_and_went_between_two_looks_is_unseen() -> None:
+    ms = 1_000_000
+    send = {"server": 0, "port": 0, "peer": (1, 0), "generation": 1, "ns": 50 * ms}
+    other = {1: 5, 5: 1, 3: 7, 7: 3}
+
+    def looks(apart_ms: int) -> list[Look]:
+        half = apart_ms * ms // 2
+        return [Look(0, 50 * ms - half, other), Look(50 * ms + half, 200 * ms, other)]
+
+    def judged(apart_ms: int) -> tuple[int, int]:
+        verdict = judge([send | {"sent_ns": send["ns"]}], looks(apart_ms))
+        return verdict.misdirected, verdict.unseen
+
+    assert (judged(40), judged(60)) == ((1, 0), (0, 1))
 
 
 def test_runtimes_that_ignore_the_end_are_found(tmp_path: Path) -> None:
     with World(tmp_path, LIGHTLOOMD, LEASE_MS, GRACE_MS, "--ignore-lease-end") as world:
-        (verdict,) = rounds(world, ["agents frozen"], 1, 2.5, print)
-        assert verdict.violations > 100, verdict
+        # A server that has no circuit just when its agent is frozen sends nothing.
+        verdicts = rounds(world, ["agents frozen"] * 4, 1, 2.5, print)
+        assert any(verdict.violations > 100 for verdict in verdicts)
 
 
 def test_what_is_stopped_between_the_clock_and_the_send_is_counted_apart(tmp_path: Path) -> None:
