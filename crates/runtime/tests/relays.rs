@@ -57,10 +57,9 @@ fn what_was_under_way_when_a_tunnel_breaks_is_sent_again() {
     trio.all_to_all(50_000);
     assert!(trio.ends[1].exchange.kept() > 0);
     trio.break_circuit();
-    assert_eq!(trio.ends[1].exchange.kept(), 0, "the tunnel is over, and nothing is kept");
     trio.stuck = None;
     assert!(trio.settle(2, 100) && trio.is_right());
-    assert!(trio.ends.iter().all(|end| end.failed.is_empty()));
+    assert!(trio.ends.iter().all(|end| end.exchange.kept() == 0 && end.failed.is_empty()));
 }
 
 #[test]
@@ -87,4 +86,18 @@ fn without_relays_it_is_lost() {
         trio.ends.iter().flat_map(|it| &it.failed).map(|it| it.to_string()).collect();
     assert_eq!(why.len(), 3, "{why:?}");
     assert!(why.iter().all(|why| why.contains("is lost")), "{why:?}");
+}
+
+#[test]
+fn what_a_relay_has_arrives_when_the_one_who_said_it_has_gone() {
+    let mut trio = stranded(0, 1, as_is);
+    trio.stuck = Some(2);
+    trio.all_to_all(1);
+    // Endpoint 0 has said all that it has to say to 2, and 1 keeps it.
+    assert!(trio.ends[1].exchange.kept() > 0);
+    trio.break_circuit();
+    trio.stuck = None;
+    trio.flow();
+    let from_0 = &trio.ends[2].receives[&0];
+    assert_eq!(*from_0, trio.ends[0].sends[&2], "no way back was needed");
 }

@@ -48,6 +48,8 @@ pub(crate) enum Carried {
     Own(ConnectionId),
     /// What others say to each other.
     Others(Tunnel, Vec<u8>),
+    /// They say no more.
+    Over(Tunnel),
 }
 
 impl Item {

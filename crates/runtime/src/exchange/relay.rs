@@ -4,7 +4,7 @@
 //! memory and leaves in the order in which it came. A pair's ends bound what they have not acknowledged
 //! ([`PARTS`], and [`Exchange::window`] of a relayed lane), so what is kept here of a pair is bounded, and nobody is
 //! kept waiting: who sends more has broken that bound, and its connection is closed. A tunnel ends when a lane of it breaks or
-//! may not be used any more, or either end says so; the other end is told. Then the ends send again, another way, what
+//! may not be used any more, or either end says so; the other end is told, after what was kept for it. Then the ends send again, another way, what
 //! was not acknowledged from end to end.
 
 use super::connection::{Coming, Into};
@@ -61,6 +61,7 @@ impl Exchange {
     /// An endpoint wants to reach another one by this one.
     pub(crate) fn relay(&mut self, lane: LaneId, connection: ConnectionId, tunnel: Tunnel) {
         self.end_relay(tunnel.pair(), None);
+        self.forget_parts(tunnel.pair());
         let peer = self.peer(tunnel.target).filter(|&peer| !self.peers[peer].lost);
         let next = peer.and_then(|peer| self.direct(peer));
         let Some(next) = next.filter(|_| self.relayed.len() < PAIRS) else {
@@ -138,7 +139,13 @@ impl Exchange {
 
     /// What is kept here of others' connections \[B\].
     pub fn kept(&self) -> u64 {
-        self.relayed.values().flat_map(|it| it.held).sum()
+        let part = |it: &Carried| if let Carried::Others(_, part) = it { part.len() } else { 0 };
+        self.lanes.iter().flat_map(|lane| &lane.carried).map(part).sum::<usize>() as u64
+    }
+
+    /// Pairs of endpoints that this one relays for now.
+    pub fn relays(&self) -> usize {
+        self.relayed.len()
     }
 
     /// A part of a tunnel has come as a whole, to be handed on.
@@ -173,19 +180,24 @@ impl Exchange {
         }
     }
 
-    /// A tunnel is over: its ends are told, but for the one on the lane `but`.
+    /// A tunnel is over: its ends are told after all that was kept for them, but for the one on the lane `but`.
     fn end_relay(&mut self, pair: (Endpoint, Endpoint), but: Option<LaneId>) {
         let Some(it) = self.relayed.remove(&pair) else { return };
-        for at in it.ends {
-            let other = self.lanes[at.0.at()].spec.peer;
+        for (lane, connection) in it.ends {
+            let other = self.lanes[lane.at()].spec.peer;
             let source = if other == pair.0 { pair.1 } else { pair.0 };
             let tunnel = Tunnel { source, target: other, number: it.number };
-            let rests = |it: &Carried| !matches!(it, Carried::Others(of, _) if *of == tunnel);
-            self.lanes[at.0.at()].carried.retain(rests);
-            if but != Some(at.0) {
-                self.say_of_tunnel(at, Item::Shut(tunnel));
+            if but != Some(lane) && self.lanes[lane.at()].connection == Some(connection) {
+                self.lanes[lane.at()].carried.push_back(Carried::Over(tunnel));
+                self.wake(connection);
             }
         }
+    }
+
+    /// Forgets what is kept of earlier tunnels of a pair.
+    fn forget_parts(&mut self, pair: (Endpoint, Endpoint)) {
+        let rests = |it: &Carried| !matches!(it, Carried::Others(of, _) if of.pair() == pair);
+        self.lanes.iter_mut().for_each(|lane| lane.carried.retain(rests));
     }
 
     /// A lane is down, or may not be used: no tunnel leads over it any more.

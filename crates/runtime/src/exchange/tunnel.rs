@@ -27,8 +27,10 @@ pub(crate) struct Part {
     pub head: Vec<u8>,
     /// then this,
     pub body: Option<Body>,
-    /// or what is handed on.
+    /// or what is handed on,
     pub others: Vec<u8>,
+    /// or nothing any more.
+    pub over: bool,
 }
 
 impl Exchange {
@@ -228,7 +230,11 @@ impl Exchange {
             match self.lanes[lane.at()].carried.pop_front()? {
                 Carried::Others(tunnel, others) => {
                     self.handed_on(lane, tunnel, others.len() as u64);
-                    return Some(Part { tunnel, head: vec![], body: None, others });
+                    return Some(Part { tunnel, head: vec![], body: None, others, over: false });
+                }
+                Carried::Over(tunnel) => {
+                    let (head, others) = (vec![], vec![]);
+                    return Some(Part { tunnel, head, body: None, others, over: true });
                 }
                 Carried::Own(id) => {
                     if !self.load(id) {
@@ -242,7 +248,13 @@ impl Exchange {
                     self.sent(self.now, id, bytes);
                     self.lanes[lane.at()].carried.push_back(Carried::Own(id));
                     self.lend(body);
-                    return Some(Part { tunnel: via.tunnel, head, body, others: vec![] });
+                    return Some(Part {
+                        tunnel: via.tunnel,
+                        head,
+                        body,
+                        others: vec![],
+                        over: false,
+                    });
                 }
             }
         }
@@ -251,11 +263,14 @@ impl Exchange {
 
     /// Begins a part: what it is written as.
     pub(crate) fn begin_part(&mut self, lane: LaneId, part: &Part) -> Frame {
-        let Part { tunnel, head, body, others } = part;
+        let Part { tunnel, head, body, others, over } = part;
         let bytes = head.len() + others.len() + body.map_or(0, |body| body.length as usize);
         self.fly(lane, Item::Part);
         let it = &mut self.lanes[lane.at()];
         it.statistics.relayed += bytes as u64;
+        if *over {
+            return Frame::Shut(*tunnel);
+        }
         Frame::Relay { tunnel: *tunnel, length: bytes as u32, epoch: it.epoch_out }
     }
 
