@@ -31,6 +31,7 @@ def main(place: Path) -> None:
             # The first answer may be of a plan that changes while agents come.
             rank.announce(wanted)
             circuits = rank.announce(wanted)["circuits"]
+            (place / f"circuits-{rank.rank}").write_text(str(circuits))
             while go_on[0]:
                 Flow(rank, len(times), MEAN_BYTES).end()
                 (place / "begun").touch()

@@ -33,13 +33,23 @@ BEFORE_S, AFTER_S = 1.0, 3.0
 LONGEST_S = 30.0
 
 
+def shape_of(ocs_nics: int) -> Shape:
+    return Shape(
+        name=f"f{os.getpid() % 1_000_000}", servers=3, ranks_per_server=2, eps_nics=2,
+        ocs_nics=ocs_nics, rate=Rate.parse("50 Mbps"), delay=Time.parse("10 ms"),
+    )  # fmt: skip
+
+
 @pytest.fixture
 def bed() -> Iterator[Shape]:
-    shape = Shape(
-        name=f"f{os.getpid() % 1_000_000}", servers=3, ranks_per_server=2, eps_nics=2,
-        ocs_nics=2, rate=Rate.parse("50 Mbps"), delay=Time.parse("10 ms"),
-    )  # fmt: skip
-    with standing(shape):
+    with standing(shape_of(2)) as shape:
+        yield shape
+
+
+@pytest.fixture
+def sparse_bed() -> Iterator[Shape]:
+    """One optical port each: a circuit joins two of the servers, and the third has none."""
+    with standing(shape_of(1)) as shape:
         yield shape
 
 
@@ -139,6 +149,68 @@ def test_collectives_go_on(bed: Shape, tmp_path: Path, fault: Callable[[Shape], 
         f" after {max(after) * 1e3:.0f} ms, the last {after[-1] * 1e3:.0f} ms"
     )
     assert max(after) < LONGEST_S
+
+
+def cables_of(shape: Shape, server: int, state: str) -> None:
+    for nic in shape.packet(server):
+        system.call("ip", "-n", shape.switches[0], "link", "set", nic.far, state)
+
+
+def relayed(said: list[dict[str, Any]], shape: Shape, server: int) -> int:
+    nics = said[server * shape.ranks_per_server]["nics"]
+    return sum(nic["relayed"] for nic in nics)
+
+
+def joined(shape: Shape, place: Path) -> list[int]:
+    """Return the servers that have a circuit."""
+    ranks = range(0, shape.servers * shape.ranks_per_server, shape.ranks_per_server)
+    circuits = [int((place / f"circuits-{rank}").read_text()) for rank in ranks]
+    return [server for server, count in enumerate(circuits) if count]
+
+
+# Of two servers the lesser dials: now the one that is stranded, now one that looks for a relay.
+@pytest.mark.parametrize("which", [0, -1], ids=["lesser", "greater"])
+@pytest.mark.parametrize("back", [False, True], ids=["gone", "back"])
+def test_a_server_without_packet_nics_is_relayed(
+    sparse_bed: Shape, tmp_path: Path, which: int, back: bool
+) -> None:
+    came_back = []
+
+    def fault(shape: Shape) -> None:
+        stranded = joined(shape, tmp_path)[which]
+        cables_of(shape, stranded, "down")
+        if back:
+            time.sleep(8)
+            cables_of(shape, stranded, "up")
+            came_back.append(time.monotonic())
+            time.sleep(2)
+        else:
+            time.sleep(3)
+
+    code, errors, said, broken = break_while_it_runs(sparse_bed, tmp_path, fault)
+    assert code == 0, (errors, [row["error"] for row in said])
+    ends = joined(sparse_bed, tmp_path)
+    assert len(ends) == 2, "one circuit stands"
+    stranded, relay = ends[which], ends[-1 - which]
+    assert relayed(said, sparse_bed, relay) > 1e5, "the peer of its circuit has handed on"
+    times = said[0]["times"]
+    before = sorted(b - a for a, b in itertools.pairwise(times) if b < broken)
+    until = came_back[0] if back else times[-1]
+    meanwhile = [b - a for a, b in itertools.pairwise(times) if broken < b < until]
+    assert len(meanwhile) > 1, "it goes on while packet NICs are gone"
+    longest = max(meanwhile)
+    steady = sorted(meanwhile)[len(meanwhile) // 2]
+    print(
+        f"server {stranded}: {before[len(before) // 2] * 1e3:.0f} ms each before, the longest"
+        f" {longest * 1e3:.0f} ms, then {steady * 1e3:.0f} ms by the relay"
+    )
+    if back:
+        later = [b - a for a, b in itertools.pairwise(times) if b > until]
+        # TCP that waits for a lost SYN does so for a second at most.
+        print(f"back: the longest {max(later) * 1e3:.0f} ms, the last {later[-1] * 1e3:.0f} ms")
+        assert later[-1] < steady, "what has its own lanes again takes no roundabout way"
+        assert max(later) < LONGEST_S
+    assert longest < LONGEST_S
 
 
 @pytest.mark.parametrize("what", ["rank", "runtime"])

@@ -110,6 +110,20 @@ pub fn beside(working: &impl Working, from: u32, to: u32, salt: u32) -> Option<P
     Some(Passage { from: (from, nic), to: peer, circuit: true })
 }
 
+/// Relays that are as good as each other, in the order in which they are to be tried: `salt` says with which it begins, so
+/// that many flows spread.
+///
+/// ```
+/// use lightloom_circuits::failover::in_turn;
+/// assert_eq!(in_turn(vec!['a', 'b', 'c'], 4), ['b', 'c', 'a']);
+/// assert_eq!(in_turn(Vec::<u32>::new(), 4), []);
+/// ```
+pub fn in_turn<T>(mut relays: Vec<T>, salt: u32) -> Vec<T> {
+    let first = salt as usize % relays.len().max(1);
+    relays.rotate_left(first);
+    relays
+}
+
 type Reach = (u32, Option<Passage>);
 
 /// The servers by which one is on packet switches: itself, or peers that a circuit leads to.
@@ -119,10 +133,7 @@ fn reach(working: &impl Working, server: u32, salt: u32) -> Vec<Reach> {
     }
     let mut circuits = working.circuits(server);
     circuits.retain(|&(_, (peer, _))| !working.packet_nics(peer).is_empty());
-    if !circuits.is_empty() {
-        let first = salt as usize % circuits.len();
-        circuits.rotate_left(first);
-    }
+    let circuits = in_turn(circuits, salt);
     let passage = |(nic, to): (u16, (u32, u16))| {
         (to.0, Some(Passage { from: (server, nic), to, circuit: true }))
     };

@@ -131,18 +131,22 @@ mod plan;
 mod post;
 mod ranges;
 mod receive;
+mod relay;
 mod route;
 mod settings;
 mod slab;
 mod statistics;
 mod timers;
 mod transmit;
+mod tunnel;
 
 pub use cause::Cause;
 pub use failure::{Failure, JoinError, LaneError, PostError};
 pub use hello::HelloError;
 pub use machine::Exchange;
-pub use name::{ConnectionId, Endpoint, LaneId, LaneSpec, Medium, Nic, OperationId};
+pub use name::{
+    ConnectionId, Endpoint, LaneId, LaneSpec, Medium, NO_NIC, Nic, OperationId, Tunnel,
+};
 pub use output::{Body, Output, Space, Transmit};
 #[cfg(test)]
 pub(crate) use plan::check as check_plan;

@@ -30,6 +30,10 @@ fn thousands_of_seeds_break_nothing_and_much_happens() {
         "lane down: replaced",
         "lane down: lease ended",
         "lane down: half-sent chunk of a failed group",
+        "packet NICs gone",
+        "lane up by a relay",
+        "bytes by relays",
+        "lane down: needs no relay any more",
     ] {
         let seeds = happened.get(what).copied().unwrap_or(0);
         assert!(seeds >= SEEDS / 200, "{what}: {seeds} scenarios; {happened:#?}");

@@ -43,10 +43,10 @@ class Settings:
         The longest chunk [B].
     lost_ms
         A server that says nothing for so long is lost [ms].
-    filter, fence
+    filter, fence, relays
         For tests that show what they are for: whether the lease's end is in a filter at optical
-        NICs, and whether runtimes wait for what is under way before they say that ports are
-        drained.
+        NICs, whether runtimes wait for what is under way before they say that ports are drained,
+        and whether they hand on what a server cannot send by itself.
     """
 
     path: str = "delegate"
@@ -55,6 +55,7 @@ class Settings:
     lost_ms: int = LOST_MS
     filter: bool = True
     fence: bool = True
+    relays: bool = True
 
 
 def description(shape: Shape, settings: Settings) -> dict[str, object]:
@@ -91,6 +92,7 @@ def description(shape: Shape, settings: Settings) -> dict[str, object]:
         "round": time.time_ns() // 1_000_000,
         "chunk": settings.chunk_bytes,
         "lost_ms": settings.lost_ms,
+        "relays": settings.relays,
     }
 
 

@@ -6,7 +6,7 @@ use super::fields::{HEADER, part};
 use super::hello::{HELLO, Hello, HelloError, Side, TAG, proves, tag};
 use super::lane::{Dial, Item};
 use super::machine::Exchange;
-use super::name::{ConnectionId, LaneId, Nic};
+use super::name::{ConnectionId, LaneId, Nic, Tunnel};
 use super::output::Output;
 use crate::planted::Planted;
 use lightloom_units::Time;
@@ -31,7 +31,8 @@ impl Exchange {
         let Some(spec) = asked.map(|it| it.spec) else { return Err(LaneError::Closed) };
         let mine = self.hello(lane, nonce).encode();
         let patience = self.lanes[lane.at()].patience;
-        let connection = self.open(spec.nic, Phase::Dials { lane, mine }, HELLO + TAG, patience);
+        let connection =
+            self.open((spec.nic, nonce), Phase::Dials { lane, mine }, HELLO + TAG, patience);
         let it = &mut self.lanes[lane.at()];
         it.dial = Dial::Hello(connection);
         it.patience = patience.saturating_add(patience).min(self.settings.handshake);
@@ -53,11 +54,12 @@ impl Exchange {
         nonce: [u8; 16],
     ) -> Result<ConnectionId, LaneError> {
         self.advance(now);
-        let strangers = self.connections.iter().filter(|(_, it)| it.lane().is_none()).count();
+        let strangers = self.connections.iter();
+        let strangers = strangers.filter(|(_, it)| it.lane().is_none() && it.via.is_none()).count();
         if strangers >= STRANGERS {
             return Err(LaneError::Strangers { most: STRANGERS });
         }
-        Ok(self.open(nic, Phase::Accepts { nonce }, HELLO, self.settings.handshake))
+        Ok(self.open((nic, nonce), Phase::Accepts { nonce }, HELLO, self.settings.handshake))
     }
 
     /// A connection was closed by the other end or by what is between, or could not be opened.
@@ -70,18 +72,21 @@ impl Exchange {
     pub(crate) fn dial(&mut self, lane: LaneId) {
         let it = &self.lanes[lane.at()];
         let Dial::Idle(at) = it.dial else { return };
-        if !it.dials || it.connection.is_some() || !self.allowed(lane) {
+        if !it.dials || it.connection.is_some() || !self.allowed(lane) || !self.is_wanted(lane) {
             return;
         }
         if self.now < at {
             return self.schedule(at);
+        }
+        if it.needs_relay() {
+            return self.dig(lane);
         }
         self.lanes[lane.at()].dial = Dial::Asked;
         self.outputs.push_back(Output::Dial { lane });
     }
 
     /// What this endpoint says of itself on a lane.
-    fn hello(&self, lane: LaneId, nonce: [u8; 16]) -> Hello {
+    pub(crate) fn hello(&self, lane: LaneId, nonce: [u8; 16]) -> Hello {
         let spec = self.lanes[lane.at()].spec;
         Hello {
             from: self.settings.endpoint,
@@ -95,11 +100,19 @@ impl Exchange {
         }
     }
 
-    fn open(&mut self, nic: Nic, phase: Phase, want: usize, patience: Time) -> ConnectionId {
+    /// A connection begins; this end has drawn `nonce` for its hello.
+    pub(crate) fn open(
+        &mut self,
+        (nic, nonce): (Nic, [u8; 16]),
+        phase: Phase,
+        want: usize,
+        patience: Time,
+    ) -> ConnectionId {
         let due = self.now.saturating_add(patience);
         self.schedule(due);
         let (writer, reader) = (Writer::new(), Reader::new(want));
-        let opened = Connection { phase, nic, due, asked: false, writer, reader };
+        let (asked, via) = (false, None);
+        let opened = Connection { phase, nic, nonce, via, due, asked, writer, reader };
         ConnectionId(self.connections.insert(opened))
     }
 
@@ -170,7 +183,7 @@ impl Exchange {
     }
 
     /// Writes a part of hello.
-    fn say(&mut self, id: ConnectionId, bytes: &[u8]) {
+    pub(crate) fn say(&mut self, id: ConnectionId, bytes: &[u8]) {
         if let Some(it) = self.connections.get_mut(id.0) {
             it.writer.push(bytes);
         }
@@ -198,34 +211,51 @@ impl Exchange {
         let it = &mut self.lanes[lane.at()];
         it.reset(now);
         (it.connection, it.progress, it.spoke) = (Some(id), now, now);
-        it.patience = self.settings.first_patience();
+        let by_relay = it.needs_relay();
+        let settings = &self.settings;
+        it.patience = if by_relay { settings.relay_patience() } else { settings.first_patience() };
+        it.asked = 0;
         self.peers[peer].heard = now;
         self.peers[peer].pledges.allowance = hello.allowance.into();
         self.schedule(now.saturating_add(self.settings.beat));
         self.outputs.push_back(Output::Up { lane });
         self.serve(peer);
+        if !by_relay {
+            self.spare_relay(peer);
+        }
         Ok(())
     }
 
     /// Closes a connection, for a reason.
     pub(crate) fn shut(&mut self, connection: ConnectionId, error: LaneError) {
-        if self.connections.get(connection.0).is_some() {
-            self.outputs.push_back(Output::Close { connection, error });
-            self.end(connection, error);
+        let Some(it) = self.connections.get(connection.0) else { return };
+        match it.via {
+            None => self.outputs.push_back(Output::Close { connection, error }),
+            Some(via) => self.say_of_tunnel((via.lane, via.carrier), Item::Shut(via.tunnel)),
         }
+        self.end(connection, error);
     }
 
     /// A connection is gone: what was on it may be lost.
-    fn end(&mut self, id: ConnectionId, error: LaneError) {
+    pub(crate) fn end(&mut self, id: ConnectionId, error: LaneError) {
         let Some(it) = self.connections.remove(id.0) else { return };
         let next = self.now.saturating_add(self.settings.retry);
+        if let Some(via) = it.via {
+            let Tunnel { source, target, number } = via.tunnel;
+            let peer = if source == self.settings.endpoint { target } else { source };
+            if self.tunnels.get(&(peer, number)) == Some(&id) {
+                self.tunnels.remove(&(peer, number));
+            }
+        }
+        self.give_back(it.writer.lends);
         match it.phase {
             Phase::Up { lane } if self.lanes[lane.at()].connection == Some(id) => {
                 self.down(lane, error, next);
             }
             Phase::Dials { lane, .. } if self.lanes[lane.at()].dial == Dial::Hello(id) => {
                 // Whoever was waited for has had his time.
-                let next = if error == LaneError::Silent { self.now } else { next };
+                let had_time = error == LaneError::Silent || it.via.is_some();
+                let next = if had_time { self.now } else { next };
                 self.lanes[lane.at()].dial = Dial::Idle(next);
                 self.dial(lane);
             }
@@ -241,6 +271,7 @@ impl Exchange {
         let queued = it.take_queue();
         let marks = it.control.drain(..).count(); // only marks are left
         it.reset(next);
+        let by_relay = it.needs_relay();
         it.statistics.breaks += 1;
         self.outputs.push_back(Output::Down { lane, error });
         if let Some(port) = port {
@@ -256,13 +287,17 @@ impl Exchange {
                 Item::Ready { .. } | Item::Over { .. } | Item::Fail(_) => {
                     !self.bug.is(Planted::ForgetsControl)
                 }
-                Item::Mark | Item::Beat => false,
+                Item::Mark | Item::Beat | Item::Open(_) | Item::Shut(_) | Item::Part => false,
             };
             if again {
                 self.route(peer, item);
             }
         }
         queued.into_iter().for_each(|item| self.route(peer, item));
+        if !by_relay {
+            self.end_tunnels(lane);
+            self.miss(peer);
+        }
         self.say_runtime();
         self.dial(lane);
     }

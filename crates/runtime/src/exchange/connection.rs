@@ -2,12 +2,12 @@
 
 use super::frame::{ChunkHeader, HEADER};
 use super::hello::{HELLO, TAG};
-use super::name::{LaneId, Nic};
+use super::name::{ConnectionId, LaneId, Nic, OperationId, Tunnel};
 use super::output::{Body, Transmit};
 use lightloom_units::Time;
 
 /// A hello and its tag; also two headers.
-const ROOM: usize = HELLO + TAG;
+pub(crate) const ROOM: usize = HELLO + TAG;
 
 /// How far a connection is.
 #[derive(Clone, Debug)]
@@ -28,6 +28,10 @@ pub(crate) struct Connection {
     pub phase: Phase,
     /// Of this end.
     pub nic: Nic,
+    /// What this end has drawn for its hello.
+    pub nonce: [u8; 16],
+    /// If it goes by a relay: how.
+    pub via: Option<Via>,
     /// Hello must be over by then.
     pub due: Time,
     /// The caller knows that there is something to send.
@@ -52,24 +56,53 @@ impl Connection {
     }
 }
 
-/// What is being written.
+/// How a connection goes by a relay.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Via {
+    /// The lane to the relay, and its connection: this one ends with it.
+    pub lane: LaneId,
+    pub carrier: ConnectionId,
+    /// As this end sends.
+    pub tunnel: Tunnel,
+}
+
+/// What is being written: `head`, then `tail` or `body`.
 #[derive(Clone, Debug)]
 pub(crate) struct Writer {
-    head: [u8; ROOM],
+    /// Before what a relayed connection says come an acknowledgement and a header of this one.
+    head: [u8; ROOM + 2 * HEADER],
     from: usize,
     to: usize,
     pub body: Option<Body>,
     /// A frame that is counted is among it.
     pub counts: bool,
+    /// The operation whose memory `body` is, if that is a part of a relayed connection: it goes on when that ends.
+    pub lends: Option<OperationId>,
+    tail: Vec<u8>,
+    tail_from: usize,
 }
 
 impl Writer {
     pub fn new() -> Self {
-        Writer { head: [0; ROOM], from: 0, to: 0, body: None, counts: false }
+        Writer {
+            head: [0; ROOM + 2 * HEADER],
+            from: 0,
+            to: 0,
+            body: None,
+            counts: false,
+            lends: None,
+            tail: Vec::new(),
+            tail_from: 0,
+        }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.from == self.to && self.body.is_none()
+        self.from == self.to && self.body.is_none() && self.tail_from == self.tail.len()
+    }
+
+    /// Adds what is handed on, after all that was pushed.
+    pub fn hand_on(&mut self, bytes: Vec<u8>) {
+        (self.tail, self.tail_from) = (bytes, 0);
     }
 
     /// Adds what is to be written before any body. There is room: see `ROOM`.
@@ -82,13 +115,22 @@ impl Writer {
     }
 
     pub fn rest(&self) -> Transmit<'_> {
-        Transmit { head: &self.head[self.from..self.to], body: self.body }
+        let head = &self.head[self.from..self.to];
+        let head = if head.is_empty() { &self.tail[self.tail_from..] } else { head };
+        Transmit { head, body: self.body }
     }
 
     /// So much was written. Says whether that was all.
     pub fn wrote(&mut self, bytes: usize) -> bool {
-        let head = bytes.min(self.to - self.from);
+        let mut head = bytes.min(self.to - self.from);
         self.from += head;
+        if head == 0 {
+            head = bytes.min(self.tail.len() - self.tail_from);
+            self.tail_from += head;
+            if self.tail_from == self.tail.len() {
+                (self.tail, self.tail_from) = (Vec::new(), 0);
+            }
+        }
         if let Some(body) = &mut self.body {
             let part = (bytes - head).min(body.length as usize) as u32;
             body.offset += u64::from(part);
@@ -107,7 +149,26 @@ pub(crate) struct Incoming {
     /// Bytes of it went nowhere, so it does not count.
     pub sunk: bool,
     /// The operation that it belongs to, if that was under way when it began.
-    pub operation: Option<super::name::OperationId>,
+    pub operation: Option<OperationId>,
+}
+
+/// A part of a relayed connection that is being read.
+#[derive(Clone, Debug)]
+pub(crate) struct Coming {
+    pub tunnel: Tunnel,
+    pub length: u32,
+    pub done: u32,
+    pub into: Into,
+}
+
+/// Where it goes.
+#[derive(Clone, Debug)]
+pub(crate) enum Into {
+    /// To the connection, which ends here.
+    End(ConnectionId),
+    /// Here, to be handed on.
+    Next(Vec<u8>),
+    Nowhere,
 }
 
 /// What is being read.
@@ -117,16 +178,17 @@ pub(crate) struct Reader {
     have: usize,
     want: usize,
     pub chunk: Option<Incoming>,
+    pub relay: Option<Coming>,
 }
 
 impl Reader {
     /// A reader of so many bytes first.
     pub fn new(want: usize) -> Self {
-        Reader { buffer: [0; ROOM], have: 0, want, chunk: None }
+        Reader { buffer: [0; ROOM], have: 0, want, chunk: None, relay: None }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.have == 0 && self.chunk.is_none()
+        self.have == 0 && self.chunk.is_none() && self.relay.is_none()
     }
 
     pub fn space(&mut self) -> &mut [u8] {

@@ -3,7 +3,7 @@
 use super::cause::Cause;
 use super::fields::FrameError;
 use super::hello::HelloError;
-use super::name::{Endpoint, LaneId};
+use super::name::{Endpoint, LaneId, Tunnel};
 use super::plan::PlanError;
 use super::settings::OPERATIONS;
 use thiserror::Error;
@@ -63,6 +63,28 @@ pub enum LaneError {
     Strangers {
         /// So many are allowed.
         most: usize,
+    },
+    /// It went by a relay, which is not needed any more.
+    #[error("a lane that needs no relay may be used again")]
+    Unneeded,
+    /// A frame of a tunnel that cannot lead over this lane.
+    #[error("a frame goes from endpoint {source} to endpoint {target}: not over this lane", source = .0.source, target = .0.target)]
+    Tunnel(Tunnel),
+    /// A part of a tunnel is longer than a chunk and its header.
+    #[error("a part of a tunnel has {found} B; up to {allowed} B is allowed")]
+    Part {
+        /// So many.
+        found: u32,
+        /// So many may be.
+        allowed: u32,
+    },
+    /// An end of a tunnel sends more than it may without an acknowledgement.
+    #[error("a relay keeps {found} B of one end of a tunnel; {allowed} B is allowed")]
+    Kept {
+        /// So much with this part.
+        found: u64,
+        /// So much may be.
+        allowed: u64,
     },
     /// A frame makes no sense.
     #[error("{0}")]

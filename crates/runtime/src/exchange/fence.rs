@@ -84,6 +84,7 @@ impl Exchange {
         let it = &self.lanes[lane.at()];
         let connection = it.connection.and_then(|it| self.connections.get(it.0));
         let said = it.flying.is_empty() && it.control.is_empty() && it.received == it.confirmed;
+        let said = said && it.carried.is_empty();
         said && connection.is_none_or(|it| it.writer.is_empty() && it.reader.is_empty())
     }
 
@@ -95,8 +96,12 @@ impl Exchange {
             if self.usable(lane) {
                 let peer = self.lanes[lane.at()].peer;
                 self.serve(peer);
+                self.spare_relay(peer);
             } else if self.lanes[lane.at()].connection.is_some() {
+                self.end_tunnels(lane);
                 self.reroute(lane);
+                let peer = self.lanes[lane.at()].peer;
+                self.miss(peer);
             }
             self.dial(lane);
             self.wake_circuit(lane);

@@ -21,7 +21,7 @@ pub enum FrameError {
         found: u16,
     },
     /// No frame is of this kind.
-    #[error("a frame is of kind {found}; kinds are 1 to 7")]
+    #[error("a frame is of kind {found}; kinds are 1 to 10")]
     Kind {
         /// Its kind.
         found: u8,

@@ -12,6 +12,17 @@
 //! | 28..30 | source | endpoint | 0 | 0 | endpoint that says so | 0 | 0 | 0 |
 //! | 30..32 | epoch | of the lane | 0 | 0 | 0 | that ends | 0 | 0 |
 //!
+//! And those of connections that go by a relay ([`Tunnel`]):
+//!
+//! | Bytes | Field | Open | Relay | Shut |
+//! |---|---|---|---|---|
+//! | 2 | kind | 8 | 9 | 10 |
+//! | 4..8 | group | endpoint where they end | same | same |
+//! | 8..16 | number | the tunnel's | same | same |
+//! | 24..28 | length | 0 | of the payload, bytes of that connection \[B\] | 0 |
+//! | 28..30 | source | endpoint where they begin | same | same |
+//! | 30..32 | epoch | 0 | of the lane | 0 |
+//!
 //! Numbers are little-endian. Every field is checked; one that a kind does not use must be zero.
 //!
 //! ```
@@ -24,7 +35,7 @@
 
 use super::cause::Cause;
 use super::fields::{Fields, MAGIC};
-use super::name::Endpoint;
+use super::name::{Endpoint, Tunnel};
 
 pub use super::fields::{FrameError, HEADER, LONGEST, MOST};
 
@@ -96,6 +107,25 @@ pub enum Frame {
         /// Its number.
         number: u64,
     },
+    /// A connection begins: to be answered by its target, or handed on to it.
+    Open(Tunnel),
+    /// Bytes of such a connection follow.
+    Relay {
+        /// Of which.
+        tunnel: Tunnel,
+        /// So many \[B\].
+        length: u32,
+        /// As a chunk's.
+        epoch: u16,
+    },
+    /// A connection is over, or cannot begin.
+    Shut(Tunnel),
+}
+
+/// What frames of a tunnel say of it.
+fn of_tunnel(kind: u8, tunnel: Tunnel) -> Fields {
+    let Tunnel { source, target, number } = tunnel;
+    Fields { kind, group: target.into(), number, source, ..Fields::default() }
 }
 
 impl Frame {
@@ -121,6 +151,11 @@ impl Frame {
             Frame::Mark { epoch } => Fields { kind: 5, epoch, ..none },
             Frame::Beat => Fields { kind: 6, ..none },
             Frame::Over { group, number } => Fields { kind: 7, group, number, ..none },
+            Frame::Open(tunnel) => of_tunnel(8, tunnel),
+            Frame::Relay { tunnel, length, epoch } => {
+                Fields { length, epoch, ..of_tunnel(9, tunnel) }
+            }
+            Frame::Shut(tunnel) => of_tunnel(10, tunnel),
         };
         fields.encode()
     }
@@ -175,104 +210,23 @@ impl Frame {
                 fields.unused(&["offset", "length", "source", "epoch"])?;
                 Ok(Frame::Over { group, number })
             }
+            8..=10 => {
+                let target = Endpoint::try_from(group).ok();
+                fields.check("group", group.into(), target.is_some(), "up to 65,535")?;
+                let tunnel = Tunnel { source, target: target.unwrap_or_default(), number };
+                fields.unused(&["offset"])?;
+                if kind == 9 {
+                    let fits = (1..=LONGEST).contains(&length);
+                    fields.check("length", length.into(), fits, "1 to 67,108,864")?;
+                    return Ok(Frame::Relay { tunnel, length, epoch });
+                }
+                fields.unused(&["length", "epoch"])?;
+                Ok(if kind == 8 { Frame::Open(tunnel) } else { Frame::Shut(tunnel) })
+            }
             found => Err(FrameError::Kind { found }),
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    type Change = fn(&mut [u8; HEADER]);
-
-    fn hex(bytes: &[u8]) -> String {
-        let quads = bytes.chunks(4).map(|quad| quad.iter().map(|it| format!("{it:02x}")).collect());
-        quads.collect::<Vec<String>>().join(" ")
-    }
-
-    #[test]
-    fn frames_are_these_bytes() {
-        let chunk =
-            ChunkHeader { group: 1, number: 2, source: 3, epoch: 4, offset: 5 << 32, length: 6 };
-        let fail = Frame::Fail { group: 7, cause: Cause::Restarted, endpoint: 8, by: 9 };
-        let table = [
-            (
-                Frame::Chunk(chunk),
-                "4c4c0100 01000000 02000000 00000000 00000000 05000000 06000000 03000400",
-            ),
-            (
-                Frame::Ack { count: 300 },
-                "4c4c0200 00000000 2c010000 00000000 00000000 00000000 00000000 00000000",
-            ),
-            (
-                Frame::Ready { group: 1, number: 2, bytes: 3 },
-                "4c4c0300 01000000 02000000 00000000 03000000 00000000 00000000 00000000",
-            ),
-            (fail, "4c4c0400 07000000 00000000 00000000 08000000 00000000 02000000 09000000"),
-            (
-                Frame::Mark { epoch: 513 },
-                "4c4c0500 00000000 00000000 00000000 00000000 00000000 00000000 00000102",
-            ),
-            (
-                Frame::Beat,
-                "4c4c0600 00000000 00000000 00000000 00000000 00000000 00000000 00000000",
-            ),
-            (
-                Frame::Over { group: 1, number: 2 },
-                "4c4c0700 01000000 02000000 00000000 00000000 00000000 00000000 00000000",
-            ),
-        ];
-        for (frame, bytes) in table {
-            assert_eq!(hex(&frame.encode()), bytes, "{frame:?}");
-            assert_eq!(Frame::decode(&frame.encode()), Ok(frame));
-        }
-    }
-
-    #[test]
-    fn a_wrong_field_is_named_with_its_value_and_what_is_allowed() {
-        let said = |change: Change| {
-            let chunk =
-                ChunkHeader { group: 1, number: 2, source: 3, epoch: 4, offset: 5, length: 6 };
-            let mut bytes = Frame::Chunk(chunk).encode();
-            change(&mut bytes);
-            Frame::decode(&bytes).unwrap_err().to_string()
-        };
-        let table: [(Change, &str); 6] = [
-            (|it| it[0] = 0, "a frame begins with 0x4c00, not with 0x4c4c"),
-            (|it| it[2] = 9, "a frame is of kind 9; kinds are 1 to 7"),
-            (|it| it[3] = 1, "byte 3 of a frame of kind 1 is 1; 0 is allowed"),
-            (|it| it[24] = 0, "length of a frame of kind 1 is 0; 1 to 67,108,864 is allowed"),
-            (
-                |it| it[23] = 1,
-                "offset of a frame of kind 1 is 72057594037927941; up to 2^48 is allowed",
-            ),
-            (|it| it[2] = 6, "group of a frame of kind 6 is 1; 0 is allowed"),
-        ];
-        for (change, expected) in table {
-            assert_eq!(said(change), expected);
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_a_frame_or_an_error(mut bytes: [u8; HEADER], magic: bool, kind in 0u8..9) {
-            if magic {
-                bytes[..4].copy_from_slice(&[0x4c, 0x4c, kind, 0]);
-            }
-            if let Ok(frame) = Frame::decode(&bytes) {
-                prop_assert_eq!(frame.encode(), bytes);
-                if let Frame::Chunk(chunk) = frame {
-                    prop_assert!(chunk.end() <= MOST && chunk.length > 0);
-                }
-            }
-        }
-
-        #[test]
-        fn what_is_small_is_read_back(group: u32, number: u64, source: u16, epoch: u16, offset in 0..1u64 << 47, length in 1..=LONGEST) {
-            let chunk = Frame::Chunk(ChunkHeader { group, number, source, epoch, offset, length });
-            prop_assert_eq!(Frame::decode(&chunk.encode()), Ok(chunk));
-        }
-    }
-}
+mod tests;

@@ -7,7 +7,7 @@
 //! Ignored: whoever can change bytes after that; the job's network must see to it.
 
 use super::fields::part;
-use super::name::{Endpoint, Nic};
+use super::name::{Endpoint, Nic, Tunnel};
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use thiserror::Error;
@@ -139,6 +139,18 @@ impl Hello {
         let Hello { from, nic, to, to_nic, .. } = *self;
         HelloError::Lane { from, nic, to, to_nic }
     }
+}
+
+/// A nonce for a hello over a relay, which nobody can foresee who does not know the secret, and which is never the same
+/// again: `there` was drawn for the connection to the relay, which has no two tunnels of the same name.
+pub(crate) fn drawn(secret: &[u8], there: &[u8; 16], me: Endpoint, tunnel: Tunnel) -> [u8; 16] {
+    // HMAC takes keys of every length.
+    let mut mac = <Hmac<Sha256> as Mac>::new_from_slice(secret).expect("any key will do");
+    mac.update(b"lightloom draws");
+    mac.update(there);
+    [me, tunnel.source, tunnel.target].iter().for_each(|it| mac.update(&it.to_le_bytes()));
+    mac.update(&tunnel.number.to_le_bytes());
+    part(&mac.finalize().into_bytes(), 0)
 }
 
 fn mac(secret: &[u8], side: Side, dialer: &[u8; HELLO], accepter: &[u8; HELLO]) -> Hmac<Sha256> {

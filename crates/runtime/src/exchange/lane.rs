@@ -1,7 +1,7 @@
 //! What a lane has queued and in flight, and the counts of its connection.
 
 use super::failure::Failure;
-use super::name::{ConnectionId, LaneSpec, OperationId};
+use super::name::{ConnectionId, LaneSpec, Medium, OperationId, Tunnel};
 use super::statistics::Statistics;
 use lightloom_units::Time;
 use std::collections::VecDeque;
@@ -33,6 +33,23 @@ pub(crate) enum Item {
     Mark,
     /// Of this lane and its connection.
     Beat,
+    /// Of this lane and its connection.
+    Open(Tunnel),
+    /// Of this lane and its connection.
+    Shut(Tunnel),
+    /// A part of a relayed connection, which sees to it by itself.
+    Part,
+}
+
+/// Who has something to say over a lane that is not its own.
+#[derive(Clone, Debug)]
+pub(crate) enum Carried {
+    /// A connection of this endpoint.
+    Own(ConnectionId),
+    /// What others say to each other.
+    Others(Tunnel, Vec<u8>),
+    /// They say no more.
+    Over(Tunnel),
 }
 
 impl Item {
@@ -72,6 +89,12 @@ pub(crate) struct Lane {
     pub chunks: VecDeque<ChunkItem>,
     /// The payload of `chunks` \[B\].
     pub queued: u64,
+    /// Relayed connections that have something for this lane.
+    pub carried: VecDeque<Carried>,
+    /// It is their turn, and not that of `chunks`.
+    pub turn: bool,
+    /// Relays that were asked in vain, of a lane that needs one.
+    pub asked: usize,
     /// Begun and not acknowledged, in order.
     pub flying: VecDeque<Item>,
     /// The payload of `flying` \[B\].
@@ -104,6 +127,9 @@ impl Lane {
             control: VecDeque::new(),
             chunks: VecDeque::new(),
             queued: 0,
+            carried: VecDeque::new(),
+            turn: false,
+            asked: 0,
             flying: VecDeque::new(),
             in_flight: 0,
             written: 0,
@@ -147,7 +173,8 @@ impl Lane {
             self.control.drain(..).partition(|item| matches!(item, Item::Mark));
         self.control = own;
         self.queued = 0;
-        let others = others.into_iter().filter(|item| *item != Item::Beat);
+        let own = |item: &Item| matches!(item, Item::Beat | Item::Open(_) | Item::Shut(_));
+        let others = others.into_iter().filter(|item| !own(item));
         others.chain(self.chunks.drain(..).map(Item::Chunk)).collect()
     }
 
@@ -156,11 +183,17 @@ impl Lane {
         self.flying.is_empty() && self.control.is_empty() && self.chunks.is_empty()
     }
 
+    /// It goes by another endpoint.
+    pub fn needs_relay(&self) -> bool {
+        self.spec.medium == Medium::Relay
+    }
+
     /// Its connection is gone: the next one counts from the beginning.
     pub fn reset(&mut self, next_dial: Time) {
         self.connection = None;
         self.dial = Dial::Idle(next_dial);
         self.flying.clear();
+        self.carried.clear();
         self.in_flight = 0;
         (self.written, self.acknowledged) = (0, 0);
         (self.received, self.confirmed) = (0, 0);

@@ -3,16 +3,17 @@
 use super::connection::Connection;
 use super::failure::Failure;
 use super::group::Group;
-use super::lane::Lane;
-use super::name::{ConnectionId, Endpoint, LaneId, LaneSpec, Medium, Nic, OperationId};
+use super::lane::{Carried, Dial, Lane};
+use super::name::{ConnectionId, Endpoint, LaneId, LaneSpec, Medium, NO_NIC, Nic, OperationId};
 use super::operation::Running;
 use super::output::Output;
 use super::peer::Peer;
 use super::ranges::{Ranges, There};
+use super::relay::Relayed;
 use super::settings::{Settings, SettingsError};
 use super::slab::Slab;
 use super::statistics::Statistics;
-use crate::planted::Bug;
+use crate::planted::{Bug, Planted};
 use lightloom_control::{PortId, Runtime};
 use lightloom_units::Time;
 use std::collections::{BTreeMap, VecDeque};
@@ -41,6 +42,12 @@ pub struct Exchange {
     pub(crate) runtime: Runtime,
     /// By optical port: the last circuit that it was given, and until when.
     pub(crate) lit: Vec<Option<(PortId, Time)>>,
+    /// By peer and number: connections of this endpoint that go by a relay.
+    pub(crate) tunnels: BTreeMap<(Endpoint, u64), ConnectionId>,
+    /// Tunnels that were dialed here so far.
+    pub(crate) dug: u64,
+    /// By pair: connections of others that go by this endpoint.
+    pub(crate) relayed: BTreeMap<(Endpoint, Endpoint), Relayed>,
     pub(crate) outputs: VecDeque<Output>,
     pub(crate) bug: Bug,
 }
@@ -50,8 +57,24 @@ impl Exchange {
     ///
     /// # Errors
     /// Settings that do not fit together, or lanes that are not there or are there twice.
-    pub fn new(settings: Settings, lanes: Vec<LaneSpec>, now: Time) -> Result<Self, SettingsError> {
+    pub fn new(
+        settings: Settings,
+        mut lanes: Vec<LaneSpec>,
+        now: Time,
+    ) -> Result<Self, SettingsError> {
         settings.check()?;
+        let mut names: Vec<Endpoint> = lanes.iter().map(|lane| lane.peer).collect();
+        names.sort_unstable();
+        names.dedup();
+        if settings.relays {
+            let lane = |&peer: &Endpoint| LaneSpec {
+                peer,
+                nic: NO_NIC,
+                peer_nic: NO_NIC,
+                medium: Medium::Relay,
+            };
+            lanes.extend(names.iter().map(lane));
+        }
         let mut ends = BTreeMap::new();
         for (lane, spec) in lanes.iter().enumerate() {
             let there = spec.port().is_none_or(|port| port < settings.ports);
@@ -61,16 +84,18 @@ impl Exchange {
                 return Err(SettingsError::Lane { lane });
             }
         }
-        let mut names: Vec<Endpoint> = lanes.iter().map(|lane| lane.peer).collect();
-        names.sort_unstable();
-        names.dedup();
         let mut peers: Vec<Peer> = names.iter().map(|&name| Peer::new(name, now)).collect();
         let mut all = Vec::with_capacity(lanes.len());
         for (lane, &spec) in (0..).zip(&lanes) {
             let peer = names.partition_point(|&name| name < spec.peer);
             peers[peer].lanes.push(LaneId(lane));
             let dials = settings.endpoint < spec.peer;
-            all.push(Lane::new(spec, peer, dials, settings.first_patience(), now));
+            let mut lane = Lane::new(spec, peer, dials, settings.first_patience(), now);
+            if lane.needs_relay() {
+                lane.patience = settings.relay_patience();
+                lane.dial = Dial::Idle(now.saturating_add(settings.handshake)); // others come up first
+            }
+            all.push(lane);
         }
         let ports = settings.ports;
         let mut exchange = Exchange {
@@ -87,6 +112,9 @@ impl Exchange {
             left: Ranges::default(),
             runtime: Runtime::new(ports),
             lit: vec![None; usize::from(ports)],
+            tunnels: BTreeMap::new(),
+            dug: 0,
+            relayed: BTreeMap::new(),
             outputs: VecDeque::new(),
             bug: Bug::default(),
         };
@@ -96,8 +124,7 @@ impl Exchange {
 
     /// With a bug, for tests that must find it.
     #[cfg(feature = "testing")]
-    pub fn plant(&mut self, bug: Option<crate::planted::Planted>) {
-        use crate::planted::Planted;
+    pub fn plant(&mut self, bug: Option<Planted>) {
         use lightloom_control::planted::Planted as OfRuntime;
         self.bug = Bug(bug);
         self.runtime.plant(match bug {
@@ -178,9 +205,16 @@ impl Exchange {
 
     /// Has the caller send on a connection.
     pub(crate) fn wake(&mut self, connection: ConnectionId) {
-        if let Some(it) = self.connections.get_mut(connection.0).filter(|it| !it.asked) {
-            it.asked = true;
-            self.outputs.push_back(Output::Send { connection });
+        let Some(it) = self.connections.get_mut(connection.0).filter(|it| !it.asked) else {
+            return;
+        };
+        it.asked = true;
+        match it.via {
+            None => self.outputs.push_back(Output::Send { connection }),
+            Some(via) => {
+                self.lanes[via.lane.at()].carried.push_back(Carried::Own(connection));
+                self.wake(via.carrier);
+            }
         }
     }
 
@@ -199,8 +233,9 @@ impl Exchange {
 
     /// Ends an operation of which nothing is left to be done.
     pub(crate) fn finish(&mut self, operation: OperationId) {
-        let early = self.bug.is(crate::planted::Planted::DoneBeforeAcks);
-        let done = |it: &Running| it.missing == 0 && (it.unacknowledged == 0 || early);
+        let early = self.bug.is(Planted::DoneBeforeAcks);
+        let free = |it: &Running| it.lent == 0 || self.bug.is(Planted::ForgetsLoans);
+        let done = |it: &Running| it.missing == 0 && (it.unacknowledged == 0 && free(it) || early);
         if !self.operations.get(operation.0).is_some_and(done) {
             return;
         }
@@ -216,7 +251,7 @@ impl Exchange {
     pub(crate) fn may_speak(&self, lane: LaneId) -> bool {
         let Medium::Circuit { port, peer } = self.lanes[lane.at()].spec.medium else { return true };
         let lit = self.lit.get(usize::from(port)).copied().flatten();
-        let forgets = self.bug.is(crate::planted::Planted::ForgetsLeases);
+        let forgets = self.bug.is(Planted::ForgetsLeases);
         lit.is_some_and(|(circuit, until)| circuit == peer && (self.now < until || forgets))
     }
 }

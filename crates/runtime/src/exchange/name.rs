@@ -9,6 +9,9 @@ pub type Endpoint = u16;
 /// A NIC, by its number at its endpoint.
 pub type Nic = u16;
 
+/// Both ends of a lane that goes by a relay have this one.
+pub const NO_NIC: Nic = Nic::MAX;
+
 /// A lane, by its place in the list that [`super::Exchange::new`] was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LaneId(pub u32);
@@ -39,6 +42,31 @@ pub enum Medium {
         /// The port at the other end, as a server of the region and its port.
         peer: PortId,
     },
+    /// Lanes of a third endpoint, which hands on what comes: it may be used while no other lane to the peer may.
+    Relay,
+}
+
+/// One direction of a connection that goes by a relay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tunnel {
+    /// The endpoint where bytes begin.
+    pub source: Endpoint,
+    /// The endpoint where they end.
+    pub target: Endpoint,
+    /// Counted by the one that dials, the lesser of the two.
+    pub number: u64,
+}
+
+impl Tunnel {
+    /// The other direction.
+    pub(crate) fn back(self) -> Self {
+        Tunnel { source: self.target, target: self.source, number: self.number }
+    }
+
+    /// Its ends, whatever the direction.
+    pub(crate) fn pair(self) -> (Endpoint, Endpoint) {
+        (self.source.min(self.target), self.source.max(self.target))
+    }
 }
 
 /// A lane: one NIC here, one NIC there. The endpoint of the lesser number dials.
@@ -64,7 +92,7 @@ impl LaneSpec {
     /// The optical port here, if it is a circuit's lane.
     pub fn port(&self) -> Option<u16> {
         match self.medium {
-            Medium::Packet => None,
+            Medium::Packet | Medium::Relay => None,
             Medium::Circuit { port, .. } => Some(port),
         }
     }

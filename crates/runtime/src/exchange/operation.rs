@@ -39,6 +39,8 @@ pub(crate) struct Running {
     pub unacknowledged: u64,
     /// Not here \[B\].
     pub missing: u64,
+    /// Lanes to relays that are in the midst of a chunk of it: these go on when a relayed connection ends.
+    pub lent: usize,
 }
 
 impl Running {
@@ -69,7 +71,7 @@ impl Running {
             got: Ranges::default(),
         });
         let receives = receives.collect();
-        Running { group, number, chunks, sends, receives, unacknowledged, missing }
+        Running { group, number, chunks, sends, receives, unacknowledged, missing, lent: 0 }
     }
 
     /// What comes from a peer.

@@ -24,6 +24,9 @@ impl Exchange {
     /// read, and until anything else is called.
     pub fn space(&mut self, connection: ConnectionId) -> Option<Space<'_>> {
         let it = self.connections.get(connection.0)?;
+        if it.reader.relay.is_some() {
+            return self.space_of_part(connection);
+        }
         let (Some(lane), Some(incoming)) = (it.lane(), it.reader.chunk) else {
             return Some(Space::Buffer(self.connections.get_mut(connection.0)?.reader.space()));
         };
@@ -53,6 +56,10 @@ impl Exchange {
         let Some(it) = self.connections.get_mut(connection.0) else { return };
         if bytes == 0 {
             return;
+        }
+        if it.reader.relay.is_some() {
+            self.part_filled(connection, bytes);
+            return self.say_runtime();
         }
         let lane = it.lane().filter(|_| it.is_up());
         let whole = match &mut it.reader.chunk {
@@ -121,13 +128,19 @@ impl Exchange {
             }
             Frame::Beat => {}
             Frame::Over { group, number } => self.hear_over(peer, group, number)?,
+            Frame::Open(tunnel) => self.tunnel_opens(lane, connection, tunnel)?,
+            Frame::Shut(tunnel) => self.tunnel_shuts(lane, connection, tunnel)?,
+            Frame::Relay { tunnel, length, epoch } => {
+                self.check_epoch(lane, epoch)?;
+                return self.part_comes((lane, connection), tunnel, length);
+            }
         }
         self.count(lane, connection);
         Ok(())
     }
 
     /// A frame that is acknowledged has come as a whole.
-    fn count(&mut self, lane: LaneId, connection: ConnectionId) {
+    pub(crate) fn count(&mut self, lane: LaneId, connection: ConnectionId) {
         let it = &mut self.lanes[lane.at()];
         if it.connection == Some(connection) {
             it.received += 1;
@@ -290,6 +303,7 @@ impl Exchange {
                 }
                 Item::Fail(failure) => self.peers[peer].pledges.give_back_all(failure.group),
                 Item::Ready { .. } | Item::Over { .. } | Item::Mark | Item::Beat => {}
+                Item::Open(_) | Item::Shut(_) | Item::Part => {}
             }
         }
         self.wake_lane(lane);

@@ -2,7 +2,7 @@
 //!
 //! A chunk takes the lane of its plan if that may be used. Else it takes the circuit to the same peer that
 //! may be used and has the fewest bytes before it, else the packet lane that has. A frame without payload
-//! takes a packet lane first. If no lane is up, both wait. Of lanes that are alike, the first is taken.
+//! takes a packet lane first. If there is none, both go by a relay. If no lane is up, both wait. Of lanes that are alike, the first is taken.
 
 use super::lane::Item;
 use super::machine::Exchange;
@@ -21,6 +21,7 @@ impl Exchange {
     pub(crate) fn allowed(&self, lane: LaneId) -> bool {
         match self.lanes[lane.at()].spec.medium {
             Medium::Packet => true,
+            Medium::Relay => self.direct(self.lanes[lane.at()].peer).is_none(),
             Medium::Circuit { .. } if self.bug.is(Planted::UsesDrainedPorts) => {
                 self.may_speak(lane)
             }
@@ -29,11 +30,19 @@ impl Exchange {
     }
 
     /// The lane with the fewest bytes before what is queued now, of packets or circuits.
-    fn least(&self, peer: usize, circuits: bool) -> Option<LaneId> {
+    pub(crate) fn least(&self, peer: usize, circuits: bool) -> Option<LaneId> {
         let lanes = self.peers[peer].lanes.iter().copied();
-        let kind = |lane: &LaneId| self.lanes[lane.at()].spec.port().is_some() == circuits;
+        let kind = |lane: &LaneId| {
+            let it = &self.lanes[lane.at()];
+            !it.needs_relay() && it.spec.port().is_some() == circuits
+        };
         let usable = lanes.filter(kind).filter(|&lane| self.usable(lane));
         usable.min_by_key(|lane| self.lanes[lane.at()].load())
+    }
+
+    /// The lane to a peer that goes by a relay, if there is no other and it may be used.
+    fn roundabout(&self, peer: usize) -> Option<LaneId> {
+        self.relay_lane(peer).filter(|&lane| self.usable(lane))
     }
 
     /// Queues a frame on a lane to a peer, or leaves it to wait. What goes to nobody is dropped.
@@ -50,6 +59,7 @@ impl Exchange {
             }
             _ => self.least(peer, false).or_else(|| self.least(peer, true)),
         };
+        let lane = lane.or_else(|| self.roundabout(peer));
         match lane {
             // What is only an answer is not kept without end for a peer that asks and does not read.
             Some(lane)
@@ -59,7 +69,10 @@ impl Exchange {
                 self.lanes[lane.at()].push(item);
                 self.wake_lane(lane);
             }
-            None => self.peers[peer].waiting.push_back(item),
+            None => {
+                self.peers[peer].waiting.push_back(item);
+                self.miss(peer);
+            }
         }
     }
 

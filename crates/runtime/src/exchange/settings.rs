@@ -45,6 +45,8 @@ pub struct Settings {
     pub lost: Time,
     /// Hello must be over in this time.
     pub handshake: Time,
+    /// What cannot go over a lane of its own goes by other endpoints, and this one hands on what others send so.
+    pub relays: bool,
     /// A lane is dialed again after this; and a first hello that was dialed must be over in this time, the next in
     /// twice as much, up to `handshake`.
     pub retry: Time,
@@ -90,6 +92,7 @@ impl Settings {
             stall: Time::from_ms(3_000),
             lost: Time::from_ms(15_000),
             handshake: Time::from_ms(2_000),
+            relays: true,
             retry: Time::from_ms(50),
         }
     }
@@ -97,6 +100,11 @@ impl Settings {
     /// How long the first hello of a lane that is dialed may take.
     pub(crate) fn first_patience(&self) -> Time {
         self.retry.min(self.handshake)
+    }
+
+    /// How long the first hello of a lane that goes by a relay may take: who is there says something in each beat.
+    pub(crate) fn relay_patience(&self) -> Time {
+        self.beat.min(self.handshake)
     }
 
     /// Whether the values fit together.
@@ -130,12 +138,15 @@ impl Settings {
 impl fmt::Debug for Settings {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Settings { job, endpoint, life, ports, chunk, window, allowance, small, .. } = self;
-        let Settings { beat, stall, lost, handshake, retry, .. } = self;
+        let Settings { beat, stall, lost, handshake, relays, retry, .. } = self;
         write!(
             out,
             "job {job}, endpoint {endpoint} in life {life}, {ports} ports, chunk {chunk} B, "
         )?;
         write!(out, "window {window} B, allowance {allowance} B, small {small} B, beat {beat}, ")?;
-        write!(out, "stall {stall}, lost {lost}, handshake {handshake}, retry {retry}")
+        write!(
+            out,
+            "stall {stall}, lost {lost}, handshake {handshake}, retry {retry}, relays {relays}"
+        )
     }
 }

@@ -20,6 +20,8 @@ pub struct Statistics {
     pub resent: u64,
     /// Chunks that took another lane than their plan said.
     pub detours: u64,
+    /// Bytes of connections that go by a relay, sent over this lane by one of their ends or by the relay \[B\].
+    pub relayed: u64,
     /// Connections that were closed since nothing was acknowledged.
     pub stalls: u64,
     /// Connections that were closed or broke.
@@ -35,6 +37,7 @@ impl AddAssign for Statistics {
         self.doubled += other.doubled;
         self.resent += other.resent;
         self.detours += other.detours;
+        self.relayed += other.relayed;
         self.stalls += other.stalls;
         self.breaks += other.breaks;
     }

@@ -21,6 +21,7 @@ impl Exchange {
         for lane in (0..self.lanes.len() as u32).map(LaneId) {
             self.end_stall(lane);
             self.beat(lane);
+            self.end_unneeded(lane);
             self.dial(lane);
         }
         self.lose_silent();
@@ -109,7 +110,9 @@ impl Exchange {
     fn lane_due(&self, lane: LaneId) -> Time {
         let it = &self.lanes[lane.at()];
         let dial = match it.dial {
-            Dial::Idle(at) if it.dials && it.connection.is_none() && self.allowed(lane) => at,
+            Dial::Idle(at) if it.dials && it.connection.is_none() && self.allowed(lane) => {
+                if self.is_wanted(lane) { at } else { Time::MAX }
+            }
             _ => Time::MAX,
         };
         let stall = if it.connection.is_some() && !it.flying.is_empty() {

@@ -5,8 +5,16 @@ use super::lane::{ChunkItem, Item};
 use super::machine::Exchange;
 use super::name::{ConnectionId, LaneId, Medium};
 use super::output::{Body, Transmit};
+use super::relay::PARTS;
+use super::tunnel::Part;
 use crate::planted::Planted;
 use lightloom_units::Time;
+
+/// What a lane says next.
+enum Next {
+    Item(Item),
+    Part(Part),
+}
 
 impl Exchange {
     /// What a connection sends next, if anything; the answer is good until anything else is called. If nothing,
@@ -27,38 +35,75 @@ impl Exchange {
         if !it.writer.wrote(bytes) {
             return;
         }
-        let counts = std::mem::take(&mut it.writer.counts);
+        let (counts, lends) = (std::mem::take(&mut it.writer.counts), it.writer.lends.take());
         if let Some(lane) = it.lane().filter(|_| counts) {
             self.lanes[lane.at()].written += 1;
         }
+        self.give_back(lends);
     }
 
     /// Whether there is something to send, and it may be sent now.
-    fn load(&mut self, connection: ConnectionId) -> bool {
+    pub(crate) fn load(&mut self, connection: ConnectionId) -> bool {
         let Some(it) = self.connections.get(connection.0) else { return false };
         let (empty, up) = (it.writer.is_empty(), it.is_up());
         let Some(lane) = it.lane() else { return false };
-        if !self.may_speak(lane) || !up && !self.allowed(lane) {
+        let begins = self.lanes[lane.at()].needs_relay() || self.allowed(lane);
+        if !self.may_speak(lane) || !up && !begins {
             return false; // hello is not counted on circuits, so it waits for one that may take something new
         }
         if !empty || !up {
             return !empty;
         }
         let ack = self.ack(lane);
-        let item = self.next_item(lane);
-        if ack.is_none() && item.is_none() {
+        let next = self.next(lane);
+        if ack.is_none() && next.is_none() {
             return false;
         }
-        let frame = item.map(|item| self.begin(lane, item));
+        let (item, part) = match next {
+            Some(Next::Item(item)) => (Some(self.begin(lane, item)), None),
+            Some(Next::Part(part)) => (None, Some((self.begin_part(lane, &part), part))),
+            None => (None, None),
+        };
         let Some(it) = self.connections.get_mut(connection.0) else { return false };
         if let Some(ack) = ack {
             it.writer.push(&ack.encode());
         }
-        if let Some((frame, body)) = frame {
+        if let Some((frame, body)) = item {
             it.writer.push(&frame.encode());
             (it.writer.body, it.writer.counts) = (body, true);
         }
+        if let Some((frame, Part { head, body, others, .. })) = part {
+            it.writer.push(&frame.encode());
+            it.writer.push(&head);
+            it.writer.hand_on(others);
+            (it.writer.body, it.writer.counts) = (body, true);
+            it.writer.lends = body.map(|body| body.operation);
+        }
         true
+    }
+
+    /// What comes next: frames without payload first, then chunks and relayed connections in turn.
+    fn next(&mut self, lane: LaneId) -> Option<Next> {
+        if !self.lanes[lane.at()].control.is_empty() {
+            return self.next_control(lane).map(Next::Item);
+        }
+        let first = std::mem::take(&mut self.lanes[lane.at()].turn);
+        let part = if first { self.next_counted_part(lane) } else { None };
+        if part.is_some() {
+            return part.map(Next::Part);
+        }
+        if let Some(chunk) = self.next_chunk(lane) {
+            self.lanes[lane.at()].turn = true;
+            return Some(Next::Item(chunk));
+        }
+        if first { None } else { self.next_counted_part(lane).map(Next::Part) }
+    }
+
+    fn next_counted_part(&mut self, lane: LaneId) -> Option<Part> {
+        let part = self.next_part(lane)?;
+        let counted = self.count_on_circuit(lane);
+        debug_assert!(counted, "`next_part` has looked whether the lane may be used");
+        Some(part)
     }
 
     /// What is to be acknowledged.
@@ -69,17 +114,27 @@ impl Exchange {
         due.then_some(Frame::Ack { count: it.received })
     }
 
-    /// The next frame that may be begun. A mark was counted on its circuit when it was queued.
-    fn next_item(&mut self, lane: LaneId) -> Option<Item> {
-        if let Some(&control) = self.lanes[lane.at()].control.front() {
-            let may = control == Item::Mark || self.count_on_circuit(lane);
-            return if may { self.lanes[lane.at()].control.pop_front() } else { None };
-        }
+    /// The next frame without payload, if it may be begun. A mark was counted on its circuit when it was queued.
+    fn next_control(&mut self, lane: LaneId) -> Option<Item> {
+        let control = *self.lanes[lane.at()].control.front()?;
+        let may = control == Item::Mark || self.has_place(lane) && self.count_on_circuit(lane);
+        if may { self.lanes[lane.at()].control.pop_front() } else { None }
+    }
+
+    /// Whether another frame may be on its way: only relays bound their number.
+    fn has_place(&self, lane: LaneId) -> bool {
+        let it = &self.lanes[lane.at()];
+        !it.needs_relay() || it.flying.len() < PARTS
+    }
+
+    /// The next chunk, if it may be begun.
+    fn next_chunk(&mut self, lane: LaneId) -> Option<Item> {
         while let Some(chunk) = self.lanes[lane.at()].chunks.front().copied() {
             let lives = self.operations.get(chunk.operation.0).is_some();
             let in_flight = self.lanes[lane.at()].in_flight;
-            let fits = in_flight + u64::from(chunk.length) <= self.settings.window.into()
+            let fits = in_flight + u64::from(chunk.length) <= self.window(lane).into()
                 || self.bug.is(Planted::IgnoresWindows);
+            let fits = fits && self.has_place(lane);
             if lives && !(fits && self.count_on_circuit(lane)) {
                 return None;
             }
@@ -94,7 +149,7 @@ impl Exchange {
     /// Counts a frame on the circuit that a lane crosses, if it crosses one that may be used.
     fn count_on_circuit(&mut self, lane: LaneId) -> bool {
         match self.lanes[lane.at()].spec.medium {
-            Medium::Packet => true,
+            Medium::Packet | Medium::Relay => true,
             Medium::Circuit { port, .. } => {
                 self.allowed(lane)
                     && (self.runtime.begin(self.now, port).is_some()
@@ -103,8 +158,8 @@ impl Exchange {
         }
     }
 
-    /// Begins a frame.
-    fn begin(&mut self, lane: LaneId, item: Item) -> (Frame, Option<Body>) {
+    /// Counts a frame that is begun.
+    pub(crate) fn fly(&mut self, lane: LaneId, item: Item) {
         let it = &mut self.lanes[lane.at()];
         if it.flying.is_empty() {
             it.progress = self.now;
@@ -114,6 +169,12 @@ impl Exchange {
         it.spoke = self.now;
         it.flying.push_back(item);
         it.in_flight += item.bytes();
+    }
+
+    /// Begins a frame.
+    fn begin(&mut self, lane: LaneId, item: Item) -> (Frame, Option<Body>) {
+        self.fly(lane, item);
+        let it = &mut self.lanes[lane.at()];
         match item {
             Item::Chunk(chunk) => self.begin_chunk(lane, chunk),
             Item::Ready { group, number, bytes } => (Frame::Ready { group, number, bytes }, None),
@@ -127,7 +188,10 @@ impl Exchange {
                 it.epoch_out = epoch.wrapping_add(1);
                 (Frame::Mark { epoch }, None)
             }
-            Item::Beat => (Frame::Beat, None),
+            Item::Open(tunnel) => (Frame::Open(tunnel), None),
+            Item::Shut(tunnel) => (Frame::Shut(tunnel), None),
+            // Parts are begun by `begin_part`.
+            Item::Beat | Item::Part => (Frame::Beat, None),
         }
     }
 

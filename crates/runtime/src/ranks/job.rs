@@ -48,6 +48,13 @@ pub struct Job {
     pub chunk: u32,
     /// A server that is silent for so long is lost \[ms\].
     pub lost_ms: u64,
+    /// Servers that no lane joins any more reach each other by a third; yes, unless it says otherwise.
+    #[serde(default = "yes")]
+    pub relays: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// A server of a job.
@@ -166,6 +173,7 @@ impl Job {
         settings.chunk = self.chunk;
         settings.window = settings.window.max(self.chunk);
         settings.lost = Time::from_ms(self.lost_ms);
+        settings.relays = self.relays;
         settings.stall = settings.stall.min(Time::from_ms(self.lost_ms / 2));
         settings.beat = settings.beat.min(Time::from_ms(self.lost_ms / 4));
         settings.check().map(|()| settings)
@@ -224,6 +232,7 @@ mod tests {
             round: 0,
             chunk: 1000,
             lost_ms: 100,
+            relays: true,
         }
     }
 

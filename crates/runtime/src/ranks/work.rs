@@ -28,6 +28,8 @@ use std::time::{Duration, Instant};
 const PAIRS: u32 = 1 << 31;
 /// Bits of a rank in such a number.
 const RANK_BITS: u32 = 15;
+/// A runtime that others need as a relay when its ranks have gone looks so often whether they still do.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// A connection: of a rank, once it has said which.
 struct Client {
@@ -64,6 +66,8 @@ pub(super) struct Work {
     next: u64,
     demands: Demands,
     answered: Answered,
+    /// All ranks have gone, and others need this server as a relay: until then.
+    leaves: Option<Instant>,
     /// The first rank that has ended before it was done.
     died: Option<String>,
 }
@@ -92,6 +96,7 @@ impl Work {
             next: 0,
             demands: Demands::default(),
             answered: Answered::default(),
+            leaves: None,
             died: None,
         }
     }
@@ -99,7 +104,8 @@ impl Work {
     /// Works until all ranks have come and gone.
     pub fn run(mut self, hears: &Receiver<Heard>) -> Result<(), String> {
         loop {
-            let heard = match self.demands.until() {
+            let soon = self.leaves.map(|_| Instant::now() + LOOK_AGAIN);
+            let heard = match self.demands.until().into_iter().chain(soon).min() {
                 None => hears.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(until) => {
                     let left = until.saturating_duration_since(Instant::now());
@@ -112,7 +118,11 @@ impl Work {
                 Err(RecvTimeoutError::Timeout) => self.answer_demands(),
             }
             let all = usize::from(self.job.ranks_per_server);
-            if self.came == all && self.arenas.is_empty() && self.operations.is_empty() {
+            if self.came == all
+                && self.arenas.is_empty()
+                && self.operations.is_empty()
+                && self.may_leave()
+            {
                 break;
             }
         }
@@ -120,6 +130,14 @@ impl Work {
             line::close(&client.stream);
         }
         self.died.map_or(Ok(()), Err)
+    }
+
+    /// Whether nobody needs this server as a relay, or has for as long as a server may say nothing.
+    fn may_leave(&mut self) -> bool {
+        let lost = Duration::from_millis(self.job.lost_ms);
+        let until = *self.leaves.get_or_insert_with(|| Instant::now() + lost);
+        let relays = self.node.ask(|exchange| exchange.relays()).unwrap_or(0);
+        relays == 0 || Instant::now() >= until
     }
 
     fn heard(&mut self, heard: Heard) {

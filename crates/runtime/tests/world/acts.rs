@@ -55,15 +55,11 @@ impl World {
                 self.peers_behave(at, error);
                 self.close(at, connection);
             }
-            Output::Up { .. } => self.tally("lane up"),
-            Output::Down { error, .. } => self.tally(match error {
-                LaneError::Closed => "lane down: closed",
-                LaneError::Replaced => "lane down: replaced",
-                LaneError::Stalled => "lane down: stalled",
-                LaneError::LeaseEnded => "lane down: lease ended",
-                LaneError::HalfSent => "lane down: half-sent chunk of a failed group",
-                _ => "lane down: peer",
-            }),
+            Output::Up { lane } => {
+                let own = (lane.0 as usize) < self.shape.lanes[at].len();
+                self.tally(if own { "lane up" } else { "lane up by a relay" });
+            }
+            Output::Down { error, .. } => self.went_down(at, error),
             Output::Early { operation, source, bytes } => self.early(at, operation, source, &bytes),
             Output::Done { operation } => self.done(at, operation),
             Output::Failed { operation, .. } => self.failed(at, operation),
@@ -72,6 +68,19 @@ impl World {
             Output::Runtime(RuntimeOutput::Drained { token }) => self.is_drained(at, token),
             Output::Runtime(RuntimeOutput::Using { .. }) => {}
         }
+    }
+
+    fn went_down(&mut self, at: usize, error: LaneError) {
+        self.peers_behave(at, error);
+        self.tally(match error {
+            LaneError::Closed => "lane down: closed",
+            LaneError::Replaced => "lane down: replaced",
+            LaneError::Stalled => "lane down: stalled",
+            LaneError::LeaseEnded => "lane down: lease ended",
+            LaneError::HalfSent => "lane down: half-sent chunk of a failed group",
+            LaneError::Unneeded => "lane down: needs no relay any more",
+            _ => "lane down: peer",
+        });
     }
 
     fn early(&mut self, at: usize, operation: OperationId, source: u16, bytes: &[u8]) {
@@ -111,11 +120,12 @@ impl World {
             end(peer, self.nodes[peer].life, spec.peer_nic, None),
         ];
         let ports = match spec.medium {
-            Medium::Packet => None,
+            Medium::Packet | Medium::Relay => None,
             Medium::Circuit { port, peer } => Some([(at as u16, port), peer]),
         };
         let dark = ports.is_some_and(|ports| !self.optics.stands(ports[0], ports[1]));
-        let dead = dark || self.apart.contains_key(&(at.min(peer), at.max(peer)));
+        let gone = ports.is_none() && [at, peer].iter().any(|&end| now < self.stranded[end]);
+        let dead = dark || gone || self.apart.contains_key(&(at.min(peer), at.max(peer)));
         self.wires.push(Wire { ends, ports, pipes: [Pipe::default(), Pipe::default()], dead });
         let wire = self.wires.len() - 1;
         self.nodes[at].sockets.insert(connection, (wire, 0));

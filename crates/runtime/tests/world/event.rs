@@ -18,6 +18,7 @@ pub enum Event {
     Strike(usize),
     Thaw { node: usize, life: u64 },
     Joined { pair: (usize, usize) },
+    Landed { node: usize },
     Crash { node: usize, life: u64 },
     Start { node: usize },
     Form,

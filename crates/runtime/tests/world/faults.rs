@@ -21,6 +21,7 @@ const KINDS: &[(Fault, &str)] = &[
     (Fault::Declare, "peer declared lost"),
     (Fault::Abort, "group given up"),
     (Fault::AgentGone, "agent gone"),
+    (Fault::Stranded, "packet NICs gone"),
 ];
 
 /// What goes wrong.
@@ -39,6 +40,7 @@ enum Fault {
     Declare,
     Abort,
     AgentGone,
+    Stranded,
 }
 
 impl World {
@@ -95,6 +97,7 @@ impl World {
                 self.nodes[at].exchange.iter_mut().for_each(|it| it.forsaken(now));
                 self.dirty.insert(at);
             }
+            Fault::Stranded => self.strand(at),
             Fault::Stranger | Fault::AgentGone => {}
         }
     }
@@ -164,6 +167,30 @@ impl World {
             }
         }
         self.touch(one, other);
+    }
+
+    /// An endpoint's packet NICs are gone for some time, no longer than a peer may be silent.
+    fn strand(&mut self, at: usize) {
+        let lost = self.shape.settings[at].lost;
+        let until = self.now + self.chance.ms(50, lost.ps() / 1_000_000_000);
+        self.stranded[at] = until;
+        self.at(until, Event::Landed { node: at });
+        for wire in 0..self.wires.len() {
+            let it = &self.wires[wire];
+            let its = it.ports.is_none() && it.ends.iter().any(|end| end.node == at);
+            if its && !it.dead {
+                let silent = self.chance.hit(700);
+                self.kill(wire, silent);
+            }
+        }
+        (0..self.nodes.len()).filter(|&it| it != at).for_each(|it| self.touch(at, it));
+    }
+
+    /// They are back.
+    pub fn landed(&mut self, at: usize) {
+        if self.stranded[at] <= self.now {
+            (0..self.nodes.len()).filter(|&it| it != at).for_each(|it| self.touch(at, it));
+        }
     }
 
     /// The endpoints are together again.
@@ -257,7 +284,8 @@ impl World {
         for at in 0..self.nodes.len() {
             let life = self.nodes[at].life;
             self.thaw(at, life);
-            self.lazy[at] = Time::ZERO;
+            (self.lazy[at], self.stranded[at]) = (Time::ZERO, self.now);
+            self.landed(at);
         }
         let lost = self.shape.settings[0].lost;
         let last = self.now + Time::from_ps(lost.ps() * 3 / 2) + Time::from_ms(300);

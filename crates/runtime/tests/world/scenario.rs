@@ -30,6 +30,8 @@ pub struct World {
     pub touched: BTreeMap<(usize, usize), Time>,
     /// Pairs that are cut apart.
     pub apart: BTreeMap<(usize, usize), Time>,
+    /// Until then an endpoint has no packet NICs.
+    pub stranded: Vec<Time>,
     /// Until then an endpoint's lease is not renewed.
     pub lazy: Vec<Time>,
     pub kinds: Vec<(usize, u64)>,
@@ -83,6 +85,7 @@ impl World {
             shaky: vec![false; count],
             touched: BTreeMap::new(),
             apart: BTreeMap::new(),
+            stranded: vec![Time::ZERO; count],
             lazy: vec![Time::ZERO; count],
             kinds: Vec::new(),
             calm: false,
@@ -145,7 +148,8 @@ impl World {
     fn count(&mut self) {
         let mut sum = Statistics::default();
         for (node, lanes) in self.nodes.iter().zip(&self.shape.lanes) {
-            let all = (0..lanes.len() as u32).map(LaneId);
+            // After them come those that go by relays.
+            let all = (0..(lanes.len() + self.nodes.len()) as u32).map(LaneId);
             let all =
                 node.exchange.iter().flat_map(|it| all.clone().map(|lane| it.statistics(lane)));
             all.for_each(|lane| sum += lane);
@@ -155,6 +159,7 @@ impl World {
             ("chunks doubled", sum.doubled),
             ("chunks sent again", sum.resent),
             ("chunks on another lane", sum.detours),
+            ("bytes by relays", sum.relayed),
         ] {
             if times > 0 {
                 self.happened.insert(what, times);
@@ -244,6 +249,7 @@ impl World {
             Event::Strike(kind) => self.strike(kind),
             Event::Thaw { node, life } => self.thaw(node, life),
             Event::Joined { pair } => self.joined(pair),
+            Event::Landed { node } => self.landed(node),
             Event::Crash { node, life } => self.crash(node, life),
             Event::Start { node } => self.start(node),
             Event::Form => self.form(false),

@@ -49,6 +49,7 @@ impl Shape {
             lost: stall.saturating_add(chance.ms(400, 800)),
             handshake: chance.ms(60, 150),
             retry: chance.ms(3, 20),
+            relays: chance.hit(800),
             ..Settings::new(7, 0, 1, SECRET)
         };
         let settings = (0..ends).map(|endpoint| Settings {

@@ -155,8 +155,10 @@ impl Tap {
             if self.header.len() == HEADER {
                 let frame = Frame::decode(self.header.as_slice().try_into().expect("a header"))
                     .expect("a frame");
-                if let Frame::Chunk(chunk) = frame {
-                    self.payload = chunk.length as usize;
+                match frame {
+                    Frame::Chunk(chunk) => self.payload = chunk.length as usize,
+                    Frame::Relay { length, .. } => self.payload = length as usize,
+                    _ => {}
                 }
                 frames.push(frame);
                 self.header.clear();

@@ -263,6 +263,9 @@ impl World {
                 | LaneError::Allowance { .. }
                 | LaneError::Ahead
                 | LaneError::Member { .. }
+                | LaneError::Tunnel(_)
+                | LaneError::Part { .. }
+                | LaneError::Kept { .. }
         );
         let hello = matches!(error, LaneError::Hello(it) if !matches!(it, HelloError::Life { .. }));
         if rules || hello {
