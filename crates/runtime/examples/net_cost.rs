@@ -37,7 +37,7 @@ fn settings(me: Endpoint, chunk: u32) -> Settings {
 }
 
 fn spec(me: Endpoint, nic: u16) -> LaneSpec {
-    LaneSpec { peer: 1 - me, nic, peer_nic: nic, medium: Medium::Packet }
+    LaneSpec { peer: 1 - me, nic, peer_nic: nic, medium: Medium::Packet, way: 0 }
 }
 
 fn nic(nic: u16) -> SocketAddr {

@@ -57,7 +57,7 @@ fn measure(endpoints: u16) -> Result<(), String> {
     let mut nodes = Vec::new();
     for (me, listening) in (0..endpoints).zip(listening) {
         let peers = (0..endpoints).filter(|&peer| peer != me);
-        let lane = |peer| LaneSpec { peer, nic: 0, peer_nic: 0, medium: Medium::Packet };
+        let lane = |peer| LaneSpec { peer, nic: 0, peer_nic: 0, medium: Medium::Packet, way: 0 };
         let lanes = peers.map(|peer| (lane(peer), at[usize::from(peer)])).collect();
         let (up, downs) = (up.clone(), downs.clone());
         let count = move |event| {

@@ -28,8 +28,8 @@ pub struct Exchange {
     pub(crate) now: Time,
     pub(crate) next: Time,
     pub(crate) lanes: Vec<Lane>,
-    /// By peer, its NIC and the NIC here.
-    pub(crate) ends: BTreeMap<(Endpoint, Nic, Nic), LaneId>,
+    /// By peer, its NIC, the NIC here, and which of the lanes between them.
+    pub(crate) ends: BTreeMap<(Endpoint, Nic, Nic, u16), LaneId>,
     /// In rising order.
     pub(crate) peers: Vec<Peer>,
     pub(crate) connections: Slab<Connection>,
@@ -56,7 +56,7 @@ impl Exchange {
         for (lane, spec) in lanes.iter().enumerate() {
             let there = spec.port().is_none_or(|port| port < settings.ports);
             let other = spec.peer != settings.endpoint;
-            let end = (spec.peer, spec.peer_nic, spec.nic);
+            let end = (spec.peer, spec.peer_nic, spec.nic, spec.way);
             if !there || !other || ends.insert(end, LaneId(lane as u32)).is_some() {
                 return Err(SettingsError::Lane { lane });
             }
