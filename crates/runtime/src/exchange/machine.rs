@@ -125,6 +125,13 @@ impl Exchange {
         sum
     }
 
+    /// The lanes of a NIC: how many there are, and how many may take chunks now.
+    pub fn nic_lanes(&self, nic: Nic) -> (usize, usize) {
+        let lanes = (0..).map(LaneId).zip(&self.lanes).filter(|it| it.1.spec.nic == nic);
+        let usable: Vec<bool> = lanes.map(|it| self.usable(it.0)).collect();
+        (usable.len(), usable.iter().filter(|&&usable| usable).count())
+    }
+
     /// Payload on a lane that was begun and not acknowledged \[B\].
     pub fn in_flight(&self, lane: LaneId) -> u64 {
         self.lanes.get(lane.at()).map_or(0, |lane| lane.in_flight)

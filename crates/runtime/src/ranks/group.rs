@@ -5,7 +5,6 @@ use super::job::Job;
 use super::message::{Call, Place};
 use crate::collective::{Element, Member, Reduction};
 use crate::exchange::Endpoint;
-use crate::path::Path;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Who is to be answered: a connection, and the number of its question.
