@@ -41,6 +41,11 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
     return found
 
 
+def best(row: dict[str, Any]) -> float:
+    """Return the shortest time [s]: a busy computer makes none shorter."""
+    return float(min(row["completions_s"]))
+
+
 def drawn(workload: str, size: int, count: int) -> np.ndarray[Any, Any]:
     kind = rails.Workload.parse(workload)
     found = rails.demand(kind, SERVERS, NICS, size, collectives=count, seed=1)
@@ -55,9 +60,9 @@ def test_every_scheme_uses_the_nics_that_are_its_own(
 ) -> None:
     """Bytes of each NIC, as the runtimes count them, against the demand; beside the simulator."""
     out = tmp_path / "out"
-    words = ["--workload", "sparse:0.6", "--schemes", ALL, "--size", "300001 B", "--count", "2"]
+    words = ["--workload", "sparse:0.6", "--schemes", ALL, "--size", "400001 B", "--count", "2"]
     found = said(capsys, *words, "--out", str(out))
-    demand = drawn("sparse:0.6", 300_001, 2)
+    demand = drawn("sparse:0.6", 400_001, 2)
     sends, receives = (demand.sum(axis=axis).reshape(2, SERVERS, NICS) for axis in (2, 1))
     assert not receives.all(), "some GPUs receive nothing"
     # Barriers send bytes, too.
@@ -81,7 +86,7 @@ def test_every_scheme_uses_the_nics_that_are_its_own(
         busiest = max(sent.max(axis=(1, 2)).mean(), received.max(axis=(1, 2)).mean())
         assert ours["completion_s"] > 0.9 * busiest * 8 / 20e6, "no NIC is faster than its rate"
         assert theirs["completion_s"] > busiest * 8 / 20e6 * 0.9
-    assert rows["rails"]["measured"]["completion_s"] < rows["ecmp"]["measured"]["completion_s"]
+    assert best(rows["rails"]["measured"]) < best(rows["ecmp"]["measured"])
     assert rows["rails"]["measured"]["receiver_mse"] < rows["ecmp"]["measured"]["receiver_mse"]
     pictures = {file.name for file in out.glob("*.png")}
     assert {"measured_receiver_loads.png", "simulated_completion.png"} <= pictures
@@ -97,7 +102,7 @@ def test_lanes_take_bytes_from_the_senders_own_nic(
     ours = {row["scheme"]: row["measured"] for row in found["schemes"]}
     for name in ("reps", "min-rtt", "rails"):
         assert ours[name]["sender_mse"] < 0.5 * ours["ecmp"]["sender_mse"], name
-        assert ours[name]["completion_s"] < ours["ecmp"]["completion_s"], name
+        assert best(ours[name]) < best(ours["ecmp"]), name
 
 
 def test_a_table_has_both_sides(bed: Shape, capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,7 +175,7 @@ def test_measures_are_those_of_the_simulator() -> None:
 
 def test_the_simulator_has_the_spines_of_the_testbed() -> None:
     """A spine link at a quarter of the rate is what the all-to-all takes, on flows."""
-    values = {
+    values: dict[str, Any] = {
         "domains": 2, "gpus_per_domain": 2, "schemes": "ecmp", "size": "1 MB", "engine": "flow",
         "bandwidth": "10 Mbps",
     }  # fmt: skip

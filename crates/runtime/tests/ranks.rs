@@ -91,7 +91,8 @@ fn every_scheme_puts_every_byte_in_its_place_by_the_nics_that_are_its_own() {
     let between = |from: usize, to: usize| if from / n == to / n { 0 } else { matrix[from][to] };
     let sends = |rank: usize| (0..9).map(|to| between(rank, to)).sum::<u64>();
     let receives = |rank: usize| (0..9).map(|from| between(from, rank)).sum::<u64>();
-    for path in ["ecmp", "round-robin", "plb", "reps", "min-rtt", "rails", "hash", "pxn", "source"] {
+    for path in ["ecmp", "round-robin", "plb", "reps", "min-rtt", "rails", "hash", "pxn", "source"]
+    {
         let before = carried(&mut ranks, n);
         let told = all_to_all(&mut ranks, &matrix, Some(path));
         let after = carried(&mut ranks, n);
@@ -109,14 +110,22 @@ fn every_scheme_puts_every_byte_in_its_place_by_the_nics_that_are_its_own() {
             }
         }
         if path == "reps" || path == "min-rtt" {
-            assert!(load(4).0 > 0, "{path}: the NIC of a rank that sends nothing carries for others");
+            assert!(
+                load(4).0 > 0,
+                "{path}: the NIC of a rank that sends nothing carries for others"
+            );
         }
         for (at, said) in told.iter().enumerate() {
             let mut pairs: Vec<(usize, usize)> = said["landed_ns"]
                 .as_array()
                 .expect("rows")
                 .iter()
-                .map(|row| (row[0].as_u64().expect("a rank") as usize, row[1].as_u64().expect("a rank") as usize))
+                .map(|row| {
+                    (
+                        row[0].as_u64().expect("a rank") as usize,
+                        row[1].as_u64().expect("a rank") as usize,
+                    )
+                })
                 .collect();
             pairs.sort_unstable();
             let here = at / n * n..at / n * n + n;
@@ -125,7 +134,8 @@ fn every_scheme_puts_every_byte_in_its_place_by_the_nics_that_are_its_own() {
             assert_eq!(pairs, wanted, "{path}: what has come");
         }
     }
-    let unknown = json!({ "sends": vec![(0, 0); 9], "receives": vec![(0, 0); 9], "path": "flowlets" });
+    let unknown =
+        json!({ "sends": vec![(0, 0); 9], "receives": vec![(0, 0); 9], "path": "flowlets" });
     let why = ranks[0].say(&json!({ "post": { "group": 0, "call": { "all-to-all": unknown } } }));
     assert!(why.unwrap_err().contains("must be one of"));
 }

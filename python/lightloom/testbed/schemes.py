@@ -1,4 +1,4 @@
-"""RailS's schemes on a testbed of rails, over real TCP, beside the packet engine on the same demands.
+"""RailS's schemes on a testbed of rails, over real TCP, beside the packet engine.
 
 Modelled: a rank is a GPU, a server a domain, and NIC i of a server is its rank i's own. Schemes,
 workloads, measures and pictures are those of `lightloom.rails`. All schemes run in one job, one
@@ -177,9 +177,8 @@ class SchemesComparison:
     shape, request
         On which testbed, and what.
     measured, simulated
-        By scheme, as `lightloom.rails` compares them. Of the measured, ``drops`` are frames that
-        switches' and NICs' queues have dropped, and ``resent`` chunks that were sent again;
-        ``packets``, ``trims`` and ``timeouts`` are not counted.
+        By scheme, as `lightloom.rails` compares them. Of the measured, ``resent`` are chunks that
+        were sent again since a connection broke; what TCP sent again, and packets, are not counted.
     detours
         By scheme: chunks that took another connection than the scheme chose.
     """
@@ -282,9 +281,7 @@ def schemes(
         for one in job.schemes
     ]
     plan = {"kind": "alltoall", "bytes": request.size_bytes, "settle": True, "steps": steps}
-    settings = Settings(
-        path="rails", chunk_bytes=request.chunk_bytes, spread=_spread(request, job)
-    )
+    settings = Settings(path="rails", chunk_bytes=request.chunk_bytes, spread=_spread(request, job))
     with Job(name, settings) as running:
         told(f"{len(steps)} all-to-alls of {job.gpus} ranks")
         outcomes = carried_out(running, plan, demands)

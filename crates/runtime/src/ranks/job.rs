@@ -224,7 +224,8 @@ impl Job {
             };
             (0..packet).for_each(|nic| add(nic, nic, Medium::Packet, 0));
             let ways = self.spread.as_ref().map_or(0, |spread| spread.ways);
-            for (nic, peer_nic) in (0..packet).flat_map(|nic| (0..packet).map(move |it| (nic, it))) {
+            for (nic, peer_nic) in (0..packet).flat_map(|nic| (0..packet).map(move |it| (nic, it)))
+            {
                 // The first one between NICs of a rail is there already.
                 let first = u16::from(nic == peer_nic);
                 (first..ways).for_each(|way| add(nic, peer_nic, Medium::Packet, way));
@@ -278,7 +279,10 @@ mod tests {
 
     /// The same with NICs of ranks' own and no optical ones, for comparing schemes.
     fn spread(window: u32) -> Job {
-        let balancers = BTreeMap::from([("ecmp".into(), serde_json::from_str(r#"{"kind": "ecmp"}"#).expect("ECMP"))]);
+        let balancers = BTreeMap::from([(
+            "ecmp".into(),
+            serde_json::from_str(r#"{"kind": "ecmp"}"#).expect("ECMP"),
+        )]);
         let spread = Some(Spread { ways: 3, window, balancers });
         Job { packet_nics: 3, optical_nics: 0, ranks_per_server: 3, spread, ..job() }
     }
@@ -310,7 +314,9 @@ mod tests {
             assert_eq!(ways, [0, 1, 2]);
         }
         let settings = spread(3000).settings(0).expect("they fit");
-        assert!(crate::exchange::Exchange::new(settings, lanes_of(&spread(3000)), Time::ZERO).is_ok());
+        assert!(
+            crate::exchange::Exchange::new(settings, lanes_of(&spread(3000)), Time::ZERO).is_ok()
+        );
     }
 
     fn lanes_of(job: &Job) -> Vec<LaneSpec> {

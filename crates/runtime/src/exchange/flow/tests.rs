@@ -87,8 +87,11 @@ fn reps_takes_again_what_was_quick_and_leaves_what_was_slow() {
     let mut taken = [0; 4];
     for _ in 0..8 {
         let (slow, quick): (Vec<_>, Vec<_>) = out.into_iter().partition(|it| it.1 == 2);
-        quick.iter().for_each(|it| drop(flows.acknowledged(it.0, ms(now + 1))));
-        slow.iter().for_each(|it| drop(flows.acknowledged(it.0, ms(now + 10))));
+        for (chunks, late) in [(quick, 1), (slow, 10)] {
+            for (chunk, _) in chunks {
+                assert_eq!(flows.acknowledged(chunk, ms(now + late)), Some(0));
+            }
+        }
         now += 10;
         out = leave(&mut flows, &chunks, ms(now));
         out.iter().for_each(|it| taken[it.1 as usize] += 1);

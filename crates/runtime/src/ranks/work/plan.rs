@@ -27,8 +27,7 @@ pub(super) fn planner(
         }
         let decides = Decides { shape, server, circuits: &circuits, chunk };
         let first = |peer, nic, peer_nic| lanes.get(&(peer, nic, peer_nic))?.first().copied();
-        let is_up =
-            |peer, nic| first(peer, nic, nic).is_some_and(|lane| exchange.is_usable(lane));
+        let is_up = |peer, nic| first(peer, nic, nic).is_some_and(|lane| exchange.is_usable(lane));
         let (ways, streams) = match window {
             Some(window) => decides.streams(path, &blocks, window, is_up),
             None => (decides.ways(path, &blocks, is_up), vec![]),
