@@ -269,6 +269,28 @@ impl Fabric {
         self
     }
 
+    /// The same, but links between tiers of packet switches have this rate, each way.
+    ///
+    /// ```
+    /// # use lightloom_fabric::{build, Cluster, ClosSpec, LinkClass, RailOptimized};
+    /// # use lightloom_units::{BitRate, Time};
+    /// let clos = ClosSpec { tiers: 2, ..ClosSpec::new(BitRate::from_gbps(400), Time::from_us(1)) };
+    /// let rails = build(&Cluster::of(16, 8), &RailOptimized(clos).into(), 1, &[]).unwrap();
+    /// let rails = rails.with_uplink_rate(BitRate::from_gbps(800));
+    /// let up = |link: &&lightloom_fabric::Link| matches!(link.class, LinkClass::Uplink { .. });
+    /// assert!(rails.links().iter().filter(up).all(|link| link.rate == BitRate::from_gbps(800)));
+    /// ```
+    #[must_use]
+    pub fn with_uplink_rate(mut self, rate: BitRate) -> Self {
+        let redundant = &mut self.redundant;
+        for (link, redundant) in self.links.iter_mut().zip(redundant) {
+            if matches!(link.class, LinkClass::Uplink { .. }) {
+                (link.rate, *redundant) = (rate, false);
+            }
+        }
+        self
+    }
+
     /// What its kind knows beyond nodes and links, if that is of the type asked for.
     pub(crate) fn routes<R: Routes>(&self) -> Option<&R> {
         self.routes.as_any().downcast_ref()

@@ -30,6 +30,7 @@ mod tests;
 mod transport;
 mod wheel;
 
+pub use balancer::alone::LoneBalancer;
 pub use balancer::outside::{Choice, PathChooser};
 pub use balancer::plug::{
     Balancer, Capabilities as BalancerCapabilities, Chunks, Heard, Next, Nics, Paths, pick,

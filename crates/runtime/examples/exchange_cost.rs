@@ -42,7 +42,8 @@ fn main() {
     let end = |me: u16| {
         let settings =
             Settings { chunk: CHUNK, window: 16 * CHUNK, ..Settings::new(1, me, 1, b"secret") };
-        let lane = |nic| LaneSpec { peer: 1 - me, nic, peer_nic: nic, medium: Medium::Packet };
+        let lane =
+            |nic| LaneSpec { peer: 1 - me, nic, peer_nic: nic, medium: Medium::Packet, way: 0 };
         let all = (0..lanes as u16).map(lane).collect();
         let mut end = Exchange::new(settings, all, Time::ZERO).expect("settings that fit");
         end.join(Time::ZERO, 1, &[(0, 1), (1, 1)]).expect("a new group");

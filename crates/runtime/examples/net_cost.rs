@@ -39,7 +39,7 @@ fn settings(me: Endpoint, chunk: u32) -> Settings {
 }
 
 fn spec(me: Endpoint, nic: u16) -> LaneSpec {
-    LaneSpec { peer: 1 - me, nic, peer_nic: nic, medium: Medium::Packet }
+    LaneSpec { peer: 1 - me, nic, peer_nic: nic, medium: Medium::Packet, way: 0 }
 }
 
 /// CPU time of all cores, of whatever kind but idle \[s\].

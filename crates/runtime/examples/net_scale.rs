@@ -57,7 +57,7 @@ fn measure(endpoints: u16) -> Result<(), String> {
     let mut nodes = Vec::new();
     for (me, listening) in (0..endpoints).zip(listening) {
         let peers = (0..endpoints).filter(|&peer| peer != me);
-        let lane = |peer| LaneSpec { peer, nic: 0, peer_nic: 0, medium: Medium::Packet };
+        let lane = |peer| LaneSpec { peer, nic: 0, peer_nic: 0, medium: Medium::Packet, way: 0 };
         let lanes = peers.map(|peer| (lane(peer), at[usize::from(peer)])).collect();
         let (up, downs) = (up.clone(), downs.clone());
         let count = move |event| {
@@ -115,7 +115,7 @@ fn all_to_all(nodes: &[Node], endpoints: u16) -> Result<(), String> {
             let lane = LaneId(u32::from(if peer > me { peer - 1 } else { peer }));
             Chunk { peer, lane, offset: 0, length: BYTES as u32 }
         };
-        let plan = move |_: &Exchange| peers.into_iter().map(chunk).collect();
+        let plan = move |_: &Exchange| peers.into_iter().map(chunk).collect::<Vec<_>>();
         let done = done.clone();
         let tell = move |result| drop(done.send(result));
         node.post(1, 0, transfers.clone(), transfers, plan, memory, tell);

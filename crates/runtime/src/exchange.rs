@@ -55,7 +55,7 @@
 //! // Two endpoints, a NIC each, one packet lane.
 //! let end = |endpoint: u16, peer: u16| {
 //!     let settings = Settings::new(7, endpoint, 1, b"the job's secret");
-//!     let lane = LaneSpec { peer, nic: 0, peer_nic: 0, medium: Medium::Packet };
+//!     let lane = LaneSpec { peer, nic: 0, peer_nic: 0, medium: Medium::Packet, way: 0 };
 //!     let mut end = Exchange::new(settings, vec![lane], Time::ZERO).unwrap();
 //!     end.join(Time::ZERO, 1, &[(0, 1), (1, 1)]).unwrap();
 //!     end
@@ -118,6 +118,7 @@ mod fail;
 mod failure;
 mod fence;
 mod fields;
+mod flow;
 pub mod frame;
 mod group;
 mod hello;
@@ -135,6 +136,7 @@ mod relay;
 mod route;
 mod settings;
 mod slab;
+mod spread;
 mod statistics;
 mod timers;
 mod transmit;
@@ -142,6 +144,7 @@ mod tunnel;
 
 pub use cause::Cause;
 pub use failure::{Failure, JoinError, LaneError, PostError};
+pub use flow::{Flow, Plan, SubFlow};
 pub use hello::HelloError;
 pub use machine::Exchange;
 pub use name::{

@@ -32,7 +32,7 @@
 //! let (at_here, at_there) = (here.addresses()[0], there.addresses()[0]);
 //! let open = |me: u16, listening, peer_at| {
 //!     let settings = Settings::new(7, me, 1, b"the job's secret");
-//!     let lane = LaneSpec { peer: 1 - me, nic: 0, peer_nic: 0, medium: Medium::Packet };
+//!     let lane = LaneSpec { peer: 1 - me, nic: 0, peer_nic: 0, medium: Medium::Packet, way: 0 };
 //!     let node = Node::open(Config::new(settings, vec![(lane, peer_at)]), listening, |_event| {}).unwrap();
 //!     node.join(1, vec![(0, 1), (1, 1)]).unwrap();
 //!     node
@@ -56,6 +56,7 @@ mod command;
 mod config;
 mod doors;
 mod gate;
+mod landings;
 mod listening;
 mod memory;
 mod node;
@@ -67,6 +68,7 @@ mod transport;
 
 pub use clock::{Clock, boottime_ns};
 pub use config::{Config, Event, JoinFailure, NicConfig, OpenError, PostFailure};
+pub use landings::Landings;
 pub use listening::Listening;
 pub use memory::{Memory, MemoryError};
 pub use node::Node;

@@ -6,6 +6,7 @@
 //! - [`Path::Delegate`]: [`lightloom_circuits::Router`]. A pair of servers uses its circuits alike; without one, all
 //!   packet NICs.
 //! - [`Path::Rails`]: [`lightloom_rails::assign`] deals chunks to the packet NICs, by LPT or a simpler rule.
+//! - [`Path::Balanced`]: a load balancer of the simulator chooses when a chunk's turn comes ([`Stream`]).
 //!
 //! What goes to one server is laid out by sending rank, then by receiving rank.
 //! Ignored: what other servers send; the rates of NICs. Each lane has a queue of its own, so chunks of one lane
@@ -17,6 +18,7 @@
 use crate::exchange::Nic;
 use lightloom_circuits::{Layout, Part, PortMap, RouteOptions, Router};
 use lightloom_control::PortId;
+use lightloom_packet::BalancerSpec;
 use lightloom_rails::lpt::sizes;
 use lightloom_rails::{Deal, Message, Rates, assign};
 use std::collections::BTreeMap;
@@ -24,12 +26,14 @@ use std::fmt;
 use std::str::FromStr;
 
 /// How bytes are shared over NICs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Path {
     /// Over the circuits between two servers; over packet switches where there are none (MixNet).
     Delegate,
     /// Over all packet NICs, chunk by chunk (RailS with [`Deal::Lpt`]).
     Rails(Deal),
+    /// From rank to rank, as a balancer spreads flows. Its name alone does not give it: it has settings.
+    Balanced(BalancerSpec),
 }
 
 impl Path {
@@ -69,6 +73,7 @@ impl fmt::Display for Path {
             Path::Rails(Deal::Source) => "source",
             // It needs all servers' demands; no name of a path gives it.
             Path::Rails(Deal::Both) => "both",
+            Path::Balanced(balancer) => balancer.kind().name,
         })
     }
 }
@@ -155,12 +160,44 @@ impl Sender<'_> {
     /// If a block is of a rank or server that is not there, or of this server, `chunk` is 0, or servers have no
     /// packet NIC.
     pub fn ways(&self, path: Path, blocks: &[Block], is_up: impl Fn(u16, Nic) -> bool) -> Vec<Way> {
+        self.streams(path, blocks, u64::MAX, is_up).0
+    }
+
+    /// The same, and the streams of those that go by packet NICs, of which so much may be in flight to one NIC of another
+    /// server \[B\]. Which NIC of its stream's a chunk takes is open until its turn comes.
+    ///
+    /// ```
+    /// use lightloom_runtime::path::{Block, Path, Sender, Shape};
+    /// let shape = Shape { servers: 2, ranks: 2, packet_nics: 2, optical_nics: 0 };
+    /// let sender = Sender { shape, server: 0, circuits: &[], chunk: 100 };
+    /// let block = Block { source: 0, server: 1, target: 1, bytes: 250 };
+    /// let min_rtt = Path::Balanced(serde_json::from_str(r#"{"kind": "min-rtt"}"#)?);
+    /// let (ways, streams) = sender.streams(min_rtt, &[block], 1000, |_, _| true);
+    /// assert_eq!((ways.len(), &streams[0].nics, streams[0].window), (3, &vec![0, 1], 500));
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    /// As [`Sender::ways`].
+    pub fn streams(
+        &self,
+        path: Path,
+        blocks: &[Block],
+        window: u64,
+        is_up: impl Fn(u16, Nic) -> bool,
+    ) -> (Vec<Way>, Vec<Stream>) {
         let mut blocks: Vec<Block> = blocks.iter().filter(|it| it.bytes > 0).copied().collect();
         blocks.sort_unstable_by_key(|it| (it.server, it.source, it.target));
-        match path {
-            Path::Delegate => self.by_circuits(&blocks),
+        let ways = match path {
+            Path::Delegate => return (self.by_circuits(&blocks), vec![]),
             Path::Rails(deal) => self.by_rails(deal, &blocks, is_up),
-        }
+            Path::Balanced(balancer) => {
+                let (me, bytes) = (self.server, (self.chunk, window));
+                return streams::by_balancer(self.shape, me, &blocks, &balancer, bytes);
+            }
+        };
+        let streams = streams::by_nics(&ways, window);
+        (ways, streams)
     }
 
     fn by_circuits(&self, blocks: &[Block]) -> Vec<Way> {
@@ -266,6 +303,9 @@ fn begins(blocks: &[Block]) -> Vec<u64> {
     };
     blocks.iter().map(begin).collect()
 }
+
+mod streams;
+pub use streams::Stream;
 
 #[cfg(test)]
 mod tests;

@@ -21,8 +21,8 @@ fn byte(from: u32, to: u32, at: u64) -> u8 {
     (u64::from(from) * 59 + u64::from(to) * 31 + at * 7 + at / 251) as u8
 }
 
-/// An all-to-all of the whole job by a matrix; ranks' arenas have twice its largest sum.
-fn all_to_all(ranks: &mut [Rank], matrix: &[Vec<u64>], path: Option<&str>) {
+/// An all-to-all of the whole job by a matrix; ranks' arenas have twice its largest sum. Returns what ranks were told.
+fn all_to_all(ranks: &mut [Rank], matrix: &[Vec<u64>], path: Option<&str>) -> Vec<Value> {
     let n = ranks.len();
     let places = |sizes: Vec<u64>, mut at: u64| {
         let place = |bytes: u64| {
@@ -48,15 +48,96 @@ fn all_to_all(ranks: &mut [Rank], matrix: &[Vec<u64>], path: Option<&str>) {
         }
         json!({ "post": { "group": 0, "call": { "all-to-all": call } } })
     };
-    for done in all(ranks, call) {
-        done.expect("done");
-    }
+    let told = all(ranks, call).into_iter().map(|done| done.expect("done")).collect();
     for (to, rank) in ranks.iter().enumerate() {
         for (from, (start, bytes)) in receives(to).into_iter().enumerate() {
             let wanted: Vec<u8> = (0..bytes).map(|at| byte(from as u32, to as u32, at)).collect();
             assert!(rank.read(start, bytes) == wanted, "from {from} to {to}");
         }
     }
+    told
+}
+
+/// What the NICs of each server have sent and received; `ranks` are ranks of a server.
+fn carried(all_ranks: &mut [Rank], ranks: usize) -> Vec<Vec<(u64, u64)>> {
+    let firsts = all_ranks.iter_mut().step_by(ranks);
+    let of = |rank: &mut Rank| {
+        let said = rank.say(&json!("statistics")).expect("statistics");
+        let count = |nic: &Value, key: &str| nic[key].as_u64().expect("a count");
+        let nics = said.as_array().expect("NICs").iter();
+        nics.map(|nic| (count(nic, "bytes_sent"), count(nic, "bytes_received"))).collect()
+    };
+    firsts.map(of).collect()
+}
+
+/// An odd number of servers, of ranks and of NICs, and a rank that sends nothing.
+#[test]
+fn every_scheme_puts_every_byte_in_its_place_by_the_nics_that_are_its_own() {
+    let (servers, n) = (3, 3);
+    let made = Made { servers, ranks: 3, nics: 3, lost_ms: 15_000, ..MADE };
+    let balancers = json!({
+        "ecmp": { "kind": "ecmp" }, "round-robin": { "kind": "round-robin" },
+        "plb": { "kind": "plb", "marked_share": 0.5, "rounds": 3, "rounds_busy": 12 },
+        "reps": { "kind": "reps", "paths": 8 }, "min-rtt": { "kind": "min-rtt" },
+    });
+    let job = Servers::start_with(&made, |job| {
+        let spread = json!({ "ways": 2, "window": 3 << 14, "balancers": balancers });
+        job.spread = serde_json::from_value(spread).expect("it fits");
+    });
+    let mut ranks = job.ranks(1 << 23);
+    world(&mut ranks);
+    let mut matrix = skewed(9, 20_011);
+    matrix[4] = vec![0; 9];
+    let between = |from: usize, to: usize| if from / n == to / n { 0 } else { matrix[from][to] };
+    let sends = |rank: usize| (0..9).map(|to| between(rank, to)).sum::<u64>();
+    let receives = |rank: usize| (0..9).map(|from| between(from, rank)).sum::<u64>();
+    for path in ["ecmp", "round-robin", "plb", "reps", "min-rtt", "rails", "hash", "pxn", "source"]
+    {
+        let before = carried(&mut ranks, n);
+        let told = all_to_all(&mut ranks, &matrix, Some(path));
+        let after = carried(&mut ranks, n);
+        let load = |rank: usize| {
+            let (now, then) = (after[rank / n][rank % n], before[rank / n][rank % n]);
+            (now.0 - then.0, now.1 - then.1)
+        };
+        for rank in 0..9 {
+            let (sent, received) = load(rank);
+            if ["ecmp", "round-robin", "plb", "source"].contains(&path) {
+                assert_eq!(sent, sends(rank), "{path}: rank {rank} sends by its own NIC");
+            }
+            if !["rails", "hash", "source"].contains(&path) {
+                assert_eq!(received, receives(rank), "{path}: rank {rank} receives at its own NIC");
+            }
+        }
+        if path == "reps" || path == "min-rtt" {
+            assert!(
+                load(4).0 > 0,
+                "{path}: the NIC of a rank that sends nothing carries for others"
+            );
+        }
+        for (at, said) in told.iter().enumerate() {
+            let mut pairs: Vec<(usize, usize)> = said["landed_ns"]
+                .as_array()
+                .expect("rows")
+                .iter()
+                .map(|row| {
+                    (
+                        row[0].as_u64().expect("a rank") as usize,
+                        row[1].as_u64().expect("a rank") as usize,
+                    )
+                })
+                .collect();
+            pairs.sort_unstable();
+            let here = at / n * n..at / n * n + n;
+            let its = |&(from, to): &(usize, usize)| here.contains(&to) && between(from, to) > 0;
+            let wanted: Vec<_> = (0..81).map(|at| (at / 9, at % 9)).filter(its).collect();
+            assert_eq!(pairs, wanted, "{path}: what has come");
+        }
+    }
+    let unknown =
+        json!({ "sends": vec![(0, 0); 9], "receives": vec![(0, 0); 9], "path": "flowlets" });
+    let why = ranks[0].say(&json!({ "post": { "group": 0, "call": { "all-to-all": unknown } } }));
+    assert!(why.unwrap_err().contains("must be one of"));
 }
 
 fn skewed(n: u64, unit: u64) -> Vec<Vec<u64>> {

@@ -49,7 +49,7 @@ pub use kinds::kinds;
 pub use moves::{Message, Messages, messages};
 pub use nics::{Carried, NicsSpec, alltoall_nics};
 pub use quickest::{Levels, quickest};
-pub use rails::{Collective, RailsFabric, RailsRun, RailsSpec, rails, rails_assign};
+pub use rails::{Collective, RailsFabric, RailsRun, RailsSpec, Spines, rails, rails_assign};
 pub use railx::{AllReduceEngine, AllReduceSpec, all_reduce_time as railx_all_reduce};
 pub use record::{Histogram, Progress};
 pub use simulate::{Run, TraceCounts, Workload, fabric_without_circuits};

@@ -63,6 +63,12 @@ def rails(
         "--fabric",
         help="rail-optimized, or a tree without rails: leaf-spine, fat-tree; not over-subscribed.",
     ),
+    spines: int | None = typer.Option(
+        None, "--spines", help="Of rail-optimized: how many spines (as many as domains)."
+    ),
+    spine_bandwidth: str | None = typer.Option(
+        None, "--spine-bandwidth", help="Rate of a link between a leaf and a spine (a NIC's)."
+    ),
     nics: list[str] = typer.Option(
         [],
         "--nic",
@@ -118,6 +124,8 @@ def rails(
         fabric=fabric,
         nics=_nics(nics),
         feedback=feedback,
+        spines=spines,
+        spine_bandwidth=spine_bandwidth,
     )
     name = f"rails-{str(job.workload).replace(':', '-')}"
     place = out or store.default_place(name, to_toml(job.to_tree()))

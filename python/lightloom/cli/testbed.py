@@ -10,6 +10,7 @@ import typer
 
 from lightloom.cli.testbed_compare import compare
 from lightloom.cli.testbed_jobs import JSON, NAME, collective, run, turnaround
+from lightloom.cli.testbed_rails import rails
 
 app = typer.Typer(no_args_is_help=True)
 faults = typer.Typer(no_args_is_help=True)
@@ -119,6 +120,7 @@ app.command(context_settings={"allow_extra_args": True})(run)
 app.command()(collective)
 app.command()(turnaround)
 app.command()(compare)
+app.command()(rails)
 
 
 @app.command()

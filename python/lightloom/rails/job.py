@@ -31,21 +31,23 @@ _BALANCERS = kinds.family("balancer").kinds
 _DEAL: Any = next(key.form for key in _BALANCERS["rails"].keys if key.name == "deal")
 # The rules by which chunks are dealt to rails, the scheme's own first.
 DEALS: tuple[str, ...] = tuple(_DEAL["choice"])
-# What users may write, and the balancer of the packet engine that it is: itself; one that deals
-# chunks to rails also with each other rule.
-_DEALT = {
+# What users may write, and the balancer of the packet engine and the rule of dealing that it is: its
+# own; one that deals chunks to rails also with each other rule.
+DEALT = {
     kind.name if deal == DEALS[0] else f"{kind.name}-{deal}": (kind.name, deal)
     for kind in _BALANCERS.values()
     for deal in (DEALS if kind.capabilities["nics"] == "rails" else DEALS[:1])
 }
-SCHEMES = {name: kind for name, (kind, _) in _DEALT.items()}
+SCHEMES = {name: kind for name, (kind, _) in DEALT.items()}
 # Where the bytes of each may leave and land (see `lightloom.oracle.rails.floor_bytes`).
 ENDS: Mapping[str, Ends] = {
     name: "lanes" if deal == "pxn" else _BALANCERS[kind].capabilities["nics"]
-    for name, (kind, deal) in _DEALT.items()
+    for name, (kind, deal) in DEALT.items()
 }
 # Schemes that others write in another way.
-_ALIASES = {"minrtt": "min-rtt", "pxn": "rails-pxn"}
+_ALIASES = {
+    "minrtt": "min-rtt", "pxn": "rails-pxn", "hash": "rails-hash", "source": "rails-source"
+}  # fmt: skip
 DEFAULT_SCHEMES = ("rails", "reps", "min-rtt", "plb", "ecmp")
 ENGINES = ("packet", "flow")
 FABRICS = ("rail-optimized", "leaf-spine", "fat-tree")
@@ -98,6 +100,10 @@ class Job:
     of all domains' on ``rail2``."""
     feedback: bool = True
     """Whether what earlier all-to-alls gave weighs LPT's rails (RailS, Algorithm 2, step 5)."""
+    spines: int | None = None
+    """Spines of a rail-optimized fabric; as many as domains unless given."""
+    spine_bandwidth: Rate | None = None
+    """Of a link between a leaf and a spine; a NIC's unless given."""
 
     @classmethod
     def of(
@@ -119,6 +125,8 @@ class Job:
         fabric: str = FABRICS[0],
         nics: Mapping[str, float] | None = None,
         feedback: bool = True,
+        spines: int | None = None,
+        spine_bandwidth: str | None = None,
     ) -> Job:
         """Read a job from what a user writes; sizes and rates are text with a unit.
 
@@ -146,15 +154,16 @@ class Job:
         _within("size", size_bytes, 1, 1 << 40, "bytes")
         chunk_bytes = _bytes("chunk", chunk)
         _within("chunk", chunk_bytes, 256, 1 << 30, "bytes")
-        try:
-            rate = Rate.parse(bandwidth)
-        except ValueError as error:
-            raise InputError(f'bandwidth "{bandwidth}": {error}') from None
-        _within("bandwidth", int(rate), 10**6, 10**14, "bit/s")
+        rate = _rate("bandwidth", bandwidth)
+        spine_rate = None if spine_bandwidth is None else _rate("spine-bandwidth", spine_bandwidth)
+        if (spines is not None or spine_rate is not None) and fabric != FABRICS[0]:
+            raise InputError(f"spines: can be given of {FABRICS[0]} alone; not of {fabric}")
+        if spines is not None:
+            _within("spines", spines, 1, domains)
         job = cls(
             domains, gpus_per_domain, kind, _schemes(schemes), size_bytes, collectives, rate,
             engine, transport, chunk_bytes, queue_pairs, seed, dict(settings or {}), fabric,
-            dict(nics or {}), feedback,
+            dict(nics or {}), feedback, spines, spine_rate,
         )  # fmt: skip
         job.shares()  # refuses NICs that there are not
         for key in job.settings:
@@ -233,7 +242,7 @@ class Job:
         if _BALANCERS[SCHEMES[scheme]].capabilities["nics"] == "rails":
             overrides["engine.balancer.chunk"] = _core.format_bytes(self.chunk_bytes)
             overrides["engine.balancer.queue_pairs"] = self.queue_pairs
-            overrides["engine.balancer.deal"] = _DEALT[scheme][1]
+            overrides["engine.balancer.deal"] = DEALT[scheme][1]
         for key, value in self.settings.items():
             # The flow engine's own setting is left to `to_core`.
             flows_own = self.engine == "flow" and key == "engine.tolerance"
@@ -276,7 +285,15 @@ class Job:
                 if share < 1
             },
             "feedback": self.feedback,
+            **self._spines(),
         }
+
+    def _spines(self) -> dict[str, Any]:
+        """Return the spines for the compiled core, if they are not its own choice."""
+        if self.spines is None and self.spine_bandwidth is None:
+            return {}
+        rate = int(self.spine_bandwidth or self.bandwidth)
+        return {"spines": {"count": self.spines or self.domains, "bps": rate}}
 
     def to_core_json(self, scheme: str) -> str:
         """Return `to_core` as JSON text."""
@@ -308,6 +325,8 @@ class Job:
                 "kind": self.fabric,
                 "link_bandwidth": str(self.bandwidth),
                 "link_delay": first["fabric"]["link_delay"],
+                **({} if self.spines is None else {"spines": self.spines}),
+                **({"spine_bandwidth": str(self.spine_bandwidth)} if self.spine_bandwidth else {}),
             },
             "cluster": {
                 "scale_up_bandwidth": first["cluster"]["scale_up_bandwidth"],
@@ -327,6 +346,15 @@ def _schemes(given: str | Sequence[str]) -> tuple[str, ...]:
         if name not in SCHEMES:
             raise InputError(f'schemes "{name}": no such scheme{unknown(name, tuple(SCHEMES))}')
     return tuple(dict.fromkeys(names))
+
+
+def _rate(name: str, text: str) -> Rate:
+    try:
+        rate = Rate.parse(text)
+    except ValueError as error:
+        raise InputError(f'{name} "{text}": {error}') from None
+    _within(name, int(rate), 10**6, 10**14, "bit/s")
+    return rate
 
 
 def _bytes(name: str, text: str) -> int:

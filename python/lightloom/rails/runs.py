@@ -176,7 +176,7 @@ def run(
         )
     outputs = _side_by_side(job, drawn, on_progress, jobs)
     made = [_scheme(job, name, drawn, out) for name, out in zip(job.schemes, outputs, strict=True)]
-    comparison = Comparison(job, tuple(_with_gains(made)), directory)
+    comparison = Comparison(job, tuple(with_gains(made)), directory)
     if directory is not None:
         _write(comparison, directory, command, force)
     return comparison
@@ -207,7 +207,52 @@ def _scheme(job: Job, name: str, drawn: Bytes, out: Outcome) -> Scheme:
     shape = (job.collectives, job.domains, job.gpus_per_domain)
     nics = out.tables["nics"]
     sent, received = (nics[key].to_numpy().reshape(shape) for key in ("sender", "receiver"))
-    collectives = tuple(out.tables["collectives"].to_pylist())
+    flows = {
+        name: out.tables["flows"][name].to_numpy() for name in out.tables["flows"].schema.names
+    }
+    counts = {
+        key: int(out.figures.get(key) or 0)
+        for key in ("packets", "drops", "trims", "timeouts", "resent")
+    }
+    return scheme(
+        job, name, drawn, sent, received, out.tables["collectives"].to_pylist(), counts,
+        out.tables["ends"]["end_ps"].to_numpy(), flows, out.notes,
+    )  # fmt: skip
+
+
+def scheme(
+    job: Job,
+    name: str,
+    drawn: Bytes,
+    sent: Bytes,
+    received: Bytes,
+    collectives: Sequence[Mapping[str, Any]],
+    counts: Mapping[str, int],
+    ends_ps: npt.NDArray[np.uint64],
+    flows: Mapping[str, npt.NDArray[Any]],
+    notes: tuple[str, ...] = (),
+) -> Scheme:
+    """Return a scheme with its row, of what was simulated, or measured elsewhere.
+
+    Parameters
+    ----------
+    job, name, drawn
+        The comparison, the scheme, and the demands [B].
+    sent, received
+        What each NIC sent and received [B]: [collective, domain, rail].
+    collectives
+        Of each: ``completion_ps``, ``inter_domain_bytes``, ``sender_mse``, ``receiver_mse`` and
+        ``cct_*_ps`` of `PERCENTILES`.
+    counts
+        ``packets``, ``drops``, ``trims``, ``timeouts`` and ``resent``.
+    ends_ps, flows, notes
+        As `Scheme` has them.
+
+    Raises
+    ------
+    RunError
+        If nothing was sent.
+    """
     total_bytes = sum(c["inter_domain_bytes"] for c in collectives)
     total_ps = sum(c["completion_ps"] for c in collectives)
     if not total_ps or not total_bytes:
@@ -235,17 +280,9 @@ def _scheme(job: Job, name: str, drawn: Bytes, out: Outcome) -> Scheme:
         receiver_mse=sum(c["receiver_mse"] for c in collectives) / count,
         sender_excess_bytes=_excess(sent),
         receiver_excess_bytes=_excess(received),
-        **{
-            key: int(out.figures.get(key) or 0)
-            for key in ("packets", "drops", "trims", "timeouts", "resent")
-        },
+        **counts,
     )
-    flows = {
-        name: out.tables["flows"][name].to_numpy() for name in out.tables["flows"].schema.names
-    }
-    return Scheme(
-        row, collectives, sent, received, out.tables["ends"]["end_ps"].to_numpy(), flows, out.notes
-    )
+    return Scheme(row, tuple(collectives), sent, received, ends_ps, flows, notes)
 
 
 def _excess(loads: Bytes) -> int:
@@ -261,7 +298,8 @@ def _excess(loads: Bytes) -> int:
     return int(max(0, *(loads.max(axis=2).astype(object) - means).reshape(-1)))
 
 
-def _with_gains(made: Sequence[Scheme]) -> list[Scheme]:
+def with_gains(made: Sequence[Scheme]) -> list[Scheme]:
+    """Return the same with their gains over ECMP, if that is among them."""
     base = next((s.row.bus_bandwidth_gbps for s in made if s.row.scheme == BASELINE), None)
     if base is None:
         return list(made)

@@ -29,6 +29,9 @@ class Work:
         When its parts began and ended, as (begin, end) by CLOCK_BOOTTIME [ns]: ``gather`` (arrays
         that are not in the arena were copied there), ``exchange`` (between servers), ``local``
         (within the server), ``scatter`` (arrays that are not in the arena were copied from there).
+    landed
+        Of an all-to-all of a job that compares schemes: source, destination and when the last byte
+        was here [ns], of what came from ranks of other servers to ranks of this one.
     """
 
     def __init__(
@@ -39,6 +42,7 @@ class Work:
         keeps: object = None,
     ) -> None:
         self.times = {"gather": gather}
+        self.landed: list[tuple[int, int, int]] | None = None
         self._answer = answer
         # The arrays that the runtime uses live until it is over.
         self._arrays: tuple[Sequence[tuple[Array, Array]], object] | None = (copies, keeps)
@@ -67,6 +71,7 @@ class Work:
             return
         for name in ("exchange", "local"):
             self.times[name] = tuple(said[f"{name}_ns"])
+        self.landed = said.get("landed_ns")
         begun = now_ns()
         for target, source in self._arrays[0]:
             if target is not source:

@@ -3,7 +3,7 @@
 `up` builds it, `status` says what it is at, `down` removes it. `Shape` says how large it is, and
 `specification` says the same to the simulator; `fault` makes something go wrong. `Job` runs
 processes as ranks, `collective` runs collectives and measures them, `compare` puts the simulator's
-times beside, `turnaround` measures changes of circuits.
+times beside, `schemes` does so for the schemes of RailS, `turnaround` measures changes of circuits.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from lightloom.testbed.collective import Outcome, Request, collective
 from lightloom.testbed.commands import down, fault, known, status, up
 from lightloom.testbed.comparison import Comparison, compare
 from lightloom.testbed.job import Job, Settings
+from lightloom.testbed.schemes import SchemesComparison, SchemesRequest, schemes
 from lightloom.testbed.shape import Shape
 from lightloom.testbed.specification import specification
 from lightloom.testbed.turnaround import Turnaround, turnaround
 
 __all__ = [
-    "Comparison", "Job", "Outcome", "Request", "Settings", "Shape", "Turnaround",
-    "collective", "compare", "down", "fault", "known", "specification", "status", "turnaround",
-    "up",
+    "Comparison", "Job", "Outcome", "Request", "SchemesComparison", "SchemesRequest", "Settings",
+    "Shape", "Turnaround", "collective", "compare", "down", "fault", "known", "schemes",
+    "specification", "status", "turnaround", "up",
 ]  # fmt: skip

@@ -77,6 +77,9 @@ class Outcome:
     resent: int
     circuits: int | None
     joins: list[Join] | None
+    landed: tuple[tuple[int, int, float], ...] = ()
+    """Where schemes are compared: source rank, destination rank, and after which time the last byte
+    was there [s]."""
 
     def said(self) -> dict[str, Any]:
         """Return it for JSON."""
@@ -195,8 +198,7 @@ def collective(
     settings = Settings(path=path, algorithm=request.algorithm, chunk_bytes=request.chunk_bytes)
     with Job(name, settings) as job:
         steps = _steps(request, job.shape)
-        plan = {"kind": request.kind, "bytes": request.size_bytes, "steps": steps}
-        (job.directory / "plan.json").write_text(json.dumps(plan))
+        plan = {"kind": request.kind, "bytes": request.size_bytes, "settle": False, "steps": steps}
         ranks = job.shape.servers * job.shape.ranks_per_server
         if request.kind == "alltoall":
             demands = request.demands(job.shape) if demands is None else demands
@@ -204,13 +206,36 @@ def collective(
                 raise InputError(
                     f"demands: {demands.shape}: must be {(request.count, ranks, ranks)}"
                 )
-            np.save(job.directory / "demands.npy", demands.astype(np.uint64))
         told(f"{len(steps)} collectives of {ranks} ranks")
-        program = [sys.executable, "-m", "lightloom.testbed.program", str(job.directory)]
-        job.run(program, {"OMP_NUM_THREADS": "1"})
-        return _outcomes(
-            job.shape, steps, demands if request.kind == "alltoall" else None, job.directory
-        )
+        return carried_out(job, plan, demands if request.kind == "alltoall" else None)
+
+
+def carried_out(
+    job: Job, plan: dict[str, Any], demands: npt.NDArray[np.uint64] | None
+) -> list[Outcome]:
+    """Have all ranks of a job carry out a plan, and return what came of each step.
+
+    Parameters
+    ----------
+    job
+        With its runtimes under way.
+    plan
+        ``kind``, ``bytes``, ``settle`` (whether to wait until all lanes are up) and ``steps``, each
+        with its ``path``, ``demand`` (which) and ``announce``.
+    demands
+        Of all-to-alls [B]: [collective, source rank, destination rank].
+
+    Raises
+    ------
+    RunError
+        If a rank fails, or a byte is wrong.
+    """
+    (job.directory / "plan.json").write_text(json.dumps(plan))
+    if demands is not None:
+        np.save(job.directory / "demands.npy", demands.astype(np.uint64))
+    program = [sys.executable, "-m", "lightloom.testbed.program", str(job.directory)]
+    job.run(program, {"OMP_NUM_THREADS": "1"})
+    return _outcomes(job.shape, plan["steps"], demands, job.directory)
 
 
 def _steps(request: Request, shape: Shape) -> list[dict[str, Any]]:
@@ -286,6 +311,11 @@ def _outcome(
         resent=sum(nic["resent"] for row in first for nic in row["nics"]),
         circuits=None if joins is None else len(joins),
         joins=joins,
+        landed=tuple(
+            (source, target, (at - begun) / 1e9)
+            for row in first
+            for source, target, at in row["landed"] or ()
+        ),
     )
 
 

@@ -43,6 +43,9 @@ class Settings:
         The longest chunk [B].
     lost_ms
         A server that says nothing for so long is lost [ms].
+    spread
+        For comparing schemes: ``ways``, ``window`` and ``balancers``, as the job's file has them
+        (``crates/runtime/src/ranks/job.rs``).
     filter, fence, relays
         For tests that show what they are for: whether the lease's end is in a filter at optical
         NICs, whether runtimes wait for what is under way before they say that ports are drained,
@@ -53,6 +56,7 @@ class Settings:
     algorithm: str = "direct"
     chunk_bytes: int = CHUNK_BYTES
     lost_ms: int = LOST_MS
+    spread: Mapping[str, object] | None = None
     filter: bool = True
     fence: bool = True
     relays: bool = True
@@ -93,6 +97,7 @@ def description(shape: Shape, settings: Settings) -> dict[str, object]:
         "chunk": settings.chunk_bytes,
         "lost_ms": settings.lost_ms,
         "relays": settings.relays,
+        **({"spread": settings.spread} if settings.spread else {}),
     }
 
 

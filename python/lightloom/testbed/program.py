@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,10 @@ from lightloom.runtime import Rank, Work
 
 Bytes = npt.NDArray[np.uint8]
 REDUCED = "float32"
+# Of a NIC's statistics, what is no count.
+STATES = ("circuit", "lanes", "lanes_up")
+# All lanes are up in this time [s].
+SETTLED_S = 30.0
 
 
 def pattern(source: int, target: int, number: int, length: int) -> Bytes:
@@ -98,12 +103,34 @@ def reduced(rank: Rank, kind: str, bytes_: int, number: int) -> Work:
     return work
 
 
+def settle(rank: Rank) -> None:
+    """Wait until all lanes of packet NICs are up, at every server.
+
+    Raises
+    ------
+    SystemExit
+        If some are not up in time.
+    """
+    until = time.monotonic() + SETTLED_S
+    while True:
+        nics = [nic for nic in rank.statistics() if not nic["circuit"]]
+        down = sum(nic["lanes"] - nic["lanes_up"] for nic in nics)
+        if not down:
+            break
+        if time.monotonic() > until:
+            raise SystemExit(f"rank {rank.rank}: {down} lanes are not up after {SETTLED_S:.0f} s")
+        time.sleep(0.05)
+    rank.barrier()
+
+
 def main(place: Path) -> None:
     """Carry out the plan in a directory."""
     plan: dict[str, Any] = json.loads((place / "plan.json").read_text())
     demands = np.load(place / "demands.npy") if plan["kind"] == "alltoall" else None
     rows = []
     with Rank() as rank:
+        if plan["settle"]:
+            settle(rank)
         first = plan["steps"][0]
         if demands is not None and first["announce"]:
             # Agents come one after the other, and each changes what circuits there can be: the
@@ -123,10 +150,12 @@ def main(place: Path) -> None:
                 work = reduced(rank, plan["kind"], plan["bytes"], number)
             rank.barrier()
             nics = [
-                {key: now[key] - then[key] for key in now if key != "circuit"}
+                {key: now[key] - then[key] for key in now if key not in STATES}
                 for now, then in zip(rank.statistics(), before, strict=True)
             ]
-            rows.append({"times": work.times, "nics": nics, "circuits": circuits})
+            rows.append(
+                {"times": work.times, "nics": nics, "circuits": circuits, "landed": work.landed}
+            )
             rank.barrier()
         if rank.rank % rank.per_server:
             rows = [{"times": row["times"]} for row in rows]

@@ -1,5 +1,6 @@
 //! Load balancers: one a file, one line in the list below. What one is stands in [`plug`].
 
+pub(crate) mod alone;
 pub(crate) mod outside;
 pub(crate) mod plug;
 

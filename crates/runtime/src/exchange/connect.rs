@@ -93,6 +93,7 @@ impl Exchange {
             nic: spec.nic,
             to: spec.peer,
             to_nic: spec.peer_nic,
+            way: spec.way,
             job: self.settings.job,
             life: self.settings.life,
             allowance: self.settings.allowance,
@@ -126,8 +127,8 @@ impl Exchange {
             Phase::Dials { lane, mine } => {
                 let hello = Hello::decode(&said, self.settings.job)?;
                 let own = self.hello(lane, [0; 16]);
-                let meant = (hello.from, hello.nic, hello.to, hello.to_nic);
-                if meant != (own.to, own.to_nic, own.from, own.nic) {
+                let meant = (hello.from, hello.nic, hello.to, hello.to_nic, hello.way);
+                if meant != (own.to, own.to_nic, own.from, own.nic, own.way) {
                     return Err(hello.misfit().into());
                 }
                 self.prove(Side::Accepts, &mine, &said, &read[HELLO..HELLO + TAG], hello.from)?;
@@ -154,7 +155,7 @@ impl Exchange {
     ) -> Result<(), LaneError> {
         let hello = Hello::decode(theirs, self.settings.job)?;
         let Some(it) = self.connections.get_mut(id.0) else { return Ok(()) };
-        let lane = self.ends.get(&(hello.from, hello.nic, hello.to_nic)).copied();
+        let lane = self.ends.get(&(hello.from, hello.nic, hello.to_nic, hello.way)).copied();
         let here = hello.to == self.settings.endpoint && hello.to_nic == it.nic;
         let lane = lane.filter(|lane| here && !self.lanes[lane.at()].dials);
         let lane = lane.ok_or_else(|| hello.misfit())?;

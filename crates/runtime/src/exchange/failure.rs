@@ -217,6 +217,12 @@ pub enum PostError {
         /// Its lane.
         lane: LaneId,
     },
+    /// A flow has a sub-flow without lanes, or a chunk that another has, or that is not in the plan or not for its peer.
+    #[error("a flow to endpoint {endpoint} has no lane, or chunks that are not its own")]
+    Flow {
+        /// Its peer.
+        endpoint: Endpoint,
+    },
     /// The plan does not carry what is sent.
     #[error("{0}")]
     Plan(#[from] PlanError),

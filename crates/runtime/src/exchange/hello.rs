@@ -27,6 +27,8 @@ pub(crate) struct Hello {
     pub nic: Nic,
     pub to: Endpoint,
     pub to_nic: Nic,
+    /// Which of the lanes between these NICs.
+    pub way: u16,
     pub job: u64,
     pub life: u64,
     /// How much it keeps for what the other sends early \[B\].
@@ -102,6 +104,7 @@ impl Hello {
             place.copy_from_slice(&short.to_le_bytes());
         }
         bytes[18..22].copy_from_slice(&self.allowance.to_le_bytes());
+        bytes[22..24].copy_from_slice(&self.way.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.job.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.life.to_le_bytes());
         bytes[40..56].copy_from_slice(&self.nonce);
@@ -127,6 +130,7 @@ impl Hello {
             nic: short(12),
             to: short(14),
             to_nic: short(16),
+            way: short(22),
             allowance: u32::from_le_bytes(part(bytes, 18)),
             job,
             life: u64::from_le_bytes(part(bytes, 32)),
@@ -188,7 +192,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn hello() -> Hello {
-        Hello { from: 1, nic: 2, to: 3, to_nic: 4, job: 5, life: 6, allowance: 7, nonce: [8; 16] }
+        let (job, life, allowance, nonce) = (5, 6, 7, [8; 16]);
+        Hello { from: 1, nic: 2, to: 3, to_nic: 4, way: 9, job, life, allowance, nonce }
     }
 
     #[test]
@@ -225,7 +230,6 @@ mod tests {
                 bytes[24..32].copy_from_slice(&5u64.to_le_bytes());
             }
             if let Ok(hello) = Hello::decode(&bytes, 5) {
-                (bytes[22], bytes[23]) = (0, 0); // not used
                 prop_assert_eq!(hello.encode(), bytes);
             }
         }

@@ -29,8 +29,8 @@ pub struct Exchange {
     pub(crate) now: Time,
     pub(crate) next: Time,
     pub(crate) lanes: Vec<Lane>,
-    /// By peer, its NIC and the NIC here.
-    pub(crate) ends: BTreeMap<(Endpoint, Nic, Nic), LaneId>,
+    /// By peer, its NIC, the NIC here, and which of the lanes between them.
+    pub(crate) ends: BTreeMap<(Endpoint, Nic, Nic, u16), LaneId>,
     /// In rising order.
     pub(crate) peers: Vec<Peer>,
     pub(crate) connections: Slab<Connection>,
@@ -72,6 +72,7 @@ impl Exchange {
                 nic: NO_NIC,
                 peer_nic: NO_NIC,
                 medium: Medium::Relay,
+                way: 0,
             };
             lanes.extend(names.iter().map(lane));
         }
@@ -79,7 +80,7 @@ impl Exchange {
         for (lane, spec) in lanes.iter().enumerate() {
             let there = spec.port().is_none_or(|port| port < settings.ports);
             let other = spec.peer != settings.endpoint;
-            let end = (spec.peer, spec.peer_nic, spec.nic);
+            let end = (spec.peer, spec.peer_nic, spec.nic, spec.way);
             if !there || !other || ends.insert(end, LaneId(lane as u32)).is_some() {
                 return Err(SettingsError::Lane { lane });
             }
@@ -150,6 +151,13 @@ impl Exchange {
         let lanes = self.lanes.iter().filter(|lane| lane.spec.nic == nic);
         lanes.for_each(|lane| sum += lane.statistics);
         sum
+    }
+
+    /// The lanes of a NIC: how many there are, and how many may take chunks now.
+    pub fn nic_lanes(&self, nic: Nic) -> (usize, usize) {
+        let lanes = (0..).map(LaneId).zip(&self.lanes).filter(|it| it.1.spec.nic == nic);
+        let usable: Vec<bool> = lanes.map(|it| self.usable(it.0)).collect();
+        (usable.len(), usable.iter().filter(|&&usable| usable).count())
     }
 
     /// Payload on a lane that was begun and not acknowledged \[B\].

@@ -69,11 +69,11 @@ impl Tunnel {
     }
 }
 
-/// A lane: one NIC here, one NIC there. The endpoint of the lesser number dials.
+/// A lane: one NIC here, one NIC there, and which of theirs. The endpoint of the lesser number dials.
 ///
 /// ```
 /// use lightloom_runtime::exchange::{LaneSpec, Medium};
-/// let lane = LaneSpec { peer: 3, nic: 1, peer_nic: 2, medium: Medium::Circuit { port: 0, peer: (3, 1) } };
+/// let lane = LaneSpec { peer: 3, nic: 1, peer_nic: 2, medium: Medium::Circuit { port: 0, peer: (3, 1) }, way: 0 };
 /// assert_eq!(lane.port(), Some(0));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +86,8 @@ pub struct LaneSpec {
     pub peer_nic: Nic,
     /// What is between them.
     pub medium: Medium,
+    /// Which of the lanes that join these two NICs it is; each has a connection of its own.
+    pub way: u16,
 }
 
 impl LaneSpec {

@@ -1,5 +1,6 @@
 //! An operation that is under way here.
 
+use super::flow::{Flow, Flows};
 use super::name::Endpoint;
 use super::plan::{Chunk, Operation};
 use super::ranges::Ranges;
@@ -31,6 +32,8 @@ pub(crate) struct Running {
     pub number: u64,
     /// By peer, and of each peer in the order of the plan.
     pub chunks: Vec<Chunk>,
+    /// Those of them whose lane is chosen when their turn comes.
+    pub flows: Flows,
     /// By peer, of those that get something.
     pub sends: Vec<Sending>,
     /// By peer, of those that send something.
@@ -44,9 +47,12 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// An operation whose plan was checked.
-    pub fn new(operation: Operation) -> Self {
+    /// An operation whose plan was checked, and its flows.
+    pub fn new(operation: Operation, flows: Vec<Flow>) -> Self {
         let Operation { group, number, mut sends, mut receives, plan: mut chunks } = operation;
+        let mut order: Vec<u32> = (0..chunks.len() as u32).collect();
+        order.sort_by_key(|&at| chunks[at as usize].peer);
+        let flows = Flows::new(flows, &order);
         chunks.sort_by_key(|chunk| chunk.peer);
         sends.retain(|send| send.bytes > 0);
         sends.sort_by_key(|send| send.peer);
@@ -71,7 +77,7 @@ impl Running {
             got: Ranges::default(),
         });
         let receives = receives.collect();
-        Running { group, number, chunks, sends, receives, unacknowledged, missing, lent: 0 }
+        Running { group, number, chunks, flows, sends, receives, unacknowledged, missing, lent: 0 }
     }
 
     /// What comes from a peer.

@@ -3,6 +3,7 @@
 use super::cause::Cause;
 use super::failure::{Failure, JoinError, LaneError, PostError};
 use super::fields::MOST;
+use super::flow::Flow;
 use super::group::Group;
 use super::lane::{ChunkItem, Item};
 use super::machine::Exchange;
@@ -84,10 +85,24 @@ impl Exchange {
     /// A group that has failed or was not joined, a number that is not the next, a plan that does not carry
     /// what is sent, too many operations.
     pub fn post(&mut self, now: Time, operation: Operation) -> Result<OperationId, PostError> {
+        self.post_flows(now, operation, vec![])
+    }
+
+    /// As [`Exchange::post`]; the lanes of chunks that are a flow's are chosen when their turn comes.
+    ///
+    /// # Errors
+    /// Besides: a flow without lanes, with lanes to others than its chunks' peer, with chunks that are not in the plan.
+    pub fn post_flows(
+        &mut self,
+        now: Time,
+        operation: Operation,
+        flows: Vec<Flow>,
+    ) -> Result<OperationId, PostError> {
         self.advance(now);
         self.check_post(&operation)?;
+        self.check_flows(&operation.plan, &flows)?;
         let (group, number) = (operation.group, operation.number);
-        let id = OperationId(self.operations.insert(Running::new(operation)));
+        let id = OperationId(self.operations.insert(Running::new(operation, flows)));
         if let Some(joined) = self.groups.get_mut(&group) {
             joined.posted += 1;
             joined.running.insert(number, id);
@@ -197,8 +212,15 @@ impl Exchange {
         sending.released = true;
         for index in sending.chunks.clone() {
             let Some(running) = self.operations.get(id.0) else { return };
+            if running.flows.of(index).is_some() {
+                continue;
+            }
             let length = running.chunks[index].length;
             self.route(peer, Item::Chunk(ChunkItem { operation: id, index: index as u32, length }));
+        }
+        let flows = |running: &Running| running.flows.to(endpoint);
+        for flow in self.operations.get(id.0).map(flows).unwrap_or_default() {
+            self.flow_on(id, flow);
         }
     }
 

@@ -298,7 +298,11 @@ impl Exchange {
                             self.peers[peer].pledges.give_back((running.group, running.number));
                         }
                         running.unacknowledged -= u64::from(chunk.length);
+                        let flow = running.flows.acknowledged(chunk.index, self.now);
                         self.finish(chunk.operation);
+                        if let Some(flow) = flow {
+                            self.flow_on(chunk.operation, flow);
+                        }
                     }
                 }
                 Item::Fail(failure) => self.peers[peer].pledges.give_back_all(failure.group),

@@ -2,7 +2,7 @@
 
 use super::reactor::Reactor;
 use super::transport::{Moved, Stream, Transport};
-use crate::exchange::{ConnectionId, Space, Transmit};
+use crate::exchange::{ConnectionId, Endpoint, OperationId, Space, Transmit};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 
 /// A connection reads so much in a turn, and writes so much \[B\].
@@ -19,10 +19,12 @@ impl<T: Transport> Reactor<T> {
             let Some(socket) = self.sockets.get_mut(id).filter(|it| it.readable) else { return };
             let Some(space) = self.exchange.space(id) else { return };
             let mut parts = Vec::with_capacity(2);
+            let mut place_of = None;
             match space {
                 Space::Buffer(buffer) => parts.push(IoSliceMut::new(buffer)),
                 Space::Memory { operation, source, offset, length } => {
                     let length = (length as usize).min(left);
+                    place_of = Some((operation, source, offset));
                     let place = match self.posted.get_mut(&operation) {
                         Some(posted) => posted.1.memory.from(source, offset, length, &mut parts),
                         None => None,
@@ -44,6 +46,7 @@ impl<T: Transport> Reactor<T> {
                     left = left.saturating_sub(bytes);
                     socket.readable = !blocked || socket.ends;
                     let stranger = socket.stranger;
+                    self.wrote(place_of, bytes.min(room));
                     self.exchange.filled(self.clock.now(), id, bytes.min(room));
                     self.carry_out();
                     self.read_ahead(id, bytes.saturating_sub(room));
@@ -64,10 +67,12 @@ impl<T: Transport> Reactor<T> {
         while at < bytes {
             let Some(space) = self.exchange.space(id) else { return };
             let rest = &self.ahead[at..bytes];
+            let mut place_of = None;
             let read = match space {
                 Space::Buffer(buffer) => copy(rest, &mut [IoSliceMut::new(buffer)]),
                 Space::Memory { operation, source, offset, length } => {
                     let length = rest.len().min(length as usize);
+                    place_of = Some((operation, source, offset));
                     let mut places = Vec::with_capacity(1);
                     let Some(posted) = self.posted.get_mut(&operation) else { return };
                     match posted.1.memory.from(source, offset, length, &mut places) {
@@ -78,8 +83,18 @@ impl<T: Transport> Reactor<T> {
                 Space::Sink { length } => rest.len().min(length as usize),
             };
             at += read;
+            self.wrote(place_of, read);
             self.exchange.filled(self.clock.now(), id, read);
             self.carry_out();
+        }
+    }
+
+    /// Bytes have come into an operation's memory: of what a peer sends, from here on.
+    fn wrote(&self, place: Option<(OperationId, Endpoint, u64)>, bytes: usize) {
+        let Some((operation, source, offset)) = place else { return };
+        if let Some(posted) = self.posted.get(&operation) {
+            let now_ns = self.clock.boottime_ns(self.clock.now());
+            posted.1.memory.wrote(source, offset, bytes, now_ns);
         }
     }
 

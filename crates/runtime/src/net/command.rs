@@ -2,13 +2,13 @@
 
 use super::config::PostFailure;
 use super::memory::Memory;
-use crate::exchange::{Chunk, Exchange, Transfer};
+use crate::exchange::{Exchange, Plan, Transfer};
 use lightloom_units::Time;
 
 /// A call of the machine, on its thread.
 pub(super) type Call = Box<dyn FnOnce(&mut Exchange, Time) + Send>;
 /// Makes a plan from what may be used now.
-pub(super) type Plan = Box<dyn FnOnce(&Exchange) -> Vec<Chunk> + Send>;
+pub(super) type Plans = Box<dyn FnOnce(&Exchange) -> Plan + Send>;
 /// Hears of the end of an operation.
 type Hears = Box<dyn FnOnce(Result<Memory, PostFailure>) + Send>;
 
@@ -25,7 +25,7 @@ pub(super) struct Post {
     pub number: u64,
     pub sends: Vec<Transfer>,
     pub receives: Vec<Transfer>,
-    pub plan: Plan,
+    pub plan: Plans,
     pub posted: Posted,
 }
 

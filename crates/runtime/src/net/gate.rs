@@ -158,7 +158,7 @@ mod tests {
 
     /// Connections of an exchange.
     fn connections() -> impl FnMut() -> ConnectionId {
-        let lane = LaneSpec { peer: 0, nic: 0, peer_nic: 0, medium: Medium::Packet };
+        let lane = LaneSpec { peer: 0, nic: 0, peer_nic: 0, medium: Medium::Packet, way: 0 };
         let settings = Settings::new(1, 1, 1, b"secret");
         let mut exchange = Exchange::new(settings, vec![lane], Time::ZERO).expect("it fits");
         move || {

@@ -5,10 +5,12 @@
 
 #![allow(unsafe_code)] // the one place: memory that others own
 
+use super::landings::Landings;
 use crate::exchange::{Endpoint, Transfer};
 use std::any::Any;
 use std::fmt;
 use std::io::{IoSlice, IoSliceMut};
+use std::sync::Arc;
 use thiserror::Error;
 
 /// So many slices are read or written at once.
@@ -21,7 +23,7 @@ const SLICES: usize = 16;
 /// let memory = Memory::owned(vec![(1, b"hello".to_vec())], vec![(2, 3)]);
 /// assert_eq!(memory.into_received(), [(2, vec![0, 0, 0])]);
 /// ```
-pub struct Memory(Pieces);
+pub struct Memory(Pieces, Option<Arc<Landings>>);
 
 enum Pieces {
     Owned { sends: Vec<(Endpoint, Vec<u8>)>, receives: Vec<(Endpoint, Vec<u8>)> },
@@ -113,7 +115,7 @@ impl Memory {
         owner: Box<dyn Any + Send>,
     ) -> Self {
         let (sends, receives) = (laid_out(sends), laid_out(receives));
-        Memory(Pieces::Lent { sends, receives, owner })
+        Memory(Pieces::Lent { sends, receives, owner }, None)
     }
 
     /// Bytes to send, and room for what is to come \[B\].
@@ -123,7 +125,20 @@ impl Memory {
             receives.into_iter().map(|(peer, length)| (peer, vec![0; length])).collect();
         sends.sort_by_key(|it| it.0);
         receives.sort_by_key(|it| it.0);
-        Memory(Pieces::Owned { sends, receives })
+        Memory(Pieces::Owned { sends, receives }, None)
+    }
+
+    /// The same memory; what comes is noted.
+    #[must_use]
+    pub fn watched(self, landings: Arc<Landings>) -> Self {
+        Memory(self.0, Some(landings))
+    }
+
+    /// Bytes have come into what [`Memory::from`] gave, at this time \[ns\].
+    pub(super) fn wrote(&self, peer: Endpoint, offset: u64, bytes: usize, now_ns: u64) {
+        if let Some(landings) = &self.1 {
+            landings.wrote(peer, offset, bytes as u64, now_ns);
+        }
     }
 
     /// What has come, by peer in rising order; nothing if the memory was lent.

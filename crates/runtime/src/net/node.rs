@@ -7,7 +7,7 @@ use super::listening::Listening;
 use super::memory::Memory;
 use super::reactor::Reactor;
 use super::transport::Transport;
-use crate::exchange::{Chunk, Endpoint, Exchange, Transfer};
+use crate::exchange::{Endpoint, Exchange, Plan, Transfer};
 use lightloom_control::Use;
 use lightloom_units::Time;
 use mio::Waker;
@@ -83,18 +83,18 @@ impl Node {
     /// with the memory once all has come and all was acknowledged, or with the reason of a failure, when the
     /// memory was dropped. `done` must be short, and must not panic.
     #[allow(clippy::too_many_arguments)] // each is another thing
-    pub fn post(
+    pub fn post<P: Into<Plan>>(
         &self,
         group: u32,
         number: u64,
         sends: Vec<Transfer>,
         receives: Vec<Transfer>,
-        plan: impl FnOnce(&Exchange) -> Vec<Chunk> + Send + 'static,
+        plan: impl FnOnce(&Exchange) -> P + Send + 'static,
         memory: Memory,
         done: impl FnOnce(Result<Memory, PostFailure>) + Send + 'static,
     ) {
         let posted = Posted { memory, done: Done::new(Box::new(done)) };
-        let plan = Box::new(plan);
+        let plan = Box::new(|exchange: &Exchange| plan(exchange).into());
         self.tell(Command::Post(Post { group, number, sends, receives, plan, posted }));
     }
 

@@ -4,7 +4,7 @@ use super::command::{Post, Posted};
 use super::config::{Event, PostFailure};
 use super::reactor::Reactor;
 use super::transport::{Stream, Transport};
-use crate::exchange::{ConnectionId, LaneId, Operation, OperationId, Output};
+use crate::exchange::{ConnectionId, LaneId, Operation, OperationId, Output, Plan};
 use std::io;
 
 impl<T: Transport> Reactor<T> {
@@ -40,6 +40,8 @@ impl<T: Transport> Reactor<T> {
                 // The machine lets no more come early than is expected, and `post` has seen that so much fits.
                 if let Some(posted) = self.posted.get_mut(&operation) {
                     posted.1.memory.put(source, &bytes);
+                    let now_ns = self.clock.boottime_ns(self.clock.now());
+                    posted.1.memory.wrote(source, 0, bytes.len(), now_ns);
                 }
             }
             Output::Done { operation } => self.over(operation, Ok(())),
@@ -62,9 +64,9 @@ impl<T: Transport> Reactor<T> {
         if let Err(why) = posted.memory.check(&sends, &receives) {
             return posted.over(Err(why.into()));
         }
-        let plan = plan(&self.exchange);
+        let Plan { chunks: plan, flows } = plan(&self.exchange);
         let operation = Operation { group, number, sends, receives, plan };
-        match self.exchange.post(self.clock.now(), operation) {
+        match self.exchange.post_flows(self.clock.now(), operation, flows) {
             Ok(id) => {
                 let earlier: Option<(u32, Posted)> = self.posted.insert(id, (group, posted));
                 debug_assert!(earlier.is_none(), "no operation has the same name again");

@@ -100,4 +100,39 @@ proptest! {
             prop_assert!(is_up(way.server, way.nic) || !any, "{way:?}");
         }
     }
+
+    /// Streams have every chunk once, and what is in flight to a NIC is the same whatever the scheme.
+    #[test]
+    fn every_chunk_is_in_one_stream(
+        (shape, circuits, blocks) in cases(), kind in prop::sample::select(vec!["ecmp", "min-rtt", "rails"]),
+    ) {
+        let shape = Shape { packet_nics: shape.ranks, ..shape };
+        let sender = Sender { shape, server: 1, circuits: &circuits, chunk: CHUNK };
+        let path = match kind {
+            "rails" => Path::Rails(Deal::Lpt),
+            kind => Path::Balanced(serde_json::from_str(&format!(r#"{{"kind": {kind:?}}}"#)).expect("one")),
+        };
+        let window = 1000 * u64::from(shape.ranks);
+        let (ways, streams) = sender.streams(path, &blocks, window, |_, _| true);
+        let mut chunks: Vec<u32> = streams.iter().flat_map(|it| it.chunks.clone()).collect();
+        chunks.sort_unstable();
+        prop_assert_eq!(chunks, (0..ways.len() as u32).collect::<Vec<_>>());
+        let mut windows: BTreeMap<(u16, Nic), u64> = BTreeMap::new();
+        for stream in &streams {
+            *windows.entry((stream.server, stream.peer_nic)).or_default() += stream.window;
+            prop_assert!(stream.chunks.iter().all(|&at| ways[at as usize].server == stream.server));
+            prop_assert!(kind != "min-rtt" || stream.nics.len() == usize::from(shape.packet_nics));
+            prop_assert!(kind != "ecmp" || stream.nics.len() == 1);
+        }
+        prop_assert!(windows.values().all(|&sum| sum <= window), "{:?}", windows);
+        let all: Vec<Transfer> = (0..shape.servers).map(|peer| {
+            let to = blocks.iter().filter(|it| it.server == peer);
+            Transfer { peer, bytes: to.map(|it| it.bytes).sum() }
+        }).collect();
+        let chunk = |way: &Way| {
+            Chunk { peer: way.server, lane: LaneId(0), offset: way.offset, length: way.length }
+        };
+        let plan: Vec<Chunk> = ways.iter().map(chunk).collect();
+        prop_assert_eq!(crate::exchange::check_plan(&all, &plan, CHUNK), Ok(()));
+    }
 }

@@ -5,7 +5,6 @@ use super::job::Job;
 use super::message::{Call, Place};
 use crate::collective::{Element, Member, Reduction};
 use crate::exchange::Endpoint;
-use crate::path::Path;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Who is to be answered: a connection, and the number of its question.
@@ -111,7 +110,7 @@ impl Group {
     ///
     /// # Errors
     /// What is wrong with it, and what is allowed.
-    pub fn check(&self, call: &Call, arena: &Arena) -> Result<(), String> {
+    pub fn check(&self, job: &Job, call: &Call, arena: &Arena) -> Result<(), String> {
         let members = self.ranks.len();
         let of_all = |key: &str, count: usize| match count == members {
             true => Ok(()),
@@ -137,7 +136,7 @@ impl Group {
                 of_all("sends", sends.len())?;
                 of_all("receives", receives.len())?;
                 if let Some(path) = path {
-                    path.parse::<Path>().map_err(|why| format!("`path` {why}"))?;
+                    job.path_of(path).map_err(|why| format!("`path` {why}"))?;
                 }
                 sends.iter().chain(receives).try_for_each(|&at| inside(at))
             }

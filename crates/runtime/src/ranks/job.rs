@@ -4,6 +4,7 @@ use crate::collective::Algorithm;
 use crate::exchange::{Endpoint, LaneId, LaneSpec, Medium, Nic, Settings, SettingsError};
 use crate::net::NicConfig;
 use crate::path::{Path, Shape};
+use lightloom_packet::BalancerSpec;
 use lightloom_units::Time;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -51,10 +52,26 @@ pub struct Job {
     /// Servers that no lane joins any more reach each other by a third; yes, unless it says otherwise.
     #[serde(default = "yes")]
     pub relays: bool,
+    /// For comparing schemes; NIC `i` of a server is its rank `i`'s own.
+    #[serde(default)]
+    pub spread: Option<Spread>,
 }
 
 fn yes() -> bool {
     true
+}
+
+/// What schemes need that choose NICs and connections when a chunk's turn comes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spread {
+    /// Connections between any two packet NICs of two servers, each from a port of its own, between which a balancer
+    /// chooses.
+    pub ways: u16,
+    /// Bytes in flight from a server to one packet NIC of another, whatever the scheme \[B\].
+    pub window: u32,
+    /// What a path may be called besides: the simulator's balancers.
+    pub balancers: BTreeMap<String, BalancerSpec>,
 }
 
 /// A server of a job.
@@ -79,8 +96,8 @@ pub struct NicPlace {
     pub device: Option<String>,
 }
 
-/// The lane from a NIC here to a NIC of a server.
-pub(super) type Lanes = BTreeMap<(Endpoint, Nic, Nic), LaneId>;
+/// The lanes from a NIC here to a NIC of a server.
+pub(super) type Lanes = BTreeMap<(Endpoint, Nic, Nic), Vec<LaneId>>;
 
 impl Job {
     /// Whether its parts fit together.
@@ -102,6 +119,17 @@ impl Job {
         self.path.parse::<Path>().map_err(|why| format!("`path` is {:?}; it {why}", self.path))?;
         if !["direct", "ring"].contains(&self.algorithm.as_str()) {
             return Err(format!("`algorithm` is {:?}; direct or ring is allowed", self.algorithm));
+        }
+        if let Some(Spread { ways, window, .. }) = &self.spread {
+            if self.packet_nics != self.ranks_per_server {
+                let (nics, ranks) = (self.packet_nics, self.ranks_per_server);
+                return Err(format!(
+                    "`spread`: {nics} packet NICs and {ranks} ranks a server; as many are allowed"
+                ));
+            }
+            from_1("spread.ways", u64::from(*ways), 64)?;
+            let least = u64::from(self.chunk) * u64::from(self.packet_nics);
+            between("spread.window", u64::from(*window), least, u64::from(u32::MAX))?;
         }
         for server in &self.servers {
             if server.nics.len() != nics {
@@ -176,24 +204,44 @@ impl Job {
         settings.relays = self.relays;
         settings.stall = settings.stall.min(Time::from_ms(self.lost_ms / 2));
         settings.beat = settings.beat.min(Time::from_ms(self.lost_ms / 4));
+        if self.spread.is_some() {
+            // Many lanes, most of them idle: beats would take a share of slow NICs.
+            settings.beat = Time::from_ps(settings.stall.ps() / 6 * 5);
+        }
         settings.check().map(|()| settings)
     }
 
+    /// The path of a name.
+    ///
+    /// # Errors
+    /// There is none; what is allowed.
+    pub fn path_of(&self, name: &str) -> Result<Path, String> {
+        let balancer = self.spread.as_ref().and_then(|spread| spread.balancers.get(name));
+        balancer.map_or_else(|| name.parse(), |balancer| Ok(Path::Balanced(*balancer)))
+    }
+
     /// A server's lanes, each with the address of its other end: packet NIC `i` to packet NIC `i`, and every optical
-    /// port to every optical port, of which those with a circuit are used.
+    /// port to every optical port, of which those with a circuit are used. If schemes are compared, all packet NICs to all.
     pub fn lanes(&self, server: Endpoint) -> Vec<(LaneSpec, SocketAddr)> {
         let (packet, optical) = (self.packet_nics, self.optical_nics);
         let mut lanes = Vec::new();
         for (peer, other) in (0..).zip(&self.servers).filter(|it| it.0 != server) {
-            let mut add = |nic: Nic, peer_nic: Nic, medium| {
-                let spec = LaneSpec { peer, nic, peer_nic, medium };
+            let mut add = |nic: Nic, peer_nic: Nic, medium, way| {
+                let spec = LaneSpec { peer, nic, peer_nic, medium, way };
                 lanes.push((spec, other.nics[usize::from(peer_nic)].address));
             };
-            (0..packet).for_each(|nic| add(nic, nic, Medium::Packet));
+            (0..packet).for_each(|nic| add(nic, nic, Medium::Packet, 0));
+            let ways = self.spread.as_ref().map_or(0, |spread| spread.ways);
+            for (nic, peer_nic) in (0..packet).flat_map(|nic| (0..packet).map(move |it| (nic, it)))
+            {
+                // The first one between NICs of a rail is there already.
+                let first = u16::from(nic == peer_nic);
+                (first..ways).for_each(|way| add(nic, peer_nic, Medium::Packet, way));
+            }
             for port in 0..optical {
                 for at in 0..optical {
                     let medium = Medium::Circuit { port, peer: (peer, at) };
-                    add(packet + port, packet + at, medium);
+                    add(packet + port, packet + at, medium, 0);
                 }
             }
         }
@@ -201,12 +249,13 @@ impl Job {
     }
 }
 
-/// Lanes by their ends.
+/// Lanes by their ends, in the order of their ways.
 pub(super) fn by_ends(lanes: &[(LaneSpec, SocketAddr)]) -> Lanes {
-    let end = |(at, (spec, _)): (u32, &(LaneSpec, SocketAddr))| {
-        ((spec.peer, spec.nic, spec.peer_nic), LaneId(at))
-    };
-    (0..).zip(lanes).map(end).collect()
+    let mut ends = Lanes::new();
+    for (at, (spec, _)) in (0..).zip(lanes) {
+        ends.entry((spec.peer, spec.nic, spec.peer_nic)).or_default().push(LaneId(at));
+    }
+    ends
 }
 
 #[cfg(test)]
@@ -233,7 +282,54 @@ mod tests {
             chunk: 1000,
             lost_ms: 100,
             relays: true,
+            spread: None,
         }
+    }
+
+    /// The same with NICs of ranks' own and no optical ones, for comparing schemes.
+    fn spread(window: u32) -> Job {
+        let balancers = BTreeMap::from([(
+            "ecmp".into(),
+            serde_json::from_str(r#"{"kind": "ecmp"}"#).expect("ECMP"),
+        )]);
+        let spread = Some(Spread { ways: 3, window, balancers });
+        Job { packet_nics: 3, optical_nics: 0, ranks_per_server: 3, spread, ..job() }
+    }
+
+    #[test]
+    fn schemes_are_compared_where_each_rank_has_a_nic() {
+        let why = |change: &dyn Fn(&mut Job)| {
+            let mut job = spread(3000);
+            change(&mut job);
+            job.check().map_or_else(|why| why, |()| "ok".into())
+        };
+        assert_eq!(why(&|_| ()), "ok");
+        let two = "`spread`: 3 packet NICs and 2 ranks a server; as many are allowed";
+        assert_eq!(why(&|job| job.ranks_per_server = 2), two);
+        let window = "`spread.window` is 2999; 3000 to 4294967295 is allowed";
+        assert_eq!(why(&|job| job.spread = spread(2999).spread), window);
+        assert!(matches!(spread(3000).path_of("ecmp"), Ok(Path::Balanced(_))));
+        assert!(job().path_of("ecmp").is_err() && spread(3000).path_of("plb").is_err());
+    }
+
+    #[test]
+    fn all_nics_are_joined_by_all_ways_where_schemes_are_compared() {
+        let lanes = spread(3000).lanes(1);
+        assert_eq!(lanes.len(), 2 * 3 * 3 * 3);
+        let ends = by_ends(&lanes);
+        assert_eq!((ends.len(), ends.values().all(|lanes| lanes.len() == 3)), (18, true));
+        for lanes_of in ends.values() {
+            let ways: Vec<u16> = lanes_of.iter().map(|lane| lanes[lane.0 as usize].0.way).collect();
+            assert_eq!(ways, [0, 1, 2]);
+        }
+        let settings = spread(3000).settings(0).expect("they fit");
+        assert!(
+            crate::exchange::Exchange::new(settings, lanes_of(&spread(3000)), Time::ZERO).is_ok()
+        );
+    }
+
+    fn lanes_of(job: &Job) -> Vec<LaneSpec> {
+        job.lanes(0).into_iter().map(|it| it.0).collect()
     }
 
     #[test]

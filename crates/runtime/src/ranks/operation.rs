@@ -9,10 +9,12 @@ use crate::collective::{
     broadcast, reduce_scatter,
 };
 use crate::exchange::Endpoint;
+use crate::net::Landings;
 use crate::path::{Block, Path};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// By server: what goes there, or comes from there.
 pub(super) type Pieces = Vec<(Endpoint, Vec<Piece>)>;
@@ -36,6 +38,8 @@ pub(super) struct Operation {
     pub under_way: usize,
     pub failed: Option<String>,
     pub times: Times,
+    /// When what came from other servers had come, if that is noted.
+    pub landings: Option<Arc<Landings>>,
 }
 
 /// How it goes.
@@ -146,7 +150,7 @@ impl Maker<'_> {
     pub fn make(&self, calls: &Calls) -> Result<(Kind, Path), String> {
         let mut all = calls.values().map(|(_, call)| call);
         let first = all.next().ok_or("nobody has called it")?;
-        let default: Path = self.job.path.parse()?;
+        let default = self.job.path_of(&self.job.path)?;
         if let Some(other) = all.find(|other| !alike(first, other)) {
             return Err(format!(
                 "ranks of one server have called {} and {}, or one with other settings",
@@ -156,7 +160,7 @@ impl Maker<'_> {
         }
         let kind = match first {
             Call::AllToAll { path, .. } => {
-                let path = path.as_ref().map_or(Ok(default), |path| path.parse())?;
+                let path = path.as_ref().map_or(Ok(default), |path| self.job.path_of(path))?;
                 return Ok((self.all_to_all(calls)?, path));
             }
             Call::Pass { .. } => self.pass(calls)?,

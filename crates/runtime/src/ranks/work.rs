@@ -13,7 +13,7 @@ use super::job::{Job, Lanes};
 use super::line;
 use super::message::{Answer, Ask, Question, Said};
 use super::operation::Operation;
-use crate::exchange::{Endpoint, Statistics};
+use crate::exchange::{Endpoint, Exchange, Statistics};
 use crate::net::Node;
 use lightloom_control::PortId;
 use serde_json::{Value, json};
@@ -253,12 +253,15 @@ impl Work {
     fn statistics(&self) -> Value {
         let nics = self.job.packet_nics + self.job.optical_nics;
         let packet = self.job.packet_nics;
-        let all = self.node.ask(move |exchange| {
-            (0..nics).map(|nic| exchange.nic_statistics(nic)).collect::<Vec<_>>()
-        });
-        let nic = |(nic, it): (u16, Statistics)| {
+        let of = move |exchange: &Exchange| {
+            let nic = |nic| (exchange.nic_statistics(nic), exchange.nic_lanes(nic));
+            (0..nics).map(nic).collect::<Vec<_>>()
+        };
+        let all = self.node.ask(of);
+        let nic = |(nic, (it, (lanes, up))): (u16, (Statistics, (usize, usize)))| {
             let mut said = json!(it);
             said["circuit"] = (nic >= packet).into();
+            (said["lanes"], said["lanes_up"]) = (lanes.into(), up.into());
             said
         };
         (0..).zip(all.unwrap_or_default()).map(nic).collect()

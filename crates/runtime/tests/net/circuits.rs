@@ -26,7 +26,7 @@ impl Pair {
             let peer = 1 - me;
             let settings = Settings { ports: 1, ..quick(Settings::new(7, me, 1, b"secret")) };
             let lane = |nic, medium| {
-                let spec = LaneSpec { peer, nic, peer_nic: nic, medium };
+                let spec = LaneSpec { peer, nic, peer_nic: nic, medium, way: 0 };
                 (spec, at[usize::from(peer)][usize::from(nic)])
             };
             let circuit = Medium::Circuit { port: 0, peer: (peer, 0) };

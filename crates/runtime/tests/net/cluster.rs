@@ -54,7 +54,9 @@ pub fn calm(settings: Settings) -> Settings {
 pub fn lanes(me: Endpoint, endpoints: u16, nics: u16) -> Vec<LaneSpec> {
     let peers = (0..endpoints).filter(|&peer| peer != me);
     let lanes = peers.flat_map(|peer| (0..nics).map(move |nic| (peer, nic)));
-    lanes.map(|(peer, nic)| LaneSpec { peer, nic, peer_nic: nic, medium: Medium::Packet }).collect()
+    lanes
+        .map(|(peer, nic)| LaneSpec { peer, nic, peer_nic: nic, medium: Medium::Packet, way: 0 })
+        .collect()
 }
 
 /// NICs at 127.0.0.1, 127.0.0.2 and so on.
@@ -191,7 +193,7 @@ impl Cluster {
             };
             let chunks =
                 plan.iter().flat_map(|it| striped(it.peer, it.bytes, &lanes(it.peer), CHUNK));
-            chunks.collect()
+            chunks.collect::<Vec<_>>()
         };
         let end = self.end.clone();
         let done = move |result| drop(end.send((me, number, result)));

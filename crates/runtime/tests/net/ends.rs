@@ -143,7 +143,7 @@ fn calls_on_the_thread_itself_do_not_wait_for_it() {
 
 #[test]
 fn what_does_not_fit_is_not_opened() {
-    let lane = |nic| LaneSpec { peer: 1, nic, peer_nic: 0, medium: Medium::Packet };
+    let lane = |nic| LaneSpec { peer: 1, nic, peer_nic: 0, medium: Medium::Packet, way: 0 };
     let at = "127.0.0.1:1".parse().expect("an address");
     let open = |lanes: Vec<LaneSpec>, settings| {
         let lanes = lanes.into_iter().map(|lane| (lane, at)).collect();

@@ -148,7 +148,7 @@ fn who_has_another_secret_is_told_of() {
     let (tell, told) = std::sync::mpsc::channel();
     let open = |(me, listening): (u16, Listening)| {
         let settings = calm(Settings::new(1, me, 1, &[me as u8]));
-        let lane = LaneSpec { peer: 1 - me, nic: 0, peer_nic: 0, medium: Medium::Packet };
+        let lane = LaneSpec { peer: 1 - me, nic: 0, peer_nic: 0, medium: Medium::Packet, way: 0 };
         let config = Config::new(settings, vec![(lane, at[usize::from(1 - me)])]);
         let tell = tell.clone();
         Node::open(config, listening, move |it| drop(tell.send((me, it)))).expect("it fits")

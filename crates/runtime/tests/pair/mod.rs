@@ -29,7 +29,7 @@ pub fn settings(endpoint: u16) -> Settings {
 pub fn lanes(peer: u16) -> Vec<LaneSpec> {
     let circuit = Medium::Circuit { port: 0, peer: (peer, 0) };
     let media = [Medium::Packet, Medium::Packet, circuit];
-    let lane = |(nic, medium)| LaneSpec { peer, nic, peer_nic: nic, medium };
+    let lane = |(nic, medium)| LaneSpec { peer, nic, peer_nic: nic, medium, way: 0 };
     (0..).zip(media).map(lane).collect()
 }
 

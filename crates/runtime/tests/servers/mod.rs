@@ -112,6 +112,11 @@ pub struct Made {
 
 impl Servers {
     pub fn start(made: &Made) -> Self {
+        Self::start_with(made, |_| ())
+    }
+
+    /// The same, with a job that is changed.
+    pub fn start_with(made: &Made, change: impl FnOnce(&mut Job)) -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Relaxed);
         let unique = format!("lightloom-ranks-{}-{number}", std::process::id());
@@ -129,7 +134,7 @@ impl Servers {
             nics: (0..made.nics).map(&mut nic).collect(),
         };
         let servers = (0..made.servers).map(server).collect();
-        let job = Job {
+        let mut job = Job {
             job: number + 1,
             secret: "secret".into(),
             servers,
@@ -141,7 +146,9 @@ impl Servers {
             round: 0,
             chunk: 1 << 14,
             lost_ms: made.lost_ms,
+            spread: None,
         };
+        change(&mut job);
         drop(held);
         let place = |at: u16| std::env::temp_dir().join(format!("{unique}-{at}"));
         let sockets: Vec<PathBuf> = (0..made.servers).map(place).collect();

@@ -42,7 +42,7 @@ const PACKET: Nic = 0;
 fn lanes(me: u16) -> Vec<LaneSpec> {
     let lane = |peer: u16| {
         let circuit = Medium::Circuit { port: 0, peer: (peer, 0) };
-        let spec = move |(nic, medium)| LaneSpec { peer, nic, peer_nic: nic, medium };
+        let spec = move |(nic, medium)| LaneSpec { peer, nic, peer_nic: nic, medium, way: 0 };
         [(PACKET, Medium::Packet), (1, circuit)].map(spec)
     };
     (0..3).filter(|&peer| peer != me).flat_map(lane).collect()

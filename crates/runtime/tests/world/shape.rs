@@ -78,8 +78,8 @@ fn join(
 ) {
     let (at, bt) = (usize::from(a), usize::from(b));
     let mut add = |nic, peer_nic, here: Medium, there: Medium| {
-        lanes[at].push(LaneSpec { peer: b, nic, peer_nic, medium: here });
-        lanes[bt].push(LaneSpec { peer: a, nic: peer_nic, peer_nic: nic, medium: there });
+        lanes[at].push(LaneSpec { peer: b, nic, peer_nic, medium: here, way: 0 });
+        lanes[bt].push(LaneSpec { peer: a, nic: peer_nic, peer_nic: nic, medium: there, way: 0 });
     };
     for nic in 0..packet[at].max(packet[bt]) {
         let (one, other) = (nic % packet[at], nic % packet[bt]);

@@ -55,12 +55,25 @@ pub struct RailsSpec {
     /// What joins the NICs.
     #[serde(default)]
     pub fabric: RailsFabric,
+    /// On a rail-optimized fabric: other spines than as many as a leaf has hosts, with links of `link_bps`.
+    #[serde(default)]
+    pub spines: Option<Spines>,
     /// NICs with another rate than `link_bps`, 0 if they are down: by domain times N, plus rail.
     #[serde(default)]
     pub nic_bps: BTreeMap<u32, BitRate>,
     /// Whether what earlier all-to-alls gave weighs the rails of LPT.
     #[serde(default)]
     pub feedback: bool,
+}
+
+/// The spines of a rail-optimized fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spines {
+    /// How many; at most a leaf's hosts.
+    pub count: u32,
+    /// Rate of a link between a leaf and a spine, each way \[bit/s\].
+    pub bps: BitRate,
 }
 
 /// What joins the NICs; nothing is over-subscribed.
@@ -150,13 +163,18 @@ impl RailsSpec {
             RailsFabric::RailOptimized => {
                 let rails = self.gpus_per_domain.next_multiple_of(2);
                 let radix = Some(self.domains.saturating_mul(2).max(rails));
-                RailOptimized(ClosSpec { tiers: 2, radix, ..clos }).into()
+                // Over-subscription counts spines; their links' rates are set below.
+                let oversubscription = self.share_of_spines()?;
+                RailOptimized(ClosSpec { tiers: 2, radix, oversubscription, ..clos }).into()
             }
             RailsFabric::LeafSpine => FatTree(ClosSpec { tiers: 2, ..clos }).into(),
             RailsFabric::FatTree => FatTree(ClosSpec { tiers: 3, ..clos }).into(),
         };
         let mut fabric = lightloom_fabric::build(&cluster, &spec, 1, &[])
             .map_err(|error| SimError::Input(error.to_string()))?;
+        if let Some(Spines { bps, .. }) = self.spines {
+            fabric = fabric.with_uplink_rate(bps);
+        }
         for (&nic, &rate) in &self.nic_bps {
             if nic >= cluster.nics() {
                 return Err(SimError::Input(format!(
@@ -170,6 +188,19 @@ impl RailsSpec {
             }
         }
         Ok(fabric)
+    }
+
+    /// A leaf's hosts over its spines.
+    fn share_of_spines(&self) -> Result<f64, SimError> {
+        let Some(Spines { count, bps }) = self.spines else { return Ok(1.0) };
+        if count == 0 || count > self.domains || bps.bps() == 0 {
+            let domains = self.domains;
+            return Err(SimError::Input(format!(
+                "spines = {count} at {} bit/s: must be 1 to {domains}, as many as domains, at 1 bit/s or more",
+                bps.bps()
+            )));
+        }
+        Ok(f64::from(self.domains) / f64::from(count))
     }
 
     fn all_domains(&self) -> Vec<u32> {

@@ -245,3 +245,27 @@ fn nics_that_are_down_carry_nothing() {
     let error = rails(&spec, &matrix(4, |_, _| 1), &mut |_| true).expect_err("no NIC");
     assert_eq!(error.to_string(), "domain 0: none of its NICs works");
 }
+
+/// One slow spine holds up what crosses rails, and not what keeps to one.
+#[test]
+fn spines_have_a_number_and_a_rate() {
+    // Each GPU to its neighbour in the next domain: all of it crosses rails.
+    let demand = matrix(4, |i, j| if i / 2 != j / 2 && i % 2 != j % 2 { 4 * MIB } else { 0 });
+    let with = |count, gbps| RailsSpec {
+        spines: Some(Spines { count, bps: BitRate::from_gbps(gbps) }),
+        ..spec(2, 2, "ecmp")
+    };
+    let completion = |spec: &RailsSpec| one(spec, &demand).completion;
+    let (wide, narrow) = (completion(&with(1, 800)), completion(&with(1, 200)));
+    let ratio = narrow.as_secs_f64() / wide.as_secs_f64();
+    assert!((3.8..4.0).contains(&ratio), "two flows of 400 over 800, and over 200 Gbps: {ratio}");
+    let rails = RailsSpec { spines: with(1, 200).spines, ..spec(2, 2, "rails") };
+    assert!(one(&rails, &demand).completion <= wide + Time::from_us(5));
+    let why = |spec: &RailsSpec| rails_of(spec, &demand);
+    let allowed = "must be 1 to 2, as many as domains, at 1 bit/s or more";
+    assert!(why(&with(0, 1)).ends_with(allowed) && why(&with(3, 1)).ends_with(allowed));
+}
+
+fn rails_of(spec: &RailsSpec, demand: &[u64]) -> String {
+    rails(spec, demand, &mut |_| true).map_or_else(|why| why.to_string(), |_| "ok".into())
+}

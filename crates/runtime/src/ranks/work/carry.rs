@@ -3,11 +3,14 @@
 use super::Work;
 use super::plan::planner;
 use crate::exchange::Transfer;
+use crate::net::Landings;
 use crate::ranks::arena::{Piece, lend};
 use crate::ranks::group::{Group, Who};
 use crate::ranks::heard::Heard;
 use crate::ranks::message::Said;
 use crate::ranks::operation::{Kind, Maker, Moves, Operation, Pieces, Times};
+use serde_json::{Value, json};
+use std::sync::Arc;
 
 impl Work {
     /// Begins what a group may begin.
@@ -38,6 +41,7 @@ impl Work {
                         under_way: 0,
                         failed: None,
                         times,
+                        landings: None,
                     };
                     self.operations.insert(id, operation);
                     self.start(id);
@@ -135,6 +139,16 @@ impl Work {
             let _ = heard.send(Heard::Over { operation: id, round, result });
             return;
         };
+        let noted = self.job.spread.as_ref().map(|_| {
+            let lengths = |pieces: &[Piece]| pieces.iter().map(Piece::bytes).collect();
+            let pieces = moves.receives.iter().map(|(peer, pieces)| (*peer, lengths(pieces)));
+            Arc::new(Landings::new(pieces.collect()))
+        });
+        let memory = match &noted {
+            Some(noted) => memory.watched(noted.clone()),
+            None => memory,
+        };
+        operation.landings = noted;
         let number = group.number;
         group.number += 1;
         let plan = planner(&self.job, self.me, operation.path, moves.blocks, self.lanes.clone());
@@ -163,6 +177,22 @@ impl Work {
         self.go_on(id);
     }
 
+    /// When all bytes of each rank elsewhere were here, by receiving rank: source, destination, and when \[ns\].
+    fn landed(&self, group: u32, landings: &Landings) -> Value {
+        let Some(group) = self.groups.get(&group) else { return Value::Null };
+        let mut rows = Vec::new();
+        for &server in group.servers.iter().filter(|&&server| server != self.me) {
+            let mut times = landings.times(server).into_iter();
+            for source in group.on(&self.job, server) {
+                for (&target, at) in group.here.iter().zip(&mut times) {
+                    rows.push((source, target, at));
+                }
+            }
+        }
+        rows.retain(|row| row.2 > 0); // where nothing was sent
+        json!(rows)
+    }
+
     /// All of its memory is back.
     pub(super) fn end(&mut self, id: u64) {
         let Some(mut operation) = self.operations.remove(&id) else { return };
@@ -174,7 +204,10 @@ impl Work {
                 operation.times.local = (now, self.now());
             }
         }
-        let said = operation.times.said(self.now());
+        let mut said = operation.times.said(self.now());
+        if let (Kind::Once { .. }, Some(landings)) = (&operation.kind, &operation.landings) {
+            said["landed_ns"] = self.landed(operation.group, landings);
+        }
         for who in std::mem::take(&mut operation.asks) {
             match &operation.failed {
                 None => self.done(who, said.clone()),

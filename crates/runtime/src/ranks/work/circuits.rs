@@ -87,7 +87,7 @@ impl Work {
         let all = move |exchange: &Exchange| {
             let up = |port: &u16| {
                 let mut its = lanes.iter().filter(|it| it.0.1 == packet + port);
-                its.any(|it| exchange.is_usable(*it.1))
+                its.any(|it| it.1.iter().any(|&lane| exchange.is_usable(lane)))
             };
             ports.iter().all(up)
         };

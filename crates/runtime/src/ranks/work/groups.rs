@@ -95,7 +95,7 @@ impl Work {
         if let Some(why) = &it.failed {
             return Err(why.clone());
         }
-        it.check(&call, self.arenas.get(&rank).ok_or("no arena")?)?;
+        it.check(&self.job, &call, self.arenas.get(&rank).ok_or("no arena")?)?;
         it.call(rank, who, call);
         self.begin(group);
         Ok(())
@@ -128,7 +128,7 @@ impl Work {
             return Err(why.clone());
         }
         let call = Call::Pass { at };
-        it.check(&call, self.arenas.get(&rank).ok_or("no arena")?)?;
+        it.check(&self.job, &call, self.arenas.get(&rank).ok_or("no arena")?)?;
         it.call(rank, who, call);
         self.begin(group);
         Ok(())
