@@ -164,6 +164,7 @@ def collective(
     request: Request,
     told: Callable[[str], None] = lambda line: None,
     demands: npt.NDArray[np.uint64] | None = None,
+    out: Path | None = None,
 ) -> list[Outcome]:
     """Run collectives on a testbed.
 
@@ -178,6 +179,9 @@ def collective(
     demands
         Of all-to-alls, what ranks send each other in place of the request's workload [B]:
         [collective, source rank, destination rank].
+    out
+        A directory for ``collective.json``, the outcomes, and for what each runtime has counted,
+        such as ``node-00.json``.
 
     Returns
     -------
@@ -193,7 +197,7 @@ def collective(
     """
     path = request.paths[0]
     settings = Settings(path=path, algorithm=request.algorithm, chunk_bytes=request.chunk_bytes)
-    with Job(name, settings) as job:
+    with Job(name, settings, out) as job:
         steps = _steps(request, job.shape)
         plan = {"kind": request.kind, "bytes": request.size_bytes, "steps": steps}
         (job.directory / "plan.json").write_text(json.dumps(plan))
@@ -208,9 +212,12 @@ def collective(
         told(f"{len(steps)} collectives of {ranks} ranks")
         program = [sys.executable, "-m", "lightloom.testbed.program", str(job.directory)]
         job.run(program, {"OMP_NUM_THREADS": "1"})
-        return _outcomes(
-            job.shape, steps, demands if request.kind == "alltoall" else None, job.directory
-        )
+        matrices = demands if request.kind == "alltoall" else None
+        outcomes = _outcomes(job.shape, steps, matrices, job.directory)
+    if out is not None:
+        said = {"request": asdict(request), "outcomes": [outcome.said() for outcome in outcomes]}
+        (out / "collective.json").write_text(json.dumps(said, indent=2) + "\n")
+    return outcomes
 
 
 def _steps(request: Request, shape: Shape) -> list[dict[str, Any]]:

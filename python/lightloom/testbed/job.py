@@ -105,6 +105,9 @@ class Job:
         The testbed's name.
     settings
         How bytes are moved.
+    out
+        A directory for what each runtime has counted, a JSON file a server; it is made if it is not
+        there.
 
     Attributes
     ----------
@@ -116,15 +119,18 @@ class Job:
     Raises
     ------
     InputError
-        If there is no such testbed, or a job is on it.
+        If there is no such testbed, or a job is on it, or `out` cannot be a directory.
     RunError
         If a runtime does not start; with the last line of its log.
     """
 
-    def __init__(self, name: str, settings: Settings | None = None) -> None:
+    def __init__(
+        self, name: str, settings: Settings | None = None, out: Path | None = None
+    ) -> None:
         self.shape = record.known(name)
         self.directory = record.place(name) / "job"
         self._settings = settings or Settings()
+        self._out = None if out is None else _made(out)
         self._runtimes: list[subprocess.Popen[bytes]] = []
         self._ranks: list[subprocess.Popen[bytes]] = []
         self._lock: int | None = None
@@ -167,6 +173,8 @@ class Job:
             agent += ["--token-file", str(record.token_file(shape.name)), *self._filter(node)]
             words = ["runtime", "serve", "--job", str(self.directory / "job.json")]
             words += ["--server", node, "--socket", str(self.socket(server))]
+            words += ["--metrics", f"unix:{self.metrics(server)}"]
+            words += [] if self._out is None else ["--result", str(self._out / f"{node}.json")]
             words += [] if self._settings.fence else ["--ignore-drains"]
             words += ["--", *agent]
             with self.log(node).open("wb") as log, self.log(node, "out").open("wb") as out:
@@ -197,6 +205,10 @@ class Job:
     def socket(self, server: int) -> Path:
         """Return where a server's ranks connect."""
         return self.directory / f"{self.shape.nodes[server]}.sock"
+
+    def metrics(self, server: int) -> Path:
+        """Return the Unix socket where a server's runtime answers Prometheus."""
+        return self.directory / f"{self.shape.nodes[server]}.metrics"
 
     def variables(self, rank: int) -> dict[str, str]:
         """Return what a rank finds in its environment, by the names that PyTorch has, too."""
@@ -255,14 +267,35 @@ class Job:
                     self._give_others_time(self._settings.lost_ms / 1000 + GRACE_S)
                     raise RunError(f"the runtime of {node} has ended: {self._last(node)}")
             if all(process.poll() == 0 for process in self._ranks):
+                if self._out is not None:
+                    self._await_results()
                 return
             time.sleep(0.01)
+
+    def _await_results(self) -> None:
+        """Wait until runtimes have said what they counted: they end after their ranks."""
+        until = time.monotonic() + GRACE_S
+        for node, runtime in zip(self.shape.nodes, self._runtimes, strict=True):
+            while runtime.poll() is None:
+                if time.monotonic() > until:
+                    raise RunError(f"the runtime of {node} does not end")
+                time.sleep(0.01)
+            if runtime.poll():
+                raise RunError(f"the runtime of {node} has ended: {self._last(node)}")
 
     def _give_others_time(self, seconds: float) -> None:
         """Let the others hear of it, and say so."""
         until = time.monotonic() + seconds
         while time.monotonic() < until and any(rank.poll() is None for rank in self._ranks):
             time.sleep(0.02)
+
+
+def _made(out: Path) -> Path:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--out: {out}: must be a directory: {error.strerror}") from None
+    return out.resolve()
 
 
 def _code(process: subprocess.Popen[bytes]) -> str:

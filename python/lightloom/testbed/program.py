@@ -123,7 +123,7 @@ def main(place: Path) -> None:
                 work = reduced(rank, plan["kind"], plan["bytes"], number)
             rank.barrier()
             nics = [
-                {key: now[key] - then[key] for key in now if key != "circuit"}
+                {key: now[key] - then[key] for key in now if key not in ("nic", "circuit")}
                 for now, then in zip(rank.statistics(), before, strict=True)
             ]
             rows.append({"times": work.times, "nics": nics, "circuits": circuits})

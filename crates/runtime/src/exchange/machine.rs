@@ -11,9 +11,9 @@ use super::peer::Peer;
 use super::ranges::{Ranges, There};
 use super::settings::{Settings, SettingsError};
 use super::slab::Slab;
-use super::statistics::Statistics;
+use super::statistics::{FenceStatistics, Fences, Statistics};
 use crate::planted::Bug;
-use lightloom_control::{PortId, Runtime};
+use lightloom_control::{PortId, Runtime, RuntimeOutput};
 use lightloom_units::Time;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -41,6 +41,7 @@ pub struct Exchange {
     pub(crate) runtime: Runtime,
     /// By optical port: the last circuit that it was given, and until when.
     pub(crate) lit: Vec<Option<(PortId, Time)>>,
+    pub(crate) fences: Fences,
     pub(crate) outputs: VecDeque<Output>,
     pub(crate) bug: Bug,
 }
@@ -87,6 +88,7 @@ impl Exchange {
             left: Ranges::default(),
             runtime: Runtime::new(ports),
             lit: vec![None; usize::from(ports)],
+            fences: Fences::default(),
             outputs: VecDeque::new(),
             bug: Bug::default(),
         };
@@ -123,6 +125,19 @@ impl Exchange {
         let lanes = self.lanes.iter().filter(|lane| lane.spec.nic == nic);
         lanes.for_each(|lane| sum += lane.statistics);
         sum
+    }
+
+    /// What the lanes to a peer have carried.
+    pub fn peer_statistics(&self, endpoint: Endpoint) -> Statistics {
+        let mut sum = Statistics::default();
+        let lanes = self.lanes.iter().filter(|lane| lane.spec.peer == endpoint);
+        lanes.for_each(|lane| sum += lane.statistics);
+        sum
+    }
+
+    /// Drains that are done.
+    pub fn fences(&self) -> FenceStatistics {
+        self.fences.over
     }
 
     /// Payload on a lane that was begun and not acknowledged \[B\].
@@ -193,6 +208,9 @@ impl Exchange {
     /// Says what the runtime of circuits has to say.
     pub(crate) fn say_runtime(&mut self) {
         while let Some(said) = self.runtime.poll() {
+            if let RuntimeOutput::Drained { token } = said {
+                self.fences.end(token, self.now);
+            }
             self.outputs.push_back(Output::Runtime(said));
         }
     }

@@ -24,6 +24,9 @@ impl Exchange {
     pub fn sent(&mut self, now: Time, connection: ConnectionId, bytes: usize) {
         self.advance(now);
         let Some(it) = self.connections.get_mut(connection.0) else { return };
+        if let Some(lane) = it.lane() {
+            self.lanes[lane.at()].statistics.stream_bytes_sent += bytes as u64;
+        }
         if !it.writer.wrote(bytes) {
             return;
         }
@@ -49,6 +52,8 @@ impl Exchange {
         if ack.is_none() && item.is_none() {
             return false;
         }
+        let frames = u64::from(ack.is_some()) + u64::from(item.is_some());
+        self.lanes[lane.at()].statistics.frames_sent += frames;
         let frame = item.map(|item| self.begin(lane, item));
         let Some(it) = self.connections.get_mut(connection.0) else { return false };
         if let Some(ack) = ack {

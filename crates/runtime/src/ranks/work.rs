@@ -7,21 +7,22 @@ mod plan;
 
 use super::agent::{Demands, ToAgent};
 use super::arena::Arena;
+use super::counters::{Counters, nic_names, peers};
 use super::group::{Group, Who};
 use super::heard::Heard;
 use super::job::{Job, Lanes};
 use super::line;
 use super::message::{Answer, Ask, Question, Said};
 use super::operation::Operation;
-use crate::exchange::{Endpoint, Statistics};
+use crate::exchange::Endpoint;
 use crate::net::Node;
 use lightloom_control::PortId;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Groups of a sender and a receiver have numbers from here on; ranks give theirs below.
@@ -66,6 +67,8 @@ pub(super) struct Work {
     answered: Answered,
     /// The first rank that has ended before it was done.
     died: Option<String>,
+    /// What was counted when all was over.
+    last: Arc<Mutex<Counters>>,
 }
 
 impl Work {
@@ -76,6 +79,7 @@ impl Work {
         lanes: Lanes,
         heard: Sender<Heard>,
         agent: Option<Box<dyn FnMut(ToAgent) + Send>>,
+        last: Arc<Mutex<Counters>>,
     ) -> Self {
         Work {
             job,
@@ -93,6 +97,7 @@ impl Work {
             demands: Demands::default(),
             answered: Answered::default(),
             died: None,
+            last,
         }
     }
 
@@ -116,6 +121,7 @@ impl Work {
                 break;
             }
         }
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = self.counters();
         for client in self.clients.values() {
             line::close(&client.stream);
         }
@@ -137,6 +143,9 @@ impl Work {
             Heard::Net(event) => self.event(event),
             Heard::Over { operation, round, result } => self.over(operation, round, result),
             Heard::Agent(said) => self.agent_says(said),
+            Heard::Count(answer) => {
+                let _ = answer.send(self.counters()); // whoever has asked may have gone
+            }
             Heard::End => {}
         }
     }
@@ -168,8 +177,8 @@ impl Work {
             Ask::Receive { from, at } => self.pass(who, (from, rank), rank, at)?,
             Ask::Demand { round, bytes } => self.demand(who, round, rank, &bytes)?,
             Ask::Statistics => {
-                let statistics = self.statistics();
-                self.done(who, statistics);
+                let nics = json!(self.counters().nics);
+                self.done(who, nics);
             }
             Ask::Bye => {
                 if let Some(client) = self.clients.get_mut(&who.0) {
@@ -232,18 +241,12 @@ impl Work {
         }
     }
 
-    fn statistics(&self) -> Value {
-        let nics = self.job.packet_nics + self.job.optical_nics;
+    /// What was counted; nothing if the endpoint has ended.
+    fn counters(&self) -> Counters {
+        let (nics, peers) = (nic_names(&self.job, self.me), peers(&self.job, self.me));
         let packet = self.job.packet_nics;
-        let all = self.node.ask(move |exchange| {
-            (0..nics).map(|nic| exchange.nic_statistics(nic)).collect::<Vec<_>>()
-        });
-        let nic = |(nic, it): (u16, Statistics)| {
-            let mut said = json!(it);
-            said["circuit"] = (nic >= packet).into();
-            said
-        };
-        (0..).zip(all.unwrap_or_default()).map(nic).collect()
+        let all = self.node.ask(move |exchange| Counters::new(exchange, &nics, packet, &peers));
+        all.unwrap_or_default()
     }
 
     fn now(&self) -> u64 {
