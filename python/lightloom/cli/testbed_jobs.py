@@ -19,6 +19,11 @@ ALGORITHM = typer.Option(
     "direct", "--algorithm", help="How all but all-to-alls go: direct, or ring."
 )
 CHUNK = typer.Option("64 KiB", "--chunk", help="The longest chunk.")
+PARTS = typer.Option(
+    None,
+    "--parts",
+    help="Parts of an all-reduce, or of a ring's slices, that are under way at once (4, or 2).",
+)
 OUT = typer.Option(
     None, "--out", help="A directory for what each server's runtime has counted, as JSON."
 )
@@ -46,6 +51,7 @@ def run(
     path: str = PATH,
     algorithm: str = ALGORITHM,
     chunk: str = CHUNK,
+    parts: int | None = PARTS,
     name: str = NAME,
     out: Path | None = OUT,
     as_json: bool = JSON,
@@ -67,9 +73,9 @@ def run(
     if not command:
         raise InputError("testbed run: no program; `lightloom testbed run -- python job.py`")
     request = beds.Request(
-        paths=(path,), algorithm=algorithm, chunk_bytes=parsed_bytes("--chunk", chunk)
+        paths=(path,), algorithm=algorithm, chunk_bytes=parsed_bytes("--chunk", chunk), parts=parts
     )
-    settings = beds.Settings(path, algorithm, request.chunk_bytes)
+    settings = beds.Settings(path, algorithm, request.chunk_bytes, parts)
     with beds.Job(name, settings, out) as job:
         job.run(command)
         ranks = job.shape.servers * job.shape.ranks_per_server
@@ -95,6 +101,7 @@ def collective(
     count: int = typer.Option(1, "--count", help="How many, each with a demand of its own."),
     algorithm: str = ALGORITHM,
     chunk: str = CHUNK,
+    parts: int | None = PARTS,
     seed: int = typer.Option(1, "--seed", help="Of the demands."),
     name: str = NAME,
     out: Path | None = OUT,
@@ -113,11 +120,9 @@ def collective(
     request = beds.Request(
         kind=kind, size_bytes=parsed_bytes("--size", size), workload=demand,
         paths=tuple(path.split(",")), count=count, algorithm=algorithm,
-        chunk_bytes=parsed_bytes("--chunk", chunk), seed=seed,
+        chunk_bytes=parsed_bytes("--chunk", chunk), seed=seed, parts=parts,
     )  # fmt: skip
-    outcomes = beds.collective(
-        name, request, lambda line: print(line, file=sys.stderr), out=out
-    )
+    outcomes = beds.collective(name, request, lambda line: print(line, file=sys.stderr), out=out)
     if as_json:
         print(json.dumps([outcome.said() for outcome in outcomes], indent=2))
         return

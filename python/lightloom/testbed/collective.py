@@ -105,6 +105,9 @@ class Request:
         The longest chunk [B].
     seed
         Of the demands.
+    parts
+        Parts of an all-reduce, and of a ring's slices, that are under way at a time; 4 and 2 unless
+        given.
 
     Raises
     ------
@@ -120,6 +123,7 @@ class Request:
     algorithm: str = "direct"
     chunk_bytes: int = 1 << 16
     seed: int = 1
+    parts: int | None = None
 
     def __post_init__(self) -> None:
         """Check every value."""
@@ -136,6 +140,7 @@ class Request:
             ("--count", self.count, 1, 100_000),
             ("--chunk", self.chunk_bytes, 1 << 10, 1 << 20),
             ("--seed", self.seed, 0, 1 << 32),
+            ("--parts", 1 if self.parts is None else self.parts, 1, 64),
         ):
             if not least <= count <= most:
                 raise InputError(f"{flag}: {count}: must be from {least} to {most}")
@@ -196,7 +201,9 @@ def collective(
         If a rank fails, or a byte is wrong.
     """
     path = request.paths[0]
-    settings = Settings(path=path, algorithm=request.algorithm, chunk_bytes=request.chunk_bytes)
+    settings = Settings(
+        path=path, algorithm=request.algorithm, chunk_bytes=request.chunk_bytes, parts=request.parts
+    )
     with Job(name, settings, out) as job:
         steps = _steps(request, job.shape)
         plan = {"kind": request.kind, "bytes": request.size_bytes, "steps": steps}

@@ -41,6 +41,9 @@ class Settings:
         ``direct``, or ``ring``: how collectives that are no all-to-all go.
     chunk_bytes
         The longest chunk [B].
+    parts
+        Parts of an all-reduce, and of a ring's slices, that are under way at a time; 4 and 2 unless
+        given.
     lost_ms
         A server that says nothing for so long is lost [ms].
     filter, fence
@@ -52,6 +55,7 @@ class Settings:
     path: str = "delegate"
     algorithm: str = "direct"
     chunk_bytes: int = CHUNK_BYTES
+    parts: int | None = None
     lost_ms: int = LOST_MS
     filter: bool = True
     fence: bool = True
@@ -90,6 +94,7 @@ def description(shape: Shape, settings: Settings) -> dict[str, object]:
         # Later than any round of a job before.
         "round": time.time_ns() // 1_000_000,
         "chunk": settings.chunk_bytes,
+        "parts": settings.parts,
         "lost_ms": settings.lost_ms,
     }
 

@@ -19,7 +19,7 @@ from lightloom.units import Rate, Time
 # What names, addresses and one machine hold.
 MOST_SERVERS, MOST_NICS, MOST_RANKS, MOST_SPINES = 64, 8, 64, 16
 RATE, DELAY = Rate(100_000_000), Time.parse("25 ms")
-MOST_ACTIVATION = Time.parse("1 min")
+AT_ONCE, MOST_ACTIVATION = Time(0), Time.parse("1 min")
 SLOWEST, FASTEST = Rate(1_000_000), Rate(40_000_000_000)
 EPS, CROSSBARS = ("bridge", "rails"), ("bpf", "mirred")
 SPINES = 2
@@ -112,7 +112,7 @@ class Shape:
     ocs_nics: int = 3
     rate: Rate = RATE
     delay: Time = DELAY
-    activation: Time = Time(0)
+    activation: Time = AT_ONCE
     told_activation: Time | None = None
     faults: tuple[str, ...] = ()
     eps: str = "bridge"

@@ -6,7 +6,8 @@ what it will send, when the last agent says that the circuits may be used, when 
 a connection over each, and when the last rank has a few bytes that came over them. Of the second,
 the emulated switch's delay is a setting; what is left is the control path: agents, the controller's
 decision, drains, TL1, reading back. NICs take as long to become active as is said (MixNet, Figure
-23: 5.7 s), always the same; the first bytes that count are those that came over circuits. Checked: ``tests/test_testbed_turnaround.py``.
+23: 5.7 s), always the same; the first bytes that count are those that came over circuits. Checked:
+``tests/test_testbed_turnaround.py``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 from lightloom.errors import InputError, RunError
 from lightloom.testbed.commands import down, up
 from lightloom.testbed.job import Job
-from lightloom.testbed.shape import Shape
+from lightloom.testbed.shape import AT_ONCE, Shape
 from lightloom.units import Time
 
 # Servers and ports of each, by how many circuits change at a time.
@@ -72,11 +73,15 @@ class Turnaround:
             "connected": self.connected_ms, "delivered": self.delivered_ms, "late": self.late_ms,
         }  # fmt: skip
         settings = {"delay_ms": self.delay_ms, "activation_ms": self.activation_ms}
-        return {"pairs": self.pairs, "rounds": len(self.decided_ms)} | settings | {
-            f"{name}_{label}_ms": round(float(np.percentile(times, share)), 2)
-            for name, times in named.items()
-            for label, share in (("p50", 50), ("p99", 99))
-        }
+        return (
+            {"pairs": self.pairs, "rounds": len(self.decided_ms)}
+            | settings
+            | {
+                f"{name}_{label}_ms": round(float(np.percentile(times, share)), 2)
+                for name, times in named.items()
+                for label, share in (("p50", 50), ("p99", 99))
+            }
+        )
 
 
 def pairing(servers: int, round_: int) -> list[tuple[int, int]]:
@@ -101,7 +106,7 @@ def turnaround(
     rounds: int,
     delay: Time,
     told: Callable[[str], None] = lambda line: None,
-    activation: Time = Time(0),
+    activation: Time = AT_ONCE,
 ) -> Turnaround:
     """Measure on a testbed that is built for it, and taken down.
 

@@ -47,7 +47,7 @@ def main(place: Path) -> None:
             count = FEW_BYTES if peer is not None else 0
             until = time.monotonic() + PATIENCE_S
             all_have[0] = 0
-            # Without an active NIC in time, the first bytes take packet switches: those do not count.
+            # Until NICs are active, bytes take packet switches: those do not count.
             while not all_have[0]:
                 if time.monotonic() > until:
                     raise SystemExit(f"rank {rank.rank}: no bytes over circuits in {PATIENCE_S} s")

@@ -88,6 +88,7 @@ pub(super) fn made(job: &Job, server: &str, sha256: &str, fences: bool) -> Value
             "path": job.path,
             "algorithm": job.algorithm,
             "chunk": job.chunk,
+            "parts": job.parts,
             "lost_ms": job.lost_ms,
             "ignore_drains": !fences,
         },

@@ -22,7 +22,7 @@ pub struct Statistics {
     pub frames_received: u64,
     /// All bytes that connections took from here: payload, headers and hellos; without those of TCP and below \[B\].
     pub stream_bytes_sent: u64,
-    /// All bytes that connections gave, once it was known whose they are \[B\].
+    /// All bytes that connections of peers gave \[B\].
     pub stream_bytes_received: u64,
     /// Chunks that came and were not needed: doubled, or late.
     pub doubled: u64,
