@@ -34,7 +34,7 @@ def test_prometheus_takes_the_rules(tmp_path: Path) -> None:
     promtool = tool("promtool")
     rules = DEPLOY / "lightloom-rules.yml"
     code, words = said(promtool, "check", "rules", str(rules))
-    assert code == 0 and "5 rules found" in words, words
+    assert code == 0 and "6 rules found" in words, words
     wrong = tmp_path / "wrong.yml"
     wrong.write_text(rules.read_text().replace("rate(", "rat("))
     assert said(promtool, "check", "rules", str(wrong))[0] != 0, "it looks at nothing"
@@ -52,15 +52,24 @@ def test_the_rules_fire_when_they_should(tmp_path: Path) -> None:
         expected = [{"exp_labels": labels, "exp_annotations": {"summary": f"{name} at c"}}]
         return {"eval_time": f"{minute}m", "alertname": alert, "exp_alerts": expected}
 
+    stalled = '{nic="eps0", instance="r"}'
+    nic = {
+        "exp_labels": {"nic": "eps0", "instance": "r"},
+        "exp_annotations": {"summary": "eps0 at r"},
+    }
     series = [
         {"series": alarm("journal-lost"), "values": "0 1 1 0 0"},
         {"series": alarm("port-stuck"), "values": "0 0 1 1 1"},
+        {"series": f"lightloom_runtime_stalls_total{stalled}", "values": "0 0 1 1 1 1 1 1 1"},
     ]
     checks = [
         {"eval_time": "0m", "alertname": "LightloomAlarmNow", "exp_alerts": []},
         fires("LightloomAlarmNow", 1, "journal-lost"),
         fires("LightloomAlarm", 2, "journal-lost"),
         fires("LightloomAlarm", 4, "port-stuck"),
+        {"eval_time": "1m", "alertname": "LightloomRuntimeStalls", "exp_alerts": []},
+        {"eval_time": "3m", "alertname": "LightloomRuntimeStalls", "exp_alerts": [nic]},
+        {"eval_time": "8m", "alertname": "LightloomRuntimeStalls", "exp_alerts": []},
     ]
     tests = [{"interval": "1m", "input_series": series, "alert_rule_test": checks}]
     text = {"rule_files": ["lightloom-rules.yml"], "evaluation_interval": "1m", "tests": tests}

@@ -224,9 +224,11 @@ fn decision(file: &File<'_>, raw: &raw::Decision) -> Result<decide::Settings, Fa
     settings.keep_going = raw.keep_going.unwrap_or(settings.keep_going);
     settings.hysteresis = raw.hysteresis.unwrap_or(settings.hysteresis);
     let most = (Time::ZERO, Time::from_secs_f64(3600.0));
-    let delay = settings.dark.expected(1);
+    let (delay, activation) = (settings.dark.expected(1), settings.dark.activation);
     let delay = file.time("decision.delay", &raw.delay, delay, most)?;
     settings.dark.switch = ReconfigurationDelay::Fixed { ps: delay };
+    settings.dark.activation =
+        file.time("decision.activation", &raw.activation, activation, most)?;
     let ahead = &mut settings.ahead;
     ahead.hidden = file.time("decision.hidden", &raw.hidden, ahead.hidden, most)?;
     ahead.uses = raw.uses.unwrap_or(ahead.uses);

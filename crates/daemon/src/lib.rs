@@ -10,6 +10,7 @@ pub mod config;
 pub mod controller;
 pub mod emulate;
 pub mod execution;
+mod exposition;
 pub mod failure;
 pub mod fence;
 pub mod filter;

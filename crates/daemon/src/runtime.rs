@@ -2,12 +2,21 @@
 //!
 //! Checked: `tests/test_collective.py`.
 
+mod counted;
+mod metrics;
+mod report;
+
+pub use metrics::Place;
+
 use crate::agent_child::{Lines, Told, attend, spawn};
 use crate::failure::Failure;
 use lightloom_control::{Mark, RuntimeOutput, Use};
 use lightloom_runtime::net::Clock;
 use lightloom_runtime::ranks::{FromAgent, Job, Service, ServiceError, ToAgent};
+use metrics::{Metrics, Source};
+use report::Report;
 use serde_json::json;
+use sha2::{Digest, Sha256};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,6 +34,15 @@ pub struct ServeArguments {
     /// Where its ranks connect: a path that is not there yet
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
+    /// Where Prometheus reads /metrics: an address on loopback, or unix:PATH for a socket that is not there yet
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<Place>,
+    /// Let --metrics be off loopback: whoever reaches it can read it
+    #[arg(long, requires = "metrics")]
+    metrics_anywhere: bool,
+    /// A file for what was counted, as JSON, at the end
+    #[arg(long, value_name = "FILE")]
+    result: Option<PathBuf>,
     /// Say at once that ports are drained, and send on: for a test that must find it
     #[arg(long, hide = true)]
     ignore_drains: bool,
@@ -43,7 +61,11 @@ impl ServeArguments {
     /// A file, a server, an address or a path that does not fit; a rank that ended before it was done; an agent that
     /// cannot be started or will have nothing of this server.
     pub async fn run(self) -> Result<(), Failure> {
-        let job = read(&self.job)?;
+        let (job, sha256) = read(&self.job)?;
+        let metrics = match &self.metrics {
+            Some(place) => Some(Metrics::bind(place, self.metrics_anywhere).await?),
+            None => None,
+        };
         let agent: Agent = Arc::default();
         let to = agent.clone();
         let says = move |said: ToAgent| {
@@ -58,6 +80,7 @@ impl ServeArguments {
         };
         let names = job.servers.iter().map(|server| server.name.clone()).collect();
         let ports = job.optical_nics;
+        let made = report::made(&job, &self.server, &sha256, !self.ignore_drains);
         let with_agent = !self.agent.is_empty();
         let says: Option<Box<dyn FnMut(ToAgent) + Send>> =
             if with_agent { Some(Box::new(says)) } else { None };
@@ -70,7 +93,13 @@ impl ServeArguments {
             ServiceError::Socket { .. } => Failure::Input(format!("--socket: {why}")),
             ServiceError::Open(_) => Failure::Run(why.to_string()),
         })?;
+        let watch = service.watch();
+        let report = self.result.as_deref().map(|path| Report::new(path, watch.clone(), made));
+        let report = report.transpose()?;
         let mut out = std::io::stdout();
+        if let Some(metrics) = &metrics {
+            let _ = writeln!(out, "metrics at {}", metrics.place);
+        }
         let _ = writeln!(out, "listening at {}", self.socket.display()).and_then(|()| out.flush());
         let (failed, fails) = tokio::sync::oneshot::channel();
         if with_agent {
@@ -83,10 +112,25 @@ impl ServeArguments {
         }
         let _ends = Ends(Box::new(service.ends()));
         let done = tokio::task::spawn_blocking(move || service.wait());
-        tokio::select! {
+        let source = Source { watch, server: self.server, sha256, started: report::started() };
+        let ended = tokio::select! {
             done = done => done.map_err(|why| Failure::Run(why.to_string()))?.map_err(Failure::Run),
             Ok(failure) = fails => Err(failure),
+            () = shown(metrics, source) => Ok(()), // which is never
+        };
+        if let Some(report) = report {
+            let why = ended.as_ref().err().map(ToString::to_string);
+            report.end(why.as_deref().map_or(Ok(()), Err))?;
         }
+        ended
+    }
+}
+
+/// Answers whoever asks for metrics, if anybody may.
+async fn shown(metrics: Option<Metrics>, source: Source) {
+    match metrics {
+        Some(mut metrics) => metrics.serve(source).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -99,11 +143,14 @@ impl Drop for Ends {
     }
 }
 
-fn read(path: &Path) -> Result<Job, Failure> {
+/// The job, and the SHA-256 of its file.
+fn read(path: &Path) -> Result<(Job, String), Failure> {
     let wrong =
         |why: &dyn std::fmt::Display| Failure::Input(format!("--job: {}: {why}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|why| wrong(&why))?;
-    serde_json::from_str(&text).map_err(|why| wrong(&why))
+    let job = serde_json::from_str(&text).map_err(|why| wrong(&why))?;
+    let digest = Sha256::digest(text.as_bytes());
+    Ok((job, digest.iter().map(|byte| format!("{byte:02x}")).collect()))
 }
 
 /// What is between the agent and the service.

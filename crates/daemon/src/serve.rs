@@ -241,12 +241,8 @@ pub(crate) async fn listen(
     }
 }
 
-async fn converse(
-    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    router: Router,
-    seat: Arc<Seat>,
-    from: SocketAddr,
-) {
+/// HTTP of both kinds, with patience.
+pub(crate) fn http() -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
     builder
@@ -255,6 +251,16 @@ async fn converse(
         .keep_alive_interval(KEEPALIVE)
         .keep_alive_timeout(KEEPALIVE)
         .max_concurrent_streams(16);
+    builder
+}
+
+async fn converse(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    router: Router,
+    seat: Arc<Seat>,
+    from: SocketAddr,
+) {
+    let builder = http();
     let of = seat.clone();
     let service = TowerToHyperService::new(router.map_request(move |mut request: Request<_>| {
         request.extensions_mut().insert(of.clone());

@@ -8,6 +8,8 @@
 //! - reduce-scatter, all-gather, and all-reduce as one after the other: [directly](Algorithm::Direct) (each member sends
 //!   every other its shard, in one round), or over [rings](Algorithm::Ring) (members - 1 rounds between neighbours, as
 //!   circuits want it; Patarasuk and Yuan, J. Parallel Distrib. Comput. 2009), each with its slice of the bytes;
+//! - all-reduce in parts: while one is gathered, the next is still scattered, so NICs have bytes to send while the last
+//!   of a part is acknowledged and reduced;
 //! - broadcast as a scatter and an all-gather (van de Geijn), barrier as an all-gather of a byte a member.
 //!
 //! Each sends the least that any algorithm can: 2 (n - 1) / n of the bytes for an all-reduce of n members.
@@ -42,7 +44,10 @@ use std::ops::Range;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     /// Every member with every other at once.
-    Direct,
+    Direct {
+        /// So many parts an all-reduce has: all are scattered at once, and each is gathered once it is reduced.
+        parts: usize,
+    },
     /// Over rings.
     Ring {
         /// Each ring's order of all members, by number; each ring has its slice of the bytes.
@@ -56,13 +61,15 @@ pub enum Algorithm {
 impl Algorithm {
     fn check(&self, me: Member) {
         assert!(me.at < me.of, "member {} of {}", me.at, me.of);
-        let Algorithm::Ring { orders, parts } = self else { return };
+        let (Algorithm::Direct { parts } | Algorithm::Ring { parts, .. }) = self;
+        assert!(*parts > 0, "a part at least");
+        let Algorithm::Ring { orders, .. } = self else { return };
         let members = |order: &Vec<usize>| {
             let mut order = order.clone();
             order.sort_unstable();
             order == (0..me.of).collect::<Vec<_>>()
         };
-        assert!(*parts > 0 && !orders.is_empty() && orders.iter().all(members), "rings of all");
+        assert!(!orders.is_empty() && orders.iter().all(members), "rings of all");
     }
 }
 
@@ -71,9 +78,21 @@ impl Algorithm {
 /// # Panics
 /// If `me` is none of the members, a ring is not of all members, or `element` is 0.
 pub fn all_reduce(algorithm: &Algorithm, me: Member, bytes: u64, element: u64) -> Program {
-    let shards = shards(0..bytes, element, me.of);
-    let mut program = reduce_scatter(algorithm, me, &shards, element);
-    gather(&mut program, algorithm, me, &shards, None);
+    algorithm.check(me);
+    let all = shards(0..bytes, element, me.of);
+    let mut program = Program::new(bytes);
+    match algorithm {
+        Algorithm::Direct { parts } => {
+            let cut = direct::cut(&all, element, *parts);
+            let over = direct::reduce_scatter(&mut program, me, &cut);
+            direct::all_gather(&mut program, me, &cut, None, &over);
+        }
+        Algorithm::Ring { orders, parts } => {
+            let places = ring::places(me, &all, (orders, *parts), element);
+            let over = ring::reduce_scatter(&mut program, me, &places);
+            ring::all_gather(&mut program, me, &places, None, &over);
+        }
+    }
     program
 }
 
@@ -92,9 +111,12 @@ pub fn reduce_scatter(
     assert_eq!(shards.len(), me.of, "a shard a member");
     let mut program = Program::new(shards.last().map_or(0, |last| last.end));
     match algorithm {
-        Algorithm::Direct => direct::reduce_scatter(&mut program, me, shards),
+        Algorithm::Direct { .. } => {
+            direct::reduce_scatter(&mut program, me, &[shards.to_vec()]);
+        }
         Algorithm::Ring { orders, parts } => {
-            ring::reduce_scatter(&mut program, me, shards, (orders, *parts), element);
+            let places = ring::places(me, shards, (orders, *parts), element);
+            ring::reduce_scatter(&mut program, me, &places);
         }
     }
     program
@@ -131,7 +153,7 @@ pub fn broadcast(algorithm: &Algorithm, me: Member, root: usize, bytes: u64) -> 
 /// # Panics
 /// If `me` is none of the members.
 pub fn barrier(me: Member) -> Program {
-    all_gather(&Algorithm::Direct, me, &shards(0..me.of as u64, 1, me.of))
+    all_gather(&Algorithm::Direct { parts: 1 }, me, &shards(0..me.of as u64, 1, me.of))
 }
 
 /// Adds an all-gather to what a program has; `root` has everything.
@@ -143,9 +165,14 @@ fn gather(
     root: Option<usize>,
 ) {
     match algorithm {
-        Algorithm::Direct => direct::all_gather(program, me, shards, root),
+        Algorithm::Direct { .. } => {
+            let over = [direct::all(program)];
+            direct::all_gather(program, me, &[shards.to_vec()], root, &over);
+        }
         Algorithm::Ring { orders, parts } => {
-            ring::all_gather(program, me, shards, (orders, *parts), root);
+            let over = vec![direct::all(program); *parts];
+            let places = ring::places(me, shards, (orders, *parts), 1);
+            ring::all_gather(program, me, &places, root, &over);
         }
     }
 }

@@ -155,4 +155,4 @@ pub use output::{Body, Output, Space, Transmit};
 pub(crate) use plan::check as check_plan;
 pub use plan::{Chunk, Operation, PlanError, Transfer, striped};
 pub use settings::{OPERATIONS, Settings, SettingsError};
-pub use statistics::Statistics;
+pub use statistics::{FenceStatistics, Statistics};

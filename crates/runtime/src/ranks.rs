@@ -16,6 +16,7 @@
 
 mod agent;
 mod arena;
+mod counters;
 mod group;
 mod heard;
 mod job;
@@ -26,5 +27,6 @@ mod service;
 mod work;
 
 pub use agent::{FromAgent, ToAgent};
+pub use counters::{Counters, NicCounters, PeerCounters, Watch};
 pub use job::{Job, NicPlace, Server};
 pub use service::{Service, ServiceError};

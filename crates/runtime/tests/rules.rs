@@ -55,6 +55,29 @@ fn a_chunk_takes_its_lane_else_a_circuit_else_the_packet_lane_with_least_before_
 }
 
 #[test]
+fn a_chunk_after_one_that_lies_behind_it_is_out_of_order() {
+    let mut pair = Pair::up(as_is);
+    pair.post(0, 300, 2); // two packet lanes share it: the first and the last chunk, and the one between
+    pair.carry(1, 0); // ready
+    pair.carry(0, 1);
+    pair.carry(0, 0);
+    pair.flow();
+    let of = |end: usize, nic| pair.ends[end].exchange.nic_statistics(nic);
+    assert_eq!([0, 1].map(|nic| of(1, nic).chunks_received), [2, 1]);
+    assert_eq!([0, 1].map(|nic| of(1, nic).out_of_order), [1, 0]);
+    // What one end says that it sent, the other says that it has.
+    for nic in [0, 1] {
+        let (one, other) = (of(0, nic), of(1, nic));
+        assert_eq!(one.stream_bytes_sent, other.stream_bytes_received);
+        assert_eq!(other.stream_bytes_sent, one.stream_bytes_received);
+        assert_eq!(
+            (one.frames_sent, other.frames_sent),
+            (other.frames_received, one.frames_received)
+        );
+    }
+}
+
+#[test]
 fn two_packet_lanes_share_what_a_third_cannot_take() {
     let mut pair = Pair::up(as_is);
     pair.post(0, 1_000, 2);

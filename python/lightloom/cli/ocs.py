@@ -52,6 +52,12 @@ def serve(
         "--crossbar",
         help="What carries frames: bpf (needs root), or mirred, whose --counts is a file (bpf).",
     ),
+    nic_activation: str | None = typer.Option(
+        None,
+        "--nic-activation",
+        help="How long NICs take to become active once they have light (0 s): frames of a port"
+        " that was patched are lost so much longer.",
+    ),
     state: Path | None = typer.Option(
         None, "--state", help="A file that keeps the patches when the emulator ends."
     ),
@@ -87,6 +93,7 @@ def serve(
         *(("--nic", nic) for nic in nics),
         ("--counts", counts),
         ("--crossbar", crossbar),
+        ("--nic-activation", nic_activation),
         ("--state", state),
         *(("--fault", fault) for fault in faults),
         ("--sessions", sessions),

@@ -13,8 +13,8 @@ from lightloom.cli.testbed_jobs import JSON, NAME, collective, run, turnaround
 from lightloom.cli.testbed_rails import rails
 
 app = typer.Typer(no_args_is_help=True)
-faults = typer.Typer(no_args_is_help=True)
-app.add_typer(faults, name="fault")
+broken = typer.Typer(no_args_is_help=True)
+app.add_typer(broken, name="fault")
 
 
 @app.callback()
@@ -41,6 +41,20 @@ def up(
     ),
     rate: str = typer.Option("100 Mbps", "--rate", help="Of each NIC, each way."),
     delay: str = typer.Option("25 ms", "--delay", help="What the optical switch takes to change."),
+    nic_activation: str = typer.Option(
+        "0 s",
+        "--nic-activation",
+        help="How long NICs take to become active once their circuits have light.",
+    ),
+    told_activation: str | None = typer.Option(
+        None, "--told-activation", help="What the controller is told of it (the truth)."
+    ),
+    faults: list[str] = typer.Option(
+        [],
+        "--fault",
+        help="What the optical switch does wrong: silent, late=2s, lies=0.1, ..., then @FROM..TO"
+        " if not always; repeated.",
+    ),
     eps: str = typer.Option(
         "bridge", "--eps", help="The Ethernet: bridge, one switch; rails, a leaf a NIC, and spines."
     ),
@@ -84,6 +98,11 @@ def up(
         ocs_nics=ocs_nics,
         rate=parsed(Rate, "--rate", rate),
         delay=parsed(Time, "--delay", delay),
+        activation=parsed(Time, "--nic-activation", nic_activation),
+        told_activation=None
+        if told_activation is None
+        else parsed(Time, "--told-activation", told_activation),
+        faults=tuple(faults),
         eps=eps,
         spines=spines,
         crossbar=crossbar or ("mirred" if rootless else "bpf"),
@@ -150,7 +169,7 @@ def status(
     _show(now)
 
 
-@faults.callback()
+@broken.callback()
 def fault() -> None:
     """Make something go wrong in a testbed, or put it right.
 
@@ -162,7 +181,7 @@ NODE = typer.Argument(..., metavar="NODE", help="A server, as node-01.")
 NIC = typer.Argument(..., metavar="NIC", help="Its NIC, as eps0 or ocs0.")
 
 
-@faults.command()
+@broken.command()
 def cable(
     node: str = NODE,
     nic: str = NIC,
@@ -176,7 +195,7 @@ def cable(
     _fault(name, "cable", node, nic, state)
 
 
-@faults.command()
+@broken.command()
 def shutter(
     node: str = NODE,
     nic: str = NIC,
@@ -190,7 +209,7 @@ def shutter(
     _fault(name, "shutter", node, nic, state)
 
 
-@faults.command()
+@broken.command()
 def silent(
     state: str = typer.Argument(..., metavar="on|off", help="Begin to be silent, or end."),
     name: str = NAME,
@@ -217,12 +236,16 @@ def _show(now: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from lightloom.units import Time
+
     shape, controller = now["shape"], now["controller"]
     out = [f"{row['server']} {row['nic']}" for row in now["switch"] if not row["in"]]
     out += [f"{row['nic']} at {row['switch']}" for row in now["ethernet"] if not row["in"]]
     print(
         f"{shape['name']}: {shape['servers']} servers of {shape['eps_nics']} + {shape['ocs_nics']}"
         f" NICs of {shape['rate']}; the optical switch takes {shape['delay']}"
+        + (f", NICs {shape['activation']} more" if int(Time.parse(shape["activation"])) else "")
+        + (f"; faults: {', '.join(shape['faults'])}" if shape["faults"] else "")
     )
     if controller is None:
         print("the controller does not answer")

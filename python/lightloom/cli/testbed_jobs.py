@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -18,6 +19,14 @@ ALGORITHM = typer.Option(
     "direct", "--algorithm", help="How all but all-to-alls go: direct, or ring."
 )
 CHUNK = typer.Option("64 KiB", "--chunk", help="The longest chunk.")
+PARTS = typer.Option(
+    None,
+    "--parts",
+    help="Parts of an all-reduce, or of a ring's slices, that are under way at once (4, or 2).",
+)
+OUT = typer.Option(
+    None, "--out", help="A directory for what each server's runtime has counted, as JSON."
+)
 
 
 def parsed_bytes(flag: str, text: str) -> int:
@@ -42,7 +51,9 @@ def run(
     path: str = PATH,
     algorithm: str = ALGORITHM,
     chunk: str = CHUNK,
+    parts: int | None = PARTS,
     name: str = NAME,
+    out: Path | None = OUT,
     as_json: bool = JSON,
 ) -> None:
     """Run a program as every rank: a process a rank, in its server's namespace.
@@ -62,10 +73,10 @@ def run(
     if not command:
         raise InputError("testbed run: no program; `lightloom testbed run -- python job.py`")
     request = beds.Request(
-        paths=(path,), algorithm=algorithm, chunk_bytes=parsed_bytes("--chunk", chunk)
+        paths=(path,), algorithm=algorithm, chunk_bytes=parsed_bytes("--chunk", chunk), parts=parts
     )
-    settings = beds.Settings(path, algorithm, request.chunk_bytes)
-    with beds.Job(name, settings) as job:
+    settings = beds.Settings(path, algorithm, request.chunk_bytes, parts)
+    with beds.Job(name, settings, out) as job:
         job.run(command)
         ranks = job.shape.servers * job.shape.ranks_per_server
     if as_json:
@@ -90,8 +101,10 @@ def collective(
     count: int = typer.Option(1, "--count", help="How many, each with a demand of its own."),
     algorithm: str = ALGORITHM,
     chunk: str = CHUNK,
+    parts: int | None = PARTS,
     seed: int = typer.Option(1, "--seed", help="Of the demands."),
     name: str = NAME,
+    out: Path | None = OUT,
     as_json: bool = JSON,
 ) -> None:
     """Run collectives of all ranks, check every byte, and say how long they took.
@@ -107,9 +120,9 @@ def collective(
     request = beds.Request(
         kind=kind, size_bytes=parsed_bytes("--size", size), workload=demand,
         paths=tuple(path.split(",")), count=count, algorithm=algorithm,
-        chunk_bytes=parsed_bytes("--chunk", chunk), seed=seed,
+        chunk_bytes=parsed_bytes("--chunk", chunk), seed=seed, parts=parts,
     )  # fmt: skip
-    outcomes = beds.collective(name, request, lambda line: print(line, file=sys.stderr))
+    outcomes = beds.collective(name, request, lambda line: print(line, file=sys.stderr), out=out)
     if as_json:
         print(json.dumps([outcome.said() for outcome in outcomes], indent=2))
         return
@@ -122,13 +135,18 @@ def turnaround(
     ),
     rounds: int = typer.Option(50, "--rounds", help="How often."),
     delay: str = typer.Option("25 ms", "--delay", help="What the emulated switch takes."),
+    nic_activation: str = typer.Option(
+        "0 s",
+        "--nic-activation",
+        help="How long NICs take to become active once their circuits have light.",
+    ),
     as_json: bool = JSON,
 ) -> None:
     """Measure how long circuits take to change, on testbeds that it builds and takes down.
 
     From the last rank's demand: until circuits may be used, of which the emulated switch's delay is
     a setting and the rest our control path; until runtimes are connected over them; until the first
-    bytes have come.
+    bytes have come over them. With --nic-activation also from active NICs to the first bytes.
 
     Example: lightloom testbed turnaround --pairs 1,4,12
     """
@@ -138,21 +156,26 @@ def turnaround(
 
     try:
         counts = [int(word) for word in pairs.split(",")]
-        taken = Time.parse(delay)
+        taken, active = Time.parse(delay), Time.parse(nic_activation)
     except ValueError as error:
-        raise InputError(f"--pairs: {pairs}, --delay: {delay}: {error}") from None
-    found = [
-        beds.turnaround(count, rounds, taken, lambda line: print(line, file=sys.stderr)).said()
-        for count in counts
-    ]
+        flags = f"--pairs: {pairs}, --delay: {delay}, --nic-activation: {nic_activation}"
+        raise InputError(f"{flags}: {error}") from None
+
+    def told(line: str) -> None:
+        print(line, file=sys.stderr)
+
+    found = [beds.turnaround(count, rounds, taken, told, active).said() for count in counts]
     if as_json:
         print(json.dumps(found, indent=2))
         return
     print("milliseconds, median / 99 %")
+    late = ("late",) if int(active) else ()
+    if late:
+        print(f"late: from active NICs, {active} after circuits may be used, to the first bytes")
     for row in found:
         parts = (
             f"{name} {row[f'{name}_p50_ms']:.1f} / {row[f'{name}_p99_ms']:.1f}"
-            for name in ("control", "decided", "connected", "delivered")
+            for name in ("control", "decided", "connected", "delivered", *late)
         )
         print(f"{row['pairs']:>3} circuits: {', '.join(parts)}")
 

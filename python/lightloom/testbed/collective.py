@@ -108,6 +108,9 @@ class Request:
         The longest chunk [B].
     seed
         Of the demands.
+    parts
+        Parts of an all-reduce, and of a ring's slices, that are under way at a time; 4 and 2 unless
+        given.
 
     Raises
     ------
@@ -123,6 +126,7 @@ class Request:
     algorithm: str = "direct"
     chunk_bytes: int = 1 << 16
     seed: int = 1
+    parts: int | None = None
 
     def __post_init__(self) -> None:
         """Check every value."""
@@ -139,6 +143,7 @@ class Request:
             ("--count", self.count, 1, 100_000),
             ("--chunk", self.chunk_bytes, 1 << 10, 1 << 20),
             ("--seed", self.seed, 0, 1 << 32),
+            ("--parts", 1 if self.parts is None else self.parts, 1, 64),
         ):
             if not least <= count <= most:
                 raise InputError(f"{flag}: {count}: must be from {least} to {most}")
@@ -167,6 +172,7 @@ def collective(
     request: Request,
     told: Callable[[str], None] = lambda line: None,
     demands: npt.NDArray[np.uint64] | None = None,
+    out: Path | None = None,
 ) -> list[Outcome]:
     """Run collectives on a testbed.
 
@@ -181,6 +187,9 @@ def collective(
     demands
         Of all-to-alls, what ranks send each other in place of the request's workload [B]:
         [collective, source rank, destination rank].
+    out
+        A directory for ``collective.json``, the outcomes, and for what each runtime has counted,
+        such as ``node-00.json``.
 
     Returns
     -------
@@ -195,8 +204,10 @@ def collective(
         If a rank fails, or a byte is wrong.
     """
     path = request.paths[0]
-    settings = Settings(path=path, algorithm=request.algorithm, chunk_bytes=request.chunk_bytes)
-    with Job(name, settings) as job:
+    settings = Settings(
+        path=path, algorithm=request.algorithm, chunk_bytes=request.chunk_bytes, parts=request.parts
+    )
+    with Job(name, settings, out) as job:
         steps = _steps(request, job.shape)
         plan = {"kind": request.kind, "bytes": request.size_bytes, "settle": False, "steps": steps}
         ranks = job.shape.servers * job.shape.ranks_per_server
@@ -207,7 +218,11 @@ def collective(
                     f"demands: {demands.shape}: must be {(request.count, ranks, ranks)}"
                 )
         told(f"{len(steps)} collectives of {ranks} ranks")
-        return carried_out(job, plan, demands if request.kind == "alltoall" else None)
+        outcomes = carried_out(job, plan, demands if request.kind == "alltoall" else None)
+    if out is not None:
+        said = {"request": asdict(request), "outcomes": [outcome.said() for outcome in outcomes]}
+        (out / "collective.json").write_text(json.dumps(said, indent=2) + "\n")
+    return outcomes
 
 
 def carried_out(

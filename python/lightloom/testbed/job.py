@@ -41,6 +41,9 @@ class Settings:
         ``direct``, or ``ring``: how collectives that are no all-to-all go.
     chunk_bytes
         The longest chunk [B].
+    parts
+        Parts of an all-reduce, and of a ring's slices, that are under way at a time; 4 and 2 unless
+        given.
     lost_ms
         A server that says nothing for so long is lost [ms].
     spread
@@ -55,6 +58,7 @@ class Settings:
     path: str = "delegate"
     algorithm: str = "direct"
     chunk_bytes: int = CHUNK_BYTES
+    parts: int | None = None
     lost_ms: int = LOST_MS
     spread: Mapping[str, object] | None = None
     filter: bool = True
@@ -95,6 +99,7 @@ def description(shape: Shape, settings: Settings) -> dict[str, object]:
         # Later than any round of a job before.
         "round": time.time_ns() // 1_000_000,
         "chunk": settings.chunk_bytes,
+        "parts": settings.parts,
         "lost_ms": settings.lost_ms,
         "relays": settings.relays,
         **({"spread": settings.spread} if settings.spread else {}),
@@ -112,6 +117,9 @@ class Job:
         The testbed's name.
     settings
         How bytes are moved.
+    out
+        A directory for what each runtime has counted, a JSON file a server; it is made if it is not
+        there.
 
     Attributes
     ----------
@@ -123,15 +131,18 @@ class Job:
     Raises
     ------
     InputError
-        If there is no such testbed, or a job is on it.
+        If there is no such testbed, or a job is on it, or `out` cannot be a directory.
     RunError
         If a runtime does not start; with the last line of its log.
     """
 
-    def __init__(self, name: str, settings: Settings | None = None) -> None:
+    def __init__(
+        self, name: str, settings: Settings | None = None, out: Path | None = None
+    ) -> None:
         self.shape = record.known(name)
         self.directory = record.place(name) / "job"
         self._settings = settings or Settings()
+        self._out = None if out is None else _made(out)
         self._runtimes: list[subprocess.Popen[bytes]] = []
         self._ranks: list[subprocess.Popen[bytes]] = []
         self._lock: int | None = None
@@ -174,6 +185,8 @@ class Job:
             agent += ["--token-file", str(record.token_file(shape.name)), *self._filter(node)]
             words = ["runtime", "serve", "--job", str(self.directory / "job.json")]
             words += ["--server", node, "--socket", str(self.socket(server))]
+            words += ["--metrics", f"unix:{self.metrics(server)}"]
+            words += [] if self._out is None else ["--result", str(self._out / f"{node}.json")]
             words += [] if self._settings.fence else ["--ignore-drains"]
             words += ["--", *agent]
             with self.log(node).open("wb") as log, self.log(node, "out").open("wb") as out:
@@ -204,6 +217,10 @@ class Job:
     def socket(self, server: int) -> Path:
         """Return where a server's ranks connect."""
         return self.directory / f"{self.shape.nodes[server]}.sock"
+
+    def metrics(self, server: int) -> Path:
+        """Return the Unix socket where a server's runtime answers Prometheus."""
+        return self.directory / f"{self.shape.nodes[server]}.metrics"
 
     def variables(self, rank: int) -> dict[str, str]:
         """Return what a rank finds in its environment, by the names that PyTorch has, too."""
@@ -262,14 +279,35 @@ class Job:
                     self._give_others_time(self._settings.lost_ms / 1000 + GRACE_S)
                     raise RunError(f"the runtime of {node} has ended: {self._last(node)}")
             if all(process.poll() == 0 for process in self._ranks):
+                if self._out is not None:
+                    self._await_results()
                 return
             time.sleep(0.01)
+
+    def _await_results(self) -> None:
+        """Wait until runtimes have said what they counted: they end after their ranks."""
+        until = time.monotonic() + GRACE_S
+        for node, runtime in zip(self.shape.nodes, self._runtimes, strict=True):
+            while runtime.poll() is None:
+                if time.monotonic() > until:
+                    raise RunError(f"the runtime of {node} does not end")
+                time.sleep(0.01)
+            if runtime.poll():
+                raise RunError(f"the runtime of {node} has ended: {self._last(node)}")
 
     def _give_others_time(self, seconds: float) -> None:
         """Let the others hear of it, and say so."""
         until = time.monotonic() + seconds
         while time.monotonic() < until and any(rank.poll() is None for rank in self._ranks):
             time.sleep(0.02)
+
+
+def _made(out: Path) -> Path:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--out: {out}: must be a directory: {error.strerror}") from None
+    return out.resolve()
 
 
 def _code(process: subprocess.Popen[bytes]) -> str:

@@ -21,7 +21,7 @@ from lightloom.runtime import Rank, Work
 Bytes = npt.NDArray[np.uint8]
 REDUCED = "float32"
 # Of a NIC's statistics, what is no count.
-STATES = ("circuit", "lanes", "lanes_up")
+STATES = ("nic", "circuit", "lanes", "lanes_up")
 # All lanes are up in this time [s].
 SETTLED_S = 30.0
 

@@ -19,6 +19,7 @@ from lightloom.units import Rate, Time
 # What names, addresses and one machine hold.
 MOST_SERVERS, MOST_NICS, MOST_RANKS, MOST_SPINES = 64, 8, 64, 16
 RATE, DELAY = Rate(100_000_000), Time.parse("25 ms")
+AT_ONCE, MOST_ACTIVATION = Time(0), Time.parse("1 min")
 SLOWEST, FASTEST = Rate(1_000_000), Rate(40_000_000_000)
 EPS, CROSSBARS = ("bridge", "rails"), ("bpf", "mirred")
 SPINES = 2
@@ -65,6 +66,13 @@ class Shape:
         Of each NIC, each way [bit/s].
     delay
         How long the optical switch takes for a change.
+    activation
+        How long NICs take to become active once their circuits have light; frames are lost so much
+        longer. The controller is told, unless `told_activation` says otherwise.
+    told_activation
+        What the controller is told of it; unless given, the truth.
+    faults
+        What the optical switch does wrong, as `lightloom ocs serve --fault` has it.
     eps
         What packet NICs lead to: ``bridge``, one Ethernet switch for all; or ``rails``, NIC i of
         every server on leaf i, and every leaf on every spine.
@@ -104,6 +112,9 @@ class Shape:
     ocs_nics: int = 3
     rate: Rate = RATE
     delay: Time = DELAY
+    activation: Time = AT_ONCE
+    told_activation: Time | None = None
+    faults: tuple[str, ...] = ()
     eps: str = "bridge"
     spines: int | None = None
     spine_rate: Rate | None = None
@@ -128,6 +139,10 @@ class Shape:
             raise InputError(f"--rate: {self.rate}: must be from {SLOWEST} to {FASTEST}")
         if not Time(0) <= self.delay <= Time.parse("10 s"):
             raise InputError(f"--delay: {self.delay}: must be from 0 ps to 10 s")
+        told = self.activation if self.told_activation is None else self.told_activation
+        for flag, time in (("--nic-activation", self.activation), ("--told-activation", told)):
+            if not Time(0) <= time <= MOST_ACTIVATION:
+                raise InputError(f"{flag}: {time}: must be from 0 ps to {MOST_ACTIVATION}")
         for flag, word, allowed in (
             ("--eps", self.eps, EPS),
             ("--crossbar", self.crossbar, CROSSBARS),
@@ -157,11 +172,13 @@ class Shape:
         object.__setattr__(self, "spines", spines)
         object.__setattr__(self, "spine_rate", rate)
 
-    def said(self) -> dict[str, str | int | None]:
+    def said(self) -> dict[str, str | int | list[str] | None]:
         """Return it for JSON, with units; `Shape.heard` reads it."""
         spine = None if self.spine_rate is None else str(self.spine_rate)
+        told = None if self.told_activation is None else str(self.told_activation)
         units = {"rate": str(self.rate), "delay": str(self.delay), "spine_rate": spine}
-        return asdict(self) | units
+        units |= {"activation": str(self.activation), "told_activation": told}
+        return asdict(self) | units | {"faults": [*self.faults]}
 
     @classmethod
     def heard(cls, said: dict[str, Any]) -> Shape:
@@ -178,11 +195,14 @@ class Shape:
         >>> Shape.heard(shape.said()) == shape
         True
         """
-        kinds: dict[str, type[Rate | Time]] = {"rate": Rate, "delay": Time, "spine_rate": Rate}
-        parsed = {
+        kinds: dict[str, type[Rate | Time]] = {
+            "rate": Rate, "delay": Time, "spine_rate": Rate, "activation": Time,
+            "told_activation": Time,
+        }  # fmt: skip
+        parsed: dict[str, Any] = {
             key: kind.parse(said[key]) for key, kind in kinds.items() if said.get(key) is not None
         }
-        return cls(**said | parsed)
+        return cls(**said | parsed | {"faults": tuple(said.get("faults", ()))})
 
     @property
     def nodes(self) -> list[str]:

@@ -97,6 +97,8 @@ def _mixnet(shape: Shape) -> dict[str, Any]:
         "link_bandwidth": str(shape.rate), "device": "testbed",
         "ports": shape.servers * shape.ocs_nics, "delay": delay,
     }  # fmt: skip
+    if shape.activation > Time(0):
+        optical["activation"] = str(shape.activation)
     return {
         "preset": "mixnet", "optical_nics": shape.ocs_nics, "eps": packets, "ocs": optical,
     }  # fmt: skip

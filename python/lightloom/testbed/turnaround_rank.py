@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 
 from lightloom.runtime import Rank
@@ -14,6 +15,13 @@ from lightloom.testbed.turnaround import pairing
 # one port: else a pair would be as well off without a circuit. What they send [B].
 PAIR_BYTES, OTHER_BYTES = 2 << 30, 1 << 30
 FEW_BYTES = 1000
+# Circuits that are not there after so long will not be [s].
+PATIENCE_S = 60
+
+
+def optical_bytes(rank: Rank) -> int:
+    """Return what has come over circuits [B]."""
+    return sum(nic["bytes_received"] for nic in rank.statistics() if nic["circuit"])
 
 
 def main(place: Path) -> None:
@@ -22,6 +30,7 @@ def main(place: Path) -> None:
     rows: list[list[float]] = []
     with Rank() as rank:
         sent, received = (rank.empty(FEW_BYTES, "uint8") for _ in range(2))
+        all_have = rank.empty(1, "uint8")
         # The first round is not counted: connections are new.
         for round_ in range(rounds + 1):
             peer = dict(
@@ -34,11 +43,20 @@ def main(place: Path) -> None:
             rank.barrier()
             announced = now_ns()
             answer = rank.announce(demand)
-            connected = now_ns()
             rows_of = [FEW_BYTES if to == peer else 0 for to in range(rank.size)]
             count = FEW_BYTES if peer is not None else 0
-            rank.all_to_all(received[:count], sent[:count], rows_of, rows_of, path="delegate")
-            row: list[float] = [announced, answer["decided_ns"], connected, now_ns()]
+            until = time.monotonic() + PATIENCE_S
+            all_have[0] = 0
+            # Until NICs are active, bytes take packet switches: those do not count.
+            while not all_have[0]:
+                if time.monotonic() > until:
+                    raise SystemExit(f"rank {rank.rank}: no bytes over circuits in {PATIENCE_S} s")
+                connected, before = now_ns(), optical_bytes(rank)
+                rank.all_to_all(received[:count], sent[:count], rows_of, rows_of, path="delegate")
+                delivered = now_ns()
+                all_have[0] = optical_bytes(rank) - before >= count
+                rank.all_reduce(all_have, "min")
+            row: list[float] = [announced, answer["decided_ns"], connected, delivered]
             rows.append(row if peer is not None else [float("nan")] * 4)
     (place / f"rank-{rank.rank}.json").write_text(json.dumps(rows[1:]))
 

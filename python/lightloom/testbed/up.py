@@ -45,6 +45,7 @@ def up(shape: Shape, told: Callable[[str], None] = lambda line: None) -> None:
                 f"--name: {shape.name}: network namespace {namespace} is there already;"
                 " `lightloom testbed down` removes it if a testbed has made it"
             )
+    _check_faults(shape, program)
     directory = record.write(shape)
     try:
         told(f"{len(shape.namespaces)} network namespaces")
@@ -58,6 +59,16 @@ def up(shape: Shape, told: Callable[[str], None] = lambda line: None) -> None:
     except BaseException:
         remove(shape)
         raise
+
+
+def _check_faults(shape: Shape, program: str) -> None:
+    """Ask the emulator whether it knows these faults, before anything is made."""
+    faults = [f"--fault={fault}" for fault in shape.faults]
+    asked = subprocess.run(
+        [program, "ocs", "serve", "--check", *faults], capture_output=True, text=True, check=False
+    )
+    if asked.returncode:
+        raise InputError(asked.stderr.strip())
 
 
 def _namespaces(shape: Shape) -> None:
@@ -79,6 +90,8 @@ def _start(shape: Shape, directory: Path, program: str) -> None:
     switch = ["ocs", "serve", "--ports", str(ports), "--listen", record.SWITCH, *nics]
     switch += ["--delay", str(shape.delay), "--counts", str(record.counts(shape))]
     switch += ["--crossbar", shape.crossbar, "--state", str(directory / "switch.json")]
+    switch += ["--nic-activation", str(shape.activation)]
+    switch += [f"--fault={fault}" for fault in shape.faults]
     _daemon(shape, directory, "switch", program, *switch)
     if shape.crossbar == "bpf":
         _filters(shape, directory / "bpf", program)
@@ -103,6 +116,7 @@ def region_file(shape: Shape, directory: Path) -> str:
     >>> print(region_file(Shape(), Path("/run/x")).splitlines()[0])
     name = "testbed"
     """
+    told = shape.activation if shape.told_activation is None else shape.told_activation
     return f"""name = {json.dumps(shape.name)}
 [listen]
 address = "{record.CONTROLLER}"
@@ -119,6 +133,7 @@ ports = {shape.servers * shape.ocs_nics}
 optical_bandwidth = "{shape.rate}"
 packet_bandwidth = "{shape.rate}"
 packet_nics = {shape.eps_nics}
+activation = "{told}"
 [timing]
 lease = "{LEASE}"
 grace = "{GRACE}"

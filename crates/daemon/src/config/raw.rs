@@ -128,6 +128,7 @@ pub(super) struct Decision {
     pub share_eps: Option<bool>,
     pub keep_going: Option<bool>,
     pub delay: Option<String>,
+    pub activation: Option<String>,
     pub hidden: Option<String>,
     pub uses: Option<u32>,
 }

@@ -25,6 +25,7 @@ tenant = "red"
 [decision]
 kind = "algorithm-1"
 delay = "10 ms"
+activation = "5 ms"
 [timing]
 lease = "2 s"
 "#;
@@ -40,7 +41,7 @@ fn what_is_written_is_what_is_had() {
     assert_eq!(config.region.switch_port((1, 0)).port, 7);
     assert_eq!(config.settings.lease, Time::from_ms(2000));
     assert_eq!(config.settings.audit, Settings::default().audit);
-    assert_eq!(config.decider.settings().dark.expected(1), Time::from_ms(10));
+    assert_eq!(config.decider.settings().dark.expected(1), Time::from_ms(15));
     assert_eq!(config.journal, Path::new("here/region.journal"));
     assert!(!config.tokens.is_empty());
     assert_eq!((config.summary.tokens, config.summary.own_token), (1, None));

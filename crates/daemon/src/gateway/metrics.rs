@@ -122,24 +122,6 @@ fn stages(log: &Reconfiguration) -> Vec<(&'static str, f64)> {
     stages.into_iter().map(|(stage, time)| (stage, time.as_secs_f64())).collect()
 }
 
-/// OpenMetrics text as Prometheus' older text: there a counter's family is named as its samples are.
-pub(super) fn plain(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut lines = text.lines().filter(|line| *line != "# EOF").peekable();
-    while let Some(line) = lines.next() {
-        let counter = |line: &str| line.starts_with("# TYPE ") && line.ends_with(" counter");
-        let next = lines.peek().copied().unwrap_or_default();
-        let of_counter = counter(line) || line.starts_with("# HELP ") && counter(next);
-        let (head, rest) = match of_counter.then(|| line[7..].split_once(' ')).flatten() {
-            Some((name, rest)) => (format!("{}{name}_total", &line[..7]), rest),
-            None => (String::new(), line),
-        };
-        let gap = if head.is_empty() { "" } else { " " };
-        out.extend([&head, gap, rest, "\n"]);
-    }
-    out
-}
-
 /// Reads the snapshot when it is asked.
 #[derive(Debug)]
 struct Picture(watch::Receiver<Arc<Snapshot>>, Arc<Names>);

@@ -4,12 +4,13 @@ use super::answer::{Problem, typed};
 use super::state::Gateway;
 use super::view::Seen;
 use crate::auth::Access;
+use crate::exposition;
 use crate::hub::Command;
 use crate::trail::Asked as AskedFor;
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Extension, Query, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use lightloom_control::PortId;
 use serde::Deserialize;
@@ -117,13 +118,7 @@ pub(super) async fn metrics(
     }
     let text = gateway.metrics.text(&gateway.hub);
     let text = text.map_err(|why| Problem(StatusCode::INTERNAL_SERVER_ERROR, why.to_string()))?;
-    let accepted = headers.get(header::ACCEPT).and_then(|kinds| kinds.to_str().ok()).unwrap_or("");
-    let (kind, text) = if accepted.contains("text/plain") && !accepted.contains("openmetrics") {
-        ("text/plain; version=0.0.4; charset=utf-8", super::metrics::plain(&text))
-    } else {
-        ("application/openmetrics-text; version=1.0.0; charset=utf-8", text)
-    };
-    Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
+    Ok(exposition::answer(text, &headers))
 }
 
 /// The process answers.

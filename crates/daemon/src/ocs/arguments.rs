@@ -64,6 +64,10 @@ pub struct ServeArguments {
     /// What carries frames
     #[arg(long, requires = "nics", value_enum, default_value_t)]
     crossbar: CrossbarKind,
+    /// How long NICs take to become active once they have light: frames of a port that was patched are lost so much
+    /// longer, and the switch does not know it
+    #[arg(long, requires = "nics", value_parser = Time::from_str, default_value = "0 s", value_name = "TIME")]
+    nic_activation: Time,
     /// Where frames are counted, for `ocs counts`: with bpf a name in a file system of that type, with mirred a file
     #[arg(long, requires = "nics", value_name = "FILE")]
     counts: Option<PathBuf>,
@@ -74,6 +78,9 @@ pub struct ServeArguments {
     /// @FROM..TO if not always
     #[arg(long = "fault", value_name = "FAULT")]
     faults: Vec<Fault>,
+    /// Say what is wrong with these arguments, if anything, and serve nothing
+    #[arg(long)]
+    check: bool,
 }
 
 /// What a transceiver may send, and the switch can tell from darkness.
@@ -89,8 +96,12 @@ impl ServeArguments {
     /// # Errors
     /// As [`Emulator::bind`], and for files that cannot be used.
     pub async fn run(self) -> Result<(), Failure> {
-        let (ports, faults) = (self.ports, self.faults.clone());
-        let emulator = Emulator::bind(self.settings()?).await?;
+        let (ports, faults, check) = (self.ports, self.faults.clone(), self.check);
+        let settings = self.settings()?;
+        if check {
+            return Ok(());
+        }
+        let emulator = Emulator::bind(settings).await?;
         let address = emulator.address()?;
         tracing::info!(%address, ports, ?faults, "an emulated switch listens");
         let line = serde_json::json!({ "listening": address.to_string() });
@@ -134,6 +145,7 @@ impl ServeArguments {
             wiring: self.counts.map(|counts| Wiring {
                 crossbar: self.crossbar,
                 nics: self.nics,
+                activation: self.nic_activation,
                 counts,
             }),
             state: self.state,

@@ -28,6 +28,8 @@ pub struct Wiring {
     pub crossbar: CrossbarKind,
     /// In the order of the switch's ports from 1; ports beyond have none.
     pub nics: Vec<String>,
+    /// How long they take to become active once they have light.
+    pub activation: Time,
     /// Where what goes through is counted.
     pub counts: PathBuf,
 }
@@ -47,6 +49,8 @@ impl Wiring {
 pub(super) struct Mirrors {
     crossbar: Box<dyn Crossbar>,
     clock: Clock,
+    /// From light until frames pass.
+    activation: Time,
     told: Vec<Light>,
 }
 
@@ -60,12 +64,12 @@ impl Mirrors {
             let why = format!("--nic: {} NICs: the switch has {ports} ports", wiring.nics.len());
             return Err(Failure::Input(why));
         }
-        Ok(Mirrors::new(wiring.attach().map_err(failure)?, clock))
+        Ok(Mirrors::new(wiring.attach().map_err(failure)?, clock, wiring.activation))
     }
 
-    fn new(crossbar: Box<dyn Crossbar>, clock: Clock) -> Self {
+    fn new(crossbar: Box<dyn Crossbar>, clock: Clock, activation: Time) -> Self {
         let told = vec![Light::default(); crossbar.ports()];
-        Mirrors { crossbar, clock, told }
+        Mirrors { crossbar, clock, activation, told }
     }
 
     /// When to `follow` again, though the switch has not changed.
@@ -80,7 +84,10 @@ impl Mirrors {
             None => Light::default(),
             Some((egress, from)) => Light {
                 egress: Some(egress - ports - 1),
-                from_ns: if from.ps() == 0 { 0 } else { self.clock.boottime_ns(from) + 1 },
+                from_ns: match from.ps() {
+                    0 => 0, // it stood before the emulator began
+                    _ => self.clock.boottime_ns(from.saturating_add(self.activation)) + 1,
+                },
             },
         };
         let lights: Vec<Light> = (1..).take(self.told.len()).map(light).collect();
@@ -174,7 +181,7 @@ mod tests {
     #[test]
     fn a_crossbar_without_a_clock_is_called_when_light_comes() {
         let seen = Seen(Arc::new(Mutex::new(MemoryCrossbar::new(3))));
-        let mut mirrors = Mirrors::new(Box::new(seen.clone()), Clock::start());
+        let mut mirrors = Mirrors::new(Box::new(seen.clone()), Clock::start(), Time::ZERO);
         let ms = |ms: u64| Time::from_ps(ms * 1_000_000_000);
         let delay = ReconfigurationDelay::Fixed { ps: ms(25) };
         let device = Device { name: "test".into(), ports: 3, delay };
@@ -193,5 +200,31 @@ mod tests {
         assert_eq!(seen.leads(), [None, Some(0), None], "the other direction stands");
         mirrors.follow(&switch, ms(80));
         assert_eq!(seen.leads(), [Some(2), Some(0), None]);
+    }
+
+    #[test]
+    fn nics_become_active_after_their_light_and_those_of_other_ports_stay_so() {
+        let seen = Seen(Arc::new(Mutex::new(MemoryCrossbar::new(3))));
+        let ms = |ms: u64| Time::from_ps(ms * 1_000_000_000);
+        let mut mirrors = Mirrors::new(Box::new(seen.clone()), Clock::start(), ms(500));
+        let delay = ReconfigurationDelay::Fixed { ps: ms(25) };
+        let device = Device { name: "test".into(), ports: 3, delay };
+        let mut switch = Switch::new(device, 1).expect("three ports");
+        let [there, back, other] = [Patch::new(1, 5), Patch::new(2, 4), Patch::new(3, 6)];
+        let done = switch.apply(ms(10), &[], &[there, back]).expect("free ports");
+        assert_eq!(done, ms(35), "the switch knows nothing of NICs");
+        mirrors.follow(&switch, ms(35));
+        assert_eq!(seen.leads(), [None, None, None], "there is light, and no NIC is active");
+        mirrors.follow(&switch, ms(534));
+        assert_eq!(seen.leads(), [None, None, None]);
+        let due = mirrors.next_timeout().expect("NICs become active");
+        assert!(ms(535) <= due && due < ms(536), "{due:?}");
+        mirrors.follow(&switch, due);
+        assert_eq!(seen.leads(), [Some(1), Some(0), None]);
+        switch.apply(ms(600), &[], &[other]).expect("a free port");
+        mirrors.follow(&switch, ms(630));
+        assert_eq!(seen.leads(), [Some(1), Some(0), None], "the others are active");
+        mirrors.follow(&switch, ms(1126));
+        assert_eq!(seen.leads(), [Some(1), Some(0), Some(2)]);
     }
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 type Rings<'a> = (&'a [Vec<usize>], usize);
 
 /// One member's place in one part of a ring, whose shards are by place.
-struct Place {
+pub(super) struct Place {
     at: usize,
     of: usize,
     next: usize,
@@ -24,7 +24,7 @@ impl Place {
 }
 
 /// By part: this member's place in each ring.
-fn places(
+pub(super) fn places(
     me: Member,
     all: &[Range<u64>],
     (orders, parts): Rings<'_>,
@@ -46,22 +46,21 @@ fn places(
     (0..parts).map(|part| (0..orders.len()).map(|ring| place(part, ring)).collect()).collect()
 }
 
-/// In each round a member passes on the shard to which it has just added its own.
+/// In each round a member passes on the shard to which it has just added its own. Says by part which rounds must be
+/// over before it is reduced.
 pub(super) fn reduce_scatter(
     program: &mut Program,
     me: Member,
-    all: &[Range<u64>],
-    (orders, parts): Rings<'_>,
-    element: u64,
-) {
-    let places = places(me, all, (orders, parts), element);
+    places: &[Vec<Place>],
+) -> Vec<Vec<usize>> {
     let longest =
         |place: &Place| place.shards.iter().map(|it| it.end - it.start).max().unwrap_or(0);
     let scratch: Vec<Vec<Range<u64>>> = places
         .iter()
         .map(|rings| rings.iter().map(|place| program.scratch(longest(place))).collect())
         .collect();
-    rounds(program, me, &places, |hop, part, ring, place, round| {
+    let before = vec![all(program); places.len()];
+    rounds(program, me, places, &before, |hop, part, ring, place, round| {
         let (sent, come) = (place.before(hop + 1), place.before(hop + 2));
         let begin = scratch[part][ring].start;
         let from = begin..begin + come.end - come.start;
@@ -69,18 +68,21 @@ pub(super) fn reduce_scatter(
         round.receives.push(Part { peer: place.last, range: from.clone() });
         round.folds.push(Fold { from, into: come.start });
     });
+    if me.of == 1 {
+        return before; // there was nothing to do
+    }
+    (program.rounds.len() - places.len()..program.rounds.len()).map(|last| vec![last]).collect()
 }
 
-/// In each round a member passes on the shard that has just come; `root` needs none.
+/// In each round a member passes on the shard that has just come, part by part after these rounds; `root` needs none.
 pub(super) fn all_gather(
     program: &mut Program,
     me: Member,
-    all: &[Range<u64>],
-    rings: Rings<'_>,
+    places: &[Vec<Place>],
     root: Option<usize>,
+    after: &[Vec<usize>],
 ) {
-    let places = places(me, all, rings, 1);
-    rounds(program, me, &places, |hop, _, _, place, round| {
+    rounds(program, me, places, after, |hop, _, _, place, round| {
         if Some(place.next) != root {
             round.sends.push(Part { peer: place.next, range: place.before(hop) });
         }
@@ -90,18 +92,18 @@ pub(super) fn all_gather(
     });
 }
 
-/// Adds the rounds of one way round the rings: each part's after its last.
+/// Adds the rounds of one way round the rings: each part's after its last, and the first after those before.
 fn rounds(
     program: &mut Program,
     me: Member,
     places: &[Vec<Place>],
+    before: &[Vec<usize>],
     fill: impl Fn(usize, usize, usize, &Place, &mut Round),
 ) {
-    let before = all(program);
     for hop in 0..me.of - 1 {
         for (part, rings) in places.iter().enumerate() {
             let last = program.rounds.len().checked_sub(places.len()).filter(|_| hop > 0);
-            let after = last.map_or_else(|| before.clone(), |last| vec![last]);
+            let after = last.map_or_else(|| before[part].clone(), |last| vec![last]);
             let mut round = Round { after, ..Round::default() };
             for (ring, place) in rings.iter().enumerate() {
                 fill(hop, part, ring, place, &mut round);

@@ -6,7 +6,7 @@ use super::round::Program;
 ///
 /// ```
 /// use lightloom_runtime::collective::*;
-/// let mut run = Run::new(&all_reduce(&Algorithm::Direct, Member { at: 0, of: 2 }, 8, 4));
+/// let mut run = Run::new(&all_reduce(&Algorithm::Direct { parts: 1 }, Member { at: 0, of: 2 }, 8, 4));
 /// assert_eq!((run.begin(), run.begin()), (Some(0), None));
 /// run.end(0);
 /// assert_eq!((run.begin(), run.is_over()), (Some(1), false));

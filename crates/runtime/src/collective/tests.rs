@@ -28,7 +28,8 @@ fn algorithms(members: usize) -> impl Strategy<Value = Algorithm> {
     let order = Just((0..members).collect::<Vec<_>>()).prop_shuffle();
     let rings = (prop::collection::vec(order, 1..4), 1..4usize);
     let rings = rings.prop_map(|(orders, parts)| Algorithm::Ring { orders, parts });
-    prop_oneof![Just(Algorithm::Direct), rings]
+    let direct = (1..4usize).prop_map(|parts| Algorithm::Direct { parts });
+    prop_oneof![direct, rings]
 }
 
 fn cases() -> impl Strategy<Value = (usize, Algorithm, What)> {
@@ -197,7 +198,7 @@ proptest! {
             for at in 0..members {
                 let sent = what.program(&algorithm, Member { at, of: members }).sent();
                 let slices = match &algorithm {
-                    Algorithm::Direct => 1,
+                    Algorithm::Direct { parts } => *parts as u64,
                     Algorithm::Ring { orders, parts } => (orders.len() * parts) as u64,
                 };
                 let most = 2 * bound(bytes, at) + (n - 1) * 8 * (1 + 2 * slices);

@@ -165,6 +165,7 @@ impl Exchange {
             it.phase = Phase::Proves { lane, mine, theirs: *theirs };
             it.reader.take(TAG);
         }
+        self.lanes[lane.at()].statistics.stream_bytes_received += HELLO as u64;
         self.say(id, &mine);
         self.say(id, &proof);
         Ok(())

@@ -39,6 +39,7 @@ impl Exchange {
                 marked.push(lane);
             }
         }
+        self.fences.ask(token, self.now);
         self.runtime.drain(token, ports);
         self.circuits_changed();
         for lane in marked {
@@ -50,6 +51,7 @@ impl Exchange {
     /// The agent is gone, or is another: what it allowed is over.
     pub fn forsaken(&mut self, now: Time) {
         self.advance(now);
+        self.fences.forget();
         self.runtime.forsaken();
         self.circuits_changed();
     }

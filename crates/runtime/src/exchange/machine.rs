@@ -12,9 +12,9 @@ use super::ranges::{Ranges, There};
 use super::relay::Relayed;
 use super::settings::{Settings, SettingsError};
 use super::slab::Slab;
-use super::statistics::Statistics;
+use super::statistics::{FenceStatistics, Fences, Statistics};
 use crate::planted::{Bug, Planted};
-use lightloom_control::{PortId, Runtime};
+use lightloom_control::{PortId, Runtime, RuntimeOutput};
 use lightloom_units::Time;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -48,6 +48,7 @@ pub struct Exchange {
     pub(crate) dug: u64,
     /// By pair: connections of others that go by this endpoint.
     pub(crate) relayed: BTreeMap<(Endpoint, Endpoint), Relayed>,
+    pub(crate) fences: Fences,
     pub(crate) outputs: VecDeque<Output>,
     pub(crate) bug: Bug,
 }
@@ -116,6 +117,7 @@ impl Exchange {
             tunnels: BTreeMap::new(),
             dug: 0,
             relayed: BTreeMap::new(),
+            fences: Fences::default(),
             outputs: VecDeque::new(),
             bug: Bug::default(),
         };
@@ -158,6 +160,19 @@ impl Exchange {
         let lanes = (0..).map(LaneId).zip(&self.lanes).filter(|it| it.1.spec.nic == nic);
         let usable: Vec<bool> = lanes.map(|it| self.usable(it.0)).collect();
         (usable.len(), usable.iter().filter(|&&usable| usable).count())
+    }
+
+    /// What the lanes to a peer have carried.
+    pub fn peer_statistics(&self, endpoint: Endpoint) -> Statistics {
+        let mut sum = Statistics::default();
+        let lanes = self.lanes.iter().filter(|lane| lane.spec.peer == endpoint);
+        lanes.for_each(|lane| sum += lane.statistics);
+        sum
+    }
+
+    /// Drains that are done.
+    pub fn fences(&self) -> FenceStatistics {
+        self.fences.over
     }
 
     /// Payload on a lane that was begun and not acknowledged \[B\].
@@ -235,6 +250,9 @@ impl Exchange {
     /// Says what the runtime of circuits has to say.
     pub(crate) fn say_runtime(&mut self) {
         while let Some(said) = self.runtime.poll() {
+            if let RuntimeOutput::Drained { token } = said {
+                self.fences.end(token, self.now);
+            }
             self.outputs.push_back(Output::Runtime(said));
         }
     }

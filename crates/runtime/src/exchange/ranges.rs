@@ -42,6 +42,11 @@ impl Ranges {
         }
     }
 
+    /// Where the last of them ends; 0 if there is none.
+    pub fn end(&self) -> u64 {
+        self.spans.last().map_or(0, |span| span.1)
+    }
+
     /// The sum of all lengths.
     pub fn total(&self) -> u64 {
         self.spans.iter().map(|span| span.1 - span.0).sum()

@@ -70,9 +70,13 @@ impl Exchange {
             }
             None => it.reader.read(bytes),
         };
+        let of = it.lane();
         if let Some(lane) = lane {
             let peer = self.lanes[lane.at()].peer;
             self.peers[peer].heard = self.now;
+        }
+        if let Some(lane) = of {
+            self.lanes[lane.at()].statistics.stream_bytes_received += bytes as u64;
         }
         if !whole {
             return;
@@ -80,6 +84,7 @@ impl Exchange {
         let chunk = it.reader.chunk.take();
         let result = match (lane, chunk) {
             (Some(lane), Some(incoming)) => {
+                self.lanes[lane.at()].statistics.frames_received += 1;
                 self.keep(lane, incoming);
                 self.count(lane, connection);
                 Ok(())
@@ -104,7 +109,11 @@ impl Exchange {
         bytes: &[u8; HEADER],
     ) -> Result<(), LaneError> {
         let peer = self.lanes[lane.at()].peer;
-        match Frame::decode(bytes)? {
+        let frame = Frame::decode(bytes)?;
+        // A chunk is whole once its payload has come.
+        let whole = !matches!(frame, Frame::Chunk(_));
+        self.lanes[lane.at()].statistics.frames_received += u64::from(whole);
+        match frame {
             Frame::Chunk(header) => {
                 let operation = self.admit(lane, &header)?;
                 let incoming = Incoming { header, done: 0, sunk: false, operation };
@@ -258,8 +267,10 @@ impl Exchange {
         }
         statistics.chunks_received += 1;
         statistics.bytes_received += u64::from(header.length);
+        let mut sooner = 0; // where what came sooner ends
         if target == Target::Bounce {
             if let Some(early) = self.peers[peer].bounce.get_mut((header.group, header.number)) {
+                sooner = early.got.end();
                 early.got.insert(start, end);
             }
         }
@@ -267,12 +278,14 @@ impl Exchange {
             let Some(running) = self.operations.get_mut(id.0) else { return };
             running.missing = running.missing.saturating_sub(u64::from(header.length));
             if let Some(receiving) = running.receiving_mut(header.source) {
+                sooner = receiving.got.end();
                 if receiving.got.there(start, end) == There::Nothing {
                     receiving.got.insert(start, end);
                 }
             }
             self.finish(id);
         }
+        self.lanes[lane.at()].statistics.out_of_order += u64::from(end <= sooner);
     }
 
     /// The peer has so many of this connection's frames.

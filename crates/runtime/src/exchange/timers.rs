@@ -64,6 +64,7 @@ impl Exchange {
         let Some(connection) = it.connection else { return };
         if !it.flying.is_empty() && due <= self.now && !self.bug.is(Planted::NeverStalls) {
             it.statistics.stalls += 1;
+            it.statistics.stalled_ps += self.now.saturating_sub(it.progress).ps();
             self.shut(connection, LaneError::Stalled);
         }
     }

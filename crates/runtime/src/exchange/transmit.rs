@@ -32,6 +32,9 @@ impl Exchange {
     pub fn sent(&mut self, now: Time, connection: ConnectionId, bytes: usize) {
         self.advance(now);
         let Some(it) = self.connections.get_mut(connection.0) else { return };
+        if let Some(lane) = it.lane() {
+            self.lanes[lane.at()].statistics.stream_bytes_sent += bytes as u64;
+        }
         if !it.writer.wrote(bytes) {
             return;
         }
@@ -59,6 +62,8 @@ impl Exchange {
         if ack.is_none() && next.is_none() {
             return false;
         }
+        let frames = u64::from(ack.is_some()) + u64::from(next.is_some());
+        self.lanes[lane.at()].statistics.frames_sent += frames;
         let (item, part) = match next {
             Some(Next::Item(item)) => (Some(self.begin(lane, item)), None),
             Some(Next::Part(part)) => (None, Some((self.begin_part(lane, &part), part))),

@@ -1,10 +1,12 @@
 //! What the runtime's thread hears.
 
 use super::agent::FromAgent;
+use super::counters::Counters;
 use super::message::Question;
 use crate::net::Event;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::mpsc::Sender;
 
 /// What the thread hears.
 pub(super) enum Heard {
@@ -20,6 +22,8 @@ pub(super) enum Heard {
     Over { operation: u64, round: usize, result: Result<(), String> },
     /// The agent says something.
     Agent(FromAgent),
+    /// Somebody wants to know what was counted.
+    Count(Sender<Counters>),
     /// It is to end.
     End,
 }

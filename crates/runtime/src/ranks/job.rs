@@ -10,8 +10,9 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// Parts of a ring's slice that are under way at a time: while one goes, another one is acknowledged and reduced.
-const PARTS: usize = 2;
+/// Parts unless the job says otherwise: of an all-reduce that goes directly, and of a ring's slices. More of them were
+/// not faster: each begins with the first NIC again, so short ones load NICs unevenly.
+const PARTS: (u16, u16) = (4, 2);
 
 /// A job: all its servers are given the same. Ranks are numbered server by server.
 ///
@@ -43,6 +44,11 @@ pub struct Job {
     pub path: String,
     /// How all that is no all-to-all goes: `direct`, or `ring`: round all servers in their order and the other way.
     pub algorithm: String,
+    /// Parts of an all-reduce, and of a ring's slices, that are under way at a time: while one is acknowledged and
+    /// reduced, another one goes. There are fewer where they would be shorter than a chunk. Unless given, 4 of an
+    /// all-reduce that goes directly, 2 of a ring's slices.
+    #[serde(default)]
+    pub parts: Option<u16>,
     /// Rounds of demand of the job begin after this one; the controller must not have heard of later ones.
     pub round: u64,
     /// The longest chunk \[B\].
@@ -115,6 +121,7 @@ impl Job {
         from_1("servers", self.servers.len() as u64, 4096)?;
         from_1("ranks_per_server", self.ranks_per_server.into(), 1024)?;
         from_1("packet_nics", self.packet_nics.into(), 1024)?;
+        from_1("parts", self.parts.unwrap_or(1).into(), 64)?;
         between("lost_ms", self.lost_ms, 100, 3_600_000)?;
         self.path.parse::<Path>().map_err(|why| format!("`path` is {:?}; it {why}", self.path))?;
         if !["direct", "ring"].contains(&self.algorithm.as_str()) {
@@ -149,14 +156,19 @@ impl Job {
         }
     }
 
-    /// How collectives of so many servers go, but for all-to-alls.
-    pub fn algorithm(&self, servers: usize) -> Algorithm {
-        if self.algorithm == "direct" {
-            return Algorithm::Direct;
+    /// How collectives of so many servers and bytes go, but for all-to-alls.
+    pub fn algorithm(&self, servers: usize, bytes: u64) -> Algorithm {
+        let is_direct = self.algorithm == "direct";
+        let slices = servers.max(1) as u64 * if is_direct { 1 } else { 2 };
+        let chunks = bytes / slices / u64::from(self.chunk.max(1));
+        let most = self.parts.unwrap_or(if is_direct { PARTS.0 } else { PARTS.1 });
+        let parts = chunks.clamp(1, most.max(1).into()) as usize;
+        if is_direct {
+            return Algorithm::Direct { parts };
         }
         let order: Vec<usize> = (0..servers).collect();
         let back = order.iter().rev().copied().collect();
-        Algorithm::Ring { orders: vec![order, back], parts: PARTS }
+        Algorithm::Ring { orders: vec![order, back], parts }
     }
 
     /// Ranks in all.
@@ -278,6 +290,7 @@ mod tests {
             optical_nics: 2,
             path: "delegate".into(),
             algorithm: "direct".into(),
+            parts: None,
             round: 0,
             chunk: 1000,
             lost_ms: 100,
@@ -350,6 +363,23 @@ mod tests {
             "`path` is \"x\"; it must be one of delegate, rails, stripe, hash, pxn, source"
         );
         assert_eq!(why(&|job| job.servers[2].name = "b".into()), "`servers`: b is there twice");
+    }
+
+    #[test]
+    fn parts_are_no_shorter_than_chunks_and_no_more_than_is_said() {
+        let mut job = job();
+        let parts = |job: &Job, bytes| match job.algorithm(3, bytes) {
+            Algorithm::Direct { parts } | Algorithm::Ring { parts, .. } => parts,
+        };
+        let table =
+            [(0, 1), (3000, 1), (5999, 1), (6000, 2), (11_999, 3), (12_000, 4), (1 << 40, 4)];
+        assert_eq!(table.map(|it| parts(&job, it.0)), table.map(|it| it.1));
+        job.algorithm = "ring".into();
+        assert_eq!([11_999, 12_000, 1 << 40].map(|bytes| parts(&job, bytes)), [1, 2, 2]);
+        job.parts = Some(7);
+        assert_eq!(parts(&job, 1 << 40), 7);
+        job.parts = Some(0);
+        assert_eq!(job.check().unwrap_err(), "`parts` is 0; 1 to 64 is allowed");
     }
 
     #[test]

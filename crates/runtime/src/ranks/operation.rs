@@ -139,7 +139,6 @@ pub(super) struct Maker<'a> {
     pub group: &'a Group,
     /// By rank of this server.
     pub arenas: &'a BTreeMap<u32, Arena>,
-    pub algorithm: &'a Algorithm,
 }
 
 impl Maker<'_> {
@@ -176,6 +175,11 @@ impl Maker<'_> {
             }
         };
         Ok((kind, default))
+    }
+
+    /// How a collective of so many bytes goes, but for all-to-alls.
+    fn algorithm(&self, bytes: u64) -> Algorithm {
+        self.job.algorithm(self.group.servers.len(), bytes)
     }
 
     fn piece(&self, rank: u32, place: (u64, u64)) -> Result<Piece, String> {
@@ -298,9 +302,10 @@ impl Maker<'_> {
             other.fold_into(work, reduces.0, reduces.1);
         }
         let (me, element) = (self.group.member(self.me), reduces.0.bytes());
+        let algorithm = self.algorithm(work.bytes());
         let program = match shards {
-            None => all_reduce(self.algorithm, me, work.bytes(), element),
-            Some(shards) => reduce_scatter(self.algorithm, me, &self.of_servers(shards), element),
+            None => all_reduce(&algorithm, me, work.bytes(), element),
+            Some(shards) => reduce_scatter(&algorithm, me, &self.of_servers(shards), element),
         };
         let part = |rank: u32, piece: &Piece| match shards {
             None => piece.clone(),
@@ -318,7 +323,7 @@ impl Maker<'_> {
             own(other, shards, at).copy_to(&own(work, shards, at));
         }
         let me = self.group.member(self.me);
-        let program = all_gather(self.algorithm, me, &self.of_servers(shards));
+        let program = all_gather(&self.algorithm(work.bytes()), me, &self.of_servers(shards));
         let after = others.iter().map(|(_, other)| (work.clone(), other.clone())).collect();
         self.rounds(program, work.clone(), after, None)
     }
@@ -333,7 +338,7 @@ impl Maker<'_> {
         let me = self.group.member(self.me);
         let server = self.job.server_of(root);
         let at = self.group.servers.iter().position(|&it| it == server).unwrap_or(0);
-        let program = broadcast(self.algorithm, me, at, work.bytes());
+        let program = broadcast(&self.algorithm(work.bytes()), me, at, work.bytes());
         let after = others.iter().map(|(_, other)| (work.clone(), other.clone())).collect();
         self.rounds(program, work.clone(), after, None)
     }

@@ -1,6 +1,7 @@
 //! The runtime of a server: the thread that ranks, the network and the agent speak to.
 
 use super::agent::{FromAgent, ToAgent};
+use super::counters::{Counters, Watch};
 use super::heard::Heard;
 use super::job::{Job, by_ends};
 use super::line;
@@ -10,8 +11,8 @@ use crate::net::{Clock, Config, Event, Listening, Node, OpenError};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use thiserror::Error;
 
@@ -43,6 +44,7 @@ pub struct Service {
     listener: Arc<UnixListener>,
     socket: PathBuf,
     clock: Clock,
+    last: Arc<Mutex<Counters>>,
     work: Option<JoinHandle<Result<(), String>>>,
 }
 
@@ -73,17 +75,24 @@ impl Service {
         let clock = node.clock();
         let wrong = |why| ServiceError::Socket { path: socket.into(), why };
         let listener = Arc::new(UnixListener::bind(socket).map_err(wrong)?);
-        let work = Work::new(job, me, node, ends, heard.clone(), agent);
+        let last = Arc::default();
+        let work = Work::new(job, me, node, ends, heard.clone(), agent, Arc::clone(&last));
         let named = |name: &str| thread::Builder::new().name(name.into());
         let work = named("lightloom-work").spawn(move || work.run(&hears)).map_err(wrong)?;
         let (ranks, to) = (listener.clone(), heard.clone());
         named("lightloom-ranks").spawn(move || line::accept(&ranks, &to)).map_err(wrong)?;
-        Ok(Service { heard, listener, socket: socket.into(), clock, work: Some(work) })
+        let socket = socket.into();
+        Ok(Service { heard, listener, socket, clock, last, work: Some(work) })
     }
 
     /// The time of what the agent says.
     pub fn clock(&self) -> Clock {
         self.clock
+    }
+
+    /// For whoever wants to know what was counted.
+    pub fn watch(&self) -> Watch {
+        Watch { heard: self.heard.clone(), last: self.last.clone() }
     }
 
     /// For whoever reads what the agent says.

@@ -7,21 +7,22 @@ mod plan;
 
 use super::agent::{Demands, ToAgent};
 use super::arena::Arena;
+use super::counters::{Counters, nic_names, peers};
 use super::group::{Group, Who};
 use super::heard::Heard;
 use super::job::{Job, Lanes};
 use super::line;
 use super::message::{Answer, Ask, Question, Said};
 use super::operation::Operation;
-use crate::exchange::{Endpoint, Exchange, Statistics};
+use crate::exchange::Endpoint;
 use crate::net::Node;
 use lightloom_control::PortId;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Groups of a sender and a receiver have numbers from here on; ranks give theirs below.
@@ -70,6 +71,8 @@ pub(super) struct Work {
     leaves: Option<Instant>,
     /// The first rank that has ended before it was done.
     died: Option<String>,
+    /// What was counted when all was over.
+    last: Arc<Mutex<Counters>>,
 }
 
 impl Work {
@@ -80,6 +83,7 @@ impl Work {
         lanes: Lanes,
         heard: Sender<Heard>,
         agent: Option<Box<dyn FnMut(ToAgent) + Send>>,
+        last: Arc<Mutex<Counters>>,
     ) -> Self {
         Work {
             job,
@@ -98,6 +102,7 @@ impl Work {
             answered: Answered::default(),
             leaves: None,
             died: None,
+            last,
         }
     }
 
@@ -126,6 +131,7 @@ impl Work {
                 break;
             }
         }
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = self.counters();
         for client in self.clients.values() {
             line::close(&client.stream);
         }
@@ -155,6 +161,9 @@ impl Work {
             Heard::Net(event) => self.event(event),
             Heard::Over { operation, round, result } => self.over(operation, round, result),
             Heard::Agent(said) => self.agent_says(said),
+            Heard::Count(answer) => {
+                let _ = answer.send(self.counters()); // whoever has asked may have gone
+            }
             Heard::End => {}
         }
     }
@@ -186,8 +195,8 @@ impl Work {
             Ask::Receive { from, at } => self.pass(who, (from, rank), rank, at)?,
             Ask::Demand { round, bytes } => self.demand(who, round, rank, &bytes)?,
             Ask::Statistics => {
-                let statistics = self.statistics();
-                self.done(who, statistics);
+                let nics = json!(self.counters().nics);
+                self.done(who, nics);
             }
             Ask::Bye => {
                 if let Some(client) = self.clients.get_mut(&who.0) {
@@ -250,21 +259,12 @@ impl Work {
         }
     }
 
-    fn statistics(&self) -> Value {
-        let nics = self.job.packet_nics + self.job.optical_nics;
+    /// What was counted; nothing if the endpoint has ended.
+    fn counters(&self) -> Counters {
+        let (nics, peers) = (nic_names(&self.job, self.me), peers(&self.job, self.me));
         let packet = self.job.packet_nics;
-        let of = move |exchange: &Exchange| {
-            let nic = |nic| (exchange.nic_statistics(nic), exchange.nic_lanes(nic));
-            (0..nics).map(nic).collect::<Vec<_>>()
-        };
-        let all = self.node.ask(of);
-        let nic = |(nic, (it, (lanes, up))): (u16, (Statistics, (usize, usize)))| {
-            let mut said = json!(it);
-            said["circuit"] = (nic >= packet).into();
-            (said["lanes"], said["lanes_up"]) = (lanes.into(), up.into());
-            said
-        };
-        (0..).zip(all.unwrap_or_default()).map(nic).collect()
+        let all = self.node.ask(move |exchange| Counters::new(exchange, &nics, packet, &peers));
+        all.unwrap_or_default()
     }
 
     fn now(&self) -> u64 {

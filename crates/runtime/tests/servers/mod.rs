@@ -147,6 +147,8 @@ impl Servers {
             chunk: 1 << 14,
             lost_ms: made.lost_ms,
             spread: None,
+            relays: true,
+            parts: None,
         };
         change(&mut job);
         drop(held);

@@ -17,13 +17,7 @@ impl Work {
     pub(super) fn begin(&mut self, group: u32) {
         while let Some(calls) = self.groups.get_mut(&group).and_then(Group::next) {
             let it = &self.groups[&group];
-            let maker = Maker {
-                job: &self.job,
-                me: self.me,
-                group: it,
-                arenas: &self.arenas,
-                algorithm: &self.job.algorithm(it.servers.len()),
-            };
+            let maker = Maker { job: &self.job, me: self.me, group: it, arenas: &self.arenas };
             let asks: Vec<Who> = calls.values().map(|(who, _)| *who).collect();
             let name = calls.values().next().map_or("", |(_, call)| call.name());
             let begun = self.now();
