@@ -20,6 +20,9 @@
 //!   the circuit, and a connection with anything on it is closed.
 //! - **Lanes that may not be used.** Chunks go over another lane to the same peer: the circuit with the fewest
 //!   bytes in its queue, else the packet lane with the fewest. If no lane is up, they wait.
+//! - **Relays.** Two endpoints that no lane joins any more have a connection through a third, which both reach: `tunnel.rs`
+//!   has their part, `relay.rs` the third's. Its bytes are parts of frames of the lanes on the way, so each circuit counts
+//!   them as its own; hello, acknowledgements and windows are from end to end.
 //! - **Lives.** An endpoint's life is a number that rises with every start; the caller takes it from a counter
 //!   that the job keeps. Hello tells it, with a proof by the job's secret, and a group is of endpoints in one life each. If
 //!   a peer starts again, or is silent for too long, or the caller says that it is lost, every group with that life of
@@ -40,10 +43,10 @@
 //!
 //! Ignored: encryption, and whoever can change bytes on the wire: hello proves who is there when a connection
 //! begins, and no more. A stranger who opens connections without end keeps peers out while he does so. A sum of
-//! payloads: TCP has one. Relays. A peer that expects nothing of an endpoint that sends it something: what is
+//! payloads: TCP has one. Ways over two relays. A peer that expects nothing of an endpoint that sends it something: what is
 //! small is dropped there, what is not waits until the caller gives up; every other difference between what is
 //! sent and what is expected fails the group. Clocks that differ: an endpoint uses one. Pairs without a packet
-//! lane must have a circuit more often than `lost`.
+//! lane, and without a peer that reaches both, must have a circuit more often than `lost`.
 //!
 //! Checked: unit tests of every rule; an in-memory world of endpoints, lanes, circuits and faults from seeds
 //! (`tests/world`), with what must hold after every step; bugs that are planted in the machine and found there

@@ -31,6 +31,24 @@ fn a_wrong_frame_breaks_its_lane_and_nothing_else() {
         (Frame::Ack { count: 9 }.encode().into(), "9 frames are acknowledged; 0 to 0 is allowed"),
         (Frame::Mark { epoch: 3 }.encode().into(), "a frame is of epoch 3; the lane is at 0"),
         (
+            Frame::Open(Tunnel { source: 0, target: 1, number: 1 }).encode().into(),
+            "a frame goes from endpoint 0 to endpoint 1: not over this lane",
+        ),
+        (
+            Frame::Shut(Tunnel { source: 2, target: 5, number: 1 }).encode().into(),
+            "a frame goes from endpoint 2 to endpoint 5: not over this lane",
+        ),
+        (
+            Frame::Relay {
+                tunnel: Tunnel { source: 0, target: 5, number: 1 },
+                length: 165,
+                epoch: 0,
+            }
+            .encode()
+            .into(),
+            "a part of a tunnel has 165 B; up to 164 B is allowed",
+        ),
+        (
             Frame::Chunk(far).encode().into(),
             "early chunks take 1166 B of bounce memory; 1000 B is allowed",
         ),
