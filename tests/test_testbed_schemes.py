@@ -126,7 +126,7 @@ def test_a_table_has_both_sides(bed: Shape, capsys: pytest.CaptureFixture[str]) 
         (["--chunk", "64 KiB"], "--window: 131072: must be at least 196608"),
         (["--size", "9 B"], "--size: 9: demand 0 sends"),
         (["--size", "much"], "--size: much:"),
-        (["--out", "/proc/here"], "/proc/here"),
+        (["--out", __file__], "test_testbed_schemes.py"),
     ],
 )
 def test_what_cannot_be_is_refused_with_one_line(

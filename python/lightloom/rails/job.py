@@ -31,8 +31,8 @@ _BALANCERS = kinds.family("balancer").kinds
 _DEAL: Any = next(key.form for key in _BALANCERS["rails"].keys if key.name == "deal")
 # The rules by which chunks are dealt to rails, the scheme's own first.
 DEALS: tuple[str, ...] = tuple(_DEAL["choice"])
-# What users may write, and the balancer of the packet engine and the rule of dealing that it is:
-# its own; one that deals chunks to rails also with each other rule.
+# What users may write, and which balancer of the packet engine and rule of dealing it is: its
+# own; one that deals chunks to rails also with each other rule.
 DEALT = {
     kind.name if deal == DEALS[0] else f"{kind.name}-{deal}": (kind.name, deal)
     for kind in _BALANCERS.values()

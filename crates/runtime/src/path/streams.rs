@@ -6,7 +6,7 @@
 //! rule has dealt to a rail, which are one stream there.
 //! Checked: `path/tests.rs`; bytes on real NICs in `tests/test_testbed_schemes.py`.
 
-use super::{Block, Shape, Way, begins};
+use super::parts::{Block, Shape, Way, begins};
 use crate::exchange::Nic;
 use lightloom_packet::{BalancerSpec, Nics};
 use lightloom_units::mix;
