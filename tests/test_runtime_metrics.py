@@ -46,7 +46,7 @@ with Rank() as rank:
     of = [to // rank.per_server for to in range(rank.size)]
     for other in (1, 2, 1):
         joined = [{of[rank.rank], server} == {0, other} for server in of]
-        rank.announce([is_joined << 28 for is_joined in joined])
+        rank.announce([2 << 30 if is_joined else 1 << 30 for is_joined in joined])
     go_on[0] = 1
     while go_on[0]:
         rank.all_to_all(received, sent, sizes, sizes, path="stripe")
