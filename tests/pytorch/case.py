@@ -33,8 +33,8 @@ class Ranks:
         return [self.data(shape, dtype, seed, rank) for rank in range(self.size)]
 
 
-# What a rank has got, and what is right, if that is known without a backend.
-Outcome = tuple[list[torch.Tensor], list[torch.Tensor] | None]
+# What a rank has got, and what is right, computed without a backend.
+Outcome = tuple[list[torch.Tensor], list[torch.Tensor]]
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,14 @@ class Case:
         Which sizes, types or ways.
     run
         Carries it out.
+    exact
+        Whether every bit is known: nothing is rounded, or in one order only.
     """
 
     operation: str
     label: str
     run: Callable[[Ranks], Outcome]
+    exact: bool = True
 
     @property
     def name(self) -> str:
@@ -63,10 +66,12 @@ class Case:
 CASES: list[Case] = []
 
 
-def case(operation: str, label: str) -> Callable[[Callable[[Ranks], Outcome]], None]:
+def case(
+    operation: str, label: str, exact: bool = True
+) -> Callable[[Callable[[Ranks], Outcome]], None]:
     """Add a function to the suite."""
 
     def add(run: Callable[[Ranks], Outcome]) -> None:
-        CASES.append(Case(operation, label, run))
+        CASES.append(Case(operation, label, run, exact))
 
     return add

@@ -40,7 +40,8 @@ for at, dtype in enumerate(TYPES):
                 right.append(folded(ranks.all(count, dtype, 200 + at), name))
             return got, right
 
-        case("all_reduce", f"{name} of {short(dtype)}")(reduced)
+        whole = not (dtype.is_floating_point or dtype.is_complex) or name in ("MIN", "MAX")
+        case("all_reduce", f"{name} of {short(dtype)}", whole)(reduced)
 
 for name, fold in (
     ("BAND", torch.bitwise_and), ("BOR", torch.bitwise_or), ("BXOR", torch.bitwise_xor)
@@ -76,18 +77,7 @@ def _(ranks: Ranks) -> Outcome:
     return tensors, [*right, folded(ranks.all([], torch.int64, 242), "SUM")]
 
 
-@case("all_reduce", "a column of a matrix, beside which nothing changes")
-def _(ranks: Ranks) -> Outcome:
-    matrix = ranks.data([3, 4], torch.float64, 243)
-    right = matrix.clone()
-    right[:, 1] = folded(ranks.all([3, 4], torch.float64, 243), "SUM")[:, 1]
-    column = matrix[:, 1].contiguous()
-    dist.all_reduce(column)
-    matrix[:, 1] = column
-    return [matrix], [right]
-
-
-@case("all_reduce_coalesced", "two")
+@case("all_reduce_coalesced", "two", exact=False)
 def _(ranks: Ranks) -> Outcome:
     tensors = [ranks.data(3, torch.float32, 244), ranks.data([2, 2], torch.float32, 245)]
     dist.all_reduce_coalesced(tensors)
@@ -95,7 +85,7 @@ def _(ranks: Ranks) -> Outcome:
     return tensors, [folded(ranks.all(shape, torch.float32, it), "SUM") for shape, it in seeds]
 
 
-@case("reduce", "to 1; nothing changes elsewhere")
+@case("reduce", "to 1", exact=False)
 def _(ranks: Ranks) -> Outcome:
     tensor = ranks.data(5, torch.float64, 250)
     dist.reduce(tensor, 1)
@@ -115,10 +105,11 @@ for at, dtype in enumerate([torch.float32, torch.bfloat16, torch.float16, torch.
             whole = folded(ranks.all(count * ranks.size, dtype, 260 + at), "SUM")
             return [out], [whole[count * ranks.rank : count * (ranks.rank + 1)]]
 
-        case("reduce_scatter_tensor", f"{count} of {short(dtype)}")(scattered)
+        whole = not dtype.is_floating_point
+        case("reduce_scatter_tensor", f"{count} of {short(dtype)}", whole)(scattered)
 
 
-@case("reduce_scatter_tensor", "an average, async")
+@case("reduce_scatter_tensor", "an average, async", exact=False)
 def _(ranks: Ranks) -> Outcome:
     sent, out = ranks.data([2 * ranks.size, 3], torch.float32, 270), torch.zeros(2, 3)
     dist.reduce_scatter_tensor(out, sent, ReduceOp.AVG, async_op=True).wait()

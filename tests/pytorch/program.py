@@ -16,6 +16,12 @@ import torch
 import torch.distributed as dist
 from case import CASES, Ranks
 from lightloom.errors import LightloomError
+from torch.distributed._functional_collectives import AsyncCollectiveTensor
+
+
+def plain(tensor: torch.Tensor) -> torch.Tensor:
+    """What a functional collective returns is waited for when it is used."""
+    return tensor.wait() if isinstance(tensor, AsyncCollectiveTensor) else tensor
 
 
 def main(backend: str, place: Path) -> None:
@@ -30,7 +36,8 @@ def main(backend: str, place: Path) -> None:
     outcomes: dict[str, object] = {}
     for case in CASES:
         try:
-            outcomes[case.name] = case.run(ranks)
+            got, right = case.run(ranks)
+            outcomes[case.name] = [plain(it) for it in got], [plain(it) for it in right]
         except (RuntimeError, ValueError, LightloomError) as error:
             outcomes[case.name] = f"{type(error).__name__}: {error}"
     torch.save(outcomes, place / f"{backend}-{ranks.rank}.pt")

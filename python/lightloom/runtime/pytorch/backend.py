@@ -51,6 +51,12 @@ class Lightloom(Backend):  # type: ignore[misc, unused-ignore]
         How long an operation may take.
     """
 
+    # What c10d may ask of backends and this one has not. (The base class's own answers call themselves
+    # without end for a class of Python.)
+    supports_splitting = supports_coalescing = supports_shrinking = False
+    supports_reconfigure = supports_window = supports_abort_hooks = False
+    _supports_time_estimate = False
+
     def __init__(self, member: Member, timeout: timedelta) -> None:
         super().__init__(member.at, member.size)
         self._member, self._timeout = member, timeout
