@@ -34,7 +34,13 @@ def exchanged(
         every = ranks.data([sum(splits[source]), *width], dtype, seed, source)
         parts.append(every.split(splits[source])[ranks.rank])
     sent = ranks.data([sum(sends), *width], dtype, seed)
-    return torch.zeros([sum(receives), *width], dtype=dtype), sent, receives, sends, torch.cat(parts)
+    return (
+        torch.zeros([sum(receives), *width], dtype=dtype),
+        sent,
+        receives,
+        sends,
+        torch.cat(parts),
+    )
 
 
 def single(

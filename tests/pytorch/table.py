@@ -9,7 +9,10 @@ from case import Case
 
 def table(cases: Sequence[Case], refused: Collection[str]) -> str:
     """By operation: how many cases, how they are compared, and how many gloo refuses."""
-    rows = ["| Operation | Cases | to the bit | as rounded | not in gloo |", "|---|---|---|---|---|"]
+    rows = [
+        "| Operation | Cases | to the bit | as rounded | not in gloo |",
+        "|---|---|---|---|---|",
+    ]
     for operation in dict.fromkeys(case.operation for case in cases):
         its = [case for case in cases if case.operation == operation]
         exact = sum(case.exact for case in its)

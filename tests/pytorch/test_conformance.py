@@ -9,13 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import cases_models  # noqa: F401
+import cases_moves  # noqa: F401  the order of these three is the table's
+import cases_reductions  # noqa: F401
 import pytest
 import torch
 from case import CASES, Case
 from loopback import RANKS, run, runtimes
 from table import said, table
-
-import cases_moves, cases_reductions, cases_models  # noqa: E401, F401, I001  their order is the table's
 
 HERE = Path(__file__).parent
 PAGE = Path(__file__).parents[2] / "docs" / "torch.md"

@@ -17,12 +17,12 @@ from loopback import RANKS, RANKS_PER_SERVER, run, runtimes
 
 HERE = Path(__file__).parent
 ROOT = Path(__file__).parents[2]
-BEGIN = "import torch.distributed as dist; dist.init_process_group('lightloom', rank=0, world_size=1)"
+BEGIN = (
+    "import torch.distributed as dist; dist.init_process_group('lightloom', rank=0, world_size=1)"
+)
 
 
-def python(
-    text: str, *, path: Path | None = None, **more: str
-) -> subprocess.CompletedProcess[str]:
+def python(text: str, *, path: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
     variables = {key: it for key, it in os.environ.items() if key != "LIGHTLOOM_RUNTIME"}
     variables |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", **more}
     source = Path(lightloom.__file__).parents[1]
@@ -43,9 +43,7 @@ def test_numpy_users_do_not_load_pytorch() -> None:
 
 
 def test_it_is_registered_where_pytorch_is_loaded() -> None:
-    done = python(
-        "import torch, lightloom.runtime, torch.distributed as dist; print(dist.Backend('lightloom'))"
-    )
+    done = python("import torch, lightloom.runtime; print(torch.distributed.Backend('lightloom'))")
     assert done.stdout == "lightloom\n", done.stderr
 
 
@@ -86,33 +84,34 @@ def test_fewer_ranks_than_the_job_has(tmp_path: Path) -> None:
     with runtimes(tmp_path) as sockets:
         text = f"import lightloom.runtime.pytorch; {BEGIN}"
         said = last(python(text, LIGHTLOOM_RUNTIME=str(sockets[0])))
-    assert f"world_size: 1: the runtime's job has {RANKS} ranks, and all join" in said
+    assert f"size: 1: the runtime's job has {RANKS} ranks, and all join" in said
 
 
-@pytest.mark.parametrize(
-    ("what", "why"),
-    [
-        ("late", "RunError: all_reduce: not over after 2 s"),
-        ("tag", "InputError: tag: 5: must be 0; tensors come in the order in which they are sent"),
-        ("half_complex", "InputError: SUM of complex32: can be of float32, float64, bfloat16, "),
-        ("splits", "InputError: input_split_sizes: [1, 1, 1, 2]: must be 4 numbers, 4 together"),
-        ("meta", "InputError: a tensor is strided on meta: the backend lightloom takes strided "),
-    ],
-)
-def test_what_cannot_be(tmp_path: Path, what: str, why: str) -> None:
-    with runtimes(tmp_path) as sockets:
-        ends = run(tmp_path, sockets, [sys.executable, str(HERE / "misuse.py"), what], 120)
-    assert [code for code, _ in ends] == [0] * RANKS, ends
-    for rank, (_, said) in enumerate(ends):
-        if (what, rank) != ("late", 3):
-            assert why in said, (rank, said)
+def misused(place: Path, what: str) -> list[tuple[int, str]]:
+    with runtimes(place) as sockets:
+        return run(place, sockets, [sys.executable, str(HERE / "misuse.py"), what], 120)
 
 
-@pytest.mark.parametrize("what", ["lost", "lost_future"])
-def test_a_rank_that_is_lost_is_an_exception_of_wait(tmp_path: Path, what: str) -> None:
-    with runtimes(tmp_path) as sockets:
-        ends = run(tmp_path, sockets, [sys.executable, str(HERE / "misuse.py"), what], 120)
+def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
+    for code, said in misused(tmp_path, "refused"):
+        assert code == 0, said
+        for why in (
+            "InputError: tag: 5: must be 0; tensors come in the order in which they are sent",
+            "InputError: SUM of uint16: can be of float32, float64, bfloat16, ",
+            "InputError: input_split_sizes: [1, 1, 1, 2]: must be 4 numbers, 4 together",
+            "InputError: BOR of float32: can be SUM, AVG, PRODUCT, MIN or MAX; BAND, BOR, BXOR at ",
+        ):
+            assert why in said
+
+
+def test_a_rank_that_does_not_come_in_time(tmp_path: Path) -> None:
+    for code, said in misused(tmp_path, "late"):
+        assert code == 0 and "RunError: all_reduce: not over after 2 s" in said, said
+
+
+def test_a_rank_that_is_lost_is_an_exception_of_wait_and_of_futures(tmp_path: Path) -> None:
+    ends = misused(tmp_path, "lost")
     assert [code for code, _ in ends] == [0, 0, 0, 7], ends
     for rank in range(RANKS - 1):
         why = "rank 3 has ended" if rank >= RANKS - RANKS_PER_SERVER else "endpoint 1"
-        assert "Error: " in ends[rank][1] and why in ends[rank][1], ends[rank]
+        assert ends[rank][1].count("Error: ") >= 2 and ends[rank][1].count(why) >= 2, ends[rank]

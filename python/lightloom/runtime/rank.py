@@ -49,6 +49,8 @@ class Rank:
         Which rank this is; from ``RANK`` without it.
     room
         What all arrays of `empty` may take together [B].
+    size
+        How many ranks the job must have; any number without it.
 
     Attributes
     ----------
@@ -60,11 +62,16 @@ class Rank:
     Raises
     ------
     InputError
-        If a variable is missing, nobody listens, or the rank is not of that server.
+        If a variable is missing, nobody listens, the rank is not of that server, or there are not
+        so many ranks.
     """
 
     def __init__(
-        self, socket: str | None = None, rank: int | None = None, room: int = ROOM
+        self,
+        socket: str | None = None,
+        rank: int | None = None,
+        room: int = ROOM,
+        size: int | None = None,
     ) -> None:
         path = _variable("LIGHTLOOM_RUNTIME") if socket is None else socket
         number = _variable("RANK") if rank is None else str(rank)
@@ -78,6 +85,9 @@ class Rank:
         self.per_server: int = welcome["ranks_per_server"]
         self.server: str = welcome["server"]
         self._round: int = welcome["round"]
+        if size not in (None, self.size):
+            self._link.close()
+            raise InputError(f"size: {size}: the runtime's job has {self.size} ranks, and all join")
         self._groups: dict[int, list[int]] = {}
         self._made = 0
         self.group(range(self.size))

@@ -14,6 +14,7 @@ from lightloom.runtime.pytorch import moves, reductions, session
 from lightloom.runtime.pytorch.member import Begun, Member
 from lightloom.runtime.pytorch.register import NAME
 from lightloom.runtime.pytorch.work import Pending
+from lightloom.runtime.rank import WORLD
 
 Tensors = Sequence[torch.Tensor]
 
@@ -32,12 +33,12 @@ def create(options: Any) -> Lightloom:
         If there is no runtime, or the ranks are not those of its job.
     """
     ranks = list(options.global_ranks_in_group)
-    if not ranks:
+    if ranks:
+        member = Member(session.rank(), session.group(options.store, ranks), ranks)
+    else:
         rank = session.begin(options.group_rank, options.group_size)
-        ranks = list(range(rank.size))
-    rank = session.rank()
-    group = session.group(options.store, ranks)
-    return Lightloom(Member(rank, group, ranks), options.timeout)
+        member = Member(rank, WORLD, range(rank.size))
+    return Lightloom(member, options.timeout)
 
 
 class Lightloom(Backend):  # type: ignore[misc, unused-ignore]
@@ -80,7 +81,7 @@ class Lightloom(Backend):  # type: ignore[misc, unused-ignore]
 
     def shutdown(self) -> None:
         """Leave the runtime with the group of all ranks."""
-        if self._member.group == 0:
+        if self._member.group == WORLD:
             session.end()
 
     def abort(self) -> None:

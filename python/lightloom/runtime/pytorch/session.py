@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from lightloom.errors import InputError, RunError
-from lightloom.runtime.rank import NUMBERED, WORLD, Rank
+from lightloom.runtime.rank import NUMBERED, Rank
 
 # Groups that have the same first member are told apart by so many bits, and so are members.
 BITS = 15
@@ -63,11 +63,7 @@ def begin(number: int, size: int) -> Rank:
     """
     global _rank
     if _rank is None:
-        _rank = Rank(rank=number)
-    if _rank.size != size:
-        ranks = _rank.size
-        end()
-        raise InputError(f"world_size: {size}: the runtime's job has {ranks} ranks, and all join")
+        _rank = Rank(rank=number, size=size)
     return _rank
 
 
@@ -90,8 +86,6 @@ def group(store: Any, ranks: Sequence[int]) -> int:
         If the ranks do not rise.
     """
     ours = rank()
-    if len(ranks) in (0, ours.size):
-        return WORLD
     if any(one >= other for one, other in itertools.pairwise(ranks)):
         raise InputError(f"ranks: {list(ranks)}: must rise")
     if ours.rank == ranks[0]:

@@ -52,6 +52,7 @@ class Pending(dist.Work):  # type: ignore[misc, unused-ignore]
         self._after, self._seconds = after, seconds
         self._lock = threading.Lock()
         self._error: BaseException | None = None
+        self._over: torch.futures.Future[None] = torch.futures.Future()
         self._future: torch.futures.Future[Any] | None = None
 
     def wait(self, timeout: timedelta = NONE) -> bool:
@@ -70,7 +71,8 @@ class Pending(dist.Work):  # type: ignore[misc, unused-ignore]
         with self._lock:
             if self._future is not None:
                 return self._future
-            self._future = torch.futures.Future()
+            # What a callback raises is the future's error for C++, too; `set_exception` is not.
+            self._future = self._over.then(self._outcome)
             left = list(self._parts)
         if not left:
             _ends.submit(self._tell)
@@ -106,10 +108,8 @@ class Pending(dist.Work):  # type: ignore[misc, unused-ignore]
                 raise
 
     def _tell(self) -> None:
-        assert self._future is not None
-        try:
-            self._end(self._seconds)
-        except Exception as error:
-            self._future.set_exception(error)
-        else:
-            self._future.set_result(self._result)
+        self._over.set_result(None)
+
+    def _outcome(self, _: object) -> list[torch.Tensor]:
+        self._end(self._seconds)
+        return self._result
