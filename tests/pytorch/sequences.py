@@ -1,4 +1,4 @@
-"""Random sequences of operations under way at the same time, on several groups; every value is checked.
+"""Random sequences of operations under way at once, on several groups; every value is checked.
 
 python sequences.py COUNT SEED
 """

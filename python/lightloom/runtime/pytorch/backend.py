@@ -52,8 +52,8 @@ class Lightloom(Backend):  # type: ignore[misc, unused-ignore]
         How long an operation may take.
     """
 
-    # What c10d may ask of backends and this one has not. (The base class's own answers call themselves
-    # without end for a class of Python.)
+    # What c10d may ask of backends and this one has not. (Of a class of Python, the base class asks
+    # itself for its own answers, without end.)
     supports_splitting = supports_coalescing = supports_shrinking = False
     supports_reconfigure = supports_window = supports_abort_hooks = False
     _supports_time_estimate = False
