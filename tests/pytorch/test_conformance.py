@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import cases_models  # noqa: F401
-import cases_moves  # noqa: F401  the order of these three is the table's
+import cases_moves  # noqa: F401
 import cases_reductions  # noqa: F401
 import pytest
 import torch

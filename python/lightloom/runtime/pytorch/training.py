@@ -9,6 +9,7 @@ process are the same (``tests/pytorch/test_train.py``).
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 import torch
@@ -54,7 +55,7 @@ def train(settings: Recording, corpus: Corpus, announces: bool) -> dict[str, Any
         raise InputError(f"--experts {settings.experts}: must be a multiple of the {size} ranks")
     torch.manual_seed(settings.seed)
     phases, monitor = Phases(), GateMonitor(session.rank() if announces else None)
-    model = TinyMoe(settings, lambda *shape: ExpertParallel(*shape, phases, monitor))
+    model = TinyMoe(settings, partial(ExpertParallel, phases=phases, monitor=monitor))
     experts = {id(it) for layer in model.mixture for it in (layer.up, layer.down)}
     optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
     batches, losses = Batches(corpus, settings), []
@@ -83,7 +84,7 @@ def train(settings: Recording, corpus: Corpus, announces: bool) -> dict[str, Any
 
 def _averaged(model: TinyMoe, experts: set[int], nats: torch.Tensor, size: int) -> float:
     """Average gradients, and the loss, over ranks; experts have all ranks' gradients already."""
-    shared = [it.grad for it in model.parameters() if id(it) not in experts]
+    shared = [it.grad for it in model.parameters() if id(it) not in experts and it.grad is not None]
     row = torch.cat([*(it.flatten() for it in shared), nats.view(1)])
     dist.all_reduce(row)
     row /= size
