@@ -13,7 +13,7 @@ FUZZ_SECONDS ?= 200
 WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n < 3 ? n + 1 : 4 )))
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-.PHONY: help demo build daemon dev test test-rust test-python lint lint-fast lint-rustfmt lint-circles lint-ruff bench soak planted fuzz validate traces proto lock clean tools tools-rust
+.PHONY: help demo build daemon dev test test-rust test-python test-torch lint lint-fast lint-rustfmt lint-circles lint-ruff bench soak planted fuzz validate traces proto lock clean tools tools-rust
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -70,6 +70,13 @@ test-python: dev
 	  cargo test --quiet --locked --no-run --workspace --exclude lightloom-py --test all && \
 	  install -m 755 target/debug/lightloomd $(BIN)/lightloomd; fi
 	$(PYTEST)
+
+# Those of docs/torch.md: PyTorch is an extra, and without it they are skipped, and that is said.
+# LIGHTLOOM_TORCH_SEQUENCES says how many random sequences of operations there are (100).
+test-torch: dev $(VENV)/.daemon ## the tests of the PyTorch backend (needs PyTorch: pip install torch)
+	@if $(BIN)/python -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)'; then \
+	  $(BIN)/python -m pytest tests/pytorch python/lightloom/runtime/pytorch; \
+	else echo "test-torch: NOT TESTED: PyTorch is not installed ($(BIN)/pip install torch)"; fi
 
 lint-rustfmt: | tools-rust
 	cargo fmt --check

@@ -9,13 +9,21 @@ share memory. `Rank` connects, and has the collectives on NumPy arrays::
         ours[:] = rank.rank
         rank.all_reduce(ours)
 
-``lightloom testbed run -- python job.py`` starts such processes.
+``lightloom testbed run -- python job.py`` starts such processes. `lightloom.runtime.pytorch` is the
+backend of PyTorch on it; importing this package registers it if PyTorch is loaded, and loads it
+never.
 """
 
 from __future__ import annotations
+
+import sys
+from importlib import import_module
 
 from lightloom.runtime.arena import Arena
 from lightloom.runtime.rank import Rank
 from lightloom.runtime.work import Work
 
 __all__ = ["Arena", "Rank", "Work"]
+
+if "torch" in sys.modules:
+    import_module("lightloom.runtime.pytorch")

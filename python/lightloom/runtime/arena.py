@@ -5,8 +5,10 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+import threading
 import weakref
 from bisect import insort
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -56,6 +58,10 @@ class Arena:
         self._start = np.frombuffer(self._map, dtype=np.uint8).ctypes.data
         # (where it begins, how many bytes), in rising order; no two touch.
         self._free: list[tuple[int, int]] = [(0, room)]
+        # Arrays are made and forgotten by any thread, and forgotten at any moment, even while one
+        # is made: what is given back waits here until nobody has the list.
+        self._back: deque[tuple[int, int]] = deque()
+        self._lock = threading.Lock()
 
     def empty(self, shape: int | Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """Return an array of undefined content; its memory is free again when nobody has it.
@@ -68,11 +74,13 @@ class Arena:
         kind = np.dtype(dtype)
         bytes_ = int(np.prod(shape)) * kind.itemsize
         taken = -(-max(bytes_, 1) // ALIGNED) * ALIGNED
-        at = next((at for at, (_, room) in enumerate(self._free) if room >= taken), None)
-        if at is None:
-            raise RunError(f"the arena has no room for {bytes_} B; it has {self.room} B in all")
-        begin, room = self._free[at]
-        self._free[at : at + 1] = [(begin + taken, room - taken)] if room > taken else []
+        with self._lock:
+            self._take_back()
+            at = next((at for at, (_, room) in enumerate(self._free) if room >= taken), None)
+            if at is None:
+                raise RunError(f"the arena has no room for {bytes_} B; it has {self.room} B in all")
+            begin, room = self._free[at]
+            self._free[at : at + 1] = [(begin + taken, room - taken)] if room > taken else []
         lent = _Lent(self._start + begin, bytes_, self._map)
         weakref.finalize(lent, self._give_back, begin, taken)
         return np.asarray(lent).view(kind).reshape(shape)
@@ -84,6 +92,18 @@ class Arena:
         return (begin, array.nbytes) if inside and array.flags.c_contiguous else None
 
     def _give_back(self, begin: int, room: int) -> None:
+        self._back.append((begin, room))
+        if self._lock.acquire(blocking=False):
+            try:
+                self._take_back()
+            finally:
+                self._lock.release()
+
+    def _take_back(self) -> None:
+        while self._back:
+            self._join(*self._back.popleft())
+
+    def _join(self, begin: int, room: int) -> None:
         insort(self._free, (begin, room))
         joined: list[tuple[int, int]] = []
         for start, length in self._free:

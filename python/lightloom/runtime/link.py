@@ -38,7 +38,8 @@ class Link:
             self._socket.close()
             raise InputError(f"{path}: {error.strerror}: is no runtime of a server") from None
         self._numbers = itertools.count(1)
-        self._waiting: dict[int, Future[Any]] = {}
+        # By question: its answer, and the memory that the runtime uses until then.
+        self._waiting: dict[int, tuple[Future[Any], object]] = {}
         self._lock = threading.Lock()
         self._over: str | None = None
         threading.Thread(target=self._hear, name="lightloom-answers", daemon=True).start()
@@ -50,11 +51,14 @@ class Link:
         except RunError as error:
             raise InputError(f"{path}: {error}") from None
 
-    def ask(self, ask: object) -> Future[Any]:
-        """Send a question; the answer comes later, or a `RunError` with the reason."""
+    def ask(self, ask: object, keeps: object = None) -> Future[Any]:
+        """Send a question; the answer comes later, or a `RunError` with the reason.
+
+        What it `keeps` lives until then, whoever else lets go of it.
+        """
         with self._lock:
             number = next(self._numbers)
-            answer = self._expect(number)
+            answer = self._expect(number, keeps)
             if not answer.done():
                 try:
                     line = json.dumps({"id": number, "ask": ask}) + "\n"
@@ -67,9 +71,9 @@ class Link:
         """End the connection."""
         self._socket.close()
 
-    def _expect(self, number: int) -> Future[Any]:
+    def _expect(self, number: int, keeps: object = None) -> Future[Any]:
         answer: Future[Any] = Future()
-        self._waiting[number] = answer
+        self._waiting[number] = (answer, keeps)
         if self._over is not None:
             self._end(self._over)
         return answer
@@ -80,13 +84,14 @@ class Link:
             with self._socket.makefile("rb") as lines:
                 for line in lines:
                     said = json.loads(line)
-                    answer = self._waiting.pop(said["id"], None)
-                    if answer is None:
+                    asked = self._waiting.pop(said["id"], None)
+                    if asked is None:
                         why = said.get("failed", why)
                     elif "failed" in said:
-                        answer.set_exception(RunError(said["failed"]))
+                        asked[0].set_exception(RunError(said["failed"]))
                     else:
-                        answer.set_result(said["done"])
+                        asked[0].set_result(said["done"])
+                    asked = None
         except (OSError, ValueError) as error:
             why = f"{why}: {error}"
         self._end(why)
@@ -94,6 +99,6 @@ class Link:
     def _end(self, why: str) -> None:
         self._over = why
         for number in list(self._waiting):
-            answer = self._waiting.pop(number, None)
-            if answer is not None and not answer.done():
-                answer.set_exception(RunError(why))
+            asked = self._waiting.pop(number, None)
+            if asked is not None and not asked[0].done():
+                asked[0].set_exception(RunError(why))

@@ -21,6 +21,8 @@ Copies = list[tuple[Array, Array]]
 ELEMENTS = ("float32", "float64", "int32", "int64", "uint8")
 # The group of all ranks.
 WORLD = 0
+# From here on groups have numbers that their members have agreed on.
+NUMBERED = 1 << 30
 
 
 def _variable(name: str) -> str:
@@ -47,6 +49,8 @@ class Rank:
         Which rank this is; from ``RANK`` without it.
     room
         What all arrays of `empty` may take together [B].
+    size
+        How many ranks the job must have; any number without it.
 
     Attributes
     ----------
@@ -58,11 +62,16 @@ class Rank:
     Raises
     ------
     InputError
-        If a variable is missing, nobody listens, or the rank is not of that server.
+        If a variable is missing, nobody listens, the rank is not of that server, or there are not
+        so many ranks.
     """
 
     def __init__(
-        self, socket: str | None = None, rank: int | None = None, room: int = ROOM
+        self,
+        socket: str | None = None,
+        rank: int | None = None,
+        room: int = ROOM,
+        size: int | None = None,
     ) -> None:
         path = _variable("LIGHTLOOM_RUNTIME") if socket is None else socket
         number = _variable("RANK") if rank is None else str(rank)
@@ -76,7 +85,11 @@ class Rank:
         self.per_server: int = welcome["ranks_per_server"]
         self.server: str = welcome["server"]
         self._round: int = welcome["round"]
+        if size not in (None, self.size):
+            self._link.close()
+            raise InputError(f"size: {size}: the runtime's job has {self.size} ranks, and all join")
         self._groups: dict[int, list[int]] = {}
+        self._made = 0
         self.group(range(self.size))
 
     def __enter__(self) -> Rank:
@@ -104,7 +117,7 @@ class Rank:
         """Return an array that the runtime can use without a copy; its content is not defined."""
         return self.arena.empty(shape, dtype)
 
-    def group(self, ranks: Sequence[int]) -> int:
+    def group(self, ranks: Sequence[int], number: int | None = None) -> int:
         """Make a group, and return its number. All ranks of the job call it, in the same order.
 
         Parameters
@@ -112,13 +125,19 @@ class Rank:
         ranks
             Its members, in rising order. A rank that is none of them makes nothing and is given the
             number, too.
+        number
+            From 2^30 to 2^31 - 1, and the same at all members: then none but they call it.
 
         Raises
         ------
         RunError
             If it cannot be; with the reason.
         """
-        number = len(self._groups)
+        if number is None:
+            number = self._made
+            self._made += 1
+        elif not NUMBERED <= number < 2 * NUMBERED:
+            raise InputError(f"number: {number}: must be from {NUMBERED} to {2 * NUMBERED - 1}")
         self._groups[number] = list(ranks)
         if self.rank in self._groups[number]:
             self._link.ask({"group": {"group": number, "ranks": list(ranks)}}).result()
@@ -283,7 +302,7 @@ class Rank:
         group, wait
             As in `all_to_all`.
         """
-        begun, inside = now_ns(), self._inside(array)
+        begun, inside = now_ns(), self._inside(array, filled=root == self.rank)
         call = {"root": root, "at": self.arena.place(inside)}
         return self._post(group, {"broadcast": call}, begun, [(array, inside)], wait)
 
@@ -375,7 +394,7 @@ class Rank:
         self, ask: object, begun: int, copies: Copies, wait: bool, keeps: object = None
     ) -> Work:
         gather = (begun, now_ns())
-        work = Work(self._link.ask(ask), copies, gather, keeps)
+        work = Work(self._link.ask(ask, (copies, keeps)), copies, gather, keeps)
         if wait:
             work.wait()
         return work

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -50,6 +50,13 @@ class Work:
     def done(self) -> bool:
         """Return whether `wait` would not wait."""
         return self._answer.done()
+
+    def notify(self, call: Callable[[], None]) -> None:
+        """Call something when `wait` would not wait: at once, or in the thread that hears answers.
+
+        That thread must not be kept: no other answer is heard meanwhile.
+        """
+        self._answer.add_done_callback(lambda _: call())
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait until it is over.

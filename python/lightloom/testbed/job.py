@@ -234,6 +234,9 @@ class Job:
             "MASTER_ADDR": self.shape.packet(0)[0].address,
             "MASTER_PORT": str(MEETING_PORT),
             "LIGHTLOOM_RUNTIME": str(self.socket(server)),
+            # gloo, which takes one for each collective in turn: all packet NICs.
+            "GLOO_SOCKET_IFNAME": os.environ.get("GLOO_SOCKET_IFNAME")
+            or ",".join(nic.name for nic in self.shape.packet(server)),
         }
 
     def run(self, command: Sequence[str], more: Mapping[str, str] | None = None) -> None:

@@ -14,13 +14,25 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lightloom.trace.record import Recording
 
 
 class TinyMoe(nn.Module):  # type: ignore[misc, unused-ignore]
-    """A causal language model of `recording.layers` MoE layers."""
+    """A causal language model of `recording.layers` MoE layers.
 
-    def __init__(self, recording: Recording) -> None:
+    Parameters
+    ----------
+    recording
+        Its shape.
+    mixture
+        What makes the mixture of a layer, of hidden, intermediate, experts and k.
+    """
+
+    def __init__(
+        self, recording: Recording, mixture: Callable[[int, int, int, int], nn.Module] | None = None
+    ) -> None:
         super().__init__()
         self.embedding = nn.Embedding(recording.vocabulary, recording.hidden)
         nn.init.normal_(self.embedding.weight, std=recording.hidden**-0.5)
@@ -28,7 +40,9 @@ class TinyMoe(nn.Module):  # type: ignore[misc, unused-ignore]
             Attention(recording.hidden, recording.heads) for _ in range(recording.layers)
         )
         self.mixture = nn.ModuleList(
-            Mixture(recording.hidden, recording.intermediate, recording.experts, recording.top_k)
+            (mixture or Mixture)(
+                recording.hidden, recording.intermediate, recording.experts, recording.top_k
+            )
             for _ in range(recording.layers)
         )
         self.norm = nn.RMSNorm(recording.hidden)

@@ -1,0 +1,99 @@
+"""The training script: the losses of lightloom, of gloo and of one process; and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from lightloom.runtime.train import main
+from lightloom.trace.corpus import text_at, tokenize
+from lightloom.trace.record import Batches, Recording
+from lightloom.trace.tiny_moe import TinyMoe
+from loopback import RANKS, run, runtimes
+
+TEXT = Path(__file__).parents[2] / "docs" / "validation.md"
+STEPS = 4
+# Sums in another order, in float32, through a few steps [nats a token].
+ALIKE = 1e-3
+
+
+def trained(place: Path, backend: str) -> dict[str, Any]:
+    place.mkdir()
+    words = ["--iterations", str(STEPS), "--text", str(TEXT), "--backend", backend, "--json"]
+    with runtimes(place) as sockets:
+        ends = run(
+            place, sockets, [sys.executable, "-m", "lightloom.runtime.train", *words], 240,
+            PYTHONPATH=os.pathsep.join(sys.path),
+        )  # fmt: skip
+    assert [code for code, _ in ends] == [0] * RANKS, ends
+    return dict(json.loads(ends[0][1].splitlines()[-1]))
+
+
+def alone() -> list[float]:
+    """The losses of one process that has all experts and the data of all ranks."""
+    settings = Recording(sources=RANKS, iterations=STEPS, layers=2, sequences=4, intermediate=128)
+    torch.manual_seed(settings.seed)
+    model = TinyMoe(settings)
+    optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
+    batches = Batches(tokenize(*text_at(TEXT), settings.vocabulary), settings)
+    losses = []
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        mean = torch.zeros(())
+        for own in torch.from_numpy(batches.at(step)).chunk(RANKS):
+            nats, balance, _ = model(own)
+            ((nats + settings.balance * balance) / RANKS).backward()
+            mean += nats.detach() / RANKS
+        optimizer.step()
+        losses.append(float(mean))
+    return losses
+
+
+def test_losses_are_those_of_gloo_and_of_one_process(tmp_path: Path) -> None:
+    with ThreadPoolExecutor() as both:
+        ours, gloos = both.map(lambda it: trained(tmp_path / it, it), ("lightloom", "gloo"))
+    right = alone()
+    assert right[0] - right[-1] > 0.5, "it learns"
+    for found in (ours, gloos):
+        assert found["losses"] == pytest.approx(right, abs=ALIKE)
+        assert {"forward", "all_to_all", "experts", "backward"} <= set(found["seconds"])
+        assert 0.5 < sum(found["seconds"].values()) / found["wall_s"] <= 1.0
+    # A layer's gate, and so an announcement, in every step.
+    assert (ours["rounds"], gloos["rounds"]) == (2 * STEPS, 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "why"),
+    [
+        ([], {}, "RANK: is no number in the environment; `lightloom testbed run -- python -m"),
+        (["--experts", "6"], {"RANK": "0"}, "--experts 6: must be a multiple of the 4 ranks"),
+        (["--iterations", "0"], {"RANK": "0"}, "--iterations 0: must be 1 to "),
+        (["--backend", "x"], {"RANK": "0"}, "argument --backend: invalid choice: 'x'"),
+        (["--text", "none"], {"RANK": "0"}, "--text none: no such file or directory"),
+    ],
+)
+def test_bad_input_is_refused(
+    words: list[str], environment: dict[str, str], why: str,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.delenv("RANK", raising=False)
+    for name, value in ({"WORLD_SIZE": "4"} | environment).items():
+        monkeypatch.setenv(name, value)
+    assert main(words) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith(f"error: {why}") and err.count("\n") == 1, err
+
+
+def test_the_help_has_an_example() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "lightloom.runtime.train", "--help"],
+        capture_output=True, text=True, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert "Example: lightloom testbed run -- python -m" in " ".join(done.stdout.split())
