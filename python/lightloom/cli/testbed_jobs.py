@@ -17,6 +17,7 @@ PATH = typer.Option(
 ALGORITHM = typer.Option(
     "direct", "--algorithm", help="How all but all-to-alls go: direct, or ring."
 )
+PART = typer.Option(0, "--job", help="On a grid of RailX, which of its jobs.")
 CHUNK = typer.Option("64 KiB", "--chunk", help="The longest chunk.")
 
 
@@ -42,6 +43,7 @@ def run(
     path: str = PATH,
     algorithm: str = ALGORITHM,
     chunk: str = CHUNK,
+    job: int = PART,
     name: str = NAME,
     as_json: bool = JSON,
 ) -> None:
@@ -65,9 +67,9 @@ def run(
         paths=(path,), algorithm=algorithm, chunk_bytes=parsed_bytes("--chunk", chunk)
     )
     settings = beds.Settings(path, algorithm, request.chunk_bytes)
-    with beds.Job(name, settings) as job:
-        job.run(command)
-        ranks = job.shape.servers * job.shape.ranks_per_server
+    with beds.Job(name, settings, job) as under_way:
+        under_way.run(command)
+        ranks = under_way.team.ranks
     if as_json:
         print(json.dumps({"name": name, "ranks": ranks, "command": command}))
 
@@ -88,8 +90,14 @@ def collective(
         "delegate", "--path", help="One or several of delegate, rails, stripe, hash, pxn, source."
     ),
     count: int = typer.Option(1, "--count", help="How many, each with a demand of its own."),
-    algorithm: str = ALGORITHM,
+    algorithm: str = typer.Option(
+        "direct",
+        "--algorithm",
+        help="How all but all-to-alls go: direct, or ring; all-reduces on a grid of RailX also"
+        " hierarchical (rings of rows and columns) or hyperx (rows and columns all at once).",
+    ),
     chunk: str = CHUNK,
+    job: int = PART,
     seed: int = typer.Option(1, "--seed", help="Of the demands."),
     name: str = NAME,
     as_json: bool = JSON,
@@ -107,7 +115,7 @@ def collective(
     request = beds.Request(
         kind=kind, size_bytes=parsed_bytes("--size", size), workload=demand,
         paths=tuple(path.split(",")), count=count, algorithm=algorithm,
-        chunk_bytes=parsed_bytes("--chunk", chunk), seed=seed,
+        chunk_bytes=parsed_bytes("--chunk", chunk), seed=seed, job=job,
     )  # fmt: skip
     outcomes = beds.collective(name, request, lambda line: print(line, file=sys.stderr))
     if as_json:

@@ -40,8 +40,12 @@ pub struct Job {
     pub optical_nics: u16,
     /// The path that an all-to-all takes unless it names one, and that all else takes.
     pub path: String,
-    /// How all that is no all-to-all goes: `direct`, or `ring`: round all servers in their order and the other way.
+    /// How all that is no all-to-all goes: `direct`, or `ring`: round servers in their order and the other way.
     pub algorithm: String,
+    /// Orders in which rings go round all servers, each both ways; none: the servers' own. A group of some
+    /// servers goes round in their own order.
+    #[serde(default)]
+    pub rings: Vec<Vec<usize>>,
     /// Rounds of demand of the job begin after this one; the controller must not have heard of later ones.
     pub round: u64,
     /// The longest chunk \[B\].
@@ -96,6 +100,13 @@ impl Job {
         if !["direct", "ring"].contains(&self.algorithm.as_str()) {
             return Err(format!("`algorithm` is {:?}; direct or ring is allowed", self.algorithm));
         }
+        for ring in &self.rings {
+            let mut once = ring.clone();
+            once.sort_unstable();
+            if once != (0..self.servers.len()).collect::<Vec<_>>() {
+                return Err(format!("`rings`: {ring:?}; each server's number once is allowed"));
+            }
+        }
         for server in &self.servers {
             if server.nics.len() != nics {
                 return Err(format!(
@@ -119,9 +130,13 @@ impl Job {
         if self.algorithm == "direct" {
             return Algorithm::Direct;
         }
-        let order: Vec<usize> = (0..servers).collect();
-        let back = order.iter().rev().copied().collect();
-        Algorithm::Ring { orders: vec![order, back], parts: PARTS }
+        let rings = match servers == self.servers.len() && !self.rings.is_empty() {
+            true => self.rings.clone(),
+            false => vec![(0..servers).collect()],
+        };
+        let back = |ring: &Vec<usize>| ring.iter().rev().copied().collect();
+        let orders = rings.iter().flat_map(|ring| [ring.clone(), back(ring)]).collect();
+        Algorithm::Ring { orders, parts: PARTS }
     }
 
     /// Ranks in all.
@@ -221,6 +236,7 @@ mod tests {
             optical_nics: 2,
             path: "delegate".into(),
             algorithm: "direct".into(),
+            rings: Vec::new(),
             round: 0,
             chunk: 1000,
             lost_ms: 100,
@@ -245,6 +261,24 @@ mod tests {
             "`path` is \"x\"; it must be one of delegate, rails, stripe, hash, pxn, source"
         );
         assert_eq!(why(&|job| job.servers[2].name = "b".into()), "`servers`: b is there twice");
+        for ring in [vec![0, 1], vec![0, 1, 1], vec![1, 2, 3]] {
+            let message = why(&|job| job.rings = vec![vec![2, 0, 1], ring.clone()]);
+            assert_eq!(message, format!("`rings`: {ring:?}; each server's number once is allowed"));
+        }
+    }
+
+    #[test]
+    fn rings_are_those_of_all_servers_alone_and_go_both_ways() {
+        let orders = |job: &Job, servers| match job.algorithm(servers) {
+            Algorithm::Ring { orders, .. } => orders,
+            Algorithm::Direct => panic!("a ring was asked for"),
+        };
+        let mut job = Job { algorithm: "ring".into(), ..job() };
+        assert_eq!(orders(&job, 3), [[0, 1, 2], [2, 1, 0]]);
+        job.rings = vec![vec![0, 2, 1], vec![1, 0, 2]];
+        assert_eq!(job.check(), Ok(()));
+        assert_eq!(orders(&job, 3), [[0, 2, 1], [1, 2, 0], [1, 0, 2], [2, 0, 1]]);
+        assert_eq!(orders(&job, 2), [[0, 1], [1, 0]]);
     }
 
     #[test]
