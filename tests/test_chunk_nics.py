@@ -18,8 +18,9 @@ import pytest
 from lightloom import daemon
 from lightloom.errors import InputError
 from lightloom.testbed import nics
-from lightloom.testbed.collective import Outcome, Request, collective
+from lightloom.testbed.collective import Outcome, collective
 from lightloom.testbed.nics import Join, Matrix, Part
+from lightloom.testbed.request import Request
 from lightloom.testbed.shape import Shape
 from lightloom.units import Rate, Time
 from nic_capture import Sent, capture, chunks

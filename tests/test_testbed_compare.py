@@ -16,9 +16,10 @@ from lightloom.cli import run
 from lightloom.rails import Job
 from lightloom.rails.runs import run as run_rails
 from lightloom.testbed import nics, plots
-from lightloom.testbed.collective import Request, between
+from lightloom.testbed.collective import between
 from lightloom.testbed.comparison import Comparison, Row
 from lightloom.testbed.nics import Join, Matrix
+from lightloom.testbed.request import Request
 from lightloom.testbed.shape import Shape
 from lightloom.testbed.specification import specification
 from lightloom.units import Rate, Time

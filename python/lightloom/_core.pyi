@@ -328,6 +328,16 @@ def railx_split(request: str) -> str:
     The result: JSON with ports, a number a dimension, and cost_s.
     """
 
+def railx_tenants(request: str) -> str:
+    """Set topologies of several jobs on one grid of RailX, of nodes of one chip.
+
+    ``request`` is JSON: rails, columns, rows, named (``"torus"``, ``"hyperx"``), and jobs, each
+    with its rows and columns.
+
+    The result: JSON with maps, as `railx_build`, and jobs, each with nodes, ways and rings, as
+    `lightloom.railx.tenants` describes them.
+    """
+
 def railx_traffic(request: str) -> str:
     """Return RailX's Table 4 of a job.
 

@@ -238,6 +238,8 @@ mod _core {
     use super::railx::map::{railx_map, railx_split, railx_traffic};
     #[pymodule_export]
     use super::railx::simulate::FlitNetwork;
+    #[pymodule_export]
+    use super::railx::tenants::railx_tenants;
 
     #[pymodule_export]
     use super::swot::swot_schedule;

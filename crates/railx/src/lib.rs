@@ -11,7 +11,9 @@ mod measure;
 mod network;
 mod packing;
 pub mod placement;
+mod rings;
 mod routing;
+mod tenants;
 mod topology;
 pub mod turns;
 pub mod volume;
@@ -22,8 +24,11 @@ pub use hamiltonian::{MOST_NODES, NoDecomposition, decompose, joins_all, rings_o
 pub use measure::{Cut, Diameter, Formulas, Loads, Measures, channel_loads, throughput};
 pub use network::RAILX;
 pub use packing::{Packing, Placed, Wanted, pack};
+pub use rings::{Spot, torus_rings};
 pub use routing::{
-    Adaptive, AdaptiveDragonfly, ChipTorus, Dragonfly, Minimal, NonMinimal, ROUTINGS, select,
+    Adaptive, AdaptiveDragonfly, ChipTorus, Dragonfly, Minimal, NodeRoutes, NonMinimal, ROUTINGS,
+    RailEnd, select,
 };
+pub use tenants::Tenants;
 pub use topology::named::{Named, largest_all_to_all};
 pub use topology::{Dimension, DimensionSpec, Form, Share, Topology, Wiring};

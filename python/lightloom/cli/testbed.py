@@ -11,6 +11,8 @@ import typer
 from lightloom.cli.testbed_compare import compare
 from lightloom.cli.testbed_jobs import JSON, NAME, collective, run, turnaround
 from lightloom.cli.testbed_rails import rails
+from lightloom.cli.testbed_railx import railx
+from lightloom.cli.testbed_status import show
 
 app = typer.Typer(no_args_is_help=True)
 broken = typer.Typer(no_args_is_help=True)
@@ -31,13 +33,15 @@ def testbed() -> None:
 
 @app.command()
 def up(
-    servers: int = typer.Option(4, "--servers", help="Servers, each a network namespace."),
-    ranks_per_server: int = typer.Option(8, "--ranks-per-server", help="Processes on each."),
-    eps_nics: int = typer.Option(
-        1, "--eps-nics", help="NICs of each server to the Ethernet switch."
+    servers: int | None = typer.Option(
+        None, "--servers", help="Servers, each a network namespace (4)."
     ),
-    ocs_nics: int = typer.Option(
-        3, "--ocs-nics", help="NICs of each server to the optical switch."
+    ranks_per_server: int = typer.Option(8, "--ranks-per-server", help="Processes on each."),
+    eps_nics: int | None = typer.Option(
+        None, "--eps-nics", help="NICs of each server to the Ethernet switch (1)."
+    ),
+    ocs_nics: int | None = typer.Option(
+        None, "--ocs-nics", help="NICs of each server to the optical switch (3)."
     ),
     rate: str = typer.Option("100 Mbps", "--rate", help="Of each NIC, each way."),
     delay: str = typer.Option("25 ms", "--delay", help="What the optical switch takes to change."),
@@ -57,6 +61,14 @@ def up(
     ),
     eps: str = typer.Option(
         "bridge", "--eps", help="The Ethernet: bridge, one switch; rails, a leaf a NIC, and spines."
+    ),
+    grid: str | None = typer.Option(
+        None,
+        "--railx",
+        help="A grid of RailX in place of all these: columns x rows of nodes, such as 3x3.",
+    ),
+    rails: int | None = typer.Option(
+        None, "--rails", help="Of RailX: a node's rails along each axis, two NICs each (2)."
     ),
     spines: int | None = typer.Option(None, "--spines", help="Spines of rails (2)."),
     spine_rate: str | None = typer.Option(
@@ -90,12 +102,21 @@ def up(
         except ValueError as error:
             raise InputError(f"{flag}: {text}: {error}") from None
 
+    given = {"servers": servers, "eps_nics": eps_nics, "ocs_nics": ocs_nics}
+    counts = {key: count for key, count in given.items() if count is not None}
+    if grid is not None:
+        for key, count in counts.items():
+            flag = f"--{key.replace('_', '-')}"
+            raise InputError(f"{flag}: {count}: is not read with --railx, whose grid says it")
+        if eps != "bridge":
+            raise InputError(f"--eps: {eps}: is not read with --railx, which has no Ethernet")
+        eps = "railx"
     shape = beds.Shape(
         name=name,
-        servers=servers,
         ranks_per_server=ranks_per_server,
-        eps_nics=eps_nics,
-        ocs_nics=ocs_nics,
+        grid=grid,
+        rails=rails,
+        **counts,
         rate=parsed(Rate, "--rate", rate),
         delay=parsed(Time, "--delay", delay),
         activation=parsed(Time, "--nic-activation", nic_activation),
@@ -112,12 +133,18 @@ def up(
     if as_json:
         print(json.dumps({"name": name, "namespaces": shape.namespaces}))
         return
-    nics = f"{eps_nics} + {ocs_nics} NICs of {shape.rate}"
-    print(f"{name} is up: {servers} servers of {nics}, {ranks_per_server} ranks each")
+    nics = f"{shape.eps_nics} + {shape.ocs_nics} NICs of {shape.rate}"
+    print(f"{name} is up: {shape.servers} servers of {nics}, {ranks_per_server} ranks each")
+    if shape.eps == "railx":
+        lines = f"{shape.rows} switches of rows, {shape.columns} of columns"
+        print(f"{lines}: dark until `lightloom testbed railx torus` sets circuits")
+        return
     if shape.crossbar == "mirred":
         print("no filters stand at NICs: runtimes keep leases by themselves")
     if shape.eps == "rails":
-        print(f"{eps_nics} leaves, each joined to {shape.spines} spines at {shape.spine_rate}")
+        print(
+            f"{shape.eps_nics} leaves, each joined to {shape.spines} spines at {shape.spine_rate}"
+        )
 
 
 @app.command()
@@ -140,6 +167,7 @@ app.command()(collective)
 app.command()(turnaround)
 app.command()(compare)
 app.command()(rails)
+app.command()(railx)
 
 
 @app.command()
@@ -166,7 +194,7 @@ def status(
     if as_json:
         print(json.dumps(now, indent=2))
         return
-    _show(now)
+    show(now)
 
 
 @broken.callback()
@@ -209,6 +237,19 @@ def shutter(
     _fault(name, "shutter", node, nic, state)
 
 
+@broken.command("node")
+def node_(
+    node: str = NODE,
+    state: str = typer.Argument(..., metavar="lost|back", help="Lose it, or get it back, empty."),
+    name: str = NAME,
+) -> None:
+    """Lose a server: all its cables are out, and its processes are killed.
+
+    Example: lightloom testbed fault node node-04 lost
+    """
+    _fault(name, "node", node, state)
+
+
 @broken.command()
 def silent(
     state: str = typer.Argument(..., metavar="on|off", help="Begin to be silent, or end."),
@@ -226,55 +267,3 @@ def _fault(name: str, kind: str, *words: str) -> None:
 
     beds.fault(name, kind, [*words])
     print(f"{name}: {kind} {' '.join(words)}")
-
-
-def _yes(is_so: bool) -> str:
-    return "yes" if is_so else "no"
-
-
-def _show(now: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    from lightloom.units import Time
-
-    shape, controller = now["shape"], now["controller"]
-    out = [f"{row['server']} {row['nic']}" for row in now["switch"] if not row["in"]]
-    out += [f"{row['nic']} at {row['switch']}" for row in now["ethernet"] if not row["in"]]
-    print(
-        f"{shape['name']}: {shape['servers']} servers of {shape['eps_nics']} + {shape['ocs_nics']}"
-        f" NICs of {shape['rate']}; the optical switch takes {shape['delay']}"
-        + (f", NICs {shape['activation']} more" if int(Time.parse(shape["activation"])) else "")
-        + (f"; faults: {', '.join(shape['faults'])}" if shape["faults"] else "")
-    )
-    if controller is None:
-        print("the controller does not answer")
-    else:
-        alarms = ", ".join(alarm["text"] for alarm in controller["alarms"]) or "none"
-        print(f"plan {controller['generation']}, alarms: {alarms}")
-    if out:
-        print(f"cables that are out: {', '.join(out)}")
-    filters = {(row["server"], row["nic"]): row for row in now["filters"]}
-    table = Table(
-        "server", "NIC", "sends", "refused", "forwarded", "MB", "dark", "unconnected", box=None
-    )
-    for row in now["switch"]:
-        at = filters.get((row["server"], row["nic"]))
-        sends, refused = ("any", "-") if at is None else (_yes(at["open"]), f"{at['refused']:,}")
-        table.add_row(
-            row["server"], row["nic"], sends, refused,
-            f"{row['forwarded']:,}", f"{row['bytes'] / 1e6:,.1f}", f"{row['dark']:,}",
-            f"{row['unconnected']:,}",
-        )  # fmt: skip
-    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
-    console.print(table)
-    between = [row for row in now["ethernet"] if row["nic"].startswith(("leaf-", "spine-"))]
-    if not between:
-        return
-    table = Table("Ethernet switch", "sends to", "frames", "MB", "dropped", box=None)
-    for row in between:
-        table.add_row(
-            row["switch"], row["nic"], f"{row['frames']:,}", f"{row['bytes'] / 1e6:,.1f}",
-            f"{row['dropped']:,}",
-        )  # fmt: skip
-    console.print(table)

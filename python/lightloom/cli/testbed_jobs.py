@@ -18,6 +18,7 @@ PATH = typer.Option(
 ALGORITHM = typer.Option(
     "direct", "--algorithm", help="How all but all-to-alls go: direct, or ring."
 )
+PART = typer.Option(0, "--job", help="On a grid of RailX, which of its jobs.")
 CHUNK = typer.Option("64 KiB", "--chunk", help="The longest chunk.")
 PARTS = typer.Option(
     None,
@@ -52,6 +53,7 @@ def run(
     algorithm: str = ALGORITHM,
     chunk: str = CHUNK,
     parts: int | None = PARTS,
+    job: int = PART,
     name: str = NAME,
     out: Path | None = OUT,
     as_json: bool = JSON,
@@ -76,9 +78,9 @@ def run(
         paths=(path,), algorithm=algorithm, chunk_bytes=parsed_bytes("--chunk", chunk), parts=parts
     )
     settings = beds.Settings(path, algorithm, request.chunk_bytes, parts)
-    with beds.Job(name, settings, out) as job:
-        job.run(command)
-        ranks = job.shape.servers * job.shape.ranks_per_server
+    with beds.Job(name, settings, job, out) as under_way:
+        under_way.run(command)
+        ranks = under_way.team.ranks
     if as_json:
         print(json.dumps({"name": name, "ranks": ranks, "command": command}))
 
@@ -99,9 +101,15 @@ def collective(
         "delegate", "--path", help="One or several of delegate, rails, stripe, hash, pxn, source."
     ),
     count: int = typer.Option(1, "--count", help="How many, each with a demand of its own."),
-    algorithm: str = ALGORITHM,
+    algorithm: str = typer.Option(
+        "direct",
+        "--algorithm",
+        help="How all but all-to-alls go: direct, or ring; all-reduces on a grid of RailX also"
+        " hierarchical (rings of rows and columns) or hyperx (rows and columns all at once).",
+    ),
     chunk: str = CHUNK,
     parts: int | None = PARTS,
+    job: int = PART,
     seed: int = typer.Option(1, "--seed", help="Of the demands."),
     name: str = NAME,
     out: Path | None = OUT,
@@ -120,7 +128,7 @@ def collective(
     request = beds.Request(
         kind=kind, size_bytes=parsed_bytes("--size", size), workload=demand,
         paths=tuple(path.split(",")), count=count, algorithm=algorithm,
-        chunk_bytes=parsed_bytes("--chunk", chunk), seed=seed, parts=parts,
+        chunk_bytes=parsed_bytes("--chunk", chunk), seed=seed, job=job, parts=parts,
     )  # fmt: skip
     outcomes = beds.collective(name, request, lambda line: print(line, file=sys.stderr), out=out)
     if as_json:

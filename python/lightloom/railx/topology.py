@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -181,29 +182,44 @@ class Built:
         return document | {"notes": self.notes}
 
     def port_maps(self) -> PortMaps:
-        """Return the maps as a file has them: a device a switch, named axis/line/rail.
-
-        Nodes are numbered row by row. A node's port is two for each of its rails, + and -: those of
-        X first, then those of Y.
-        """
-        from lightloom.maps import Device, PortMaps
-
-        def device(switch: Switch) -> Device:
-            along = self.columns if switch.axis == "x" else self.rows
-            first = 2 * switch.rail + (0 if switch.axis == "x" else 2 * self.rails)
-
-            def node(position: int) -> int:
-                x, y = (position, switch.line) if switch.axis == "x" else (switch.line, position)
-                return y * self.columns + x
-
-            return Device.of(
-                f"{switch.axis}/{switch.line}/{switch.rail}", (0, switch.ports - 1), duplex=True,
-                attached=((2 * p + e, node(p), first + e) for p in range(along) for e in (0, 1)),
-                initial=((a, b) for a, b in switch.pairs),
-            )  # fmt: skip
-
+        """Return the maps as a file has them, as `port_maps`."""
         by = f"railx build: {self.topology} of {self.columns} x {self.rows} nodes"
-        return PortMaps.of(by, (device(switch) for switch in self.maps))
+        return port_maps(by, self.maps, self.columns, self.rows, self.rails)
+
+
+def node_port(rails: int, axis: str, rail: int, *, plus: bool) -> int:
+    """Return which port of a node is an end of a rail: two for each rail, + and -, X before Y.
+
+    Examples
+    --------
+    >>> node_port(2, "x", 1, plus=False), node_port(2, "y", 0, plus=True)
+    (3, 4)
+    """
+    return 2 * rail + (0 if axis == "x" else 2 * rails) + (0 if plus else 1)
+
+
+def port_maps(by: str, switches: Iterable[Switch], columns: int, rows: int, rails: int) -> PortMaps:
+    """Return the maps of a grid's switches as a file has them: a device each, named axis/line/rail.
+
+    Nodes are numbered row by row, and their ports as `node_port` does.
+    """
+    from lightloom.maps import Device, PortMaps
+
+    def device(switch: Switch) -> Device:
+        along = columns if switch.axis == "x" else rows
+
+        def node(position: int) -> int:
+            x, y = (position, switch.line) if switch.axis == "x" else (switch.line, position)
+            return y * columns + x
+
+        ends = [(e, node_port(rails, switch.axis, switch.rail, plus=e == 0)) for e in (0, 1)]
+        return Device.of(
+            f"{switch.axis}/{switch.line}/{switch.rail}", (0, switch.ports - 1), duplex=True,
+            attached=((2 * p + e, node(p), end) for p in range(along) for e, end in ends),
+            initial=((a, b) for a, b in switch.pairs),
+        )  # fmt: skip
+
+    return PortMaps.of(by, (device(switch) for switch in switches))
 
 
 def build(

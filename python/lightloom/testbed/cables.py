@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lightloom.testbed import bridge, rails
+from lightloom.testbed import bridge, grid, rails
 from lightloom.testbed.lines import SENDERS_FRAMES, WINDOW_BYTES, Batch, pair, shaped, up
 from lightloom.testbed.shape import MTU, OPTICAL_MAC, Nic, Shape
 
@@ -28,7 +28,7 @@ SYSCTLS = {
     "net/ipv4/tcp_rmem": f"4096 {WINDOW_BYTES} {WINDOW_BYTES}",
 }
 # What packet NICs lead to, by `Shape.eps`.
-EPS = {"bridge": bridge, "rails": rails}
+EPS = {"bridge": bridge, "rails": rails, "railx": grid}
 
 
 def sysctls(shape: Shape, namespace: str) -> dict[str, str]:
@@ -42,8 +42,9 @@ def sysctls(shape: Shape, namespace: str) -> dict[str, str]:
     >>> "net/ipv4/ip_forward" in sysctls(shape, "testbed-node-00")
     False
     """
-    routed = shape.eps == "rails" and namespace in shape.switches
-    return SYSCTLS | (rails.SYSCTLS if routed else {})
+    if shape.eps == "rails" and namespace in shape.switches:
+        return SYSCTLS | rails.SYSCTLS
+    return SYSCTLS | (grid.SYSCTLS if shape.eps == "railx" and namespace != shape.ocs else {})
 
 
 def cables(shape: Shape) -> int:
@@ -75,10 +76,12 @@ def batches(shape: Shape) -> Iterator[Batch]:
     yield Batch("tc", shape.ocs, tuple(shaped(far, shape.rate)))
     for server in range(shape.servers):
         yield Batch("ip", shape.namespace(server), tuple(_server(shape, server)))
-        # A guard after the lease's end rests on it that little waits in an optical NIC.
+        # A guard after the lease's end rests on it that little waits in an optical NIC. RailX has
+        # no leases, and what nodes forward waits there, too.
         optical = [nic.name for nic in shape.optical(server)]
         packet = [nic.name for nic in shape.packet(server)]
-        lines = (*shaped(packet, shape.rate, SENDERS_FRAMES), *shaped(optical, shape.rate))
+        frames = SENDERS_FRAMES if shape.eps == "railx" else 0
+        lines = (*shaped(packet, shape.rate, SENDERS_FRAMES), *shaped(optical, shape.rate, frames))
         yield Batch("tc", shape.namespace(server), lines)
 
 

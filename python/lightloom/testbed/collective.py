@@ -4,7 +4,9 @@ Modelled: every rank is a process. Each collective begins at a barrier and is ov
 rank has its bytes; all bytes are checked. What the NICs carried is counted by the runtimes:
 payload, without headers and without what TCP sends again. Two bounds are put beside the time: the
 *ideal*, the busiest server's bytes over the rates of all its NICs that the path may use; and the
-*placed*, the busiest NIC's bytes over its rate, which no schedule of the same chunks can beat.
+*placed*, the busiest NIC's bytes over its rate, which no schedule of the same chunks can beat. On a
+grid of RailX, where nodes forward for others, the placed bound is of the busiest port of all
+switches, in frames as they count them, on average over the collectives of a run.
 Checked: ``tests/test_collective.py``.
 """
 
@@ -13,7 +15,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +23,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.errors import InputError, RunError
-from lightloom.rails.workloads import Workload, demand
-from lightloom.testbed.job import Job, Settings
+from lightloom.testbed.job import Job
 from lightloom.testbed.nics import Join, circuits
+from lightloom.testbed.request import Request
+from lightloom.testbed.runtimes import WITHIN, Settings
 from lightloom.testbed.shape import Shape
-from lightloom.trace import builtin_names
-
-KINDS = ("alltoall", "allreduce", "reducescatter", "allgather", "broadcast", "barrier")
-PATHS = ("delegate", "rails", "stripe", "hash", "pxn", "source")
-ALGORITHMS = ("direct", "ring")
+from lightloom.testbed.status import carried
 
 
 @dataclass(frozen=True)
@@ -86,87 +85,6 @@ class Outcome:
         return asdict(self)
 
 
-@dataclass(frozen=True)
-class Request:
-    """What is to be run.
-
-    Attributes
-    ----------
-    kind
-        Which collective.
-    size_bytes
-        What a rank sends in an all-to-all, on average over ranks; else the bytes at each rank.
-    workload
-        Of all-to-alls: who sends how much to whom, as `lightloom rails` has it.
-    paths
-        One after the other.
-    count
-        How many, each with another demand, by each path.
-    algorithm
-        ``direct`` or ``ring``, for what is no all-to-all.
-    chunk_bytes
-        The longest chunk [B].
-    seed
-        Of the demands.
-    parts
-        Parts of an all-reduce, and of a ring's slices, that are under way at a time; 4 and 2 unless
-        given.
-
-    Raises
-    ------
-    InputError
-        If a value is not allowed; with the flag.
-    """
-
-    kind: str = "alltoall"
-    size_bytes: int = 8_000_000
-    workload: str = "uniform"
-    paths: tuple[str, ...] = ("delegate",)
-    count: int = 1
-    algorithm: str = "direct"
-    chunk_bytes: int = 1 << 16
-    seed: int = 1
-    parts: int | None = None
-
-    def __post_init__(self) -> None:
-        """Check every value."""
-        for flag, values, allowed in (
-            ("KIND", (self.kind,), KINDS),
-            ("--path", self.paths, PATHS),
-            ("--algorithm", (self.algorithm,), ALGORITHMS),
-        ):
-            for value in values:
-                if value not in allowed:
-                    raise InputError(f"{flag}: {value}: must be one of {', '.join(allowed)}")
-        for flag, count, least, most in (
-            ("--size", self.size_bytes, 0, 1 << 32),
-            ("--count", self.count, 1, 100_000),
-            ("--chunk", self.chunk_bytes, 1 << 10, 1 << 20),
-            ("--seed", self.seed, 0, 1 << 32),
-            ("--parts", 1 if self.parts is None else self.parts, 1, 64),
-        ):
-            if not least <= count <= most:
-                raise InputError(f"{flag}: {count}: must be from {least} to {most}")
-        if self.size_bytes % 4 and self.kind != "alltoall":
-            raise InputError(f"--size: {self.size_bytes}: must be a multiple of 4 B, a float32")
-
-    def demands(self, shape: Shape) -> npt.NDArray[np.uint64]:
-        """Return what ranks send each other [B]: [collective, source rank, destination rank].
-
-        Examples
-        --------
-        >>> shape = Shape(servers=2, ranks_per_server=2)
-        >>> Request(size_bytes=6).demands(shape)[0].tolist()
-        [[0, 2, 2, 2], [2, 0, 2, 2], [2, 2, 0, 2], [2, 2, 2, 0]]
-        """
-        short = {name: f"trace:{name}" for name in builtin_names()} | {"even": "uniform"}
-        workload = Workload.parse(short.get(self.workload, self.workload))
-        servers, ranks = shape.servers, shape.ranks_per_server
-        return demand(
-            workload, servers, ranks, self.size_bytes, collectives=self.count, seed=self.seed
-        )
-
-
 def collective(
     name: str,
     request: Request,
@@ -207,22 +125,37 @@ def collective(
     settings = Settings(
         path=path, algorithm=request.algorithm, chunk_bytes=request.chunk_bytes, parts=request.parts
     )
-    with Job(name, settings, out) as job:
-        steps = _steps(request, job.shape)
+    with Job(name, settings, request.job, out) as job:
+        shape, ranks = job.team.shape, job.team.ranks
+        if request.algorithm in WITHIN and shape.eps != "railx":
+            raise InputError(f"--algorithm: {request.algorithm}: is for a grid of RailX alone")
+        steps = _steps(request, shape)
         plan = {"kind": request.kind, "bytes": request.size_bytes, "settle": False, "steps": steps}
-        ranks = job.shape.servers * job.shape.ranks_per_server
+        if request.algorithm in WITHIN:
+            plan["columns"] = shape.columns
         if request.kind == "alltoall":
-            demands = request.demands(job.shape) if demands is None else demands
+            demands = request.demands(shape) if demands is None else demands
             if demands.shape != (request.count, ranks, ranks):
                 raise InputError(
                     f"demands: {demands.shape}: must be {(request.count, ranks, ranks)}"
                 )
         told(f"{len(steps)} collectives of {ranks} ranks")
+        before = _busy(job.shape)
         outcomes = carried_out(job, plan, demands if request.kind == "alltoall" else None)
+        if shape.eps == "railx":
+            # Runtimes do not know what a lane's circuits carry for others, too: switches do.
+            busiest = max(now - then for now, then in zip(_busy(job.shape), before, strict=True))
+            share = busiest / len(steps) / (int(shape.rate) / 8)
+            outcomes = [replace(outcome, placed_seconds=share) for outcome in outcomes]
     if out is not None:
         said = {"request": asdict(request), "outcomes": [outcome.said() for outcome in outcomes]}
         (out / "collective.json").write_text(json.dumps(said, indent=2) + "\n")
     return outcomes
+
+
+def _busy(shape: Shape) -> list[int]:
+    """Return what went through each port of a grid of RailX, in frames [B]; nothing elsewhere."""
+    return [row["bytes"] for row in carried(shape)] if shape.eps == "railx" else []
 
 
 def carried_out(
@@ -250,14 +183,14 @@ def carried_out(
         np.save(job.directory / "demands.npy", demands.astype(np.uint64))
     program = [sys.executable, "-m", "lightloom.testbed.program", str(job.directory)]
     job.run(program, {"OMP_NUM_THREADS": "1"})
-    return _outcomes(job.shape, plan["steps"], demands, job.directory)
+    return _outcomes(job.team.shape, plan["steps"], demands, job.directory)
 
 
 def _steps(request: Request, shape: Shape) -> list[dict[str, Any]]:
     if request.kind != "alltoall":
         return [{"path": request.paths[0], "demand": at} for at in range(request.count)]
     return [
-        {"path": path, "demand": at, "announce": path == "delegate" and shape.ocs_nics > 0}
+        {"path": path, "demand": at, "announce": path == "delegate" and shape.eps != "railx"}
         for path in request.paths
         for at in range(request.count)
     ]
@@ -300,7 +233,8 @@ def _outcome(
     ended = max(time["scatter"][1] for time in times)
     sent = [[nic["bytes_sent"] for nic in row["nics"]] for row in first]
     received = [[nic["bytes_received"] for nic in row["nics"]] for row in first]
-    usable = shape.eps_nics + (shape.ocs_nics if step["path"] == "delegate" else 0)
+    circuits_too = step["path"] == "delegate" or shape.eps == "railx"
+    usable = shape.eps_nics + (shape.ocs_nics if circuits_too else 0)
     rate = int(shape.rate) / 8
     if matrix is None:
         busiest = max(max(sum(row) for row in sent), max(sum(row) for row in received))

@@ -21,7 +21,8 @@ import numpy as np
 from lightloom import _core
 from lightloom.errors import InputError
 from lightloom.testbed import nics, record
-from lightloom.testbed.collective import Outcome, Request, collective
+from lightloom.testbed.collective import Outcome, collective
+from lightloom.testbed.request import Request
 from lightloom.testbed.shape import Shape
 
 # Few bytes' time is that of a computer, not of its NICs.
@@ -164,6 +165,10 @@ def compare(
     if request.kind != "alltoall":
         raise InputError(f"KIND: {request.kind}: must be alltoall: the simulator has its demands")
     shape = record.known(name)
+    if shape.eps == "railx":
+        raise InputError(
+            f"--name: {name}: is a grid of RailX, of which its NICs' bytes are not known"
+        )
     demands = request.demands(shape)
     for at, matrix in enumerate(demands):
         sent = nics.flows(shape, nics.parts(shape, "source", matrix, request.chunk_bytes)).sum()

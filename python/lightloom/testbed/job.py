@@ -1,4 +1,4 @@
-"""A job on a testbed: what its runtimes are told, and how runtimes and ranks are started."""
+"""A job on a testbed: how its runtimes and ranks are started, and ended."""
 
 from __future__ import annotations
 
@@ -6,104 +6,45 @@ import contextlib
 import fcntl
 import json
 import os
-import secrets
 import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from lightloom import daemon
 from lightloom.errors import InputError, RunError
 from lightloom.testbed import record, system
-from lightloom.testbed.shape import Nic, Shape
+from lightloom.testbed.runtimes import Settings, description
+from lightloom.testbed.shape import Shape
+from lightloom.testbed.team import team
 
-# Where runtimes listen, at each NIC; where a job's own programs may meet.
-PORT, MEETING_PORT = 9100, 29500
-CHUNK_BYTES = 1 << 16
-# A server that says nothing for so long is lost.
-LOST_MS = 15_000
+# Where a job's own programs may meet.
+MEETING_PORT = 29500
 # Ranks and runtimes that were told to end have so long for it [s].
 GRACE_S = 5.0
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How a job's runtimes move bytes.
+@contextlib.contextmanager
+def only_one(shape: Shape) -> Iterator[None]:
+    """Hold a testbed, on which one job at a time is.
 
-    Attributes
-    ----------
-    path
-        How bytes are shared over NICs, unless an all-to-all says otherwise.
-    algorithm
-        ``direct``, or ``ring``: how collectives that are no all-to-all go.
-    chunk_bytes
-        The longest chunk [B].
-    parts
-        Parts of an all-reduce, and of a ring's slices, that are under way at a time; 4 and 2 unless
-        given.
-    lost_ms
-        A server that says nothing for so long is lost [ms].
-    spread
-        For comparing schemes: ``ways``, ``window`` and ``balancers``, as the job's file has them
-        (``crates/runtime/src/ranks/job.rs``).
-    filter, fence, relays
-        For tests that show what they are for: whether the lease's end is in a filter at optical
-        NICs, whether runtimes wait for what is under way before they say that ports are drained,
-        and whether they hand on what a server cannot send by itself.
+    Raises
+    ------
+    InputError
+        If a job is on it.
     """
-
-    path: str = "delegate"
-    algorithm: str = "direct"
-    chunk_bytes: int = CHUNK_BYTES
-    parts: int | None = None
-    lost_ms: int = LOST_MS
-    spread: Mapping[str, object] | None = None
-    filter: bool = True
-    fence: bool = True
-    relays: bool = True
-
-
-def description(shape: Shape, settings: Settings) -> dict[str, object]:
-    """Return a job's file, for ``lightloomd runtime serve``.
-
-    Examples
-    --------
-    >>> job = description(Shape(servers=2, ocs_nics=1), Settings())
-    >>> [nic["address"] for nic in job["servers"][1]["nics"]]
-    ['10.64.1.1:9100', '10.96.1.1:9100']
-    """
-
-    def place(nic: Nic) -> dict[str, str]:
-        return {"address": f"{nic.address}:{PORT}", "device": nic.name}
-
-    servers = [
-        {
-            "name": node,
-            "life": 1,
-            "nics": [place(nic) for nic in (*shape.packet(server), *shape.optical(server))],
-        }
-        for server, node in enumerate(shape.nodes)
-    ]
-    return {
-        "job": secrets.randbits(63),
-        "secret": secrets.token_hex(32),
-        "servers": servers,
-        "ranks_per_server": shape.ranks_per_server,
-        "packet_nics": shape.eps_nics,
-        "optical_nics": shape.ocs_nics,
-        "path": settings.path,
-        "algorithm": settings.algorithm,
-        # Later than any round of a job before.
-        "round": time.time_ns() // 1_000_000,
-        "chunk": settings.chunk_bytes,
-        "parts": settings.parts,
-        "lost_ms": settings.lost_ms,
-        "relays": settings.relays,
-        **({"spread": settings.spread} if settings.spread else {}),
-    }
+    path = record.place(shape.name) / "job.lock"
+    lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(f"--name: {shape.name}: a job is on this testbed") from None
+        yield
+    finally:
+        os.close(lock)
 
 
 class Job:
@@ -117,6 +58,8 @@ class Job:
         The testbed's name.
     settings
         How bytes are moved.
+    number
+        On a grid of RailX, which of its jobs takes part.
     out
         A directory for what each runtime has counted, a JSON file a server; it is made if it is not
         there.
@@ -125,6 +68,8 @@ class Job:
     ----------
     shape
         The testbed.
+    team
+        Who takes part.
     directory
         The job's file, the runtimes' sockets and logs.
 
@@ -137,31 +82,32 @@ class Job:
     """
 
     def __init__(
-        self, name: str, settings: Settings | None = None, out: Path | None = None
+        self,
+        name: str,
+        settings: Settings | None = None,
+        number: int = 0,
+        out: Path | None = None,
     ) -> None:
         self.shape = record.known(name)
+        self.team = team(self.shape, number)
         self.directory = record.place(name) / "job"
         self._settings = settings or Settings()
         self._out = None if out is None else _made(out)
         self._runtimes: list[subprocess.Popen[bytes]] = []
         self._ranks: list[subprocess.Popen[bytes]] = []
-        self._lock: int | None = None
+        self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Job:
         """Start the runtimes."""
-        place = record.place(self.shape.name)
-        self._lock = os.open(place / "job.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._lock)
-            raise InputError(f"--name: {self.shape.name}: a job is on this testbed") from None
+        self._open.enter_context(only_one(self.shape))
         try:
             shutil.rmtree(self.directory, ignore_errors=True)
             self.directory.mkdir(mode=0o700)
             file = self.directory / "job.json"
             file.touch(mode=0o600)
-            file.write_text(json.dumps(description(self.shape, self._settings), indent=2))
+            file.write_text(
+                json.dumps(description(self.shape, self._settings, self.team), indent=2)
+            )
             self._start(daemon.find())
         except BaseException:
             self.__exit__()
@@ -173,22 +119,17 @@ class Job:
         with system.uninterrupted():
             _end(self._ranks)
             _end(self._runtimes)
-            if self._lock is not None:
-                os.close(self._lock)
-                self._lock = None
+            self._open.close()
 
     def _start(self, program: str) -> None:
         shape = self.shape
-        for server, node in enumerate(shape.nodes):
-            agent = system.within(shape.ocs, program, "--log-level", "warn", "agent", "serve")
-            agent += ["--server", node, "--controller", f"http://{record.CONTROLLER}"]
-            agent += ["--token-file", str(record.token_file(shape.name)), *self._filter(node)]
+        for server, node in self._servers():
             words = ["runtime", "serve", "--job", str(self.directory / "job.json")]
             words += ["--server", node, "--socket", str(self.socket(server))]
             words += ["--metrics", f"unix:{self.metrics(server)}"]
             words += [] if self._out is None else ["--result", str(self._out / f"{node}.json")]
             words += [] if self._settings.fence else ["--ignore-drains"]
-            words += ["--", *agent]
+            words += ["--", *self._agent(program, node)] if self.team.optical_nics else []
             with self.log(node).open("wb") as log, self.log(node, "out").open("wb") as out:
                 self._runtimes.append(
                     subprocess.Popen(
@@ -197,11 +138,23 @@ class Job:
                     )
                 )  # fmt: skip
         until = time.monotonic() + 20
-        for node, runtime in zip(shape.nodes, self._runtimes, strict=True):
+        for (_, node), runtime in zip(self._servers(), self._runtimes, strict=True):
             while "listening" not in self.log(node, "out").read_text():
                 if runtime.poll() is not None or time.monotonic() > until:
                     raise RunError(f"the runtime of {node} does not start: {self._last(node)}")
                 time.sleep(0.01)
+
+    def _servers(self) -> list[tuple[int, str]]:
+        """Return the number and the name of each server that takes part."""
+        return [(server, self.shape.nodes[server]) for server in self.team.servers]
+
+    def _agent(self, program: str, node: str) -> list[str]:
+        shape = self.shape
+        words = system.within(shape.ocs, program, "--log-level", "warn", "agent", "serve")
+        words += ["--server", node, "--controller", f"http://{record.CONTROLLER}"]
+        return [
+            *words, "--token-file", str(record.token_file(shape.name)), *self._filter(node)
+        ]  # fmt: skip
 
     def _filter(self, node: str) -> list[str]:
         pins = record.place(self.shape.name) / "bpf" / node
@@ -224,19 +177,19 @@ class Job:
 
     def variables(self, rank: int) -> dict[str, str]:
         """Return what a rank finds in its environment, by the names that PyTorch has, too."""
-        server, local = divmod(rank, self.shape.ranks_per_server)
+        at, local = divmod(rank, self.shape.ranks_per_server)
         return {
             "RANK": str(rank),
-            "WORLD_SIZE": str(self.shape.servers * self.shape.ranks_per_server),
+            "WORLD_SIZE": str(self.team.ranks),
             "LOCAL_RANK": str(local),
             "LOCAL_WORLD_SIZE": str(self.shape.ranks_per_server),
-            "GROUP_RANK": str(server),
-            "MASTER_ADDR": self.shape.packet(0)[0].address,
+            "GROUP_RANK": str(at),
+            "MASTER_ADDR": self.team.nics[0][0][0],
             "MASTER_PORT": str(MEETING_PORT),
-            "LIGHTLOOM_RUNTIME": str(self.socket(server)),
+            "LIGHTLOOM_RUNTIME": str(self.socket(self.team.servers[at])),
             # gloo, which takes one for each collective in turn: all packet NICs.
             "GLOO_SOCKET_IFNAME": os.environ.get("GLOO_SOCKET_IFNAME")
-            or ",".join(nic.name for nic in self.shape.packet(server)),
+            or ",".join(nic.name for nic in self.shape.packet(self.team.servers[at])),
         }
 
     def run(self, command: Sequence[str], more: Mapping[str, str] | None = None) -> None:
@@ -259,8 +212,8 @@ class Job:
         if shutil.which(command[0]) is None:
             raise InputError(f"{command[0]}: is no program on the PATH")
         shape = self.shape
-        for rank in range(shape.servers * shape.ranks_per_server):
-            place = shape.namespace(rank // shape.ranks_per_server)
+        for rank in range(self.team.ranks):
+            place = shape.namespace(self.team.servers[rank // shape.ranks_per_server])
             self._ranks.append(
                 subprocess.Popen(
                     system.within(place, *command), stdin=subprocess.DEVNULL,
@@ -276,7 +229,7 @@ class Job:
                 if process.poll() not in (None, 0):
                     self._give_others_time(GRACE_S)
                     raise RunError(f"rank {rank} has ended with {_code(process)}")
-            for node, runtime in zip(self.shape.nodes, self._runtimes, strict=True):
+            for (_, node), runtime in zip(self._servers(), self._runtimes, strict=True):
                 if runtime.poll() not in (None, 0):
                     # Servers hear nothing more of it: that takes them so long to believe.
                     self._give_others_time(self._settings.lost_ms / 1000 + GRACE_S)

@@ -10,8 +10,8 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from lightloom.report.plots import MUTED, STYLE
-from lightloom.testbed.collective import PATHS
 from lightloom.testbed.comparison import Comparison
+from lightloom.testbed.request import PATHS
 
 # Okabe and Ito's hues (2008), and a mark each.
 _STYLES = dict(

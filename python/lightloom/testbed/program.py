@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.runtime import Rank, Work
+from lightloom.testbed.hierarchy import Done, Hierarchy
 
 Bytes = npt.NDArray[np.uint8]
 REDUCED = "float32"
@@ -66,8 +67,12 @@ def all_to_all(rank: Rank, matrix: npt.NDArray[np.uint64], number: int, path: st
     return work
 
 
-def reduced(rank: Rank, kind: str, bytes_: int, number: int) -> Work:
+def reduced(
+    rank: Rank, kind: str, bytes_: int, number: int, grid: Hierarchy | None = None
+) -> Work | Done:
     """Carry out a collective of the same size at every rank, and check what comes.
+
+    An all-reduce goes over rows and columns of a grid if there is one.
 
     Raises
     ------
@@ -83,8 +88,10 @@ def reduced(rank: Rank, kind: str, bytes_: int, number: int) -> Work:
     begin = sum(rows[: rank.rank])
     own = slice(begin, begin + rows[rank.rank])
     rank.barrier()
+    work: Work | Done
     if kind == "allreduce":
-        work, right = rank.all_reduce(ours), np.array_equal(ours, total)
+        work = rank.all_reduce(ours) if grid is None else grid.all_reduce(ours)
+        right = np.array_equal(ours, total)
     elif kind == "reducescatter":
         part = rank.empty(rows[rank.rank], REDUCED)
         work = rank.reduce_scatter(part, ours, rows)
@@ -131,6 +138,7 @@ def main(place: Path) -> None:
     with Rank() as rank:
         if plan["settle"]:
             settle(rank)
+        grid = Hierarchy(rank, plan["columns"]) if "columns" in plan else None
         first = plan["steps"][0]
         if demands is not None and first["announce"]:
             # Agents come one after the other, and each changes what circuits there can be: the
@@ -144,10 +152,10 @@ def main(place: Path) -> None:
                 if step["announce"]:
                     circuits = rank.announce([int(count) for count in matrix[rank.rank]])
                 before = rank.statistics()
-                work = all_to_all(rank, matrix, number, step["path"])
+                work: Work | Done = all_to_all(rank, matrix, number, step["path"])
             else:
                 before = rank.statistics()
-                work = reduced(rank, plan["kind"], plan["bytes"], number)
+                work = reduced(rank, plan["kind"], plan["bytes"], number, grid)
             rank.barrier()
             nics = [
                 {key: now[key] - then[key] for key in now if key not in STATES}

@@ -19,11 +19,6 @@ def place(name: str) -> Path:
     return PLACE / name
 
 
-def counts(shape: Shape) -> Path:
-    """Return where a testbed's optical switch counts frames."""
-    return place(shape.name) / ("bpf/switch" if shape.crossbar == "bpf" else "switch.counts")
-
-
 def token_file(name: str) -> Path:
     """Return the file with the operator's token that a testbed's controller makes.
 

@@ -34,8 +34,9 @@ from lightloom.rails.workloads import Bytes, demand
 from lightloom.testbed import nics, record
 from lightloom.testbed.collective import Outcome, carried_out
 from lightloom.testbed.comparison import LEAST_BYTES
-from lightloom.testbed.job import Job, Settings
+from lightloom.testbed.job import Job
 from lightloom.testbed.lines import WINDOW_BYTES, port_frames
+from lightloom.testbed.runtimes import Settings
 from lightloom.testbed.shape import MTU, Shape
 
 DEFAULT_SCHEMES = "rails,rails-hash,round-robin,ecmp,reps,plb,min-rtt"

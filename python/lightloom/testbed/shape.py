@@ -2,8 +2,9 @@
 
 Modelled: each server is a network namespace; packet NICs lead to Ethernet switches (one bridge, or
 a leaf a rail and spines; a namespace each), optical NICs to an emulated optical switch (a crossbar
-in another). Every NIC is an end of a veth pair and is shaped to the same rate, both ways. Ignored:
-GPUs; ranks are processes. Checked: ``tests/test_testbed.py``.
+in another). Or servers are the nodes of a grid of RailX, with optical NICs alone. Every NIC is an
+end of a veth pair and is shaped to the same rate, both ways. Ignored: GPUs; ranks are processes.
+Checked: ``tests/test_testbed.py``.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ MOST_SERVERS, MOST_NICS, MOST_RANKS, MOST_SPINES = 64, 8, 64, 16
 RATE, DELAY = Rate(100_000_000), Time.parse("25 ms")
 AT_ONCE, MOST_ACTIVATION = Time(0), Time.parse("1 min")
 SLOWEST, FASTEST = Rate(1_000_000), Rate(40_000_000_000)
-EPS, CROSSBARS = ("bridge", "rails"), ("bpf", "mirred")
+EPS, CROSSBARS = ("bridge", "rails", "railx"), ("bpf", "mirred")
 SPINES = 2
+# RailX: rails of a node along each axis, unless given; and what one machine holds.
+RAILS, MOST_RAILS = 2, 4
 MTU = 1500
 # All optical NICs have the same: a frame is taken wherever a circuit leads.
 OPTICAL_MAC = "02:4c:4c:00:00:01"
@@ -75,11 +78,14 @@ class Shape:
         What the optical switch does wrong, as `lightloom ocs serve --fault` has it.
     eps
         What packet NICs lead to: ``bridge``, one Ethernet switch for all; or ``rails``, NIC i of
-        every server on leaf i, and every leaf on every spine.
+        every server on leaf i, and every leaf on every spine. With ``railx`` there are none.
     spines, spine_rate
         Of ``rails``: how many spines there are (2 unless given), and the rate of each link between
         a leaf and a spine, each way [bit/s]; unless given, the uplinks of a leaf carry what the
         NICs at it carry, ``servers * rate / spines``.
+    grid, rails
+        Of ``railx``: columns and rows of nodes, as "3x3", and rails of a node along each axis (2
+        unless given). They say how many servers and NICs there are: a NIC for each end of a rail.
     crossbar
         What carries frames through the optical switch: ``bpf``, programs in the kernel, and filters
         at NICs that keep leases; or ``mirred``, redirections, which need no root, without filters.
@@ -99,6 +105,9 @@ class Shape:
     >>> rails = Shape(eps="rails", eps_nics=2)
     >>> rails.switches, str(rails.spine_rate)
     (['testbed-leaf-00', 'testbed-leaf-01', 'testbed-spine-00', 'testbed-spine-01'], '200 Mbps')
+    >>> railx = Shape(eps="railx", grid="3x2")
+    >>> railx.servers, railx.ocs_nics, railx.namespaces[-2:]
+    (6, 8, ['testbed-node-05', 'testbed-ocs'])
     >>> Shape(servers=1)
     Traceback (most recent call last):
     ...
@@ -119,19 +128,25 @@ class Shape:
     spines: int | None = None
     spine_rate: Rate | None = None
     crossbar: str = "bpf"
+    grid: str | None = None
+    rails: int | None = None
 
     def __post_init__(self) -> None:
         """Check every value."""
+        if self.eps == "railx":
+            self._check_railx()
         if not re.fullmatch(r"[a-z][a-z0-9-]{0,15}", self.name):
             raise InputError(
                 f"--name: {self.name!r}: must be 1 to 16 small letters, digits and dashes,"
                 " and begin with a letter"
             )
+        nics = () if self.eps == "railx" else (
+            ("--eps-nics", self.eps_nics, 1, MOST_NICS), ("--ocs-nics", self.ocs_nics, 1, MOST_NICS)
+        )  # fmt: skip
         for flag, value, least, most in (
             ("--servers", self.servers, 2, MOST_SERVERS),
             ("--ranks-per-server", self.ranks_per_server, 1, MOST_RANKS),
-            ("--eps-nics", self.eps_nics, 1, MOST_NICS),
-            ("--ocs-nics", self.ocs_nics, 1, MOST_NICS),
+            *nics,
         ):
             if not least <= value <= most:
                 raise InputError(f"{flag}: {value}: must be from {least} to {most}")
@@ -149,12 +164,37 @@ class Shape:
         ):
             if word not in allowed:
                 raise InputError(f"{flag}: {word}: must be one of {', '.join(allowed)}")
-        self._check_bridge() if self.eps == "bridge" else self._check_rails()
+        self._check_others()
+        if self.eps == "rails":
+            self._check_rails()
 
-    def _check_bridge(self) -> None:
-        for flag, value in (("--spines", self.spines), ("--spine-rate", self.spine_rate)):
-            if value is not None:
-                raise InputError(f"{flag}: {value}: is read with --eps rails alone")
+    def _check_others(self) -> None:
+        """Refuse what is not read for what packet NICs lead to."""
+        for flag, value, eps, reader in (
+            ("--spines", self.spines, "rails", "--eps rails"),
+            ("--spine-rate", self.spine_rate, "rails", "--eps rails"),
+            ("--railx", self.grid, "railx", "--eps railx"),
+            ("--rails", self.rails, "railx", "--railx"),
+        ):
+            if value is not None and self.eps != eps:
+                raise InputError(f"{flag}: {value}: is read with {reader} alone")
+
+    def _check_railx(self) -> None:
+        """Set what a grid says: servers and NICs."""
+        found = re.fullmatch(r"([1-9]\d?)x([1-9]\d?)", self.grid or "", re.ASCII)
+        nodes = int(found[1]) * int(found[2]) if found else 0
+        if not 2 <= nodes <= MOST_SERVERS:
+            raise InputError(
+                f"--railx: {self.grid}: must be columns x rows of nodes, such as 3x3,"
+                f" 2 to {MOST_SERVERS} nodes"
+            )
+        rails = RAILS if self.rails is None else self.rails
+        if not 1 <= rails <= MOST_RAILS:
+            raise InputError(f"--rails: {rails}: must be from 1 to {MOST_RAILS}")
+        for key, value in (
+            ("rails", rails), ("servers", nodes), ("eps_nics", 0), ("ocs_nics", 4 * rails),
+        ):  # fmt: skip
+            object.__setattr__(self, key, value)
 
     def _check_rails(self) -> None:
         if self.eps_nics < 2:
@@ -214,10 +254,22 @@ class Shape:
         """The namespaces of the Ethernet switches: the bridge's, or leaves and then spines."""
         if self.eps == "bridge":
             return [f"{self.name}-eps"]
+        if self.eps == "railx":
+            return []
         return [
             *(f"{self.name}-leaf-{rail:02}" for rail in range(self.eps_nics)),
             *(f"{self.name}-spine-{spine:02}" for spine in range(self.spines or 0)),
         ]
+
+    @property
+    def columns(self) -> int:
+        """Nodes in a row of a grid; a testbed that is none has all its servers in one."""
+        return int(self.grid.partition("x")[0]) if self.grid else self.servers
+
+    @property
+    def rows(self) -> int:
+        """Nodes in a column of a grid."""
+        return self.servers // self.columns
 
     @property
     def ocs(self) -> str:

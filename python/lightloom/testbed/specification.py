@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lightloom.errors import InputError
 from lightloom.testbed.shape import Shape
 from lightloom.toml_text import to_toml
 from lightloom.units import Time
@@ -39,6 +40,10 @@ def specification(shape: Shape) -> str:
     >>> fabric["preset"], fabric["oversubscription"]
     ('rail-optimized', 2.0)
     """
+    if shape.eps == "railx":
+        raise InputError(
+            "--spec: a grid of RailX has none: `lightloom railx` simulates its topologies"
+        )
     tables, comments = _tables(shape)
     return "".join(f"# {line}\n" for line in comments) + "\n" + to_toml(tables)
 

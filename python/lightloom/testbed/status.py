@@ -8,8 +8,9 @@ from typing import Any
 
 from lightloom import daemon
 from lightloom.errors import RunError
-from lightloom.testbed import record, system
+from lightloom.testbed import network, record, system
 from lightloom.testbed.shape import Shape
+from lightloom.testbed.switches import counts, switches
 
 
 def status(name: str) -> dict[str, Any]:
@@ -19,8 +20,9 @@ def status(name: str) -> dict[str, Any]:
     -------
     dict
         ``shape``; ``controller``, as ``lightloom controller status --json`` has it, or none if it
-        does not answer; ``switch``, a row a port of the optical switch; ``filters``, a row a NIC,
-        and none with a crossbar of redirections;
+        does not answer; ``network``, of a grid of RailX, what it is set to, or none; ``switch``, a
+        row a port of each optical switch; ``filters``, a row a NIC, and none with a crossbar of
+        redirections or a grid;
         ``ethernet``, a row a cable of each Ethernet switch, with what that has sent into it. Rows
         of both switches say whether the cable is ``in``.
 
@@ -32,12 +34,13 @@ def status(name: str) -> dict[str, Any]:
     shape = record.known(name)
     system.check()
     program = daemon.find()
-    words = [program, "ocs", "counts", "--json", str(record.counts(shape))]
+    railx = shape.eps == "railx"
     return {
         "shape": shape.said(),
-        "controller": _controller(shape),
-        "switch": _switch(shape, _rows(*system.within(shape.ocs, *words)), _plugged(shape.ocs)),
-        "filters": _filters(shape, program) if shape.crossbar == "bpf" else [],
+        "controller": None if railx else _controller(shape),
+        "network": network.status(name),
+        "switch": carried(shape),
+        "filters": _filters(shape, program) if shape.crossbar == "bpf" and not railx else [],
         "ethernet": [row for namespace in shape.switches for row in _sent(shape, namespace)],
     }
 
@@ -74,12 +77,25 @@ def _plugged(namespace: str) -> set[str]:
     return {row["ifname"] for row in said if row}
 
 
-def _switch(shape: Shape, rows: list[dict[str, Any]], plugged: set[str]) -> list[dict[str, Any]]:
-    nics = shape.ports()
-    return [
-        row | {"server": shape.nodes[nic.server], "nic": nic.name, "in": nic.far in plugged}
-        for row, nic in zip(rows, nics, strict=True)
-    ]
+def carried(shape: Shape) -> list[dict[str, Any]]:
+    """Return what went through the optical switches, a row a port, and whether its cable is in.
+
+    Raises
+    ------
+    RunError
+        If a switch's counts cannot be read.
+    """
+    program, plugged, found = daemon.find(), _plugged(shape.ocs), []
+    for switch in switches(shape):
+        words = [program, "ocs", "counts", "--json", str(counts(shape, switch))]
+        rows = _rows(*system.within(shape.ocs, *words))
+        found += [
+            row
+            | {"switch": switch.name, "server": shape.nodes[nic.server], "nic": nic.name}
+            | {"in": nic.far in plugged}
+            for row, nic in zip(rows, switch.nics, strict=True)
+        ]
+    return found
 
 
 def _controller(shape: Shape) -> dict[str, Any] | None:

@@ -15,6 +15,7 @@ from lightloom.testbed import record, system
 from lightloom.testbed.cables import batches, cables, sysctls
 from lightloom.testbed.down import remove
 from lightloom.testbed.shape import Shape
+from lightloom.testbed.switches import Switch, counts, switches
 
 # Longer than a full queue at a NIC, which is 5 ms, and short enough to see what goes wrong.
 LEASE, GRACE = "1 s", "100 ms"
@@ -54,7 +55,11 @@ def up(shape: Shape, told: Callable[[str], None] = lambda line: None) -> None:
         for batch in batches(shape):
             system.run(batch)
         filters = ", filters at its NICs" if shape.crossbar == "bpf" else ""
-        told(f"the optical switch{filters}, the controller")
+        boards = len(switches(shape))
+        told(
+            f"{boards} optical switches" if shape.eps == "railx"
+            else f"the optical switch{filters}, the controller"
+        )  # fmt: skip
         _start(shape, directory, program)
     except BaseException:
         remove(shape)
@@ -85,19 +90,24 @@ def _start(shape: Shape, directory: Path, program: str) -> None:
     if shape.crossbar == "bpf":
         (directory / "bpf").mkdir()
         system.call("mount", "-t", "bpf", "bpf", str(directory / "bpf"))
-    nics = [word for nic in shape.ports() for word in ("--nic", nic.far)]
-    ports = shape.servers * shape.ocs_nics
-    switch = ["ocs", "serve", "--ports", str(ports), "--listen", record.SWITCH, *nics]
-    switch += ["--delay", str(shape.delay), "--counts", str(record.counts(shape))]
-    switch += ["--crossbar", shape.crossbar, "--state", str(directory / "switch.json")]
-    switch += ["--nic-activation", str(shape.activation)]
-    switch += [f"--fault={fault}" for fault in shape.faults]
-    _daemon(shape, directory, "switch", program, *switch)
+    for switch in switches(shape):
+        _daemon(shape, directory, switch.name, program, *_serve(shape, directory, switch))
+    if shape.eps == "railx":
+        return  # `lightloom testbed railx` is the controller: leases and regions are none's
     if shape.crossbar == "bpf":
         _filters(shape, directory / "bpf", program)
     region = directory / "region.toml"
     region.write_text(region_file(shape, directory))
     _daemon(shape, directory, "controller", program, "controller", "serve", str(region))
+
+
+def _serve(shape: Shape, directory: Path, switch: Switch) -> list[str]:
+    nics = [word for nic in switch.nics for word in ("--nic", nic.far)]
+    words = ["ocs", "serve", "--ports", str(len(switch.nics)), "--listen", switch.address, *nics]
+    words += ["--delay", str(shape.delay), "--counts", str(counts(shape, switch))]
+    words += ["--crossbar", shape.crossbar, "--state", str(directory / f"{switch.name}.json")]
+    words += ["--nic-activation", str(shape.activation)]
+    return [*words, *(f"--fault={fault}" for fault in shape.faults)]
 
 
 def _filters(shape: Shape, pins: Path, program: str) -> None:

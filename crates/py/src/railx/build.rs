@@ -75,7 +75,7 @@ struct Measured {
 }
 
 #[derive(Serialize)]
-struct Switch {
+pub(super) struct Switch {
     axis: Axis,
     line: u32,
     rail: u32,
@@ -167,7 +167,7 @@ fn measured(topology: &Topology) -> Measured {
     }
 }
 
-fn maps(layout: &Layout) -> Result<Vec<Switch>, CircuitError> {
+pub(super) fn maps(layout: &Layout) -> Result<Vec<Switch>, CircuitError> {
     let switch = |(axis, line, rail)| {
         Ok(Switch { axis, line, rail, state: layout.cross_connect(axis, line, rail)? })
     };

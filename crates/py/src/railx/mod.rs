@@ -6,3 +6,4 @@ pub(crate) mod collective;
 pub(crate) mod decompose;
 pub(crate) mod map;
 pub(crate) mod simulate;
+pub(crate) mod tenants;

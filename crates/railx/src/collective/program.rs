@@ -7,6 +7,7 @@
 //! equations.
 
 use super::algorithm::Algorithm;
+use crate::rings::{Spot, torus_rings};
 use lightloom_fabric::Wired;
 use lightloom_fabric::railx::{Axis, Grid};
 use lightloom_fabric::{Fabric, FabricError, GpuId, LinkId};
@@ -74,9 +75,10 @@ impl Program {
         let mut program = Program::default();
         if algorithm == Algorithm::Ring1d {
             let chips = grid.chips();
-            for transposed in [false, true] {
+            let side = grid.mesh * grid.columns;
+            for ring in torus_rings(side, side) {
                 let part = bytes.div_ceil(4 * u64::from(chips));
-                let Some(sends) = maker.torus_ring(transposed, part) else {
+                let Some(sends) = maker.torus_ring(&ring, part) else {
                     return refused("topology", "hyperx".into(), "must be a torus for a 1d-ring");
                 };
                 program.stages.push(Stage { steps: 2 * (chips - 1), sends, after: vec![] });
@@ -267,21 +269,14 @@ impl Maker<'_> {
         sends
     }
 
-    /// One of two rings over all chips of a torus that share no link, in both directions: row by row,
-    /// each starting one further back, or transposed (Bae et al., IEEE ToC 2003). None if the rails
-    /// do not lead from each node to the next.
-    fn torus_ring(&self, transposed: bool, bytes: u64) -> Option<Vec<Send>> {
+    /// One of two rings over all chips of a torus that share no link ([`torus_rings`]), in both
+    /// directions. None if the rails do not lead from each node to the next.
+    fn torus_ring(&self, ring: &[Spot], bytes: u64) -> Option<Vec<Send>> {
         let mesh = self.grid.mesh;
-        let side = mesh * self.grid.columns;
-        let at = |position: u32| {
-            let (line, step) = (position / side, position % side);
-            let across = (step + side - line) % side;
-            let (x, y) = if transposed { (line, across) } else { (across, line) };
-            (self.grid.node(x / mesh, y / mesh), (x % mesh, y % mesh))
-        };
+        let at = |&(x, y): &Spot| (self.grid.node(x / mesh, y / mesh), (x % mesh, y % mesh));
         let mut sends = Vec::new();
-        for position in 0..side * side {
-            let (a, b) = (at(position), at((position + 1) % (side * side)));
+        for (a, b) in ring.iter().zip(ring.iter().cycle().skip(1)) {
+            let (a, b) = (at(a), at(b));
             for (from, to) in [(a, b), (b, a)] {
                 sends.push(self.send(from, to, bytes, self.neighbouring(from, to)?));
             }

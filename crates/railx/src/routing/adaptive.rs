@@ -8,7 +8,8 @@
 //! Virtual channels rise with every rail, so the diameter and one more classes are needed, as the
 //! paper says. Each class may have several virtual channels, of which a packet takes any.
 
-use super::table::{Doors, Places, Towards};
+use super::crossing::Crossing;
+use super::table::{Places, Towards};
 use crate::topology::{Form, Topology};
 use lightloom_fabric::railx::Axis;
 use lightloom_fabric::routers::{Choice, Routing};
@@ -33,15 +34,6 @@ pub struct Adaptive {
     each: u8,
 }
 
-/// How a dimension is crossed.
-#[derive(Clone, Debug)]
-struct Crossing {
-    axis: Axis,
-    /// By position along the axis: the digit.
-    digits: Vec<u16>,
-    doors: Doors,
-}
-
 impl Adaptive {
     /// The routing of a topology, with `each` virtual channels a class.
     ///
@@ -55,21 +47,9 @@ impl Adaptive {
                 "{classes} classes of {each} virtual channels: 1 to 16 are possible"
             ));
         }
-        let grid = topology.layout.grid;
-        let Form::Product(dimensions) = &topology.form else {
-            return Err("a dragonfly is no product of dimensions".into());
-        };
-        let crossings =
-            dimensions.iter().filter(|dimension| dimension.scale > 1).map(|dimension| Crossing {
-                axis: dimension.axis,
-                digits: (0..grid.positions(dimension.axis))
-                    .map(|at| (at / dimension.stride % dimension.scale) as u16)
-                    .collect(),
-                doors: Doors::shortest(&topology.layout, dimension),
-            });
         Ok(Adaptive {
-            places: Places::new(grid),
-            crossings: crossings.collect(),
+            places: Places::new(topology.layout.grid),
+            crossings: Crossing::all(topology)?,
             classes: classes as u8,
             each,
         })

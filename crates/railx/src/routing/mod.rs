@@ -2,6 +2,7 @@
 
 mod adaptive;
 mod chips;
+mod crossing;
 mod dragonfly;
 mod dragonfly_adaptive;
 mod minimal;
@@ -11,6 +12,7 @@ mod table;
 
 pub use adaptive::Adaptive;
 pub use chips::ChipTorus;
+pub use crossing::{NodeRoutes, RailEnd};
 pub use dragonfly::Dragonfly;
 pub use dragonfly_adaptive::AdaptiveDragonfly;
 pub use minimal::Minimal;

@@ -42,13 +42,17 @@ pub struct Job {
     pub optical_nics: u16,
     /// The path that an all-to-all takes unless it names one, and that all else takes.
     pub path: String,
-    /// How all that is no all-to-all goes: `direct`, or `ring`: round all servers in their order and the other way.
+    /// How all that is no all-to-all goes: `direct`, or `ring`: round servers in their order and the other way.
     pub algorithm: String,
     /// Parts of an all-reduce, and of a ring's slices, that are under way at a time: while one is acknowledged and
     /// reduced, another one goes. There are fewer where they would be shorter than a chunk. Unless given, 4 of an
     /// all-reduce that goes directly, 2 of a ring's slices.
     #[serde(default)]
     pub parts: Option<u16>,
+    /// Orders in which rings go round all servers, each both ways; none: the servers' own. A group of some
+    /// servers goes round in their own order.
+    #[serde(default)]
+    pub rings: Vec<Vec<usize>>,
     /// Rounds of demand of the job begin after this one; the controller must not have heard of later ones.
     pub round: u64,
     /// The longest chunk \[B\].
@@ -138,6 +142,13 @@ impl Job {
             let least = u64::from(self.chunk) * u64::from(self.packet_nics);
             between("spread.window", u64::from(*window), least, u64::from(u32::MAX))?;
         }
+        for ring in &self.rings {
+            let mut once = ring.clone();
+            once.sort_unstable();
+            if once != (0..self.servers.len()).collect::<Vec<_>>() {
+                return Err(format!("`rings`: {ring:?}; each server's number once is allowed"));
+            }
+        }
         for server in &self.servers {
             if server.nics.len() != nics {
                 return Err(format!(
@@ -166,9 +177,13 @@ impl Job {
         if is_direct {
             return Algorithm::Direct { parts };
         }
-        let order: Vec<usize> = (0..servers).collect();
-        let back = order.iter().rev().copied().collect();
-        Algorithm::Ring { orders: vec![order, back], parts }
+        let rings = match servers == self.servers.len() && !self.rings.is_empty() {
+            true => self.rings.clone(),
+            false => vec![(0..servers).collect()],
+        };
+        let back = |ring: &Vec<usize>| ring.iter().rev().copied().collect();
+        let orders = rings.iter().flat_map(|ring| [ring.clone(), back(ring)]).collect();
+        Algorithm::Ring { orders, parts }
     }
 
     /// Ranks in all.

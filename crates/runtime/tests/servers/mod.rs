@@ -143,6 +143,7 @@ impl Servers {
             optical_nics: 0,
             path: made.path.into(),
             algorithm: made.algorithm.into(),
+            rings: Vec::new(),
             round: 0,
             chunk: 1 << 14,
             lost_ms: made.lost_ms,

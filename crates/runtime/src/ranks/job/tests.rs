@@ -16,6 +16,7 @@ fn job() -> Job {
         optical_nics: 2,
         path: "delegate".into(),
         algorithm: "direct".into(),
+        rings: Vec::new(),
         round: 0,
         chunk: 1000,
         lost_ms: 100,
@@ -115,4 +116,23 @@ fn parts_are_no_shorter_than_chunks_and_no_more_than_is_said() {
     assert_eq!(parts(&job, 1 << 40), 7);
     job.parts = Some(0);
     assert_eq!(job.check().unwrap_err(), "`parts` is 0; 1 to 64 is allowed");
+}
+
+#[test]
+fn rings_are_those_of_all_servers_alone_and_go_both_ways() {
+    let orders = |job: &Job, servers| match job.algorithm(servers, 0) {
+        Algorithm::Ring { orders, .. } => orders,
+        Algorithm::Direct { .. } => panic!("a ring was asked for"),
+    };
+    let mut job = Job { algorithm: "ring".into(), ..job() };
+    assert_eq!(orders(&job, 3), [[0, 1, 2], [2, 1, 0]]);
+    job.rings = vec![vec![0, 2, 1], vec![1, 0, 2]];
+    assert_eq!(job.check(), Ok(()));
+    assert_eq!(orders(&job, 3), [[0, 2, 1], [1, 2, 0], [1, 0, 2], [2, 0, 1]]);
+    assert_eq!(orders(&job, 2), [[0, 1], [1, 0]]);
+    for ring in [vec![0, 1], vec![0, 1, 1], vec![1, 2, 3]] {
+        job.rings = vec![vec![2, 0, 1], ring.clone()];
+        let message = format!("`rings`: {ring:?}; each server's number once is allowed");
+        assert_eq!(job.check().unwrap_err(), message);
+    }
 }
