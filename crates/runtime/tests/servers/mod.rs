@@ -141,6 +141,7 @@ impl Servers {
             round: 0,
             chunk: 1 << 14,
             lost_ms: made.lost_ms,
+            relays: true,
         };
         drop(held);
         let place = |at: u16| std::env::temp_dir().join(format!("{unique}-{at}"));
