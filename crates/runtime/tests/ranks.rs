@@ -70,6 +70,22 @@ fn carried(all_ranks: &mut [Rank], ranks: usize) -> Vec<Vec<(u64, u64)>> {
     firsts.map(of).collect()
 }
 
+/// Waits until all lanes are up, so that no chunk takes another.
+fn settle(all_ranks: &mut [Rank], ranks: usize) {
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    for rank in all_ranks.iter_mut().step_by(ranks) {
+        loop {
+            let said = rank.say(&json!("statistics")).expect("statistics");
+            let nics = said.as_array().expect("NICs");
+            if nics.iter().all(|nic| nic["lanes"] == nic["lanes_up"]) {
+                break;
+            }
+            assert!(std::time::Instant::now() < until, "lanes stay down: {said}");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}
+
 /// An odd number of servers, of ranks and of NICs, and a rank that sends nothing.
 #[test]
 fn every_scheme_puts_every_byte_in_its_place_by_the_nics_that_are_its_own() {
@@ -86,6 +102,7 @@ fn every_scheme_puts_every_byte_in_its_place_by_the_nics_that_are_its_own() {
     });
     let mut ranks = job.ranks(1 << 23);
     world(&mut ranks);
+    settle(&mut ranks, n);
     let mut matrix = skewed(9, 20_011);
     matrix[4] = vec![0; 9];
     let between = |from: usize, to: usize| if from / n == to / n { 0 } else { matrix[from][to] };
