@@ -48,7 +48,6 @@ planted! {
     WaitsForEver: "It never takes a silent peer for lost",
     TrustsStrangers: "It does not look at the proof in a hello",
     NeverStalls: "It waits without end for acknowledgements on a connection that is dead",
-    ForgetsLoans: "It hands memory back while a lane to a relay is in the midst of it",
     HandsOnTwice: "As a relay, it hands on each part of a connection twice",
 }
 

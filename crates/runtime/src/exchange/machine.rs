@@ -260,8 +260,8 @@ impl Exchange {
     /// Ends an operation of which nothing is left to be done.
     pub(crate) fn finish(&mut self, operation: OperationId) {
         let early = self.bug.is(Planted::DoneBeforeAcks);
-        let free = |it: &Running| it.lent == 0 || self.bug.is(Planted::ForgetsLoans);
-        let done = |it: &Running| it.missing == 0 && (it.unacknowledged == 0 && free(it) || early);
+        let sent = |it: &Running| it.unacknowledged == 0 && it.lent == 0 || early;
+        let done = |it: &Running| it.missing == 0 && sent(it);
         if !self.operations.get(operation.0).is_some_and(done) {
             return;
         }

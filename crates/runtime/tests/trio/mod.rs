@@ -7,7 +7,7 @@ use lightloom_units::Time;
 use std::collections::{BTreeMap, VecDeque};
 
 /// An end of a wire.
-type At = (usize, ConnectionId);
+pub type At = (usize, ConnectionId);
 
 pub struct End {
     pub exchange: Exchange,
@@ -28,6 +28,9 @@ pub struct Trio {
     joined: (usize, usize),
     /// What goes to this endpoint by packets stays on its way.
     pub stuck: Option<usize>,
+    /// Nothing is written to it.
+    pub paused: Option<At>,
+    chunk: u32,
     wires: BTreeMap<At, At>,
     circuits: Vec<At>,
     pipes: BTreeMap<At, VecDeque<u8>>,
@@ -66,6 +69,8 @@ impl Trio {
             stranded: None,
             joined,
             stuck: None,
+            paused: None,
+            chunk: change(Settings { chunk: CHUNK, ..Settings::new(7, 0, 1, b"secret") }).chunk,
             wires: BTreeMap::new(),
             circuits: Vec::new(),
             pipes: BTreeMap::new(),
@@ -191,7 +196,8 @@ impl Trio {
             let all: Vec<(At, At)> = self.wires.iter().map(|(a, b)| (*a, *b)).collect();
             let moved = all.iter().fold(false, |any, &(here, there)| {
                 let stays = self.stuck == Some(there.0) && !self.circuits.contains(&there);
-                any | (!stays && self.write(here, there))
+                let stays = stays || self.paused == Some(here);
+                any | (!stays && self.write((here, there), usize::MAX))
             });
             if !moved {
                 return;
@@ -199,8 +205,30 @@ impl Trio {
         }
     }
 
-    /// One write, of which the other end reads all.
-    pub fn write(&mut self, here: At, there: At) -> bool {
+    /// An endpoint's end of the circuit, and the other.
+    pub fn circuit(&self, at: usize) -> (At, At) {
+        let mut wires = self.wires.iter().map(|(here, there)| (*here, *there));
+        wires.find(|(here, _)| here.0 == at && self.circuits.contains(here)).expect("it is up")
+    }
+
+    /// The connections of two endpoints over packets break.
+    pub fn part(&mut self, one: usize, other: usize) {
+        let all: Vec<(At, At)> = self.wires.iter().map(|(a, b)| (*a, *b)).collect();
+        for (here, there) in all {
+            if (here.0, there.0) == (one, other) && !self.circuits.contains(&here) {
+                self.cut(here, there);
+            }
+        }
+    }
+
+    /// Whose bytes an end of a wire would send next, if it is payload.
+    pub fn next_for(&mut self, here: At) -> Option<u16> {
+        let transmit = self.ends[here.0].exchange.transmit(self.now, here.1)?;
+        transmit.body.map(|body| body.peer)
+    }
+
+    /// One write of so much at most, of which the other end reads all.
+    pub fn write(&mut self, (here, there): (At, At), most: usize) -> bool {
         let end = &mut self.ends[here.0];
         let Some(Transmit { head, body }) = end.exchange.transmit(self.now, here.1) else {
             return false;
@@ -210,6 +238,7 @@ impl Trio {
             let from = &end.sends[&peer];
             bytes.extend_from_slice(&from[offset as usize..offset as usize + length as usize]);
         }
+        bytes.truncate(most);
         end.exchange.sent(self.now, here.1, bytes.len());
         self.carry_out();
         let mut rest = bytes.as_slice();
@@ -252,7 +281,8 @@ impl Trio {
             end.receives = peers.iter().map(|&peer| (peer, vec![0; bytes as usize])).collect();
             let all = || peers.iter().map(|&peer| Transfer { peer, bytes }).collect::<Vec<_>>();
             let lane = |peer: u16| LaneId(2 * u32::from(peer - u16::from(peer > at)));
-            let plan = peers.iter().flat_map(|&peer| striped(peer, bytes, &[lane(peer)], CHUNK));
+            let plan =
+                peers.iter().flat_map(|&peer| striped(peer, bytes, &[lane(peer)], self.chunk));
             let (sends, receives, plan) = (all(), all(), plan.collect());
             let operation = Operation { group: 1, number, sends, receives, plan };
             end.exchange.post(self.now, operation).expect("it fits");
