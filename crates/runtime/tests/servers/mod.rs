@@ -138,6 +138,7 @@ impl Servers {
             optical_nics: 0,
             path: made.path.into(),
             algorithm: made.algorithm.into(),
+            parts: None,
             round: 0,
             chunk: 1 << 14,
             lost_ms: made.lost_ms,
