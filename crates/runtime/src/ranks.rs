@@ -24,9 +24,11 @@ mod line;
 mod message;
 mod operation;
 mod service;
+mod watch;
 mod work;
 
 pub use agent::{FromAgent, ToAgent};
-pub use counters::{Counters, NicCounters, PeerCounters, Watch};
+pub use counters::{Counters, NicCounters, PeerCounters};
 pub use job::{Job, NicPlace, Server};
 pub use service::{Service, ServiceError};
+pub use watch::Watch;

@@ -1,16 +1,9 @@
 //! What a server's runtime has counted: by NIC, by peer, and of drains.
 
-use super::heard::Heard;
 use super::job::Job;
 use crate::exchange::{Endpoint, Exchange, FenceStatistics, Nic, Statistics};
 use serde::Serialize;
 use std::collections::BTreeSet;
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-
-/// A thread that copies or reduces answers later than this only if it has much to do.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What a NIC has carried.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -93,25 +86,4 @@ pub(super) fn nic_names(job: &Job, server: Endpoint) -> Vec<String> {
 pub(super) fn peers(job: &Job, server: Endpoint) -> Names {
     let all = (0..).zip(&job.servers).filter(|it| it.0 != server);
     all.map(|(endpoint, it)| (endpoint, it.name.clone())).collect()
-}
-
-/// Reads a runtime's counters, while it is under way and after its end.
-#[derive(Clone, Debug)]
-pub struct Watch {
-    pub(super) heard: Sender<Heard>,
-    pub(super) last: Arc<Mutex<Counters>>,
-}
-
-impl Watch {
-    /// The counters; those that were read last if the runtime has ended, or does not answer within 2 s.
-    pub fn counters(&self) -> Counters {
-        let (answer, answers) = channel();
-        let asked = self.heard.send(Heard::Count(answer));
-        let new = asked.ok().and_then(|()| answers.recv_timeout(PATIENCE).ok());
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(new) = new {
-            *last = new;
-        }
-        last.clone()
-    }
 }

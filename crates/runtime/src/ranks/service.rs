@@ -1,10 +1,11 @@
 //! The runtime of a server: the thread that ranks, the network and the agent speak to.
 
 use super::agent::{FromAgent, ToAgent};
-use super::counters::{Counters, Watch};
+use super::counters::Counters;
 use super::heard::Heard;
 use super::job::{Job, by_ends};
 use super::line;
+use super::watch::Watch;
 use super::work::Work;
 use crate::exchange::Endpoint;
 use crate::net::{Clock, Config, Event, Listening, Node, OpenError};
