@@ -8,6 +8,7 @@ all processes of a computer share, so the command can put ranks' times side by s
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lightloom.errors import RunError
 from lightloom.runtime import Rank, Work
 from lightloom.testbed.hierarchy import Done, Hierarchy
 
@@ -142,4 +144,8 @@ def main(place: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    try:
+        main(Path(sys.argv[1]))
+    except RunError as error:
+        # The runtime says why in one line: where in this program that was tells nobody more.
+        raise SystemExit(f"rank {os.environ.get('RANK', '?')}: {error}") from None
