@@ -8,6 +8,7 @@ all processes of a computer share, so the command can put ranks' times side by s
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lightloom.errors import RunError
 from lightloom.runtime import Rank, Work
 from lightloom.testbed.hierarchy import Done, Hierarchy
 
@@ -171,4 +173,8 @@ def main(place: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    try:
+        main(Path(sys.argv[1]))
+    except RunError as error:
+        # The runtime says why in one line: where in this program that was tells nobody more.
+        raise SystemExit(f"rank {os.environ.get('RANK', '?')}: {error}") from None

@@ -163,9 +163,11 @@ def planned(
             f"--jobs: job {at} has no room: {found.used} of {found.healthy} nodes have others"
         )
     placed = [(job.rows, job.columns) for job in found.jobs if job is not None]
-    made = tenants(
-        topology, columns=shape.columns, rows=shape.rows, rails=shape.rails or 0, jobs=placed
-    )
+    size = {"columns": shape.columns, "rows": shape.rows, "rails": shape.rails or 0}
+    try:
+        made = tenants(topology, **size, jobs=placed)
+    except InputError as error:
+        raise InputError(f"TOPOLOGY: {topology}: {error}") from None
     numbers = tuple(row * shape.columns + column for row, column in faults)
     return Network(topology, numbers, made.jobs), made.port_maps()
 

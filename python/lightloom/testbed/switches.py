@@ -15,6 +15,11 @@ from lightloom.railx.topology import node_port
 from lightloom.testbed import record
 from lightloom.testbed.shape import Nic, Shape
 
+# The least that there is: no node uses circuits by lease here, and no job is under way.
+LEASE = "100 ms"
+# A switch that says nothing for so long is given up: it is in the same machine.
+GIVE_UP = "10 s"
+
 
 @dataclass(frozen=True)
 class Switch:
@@ -101,4 +106,4 @@ def switches_file(shape: Shape) -> str:
             f'address = "{switch.address}"\nports = {len(switch.nics)}\n'
             f"devices = {{ {devices} }}\n"
         )
-    return "\n".join(tables)
+    return "\n".join(tables) + f'\n[timing]\nlease = "{LEASE}"\ngive_up = "{GIVE_UP}"\n'
