@@ -73,8 +73,9 @@ test-python: dev
 
 # Those of docs/torch.md: PyTorch is an extra, and without it they are skipped, and that is said.
 # LIGHTLOOM_TORCH_SEQUENCES says how many random sequences of operations there are (100).
-test-torch: dev $(VENV)/.daemon ## the tests of the PyTorch backend (needs PyTorch: pip install torch)
+test-torch: dev ## the tests of the PyTorch backend (needs PyTorch: pip install torch)
 	@if $(BIN)/python -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)'; then \
+	  { [ -x $(BIN)/lightloomd ] || $(MAKE) --no-print-directory daemon; } && \
 	  $(BIN)/python -m pytest tests/pytorch python/lightloom/runtime/pytorch; \
 	else echo "test-torch: NOT TESTED: PyTorch is not installed ($(BIN)/pip install torch)"; fi
 

@@ -58,6 +58,8 @@ def main(what: str) -> None:
     globals()[what]()
     if what != "lost":
         dist.destroy_process_group()
+    if what == "refused":
+        tried(lambda: dist.init_process_group("lightloom"))
 
 
 if __name__ == "__main__":

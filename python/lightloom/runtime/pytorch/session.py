@@ -14,6 +14,7 @@ from lightloom.runtime.rank import NUMBERED, Rank
 # Groups that have the same first member are told apart by so many bits, and so are members.
 BITS = 15
 _rank: Rank | None = None
+_over = False
 _counts = itertools.count()
 
 
@@ -59,9 +60,11 @@ def begin(number: int, size: int) -> Rank:
     Raises
     ------
     InputError
-        If there is no runtime, or the group is not of all ranks of its job.
+        If there is no runtime, the group is not of all ranks of its job, or the rank has left it.
     """
     global _rank
+    if _over:
+        raise InputError("this rank has left its job (destroy_process_group), and comes once")
     if _rank is None:
         _rank = Rank(rank=number, size=size)
     return _rank
@@ -69,9 +72,9 @@ def begin(number: int, size: int) -> Rank:
 
 def end() -> None:
     """Say goodbye to the runtime."""
-    global _rank
+    global _rank, _over
     if _rank is not None:
-        going, _rank = _rank, None
+        going, _rank, _over = _rank, None, True
         going.leave()
 
 
