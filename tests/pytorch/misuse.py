@@ -59,7 +59,8 @@ def main(what: str) -> None:
     if what != "lost":
         dist.destroy_process_group()
     if what == "refused":
-        tried(lambda: dist.init_process_group("lightloom"))
+        alone = {"store": dist.HashStore(), "rank": 0, "world_size": 1}
+        tried(lambda: dist.init_process_group("lightloom", **alone))
 
 
 if __name__ == "__main__":
