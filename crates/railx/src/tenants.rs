@@ -95,7 +95,8 @@ fn check(key: &str, lines: &[u32], most: u32) -> Result<(), FabricError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Faults, Wanted, pack};
+    use crate::allocation::Faults;
+    use crate::packing::{Wanted, pack};
     use lightloom_fabric::railx::Neighbours;
     use proptest::prelude::*;
     use std::collections::BTreeSet;

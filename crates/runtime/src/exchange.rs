@@ -136,6 +136,7 @@ mod post;
 mod ranges;
 mod receive;
 mod relay;
+mod relayed;
 mod route;
 mod settings;
 mod slab;

@@ -9,7 +9,7 @@ use super::operation::Running;
 use super::output::Output;
 use super::peer::Peer;
 use super::ranges::{Ranges, There};
-use super::relay::Relayed;
+use super::relayed::Relayed;
 use super::settings::{Settings, SettingsError};
 use super::slab::Slab;
 use super::statistics::{FenceStatistics, Fences, Statistics};

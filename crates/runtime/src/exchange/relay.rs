@@ -14,31 +14,11 @@ use super::hello::{HELLO, TAG};
 use super::lane::{Carried, Item};
 use super::machine::Exchange;
 use super::name::{ConnectionId, Endpoint, LaneId, Tunnel};
+use super::relayed::{PARTS, RELAYED, Relayed};
 use crate::planted::Planted;
 
-/// Frames of a relayed connection that are not acknowledged, each way.
-pub(crate) const PARTS: usize = 256;
-/// Payload of a relayed connection that is not acknowledged, each way \[B\]; or a chunk, if that is more.
-pub(crate) const RELAYED: u32 = 1 << 20;
 /// An endpoint relays for so many pairs.
 const PAIRS: usize = 1024;
-
-/// A pair of endpoints that this one relays for.
-#[derive(Clone, Debug)]
-pub(crate) struct Relayed {
-    pub number: u64,
-    /// The lanes to both, with their connections.
-    pub ends: [(LaneId, ConnectionId); 2],
-    /// What is kept for each \[B\].
-    pub held: [u64; 2],
-}
-
-impl Relayed {
-    /// Which of its ends is at the other end of a lane.
-    fn end(&self, lane: LaneId, connection: ConnectionId) -> Option<usize> {
-        self.ends.iter().position(|end| *end == (lane, connection))
-    }
-}
 
 impl Exchange {
     /// Whether a frame of a tunnel ends here; else it is to be handed on.

@@ -5,7 +5,7 @@ use super::lane::{ChunkItem, Item};
 use super::machine::Exchange;
 use super::name::{ConnectionId, LaneId, Medium};
 use super::output::{Body, Transmit};
-use super::relay::PARTS;
+use super::relayed::PARTS;
 use super::tunnel::Part;
 use crate::planted::Planted;
 use lightloom_units::Time;

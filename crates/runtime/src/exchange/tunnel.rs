@@ -16,7 +16,7 @@ use super::lane::{Carried, Dial, Item, Lane};
 use super::machine::Exchange;
 use super::name::{ConnectionId, LaneId, NO_NIC, OperationId, Tunnel};
 use super::output::{Body, Space};
-use super::relay::RELAYED;
+use super::relayed::RELAYED;
 use super::settings::Settings;
 use lightloom_circuits::failover::in_turn;
 
