@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from lightloom import daemon
+from lightloom import daemon, testbed
 from lightloom.errors import InputError
 from lightloom.maps import read as read_maps
 from lightloom.railx.tenants import tenants
@@ -50,7 +50,7 @@ def told(*words: str) -> Any:
 
 def through() -> dict[tuple[str, str], int]:
     """Return the bytes that have come to the switches, by node and NIC."""
-    rows = told("status")["switch"]
+    rows = testbed.status(NAME)["switch"]
     return {(row["server"], row["nic"]): row["bytes"] for row in rows}
 
 
@@ -65,21 +65,21 @@ def payload(said: list[dict[str, Any]]) -> int:
     return sum(row["between_bytes"] for row in said)
 
 
-def all_go_over_circuits(bed: Shape, nodes: int) -> None:
-    """Run every collective; the ranks check the bits.
+def all_go_over_circuits(bed: Shape, *algorithms: str) -> None:
+    """Run collectives of all nodes; the ranks check the bits.
 
     A ring's neighbours are one circuit apart, those of rows and columns, too: all that switches
     see is payload once, and headers and acknowledgements, far from twice. An all-to-all's corners
     are two circuits apart.
     """
-    for words in (
-        ("allreduce", "--algorithm", "ring"),
-        ("allreduce", "--algorithm", "hierarchical"),
-        ("allreduce", "--algorithm", "hyperx"),
-    ):
-        said, went = carried(*words, "--size", f"{SIZE} B")
-        assert payload(said) >= 2 * (nodes - 1) * SIZE, words
-        assert payload(said) <= sum(went.values()) < 1.5 * payload(said), words
+    nodes = bed.servers
+    for algorithm in algorithms:
+        words = ("allreduce", "--algorithm", algorithm, "--size", f"{SIZE} B")
+        said, went = carried(*words)
+        assert payload(said) >= 2 * (nodes - 1) * SIZE, algorithm
+        assert payload(said) <= sum(went.values()) < 1.5 * payload(said), algorithm
+        # A ring of one order alone would leave half of the NICs almost idle.
+        assert min(went.values()) > SIZE / 18, (algorithm, went)
         assert min(sum(sent) for sent in said[0]["sent"]) > 0
     said, went = carried("alltoall", "--size", f"{SIZE} B", "--path", "stripe")
     assert payload(said) >= (nodes - 1) * SIZE * 0.99
@@ -96,16 +96,13 @@ def test_torus_then_hyperx_then_a_lost_node_is_bypassed(bed: Shape) -> None:
     assert "dark: `lightloom testbed railx" in lightloom("collective", "barrier", code=2).stderr
     torus = told("railx", "torus")
     assert (torus["circuits"], torus["set"], torus["ended"]) == (36, 36, 0)
-    all_go_over_circuits(bed, 9)
+    all_go_over_circuits(bed, "ring", "hierarchical")
     # The second ring of a row goes the other way; the first one's circuits carry on.
     hyperx = told("railx", "hyperx")
     assert (hyperx["circuits"], hyperx["set"], hyperx["ended"]) == (36, 18, 18)
     maps = read_maps(record.place(NAME) / "maps.json")
     assert len(maps.devices) == 12 and all(len(one.initial) == 3 for one in maps.devices)
-    all_go_over_circuits(bed, 9)
-    # Both of a job's rings are used: every NIC has had its share.
-    _, went = carried("allreduce", "--algorithm", "hierarchical", "--size", f"{SIZE} B")
-    assert min(went.values()) > SIZE / 18, went
+    all_go_over_circuits(bed, "ring", "hyperx")
 
     lightloom("fault", "node", "node-04", "lost")
     failed = lightloom("collective", "allreduce", "--size", "1 MB", code=1, name=NAME)
@@ -214,6 +211,18 @@ def test_twice_up_and_an_odd_grid() -> None:
         ):  # fmt: skip
             lightloom("collective", *words, "--size", "48 kB", name=name)
     assert left(name) == []
+
+
+def test_switches_of_redirections_stand_side_by_side() -> None:
+    """Without root, too: the kernel numbers all switches' redirections together."""
+    shape = Shape(name=f"{NAME}m", eps="railx", grid="2x2", rails=1, crossbar="mirred")
+    with standing(shape, without_root=True):
+        lightloom("railx", "torus", name=shape.name)
+        for words in (("allreduce", "--algorithm", "hierarchical"), ("alltoall",)):
+            lightloom("collective", *words, "--size", "64 kB", name=shape.name)
+        rows = testbed.status(shape.name)["switch"]
+        assert len(rows) == 16 and min(row["bytes"] for row in rows) > 0
+        assert sum(row["unconnected"] + row["dark"] for row in rows) == 0
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,9 @@ const ETHERNET_HEADER: u64 = 14;
 /// The first line of the file that says which NICs are counted.
 const FIRST: &str = "lightloom crossbar of redirections, 1";
 
+/// Of a redirection's number, the bits that say where it leads; those above them are the NIC's number.
+const WAY_BITS: u32 = 11;
+
 /// Where a port's frames go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Way {
@@ -72,23 +75,24 @@ impl Way {
         }
     }
 
-    /// The number of a port's redirection, one in the network namespace, from 1.
-    fn number(self, port: usize, ports: usize) -> u32 {
+    /// The number of a NIC's redirection: one in the network namespace, where other switches may be that have
+    /// other NICs.
+    fn number(self, nic: u32) -> u32 {
         let way = match self {
             Way::Unconnected => 0,
             Way::Dark => 1,
-            Way::Lit(egress) => 2 + usize::from(egress),
+            Way::Lit(egress) => 2 + u32::from(egress), // at most 1025
         };
-        (1 + port * (ports + 2) + way) as u32 // at most 1024 * 1026
+        nic << WAY_BITS | way
     }
 
-    /// The same back, if it is one of the port's.
-    fn from_number(number: u32, port: usize, ports: usize) -> Option<Self> {
-        match (number as usize).checked_sub(1 + port * (ports + 2))? {
+    /// The same back, if it is one of the NIC's.
+    fn from_number(number: u32, nic: u32) -> Option<Self> {
+        match number & ((1 << WAY_BITS) - 1) {
+            _ if number >> WAY_BITS != nic => None,
             0 => Some(Way::Unconnected),
             1 => Some(Way::Dark),
-            way if way < ports + 2 => Some(Way::Lit((way - 2) as u16)), // below 1024
-            _ => None,
+            way => Some(Way::Lit((way - 2) as u16)),
         }
     }
 }
@@ -119,6 +123,11 @@ impl MirredCrossbar {
             return Err(place(format!("{} NICs: a switch has 1 to {MOST_PORTS}", nics.len())));
         }
         let numbers = nics.iter().map(|nic| number_of(nic)).collect::<Result<Vec<_>, _>>()?;
+        if let Some(high) = numbers.iter().find(|number| **number >> (32 - WAY_BITS) != 0) {
+            return Err(place(format!(
+                "a NIC has number {high}: redirections have no room for it"
+            )));
+        }
         let ways = vec![Way::Unconnected; nics.len()];
         let (socket, loopback) = (Socket::open()?, number_of("lo")?);
         let (kept, due_ns) = (BTreeSet::new(), None);
@@ -159,11 +168,12 @@ impl MirredCrossbar {
         }
         let nics: Vec<&str> = lines.collect();
         let mut socket = Socket::open()?;
-        let counts = nics.iter().enumerate().map(|(port, nic)| {
+        let counts = nics.iter().map(|nic| {
             let mut list = Message::new(GET_FILTER, LIST);
-            list.raw(&traffic(number_of(nic)?, 0, INGRESS, 0));
+            let number = number_of(nic)?;
+            list.raw(&traffic(number, 0, INGRESS, 0));
             let filters = socket.ask(&list, &format!("counts at {nic}"))?;
-            Ok(passed(&filters, port, nics.len()))
+            Ok(passed(&filters, number))
         });
         counts.collect()
     }
@@ -177,7 +187,7 @@ impl MirredCrossbar {
     }
 
     fn keep(&mut self, port: usize, way: Way) -> Result<(), Error> {
-        let number = way.number(port, self.nics.len());
+        let number = way.number(self.nics[port]);
         if !self.kept.contains(&number) {
             self.filter(port, 0, KEPT_PRIORITY, way)?;
             self.kept.insert(number);
@@ -203,7 +213,7 @@ impl MirredCrossbar {
             options.nested(ACTIONS, |actions| {
                 actions.nested(1, |action| {
                     action.attribute(KIND, b"mirred\0");
-                    let number = way.number(port, self.nics.len());
+                    let number = way.number(self.nics[port]);
                     action.nested(OPTIONS, |options| {
                         options.attribute(PARAMETERS, &redirection(number, to));
                     });
@@ -257,10 +267,10 @@ fn redirection(number: u32, to: u32) -> [u8; 28] {
 }
 
 /// What a port's filters have counted.
-fn passed(filters: &[Vec<u8>], port: usize, ports: usize) -> Passed {
+fn passed(filters: &[Vec<u8>], nic: u32) -> Passed {
     let mut passed = Passed::default();
     for filter in filters {
-        let Some((way, frames, bytes)) = counted(filter, port, ports) else { continue };
+        let Some((way, frames, bytes)) = counted(filter, nic) else { continue };
         match way {
             Way::Unconnected => passed.unconnected += frames,
             Way::Dark => passed.dark += frames,
@@ -274,7 +284,7 @@ fn passed(filters: &[Vec<u8>], port: usize, ports: usize) -> Passed {
 }
 
 /// Which redirection a filter keeps, and its frames and bytes; none if it is the live one.
-fn counted(filter: &[u8], port: usize, ports: usize) -> Option<(Way, u64, u64)> {
+fn counted(filter: &[u8], nic: u32) -> Option<(Way, u64, u64)> {
     let word =
         |bytes: &[u8], at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     if word(filter, 16)? >> 16 != KEPT_PRIORITY {
@@ -290,27 +300,25 @@ fn counted(filter: &[u8], port: usize, ports: usize) -> Option<(Way, u64, u64)> 
         Some(long) => u64::from_ne_bytes(long.get(..8)?.try_into().ok()?),
         None => u64::from(word(basic, 8)?),
     };
-    Some((Way::from_number(number, port, ports)?, frames, bytes))
+    Some((Way::from_number(number, nic)?, frames, bytes))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST_PORTS, Way};
+    use super::{MOST_PORTS, WAY_BITS, Way};
     use std::collections::BTreeSet;
 
     #[test]
     fn every_redirection_has_a_number_of_its_own() {
         let mut numbers = BTreeSet::new();
-        for port in 0..5 {
-            let lit = (0..5).map(Way::Lit);
+        for nic in [1, 2, 77, (1 << (32 - WAY_BITS)) - 1] {
+            let lit = [0, 1, 4, MOST_PORTS as u16 - 1].map(Way::Lit);
             for way in [Way::Unconnected, Way::Dark].into_iter().chain(lit) {
-                let number = way.number(port, 5);
-                assert!(numbers.insert(number));
-                assert_eq!(Way::from_number(number, port, 5), Some(way));
-                assert_eq!(Way::from_number(number, port + 1, 5), None);
+                let number = way.number(nic);
+                assert!(number > 0 && numbers.insert(number));
+                assert_eq!(Way::from_number(number, nic), Some(way));
+                assert_eq!(Way::from_number(number, nic + 1), None);
             }
         }
-        let last = Way::Lit(1023).number(MOST_PORTS - 1, MOST_PORTS);
-        assert_eq!((numbers.first(), last), (Some(&1), 1024 * 1026));
     }
 }
