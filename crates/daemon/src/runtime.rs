@@ -6,6 +6,7 @@ mod counted;
 mod metrics;
 mod report;
 
+pub use counted::Counted;
 pub use metrics::Place;
 
 use crate::agent_child::{Lines, Told, attend, spawn};

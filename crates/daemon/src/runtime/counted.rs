@@ -44,8 +44,10 @@ const ONE_WAY: [OneWay; 6] = [
 
 /// What a runtime has counted, and whose that is.
 #[derive(Clone, Debug)]
-pub(super) struct Counted {
+pub struct Counted {
+    /// The counters.
     pub counters: Counters,
+    /// The server's name.
     pub server: String,
     /// The digest of the job's file.
     pub sha256: String,

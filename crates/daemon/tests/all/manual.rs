@@ -5,6 +5,9 @@ use lightloom_control::{Alarm, Region};
 use lightloom_daemon::config::{Config, FenceConfig};
 use lightloom_daemon::gateway::Metrics;
 use lightloom_daemon::hub::{Hub, Names, Snapshot};
+use lightloom_daemon::runtime::Counted;
+use lightloom_runtime::exchange::Statistics;
+use lightloom_runtime::ranks::{Counters, NicCounters, PeerCounters};
 use lightloom_units::Time;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,8 +16,23 @@ use tokio::sync::{mpsc, watch};
 
 const MANUAL: &str = include_str!("../../../../docs/operate.md");
 
-/// The names of all metrics.
+/// The names of all metrics, of controllers and of runtimes.
 fn exported() -> BTreeSet<String> {
+    let text = of_a_controller() + &of_a_runtime();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| line.split(['{', ' ']).next().unwrap_or(line).to_string()).collect()
+}
+
+fn of_a_runtime() -> String {
+    let statistics = Statistics::default();
+    let nic = NicCounters { nic: "a".into(), circuit: false, lanes: 1, lanes_up: 1, statistics };
+    let peer = PeerCounters { peer: "b".into(), statistics };
+    let counters = Counters { nics: vec![nic], peers: vec![peer], ..Counters::default() };
+    let counted = Counted { counters, server: "a".into(), sha256: String::new(), started: 0.0 };
+    counted.text().expect("text")
+}
+
+fn of_a_controller() -> String {
     let region = Region::in_a_row(2, 1, 2).expect("two servers");
     let controller = lightloom_control::Controller::new(
         region,
@@ -34,9 +52,7 @@ fn exported() -> BTreeSet<String> {
     };
     let hub = Hub::new(names, seen, mpsc::channel(1).0);
     *hub.expiry.lock().expect("free") = Some(SystemTime::UNIX_EPOCH);
-    let text = Metrics::watch(&hub).text(&hub).expect("text");
-    let lines = text.lines().filter(|line| !line.starts_with('#'));
-    lines.map(|line| line.split(['{', ' ']).next().unwrap_or(line).to_string()).collect()
+    Metrics::watch(&hub).text(&hub).expect("text")
 }
 
 /// The names of metrics in a text.

@@ -133,7 +133,7 @@ impl Trio {
 
     /// Time passes; what is due is done.
     pub fn wait(&mut self, ms: u64) {
-        self.now = self.now + Time::from_ms(ms);
+        self.now += Time::from_ms(ms);
         (0..3).for_each(|at| self.ends[at].exchange.timeout(self.now));
         self.flow();
     }
