@@ -23,7 +23,7 @@ MEAN_BYTES = 40_000
 
 def main(place: Path) -> None:
     """Be a rank."""
-    times, error, circuits = [], None, 0
+    times, relayed, error, circuits = [], [], None, 0
     go_on = np.ones(1, np.int32)
     try:
         with Rank() as rank:
@@ -38,11 +38,13 @@ def main(place: Path) -> None:
                 go_on[0] = not (place / "end").exists()
                 rank.all_reduce(go_on, "min")
                 times.append(time.monotonic())
+                relayed.append(sum(nic["relayed"] for nic in rank.statistics()))
             statistics = rank.statistics()
     except Exception as failure:
         error, statistics = f"{type(failure).__name__}: {failure}", []
     said = {
         "times": times,
+        "relayed": relayed,
         "ended": time.monotonic(),
         "error": error,
         "nics": statistics,

@@ -43,7 +43,7 @@ RECORD = struct.Struct("<16sBI")
 TCP = 6
 # Hello, its tag; a frame's header (crates/runtime/src/exchange/hello.rs and frame.rs).
 HELLO, TAG, HEADER = 56, 32, 32
-CHUNK = 1
+CHUNK, RELAY = 1, 9
 
 Ends = tuple[str, int, str, int]
 
@@ -170,8 +170,8 @@ def _chunks(data: bytes) -> Iterator[tuple[int, int, int, int]]:
         magic, kind, _, group, number, offset, length = struct.unpack_from("<2sBBIQQI", data, at)
         assert magic == b"LL", "a frame begins with other bytes"
         at += HEADER
-        if kind != CHUNK:
+        if kind not in (CHUNK, RELAY):
             continue
         at += length
-        if at <= len(data):
+        if kind == CHUNK and at <= len(data):
             yield group, number, offset, length

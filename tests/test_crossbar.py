@@ -68,8 +68,8 @@ def test_what_is_lost_is_counted_and_bare_acknowledgements_apart(
 ) -> None:
     one, two, three = seen["counts"]  # type: ignore[misc]
     bare = 0 if way == "bpf" else 1
-    # Some may come before the switch has read that it is to patch.
-    assert 2 <= one["unconnected"] - bare < 10
+    # Some may come before the switch has read that it is to patch, on a busy machine.
+    assert 2 <= one["unconnected"] - bare < 50
     assert one["unconnected_bare"] == (1 if way == "bpf" else None)
     assert two["unconnected"] == 1 and three["unconnected"] == 2
     assert one["dark"] > 3 and one["forwarded"] >= 3
