@@ -20,6 +20,7 @@ mount -t tmpfs -o size=3m tmpfs "$1"
 cp "$2" "$1/region.toml"
 dd if=/dev/zero of="$1/others" bs=1024 count=$((3072 - $3 - 8)) status=none
 for time in 1 2 3; do
+  : > "$1/said"
   "$4" --log-level error controller serve "$1/region.toml" > "$1/said" &
   daemon=$!
   for wait in $(seq 100); do
