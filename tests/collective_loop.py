@@ -28,8 +28,6 @@ def main(place: Path) -> None:
     try:
         with Rank() as rank:
             wanted = demand(0, rank.size, rank.per_server)[rank.rank].tolist()
-            # The first answer may be of a plan that changes while agents come.
-            rank.announce(wanted)
             circuits = rank.announce(wanted)["circuits"]
             (place / f"circuits-{rank.rank}").write_text(str(circuits))
             while go_on[0]:

@@ -203,6 +203,9 @@ impl Link {
                     )));
                 }
                 met();
+                let mut out = std::io::stdout();
+                let _ =
+                    writeln!(out, "the agent has met the controller").and_then(|()| out.flush());
             }
             Told::Drain { token, ports } if self.fences => {
                 (self.to)(FromAgent::Drain { token, ports });

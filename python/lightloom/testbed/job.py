@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,6 +25,9 @@ from lightloom.testbed.team import team
 MEETING_PORT = 29500
 # Ranks and runtimes that were told to end have so long for it [s].
 GRACE_S = 5.0
+# So long a runtime may take to start, and then its agent to meet the controller [s].
+START_S = 20.0
+AGENT_S = 5.0
 
 
 @contextlib.contextmanager
@@ -137,12 +141,31 @@ class Job:
                         stdin=subprocess.DEVNULL, stdout=out, stderr=log, start_new_session=True,
                     )
                 )  # fmt: skip
-        until = time.monotonic() + 20
+        late = self._until_said("listening at", START_S)
+        if late:
+            raise RunError(f"the runtime of {late[0]} does not start: {self._last(late[0])}")
+        if self.team.optical_nics:
+            # Agents come one after the other, and each changes what circuits there can be.
+            for node in self._until_said("the agent has met the controller", AGENT_S):
+                print(
+                    f"lightloom: the agent of {node} has not met the controller in {AGENT_S:g} s: "
+                    "its NICs have no circuits until it does",
+                    file=sys.stderr,
+                )
+
+    def _until_said(self, line: str, seconds: float) -> list[str]:
+        """Return the servers whose runtimes have not said this in time; RunError if one ends."""
+        until = time.monotonic() + seconds
+        late = []
         for (_, node), runtime in zip(self._servers(), self._runtimes, strict=True):
-            while "listening" not in self.log(node, "out").read_text():
-                if runtime.poll() is not None or time.monotonic() > until:
+            while line not in self.log(node, "out").read_text():
+                if runtime.poll() is not None:
                     raise RunError(f"the runtime of {node} does not start: {self._last(node)}")
+                if time.monotonic() > until:
+                    late.append(node)
+                    break
                 time.sleep(0.01)
+        return late
 
     def _servers(self) -> list[tuple[int, str]]:
         """Return the number and the name of each server that takes part."""
@@ -243,7 +266,7 @@ class Job:
     def _await_results(self) -> None:
         """Wait until runtimes have said what they counted: they end after their ranks."""
         until = time.monotonic() + GRACE_S
-        for node, runtime in zip(self.shape.nodes, self._runtimes, strict=True):
+        for (_, node), runtime in zip(self._servers(), self._runtimes, strict=True):
             while runtime.poll() is None:
                 if time.monotonic() > until:
                     raise RunError(f"the runtime of {node} does not end")

@@ -141,12 +141,6 @@ def main(place: Path) -> None:
         if plan["settle"]:
             settle(rank)
         grid = Hierarchy(rank, plan["columns"]) if "columns" in plan else None
-        first = plan["steps"][0]
-        if demands is not None and first["announce"]:
-            # Agents come one after the other, and each changes what circuits there can be: the
-            # first answer may be of a plan that the next one changes.
-            rank.announce([int(count) for count in demands[first["demand"]][rank.rank]])
-            rank.barrier()
         for number, step in enumerate(plan["steps"]):
             circuits = None
             if demands is not None:
