@@ -13,7 +13,7 @@ FUZZ_SECONDS ?= 200
 WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n < 3 ? n + 1 : 4 )))
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-.PHONY: help demo build daemon dev test test-rust test-python test-torch lint lint-fast lint-rustfmt lint-circles lint-ruff bench soak planted fuzz validate traces proto lock clean tools tools-rust
+.PHONY: help demo build daemon dev test test-rust test-python test-torch testbed-demo lint lint-fast lint-rustfmt lint-circles lint-ruff bench soak planted fuzz validate traces proto lock clean tools tools-rust
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -78,6 +78,9 @@ test-torch: dev ## the tests of the PyTorch backend (needs PyTorch: pip install 
 	  { [ -x $(BIN)/lightloomd ] || $(MAKE) --no-print-directory daemon; } && \
 	  $(BIN)/python -m pytest tests/pytorch python/lightloom/runtime/pytorch; \
 	else echo "test-torch: NOT TESTED: PyTorch is not installed ($(BIN)/pip install torch)"; fi
+
+testbed-demo: dev ## circuits under training, on testbeds in this machine (root; trains too if PyTorch is there)
+	@{ [ -x $(BIN)/lightloomd ] || $(MAKE) --no-print-directory daemon; } && $(BIN)/lightloom testbed demo
 
 lint-rustfmt: | tools-rust
 	cargo fmt --check

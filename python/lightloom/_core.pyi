@@ -117,6 +117,16 @@ def quickest_collective(
     """
 
 def bill(spec_json: str) -> list[dict[str, Any]]: ...
+def mixnet_ahead(request: str) -> str:
+    """Return what lies ahead of each of a region's all-to-alls, which follow one another, as JSON.
+
+    ``request`` is JSON: coming, each with its demand (a number), when (a word of
+    ``fabric.reconfigure``) and computed_ps, the region's computation since the one before; dark_ps,
+    how long ports that change are dark.
+
+    The result, a row each: uses, hidden_ps, later, changes, as an agent's ``ahead`` has them.
+    """
+
 def mixnet_circuits(request: str) -> str:
     """Choose a MixNet region's circuits for one all-to-all, and say how long it takes with them.
 

@@ -74,9 +74,7 @@ impl ServeArguments {
             let Some(lines) = &*agent else { return };
             match said {
                 ToAgent::Runtime(output) => lines.answer(output),
-                ToAgent::Demand { round, bytes } => {
-                    lines.say(&json!({ "demand": { "round": round, "bytes": bytes } }));
-                }
+                ToAgent::Demand(demand) => lines.say(&json!({ "demand": demand })),
             }
         };
         let names = job.servers.iter().map(|server| server.name.clone()).collect();

@@ -219,6 +219,8 @@ mod _core {
     #[pymodule_export]
     use super::control::{soak_control, soak_control_trace};
     #[pymodule_export]
+    use super::mixnet::ahead::mixnet_ahead;
+    #[pymodule_export]
     use super::mixnet::decide::mixnet_circuits;
     #[pymodule_export]
     use super::mixnet::emulate::emulate_region;

@@ -46,6 +46,7 @@ pub use execute::{PlanRun, PlaneUse, run_plan, run_plan_on};
 pub use failures::{FailedPart, Failure, Wired};
 pub use flits::{FlitSpec, Flits, NetworkSpec, TrafficSpec};
 pub use kinds::kinds;
+pub use mixnet::{Coming, lookahead};
 pub use moves::{Message, Messages, messages};
 pub use nics::{Carried, NicsSpec, alltoall_nics};
 pub use quickest::{Levels, quickest};

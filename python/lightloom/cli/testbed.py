@@ -12,6 +12,7 @@ from lightloom.cli.testbed_compare import compare
 from lightloom.cli.testbed_jobs import JSON, NAME, collective, run, turnaround
 from lightloom.cli.testbed_rails import rails
 from lightloom.cli.testbed_railx import railx
+from lightloom.cli.testbed_replay import demo, replay
 from lightloom.cli.testbed_status import show
 
 app = typer.Typer(no_args_is_help=True)
@@ -52,6 +53,12 @@ def up(
     ),
     told_activation: str | None = typer.Option(
         None, "--told-activation", help="What the controller is told of it (the truth)."
+    ),
+    decision: str = typer.Option(
+        "timed", "--decision", help="The controller's rule: timed, algorithm-1 or matchings."
+    ),
+    hysteresis: bool = typer.Option(
+        True, "--hysteresis/--no-hysteresis", help="Circuits change only where that pays."
     ),
     faults: list[str] = typer.Option(
         [],
@@ -123,6 +130,8 @@ def up(
         told_activation=None
         if told_activation is None
         else parsed(Time, "--told-activation", told_activation),
+        decision=decision,
+        hysteresis=hysteresis,
         faults=tuple(faults),
         eps=eps,
         spines=spines,
@@ -168,6 +177,8 @@ app.command()(turnaround)
 app.command()(compare)
 app.command()(rails)
 app.command()(railx)
+app.command()(replay)
+app.command()(demo)
 
 
 @app.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -23,6 +23,8 @@ ELEMENTS = ("float32", "float64", "int32", "int64", "uint8")
 WORLD = 0
 # From here on groups have numbers that their members have agreed on.
 NUMBERED = 1 << 30
+# What `announce` may say of what follows.
+AHEAD = ("uses", "hidden_ps", "later", "changes")
 
 
 def _variable(name: str) -> str:
@@ -325,7 +327,9 @@ class Rank:
         ask = {"receive": {"from": source, "at": self.arena.place(inside)}}
         return self._begin(ask, begun, [(array, inside)], wait)
 
-    def announce(self, sent_bytes: Sequence[int]) -> dict[str, Any]:
+    def announce(
+        self, sent_bytes: Sequence[int], ahead: Mapping[str, int] | None = None
+    ) -> dict[str, Any]:
         """Say what this rank is going to send to each rank of the job, and wait for circuits.
 
         All ranks of the job call it. The runtimes tell their agents, the agents the controller.
@@ -334,16 +338,26 @@ class Rank:
         ----------
         sent_bytes
             By rank of the job [B].
+        ahead
+            What the job knows of what follows, for a controller that weighs what other circuits
+            gain: ``uses``, how many all-to-alls of this demand, or of its transpose, come next;
+            ``hidden_ps``, the computation before the first of them [ps]; ``later``, how many of
+            other demands use the same circuits after these; ``changes``, how often circuits can
+            change for the later ones. Unless given, what the controller's file says.
 
         Returns
         -------
         dict
             ``decided``: whether the controller has answered within 5 s; ``decided_ns``: when the
             agent said so (CLOCK_BOOTTIME) [ns]; ``circuits``: how many ports of this server have
-            one; ``ports``: by port, the server and the port at the other end, or none.
+            one; ``ports``: by port, the server and the port at the other end, or none; ``plan``:
+            the controller's number of these circuits. If it is another at another server, circuits
+            are changing just now.
         """
         self._round += 1
-        demand = {"round": self._round, "bytes": [int(bytes_) for bytes_ in sent_bytes]}
+        demand: dict[str, Any] = {"round": self._round, "bytes": [int(it) for it in sent_bytes]}
+        if ahead is not None:
+            demand["ahead"] = {key: int(ahead[key]) for key in AHEAD}
         answer: dict[str, Any] = self._link.ask({"demand": demand}).result()
         return answer
 

@@ -58,6 +58,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--no-announce", action="store_true", help="do not tell the agents what gates decide"
     )
+    parser.add_argument(
+        "--block", action="store_true",
+        help="wait for circuits after each gate, before anything is sent",
+    )  # fmt: skip
+    parser.add_argument("--out", type=Path, help="a file for what --json prints")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
@@ -91,12 +96,23 @@ def _run(given: argparse.Namespace) -> None:
 
     torch.set_num_threads(1)
     dist.init_process_group(given.backend)
+    if given.block and (given.no_announce or given.backend != "lightloom"):
+        raise InputError("--block: is read with --backend lightloom, without --no-announce")
     announces = given.backend == "lightloom" and not given.no_announce
     found = {"backend": given.backend, "ranks": size, "text": corpus.description}
-    found |= train(settings, corpus, announces)
+    found |= train(settings, corpus, announces, blocks=given.block)
     if dist.get_rank() == 0:
+        if given.out is not None:
+            _write(given.out, found)
         print(json.dumps(found) if given.json else _words(found))
     dist.destroy_process_group()
+
+
+def _write(place: Path, found: dict[str, Any]) -> None:
+    try:
+        place.write_text(json.dumps(found) + "\n")
+    except OSError as error:
+        raise InputError(f"--out: {place}: {error.strerror}") from None
 
 
 def _words(found: dict[str, Any]) -> str:

@@ -27,6 +27,8 @@ REDUCED = "float32"
 STATES = ("nic", "circuit", "lanes", "lanes_up")
 # All lanes are up in this time [s].
 SETTLED_S = 30.0
+# So often circuits may change by themselves after a demand, as when a server comes back.
+TRIES = 5
 
 
 def pattern(source: int, target: int, number: int, length: int) -> Bytes:
@@ -132,6 +134,24 @@ def settle(rank: Rank) -> None:
     rank.barrier()
 
 
+def announced(rank: Rank, sends: list[int]) -> dict[str, Any]:
+    """Announce what is sent, until all servers have an answer of one plan.
+
+    Raises
+    ------
+    SystemExit
+        If circuits change again and again.
+    """
+    plans = np.zeros(rank.size, dtype=np.int64)
+    for _ in range(TRIES):
+        answer = rank.announce(sends)
+        own = np.array([answer["plan"]], dtype=np.int64)
+        rank.all_gather(plans, own, [1] * rank.size)
+        if (plans == plans[0]).all():
+            return answer
+    raise SystemExit(f"rank {rank.rank}: circuits change {TRIES} times while nothing else happens")
+
+
 def main(place: Path) -> None:
     """Carry out the plan in a directory."""
     plan: dict[str, Any] = json.loads((place / "plan.json").read_text())
@@ -146,7 +166,7 @@ def main(place: Path) -> None:
             if demands is not None:
                 matrix = demands[step["demand"]]
                 if step["announce"]:
-                    circuits = rank.announce([int(count) for count in matrix[rank.rank]])
+                    circuits = announced(rank, [int(count) for count in matrix[rank.rank]])
                 before = rank.statistics()
                 work: Work | Done = all_to_all(rank, matrix, number, step["path"])
             else:

@@ -23,6 +23,8 @@ RATE, DELAY = Rate(100_000_000), Time.parse("25 ms")
 AT_ONCE, MOST_ACTIVATION = Time(0), Time.parse("1 min")
 SLOWEST, FASTEST = Rate(1_000_000), Rate(40_000_000_000)
 EPS, CROSSBARS = ("bridge", "rails", "railx"), ("bpf", "mirred")
+# What `crates/decide` has.
+DECISIONS = ("timed", "algorithm-1", "matchings")
 SPINES = 2
 # RailX: rails of a node along each axis, unless given; and what one machine holds.
 RAILS, MOST_RAILS = 2, 4
@@ -74,6 +76,9 @@ class Shape:
         longer. The controller is told, unless `told_activation` says otherwise.
     told_activation
         What the controller is told of it; unless given, the truth.
+    decision, hysteresis
+        The controller's rule that chooses circuits, as `fabric.decision` of a simulation, and
+        whether circuits change only where that pays; the presets', unless given.
     faults
         What the optical switch does wrong, as `lightloom ocs serve --fault` has it.
     eps
@@ -123,6 +128,8 @@ class Shape:
     delay: Time = DELAY
     activation: Time = AT_ONCE
     told_activation: Time | None = None
+    decision: str = "timed"
+    hysteresis: bool = True
     faults: tuple[str, ...] = ()
     eps: str = "bridge"
     spines: int | None = None
@@ -161,6 +168,7 @@ class Shape:
         for flag, word, allowed in (
             ("--eps", self.eps, EPS),
             ("--crossbar", self.crossbar, CROSSBARS),
+            ("--decision", self.decision, DECISIONS),
         ):
             if word not in allowed:
                 raise InputError(f"{flag}: {word}: must be one of {', '.join(allowed)}")

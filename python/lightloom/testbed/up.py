@@ -19,6 +19,8 @@ from lightloom.testbed.switches import Switch, counts, switches
 
 # Longer than a full queue at a NIC, which is 5 ms, and short enough to see what goes wrong.
 LEASE, GRACE = "1 s", "100 ms"
+# Servers share a machine's cores: their demands of a round come further apart than a cluster's.
+GATHER = "1 s"
 
 
 def up(shape: Shape, told: Callable[[str], None] = lambda line: None) -> None:
@@ -140,6 +142,9 @@ protocol = "tl1"
 address = "{record.SWITCH}"
 ports = {shape.servers * shape.ocs_nics}
 [decision]
+kind = {json.dumps(shape.decision)}
+hysteresis = {json.dumps(shape.hysteresis)}
+delay = "{shape.delay}"
 optical_bandwidth = "{shape.rate}"
 packet_bandwidth = "{shape.rate}"
 packet_nics = {shape.eps_nics}
@@ -147,6 +152,7 @@ activation = "{told}"
 [timing]
 lease = "{LEASE}"
 grace = "{GRACE}"
+gather = "{GATHER}"
 """
 
 

@@ -1,5 +1,6 @@
 //! MixNet: what its circuits are chosen from and by.
 
+pub(crate) mod ahead;
 pub(crate) mod decide;
 pub(crate) mod emulate;
 pub(crate) mod predict;

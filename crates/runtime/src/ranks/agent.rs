@@ -1,6 +1,7 @@
 //! What the runtime and its server's agent say to each other, and demands that wait for circuits.
 
 use lightloom_control::{RuntimeOutput, Use};
+use lightloom_decide::Ahead;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -25,13 +26,8 @@ pub enum FromAgent {
 pub enum ToAgent {
     /// What was done of what it said.
     Runtime(RuntimeOutput),
-    /// What this server will send.
-    Demand {
-        /// The round.
-        round: u64,
-        /// To each server of the region \[B\].
-        bytes: Vec<u64>,
-    },
+    /// What this server will send to each server of the region.
+    Demand(lightloom_control::Demand),
 }
 
 /// Nobody waits longer for circuits: without them, bytes take packet switches.
@@ -43,6 +39,8 @@ struct Demand {
     /// By rank: whom to answer.
     asked: BTreeMap<u32, (u64, u64)>,
     bytes: Vec<u64>,
+    /// As the last rank has said it that knew.
+    ahead: Option<Ahead>,
     /// Set when the agent was told.
     until: Option<Instant>,
 }
@@ -59,10 +57,17 @@ impl Demands {
         rank: u32,
         who: (u64, u64),
         bytes: &[u64],
+        ahead: Option<Ahead>,
         ranks: usize,
-    ) -> Option<Vec<u64>> {
-        let empty = || Demand { asked: BTreeMap::new(), bytes: vec![0; bytes.len()], until: None };
+    ) -> Option<lightloom_control::Demand> {
+        let empty = || Demand {
+            asked: BTreeMap::new(),
+            bytes: vec![0; bytes.len()],
+            ahead: None,
+            until: None,
+        };
         let demand = self.0.entry(round).or_insert_with(empty);
+        demand.ahead = ahead.or(demand.ahead);
         if demand.asked.insert(rank, who).is_none() {
             let sums = demand.bytes.iter_mut().zip(bytes);
             sums.for_each(|(sum, more)| *sum = sum.saturating_add(*more));
@@ -71,7 +76,9 @@ impl Demands {
             return None;
         }
         demand.until = Some(Instant::now() + PATIENCE);
-        Some(demand.bytes.clone())
+        let mut told = lightloom_control::Demand::new(round, demand.bytes.clone());
+        told.ahead = demand.ahead;
+        Some(told)
     }
 
     /// Who is to be answered now that everything up to a round was; all of them if `ready`, else those whose
@@ -104,10 +111,12 @@ mod tests {
     #[test]
     fn a_round_is_told_once_all_ranks_have_said_theirs() {
         let mut demands = Demands::default();
-        assert_eq!(demands.add(7, 0, (1, 10), &[0, 5], 2), None);
-        assert_eq!(demands.add(7, 0, (1, 10), &[0, 5], 2), None); // said twice
+        let knows = Some(Ahead { uses: 1, ..Ahead::default() });
+        assert_eq!(demands.add(7, 0, (1, 10), &[0, 5], knows, 2), None);
+        assert_eq!(demands.add(7, 0, (1, 10), &[0, 5], None, 2), None); // said twice
         assert!(demands.answered(9, true).is_empty()); // not told yet
-        assert_eq!(demands.add(7, 1, (2, 11), &[0, 6], 2), Some(vec![0, 11]));
+        let told = demands.add(7, 1, (2, 11), &[0, 6], None, 2).expect("all have said it");
+        assert_eq!((told.round, &told.bytes[..], told.ahead), (7, &[0, 11][..], knows));
         assert!(demands.answered(6, true).is_empty() && demands.answered(7, false).is_empty());
         assert_eq!(demands.answered(7, true), [((1, 10), true), ((2, 11), true)]);
         assert_eq!(demands.until(), None);

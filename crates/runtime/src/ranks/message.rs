@@ -3,6 +3,7 @@
 //! A rank asks, by a number of its own; the answer has the same number. Every place in memory is the offset and the
 //! length of bytes in the arena of the rank that asks \[B\].
 
+use lightloom_decide::Ahead;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -34,8 +35,13 @@ pub(super) enum Ask {
     /// To receive a rank's bytes: as many as are sent.
     Receive { from: u32, at: Place },
     /// What it will send to each rank of the job \[B\]; the answer comes when circuits for it stand. All ranks of all
-    /// servers ask, with the same round.
-    Demand { round: u64, bytes: Vec<u64> },
+    /// servers ask, with the same round. `ahead` is what the job's task graph says, if the rank knows it.
+    Demand {
+        round: u64,
+        bytes: Vec<u64>,
+        #[serde(default)]
+        ahead: Option<Ahead>,
+    },
     /// What each NIC has carried.
     Statistics,
     /// It is done, and goes.

@@ -46,7 +46,9 @@ struct Answered {
     round: u64,
     /// When it said so (CLOCK_BOOTTIME) \[ns\].
     at_ns: u64,
-    /// By optical port: the other end of the circuit that may be used since.
+    /// The plan of the circuits that may be used since.
+    plan: u64,
+    /// By optical port: the other end of its circuit.
     ports: Vec<Option<PortId>>,
 }
 
@@ -193,7 +195,7 @@ impl Work {
             Ask::Post { group, .. } => return Err(format!("group {group} is not joined")),
             Ask::Send { to, at } => self.pass(who, (rank, to), rank, at)?,
             Ask::Receive { from, at } => self.pass(who, (from, rank), rank, at)?,
-            Ask::Demand { round, bytes } => self.demand(who, round, rank, &bytes)?,
+            Ask::Demand { round, bytes, ahead } => self.demand(who, round, rank, &bytes, ahead)?,
             Ask::Statistics => {
                 let nics = json!(self.counters().nics);
                 self.done(who, nics);

@@ -1,12 +1,11 @@
-//! What lies ahead of a region, as the job's task graph says: how often the next demand is sent in a
-//! row, what hides a change before it, and how long its circuits stay.
+//! What lies ahead of a region, as the job's task graph says: what [`super::gap`] is asked.
 //!
 //! Modelled: circuits serve the all-to-alls of one demand that follow one another, its dispatch and
 //! its combine, forward or backward. What hides dark time is the region's own computation between
 //! two all-to-alls; waiting for other stages hides more, which is not counted on.
 
 use super::Optical;
-use super::gap::Gap;
+use super::gap::{Coming, lookahead};
 use lightloom_decide::Ahead;
 use lightloom_fabric::ReconfigurePolicy;
 use lightloom_units::Time;
@@ -15,18 +14,15 @@ use lightloom_workload::{Comm, MatrixId};
 impl Optical<'_> {
     /// Of the region's next all-to-all.
     pub(super) fn ahead(&mut self, at: usize) -> Ahead {
-        if self.regions[at].gaps.is_empty() {
-            self.regions[at].gaps = self.gaps(at);
+        if self.regions[at].ahead.is_empty() {
+            let coming = self.coming(at);
+            self.regions[at].ahead = lookahead(&coming, self.dark.expected(1));
         }
         let region = &self.regions[at];
-        let coming = &region.sequence[region.next..];
-        let first = coming.first().and_then(|&task| self.matrix(task));
-        let uses = coming.iter().take_while(|&&task| self.matrix(task) == first).count();
-        let gap = |at: usize| region.gaps.get(at).copied().unwrap_or_default();
-        let (hidden, then) = (gap(region.next).hidden, gap(region.next + uses));
-        let (later, changes) = (then.later, then.changes.unwrap_or(0));
-        let pass = coming.first().map(|&task| self.ledger.pass_of(task));
-        Ahead { uses: uses as u32, hidden, later, changes, pass }
+        let none = Ahead { uses: 0, ..Ahead::default() };
+        let ahead = region.ahead.get(region.next).copied().unwrap_or(none);
+        let next = region.sequence.get(region.next);
+        Ahead { pass: next.map(|&task| self.ledger.pass_of(task)), ..ahead }
     }
 
     fn matrix(&self, task: u32) -> Option<MatrixId> {
@@ -36,24 +32,19 @@ impl Optical<'_> {
         }
     }
 
-    /// For each all-to-all of a region, what lies ahead from it on.
-    fn gaps(&self, region: usize) -> Vec<Gap> {
+    /// A region's all-to-alls in turn.
+    fn coming(&self, region: usize) -> Vec<Coming<Option<MatrixId>>> {
         let sequence = &self.regions[region].sequence;
-        let dark = self.dark.expected(1);
-        let free = Gap { changes: Some(0), ..Gap::default() };
-        let mut gaps = vec![free; sequence.len()];
-        let mut then = free;
-        for (at, &task) in sequence.iter().enumerate().rev() {
+        let coming = |(at, &task): (usize, &u32)| {
             let when = self.when(task);
+            // What computes before one that hides nothing is not asked: it takes time to find.
             let hides = matches!(when, ReconfigurePolicy::Hide | ReconfigurePolicy::Predict);
-            let before = at.checked_sub(1).map(|before| sequence[before]);
-            let computed = before.filter(|_| hides).and_then(|from| self.computation(from, task));
-            let hidden = computed.unwrap_or(Time::ZERO);
-            let other = before.and_then(|before| self.matrix(before)) != self.matrix(task);
-            then = if hides && hidden >= dark { free } else { then.after(other, when) };
-            gaps[at] = Gap { hidden, ..then };
-        }
-        gaps
+            let before = at.checked_sub(1).map(|before| sequence[before]).filter(|_| hides);
+            let computed = before.and_then(|from| self.computation(from, task));
+            let computed = computed.unwrap_or(Time::ZERO);
+            Coming { demand: self.matrix(task), when, computed }
+        };
+        sequence.iter().enumerate().map(coming).collect()
     }
 
     /// The computation of a block between two all-to-alls that follow one another in it.

@@ -28,6 +28,8 @@ mod send;
 mod start;
 mod traffic;
 
+pub use gap::{Coming, lookahead};
+
 use crate::beside::Kept;
 use crate::carrier::{DELEGATE, Stages};
 use crate::demand::AllToAll;
@@ -38,7 +40,7 @@ use crate::spec::EngineSpec;
 use lightloom_circuits::predict::predictor;
 use lightloom_circuits::{Layout, PortMap, Rates, Router, assign};
 use lightloom_control::EmulatedRegion;
-use lightloom_decide::{Dark, Decider, Foresight, Rule, Settings, Traffic, rule};
+use lightloom_decide::{Ahead, Dark, Decider, Foresight, Rule, Settings, Traffic, rule};
 use lightloom_engine::{Orders, Patch, Patches};
 use lightloom_fabric::{Fabric, MixNetSpec, NicId, ReconfigurePolicy};
 use lightloom_units::Time;
@@ -58,7 +60,7 @@ struct Region {
     /// The all-to-all for which the circuits that stand were set.
     set_for: Option<AllToAll>,
     /// See [`Optical::ahead`]; made when it is first asked for.
-    gaps: Vec<gap::Gap>,
+    ahead: Vec<Ahead>,
     decider: Decider,
     /// The controller that sets the circuits, if one does.
     controller: Option<Box<EmulatedRegion>>,
@@ -123,7 +125,7 @@ impl<'a> Optical<'a> {
                 sequence: Vec::new(),
                 next: 0,
                 set_for: None,
-                gaps: Vec::new(),
+                ahead: Vec::new(),
                 decider: Decider::new(settings.clone(), &vec![0; servers]),
                 controller: None,
             }

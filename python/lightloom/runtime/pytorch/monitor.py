@@ -10,7 +10,7 @@ from lightloom.runtime.rank import Rank
 
 
 class GateMonitor:
-    """Announces the bytes of a layer's two all-to-alls after its gate, and waits for nothing.
+    """Announces the bytes of a layer's two all-to-alls after its gate, and goes on.
 
     The next layer's bytes are announced when the answer to these has come: circuits change under
     the experts' compute and the rest of the layer. All ranks must announce as often.
@@ -19,6 +19,8 @@ class GateMonitor:
     ----------
     rank
         This process's; none announces nothing.
+    waits
+        Whether the layer's all-to-alls wait for the answer (MixNet 7.1: ``block``).
 
     Attributes
     ----------
@@ -27,9 +29,9 @@ class GateMonitor:
         of this server had a circuit then, in all rounds together.
     """
 
-    def __init__(self, rank: Rank | None) -> None:
+    def __init__(self, rank: Rank | None, *, waits: bool = False) -> None:
         self.rounds = self.decided = self.circuits = 0
-        self._rank = rank
+        self._rank, self._waits = rank, waits
         self._thread = ThreadPoolExecutor(1, "lightloom-monitor")
         self._asked: Future[dict[str, Any]] | None = None
 
@@ -40,6 +42,8 @@ class GateMonitor:
         self.end()
         bytes_ = [(go + come) * token_bytes for go, come in zip(goes, comes, strict=True)]
         self._asked = self._thread.submit(self._rank.announce, bytes_)
+        if self._waits:
+            self.end()
 
     def end(self) -> None:
         """Wait for the last answer."""

@@ -25,7 +25,9 @@ from lightloom.trace.record import Batches, Recording
 from lightloom.trace.tiny_moe import TinyMoe
 
 
-def train(settings: Recording, corpus: Corpus, announces: bool) -> dict[str, Any]:
+def train(
+    settings: Recording, corpus: Corpus, announces: bool, *, blocks: bool = False
+) -> dict[str, Any]:
     """Train in this process group, of which every rank calls this.
 
     Parameters
@@ -36,6 +38,8 @@ def train(settings: Recording, corpus: Corpus, announces: bool) -> dict[str, Any
         The text.
     announces
         Whether gates' counts are announced to the agents.
+    blocks
+        Whether what a gate has decided waits for its circuits.
 
     Returns
     -------
@@ -54,7 +58,7 @@ def train(settings: Recording, corpus: Corpus, announces: bool) -> dict[str, Any
     if settings.experts % size:
         raise InputError(f"--experts {settings.experts}: must be a multiple of the {size} ranks")
     torch.manual_seed(settings.seed)
-    phases, monitor = Phases(), GateMonitor(session.rank() if announces else None)
+    phases, monitor = Phases(), GateMonitor(session.rank() if announces else None, waits=blocks)
     model = TinyMoe(settings, partial(ExpertParallel, phases=phases, monitor=monitor))
     experts = {id(it) for layer in model.mixture for it in (layer.up, layer.down)}
     optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)

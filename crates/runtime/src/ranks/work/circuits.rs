@@ -5,6 +5,7 @@ use crate::exchange::Exchange;
 use crate::net::Event;
 use crate::ranks::agent::{FromAgent, ToAgent};
 use crate::ranks::group::Who;
+use lightloom_decide::Ahead;
 use serde_json::json;
 
 impl Work {
@@ -28,7 +29,8 @@ impl Work {
                     (self.answered.round, self.answered.at_ns) = (told.round, self.now());
                 }
                 told.circuits.resize(usize::from(self.job.optical_nics), None);
-                self.answered.ports = told.circuits.clone();
+                (self.answered.plan, self.answered.ports) =
+                    (told.mark.generation, told.circuits.clone());
                 self.node.told(told);
                 self.answer_demands();
             }
@@ -43,6 +45,7 @@ impl Work {
         round: u64,
         rank: u32,
         bytes: &[u64],
+        ahead: Option<Ahead>,
     ) -> Result<(), String> {
         if bytes.len() != self.job.ranks() as usize {
             let (found, allowed) = (bytes.len(), self.job.ranks());
@@ -52,11 +55,11 @@ impl Work {
         let sum = |ranks: &[u64]| ranks.iter().fold(0u64, |sum, &more| sum.saturating_add(more));
         let mut servers: Vec<u64> = bytes.chunks(per_server).map(sum).collect();
         servers[usize::from(self.me)] = 0;
-        let Some(bytes) = self.demands.add(round, rank, who, &servers, per_server) else {
+        let Some(demand) = self.demands.add(round, rank, who, &servers, ahead, per_server) else {
             return Ok(());
         };
         match &mut self.agent {
-            Some(agent) => agent(ToAgent::Demand { round, bytes }),
+            Some(agent) => agent(ToAgent::Demand(demand)),
             None => self.answered.round = self.answered.round.max(round),
         }
         self.answer_demands();
@@ -70,10 +73,10 @@ impl Work {
         }
         let ready = self.circuits_are_up();
         for (who, decided) in self.demands.answered(self.answered.round, ready) {
-            let Answered { at_ns, ports, .. } = &self.answered;
+            let Answered { at_ns, plan, ports, .. } = &self.answered;
             let circuits = ports.iter().flatten().count();
             let said = json!({
-                "decided": decided, "decided_ns": at_ns, "circuits": circuits, "ports": ports,
+                "decided": decided, "decided_ns": at_ns, "circuits": circuits, "ports": ports, "plan": plan,
             });
             self.done(who, said);
         }
