@@ -101,6 +101,8 @@ def show(parts: Sequence[tuple[str, Sequence[Replay]]]) -> None:
                 f"{row.simulated_exchange_s:.2f}", f"{row.changes:g}", str(row.simulated_changes),
             )  # fmt: skip
     Console(width=None if sys.stdout.isatty() else 140, highlight=False).print(table)
+    for row in (row for _, rows in parts for row in rows if row.late):
+        print(f"{row.name}: {row.late} demands were not answered within 5 s: this machine is busy")
 
 
 def _show_training(rows: Sequence[dict[str, object]]) -> None:

@@ -57,6 +57,8 @@ class Replay:
         All-to-alls in the simulation, with what they wait for circuits.
     changes, simulated_changes
         How often circuits changed in an iteration, on average, and in the simulation.
+    late
+        Demands, in all iterations, that the controller had not answered after 5 s.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Replay:
     simulated_exchange_s: float
     changes: float
     simulated_changes: int
+    late: int
 
     @property
     def median_s(self) -> float:
@@ -242,4 +245,5 @@ def _summed(
         simulated_exchange_s=sum(step.simulated_s for step in plan.steps),
         changes=statistics.fmean(of("changed", at) for at in range(len(took))),
         simulated_changes=plan.changes,
+        late=int(sum(of("late", at) for at in range(len(took)))),
     )  # fmt: skip

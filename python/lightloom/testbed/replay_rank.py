@@ -21,6 +21,8 @@ from lightloom.errors import RunError
 from lightloom.runtime import Rank
 from lightloom.testbed.program import pattern
 
+# What lies ahead of circuits that stay.
+STAYS = {"uses": 1_000_000, "hidden_ps": 0, "later": 0, "changes": 0}
 Bytes = npt.NDArray[np.uint8]
 
 
@@ -69,7 +71,12 @@ def main(place: Path) -> None:
     said = []
     with Rank() as rank, ThreadPoolExecutor(1) as asks:
         made = buffers(rank, demands)
-        standing = rank.announce(plan["even"][rank.rank]) if plan["circuits"] else {"ports": []}
+        standing: dict[str, Any] = {"ports": []}
+        if plan["circuits"]:
+            # Set for as long as there is: whatever a change costs.
+            standing = rank.announce(plan["even"][rank.rank], STAYS)
+            if not standing["decided"]:
+                raise SystemExit(f"rank {rank.rank}: the controller has set no circuits at first")
         for _ in range(plan["iterations"]):
             rank.barrier()
             said.append(_one(rank, asks, plan, made, standing))
@@ -91,10 +98,10 @@ def _one(
         ready = time.perf_counter()
         if step["when"] == "block":
             answer = asks.submit(rank.announce, sends, step["ahead"])
-        changed = False
+        changed, decided = False, True
         if answer is not None:
             now = answer.result()
-            changed = now["ports"] != standing["ports"]
+            changed, decided = now["ports"] != standing["ports"], now["decided"]
             standing.update(now)
         sends_at = time.perf_counter()
         rank.all_to_all(received, sent, receives, sends, path=plan["path"])
@@ -102,7 +109,7 @@ def _one(
         rows.append(
             {
                 "compute_s": ready - then, "waited_s": sends_at - ready,
-                "exchange_s": ended - sends_at, "changed": changed,
+                "exchange_s": ended - sends_at, "changed": changed, "late": not decided,
                 "ports": standing["ports"],
             }
         )  # fmt: skip
