@@ -16,6 +16,8 @@ pub enum FromAgent {
         /// The ports.
         ports: Vec<u16>,
     },
+    /// Whether it reaches the controller now: while it does not, nobody decides on circuits.
+    Reaches(bool),
     /// It has ended, or another one comes.
     Forsaken,
 }
@@ -29,7 +31,7 @@ pub enum ToAgent {
     Demand {
         /// The round.
         round: u64,
-        /// To each server of the region \[B\].
+        /// To each server of the job \[B\].
         bytes: Vec<u64>,
     },
 }
@@ -75,14 +77,14 @@ impl Demands {
     }
 
     /// Who is to be answered now that everything up to a round was; all of them if `ready`, else those whose
-    /// patience is over. With each whether circuits were decided.
-    pub fn answered(&mut self, upto: u64, ready: bool) -> Vec<((u64, u64), bool)> {
+    /// patience is over; and whoever waits if `nobody` decides on circuits now. With each whether circuits were decided.
+    pub fn answered(&mut self, upto: u64, ready: bool, nobody: bool) -> Vec<((u64, u64), bool)> {
         let now = Instant::now();
         let mut over = Vec::new();
         self.0.retain(|&round, demand| {
             let decided = round <= upto;
             let late = demand.until.is_some_and(|until| until <= now);
-            let answer = demand.until.is_some() && (decided && ready || late);
+            let answer = demand.until.is_some() && (decided && ready || late || nobody);
             if answer {
                 over.extend(demand.asked.values().map(|&who| (who, decided)));
             }
@@ -106,10 +108,22 @@ mod tests {
         let mut demands = Demands::default();
         assert_eq!(demands.add(7, 0, (1, 10), &[0, 5], 2), None);
         assert_eq!(demands.add(7, 0, (1, 10), &[0, 5], 2), None); // said twice
-        assert!(demands.answered(9, true).is_empty()); // not told yet
+        assert!(demands.answered(9, true, true).is_empty()); // not told yet
         assert_eq!(demands.add(7, 1, (2, 11), &[0, 6], 2), Some(vec![0, 11]));
-        assert!(demands.answered(6, true).is_empty() && demands.answered(7, false).is_empty());
-        assert_eq!(demands.answered(7, true), [((1, 10), true), ((2, 11), true)]);
+        assert!(demands.answered(6, true, false).is_empty());
+        assert!(demands.answered(7, false, false).is_empty());
+        assert_eq!(demands.answered(7, true, false), [((1, 10), true), ((2, 11), true)]);
         assert_eq!(demands.until(), None);
+    }
+
+    #[test]
+    fn nobody_waits_while_nobody_decides() {
+        let mut demands = Demands::default();
+        assert_eq!(demands.add(7, 0, (1, 10), &[0, 5], 1), Some(vec![0, 5]));
+        assert!(demands.answered(6, true, false).is_empty());
+        assert_eq!(demands.answered(6, true, true), [((1, 10), false)]);
+        assert_eq!(demands.add(8, 0, (1, 11), &[0, 5], 1), Some(vec![0, 5]));
+        // It was decided, and the circuits are not connected.
+        assert_eq!(demands.answered(8, false, true), [((1, 11), true)]);
     }
 }

@@ -67,6 +67,8 @@ pub(super) struct Work {
     next: u64,
     demands: Demands,
     answered: Answered,
+    /// The agent reaches the controller.
+    decides: bool,
     /// All ranks have gone, and others need this server as a relay: until then.
     leaves: Option<Instant>,
     /// The first rank that has ended before it was done.
@@ -100,6 +102,7 @@ impl Work {
             next: 0,
             demands: Demands::default(),
             answered: Answered::default(),
+            decides: false,
             leaves: None,
             died: None,
             last,

@@ -33,7 +33,15 @@ impl Work {
                 self.answer_demands();
             }
             FromAgent::Drain { token, ports } => self.node.drain(token, ports),
-            FromAgent::Forsaken => self.node.forsaken(),
+            FromAgent::Reaches(controller) => {
+                self.decides = controller;
+                self.answer_demands();
+            }
+            FromAgent::Forsaken => {
+                self.node.forsaken();
+                self.decides = false;
+                self.answer_demands();
+            }
         }
     }
 
@@ -69,7 +77,8 @@ impl Work {
             return;
         }
         let ready = self.circuits_are_up();
-        for (who, decided) in self.demands.answered(self.answered.round, ready) {
+        let nobody = self.agent.is_some() && !self.decides;
+        for (who, decided) in self.demands.answered(self.answered.round, ready, nobody) {
             let Answered { at_ns, ports, .. } = &self.answered;
             let circuits = ports.iter().flatten().count();
             let said = json!({
