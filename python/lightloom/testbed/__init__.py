@@ -2,9 +2,9 @@
 
 `up` builds it, `status` says what it is at, `down` removes it. `Shape` says how large it is, and
 `specification` says the same to the simulator; `fault` makes something go wrong, `rewire` sets a
-grid of RailX. `Job` runs processes as ranks, `collective` runs collectives and measures them,
-`compare` puts the simulator's times beside, `schemes` does so for the schemes of RailS,
-`turnaround` measures changes of circuits.
+grid of RailX. `Job` runs processes as ranks, `run` also on servers that stood by for one that
+fails; `collective` runs collectives and measures them, `compare` puts the simulator's times beside,
+`schemes` does so for the schemes of RailS, `turnaround` measures changes of circuits.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from lightloom.testbed.rewiring import Rewired, rewire
 from lightloom.testbed.runtimes import Settings
 from lightloom.testbed.schemes import SchemesComparison, SchemesRequest, schemes
 from lightloom.testbed.shape import Shape
+from lightloom.testbed.spares import Ran, Restart, run
 from lightloom.testbed.specification import specification
 from lightloom.testbed.turnaround import Turnaround, turnaround
 
 __all__ = [
-    "Comparison", "Job", "Outcome", "Request", "Rewired", "SchemesComparison", "SchemesRequest",
-    "Settings", "Shape", "Turnaround", "collective", "compare", "down", "fault", "known", "rewire",
-    "schemes", "specification", "status", "turnaround", "up",
+    "Comparison", "Job", "Outcome", "Ran", "Request", "Restart", "Rewired", "SchemesComparison",
+    "SchemesRequest", "Settings", "Shape", "Turnaround", "collective", "compare", "down", "fault",
+    "known", "rewire", "run", "schemes", "specification", "status", "turnaround", "up",
 ]  # fmt: skip
