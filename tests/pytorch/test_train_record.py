@@ -76,14 +76,15 @@ def test_bytes_of_the_trace_are_those_that_nics_carried(bed: Shape, tmp_path: Pa
     tokens = trace.counts.reshape(STEPS, LAYERS, SERVERS, SERVERS, -1).sum((0, 1, 4), np.int64)
     moved = 2 * (tokens + tokens.T) * HIDDEN * FLOAT
     # What else there is: how many tokens come, to each expert, before a gate's tokens;
-    # gradients of what all ranks have, and the loss; the trace, to rank 0; barriers, a byte each.
+    # gradients of what all ranks have, the loss, and whether an answer was late; the trace, to
+    # rank 0; barriers, a byte each.
     model = TinyMoe(
         Recording(
             experts=EXPERTS, sources=SERVERS, layers=LAYERS, sequences=4, intermediate=128
         )
     )  # fmt: skip
     experts = sum(it.numel() for layer in model.mixture for it in (layer.up, layer.down))
-    shared = sum(it.numel() for it in model.parameters()) - experts + 1
+    shared = sum(it.numel() for it in model.parameters()) - experts + 2
     else_ = np.full((SERVERS, SERVERS), STEPS * LAYERS * (EXPERTS // SERVERS) * INTEGER)
     else_[1:, 0] += trace.counts[:, :, 0].size * INTEGER
     else_ += BARRIERS

@@ -48,6 +48,8 @@ struct Answered {
     at_ns: u64,
     /// By optical port: the other end of the circuit that may be used since.
     ports: Vec<Option<PortId>>,
+    /// By optical port: the circuit that was waited for in vain, and stands since.
+    forgone: Vec<Option<PortId>>,
 }
 
 /// The state of the thread.

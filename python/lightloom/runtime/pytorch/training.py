@@ -61,8 +61,8 @@ def train(
         ``losses``: by step from the first, the mean over ranks [nats a token]; ``from_step``: how
         many steps a checkpoint had done, and ``restore_s``: how long it took until all ranks had
         read it, none without one; of this rank and the steps since: ``step_s``: by step,
-        ``seconds``: by phase, ``wall_s``: of all; ``rounds``, ``decided``, ``circuits``: of
-        `GateMonitor`. If asked for, at rank 0, ``counts``: tokens, int64
+        ``seconds``: by phase, ``wall_s``: of all; ``rounds``, ``decided``, ``circuits``,
+        ``waited_s``: of `GateMonitor`. If asked for, at rank 0, ``counts``: tokens, int64
         [step, layer, source rank, expert].
 
     Raises
@@ -105,7 +105,8 @@ def train(
         with phases.timed("backward"):
             (nats + settings.balance * balance).backward()
         with phases.timed("all_reduce"):
-            loss = _averaged(model, experts, nats.detach(), size)
+            loss, late = _averaged(model, experts, nats.detach(), monitor.late, size)
+        monitor.over(late)
         with phases.timed("optimizer"):
             optimizer.step()
         if not torch.isfinite(torch.tensor(loss)):
@@ -122,6 +123,7 @@ def train(
         "step_s": [after - before for before, after in pairwise(times)],
         "seconds": phases.seconds, "wall_s": wall_s,
         "rounds": monitor.rounds, "decided": monitor.decided, "circuits": monitor.circuits,
+        "waited_s": monitor.waited_s,
         **({"counts": _gathered(torch.stack(counts))} if records else {}),
     }  # fmt: skip
 
@@ -137,15 +139,20 @@ def _gathered(counts: torch.Tensor) -> Counts | None:
     return found
 
 
-def _averaged(model: TinyMoe, experts: set[int], nats: torch.Tensor, size: int) -> float:
-    """Average gradients, and the loss, over ranks; experts have all ranks' gradients already."""
+def _averaged(
+    model: TinyMoe, experts: set[int], nats: torch.Tensor, late: int, size: int
+) -> tuple[float, bool]:
+    """Average gradients, and the loss, over ranks; experts have all ranks' gradients already.
+
+    Return the loss, and whether an answer was late at some rank.
+    """
     shared = [it.grad for it in model.parameters() if id(it) not in experts and it.grad is not None]
-    row = torch.cat([*(it.flatten() for it in shared), nats.view(1)])
+    row = torch.cat([*(it.flatten() for it in shared), nats.view(1), nats.new_full((1,), late)])
     dist.all_reduce(row)
     row /= size
-    for grad, part in zip(shared, row[:-1].split([it.numel() for it in shared]), strict=True):
+    for grad, part in zip(shared, row[:-2].split([it.numel() for it in shared]), strict=True):
         grad.copy_(part.view_as(grad))
     for it in model.parameters():
         if id(it) in experts and it.grad is not None:
             it.grad /= size
-    return float(row[-1])
+    return float(row[-2]), bool(row[-1])
