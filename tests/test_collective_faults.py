@@ -19,7 +19,7 @@ from lightloom.errors import InputError
 from lightloom.testbed import system
 from lightloom.testbed.shape import Shape
 from lightloom.units import Rate, Time
-from testbed_beds import standing
+from testbed_beds import kill, processes, standing
 
 try:
     daemon.find()
@@ -54,29 +54,6 @@ def sparse_bed() -> Iterator[Shape]:
     """
     with standing(shape_of(1, 1)) as shape:
         yield shape
-
-
-def processes(shape: Shape, *words: str) -> list[int]:
-    """Return the processes of a testbed that have these words on their command line."""
-    found = []
-    for namespace in shape.namespaces:
-        for pid in system.processes(namespace):
-            try:
-                line = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-            except OSError:
-                continue
-            if all(word in line for word in words):
-                found.append(pid)
-    return found
-
-
-def kill(shape: Shape, *words: str) -> None:
-    # What a runtime starts as its agent is on its own command line, too.
-    runtimes = [] if "runtime" in words else processes(shape, "runtime")
-    pids = set(processes(shape, *words)).difference(runtimes)
-    assert pids, words
-    for pid in pids:
-        os.kill(pid, signal.SIGKILL)
 
 
 def nic(shape: Shape) -> None:
@@ -242,3 +219,51 @@ def test_what_cannot_go_on_ends_soon_and_says_why(bed: Shape, tmp_path: Path, wh
     heard = max(row["ended"] for row in said) - broken
     print(f"{what}: all have heard of it after {heard * 1e3:.0f} ms")
     assert heard < LONGEST_S and time.monotonic() - begun < 2 * LONGEST_S
+
+
+ASKS = """
+import sys, time
+from pathlib import Path
+from lightloom.runtime import Rank
+place = Path(sys.argv[1])
+with Rank() as rank:
+    sent = [0 if at == rank.rank else 100_000 for at in range(rank.size)]
+    answer = rank.announce(sent)
+    assert answer["decided"] and answer["circuits"], answer
+    (place / "begun").touch()
+    while not (place / "end").exists():
+        time.sleep(0.02)
+    for _ in range(3):
+        rank.barrier()
+        begun = time.monotonic()
+        answer = rank.announce(sent)
+        print(answer["decided"], time.monotonic() - begun, flush=True)
+    rank.barrier()
+"""
+
+
+def test_nobody_waits_for_a_controller_that_is_gone(bed: Shape, tmp_path: Path) -> None:
+    program = tmp_path / "asks.py"
+    program.write_text(ASKS)
+    words = [sys.executable, "-m", "lightloom", "testbed", "run", "--name", bed.name, "--"]
+    words += [sys.executable, str(program), str(tmp_path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as running:
+        try:
+            until = time.monotonic() + 30
+            while not (tmp_path / "begun").exists():
+                assert time.monotonic() < until and running.poll() is None
+                time.sleep(0.05)
+            controller(bed)
+            time.sleep(BEFORE_S)
+            (tmp_path / "end").touch()
+            out, _ = running.communicate(timeout=LONGEST_S)
+        except BaseException:
+            running.terminate()  # it ends the ranks
+            raise
+    assert running.returncode == 0
+    answers = [line.split() for line in out.splitlines()]
+    assert len(answers) == 3 * bed.servers * bed.ranks_per_server
+    assert {decided for decided, _ in answers} == {"False"}
+    longest = max(float(seconds) for _, seconds in answers)
+    print(f"undecided after {longest * 1e3:.0f} ms")
+    assert longest < 2, "an agent would be waited for for 5 s"

@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -68,10 +68,26 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
+def runtime(socket: Path) -> int:
+    """Return the process of the runtime that listens there."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_text().split("\0")
+        except OSError:
+            continue
+        if words[1:3] == ["runtime", "serve"] and str(socket) in words:
+            return int(path.parent.name)
+    raise AssertionError(f"no runtime listens at {socket}")
+
+
 def run(
-    place: Path, sockets: Sequence[Path], program: Sequence[str], seconds: float, **more: str
-) -> list[tuple[int, str]]:
-    """Run a program as every rank; return exit codes and what was said. None outlives this."""
+    place: Path, sockets: Sequence[Path], program: Sequence[str], seconds: float,
+    meanwhile: Callable[[list[int]], bool] = lambda _: True, **more: str
+) -> list[tuple[int, str]]:  # fmt: skip
+    """Run a program as every rank; return exit codes and what was said. None outlives this.
+
+    Until it is true, `meanwhile` is called again and again with the ranks' processes.
+    """
     ranks, port = len(sockets) * RANKS_PER_SERVER, free_port()
     processes: list[subprocess.Popen[bytes]] = []
     logs = [place / f"rank-{rank}.log" for rank in range(ranks)]
@@ -89,8 +105,10 @@ def run(
                         start_new_session=True,
                     )
                 )  # fmt: skip
-        until = time.monotonic() + seconds
+        until, pids = time.monotonic() + seconds, [process.pid for process in processes]
+        over = False
         while any(one.poll() is None for one in processes) and time.monotonic() < until:
+            over = over or meanwhile(pids)
             time.sleep(0.05)
     finally:
         for process in processes:

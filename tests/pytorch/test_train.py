@@ -11,17 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from lightloom.runtime.train import main
-from lightloom.trace.corpus import text_at, tokenize
-from lightloom.trace.record import Batches, Recording
-from lightloom.trace.tiny_moe import TinyMoe
 from loopback import RANKS, run, runtimes
+from reference import ALIKE, TEXT, alone
 
-TEXT = Path(__file__).parents[2] / "docs" / "validation.md"
 STEPS = 4
-# Sums in another order, in float32, through a few steps [nats a token].
-ALIKE = 1e-3
 
 
 def trained(place: Path, backend: str) -> dict[str, Any]:
@@ -36,30 +30,10 @@ def trained(place: Path, backend: str) -> dict[str, Any]:
     return dict(json.loads(ends[0][1].splitlines()[-1]))
 
 
-def alone() -> list[float]:
-    """The losses of one process that has all experts and the data of all ranks."""
-    settings = Recording(sources=RANKS, iterations=STEPS, layers=2, sequences=4, intermediate=128)
-    torch.manual_seed(settings.seed)
-    model = TinyMoe(settings)
-    optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
-    batches = Batches(tokenize(*text_at(TEXT), settings.vocabulary), settings)
-    losses = []
-    for step in range(STEPS):
-        optimizer.zero_grad()
-        mean = torch.zeros(())
-        for own in torch.from_numpy(batches.at(step)).chunk(RANKS):
-            nats, balance, _ = model(own)
-            ((nats + settings.balance * balance) / RANKS).backward()
-            mean += nats.detach() / RANKS
-        optimizer.step()
-        losses.append(float(mean))
-    return losses
-
-
 def test_losses_are_those_of_gloo_and_of_one_process(tmp_path: Path) -> None:
     with ThreadPoolExecutor() as both:
         ours, gloos = both.map(lambda it: trained(tmp_path / it, it), ("lightloom", "gloo"))
-    right = alone()
+    right = alone(RANKS, STEPS)
     assert right[0] - right[-1] > 0.5, "it learns"
     for found in (ours, gloos):
         assert found["losses"] == pytest.approx(right, abs=ALIKE)

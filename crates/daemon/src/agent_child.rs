@@ -119,7 +119,10 @@ fn hear(
         let said = said.map_err(|why| Failure::Run(format!("the agent says {line:?}: {why}")))?;
         match said {
             Told::Agent(theirs) => ours.agrees(&theirs).map_err(Failure::Run)?,
-            Told::Down { why } => tracing::info!(why, "no controller"),
+            Told::Down { why } => {
+                tracing::info!(why, "no controller");
+                told(to, Told::Down { why })?;
+            }
             Told::Error(why) => tracing::error!(why, "the agent does not understand"),
             said => {
                 met |= matches!(said, Told::Region(_));

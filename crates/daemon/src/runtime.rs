@@ -5,6 +5,7 @@
 mod counted;
 mod metrics;
 mod report;
+mod servers;
 
 pub use counted::Counted;
 pub use metrics::Place;
@@ -17,6 +18,7 @@ use lightloom_runtime::ranks::{FromAgent, Job, Service, ServiceError, ToAgent};
 use metrics::{Metrics, Source};
 use report::Report;
 use serde_json::json;
+use servers::Servers;
 use sha2::{Digest, Sha256};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -52,8 +54,8 @@ pub struct ServeArguments {
     agent: Vec<String>,
 }
 
-/// The agent that is at work now, if one is.
-type Agent = Arc<Mutex<Option<Lines>>>;
+/// The agent that is at work now, if one is, and the job's servers in its region.
+type Agent = Arc<Mutex<Option<(Lines, Servers)>>>;
 
 impl ServeArguments {
     /// Serves until all ranks have come and gone.
@@ -71,10 +73,13 @@ impl ServeArguments {
         let to = agent.clone();
         let says = move |said: ToAgent| {
             let agent = to.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(lines) = &*agent else { return };
+            let Some((lines, servers)) = &*agent else { return };
             match said {
                 ToAgent::Runtime(output) => lines.answer(output),
-                ToAgent::Demand(demand) => lines.say(&json!({ "demand": demand })),
+                ToAgent::Demand(mut demand) => {
+                    demand.bytes = servers.demand(&demand.bytes);
+                    lines.say(&json!({ "demand": demand }));
+                }
             }
         };
         let names = job.servers.iter().map(|server| server.name.clone()).collect();
@@ -167,8 +172,8 @@ struct Link {
 impl Link {
     /// Starts agents, one after the other, until one cannot be had.
     fn attend(self) -> Failure {
-        let set = |lines: Option<Lines>| {
-            *self.agent.lock().unwrap_or_else(PoisonError::into_inner) = lines;
+        let set = |agent: Option<(Lines, Servers)>| {
+            *self.agent.lock().unwrap_or_else(PoisonError::into_inner) = agent;
         };
         loop {
             let mut command = Command::new(&self.command[0]);
@@ -176,7 +181,7 @@ impl Link {
             let ended = attend(
                 &mut command,
                 |_, _| Ok(()),
-                |lines, told| self.told(told, lines, || set(Some(lines.clone()))),
+                |lines, told| self.told(told, lines, |servers| set(Some((lines.clone(), servers)))),
             );
             set(None);
             (self.to)(FromAgent::Forsaken);
@@ -187,20 +192,20 @@ impl Link {
         }
     }
 
-    fn told(&self, told: Told, lines: &Lines, met: impl FnOnce()) -> Result<(), Failure> {
+    fn told(&self, told: Told, lines: &Lines, met: impl FnOnce(Servers)) -> Result<(), Failure> {
         match told {
-            Told::Agent(_) | Told::Down { .. } | Told::Error(_) => {}
+            Told::Agent(_) | Told::Error(_) => {}
+            Told::Down { .. } => (self.to)(FromAgent::Reaches(false)),
             Told::Region(region) => {
-                if region.servers != self.names || region.ports != self.ports {
-                    let (servers, ports) = (region.servers.join(", "), region.ports);
+                if region.ports != self.ports {
                     return Err(Failure::Input(format!(
-                        "the controller's region has servers {servers} of {ports} ports each; the \
-                         job has {} of {}",
-                        self.names.join(", "),
-                        self.ports
+                        "the controller's region has servers of {} ports each; the job has {} \
+                         optical NICs of each",
+                        region.ports, self.ports
                     )));
                 }
-                met();
+                met(Servers::find(&self.names, &region.servers).map_err(Failure::Input)?);
+                (self.to)(FromAgent::Reaches(true));
                 let mut out = std::io::stdout();
                 let _ =
                     writeln!(out, "the agent has met the controller").and_then(|()| out.flush());
@@ -211,6 +216,10 @@ impl Link {
             Told::Drain { token, .. } => lines.answer(RuntimeOutput::Drained { token }),
             Told::Use { number, generation, stage, round, circuits, until_ns } => {
                 let (mark, until) = (Mark { generation, stage }, self.clock.time(until_ns));
+                let agent = self.agent.lock().unwrap_or_else(PoisonError::into_inner);
+                // Agents tell the region first.
+                let Some((_, servers)) = &*agent else { return Ok(()) };
+                let circuits = servers.circuits(&circuits);
                 (self.to)(FromAgent::Use(Use { number, mark, round, circuits, until }));
             }
         }

@@ -54,6 +54,12 @@ def run(
     chunk: str = CHUNK,
     parts: int | None = PARTS,
     job: int = PART,
+    spares: int = typer.Option(
+        0, "--spares", help="Servers that stand by, the last ones, for others that fail."
+    ),
+    restarts: int | None = typer.Option(
+        None, "--restarts", help="How often the job may begin anew (once for each spare)."
+    ),
     name: str = NAME,
     out: Path | None = OUT,
     as_json: bool = JSON,
@@ -63,6 +69,10 @@ def run(
     Each finds RANK, WORLD_SIZE, LOCAL_RANK and MASTER_ADDR in its environment, as with torchrun,
     and LIGHTLOOM_RUNTIME, where `lightloom.runtime.Rank` reaches its server's runtime. If a rank
     fails, the others are told to end, and the exit code is 1.
+
+    With --spares the job runs on all servers but the last ones. If a rank or a server's runtime
+    fails, all end, and the program begins anew with a spare in the place of that server. It finds
+    in TORCHELASTIC_RESTART_COUNT how often that was. Exit code 2, bad input, ends the job.
 
     Example: lightloom testbed run -- python job.py
     """
@@ -78,6 +88,17 @@ def run(
         paths=(path,), algorithm=algorithm, chunk_bytes=parsed_bytes("--chunk", chunk), parts=parts
     )
     settings = beds.Settings(path, algorithm, request.chunk_bytes, parts)
+    if spares or restarts is not None:
+        if job:
+            raise InputError(f"--job: {job}: must be 0 with --spares")
+        ran = beds.run(
+            name, command, settings, spares, restarts, out,
+            lambda line: print(f"lightloom: {line}", file=sys.stderr),
+        )  # fmt: skip
+        if as_json:
+            said = {"name": name, "ranks": ran.ranks, "command": command, "servers": ran.servers}
+            print(json.dumps(said | {"restarts": [restart.said() for restart in ran.restarts]}))
+        return
     with beds.Job(name, settings, job, out) as under_way:
         under_way.run(command)
         ranks = under_way.team.ranks

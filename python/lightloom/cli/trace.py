@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from lightloom.trace.place import check_place
 from lightloom.trace.synthetic import GENERATORS, KINDS, Shape, generate
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def record_command(
         balance=balance,
         threads=threads,
     )
-    _check_place(out)
+    check_place("--out", out)
     progress = Progress(warmup, iterations)
     trace = record(recording, text, progress)
     progress.end()
@@ -122,7 +122,7 @@ def import_command(
     from lightloom.trace.importer import import_trace
 
     options = Options(stage, sources, top_k, experts, tokens)
-    _check_place(out)
+    check_place("--out", out)
     trace = import_trace(file, format, options)
     _finish(trace, out, as_json)
 
@@ -147,7 +147,7 @@ def generate_command(
     """
     shape = Shape(experts, sources, top_k, layers, iterations, tokens, seed)
     given = {name: value for name, value in knobs.items() if value is not None}
-    _check_place(out)
+    check_place("--out", out)
     _finish(generate(kind, shape, given), out, as_json)
 
 
@@ -192,7 +192,7 @@ def widen_command(
     from lightloom.errors import InputError
     from lightloom.trace import GatingTrace, widen
 
-    _check_place(out)
+    check_place("--out", out)
     loaded = GatingTrace.load(trace)
     try:
         wide = widen(loaded, sources)
@@ -278,18 +278,6 @@ class Progress:
 
     def _end(self) -> str:
         return "" if self._terminal else "\n"
-
-
-def _check_place(out: Path) -> None:
-    """Refuse a place that cannot be written before, not after, the work."""
-    from lightloom.errors import InputError
-
-    if out.is_dir():
-        raise InputError(f"--out {out}: is a directory; must be a file")
-    if not out.parent.is_dir():
-        raise InputError(f"--out {out}: there is no directory {out.parent}")
-    if not os.access(out.parent, os.W_OK):
-        raise InputError(f"--out {out}: {out.parent} cannot be written to")
 
 
 def _finish(trace: GatingTrace, out: Path, as_json: bool) -> None:

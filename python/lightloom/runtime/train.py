@@ -9,10 +9,17 @@ import argparse
 import json
 import os
 import sys
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from lightloom.errors import InputError, LightloomError
+
+if TYPE_CHECKING:
+    from lightloom.runtime.checkpoints import Checkpoints
+    from lightloom.trace.corpus import Corpus
+    from lightloom.trace.gating_trace import Counts, GatingTrace
+    from lightloom.trace.record import Recording
 
 WORDS = (
     ("experts", 8, "experts of each layer; a multiple of the ranks"),
@@ -24,6 +31,10 @@ WORDS = (
     ("intermediate", 128, "width of an expert"),
     ("seed", 1, "of the weights and of the order of the text"),
 )
+# Steps from one checkpoint to the next, unless given.
+EVERY = 10
+# What does not change what a step does: a training may go on for longer.
+FREE = ("iterations", "warmup", "threads", "sources")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -56,6 +67,21 @@ def _parser() -> argparse.ArgumentParser:
         parser.add_argument(flag, type=int, default=default, help=f"{meaning} ({default})")
     parser.add_argument("--text", type=Path, help="a file or directory (Python's own library)")
     parser.add_argument(
+        "--checkpoint",
+        type=Path,
+        metavar="DIR",
+        help="write checkpoints there, and go on from the last one that is there",
+    )
+    parser.add_argument(
+        "--every", type=int, help=f"steps from one checkpoint to the next ({EVERY})"
+    )
+    parser.add_argument(
+        "--record",
+        type=Path,
+        metavar="FILE",
+        help="write what gates decided as a gating trace (Parquet)",
+    )
+    parser.add_argument(
         "--no-announce", action="store_true", help="do not tell the agents what gates decide"
     )
     parser.add_argument(
@@ -75,18 +101,23 @@ def _run(given: argparse.Namespace) -> None:
                 "lightloom.runtime.train` sets it"
             )
     from lightloom.trace.corpus import standard_library, text_at, tokenize
+    from lightloom.trace.place import check_place
     from lightloom.trace.record import Recording
 
     size = int(os.environ["WORLD_SIZE"])
     settings = Recording(
         sources=size,
         iterations=given.iterations,
+        warmup=0,
         **{name: getattr(given, name) for name, *_ in WORDS},
     )
     if settings.experts % size:
         raise InputError(f"--experts {settings.experts}: must be a multiple of the {size} ranks")
     source, description = standard_library() if given.text is None else text_at(given.text)
     corpus = tokenize(source, description, settings.vocabulary)
+    if given.record is not None:
+        check_place("--record", given.record)
+    checkpoints = _checkpoints(given, settings, corpus.digest)
     try:
         import torch
         import torch.distributed as dist
@@ -100,10 +131,16 @@ def _run(given: argparse.Namespace) -> None:
         raise InputError("--block: is read with --backend lightloom, without --no-announce")
     announces = given.backend == "lightloom" and not given.no_announce
     found = {"backend": given.backend, "ranks": size, "text": corpus.description}
-    found |= train(settings, corpus, announces, blocks=given.block)
+    records = given.record is not None
+    found |= train(
+        settings, corpus, announces, checkpoints, given.every or EVERY, records, given.block
+    )
+    counts = found.pop("counts", None)
     if dist.get_rank() == 0:
         if given.out is not None:
             _write(given.out, found)
+        if records:
+            _recorded(settings, corpus, counts, found).save(given.record)
         print(json.dumps(found) if given.json else _words(found))
     dist.destroy_process_group()
 
@@ -115,15 +152,61 @@ def _write(place: Path, found: dict[str, Any]) -> None:
         raise InputError(f"--out: {place}: {error.strerror}") from None
 
 
+def _checkpoints(given: argparse.Namespace, settings: Recording, text: str) -> Checkpoints | None:
+    """Return where checkpoints are, if anywhere; what is there is of this training."""
+    from lightloom.runtime.checkpoints import Checkpoints
+
+    if given.every is not None and given.checkpoint is None:
+        raise InputError(f"--every {given.every}: is read with --checkpoint alone")
+    if given.every is not None and given.every < 1:
+        raise InputError(f"--every {given.every}: must be at least 1")
+    if given.checkpoint is None:
+        return None
+    theirs: dict[str, object] = {"WORLD_SIZE": settings.sources}
+    for item in fields(settings):
+        if item.name not in FREE:
+            theirs[f"--{item.name.replace('_', '-')}"] = getattr(settings, item.name)
+    found = Checkpoints(given.checkpoint, theirs | {"--text of SHA-256": text})
+    done = found.latest()
+    if done is not None and done > settings.iterations:
+        raise InputError(
+            f"--iterations {settings.iterations}: the checkpoint in {given.checkpoint} has {done} "
+            "steps already"
+        )
+    return found
+
+
+def _recorded(
+    settings: Recording, corpus: Corpus, counts: Counts, found: dict[str, Any]
+) -> GatingTrace:
+    """Return what gates decided, with what made it."""
+    from lightloom.trace.gating_trace import GatingTrace
+    from lightloom.trace.record import described
+
+    flags = ["iterations", *(name for name, *_ in WORDS)]
+    words = [f"--{name.replace('_', '-')} {getattr(settings, name)}" for name in flags]
+    meta = described(settings, corpus, len(counts), found["losses"][-1])
+    meta["command"] = f"python -m lightloom.runtime.train {' '.join(words)}"
+    meta["backend"] = found["backend"]
+    return GatingTrace(counts, settings.top_k, meta)
+
+
 def _words(found: dict[str, Any]) -> str:
-    losses, wall = found["losses"], found["wall_s"]
+    losses, wall, steps = found["losses"], found["wall_s"], len(found["step_s"])
     lines = [
         f"{found['backend']}, {found['ranks']} ranks, {found['text']}",
-        f"loss {losses[0]:.4f} to {losses[-1]:.4f} nats a token in {len(losses)} steps, "
-        f"{wall / len(losses):.3f} s a step; of rank 0:",
+        f"loss {losses[0]:.4f} to {losses[-1]:.4f} nats a token in {len(losses)} steps",
     ]
+    if found["from_step"]:
+        lines.append(
+            f"from a checkpoint of {found['from_step']} steps, which all ranks had read after "
+            f"{found['restore_s']:.3f} s"
+        )
+    if not steps:
+        return "\n".join([*lines, "no step was left"])
+    lines.append(f"{wall / steps:.3f} s a step in {steps} steps; of rank 0:")
     lines += [
-        f"  {name.replace('_', '-'):<12}{seconds / len(losses) * 1e3:9.1f} ms {seconds / wall:6.1%}"
+        f"  {name.replace('_', '-'):<12}{seconds / steps * 1e3:9.1f} ms {seconds / wall:6.1%}"
         for name, seconds in found["seconds"].items()
     ]
     if found["rounds"]:

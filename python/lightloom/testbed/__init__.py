@@ -2,9 +2,10 @@
 
 `up` builds it, `status` says what it is at, `down` removes it. `Shape` says how large it is, and
 `specification` says the same to the simulator; `fault` makes something go wrong, `rewire` sets a
-grid of RailX. `Job` runs processes as ranks, `collective` runs collectives and measures them,
-`compare` puts the simulator's times beside, `schemes` does so for the schemes of RailS,
-`turnaround` measures changes of circuits, and `replay` carries a simulated iteration out.
+grid of RailX. `Job` runs processes as ranks, `run` also on servers that stood by for one that
+fails; `collective` runs collectives and measures them, `compare` puts the simulator's times beside,
+`schemes` does so for the schemes of RailS, `turnaround` measures changes of circuits, and `replay`
+carries a simulated iteration out.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from lightloom.testbed.rewiring import Rewired, rewire
 from lightloom.testbed.runtimes import Settings
 from lightloom.testbed.schemes import SchemesComparison, SchemesRequest, schemes
 from lightloom.testbed.shape import Shape
+from lightloom.testbed.spares import Ran, Restart, run
 from lightloom.testbed.specification import specification
 from lightloom.testbed.turnaround import Turnaround, turnaround
 
 __all__ = [
-    "Comparison", "Job", "Outcome", "Replay", "Request", "Rewired", "SchemesComparison",
-    "SchemesRequest", "Settings", "Shape", "Turnaround", "collective", "compare", "down", "fault",
-    "known", "replay", "rewire", "schemes", "specification", "status", "turnaround", "up",
+    "Comparison", "Job", "Outcome", "Ran", "Replay", "Request", "Restart", "Rewired",
+    "SchemesComparison", "SchemesRequest", "Settings", "Shape", "Turnaround", "collective",
+    "compare", "down", "fault", "known", "replay", "rewire", "run", "schemes", "specification",
+    "status", "turnaround", "up",
 ]  # fmt: skip

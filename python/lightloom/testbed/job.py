@@ -3,52 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lightloom import daemon
 from lightloom.errors import InputError, RunError
-from lightloom.testbed import record, system
+from lightloom.testbed import ends, record, system
+from lightloom.testbed.alone import only_one
+from lightloom.testbed.ends import GRACE_S, Ends, JobError
+from lightloom.testbed.environment import Attempt, variables
 from lightloom.testbed.runtimes import Settings, description
-from lightloom.testbed.shape import Shape
 from lightloom.testbed.team import team
 
-# Where a job's own programs may meet.
-MEETING_PORT = 29500
-# Ranks and runtimes that were told to end have so long for it [s].
-GRACE_S = 5.0
 # So long a runtime may take to start, and then its agent to meet the controller [s].
 START_S = 20.0
 AGENT_S = 5.0
-
-
-@contextlib.contextmanager
-def only_one(shape: Shape) -> Iterator[None]:
-    """Hold a testbed, on which one job at a time is.
-
-    Raises
-    ------
-    InputError
-        If a job is on it.
-    """
-    path = record.place(shape.name) / "job.lock"
-    lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(f"--name: {shape.name}: a job is on this testbed") from None
-        yield
-    finally:
-        os.close(lock)
 
 
 class Job:
@@ -67,6 +42,8 @@ class Job:
     out
         A directory for what each runtime has counted, a JSON file a server; it is made if it is not
         there.
+    attempt
+        Of several; without it all servers take part, once.
 
     Attributes
     ----------
@@ -76,6 +53,9 @@ class Job:
         Who takes part.
     directory
         The job's file, the runtimes' sockets and logs.
+    listening, met
+        When all runtimes listened, and when all agents had met the controller, by
+        ``time.monotonic`` [s]; `met` is none if one had not in time, or there are none.
 
     Raises
     ------
@@ -91,19 +71,25 @@ class Job:
         settings: Settings | None = None,
         number: int = 0,
         out: Path | None = None,
+        attempt: Attempt | None = None,
     ) -> None:
         self.shape = record.known(name)
-        self.team = team(self.shape, number)
+        self.team = team(self.shape, number, attempt.servers if attempt else None)
+        self.listening: float | None = None
+        self.met: float | None = None
         self.directory = record.place(name) / "job"
         self._settings = settings or Settings()
         self._out = None if out is None else _made(out)
-        self._runtimes: list[subprocess.Popen[bytes]] = []
-        self._ranks: list[subprocess.Popen[bytes]] = []
+        self._attempt = attempt
+        self._runtimes: list[ends.Process] = []
+        self._ranks: list[ends.Process] = []
+        self._ends = Ends()
         self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Job:
         """Start the runtimes."""
-        self._open.enter_context(only_one(self.shape))
+        if self._attempt is None:
+            self._open.enter_context(only_one(self.shape))
         try:
             shutil.rmtree(self.directory, ignore_errors=True)
             self.directory.mkdir(mode=0o700)
@@ -121,8 +107,9 @@ class Job:
     def __exit__(self, *_: object) -> None:
         """End what is left of it."""
         with system.uninterrupted():
-            _end(self._ranks)
-            _end(self._runtimes)
+            ends.end(self._ranks)
+            ends.end(self._runtimes)
+            self._ends.close()
             self._open.close()
 
     def _start(self, program: str) -> None:
@@ -141,31 +128,40 @@ class Job:
                         stdin=subprocess.DEVNULL, stdout=out, stderr=log, start_new_session=True,
                     )
                 )  # fmt: skip
-        late = self._until_said("listening at", START_S)
-        if late:
-            raise RunError(f"the runtime of {late[0]} does not start: {self._last(late[0])}")
-        if self.team.optical_nics:
-            # Agents come one after the other, and each changes what circuits there can be.
-            for node in self._until_said("the agent has met the controller", AGENT_S):
-                print(
-                    f"lightloom: the agent of {node} has not met the controller in {AGENT_S:g} s: "
-                    "its NICs have no circuits until it does",
-                    file=sys.stderr,
-                )
+            self._ends.add(self._runtimes[-1])
+        for server in self._until_said("listening at", START_S):
+            raise self._not_started(server, None)
+        self.listening = time.monotonic()
+        if not self.team.optical_nics:
+            return
+        # Agents come one after the other, and each changes what circuits there can be.
+        late = self._until_said("the agent has met the controller", AGENT_S)
+        for server in late:
+            print(
+                f"lightloom: the agent of {shape.nodes[server]} has not met the controller in "
+                f"{AGENT_S:g} s: its NICs have no circuits until it does",
+                file=sys.stderr,
+            )
+        self.met = None if late else time.monotonic()
 
-    def _until_said(self, line: str, seconds: float) -> list[str]:
-        """Return the servers whose runtimes have not said this in time; RunError if one ends."""
+    def _until_said(self, line: str, seconds: float) -> list[int]:
+        """Return the servers whose runtimes have not said this in time; `JobError` if one ends."""
         until = time.monotonic() + seconds
         late = []
-        for (_, node), runtime in zip(self._servers(), self._runtimes, strict=True):
+        for (server, node), runtime in zip(self._servers(), self._runtimes, strict=True):
             while line not in self.log(node, "out").read_text():
                 if runtime.poll() is not None:
-                    raise RunError(f"the runtime of {node} does not start: {self._last(node)}")
+                    raise self._not_started(server, runtime.returncode)
                 if time.monotonic() > until:
-                    late.append(node)
+                    late.append(server)
                     break
                 time.sleep(0.01)
         return late
+
+    def _not_started(self, server: int, code: int | None) -> JobError:
+        node = self.shape.nodes[server]
+        why = f"the runtime of {node} does not start{self._said(node)}"
+        return JobError(why, server, None, code)
 
     def _servers(self) -> list[tuple[int, str]]:
         """Return the number and the name of each server that takes part."""
@@ -183,8 +179,10 @@ class Job:
         pins = record.place(self.shape.name) / "bpf" / node
         return ["--filter", str(pins)] if pins.exists() and self._settings.filter else []
 
-    def _last(self, node: str) -> str:
-        return (self.log(node).read_text().strip().splitlines() or ["it has ended"])[-1]
+    def _said(self, node: str) -> str:
+        """Return the last line of a runtime's log, to be put after what has happened."""
+        lines = self.log(node).read_text().strip().splitlines()
+        return f": {lines[-1]}" if lines else ""
 
     def log(self, node: str, kind: str = "log") -> Path:
         """Return the file of what a server's runtime says."""
@@ -197,23 +195,6 @@ class Job:
     def metrics(self, server: int) -> Path:
         """Return the Unix socket where a server's runtime answers Prometheus."""
         return self.directory / f"{self.shape.nodes[server]}.metrics"
-
-    def variables(self, rank: int) -> dict[str, str]:
-        """Return what a rank finds in its environment, by the names that PyTorch has, too."""
-        at, local = divmod(rank, self.shape.ranks_per_server)
-        return {
-            "RANK": str(rank),
-            "WORLD_SIZE": str(self.team.ranks),
-            "LOCAL_RANK": str(local),
-            "LOCAL_WORLD_SIZE": str(self.shape.ranks_per_server),
-            "GROUP_RANK": str(at),
-            "MASTER_ADDR": self.team.nics[0][0][0],
-            "MASTER_PORT": str(MEETING_PORT),
-            "LIGHTLOOM_RUNTIME": str(self.socket(self.team.servers[at])),
-            # gloo, which takes one for each collective in turn: all packet NICs.
-            "GLOO_SOCKET_IFNAME": os.environ.get("GLOO_SOCKET_IFNAME")
-            or ",".join(nic.name for nic in self.shape.packet(self.team.servers[at])),
-        }
 
     def run(self, command: Sequence[str], more: Mapping[str, str] | None = None) -> None:
         """Run a command as every rank, in its server's namespace, and wait for all.
@@ -229,39 +210,55 @@ class Job:
         ------
         InputError
             If there is no such program.
-        RunError
-            If a rank or a runtime has failed; the others are told to end.
+        JobError
+            If a rank or a runtime has failed, the first one of them; the others are told to end.
         """
         if shutil.which(command[0]) is None:
             raise InputError(f"{command[0]}: is no program on the PATH")
-        shape = self.shape
+        shape, attempt = self.shape, self._attempt or Attempt(self.team.servers)
         for rank in range(self.team.ranks):
-            place = shape.namespace(self.team.servers[rank // shape.ranks_per_server])
+            server = self.team.servers[rank // shape.ranks_per_server]
+            place = shape.namespace(server)
+            own = variables(shape, self.team, rank, self.socket(server), attempt)
             self._ranks.append(
                 subprocess.Popen(
                     system.within(place, *command), stdin=subprocess.DEVNULL,
-                    env=os.environ | self.variables(rank) | dict(more or {}),
+                    env=os.environ | own | dict(more or {}),
                     start_new_session=True,
                 )
             )  # fmt: skip
+            self._ends.add(self._ranks[-1])
         self._wait()
 
     def _wait(self) -> None:
-        while True:
-            for rank, process in enumerate(self._ranks):
-                if process.poll() not in (None, 0):
-                    self._give_others_time(GRACE_S)
-                    raise RunError(f"rank {rank} has ended with {_code(process)}")
-            for (_, node), runtime in zip(self._servers(), self._runtimes, strict=True):
-                if runtime.poll() not in (None, 0):
-                    # Servers hear nothing more of it: that takes them so long to believe.
-                    self._give_others_time(self._settings.lost_ms / 1000 + GRACE_S)
-                    raise RunError(f"the runtime of {node} has ended: {self._last(node)}")
-            if all(process.poll() == 0 for process in self._ranks):
-                if self._out is not None:
-                    self._await_results()
-                return
-            time.sleep(0.01)
+        """Wait until all ranks are done."""
+        left = len(self._ranks)
+        while left:
+            for process in self._ends.wait():
+                if process.returncode:
+                    raise self._failed(process)
+                left -= process in self._ranks
+        if self._out is not None:
+            self._await_results()
+
+    def _failed(self, process: ends.Process) -> JobError:
+        """Say what a process's end means, once the others could hear of it if nothing follows."""
+        if process in self._ranks:
+            rank, seconds = self._ranks.index(process), GRACE_S
+            server = self.team.servers[rank // self.shape.ranks_per_server]
+            failed = JobError(
+                f"rank {rank} has ended with {ends.how(process)}", server, rank, process.returncode
+            )
+        else:
+            server = self.team.servers[self._runtimes.index(process)]
+            node = self.shape.nodes[server]
+            # Servers hear nothing more of it: that takes them so long to believe.
+            seconds = self._settings.lost_ms / 1000 + GRACE_S
+            why = f"the runtime of {node} has ended with {ends.how(process)}{self._said(node)}"
+            failed = JobError(why, server, None, process.returncode)
+        if self._attempt is None or self._attempt.is_last:
+            self._give_others_time(seconds)
+        return failed
 
     def _await_results(self) -> None:
         """Wait until runtimes have said what they counted: they end after their ranks."""
@@ -272,7 +269,7 @@ class Job:
                     raise RunError(f"the runtime of {node} does not end")
                 time.sleep(0.01)
             if runtime.poll():
-                raise RunError(f"the runtime of {node} has ended: {self._last(node)}")
+                raise RunError(f"the runtime of {node} has ended{self._said(node)}")
 
     def _give_others_time(self, seconds: float) -> None:
         """Let the others hear of it, and say so."""
@@ -287,24 +284,3 @@ def _made(out: Path) -> Path:
     except OSError as error:
         raise InputError(f"--out: {out}: must be a directory: {error.strerror}") from None
     return out.resolve()
-
-
-def _code(process: subprocess.Popen[bytes]) -> str:
-    code = process.returncode
-    return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
-
-
-def _end(processes: list[subprocess.Popen[bytes]]) -> None:
-    """End processes and what they have started: politely, then not."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        for process in _alive(processes):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, number)
-        until = time.monotonic() + GRACE_S
-        while any(True for _ in _alive(processes)) and time.monotonic() < until:
-            time.sleep(0.01)
-    processes.clear()
-
-
-def _alive(processes: list[subprocess.Popen[bytes]]) -> Iterator[subprocess.Popen[bytes]]:
-    return (process for process in processes if process.poll() is None)

@@ -1,12 +1,14 @@
 """Who takes part in a job on a testbed, and over which addresses its runtimes speak.
 
-Modelled: all servers, by the addresses of their NICs; on a grid of RailX, the nodes of one of its
-jobs, by the addresses of their lanes, which are packet NICs to the runtimes: the kernel knows which
-circuit a lane takes. Checked: ``tests/test_collective.py``, ``tests/test_testbed_railx.py``.
+Modelled: all servers, or some, by the addresses of their NICs; on a grid of RailX, the nodes of one
+of its jobs, by the addresses of their lanes, which are packet NICs to the runtimes: the kernel
+knows which circuit a lane takes. Checked: ``tests/test_collective.py``,
+``tests/test_testbed_spares.py``, ``tests/test_testbed_railx.py``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lightloom.errors import InputError
@@ -52,7 +54,7 @@ class Team:
         return len(self.servers) * self.shape.ranks_per_server
 
 
-def team(shape: Shape, number: int = 0) -> Team:
+def team(shape: Shape, number: int = 0, servers: Sequence[int] | None = None) -> Team:
     """Return who takes part in a job.
 
     Parameters
@@ -61,6 +63,8 @@ def team(shape: Shape, number: int = 0) -> Team:
         The testbed.
     number
         On a grid of RailX, which of its jobs; else 0.
+    servers
+        Those that take part, in the order of their ranks; all unless given. Not of a grid.
 
     Raises
     ------
@@ -71,16 +75,20 @@ def team(shape: Shape, number: int = 0) -> Team:
     --------
     >>> team(Shape(servers=2, ocs_nics=1)).nics[1]
     (('10.64.1.1', 'eps0'), ('10.96.1.1', 'ocs0'))
+    >>> some = team(Shape(servers=4, ranks_per_server=2), servers=(0, 3, 2))
+    >>> some.ranks, some.nics[1][0]
+    (6, ('10.64.3.1', 'eps0'))
     """
     if shape.eps != "railx":
         if number:
             raise InputError(f"--job: {number}: must be 0: the testbed is no grid of RailX")
-        servers = tuple(range(shape.servers))
+        members = tuple(range(shape.servers)) if servers is None else tuple(servers)
         nics = tuple(
             tuple((nic.address, nic.name) for nic in (*shape.packet(at), *shape.optical(at)))
-            for at in servers
+            for at in members
         )
-        return Team(servers, nics, shape.eps_nics, shape.ocs_nics, [], shape)
+        own = replace(shape, servers=len(members))
+        return Team(members, nics, shape.eps_nics, shape.ocs_nics, [], own)
     jobs = network.known(shape.name).jobs
     if not 0 <= number < len(jobs):
         raise InputError(f"--job: {number}: must be from 0 to {len(jobs) - 1}")

@@ -192,7 +192,7 @@ def record(
             "of warm-up): there is nothing to save"
         )
     return GatingTrace(
-        np.stack(counts), recording.top_k, _meta(recording, corpus, len(counts), loss)
+        np.stack(counts), recording.top_k, described(recording, corpus, len(counts), loss)
     )
 
 
@@ -266,7 +266,18 @@ def _count(chosen: list[torch.Tensor], recording: Recording) -> npt.NDArray[np.i
     return counts
 
 
-def _meta(recording: Recording, corpus: Corpus, recorded: int, loss: float) -> dict[str, Any]:
+def described(recording: Recording, corpus: Corpus, recorded: int, loss: float) -> dict[str, Any]:
+    """Return what a trace says of where it comes from.
+
+    Parameters
+    ----------
+    recording, corpus
+        What was trained, and on what.
+    recorded
+        How many iterations were recorded.
+    loss
+        Of the last one [nats a token].
+    """
     import torch
 
     meta: dict[str, Any] = {

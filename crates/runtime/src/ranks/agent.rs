@@ -17,6 +17,8 @@ pub enum FromAgent {
         /// The ports.
         ports: Vec<u16>,
     },
+    /// Whether it reaches the controller now: while it does not, nobody decides on circuits.
+    Reaches(bool),
     /// It has ended, or another one comes.
     Forsaken,
 }
@@ -26,7 +28,7 @@ pub enum FromAgent {
 pub enum ToAgent {
     /// What was done of what it said.
     Runtime(RuntimeOutput),
-    /// What this server will send to each server of the region.
+    /// What this server will send to each server of the job.
     Demand(lightloom_control::Demand),
 }
 
@@ -82,14 +84,14 @@ impl Demands {
     }
 
     /// Who is to be answered now that everything up to a round was; all of them if `ready`, else those whose
-    /// patience is over. With each whether circuits were decided.
-    pub fn answered(&mut self, upto: u64, ready: bool) -> Vec<((u64, u64), bool)> {
+    /// patience is over; and whoever waits if `nobody` decides on circuits now. With each whether circuits were decided.
+    pub fn answered(&mut self, upto: u64, ready: bool, nobody: bool) -> Vec<((u64, u64), bool)> {
         let now = Instant::now();
         let mut over = Vec::new();
         self.0.retain(|&round, demand| {
             let decided = round <= upto;
             let late = demand.until.is_some_and(|until| until <= now);
-            let answer = demand.until.is_some() && (decided && ready || late);
+            let answer = demand.until.is_some() && (decided && ready || late || nobody);
             if answer {
                 over.extend(demand.asked.values().map(|&who| (who, decided)));
             }
@@ -114,11 +116,23 @@ mod tests {
         let knows = Some(Ahead { uses: 1, ..Ahead::default() });
         assert_eq!(demands.add(7, 0, (1, 10), &[0, 5], knows, 2), None);
         assert_eq!(demands.add(7, 0, (1, 10), &[0, 5], None, 2), None); // said twice
-        assert!(demands.answered(9, true).is_empty()); // not told yet
+        assert!(demands.answered(9, true, true).is_empty()); // not told yet
         let told = demands.add(7, 1, (2, 11), &[0, 6], None, 2).expect("all have said it");
         assert_eq!((told.round, &told.bytes[..], told.ahead), (7, &[0, 11][..], knows));
-        assert!(demands.answered(6, true).is_empty() && demands.answered(7, false).is_empty());
-        assert_eq!(demands.answered(7, true), [((1, 10), true), ((2, 11), true)]);
+        assert!(demands.answered(6, true, false).is_empty());
+        assert!(demands.answered(7, false, false).is_empty());
+        assert_eq!(demands.answered(7, true, false), [((1, 10), true), ((2, 11), true)]);
         assert_eq!(demands.until(), None);
+    }
+
+    #[test]
+    fn nobody_waits_while_nobody_decides() {
+        let mut demands = Demands::default();
+        assert_eq!(demands.add(7, 0, (1, 10), &[0, 5], None, 1).map(|it| it.round), Some(7));
+        assert!(demands.answered(6, true, false).is_empty());
+        assert_eq!(demands.answered(6, true, true), [((1, 10), false)]);
+        assert_eq!(demands.add(8, 0, (1, 11), &[0, 5], None, 1).map(|it| it.round), Some(8));
+        // It was decided, and the circuits are not connected.
+        assert_eq!(demands.answered(8, false, true), [((1, 11), true)]);
     }
 }

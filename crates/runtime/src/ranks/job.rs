@@ -32,7 +32,7 @@ pub struct Job {
     pub job: u64,
     /// What its servers know and strangers do not.
     pub secret: String,
-    /// Servers, in the order in which the controller's region has them.
+    /// Servers, in the order of their ranks: some of those of the controller's region, or all.
     pub servers: Vec<Server>,
     /// Ranks of each server.
     pub ranks_per_server: u16,

@@ -50,6 +50,8 @@ struct Answered {
     plan: u64,
     /// By optical port: the other end of its circuit.
     ports: Vec<Option<PortId>>,
+    /// By optical port: the circuit that was waited for in vain, and stands since.
+    forgone: Vec<Option<PortId>>,
 }
 
 /// The state of the thread.
@@ -69,6 +71,8 @@ pub(super) struct Work {
     next: u64,
     demands: Demands,
     answered: Answered,
+    /// The agent reaches the controller.
+    decides: bool,
     /// All ranks have gone, and others need this server as a relay: until then.
     leaves: Option<Instant>,
     /// The first rank that has ended before it was done.
@@ -102,6 +106,7 @@ impl Work {
             next: 0,
             demands: Demands::default(),
             answered: Answered::default(),
+            decides: false,
             leaves: None,
             died: None,
             last,

@@ -31,11 +31,24 @@ impl Work {
                 told.circuits.resize(usize::from(self.job.optical_nics), None);
                 (self.answered.plan, self.answered.ports) =
                     (told.mark.generation, told.circuits.clone());
+                let ports = &self.answered.ports;
+                self.answered.forgone.resize(ports.len(), None);
+                for (forgone, port) in self.answered.forgone.iter_mut().zip(ports) {
+                    *forgone = forgone.filter(|circuit| Some(*circuit) == *port);
+                }
                 self.node.told(told);
                 self.answer_demands();
             }
             FromAgent::Drain { token, ports } => self.node.drain(token, ports),
-            FromAgent::Forsaken => self.node.forsaken(),
+            FromAgent::Reaches(controller) => {
+                self.decides = controller;
+                self.answer_demands();
+            }
+            FromAgent::Forsaken => {
+                self.node.forsaken();
+                self.decides = false;
+                self.answer_demands();
+            }
         }
     }
 
@@ -71,8 +84,16 @@ impl Work {
         if self.demands.until().is_none() {
             return;
         }
-        let ready = self.circuits_are_up();
-        for (who, decided) in self.demands.answered(self.answered.round, ready) {
+        let dark = self.dark();
+        let nobody = self.agent.is_some() && !self.decides;
+        let answered = self.demands.answered(self.answered.round, dark.is_empty(), nobody);
+        if !nobody && answered.iter().any(|it| it.1) {
+            // Whoever asks next does not wait for these again.
+            for port in dark.into_iter().map(usize::from) {
+                self.answered.forgone[port] = self.answered.ports[port];
+            }
+        }
+        for (who, decided) in answered {
             let Answered { at_ns, plan, ports, .. } = &self.answered;
             let circuits = ports.iter().flatten().count();
             let said = json!({
@@ -82,18 +103,20 @@ impl Work {
         }
     }
 
-    /// Whether each port that may be used has a connection.
-    pub(super) fn circuits_are_up(&self) -> bool {
-        let lit = (0..).zip(&self.answered.ports).filter(|it| it.1.is_some());
-        let (lanes, ports) = (self.lanes.clone(), lit.map(|it| it.0).collect::<Vec<u16>>());
+    /// Ports that may be used and have no connection, but for those that were waited for in vain.
+    fn dark(&self) -> Vec<u16> {
+        let Answered { ports, forgone, .. } = &self.answered;
+        let awaited = (0..).zip(ports.iter().zip(forgone));
+        let awaited = awaited.filter(|(_, (port, forgone))| port.is_some() && port != forgone);
+        let (lanes, awaited) = (self.lanes.clone(), awaited.map(|it| it.0).collect::<Vec<u16>>());
         let packet = self.job.packet_nics;
-        let all = move |exchange: &Exchange| {
+        let dark = move |exchange: &Exchange| {
             let up = |port: &u16| {
                 let mut its = lanes.iter().filter(|it| it.0.1 == packet + port);
                 its.any(|it| it.1.iter().any(|&lane| exchange.is_usable(lane)))
             };
-            ports.iter().all(up)
+            awaited.into_iter().filter(|port| !up(port)).collect()
         };
-        self.node.ask(all).unwrap_or(true)
+        self.node.ask(dark).unwrap_or_default()
     }
 }
