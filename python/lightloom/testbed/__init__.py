@@ -4,7 +4,7 @@
 `specification` says the same to the simulator; `fault` makes something go wrong, `rewire` sets a
 grid of RailX. `Job` runs processes as ranks, `collective` runs collectives and measures them,
 `compare` puts the simulator's times beside, `schemes` does so for the schemes of RailS,
-`turnaround` measures changes of circuits.
+`turnaround` measures changes of circuits; `carried_plans` carries out plans on optical planes.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from lightloom.testbed.collective import Outcome, collective
 from lightloom.testbed.commands import down, fault, known, status, up
 from lightloom.testbed.comparison import Comparison, compare
 from lightloom.testbed.job import Job
+from lightloom.testbed.planned import Measured, Wanted, carried_plans
 from lightloom.testbed.request import Request
 from lightloom.testbed.rewiring import Rewired, rewire
 from lightloom.testbed.runtimes import Settings
@@ -22,7 +23,8 @@ from lightloom.testbed.specification import specification
 from lightloom.testbed.turnaround import Turnaround, turnaround
 
 __all__ = [
-    "Comparison", "Job", "Outcome", "Request", "Rewired", "SchemesComparison", "SchemesRequest",
-    "Settings", "Shape", "Turnaround", "collective", "compare", "down", "fault", "known", "rewire",
-    "schemes", "specification", "status", "turnaround", "up",
+    "Comparison", "Job", "Measured", "Outcome", "Request", "Rewired", "SchemesComparison",
+    "SchemesRequest", "Settings", "Shape", "Turnaround", "Wanted", "carried_plans", "collective",
+    "compare", "down", "fault", "known", "rewire", "schemes", "specification", "status",
+    "turnaround", "up",
 ]  # fmt: skip

@@ -21,7 +21,7 @@ from lightloom.railx.faults import Job as Wanted
 from lightloom.railx.faults import allocate
 from lightloom.railx.tenants import tenants
 from lightloom.testbed import grid, network, record, system
-from lightloom.testbed.job import only_one
+from lightloom.testbed.lock import only_one
 from lightloom.testbed.network import Network
 from lightloom.testbed.shape import Shape
 from lightloom.testbed.switches import switches_file

@@ -76,11 +76,15 @@ def team(shape: Shape, number: int = 0) -> Team:
         if number:
             raise InputError(f"--job: {number}: must be 0: the testbed is no grid of RailX")
         servers = tuple(range(shape.servers))
+        # Planes have circuits for plans alone.
+        optical = shape.ocs_nics if shape.region else 0
         nics = tuple(
-            tuple((nic.address, nic.name) for nic in (*shape.packet(at), *shape.optical(at)))
+            tuple(
+                (nic.address, nic.name) for nic in (*shape.packet(at), *shape.optical(at)[:optical])
+            )
             for at in servers
         )
-        return Team(servers, nics, shape.eps_nics, shape.ocs_nics, [], shape)
+        return Team(servers, nics, shape.eps_nics, optical, [], shape)
     jobs = network.known(shape.name).jobs
     if not 0 <= number < len(jobs):
         raise InputError(f"--job: {number}: must be from 0 to {len(jobs) - 1}")
