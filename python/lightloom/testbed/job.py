@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
@@ -17,8 +16,9 @@ from pathlib import Path
 from lightloom import daemon
 from lightloom.errors import InputError, RunError
 from lightloom.testbed import record, system
+from lightloom.testbed.lock import only_one
+from lightloom.testbed.planner import Planner
 from lightloom.testbed.runtimes import Settings, description
-from lightloom.testbed.shape import Shape
 from lightloom.testbed.team import team
 
 # Where a job's own programs may meet.
@@ -28,27 +28,6 @@ GRACE_S = 5.0
 # So long a runtime may take to start, and then its agent to meet the controller [s].
 START_S = 20.0
 AGENT_S = 5.0
-
-
-@contextlib.contextmanager
-def only_one(shape: Shape) -> Iterator[None]:
-    """Hold a testbed, on which one job at a time is.
-
-    Raises
-    ------
-    InputError
-        If a job is on it.
-    """
-    path = record.place(shape.name) / "job.lock"
-    lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(f"--name: {shape.name}: a job is on this testbed") from None
-        yield
-    finally:
-        os.close(lock)
 
 
 class Job:
@@ -99,6 +78,7 @@ class Job:
         self._out = None if out is None else _made(out)
         self._runtimes: list[subprocess.Popen[bytes]] = []
         self._ranks: list[subprocess.Popen[bytes]] = []
+        self._planner: Path | None = None
         self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Job:
@@ -112,6 +92,9 @@ class Job:
             file.write_text(
                 json.dumps(description(self.shape, self._settings, self.team), indent=2)
             )
+            if self.shape.planes is not None:
+                planner = Planner(self.shape, self.directory)
+                self._planner = self._open.enter_context(planner).socket
             self._start(daemon.find())
         except BaseException:
             self.__exit__()
@@ -210,6 +193,7 @@ class Job:
             "MASTER_ADDR": self.team.nics[0][0][0],
             "MASTER_PORT": str(MEETING_PORT),
             "LIGHTLOOM_RUNTIME": str(self.socket(self.team.servers[at])),
+            **({"LIGHTLOOM_PLANNER": str(self._planner)} if self._planner else {}),
             # gloo, which takes one for each collective in turn: all packet NICs.
             "GLOO_SOCKET_IFNAME": os.environ.get("GLOO_SOCKET_IFNAME")
             or ",".join(nic.name for nic in self.shape.packet(self.team.servers[at])),
