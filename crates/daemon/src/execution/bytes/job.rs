@@ -99,7 +99,8 @@ impl Job {
         settings.window = settings.window.max(self.chunk);
         settings.lost = Time::from_ms(self.lost_ms);
         settings.stall = settings.stall.min(Time::from_ms(self.lost_ms / 2));
-        settings.beat = settings.beat.min(Time::from_ms(self.lost_ms / 4));
+        // Who is answered over a circuit that has just ended is answered in the dark, so beats are few.
+        settings.beat = Time::from_ps(settings.stall.ps() / 6 * 5);
         settings.relays = false;
         settings.check().map_err(|why| why.to_string())?;
         Ok(settings)
