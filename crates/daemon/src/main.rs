@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use lightloom_control::execution::Task;
 use lightloom_daemon::agent::AgentArguments;
 use lightloom_daemon::emulate::EmulateArguments;
-use lightloom_daemon::execution::{ExecuteArguments, NodeArguments};
+use lightloom_daemon::execution::{CarryArguments, ExecuteArguments, NodeArguments};
 use lightloom_daemon::failure::Failure;
 use lightloom_daemon::filter::FilterArguments;
 use lightloom_daemon::runtime_emulator::RuntimeArguments;
@@ -57,6 +57,7 @@ enum What {
     /// The runtime of a server: it moves the bytes of collectives
     #[command(subcommand)]
     Runtime(Runtime),
+    Node(Box<CarryArguments>),
     /// Nodes that follow a plan, emulated
     NodeEmulator(Box<NodeArguments>),
     RuntimeEmulator(RuntimeArguments),
@@ -227,6 +228,7 @@ async fn run(what: What) -> Result<(), Failure> {
         What::Agent(Agent::Emulate(arguments)) => arguments.run().await,
         What::Filter(arguments) => arguments.run(),
         What::Runtime(Runtime::Serve(arguments)) => arguments.run().await,
+        What::Node(arguments) => arguments.run().await,
         What::NodeEmulator(arguments) => arguments.run().await,
         What::Controller(Controller::Load(_) | Controller::Run(_)) => Ok(()), // see `work`
         What::RuntimeEmulator(arguments) => arguments.run().await,

@@ -2,6 +2,7 @@
 
 mod pair;
 
+use lightloom_control::{Mark, Stage, Use};
 use lightloom_runtime::exchange::frame::Frame;
 use lightloom_runtime::exchange::*;
 use lightloom_units::Time;
@@ -190,6 +191,32 @@ fn a_port_is_drained_when_the_mark_is_acknowledged() {
     pair.flow();
     assert_eq!(pair.said(1).iter().filter(|it| *it == "done").count(), 3);
     assert_eq!(pair.ends[1].exchange.statistics(LaneId(2)).breaks, 0);
+}
+
+#[test]
+fn a_circuit_that_stands_again_carries_on_for_whoever_hears_of_it_later() {
+    let mut pair = Pair::up(as_is);
+    let until = Time::from_ms(1_000);
+    pair.light(until);
+    pair.connect(2);
+    pair.flow();
+    let tell = |pair: &mut Pair, at: usize, number: u64, port: u16| {
+        let mark = Mark { generation: 1, stage: Stage::Resume };
+        let circuits = vec![Some((1 - at as u16, port))];
+        pair.ends[at].exchange.told(pair.now, Use { number, mark, round: 0, circuits, until });
+        pair.collect();
+    };
+    // Both ports lead elsewhere, and then back: endpoint 0 hears it first, and sends.
+    (0..2).for_each(|at| tell(&mut pair, at, 10, 7));
+    tell(&mut pair, 0, 11, 0);
+    pair.post(0, 100, 2);
+    pair.flow();
+    assert_eq!(pair.sent(), [0, 0, 1]);
+    pair.said(0);
+    tell(&mut pair, 1, 11, 0);
+    pair.flow();
+    assert_eq!(pair.said(0), ["done"], "acknowledged over the same connection");
+    assert!(!pair.said(1).iter().any(|said| said.starts_with("close")));
 }
 
 #[test]

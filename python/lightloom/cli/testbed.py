@@ -10,6 +10,7 @@ import typer
 
 from lightloom.cli.testbed_compare import compare
 from lightloom.cli.testbed_jobs import JSON, NAME, collective, run, turnaround
+from lightloom.cli.testbed_plan import plan
 from lightloom.cli.testbed_rails import rails
 from lightloom.cli.testbed_railx import railx
 from lightloom.cli.testbed_replay import demo, replay
@@ -77,6 +78,12 @@ def up(
     rails: int | None = typer.Option(
         None, "--rails", help="Of RailX: a node's rails along each axis, two NICs each (2)."
     ),
+    planes: int | None = typer.Option(
+        None,
+        "--planes",
+        help="Optical planes in place of optical NICs: NIC ocsI of every server leads to plane I,"
+        " a switch of its own, which `testbed plan` sets.",
+    ),
     spines: int | None = typer.Option(None, "--spines", help="Spines of rails (2)."),
     spine_rate: str | None = typer.Option(
         None,
@@ -118,8 +125,11 @@ def up(
         if eps != "bridge":
             raise InputError(f"--eps: {eps}: is not read with --railx, which has no Ethernet")
         eps = "railx"
+    if planes is not None and ocs_nics is not None:
+        raise InputError(f"--ocs-nics: {ocs_nics}: is not read with --planes, which say it")
     shape = beds.Shape(
         name=name,
+        planes=planes,
         ranks_per_server=ranks_per_server,
         grid=grid,
         rails=rails,
@@ -147,6 +157,9 @@ def up(
     if shape.eps == "railx":
         lines = f"{shape.rows} switches of rows, {shape.columns} of columns"
         print(f"{lines}: dark until `lightloom testbed railx torus` sets circuits")
+        return
+    if shape.planes is not None:
+        print(f"{shape.planes} planes: dark until `lightloom testbed plan alltoall` has a plan")
         return
     if shape.crossbar == "mirred":
         print("no filters stand at NICs: runtimes keep leases by themselves")
@@ -179,6 +192,7 @@ app.command()(rails)
 app.command()(railx)
 app.command()(replay)
 app.command()(demo)
+app.command()(plan)
 
 
 @app.command()

@@ -39,6 +39,8 @@ def show(now: dict[str, Any]) -> None:
     )
     if shape["eps"] == "railx":
         _show_network(shape, now["network"])
+    elif shape["planes"] is not None:
+        print(f"{shape['planes']} planes: `lightloom testbed plan` sets their circuits")
     elif controller is None:
         print("the controller does not answer")
     else:

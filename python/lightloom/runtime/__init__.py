@@ -21,9 +21,10 @@ from importlib import import_module
 
 from lightloom.runtime.arena import Arena
 from lightloom.runtime.rank import Rank
+from lightloom.runtime.shim import Shim
 from lightloom.runtime.work import Work
 
-__all__ = ["Arena", "Rank", "Work"]
+__all__ = ["Arena", "Rank", "Shim", "Work"]
 
 if "torch" in sys.modules:
     import_module("lightloom.runtime.pytorch")

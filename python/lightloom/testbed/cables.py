@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lightloom.testbed import bridge, grid, rails
+from lightloom.testbed import bridge, grid, planes, rails
 from lightloom.testbed.lines import SENDERS_FRAMES, WINDOW_BYTES, Batch, pair, shaped, up
 from lightloom.testbed.shape import MTU, OPTICAL_MAC, Nic, Shape
 
@@ -109,6 +109,10 @@ def _server(shape: Shape, server: int) -> Iterator[str]:
         yield f"address add {nic.address}/32 dev {nic.name}"
         yield from _routes(nic, f"10.96.0.0/16 dev {nic.name}", table, False)
         yield f"rule add from {nic.address} table {table}"
+        if shape.planes:
+            yield from planes.ways(nic, table)
+    if shape.planes:
+        yield from planes.ways_back(shape, server, 100)
 
 
 def _routes(nic: Nic, route: str, table: int, first: bool) -> Iterator[str]:

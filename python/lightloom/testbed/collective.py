@@ -190,7 +190,7 @@ def _steps(request: Request, shape: Shape) -> list[dict[str, Any]]:
     if request.kind != "alltoall":
         return [{"path": request.paths[0], "demand": at} for at in range(request.count)]
     return [
-        {"path": path, "demand": at, "announce": path == "delegate" and shape.eps != "railx"}
+        {"path": path, "demand": at, "announce": path == "delegate" and shape.region}
         for path in request.paths
         for at in range(request.count)
     ]
@@ -233,7 +233,7 @@ def _outcome(
     ended = max(time["scatter"][1] for time in times)
     sent = [[nic["bytes_sent"] for nic in row["nics"]] for row in first]
     received = [[nic["bytes_received"] for nic in row["nics"]] for row in first]
-    circuits_too = step["path"] == "delegate" or shape.eps == "railx"
+    circuits_too = (step["path"] == "delegate" and shape.planes is None) or shape.eps == "railx"
     usable = shape.eps_nics + (shape.ocs_nics if circuits_too else 0)
     rate = int(shape.rate) / 8
     if matrix is None:

@@ -169,6 +169,8 @@ def compare(
         raise InputError(
             f"--name: {name}: is a grid of RailX, of which its NICs' bytes are not known"
         )
+    if shape.planes is not None and "delegate" in request.paths:
+        raise InputError("--path: delegate: planes have circuits for plans alone")
     demands = request.demands(shape)
     for at, matrix in enumerate(demands):
         sent = nics.flows(shape, nics.parts(shape, "source", matrix, request.chunk_bytes)).sum()

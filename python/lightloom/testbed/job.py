@@ -18,6 +18,7 @@ from lightloom.testbed import ends, record, system
 from lightloom.testbed.alone import only_one
 from lightloom.testbed.ends import GRACE_S, Ends, JobError
 from lightloom.testbed.environment import Attempt, variables
+from lightloom.testbed.planner import Planner
 from lightloom.testbed.runtimes import Settings, description
 from lightloom.testbed.team import team
 
@@ -84,6 +85,7 @@ class Job:
         self._runtimes: list[ends.Process] = []
         self._ranks: list[ends.Process] = []
         self._ends = Ends()
+        self._planner: Path | None = None
         self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Job:
@@ -98,6 +100,9 @@ class Job:
             file.write_text(
                 json.dumps(description(self.shape, self._settings, self.team), indent=2)
             )
+            if self.shape.planes is not None:
+                planner = Planner(self.shape, self.directory)
+                self._planner = self._open.enter_context(planner).socket
             self._start(daemon.find())
         except BaseException:
             self.__exit__()
@@ -220,6 +225,8 @@ class Job:
             server = self.team.servers[rank // shape.ranks_per_server]
             place = shape.namespace(server)
             own = variables(shape, self.team, rank, self.socket(server), attempt)
+            if self._planner is not None:
+                own["LIGHTLOOM_PLANNER"] = str(self._planner)
             self._ranks.append(
                 subprocess.Popen(
                     system.within(place, *command), stdin=subprocess.DEVNULL,

@@ -91,6 +91,10 @@ class Shape:
     grid, rails
         Of ``railx``: columns and rows of nodes, as "3x3", and rails of a node along each axis (2
         unless given). They say how many servers and NICs there are: a NIC for each end of a rail.
+    planes
+        Optical planes of SWOT, each a switch of its own that optical NIC i of every server is at,
+        so they say how many there are. No region's controller is there: the controller of a plan
+        is, while the plan is carried out.
     crossbar
         What carries frames through the optical switch: ``bpf``, programs in the kernel, and filters
         at NICs that keep leases; or ``mirred``, redirections, which need no root, without filters.
@@ -113,6 +117,8 @@ class Shape:
     >>> railx = Shape(eps="railx", grid="3x2")
     >>> railx.servers, railx.ocs_nics, railx.namespaces[-2:]
     (6, 8, ['testbed-node-05', 'testbed-ocs'])
+    >>> Shape(planes=4).ocs_nics
+    4
     >>> Shape(servers=1)
     Traceback (most recent call last):
     ...
@@ -137,11 +143,14 @@ class Shape:
     crossbar: str = "bpf"
     grid: str | None = None
     rails: int | None = None
+    planes: int | None = None
 
     def __post_init__(self) -> None:
         """Check every value."""
         if self.eps == "railx":
             self._check_railx()
+        if self.planes is not None:
+            self._check_planes()
         if not re.fullmatch(r"[a-z][a-z0-9-]{0,15}", self.name):
             raise InputError(
                 f"--name: {self.name!r}: must be 1 to 16 small letters, digits and dashes,"
@@ -186,6 +195,14 @@ class Shape:
         ):
             if value is not None and self.eps != eps:
                 raise InputError(f"{flag}: {value}: is read with {reader} alone")
+
+    def _check_planes(self) -> None:
+        """Set what planes say: optical NICs."""
+        if self.eps != "bridge":
+            raise InputError(f"--planes: {self.planes}: is read with --eps bridge alone")
+        if not 1 <= (self.planes or 0) <= MOST_NICS:
+            raise InputError(f"--planes: {self.planes}: must be from 1 to {MOST_NICS}")
+        object.__setattr__(self, "ocs_nics", self.planes)
 
     def _check_railx(self) -> None:
         """Set what a grid says: servers and NICs."""
@@ -268,6 +285,11 @@ class Shape:
             *(f"{self.name}-leaf-{rail:02}" for rail in range(self.eps_nics)),
             *(f"{self.name}-spine-{spine:02}" for spine in range(self.spines or 0)),
         ]
+
+    @property
+    def region(self) -> bool:
+        """Whether a region's controller sets the optical switch, and filters keep leases."""
+        return self.eps != "railx" and self.planes is None
 
     @property
     def columns(self) -> int:

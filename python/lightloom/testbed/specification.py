@@ -44,6 +44,8 @@ def specification(shape: Shape) -> str:
         raise InputError(
             "--spec: a grid of RailX has none: `lightloom railx` simulates its topologies"
         )
+    if shape.planes is not None:
+        raise InputError("--spec: planes have none: `lightloom plan run` simulates their plans")
     tables, comments = _tables(shape)
     return "".join(f"# {line}\n" for line in comments) + "\n" + to_toml(tables)
 

@@ -22,7 +22,7 @@ def status(name: str) -> dict[str, Any]:
         ``shape``; ``controller``, as ``lightloom controller status --json`` has it, or none if it
         does not answer; ``network``, of a grid of RailX, what it is set to, or none; ``switch``, a
         row a port of each optical switch; ``filters``, a row a NIC, and none with a crossbar of
-        redirections or a grid;
+        redirections, a grid or planes;
         ``ethernet``, a row a cable of each Ethernet switch, with what that has sent into it. Rows
         of both switches say whether the cable is ``in``.
 
@@ -34,13 +34,12 @@ def status(name: str) -> dict[str, Any]:
     shape = record.known(name)
     system.check()
     program = daemon.find()
-    railx = shape.eps == "railx"
     return {
         "shape": shape.said(),
-        "controller": None if railx else _controller(shape),
+        "controller": _controller(shape) if shape.region else None,
         "network": network.status(name),
         "switch": carried(shape),
-        "filters": _filters(shape, program) if shape.crossbar == "bpf" and not railx else [],
+        "filters": _filters(shape, program) if shape.crossbar == "bpf" and shape.region else [],
         "ethernet": [row for namespace in shape.switches for row in _sent(shape, namespace)],
     }
 

@@ -83,12 +83,16 @@ def team(shape: Shape, number: int = 0, servers: Sequence[int] | None = None) ->
         if number:
             raise InputError(f"--job: {number}: must be 0: the testbed is no grid of RailX")
         members = tuple(range(shape.servers)) if servers is None else tuple(servers)
+        # Planes have circuits for plans alone.
+        optical = shape.ocs_nics if shape.region else 0
         nics = tuple(
-            tuple((nic.address, nic.name) for nic in (*shape.packet(at), *shape.optical(at)))
+            tuple(
+                (nic.address, nic.name) for nic in (*shape.packet(at), *shape.optical(at)[:optical])
+            )
             for at in members
         )
         own = replace(shape, servers=len(members))
-        return Team(members, nics, shape.eps_nics, shape.ocs_nics, [], own)
+        return Team(members, nics, shape.eps_nics, optical, [], own)
     jobs = network.known(shape.name).jobs
     if not 0 <= number < len(jobs):
         raise InputError(f"--job: {number}: must be from 0 to {len(jobs) - 1}")

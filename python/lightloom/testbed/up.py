@@ -59,8 +59,8 @@ def up(shape: Shape, told: Callable[[str], None] = lambda line: None) -> None:
         filters = ", filters at its NICs" if shape.crossbar == "bpf" else ""
         boards = len(switches(shape))
         told(
-            f"{boards} optical switches" if shape.eps == "railx"
-            else f"the optical switch{filters}, the controller"
+            f"the optical switch{filters}, the controller" if shape.region
+            else f"{boards} optical switches"
         )  # fmt: skip
         _start(shape, directory, program)
     except BaseException:
@@ -94,8 +94,8 @@ def _start(shape: Shape, directory: Path, program: str) -> None:
         system.call("mount", "-t", "bpf", "bpf", str(directory / "bpf"))
     for switch in switches(shape):
         _daemon(shape, directory, switch.name, program, *_serve(shape, directory, switch))
-    if shape.eps == "railx":
-        return  # `lightloom testbed railx` is the controller: leases and regions are none's
+    if not shape.region:
+        return  # `lightloom testbed railx` or `plan` is the controller
     if shape.crossbar == "bpf":
         _filters(shape, directory / "bpf", program)
     region = directory / "region.toml"

@@ -321,7 +321,9 @@ impl Execution {
             let track = &self.tracks[device];
             let to = track.lit(port).filter(|_| usable);
             let holds = to.map_or(0, |_| track.count.get(&port).copied().unwrap_or(0));
-            PortView { port: end, holds, to: to.and_then(|to| track.leads.get(&to).copied()) }
+            let from = track.source(port).filter(|_| usable);
+            let end_of = |port: u32| track.leads.get(&port).copied();
+            PortView { port: end, holds, to: to.and_then(end_of), from: from.and_then(end_of) }
         });
         let running = matches!(self.phase, Phase::Running).then(|| now.saturating_sub(self.since));
         Some(NodeView {
@@ -679,6 +681,11 @@ impl Track {
     fn lit(&self, port: u32) -> Option<u32> {
         let dark = self.moving.iter().any(|(_, _, dark)| dark.contains(&(true, port)));
         self.standing.to(port).filter(|_| !dark)
+    }
+
+    /// The port whose circuit leads to this one, if it stands, verified.
+    fn source(&self, port: u32) -> Option<u32> {
+        self.standing.from(port).filter(|&source| self.lit(source).is_some())
     }
 
     /// What of ports these circuits take, and those that end for them.

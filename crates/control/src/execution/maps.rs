@@ -264,6 +264,11 @@ impl Standing {
         self.to.get(&port).copied()
     }
 
+    /// Who transmits to a port.
+    pub fn from(&self, port: u32) -> Option<u32> {
+        self.from.get(&port).copied()
+    }
+
     /// Every circuit, one way, by rising transmitting port.
     pub fn one_way(&self) -> impl Iterator<Item = Circuit> + '_ {
         self.to.iter().map(|(&a, &b)| (a, b))

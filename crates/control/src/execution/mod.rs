@@ -27,6 +27,8 @@ mod view;
 mod work;
 
 #[cfg(test)]
+mod node_tests;
+#[cfg(test)]
 mod tests;
 
 pub use limits::Limits;

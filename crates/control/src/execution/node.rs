@@ -5,6 +5,7 @@
 //! and received all of that step. It sends by *signal*: only over a circuit of which it was told that it
 //! stands, and only for a lease after the report that this answers. Or by *schedule*: at its time in the
 //! plan and a guard, whether it was told or not; what that sends into the dark is the guard's fault.
+//! When it can have no circuits any more it goes on without: its order stays the plan's.
 //! Checked: by the tests of the [execution](super), with nodes and switches that fail at random.
 
 use super::maps::{PortMaps, Standing, directed};
@@ -117,6 +118,30 @@ impl Plan {
     pub fn nodes(&self) -> u32 {
         self.machine.nodes
     }
+
+    /// Its planes.
+    pub fn planes(&self) -> u32 {
+        self.machine.planes
+    }
+
+    /// Whether a step follows one step alone, not all before it.
+    pub fn is_over_grid(&self) -> bool {
+        !self.machine.grid.is_empty()
+    }
+
+    /// The last step that anything is sent in.
+    pub fn last_step(&self) -> u32 {
+        let all = self.nodes.iter().flat_map(|track| &track.transmissions);
+        all.map(|one| one.step).max().unwrap_or(0)
+    }
+
+    /// What a node sends over a plane, in the order in which [`NodeRun::next`] begins it.
+    pub fn over(&self, node: u32, plane: u32) -> Vec<Transmission> {
+        let all = self.nodes.get(node as usize).map_or(&[][..], |track| &track.transmissions);
+        let mut own: Vec<_> = all.iter().filter(|one| one.plane == plane).copied().collect();
+        own.sort_by_key(|one| one.start);
+        own
+    }
 }
 
 /// How a node knows that it may send.
@@ -129,6 +154,8 @@ pub enum Readiness {
         /// What clocks and switches may be late by.
         guard: Time,
     },
+    /// It does not matter: what is left goes over something else than circuits.
+    Anyway,
 }
 
 /// A node that follows a plan.
@@ -283,7 +310,19 @@ impl NodeRun {
 
     /// The next transmission that may begin now, if any: it is begun.
     pub fn next(&mut self, now: Time) -> Option<Transmission> {
-        let port = *self.lanes.iter().find(|(_, lane)| self.may_send(now, lane))?.0;
+        self.next_if(now, |_| true)
+    }
+
+    /// As [`NodeRun::next`], of those for which something else is there, too, such as a connection.
+    pub fn next_if(
+        &mut self,
+        now: Time,
+        mut may: impl FnMut(&Transmission) -> bool,
+    ) -> Option<Transmission> {
+        let mut lanes = self.lanes.iter();
+        let found =
+            lanes.find(|(_, lane)| self.may_send(now, lane) && may(&lane.queue[lane.next].2));
+        let port = *found?.0;
         let lane = self.lanes.get_mut(&port)?;
         lane.busy = true;
         Some(lane.queue[lane.next].2)
@@ -313,6 +352,7 @@ impl NodeRun {
     fn may_use(&self, now: Time, lane: &Lane) -> bool {
         let Some(&(circuit, far, one)) = lane.queue.get(lane.next) else { return false };
         let ready = match self.readiness {
+            Readiness::Anyway => return true,
             Readiness::Schedule { guard } => self
                 .began
                 .is_some_and(|began| now >= began.saturating_add(one.start).saturating_add(guard)),
@@ -331,6 +371,40 @@ impl NodeRun {
         let first = if self.grid { step } else { 0 };
         let left = |of: &BTreeMap<u32, u64>| of.range(first..=step).any(|(_, bytes)| *bytes > 0);
         !left(&self.to_send) && !left(&self.to_receive)
+    }
+
+    /// Goes on without circuits: what is left is sent in the plan's order, whatever stands. So does whoever
+    /// has heard that the execution fell back, or has heard nothing for too long.
+    pub fn leave_circuits(&mut self) {
+        self.readiness = Readiness::Anyway;
+    }
+
+    /// Where the circuit of a port leads that was told to stand, if something is still to be sent over it.
+    pub fn circuit(&self, port: u32) -> Option<(u32, u32)> {
+        let lane = self.lanes.get(&port)?;
+        let &(circuit, far, one) = lane.queue.get(lane.next)?;
+        let told = self.view.ports.iter().find(|told| told.port == port)?;
+        let stands = told.holds == circuit && told.to == Some((one.peer, far));
+        told.to.filter(|_| stands && self.view.stage == Stage::Running)
+    }
+
+    /// Whether what is under way on a port is the last over its circuit: [`NodeRun::sent`] says then, with the
+    /// next report, that the circuit may end.
+    pub fn is_last(&self, port: u32) -> bool {
+        self.lanes.get(&port).is_some_and(|lane| {
+            let circuit = |at: usize| lane.queue.get(at).map(|(circuit, ..)| *circuit);
+            lane.busy && circuit(lane.next) != circuit(lane.next + 1)
+        })
+    }
+
+    /// What was told holds until then.
+    pub fn lease_end(&self) -> Time {
+        self.lease_end
+    }
+
+    /// The latest that the run can have begun, once it has.
+    pub fn began(&self) -> Option<Time> {
+        self.began
     }
 
     /// What was begun over a plane has left, and has been acknowledged.

@@ -217,6 +217,16 @@ impl World {
 
     fn tell(&mut self, node: u32) {
         let Some(view) = self.execution.view(self.now, node) else { return };
+        for port in &view.ports {
+            // Who is told whose circuit leads here is told by whoever has it, too.
+            let sends = |other: u32| {
+                let told = self.execution.view(self.now, other).unwrap().ports;
+                told.into_iter()
+                    .find(|at| at.to == Some((node, port.port)))
+                    .map(|at| (other, at.port))
+            };
+            assert_eq!(port.from, self.execution.nodes().find_map(sends));
+        }
         let (lost, delay) = (self.draws(self.faults.loses), self.up_to(ms(5)));
         if !lost {
             self.at(self.now + delay, Event::View { node: node as usize, view });
@@ -729,7 +739,7 @@ fn a_node_stops_at_the_end_of_its_lease() {
         beat,
         lease: ms(100),
         stage: Stage::Running,
-        ports: vec![PortView { port: 0, holds: 1, to: Some((1, 0)) }],
+        ports: vec![PortView { port: 0, holds: 1, to: Some((1, 0)), from: None }],
         ..NodeView::default()
     };
     node.report(ms(10));
@@ -759,7 +769,7 @@ fn a_node_sends_over_the_planned_circuit_after_the_step_and_by_the_latest_view()
         beat,
         lease: ms(100),
         stage: Stage::Running,
-        ports: vec![PortView { port: 0, holds, to: Some((to, 0)) }],
+        ports: vec![PortView { port: 0, holds, to: Some((to, 0)), from: None }],
         ..NodeView::default()
     };
     let mut now = ms(1);

@@ -51,6 +51,8 @@ pub struct PortView {
     pub holds: u32,
     /// The node that the circuit leads to, and its port there.
     pub to: Option<(u32, u32)>,
+    /// The node whose circuit leads here, and its port there, while that stands.
+    pub from: Option<(u32, u32)>,
 }
 
 /// What a node says.

@@ -6,10 +6,9 @@
 //! held then. One that must stop at the end of a lease is a line of its own, and goes on in another.
 //! Ignored: the bytes themselves.
 
-use super::wire::generated::execution_client::ExecutionClient;
-use super::wire::generated::{NodeReport, NodeView};
-use super::wire::{read_view, report};
-use crate::agent::{Bearer, Controller};
+use super::link::{BEAT, News, Said, link};
+use super::wire::read_view;
+use crate::agent::Controller;
 use crate::clock::{Clock, boottime_ns};
 use crate::failure::Failure;
 use lightloom_control::execution::{NodeRun, Stage, Transmission};
@@ -18,19 +17,9 @@ use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::io::Write;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::{sleep, sleep_until};
-use tokio_stream::StreamExt;
-use tokio_stream::wrappers::WatchStream;
-use tonic::Code;
-
-/// Reports in one second when nothing happens.
-const BEAT: Duration = Duration::from_millis(250);
-/// Between two attempts to reach the execution.
-const RETRY: Duration = Duration::from_millis(100);
 
 /// A transmission that is over, as a line of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -60,7 +49,7 @@ pub struct Followers {
     slower: BTreeMap<u32, Time>,
     log: Option<Box<dyn Write + Send>>,
     give_up: Duration,
-    reports: Vec<watch::Sender<Option<lightloom_control::execution::NodeReport>>>,
+    reports: Vec<Said>,
     news: mpsc::Receiver<(usize, News)>,
     clock: Clock,
     flights: BinaryHeap<Reverse<(Time, u64, usize)>>,
@@ -83,14 +72,6 @@ struct Flight {
     whole: Time,
 }
 
-enum News {
-    View(NodeView),
-    /// It will have nothing of us, in words.
-    Over(String),
-    /// It is not there.
-    Down(String),
-}
-
 impl Followers {
     /// Nodes, by number, that reach an execution there.
     ///
@@ -105,17 +86,7 @@ impl Followers {
         let (tell, news) = mpsc::channel(1024);
         let mut reports = Vec::new();
         for at in 0..nodes.len() {
-            let (says, said) = watch::channel(None);
-            let link = Link {
-                endpoint: controller.endpoint()?,
-                bearer: Bearer::new(controller)?,
-                said,
-                run: Arc::new(AtomicU64::new(0)),
-                at,
-                tell: tell.clone(),
-            };
-            tokio::spawn(link.run());
-            reports.push(says);
+            reports.push(link(controller, at, tell.clone())?);
         }
         let (numbers, nodes) = nodes.into_iter().unzip();
         Ok(Followers {
@@ -281,63 +252,5 @@ impl Followers {
         let fell = self.nodes.iter().find(|node| stage(node) == Stage::FellBack)?;
         let why = format!("the plan fell back: {}", fell.view().why);
         self.nodes.iter().all(over).then_some(Err(Failure::Run(why)))
-    }
-}
-
-/// A node's stream, opened anew when it breaks.
-struct Link {
-    endpoint: tonic::transport::Endpoint,
-    bearer: Bearer,
-    said: watch::Receiver<Option<lightloom_control::execution::NodeReport>>,
-    /// The execution that it follows.
-    run: Arc<AtomicU64>,
-    at: usize,
-    tell: mpsc::Sender<(usize, News)>,
-}
-
-impl Link {
-    async fn run(mut self) {
-        loop {
-            self.bearer.renew().await;
-            let news = match self.follow().await {
-                Ok(()) => News::Down("it ended the stream".into()),
-                Err(why) if self.bearer.is_outdated(&why).await => continue,
-                Err(why) => {
-                    let over = matches!(
-                        why.code(),
-                        Code::Unauthenticated
-                            | Code::PermissionDenied
-                            | Code::InvalidArgument
-                            | Code::FailedPrecondition
-                            | Code::AlreadyExists
-                    );
-                    let words = self.bearer.words(&why);
-                    if over { News::Over(words) } else { News::Down(words) }
-                }
-            };
-            if self.tell.send((self.at, news)).await.is_err() {
-                return;
-            }
-            sleep(RETRY).await;
-        }
-    }
-
-    async fn follow(&self) -> Result<(), tonic::Status> {
-        let channel = self.endpoint.connect().await;
-        let channel = channel.map_err(|why| tonic::Status::unavailable(why.to_string()))?;
-        let mut client = ExecutionClient::new(channel);
-        let run = self.run.clone();
-        let said = WatchStream::new(self.said.clone());
-        let said = said.filter_map(move |said| {
-            said.map(|said| -> NodeReport { report(run.load(Ordering::Relaxed), &said) })
-        });
-        let mut views = client.follow(self.bearer.with(said)).await?.into_inner();
-        while let Some(view) = views.message().await? {
-            self.run.store(view.run, Ordering::Relaxed);
-            if self.tell.send((self.at, News::View(view))).await.is_err() {
-                return Ok(());
-            }
-        }
-        Ok(())
     }
 }

@@ -280,7 +280,8 @@ impl Runner {
     fn tell_all(&mut self) {
         let now = self.clock.now();
         for (&node, answers) in &self.nodes {
-            let Some(seen) = self.execution.view(now, node) else { continue };
+            let Some(mut seen) = self.execution.view(now, node) else { continue };
+            seen.why = self.named(&seen.why);
             let seen = view(self.run, &seen);
             answers.send_if_modified(|told| {
                 let same = matches!(told, Told::View(old) if alike(old, &seen));

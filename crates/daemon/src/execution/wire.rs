@@ -49,6 +49,7 @@ pub fn view(run: u64, view: &NodeView) -> generated::NodeView {
         port: port.port,
         holds: port.holds,
         to: port.to.map(end),
+        from: port.from.map(end),
     };
     generated::NodeView {
         run,
@@ -76,6 +77,7 @@ pub fn read_view(view: generated::NodeView) -> Result<NodeView, &'static str> {
         port: port.port,
         holds: port.holds,
         to: port.to.map(|end| (end.node, end.port)),
+        from: port.from.map(|end| (end.node, end.port)),
     };
     Ok(NodeView {
         beat: view.beat,
@@ -101,8 +103,8 @@ mod tests {
                 running: Some(Time::from_ms(3)),
                 why: "words".into(),
                 ports: vec![
-                    PortView { port: 0, holds: 0, to: None },
-                    PortView { port: 2, holds: 5, to: Some((3, 1)) },
+                    PortView { port: 0, holds: 0, to: None, from: Some((1, 0)) },
+                    PortView { port: 2, holds: 5, to: Some((3, 1)), from: None },
                 ],
             };
             let sent = view(1, &told);

@@ -46,6 +46,9 @@ pub struct PortState {
     /// Where it leads.
     #[prost(message, optional, tag = "3")]
     pub to: ::core::option::Option<PortEnd>,
+    /// Whose circuit leads here, while that stands.
+    #[prost(message, optional, tag = "4")]
+    pub from: ::core::option::Option<PortEnd>,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -5,7 +5,7 @@ use super::lane::Item;
 use super::machine::Exchange;
 use super::name::{LaneId, Medium};
 use crate::planted::Planted;
-use lightloom_control::Use;
+use lightloom_control::{PortId, Use};
 use lightloom_units::Time;
 
 impl Exchange {
@@ -15,7 +15,7 @@ impl Exchange {
         for port in 0..self.lit.len() {
             let Some(circuit) = told.circuits.get(port).copied().flatten() else { continue };
             if self.lit[port].is_some_and(|lit| lit.0 != circuit) {
-                self.darken(port as u16);
+                self.darken(port as u16, Some(circuit));
             }
             self.lit[port] = Some((circuit, told.until));
         }
@@ -65,15 +65,20 @@ impl Exchange {
             return;
         }
         for port in ports {
-            self.darken(port);
+            self.darken(port, None);
             self.lit[usize::from(port)] = None;
         }
         self.circuits_changed();
     }
 
-    /// Nothing more goes over the port's circuit: connections with anything on them are closed.
-    fn darken(&mut self, port: u16) {
+    /// Nothing more goes over the port's circuit: connections with anything on them are closed, but for those
+    /// over the one that takes its place: its other end may have been told sooner, and has begun.
+    fn darken(&mut self, port: u16, next: Option<PortId>) {
         for lane in self.lanes_of(port) {
+            let Medium::Circuit { peer, .. } = self.lanes[lane.at()].spec.medium else { continue };
+            if next == Some(peer) {
+                continue;
+            }
             let connection = self.lanes[lane.at()].connection;
             if let Some(connection) = connection.filter(|_| !self.is_clean(lane)) {
                 self.shut(connection, LaneError::LeaseEnded);
