@@ -172,9 +172,9 @@ def test_what_is_not_started_again(
 ) -> None:
     done = run(tmp_path, spares, *more)
     assert done.returncode == 1 and done.stdout == "", done.stderr
-    lines = done.stderr.splitlines()
-    assert lines[-1] == last
-    assert sum(line.startswith("lightloom: ") for line in lines) == begun
+    # Ranks that are ended may be in the midst of a line.
+    assert done.stderr.endswith(f"{last}\n")
+    assert done.stderr.count("takes the place of") == begun
 
 
 def test_each_attempt_has_its_own_counters(bed: Shape, tmp_path: Path) -> None:

@@ -132,8 +132,10 @@ def test_what_is_restored_is_what_was_saved_to_the_bit(
     one, other = Small(tmp_path), Small(tmp_path)
     for _ in range(3):
         one.step()
-    one.saved.save(3, [0.5, 0.25, 0.125])
-    assert other.saved.restore(3) == [0.5, 0.25, 0.125]
+    counts = [torch.tensor([[step, 7]]) for step in range(3)]
+    one.saved.save(3, [0.5, 0.25, 0.125], counts)
+    losses, found = other.saved.restore(3)
+    assert losses == [0.5, 0.25, 0.125] and all(map(torch.equal, found, counts))
     # The optimizer's moments, too: the next steps are the same.
     for _ in range(2):
         assert all(map(torch.equal, one.weights(), other.weights()))
@@ -147,7 +149,7 @@ def test_a_part_that_cannot_be_read_is_named(
 ) -> None:
     small = Small(tmp_path)
     small.step()
-    small.saved.save(1, [0.5])
+    small.saved.save(1, [0.5], [])
     path = small.checkpoints.part(1, part)
     for broken in (path.read_bytes()[:100], b"", None):
         path.unlink()
